@@ -1,0 +1,3 @@
+//! Offered load: schedule to connections to records.
+
+pub mod summary;

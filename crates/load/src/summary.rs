@@ -1,0 +1,109 @@
+//! What one run of the generator says: the schema of `curtail load --json`.
+//!
+//! Rates are requests per second, durations nanoseconds, shares 0 to 1.
+
+use serde::{Deserialize, Serialize};
+
+/// The version of everything in this module.
+pub const SCHEMA: &str = "curtail.load/1";
+
+/// How demand was made.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Loop {
+    /// By a schedule drawn before the run; the server's slowness does not slow it.
+    Open,
+    /// The next request leaves when the last is answered. Latency hides what a stall costs.
+    Closed,
+}
+
+/// One run of the generator.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Summary {
+    /// [`SCHEMA`].
+    pub schema: String,
+    /// How demand was made.
+    pub demand: Loop,
+    /// Offered rate; none in closed loop.
+    pub offered_rps: Option<f64>,
+    /// The measured interval.
+    pub duration_ns: u64,
+    /// Requests whose intended time (closed loop: send) lay in the interval.
+    pub intended: u64,
+    /// Of those, sent.
+    pub sent: u64,
+    /// Of those, answered.
+    pub answered: u64,
+    /// Of those, not sent or not answered by the end.
+    pub censored: u64,
+    /// Answered with an error.
+    pub errors: u64,
+    /// Answers that arrived within the interval ÷ its length.
+    pub achieved_rps: f64,
+    /// Gets answered.
+    pub gets: u64,
+    /// Gets answered with a value.
+    pub hits: u64,
+    /// Sets answered.
+    pub sets: u64,
+    /// Connections lost while running.
+    pub lost_connections: u64,
+    /// Share of the records resident after the prefill, where one was made.
+    pub resident: Option<f64>,
+    /// Answer − intended time. None in closed loop.
+    pub response: Option<Distribution>,
+    /// Answer − actual send.
+    pub service: Distribution,
+    /// Actual send − intended time. None in closed loop.
+    pub slip: Option<Distribution>,
+    /// The generator's own part of the slip (not the socket's back-pressure, nor a connection at
+    /// its depth). None in closed loop.
+    pub lateness: Option<Distribution>,
+    /// `lateness` exceeds 50 µs at its 99th percentile.
+    pub generator_limited: bool,
+    /// Processor time of the generator's threads in the interval ÷ (threads × interval).
+    pub generator_cpu: f64,
+    /// Mean outstanding requests, counted as an integral over time.
+    pub outstanding_mean: f64,
+    /// Little's law: what the mean should be, achieved rate × mean service time.
+    pub outstanding_expected: f64,
+    /// Bytes sent in the interval.
+    pub bytes_sent: u64,
+    /// Bytes received in the interval.
+    pub bytes_received: u64,
+    /// The processor time, memory and switches of the process under test over the interval, where
+    /// `--watch-pid` named it.
+    pub watched: Option<Watched>,
+}
+
+/// A distribution: chosen points and, losslessly, the whole.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Distribution {
+    /// Samples.
+    pub count: u64,
+    /// Arithmetic mean.
+    pub mean: f64,
+    /// Least.
+    pub min: u64,
+    /// Greatest.
+    pub max: u64,
+    /// (percentile, value) pairs, ascending.
+    pub percentiles: Vec<(f64, u64)>,
+    /// Base64 of the HDR V2 serialisation.
+    pub hdr: String,
+}
+
+/// What the process under test paid over the measured interval.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Watched {
+    /// Processor time in user mode.
+    pub user_ns: u64,
+    /// Processor time in the kernel.
+    pub system_ns: u64,
+    /// Resident memory at the end.
+    pub resident_bytes: u64,
+    /// Voluntary context switches, all threads.
+    pub voluntary_switches: u64,
+    /// Involuntary context switches, all threads.
+    pub involuntary_switches: u64,
+}

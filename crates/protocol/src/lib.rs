@@ -1,0 +1,17 @@
+//! memcached's protocols, in both directions, without I/O.
+//!
+//! The server half turns bytes into [`Request`]s ([`parse`]) and writes [`reply`] lines; the
+//! client half ([`client`]) writes requests and turns bytes into replies. Nothing here owns a
+//! socket, reads a clock or knows what a cache is. The data block of a storage command is not
+//! part of its `Request`: the caller takes `value_len` bytes and the two that end them, so that
+//! a value can be received straight into the memory it will live in.
+//!
+//! Answers follow memcached 1.6.45, byte for byte, error strings included.
+
+pub mod limits;
+pub mod request;
+
+pub use request::{
+    Arith, ArithMode, Delete, FlushAll, Get, Keys, MetaArith, MetaDelete, MetaFlag, MetaFlags,
+    MetaGet, MetaKey, MetaSet, Parsed, Refusal, Request, Set, SetMode, Stats, Touch,
+};

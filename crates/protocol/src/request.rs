@@ -1,0 +1,324 @@
+//! What a client may ask, as values that borrow from the input.
+
+/// The outcome of looking at the front of the input for one command line.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Parsed<'a> {
+    /// No line end yet; the first `scanned` bytes need not be searched again.
+    Incomplete {
+        /// Bytes already searched for a line end.
+        scanned: usize,
+    },
+    /// One command.
+    Request {
+        /// The command.
+        request: Request<'a>,
+        /// Bytes of its line, line end included.
+        len: usize,
+    },
+    /// A line that is answered without asking the store.
+    Refused {
+        /// What to say.
+        refusal: Refusal,
+        /// Bytes of its line, line end included.
+        len: usize,
+        /// Bytes of the data block (its line end included) to drop after the line, so that the
+        /// stream is kept.
+        swallow: u64,
+    },
+    /// The conversation cannot go on (line too long, an HTTP request).
+    Hopeless,
+}
+
+/// An answer known when the line is parsed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Refusal {
+    /// `ERROR`
+    Unknown,
+    /// `CLIENT_ERROR bad command line format`
+    BadFormat,
+    /// `CLIENT_ERROR bad command line format` with the second line end that a `get` of a key
+    /// too long draws from memcached 1.6.45.
+    BadGetKey,
+    /// `CLIENT_ERROR invalid exptime argument`
+    BadExptime,
+    /// `CLIENT_ERROR invalid numeric delta argument`
+    BadDelta,
+    /// `CLIENT_ERROR duplicate flag`
+    DuplicateFlag,
+    /// `CLIENT_ERROR opaque token too long`
+    OpaqueTooLong,
+    /// `CLIENT_ERROR bad token in command line format`
+    BadToken,
+    /// `CLIENT_ERROR error decoding key`
+    BadKeyEncoding,
+    /// `CLIENT_ERROR invalid mode for ms M token`
+    BadSetMode,
+    /// `CLIENT_ERROR invalid mode for ma M token`
+    BadArithMode,
+    /// `CLIENT_ERROR invalid or duplicate flag`
+    InvalidFlag,
+    /// `SERVER_ERROR: shutdown not enabled`
+    ShutdownDisabled,
+}
+
+/// One command. Times are as the client sent them: 0 never, negative already expired, up to
+/// thirty days relative, above that unix seconds.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Request<'a> {
+    /// `get`, `gets`, `gat`, `gats`
+    Get(Get<'a>),
+    /// `set`, `add`, `replace`, `append`, `prepend`, `cas`; a data block follows.
+    Set(Set<'a>),
+    /// `delete`
+    Delete(Delete<'a>),
+    /// `incr`, `decr`
+    Arith(Arith<'a>),
+    /// `touch`
+    Touch(Touch<'a>),
+    /// `flush_all`
+    FlushAll(FlushAll),
+    /// `version`
+    Version,
+    /// `verbosity`
+    Verbosity {
+        /// The level asked for.
+        level: u32,
+        /// No answer wanted.
+        noreply: bool,
+    },
+    /// `stats`
+    Stats(Stats<'a>),
+    /// `quit`
+    Quit,
+    /// `mg`
+    MetaGet(MetaGet<'a>),
+    /// `ms`; a data block follows.
+    MetaSet(MetaSet<'a>),
+    /// `md`
+    MetaDelete(MetaDelete<'a>),
+    /// `ma`
+    MetaArith(MetaArith<'a>),
+    /// `mn`
+    MetaNoop,
+}
+
+/// `get`, `gets` (`exptime` none) and `gat`, `gats`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Get<'a> {
+    /// At least one key.
+    pub keys: Keys<'a>,
+    /// Answer with each item's CAS.
+    pub with_cas: bool,
+    /// The new time to live, of a get-and-touch.
+    pub exptime: Option<i32>,
+}
+
+/// Keys separated by spaces, each already known to be 1 to 250 bytes long.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Keys<'a> {
+    /// The rest of the line.
+    pub(crate) rest: &'a [u8],
+}
+
+/// How a storage command treats what is there.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum SetMode {
+    /// Store whatever is there.
+    Set,
+    /// Only if absent.
+    Add,
+    /// Only if present.
+    Replace,
+    /// Behind the present value.
+    Append,
+    /// Before the present value.
+    Prepend,
+}
+
+/// A classic storage command.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Set<'a> {
+    /// 1 to 250 bytes.
+    pub key: &'a [u8],
+    /// The client's own 32 bits.
+    pub flags: u32,
+    /// See [`Request`].
+    pub exptime: i32,
+    /// Bytes of the data block without its line end.
+    pub value_len: u32,
+    /// What to do with what is there (`Set` for `cas`).
+    pub mode: SetMode,
+    /// Store only if the present item's CAS is this one.
+    pub cas: Option<u64>,
+    /// No answer wanted.
+    pub noreply: bool,
+}
+
+/// `delete`
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Delete<'a> {
+    /// 1 to 250 bytes.
+    pub key: &'a [u8],
+    /// No answer wanted.
+    pub noreply: bool,
+}
+
+/// Which way arithmetic goes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum ArithMode {
+    /// Wraps at 2^64.
+    Increment,
+    /// Stops at zero.
+    Decrement,
+}
+
+/// `incr`, `decr`
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Arith<'a> {
+    /// 1 to 250 bytes.
+    pub key: &'a [u8],
+    /// How far.
+    pub delta: u64,
+    /// Which way.
+    pub mode: ArithMode,
+    /// No answer wanted.
+    pub noreply: bool,
+}
+
+/// `touch`
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Touch<'a> {
+    /// 1 to 250 bytes.
+    pub key: &'a [u8],
+    /// See [`Request`].
+    pub exptime: i32,
+    /// No answer wanted.
+    pub noreply: bool,
+}
+
+/// `flush_all`
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct FlushAll {
+    /// When, by the rule of times; none or not above zero: now.
+    pub exptime: Option<i32>,
+    /// No answer wanted.
+    pub noreply: bool,
+}
+
+/// `stats`: which.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Stats<'a> {
+    /// `stats`
+    General,
+    /// `stats reset`
+    Reset,
+    /// `stats settings`
+    Settings,
+    /// Any other word, with what follows it.
+    Other(&'a [u8]),
+}
+
+/// A meta command's key as sent, and whether it is base64.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct MetaKey<'a> {
+    /// As it stood on the line; echoed for flag `k`.
+    pub raw: &'a [u8],
+    /// Flag `b`: `raw` is base64 of the key. Already checked to decode to 1 to 250 bytes.
+    pub base64: bool,
+}
+
+/// The flags of a meta command in the order sent, each already checked.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct MetaFlags<'a> {
+    /// The rest of the line.
+    pub(crate) rest: &'a [u8],
+}
+
+/// One meta flag: its letter and its token (empty where it has none).
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct MetaFlag<'a> {
+    /// The letter.
+    pub letter: u8,
+    /// What follows the letter.
+    pub token: &'a [u8],
+}
+
+/// `mg`
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct MetaGet<'a> {
+    /// Which item.
+    pub key: MetaKey<'a>,
+    /// For the echo, in order.
+    pub flags: MetaFlags<'a>,
+    /// `v`: the value is wanted.
+    pub value: bool,
+    /// `q`: say nothing on a miss.
+    pub quiet: bool,
+    /// `T`: the new time to live.
+    pub touch: Option<i32>,
+}
+
+/// `ms`
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct MetaSet<'a> {
+    /// Which item.
+    pub key: MetaKey<'a>,
+    /// For the echo, in order.
+    pub flags: MetaFlags<'a>,
+    /// Bytes of the data block without its line end.
+    pub value_len: u32,
+    /// `M`
+    pub mode: SetMode,
+    /// `F`: the client's own 32 bits.
+    pub client_flags: u32,
+    /// `T`
+    pub exptime: i32,
+    /// `C`: store only if the present item's CAS is this one.
+    pub compare: Option<u64>,
+    /// `E`: the CAS the item gets.
+    pub explicit_cas: Option<u64>,
+    /// `I`: if `compare` is below the present CAS, store and mark stale.
+    pub invalidate: bool,
+    /// `q`: say nothing on success.
+    pub quiet: bool,
+}
+
+/// `md`
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct MetaDelete<'a> {
+    /// Which item.
+    pub key: MetaKey<'a>,
+    /// For the echo, in order.
+    pub flags: MetaFlags<'a>,
+    /// `C`: delete only if the present item's CAS is this one.
+    pub compare: Option<u64>,
+    /// `q`: say nothing on success.
+    pub quiet: bool,
+}
+
+/// `ma`
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct MetaArith<'a> {
+    /// Which item.
+    pub key: MetaKey<'a>,
+    /// For the echo, in order.
+    pub flags: MetaFlags<'a>,
+    /// `D`, 1 unless said.
+    pub delta: u64,
+    /// `M`
+    pub mode: ArithMode,
+    /// `J`, the value a vivified counter gets.
+    pub initial: u64,
+    /// `N`: create a missing counter with this time to live.
+    pub vivify: Option<i32>,
+    /// `T`: the new time to live.
+    pub touch: Option<i32>,
+    /// `C`: only if the present item's CAS is this one.
+    pub compare: Option<u64>,
+    /// `E`: the CAS the item gets.
+    pub explicit_cas: Option<u64>,
+    /// `v`: the number is wanted.
+    pub value: bool,
+    /// `q`: say nothing on success.
+    pub quiet: bool,
+}

@@ -1,0 +1,269 @@
+//! The run folder: what a run leaves behind, as types.
+//!
+//! ```text
+//! runs/rate-ladder-20261121-011243/
+//!   plan.toml          the effective plan: [`Plan`]
+//!   host.json          what the machine was: [`Host`]
+//!   trials.jsonl       one [`Trial`] a line, in the order they ended; appended, never rewritten
+//!   trials.csv         the same, flat
+//!   histograms/ID.hist response and service histograms of a trial ([`TrialHistograms`] as JSON)
+//!   logs/ID.server     what the server printed
+//!   figures/NAME.svg, NAME.png
+//!   report.html        one file, works without a network
+//! ```
+//!
+//! Rates are requests per second, durations nanoseconds, sizes bytes, shares 0 to 1.
+
+use serde::{Deserialize, Serialize};
+
+/// The version of everything in this module.
+pub const SCHEMA: &str = "curtail.run/1";
+
+/// The effective plan of a run: nothing is left to defaults.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Plan {
+    /// [`SCHEMA`].
+    pub schema: String,
+    /// The experiment's name (file stem).
+    pub experiment: String,
+    /// What the experiment asks, in a sentence.
+    pub question: String,
+    /// The short form was asked for; the report says so.
+    pub quick: bool,
+    /// Seeds the order of trials and every schedule.
+    pub seed: u64,
+    /// Trials of each cell.
+    pub repeats: u32,
+    /// Measured time of a trial.
+    pub trial_ns: u64,
+    /// Unrecorded load before it.
+    pub warmup_ns: u64,
+    /// What every server is asked.
+    pub load: Load,
+    /// Processors of the servers, as `taskset` would say them; empty: not pinned.
+    pub server_cpus: Vec<usize>,
+    /// Processors of the load generator.
+    pub load_cpus: Vec<usize>,
+    /// Offered rates.
+    pub sweep: Sweep,
+    /// The servers, in the order of the file.
+    pub servers: Vec<Server>,
+    /// Figures to draw, in order.
+    pub figures: Vec<FigureKind>,
+}
+
+/// The offered load of a plan, in the words of `curtail load`.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Load {
+    /// Connections of the generator.
+    pub connections: u32,
+    /// Requests one connection may have outstanding.
+    pub depth: u32,
+    /// Generator threads.
+    pub threads: u32,
+    /// Law of key sizes.
+    pub keys: String,
+    /// Law of value sizes.
+    pub values: String,
+    /// Law of times between requests.
+    pub arrivals: String,
+    /// Law of popularity.
+    pub popularity: String,
+    /// Share of updates.
+    pub update: f64,
+    /// Records.
+    pub records: u64,
+}
+
+/// The offered rates of a plan.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Sweep {
+    /// Shares of each server's own measured capacity.
+    LoadLevels(Vec<f64>),
+    /// Requests per second, the same for all.
+    Rates(Vec<f64>),
+}
+
+/// A server of the plan.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Server {
+    /// The name in figures.
+    pub name: String,
+    /// Program and arguments as started, `{port}` standing for the port.
+    pub command: Vec<String>,
+    /// What it said of its version.
+    pub version: Option<String>,
+    /// Why it takes no part, where it does not (not installed).
+    pub skipped: Option<String>,
+}
+
+/// A figure that can be drawn.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum FigureKind {
+    /// Achieved rate against offered rate.
+    Throughput,
+    /// 99th percentile of response time, log axis, against *offered* rate.
+    Tail,
+    /// Server processor time a request, against offered rate.
+    Cpu,
+}
+
+/// What a trial is of.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Phase {
+    /// Infinite demand (closed loop): the achieved rate is a capacity.
+    Capacity,
+    /// An offered rate of the sweep.
+    Sweep,
+}
+
+/// One trial: one server, one setting, one measured interval.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Trial {
+    /// Unique within the run, such as `s-memcached-3-07` (phase, server, cell, repeat).
+    pub id: String,
+    /// What the trial is of.
+    pub phase: Phase,
+    /// A name of [`Plan::servers`].
+    pub server: String,
+    /// Index into the sweep; 0 for a capacity.
+    pub cell: u32,
+    /// From 0.
+    pub repeat: u32,
+    /// Offered ÷ that server's capacity, where the sweep is in load levels.
+    pub level: Option<f64>,
+    /// Offered rate; none in a capacity trial.
+    pub offered_rps: Option<f64>,
+    /// Unix time of its start.
+    pub started_unix_ns: u64,
+    /// What came of it.
+    pub outcome: Outcome,
+}
+
+/// What came of a trial.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Outcome {
+    /// It was measured.
+    Measured(Box<Measurement>),
+    /// It failed, and why; drawn as missing.
+    Failed(String),
+}
+
+/// What a trial measured.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Measurement {
+    /// The measured interval.
+    pub duration_ns: u64,
+    /// Requests whose intended time lay in the interval.
+    pub intended: u64,
+    /// Of those, answered.
+    pub answered: u64,
+    /// Of those, not sent or not answered by the end.
+    pub censored: u64,
+    /// Answered with an error.
+    pub errors: u64,
+    /// Answers per second of the interval.
+    pub achieved_rps: f64,
+    /// Gets answered with a value ÷ gets answered.
+    pub hit_rate: Option<f64>,
+    /// Share of the records resident after the prefill.
+    pub resident: Option<f64>,
+    /// Answer − intended time. None in closed loop.
+    pub response: Option<Quantiles>,
+    /// Answer − actual send.
+    pub service: Quantiles,
+    /// Actual send − intended time. None in closed loop.
+    pub slip: Option<Quantiles>,
+    /// The generator's own part of the slip, 99th percentile.
+    pub lateness_p99_ns: Option<u64>,
+    /// The generator, not the server, was the limit.
+    pub generator_limited: bool,
+    /// Share of one processor the generator used.
+    pub generator_cpu: f64,
+    /// Little's law: mean outstanding as counted.
+    pub outstanding_mean: f64,
+    /// Little's law: achieved rate × mean service time.
+    pub outstanding_expected: f64,
+    /// What the server paid. None where it could not be read.
+    pub cost: Option<Cost>,
+}
+
+/// A distribution's chosen points, nanoseconds.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+pub struct Quantiles {
+    /// Samples.
+    pub count: u64,
+    /// Arithmetic mean.
+    pub mean: f64,
+    /// Least.
+    pub min: u64,
+    /// Median.
+    pub p50: u64,
+    /// 90th percentile.
+    pub p90: u64,
+    /// 95th percentile.
+    pub p95: u64,
+    /// 99th percentile.
+    pub p99: u64,
+    /// 99.9th percentile.
+    pub p999: u64,
+    /// Greatest.
+    pub max: u64,
+}
+
+/// What a server paid for a trial's measured interval.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+pub struct Cost {
+    /// Processor time in user mode.
+    pub user_ns: u64,
+    /// Processor time in the kernel.
+    pub system_ns: u64,
+    /// (user + system) ÷ answered.
+    pub cpu_ns_per_request: f64,
+    /// Resident memory at the end.
+    pub resident_bytes: u64,
+    /// Voluntary context switches.
+    pub voluntary_switches: u64,
+    /// Involuntary context switches.
+    pub involuntary_switches: u64,
+}
+
+/// `histograms/ID.hist`: lossless, base64 of HDR V2 serialisation.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct TrialHistograms {
+    /// [`Trial::id`].
+    pub id: String,
+    /// Answer − intended time.
+    pub response: Option<String>,
+    /// Answer − actual send.
+    pub service: String,
+    /// Actual send − intended time.
+    pub slip: Option<String>,
+}
+
+/// `host.json`: what the machine was.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Host {
+    /// `uname -sr`.
+    pub kernel: String,
+    /// Processor model.
+    pub cpu: String,
+    /// Processors online.
+    pub processors: u32,
+    /// Memory.
+    pub memory_bytes: u64,
+    /// Hypervisor, where one shows.
+    pub virtualised: Option<String>,
+    /// Clock source of the kernel.
+    pub clock: String,
+    /// Frequency governor, where one shows.
+    pub governor: Option<String>,
+    /// Limit of open files.
+    pub open_files: u64,
+    /// This build.
+    pub curtail: String,
+}

@@ -1,0 +1,2 @@
+//! The verbs of the house.
+fn main() {}
