@@ -1,1 +1,15 @@
-//! To be filled.
+//! The operating system's edge: readiness, sockets, clocks, processors, children, counters.
+//!
+//! Everything that must speak to Linux directly does so here, and hands out safe types. Nothing
+//! in this room knows what a cache is. Where `unsafe` stands, a `SAFETY` line names the
+//! invariant; every other room but `store` forbids it.
+
+pub mod child;
+pub mod clock;
+pub mod cost;
+pub mod limits;
+pub mod poll;
+pub mod privileges;
+pub mod signals;
+pub mod socket;
+pub mod thread;

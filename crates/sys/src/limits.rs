@@ -1,0 +1,59 @@
+//! The process's own limits: open files, locked memory.
+
+use std::io;
+
+use rustix::mm::{MlockAllFlags, mlockall};
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+
+/// Raises the soft limit of open files to `wanted` or, if that is more than the hard limit, to
+/// the hard limit (which is itself raised where the process may). Returns the limit in force.
+pub fn raise_open_files(wanted: u64) -> u64 {
+    let current = getrlimit(Resource::Nofile);
+    let soft = current.current.unwrap_or(u64::MAX);
+    if soft >= wanted {
+        return soft;
+    }
+    let hard = current.maximum.unwrap_or(u64::MAX);
+    let both = Rlimit {
+        current: Some(wanted),
+        maximum: Some(hard.max(wanted)),
+    };
+    if setrlimit(Resource::Nofile, both).is_ok() {
+        return wanted;
+    }
+    let within = Rlimit {
+        current: Some(hard.min(wanted)),
+        maximum: current.maximum,
+    };
+    if setrlimit(Resource::Nofile, within).is_ok() {
+        hard.min(wanted)
+    } else {
+        soft
+    }
+}
+
+/// The soft limit of open files.
+#[must_use]
+pub fn open_files() -> u64 {
+    getrlimit(Resource::Nofile).current.unwrap_or(u64::MAX)
+}
+
+/// Keeps all of the process's memory, present and future, from being swapped.
+///
+/// # Errors
+/// The limit of locked memory is too low (`ulimit -l`).
+pub fn lock_memory() -> io::Result<()> {
+    Ok(mlockall(MlockAllFlags::CURRENT | MlockAllFlags::FUTURE)?)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn asking_for_what_is_there_changes_nothing() {
+        let before = open_files();
+        assert_eq!(raise_open_files(1), before);
+        assert_eq!(open_files(), before);
+    }
+}

@@ -1,0 +1,226 @@
+//! Readiness: epoll, level-triggered, and an event that another thread can set.
+
+use std::io;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+
+use rustix::event::epoll;
+use rustix::event::{EventfdFlags, Timespec, eventfd};
+
+/// What a registration waits for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Interest {
+    /// Bytes to read, or the peer's end.
+    Read,
+    /// Room to write.
+    Write,
+    /// Either.
+    ReadWrite,
+    /// Nothing but errors and hang-ups.
+    None,
+}
+
+impl Interest {
+    fn flags(self) -> epoll::EventFlags {
+        match self {
+            Self::Read => epoll::EventFlags::IN | epoll::EventFlags::RDHUP,
+            Self::Write => epoll::EventFlags::OUT,
+            Self::ReadWrite => {
+                epoll::EventFlags::IN | epoll::EventFlags::RDHUP | epoll::EventFlags::OUT
+            }
+            Self::None => epoll::EventFlags::empty(),
+        }
+    }
+}
+
+/// One ready registration.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Ready {
+    /// The token it was registered with.
+    pub token: u64,
+    /// Bytes, an end or an error can be read.
+    pub readable: bool,
+    /// There is room to write, or an error to learn by writing.
+    pub writable: bool,
+    /// Both directions are closed, or an error is pending.
+    pub hung_up: bool,
+}
+
+/// A set of registered descriptors.
+#[derive(Debug)]
+pub struct Poll {
+    epoll: OwnedFd,
+}
+
+/// Where [`Poll::wait`] puts what is ready; its capacity is the most one wait returns.
+pub struct Events {
+    list: Vec<epoll::Event>,
+}
+
+impl Events {
+    /// Room for `capacity` events a wait.
+    #[must_use]
+    pub fn with_capacity(capacity: usize) -> Self {
+        Self {
+            list: Vec::with_capacity(capacity),
+        }
+    }
+
+    /// How many the last wait returned.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.list.len()
+    }
+
+    /// Whether the last wait returned none.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.list.is_empty()
+    }
+
+    /// What the last wait returned.
+    pub fn iter(&self) -> impl Iterator<Item = Ready> + '_ {
+        self.list.iter().map(|event| {
+            let flags = event.flags;
+            let hung_up = flags.intersects(epoll::EventFlags::HUP | epoll::EventFlags::ERR);
+            Ready {
+                token: event.data.u64(),
+                readable: hung_up
+                    || flags.intersects(epoll::EventFlags::IN | epoll::EventFlags::RDHUP),
+                writable: hung_up || flags.contains(epoll::EventFlags::OUT),
+                hung_up,
+            }
+        })
+    }
+}
+
+impl Poll {
+    /// An empty set.
+    ///
+    /// # Errors
+    /// The process or the machine has no descriptor left.
+    pub fn new() -> io::Result<Self> {
+        Ok(Self {
+            epoll: epoll::create(epoll::CreateFlags::CLOEXEC)?,
+        })
+    }
+
+    /// Registers a descriptor; closing it ends the registration.
+    ///
+    /// # Errors
+    /// The descriptor is registered already or cannot be waited for.
+    pub fn add(&self, source: impl AsFd, token: u64, interest: Interest) -> io::Result<()> {
+        Ok(epoll::add(
+            &self.epoll,
+            source,
+            epoll::EventData::new_u64(token),
+            interest.flags(),
+        )?)
+    }
+
+    /// Changes what a registered descriptor waits for.
+    ///
+    /// # Errors
+    /// The descriptor is not registered.
+    pub fn change(&self, source: impl AsFd, token: u64, interest: Interest) -> io::Result<()> {
+        Ok(epoll::modify(
+            &self.epoll,
+            source,
+            epoll::EventData::new_u64(token),
+            interest.flags(),
+        )?)
+    }
+
+    /// Ends a registration while the descriptor stays open.
+    ///
+    /// # Errors
+    /// The descriptor is not registered.
+    pub fn remove(&self, source: impl AsFd) -> io::Result<()> {
+        Ok(epoll::delete(&self.epoll, source)?)
+    }
+
+    /// Waits until something is ready or `timeout_ns` has passed (none: for ever; 0: not at
+    /// all). A signal that interrupts the wait makes it return empty.
+    ///
+    /// # Errors
+    /// The kernel's own, none in a correct program.
+    pub fn wait(&self, events: &mut Events, timeout_ns: Option<u64>) -> io::Result<()> {
+        events.list.clear();
+        let timeout = timeout_ns.map(|ns| Timespec {
+            tv_sec: (ns / 1_000_000_000).cast_signed(),
+            tv_nsec: (ns % 1_000_000_000).cast_signed(),
+        });
+        let spare = rustix::buffer::spare_capacity(&mut events.list);
+        match epoll::wait(&self.epoll, spare, timeout.as_ref()) {
+            Ok(_) | Err(rustix::io::Errno::INTR) => Ok(()),
+            Err(error) => Err(error.into()),
+        }
+    }
+}
+
+impl AsFd for Poll {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.epoll.as_fd()
+    }
+}
+
+/// An event one thread sets and another waits for.
+#[derive(Debug)]
+pub struct Waker {
+    event: OwnedFd,
+}
+
+impl Waker {
+    /// A waker not yet set.
+    ///
+    /// # Errors
+    /// No descriptor left.
+    pub fn new() -> io::Result<Self> {
+        Ok(Self {
+            event: eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?,
+        })
+    }
+
+    /// Makes it readable. Setting it twice is the same as once.
+    pub fn wake(&self) {
+        // The write can only fail with EAGAIN, when the event is set 2^64 - 2 times already.
+        let _ = rustix::io::write(&self.event, &1_u64.to_ne_bytes());
+    }
+
+    /// Makes it unreadable again.
+    pub fn clear(&self) {
+        // It can only fail with EAGAIN, when it is not set.
+        let _ = rustix::io::read(&self.event, &mut [0_u8; 8]);
+    }
+}
+
+impl AsFd for Waker {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.event.as_fd()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_waker_is_ready_from_wake_to_clear() {
+        let poll = Poll::new().unwrap();
+        let waker = Waker::new().unwrap();
+        let mut events = Events::with_capacity(4);
+        poll.add(&waker, 7, Interest::Read).unwrap();
+        poll.wait(&mut events, Some(0)).unwrap();
+        assert!(events.is_empty());
+
+        waker.wake();
+        waker.wake();
+        poll.wait(&mut events, None).unwrap();
+        let ready: Vec<Ready> = events.iter().collect();
+        assert_eq!(ready.len(), 1);
+        assert_eq!((ready[0].token, ready[0].readable), (7, true));
+
+        waker.clear();
+        poll.wait(&mut events, Some(1000)).unwrap();
+        assert!(events.is_empty());
+    }
+}

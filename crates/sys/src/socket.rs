@@ -1,0 +1,289 @@
+//! Stream sockets that never block: TCP and Unix, listening and connected.
+
+use std::fs;
+use std::io::{self, IoSlice};
+use std::net::SocketAddr;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::unix::fs::{FileTypeExt, PermissionsExt};
+use std::path::{Path, PathBuf};
+
+use rustix::io::Errno;
+use rustix::net::{
+    AddressFamily, RecvFlags, SendAncillaryBuffer, SendFlags, Shutdown, SocketAddrUnix,
+    SocketFlags, SocketType, accept_with, bind, connect, getsockname, listen, recv, send, sendmsg,
+    shutdown, socket_with, sockopt,
+};
+
+const FLAGS: SocketFlags = SocketFlags::NONBLOCK.union(SocketFlags::CLOEXEC);
+
+/// A connected stream.
+#[derive(Debug)]
+pub struct Stream {
+    fd: OwnedFd,
+}
+
+impl Stream {
+    /// Starts a connection; it stands when the stream is writable and [`Stream::take_error`]
+    /// says none.
+    ///
+    /// # Errors
+    /// No descriptor or port left, or the peer refuses at once.
+    pub fn connect(address: SocketAddr) -> io::Result<Self> {
+        let family = if address.is_ipv4() {
+            AddressFamily::INET
+        } else {
+            AddressFamily::INET6
+        };
+        let fd = socket_with(family, SocketType::STREAM, FLAGS, None)?;
+        match connect(&fd, &address) {
+            Ok(()) | Err(Errno::INPROGRESS) => Ok(Self { fd }),
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    /// As [`Stream::connect`], to a Unix socket.
+    ///
+    /// # Errors
+    /// Nobody listens there, or its backlog is full (`WouldBlock`: try again).
+    pub fn connect_unix(path: &Path) -> io::Result<Self> {
+        let fd = socket_with(AddressFamily::UNIX, SocketType::STREAM, FLAGS, None)?;
+        connect(&fd, &SocketAddrUnix::new(path)?)?;
+        Ok(Self { fd })
+    }
+
+    /// The error a connection attempt ended in, if any.
+    ///
+    /// # Errors
+    /// That error.
+    pub fn take_error(&self) -> io::Result<()> {
+        Ok(sockopt::socket_error(&self.fd)??)
+    }
+
+    /// Sends small segments at once. Does nothing on a Unix socket.
+    pub fn set_nodelay(&self) {
+        // A Unix socket has no such option; a TCP socket cannot refuse it.
+        let _ = sockopt::set_tcp_nodelay(&self.fd, true);
+    }
+
+    /// Receives what is there, at most the buffer; 0 is the peer's end.
+    ///
+    /// # Errors
+    /// `WouldBlock`: nothing is there. Otherwise the connection is lost.
+    pub fn recv(&self, buffer: &mut [u8]) -> io::Result<usize> {
+        let (len, _) = recv(&self.fd, buffer, RecvFlags::empty())?;
+        Ok(len)
+    }
+
+    /// Sends as much as there is room for.
+    ///
+    /// # Errors
+    /// `WouldBlock`: there is no room. Otherwise the connection is lost.
+    pub fn send(&self, bytes: &[u8]) -> io::Result<usize> {
+        Ok(send(&self.fd, bytes, SendFlags::NOSIGNAL)?)
+    }
+
+    /// Sends as much of several pieces as there is room for. At most 1024 pieces.
+    ///
+    /// # Errors
+    /// As [`Stream::send`].
+    pub fn send_vectored(&self, pieces: &[IoSlice<'_>]) -> io::Result<usize> {
+        let mut control = SendAncillaryBuffer::default();
+        Ok(sendmsg(
+            &self.fd,
+            pieces,
+            &mut control,
+            SendFlags::NOSIGNAL,
+        )?)
+    }
+
+    /// Tells the peer that nothing more will come, keeping the other direction.
+    pub fn shutdown_send(&self) {
+        // Fails only when the connection is gone already.
+        let _ = shutdown(&self.fd, Shutdown::Write);
+    }
+}
+
+impl AsFd for Stream {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.fd.as_fd()
+    }
+}
+
+/// A listening socket.
+#[derive(Debug)]
+pub struct Listener {
+    fd: OwnedFd,
+    path: Option<PathBuf>,
+}
+
+impl Listener {
+    /// Listens on a TCP address; port 0 takes a free one.
+    ///
+    /// # Errors
+    /// The address is in use, not this machine's, or not allowed.
+    pub fn tcp(address: SocketAddr, backlog: i32) -> io::Result<Self> {
+        let family = if address.is_ipv4() {
+            AddressFamily::INET
+        } else {
+            AddressFamily::INET6
+        };
+        let fd = socket_with(family, SocketType::STREAM, FLAGS, None)?;
+        sockopt::set_socket_reuseaddr(&fd, true)?;
+        if address.is_ipv6() {
+            sockopt::set_ipv6_v6only(&fd, true)?;
+        }
+        bind(&fd, &address)?;
+        listen(&fd, backlog)?;
+        Ok(Self { fd, path: None })
+    }
+
+    /// Listens on a Unix socket with the permissions `mode`. A socket that stands there already
+    /// is replaced; anything else is left alone. The socket is removed when the listener is
+    /// dropped.
+    ///
+    /// # Errors
+    /// Something that is no socket stands there, or the folder does not allow it.
+    pub fn unix(path: &Path, mode: u32, backlog: i32) -> io::Result<Self> {
+        if let Ok(found) = fs::symlink_metadata(path) {
+            if !found.file_type().is_socket() {
+                let what = "something that is not a socket stands there";
+                return Err(io::Error::new(io::ErrorKind::AlreadyExists, what));
+            }
+            fs::remove_file(path)?;
+        }
+        let fd = socket_with(AddressFamily::UNIX, SocketType::STREAM, FLAGS, None)?;
+        bind(&fd, &SocketAddrUnix::new(path)?)?;
+        let listener = Self {
+            fd,
+            path: Some(path.to_owned()),
+        };
+        // Nobody can connect before `listen`, so nobody does with the wrong permissions.
+        fs::set_permissions(path, fs::Permissions::from_mode(mode))?;
+        listen(&listener.fd, backlog)?;
+        Ok(listener)
+    }
+
+    /// The next connection that waits.
+    ///
+    /// # Errors
+    /// `WouldBlock`: none waits. EMFILE and its kin: no descriptor is left and the connection
+    /// waits on.
+    pub fn accept(&self) -> io::Result<Stream> {
+        loop {
+            match accept_with(&self.fd, FLAGS) {
+                Ok(fd) => return Ok(Stream { fd }),
+                // The peer gave up while it waited, or a signal came: the next may be fine.
+                Err(Errno::CONNABORTED | Errno::INTR | Errno::PROTO) => {}
+                Err(error) => return Err(error.into()),
+            }
+        }
+    }
+
+    /// The TCP address it listens on; none of a Unix socket.
+    #[must_use]
+    pub fn address(&self) -> Option<SocketAddr> {
+        getsockname(&self.fd).ok()?.try_into().ok()
+    }
+}
+
+impl Drop for Listener {
+    fn drop(&mut self) {
+        if let Some(path) = &self.path {
+            // Somebody may have removed it already.
+            let _ = fs::remove_file(path);
+        }
+    }
+}
+
+impl AsFd for Listener {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.fd.as_fd()
+    }
+}
+
+/// Whether an error of `accept` means that descriptors or memory have run out: waiting, not
+/// trying again at once, is the answer.
+#[must_use]
+pub fn is_exhaustion(error: &io::Error) -> bool {
+    let code = error.raw_os_error();
+    [Errno::MFILE, Errno::NFILE, Errno::NOBUFS, Errno::NOMEM]
+        .iter()
+        .any(|errno| code == Some(errno.raw_os_error()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::poll::{Events, Interest, Poll};
+
+    fn wait(source: impl AsFd, interest: Interest) {
+        let poll = Poll::new().unwrap();
+        poll.add(source, 0, interest).unwrap();
+        let mut events = Events::with_capacity(1);
+        poll.wait(&mut events, Some(5_000_000_000)).unwrap();
+        assert!(!events.is_empty());
+    }
+
+    fn converse(client: &Stream, server: &Stream) {
+        let mut buffer = [0; 16];
+        assert_eq!(
+            server.recv(&mut buffer).unwrap_err().kind(),
+            io::ErrorKind::WouldBlock
+        );
+        let pieces = [IoSlice::new(b"ab"), IoSlice::new(b"cd")];
+        assert_eq!(client.send_vectored(&pieces).unwrap(), 4);
+        wait(server, Interest::Read);
+        assert_eq!(server.recv(&mut buffer).unwrap(), 4);
+        assert_eq!(&buffer[..4], b"abcd");
+        client.shutdown_send();
+        wait(server, Interest::Read);
+        assert_eq!(server.recv(&mut buffer).unwrap(), 0);
+    }
+
+    #[test]
+    fn tcp_streams_carry_bytes_both_ways() {
+        let listener = Listener::tcp("127.0.0.1:0".parse().unwrap(), 16).unwrap();
+        assert_eq!(
+            listener.accept().unwrap_err().kind(),
+            io::ErrorKind::WouldBlock
+        );
+        let client = Stream::connect(listener.address().unwrap()).unwrap();
+        wait(&client, Interest::Write);
+        client.take_error().unwrap();
+        wait(&listener, Interest::Read);
+        let server = listener.accept().unwrap();
+        server.set_nodelay();
+        converse(&client, &server);
+    }
+
+    #[test]
+    fn unix_sockets_have_their_mode_and_go_with_their_listener() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("socket");
+        {
+            let _replaced = Listener::unix(&path, 0o700, 1).unwrap();
+            let listener = Listener::unix(&path, 0o640, 1).unwrap();
+            let mode = fs::metadata(&path).unwrap().permissions().mode();
+            assert_eq!(mode & 0o777, 0o640);
+            assert_eq!(listener.address(), None);
+            let client = Stream::connect_unix(&path).unwrap();
+            let server = listener.accept().unwrap();
+            converse(&client, &server);
+        }
+        assert!(!path.exists());
+        fs::write(&path, "precious").unwrap();
+        assert!(Listener::unix(&path, 0o700, 1).is_err());
+        assert_eq!(fs::read(&path).unwrap(), b"precious");
+    }
+
+    #[test]
+    fn nobody_listening_is_an_error() {
+        let unused = Listener::tcp("127.0.0.1:0".parse().unwrap(), 1).unwrap();
+        let address = unused.address().unwrap();
+        drop(unused);
+        if let Ok(client) = Stream::connect(address) {
+            wait(&client, Interest::Write);
+            assert!(client.take_error().is_err());
+        }
+    }
+}
