@@ -1,0 +1,92 @@
+//! An item as a reader sees it, and when it expires.
+
+use crate::ledger::{Block, Ledger, Pin};
+use std::sync::Arc;
+
+/// When an item stops being shown, in whole seconds of the caller's clock.
+///
+/// Exact: an item with `At(t)` is shown while `now < t` and not from `t` on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Expiry(u32);
+
+impl Expiry {
+    /// Not by time.
+    pub const NEVER: Self = Self(u32::MAX);
+
+    /// From second `second` on.
+    #[must_use]
+    pub fn at(second: u32) -> Self {
+        Self(second.min(u32::MAX - 1))
+    }
+
+    /// Whether it has come.
+    #[must_use]
+    pub fn is_past(self, now_s: u32) -> bool {
+        self != Self::NEVER && self.0 <= now_s
+    }
+
+    /// Seconds left; none: never.
+    #[must_use]
+    pub fn seconds_left(self, now_s: u32) -> Option<u32> {
+        (self != Self::NEVER).then(|| self.0.saturating_sub(now_s))
+    }
+}
+
+/// An item as it was at the moment of the read, borrowed for the length of a closure.
+#[derive(Debug)]
+pub struct Item<'a> {
+    /// The client's own 32 bits.
+    pub flags: u32,
+    /// Changes with every write of this item.
+    pub cas: u64,
+    /// When it stops being shown.
+    pub expiry: Expiry,
+    /// The second of the last read or write before this one.
+    pub last_access_s: u32,
+    /// It was read before.
+    pub fetched: bool,
+    /// It was invalidated and its old value is still shown.
+    pub stale: bool,
+    /// This reader is the one that shall make a new value.
+    pub won: bool,
+    /// Another reader was told so before.
+    pub claimed: bool,
+    pub(crate) block: &'a Block,
+    pub(crate) ledger: &'a Arc<Ledger>,
+}
+
+impl Item<'_> {
+    /// Length of the value in bytes.
+    #[must_use]
+    pub fn value_len(&self) -> usize {
+        self.block.value().len()
+    }
+
+    /// The value's pieces, in order.
+    pub fn value(&self) -> impl Iterator<Item = &[u8]> {
+        std::iter::once(self.block.value())
+    }
+
+    /// Takes hold of the value so that it can be sent after the closure; none when as much is
+    /// held already as may be.
+    #[must_use]
+    pub fn pin(&self) -> Option<Pin> {
+        Pin::take(self.block, self.ledger)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn expiry_is_exact_to_the_second() {
+        let expiry = Expiry::at(10);
+        assert!(!expiry.is_past(9));
+        assert!(expiry.is_past(10));
+        assert_eq!(expiry.seconds_left(7), Some(3));
+        assert!(!Expiry::NEVER.is_past(u32::MAX));
+        assert_eq!(Expiry::NEVER.seconds_left(1), None);
+        assert!(Expiry::at(u32::MAX) < Expiry::NEVER);
+    }
+}

@@ -1,0 +1,71 @@
+//! Counters as text.
+
+use crate::limits::COUNTER_MAX;
+
+/// A counter's decimal text.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Digits {
+    text: [u8; COUNTER_MAX],
+    start: usize,
+}
+
+impl Digits {
+    pub(crate) fn of(mut value: u64) -> Self {
+        let mut digits = Self {
+            text: [b'0'; COUNTER_MAX],
+            start: COUNTER_MAX,
+        };
+        loop {
+            digits.start -= 1;
+            digits.text[digits.start] = b'0' + (value % 10) as u8;
+            value /= 10;
+            if value == 0 {
+                return digits;
+            }
+        }
+    }
+
+    pub(crate) fn as_bytes(&self) -> &[u8] {
+        &self.text[self.start..]
+    }
+}
+
+/// Reads a counter: digits, then nothing but the spaces that a shorter number leaves behind.
+pub(crate) fn parse(text: &[u8]) -> Option<u64> {
+    let digits = text.iter().take_while(|byte| byte.is_ascii_digit()).count();
+    let (digits, rest) = text.split_at(digits);
+    let all_spaces = rest.iter().all(|&byte| byte == b' ');
+    if digits.is_empty() || digits.len() > COUNTER_MAX || !all_spaces {
+        return None;
+    }
+    let add = |value: u64, &digit: &u8| value.checked_mul(10)?.checked_add(u64::from(digit - b'0'));
+    digits.iter().try_fold(0, add)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_survive_the_round_trip() {
+        for value in [0, 7, 10, 99, 1_000_000, u64::MAX] {
+            assert_eq!(parse(Digits::of(value).as_bytes()), Some(value));
+        }
+    }
+
+    #[test]
+    fn what_is_no_number_is_refused() {
+        for text in [
+            "",
+            " ",
+            "a",
+            "1a",
+            "-1",
+            "18446744073709551616",
+            "184467440737095516150",
+        ] {
+            assert_eq!(parse(text.as_bytes()), None, "{text}");
+        }
+        assert_eq!(parse(b"9  "), Some(9));
+    }
+}
