@@ -6,7 +6,6 @@ mod meta;
 use memchr::memchr;
 
 use crate::limits::{GET_LINE_MAX, LINE_MAX};
-use crate::words::Words;
 use crate::{Parsed, Refusal, Request};
 
 /// Looks at the front of `input` for one command line. `scanned` bytes are known to hold no
@@ -51,6 +50,15 @@ struct Wrong {
     swallow: u64,
 }
 
+impl Wrong {
+    fn hopeless() -> Self {
+        Self {
+            refusal: None,
+            swallow: 0,
+        }
+    }
+}
+
 impl From<Refusal> for Wrong {
     fn from(refusal: Refusal) -> Self {
         Self {
@@ -86,16 +94,4 @@ fn command(line: &[u8], len: usize) -> Result<Request<'_>, Wrong> {
         return meta::command(*letter, line, rest);
     }
     classic::command(word, line, rest)
-}
-
-/// What a line draws that is no command.
-fn unknown<'a>(line: &'a [u8]) -> Result<Request<'a>, Wrong> {
-    let words = Words::of(line);
-    if words.is_http() {
-        return Err(Wrong {
-            refusal: None,
-            swallow: 0,
-        });
-    }
-    Err(Refusal::Unknown.unless(words.noreply()).into())
 }

@@ -12,8 +12,6 @@ pub enum Refusal {
     /// `CLIENT_ERROR bad command line format` with the second line end that a `get` of a key
     /// too long draws from memcached 1.6.45.
     BadGetKey,
-    /// The second line end alone: what is left of [`Refusal::BadGetKey`] after `noreply`.
-    BadGetKeyNoreply,
     /// `CLIENT_ERROR invalid exptime argument`
     BadExptime,
     /// `CLIENT_ERROR invalid numeric delta argument`
@@ -53,7 +51,6 @@ impl Refusal {
             Self::Unknown => b"ERROR\r\n",
             Self::BadFormat => b"CLIENT_ERROR bad command line format\r\n",
             Self::BadGetKey => b"CLIENT_ERROR bad command line format\r\n\r\n",
-            Self::BadGetKeyNoreply => b"\r\n",
             Self::BadExptime => b"CLIENT_ERROR invalid exptime argument\r\n",
             Self::BadDelta => b"CLIENT_ERROR invalid numeric delta argument\r\n",
             Self::ShutdownDisabled => b"SERVER_ERROR: shutdown not enabled\r\n",

@@ -2,7 +2,7 @@
 
 use memchr::memchr;
 
-use super::{Wrong, unknown};
+use super::Wrong;
 use crate::decimal;
 use crate::limits::{KEY_MAX, VALUE_LEN_MAX};
 use crate::words::{self, Words};
@@ -29,15 +29,10 @@ pub(super) fn command<'a>(word: &[u8], line: &'a [u8], rest: &'a [u8]) -> Outcom
         b"incr" => arith(line, ArithMode::Increment),
         b"decr" => arith(line, ArithMode::Decrement),
         b"touch" => touch(line),
-        b"flush_all" => flush_all(line),
         b"version" => Ok(Request::Version),
-        b"verbosity" => verbosity(line),
         b"stats" => Ok(Request::Stats(stats(rest))),
         b"quit" => Ok(Request::Quit),
-        b"shutdown" => Err(Refusal::ShutdownDisabled
-            .unless(Words::of(line).noreply())
-            .into()),
-        _ => unknown(line),
+        _ => others(line),
     }
 }
 
@@ -57,8 +52,7 @@ fn get_and_touch(mut rest: &[u8], with_cas: bool) -> Outcome<'_> {
         return Err(Refusal::BadFormat.into());
     }
     let exptime = decimal::signed_32(exptime).ok_or(Refusal::BadExptime)?;
-    // `noreply` means nothing to these two, not even in the odd way it does to `get`.
-    let keys = checked_keys(rest).map_err(|_| Refusal::BadGetKey)?;
+    let keys = checked_keys(rest)?;
     Ok(Request::Get(Get {
         keys,
         with_cas,
@@ -77,12 +71,10 @@ fn checked_keys(rest: &[u8]) -> Result<Keys<'_>, Refusal> {
     if keys.clone().next().is_none() {
         return Err(Refusal::BadFormat);
     }
+    // `noreply` is a key like any other here; what memcached makes of it after an error is not
+    // even defined.
     if keys.clone().any(|key| key.len() > KEY_MAX) {
-        return Err(if Words::of(rest).noreply() {
-            Refusal::BadGetKeyNoreply
-        } else {
-            Refusal::BadGetKey
-        });
+        return Err(Refusal::BadGetKey);
     }
     Ok(keys)
 }
@@ -175,25 +167,36 @@ fn touch(line: &[u8]) -> Outcome<'_> {
     }))
 }
 
-fn flush_all(line: &[u8]) -> Outcome<'_> {
+/// The commands that memcached looks for last, by word rather than by the front of the line: so
+/// these alone may stand behind spaces.
+pub(super) fn others(line: &[u8]) -> Outcome<'_> {
     let words = Words::of(line);
     let noreply = words.noreply();
+    let outcome = match words.at(0) {
+        b"flush_all" => flush_all(&words, noreply),
+        b"verbosity" => verbosity(&words, noreply),
+        b"shutdown" => Err(Refusal::ShutdownDisabled),
+        _ if words.is_http() => return Err(Wrong::hopeless()),
+        _ => Err(Refusal::Unknown),
+    };
+    Ok(outcome.map_err(|refusal| refusal.unless(noreply))?)
+}
+
+fn flush_all<'a>(words: &Words<'_>, noreply: bool) -> Result<Request<'a>, Refusal> {
     let exptime = if words.count == 1 + usize::from(noreply) {
         None
     } else {
-        let exptime = decimal::signed_32(words.at(1));
-        Some(exptime.ok_or_else(|| Refusal::BadExptime.unless(noreply))?)
+        Some(decimal::signed_32(words.at(1)).ok_or(Refusal::BadExptime)?)
     };
     Ok(Request::FlushAll(FlushAll { exptime, noreply }))
 }
 
-fn verbosity(line: &[u8]) -> Outcome<'_> {
-    let words = Words::of(line);
-    let noreply = words.noreply();
-    let level = decimal::unsigned_32(words.at(1))
-        .filter(|_| words.count > 1)
-        .ok_or_else(|| Refusal::BadFormat.unless(noreply))?;
-    Ok(Request::Verbosity { level, noreply })
+fn verbosity<'a>(words: &Words<'_>, noreply: bool) -> Result<Request<'a>, Refusal> {
+    let level = decimal::unsigned_32(words.at(1)).filter(|_| words.count > 1);
+    Ok(Request::Verbosity {
+        level: level.ok_or(Refusal::BadFormat)?,
+        noreply,
+    })
 }
 
 /// A beginning of the word is enough, as with memcached.

@@ -1,7 +1,7 @@
 //! The meta commands.
 
-use super::classic::value_len;
-use super::{Wrong, unknown};
+use super::Wrong;
+use super::classic::{others, value_len};
 use crate::decimal;
 use crate::limits::{KEY_MAX, META_WORDS_MAX, OPAQUE_MAX, WORDS_MAX};
 use crate::{
@@ -19,7 +19,7 @@ pub(super) fn command<'a>(letter: u8, line: &'a [u8], rest: &'a [u8]) -> Outcome
         b'd' => Ok(delete(rest)?),
         b'a' => Ok(arith(rest)?),
         b'n' => Ok(Request::MetaNoop),
-        _ => unknown(line),
+        _ => others(line),
     }
 }
 
