@@ -8,10 +8,20 @@
 //!
 //! Answers follow memcached 1.6.45, byte for byte, error strings included.
 
-pub mod limits;
-pub mod request;
+#![forbid(unsafe_code)]
 
+mod base64;
+pub mod decimal;
+pub mod limits;
+mod parse;
+mod refusal;
+pub mod reply;
+pub mod request;
+mod words;
+
+pub use parse::parse;
+pub use refusal::Refusal;
 pub use request::{
     Arith, ArithMode, Delete, FlushAll, Get, Keys, MetaArith, MetaDelete, MetaFlag, MetaFlags,
-    MetaGet, MetaKey, MetaSet, Parsed, Refusal, Request, Set, SetMode, Stats, Touch,
+    MetaGet, MetaKey, MetaSet, Parsed, Request, Set, SetMode, Stats, Touch,
 };

@@ -1,5 +1,7 @@
 //! What a client may ask, as values that borrow from the input.
 
+use crate::Refusal;
+
 /// The outcome of looking at the front of the input for one command line.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Parsed<'a> {
@@ -25,40 +27,8 @@ pub enum Parsed<'a> {
         /// stream is kept.
         swallow: u64,
     },
-    /// The conversation cannot go on (line too long, an HTTP request).
+    /// The conversation cannot go on (line too long, an HTTP request): close, say nothing.
     Hopeless,
-}
-
-/// An answer known when the line is parsed.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Refusal {
-    /// `ERROR`
-    Unknown,
-    /// `CLIENT_ERROR bad command line format`
-    BadFormat,
-    /// `CLIENT_ERROR bad command line format` with the second line end that a `get` of a key
-    /// too long draws from memcached 1.6.45.
-    BadGetKey,
-    /// `CLIENT_ERROR invalid exptime argument`
-    BadExptime,
-    /// `CLIENT_ERROR invalid numeric delta argument`
-    BadDelta,
-    /// `CLIENT_ERROR duplicate flag`
-    DuplicateFlag,
-    /// `CLIENT_ERROR opaque token too long`
-    OpaqueTooLong,
-    /// `CLIENT_ERROR bad token in command line format`
-    BadToken,
-    /// `CLIENT_ERROR error decoding key`
-    BadKeyEncoding,
-    /// `CLIENT_ERROR invalid mode for ms M token`
-    BadSetMode,
-    /// `CLIENT_ERROR invalid mode for ma M token`
-    BadArithMode,
-    /// `CLIENT_ERROR invalid or duplicate flag`
-    InvalidFlag,
-    /// `SERVER_ERROR: shutdown not enabled`
-    ShutdownDisabled,
 }
 
 /// One command. Times are as the client sent them: 0 never, negative already expired, up to
@@ -256,6 +226,10 @@ pub struct MetaGet<'a> {
     pub quiet: bool,
     /// `T`: the new time to live.
     pub touch: Option<i32>,
+    /// `u`: do not count this as an access.
+    pub no_bump: bool,
+    /// `C`: leave the value out (answer `HD`) if the item's CAS is this one.
+    pub unless: Option<u64>,
 }
 
 /// `ms`
@@ -267,7 +241,7 @@ pub struct MetaSet<'a> {
     pub flags: MetaFlags<'a>,
     /// Bytes of the data block without its line end.
     pub value_len: u32,
-    /// `M`
+    /// `M`. With `compare`, `Set` and `Replace` alike mean: only if present and unchanged.
     pub mode: SetMode,
     /// `F`: the client's own 32 bits.
     pub client_flags: u32,
@@ -309,7 +283,8 @@ pub struct MetaArith<'a> {
     pub mode: ArithMode,
     /// `J`, the value a vivified counter gets.
     pub initial: u64,
-    /// `N`: create a missing counter with this time to live.
+    /// `N`: create a missing counter with this time to live (the later of `N` and `T` if the
+    /// line has both, as that is what 1.6.45 leaves behind).
     pub vivify: Option<i32>,
     /// `T`: the new time to live.
     pub touch: Option<i32>,

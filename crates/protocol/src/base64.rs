@@ -1,0 +1,64 @@
+//! Base64 (RFC 4648, standard alphabet, padded) of keys.
+//!
+//! Decoding is as lenient as memcached's: bytes outside the alphabet are passed over, and
+//! nothing behind the first padded group is looked at.
+
+use crate::limits::KEY_MAX;
+
+const ALPHABET: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+
+/// Appends the encoded `bytes`.
+pub(crate) fn encode(out: &mut Vec<u8>, bytes: &[u8]) {
+    for group in bytes.chunks(3) {
+        let mut padded = [0; 3];
+        padded[..group.len()].copy_from_slice(group);
+        let bits = u32::from_be_bytes([0, padded[0], padded[1], padded[2]]);
+        for place in 0..4 {
+            out.push(if place <= group.len() {
+                ALPHABET[(bits >> (18 - 6 * place)) as usize & 63]
+            } else {
+                b'='
+            });
+        }
+    }
+}
+
+/// The bytes that `text` stands for, in `into`; none if it stands for nothing, or does not fit.
+pub(crate) fn decode<'a>(text: &[u8], into: &'a mut [u8; KEY_MAX]) -> Option<&'a [u8]> {
+    let symbols = text.iter().filter(|&&byte| symbol(byte).is_some()).count();
+    if symbols == 0 || !symbols.is_multiple_of(4) || symbols / 4 * 3 > KEY_MAX {
+        return None;
+    }
+    let mut len = 0;
+    let (mut bits, mut held, mut padding) = (0u32, 0, 0);
+    for &byte in text {
+        let Some(value) = symbol(byte) else { continue };
+        padding += usize::from(byte == b'=');
+        bits = bits << 6 | u32::from(value);
+        held += 1;
+        if held == 4 {
+            into[len..len + 3].copy_from_slice(&bits.to_be_bytes()[1..]);
+            len += 3;
+            (bits, held) = (0, 0);
+            if padding > 0 {
+                break;
+            }
+        }
+    }
+    if padding > 2 {
+        return None;
+    }
+    Some(&into[..len - padding])
+}
+
+fn symbol(byte: u8) -> Option<u8> {
+    match byte {
+        b'A'..=b'Z' => Some(byte - b'A'),
+        b'a'..=b'z' => Some(byte - b'a' + 26),
+        b'0'..=b'9' => Some(byte - b'0' + 52),
+        b'+' => Some(62),
+        b'/' => Some(63),
+        b'=' => Some(0),
+        _ => None,
+    }
+}

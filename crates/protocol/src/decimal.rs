@@ -1,0 +1,114 @@
+//! Decimal numbers as bytes, both ways, with memcached's own ideas of what a number is.
+
+use crate::limits::COUNTER_MAX;
+
+/// Appends `value` in decimal.
+pub(crate) fn write(out: &mut Vec<u8>, value: u64) {
+    if value < 10 {
+        out.push(b'0' + value as u8);
+        return;
+    }
+    let mut text = [0; COUNTER_MAX];
+    out.extend_from_slice(render(value, &mut text));
+}
+
+/// The decimal text of `value`, in `text`.
+pub fn render(mut value: u64, text: &mut [u8; COUNTER_MAX]) -> &[u8] {
+    let mut start = COUNTER_MAX;
+    loop {
+        start -= 1;
+        text[start] = b'0' + (value % 10) as u8;
+        value /= 10;
+        if value == 0 {
+            return &text[start..];
+        }
+    }
+}
+
+/// Digits only, at most 22 of them (memcached `mcmc_toktou64`).
+pub(crate) fn unsigned_64(word: &[u8]) -> Option<u64> {
+    if word.len() > 22 {
+        return None;
+    }
+    word.iter().try_fold(0u64, |sum, &byte| {
+        sum.checked_mul(10)?.checked_add(digit(byte)?)
+    })
+}
+
+/// Digits only, at most 11 of them (memcached `mcmc_toktou32`).
+pub(crate) fn unsigned_32(word: &[u8]) -> Option<u32> {
+    if word.len() > 11 {
+        return None;
+    }
+    unsigned_64(word).and_then(|value| u32::try_from(value).ok())
+}
+
+/// Digits after at most one minus, 11 bytes in all; a minus alone is zero (memcached
+/// `mcmc_tokto32`).
+pub(crate) fn signed_32(word: &[u8]) -> Option<i32> {
+    if word.len() > 11 {
+        return None;
+    }
+    let (digits, sign) = match word {
+        [b'-', digits @ ..] => (digits, -1),
+        digits => (digits, 1),
+    };
+    let magnitude = i64::try_from(unsigned_64(digits)?).ok()?;
+    i32::try_from(sign * magnitude).ok()
+}
+
+/// What C's `strtoul` and memcached's `safe_strtoul` make of client flags: white space and a
+/// sign may come first, anything may follow white space, and only the low 32 bits count.
+pub(crate) fn lenient_unsigned_32(word: &[u8]) -> Option<u32> {
+    let (negative, magnitude) = lenient(word)?;
+    let value = if negative {
+        magnitude.wrapping_neg()
+    } else {
+        magnitude
+    };
+    let refused = negative && (value as i64) < 0;
+    (!refused).then_some(value as u32)
+}
+
+/// What C's `strtol` and memcached's `safe_strtol` make of a time to live: as
+/// [`lenient_unsigned_32`], but within 64 signed bits.
+pub(crate) fn lenient_signed_32(word: &[u8]) -> Option<i32> {
+    let (negative, magnitude) = lenient(word)?;
+    let value = if negative {
+        0i64.checked_sub_unsigned(magnitude)?
+    } else {
+        i64::try_from(magnitude).ok()?
+    };
+    Some(value as i32)
+}
+
+fn lenient(word: &[u8]) -> Option<(bool, u64)> {
+    let start = word.iter().position(|&byte| !is_space(byte))?;
+    let (negative, digits) = match &word[start..] {
+        [b'-', digits @ ..] => (true, digits),
+        [b'+', digits @ ..] => (false, digits),
+        digits => (false, digits),
+    };
+    let len = digits
+        .iter()
+        .position(|&byte| digit(byte).is_none())
+        .unwrap_or(digits.len());
+    let (digits, tail) = digits.split_at(len);
+    let ends_well = tail.first().is_none_or(|&byte| byte == 0 || is_space(byte));
+    if digits.is_empty() || !ends_well {
+        return None;
+    }
+    let magnitude = digits.iter().try_fold(0u64, |sum, &byte| {
+        sum.checked_mul(10)?.checked_add(digit(byte)?)
+    })?;
+    Some((negative, magnitude))
+}
+
+fn digit(byte: u8) -> Option<u64> {
+    byte.is_ascii_digit().then(|| u64::from(byte - b'0'))
+}
+
+/// C's `isspace`.
+fn is_space(byte: u8) -> bool {
+    matches!(byte, b' ' | b'\t'..=b'\r')
+}

@@ -1,0 +1,97 @@
+//! From the front of the input to one command.
+
+mod classic;
+mod meta;
+
+use memchr::memchr;
+
+use crate::limits::{GET_LINE_MAX, LINE_MAX};
+use crate::{Parsed, Refusal, Request};
+
+/// Looks at the front of `input` for one command line. `scanned` bytes are known to hold no
+/// line end, from [`Parsed::Incomplete`] of a look at less of the same input.
+///
+/// Splitting the input differently never changes what is found.
+#[must_use]
+pub fn parse(input: &[u8], scanned: usize) -> Parsed<'_> {
+    let from = scanned.min(input.len());
+    let found = memchr(b'\n', &input[from..]).map(|at| from + at);
+    let line_len = found.unwrap_or(input.len());
+    if line_len > LINE_MAX && (!may_be_long(input) || line_len > GET_LINE_MAX) {
+        return Parsed::Hopeless;
+    }
+    let Some(line_len) = found else {
+        return Parsed::Incomplete {
+            scanned: input.len(),
+        };
+    };
+    let len = line_len + 1;
+    let line = &input[..line_len];
+    let line = line.strip_suffix(b"\r").unwrap_or(line);
+    match command(line, len) {
+        Ok(request) => Parsed::Request { request, len },
+        Err(Wrong {
+            refusal: Some(refusal),
+            swallow,
+        }) => Parsed::Refused {
+            refusal,
+            len,
+            swallow,
+        },
+        Err(Wrong { refusal: None, .. }) => Parsed::Hopeless,
+    }
+}
+
+/// Why a line is not a request.
+struct Wrong {
+    /// None: there is no point in talking on.
+    refusal: Option<Refusal>,
+    /// Bytes of data block to drop.
+    swallow: u64,
+}
+
+impl Wrong {
+    fn hopeless() -> Self {
+        Self {
+            refusal: None,
+            swallow: 0,
+        }
+    }
+}
+
+impl From<Refusal> for Wrong {
+    fn from(refusal: Refusal) -> Self {
+        Self {
+            refusal: Some(refusal),
+            swallow: 0,
+        }
+    }
+}
+
+impl Refusal {
+    /// This, unless `noreply` asks for silence.
+    fn unless(self, noreply: bool) -> Self {
+        if noreply { Self::Silent } else { self }
+    }
+}
+
+fn may_be_long(input: &[u8]) -> bool {
+    input.starts_with(b"get ") || input.starts_with(b"gets ")
+}
+
+/// `len` counts the line end too.
+fn command(line: &[u8], len: usize) -> Result<Request<'_>, Wrong> {
+    if let Some(keys) = line.strip_prefix(b"get ") {
+        return classic::get(keys, false);
+    }
+    // memcached's shortest command has two letters and a full line end.
+    if len < 4 {
+        return Err(Refusal::BadFormat.into());
+    }
+    let word_len = memchr(b' ', line).unwrap_or(line.len());
+    let (word, rest) = line.split_at(word_len);
+    if let [b'm', letter] = word {
+        return meta::command(*letter, line, rest);
+    }
+    classic::command(word, line, rest)
+}

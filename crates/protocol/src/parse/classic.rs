@@ -1,0 +1,211 @@
+//! The classic text commands.
+
+use memchr::memchr;
+
+use super::Wrong;
+use crate::decimal;
+use crate::limits::{KEY_MAX, VALUE_LEN_MAX};
+use crate::words::{self, Words};
+use crate::{
+    Arith, ArithMode, Delete, FlushAll, Get, Keys, Refusal, Request, Set, SetMode, Stats, Touch,
+};
+
+type Outcome<'a> = Result<Request<'a>, Wrong>;
+
+/// Any classic command; `rest` is the line behind its first `word`.
+pub(super) fn command<'a>(word: &[u8], line: &'a [u8], rest: &'a [u8]) -> Outcome<'a> {
+    match word {
+        b"get" => get(rest, false),
+        b"gets" => get(rest, true),
+        b"gat" => get_and_touch(rest, false),
+        b"gats" => get_and_touch(rest, true),
+        b"set" => set(line, SetMode::Set, false),
+        b"add" => set(line, SetMode::Add, false),
+        b"replace" => set(line, SetMode::Replace, false),
+        b"append" => set(line, SetMode::Append, false),
+        b"prepend" => set(line, SetMode::Prepend, false),
+        b"cas" => set(line, SetMode::Set, true),
+        b"delete" => delete(line),
+        b"incr" => arith(line, ArithMode::Increment),
+        b"decr" => arith(line, ArithMode::Decrement),
+        b"touch" => touch(line),
+        b"version" => Ok(Request::Version),
+        b"stats" => Ok(Request::Stats(stats(rest))),
+        b"quit" => Ok(Request::Quit),
+        _ => others(line),
+    }
+}
+
+/// `get` and `gets`: `rest` holds the keys.
+pub(super) fn get(rest: &[u8], with_cas: bool) -> Outcome<'_> {
+    let keys = checked_keys(rest)?;
+    Ok(Request::Get(Get {
+        keys,
+        with_cas,
+        exptime: None,
+    }))
+}
+
+fn get_and_touch(mut rest: &[u8], with_cas: bool) -> Outcome<'_> {
+    let exptime = words::next(&mut rest).ok_or(Refusal::BadFormat)?;
+    if (Keys { rest }).next().is_none() {
+        return Err(Refusal::BadFormat.into());
+    }
+    let exptime = decimal::signed_32(exptime).ok_or(Refusal::BadExptime)?;
+    let keys = checked_keys(rest)?;
+    Ok(Request::Get(Get {
+        keys,
+        with_cas,
+        exptime: Some(exptime),
+    }))
+}
+
+/// All keys of a line; one too long takes the others with it, as memcached drops what it had
+/// found for them.
+fn checked_keys(rest: &[u8]) -> Result<Keys<'_>, Refusal> {
+    let keys = Keys { rest };
+    // A lone short key is what nearly every line holds.
+    if !rest.is_empty() && rest.len() <= KEY_MAX && memchr(b' ', rest).is_none() {
+        return Ok(keys);
+    }
+    if keys.clone().next().is_none() {
+        return Err(Refusal::BadFormat);
+    }
+    // `noreply` is a key like any other here; what memcached makes of it after an error is not
+    // even defined.
+    if keys.clone().any(|key| key.len() > KEY_MAX) {
+        return Err(Refusal::BadGetKey);
+    }
+    Ok(keys)
+}
+
+/// `<command> <key> <flags> <exptime> <bytes> [<cas>] [noreply]`
+fn set(line: &[u8], mode: SetMode, with_cas: bool) -> Outcome<'_> {
+    let words = Words::of(line);
+    let value_len = value_len(words.at(4)).filter(|_| words.count >= 5);
+    // Without a length the stream cannot be kept, and `noreply` was not yet looked for.
+    let value_len = value_len.ok_or(Refusal::BadFormat)?;
+    let noreply = words.noreply();
+    let key = words.at(1);
+    let flags = decimal::lenient_unsigned_32(words.at(2));
+    let exptime = decimal::lenient_signed_32(words.at(3));
+    let cas = if with_cas {
+        cas(&words).map(Some)
+    } else {
+        Some(None)
+    };
+    match (flags, exptime, cas) {
+        (Some(flags), Some(exptime), Some(cas)) if key.len() <= KEY_MAX => Ok(Request::Set(Set {
+            key,
+            flags,
+            exptime,
+            value_len,
+            mode,
+            cas,
+            noreply,
+        })),
+        _ => Err(Wrong {
+            refusal: Some(Refusal::BadFormat.unless(noreply)),
+            swallow: u64::from(value_len) + 2,
+        }),
+    }
+}
+
+fn cas(words: &Words<'_>) -> Option<u64> {
+    decimal::unsigned_64(words.at(5)).filter(|_| words.count >= 6)
+}
+
+/// The length of a data block.
+pub(super) fn value_len(word: &[u8]) -> Option<u32> {
+    decimal::signed_32(word)
+        .and_then(|len| u32::try_from(len).ok())
+        .filter(|&len| len <= VALUE_LEN_MAX)
+}
+
+/// The words of a line that must have at least `count`, and whose second is a key.
+fn keyed(line: &[u8], count: usize) -> Result<Words<'_>, Refusal> {
+    let words = Words::of(line);
+    if words.count < count {
+        return Err(Refusal::BadFormat);
+    }
+    if words.at(1).len() > KEY_MAX {
+        return Err(Refusal::BadFormat.unless(words.noreply()));
+    }
+    Ok(words)
+}
+
+fn delete(line: &[u8]) -> Outcome<'_> {
+    let words = keyed(line, 2)?;
+    Ok(Request::Delete(Delete {
+        key: words.at(1),
+        noreply: words.noreply(),
+    }))
+}
+
+fn arith(line: &[u8], mode: ArithMode) -> Outcome<'_> {
+    let words = keyed(line, 3)?;
+    let (key, noreply) = (words.at(1), words.noreply());
+    let delta =
+        decimal::unsigned_64(words.at(2)).ok_or_else(|| Refusal::BadDelta.unless(noreply))?;
+    Ok(Request::Arith(Arith {
+        key,
+        delta,
+        mode,
+        noreply,
+    }))
+}
+
+fn touch(line: &[u8]) -> Outcome<'_> {
+    let words = keyed(line, 3)?;
+    let (key, noreply) = (words.at(1), words.noreply());
+    let exptime =
+        decimal::signed_32(words.at(2)).ok_or_else(|| Refusal::BadExptime.unless(noreply))?;
+    Ok(Request::Touch(Touch {
+        key,
+        exptime,
+        noreply,
+    }))
+}
+
+/// The commands that memcached looks for last, by word rather than by the front of the line: so
+/// these alone may stand behind spaces.
+pub(super) fn others(line: &[u8]) -> Outcome<'_> {
+    let words = Words::of(line);
+    let noreply = words.noreply();
+    let outcome = match words.at(0) {
+        b"flush_all" => flush_all(&words, noreply),
+        b"verbosity" => verbosity(&words, noreply),
+        b"shutdown" => Err(Refusal::ShutdownDisabled),
+        _ if words.is_http() => return Err(Wrong::hopeless()),
+        _ => Err(Refusal::Unknown),
+    };
+    Ok(outcome.map_err(|refusal| refusal.unless(noreply))?)
+}
+
+fn flush_all<'a>(words: &Words<'_>, noreply: bool) -> Result<Request<'a>, Refusal> {
+    let exptime = if words.count == 1 + usize::from(noreply) {
+        None
+    } else {
+        Some(decimal::signed_32(words.at(1)).ok_or(Refusal::BadExptime)?)
+    };
+    Ok(Request::FlushAll(FlushAll { exptime, noreply }))
+}
+
+fn verbosity<'a>(words: &Words<'_>, noreply: bool) -> Result<Request<'a>, Refusal> {
+    let level = decimal::unsigned_32(words.at(1)).filter(|_| words.count > 1);
+    Ok(Request::Verbosity {
+        level: level.ok_or(Refusal::BadFormat)?,
+        noreply,
+    })
+}
+
+/// A beginning of the word is enough, as with memcached.
+fn stats(rest: &[u8]) -> Stats<'_> {
+    let mut behind = rest;
+    match words::next(&mut behind) {
+        None => Stats::General,
+        Some(word) if b"reset".starts_with(word) => Stats::Reset,
+        Some(word) if b"settings".starts_with(word) => Stats::Settings,
+        Some(_) => Stats::Other(rest.trim_ascii()),
+    }
+}

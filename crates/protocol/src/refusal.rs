@@ -1,0 +1,70 @@
+//! Answers that are known once the line is parsed.
+
+/// An answer known when the line is parsed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Refusal {
+    /// Nothing is said: the line was wrong, but it ended in `noreply`.
+    Silent,
+    /// `ERROR`
+    Unknown,
+    /// `CLIENT_ERROR bad command line format`
+    BadFormat,
+    /// `CLIENT_ERROR bad command line format` with the second line end that a `get` of a key
+    /// too long draws from memcached 1.6.45.
+    BadGetKey,
+    /// `CLIENT_ERROR invalid exptime argument`
+    BadExptime,
+    /// `CLIENT_ERROR invalid numeric delta argument`
+    BadDelta,
+    /// `SERVER_ERROR: shutdown not enabled`
+    ShutdownDisabled,
+    /// `CLIENT_ERROR options flags are too long`
+    TooManyFlags,
+    /// `CLIENT_ERROR duplicate flag`
+    DuplicateFlag,
+    /// `CLIENT_ERROR invalid flag`: unknown, or known to memcached and not served here.
+    InvalidFlag,
+    /// `CLIENT_ERROR invalid or duplicate flag`: whatever is wrong with the flags of an `ma`.
+    BadArithFlag,
+    /// `CLIENT_ERROR opaque token too long`
+    OpaqueTooLong,
+    /// `CLIENT_ERROR bad token in command line format`
+    BadToken,
+    /// `CLIENT_ERROR invalid numeric initial value`
+    BadInitialToken,
+    /// `CLIENT_ERROR invalid numeric delta value`
+    BadDeltaToken,
+    /// `CLIENT_ERROR error decoding key`
+    BadKeyEncoding,
+    /// `CLIENT_ERROR invalid mode for ms M token`
+    BadSetMode,
+    /// `CLIENT_ERROR invalid mode for ma M token`
+    BadArithMode,
+}
+
+impl Refusal {
+    /// What to send, line end included.
+    #[must_use]
+    pub const fn reply(self) -> &'static [u8] {
+        match self {
+            Self::Silent => b"",
+            Self::Unknown => b"ERROR\r\n",
+            Self::BadFormat => b"CLIENT_ERROR bad command line format\r\n",
+            Self::BadGetKey => b"CLIENT_ERROR bad command line format\r\n\r\n",
+            Self::BadExptime => b"CLIENT_ERROR invalid exptime argument\r\n",
+            Self::BadDelta => b"CLIENT_ERROR invalid numeric delta argument\r\n",
+            Self::ShutdownDisabled => b"SERVER_ERROR: shutdown not enabled\r\n",
+            Self::TooManyFlags => b"CLIENT_ERROR options flags are too long\r\n",
+            Self::DuplicateFlag => b"CLIENT_ERROR duplicate flag\r\n",
+            Self::InvalidFlag => b"CLIENT_ERROR invalid flag\r\n",
+            Self::BadArithFlag => b"CLIENT_ERROR invalid or duplicate flag\r\n",
+            Self::OpaqueTooLong => b"CLIENT_ERROR opaque token too long\r\n",
+            Self::BadToken => b"CLIENT_ERROR bad token in command line format\r\n",
+            Self::BadInitialToken => b"CLIENT_ERROR invalid numeric initial value\r\n",
+            Self::BadDeltaToken => b"CLIENT_ERROR invalid numeric delta value\r\n",
+            Self::BadKeyEncoding => b"CLIENT_ERROR error decoding key\r\n",
+            Self::BadSetMode => b"CLIENT_ERROR invalid mode for ms M token\r\n",
+            Self::BadArithMode => b"CLIENT_ERROR invalid mode for ma M token\r\n",
+        }
+    }
+}

@@ -1,0 +1,104 @@
+//! A line as words between spaces, and the two lists a request carries of them.
+
+use memchr::memchr;
+
+use crate::limits::{KEY_MAX, WORDS_MAX};
+use crate::{Keys, MetaFlag, MetaFlags, MetaKey, base64};
+
+/// The next word of `rest`, which moves behind it.
+pub(crate) fn next<'a>(rest: &mut &'a [u8]) -> Option<&'a [u8]> {
+    let start = rest.iter().position(|&byte| byte != b' ')?;
+    let text = &rest[start..];
+    let len = memchr(b' ', text).unwrap_or(text.len());
+    let (word, behind) = text.split_at(len);
+    *rest = behind;
+    Some(word)
+}
+
+/// The first words of a line, how many it has, and the last.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Words<'a> {
+    first: [&'a [u8]; 6],
+    /// How many, [`WORDS_MAX`] at most.
+    pub(crate) count: usize,
+    last: &'a [u8],
+}
+
+impl<'a> Words<'a> {
+    pub(crate) fn of(mut line: &'a [u8]) -> Self {
+        let mut words = Self {
+            first: [b""; 6],
+            count: 0,
+            last: b"",
+        };
+        while words.count < WORDS_MAX
+            && let Some(word) = next(&mut line)
+        {
+            if let Some(slot) = words.first.get_mut(words.count) {
+                *slot = word;
+            }
+            words.last = word;
+            words.count += 1;
+        }
+        words
+    }
+
+    /// The word at `place` (below six), empty if there is none.
+    pub(crate) fn at(&self, place: usize) -> &'a [u8] {
+        self.first[place]
+    }
+
+    /// Whether the client wants no answer.
+    pub(crate) fn noreply(&self) -> bool {
+        self.last == b"noreply"
+    }
+
+    /// Whether a browser or a proxy is talking.
+    pub(crate) fn is_http(&self) -> bool {
+        self.count > 1 && self.last.starts_with(b"HTTP/")
+    }
+}
+
+impl<'a> Iterator for Keys<'a> {
+    type Item = &'a [u8];
+
+    fn next(&mut self) -> Option<&'a [u8]> {
+        next(&mut self.rest)
+    }
+}
+
+impl<'a> MetaFlags<'a> {
+    /// The flags in `text`, which [`as_bytes`](Self::as_bytes) of parsed flags gave: so can a
+    /// caller keep them while the data block arrives.
+    #[must_use]
+    pub const fn new(text: &'a [u8]) -> Self {
+        Self { rest: text }
+    }
+
+    /// The flags as they stood on the line.
+    #[must_use]
+    pub const fn as_bytes(&self) -> &'a [u8] {
+        self.rest
+    }
+}
+
+impl<'a> Iterator for MetaFlags<'a> {
+    type Item = MetaFlag<'a>;
+
+    fn next(&mut self) -> Option<MetaFlag<'a>> {
+        let (&letter, token) = next(&mut self.rest)?.split_first()?;
+        Some(MetaFlag { letter, token })
+    }
+}
+
+impl MetaKey<'_> {
+    /// The key itself; `into` is used if it has to be decoded.
+    #[must_use]
+    pub fn decode<'b>(&'b self, into: &'b mut [u8; KEY_MAX]) -> &'b [u8] {
+        if self.base64 {
+            base64::decode(self.raw, into).unwrap_or(self.raw)
+        } else {
+            self.raw
+        }
+    }
+}
