@@ -59,6 +59,21 @@ impl<'a> Words<'a> {
     }
 }
 
+impl<'a> Keys<'a> {
+    /// The keys in `text`, which [`as_bytes`](Self::as_bytes) of parsed keys gave: so can a
+    /// caller answer some of them now and the rest later.
+    #[must_use]
+    pub const fn new(text: &'a [u8]) -> Self {
+        Self { rest: text }
+    }
+
+    /// The keys not yet taken, as they stood on the line.
+    #[must_use]
+    pub const fn as_bytes(&self) -> &'a [u8] {
+        self.rest
+    }
+}
+
 impl<'a> Iterator for Keys<'a> {
     type Item = &'a [u8];
 

@@ -39,7 +39,7 @@ pub struct Item<'a> {
     pub flags: u32,
     /// Changes with every write of this item.
     pub cas: u64,
-    /// When it stops being shown.
+    /// When it stops being shown; the expiry before this read where the read changes it.
     pub expiry: Expiry,
     /// The second of the last read or write before this one.
     pub last_access_s: u32,

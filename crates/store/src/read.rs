@@ -10,6 +10,8 @@ pub struct Read {
     pub touch: Option<Expiry>,
     /// If it is stale, take or lose the right to make it anew.
     pub claim: bool,
+    /// Leave it as unread and as old as it is.
+    pub unnoticed: bool,
 }
 
 /// Why a read has nothing to show.
@@ -43,6 +45,7 @@ impl Worker {
         let claimed = slot.claimed;
         let won = how.claim && slot.stale && !claimed;
         slot.claimed |= won;
+        let expiry = slot.expiry;
         if let Some(expiry) = how.touch {
             slot.expiry = expiry;
         }
@@ -52,7 +55,7 @@ impl Worker {
         let item = Item {
             flags: slot.flags,
             cas: slot.cas,
-            expiry: slot.expiry,
+            expiry,
             last_access_s: slot.last_access_s,
             fetched: slot.fetched,
             stale: slot.stale,
@@ -62,7 +65,9 @@ impl Worker {
             ledger,
         };
         let answer = visit(&item);
-        shard.touch(index, now_s);
+        if !how.unnoticed {
+            shard.touch(index, now_s);
+        }
         Ok(answer)
     }
 
