@@ -75,7 +75,7 @@ impl Worker {
     pub fn touch(&self, key: &[u8], hash: KeyHash, expiry: Expiry, now_s: u32) -> bool {
         let how = Read {
             touch: Some(expiry),
-            claim: false,
+            ..Read::default()
         };
         self.read(key, hash, now_s, how, |_| ()).is_ok()
     }

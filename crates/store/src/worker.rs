@@ -13,7 +13,7 @@ use crate::shard::{Shard, SlotIndex};
 use crate::statistics::Statistics;
 
 /// A key's hash, so that it is reckoned once a request.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct KeyHash(pub(crate) u64);
 
 /// The store. Threads reach it through [`Store::worker`].
@@ -123,10 +123,10 @@ impl Worker {
         KeyHash(rapidhash_v3_seeded(key, &self.store.secrets))
     }
 
-    /// Asks for the memory that the operations on these keys will visit first. A hint: it never
-    /// waits and never fails. Behind sharded locks there is nothing that can be asked for without
-    /// taking the lock, so this version leaves the hint unused.
-    pub fn prefetch(&self, _hashes: &[KeyHash]) {}
+    /// Asks for the memory that an operation on this key will visit first. A hint: it never
+    /// waits and never fails. Behind sharded locks nothing can be asked for without taking the
+    /// lock, so this version leaves the hint unused.
+    pub fn prefetch(&self, _hash: KeyHash) {}
 
     /// Says that the thread holds nothing it read in the burst now over.
     pub fn quiescent(&mut self) {}

@@ -133,6 +133,8 @@ pub struct Counted {
     pub created: bool,
     /// Its CAS.
     pub cas: u64,
+    /// When it stopped being shown before.
+    pub expiry_before: Expiry,
     /// When it stops being shown.
     pub expiry: Expiry,
 }
@@ -337,13 +339,16 @@ impl Worker {
             expiry: arithmetic.touch,
         };
         let cas = self.swap(found, upload, change, now_s)?;
-        let expiry = arithmetic.touch.unwrap_or(found.expiry);
-        Some(ArithOutcome::Counted(Counted {
+        let expiry_before = found.expiry;
+        let expiry = arithmetic.touch.unwrap_or(expiry_before);
+        let counted = Counted {
             value,
             created: false,
             cas,
+            expiry_before,
             expiry,
-        }))
+        };
+        Some(ArithOutcome::Counted(counted))
     }
 
     fn vivify(
@@ -371,12 +376,17 @@ impl Worker {
             explicit_cas: arithmetic.explicit_cas,
         };
         match self.place(upload, &write, now_s) {
-            Published::Stored { cas, .. } => Some(ArithOutcome::Counted(Counted {
-                value: initial,
-                created: true,
-                cas,
-                expiry,
-            })),
+            Published::Stored { cas, .. } => {
+                let expiry_before = Expiry::NEVER;
+                let counted = Counted {
+                    value: initial,
+                    created: true,
+                    cas,
+                    expiry_before,
+                    expiry,
+                };
+                Some(ArithOutcome::Counted(counted))
+            }
             // Somebody else was first: count on theirs.
             _ => None,
         }

@@ -1,0 +1,146 @@
+//! Who is connected: one set of counts for the whole process, changed when a connection comes or
+//! goes.
+
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, PoisonError};
+
+use session::{Counters, Snapshot};
+
+/// Who is connected, and what all workers have counted.
+#[derive(Debug)]
+pub struct Census {
+    max: u64,
+    current: AtomicU64,
+    total: AtomicU64,
+    rejected: AtomicU64,
+    accepting: AtomicBool,
+    rests: AtomicU64,
+    rested_ns: AtomicU64,
+    slow_closed: AtomicU64,
+    workers: Mutex<Vec<Arc<Counters>>>,
+}
+
+/// The census at one moment.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Tally {
+    /// Most connections at once.
+    pub max: u64,
+    /// Connections now.
+    pub current: u64,
+    /// Connections since the start.
+    pub total: u64,
+    /// Connections turned away because there were too many.
+    pub rejected: u64,
+    /// New connections are being accepted.
+    pub accepting: bool,
+    /// How often accepting rested because descriptors had run out.
+    pub rests: u64,
+    /// For how long, in all.
+    pub rested_ns: u64,
+    /// Connections closed because they held memory and did not move.
+    pub slow_closed: u64,
+}
+
+impl Census {
+    /// Nobody yet, and room for `max`.
+    #[must_use]
+    pub fn new(max: u64) -> Self {
+        let zero = || AtomicU64::new(0);
+        Self {
+            max,
+            current: zero(),
+            total: zero(),
+            rejected: zero(),
+            accepting: AtomicBool::new(true),
+            rests: zero(),
+            rested_ns: zero(),
+            slow_closed: zero(),
+            workers: Mutex::new(Vec::new()),
+        }
+    }
+
+    /// What has been counted.
+    #[must_use]
+    pub fn tally(&self) -> Tally {
+        let read = |count: &AtomicU64| count.load(Ordering::Relaxed);
+        Tally {
+            max: self.max,
+            current: read(&self.current),
+            total: read(&self.total),
+            rejected: read(&self.rejected),
+            accepting: self.accepting.load(Ordering::Relaxed),
+            rests: read(&self.rests),
+            rested_ns: read(&self.rested_ns),
+            slow_closed: read(&self.slow_closed),
+        }
+    }
+
+    /// The sum of what all workers have counted.
+    #[must_use]
+    pub fn counts(&self) -> Snapshot {
+        let workers = self.workers.lock().unwrap_or_else(PoisonError::into_inner);
+        workers.iter().fold(Snapshot::default(), |sum, counters| {
+            sum.plus(&counters.snapshot())
+        })
+    }
+
+    /// A set of counters for a new worker.
+    pub(crate) fn counters(&self) -> Arc<Counters> {
+        let counters = Arc::new(Counters::default());
+        let mut workers = self.workers.lock().unwrap_or_else(PoisonError::into_inner);
+        workers.push(Arc::clone(&counters));
+        counters
+    }
+
+    /// Admits one more connection, or counts it as rejected.
+    pub(crate) fn admit(&self) -> bool {
+        let admit = |current| (current < self.max).then_some(current + 1);
+        let admitted = self
+            .current
+            .fetch_update(Ordering::Relaxed, Ordering::Relaxed, admit)
+            .is_ok();
+        let count = if admitted {
+            &self.total
+        } else {
+            &self.rejected
+        };
+        count.fetch_add(1, Ordering::Relaxed);
+        admitted
+    }
+
+    pub(crate) fn leave(&self) {
+        self.current.fetch_sub(1, Ordering::Relaxed);
+    }
+
+    pub(crate) fn rest(&self) {
+        self.accepting.store(false, Ordering::Relaxed);
+        self.rests.fetch_add(1, Ordering::Relaxed);
+    }
+
+    pub(crate) fn resume(&self, rested_ns: u64) {
+        self.accepting.store(true, Ordering::Relaxed);
+        self.rested_ns.fetch_add(rested_ns, Ordering::Relaxed);
+    }
+
+    pub(crate) fn close_slow(&self) {
+        self.slow_closed.fetch_add(1, Ordering::Relaxed);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn no_more_than_the_most_are_admitted() {
+        let census = Census::new(2);
+        assert!(census.admit());
+        assert!(census.admit());
+        assert!(!census.admit());
+        census.leave();
+        assert!(census.admit());
+        let tally = census.tally();
+        assert_eq!((tally.current, tally.total, tally.rejected), (2, 3, 1));
+    }
+}

@@ -1,0 +1,115 @@
+//! A connection between bursts: the peer, the conversation, and what could not be finished.
+
+use session::{Output, Session};
+use sys::poll::Interest;
+
+use crate::transport::Transport;
+
+/// A connection.
+#[derive(Debug)]
+pub(crate) struct Connection {
+    pub(crate) transport: Transport,
+    pub(crate) session: Session,
+    /// Input that could not be used yet.
+    pub(crate) held: Held,
+    /// Output that the peer has not taken yet.
+    pub(crate) unsent: Option<Box<Unsent>>,
+    /// What is being waited for.
+    pub(crate) interest: Interest,
+    /// It stands in a list of connections that go on without an event.
+    pub(crate) queued: bool,
+    /// It holds input that can be answered without receiving more.
+    pub(crate) wants_turn: bool,
+    /// It ends when its output has been sent.
+    pub(crate) closing: bool,
+    /// The second in which a byte last came or went.
+    pub(crate) moved_s: u32,
+}
+
+impl Connection {
+    pub(crate) fn new(transport: Transport, now_s: u32) -> Self {
+        Self {
+            transport,
+            session: Session::default(),
+            held: Held::default(),
+            unsent: None,
+            interest: Interest::Read,
+            queued: false,
+            wants_turn: false,
+            closing: false,
+            moved_s: now_s,
+        }
+    }
+
+    /// Whether nothing has been begun that is not finished.
+    pub(crate) fn is_idle(&self) -> bool {
+        self.unsent.is_none() && self.held.is_empty() && !self.session.holds_memory()
+    }
+
+    /// Whether it keeps memory of the store from others.
+    pub(crate) fn holds_memory(&self) -> bool {
+        let pinned = self
+            .unsent
+            .as_ref()
+            .is_some_and(|unsent| unsent.output.has_pins());
+        pinned || self.session.holds_memory()
+    }
+}
+
+/// Output on its way.
+#[derive(Debug)]
+pub(crate) struct Unsent {
+    pub(crate) output: Output,
+    pub(crate) sent: usize,
+}
+
+/// Input kept from one burst to the next. Bounded by the longest line a session accepts and one
+/// receive.
+#[derive(Debug, Default)]
+pub(crate) struct Held {
+    bytes: Vec<u8>,
+    start: usize,
+}
+
+impl Held {
+    pub(crate) fn as_slice(&self) -> &[u8] {
+        &self.bytes[self.start..]
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        self.start == self.bytes.len()
+    }
+
+    pub(crate) fn append(&mut self, bytes: &[u8]) {
+        if self.start > 0 {
+            self.bytes.drain(..self.start);
+            self.start = 0;
+        }
+        self.bytes.extend_from_slice(bytes);
+    }
+
+    /// Lets the first `len` bytes go, and the memory once all are gone.
+    pub(crate) fn consume(&mut self, len: usize) {
+        self.start += len;
+        if self.is_empty() {
+            *self = Self::default();
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn held_input_is_used_from_the_front() {
+        let mut held = Held::default();
+        held.append(b"abc");
+        held.consume(2);
+        held.append(b"de");
+        assert_eq!(held.as_slice(), b"cde");
+        held.consume(3);
+        assert!(held.is_empty());
+        assert_eq!(held.bytes.capacity(), 0);
+    }
+}

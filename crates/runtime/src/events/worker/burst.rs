@@ -1,0 +1,280 @@
+//! A burst: receive for every connection, prepare all, answer all, send once each.
+
+use std::io;
+
+use session::{Counter, Next, Now, Progress, Surroundings, recycle};
+use sys::poll::Interest;
+
+use super::{Place, Worker};
+use crate::connection::{Held, Unsent};
+use crate::limits::DIRECT_MIN;
+use crate::transport::Sent;
+
+/// One connection's part in a burst.
+pub(super) struct Part {
+    place: Place,
+    input: Input,
+    /// The peer will send no more.
+    ended: bool,
+}
+
+/// What came of a part.
+pub(super) struct Outcome {
+    /// How many requests were planned.
+    planned: usize,
+    progress: Progress,
+    lost: bool,
+}
+
+/// Where a connection's input lies during a burst.
+pub(super) enum Input {
+    /// In one of the worker's buffers.
+    Buffer { bytes: Vec<u8>, len: usize },
+    /// Behind what was held from before.
+    Held(Held),
+}
+
+impl Input {
+    fn as_slice(&self) -> &[u8] {
+        match self {
+            Self::Buffer { bytes, len } => &bytes[..*len],
+            Self::Held(held) => held.as_slice(),
+        }
+    }
+}
+
+impl Worker {
+    /// Serves connections that have something to say or something left to say.
+    pub(super) fn serve(&mut self, places: &[Place], now_ns: u64) {
+        let now = self.setup.clock.at(now_ns);
+        let mut parts = std::mem::take(&mut self.parts);
+        for &place in places {
+            parts.extend(self.receive(place, now.elapsed_s));
+        }
+        self.converse(&parts, now);
+        let mut outcomes = std::mem::take(&mut self.outcomes);
+        for (part, outcome) in parts.drain(..).zip(outcomes.drain(..)) {
+            self.put_back(part.place, part.input, outcome.progress.consumed);
+            if outcome.lost {
+                self.close(part.place);
+            } else {
+                self.go_on(part.place, outcome.progress.next, part.ended);
+            }
+        }
+        self.parts = parts;
+        self.outcomes = outcomes;
+    }
+
+    /// Prepares all parts, then answers each and sends its answers.
+    fn converse(&mut self, parts: &[Part], now: Now) {
+        let mut planned = recycle(std::mem::take(&mut self.planned));
+        let most = self.setup.requests_a_turn;
+        for part in parts {
+            let count = match self.connections.get_mut(part.place) {
+                Some(Some(connection)) => {
+                    let input = part.input.as_slice();
+                    connection
+                        .session
+                        .prepare(input, most, &self.store, &mut planned)
+                }
+                _ => 0,
+            };
+            self.outcomes.push(Outcome {
+                planned: count,
+                progress: Progress {
+                    consumed: 0,
+                    next: Next::Close,
+                },
+                lost: false,
+            });
+        }
+        let mut first = 0;
+        for (at, part) in parts.iter().enumerate() {
+            let Some(Some(connection)) = self.connections.get_mut(part.place) else {
+                continue;
+            };
+            let around = Surroundings {
+                now,
+                worker: &self.store,
+                counters: &self.counters,
+                board: &*self.setup.board,
+            };
+            let requests = &planned[first..first + self.outcomes[at].planned];
+            first += requests.len();
+            let (input, output) = (part.input.as_slice(), &mut self.output);
+            self.outcomes[at].progress =
+                connection.session.answer(requests, input, &around, output);
+            self.outcomes[at].lost = !self.send(part.place);
+        }
+        self.planned = recycle(planned);
+    }
+
+    /// Takes what has arrived; none if there is nothing to serve.
+    fn receive(&mut self, place: Place, now_s: u32) -> Option<Part> {
+        let connection = self.connections.get_mut(place)?.as_mut()?;
+        let had_turn = std::mem::take(&mut connection.queued);
+        if connection.unsent.is_some() {
+            return None;
+        }
+        let part = |input, ended| {
+            Some(Part {
+                place,
+                input,
+                ended,
+            })
+        };
+        let held = std::mem::take(&mut connection.held);
+        // What is held and has not been looked at comes before what has not been received.
+        if had_turn && connection.wants_turn && !held.is_empty() {
+            return part(Input::Held(held), false);
+        }
+        let room = connection.session.upload();
+        if room.len() >= DIRECT_MIN && held.is_empty() {
+            let received = connection.transport.receive(room);
+            let input = Input::Held(held);
+            return match self.count_received(place, received, now_s) {
+                Received::Some(len) => {
+                    let connection = self.connections.get_mut(place)?.as_mut()?;
+                    connection.session.uploaded(len);
+                    part(input, false)
+                }
+                Received::Nothing => part(input, false),
+                Received::End => part(input, true),
+                Received::Lost => None,
+            };
+        }
+        let mut bytes = self
+            .buffers
+            .pop()
+            .unwrap_or_else(|| vec![0; crate::limits::RECEIVE_LEN]);
+        let received = connection.transport.receive(&mut bytes);
+        let (len, ended) = match self.count_received(place, received, now_s) {
+            Received::Some(len) => (len, false),
+            Received::Nothing => (0, false),
+            Received::End => (0, true),
+            Received::Lost => {
+                self.buffers.push(bytes);
+                return None;
+            }
+        };
+        if held.is_empty() {
+            return part(Input::Buffer { bytes, len }, ended);
+        }
+        let mut held = held;
+        held.append(&bytes[..len]);
+        self.buffers.push(bytes);
+        part(Input::Held(held), ended)
+    }
+
+    fn count_received(
+        &mut self,
+        place: Place,
+        received: io::Result<usize>,
+        now_s: u32,
+    ) -> Received {
+        match received {
+            Ok(0) => Received::End,
+            Ok(len) => {
+                self.counters.add(Counter::BytesRead, len as u64);
+                if let Some(Some(connection)) = self.connections.get_mut(place) {
+                    connection.moved_s = now_s;
+                }
+                Received::Some(len)
+            }
+            Err(error)
+                if matches!(
+                    error.kind(),
+                    io::ErrorKind::WouldBlock | io::ErrorKind::Interrupted
+                ) =>
+            {
+                Received::Nothing
+            }
+            Err(_) => {
+                self.close(place);
+                Received::Lost
+            }
+        }
+    }
+
+    /// Sends the worker's output to a connection; what there is no room for stays with the
+    /// connection. False: the connection is lost.
+    fn send(&mut self, place: Place) -> bool {
+        if self.output.is_empty() {
+            return true;
+        }
+        let Some(Some(connection)) = self.connections.get_mut(place) else {
+            return true;
+        };
+        let (sent, kept) = match connection.transport.send(&self.output, 0) {
+            Ok(Sent::All) => (self.output.len(), true),
+            Ok(Sent::Part(sent)) => {
+                let output = std::mem::take(&mut self.output);
+                connection.unsent = Some(Box::new(Unsent { output, sent }));
+                (sent, true)
+            }
+            Err(_) => (0, false),
+        };
+        self.counters.add(Counter::BytesWritten, sent as u64);
+        self.output.clear();
+        kept
+    }
+
+    /// Keeps the input that was not consumed and frees the rest.
+    fn put_back(&mut self, place: Place, input: Input, consumed: usize) {
+        let connection = self.connections.get_mut(place).and_then(Option::as_mut);
+        match (input, connection) {
+            (Input::Buffer { bytes, len }, connection) => {
+                if let Some(connection) = connection
+                    && consumed < len
+                {
+                    connection.held.append(&bytes[consumed..len]);
+                }
+                self.buffers.push(bytes);
+            }
+            (Input::Held(mut held), Some(connection)) => {
+                held.consume(consumed);
+                connection.held = held;
+            }
+            (Input::Held(_), None) => {}
+        }
+    }
+
+    /// Sees to what a connection needs next.
+    fn go_on(&mut self, place: Place, next: Next, ended: bool) {
+        let Some(Some(connection)) = self.connections.get_mut(place) else {
+            return;
+        };
+        let blocked = connection.unsent.is_some();
+        connection.wants_turn = matches!(next, Next::Turn | Next::Room | Next::Memory);
+        connection.closing |= next == Next::Close;
+        // A peer that has sent its last may still be owed answers to what it sent before.
+        let nothing_left = ended && !connection.wants_turn;
+        match (blocked, next) {
+            (false, Next::Close) => self.close(place),
+            (false, _) if nothing_left => self.close(place),
+            (true, _) => {
+                connection.closing |= nothing_left;
+                self.wait_for(place, Interest::Write);
+            }
+            (false, Next::Turn | Next::Room) => {
+                connection.queued = true;
+                self.again.push(place);
+                self.counters.count(Counter::ConnYields);
+            }
+            (false, Next::Memory) => {
+                connection.queued = true;
+                self.waiting.push(place);
+                self.wait_for(place, Interest::None);
+            }
+            (false, Next::Input | Next::Upload) => self.wait_for(place, Interest::Read),
+        }
+    }
+}
+
+/// What came of receiving.
+enum Received {
+    Some(usize),
+    Nothing,
+    End,
+    Lost,
+}

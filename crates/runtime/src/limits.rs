@@ -1,0 +1,31 @@
+//! Every bound of the runtimes, in one place.
+
+/// Events one wait returns at most.
+pub const EVENTS_A_WAIT: usize = 256;
+/// Connections whose requests are prepared together before any is answered.
+pub const BURST_CONNECTIONS: usize = 32;
+/// Bytes received at once.
+pub const RECEIVE_LEN: usize = 16 * 1024;
+/// Least bytes of a value worth receiving straight into place.
+pub const DIRECT_MIN: usize = 4 * 1024;
+/// Pieces one send takes at most.
+pub const PIECES_MAX: usize = 64;
+/// Accepted connections that may wait for their worker.
+pub const INBOX_MAX: usize = 4096;
+/// How long accepting rests when descriptors have run out, in nanoseconds.
+pub const ACCEPT_REST_NS: u64 = 10_000_000;
+/// Connections accepted in a row before anything else is looked at.
+pub const ACCEPTS_IN_A_ROW: usize = 256;
+/// How often a connection that waits for memory tries again, in nanoseconds.
+pub const MEMORY_RETRY_NS: u64 = 1_000_000;
+/// How long a peer may hold memory that others wait for without taking or giving a byte, in
+/// seconds.
+pub const SLOW_PEER_S: u32 = 1;
+/// Shortest time between two steps of the store's maintenance, in nanoseconds.
+pub const MAINTAIN_EVERY_NS: u64 = 100_000;
+/// Items one step of maintenance visits.
+pub const MAINTAIN_ITEMS: usize = 16;
+/// How long conversations may take to end after the server was told to stop, in nanoseconds.
+pub const DRAIN_NS: u64 = 5_000_000_000;
+/// How often a stopping worker looks whether it is done, in nanoseconds.
+pub const DRAIN_CHECK_NS: u64 = 20_000_000;

@@ -1,0 +1,59 @@
+//! What a runtime is started with.
+
+use std::sync::Arc;
+
+use session::{Board, Now};
+use store::Store;
+
+use crate::census::Census;
+
+/// What a runtime is started with.
+pub struct Setup {
+    /// Worker threads.
+    pub workers: usize,
+    /// Requests of one connection answered before others have their turn.
+    pub requests_a_turn: usize,
+    /// The cache.
+    pub store: Arc<Store>,
+    /// The process's statistics and switches.
+    pub board: Arc<dyn Board + Send + Sync>,
+    /// Who is connected.
+    pub census: Arc<Census>,
+    /// The server's time.
+    pub clock: Clock,
+}
+
+/// The server's time: whole seconds since it started.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Clock {
+    started_ns: u64,
+    epoch_unix_s: u64,
+}
+
+impl Clock {
+    /// A clock that starts now, at second 1: second 0 is before anything was stored.
+    #[must_use]
+    pub fn start() -> Self {
+        const NS_PER_S: u64 = 1_000_000_000;
+        Self {
+            started_ns: sys::clock::monotonic_ns() - NS_PER_S,
+            epoch_unix_s: sys::clock::unix_ns() / NS_PER_S - 1,
+        }
+    }
+
+    /// The time at `monotonic_ns` of the system's monotonic clock.
+    #[must_use]
+    pub fn at(&self, monotonic_ns: u64) -> Now {
+        let elapsed_s = monotonic_ns.saturating_sub(self.started_ns) / 1_000_000_000;
+        Now {
+            elapsed_s: u32::try_from(elapsed_s).unwrap_or(u32::MAX),
+            epoch_unix_s: self.epoch_unix_s,
+        }
+    }
+
+    /// The time now.
+    #[must_use]
+    pub fn now(&self) -> Now {
+        self.at(sys::clock::monotonic_ns())
+    }
+}

@@ -1,0 +1,80 @@
+//! Answering one request: the dispatch, and one file for each kind.
+
+mod classic;
+mod get;
+mod meta;
+mod set;
+
+use protocol::{Request, Stats, reply};
+
+pub(crate) use get::keys;
+pub(crate) use set::uploaded;
+
+use crate::counters::Counter;
+use crate::output::Output;
+use crate::prepare::Planned;
+use crate::session::{State, Step, Surroundings};
+
+/// The version that is told on the wire: the memcached whose answers these are.
+const VERSION: &[u8] = b"1.6.45";
+
+/// Executes one request, which stands at the front of `input`.
+pub(crate) fn request(
+    request: &Request<'_>,
+    planned: &Planned<'_>,
+    input: &[u8],
+    around: &Surroundings<'_>,
+    out: &mut Output,
+) -> Step {
+    let bytes = out.bytes_mut();
+    match request {
+        Request::Get(asked) => return get::get(asked, planned, input, around, out),
+        Request::Set(asked) => return set::set(asked, planned, input, around, out),
+        Request::MetaGet(asked) => return meta::get(asked, planned, around, out),
+        Request::MetaSet(asked) => return set::meta_set(asked, planned, input, around, out),
+        Request::MetaDelete(asked) => meta::delete(asked, planned.hash, around, bytes),
+        Request::MetaArith(asked) => meta::arith(asked, planned.hash, around, bytes),
+        Request::MetaNoop => bytes.extend_from_slice(reply::MN),
+        Request::Delete(asked) => classic::delete(asked, planned.hash, around, bytes),
+        Request::Arith(asked) => classic::arith(asked, planned.hash, around, bytes),
+        Request::Touch(asked) => classic::touch(asked, planned.hash, around, bytes),
+        Request::FlushAll(asked) => classic::flush_all(asked, around, bytes),
+        Request::Version => reply::version(bytes, VERSION),
+        Request::Verbosity { level, noreply } => {
+            around.board.set_verbosity(*level);
+            say(bytes, reply::OK, *noreply);
+        }
+        Request::Stats(which) => stats(*which, around, bytes),
+        Request::Quit => return Step::then(planned.line_len, State::Closed),
+    }
+    Step::done(planned.line_len)
+}
+
+/// Adds an answer, unless none is wanted.
+fn say(bytes: &mut Vec<u8>, answer: &[u8], noreply: bool) {
+    if !noreply {
+        bytes.extend_from_slice(answer);
+    }
+}
+
+fn stats(which: Stats<'_>, around: &Surroundings<'_>, bytes: &mut Vec<u8>) {
+    match which {
+        Stats::General => around.board.general(around.now, bytes),
+        Stats::Settings => around.board.settings(bytes),
+        Stats::Reset => {
+            around.board.reset();
+            bytes.extend_from_slice(reply::RESET);
+            return;
+        }
+        Stats::Other(_) => {
+            bytes.extend_from_slice(reply::ERROR);
+            return;
+        }
+    }
+    bytes.extend_from_slice(reply::END);
+}
+
+/// Counts one of two.
+fn count_either(around: &Surroundings<'_>, first: bool, yes: Counter, no: Counter) {
+    around.counters.count(if first { yes } else { no });
+}

@@ -1,0 +1,109 @@
+//! `delete`, `incr`, `decr`, `touch`, `flush_all`.
+
+use protocol::{Arith, ArithMode, Delete, FlushAll, Touch, reply};
+use store::{ArithOutcome, Arithmetic, Deleted, Direction, KeyHash};
+
+use super::{count_either, say};
+use crate::counters::Counter;
+use crate::session::Surroundings;
+
+pub(super) fn delete(
+    asked: &Delete<'_>,
+    hash: KeyHash,
+    around: &Surroundings<'_>,
+    bytes: &mut Vec<u8>,
+) {
+    let deleted = around
+        .worker
+        .delete(asked.key, hash, None, around.now.elapsed_s);
+    let found = deleted == Deleted::Deleted;
+    count_either(around, found, Counter::DeleteHits, Counter::DeleteMisses);
+    say(
+        bytes,
+        if found {
+            reply::DELETED
+        } else {
+            reply::NOT_FOUND
+        },
+        asked.noreply,
+    );
+}
+
+pub(super) fn arith(
+    asked: &Arith<'_>,
+    hash: KeyHash,
+    around: &Surroundings<'_>,
+    bytes: &mut Vec<u8>,
+) {
+    let arithmetic = Arithmetic {
+        delta: asked.delta,
+        direction: direction(asked.mode),
+        compare: None,
+        explicit_cas: None,
+        touch: None,
+        vivify: None,
+    };
+    let outcome = around
+        .worker
+        .arith(asked.key, hash, &arithmetic, around.now.elapsed_s);
+    count_arith(asked.mode, &outcome, around);
+    match outcome {
+        ArithOutcome::Counted(counted) if !asked.noreply => reply::number(bytes, counted.value),
+        ArithOutcome::Counted(_) => {}
+        ArithOutcome::NotFound => say(bytes, reply::NOT_FOUND, asked.noreply),
+        ArithOutcome::NotNumeric => say(bytes, reply::NON_NUMERIC, asked.noreply),
+        ArithOutcome::NoRoom | ArithOutcome::Exists => {
+            say(bytes, reply::NO_MEMORY, asked.noreply);
+        }
+    }
+}
+
+pub(super) fn direction(mode: ArithMode) -> Direction {
+    match mode {
+        ArithMode::Increment => Direction::Up,
+        ArithMode::Decrement => Direction::Down,
+    }
+}
+
+pub(super) fn count_arith(mode: ArithMode, outcome: &ArithOutcome, around: &Surroundings<'_>) {
+    let (hits, misses) = match mode {
+        ArithMode::Increment => (Counter::IncrHits, Counter::IncrMisses),
+        ArithMode::Decrement => (Counter::DecrHits, Counter::DecrMisses),
+    };
+    match outcome {
+        ArithOutcome::Counted(counted) => count_either(around, counted.created, misses, hits),
+        ArithOutcome::NotFound => around.counters.count(misses),
+        ArithOutcome::NotNumeric | ArithOutcome::Exists | ArithOutcome::NoRoom => {}
+    }
+}
+
+pub(super) fn touch(
+    asked: &Touch<'_>,
+    hash: KeyHash,
+    around: &Surroundings<'_>,
+    bytes: &mut Vec<u8>,
+) {
+    let expiry = around.now.expiry(asked.exptime);
+    let found = around
+        .worker
+        .touch(asked.key, hash, expiry, around.now.elapsed_s);
+    around.counters.count(Counter::CmdTouch);
+    count_either(around, found, Counter::TouchHits, Counter::TouchMisses);
+    say(
+        bytes,
+        if found {
+            reply::TOUCHED
+        } else {
+            reply::NOT_FOUND
+        },
+        asked.noreply,
+    );
+}
+
+pub(super) fn flush_all(asked: &FlushAll, around: &Surroundings<'_>, bytes: &mut Vec<u8>) {
+    around.counters.count(Counter::CmdFlush);
+    around
+        .worker
+        .flush(around.now.flush_second(asked.exptime), around.now.elapsed_s);
+    say(bytes, reply::OK, asked.noreply);
+}

@@ -1,0 +1,168 @@
+//! `get`, `gets`, `gat`, `gats`: one key or thousands, answered as there is room.
+
+use protocol::{Get, Keys, reply};
+use store::{Item, KeyHash, Miss, Read};
+
+use super::count_either;
+use crate::counters::Counter;
+use crate::limits::{COPY_MAX, KEYS_A_TURN};
+use crate::output::Output;
+use crate::prepare::Planned;
+use crate::session::{Asked, Next, State, Step, Surroundings};
+
+/// Answers a `get` with one key; hands one with several over to [`keys`].
+pub(super) fn get(
+    asked: &Get<'_>,
+    planned: &Planned<'_>,
+    input: &[u8],
+    around: &Surroundings<'_>,
+    out: &mut Output,
+) -> Step {
+    let keys_len = asked.keys.as_bytes().len();
+    let line = &input[..planned.line_len];
+    let line_end_len = if line.ends_with(b"\r\n") { 2 } else { 1 };
+    let mut rest = asked.keys;
+    let first = rest.next().unwrap_or_default();
+    if rest.next().is_some() {
+        let asked = Asked {
+            keys_len,
+            line_end_len,
+            with_cas: asked.with_cas,
+            exptime: asked.exptime,
+        };
+        return Step::then(
+            planned.line_len - line_end_len - keys_len,
+            State::Keys(asked),
+        );
+    }
+    let form = Form {
+        with_cas: asked.with_cas,
+        exptime: asked.exptime,
+    };
+    if !one(first, planned.hash, form, around, out) {
+        return Step::Memory;
+    }
+    out.bytes_mut().extend_from_slice(reply::END);
+    Step::done(planned.line_len)
+}
+
+/// Answers keys at the front of `input`, as many as one turn and the output allow. Returns the
+/// bytes it is done with and what it needs to go on; none: the line is answered.
+pub(crate) fn keys(
+    asked: &mut Asked,
+    input: &[u8],
+    around: &Surroundings<'_>,
+    out: &mut Output,
+) -> (usize, Option<Next>) {
+    let form = Form {
+        with_cas: asked.with_cas,
+        exptime: asked.exptime,
+    };
+    let mut left = Keys::new(&input[..asked.keys_len]);
+    let mut answered = 0;
+    let next = loop {
+        let before = left;
+        let Some(key) = left.next() else { break None };
+        let stop = if answered == KEYS_A_TURN {
+            Some(Next::Turn)
+        } else if out.is_full() {
+            Some(Next::Room)
+        } else if !one(key, around.worker.hash(key), form, around, out) {
+            Some(Next::Memory)
+        } else {
+            None
+        };
+        if stop.is_some() {
+            left = before;
+            break stop;
+        }
+        answered += 1;
+    };
+    let done = asked.keys_len - left.as_bytes().len();
+    asked.keys_len -= done;
+    match next {
+        Some(next) => (done, Some(next)),
+        None => {
+            out.bytes_mut().extend_from_slice(reply::END);
+            (done + asked.keys_len + asked.line_end_len, None)
+        }
+    }
+}
+
+#[derive(Clone, Copy)]
+struct Form {
+    with_cas: bool,
+    exptime: Option<i32>,
+}
+
+/// Answers one key; false: a large value could not be pinned, and nothing was said.
+fn one(key: &[u8], hash: KeyHash, form: Form, around: &Surroundings<'_>, out: &mut Output) -> bool {
+    let how = Read {
+        touch: form.exptime.map(|exptime| around.now.expiry(exptime)),
+        ..Read::default()
+    };
+    let shown = around
+        .worker
+        .read(key, hash, around.now.elapsed_s, how, |item| {
+            let header = |bytes: &mut Vec<u8>| {
+                let cas = form.with_cas.then_some(item.cas);
+                reply::value_header(bytes, key, item.flags, item.value_len() as u32, cas);
+            };
+            add_value(item, header, out)
+        });
+    match shown {
+        Ok(Shown::Added) => {}
+        Ok(Shown::NoMemory) => return false,
+        Err(miss) => count_miss(miss, around),
+    }
+    count_read(shown.is_ok(), form.exptime.is_some(), around);
+    true
+}
+
+/// Whether an item could be added to the output.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Shown {
+    Added,
+    NoMemory,
+}
+
+/// Adds a header and the item's value: copied if small, pinned if large.
+pub(super) fn add_value(
+    item: &Item<'_>,
+    header: impl FnOnce(&mut Vec<u8>),
+    out: &mut Output,
+) -> Shown {
+    if item.value_len() <= COPY_MAX {
+        let bytes = out.bytes_mut();
+        header(bytes);
+        item.value()
+            .for_each(|piece| bytes.extend_from_slice(piece));
+        bytes.extend_from_slice(reply::LINE_END);
+        return Shown::Added;
+    }
+    let Some(pin) = item.pin() else {
+        return Shown::NoMemory;
+    };
+    header(out.bytes_mut());
+    out.push_pin(pin);
+    out.bytes_mut().extend_from_slice(reply::LINE_END);
+    Shown::Added
+}
+
+pub(super) fn count_miss(miss: Miss, around: &Surroundings<'_>) {
+    match miss {
+        Miss::Absent => {}
+        Miss::Expired => around.counters.count(Counter::GetExpired),
+        Miss::Flushed => around.counters.count(Counter::GetFlushed),
+    }
+}
+
+/// Counts a read as memcached does: a get-and-touch is a get and a touch.
+pub(super) fn count_read(hit: bool, touched: bool, around: &Surroundings<'_>) {
+    around.counters.count(Counter::CmdGet);
+    count_either(around, hit, Counter::GetHits, Counter::GetMisses);
+    if touched {
+        around.counters.count(Counter::CmdTouch);
+        count_either(around, hit, Counter::TouchHits, Counter::TouchMisses);
+    }
+}

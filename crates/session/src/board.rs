@@ -1,0 +1,18 @@
+//! What a session cannot know by itself: the process's statistics and switches.
+
+use crate::now::Now;
+
+/// The process, as seen from a conversation. Asked rarely, so a trait object will do.
+pub trait Board: Sync {
+    /// Writes the lines of `stats`, without the end.
+    fn general(&self, now: Now, out: &mut Vec<u8>);
+
+    /// Writes the lines of `stats settings`, without the end.
+    fn settings(&self, out: &mut Vec<u8>);
+
+    /// Counts from zero again.
+    fn reset(&self);
+
+    /// Says more or less on standard error.
+    fn set_verbosity(&self, level: u32);
+}

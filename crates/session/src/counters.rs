@@ -1,0 +1,182 @@
+//! What one worker counts. Each set of counters has a single writer, so that counting costs no
+//! locked instruction; anyone may read.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+
+/// What is counted, named as in memcached's `stats`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[repr(usize)]
+#[allow(missing_docs, reason = "the names are memcached's own")]
+pub enum Counter {
+    CmdGet,
+    CmdSet,
+    CmdFlush,
+    CmdTouch,
+    CmdMeta,
+    GetHits,
+    GetMisses,
+    GetExpired,
+    GetFlushed,
+    DeleteMisses,
+    DeleteHits,
+    IncrMisses,
+    IncrHits,
+    DecrMisses,
+    DecrHits,
+    CasMisses,
+    CasHits,
+    CasBadval,
+    TouchHits,
+    TouchMisses,
+    StoreTooLarge,
+    StoreNoMemory,
+    BytesRead,
+    BytesWritten,
+    ConnYields,
+    /// Waits for memory that slower peers held.
+    HeldWaits,
+}
+
+impl Counter {
+    /// All, in the order of `stats`.
+    pub const ALL: [Self; 26] = [
+        Self::CmdGet,
+        Self::CmdSet,
+        Self::CmdFlush,
+        Self::CmdTouch,
+        Self::CmdMeta,
+        Self::GetHits,
+        Self::GetMisses,
+        Self::GetExpired,
+        Self::GetFlushed,
+        Self::DeleteMisses,
+        Self::DeleteHits,
+        Self::IncrMisses,
+        Self::IncrHits,
+        Self::DecrMisses,
+        Self::DecrHits,
+        Self::CasMisses,
+        Self::CasHits,
+        Self::CasBadval,
+        Self::TouchHits,
+        Self::TouchMisses,
+        Self::StoreTooLarge,
+        Self::StoreNoMemory,
+        Self::BytesRead,
+        Self::BytesWritten,
+        Self::ConnYields,
+        Self::HeldWaits,
+    ];
+
+    /// Its name in `stats`.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::CmdGet => "cmd_get",
+            Self::CmdSet => "cmd_set",
+            Self::CmdFlush => "cmd_flush",
+            Self::CmdTouch => "cmd_touch",
+            Self::CmdMeta => "cmd_meta",
+            Self::GetHits => "get_hits",
+            Self::GetMisses => "get_misses",
+            Self::GetExpired => "get_expired",
+            Self::GetFlushed => "get_flushed",
+            Self::DeleteMisses => "delete_misses",
+            Self::DeleteHits => "delete_hits",
+            Self::IncrMisses => "incr_misses",
+            Self::IncrHits => "incr_hits",
+            Self::DecrMisses => "decr_misses",
+            Self::DecrHits => "decr_hits",
+            Self::CasMisses => "cas_misses",
+            Self::CasHits => "cas_hits",
+            Self::CasBadval => "cas_badval",
+            Self::TouchHits => "touch_hits",
+            Self::TouchMisses => "touch_misses",
+            Self::StoreTooLarge => "store_too_large",
+            Self::StoreNoMemory => "store_no_memory",
+            Self::BytesRead => "bytes_read",
+            Self::BytesWritten => "bytes_written",
+            Self::ConnYields => "conn_yields",
+            Self::HeldWaits => "held_waits",
+        }
+    }
+}
+
+/// One worker's counters.
+#[derive(Debug, Default)]
+#[repr(align(128))]
+pub struct Counters {
+    cells: [AtomicU64; Counter::ALL.len()],
+}
+
+impl Counters {
+    /// Counts one. Only the worker they belong to may.
+    pub fn count(&self, counter: Counter) {
+        self.add(counter, 1);
+    }
+
+    /// Counts `by`. Only the worker they belong to may.
+    pub fn add(&self, counter: Counter, by: u64) {
+        let cell = &self.cells[counter as usize];
+        // One writer: no other thread can change it between the two.
+        cell.store(
+            cell.load(Ordering::Relaxed).wrapping_add(by),
+            Ordering::Relaxed,
+        );
+    }
+
+    /// What has been counted.
+    #[must_use]
+    pub fn snapshot(&self) -> Snapshot {
+        Snapshot {
+            counts: std::array::from_fn(|at| self.cells[at].load(Ordering::Relaxed)),
+        }
+    }
+}
+
+/// Counts at one moment, of one worker or summed over many.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Snapshot {
+    counts: [u64; Counter::ALL.len()],
+}
+
+impl Snapshot {
+    /// The count of one.
+    #[must_use]
+    pub fn of(&self, counter: Counter) -> u64 {
+        self.counts[counter as usize]
+    }
+
+    /// Both together.
+    #[must_use]
+    pub fn plus(self, other: &Self) -> Self {
+        Self {
+            counts: std::array::from_fn(|at| self.counts[at] + other.counts[at]),
+        }
+    }
+
+    /// What came since `earlier`.
+    #[must_use]
+    pub fn since(self, earlier: &Self) -> Self {
+        Self {
+            counts: std::array::from_fn(|at| self.counts[at].saturating_sub(earlier.counts[at])),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn counters_stand_where_their_list_says() {
+        let counters = Counters::default();
+        for (place, counter) in Counter::ALL.into_iter().enumerate() {
+            assert_eq!(counter as usize, place);
+            counters.add(counter, place as u64);
+        }
+        let sum = counters.snapshot().plus(&counters.snapshot());
+        assert_eq!(sum.of(Counter::CmdSet), 2);
+        assert_eq!(sum.since(&counters.snapshot()), counters.snapshot());
+    }
+}

@@ -1,0 +1,12 @@
+//! Every bound of a session, in one place.
+
+/// Longest value that is copied into the output, in bytes; a longer one is pinned.
+pub const COPY_MAX: usize = 16 * 1024;
+/// Bytes of output after which a session asks for room. One answer may go beyond it.
+pub const OUTPUT_FULL: usize = 64 * 1024;
+/// Values one output may pin.
+pub const PINS_MAX: usize = 16;
+/// Keys of one `get` answered in one turn.
+pub const KEYS_A_TURN: usize = 256;
+/// Most requests a session can be allowed in one turn.
+pub const REQUESTS_A_TURN_MAX: usize = 1024;

@@ -1,0 +1,74 @@
+//! The time of a burst.
+
+use store::Expiry;
+
+/// Longest relative time in seconds; above it a time is unix time (memcached `protocol.txt`).
+const RELATIVE_MAX_S: i32 = 60 * 60 * 24 * 30;
+
+/// The time of a burst: read once, good for every request in it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Now {
+    /// Seconds since the server started, from 1.
+    pub elapsed_s: u32,
+    /// Unix second of `elapsed_s` 0.
+    pub epoch_unix_s: u64,
+}
+
+impl Now {
+    /// When an item with the client's `exptime` expires: 0 never, negative at once, up to thirty
+    /// days from now, above that at that unix second.
+    #[must_use]
+    pub fn expiry(&self, exptime: i32) -> Expiry {
+        match exptime {
+            0 => Expiry::NEVER,
+            ..0 => Expiry::at(0),
+            1..=RELATIVE_MAX_S => Expiry::at(self.elapsed_s.saturating_add(exptime.unsigned_abs())),
+            _ => Expiry::at(self.since_epoch(exptime)),
+        }
+    }
+
+    /// The second that `flush_all` with this time means; none and not above zero: now.
+    #[must_use]
+    pub fn flush_second(&self, exptime: Option<i32>) -> u32 {
+        match exptime {
+            None | Some(..=0) => self.elapsed_s,
+            Some(seconds @ 1..=RELATIVE_MAX_S) => {
+                self.elapsed_s.saturating_add(seconds.unsigned_abs())
+            }
+            Some(unix) => self.since_epoch(unix),
+        }
+    }
+
+    fn since_epoch(&self, unix_s: i32) -> u32 {
+        let since = u64::from(unix_s.unsigned_abs()).saturating_sub(self.epoch_unix_s);
+        u32::try_from(since).unwrap_or(u32::MAX)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const NOW: Now = Now {
+        elapsed_s: 100,
+        epoch_unix_s: 1_700_000_000,
+    };
+
+    #[test]
+    fn times_are_relative_up_to_thirty_days() {
+        assert_eq!(NOW.expiry(0), Expiry::NEVER);
+        assert!(NOW.expiry(-1).is_past(1));
+        assert_eq!(NOW.expiry(5), Expiry::at(105));
+        assert_eq!(NOW.expiry(2_592_000), Expiry::at(2_592_100));
+        assert_eq!(NOW.expiry(1_700_000_150), Expiry::at(150));
+        assert!(NOW.expiry(2_592_001).is_past(100));
+    }
+
+    #[test]
+    fn a_flush_is_now_unless_it_is_later() {
+        assert_eq!(NOW.flush_second(None), 100);
+        assert_eq!(NOW.flush_second(Some(-1)), 100);
+        assert_eq!(NOW.flush_second(Some(2)), 102);
+        assert_eq!(NOW.flush_second(Some(1_700_000_160)), 160);
+    }
+}

@@ -1,0 +1,92 @@
+//! What is to be sent: bytes, and between them values that are pinned.
+
+use store::Pin;
+
+use crate::limits::{OUTPUT_FULL, PINS_MAX};
+
+/// Capacity an emptied output may keep, in bytes.
+const KEPT_CAPACITY: usize = 4 * OUTPUT_FULL;
+
+/// What is to be sent.
+#[derive(Debug, Default)]
+pub struct Output {
+    bytes: Vec<u8>,
+    /// Pinned values, each with the place in `bytes` it stands before.
+    pins: Vec<(usize, Pin)>,
+    pinned_len: usize,
+}
+
+/// One piece of an output.
+pub type Piece<'a> = &'a [u8];
+
+impl Output {
+    /// The bytes, to be added to.
+    pub fn bytes_mut(&mut self) -> &mut Vec<u8> {
+        &mut self.bytes
+    }
+
+    /// Adds a pinned value behind what is there.
+    pub fn push_pin(&mut self, pin: Pin) {
+        self.pinned_len += pin.value_len();
+        self.pins.push((self.bytes.len(), pin));
+    }
+
+    /// Whether a session should let it be sent before it adds more.
+    #[must_use]
+    pub fn is_full(&self) -> bool {
+        self.bytes.len() >= OUTPUT_FULL || self.pins.len() >= PINS_MAX
+    }
+
+    /// Length in bytes, pinned values included.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.bytes.len() + self.pinned_len
+    }
+
+    /// Whether there is nothing to send.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// Whether a value is pinned.
+    #[must_use]
+    pub fn has_pins(&self) -> bool {
+        !self.pins.is_empty()
+    }
+
+    /// The pieces, in order, without the first `sent` bytes.
+    pub fn pieces(&self, sent: usize) -> impl Iterator<Item = Piece<'_>> {
+        let mut skip = sent;
+        self.whole_pieces().filter_map(move |piece| {
+            let skipped = skip.min(piece.len());
+            skip -= skipped;
+            Some(&piece[skipped..]).filter(|piece| !piece.is_empty())
+        })
+    }
+
+    /// All as one piece, where no value is pinned.
+    #[must_use]
+    pub fn as_bytes(&self) -> Option<&[u8]> {
+        self.pins.is_empty().then_some(&self.bytes)
+    }
+
+    /// Makes it empty, keeping a sensible capacity.
+    pub fn clear(&mut self) {
+        self.bytes.clear();
+        self.bytes.shrink_to(KEPT_CAPACITY);
+        self.pins.clear();
+        self.pinned_len = 0;
+    }
+
+    fn whole_pieces(&self) -> impl Iterator<Item = Piece<'_>> {
+        let mut from = 0;
+        let before_and_in_pins = self.pins.iter().flat_map(move |(place, pin)| {
+            let before = &self.bytes[from..*place];
+            from = *place;
+            std::iter::once(before).chain(pin.value())
+        });
+        let last = self.pins.last().map_or(0, |(place, _)| *place);
+        before_and_in_pins.chain(std::iter::once(&self.bytes[last..]))
+    }
+}

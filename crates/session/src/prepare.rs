@@ -1,0 +1,140 @@
+//! The first half of a burst: parse, hash, ask for memory ahead.
+
+use protocol::{MetaKey, Parsed, Refusal, Request, parse};
+use store::{KeyHash, Worker};
+
+use crate::session::{Session, State};
+
+/// A request of a burst: parsed and hashed, not yet executed. Borrows the input.
+#[derive(Debug, Clone, Copy)]
+pub struct Planned<'a> {
+    pub(crate) what: What<'a>,
+    /// Bytes of the command line, line end included.
+    pub(crate) line_len: usize,
+    /// Of the key, or the first of several.
+    pub(crate) hash: KeyHash,
+}
+
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum What<'a> {
+    Request(Request<'a>),
+    Refused { refusal: Refusal, swallow: u64 },
+    Hopeless,
+}
+
+/// Empties a list of planned requests and frees it from the lifetime of its last burst, so that
+/// its memory serves the next.
+#[must_use]
+#[expect(
+    clippy::unnecessary_filter_map,
+    reason = "a filter would keep the old lifetime"
+)]
+pub fn recycle<'b>(mut planned: Vec<Planned<'_>>) -> Vec<Planned<'b>> {
+    planned.clear();
+    // Same type but for the lifetime: the standard library collects in place.
+    planned.into_iter().filter_map(|_| None).collect()
+}
+
+impl Session {
+    /// Parses the complete requests at the front of `input`, at most `most` of them, adds them to
+    /// `burst` and asks for the memory they will visit. Returns how many it added; hand just
+    /// these, with the same input, to [`Session::answer`].
+    pub fn prepare<'a>(
+        &mut self,
+        input: &'a [u8],
+        most: usize,
+        worker: &Worker,
+        burst: &mut Vec<Planned<'a>>,
+    ) -> usize {
+        let first = burst.len();
+        let mut at = match self.commands_from(input) {
+            Some(at) => at,
+            None => return 0,
+        };
+        while burst.len() - first < most && at < input.len() {
+            let (what, line_len) = match parse(&input[at..], self.scanned) {
+                Parsed::Incomplete { scanned } => {
+                    self.scanned = scanned;
+                    break;
+                }
+                Parsed::Request { request, len } => (What::Request(request), len),
+                Parsed::Refused {
+                    refusal,
+                    len,
+                    swallow,
+                } => (What::Refused { refusal, swallow }, len),
+                Parsed::Hopeless => (What::Hopeless, 0),
+            };
+            self.scanned = 0;
+            burst.push(Planned {
+                what,
+                line_len,
+                hash: hash(&what, worker),
+            });
+            match what.bytes_behind() {
+                Some(bytes) if bytes <= (input.len() - at - line_len) as u64 => {
+                    at += line_len + bytes as usize;
+                }
+                // What comes next is not here yet, or never will be.
+                _ => break,
+            }
+        }
+        burst.len() - first
+    }
+
+    /// Where in `input` the next command line begins; none: not in it.
+    fn commands_from(&self, input: &[u8]) -> Option<usize> {
+        match &self.state {
+            State::Command => Some(0),
+            State::Swallow { missing } => usize::try_from(*missing)
+                .ok()
+                .filter(|&missing| missing < input.len()),
+            State::Upload(upload) => Some(upload.missing()).filter(|&len| len < input.len()),
+            // The keys come first, and what follows them may have to wait another turn.
+            State::Keys(_) | State::Closed => None,
+        }
+    }
+}
+
+impl What<'_> {
+    /// Bytes between this line and the next command; none: no command follows.
+    fn bytes_behind(&self) -> Option<u64> {
+        match self {
+            Self::Request(Request::Set(set)) => Some(u64::from(set.value_len) + 2),
+            Self::Request(Request::MetaSet(set)) => Some(u64::from(set.value_len) + 2),
+            Self::Request(Request::Quit) | Self::Hopeless => None,
+            Self::Request(_) => Some(0),
+            Self::Refused { swallow, .. } => Some(*swallow),
+        }
+    }
+}
+
+fn hash(what: &What<'_>, worker: &Worker) -> KeyHash {
+    let of_meta = |key: &MetaKey<'_>| worker.hash(key.decode(&mut [0; protocol::limits::KEY_MAX]));
+    let What::Request(request) = what else {
+        return KeyHash::default();
+    };
+    let hash = match request {
+        Request::Get(get) => {
+            let mut keys = get.keys;
+            keys.next()
+        }
+        .map_or(KeyHash::default(), |key| worker.hash(key)),
+        Request::Set(set) => worker.hash(set.key),
+        Request::Delete(delete) => worker.hash(delete.key),
+        Request::Arith(arith) => worker.hash(arith.key),
+        Request::Touch(touch) => worker.hash(touch.key),
+        Request::MetaGet(get) => of_meta(&get.key),
+        Request::MetaSet(set) => of_meta(&set.key),
+        Request::MetaDelete(delete) => of_meta(&delete.key),
+        Request::MetaArith(arith) => of_meta(&arith.key),
+        Request::FlushAll(_)
+        | Request::Version
+        | Request::Verbosity { .. }
+        | Request::Stats(_)
+        | Request::Quit
+        | Request::MetaNoop => return KeyHash::default(),
+    };
+    worker.prefetch(hash);
+    hash
+}

@@ -1,0 +1,242 @@
+//! The conversation's state, and its second half: answering a burst.
+
+use store::Worker;
+
+use crate::answer;
+use crate::board::Board;
+use crate::counters::Counters;
+use crate::now::Now;
+use crate::output::Output;
+use crate::prepare::{Planned, What};
+use crate::upload::Uploading;
+
+/// One client's conversation.
+#[derive(Debug, Default)]
+pub struct Session {
+    pub(crate) state: State,
+    /// Bytes at the front of the input known to hold no line end.
+    pub(crate) scanned: usize,
+}
+
+/// What the front of the input is.
+#[derive(Debug, Default)]
+pub(crate) enum State {
+    /// A command line.
+    #[default]
+    Command,
+    /// The rest of a `get`'s keys, of a line already parsed.
+    Keys(Asked),
+    /// The rest of a value being stored.
+    Upload(Box<Uploading>),
+    /// Bytes that nobody wants.
+    Swallow {
+        missing: u64,
+    },
+    Closed,
+}
+
+/// The rest of a `get`.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Asked {
+    /// Bytes of keys at the front of the input.
+    pub(crate) keys_len: usize,
+    /// Bytes of the line end behind them.
+    pub(crate) line_end_len: usize,
+    pub(crate) with_cas: bool,
+    pub(crate) exptime: Option<i32>,
+}
+
+/// What a session needs next.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Next {
+    /// More input.
+    Input,
+    /// Bytes of a value: more input, or better, received straight into [`Session::upload`].
+    Upload,
+    /// Room: the output must be sent before it can go on with the input it has.
+    Room,
+    /// Another turn with the input it has: others come first.
+    Turn,
+    /// Memory that slower peers hold: another turn when some of it is free.
+    Memory,
+    /// To be closed, after the output has been sent.
+    Close,
+}
+
+/// How far a session came.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Progress {
+    /// Bytes of input it is done with.
+    pub consumed: usize,
+    /// What it needs to go on.
+    pub next: Next,
+}
+
+/// What surrounds a conversation while it answers.
+#[derive(Clone, Copy)]
+pub struct Surroundings<'a> {
+    /// The time of the burst.
+    pub now: Now,
+    /// The thread's handle on the store.
+    pub worker: &'a Worker,
+    /// The thread's counters.
+    pub counters: &'a Counters,
+    /// The process.
+    pub board: &'a dyn Board,
+}
+
+impl Session {
+    /// Executes what [`Session::prepare`] planned from `input`, in order, adding answers to
+    /// `out`. Stops early when the output is full or memory is held by others; what was not
+    /// consumed must then be prepared again.
+    pub fn answer(
+        &mut self,
+        planned: &[Planned<'_>],
+        input: &[u8],
+        around: &Surroundings<'_>,
+        out: &mut Output,
+    ) -> Progress {
+        let mut consumed = 0;
+        if let Some(next) = self.finish_started(input, &mut consumed, around, out) {
+            return self.stop(consumed, next);
+        }
+        for request in planned {
+            if out.is_full() {
+                return self.stop(consumed, Next::Room);
+            }
+            let rest = &input[consumed..];
+            let step = match request.what {
+                What::Request(asked) => answer::request(&asked, request, rest, around, out),
+                What::Refused { refusal, swallow } => {
+                    out.bytes_mut().extend_from_slice(refusal.reply());
+                    Step::swallow(request.line_len, swallow)
+                }
+                What::Hopeless => Step::then(0, State::Closed),
+            };
+            match step {
+                Step::Done { len, then } => {
+                    consumed += len;
+                    self.state = then;
+                }
+                Step::Memory => return self.stop(consumed, Next::Memory),
+            }
+            if let Some(next) = self.finish_started(input, &mut consumed, around, out) {
+                return self.stop(consumed, next);
+            }
+        }
+        // A line looked at in vain has left its mark in `scanned`; what has not been looked at is
+        // for the next turn.
+        let unseen = consumed < input.len() && self.scanned == 0;
+        Progress {
+            consumed,
+            next: if unseen { Next::Turn } else { Next::Input },
+        }
+    }
+
+    /// The memory that the next bytes of input may be received into, when [`Next::Upload`] was
+    /// needed: empty when only the line end is missing.
+    pub fn upload(&mut self) -> &mut [u8] {
+        match &mut self.state {
+            State::Upload(uploading) => uploading.unfilled(),
+            _ => &mut [],
+        }
+    }
+
+    /// Says that the first `len` bytes of [`Session::upload`] have been received.
+    pub fn uploaded(&mut self, len: usize) {
+        if let State::Upload(uploading) = &mut self.state {
+            uploading.advance(len);
+        }
+    }
+
+    /// Whether it holds memory for a value on its way.
+    #[must_use]
+    pub fn holds_memory(&self) -> bool {
+        matches!(self.state, State::Upload(_))
+    }
+
+    /// Goes on with what an earlier request began; what is needed if that is not over with this
+    /// input.
+    fn finish_started(
+        &mut self,
+        input: &[u8],
+        consumed: &mut usize,
+        around: &Surroundings<'_>,
+        out: &mut Output,
+    ) -> Option<Next> {
+        match &mut self.state {
+            State::Command => None,
+            State::Closed => Some(Next::Close),
+            State::Swallow { missing } => {
+                let len = (*missing).min((input.len() - *consumed) as u64);
+                *consumed += len as usize;
+                *missing -= len;
+                if *missing > 0 {
+                    return Some(Next::Input);
+                }
+                self.state = State::Command;
+                None
+            }
+            State::Upload(uploading) => {
+                *consumed += uploading.take(&input[*consumed..]);
+                if uploading.missing() > 0 {
+                    return Some(Next::Upload);
+                }
+                if let State::Upload(uploading) = std::mem::take(&mut self.state) {
+                    answer::uploaded(*uploading, around, out);
+                }
+                None
+            }
+            State::Keys(asked) => {
+                let (len, next) = answer::keys(asked, &input[*consumed..], around, out);
+                *consumed += len;
+                if next.is_none() {
+                    self.state = State::Command;
+                }
+                next
+            }
+        }
+    }
+
+    /// Ends a call early: requests planned behind this point will be parsed again, so nothing is
+    /// known of line ends any more.
+    fn stop(&mut self, consumed: usize, next: Next) -> Progress {
+        self.scanned = 0;
+        Progress { consumed, next }
+    }
+}
+
+/// What one request comes to.
+pub(crate) enum Step {
+    /// It is answered as far as it can be.
+    Done {
+        /// Bytes of input it took.
+        len: usize,
+        /// What the input behind them is.
+        then: State,
+    },
+    /// It needs memory that slower peers hold; nothing was done.
+    Memory,
+}
+
+impl Step {
+    pub(crate) fn done(len: usize) -> Self {
+        Self::then(len, State::Command)
+    }
+
+    pub(crate) fn then(len: usize, then: State) -> Self {
+        Self::Done { len, then }
+    }
+
+    /// Takes a line and lets `missing` bytes behind it go.
+    pub(crate) fn swallow(len: usize, missing: u64) -> Self {
+        Self::then(
+            len,
+            if missing == 0 {
+                State::Command
+            } else {
+                State::Swallow { missing }
+            },
+        )
+    }
+}
