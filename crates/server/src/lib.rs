@@ -1,1 +1,18 @@
-//! To be filled.
+//! A server: listens, limits, gives up root, tells its statistics, ends in order.
+//!
+//! [`Server::start`] turns a [`Config`] into listening sockets, a store and a running runtime;
+//! [`Server::serve`] waits for a signal and stops it all. Start-up happens in an order that keeps
+//! what needs root before root is given up, and says nothing on its own: the program passes a
+//! function that is told each line.
+
+#![forbid(unsafe_code)]
+
+mod board;
+mod config;
+mod error;
+mod start;
+mod watch;
+
+pub use config::{Config, UnixSocket};
+pub use error::Error;
+pub use start::Server;

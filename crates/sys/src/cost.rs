@@ -2,6 +2,7 @@
 
 use std::fs;
 use std::io;
+use std::mem::MaybeUninit;
 
 /// A reading. Differences of two readings are what an interval cost; `resident_bytes` is a
 /// level, not a sum.
@@ -72,6 +73,20 @@ pub fn of_process(pid: u32) -> io::Result<Cost> {
     cost.user_ns = (total_ns as f64 * user_share) as u64;
     cost.system_ns = total_ns - cost.user_ns.min(total_ns);
     Ok(cost)
+}
+
+/// Processor time the calling process has used: user, system, in nanoseconds.
+#[must_use]
+pub fn own_times_ns() -> (u64, u64) {
+    let mut usage = MaybeUninit::<libc::rusage>::zeroed();
+    // SAFETY: the structure is writable; for RUSAGE_SELF the call cannot fail.
+    unsafe { libc::getrusage(libc::RUSAGE_SELF, usage.as_mut_ptr()) };
+    // SAFETY: zeroed, then filled by the kernel; every bit pattern is valid.
+    let usage = unsafe { usage.assume_init() };
+    let ns = |time: libc::timeval| {
+        time.tv_sec.unsigned_abs() * 1_000_000_000 + time.tv_usec.unsigned_abs() * 1_000
+    };
+    (ns(usage.ru_utime), ns(usage.ru_stime))
 }
 
 /// User and system time from `/proc/PID/stat`, whose second field may hold spaces and brackets.

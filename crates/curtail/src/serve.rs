@@ -1,0 +1,216 @@
+//! `curtail serve`: memcached's flags.
+
+use std::net::{IpAddr, Ipv4Addr, SocketAddr, ToSocketAddrs};
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use anyhow::{Context, bail};
+use clap::{ArgAction, Args};
+use server::{Config, Server, UnixSocket};
+
+/// Listens on all addresses unless told otherwise, as memcached does.
+const ANY: IpAddr = IpAddr::V4(Ipv4Addr::UNSPECIFIED);
+const MIB: u64 = 1 << 20;
+
+/// memcached's flags, for what exists so far.
+#[derive(Debug, Args)]
+#[command(disable_version_flag = true)]
+pub(crate) struct Flags {
+    /// TCP port; 0: none (then -s is needed)
+    #[arg(
+        short = 'p',
+        long = "port",
+        value_name = "NUM",
+        default_value_t = 11211
+    )]
+    port: u16,
+
+    /// UDP port; only 0 (off) is served
+    #[arg(
+        short = 'U',
+        long = "udp-port",
+        value_name = "NUM",
+        default_value_t = 0
+    )]
+    udp_port: u16,
+
+    /// Unix socket to listen on instead of TCP
+    #[arg(short = 's', long = "unix-socket", value_name = "PATH")]
+    unix_socket: Option<PathBuf>,
+
+    /// Permissions of the Unix socket, in octal
+    #[arg(short = 'a', long = "unix-mask", value_name = "MASK", default_value = "0700",
+          value_parser = octal)]
+    unix_mask: u32,
+
+    /// Addresses to listen on: host, host:port, or [v6]:port; several with commas
+    #[arg(
+        short = 'l',
+        long = "listen",
+        value_name = "ADDR",
+        value_delimiter = ','
+    )]
+    listen: Vec<String>,
+
+    /// Memory of items and index, in megabytes
+    #[arg(short = 'm', long = "memory-limit", value_name = "NUM", default_value_t = 64,
+          value_parser = clap::value_parser!(u64).range(1..=16_777_216))]
+    memory_limit: u64,
+
+    /// Connections at once
+    #[arg(short = 'c', long = "conn-limit", value_name = "NUM", default_value_t = 1024,
+          value_parser = clap::value_parser!(u32).range(1..=10_000_000))]
+    conn_limit: u32,
+
+    /// Worker threads
+    #[arg(short = 't', long = "threads", value_name = "NUM", default_value_t = 4,
+          value_parser = clap::value_parser!(u32).range(1..=256))]
+    threads: u32,
+
+    /// Longest value; with suffix k or m
+    #[arg(short = 'I', long = "max-item-size", value_name = "NUM", default_value = "1m",
+          value_parser = item_size)]
+    max_item_size: u32,
+
+    /// Keep all memory from being swapped
+    #[arg(short = 'k', long = "lock-memory")]
+    lock_memory: bool,
+
+    /// Requests of one connection answered before others have their turn
+    #[arg(short = 'R', long = "max-reqs-per-event", value_name = "NUM", default_value_t = 20,
+          value_parser = clap::value_parser!(u32).range(1..=1024))]
+    max_reqs_per_event: u32,
+
+    /// Connections the kernel may keep waiting
+    #[arg(short = 'b', long = "listen-backlog", value_name = "NUM", default_value_t = 1024,
+          value_parser = clap::value_parser!(u32).range(1..=65_535))]
+    listen_backlog: u32,
+
+    /// User to become when started as root (nobody unless told)
+    #[arg(short = 'u', long = "user", value_name = "USER")]
+    user: Option<String>,
+
+    /// Say more on standard error; twice: much more
+    #[arg(short = 'v', long = "verbose", action = ArgAction::Count)]
+    verbose: u8,
+
+    /// Print the version
+    #[arg(short = 'V', long = "version", action = ArgAction::Version)]
+    version: Option<bool>,
+}
+
+pub(crate) fn run(flags: &Flags) -> anyhow::Result<ExitCode> {
+    let config = flags.config()?;
+    let talkative = config.verbosity > 0;
+    let mut say = |line: &str| eprintln!("curtail: {line}");
+    let server = Server::start(config, &mut say)?;
+    if talkative {
+        for address in server.addresses() {
+            say(&format!("listening on {address}"));
+        }
+    }
+    server.serve(&mut say)?;
+    Ok(ExitCode::SUCCESS)
+}
+
+impl Flags {
+    fn config(&self) -> anyhow::Result<Config> {
+        if self.udp_port != 0 {
+            bail!(
+                "-U {}: UDP is not served; leave the flag out or give 0",
+                self.udp_port
+            );
+        }
+        let unix_socket = self.unix_socket.clone().map(|path| UnixSocket {
+            path,
+            mode: self.unix_mask,
+        });
+        // A Unix socket disables the network, as in memcached, unless addresses are named.
+        let network = self.port != 0 && (unix_socket.is_none() || !self.listen.is_empty());
+        Ok(Config {
+            listen: if network {
+                self.addresses()?
+            } else {
+                Vec::new()
+            },
+            unix_socket,
+            memory_bytes: self.memory_limit * MIB,
+            item_size_max: self.max_item_size,
+            connections_max: self.conn_limit,
+            workers: self.threads,
+            requests_a_turn: self.max_reqs_per_event,
+            backlog: self.listen_backlog,
+            lock_memory: self.lock_memory,
+            user: self.user.clone(),
+            verbosity: u32::from(self.verbose),
+        })
+    }
+
+    fn addresses(&self) -> anyhow::Result<Vec<SocketAddr>> {
+        if self.listen.is_empty() {
+            return Ok(vec![SocketAddr::new(ANY, self.port)]);
+        }
+        let mut addresses = Vec::new();
+        for text in &self.listen {
+            addresses.extend(resolve(text, self.port)?);
+        }
+        Ok(addresses)
+    }
+}
+
+fn resolve(text: &str, port: u16) -> anyhow::Result<Vec<SocketAddr>> {
+    if text == "*" {
+        return Ok(vec![SocketAddr::new(ANY, port)]);
+    }
+    if let Ok(address) = text.parse::<SocketAddr>() {
+        return Ok(vec![address]);
+    }
+    let bare = text.trim_start_matches('[').trim_end_matches(']');
+    if let Ok(ip) = bare.parse::<IpAddr>() {
+        return Ok(vec![SocketAddr::new(ip, port)]);
+    }
+    let (host, port) = match text.rsplit_once(':') {
+        Some((host, digits)) => {
+            let port = digits
+                .parse()
+                .with_context(|| format!("-l {text}: no port {digits:?}"))?;
+            (host, port)
+        }
+        None => (text, port),
+    };
+    let found = (host, port)
+        .to_socket_addrs()
+        .with_context(|| format!("-l {text}: no such address (give a host, host:port or IP)"))?;
+    Ok(found.collect())
+}
+
+fn octal(text: &str) -> Result<u32, String> {
+    match u32::from_str_radix(text, 8) {
+        Ok(mode) if mode <= 0o777 => Ok(mode),
+        _ => Err("permissions in octal are needed, such as 0700".to_owned()),
+    }
+}
+
+/// Longest values memcached takes: 1 KiB to 1 GiB.
+fn item_size(text: &str) -> Result<u32, String> {
+    let lower = text.to_ascii_lowercase();
+    let (digits, unit) = match lower.strip_suffix(['k', 'm']) {
+        Some(digits) => (
+            digits,
+            if lower.ends_with('k') {
+                1 << 10
+            } else {
+                1 << 20
+            },
+        ),
+        None => (lower.as_str(), 1),
+    };
+    let size = digits
+        .parse::<u32>()
+        .ok()
+        .and_then(|number| number.checked_mul(unit));
+    match size {
+        Some(size @ 1024..=0x4000_0000) => Ok(size),
+        _ => Err("a size from 1k to 1024m is needed, such as 1m".to_owned()),
+    }
+}

@@ -1,0 +1,182 @@
+//! The process's statistics and switches, as `stats` tells them.
+
+use std::io;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use protocol::reply::{stat, stat_number};
+use runtime::Census;
+use session::{Board, Counter, Now, Snapshot};
+use store::Store;
+use sys::poll::Waker;
+
+use crate::config::Config;
+
+/// The version told to clients: the memcached whose answers these are.
+const VERSION: &str = "1.6.45";
+
+/// The process's statistics and switches.
+#[derive(Debug)]
+pub(crate) struct Noticeboard {
+    config: Config,
+    store: Arc<Store>,
+    census: Arc<Census>,
+    verbosity: AtomicU32,
+    /// Rouses the main thread when there may be more to say.
+    pub(crate) waker: Waker,
+    /// What had been counted at the last `stats reset`.
+    reset: Mutex<Reset>,
+}
+
+#[derive(Debug, Clone, Copy, Default)]
+struct Reset {
+    counts: Snapshot,
+    connections: u64,
+    rejected: u64,
+    stored: u64,
+    evicted: u64,
+    evicted_unfetched: u64,
+    expired: u64,
+    expired_unfetched: u64,
+}
+
+impl Noticeboard {
+    pub(crate) fn new(
+        config: &Config,
+        store: &Arc<Store>,
+        census: &Arc<Census>,
+    ) -> io::Result<Self> {
+        Ok(Self {
+            config: config.clone(),
+            store: Arc::clone(store),
+            census: Arc::clone(census),
+            verbosity: AtomicU32::new(config.verbosity),
+            waker: Waker::new()?,
+            reset: Mutex::default(),
+        })
+    }
+
+    pub(crate) fn verbosity(&self) -> u32 {
+        self.verbosity.load(Ordering::Relaxed)
+    }
+
+    fn last_reset(&self) -> Reset {
+        *self.reset.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Board for Noticeboard {
+    fn general(&self, now: Now, out: &mut Vec<u8>) {
+        let reset = self.last_reset();
+        let counts = self.census.counts().since(&reset.counts);
+        process(now, out);
+        self.connections(&reset, out);
+        for counter in Counter::ALL {
+            stat_number(out, counter.name().as_bytes(), counts.of(counter));
+        }
+        self.memory(&reset, out);
+        stat_number(out, b"threads", u64::from(self.config.workers));
+        stat(out, b"curtail", env!("CARGO_PKG_VERSION").as_bytes());
+    }
+
+    fn settings(&self, out: &mut Vec<u8>) {
+        let config = &self.config;
+        let port = config.listen.first().map_or(0, std::net::SocketAddr::port);
+        let inter: Vec<String> = config.listen.iter().map(|at| at.ip().to_string()).collect();
+        let socket = config.unix_socket.as_ref();
+        let path = socket.map_or("NULL".to_owned(), |unix| unix.path.display().to_string());
+        let mode = socket.map_or(0o700, |unix| unix.mode);
+        stat_number(out, b"maxbytes", config.memory_bytes);
+        stat_number(out, b"maxconns", u64::from(config.connections_max));
+        stat_number(out, b"tcpport", u64::from(port));
+        stat_number(out, b"udpport", 0);
+        let inter = if inter.is_empty() {
+            "NULL".to_owned()
+        } else {
+            inter.join(",")
+        };
+        stat(out, b"inter", inter.as_bytes());
+        stat_number(out, b"verbosity", u64::from(self.verbosity()));
+        stat(out, b"evictions", b"on");
+        stat(out, b"domain_socket", path.as_bytes());
+        stat(out, b"umask", format!("{mode:o}").as_bytes());
+        stat_number(out, b"num_threads", u64::from(config.workers));
+        stat_number(out, b"reqs_per_event", u64::from(config.requests_a_turn));
+        stat(out, b"cas_enabled", b"yes");
+        stat_number(out, b"tcp_backlog", u64::from(config.backlog));
+        stat(out, b"binding_protocol", b"ascii");
+        stat(out, b"auth_enabled_sasl", b"no");
+        stat(out, b"auth_enabled_ascii", b"no");
+        stat_number(out, b"item_size_max", u64::from(config.item_size_max));
+        stat(out, b"maxconns_fast", b"yes");
+        stat(out, b"flush_enabled", b"yes");
+        stat(out, b"hash_algorithm", b"rapidhash");
+        stat(out, b"runtime", b"events");
+    }
+
+    fn reset(&self) {
+        let (tally, store) = (self.census.tally(), self.store.statistics());
+        *self.reset.lock().unwrap_or_else(PoisonError::into_inner) = Reset {
+            counts: self.census.counts(),
+            connections: tally.total,
+            rejected: tally.rejected,
+            stored: store.items_stored,
+            evicted: store.evicted,
+            evicted_unfetched: store.evicted_unfetched,
+            expired: store.expired,
+            expired_unfetched: store.expired_unfetched,
+        };
+    }
+
+    fn set_verbosity(&self, level: u32) {
+        self.verbosity.store(level, Ordering::Relaxed);
+        self.waker.wake();
+    }
+}
+
+impl Noticeboard {
+    fn connections(&self, reset: &Reset, out: &mut Vec<u8>) {
+        let tally = self.census.tally();
+        stat_number(out, b"max_connections", tally.max);
+        stat_number(out, b"curr_connections", tally.current);
+        stat_number(out, b"total_connections", tally.total - reset.connections);
+        stat_number(
+            out,
+            b"rejected_connections",
+            tally.rejected - reset.rejected,
+        );
+        stat_number(out, b"connection_structures", tally.current);
+        stat_number(out, b"accepting_conns", u64::from(tally.accepting));
+        stat_number(out, b"listen_disabled_num", tally.rests);
+        stat_number(out, b"time_in_listen_disabled_us", tally.rested_ns / 1_000);
+        stat_number(out, b"slow_peers_closed", tally.slow_closed);
+    }
+
+    fn memory(&self, reset: &Reset, out: &mut Vec<u8>) {
+        let store = self.store.statistics();
+        stat_number(out, b"limit_maxbytes", store.limit_bytes);
+        stat_number(out, b"bytes", store.bytes_used);
+        stat_number(out, b"hash_bytes", store.index_bytes);
+        stat_number(out, b"bytes_pinned", store.bytes_pinned);
+        stat_number(out, b"curr_items", store.items);
+        stat_number(out, b"total_items", store.items_stored - reset.stored);
+        stat_number(out, b"evictions", store.evicted - reset.evicted);
+        let unfetched = store.evicted_unfetched - reset.evicted_unfetched;
+        stat_number(out, b"evicted_unfetched", unfetched);
+        stat_number(out, b"reclaimed", store.expired - reset.expired);
+        let unfetched = store.expired_unfetched - reset.expired_unfetched;
+        stat_number(out, b"expired_unfetched", unfetched);
+    }
+}
+
+fn process(now: Now, out: &mut Vec<u8>) {
+    let seconds = |ns: u64| format!("{}.{:06}", ns / 1_000_000_000, ns % 1_000_000_000 / 1_000);
+    let (user_ns, system_ns) = sys::cost::own_times_ns();
+    stat_number(out, b"pid", u64::from(std::process::id()));
+    stat_number(out, b"uptime", u64::from(now.elapsed_s - 1));
+    stat_number(out, b"time", now.epoch_unix_s + u64::from(now.elapsed_s));
+    stat(out, b"version", VERSION.as_bytes());
+    stat_number(out, b"pointer_size", usize::BITS.into());
+    stat(out, b"rusage_user", seconds(user_ns).as_bytes());
+    stat(out, b"rusage_system", seconds(system_ns).as_bytes());
+}

@@ -1,0 +1,43 @@
+//! What a server is started with, in memcached's terms.
+
+use std::net::SocketAddr;
+use std::path::PathBuf;
+
+/// A Unix socket to listen on.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct UnixSocket {
+    /// Where it stands.
+    pub path: PathBuf,
+    /// Its permissions.
+    pub mode: u32,
+}
+
+/// What a server is started with.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Config {
+    /// TCP addresses to listen on.
+    pub listen: Vec<SocketAddr>,
+    /// A Unix socket to listen on.
+    pub unix_socket: Option<UnixSocket>,
+    /// Memory of items and index, in bytes (`-m`).
+    pub memory_bytes: u64,
+    /// Longest value, in bytes (`-I`).
+    pub item_size_max: u32,
+    /// Connections at once (`-c`).
+    pub connections_max: u32,
+    /// Worker threads (`-t`).
+    pub workers: u32,
+    /// Requests of one connection answered before others have their turn (`-R`).
+    pub requests_a_turn: u32,
+    /// Connections the kernel may keep waiting (`-b`).
+    pub backlog: u32,
+    /// Keep all memory from being swapped (`-k`).
+    pub lock_memory: bool,
+    /// The user to become when started as root (`-u`).
+    pub user: Option<String>,
+    /// How much to say on standard error (`-v`).
+    pub verbosity: u32,
+}
+
+/// The user a server started as root becomes if it is told none.
+pub(crate) const DEFAULT_USER: &str = "nobody";

@@ -1,0 +1,168 @@
+//! Starting in the right order, and ending.
+
+use std::collections::hash_map::RandomState;
+use std::hash::BuildHasher;
+use std::net::SocketAddr;
+use std::sync::Arc;
+
+use runtime::events::stop::Running;
+use runtime::{Census, Clock, Setup};
+use store::Store;
+use sys::privileges::{self, User};
+use sys::signals::Signals;
+use sys::socket::Listener;
+
+use crate::board::Noticeboard;
+use crate::config::{Config, DEFAULT_USER};
+use crate::error::Error;
+use crate::watch;
+
+/// Descriptors a server needs beside its connections: standard streams, listeners, epolls, events.
+const OTHER_FILES: u64 = 32;
+
+/// A server that runs.
+pub struct Server {
+    running: Running,
+    signals: Signals,
+    board: Arc<Noticeboard>,
+    census: Arc<Census>,
+    addresses: Vec<SocketAddr>,
+}
+
+impl Server {
+    /// Starts a server. Signals are blocked in the calling thread, so this comes before any other
+    /// thread. `say` is told what an operator should know.
+    ///
+    /// # Errors
+    /// See [`Error`]; nothing is left running.
+    pub fn start(mut config: Config, say: &mut dyn FnMut(&str)) -> Result<Self, Error> {
+        let signals = Signals::block().map_err(Error::Start)?;
+        need_open_files(&config)?;
+        let listeners = listen(&config)?;
+        let addresses: Vec<SocketAddr> = listeners.iter().filter_map(Listener::address).collect();
+        // Where port 0 was asked for, statistics tell the one it became.
+        config.listen.clone_from(&addresses);
+        if config.lock_memory {
+            sys::limits::lock_memory().map_err(Error::LockMemory)?;
+        }
+        give_up_root(&config, say)?;
+        let store = Store::new(store::Config {
+            memory_bytes: config.memory_bytes,
+            value_max: config.item_size_max,
+            // The standard library seeds its hashers from the system's randomness.
+            hash_seed: RandomState::new().hash_one(std::process::id()),
+        })?;
+        let census = Arc::new(Census::new(u64::from(config.connections_max)));
+        let board = Noticeboard::new(&config, &store, &census).map_err(Error::Start)?;
+        let board = Arc::new(board);
+        let setup = Setup {
+            workers: config.workers.max(1) as usize,
+            requests_a_turn: (config.requests_a_turn.max(1) as usize)
+                .min(session::limits::REQUESTS_A_TURN_MAX),
+            store,
+            board: Arc::<Noticeboard>::clone(&board),
+            census: Arc::clone(&census),
+            clock: Clock::start(),
+        };
+        let running = runtime::events::start(setup, listeners).map_err(Error::Start)?;
+        Ok(Self {
+            running,
+            signals,
+            board,
+            census,
+            addresses,
+        })
+    }
+
+    /// The TCP addresses it listens on.
+    #[must_use]
+    pub fn addresses(&self) -> &[SocketAddr] {
+        &self.addresses
+    }
+
+    /// Serves until SIGTERM or SIGINT, then lets conversations come to their end.
+    ///
+    /// # Errors
+    /// A thread panicked.
+    pub fn serve(self, say: &mut dyn FnMut(&str)) -> Result<(), Error> {
+        watch::until_stopped(&self.signals, &self.board, &self.census, say)
+            .map_err(Error::Start)?;
+        self.running.stop()?;
+        Ok(())
+    }
+}
+
+fn need_open_files(config: &Config) -> Result<(), Error> {
+    let wanted = u64::from(config.connections_max) + u64::from(config.workers) * 2 + OTHER_FILES;
+    let limit = sys::limits::raise_open_files(wanted);
+    if limit < wanted {
+        let connections = config.connections_max;
+        return Err(Error::OpenFiles {
+            connections,
+            wanted,
+            limit,
+        });
+    }
+    Ok(())
+}
+
+fn listen(config: &Config) -> Result<Vec<Listener>, Error> {
+    let backlog = i32::try_from(config.backlog).unwrap_or(i32::MAX);
+    let mut listeners = Vec::new();
+    for &address in &config.listen {
+        let listener =
+            Listener::tcp(address, backlog).map_err(|source| Error::Listen { address, source })?;
+        listeners.push(listener);
+    }
+    if let Some(unix) = &config.unix_socket {
+        let listener =
+            Listener::unix(&unix.path, unix.mode, backlog).map_err(|source| Error::ListenUnix {
+                path: unix.path.clone(),
+                source,
+            })?;
+        listeners.push(listener);
+    }
+    if listeners.is_empty() {
+        Err(Error::NothingToListenOn)
+    } else {
+        Ok(listeners)
+    }
+}
+
+fn give_up_root(config: &Config, say: &mut dyn FnMut(&str)) -> Result<(), Error> {
+    if !privileges::is_root() {
+        return Ok(());
+    }
+    let name = config.user.as_deref().unwrap_or(DEFAULT_USER);
+    let user = find_user(name)?;
+    if user.uid == 0 {
+        say("running as root, as asked (-u root)");
+        return Ok(());
+    }
+    let become_it = privileges::become_user(&user);
+    become_it.map_err(|source| Error::BecomeUser {
+        user: name.to_owned(),
+        source,
+    })?;
+    let choice = if config.user.is_some() {
+        ""
+    } else {
+        "; choose another with -u"
+    };
+    say(&format!(
+        "started as root, now running as {name} (uid {}{choice})",
+        user.uid
+    ));
+    Ok(())
+}
+
+fn find_user(name: &str) -> Result<User, Error> {
+    let found = privileges::find_user(name);
+    let failed = |source| Error::BecomeUser {
+        user: name.to_owned(),
+        source,
+    };
+    found
+        .map_err(failed)?
+        .ok_or_else(|| Error::NoSuchUser(name.to_owned()))
+}

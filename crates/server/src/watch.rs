@@ -1,0 +1,69 @@
+//! The main thread while the workers work: it waits for signals and says what went wrong.
+
+use std::io;
+
+use runtime::{Census, Tally};
+use sys::poll::{Events, Interest, Poll};
+use sys::signals::{Signal, Signals};
+
+use crate::board::Noticeboard;
+
+/// How often a talkative server looks for something to say, in nanoseconds.
+const LOOK_EVERY_NS: u64 = 1_000_000_000;
+
+/// Waits for the signal to stop. A silent server makes no system call meanwhile.
+pub(crate) fn until_stopped(
+    signals: &Signals,
+    board: &Noticeboard,
+    census: &Census,
+    say: &mut dyn FnMut(&str),
+) -> io::Result<()> {
+    let poll = Poll::new()?;
+    poll.add(signals, 0, Interest::Read)?;
+    poll.add(&board.waker, 1, Interest::Read)?;
+    let mut events = Events::with_capacity(2);
+    let mut last = census.tally();
+    loop {
+        poll.wait(
+            &mut events,
+            (board.verbosity() > 0).then_some(LOOK_EVERY_NS),
+        )?;
+        board.waker.clear();
+        while let Some(signal) = signals.take() {
+            if signal == Signal::Stop {
+                return Ok(());
+            }
+        }
+        let now = census.tally();
+        if board.verbosity() > 0 {
+            tell(&last, &now, board.verbosity(), say);
+        }
+        last = now;
+    }
+}
+
+fn tell(last: &Tally, now: &Tally, verbosity: u32, say: &mut dyn FnMut(&str)) {
+    if now.rejected > last.rejected {
+        let count = now.rejected - last.rejected;
+        say(&format!(
+            "turned {count} connections away: {} is the most (-c)",
+            now.max
+        ));
+    }
+    if now.rests > last.rests {
+        say("accepting rested: open files have run out (raise ulimit -n or lower -c)");
+    }
+    if now.slow_closed > last.slow_closed {
+        let count = now.slow_closed - last.slow_closed;
+        say(&format!(
+            "closed {count} connections that held memory and did not move"
+        ));
+    }
+    if verbosity > 1 && now.total > last.total {
+        let count = now.total - last.total;
+        say(&format!(
+            "accepted {count} connections, {} are open",
+            now.current
+        ));
+    }
+}
