@@ -159,10 +159,18 @@ mod tests {
         let keys: Vec<String> = [0, 1, 2, 999_999]
             .map(|record| String::from_utf8(space.key(record, &mut buffer).to_vec()).unwrap())
             .to_vec();
-        assert_eq!(keys, ["", "", "", ""]);
+        assert_eq!(
+            keys,
+            [
+                "ivimbpbcdwnfhfghgbcw0000",
+                "ivimbpbcdwnfhfghgbcwqznnqrnelrpucxptnsifhnfqufbpisiyjgcslcvbad0001",
+                "ivimbpbcdwnfhfghgbcwq0002",
+                "ivimbpbcdwnfhfghgbcwqznnqrnelrpucxptnsifughv",
+            ]
+        );
         assert_eq!(
             [0, 1, 2, 3, 4, 5].map(|record| space.value_len(record)),
-            [0; 6]
+            [202, 100, 71, 3, 11, 204]
         );
     }
 

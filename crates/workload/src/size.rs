@@ -20,7 +20,7 @@ pub struct SizeLaw {
     law: Law,
     min: u32,
     max: u32,
-    /// `ends[i]`: the first random word that means a length above `min + i`.
+    /// `ends[i]`: the first 63-bit word that means a length above `min + i`; 2⁶³ where none does.
     ends: Vec<u64>,
     /// `guide[top bits]`: the least `i` such a word can mean.
     guide: Vec<u16>,
@@ -36,7 +36,7 @@ impl SizeLaw {
             .map(|i| end(&law, f64::from(min) + i as f64))
             .collect();
         let guide = (0..1_u64 << GUIDE_BITS)
-            .map(|top| ends.partition_point(|&end| end <= top << (64 - GUIDE_BITS)) as u16)
+            .map(|top| ends.partition_point(|&end| end <= top << (63 - GUIDE_BITS)) as u16)
             .collect();
         Self {
             law,
@@ -53,7 +53,7 @@ impl SizeLaw {
     pub fn len_of(&self, bits: u64) -> u32 {
         let mut i = usize::from(self.guide[(bits >> (64 - GUIDE_BITS)) as usize]);
         while let Some(&end) = self.ends.get(i) {
-            if bits < end {
+            if bits >> 1 < end {
                 return self.min + i as u32;
             }
             i += 1;
@@ -81,10 +81,10 @@ impl SizeLaw {
     }
 }
 
-/// The first random word that means a length above `length`.
+/// The first 63-bit word that means a length above `length`.
 fn end(law: &Law, length: f64) -> u64 {
     // A law with steps at whole numbers has none at the halves, where lengths meet.
-    (law.cdf(length + 0.5) * 2.0_f64.powi(64)) as u64
+    (law.cdf(length + 0.5) * 2.0_f64.powi(63)) as u64
 }
 
 #[cfg(test)]
