@@ -97,7 +97,14 @@ impl Histogram {
     /// are none.
     #[must_use]
     pub fn quantile(&self, q: f64) -> u64 {
-        self.0.value_at_quantile(q).min(self.max())
+        // 0.999 × 1000 is a little more than 999 in floating point, and must not mean the 1000th.
+        let count = self.len() as f64;
+        let rank = (q * count * (1.0 - 1e-12))
+            .ceil()
+            .clamp(1.0, count.max(1.0));
+        self.0
+            .value_at_quantile((rank - 0.5) / count.max(1.0))
+            .min(self.max())
     }
 
     /// [`Histogram::quantile`] of `percentile` ÷ 100.
@@ -171,5 +178,92 @@ impl Histogram {
 impl Default for Histogram {
     fn default() -> Self {
         Self::new()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_empty_histogram_answers_zero() {
+        let empty = Histogram::new();
+        assert!(empty.is_empty());
+        assert_eq!(
+            (empty.len(), empty.min(), empty.max(), empty.quantile(0.99)),
+            (0, 0, 0, 0)
+        );
+        assert_eq!((empty.mean(), empty.saturated()), (0.0, 0));
+        assert_eq!(Histogram::from_base64(&empty.to_base64()), Ok(empty));
+    }
+
+    #[test]
+    fn three_digits_from_a_nanosecond_to_a_hundred_seconds() {
+        for value_ns in [
+            1,
+            2,
+            999,
+            1_000,
+            12_345,
+            1_234_567,
+            98_765_432_109,
+            100_000_000_000,
+        ] {
+            let mut histogram = Histogram::new();
+            histogram.record(value_ns);
+            let read = histogram.quantile(0.5);
+            assert!(
+                read >= value_ns && read as f64 <= value_ns as f64 * 1.001,
+                "{value_ns} {read}"
+            );
+        }
+    }
+
+    #[test]
+    fn what_is_beyond_the_end_is_kept_and_counted() {
+        let mut histogram = Histogram::new();
+        histogram.record(5);
+        histogram.record(u64::MAX);
+        histogram.record_n(200_000_000_000, 2);
+        assert_eq!((histogram.len(), histogram.saturated()), (4, 3));
+        assert_eq!(histogram.max(), Histogram::HIGH_NS);
+        let read = Histogram::from_base64(&histogram.to_base64()).unwrap();
+        assert_eq!(read.saturated(), 3);
+    }
+
+    #[test]
+    fn percentiles_are_those_of_the_samples() {
+        let mut histogram = Histogram::new();
+        (1..=1000).for_each(|value| histogram.record(value));
+        assert_eq!(histogram.percentile(50.0), 500);
+        assert_eq!(histogram.percentile(99.0), 990);
+        assert_eq!(histogram.percentile(99.9), 999);
+        assert_eq!(histogram.percentile(100.0), 1000);
+        assert_eq!(
+            (histogram.min(), histogram.max(), histogram.mean()),
+            (1, 1000, 500.5)
+        );
+        assert_eq!(
+            (histogram.count_to(250), histogram.buckets().count()),
+            (250, 1000)
+        );
+        histogram.clear();
+        assert!(histogram.is_empty());
+    }
+
+    #[test]
+    fn text_that_is_no_such_histogram_is_refused() {
+        let fault = |text: &str| Histogram::from_base64(text).unwrap_err().to_string();
+        assert!(fault("!").starts_with("histogram is not base64"));
+        assert!(fault("AAAA").starts_with("histogram is not an HDR V2 serialisation"));
+        let mut whole = Histogram::new();
+        whole.record(77);
+        let text = whole.to_base64();
+        assert!(Histogram::from_base64(&text[..text.len() / 2]).is_err());
+        let mut bytes = Vec::new();
+        let other = Hdr::<u64>::new_with_bounds(1, 1_000_000, 2).unwrap();
+        V2Serializer::new().serialize(&other, &mut bytes).unwrap();
+        let fault = fault(&STANDARD.encode(bytes));
+        assert!(fault.ends_with("its bounds are 1 to 1000000"), "{fault}");
     }
 }

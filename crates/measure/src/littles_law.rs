@@ -1,5 +1,7 @@
 //! How many requests are outstanding, counted, and what Little's law says the count should be.
 
+use serde::{Deserialize, Serialize};
+
 /// The relative difference that a check may have unless the caller says otherwise.
 pub const LITTLES_LAW_TOLERANCE: f64 = 0.05;
 
@@ -84,7 +86,7 @@ impl Outstanding {
 ///
 /// It holds of any window at whose ends few requests are outstanding beside those it saw. Where it
 /// fails, requests were lost, counted twice or stamped wrongly.
-#[derive(Debug, Clone, Copy, PartialEq)]
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct LittlesLaw {
     /// Mean outstanding as counted.
     pub counted: f64,
