@@ -198,7 +198,7 @@ fn exact_cumulative(first: usize, second: usize) -> Vec<f64> {
         for n in 1..=second {
             let wins = m as f64 / (m + n) as f64;
             let (done, rest) = chances.split_at_mut(n);
-            for (u, chance) in rest[0].iter_mut().enumerate() {
+            for (u, chance) in rest[0].iter_mut().enumerate().take(m * n + 1) {
                 let won = if u >= n { before[n][u - n] } else { 0.0 };
                 *chance = wins * won + (1.0 - wins) * done[n - 1][u];
             }

@@ -87,14 +87,14 @@ fn percentiles_of_a_histogram_are_covered_as_promised() {
 #[test]
 fn ratios_of_medians_are_covered_nearly_as_promised() {
     let mut random = Exponential::seeded(4);
-    let covered = share(200, || {
+    let covered = share(120, || {
         let (a, b) = (random.trials(15, 1.03), random.trials(15, 1.0));
         ratio_of_medians(&a, &b, 0.95, 9)
             .unwrap()
             .interval
             .contains(1.03)
     });
-    assert!((0.91..=1.0).contains(&covered), "{covered}");
+    assert!((0.9..=1.0).contains(&covered), "{covered}");
 }
 
 #[test]
@@ -121,7 +121,7 @@ fn shifts_and_ratios_by_ranks_are_covered_as_promised() {
     let mut random = Exponential::seeded(6);
     for (trials, promised) in [(3, 0.90), (15, 0.953)] {
         let (mut shifts, mut ratios) = (0, 0);
-        let rounds = 2000;
+        let rounds = 800;
         for _ in 0..rounds {
             let a: Vec<f64> = random
                 .trials(trials, 1.0)
@@ -139,7 +139,7 @@ fn shifts_and_ratios_by_ranks_are_covered_as_promised() {
             ratios += u32::from(test.ratio.unwrap().interval.contains(1.03));
         }
         for covered in [shifts, ratios].map(|hits| f64::from(hits) / f64::from(rounds)) {
-            assert!((covered - promised).abs() < 0.021, "{trials}: {covered}");
+            assert!((covered - promised).abs() < 0.032, "{trials}: {covered}");
         }
     }
 }
@@ -148,17 +148,20 @@ fn shifts_and_ratios_by_ranks_are_covered_as_promised() {
 fn a_against_a_stays_quiet_and_three_per_cent_are_seen() {
     let mut random = Exponential::seeded(7);
     let mut alarms = |slowdown: f64| {
-        share(1000, || {
+        share(600, || {
             let (a, b) = (random.trials(15, slowdown), random.trials(15, 1.0));
             RankTest::of(&a, &b, 0.95).unwrap().p_value < 0.05
         })
     };
     let (same, slower) = (alarms(1.0), alarms(1.03));
-    assert!((0.03..=0.07).contains(&same), "{same}");
+    assert!((0.025..=0.08).contains(&same), "{same}");
     assert!(slower > 0.95, "{slower}");
 }
 
 proptest! {
+    // Each case allocates and compares whole histograms.
+    #![proptest_config(ProptestConfig::with_cases(48))]
+
     #[test]
     fn merging_is_recording_all(
         one in prop::collection::vec(0..200_000_000_000_u64, 0..200),
