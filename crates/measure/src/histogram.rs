@@ -1,0 +1,269 @@
+//! Latencies from 1 ns to 100 s, to three digits.
+
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
+use hdrhistogram::Histogram as Hdr;
+use hdrhistogram::serialization::{Deserializer, Serializer, V2Serializer};
+
+/// A histogram of latencies: HDR, three significant digits, 1 ns to 100 s, some 220 KiB.
+///
+/// What is beyond 100 s is recorded as 100 s and counted ([`Histogram::saturated`]); nothing is
+/// dropped. Merging is lossless: all histograms have the same buckets. A value read back is the
+/// greatest its bucket holds, so it is never less than what was recorded and at most 0.1 % more.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Histogram(Hdr<u64>);
+
+/// Why text is no histogram.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum HistogramError {
+    /// Not base64.
+    #[error("histogram is not base64: {0}")]
+    Base64(String),
+    /// Not the HDR V2 serialisation, or cut short.
+    #[error("histogram is not an HDR V2 serialisation: {0}")]
+    Format(String),
+    /// Of other bounds or another precision: it cannot be merged without loss.
+    #[error("histogram is not of 1 ns to 100 s at {digits} digits: its bounds are {low} to {high}")]
+    Shape {
+        /// Least value it tells apart.
+        low: u64,
+        /// Greatest value it holds.
+        high: u64,
+        /// Its digits.
+        digits: u8,
+    },
+}
+
+impl Histogram {
+    /// The least value told apart, nanoseconds.
+    pub const LOW_NS: u64 = 1;
+    /// The greatest value held, nanoseconds.
+    pub const HIGH_NS: u64 = 100_000_000_000;
+    /// Significant decimal digits.
+    pub const DIGITS: u8 = 3;
+
+    /// An empty histogram.
+    ///
+    /// # Panics
+    /// Never: the bounds are constants the library accepts.
+    #[must_use]
+    pub fn new() -> Self {
+        #[expect(clippy::expect_used, reason = "constant arguments, accepted by test")]
+        Self(Hdr::new_with_bounds(Self::LOW_NS, Self::HIGH_NS, Self::DIGITS).expect("bounds"))
+    }
+
+    /// Records a value.
+    #[inline]
+    pub fn record(&mut self, value_ns: u64) {
+        self.0.saturating_record(value_ns.min(Self::HIGH_NS));
+    }
+
+    /// Records a value `count` times.
+    pub fn record_n(&mut self, value_ns: u64, count: u64) {
+        self.0
+            .saturating_record_n(value_ns.min(Self::HIGH_NS), count);
+    }
+
+    /// Adds all that another recorded.
+    pub fn merge(&mut self, other: &Self) {
+        // Same bounds: it can neither fail nor lose.
+        let _ = self.0.add(&other.0);
+    }
+
+    /// Forgets everything and keeps the memory.
+    pub fn clear(&mut self) {
+        self.0.reset();
+    }
+
+    /// How many values were recorded.
+    #[must_use]
+    pub fn len(&self) -> u64 {
+        self.0.len()
+    }
+
+    /// Whether none was.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// How many values met the upper bound: 100 s (to three digits) and beyond.
+    #[must_use]
+    pub fn saturated(&self) -> u64 {
+        self.0.count_at(Self::HIGH_NS)
+    }
+
+    /// The least value v such that a share `q` (0 to 1) of all values is at most v; 0 where there
+    /// are none.
+    #[must_use]
+    pub fn quantile(&self, q: f64) -> u64 {
+        // 0.999 × 1000 is a little more than 999 in floating point, and must not mean the 1000th.
+        let count = self.len() as f64;
+        let rank = (q * count * (1.0 - 1e-12))
+            .ceil()
+            .clamp(1.0, count.max(1.0));
+        self.0
+            .value_at_quantile((rank - 0.5) / count.max(1.0))
+            .min(self.max())
+    }
+
+    /// [`Histogram::quantile`] of `percentile` ÷ 100.
+    #[must_use]
+    pub fn percentile(&self, percentile: f64) -> u64 {
+        self.quantile(percentile / 100.0)
+    }
+
+    /// The arithmetic mean, to three digits; 0 where there are no values.
+    #[must_use]
+    pub fn mean(&self) -> f64 {
+        self.0.mean()
+    }
+
+    /// The least value, 0 where there are none.
+    #[must_use]
+    pub fn min(&self) -> u64 {
+        if self.is_empty() { 0 } else { self.0.min() }
+    }
+
+    /// The greatest value, 0 where there are none.
+    #[must_use]
+    pub fn max(&self) -> u64 {
+        self.0.max().min(Self::HIGH_NS)
+    }
+
+    /// How many values are at most `value_ns`, to the bucket.
+    #[must_use]
+    pub fn count_to(&self, value_ns: u64) -> u64 {
+        self.0.count_between(0, value_ns.min(Self::HIGH_NS))
+    }
+
+    /// The non-empty buckets in ascending order: the greatest value of each, and its count.
+    pub fn buckets(&self) -> impl Iterator<Item = (u64, u64)> {
+        self.0.iter_recorded().map(|bucket| {
+            (
+                bucket.value_iterated_to().min(Self::HIGH_NS),
+                bucket.count_since_last_iteration(),
+            )
+        })
+    }
+
+    /// Base64 of the HDR V2 serialisation: lossless, and read by other HDR tools.
+    #[must_use]
+    pub fn to_base64(&self) -> String {
+        let mut bytes = Vec::new();
+        // Only counts above 2^63 and a failing writer can fail; a vector does not.
+        let _ = V2Serializer::new().serialize(&self.0, &mut bytes);
+        STANDARD.encode(bytes)
+    }
+
+    /// The reverse of [`Histogram::to_base64`].
+    ///
+    /// # Errors
+    /// If the text is no such histogram or one of other bounds.
+    pub fn from_base64(text: &str) -> Result<Self, HistogramError> {
+        let bytes = STANDARD
+            .decode(text.trim())
+            .map_err(|error| HistogramError::Base64(error.to_string()))?;
+        let hdr: Hdr<u64> = Deserializer::new()
+            .deserialize(&mut bytes.as_slice())
+            .map_err(|error| HistogramError::Format(error.to_string()))?;
+        let (low, high, digits) = (hdr.low(), hdr.high(), hdr.sigfig());
+        if (low, high, digits) != (Self::LOW_NS, Self::HIGH_NS, Self::DIGITS) {
+            return Err(HistogramError::Shape { low, high, digits });
+        }
+        Ok(Self(hdr))
+    }
+}
+
+impl Default for Histogram {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_empty_histogram_answers_zero() {
+        let empty = Histogram::new();
+        assert!(empty.is_empty());
+        assert_eq!(
+            (empty.len(), empty.min(), empty.max(), empty.quantile(0.99)),
+            (0, 0, 0, 0)
+        );
+        assert_eq!((empty.mean(), empty.saturated()), (0.0, 0));
+        assert_eq!(Histogram::from_base64(&empty.to_base64()), Ok(empty));
+    }
+
+    #[test]
+    fn three_digits_from_a_nanosecond_to_a_hundred_seconds() {
+        for value_ns in [
+            1,
+            2,
+            999,
+            1_000,
+            12_345,
+            1_234_567,
+            98_765_432_109,
+            100_000_000_000,
+        ] {
+            let mut histogram = Histogram::new();
+            histogram.record(value_ns);
+            let read = histogram.quantile(0.5);
+            assert!(
+                read >= value_ns && read as f64 <= value_ns as f64 * 1.001,
+                "{value_ns} {read}"
+            );
+        }
+    }
+
+    #[test]
+    fn what_is_beyond_the_end_is_kept_and_counted() {
+        let mut histogram = Histogram::new();
+        histogram.record(5);
+        histogram.record(u64::MAX);
+        histogram.record_n(200_000_000_000, 2);
+        assert_eq!((histogram.len(), histogram.saturated()), (4, 3));
+        assert_eq!(histogram.max(), Histogram::HIGH_NS);
+        let read = Histogram::from_base64(&histogram.to_base64()).unwrap();
+        assert_eq!(read.saturated(), 3);
+    }
+
+    #[test]
+    fn percentiles_are_those_of_the_samples() {
+        let mut histogram = Histogram::new();
+        (1..=1000).for_each(|value| histogram.record(value));
+        assert_eq!(histogram.percentile(50.0), 500);
+        assert_eq!(histogram.percentile(99.0), 990);
+        assert_eq!(histogram.percentile(99.9), 999);
+        assert_eq!(histogram.percentile(100.0), 1000);
+        assert_eq!(
+            (histogram.min(), histogram.max(), histogram.mean()),
+            (1, 1000, 500.5)
+        );
+        assert_eq!(
+            (histogram.count_to(250), histogram.buckets().count()),
+            (250, 1000)
+        );
+        histogram.clear();
+        assert!(histogram.is_empty());
+    }
+
+    #[test]
+    fn text_that_is_no_such_histogram_is_refused() {
+        let fault = |text: &str| Histogram::from_base64(text).unwrap_err().to_string();
+        assert!(fault("!").starts_with("histogram is not base64"));
+        assert!(fault("AAAA").starts_with("histogram is not an HDR V2 serialisation"));
+        let mut whole = Histogram::new();
+        whole.record(77);
+        let text = whole.to_base64();
+        assert!(Histogram::from_base64(&text[..text.len() / 2]).is_err());
+        let mut bytes = Vec::new();
+        let other = Hdr::<u64>::new_with_bounds(1, 1_000_000, 2).unwrap();
+        V2Serializer::new().serialize(&other, &mut bytes).unwrap();
+        let fault = fault(&STANDARD.encode(bytes));
+        assert!(fault.ends_with("its bounds are 1 to 1000000"), "{fault}");
+    }
+}

@@ -1,0 +1,208 @@
+//! Intervals that ask nothing of a distribution's shape.
+//!
+//! Of n independent samples, the number below the true quantile q is binomial (n, q). So the l-th
+//! and the u-th smallest enclose the quantile with a probability that the binomial law gives
+//! exactly, whatever the law of the samples (David & Nagaraja, *Order Statistics*, section 7.1).
+
+use serde::{Deserialize, Serialize};
+use statrs::distribution::{Binomial, DiscreteCDF};
+
+use crate::Histogram;
+
+/// A confidence interval.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+pub struct Interval {
+    /// Lower end.
+    pub low: f64,
+    /// Upper end.
+    pub high: f64,
+    /// The confidence it really has. Order statistics come in steps: it is at least what was asked
+    /// for where there are samples enough, and less where there are not (three trials give the
+    /// range of the three, and 0.75).
+    pub confidence: f64,
+}
+
+impl Interval {
+    /// Whether a value lies in it, ends included.
+    #[must_use]
+    pub fn contains(&self, value: f64) -> bool {
+        (self.low..=self.high).contains(&value)
+    }
+}
+
+/// A number with its interval.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+pub struct Estimate {
+    /// The number.
+    pub value: f64,
+    /// How sure it is.
+    pub interval: Interval,
+    /// Of how many samples (of the smaller group, where there are two).
+    pub samples: usize,
+}
+
+/// The median; none of no values, or where one is not a finite number.
+#[must_use]
+pub fn median(values: &[f64]) -> Option<f64> {
+    Some(median_of_sorted(&sorted(values)?))
+}
+
+/// The median of trials with its interval at a confidence (such as 0.95); none of no trials, or
+/// where one is not a finite number.
+#[must_use]
+pub fn median_of_trials(values: &[f64], confidence: f64) -> Option<Estimate> {
+    let sorted = sorted(values)?;
+    let interval = interval_of_sorted(&sorted, 0.5, confidence)?;
+    Some(Estimate {
+        value: median_of_sorted(&sorted),
+        interval,
+        samples: sorted.len(),
+    })
+}
+
+/// The interval of the `q` quantile (0 < q < 1) of what independent samples were drawn from; none
+/// of no samples, of one that is not a finite number, or of a q or confidence outside 0 to 1.
+#[must_use]
+pub fn quantile_interval(values: &[f64], q: f64, confidence: f64) -> Option<Interval> {
+    interval_of_sorted(&sorted(values)?, q, confidence)
+}
+
+/// [`quantile_interval`] of a histogram. Latencies under load depend on their neighbours in time,
+/// which makes this one too narrow; over repeats of a trial, [`median_of_trials`] is honest.
+#[must_use]
+pub fn histogram_quantile_interval(
+    histogram: &Histogram,
+    q: f64,
+    confidence: f64,
+) -> Option<Interval> {
+    let count = histogram.len();
+    let ranks = Ranks::of(count, q, confidence)?;
+    // The middle of a rank's share finds its bucket however the product is rounded.
+    let at = |rank: u64| histogram.quantile((rank as f64 - 0.5) / count as f64) as f64;
+    Some(Interval {
+        low: at(ranks.low),
+        high: at(ranks.high),
+        confidence: ranks.confidence,
+    })
+}
+
+/// Ascending; none of no values, or where one is not a finite number.
+pub(crate) fn sorted(values: &[f64]) -> Option<Vec<f64>> {
+    if values.is_empty() || !values.iter().all(|value| value.is_finite()) {
+        return None;
+    }
+    let mut sorted = values.to_vec();
+    sorted.sort_by(f64::total_cmp);
+    Some(sorted)
+}
+
+/// The median of ascending values, at least one.
+pub(crate) fn median_of_sorted(sorted: &[f64]) -> f64 {
+    let half = sorted.len() / 2;
+    if sorted.len() % 2 == 1 {
+        sorted[half]
+    } else {
+        f64::midpoint(sorted[half - 1], sorted[half])
+    }
+}
+
+fn interval_of_sorted(sorted: &[f64], q: f64, confidence: f64) -> Option<Interval> {
+    let ranks = Ranks::of(sorted.len() as u64, q, confidence)?;
+    let at = |rank: u64| sorted.get(rank as usize - 1).copied();
+    Some(Interval {
+        low: at(ranks.low)?,
+        high: at(ranks.high)?,
+        confidence: ranks.confidence,
+    })
+}
+
+/// Which order statistics enclose a quantile, counted from 1.
+#[derive(Debug, Clone, Copy, PartialEq)]
+struct Ranks {
+    low: u64,
+    high: u64,
+    confidence: f64,
+}
+
+impl Ranks {
+    /// The narrowest with at most half of 1 − confidence beyond either end; the least and the
+    /// greatest sample where those are too few.
+    fn of(count: u64, q: f64, confidence: f64) -> Option<Self> {
+        if count == 0 || !(q > 0.0 && q < 1.0 && confidence > 0.0 && confidence < 1.0) {
+            return None;
+        }
+        let below = Binomial::new(q, count).ok()?;
+        let beyond = (1.0 - confidence) / 2.0;
+        let low = below.inverse_cdf(beyond).max(1);
+        let high = (below.inverse_cdf(1.0 - beyond) + 1).min(count);
+        let confidence = (below.cdf(high - 1) - below.cdf(low - 1)).max(0.0);
+        Some(Self {
+            low,
+            high,
+            confidence,
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ranks_are_those_of_the_tables() {
+        let ranks = |count, q| {
+            let ranks = Ranks::of(count, q, 0.95).unwrap();
+            (
+                ranks.low,
+                ranks.high,
+                (ranks.confidence * 1e3).round() / 1e3,
+            )
+        };
+        // Medians at 95 %: the sign test's table.
+        assert_eq!(ranks(15, 0.5), (4, 12, 0.965));
+        assert_eq!(ranks(6, 0.5), (1, 6, 0.969));
+        assert_eq!(ranks(3, 0.5), (1, 3, 0.75));
+        assert_eq!(ranks(1, 0.5), (1, 1, 0.0));
+        let (low, high, confidence) = ranks(1_000_000, 0.99);
+        assert!(
+            low.abs_diff(989_805) < 3 && high.abs_diff(990_196) < 3,
+            "{low} {high}"
+        );
+        assert!((confidence - 0.95).abs() < 2e-3);
+    }
+
+    #[test]
+    fn medians_of_odd_even_and_none() {
+        assert_eq!(median(&[3.0, 1.0, 2.0]), Some(2.0));
+        assert_eq!(median(&[4.0, 1.0, 2.0, 3.0]), Some(2.5));
+        assert_eq!(median(&[]), None);
+        assert_eq!(median(&[1.0, f64::NAN]), None);
+    }
+
+    #[test]
+    fn nonsense_has_no_interval() {
+        assert_eq!(quantile_interval(&[], 0.5, 0.95), None);
+        for (q, confidence) in [
+            (0.0, 0.95),
+            (1.0, 0.95),
+            (0.5, 1.0),
+            (0.5, 0.0),
+            (f64::NAN, 0.9),
+        ] {
+            assert_eq!(quantile_interval(&[1.0, 2.0], q, confidence), None);
+        }
+    }
+
+    #[test]
+    fn a_histogram_gives_the_interval_of_its_samples() {
+        let samples: Vec<f64> = (1..=1000).map(f64::from).collect();
+        let mut histogram = Histogram::new();
+        (1..=1000).for_each(|value| histogram.record(value));
+        for q in [0.5, 0.9, 0.99] {
+            assert_eq!(
+                histogram_quantile_interval(&histogram, q, 0.95),
+                quantile_interval(&samples, q, 0.95)
+            );
+        }
+    }
+}

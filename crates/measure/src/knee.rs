@@ -1,0 +1,195 @@
+//! Where a server's tail leaves its plateau.
+//!
+//! ```text
+//! p99 │                      ●      limit = factor × plateau
+//!     │- - - - - - - - - - - - -
+//!     │              ●  ▲
+//!     │  ●  ●  ●  ●     └─ the tail has left;  the knee is the level before
+//!     └──────────────────────────── load level
+//!       plateau
+//! ```
+//!
+//! Points of one level are its repeats, and count by their median. Points that the generator
+//! limited are left out, missing ones are not there; a level without points does not exist. The
+//! *plateau* is the median of the lowest third of the levels (rounded up). The *knee* is the
+//! highest level whose median is at most `factor` × plateau: a bump that the tail returns from does
+//! not count as leaving. The tail leaves at the level after it; if there is none, it never left in
+//! what was measured.
+
+use serde::{Deserialize, Serialize};
+
+use crate::interval::median;
+use crate::limits::KNEE_LEVELS_MIN;
+
+/// How many times its plateau a tail may be without having left it, unless the caller says
+/// otherwise. Of a serial exponential server, whose p99 is ln 100 ÷ (μ − λ), it is left near a load
+/// of 0.75.
+pub const KNEE_FACTOR: f64 = 3.0;
+
+/// The tail of one trial.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+pub struct TailPoint {
+    /// Load level, or offered rate: any measure of demand.
+    pub level: f64,
+    /// 99th percentile of the response time.
+    pub p99_ns: u64,
+    /// The generator was the limit.
+    pub generator_limited: bool,
+}
+
+/// A server's knee.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+pub struct Knee {
+    /// The last level before the tail leaves its plateau.
+    pub level: f64,
+    /// The level at which it has left; none where it never did, and the knee is then the highest
+    /// level measured.
+    pub leaves_at: Option<f64>,
+    /// The plateau.
+    pub plateau_ns: f64,
+    /// What a median must not exceed to be of the plateau.
+    pub limit_ns: f64,
+    /// Levels that had points.
+    pub levels: usize,
+    /// Points left out because the generator was the limit.
+    pub excluded: usize,
+}
+
+impl Knee {
+    /// The knee that some trials of one server show, by a factor of at least 1
+    /// ([`KNEE_FACTOR`]). None of fewer than three levels.
+    #[must_use]
+    pub fn of(points: &[TailPoint], factor: f64) -> Option<Self> {
+        let (medians, excluded) = medians_by_level(points);
+        if medians.len() < KNEE_LEVELS_MIN || factor.is_nan() {
+            return None;
+        }
+        let lowest: Vec<f64> = medians
+            .iter()
+            .take(medians.len().div_ceil(3))
+            .map(|&(_, p99_ns)| p99_ns)
+            .collect();
+        let plateau_ns = median(&lowest)?;
+        let limit_ns = plateau_ns * factor.max(1.0);
+        // A plateau's own median is no greater than itself: one level at least is within.
+        let last = medians
+            .iter()
+            .rposition(|&(_, p99_ns)| p99_ns <= limit_ns)?;
+        Some(Self {
+            level: medians[last].0,
+            leaves_at: medians.get(last + 1).map(|&(level, _)| level),
+            plateau_ns,
+            limit_ns,
+            levels: medians.len(),
+            excluded,
+        })
+    }
+}
+
+/// (level, median p99) in ascending order, and how many points were left out.
+fn medians_by_level(points: &[TailPoint]) -> (Vec<(f64, f64)>, usize) {
+    let mut kept: Vec<&TailPoint> = points
+        .iter()
+        .filter(|point| !point.generator_limited && point.level.is_finite())
+        .collect();
+    kept.sort_by(|a, b| a.level.total_cmp(&b.level));
+    let medians = kept
+        .chunk_by(|a, b| a.level == b.level)
+        .filter_map(|level| {
+            let tails: Vec<f64> = level.iter().map(|point| point.p99_ns as f64).collect();
+            Some((level.first()?.level, median(&tails)?))
+        })
+        .collect();
+    (medians, points.len() - kept.len())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const LEVELS: [f64; 8] = [0.2, 0.4, 0.6, 0.7, 0.8, 0.9, 0.95, 1.0];
+
+    /// Three repeats a level around a p99 in microseconds.
+    fn points(tails_us: &[(f64, u64)]) -> Vec<TailPoint> {
+        let repeats = |&(level, tail_us): &(f64, u64)| {
+            [95, 100, 130].map(|percent| TailPoint {
+                level,
+                p99_ns: tail_us * 10 * percent,
+                generator_limited: false,
+            })
+        };
+        tails_us.iter().flat_map(repeats).collect()
+    }
+
+    fn curve(tails_us: [u64; 8]) -> Vec<TailPoint> {
+        points(&LEVELS.into_iter().zip(tails_us).collect::<Vec<_>>())
+    }
+
+    #[test]
+    fn a_tail_that_rises_leaves_after_its_knee() {
+        let knee = Knee::of(&curve([100, 110, 120, 150, 290, 900, 9000, 90_000]), 3.0).unwrap();
+        assert_eq!((knee.level, knee.leaves_at), (0.8, Some(0.9)));
+        assert_eq!(
+            (knee.plateau_ns, knee.limit_ns, knee.levels),
+            (110_000.0, 330_000.0, 8)
+        );
+    }
+
+    #[test]
+    fn order_of_points_does_not_matter() {
+        let mut all = curve([100, 110, 120, 150, 290, 900, 9000, 90_000]);
+        let knee = Knee::of(&all, 3.0);
+        all.reverse();
+        assert_eq!(Knee::of(&all, 3.0), knee);
+    }
+
+    #[test]
+    fn a_tail_that_stays_flat_never_leaves() {
+        let knee = Knee::of(&curve([100, 110, 120, 110, 130, 140, 150, 200]), 3.0).unwrap();
+        assert_eq!((knee.level, knee.leaves_at), (1.0, None));
+    }
+
+    #[test]
+    fn a_bump_that_the_tail_returns_from_is_no_knee() {
+        let knee = Knee::of(&curve([100, 110, 900, 120, 130, 140, 800, 9000]), 3.0).unwrap();
+        assert_eq!((knee.level, knee.leaves_at), (0.9, Some(0.95)));
+    }
+
+    #[test]
+    fn one_slow_lowest_level_does_not_make_the_plateau() {
+        let knee = Knee::of(&curve([2000, 110, 120, 110, 130, 140, 800, 9000]), 3.0).unwrap();
+        assert_eq!((knee.plateau_ns, knee.level), (120_000.0, 0.9));
+    }
+
+    #[test]
+    fn points_that_the_generator_limited_are_not_there() {
+        let mut all = curve([100, 110, 120, 150, 290, 900, 9000, 90_000]);
+        for point in all.iter_mut().filter(|point| point.level >= 0.9) {
+            point.generator_limited = true;
+        }
+        let knee = Knee::of(&all, 3.0).unwrap();
+        assert_eq!((knee.level, knee.leaves_at), (0.8, None));
+        assert_eq!((knee.levels, knee.excluded), (5, 9));
+    }
+
+    #[test]
+    fn two_levels_are_too_few() {
+        assert_eq!(Knee::of(&points(&[(0.2, 100), (0.9, 9000)]), 3.0), None);
+        assert_eq!(Knee::of(&[], 3.0), None);
+        let limited = TailPoint {
+            level: 0.5,
+            p99_ns: 1,
+            generator_limited: true,
+        };
+        assert_eq!(Knee::of(&[limited; 9], 3.0), None);
+    }
+
+    #[test]
+    fn a_queue_leaves_where_theory_says() {
+        // p99 = ln 100 ÷ (μ − λ), plateau between the levels 0.2 and 0.4 of six.
+        let tail = |load: f64| (4605.0 / (1.0 - load)) as u64;
+        let levels = [0.2, 0.4, 0.6, 0.7, 0.8, 0.9].map(|load| (load, tail(load)));
+        let knee = Knee::of(&points(&levels), KNEE_FACTOR).unwrap();
+        assert_eq!((knee.level, knee.leaves_at), (0.7, Some(0.8)));
+    }
+}

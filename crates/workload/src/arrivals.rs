@@ -1,0 +1,242 @@
+//! When requests are meant to leave.
+
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
+use std::collections::binary_heap::PeekMut;
+use std::ops::Range;
+
+use serde::{Deserialize, Serialize};
+
+use crate::limits::{BURN_IN_GAPS_MAX, CONNECTIONS_MAX, RATE_RPS_MAX};
+use crate::{Law, Purpose, Stream};
+
+/// Time is kept in 1024ths of a nanosecond, so that rounding gaps does not bend the rate.
+const TICKS_PER_NS: f64 = 1024.0;
+const TICK_BITS: u32 = 10;
+
+/// How arrivals on many connections come together.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Superposition {
+    /// Each connection follows the law on its own at its share of the rate, as mutilate's do. Of
+    /// many connections the whole approaches a Poisson process, whatever the law.
+    #[default]
+    PerConnection,
+    /// One stream follows the law at the whole rate; each request is given to a connection drawn
+    /// at random.
+    Single,
+}
+
+/// One intended time.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Arrival {
+    /// From the schedule's beginning.
+    pub intended_ns: u64,
+    /// From 0.
+    pub connection: u32,
+}
+
+/// Why there can be no such arrivals.
+#[derive(Debug, Clone, PartialEq, thiserror::Error)]
+pub enum ArrivalsError {
+    /// Not a positive number of requests per second, or too many.
+    #[error("rate {0} requests per second: give a number above 0 and at most {RATE_RPS_MAX}")]
+    Rate(f64),
+    /// None or too many.
+    #[error("{0} connections: give between 1 and {CONNECTIONS_MAX}")]
+    Connections(u32),
+    /// The law's mean is zero or infinite: it cannot be scaled to a rate.
+    #[error(
+        "arrivals `{0}`: the mean gap is {1}, so it cannot be scaled to a rate; give a law with a \
+         positive, finite mean such as exponential:1 or fb_ia"
+    )]
+    Mean(Law, &'static str),
+    /// A part of the connections that are not there.
+    #[error("connections {start} to {end}: there are {connections}", start = .part.start, end = .part.end)]
+    Part {
+        /// What was asked for.
+        part: Range<u32>,
+        /// What there is.
+        connections: u32,
+    },
+}
+
+/// Intended times in ascending order (ties by connection), without end.
+///
+/// The law gives the shape of the gaps only: it is scaled so that the mean rate is the offered
+/// one, negative samples counting as 0. Streams begin at a random phase, drawn by running each
+/// from about eight mean gaps before time 0, so that connections with fixed gaps do not all fire
+/// at once and the rate is the offered one from the start.
+///
+/// A part of the connections has the same times as it has within the whole: threads may share a
+/// schedule without changing it.
+#[derive(Debug, Clone)]
+pub struct Arrivals(Kind);
+
+#[derive(Debug, Clone)]
+enum Kind {
+    PerConnection {
+        heap: BinaryHeap<Reverse<(u64, u32)>>,
+        streams: Vec<Stream>,
+        first: u32,
+        gaps: Gaps,
+    },
+    Single {
+        next_ticks: u64,
+        stream: Stream,
+        connections: u32,
+        part: Range<u32>,
+        gaps: Gaps,
+    },
+}
+
+impl Arrivals {
+    /// Arrivals at `rate_rps` in all over `connections`, of which only those in `part` are given.
+    ///
+    /// # Errors
+    /// If the rate, the connections or the law's mean admit no such arrivals.
+    pub fn new(
+        law: Law,
+        superposition: Superposition,
+        rate_rps: f64,
+        connections: u32,
+        part: Range<u32>,
+        seed: u64,
+    ) -> Result<Self, ArrivalsError> {
+        if !(rate_rps > 0.0 && rate_rps <= RATE_RPS_MAX) {
+            return Err(ArrivalsError::Rate(rate_rps));
+        }
+        if !(1..=CONNECTIONS_MAX).contains(&connections) {
+            return Err(ArrivalsError::Connections(connections));
+        }
+        if part.start > part.end || part.end > connections {
+            return Err(ArrivalsError::Part { part, connections });
+        }
+        let streams = match superposition {
+            Superposition::PerConnection => f64::from(connections),
+            Superposition::Single => 1.0,
+        };
+        let gaps = Gaps::new(law, rate_rps / streams)?;
+        Ok(Self(match superposition {
+            Superposition::PerConnection => {
+                let mut heap = Vec::with_capacity(part.len());
+                let mut streams = Vec::with_capacity(part.len());
+                for connection in part.clone() {
+                    let mut stream = Stream::new(seed, Purpose::Arrivals, u64::from(connection));
+                    heap.push(Reverse((gaps.first_ticks(&mut stream), connection)));
+                    streams.push(stream);
+                }
+                Kind::PerConnection {
+                    heap: heap.into(),
+                    streams,
+                    first: part.start,
+                    gaps,
+                }
+            }
+            Superposition::Single => {
+                let mut stream = Stream::new(seed, Purpose::Arrivals, 0);
+                let next_ticks = gaps.first_ticks(&mut stream);
+                Kind::Single {
+                    next_ticks,
+                    stream,
+                    connections,
+                    part,
+                    gaps,
+                }
+            }
+        }))
+    }
+}
+
+impl Iterator for Arrivals {
+    type Item = Arrival;
+
+    fn next(&mut self) -> Option<Arrival> {
+        match &mut self.0 {
+            Kind::PerConnection {
+                heap,
+                streams,
+                first,
+                gaps,
+            } => {
+                let mut top = heap.peek_mut()?;
+                let Reverse((ticks, connection)) = *top;
+                let stream = &mut streams[(connection - *first) as usize];
+                match ticks.checked_add(gaps.next_ticks(stream)) {
+                    Some(next) => *top = Reverse((next, connection)),
+                    // Two hundred days on, this connection is done.
+                    None => drop(PeekMut::pop(top)),
+                }
+                Some(Arrival {
+                    intended_ns: ticks >> TICK_BITS,
+                    connection,
+                })
+            }
+            Kind::Single {
+                next_ticks,
+                stream,
+                connections,
+                part,
+                gaps,
+            } => {
+                if Range::is_empty(part) {
+                    return None;
+                }
+                loop {
+                    let ticks = *next_ticks;
+                    let connection = stream.below(u64::from(*connections)) as u32;
+                    *next_ticks = ticks.checked_add(gaps.next_ticks(stream))?;
+                    if part.contains(&connection) {
+                        return Some(Arrival {
+                            intended_ns: ticks >> TICK_BITS,
+                            connection,
+                        });
+                    }
+                }
+            }
+        }
+    }
+}
+
+/// A law of gaps, scaled to a rate.
+#[derive(Debug, Clone, Copy)]
+struct Gaps {
+    law: Law,
+    /// Ticks that 1 of the law stands for.
+    scale: f64,
+    mean_ticks: f64,
+}
+
+impl Gaps {
+    fn new(law: Law, rate_rps: f64) -> Result<Self, ArrivalsError> {
+        let mean = law
+            .positive_mean()
+            .ok_or(ArrivalsError::Mean(law, "infinite"))?;
+        if mean <= 0.0 {
+            return Err(ArrivalsError::Mean(law, "0"));
+        }
+        let mean_ticks = 1e9 * TICKS_PER_NS / rate_rps;
+        Ok(Self {
+            law,
+            scale: mean_ticks / mean,
+            mean_ticks,
+        })
+    }
+
+    #[inline]
+    fn next_ticks(&self, stream: &mut Stream) -> u64 {
+        // `as` maps negatives to 0 and what is too large to the end of the type.
+        (self.law.sample(stream) * self.scale + 0.5) as u64
+    }
+
+    fn first_ticks(&self, stream: &mut Stream) -> u64 {
+        let mut ticks = -(8.0 + stream.unit()) * self.mean_ticks;
+        for _ in 0..BURN_IN_GAPS_MAX {
+            ticks += (self.law.sample(stream) * self.scale).max(0.0);
+            if ticks >= 0.0 {
+                return ticks as u64;
+            }
+        }
+        (stream.unit() * self.mean_ticks) as u64
+    }
+}

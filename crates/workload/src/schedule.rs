@@ -1,0 +1,218 @@
+//! What is asked, when, and on which connection: the schedule of a run.
+
+use std::ops::Range;
+
+use crate::arrivals::{Arrivals, ArrivalsError, Superposition};
+use crate::limits::RECORDS_MAX;
+use crate::stream::finalise;
+use crate::{Law, Picker, Popularity, Purpose, Stream};
+
+/// What is done to a record.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Op {
+    /// Read it.
+    Get,
+    /// Write it.
+    Set,
+}
+
+/// One request of a schedule.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct Planned {
+    /// From the schedule's beginning.
+    pub intended_ns: u64,
+    /// Which record.
+    pub record: u64,
+    /// On which connection, from 0.
+    pub connection: u32,
+    /// Get or set.
+    pub op: Op,
+}
+
+/// The offered load of a run.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Demand {
+    /// Decides everything below.
+    pub seed: u64,
+    /// Connections in all.
+    pub connections: u32,
+    /// Law of gaps between requests; only its shape counts.
+    pub arrivals: Law,
+    /// How the connections' arrivals come together.
+    pub superposition: Superposition,
+    /// Law of popularity.
+    pub popularity: Popularity,
+    /// Records in all.
+    pub records: u64,
+    /// Share of sets, 0 to 1.
+    pub update: f64,
+}
+
+/// Why there can be no such demand.
+#[derive(Debug, Clone, PartialEq, thiserror::Error)]
+pub enum DemandError {
+    /// Of the arrivals.
+    #[error(transparent)]
+    Arrivals(#[from] ArrivalsError),
+    /// Not a share.
+    #[error("update {0}: give the share of sets, from 0 to 1")]
+    Update(f64),
+    /// None or too many.
+    #[error("{0} records: give between 1 and {RECORDS_MAX}")]
+    Records(u64),
+}
+
+impl Demand {
+    /// The schedule at an offered rate.
+    ///
+    /// # Errors
+    /// If the demand is one that cannot be.
+    pub fn schedule(&self, rate_rps: f64) -> Result<Schedule, DemandError> {
+        self.schedule_of(rate_rps, 0..self.connections)
+    }
+
+    /// The part of the schedule that falls to some of the connections. Parts together are the
+    /// whole: sharing the connections among threads changes nothing of what is asked or when.
+    ///
+    /// # Errors
+    /// If the demand is one that cannot be.
+    pub fn schedule_of(&self, rate_rps: f64, part: Range<u32>) -> Result<Schedule, DemandError> {
+        let first = part.start;
+        let arrivals = Arrivals::new(
+            self.arrivals,
+            self.superposition,
+            rate_rps,
+            self.connections,
+            part.clone(),
+            self.seed,
+        )?;
+        let streams = part
+            .map(|connection| self.request_stream(connection))
+            .collect();
+        Ok(Schedule {
+            arrivals,
+            streams,
+            first,
+            draw: self.draw()?,
+        })
+    }
+
+    /// What one connection asks, one after the other, without times: for a closed loop. It is the
+    /// same sequence as in the schedule.
+    ///
+    /// # Errors
+    /// If the demand is one that cannot be.
+    pub fn requests(&self, connection: u32) -> Result<Requests, DemandError> {
+        Ok(Requests {
+            stream: self.request_stream(connection),
+            draw: self.draw()?,
+        })
+    }
+
+    fn request_stream(&self, connection: u32) -> Stream {
+        Stream::new(self.seed, Purpose::Requests, u64::from(connection))
+    }
+
+    fn draw(&self) -> Result<Draw, DemandError> {
+        if !(0.0..=1.0).contains(&self.update) {
+            return Err(DemandError::Update(self.update));
+        }
+        if !(1..=RECORDS_MAX).contains(&self.records) {
+            return Err(DemandError::Records(self.records));
+        }
+        let picker = Picker::new(self.popularity, self.records, self.seed);
+        Ok(Draw {
+            picker,
+            update: self.update,
+        })
+    }
+}
+
+/// What every connection draws its requests from.
+#[derive(Debug, Clone)]
+struct Draw {
+    picker: Picker,
+    update: f64,
+}
+
+impl Draw {
+    #[inline]
+    fn next(&self, stream: &mut Stream) -> (u64, Op) {
+        let op = if stream.unit() < self.update {
+            Op::Set
+        } else {
+            Op::Get
+        };
+        (self.picker.draw(stream), op)
+    }
+}
+
+/// What a connection asks, without times and without end.
+#[derive(Debug, Clone)]
+pub struct Requests {
+    stream: Stream,
+    draw: Draw,
+}
+
+impl Iterator for Requests {
+    type Item = (u64, Op);
+
+    #[inline]
+    fn next(&mut self) -> Option<(u64, Op)> {
+        Some(self.draw.next(&mut self.stream))
+    }
+}
+
+/// Requests in the order of their intended times, without end.
+#[derive(Debug, Clone)]
+pub struct Schedule {
+    arrivals: Arrivals,
+    streams: Vec<Stream>,
+    first: u32,
+    draw: Draw,
+}
+
+impl Iterator for Schedule {
+    type Item = Planned;
+
+    #[inline]
+    fn next(&mut self) -> Option<Planned> {
+        let arrival = self.arrivals.next()?;
+        let stream = &mut self.streams[(arrival.connection - self.first) as usize];
+        let (record, op) = self.draw.next(stream);
+        Some(Planned {
+            intended_ns: arrival.intended_ns,
+            record,
+            connection: arrival.connection,
+            op,
+        })
+    }
+}
+
+/// A digest of what was planned: equal for equal schedules.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Digest(u64);
+
+impl Digest {
+    /// The digest of some requests.
+    pub fn of(requests: impl IntoIterator<Item = Planned>) -> Self {
+        requests.into_iter().fold(Self::default(), Self::with)
+    }
+
+    /// One request more.
+    #[must_use]
+    pub fn with(self, planned: Planned) -> Self {
+        let place = u64::from(planned.connection) << 1 | u64::from(planned.op == Op::Set);
+        [planned.intended_ns, planned.record, place]
+            .into_iter()
+            .fold(self, |digest, word| {
+                Self(finalise(digest.0.rotate_left(5) ^ word))
+            })
+    }
+
+    /// As a number.
+    #[must_use]
+    pub fn value(self) -> u64 {
+        self.0
+    }
+}

@@ -1,0 +1,264 @@
+//! Schedules: the same for the same seed, at the rate that was asked, shared without change.
+#![allow(clippy::unwrap_used, reason = "a test may")]
+
+use proptest::prelude::*;
+use workload::{
+    Arrivals, ArrivalsError, Demand, Digest, Law, Op, Planned, Popularity, Superposition,
+};
+
+fn demand(seed: u64) -> Demand {
+    Demand {
+        seed,
+        connections: 64,
+        arrivals: Law::FacebookArrival,
+        superposition: Superposition::PerConnection,
+        popularity: Popularity::Zipf(0.99),
+        records: 1_000_000,
+        update: 0.03,
+    }
+}
+
+fn planned(demand: &Demand, count: usize) -> Vec<Planned> {
+    demand.schedule(100_000.0).unwrap().take(count).collect()
+}
+
+#[test]
+fn the_same_seed_gives_the_same_schedule_on_every_machine() {
+    let single = Demand {
+        superposition: Superposition::Single,
+        ..demand(42)
+    };
+    let digest = |demand: &Demand| Digest::of(planned(demand, 10_000)).value();
+    assert_eq!(digest(&demand(42)), 17_674_431_082_186_797_164);
+    assert_eq!(digest(&single), 5_174_232_547_580_481_276);
+    assert_ne!(digest(&demand(42)), digest(&demand(43)));
+}
+
+#[test]
+fn the_first_requests_are_what_they_were_before() {
+    let first: Vec<(u64, u32, u64, Op)> = planned(&demand(42), 4)
+        .into_iter()
+        .map(|p| (p.intended_ns, p.connection, p.record, p.op))
+        .collect();
+    assert_eq!(
+        first,
+        [
+            (4244, 53, 168_726, Op::Get),
+            (23_005, 34, 566_014, Op::Get),
+            (58_620, 45, 965_227, Op::Get),
+            (87_124, 56, 803_382, Op::Get),
+        ]
+    );
+}
+
+#[test]
+fn the_rate_is_the_one_asked_for_from_the_start() {
+    let laws = [
+        "fixed:1",
+        "uniform:2",
+        "exponential:3",
+        "fb_ia",
+        "normal:1,2",
+        "gev:0,1,0.1",
+    ];
+    for text in laws {
+        for superposition in [Superposition::PerConnection, Superposition::Single] {
+            let law = text.parse().unwrap();
+            let arrivals = Arrivals::new(law, superposition, 1e6, 500, 0..500, 7).unwrap();
+            let times: Vec<u64> = arrivals
+                .map(|a| a.intended_ns)
+                .take_while(|&ns| ns < 400_000_000)
+                .collect();
+            // 400 000 arrivals expected in all; a tenth of them in each tenth.
+            let off = times.len() as f64 / 400_000.0 - 1.0;
+            assert!(off.abs() < 0.01, "{text} {superposition:?}: {off}");
+            for tenth in 0..10 {
+                let seen = times.iter().filter(|&&ns| ns / 40_000_000 == tenth).count();
+                assert!(
+                    seen.abs_diff(40_000) < 1600,
+                    "{text} {superposition:?} {tenth}: {seen}"
+                );
+            }
+        }
+    }
+}
+
+#[test]
+fn many_connections_with_fixed_gaps_do_not_fire_together() {
+    let arrivals = Arrivals::new(
+        Law::Fixed(1.0),
+        Superposition::PerConnection,
+        1e5,
+        1000,
+        0..1000,
+        7,
+    );
+    // Each connection once every 10 ms, each millisecond a tenth of them.
+    let first: Vec<u64> = arrivals
+        .unwrap()
+        .take(1000)
+        .map(|a| a.intended_ns)
+        .collect();
+    for millisecond in 0..10 {
+        let seen = first
+            .iter()
+            .filter(|&&ns| ns / 1_000_000 == millisecond)
+            .count();
+        assert!((60..140).contains(&seen), "{millisecond}: {seen}");
+    }
+}
+
+#[test]
+fn a_connection_follows_its_law() {
+    let arrivals = Arrivals::new(
+        Law::FacebookArrival,
+        Superposition::PerConnection,
+        1e6,
+        4,
+        0..4,
+        1,
+    );
+    let times: Vec<u64> = arrivals
+        .unwrap()
+        .filter(|a| a.connection == 2)
+        .take(40_001)
+        .map(|a| a.intended_ns)
+        .collect();
+    let mut gaps: Vec<u64> = times.windows(2).map(|pair| pair[1] - pair[0]).collect();
+    gaps.sort_unstable();
+    // The mean gap of 4 µs stands for the law's 18.97.
+    let scale = Law::FacebookArrival.mean().unwrap() / 4000.0;
+    for (i, &gap) in gaps.iter().enumerate() {
+        let share = (i as f64 + 0.5) / gaps.len() as f64;
+        let expected = Law::FacebookArrival.cdf(gap as f64 * scale);
+        assert!(
+            (share - expected).abs() < 0.01,
+            "{gap} ns: {share} {expected}"
+        );
+    }
+}
+
+#[test]
+fn updates_and_records_are_drawn_as_asked() {
+    let all = planned(&demand(5), 200_000);
+    let sets = all.iter().filter(|p| p.op == Op::Set).count() as f64 / all.len() as f64;
+    assert!((sets - 0.03).abs() < 0.002, "{sets}");
+    assert!(
+        all.iter()
+            .all(|p| p.record < 1_000_000 && p.connection < 64)
+    );
+    let never = Demand {
+        update: 0.0,
+        ..demand(5)
+    };
+    assert!(planned(&never, 10_000).iter().all(|p| p.op == Op::Get));
+    let always = Demand {
+        update: 1.0,
+        ..demand(5)
+    };
+    assert!(planned(&always, 10_000).iter().all(|p| p.op == Op::Set));
+}
+
+#[test]
+fn a_closed_loop_asks_what_the_schedule_asks() {
+    let demand = demand(5);
+    let open: Vec<(u64, Op)> = planned(&demand, 20_000)
+        .iter()
+        .filter(|p| p.connection == 9)
+        .map(|p| (p.record, p.op))
+        .collect();
+    assert!(open.len() > 100);
+    assert_eq!(
+        demand
+            .requests(9)
+            .unwrap()
+            .take(open.len())
+            .collect::<Vec<_>>(),
+        open
+    );
+}
+
+#[test]
+fn impossible_demands_are_named() {
+    let fault = |demand: Demand, rate| demand.schedule(rate).unwrap_err().to_string();
+    let rate = fault(demand(1), 0.0);
+    assert!(
+        rate.starts_with("rate 0 requests per second: give"),
+        "{rate}"
+    );
+    assert!(fault(demand(1), f64::NAN).starts_with("rate NaN"));
+    let update = fault(
+        Demand {
+            update: 1.5,
+            ..demand(1)
+        },
+        1e3,
+    );
+    assert_eq!(update, "update 1.5: give the share of sets, from 0 to 1");
+    let records = fault(
+        Demand {
+            records: 0,
+            ..demand(1)
+        },
+        1e3,
+    );
+    assert!(records.starts_with("0 records: give"), "{records}");
+    let none = fault(
+        Demand {
+            connections: 0,
+            ..demand(1)
+        },
+        1e3,
+    );
+    assert!(none.starts_with("0 connections: give"), "{none}");
+    let zero = fault(
+        Demand {
+            arrivals: Law::Fixed(0.0),
+            ..demand(1)
+        },
+        1e3,
+    );
+    assert!(
+        zero.starts_with("arrivals `fixed:0`: the mean gap is 0, so"),
+        "{zero}"
+    );
+    let endless = Demand {
+        arrivals: "pareto:0,1,1".parse().unwrap(),
+        ..demand(1)
+    };
+    assert!(fault(endless, 1e3).contains("the mean gap is infinite"));
+    let part = demand(1).schedule_of(1e3, 60..70).unwrap_err().to_string();
+    assert_eq!(part, "connections 60 to 70: there are 64");
+    let error = Arrivals::new(Law::Fixed(1.0), Superposition::Single, 1e99, 1, 0..1, 1);
+    assert_eq!(error.unwrap_err(), ArrivalsError::Rate(1e99));
+}
+
+proptest! {
+    #[test]
+    fn threads_share_a_schedule_without_changing_it(seed: u64, cut in 0..=64_u32, single: bool) {
+        let superposition =
+            if single { Superposition::Single } else { Superposition::PerConnection };
+        let demand = Demand { superposition, ..demand(seed) };
+        let whole = planned(&demand, 500);
+        let end_ns = whole[499].intended_ns;
+        let part = |range| {
+            let schedule = demand.schedule_of(100_000.0, range).unwrap();
+            schedule.take_while(|p| p.intended_ns < end_ns).collect::<Vec<_>>()
+        };
+        let mut parts = part(0..cut);
+        parts.extend(part(cut..64));
+        parts.sort_by_key(|p| (p.intended_ns, p.connection));
+        let mut expected: Vec<Planned> =
+            whole.into_iter().filter(|p| p.intended_ns < end_ns).collect();
+        expected.sort_by_key(|p| (p.intended_ns, p.connection));
+        prop_assert_eq!(parts, expected);
+    }
+
+    #[test]
+    fn intended_times_never_go_back(seed: u64, single: bool) {
+        let superposition =
+            if single { Superposition::Single } else { Superposition::PerConnection };
+        let all = planned(&Demand { superposition, ..demand(seed) }, 2000);
+        prop_assert!(all.windows(2).all(|pair| pair[0].intended_ns <= pair[1].intended_ns));
+    }
+}
