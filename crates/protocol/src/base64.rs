@@ -62,3 +62,36 @@ fn symbol(byte: u8) -> Option<u8> {
         _ => None,
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn decoded(text: &[u8]) -> Option<Vec<u8>> {
+        decode(text, &mut [0; KEY_MAX]).map(<[u8]>::to_vec)
+    }
+
+    #[test]
+    fn every_length_comes_back() {
+        let bytes: Vec<u8> = (0..187).map(|n| (n * 91) as u8).collect();
+        for len in 1..=bytes.len() {
+            let mut text = Vec::new();
+            encode(&mut text, &bytes[..len]);
+            assert_eq!(text.len(), len.div_ceil(3) * 4);
+            assert_eq!(decoded(&text).as_deref(), Some(&bytes[..len]));
+        }
+    }
+
+    #[test]
+    fn lenient_as_memcached_is() {
+        assert_eq!(decoded(b"Zm9v").as_deref(), Some(b"foo".as_slice()));
+        assert_eq!(decoded(b"!Zm.9v\xff").as_deref(), Some(b"foo".as_slice()));
+        assert_eq!(
+            decoded(b"Zm9vYg==Zm9v").as_deref(),
+            Some(b"foob".as_slice())
+        );
+        for wrong in ["", "!!!", "Zm9", "Zm9vY", "A===", "===="] {
+            assert_eq!(decoded(wrong.as_bytes()), None, "{wrong:?}");
+        }
+    }
+}

@@ -112,3 +112,48 @@ fn digit(byte: u8) -> Option<u64> {
 fn is_space(byte: u8) -> bool {
     matches!(byte, b' ' | b'\t'..=b'\r')
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn written_as_the_standard_library_would() {
+        for value in [0, 9, 10, 99, 100, 4_294_967_295, u64::MAX - 1, u64::MAX] {
+            let mut out = Vec::new();
+            write(&mut out, value);
+            assert_eq!(out, value.to_string().into_bytes());
+            assert_eq!(unsigned_64(&out), Some(value));
+        }
+    }
+
+    #[test]
+    fn strict_numbers_have_bounds_and_no_other_signs() {
+        assert_eq!(unsigned_64(b"0018446744073709551615"), Some(u64::MAX));
+        assert_eq!(unsigned_64(b"18446744073709551616"), None);
+        assert_eq!(unsigned_64(b"00000000000000000000001"), None);
+        assert_eq!(unsigned_64(b"+1"), None);
+        assert_eq!(unsigned_32(b"4294967295"), Some(u32::MAX));
+        assert_eq!(unsigned_32(b"4294967296"), None);
+        assert_eq!(unsigned_32(b"000000000001"), None);
+        assert_eq!(signed_32(b"-2147483648"), Some(i32::MIN));
+        assert_eq!(signed_32(b"2147483648"), None);
+        assert_eq!(signed_32(b"-"), Some(0));
+        assert_eq!(signed_32(b"--1"), None);
+    }
+
+    #[test]
+    fn lenient_numbers_are_those_of_c() {
+        assert_eq!(lenient_unsigned_32(b"4294967296"), Some(0));
+        assert_eq!(lenient_unsigned_32(b"\t+7\tx"), Some(7));
+        assert_eq!(lenient_unsigned_32(b"-1"), None);
+        assert_eq!(lenient_unsigned_32(b"-18446744073709551615"), Some(1));
+        assert_eq!(lenient_unsigned_32(b"18446744073709551616"), None);
+        assert_eq!(lenient_unsigned_32(b"1x"), None);
+        assert_eq!(lenient_signed_32(b"-1"), Some(-1));
+        assert_eq!(lenient_signed_32(b"4294967295"), Some(-1));
+        assert_eq!(lenient_signed_32(b"-9223372036854775808"), Some(0));
+        assert_eq!(lenient_signed_32(b"9223372036854775808"), None);
+        assert_eq!(lenient_signed_32(b""), None);
+    }
+}

@@ -11,7 +11,10 @@
 #![forbid(unsafe_code)]
 
 mod base64;
+pub mod client;
 pub mod decimal;
+#[doc(hidden)]
+pub mod fuzzing;
 pub mod limits;
 mod parse;
 mod refusal;

@@ -19,3 +19,6 @@ pub const OPAQUE_MAX: usize = 32;
 pub const META_WORDS_MAX: usize = 20;
 /// Longest decimal text of a counter in bytes (`u64::MAX` has 20 digits).
 pub const COUNTER_MAX: usize = 20;
+/// Longest line of a reply in bytes before its line feed: a `VALUE` line is at most some 310, a
+/// statistic or a meta answer with every flag no more than 700.
+pub const REPLY_LINE_MAX: usize = 2048;

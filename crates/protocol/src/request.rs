@@ -83,8 +83,9 @@ pub struct Get<'a> {
     pub exptime: Option<i32>,
 }
 
-/// Keys separated by spaces, each already known to be 1 to 250 bytes long.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+/// Keys separated by spaces, each already known to be 1 to 250 bytes long. Equal if they have
+/// the same keys in the same order.
+#[derive(Debug, Clone, Copy)]
 pub struct Keys<'a> {
     /// The rest of the line.
     pub(crate) rest: &'a [u8],
@@ -197,8 +198,9 @@ pub struct MetaKey<'a> {
     pub base64: bool,
 }
 
-/// The flags of a meta command in the order sent, each already checked.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+/// The flags of a meta command in the order sent, each already checked. Equal if they have the
+/// same flags in the same order.
+#[derive(Debug, Clone, Copy)]
 pub struct MetaFlags<'a> {
     /// The rest of the line.
     pub(crate) rest: &'a [u8],

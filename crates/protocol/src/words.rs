@@ -82,6 +82,14 @@ impl<'a> Iterator for Keys<'a> {
     }
 }
 
+impl PartialEq for Keys<'_> {
+    fn eq(&self, other: &Self) -> bool {
+        Iterator::eq(*self, *other)
+    }
+}
+
+impl Eq for Keys<'_> {}
+
 impl<'a> MetaFlags<'a> {
     /// The flags in `text`, which [`as_bytes`](Self::as_bytes) of parsed flags gave: so can a
     /// caller keep them while the data block arrives.
@@ -105,6 +113,14 @@ impl<'a> Iterator for MetaFlags<'a> {
         Some(MetaFlag { letter, token })
     }
 }
+
+impl PartialEq for MetaFlags<'_> {
+    fn eq(&self, other: &Self) -> bool {
+        Iterator::eq(*self, *other)
+    }
+}
+
+impl Eq for MetaFlags<'_> {}
 
 impl MetaKey<'_> {
     /// The key itself; `into` is used if it has to be decoded.

@@ -206,6 +206,13 @@ fn stats(rest: &[u8]) -> Stats<'_> {
         None => Stats::General,
         Some(word) if b"reset".starts_with(word) => Stats::Reset,
         Some(word) if b"settings".starts_with(word) => Stats::Settings,
-        Some(_) => Stats::Other(rest.trim_ascii()),
+        Some(_) => Stats::Other(trimmed(rest)),
     }
+}
+
+fn trimmed(mut text: &[u8]) -> &[u8] {
+    while let [b' ', rest @ ..] | [rest @ .., b' '] = text {
+        text = rest;
+    }
+    text
 }

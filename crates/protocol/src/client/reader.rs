@@ -1,0 +1,353 @@
+//! Replies, counted as their bytes arrive, without keeping them.
+
+use std::fmt;
+
+use memchr::memchr;
+
+use crate::decimal;
+use crate::limits::{REPLY_LINE_MAX, VALUE_LEN_MAX};
+use crate::reply::MetaStatus;
+use crate::words;
+
+/// What kind of reply is due next. Replies come in the order of the requests.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Awaited {
+    /// To `get`, `gets`, `gat`, `gats`.
+    Values,
+    /// To whatever is answered with one classic line.
+    Line,
+    /// To `stats`, of any kind but `reset`.
+    Stats,
+    /// To a meta command, `mn` included.
+    Meta,
+}
+
+/// A whole reply.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Reply {
+    /// The values of one request.
+    Values {
+        /// How many.
+        hits: u32,
+        /// Bytes of all values together.
+        bytes: u64,
+    },
+    /// A classic line of one word.
+    Said(Said),
+    /// The value of a counter.
+    Number(u64),
+    /// Statistics.
+    Stats {
+        /// How many.
+        count: u32,
+    },
+    /// The reply to a meta command.
+    Meta {
+        /// Its beginning.
+        said: MetaSaid,
+        /// The opaque number that the request had.
+        opaque: Option<u64>,
+    },
+    /// An error line in the place of any reply.
+    Error(ErrorClass),
+}
+
+/// A classic line.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Said {
+    /// `STORED`
+    Stored,
+    /// `NOT_STORED`
+    NotStored,
+    /// `EXISTS`
+    Exists,
+    /// `NOT_FOUND`
+    NotFound,
+    /// `DELETED`
+    Deleted,
+    /// `TOUCHED`
+    Touched,
+    /// `OK`
+    Ok,
+    /// `RESET`
+    Reset,
+    /// `VERSION …`
+    Version,
+}
+
+/// How the reply to a meta command begins.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum MetaSaid {
+    /// `VA`, and the value's length in bytes.
+    Value(u32),
+    /// `HD`, `NF`, `NS`, `EX`, `EN`
+    Status(MetaStatus),
+    /// `MN`
+    Noop,
+}
+
+/// Whose fault an error line says it was.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum ErrorClass {
+    /// `ERROR`: no such command.
+    Unknown,
+    /// `CLIENT_ERROR`
+    Client,
+    /// `SERVER_ERROR`
+    Server,
+}
+
+/// Bytes that cannot be a reply to what was asked. The connection is of no more use.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Malformed {
+    /// A line longer than any reply has.
+    LineTooLong,
+    /// A line that is no reply to the awaited request.
+    Line,
+    /// A value is not followed by a line end.
+    Value,
+}
+
+impl fmt::Display for Malformed {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::LineTooLong => "reply line longer than 2048 bytes",
+            Self::Line => "reply line that does not answer the request",
+            Self::Value => "value without a line end behind it",
+        })
+    }
+}
+
+impl std::error::Error for Malformed {}
+
+/// What one look at the input came to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Step {
+    /// Bytes dealt with, from the front. All of them, if there is no reply.
+    pub consumed: usize,
+    /// The reply they completed.
+    pub reply: Option<Reply>,
+}
+
+/// Follows the replies of one connection. However its input is split, it sees the same.
+///
+/// Values are passed over by their length. What is kept is the beginning of a line whose end
+/// has not arrived, and that only then.
+#[derive(Debug, Default)]
+pub struct ReplyReader {
+    /// The beginning of a line; at most [`REPLY_LINE_MAX`] bytes.
+    carry: Vec<u8>,
+    /// Bytes of values of this reply so far.
+    bytes: u64,
+    /// Opaque of the `VA` line whose value is under way.
+    opaque: Option<u64>,
+    /// Bytes left of the value under way, its line end included.
+    left: u32,
+    /// Values or statistics of this reply so far.
+    count: u32,
+}
+
+// One for every connection of a load generator, which may have tens of thousands.
+const _: () = assert!(size_of::<ReplyReader>() <= 64);
+
+impl ReplyReader {
+    /// At the beginning of a reply.
+    #[must_use]
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Whether bytes of an unfinished reply have arrived.
+    #[must_use]
+    pub fn is_amid_reply(&self) -> bool {
+        self.left > 0 || self.count > 0 || !self.carry.is_empty()
+    }
+
+    /// Goes through `input` up to the end of the `awaited` reply, or of the input.
+    ///
+    /// # Errors
+    /// If the bytes are no such reply; the reader then stands nowhere and is to be dropped.
+    pub fn advance(&mut self, input: &[u8], awaited: Awaited) -> Result<Step, Malformed> {
+        let mut consumed = 0;
+        while consumed < input.len() {
+            let rest = &input[consumed..];
+            let reply = if self.left > 0 {
+                consumed += self.pass_value(rest)?;
+                self.value_passed(awaited)
+            } else if let Some(at) = memchr(b'\n', rest) {
+                consumed += at + 1;
+                self.whole_line(&rest[..=at], awaited)?
+            } else {
+                self.keep(rest)?;
+                consumed = input.len();
+                None
+            };
+            if reply.is_some() {
+                (self.bytes, self.count, self.opaque) = (0, 0, None);
+                return Ok(Step { consumed, reply });
+            }
+        }
+        Ok(Step {
+            consumed,
+            reply: None,
+        })
+    }
+
+    /// Passes over what `rest` has of the value under way.
+    fn pass_value(&mut self, rest: &[u8]) -> Result<usize, Malformed> {
+        let left = self.left as usize;
+        let here = left.min(rest.len());
+        for (from_end, byte) in [(2, b'\r'), (1, b'\n')] {
+            let place = left.checked_sub(from_end);
+            if place
+                .and_then(|place| rest.get(place))
+                .is_some_and(|&found| found != byte)
+            {
+                return Err(Malformed::Value);
+            }
+        }
+        self.left -= here as u32;
+        Ok(here)
+    }
+
+    fn value_passed(&self, awaited: Awaited) -> Option<Reply> {
+        if self.left > 0 || awaited != Awaited::Meta {
+            return None;
+        }
+        Some(Reply::Meta {
+            said: MetaSaid::Value(self.bytes as u32),
+            opaque: self.opaque,
+        })
+    }
+
+    fn keep(&mut self, part: &[u8]) -> Result<(), Malformed> {
+        if self.carry.len() + part.len() > REPLY_LINE_MAX {
+            return Err(Malformed::LineTooLong);
+        }
+        self.carry.extend_from_slice(part);
+        Ok(())
+    }
+
+    /// A line of which `part`, its line end included, is the end.
+    fn whole_line(&mut self, part: &[u8], awaited: Awaited) -> Result<Option<Reply>, Malformed> {
+        if self.carry.len() + part.len() - 1 > REPLY_LINE_MAX {
+            return Err(Malformed::LineTooLong);
+        }
+        if self.carry.is_empty() {
+            return self.line(part, awaited);
+        }
+        let mut line = std::mem::take(&mut self.carry);
+        line.extend_from_slice(part);
+        let outcome = self.line(&line, awaited);
+        line.clear();
+        self.carry = line;
+        outcome
+    }
+
+    fn line(&mut self, line: &[u8], awaited: Awaited) -> Result<Option<Reply>, Malformed> {
+        let line = line.strip_suffix(b"\r\n").ok_or(Malformed::Line)?;
+        let reply = match awaited {
+            Awaited::Values => self.values_line(line),
+            Awaited::Stats => self.stats_line(line),
+            Awaited::Meta => self.meta_line(line),
+            Awaited::Line => classic_line(line).map(Some),
+        };
+        reply
+            .or_else(|| error_line(line).map(Some))
+            .ok_or(Malformed::Line)
+    }
+
+    /// Outer `None`: not such a line. Inner: the reply is not at its end.
+    fn values_line(&mut self, line: &[u8]) -> Option<Option<Reply>> {
+        if line == b"END" {
+            return Some(Some(Reply::Values {
+                hits: self.count,
+                bytes: self.bytes,
+            }));
+        }
+        let mut rest = line.strip_prefix(b"VALUE ")?;
+        words::next(&mut rest)?;
+        words::next(&mut rest)?;
+        self.begin_value(words::next(&mut rest)?)?;
+        self.count += 1;
+        Some(None)
+    }
+
+    fn stats_line(&mut self, line: &[u8]) -> Option<Option<Reply>> {
+        if line == b"END" {
+            return Some(Some(Reply::Stats { count: self.count }));
+        }
+        line.strip_prefix(b"STAT ")?;
+        self.count += 1;
+        Some(None)
+    }
+
+    fn meta_line(&mut self, line: &[u8]) -> Option<Option<Reply>> {
+        let (letters, mut rest) = line.split_at_checked(2)?;
+        // Not the front of a longer word: of an error line.
+        if rest.first().is_some_and(|&byte| byte != b' ') {
+            return None;
+        }
+        let said = match letters {
+            b"VA" => {
+                self.begin_value(words::next(&mut rest)?)?;
+                self.opaque = opaque(rest)?;
+                return Some(None);
+            }
+            b"HD" => MetaSaid::Status(MetaStatus::Done),
+            b"NF" => MetaSaid::Status(MetaStatus::NotFound),
+            b"NS" => MetaSaid::Status(MetaStatus::NotStored),
+            b"EX" => MetaSaid::Status(MetaStatus::Exists),
+            b"EN" => MetaSaid::Status(MetaStatus::Miss),
+            b"MN" => MetaSaid::Noop,
+            _ => return None,
+        };
+        Some(Some(Reply::Meta {
+            said,
+            opaque: opaque(rest)?,
+        }))
+    }
+
+    fn begin_value(&mut self, len: &[u8]) -> Option<()> {
+        let len = decimal::unsigned_32(len).filter(|&len| len <= VALUE_LEN_MAX)?;
+        self.left = len + 2;
+        self.bytes += u64::from(len);
+        Some(())
+    }
+}
+
+/// The opaque among the flags of a meta reply; outer `None` if it is not a number.
+fn opaque(mut rest: &[u8]) -> Option<Option<u64>> {
+    while let Some(word) = words::next(&mut rest) {
+        if let Some(digits) = word.strip_prefix(b"O") {
+            return decimal::unsigned_64(digits).map(Some);
+        }
+    }
+    Some(None)
+}
+
+fn classic_line(line: &[u8]) -> Option<Reply> {
+    Some(Reply::Said(match line {
+        b"STORED" => Said::Stored,
+        b"NOT_STORED" => Said::NotStored,
+        b"EXISTS" => Said::Exists,
+        b"NOT_FOUND" => Said::NotFound,
+        b"DELETED" => Said::Deleted,
+        b"TOUCHED" => Said::Touched,
+        b"OK" => Said::Ok,
+        b"RESET" => Said::Reset,
+        [b'0'..=b'9', ..] => return decimal::unsigned_64(line).map(Reply::Number),
+        _ if line.starts_with(b"VERSION ") => Said::Version,
+        _ => return None,
+    }))
+}
+
+fn error_line(line: &[u8]) -> Option<Reply> {
+    let mut rest = line;
+    Some(Reply::Error(match words::next(&mut rest)? {
+        b"ERROR" => ErrorClass::Unknown,
+        b"CLIENT_ERROR" => ErrorClass::Client,
+        b"SERVER_ERROR" | b"SERVER_ERROR:" => ErrorClass::Server,
+        _ => return None,
+    }))
+}

@@ -1,0 +1,160 @@
+//! What must hold for any bytes at all: run by the fuzz targets, and by the tests over the
+//! committed corpora.
+
+use crate::client::{Awaited, Malformed, Reply, ReplyReader};
+use crate::limits::KEY_MAX;
+use crate::{MetaFlags, MetaKey, Parsed, Request, client, parse};
+
+/// Most commands of one input that are looked at: enough for anything a fuzzer keeps.
+const COMMANDS_MAX: usize = 256;
+
+/// Any bytes a client may send: they are taken apart command by command; hints change nothing;
+/// no beginning of a line is taken for one; what was understood can be said again.
+///
+/// # Panics
+/// If any of that does not hold.
+pub fn check_request(mut input: &[u8]) {
+    for _ in 0..COMMANDS_MAX {
+        let parsed = parse(input, 0);
+        let len = match parsed {
+            Parsed::Incomplete { scanned } => {
+                assert_eq!(scanned, input.len());
+                return;
+            }
+            Parsed::Hopeless => return,
+            Parsed::Refused {
+                refusal,
+                len,
+                swallow,
+            } => {
+                assert!(swallow == 0 || swallow >= 2);
+                assert!(refusal.reply().is_empty() || refusal.reply().ends_with(b"\r\n"));
+                len
+            }
+            Parsed::Request { request, len } => {
+                check_said_again(request);
+                len
+            }
+        };
+        assert_eq!(input.get(len - 1), Some(&b'\n'));
+        for part in [0, len / 2, len - 1] {
+            let early = parse(&input[..part], 0);
+            assert_eq!(early, Parsed::Incomplete { scanned: part });
+            assert_eq!(parse(input, part), parsed);
+        }
+        input = &input[len..];
+    }
+}
+
+/// Any request, written by the client half, is read as itself.
+fn check_said_again(request: Request<'_>) {
+    let mut line = Vec::new();
+    match request {
+        Request::Get(get) => match get.exptime {
+            None => client::get(&mut line, get.keys, get.with_cas),
+            Some(exptime) => client::get_and_touch(&mut line, exptime, get.keys, get.with_cas),
+        },
+        Request::Set(set) => client::set_line(&mut line, &set),
+        Request::Delete(delete) => client::delete(&mut line, &delete),
+        Request::Arith(arith) => client::arith(&mut line, &arith),
+        Request::Touch(touch) => client::touch(&mut line, &touch),
+        Request::FlushAll(flush) => client::flush_all(&mut line, flush),
+        Request::Version => client::version(&mut line),
+        Request::Verbosity { level, noreply } => client::verbosity(&mut line, level, noreply),
+        Request::Stats(stats) => client::stats(&mut line, stats),
+        Request::Quit => client::quit(&mut line),
+        Request::MetaNoop => client::meta_noop(&mut line),
+        Request::MetaGet(get) => {
+            client::meta_get(&mut line, &bare(&get.key), flags(get.flags), None);
+        }
+        Request::MetaSet(set) => {
+            let value_len = u64::from(set.value_len);
+            client::meta_set_line(
+                &mut line,
+                &bare(&set.key),
+                flags(set.flags),
+                None,
+                value_len,
+            );
+        }
+        Request::MetaDelete(delete) => {
+            client::meta_delete(&mut line, &bare(&delete.key), flags(delete.flags), None);
+        }
+        Request::MetaArith(arith) => {
+            client::meta_arith(&mut line, &bare(&arith.key), flags(arith.flags), None);
+        }
+    }
+    let Parsed::Request {
+        request: again,
+        len,
+    } = parse(&line, 0)
+    else {
+        panic!("{request:?} was read as {:?}", parse(&line, 0));
+    };
+    assert_eq!((again, len), (request, line.len()));
+}
+
+/// The key alone: its `b` stands among the flags already.
+fn bare<'a>(key: &MetaKey<'a>) -> MetaKey<'a> {
+    let mut room = [0; KEY_MAX];
+    let decoded = key.decode(&mut room);
+    assert!((1..=KEY_MAX).contains(&decoded.len()));
+    MetaKey {
+        raw: key.raw,
+        base64: false,
+    }
+}
+
+/// The flags behind the space that the client half writes itself.
+fn flags(flags: MetaFlags<'_>) -> &[u8] {
+    flags
+        .as_bytes()
+        .strip_prefix(b" ")
+        .unwrap_or(flags.as_bytes())
+}
+
+/// Any bytes a server may send, behind a line of letters that say what is awaited (`v`alues,
+/// `s`tats, `m`eta, else a line; round and round): however they are split, the replies are the
+/// same.
+///
+/// # Panics
+/// If they are not.
+pub fn check_reply(input: &[u8]) {
+    let Some(end) = input.iter().position(|&byte| byte == b'\n') else {
+        return;
+    };
+    let (letters, replies) = (&input[..end], &input[end + 1..]);
+    let whole = replies_of(letters, replies, replies.len());
+    for split in [1, 7] {
+        assert_eq!(
+            replies_of(letters, replies, split),
+            whole,
+            "in pieces of {split}"
+        );
+    }
+}
+
+fn replies_of(letters: &[u8], replies: &[u8], split: usize) -> (Vec<Reply>, Option<Malformed>) {
+    let mut reader = ReplyReader::new();
+    let mut seen = Vec::new();
+    for mut piece in replies.chunks(split.max(1)) {
+        while !piece.is_empty() {
+            let awaited = match letters.get(seen.len() % letters.len().max(1)) {
+                Some(b'v') => Awaited::Values,
+                Some(b's') => Awaited::Stats,
+                Some(b'm') => Awaited::Meta,
+                _ => Awaited::Line,
+            };
+            match reader.advance(piece, awaited) {
+                Ok(step) => {
+                    assert!(step.reply.is_some() || step.consumed == piece.len());
+                    assert!(step.consumed > 0);
+                    seen.extend(step.reply);
+                    piece = &piece[step.consumed..];
+                }
+                Err(malformed) => return (seen, Some(malformed)),
+            }
+        }
+    }
+    (seen, None)
+}

@@ -1,0 +1,435 @@
+//! What each kind of line draws, as read off a memcached 1.6.45.
+
+use protocol::{
+    Delete, FlushAll, Parsed, Refusal, Request, Set, SetMode, Stats, Touch, limits, parse,
+};
+
+const BAD_FORMAT: &str = "CLIENT_ERROR bad command line format\r\n";
+const BAD_EXPTIME: &str = "CLIENT_ERROR invalid exptime argument\r\n";
+
+fn key(len: usize) -> String {
+    "k".repeat(len)
+}
+
+/// The refusal of `line`, and how much is dropped behind it.
+fn refused(line: &str) -> (Refusal, u64) {
+    match parse(line.as_bytes(), 0) {
+        Parsed::Refused {
+            refusal,
+            len,
+            swallow,
+        } => {
+            assert_eq!(len, line.len(), "{line:?}");
+            (refusal, swallow)
+        }
+        other => panic!("{line:?} was not refused: {other:?}"),
+    }
+}
+
+fn request(line: &str) -> Request<'_> {
+    match parse(line.as_bytes(), 0) {
+        Parsed::Request { request, len } => {
+            assert_eq!(len, line.len(), "{line:?}");
+            request
+        }
+        other => panic!("{line:?} is no request: {other:?}"),
+    }
+}
+
+#[test]
+fn classic_lines_that_are_answered_at_once() {
+    let long = key(251);
+    let table: &[(&str, &str)] = &[
+        ("\r\n", BAD_FORMAT),
+        ("\n", BAD_FORMAT),
+        (" \r\n", BAD_FORMAT),
+        ("g\r\n", BAD_FORMAT),
+        ("mn\n", BAD_FORMAT),
+        ("  \r\n", "ERROR\r\n"),
+        ("bogus\r\n", "ERROR\r\n"),
+        (" get a\r\n", "ERROR\r\n"),
+        ("GET a\r\n", "ERROR\r\n"),
+        ("mz a\r\n", "ERROR\r\n"),
+        ("slabs reassign 1 1\r\n", "ERROR\r\n"),
+        ("get\r\n", BAD_FORMAT),
+        ("get \r\n", BAD_FORMAT),
+        ("gets\r\n", BAD_FORMAT),
+        (
+            &format!("get {long}\r\n"),
+            "CLIENT_ERROR bad command line format\r\n\r\n",
+        ),
+        (
+            &format!("get a {long}\r\n"),
+            "CLIENT_ERROR bad command line format\r\n\r\n",
+        ),
+        ("set a 0 0\r\n", BAD_FORMAT),
+        ("set a 0 0 x\r\n", BAD_FORMAT),
+        ("set a 0 0 -1\r\n", BAD_FORMAT),
+        ("set a 0 0 noreply\r\n", BAD_FORMAT),
+        ("set a 0 0 2147483646\r\n", BAD_FORMAT),
+        ("set a 0 0 4294967296\r\n", BAD_FORMAT),
+        (
+            "incr n x\r\n",
+            "CLIENT_ERROR invalid numeric delta argument\r\n",
+        ),
+        (
+            "incr n -1\r\n",
+            "CLIENT_ERROR invalid numeric delta argument\r\n",
+        ),
+        ("incr n\r\n", BAD_FORMAT),
+        (&format!("incr {long} 1\r\n"), BAD_FORMAT),
+        ("delete\r\n", BAD_FORMAT),
+        (&format!("delete {long}\r\n"), BAD_FORMAT),
+        ("touch a\r\n", BAD_FORMAT),
+        ("touch a x\r\n", BAD_EXPTIME),
+        ("gat 0\r\n", BAD_FORMAT),
+        ("gat x a\r\n", BAD_EXPTIME),
+        ("flush_all x\r\n", BAD_EXPTIME),
+        (" flush_all x\r\n", BAD_EXPTIME),
+        ("verbosity\r\n", BAD_FORMAT),
+        ("verbosity x\r\n", BAD_FORMAT),
+        ("shutdown\r\n", "SERVER_ERROR: shutdown not enabled\r\n"),
+    ];
+    answered_at_once(table);
+}
+
+#[test]
+fn meta_lines_that_are_answered_at_once() {
+    let long = key(251);
+    let table: &[(&str, &str)] = &[
+        ("mg\r\n", BAD_FORMAT),
+        (&format!("mg {long}\r\n"), BAD_FORMAT),
+        ("mg a !\r\n", BAD_FORMAT),
+        ("mg a _\r\n", "CLIENT_ERROR invalid flag\r\n"),
+        ("mg a v v\r\n", "CLIENT_ERROR duplicate flag\r\n"),
+        (
+            &format!("mg a O{}\r\n", key(32)),
+            "CLIENT_ERROR opaque token too long\r\n",
+        ),
+        (
+            "mg a T\r\n",
+            "CLIENT_ERROR bad token in command line format\r\n",
+        ),
+        (
+            "mg a Tx\r\n",
+            "CLIENT_ERROR bad token in command line format\r\n",
+        ),
+        (
+            "mg a N\r\n",
+            "CLIENT_ERROR bad token in command line format\r\n",
+        ),
+        ("mg a D\r\n", "CLIENT_ERROR invalid numeric delta value\r\n"),
+        (
+            "mg a J\r\n",
+            "CLIENT_ERROR invalid numeric initial value\r\n",
+        ),
+        ("mg !!! b v\r\n", "CLIENT_ERROR error decoding key\r\n"),
+        (
+            "mg a b c f h k l s t u v q O1 T1 E1 F1 D1 J1 I x\r\n",
+            "CLIENT_ERROR options flags are too long\r\n",
+        ),
+        ("ms\r\n", BAD_FORMAT),
+        ("ms a\r\n", BAD_FORMAT),
+        ("ms a x\r\n", BAD_FORMAT),
+        ("ms a -1\r\n", BAD_FORMAT),
+        ("ms a 1 !\r\n", BAD_FORMAT),
+        ("md\r\n", BAD_FORMAT),
+        ("ma\r\n", BAD_FORMAT),
+        ("ma zz Dx\r\n", "CLIENT_ERROR invalid or duplicate flag\r\n"),
+        (
+            "ma zz MX\r\n",
+            "CLIENT_ERROR invalid mode for ma M token\r\n",
+        ),
+    ];
+    answered_at_once(table);
+}
+
+fn answered_at_once(table: &[(&str, &str)]) {
+    for (line, reply) in table {
+        let (refusal, swallow) = refused(line);
+        assert_eq!(String::from_utf8_lossy(refusal.reply()), *reply, "{line:?}");
+        assert_eq!(swallow, 0, "{line:?}");
+    }
+}
+
+#[test]
+fn refused_storage_drops_its_data_block() {
+    let table: &[(&str, Refusal, u64)] = &[
+        ("set a x 0 1\r\n", Refusal::BadFormat, 3),
+        ("set a 0 x 1\r\n", Refusal::BadFormat, 3),
+        ("set a -1 0 1\r\n", Refusal::BadFormat, 3),
+        ("set a x 0 1 noreply\r\n", Refusal::Silent, 3),
+        (
+            &format!("set {} 0 0 10\r\n", key(251)),
+            Refusal::BadFormat,
+            12,
+        ),
+        ("cas a 0 0 1\r\n", Refusal::BadFormat, 3),
+        ("cas a 0 0 1 x\r\n", Refusal::BadFormat, 3),
+        ("cas a 0 0 1 noreply\r\n", Refusal::Silent, 3),
+        (
+            "cas a 0 0 2147483645 x\r\n",
+            Refusal::BadFormat,
+            2_147_483_647,
+        ),
+        ("ms a 1 MZ\r\n", Refusal::BadSetMode, 3),
+        ("ms a 1 MXX\r\n", Refusal::BadSetMode, 3),
+        ("ms a 1 M\r\n", Refusal::BadSetMode, 3),
+        ("ms a 1 Fx\r\n", Refusal::BadFormat, 3),
+        ("ms a 7 k k\r\n", Refusal::DuplicateFlag, 9),
+        (&format!("ms {} 7\r\n", key(251)), Refusal::BadFormat, 9),
+    ];
+    for (line, refusal, swallow) in table {
+        assert_eq!(refused(line), (*refusal, *swallow), "{line:?}");
+    }
+}
+
+#[test]
+fn noreply_silences_what_is_wrong_with_the_line() {
+    for line in [
+        "bogus noreply\r\n",
+        "incr a noreply\r\n",
+        "touch a x noreply\r\n",
+        "flush_all x noreply\r\n",
+        "verbosity noreply\r\n",
+        "shutdown noreply\r\n",
+    ] {
+        assert_eq!(refused(line).0, Refusal::Silent, "{line:?}");
+    }
+    // But not what is wrong with a `get`, or with too few words.
+    assert_eq!(refused("touch noreply\r\n").0, Refusal::BadFormat);
+    assert_eq!(
+        refused(&format!("get {} noreply\r\n", key(251))).0,
+        Refusal::BadGetKey
+    );
+}
+
+#[test]
+fn flags_not_served_are_refused_not_passed_over() {
+    for line in ["mg a N0\r\n", "mg a R30\r\n", "md a I\r\n", "md a x\r\n"] {
+        assert_eq!(refused(line), (Refusal::InvalidFlag, 0), "{line:?}");
+    }
+    assert_eq!(refused("ms a 1 MA N0\r\n"), (Refusal::InvalidFlag, 3));
+    // Where memcached has no use for a flag either, it is checked and passed over.
+    assert!(matches!(request("ms a 1 N0 v t\r\n"), Request::MetaSet(_)));
+    assert!(matches!(
+        request("md a c s T30 D5\r\n"),
+        Request::MetaDelete(_)
+    ));
+}
+
+#[test]
+fn lines_that_end_the_conversation() {
+    let long = "a".repeat(limits::LINE_MAX + 1);
+    let gat = format!("gat 0 {long}\r\n");
+    for line in ["GET / HTTP/1.0\r\n", "POST / HTTP/1.1\r\n", &long, &gat] {
+        assert_eq!(parse(line.as_bytes(), 0), Parsed::Hopeless, "{line:?}");
+    }
+    let endless = format!("get {}", "a ".repeat(limits::GET_LINE_MAX / 2));
+    assert_eq!(parse(endless.as_bytes(), 0), Parsed::Hopeless);
+}
+
+#[test]
+fn a_long_get_is_read_whole() {
+    let line = format!(
+        "get {}\r\n",
+        (0..3000).map(|n| format!("key{n} ")).collect::<String>()
+    );
+    let half = &line.as_bytes()[..line.len() / 2];
+    assert_eq!(
+        parse(half, 0),
+        Parsed::Incomplete {
+            scanned: half.len()
+        }
+    );
+    let Request::Get(get) = request(&line) else {
+        panic!()
+    };
+    assert_eq!(get.keys.count(), 3000);
+    assert_eq!(get.keys.last(), Some(b"key2999".as_slice()));
+}
+
+#[test]
+fn storage_requests() {
+    let set = Set {
+        key: b"a",
+        flags: 0,
+        exptime: 0,
+        value_len: 1,
+        mode: SetMode::Set,
+        cas: None,
+        noreply: false,
+    };
+    let table: &[(&str, Request<'_>)] = &[
+        ("set a 0 0 1\n", Request::Set(set)),
+        ("set a 0 0 1 2 3\r\n", Request::Set(set)),
+        ("set a 4294967296 0 1\r\n", Request::Set(set)),
+        (
+            "set a 0 -1 -0\r\n",
+            Request::Set(Set {
+                exptime: -1,
+                value_len: 0,
+                ..set
+            }),
+        ),
+        (
+            "set a 0 0 1 noreply\r\n",
+            Request::Set(Set {
+                noreply: true,
+                ..set
+            }),
+        ),
+        (
+            "cas a 0 0 1 9\r\n",
+            Request::Set(Set {
+                cas: Some(9),
+                ..set
+            }),
+        ),
+        (
+            "prepend  a  5 0 1 \r\n",
+            Request::Set(Set {
+                mode: SetMode::Prepend,
+                flags: 5,
+                ..set
+            }),
+        ),
+        (
+            "set a 0 0 2147483645\r\n",
+            Request::Set(Set {
+                value_len: limits::VALUE_LEN_MAX,
+                ..set
+            }),
+        ),
+    ];
+    read_as(table);
+}
+
+#[test]
+fn other_classic_requests() {
+    let table: &[(&str, Request<'_>)] = &[
+        (
+            "delete a b c d e\r\n",
+            Request::Delete(Delete {
+                key: b"a",
+                noreply: false,
+            }),
+        ),
+        (
+            "delete a 0 noreply\r\n",
+            Request::Delete(Delete {
+                key: b"a",
+                noreply: true,
+            }),
+        ),
+        (
+            "touch a 0\r\n",
+            Request::Touch(Touch {
+                key: b"a",
+                exptime: 0,
+                noreply: false,
+            }),
+        ),
+        (
+            "flush_all\r\n",
+            Request::FlushAll(FlushAll {
+                exptime: None,
+                noreply: false,
+            }),
+        ),
+        (
+            "flush_all noreply\r\n",
+            Request::FlushAll(FlushAll {
+                exptime: None,
+                noreply: true,
+            }),
+        ),
+        (
+            " flush_all -1 noreply\r\n",
+            Request::FlushAll(FlushAll {
+                exptime: Some(-1),
+                noreply: true,
+            }),
+        ),
+        ("version x\r\n", Request::Version),
+        (
+            "verbosity 1\r\n",
+            Request::Verbosity {
+                level: 1,
+                noreply: false,
+            },
+        ),
+        ("quit\r\n", Request::Quit),
+        ("stats\r\n", Request::Stats(Stats::General)),
+        ("stats res\r\n", Request::Stats(Stats::Reset)),
+        ("stats settings\r\n", Request::Stats(Stats::Settings)),
+        (
+            "stats  items 1 \r\n",
+            Request::Stats(Stats::Other(b"items 1")),
+        ),
+        ("mn x\r\n", Request::MetaNoop),
+    ];
+    read_as(table);
+}
+
+fn read_as(table: &[(&str, Request<'_>)]) {
+    for (line, expected) in table {
+        assert_eq!(request(line), *expected, "{line:?}");
+    }
+}
+
+#[test]
+fn meta_requests() {
+    let Request::MetaGet(get) = request("mg Zm9v s b v q u T30 C7 k Oab\r\n") else {
+        panic!()
+    };
+    assert_eq!(get.key.decode(&mut [0; limits::KEY_MAX]), b"foo");
+    assert!(get.value && get.quiet && get.no_bump);
+    assert_eq!((get.touch, get.unless), (Some(30), Some(7)));
+    let letters: Vec<u8> = get.flags.map(|flag| flag.letter).collect();
+    assert_eq!(letters, b"sbvquTCkO");
+
+    let Request::MetaSet(set) = request("ms a 5 ME F9 T-1 E8 C0 I q\r\n") else {
+        panic!()
+    };
+    assert_eq!(
+        (set.mode, set.client_flags, set.exptime),
+        (SetMode::Add, 9, -1)
+    );
+    assert_eq!(
+        (set.explicit_cas, set.compare, set.value_len),
+        (Some(8), Some(0), 5)
+    );
+    assert!(set.invalidate && set.quiet);
+
+    let Request::MetaArith(arith) = request("ma a\r\n") else {
+        panic!()
+    };
+    assert_eq!((arith.delta, arith.initial, arith.vivify), (1, 0, None));
+    let Request::MetaArith(arith) = request("ma a M- D5 J3 N10 T20\r\n") else {
+        panic!()
+    };
+    assert_eq!(
+        (arith.mode, arith.delta),
+        (protocol::ArithMode::Decrement, 5)
+    );
+    assert_eq!(
+        (arith.initial, arith.vivify, arith.touch),
+        (3, Some(20), Some(20))
+    );
+    let Request::MetaArith(arith) = request("ma a T20 N10\r\n") else {
+        panic!()
+    };
+    assert_eq!((arith.vivify, arith.touch), (Some(10), Some(20)));
+}
+
+#[test]
+fn a_line_is_not_taken_before_its_end() {
+    let line = b"set key 0 0 10 noreply\r\n";
+    for len in 0..line.len() {
+        assert_eq!(
+            parse(&line[..len], len / 2),
+            Parsed::Incomplete { scanned: len }
+        );
+    }
+}

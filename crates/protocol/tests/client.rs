@@ -1,0 +1,160 @@
+//! The client half against answers as servers send them.
+
+use protocol::client::{Awaited, ErrorClass, Malformed, MetaSaid, Reply, ReplyReader, Said, Step};
+use protocol::reply::MetaStatus;
+
+fn one(input: &str, awaited: Awaited) -> Result<Reply, Malformed> {
+    let step = ReplyReader::new().advance(input.as_bytes(), awaited)?;
+    assert_eq!(step.consumed, input.len(), "{input:?}");
+    Ok(step
+        .reply
+        .unwrap_or_else(|| panic!("{input:?} is not a whole reply")))
+}
+
+fn meta(said: MetaSaid, opaque: Option<u64>) -> Result<Reply, Malformed> {
+    Ok(Reply::Meta { said, opaque })
+}
+
+#[test]
+fn whole_replies() {
+    use Awaited::{Line, Meta, Stats, Values};
+    let status = MetaSaid::Status;
+    let table = [
+        ("END\r\n", Values, Ok(Reply::Values { hits: 0, bytes: 0 })),
+        (
+            "VALUE a 0 5\r\nEND\r\n\r\nVALUE bb 7 0 99\r\n\r\nEND\r\n",
+            Values,
+            Ok(Reply::Values { hits: 2, bytes: 5 }),
+        ),
+        ("STORED\r\n", Line, Ok(Reply::Said(Said::Stored))),
+        ("NOT_STORED\r\n", Line, Ok(Reply::Said(Said::NotStored))),
+        ("EXISTS\r\n", Line, Ok(Reply::Said(Said::Exists))),
+        ("NOT_FOUND\r\n", Line, Ok(Reply::Said(Said::NotFound))),
+        ("DELETED\r\n", Line, Ok(Reply::Said(Said::Deleted))),
+        ("TOUCHED\r\n", Line, Ok(Reply::Said(Said::Touched))),
+        ("OK\r\n", Line, Ok(Reply::Said(Said::Ok))),
+        ("RESET\r\n", Line, Ok(Reply::Said(Said::Reset))),
+        ("VERSION 1.6.45\r\n", Line, Ok(Reply::Said(Said::Version))),
+        (
+            "18446744073709551615\r\n",
+            Line,
+            Ok(Reply::Number(u64::MAX)),
+        ),
+        (
+            "STAT pid 1\r\nSTAT x \r\nEND\r\n",
+            Stats,
+            Ok(Reply::Stats { count: 2 }),
+        ),
+        ("MN\r\n", Meta, meta(MetaSaid::Noop, None)),
+        ("HD\r\n", Meta, meta(status(MetaStatus::Done), None)),
+        (
+            "EN kEND O7\r\n",
+            Meta,
+            meta(status(MetaStatus::Miss), Some(7)),
+        ),
+        (
+            "NF O0\r\n",
+            Meta,
+            meta(status(MetaStatus::NotFound), Some(0)),
+        ),
+        ("NS\r\n", Meta, meta(status(MetaStatus::NotStored), None)),
+        ("EX\r\n", Meta, meta(status(MetaStatus::Exists), None)),
+        (
+            "VA 4 t-1 O42\r\n\r\n\r\n\r\n",
+            Meta,
+            meta(MetaSaid::Value(4), Some(42)),
+        ),
+        ("VA 0\r\n\r\n", Meta, meta(MetaSaid::Value(0), None)),
+        ("ERROR\r\n", Values, Ok(Reply::Error(ErrorClass::Unknown))),
+        (
+            "ERROR Too many open connections\r\n",
+            Meta,
+            Ok(Reply::Error(ErrorClass::Unknown)),
+        ),
+        (
+            "CLIENT_ERROR bad data chunk\r\n",
+            Line,
+            Ok(Reply::Error(ErrorClass::Client)),
+        ),
+        (
+            "SERVER_ERROR: no\r\n",
+            Stats,
+            Ok(Reply::Error(ErrorClass::Server)),
+        ),
+        (
+            "VALUE a 0 1\r\n1\r\nSERVER_ERROR out of memory writing get response\r\n",
+            Values,
+            Ok(Reply::Error(ErrorClass::Server)),
+        ),
+    ];
+    for (input, awaited, expected) in table {
+        assert_eq!(one(input, awaited), expected, "{input:?}");
+    }
+}
+
+#[test]
+fn what_is_no_reply_is_an_error() {
+    use Awaited::{Line, Meta, Stats, Values};
+    let table = [
+        ("STORED\n", Line, Malformed::Line),
+        ("\r\n", Line, Malformed::Line),
+        ("END\r\n", Line, Malformed::Line),
+        ("STORED\r\n", Values, Malformed::Line),
+        ("12x\r\n", Line, Malformed::Line),
+        ("VALUE a 0\r\n", Values, Malformed::Line),
+        ("VALUE a 0 -1\r\n", Values, Malformed::Line),
+        ("VALUE a 0 4294967295\r\n", Values, Malformed::Line),
+        ("VALUE a 0 1\r\n12\r\n", Values, Malformed::Value),
+        ("VALUE a 0 1\r\n1\r\r", Values, Malformed::Value),
+        ("VALUE a 0 1\r\n1\r\n", Meta, Malformed::Line),
+        ("STAT a 1\r\nSTORED\r\n", Stats, Malformed::Line),
+        ("VA\r\n", Meta, Malformed::Line),
+        ("VA x\r\n", Meta, Malformed::Line),
+        ("HD Oabc\r\n", Meta, Malformed::Line),
+        ("HDX\r\n", Meta, Malformed::Line),
+        ("ERRORS\r\n", Line, Malformed::Line),
+    ];
+    for (input, awaited, expected) in table {
+        assert_eq!(one(input, awaited), Err(expected), "{input:?}");
+    }
+    assert_eq!(one(&"x".repeat(3000), Line), Err(Malformed::LineTooLong));
+}
+
+#[test]
+fn pipelined_replies_come_one_at_a_time() {
+    let input = b"STORED\r\nEND\r\nVA 1 O5\r\n7\r\nMN\r";
+    let mut reader = ReplyReader::new();
+    let mut at = 0;
+    let mut next = |awaited| {
+        let step = reader.advance(&input[at..], awaited).unwrap();
+        at += step.consumed;
+        step.reply
+    };
+    assert_eq!(next(Awaited::Line), Some(Reply::Said(Said::Stored)));
+    assert_eq!(
+        next(Awaited::Values),
+        Some(Reply::Values { hits: 0, bytes: 0 })
+    );
+    assert_eq!(
+        next(Awaited::Meta),
+        Some(Reply::Meta {
+            said: MetaSaid::Value(1),
+            opaque: Some(5)
+        })
+    );
+    assert_eq!(next(Awaited::Meta), None);
+    assert!(reader.is_amid_reply());
+    let step = reader.advance(b"\n", Awaited::Meta).unwrap();
+    let noop = Reply::Meta {
+        said: MetaSaid::Noop,
+        opaque: None,
+    };
+    assert_eq!(
+        step,
+        Step {
+            consumed: 1,
+            reply: Some(noop)
+        }
+    );
+    assert!(!reader.is_amid_reply());
+}

@@ -1,0 +1,34 @@
+//! The committed corpora of the fuzz targets, through the same checks.
+
+use std::fs;
+use std::path::Path;
+
+use protocol::fuzzing;
+
+#[test]
+fn requests_of_the_corpus_hold() {
+    for input in corpus("parse_request") {
+        fuzzing::check_request(&input);
+    }
+}
+
+#[test]
+fn replies_of_the_corpus_hold() {
+    for input in corpus("parse_reply") {
+        fuzzing::check_reply(&input);
+    }
+}
+
+/// Every file of the corpus; there is at least one.
+fn corpus(target: &str) -> Vec<Vec<u8>> {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR"))
+        .join("../../fuzz/corpus")
+        .join(target);
+    let files = fs::read_dir(&folder).unwrap_or_else(|error| panic!("{folder:?}: {error}"));
+    let inputs: Vec<_> = files
+        .map(|file| file.and_then(|file| fs::read(file.path())))
+        .map(|input| input.unwrap_or_else(|error| panic!("{folder:?}: {error}")))
+        .collect();
+    assert!(!inputs.is_empty(), "{folder:?} is empty");
+    inputs
+}

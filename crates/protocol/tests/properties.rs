@@ -1,0 +1,328 @@
+//! Laws that hold for every request, every reply and any bytes.
+
+use proptest::collection::vec;
+use proptest::option;
+use proptest::prelude::*;
+use proptest::sample::{select, subsequence};
+
+use protocol::client::{self, Awaited, MetaSaid, Reply, ReplyReader, Said};
+use protocol::reply::{self, MetaStatus};
+use protocol::{
+    Arith, ArithMode, Delete, FlushAll, MetaKey, Parsed, Request, Set, SetMode, Stats, Touch,
+    fuzzing, limits, parse,
+};
+
+fn key() -> impl Strategy<Value = Vec<u8>> {
+    let plain = vec(b'!'..=b'~', 1..=limits::KEY_MAX);
+    prop_oneof![6 => plain, 1 => Just(b"noreply".to_vec()), 1 => Just(vec![b'k'; 250])]
+}
+
+fn set_mode() -> impl Strategy<Value = SetMode> {
+    use SetMode::{Add, Append, Prepend, Replace, Set};
+    select(vec![Set, Add, Replace, Append, Prepend])
+}
+
+fn arith_mode() -> impl Strategy<Value = ArithMode> {
+    select(vec![ArithMode::Increment, ArithMode::Decrement])
+}
+
+/// What `line` is read as, line end included.
+fn read(line: &[u8]) -> Request<'_> {
+    match parse(line, 0) {
+        Parsed::Request { request, len } if len == line.len() => request,
+        other => panic!("{:?} was read as {other:?}", String::from_utf8_lossy(line)),
+    }
+}
+
+proptest! {
+    #[test]
+    fn gets_are_read_as_written(
+        keys in vec(key(), 1..20),
+        with_cas: bool,
+        exptime in option::of(any::<i32>()),
+    ) {
+        let mut line = Vec::new();
+        let words = keys.iter().map(Vec::as_slice);
+        match exptime {
+            None => client::get(&mut line, words, with_cas),
+            // A long `gat` is a line too long.
+            Some(exptime) => client::get_and_touch(&mut line, exptime, words.take(5), with_cas),
+        }
+        let Request::Get(get) = read(&line) else { panic!() };
+        prop_assert_eq!((get.with_cas, get.exptime), (with_cas, exptime));
+        let count = if exptime.is_some() { 5 } else { 20 };
+        prop_assert!(get.keys.eq(keys.iter().take(count)));
+    }
+
+    #[test]
+    fn classic_requests_are_read_as_written(
+        key in key(),
+        (flags, exptime, value_len) in (any::<u32>(), any::<i32>(), 0..=limits::VALUE_LEN_MAX),
+        (mode, arith_mode) in (set_mode(), arith_mode()),
+        cas in option::of(any::<u64>()),
+        delta: u64,
+        noreply: bool,
+    ) {
+        let key = key.as_slice();
+        let mode = if cas.is_some() { SetMode::Set } else { mode };
+        let set = Set { key, flags, exptime, value_len, mode, cas, noreply };
+        let delete = Delete { key, noreply };
+        let arith = Arith { key, delta, mode: arith_mode, noreply };
+        let touch = Touch { key, exptime, noreply };
+        let flush = FlushAll { exptime: cas.map(|_| exptime), noreply };
+        let mut line = Vec::new();
+        let mut again = |write: &dyn Fn(&mut Vec<u8>), request: Request<'_>| {
+            line.clear();
+            write(&mut line);
+            assert_eq!(read(&line), request);
+        };
+        again(&|out| client::set_line(out, &set), Request::Set(set));
+        again(&|out| client::delete(out, &delete), Request::Delete(delete));
+        again(&|out| client::arith(out, &arith), Request::Arith(arith));
+        again(&|out| client::touch(out, &touch), Request::Touch(touch));
+        again(&|out| client::flush_all(out, flush), Request::FlushAll(flush));
+        again(
+            &|out| client::verbosity(out, flags, noreply),
+            Request::Verbosity { level: flags, noreply },
+        );
+    }
+
+    #[test]
+    fn meta_requests_are_read_as_written(
+        key in key(),
+        flags in subsequence(
+            vec!["c", "f", "k", "q", "s", "t", "v", "h", "l", "u", "F9", "T-1", "C5", "E6"],
+            0..=14,
+        ).prop_shuffle(),
+        opaque in option::of(any::<u64>()),
+        value in vec(any::<u8>(), 0..50),
+    ) {
+        let key = MetaKey { raw: &key, base64: false };
+        let text = flags.join(" ");
+        let has = |flag| flags.contains(&flag);
+        let compare = has("C5").then_some(5);
+        let explicit_cas = has("E6").then_some(6);
+        let touch = has("T-1").then_some(-1);
+        let (mut get_line, mut set_line) = (Vec::new(), Vec::new());
+        let (mut delete_line, mut arith_line) = (Vec::new(), Vec::new());
+        client::meta_get(&mut get_line, &key, text.as_bytes(), opaque);
+        client::meta_set(&mut set_line, &key, text.as_bytes(), opaque, &value);
+        client::meta_delete(&mut delete_line, &key, text.as_bytes(), opaque);
+        client::meta_arith(&mut arith_line, &key, text.as_bytes(), opaque);
+
+        let Request::MetaGet(get) = read(&get_line) else { panic!() };
+        prop_assert_eq!((get.key, get.value, get.quiet), (key, has("v"), has("q")));
+        prop_assert_eq!((get.touch, get.unless, get.no_bump), (touch, compare, has("u")));
+        let Request::MetaDelete(delete) = read(&delete_line) else { panic!() };
+        prop_assert_eq!((delete.key, delete.compare, delete.quiet), (key, compare, has("q")));
+        let Request::MetaArith(arith) = read(&arith_line) else { panic!() };
+        prop_assert_eq!((arith.key, arith.explicit_cas, arith.touch), (key, explicit_cas, touch));
+        let line_len = set_line.len() - value.len() - 2;
+        let Request::MetaSet(set) = read(&set_line[..line_len]) else { panic!() };
+        prop_assert_eq!((set.key, set.value_len as usize), (key, value.len()));
+        prop_assert_eq!((set.compare, set.explicit_cas), (compare, explicit_cas));
+        prop_assert_eq!(set.client_flags, if has("F9") { 9 } else { 0 });
+
+        let digits = opaque.map(|number| number.to_string());
+        let sent = get.flags.filter(|flag| flag.letter == b'O').map(|flag| flag.token).last();
+        prop_assert_eq!(sent, digits.as_ref().map(String::as_bytes));
+        prop_assert_eq!(get.flags.count(), flags.len() + usize::from(opaque.is_some()));
+    }
+
+    #[test]
+    fn any_bytes_are_taken_as_requests_without_panic(input in vec(any::<u8>(), 0..300)) {
+        fuzzing::check_request(&input);
+    }
+
+    #[test]
+    fn anything_like_a_request_is_taken_alike_however_it_is_split(
+        words in vec(select(WORDS.to_vec()), 1..40),
+    ) {
+        fuzzing::check_request(words.concat().as_bytes());
+    }
+
+    #[test]
+    fn any_bytes_are_taken_as_replies_without_panic(input in vec(any::<u8>(), 0..300)) {
+        fuzzing::check_reply(&[b"vlsm\n".as_slice(), &input].concat());
+    }
+
+    #[test]
+    fn replies_are_read_as_written_however_they_are_split(
+        replies in vec(reply(), 1..12),
+        split in 1..40usize,
+    ) {
+        let mut bytes = Vec::new();
+        for reply in &replies {
+            write_reply(&mut bytes, reply);
+        }
+        let mut reader = ReplyReader::new();
+        let mut seen = Vec::new();
+        for mut piece in bytes.chunks(split) {
+            while !piece.is_empty() {
+                let step = reader.advance(piece, awaited(&replies[seen.len()])).unwrap();
+                seen.extend(step.reply);
+                piece = &piece[step.consumed..];
+            }
+        }
+        prop_assert_eq!(seen, replies);
+        prop_assert!(!reader.is_amid_reply());
+    }
+}
+
+#[test]
+fn requests_without_arguments_are_read_as_written() {
+    type Write = dyn Fn(&mut Vec<u8>);
+    let table: &[(&Write, Request<'_>)] = &[
+        (&client::version, Request::Version),
+        (&client::quit, Request::Quit),
+        (&client::meta_noop, Request::MetaNoop),
+        (
+            &|out| client::stats(out, Stats::General),
+            Request::Stats(Stats::General),
+        ),
+        (
+            &|out| client::stats(out, Stats::Reset),
+            Request::Stats(Stats::Reset),
+        ),
+        (
+            &|out| client::stats(out, Stats::Settings),
+            Request::Stats(Stats::Settings),
+        ),
+        (
+            &|out| client::stats(out, Stats::Other(b"items")),
+            Request::Stats(Stats::Other(b"items")),
+        ),
+    ];
+    for (write, request) in table {
+        let mut line = Vec::new();
+        write(&mut line);
+        assert_eq!(read(&line), *request);
+    }
+}
+
+/// Pieces of lines, good and bad.
+const WORDS: &[&str] = &[
+    "get ",
+    "gets ",
+    "gat 0 ",
+    "set ",
+    "cas ",
+    "append ",
+    "delete ",
+    "incr ",
+    "touch ",
+    "stats ",
+    "flush_all ",
+    "verbosity ",
+    "mg ",
+    "ms ",
+    "md ",
+    "ma ",
+    "mn ",
+    "key ",
+    "Zm9v ",
+    "noreply ",
+    "0 ",
+    "1 ",
+    "-1 ",
+    "+1 ",
+    "2147483645 ",
+    "18446744073709551615 ",
+    "v ",
+    "k ",
+    "b ",
+    "q ",
+    "c ",
+    "s ",
+    "t ",
+    "O1 ",
+    "T30 ",
+    "N0 ",
+    "C5 ",
+    "E6 ",
+    "MA ",
+    "I ",
+    "x",
+    " ",
+    "\r\n",
+    "\r\n",
+    "\n",
+    "\r",
+    "\0",
+];
+
+fn reply() -> impl Strategy<Value = Reply> {
+    use MetaStatus::{Done, Exists, Miss, NotFound, NotStored};
+    let values = vec(0..2000u32, 0..4).prop_map(|lens| Reply::Values {
+        hits: lens.len() as u32,
+        bytes: lens.iter().map(|&len| u64::from(len)).sum(),
+    });
+    let said = select(vec![
+        Said::Stored,
+        Said::NotStored,
+        Said::Exists,
+        Said::NotFound,
+    ]);
+    let status = select(vec![Done, NotFound, NotStored, Exists, Miss]).prop_map(MetaSaid::Status);
+    let meta = prop_oneof![status, (0..2000u32).prop_map(MetaSaid::Value)];
+    prop_oneof![
+        values,
+        said.prop_map(Reply::Said),
+        any::<u64>().prop_map(Reply::Number),
+        (0..5u32).prop_map(|count| Reply::Stats { count }),
+        (meta, option::of(any::<u64>())).prop_map(|(said, opaque)| Reply::Meta { said, opaque }),
+    ]
+}
+
+fn awaited(reply: &Reply) -> Awaited {
+    match reply {
+        Reply::Values { .. } => Awaited::Values,
+        Reply::Said(_) | Reply::Number(_) | Reply::Error(_) => Awaited::Line,
+        Reply::Stats { .. } => Awaited::Stats,
+        Reply::Meta { .. } => Awaited::Meta,
+    }
+}
+
+/// With values made of nothing but line ends, which must not be taken for any.
+fn write_reply(out: &mut Vec<u8>, reply: &Reply) {
+    let value = |out: &mut Vec<u8>, len: u32| {
+        out.extend(b"\r\nEND\r\n".iter().cycle().take(len as usize));
+        out.extend_from_slice(reply::LINE_END);
+    };
+    match *reply {
+        Reply::Values { hits, bytes } => {
+            for hit in 0..u64::from(hits) {
+                let first = if hit == 0 { bytes } else { 0 };
+                reply::value_header(out, b"VALUE", 1, first as u32, Some(9));
+                value(out, first as u32);
+            }
+            out.extend_from_slice(reply::END);
+        }
+        Reply::Said(said) => out.extend_from_slice(match said {
+            Said::Stored => reply::STORED,
+            Said::NotStored => reply::NOT_STORED,
+            Said::Exists => reply::EXISTS,
+            _ => reply::NOT_FOUND,
+        }),
+        Reply::Number(number) => reply::number(out, number),
+        Reply::Stats { count } => {
+            (0..count).for_each(|_| reply::stat(out, b"END", b"x y"));
+            out.extend_from_slice(reply::END);
+        }
+        Reply::Meta { said, opaque } => {
+            match said {
+                MetaSaid::Value(len) => out.extend_from_slice(format!("VA {len}").as_bytes()),
+                MetaSaid::Status(status) => out.extend_from_slice(status.letters()),
+                MetaSaid::Noop => out.extend_from_slice(b"MN"),
+            }
+            if let Some(opaque) = opaque {
+                out.extend_from_slice(format!(" t-1 O{opaque}").as_bytes());
+            }
+            out.extend_from_slice(reply::LINE_END);
+            if let MetaSaid::Value(len) = said {
+                value(out, len);
+            }
+        }
+        Reply::Error(_) => out.extend_from_slice(reply::ERROR),
+    }
+}

@@ -1,0 +1,140 @@
+//! The server's answers as clients see them.
+
+use protocol::reply::{self, MetaFacts, MetaStatus};
+use protocol::{Parsed, Request, parse};
+
+fn written(write: impl FnOnce(&mut Vec<u8>)) -> String {
+    let mut out = Vec::new();
+    write(&mut out);
+    String::from_utf8_lossy(&out).into_owned()
+}
+
+#[test]
+fn classic_lines() {
+    let line = written(|out| reply::value_header(out, b"key", 4_294_967_295, 0, None));
+    assert_eq!(line, "VALUE key 4294967295 0\r\n");
+    let line = written(|out| reply::value_header(out, b"k", 0, 1_048_576, Some(u64::MAX)));
+    assert_eq!(line, "VALUE k 0 1048576 18446744073709551615\r\n");
+    assert_eq!(written(|out| reply::number(out, 10)), "10\r\n");
+    assert_eq!(
+        written(|out| reply::stat(out, b"pid", b"1")),
+        "STAT pid 1\r\n"
+    );
+    assert_eq!(
+        written(|out| reply::stat_number(out, b"gets", 99)),
+        "STAT gets 99\r\n"
+    );
+    assert_eq!(
+        written(|out| reply::version(out, b"1.6.45")),
+        "VERSION 1.6.45\r\n"
+    );
+}
+
+const FACTS: MetaFacts = MetaFacts {
+    cas: 13,
+    client_flags: 7,
+    value_len: 2,
+    ttl_before_s: 100,
+    ttl_s: 30,
+    created: false,
+    idle_s: 5,
+    fetched: true,
+    won: false,
+    stale: false,
+    lost: false,
+};
+
+fn found(line: &str, facts: &MetaFacts) -> String {
+    let Parsed::Request {
+        request: Request::MetaGet(get),
+        ..
+    } = parse(line.as_bytes(), 0)
+    else {
+        panic!("{line:?}")
+    };
+    written(|out| reply::meta_found(out, &get.key, get.flags, facts, get.value))
+}
+
+#[test]
+fn meta_get_answers_in_the_order_asked() {
+    let table = [
+        ("mg key\r\n", "HD\r\n"),
+        ("mg key v\r\n", "VA 2\r\n"),
+        (
+            "mg key c v  k Oabc f s h l q u\r\n",
+            "VA 2 c13 kkey Oabc f7 s2 h1 l5\r\n",
+        ),
+        ("mg key t T30\r\n", "HD t100\r\n"),
+        ("mg key T30 t\r\n", "HD t30\r\n"),
+        // A base64 key comes back in its plainest form, and `b` with it.
+        ("mg Zm9!v b k O1\r\n", "HD kZm9v b O1\r\n"),
+        ("mg Zm9v b O1\r\n", "HD O1\r\n"),
+    ];
+    for (line, expected) in table {
+        assert_eq!(found(line, &FACTS), expected, "{line:?}");
+    }
+    let forever = MetaFacts {
+        ttl_before_s: -1,
+        ..FACTS
+    };
+    assert_eq!(found("mg key t\r\n", &forever), "HD t-1\r\n");
+    let stale = MetaFacts {
+        won: true,
+        stale: true,
+        ..FACTS
+    };
+    assert_eq!(found("mg key s\r\n", &stale), "HD s2 X W\r\n");
+}
+
+#[test]
+fn meta_answers_without_an_item_echo_key_and_opaque() {
+    let Parsed::Request {
+        request: Request::MetaGet(get),
+        ..
+    } = parse(b"mg Zm9vYg== O1 v c b k s\r\n", 0)
+    else {
+        panic!()
+    };
+    let line = written(|out| reply::meta_echo(out, MetaStatus::Miss, &get.key, get.flags));
+    assert_eq!(line, "EN O1 kZm9vYg== b\r\n");
+    let line = written(|out| reply::meta_echo(out, MetaStatus::Exists, &get.key, get.flags));
+    assert_eq!(line, "EX O1 kZm9vYg== b\r\n");
+}
+
+#[test]
+fn meta_set_and_arithmetic_answers() {
+    let Parsed::Request {
+        request: Request::MetaSet(set),
+        ..
+    } = parse(b"ms key 2 k O9 c s T0 f\r\n", 0)
+    else {
+        panic!()
+    };
+    let stored =
+        |status, cas| written(|out| reply::meta_stored(out, status, &set.key, set.flags, cas, 2));
+    assert_eq!(stored(MetaStatus::Done, 13), "HD kkey O9 c13 s2\r\n");
+    assert_eq!(stored(MetaStatus::NotStored, 0), "NS kkey O9 c0 s2\r\n");
+
+    let created = MetaFacts {
+        created: true,
+        ttl_before_s: -1,
+        ..FACTS
+    };
+    assert_eq!(
+        counted("ma n t N30 c v k\r\n", &created),
+        "VA 2 t-1 c13 kn\r\n10\r\n"
+    );
+    assert_eq!(counted("ma n N30 t v\r\n", &created), "VA 2 t30\r\n10\r\n");
+    assert_eq!(counted("ma n N30 t s f O7\r\n", &FACTS), "HD t100 O7\r\n");
+}
+
+fn counted(line: &str, facts: &MetaFacts) -> String {
+    let Parsed::Request {
+        request: Request::MetaArith(arith),
+        ..
+    } = parse(line.as_bytes(), 0)
+    else {
+        panic!("{line:?}")
+    };
+    written(|out| reply::meta_counted(out, &arith.key, arith.flags, facts, 10, arith.value))
+}
