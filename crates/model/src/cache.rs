@@ -196,10 +196,27 @@ impl Cache {
         true
     }
 
+    /// Notes that somebody has been told to renew an item.
+    pub fn mark_token_sent(&mut self, now_s: u64, key: &[u8]) {
+        if let Some(item) = self.live(now_s, key) {
+            item.token_sent = true;
+        }
+    }
+
+    /// The size of the largest item, overhead included.
+    #[must_use]
+    pub fn item_size_max(&self) -> usize {
+        self.item_size_max
+    }
+
     /// Whether a value of this length may be stored at all.
     #[must_use]
     pub fn fits(&self, key: &[u8], client_flags: u32, value_len: usize) -> bool {
-        let flags_len = if client_flags == 0 { 0 } else { CLIENT_FLAGS_LEN };
+        let flags_len = if client_flags == 0 {
+            0
+        } else {
+            CLIENT_FLAGS_LEN
+        };
         ITEM_OVERHEAD + key.len() + flags_len + value_len <= self.item_size_max
     }
 

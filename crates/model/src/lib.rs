@@ -12,5 +12,5 @@ mod base64;
 pub mod cache;
 pub mod conversation;
 
-pub use cache::{Arithmetic, ArithOutcome, Cache, DeleteOutcome, Item, SetOutcome, Store};
+pub use cache::{ArithOutcome, Arithmetic, Cache, DeleteOutcome, Item, SetOutcome, Store};
 pub use conversation::Conversation;
