@@ -299,7 +299,10 @@ mod tests {
     #[test]
     fn escapes_and_repeats_are_bytes() {
         let pattern = Pattern::read(r"a\r\n\x00\\{3*x\n}b").unwrap();
-        assert_eq!(pattern.fill(&Bindings::new()).unwrap(), b"a\r\n\0\\x\nx\nx\nb");
+        assert_eq!(
+            pattern.fill(&Bindings::new()).unwrap(),
+            b"a\r\n\0\\x\nx\nx\nb"
+        );
         for wrong in [r"\q", r"\x1", "{", "{what}", "{x*y}"] {
             assert!(Pattern::read(wrong).is_err(), "{wrong}");
         }

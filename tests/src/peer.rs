@@ -1,9 +1,11 @@
 //! Those who can hold a conversation.
 
 mod model;
+mod session;
 mod socket;
 
 pub use model::ModelPeer;
+pub use session::SessionPeer;
 pub use socket::{Address, Socket, SocketPeer};
 
 use anyhow::Result;

@@ -2,7 +2,7 @@
 // Tests all the way down: helpers may do what tests may.
 #![allow(clippy::unwrap_used, clippy::print_stderr)]
 
-use curtail_tests::peer::{ModelPeer, Peer, SocketPeer, Trickle};
+use curtail_tests::peer::{ModelPeer, Peer, SessionPeer, SocketPeer, Trickle};
 use curtail_tests::play;
 use curtail_tests::process::{Server, memcached, memcached_command};
 
@@ -20,6 +20,24 @@ fn the_model_knows_the_transcripts() {
 #[test]
 fn the_model_knows_them_byte_by_byte() {
     check("model, byte by byte", &mut Trickle(ModelPeer::new()));
+}
+
+#[test]
+fn the_session_knows_the_transcripts() {
+    check("session", &mut SessionPeer::new(false).unwrap());
+}
+
+#[test]
+fn the_session_knows_them_with_values_received_in_place() {
+    check("session, in place", &mut SessionPeer::new(true).unwrap());
+}
+
+#[test]
+fn the_session_knows_them_byte_by_byte() {
+    for in_place in [false, true] {
+        let mut peer = Trickle(SessionPeer::new(in_place).unwrap());
+        check("session, byte by byte", &mut peer);
+    }
 }
 
 #[test]

@@ -165,7 +165,6 @@ fn refused(refusal: Refusal) -> &'static str {
         Refusal::Unknown => "ERROR\r\n",
         Refusal::BadFormat => "CLIENT_ERROR bad command line format\r\n",
         Refusal::BadGetKey => "CLIENT_ERROR bad command line format\r\n\r\n",
-        Refusal::BadGetKeyNoreply => "\r\n",
         Refusal::BadExptime => "CLIENT_ERROR invalid exptime argument\r\n",
         Refusal::BadDelta => "CLIENT_ERROR invalid numeric delta argument\r\n",
         Refusal::ShutdownDisabled => "SERVER_ERROR: shutdown not enabled\r\n",
