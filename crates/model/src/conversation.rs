@@ -1,0 +1,187 @@
+//! One client's conversation with a [`Cache`], answer by answer as memcached 1.6.45 gives them.
+
+mod classic;
+mod meta;
+
+use protocol::{Parsed, Refusal, Request, parse};
+
+use crate::Cache;
+
+/// What `version` answers: the memcached this one speaks like.
+pub const VERSION: &str = "1.6.45";
+
+/// What one client has sent and not yet been answered.
+#[derive(Debug, Clone, Default)]
+pub struct Conversation {
+    input: Vec<u8>,
+    /// The line of a storage command whose data block has not yet come in full, and the
+    /// length of that block with its line end.
+    waiting: Option<(Vec<u8>, usize)>,
+    /// Bytes to drop: the data block of a command that was refused.
+    swallow: u64,
+    closed: bool,
+}
+
+impl Conversation {
+    /// A conversation in which nothing has been said.
+    #[must_use]
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Whether this side has ended it.
+    #[must_use]
+    pub fn is_closed(&self) -> bool {
+        self.closed
+    }
+
+    /// Hears `bytes` in the unix second `now_s` and says what there is to answer.
+    pub fn hear(&mut self, cache: &mut Cache, now_s: u64, bytes: &[u8]) -> Vec<u8> {
+        let mut answer = Vec::new();
+        self.input.extend_from_slice(bytes);
+        while !self.closed && self.step(cache, now_s, &mut answer) {}
+        if self.closed {
+            self.input.clear();
+        }
+        answer
+    }
+
+    /// One command, or one data block; false: it takes more input.
+    fn step(&mut self, cache: &mut Cache, now_s: u64, answer: &mut Vec<u8>) -> bool {
+        if self.swallow > 0 {
+            let len = usize::try_from(self.swallow)
+                .map_or(self.input.len(), |swallow| self.input.len().min(swallow));
+            self.input.drain(..len);
+            self.swallow -= len as u64;
+            return len > 0;
+        }
+        if let Some((line, len)) = &self.waiting {
+            if self.input.len() < *len {
+                return false;
+            }
+            let data: Vec<u8> = self.input.drain(..len).collect();
+            if let Parsed::Request { request, .. } = parse(line, 0) {
+                store(cache, now_s, &request, &data, answer);
+            }
+            self.waiting = None;
+            return true;
+        }
+        let input = std::mem::take(&mut self.input);
+        let len = self.line(cache, now_s, &input, answer);
+        self.input = input;
+        self.input.drain(..len);
+        len > 0
+    }
+
+    /// Answers the command line at the front of `input` and returns its length.
+    fn line(&mut self, cache: &mut Cache, now_s: u64, input: &[u8], answer: &mut Vec<u8>) -> usize {
+        match parse(input, 0) {
+            Parsed::Incomplete { .. } => 0,
+            Parsed::Hopeless => {
+                self.closed = true;
+                0
+            }
+            Parsed::Refused {
+                refusal,
+                len,
+                swallow,
+            } => {
+                answer.extend_from_slice(refused(refusal).as_bytes());
+                self.swallow = swallow;
+                len
+            }
+            Parsed::Request { request, len } => {
+                self.request(cache, now_s, &request, &input[..len], answer);
+                len
+            }
+        }
+    }
+
+    fn request(
+        &mut self,
+        cache: &mut Cache,
+        now_s: u64,
+        request: &Request<'_>,
+        line: &[u8],
+        answer: &mut Vec<u8>,
+    ) {
+        let (value_len, refused) = match request {
+            Request::Set(set) => (set.value_len, classic::too_large(cache, now_s, set)),
+            Request::MetaSet(set) => (set.value_len, meta::too_large(cache, now_s, set)),
+            Request::Quit => {
+                self.closed = true;
+                return;
+            }
+            request => {
+                answer.extend(plain(cache, now_s, request));
+                return;
+            }
+        };
+        let block_len = value_len as usize + 2;
+        match refused {
+            Some(refusal) => {
+                answer.extend_from_slice(refusal.as_bytes());
+                self.swallow = block_len as u64;
+            }
+            None => self.waiting = Some((line.to_vec(), block_len)),
+        }
+    }
+}
+
+/// A command without a data block.
+fn plain(cache: &mut Cache, now_s: u64, request: &Request<'_>) -> Vec<u8> {
+    match *request {
+        Request::Get(get) => classic::get(cache, now_s, get),
+        Request::Delete(delete) => classic::delete(cache, now_s, &delete),
+        Request::Arith(arith) => classic::arith(cache, now_s, &arith),
+        Request::Touch(touch) => classic::touch(cache, now_s, &touch),
+        Request::FlushAll(flush) => classic::flush_all(cache, now_s, flush),
+        Request::Stats(stats) => classic::stats(cache, now_s, stats),
+        Request::Version => format!("VERSION {VERSION}\r\n").into_bytes(),
+        Request::Verbosity { noreply: true, .. } => Vec::new(),
+        Request::Verbosity { noreply: false, .. } => b"OK\r\n".to_vec(),
+        Request::MetaGet(get) => meta::get(cache, now_s, &get),
+        Request::MetaDelete(delete) => meta::delete(cache, now_s, &delete),
+        Request::MetaArith(arith) => meta::arith(cache, now_s, &arith),
+        Request::MetaNoop => b"MN\r\n".to_vec(),
+        // Answered elsewhere: these two wait for their data, that one closes.
+        Request::Set(_) | Request::MetaSet(_) | Request::Quit => Vec::new(),
+    }
+}
+
+/// A storage command whose data block, line end included, is `data`.
+fn store(cache: &mut Cache, now_s: u64, request: &Request<'_>, data: &[u8], answer: &mut Vec<u8>) {
+    let value = data.strip_suffix(b"\r\n");
+    answer.extend(match request {
+        Request::Set(set) => classic::set(cache, now_s, set, value),
+        Request::MetaSet(set) => meta::set(cache, now_s, set, value),
+        _ => Vec::new(),
+    });
+}
+
+fn refused(refusal: Refusal) -> &'static str {
+    match refusal {
+        Refusal::Silent => "",
+        Refusal::Unknown => "ERROR\r\n",
+        Refusal::BadFormat => "CLIENT_ERROR bad command line format\r\n",
+        Refusal::BadGetKey => "CLIENT_ERROR bad command line format\r\n\r\n",
+        Refusal::BadExptime => "CLIENT_ERROR invalid exptime argument\r\n",
+        Refusal::BadDelta => "CLIENT_ERROR invalid numeric delta argument\r\n",
+        Refusal::ShutdownDisabled => "SERVER_ERROR: shutdown not enabled\r\n",
+        Refusal::TooManyFlags => "CLIENT_ERROR options flags are too long\r\n",
+        Refusal::DuplicateFlag => "CLIENT_ERROR duplicate flag\r\n",
+        Refusal::InvalidFlag => "CLIENT_ERROR invalid flag\r\n",
+        Refusal::BadArithFlag => "CLIENT_ERROR invalid or duplicate flag\r\n",
+        Refusal::OpaqueTooLong => "CLIENT_ERROR opaque token too long\r\n",
+        Refusal::BadToken => "CLIENT_ERROR bad token in command line format\r\n",
+        Refusal::BadInitialToken => "CLIENT_ERROR invalid numeric initial value\r\n",
+        Refusal::BadDeltaToken => "CLIENT_ERROR invalid numeric delta value\r\n",
+        Refusal::BadKeyEncoding => "CLIENT_ERROR error decoding key\r\n",
+        Refusal::BadSetMode => "CLIENT_ERROR invalid mode for ms M token\r\n",
+        Refusal::BadArithMode => "CLIENT_ERROR invalid mode for ma M token\r\n",
+    }
+}
+
+const BAD_DATA_CHUNK: &str = "CLIENT_ERROR bad data chunk\r\n";
+const NON_NUMERIC: &str = "CLIENT_ERROR cannot increment or decrement non-numeric value\r\n";
+const TOO_LARGE: &str = "SERVER_ERROR object too large for cache\r\n";

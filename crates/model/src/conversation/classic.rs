@@ -1,0 +1,117 @@
+//! Answers to the classic commands.
+
+use protocol::{Arith, Delete, FlushAll, Get, Set, SetMode, Stats, Touch};
+
+use super::{BAD_DATA_CHUNK, NON_NUMERIC, TOO_LARGE, VERSION};
+use crate::cache::{ArithOutcome, Arithmetic, Cache, DeleteOutcome, SetOutcome, Store};
+
+pub(super) fn get(cache: &mut Cache, now_s: u64, get: Get<'_>) -> Vec<u8> {
+    let mut answer = Vec::new();
+    for key in get.keys {
+        let found = match get.exptime {
+            None => cache.get(now_s, key).cloned(),
+            Some(exptime) => cache.get_and_touch(now_s, key, exptime),
+        };
+        let Some(item) = found else { continue };
+        answer.extend_from_slice(b"VALUE ");
+        answer.extend_from_slice(key);
+        answer.extend(format!(" {} {}", item.client_flags, item.value.len()).into_bytes());
+        if get.with_cas {
+            answer.extend(format!(" {}", item.cas).into_bytes());
+        }
+        answer.extend_from_slice(b"\r\n");
+        answer.extend(item.value);
+        answer.extend_from_slice(b"\r\n");
+    }
+    answer.extend_from_slice(b"END\r\n");
+    answer
+}
+
+/// What a value too large is told before its data block is dropped.
+pub(super) fn too_large(cache: &mut Cache, now_s: u64, set: &Set<'_>) -> Option<&'static str> {
+    if cache.fits(set.key, set.flags, set.value_len as usize) {
+        return None;
+    }
+    // A client that fails to replace a value must not find the old one.
+    if set.mode == SetMode::Set && set.cas.is_none() {
+        cache.delete(now_s, set.key, None);
+    }
+    Some(if set.noreply { "" } else { TOO_LARGE })
+}
+
+/// `value` is none if the data block did not end as it has to.
+pub(super) fn set(cache: &mut Cache, now_s: u64, set: &Set<'_>, value: Option<&[u8]>) -> Vec<u8> {
+    let answer = value.map_or(BAD_DATA_CHUNK, |value| {
+        let store = Store {
+            client_flags: set.flags,
+            exptime: set.exptime,
+            compare: set.cas,
+            ..Store::plain(set.mode, value)
+        };
+        match cache.set(now_s, set.key, &store) {
+            SetOutcome::Stored { .. } => "STORED\r\n",
+            SetOutcome::NotStored => "NOT_STORED\r\n",
+            SetOutcome::Exists => "EXISTS\r\n",
+            SetOutcome::NotFound => "NOT_FOUND\r\n",
+        }
+    });
+    unless(set.noreply, answer)
+}
+
+pub(super) fn delete(cache: &mut Cache, now_s: u64, delete: &Delete<'_>) -> Vec<u8> {
+    let answer = match cache.delete(now_s, delete.key, None) {
+        DeleteOutcome::Deleted => "DELETED\r\n",
+        _ => "NOT_FOUND\r\n",
+    };
+    unless(delete.noreply, answer)
+}
+
+pub(super) fn arith(cache: &mut Cache, now_s: u64, arith: &Arith<'_>) -> Vec<u8> {
+    let change = Arithmetic {
+        mode: arith.mode,
+        delta: arith.delta,
+        vivify: None,
+        compare: None,
+        explicit_cas: None,
+    };
+    match cache.arith(now_s, arith.key, &change) {
+        ArithOutcome::Done { number, .. } => unless(arith.noreply, &format!("{number}\r\n")),
+        ArithOutcome::NonNumeric => unless(arith.noreply, NON_NUMERIC),
+        _ => unless(arith.noreply, "NOT_FOUND\r\n"),
+    }
+}
+
+pub(super) fn touch(cache: &mut Cache, now_s: u64, touch: &Touch<'_>) -> Vec<u8> {
+    let found = cache.touch(now_s, touch.key, touch.exptime);
+    unless(
+        touch.noreply,
+        if found {
+            "TOUCHED\r\n"
+        } else {
+            "NOT_FOUND\r\n"
+        },
+    )
+}
+
+pub(super) fn flush_all(cache: &mut Cache, now_s: u64, flush: FlushAll) -> Vec<u8> {
+    cache.flush_all(now_s, flush.exptime.unwrap_or(0));
+    unless(flush.noreply, "OK\r\n")
+}
+
+/// The few statistics a cache without a process has.
+pub(super) fn stats(cache: &mut Cache, now_s: u64, stats: Stats<'_>) -> Vec<u8> {
+    match stats {
+        Stats::General => format!(
+            "STAT version {VERSION}\r\nSTAT curr_items {}\r\nEND\r\n",
+            cache.len(now_s)
+        ),
+        Stats::Reset => "RESET\r\n".to_owned(),
+        Stats::Settings => format!("STAT item_size_max {}\r\nEND\r\n", cache.item_size_max()),
+        Stats::Other(_) => "ERROR\r\n".to_owned(),
+    }
+    .into_bytes()
+}
+
+fn unless(noreply: bool, answer: &str) -> Vec<u8> {
+    if noreply { "" } else { answer }.into()
+}

@@ -1,0 +1,175 @@
+//! A small blocking client for tests that talk to a server.
+
+use std::collections::BTreeMap;
+use std::io::{Read, Write};
+use std::time::Duration;
+
+use anyhow::{Context, Result, bail};
+
+use crate::pattern::show;
+use crate::peer::Address;
+use crate::peer::Socket;
+
+/// How long an answer may take.
+const PATIENCE: Duration = Duration::from_secs(10);
+
+/// A connection and what has been heard on it.
+#[derive(Debug)]
+pub struct Client {
+    /// The connection itself.
+    pub socket: Socket,
+    heard: Vec<u8>,
+}
+
+impl Client {
+    /// Connects.
+    ///
+    /// # Errors
+    /// Nobody listens.
+    pub fn connect(address: &Address) -> Result<Self> {
+        let socket = address.connect(PATIENCE);
+        let socket = socket.with_context(|| format!("connect to {address:?}"))?;
+        Ok(Self {
+            socket,
+            heard: Vec::new(),
+        })
+    }
+
+    /// Sends bytes.
+    ///
+    /// # Errors
+    /// The connection is gone or takes nothing.
+    pub fn send(&mut self, bytes: &[u8]) -> Result<()> {
+        self.socket.write_all(bytes).context("send")
+    }
+
+    /// Sends one line and returns the first line of the answer.
+    ///
+    /// # Errors
+    /// As [`Client::send`] and [`Client::line`].
+    pub fn ask(&mut self, line: &str) -> Result<String> {
+        self.send(format!("{line}\r\n").as_bytes())?;
+        self.line()
+    }
+
+    /// Stores a value.
+    ///
+    /// # Errors
+    /// It is not stored.
+    pub fn set(&mut self, key: &str, value: &[u8]) -> Result<()> {
+        let head = format!("set {key} 0 0 {}\r\n", value.len());
+        self.send(&[head.as_bytes(), value, b"\r\n"].concat())?;
+        match self.line()?.as_str() {
+            "STORED" => Ok(()),
+            answer => bail!("set was answered '{answer}'"),
+        }
+    }
+
+    /// Fetches a value.
+    ///
+    /// # Errors
+    /// The answer makes no sense.
+    pub fn get(&mut self, key: &str) -> Result<Option<Vec<u8>>> {
+        let head = self.ask(&format!("get {key}"))?;
+        if head == "END" {
+            return Ok(None);
+        }
+        let len = head.rsplit(' ').next().and_then(|len| len.parse().ok());
+        let len: usize = len.with_context(|| format!("'{head}' has no length"))?;
+        let mut value = self.take(len + 2)?;
+        value.truncate(len);
+        let end = self.line()?;
+        if end != "END" {
+            bail!("a value was followed by '{end}'");
+        }
+        Ok(Some(value))
+    }
+
+    /// The general statistics.
+    ///
+    /// # Errors
+    /// The answer makes no sense.
+    pub fn stats(&mut self) -> Result<BTreeMap<String, String>> {
+        let mut stats = BTreeMap::new();
+        let mut line = self.ask("stats")?;
+        while line != "END" {
+            let mut words = line.splitn(3, ' ');
+            let (Some("STAT"), Some(name)) = (words.next(), words.next()) else {
+                bail!("'{line}' is no statistic");
+            };
+            stats.insert(name.to_owned(), words.next().unwrap_or("").to_owned());
+            line = self.line()?;
+        }
+        Ok(stats)
+    }
+
+    /// One statistic as a number.
+    ///
+    /// # Errors
+    /// There is none of that name.
+    pub fn stat(&mut self, name: &str) -> Result<u64> {
+        let stats = self.stats()?;
+        let value = stats.get(name);
+        let value = value.with_context(|| format!("there is no statistic '{name}'"))?;
+        value
+            .parse()
+            .with_context(|| format!("'{name}' is '{value}'"))
+    }
+
+    /// The next line, without its end.
+    ///
+    /// # Errors
+    /// None came, or the server closed.
+    pub fn line(&mut self) -> Result<String> {
+        loop {
+            if let Some(len) = self.heard.iter().position(|&byte| byte == b'\n') {
+                let line = self.take(len + 1)?;
+                let line = String::from_utf8_lossy(&line);
+                return Ok(line.trim_end_matches(['\r', '\n']).to_owned());
+            }
+            self.hear()?;
+        }
+    }
+
+    /// The next `len` bytes.
+    ///
+    /// # Errors
+    /// They did not come, or the server closed.
+    pub fn take(&mut self, len: usize) -> Result<Vec<u8>> {
+        while self.heard.len() < len {
+            self.hear()?;
+        }
+        Ok(self.heard.drain(..len).collect())
+    }
+
+    /// Everything until the server closes.
+    ///
+    /// # Errors
+    /// It does not close.
+    pub fn rest(&mut self) -> Result<Vec<u8>> {
+        let mut buffer = [0; 4096];
+        loop {
+            match self.socket.read(&mut buffer) {
+                Ok(0) => return Ok(std::mem::take(&mut self.heard)),
+                Ok(len) => self.heard.extend_from_slice(&buffer[..len]),
+                // A server that closes with input unread resets the connection.
+                Err(error) if error.kind() == std::io::ErrorKind::ConnectionReset => {
+                    return Ok(std::mem::take(&mut self.heard));
+                }
+                Err(error) => return Err(error).context("wait for the end"),
+            }
+        }
+    }
+
+    fn hear(&mut self) -> Result<()> {
+        let mut buffer = [0; 64 * 1024];
+        let len = self.socket.read(&mut buffer).with_context(|| {
+            format!("wait for an answer, heard so far: '{}'", show(&self.heard))
+        })?;
+        if len == 0 {
+            bail!("the server closed, heard so far: '{}'", show(&self.heard));
+        }
+        self.heard.extend_from_slice(&buffer[..len]);
+        Ok(())
+    }
+}

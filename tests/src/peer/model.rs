@@ -1,0 +1,83 @@
+//! The model as a peer.
+
+use anyhow::{Context, Result};
+use model::{Cache, Conversation};
+
+use super::{ClientId, Heard, Peer};
+use crate::play::REFERENCE_VERSION;
+
+/// memcached's default `-I`.
+const ITEM_SIZE_MAX: usize = 1024 * 1024;
+
+/// Some second long after 1970, so that thirty days before it are unix time too.
+const START_S: u64 = 1_700_000_000;
+
+/// The model: a cache and its conversations.
+#[derive(Debug)]
+pub struct ModelPeer {
+    cache: Cache,
+    clients: Vec<(Conversation, Vec<u8>)>,
+    now_s: u64,
+}
+
+impl ModelPeer {
+    /// A model without items or clients.
+    #[must_use]
+    pub fn new() -> Self {
+        Self {
+            cache: Cache::new(ITEM_SIZE_MAX),
+            clients: Vec::new(),
+            now_s: START_S,
+        }
+    }
+}
+
+impl Default for ModelPeer {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl Peer for ModelPeer {
+    fn version(&self) -> &str {
+        REFERENCE_VERSION
+    }
+
+    fn reset(&mut self) -> Result<()> {
+        *self = Self::new();
+        Ok(())
+    }
+
+    fn connect(&mut self) -> Result<ClientId> {
+        self.clients.push((Conversation::new(), Vec::new()));
+        Ok(ClientId(self.clients.len() - 1))
+    }
+
+    fn say(&mut self, client: ClientId, bytes: &[u8]) -> Result<()> {
+        let (conversation, answers) = self.clients.get_mut(client.0).context("no such client")?;
+        if !conversation.is_closed() {
+            answers.extend(conversation.hear(&mut self.cache, self.now_s, bytes));
+        }
+        Ok(())
+    }
+
+    fn hear(&mut self, client: ClientId) -> Result<Heard> {
+        let (conversation, answers) = self.clients.get_mut(client.0).context("no such client")?;
+        Ok(if !answers.is_empty() {
+            Heard::Bytes(std::mem::take(answers))
+        } else if conversation.is_closed() {
+            Heard::End
+        } else {
+            Heard::Nothing
+        })
+    }
+
+    fn has_clock(&self) -> bool {
+        true
+    }
+
+    fn tick(&mut self, seconds: u64) -> Result<()> {
+        self.now_s += seconds;
+        Ok(())
+    }
+}

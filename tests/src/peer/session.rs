@@ -1,0 +1,171 @@
+//! Sessions over a store, without sockets, as a peer.
+
+use anyhow::{Context, Result, bail};
+use session::{Board, Counters, Next, Now, Output, Session, Surroundings, recycle};
+use store::{Config, Store, Worker};
+
+use super::{ClientId, Heard, Peer};
+use crate::play::REFERENCE_VERSION;
+
+/// memcached's default `-m`, and what its default `-I` leaves for a value.
+const CONFIG: Config = Config {
+    memory_bytes: 64 << 20,
+    value_max: (1 << 20) - 64,
+    hash_seed: 1,
+};
+
+/// Requests a session may answer in one turn, few, so that turns end within pipelines.
+const REQUESTS_A_TURN: usize = 3;
+
+/// Turns without progress after which a session is said to be stuck.
+const IDLE_TURNS_MAX: usize = 10;
+
+/// A store and the sessions of its clients.
+#[derive(Debug)]
+pub struct SessionPeer {
+    worker: Worker,
+    counters: Counters,
+    now: Now,
+    clients: Vec<Talk>,
+    in_place: bool,
+}
+
+/// One session and what stands on either side of it.
+#[derive(Debug, Default)]
+struct Talk {
+    session: Session,
+    input: Vec<u8>,
+    output: Vec<u8>,
+    is_closed: bool,
+}
+
+impl SessionPeer {
+    /// An empty store. `in_place`: values are received straight into their memory where the
+    /// session offers it.
+    ///
+    /// # Errors
+    /// The store does not like its configuration.
+    pub fn new(in_place: bool) -> Result<Self> {
+        Ok(Self {
+            worker: Store::new(CONFIG)?.worker(),
+            counters: Counters::default(),
+            now: Now {
+                elapsed_s: 1,
+                epoch_unix_s: 1_700_000_000,
+            },
+            clients: Vec::new(),
+            in_place,
+        })
+    }
+}
+
+impl Peer for SessionPeer {
+    fn version(&self) -> &str {
+        REFERENCE_VERSION
+    }
+
+    fn reset(&mut self) -> Result<()> {
+        *self = Self::new(self.in_place)?;
+        Ok(())
+    }
+
+    fn connect(&mut self) -> Result<ClientId> {
+        self.clients.push(Talk::default());
+        Ok(ClientId(self.clients.len() - 1))
+    }
+
+    fn say(&mut self, client: ClientId, bytes: &[u8]) -> Result<()> {
+        let talk = self.clients.get_mut(client.0).context("no such client")?;
+        let mut rest = bytes;
+        if self.in_place && talk.input.is_empty() {
+            let place = talk.session.upload();
+            let len = place.len().min(rest.len());
+            place[..len].copy_from_slice(&rest[..len]);
+            talk.session.uploaded(len);
+            rest = &rest[len..];
+        }
+        talk.input.extend_from_slice(rest);
+        let around = Surroundings {
+            now: self.now,
+            worker: &self.worker,
+            counters: &self.counters,
+            board: &Blank,
+        };
+        talk.run(&around)
+    }
+
+    fn hear(&mut self, client: ClientId) -> Result<Heard> {
+        let talk = self.clients.get_mut(client.0).context("no such client")?;
+        Ok(if !talk.output.is_empty() {
+            Heard::Bytes(std::mem::take(&mut talk.output))
+        } else if talk.is_closed {
+            Heard::End
+        } else {
+            Heard::Nothing
+        })
+    }
+
+    fn has_clock(&self) -> bool {
+        true
+    }
+
+    fn tick(&mut self, seconds: u64) -> Result<()> {
+        self.now.elapsed_s += u32::try_from(seconds)?;
+        Ok(())
+    }
+}
+
+impl Talk {
+    /// Gives the session turns until it needs more input.
+    fn run(&mut self, around: &Surroundings<'_>) -> Result<()> {
+        let mut planned = Vec::new();
+        let mut out = Output::default();
+        let mut idle = 0;
+        while !self.is_closed {
+            planned = recycle(planned);
+            self.session
+                .prepare(&self.input, REQUESTS_A_TURN, around.worker, &mut planned);
+            let progress = self.session.answer(&planned, &self.input, around, &mut out);
+            planned = recycle(planned);
+            for piece in out.pieces(0) {
+                self.output.extend_from_slice(piece);
+            }
+            idle = if progress.consumed == 0 && out.is_empty() {
+                idle + 1
+            } else {
+                0
+            };
+            out.clear();
+            self.input.drain(..progress.consumed);
+            match progress.next {
+                Next::Input => break,
+                Next::Upload if self.input.is_empty() => break,
+                Next::Close => self.is_closed = true,
+                Next::Memory => bail!("the session waits for memory nobody holds"),
+                Next::Upload | Next::Room | Next::Turn if idle > IDLE_TURNS_MAX => {
+                    bail!("the session gets nowhere, it wants {:?}", progress.next);
+                }
+                Next::Upload | Next::Room | Next::Turn => {}
+            }
+        }
+        Ok(())
+    }
+}
+
+/// A process about which there is little to say.
+#[derive(Debug)]
+struct Blank;
+
+impl Board for Blank {
+    fn general(&self, _: Now, out: &mut Vec<u8>) {
+        out.extend_from_slice(b"STAT version 1\r\nSTAT curr_items 0\r\n");
+    }
+
+    fn settings(&self, out: &mut Vec<u8>) {
+        out.extend_from_slice(b"STAT item_size_max 1048576\r\n");
+    }
+
+    fn reset(&self) {}
+
+    fn set_verbosity(&self, _: u32) {}
+}

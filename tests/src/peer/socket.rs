@@ -1,0 +1,211 @@
+//! A server behind a socket as a peer.
+
+use std::io::{self, ErrorKind, Read, Write};
+use std::net::{Shutdown, SocketAddr, TcpStream};
+use std::os::unix::net::UnixStream;
+use std::path::PathBuf;
+use std::thread;
+use std::time::Duration;
+
+use anyhow::{Context, Result, bail};
+
+use super::{ClientId, Heard, Peer};
+use crate::client::Client;
+
+/// How long an answer may take. Waited in full only where a case fails.
+const PATIENCE: Duration = Duration::from_secs(10);
+
+/// Where a server listens.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Address {
+    /// A TCP port.
+    Tcp(SocketAddr),
+    /// A Unix socket.
+    Unix(PathBuf),
+}
+
+/// A connection of either kind.
+#[derive(Debug)]
+pub enum Socket {
+    /// TCP
+    Tcp(TcpStream),
+    /// Unix
+    Unix(UnixStream),
+}
+
+impl Address {
+    /// Connects, ready to wait `patience` for every read and write.
+    ///
+    /// # Errors
+    /// Nobody listens.
+    pub fn connect(&self, patience: Duration) -> io::Result<Socket> {
+        match self {
+            Self::Tcp(address) => {
+                let stream = TcpStream::connect_timeout(address, patience)?;
+                stream.set_nodelay(true)?;
+                stream.set_read_timeout(Some(patience))?;
+                stream.set_write_timeout(Some(patience))?;
+                Ok(Socket::Tcp(stream))
+            }
+            Self::Unix(path) => {
+                let stream = UnixStream::connect(path)?;
+                stream.set_read_timeout(Some(patience))?;
+                stream.set_write_timeout(Some(patience))?;
+                Ok(Socket::Unix(stream))
+            }
+        }
+    }
+}
+
+impl Socket {
+    /// Tells the server that nothing more will come.
+    ///
+    /// # Errors
+    /// The connection is gone.
+    pub fn shutdown_send(&self) -> io::Result<()> {
+        match self {
+            Self::Tcp(stream) => stream.shutdown(Shutdown::Write),
+            Self::Unix(stream) => stream.shutdown(Shutdown::Write),
+        }
+    }
+
+    /// Sets how long reads and writes wait.
+    ///
+    /// # Errors
+    /// `patience` is zero.
+    pub fn set_patience(&self, patience: Duration) -> io::Result<()> {
+        match self {
+            Self::Tcp(stream) => {
+                stream.set_read_timeout(Some(patience))?;
+                stream.set_write_timeout(Some(patience))
+            }
+            Self::Unix(stream) => {
+                stream.set_read_timeout(Some(patience))?;
+                stream.set_write_timeout(Some(patience))
+            }
+        }
+    }
+}
+
+impl Read for Socket {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        match self {
+            Self::Tcp(stream) => stream.read(buffer),
+            Self::Unix(stream) => stream.read(buffer),
+        }
+    }
+}
+
+impl Write for Socket {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        match self {
+            Self::Tcp(stream) => stream.write(bytes),
+            Self::Unix(stream) => stream.write(bytes),
+        }
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+/// A running server.
+#[derive(Debug)]
+pub struct SocketPeer {
+    address: Address,
+    version: String,
+    clients: Vec<Socket>,
+    sleeps: bool,
+}
+
+impl SocketPeer {
+    /// The server at `address`, which must be there.
+    ///
+    /// # Errors
+    /// Nobody listens, or what does is no memcached.
+    pub fn new(address: Address) -> Result<Self> {
+        let answer = Client::connect(&address)?.ask("version")?;
+        let version = answer.strip_prefix("VERSION ");
+        let version = version.with_context(|| format!("'{answer}' is no version"))?;
+        Ok(Self {
+            address,
+            version: version.to_owned(),
+            clients: Vec::new(),
+            sleeps: false,
+        })
+    }
+
+    /// Lets it sleep through `@tick`: slow, for checking the transcripts themselves.
+    #[must_use]
+    pub fn sleeping(mut self, sleeps: bool) -> Self {
+        self.sleeps = sleeps;
+        self
+    }
+
+    fn client(&mut self, client: ClientId) -> Result<&mut Socket> {
+        self.clients.get_mut(client.0).context("no such client")
+    }
+}
+
+impl Peer for SocketPeer {
+    fn version(&self) -> &str {
+        &self.version
+    }
+
+    fn reset(&mut self) -> Result<()> {
+        self.clients.clear();
+        let answer = Client::connect(&self.address)?.ask("flush_all")?;
+        if answer != "OK" {
+            bail!("flush_all was answered '{answer}'");
+        }
+        Ok(())
+    }
+
+    fn connect(&mut self) -> Result<ClientId> {
+        self.clients.push(self.address.connect(PATIENCE)?);
+        Ok(ClientId(self.clients.len() - 1))
+    }
+
+    fn say(&mut self, client: ClientId, bytes: &[u8]) -> Result<()> {
+        match self.client(client)?.write_all(bytes) {
+            Err(error) if !is_end(&error) => Err(error).context("say something"),
+            _ => Ok(()),
+        }
+    }
+
+    fn hear(&mut self, client: ClientId) -> Result<Heard> {
+        let mut buffer = vec![0; 64 * 1024];
+        match self.client(client)?.read(&mut buffer) {
+            Ok(0) => Ok(Heard::End),
+            Ok(len) => {
+                buffer.truncate(len);
+                Ok(Heard::Bytes(buffer))
+            }
+            Err(error) if is_end(&error) => Ok(Heard::End),
+            Err(error) if is_patience_over(&error) => Ok(Heard::Nothing),
+            Err(error) => Err(error).context("hear an answer"),
+        }
+    }
+
+    fn has_clock(&self) -> bool {
+        self.sleeps
+    }
+
+    fn tick(&mut self, seconds: u64) -> Result<()> {
+        thread::sleep(Duration::from_secs(seconds));
+        Ok(())
+    }
+}
+
+fn is_end(error: &io::Error) -> bool {
+    matches!(
+        error.kind(),
+        ErrorKind::ConnectionReset | ErrorKind::BrokenPipe | ErrorKind::ConnectionAborted
+    )
+}
+
+/// Whether a read or write has waited in vain.
+#[must_use]
+pub(crate) fn is_patience_over(error: &io::Error) -> bool {
+    matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut)
+}

@@ -1,0 +1,220 @@
+//! Server processes for tests: started on a free port, stopped when dropped.
+
+use std::env;
+use std::ffi::OsString;
+use std::net::{Ipv4Addr, SocketAddr, TcpListener};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, ExitStatus, Stdio};
+use std::sync::OnceLock;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result, anyhow, bail};
+use sys::child::{Bounds, bind, terminate};
+
+use crate::peer::Address;
+
+/// How long a server may take to listen, and to end when told.
+const PATIENCE: Duration = Duration::from_secs(20);
+
+/// Ports may be taken between being found free and being used; so often it is tried again.
+const ATTEMPTS: usize = 3;
+
+/// A server process. It ends with the thread that started it.
+#[derive(Debug)]
+pub struct Server {
+    child: Child,
+    /// Where it listens.
+    pub address: Address,
+}
+
+impl Server {
+    /// Starts `command` with a free port of 127.0.0.1 behind `-l` and `-p`, and waits until it
+    /// listens.
+    ///
+    /// # Errors
+    /// It cannot be started, ends at once, or does not listen.
+    pub fn tcp(command: impl Fn() -> Command) -> Result<Self> {
+        let mut last = anyhow!("not tried");
+        for _ in 0..ATTEMPTS {
+            let port = free_port()?;
+            let mut command = command();
+            command.args(["-l", "127.0.0.1", "-p", &port.to_string()]);
+            let address = SocketAddr::from((Ipv4Addr::LOCALHOST, port));
+            match Self::at(command, Address::Tcp(address)) {
+                Ok(server) => return Ok(server),
+                Err(error) => last = error,
+            }
+        }
+        Err(last)
+    }
+
+    /// Starts `command`, which knows where to listen, and waits until it does.
+    ///
+    /// # Errors
+    /// As [`Server::tcp`].
+    pub fn at(mut command: Command, address: Address) -> Result<Self> {
+        let bounds = Bounds {
+            dies_with_parent: true,
+            ..Bounds::default()
+        };
+        bind(&mut command, &bounds)?;
+        command.stdin(Stdio::null());
+        let child = command
+            .spawn()
+            .with_context(|| format!("start {command:?}"))?;
+        let mut server = Self { child, address };
+        let deadline = Instant::now() + PATIENCE;
+        loop {
+            if server.address.connect(PATIENCE).is_ok() {
+                return Ok(server);
+            }
+            if let Some(status) = server.child.try_wait()? {
+                bail!("{command:?} ended with {status} before it listened");
+            }
+            if Instant::now() > deadline {
+                bail!("{command:?} does not listen after {PATIENCE:?}");
+            }
+            thread::sleep(Duration::from_millis(5));
+        }
+    }
+
+    /// Its process id.
+    #[must_use]
+    pub fn pid(&self) -> u32 {
+        self.child.id()
+    }
+
+    /// Sends SIGTERM.
+    ///
+    /// # Errors
+    /// It is gone already.
+    pub fn terminate(&self) -> Result<()> {
+        terminate(self.pid()).context("send SIGTERM")
+    }
+
+    /// Waits for its end.
+    ///
+    /// # Errors
+    /// It does not end in time.
+    pub fn wait(&mut self) -> Result<ExitStatus> {
+        wait(&mut self.child)
+    }
+
+    /// Bytes of memory resident now.
+    ///
+    /// # Errors
+    /// It is gone.
+    pub fn resident_bytes(&self) -> Result<u64> {
+        let path = format!("/proc/{}/status", self.pid());
+        let status = std::fs::read_to_string(&path).with_context(|| format!("read {path}"))?;
+        let kib = status
+            .lines()
+            .find_map(|line| line.strip_prefix("VmRSS:"))
+            .and_then(|rest| rest.trim().strip_suffix(" kB"))
+            .with_context(|| format!("{path} has no VmRSS"))?;
+        Ok(kib.parse::<u64>()? * 1024)
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        // It may have ended already; then both fail, and that is fine.
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+/// Waits for the end of a process that has been told to end.
+///
+/// # Errors
+/// It does not end in time.
+pub fn wait(child: &mut Child) -> Result<ExitStatus> {
+    let deadline = Instant::now() + PATIENCE;
+    loop {
+        if let Some(status) = child.try_wait()? {
+            return Ok(status);
+        }
+        if Instant::now() > deadline {
+            bail!("process {} does not end after {PATIENCE:?}", child.id());
+        }
+        thread::sleep(Duration::from_millis(5));
+    }
+}
+
+/// `curtail serve`, built from this source, without a place to listen yet.
+///
+/// # Panics
+/// It cannot be built.
+#[must_use]
+pub fn curtail() -> Command {
+    let mut command = Command::new(curtail_path());
+    command.arg("serve");
+    command
+}
+
+/// A memcached that is installed (`$MEMCACHED`, else on the PATH).
+#[must_use]
+pub fn memcached() -> Option<PathBuf> {
+    if let Some(path) = env::var_os("MEMCACHED") {
+        return Some(PathBuf::from(path));
+    }
+    let folders = env::var_os("PATH")?;
+    env::split_paths(&folders)
+        .map(|folder| folder.join("memcached"))
+        .find(|path| path.is_file())
+}
+
+/// The command of a memcached, which asks for a user if root starts it.
+#[must_use]
+pub fn memcached_command(path: &Path) -> Command {
+    let mut command = Command::new(path);
+    if sys::privileges::is_root() {
+        command.args(["-u", "root"]);
+    }
+    command
+}
+
+/// A port nobody listens on just now.
+fn free_port() -> Result<u16> {
+    let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).context("find a free port")?;
+    Ok(listener.local_addr()?.port())
+}
+
+/// The program under test (`$CURTAIL`, else built here: a binary that happens to lie about may
+/// be older than the source).
+///
+/// # Panics
+/// It cannot be built.
+pub fn curtail_path() -> &'static Path {
+    static PATH: OnceLock<PathBuf> = OnceLock::new();
+    PATH.get_or_init(|| match env::var_os("CURTAIL") {
+        Some(path) => PathBuf::from(path),
+        None => build_curtail().unwrap_or_else(|error| panic!("build curtail: {error:#}")),
+    })
+}
+
+fn build_curtail() -> Result<PathBuf> {
+    // target/<profile>/deps/<this test>
+    let this = env::current_exe()?;
+    let profile_folder = this
+        .ancestors()
+        .find(|folder| folder.ends_with("deps"))
+        .and_then(Path::parent)
+        .context("a test runs from target/<profile>/deps")?;
+    let target_folder = profile_folder.parent().context("no target folder")?;
+    let cargo = env::var_os("CARGO").unwrap_or_else(|| OsString::from("cargo"));
+    let mut build = Command::new(cargo);
+    build
+        .args(["build", "--quiet", "--package", "curtail", "--target-dir"])
+        .arg(target_folder)
+        .current_dir(env!("CARGO_MANIFEST_DIR"));
+    if profile_folder.ends_with("release") {
+        build.arg("--release");
+    }
+    let status = build.status().context("start cargo")?;
+    if !status.success() {
+        bail!("cargo ended with {status}");
+    }
+    Ok(profile_folder.join("curtail"))
+}

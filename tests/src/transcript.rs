@@ -1,0 +1,232 @@
+//! Golden conversations, as files.
+//!
+//! ```text
+//! # A comment. A case starts with an empty cache and one client, `a`.
+//! @case incr wraps at 2^64
+//! > set n 0 0 20
+//! > 18446744073709551615
+//! < STORED
+//! > incr n 1
+//! < 0
+//! ```
+//!
+//! | line | means |
+//! |---|---|
+//! | `@case NAME` | a new case |
+//! | `> TEXT` | the client sends the text and `\r\n` |
+//! | `>> TEXT` | the client sends the text alone |
+//! | `< TEXT` | the peer answers the text and `\r\n` |
+//! | `<< TEXT` | the peer answers the text alone |
+//! | `@VERSION < TEXT` (or `<<`) | memcached of that version answers this in place of the `<` lines above |
+//! | `@VERSION silent` | … answers nothing |
+//! | `@VERSION skip` | … cannot hold this case at all |
+//! | `@client NAME` | the lines that follow are another client's |
+//! | `@closed` | the peer has closed the connection |
+//! | `@tick N` | N seconds pass |
+//!
+//! [`Pattern`] says what a text may hold. What is not expected must not come: at the end of a
+//! case every client still connected asks `mn` and must hear `MN` and nothing else. Answers
+//! are those of memcached 1.6.45.
+
+use std::fs;
+use std::path::Path;
+
+use anyhow::{Context, Result, bail};
+
+use crate::pattern::Pattern;
+
+/// One golden conversation.
+#[derive(Debug)]
+pub struct Case {
+    /// `file: name`.
+    pub name: String,
+    /// What is said, in order.
+    pub steps: Vec<(usize, Step)>,
+    /// Versions that cannot hold it.
+    pub skipped_by: Vec<String>,
+}
+
+/// One line, or several that belong together.
+#[derive(Debug)]
+pub enum Step {
+    /// From here on this client speaks.
+    Client(String),
+    /// It sends.
+    Send(Pattern),
+    /// It is answered.
+    Expect {
+        /// As memcached 1.6.45 answers.
+        answer: Pattern,
+        /// What other versions answer.
+        others: Vec<(String, Pattern)>,
+    },
+    /// The peer has closed the connection.
+    Closed,
+    /// Seconds pass.
+    Tick(u64),
+}
+
+impl Case {
+    /// Whether time passes in it.
+    #[must_use]
+    pub fn needs_clock(&self) -> bool {
+        self.steps
+            .iter()
+            .any(|(_, step)| matches!(step, Step::Tick(_)))
+    }
+
+    /// Whether some version other than 1.6.45 is known to answer differently.
+    #[must_use]
+    pub fn differs(&self) -> bool {
+        self.steps.iter().any(|(_, step)| match step {
+            Step::Expect { others, .. } => !others.is_empty(),
+            _ => false,
+        }) || !self.skipped_by.is_empty()
+    }
+}
+
+/// Reads every `*.txt` of a folder, in order of name.
+///
+/// # Errors
+/// A file cannot be read or a line makes no sense; both are named.
+pub fn read_folder(folder: &Path) -> Result<Vec<Case>> {
+    let mut paths = Vec::new();
+    for entry in fs::read_dir(folder).with_context(|| format!("read {}", folder.display()))? {
+        let path = entry?.path();
+        if path.extension().is_some_and(|extension| extension == "txt") {
+            paths.push(path);
+        }
+    }
+    paths.sort();
+    let mut cases = Vec::new();
+    for path in paths {
+        let text = fs::read_to_string(&path).with_context(|| format!("read {}", path.display()))?;
+        let file = path.file_name().unwrap_or_default().to_string_lossy();
+        cases.extend(read(&file, &text)?);
+    }
+    Ok(cases)
+}
+
+/// Reads the text of one file.
+///
+/// # Errors
+/// A line makes no sense; it is named.
+pub fn read(file: &str, text: &str) -> Result<Vec<Case>> {
+    let mut cases = Vec::new();
+    for (number, line) in (1..).zip(text.lines()) {
+        if line.is_empty() || line.starts_with('#') {
+            continue;
+        }
+        if let Some(name) = line.strip_prefix("@case ") {
+            cases.push(Case {
+                name: format!("{file}: {name}"),
+                steps: Vec::new(),
+                skipped_by: Vec::new(),
+            });
+            continue;
+        }
+        let case = cases
+            .last_mut()
+            .with_context(|| format!("{file}:{number}: a case starts with '@case NAME'"))?;
+        read_line(case, number, line).with_context(|| format!("{file}:{number}: '{line}'"))?;
+    }
+    Ok(cases)
+}
+
+fn read_line(case: &mut Case, number: usize, line: &str) -> Result<()> {
+    let (word, rest) = line.split_once(' ').unwrap_or((line, ""));
+    let step = match word {
+        ">" | ">>" => Step::Send(text(word, rest)?),
+        "<" | "<<" => {
+            let more = text(word, rest)?;
+            if let Some((_, Step::Expect { answer, others })) = case.steps.last_mut()
+                && others.is_empty()
+            {
+                answer.append(&more);
+                return Ok(());
+            }
+            Step::Expect {
+                answer: more,
+                others: Vec::new(),
+            }
+        }
+        "@client" => Step::Client(rest.to_owned()),
+        "@closed" => Step::Closed,
+        "@tick" => Step::Tick(rest.parse().context("@tick wants seconds")?),
+        _ => {
+            let version = word.strip_prefix('@').context("no such line")?;
+            return read_difference(case, version, rest);
+        }
+    };
+    case.steps.push((number, step));
+    Ok(())
+}
+
+fn read_difference(case: &mut Case, version: &str, rest: &str) -> Result<()> {
+    if !version.starts_with(|first: char| first.is_ascii_digit()) {
+        bail!("no such line");
+    }
+    if rest == "skip" {
+        case.skipped_by.push(version.to_owned());
+        return Ok(());
+    }
+    let Some((_, Step::Expect { others, .. })) = case.steps.last_mut() else {
+        bail!("there is no answer above for {version} to differ from");
+    };
+    let more = if rest == "silent" {
+        Pattern::default()
+    } else {
+        let (word, rest) = rest.split_once(' ').unwrap_or((rest, ""));
+        if word != "<" && word != "<<" {
+            bail!("a version wants '<', '<<', 'silent' or 'skip' behind it");
+        }
+        text(word, rest)?
+    };
+    match others.iter_mut().find(|(other, _)| other == version) {
+        Some((_, answer)) => answer.append(&more),
+        None => others.push((version.to_owned(), more)),
+    }
+    Ok(())
+}
+
+/// A text with the line end that its mark implies.
+fn text(mark: &str, text: &str) -> Result<Pattern> {
+    let mut pattern = Pattern::read(text)?;
+    // `{lines}` ends in a line end already.
+    if mark.len() == 1 && !text.ends_with("{lines}") {
+        pattern.append(&Pattern::read(r"\r\n")?);
+    }
+    Ok(pattern)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn cases_are_read_line_by_line() {
+        let text = "# note\n@case one\n> get a\n< VALUE a 0 1\n< 1\n@1.6.18 < ERROR\n@tick 2\n";
+        let cases = read("f.txt", text).unwrap();
+        assert_eq!(cases.len(), 1);
+        assert!(cases[0].needs_clock() && cases[0].differs());
+        let [_, (4, Step::Expect { answer, others }), (7, Step::Tick(2))] = &cases[0].steps[..]
+        else {
+            panic!("{:?}", cases[0].steps);
+        };
+        assert_eq!(answer.show(), r"VALUE a 0 1\r\n1\r\n");
+        assert_eq!(others[0].1.show(), r"ERROR\r\n");
+    }
+
+    #[test]
+    fn a_line_that_makes_no_sense_is_named() {
+        for (text, place) in [
+            ("> a\n", "f.txt:1"),
+            ("@case x\nnonsense\n", "f.txt:2"),
+            ("@case x\n@tick soon\n", "f.txt:2"),
+            ("@case x\n> a\n@1.6.18 < b\n", "f.txt:3"),
+        ] {
+            let error = read("f.txt", text).unwrap_err();
+            assert!(error.to_string().contains(place), "{error}");
+        }
+    }
+}

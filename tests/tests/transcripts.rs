@@ -1,0 +1,55 @@
+//! Every transcript, played to everyone who should know it.
+// Tests all the way down: helpers may do what tests may.
+#![allow(clippy::unwrap_used, clippy::print_stderr)]
+
+use curtail_tests::peer::{ModelPeer, Peer, SessionPeer, SocketPeer, Trickle};
+use curtail_tests::play;
+use curtail_tests::process::{Server, memcached, memcached_command};
+
+fn check(name: &str, peer: &mut dyn Peer) {
+    let outcome = play::all(peer).unwrap();
+    eprintln!("{name}: {}", outcome.summary());
+    outcome.assert_passed();
+}
+
+#[test]
+fn the_model_knows_the_transcripts() {
+    check("model", &mut ModelPeer::new());
+}
+
+#[test]
+fn the_model_knows_them_byte_by_byte() {
+    check("model, byte by byte", &mut Trickle(ModelPeer::new()));
+}
+
+#[test]
+fn the_session_knows_the_transcripts() {
+    check("session", &mut SessionPeer::new(false).unwrap());
+}
+
+#[test]
+fn the_session_knows_them_with_values_received_in_place() {
+    check("session, in place", &mut SessionPeer::new(true).unwrap());
+}
+
+#[test]
+fn the_session_knows_them_byte_by_byte() {
+    for in_place in [false, true] {
+        let mut peer = Trickle(SessionPeer::new(in_place).unwrap());
+        check("session, byte by byte", &mut peer);
+    }
+}
+
+#[test]
+fn an_installed_memcached_knows_the_transcripts() {
+    let Some(path) = memcached() else {
+        eprintln!("skipped: memcached not installed");
+        return;
+    };
+    let server = Server::tcp(|| memcached_command(&path)).unwrap();
+    let peer = SocketPeer::new(server.address.clone()).unwrap();
+    let name = format!("{} {}", path.display(), peer.version());
+    // Cases in which time passes then take as long as they say.
+    let sleeps = std::env::var_os("CURTAIL_SLOW_TRANSCRIPTS").is_some();
+    check(&name, &mut peer.sleeping(sleeps));
+}
