@@ -209,16 +209,16 @@ struct Gaps {
 
 impl Gaps {
     fn new(law: Law, rate_rps: f64) -> Result<Self, ArrivalsError> {
-        let mean = law
-            .positive_mean()
-            .ok_or(ArrivalsError::Mean(law, "infinite"))?;
-        if mean <= 0.0 {
+        let mean = law.positive_mean().filter(|mean| mean.is_finite());
+        let mean = mean.ok_or(ArrivalsError::Mean(law, "infinite"))?;
+        let mean_ticks = 1e9 * TICKS_PER_NS / rate_rps;
+        let scale = mean_ticks / mean;
+        if mean <= 0.0 || !scale.is_finite() {
             return Err(ArrivalsError::Mean(law, "0"));
         }
-        let mean_ticks = 1e9 * TICKS_PER_NS / rate_rps;
         Ok(Self {
             law,
-            scale: mean_ticks / mean,
+            scale,
             mean_ticks,
         })
     }

@@ -227,6 +227,16 @@ fn impossible_demands_are_named() {
         ..demand(1)
     };
     assert!(fault(endless, 1e3).contains("the mean gap is infinite"));
+    let vast = Demand {
+        arrivals: "uniform:-1e308,1.5e308".parse().unwrap(),
+        ..demand(1)
+    };
+    assert!(fault(vast, 1e3).contains("cannot be scaled to a rate"));
+    let minute = Demand {
+        arrivals: Law::Fixed(1e-320),
+        ..demand(1)
+    };
+    assert!(fault(minute, 1e3).contains("the mean gap is 0"));
     let part = demand(1).schedule_of(1e3, 60..70).unwrap_err().to_string();
     assert_eq!(part, "connections 60 to 70: there are 64");
     let error = Arrivals::new(Law::Fixed(1.0), Superposition::Single, 1e99, 1, 0..1, 1);

@@ -120,28 +120,37 @@ fn checked(law: Law) -> Result<Law, String> {
 
 impl fmt::Display for Law {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match *self {
-            Self::Fixed(value) => write!(out, "fixed:{value}"),
-            Self::Uniform { min: 0.0, max } => write!(out, "uniform:{max}"),
-            Self::Uniform { min, max } => write!(out, "uniform:{min},{max}"),
-            Self::Normal { mean, deviation } => write!(out, "normal:{mean},{deviation}"),
-            Self::Exponential { lambda } => write!(out, "exponential:{lambda}"),
+        let (name, numbers): (&str, &[f64]) = match self {
+            Self::Fixed(value) => ("fixed", &[*value]),
+            Self::Uniform { min, max } if *min == 0.0 => ("uniform", &[*max]),
+            Self::Uniform { min, max } => ("uniform", &[*min, *max]),
+            Self::Normal { mean, deviation } => ("normal", &[*mean, *deviation]),
+            Self::Exponential { lambda } => ("exponential", &[*lambda]),
             Self::Pareto {
                 location,
                 scale,
                 shape,
-            } => {
-                write!(out, "pareto:{location},{scale},{shape}")
-            }
+            } => ("pareto", &[*location, *scale, *shape]),
             Self::Gev {
                 location,
                 scale,
                 shape,
-            } => write!(out, "gev:{location},{scale},{shape}"),
-            Self::FacebookKey => out.write_str("fb_key"),
-            Self::FacebookValue => out.write_str("fb_value"),
-            Self::FacebookArrival => out.write_str("fb_ia"),
+            } => ("gev", &[*location, *scale, *shape]),
+            Self::FacebookKey => ("fb_key", &[]),
+            Self::FacebookValue => ("fb_value", &[]),
+            Self::FacebookArrival => ("fb_ia", &[]),
+        };
+        out.write_str(name)?;
+        for (i, number) in numbers.iter().enumerate() {
+            out.write_str(if i == 0 { ":" } else { "," })?;
+            // Three hundred digits of a number without a use for them would not parse again.
+            if *number == 0.0 || (1e-5..1e16).contains(&number.abs()) {
+                write!(out, "{number}")?;
+            } else {
+                write!(out, "{number:e}")?;
+            }
         }
+        Ok(())
     }
 }
 
@@ -193,6 +202,22 @@ mod tests {
         assert_eq!(parsed("fb_key"), Law::FacebookKey);
         assert_eq!(parsed(" fb_value "), Law::FacebookValue);
         assert_eq!(parsed("fb_ia"), Law::FacebookArrival);
+    }
+
+    #[test]
+    fn laws_print_as_they_are_written_even_the_vast() {
+        let texts = [
+            "fixed:30",
+            "uniform:0.5",
+            "uniform:-1,9",
+            "exponential:1e-300",
+            "pareto:0,16.0292,0.154971",
+            "gev:1e300,1e-200,-1.7976931348623157e308",
+            "fb_ia",
+        ];
+        for text in texts {
+            assert_eq!(text.parse::<Law>().unwrap().to_string(), text);
+        }
     }
 
     #[test]
