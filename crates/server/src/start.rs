@@ -48,7 +48,7 @@ impl Server {
         give_up_root(&config, say)?;
         let store = Store::new(store::Config {
             memory_bytes: config.memory_bytes,
-            value_max: config.item_size_max,
+            item_max: config.item_size_max,
             // The standard library seeds its hashers from the system's randomness.
             hash_seed: RandomState::new().hash_one(std::process::id()),
         })?;

@@ -2,6 +2,11 @@
 
 /// Longest key in bytes.
 pub const KEY_MAX: usize = 250;
+/// What memcached counts as part of an item beside its key and value (header with CAS 56, the ends
+/// of key and value 3): kept so that the same items are refused.
+pub const ITEM_OVERHEAD: usize = 59;
+/// What it counts for client flags other than 0.
+pub const FLAGS_LEN: usize = 4;
 /// Least memory a store can work in, in bytes.
 pub const MEMORY_MIN: u64 = 1 << 20;
 /// Most shards; the number is a power of two.

@@ -30,12 +30,11 @@ impl Digits {
     }
 }
 
-/// Reads a counter: digits, then nothing but the spaces that a shorter number leaves behind.
+/// Reads a counter: digits up to the end or to white space, such as the spaces that a shorter
+/// number leaves behind.
 pub(crate) fn parse(text: &[u8]) -> Option<u64> {
-    let digits = text.iter().take_while(|byte| byte.is_ascii_digit()).count();
-    let (digits, rest) = text.split_at(digits);
-    let all_spaces = rest.iter().all(|&byte| byte == b' ');
-    if digits.is_empty() || digits.len() > COUNTER_MAX || !all_spaces {
+    let digits = text.split(u8::is_ascii_whitespace).next()?;
+    if digits.is_empty() || digits.len() > COUNTER_MAX || !digits.iter().all(u8::is_ascii_digit) {
         return None;
     }
     let add = |value: u64, &digit: &u8| value.checked_mul(10)?.checked_add(u64::from(digit - b'0'));
@@ -67,5 +66,6 @@ mod tests {
             assert_eq!(parse(text.as_bytes()), None, "{text}");
         }
         assert_eq!(parse(b"9  "), Some(9));
+        assert_eq!(parse(b"12 monkeys"), Some(12));
     }
 }

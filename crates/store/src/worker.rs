@@ -7,7 +7,7 @@ use rapidhash::v3::{RapidSecrets, rapidhash_v3_seeded};
 
 use crate::config::{Config, ConfigError};
 use crate::ledger::{Block, Ledger};
-use crate::limits::{SHARD_MEMORY, SHARDS_MAX, SHARDS_MIN, STEP_ITEMS};
+use crate::limits::{FLAGS_LEN, ITEM_OVERHEAD, SHARD_MEMORY, SHARDS_MAX, SHARDS_MIN, STEP_ITEMS};
 use crate::read::Miss;
 use crate::shard::{Shard, SlotIndex};
 use crate::statistics::Statistics;
@@ -139,6 +139,8 @@ impl Worker {
 
     /// Invalidates every item written before second `at_s`, or now if that is past.
     pub fn flush(&self, at_s: u32, now_s: u32) {
+        // One that is due already must not be forgotten for the new one.
+        self.generation(now_s);
         if at_s <= now_s {
             self.store.flush_due_s.store(NO_FLUSH, Ordering::Relaxed);
             self.store.generation.fetch_add(1, Ordering::Relaxed);
@@ -175,8 +177,11 @@ impl Worker {
         &self.store.ledger
     }
 
-    pub(crate) fn value_max(&self) -> usize {
-        self.store.config.value_max as usize
+    /// Whether an item is no larger than the largest.
+    pub(crate) fn fits(&self, key: &[u8], flags: u32, value_len: usize) -> bool {
+        let flags_len = if flags == 0 { 0 } else { FLAGS_LEN };
+        let item_len = ITEM_OVERHEAD + key.len() + flags_len + value_len;
+        item_len <= self.store.config.item_max as usize
     }
 
     pub(crate) fn shard(&self, hash: KeyHash) -> MutexGuard<'_, Shard> {

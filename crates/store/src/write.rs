@@ -140,7 +140,7 @@ pub struct Counted {
 }
 
 impl Worker {
-    /// Reserves memory for a value. `whole` says that all its bytes are at hand; a value still
+    /// Reserves memory for the value of an item with these client flags. `whole` says that all its bytes are at hand; a value still
     /// on its way counts as held for a peer until it is published or dropped.
     ///
     /// # Errors
@@ -150,10 +150,11 @@ impl Worker {
         key: &[u8],
         hash: KeyHash,
         value_len: usize,
+        flags: u32,
         whole: bool,
         now_s: u32,
     ) -> Result<Upload, Refused> {
-        if value_len > self.value_max() {
+        if !self.fits(key, flags, value_len) {
             return Err(Refused::TooLarge);
         }
         let charge = charge_of(key.len() + value_len);
@@ -286,7 +287,14 @@ impl Worker {
                 (new, old)
             };
             let value_len = first.len() + second.len();
-            let reserved = self.reserve(upload.key(), upload.hash, value_len, true, now_s);
+            let reserved = self.reserve(
+                upload.key(),
+                upload.hash,
+                value_len,
+                found.flags,
+                true,
+                now_s,
+            );
             let Ok(mut joined) = reserved else {
                 return Published::NoRoom;
             };
@@ -311,6 +319,10 @@ impl Worker {
         arithmetic: &Arithmetic,
         now_s: u32,
     ) -> Option<ArithOutcome> {
+        let old = found.block.value();
+        if old.is_empty() {
+            return Some(ArithOutcome::NotNumeric);
+        }
         // Zero stands for "no CAS" here, as in memcached.
         if arithmetic
             .compare
@@ -318,7 +330,6 @@ impl Worker {
         {
             return Some(ArithOutcome::Exists);
         }
-        let old = found.block.value();
         let Some(present) = number::parse(old) else {
             return Some(ArithOutcome::NotNumeric);
         };
@@ -329,7 +340,7 @@ impl Worker {
         let digits = Digits::of(value);
         // A shorter number keeps the length and ends in spaces, as memcached's does.
         let value_len = old.len().max(digits.as_bytes().len());
-        let Ok(mut upload) = self.reserve(key, hash, value_len, true, now_s) else {
+        let Ok(mut upload) = self.reserve(key, hash, value_len, found.flags, true, now_s) else {
             return Some(ArithOutcome::NoRoom);
         };
         upload.fill(digits.as_bytes());
@@ -362,7 +373,7 @@ impl Worker {
             return Some(ArithOutcome::NotFound);
         };
         let digits = Digits::of(initial);
-        let reserved = self.reserve(key, hash, digits.as_bytes().len(), true, now_s);
+        let reserved = self.reserve(key, hash, digits.as_bytes().len(), 0, true, now_s);
         let Ok(mut upload) = reserved else {
             return Some(ArithOutcome::NoRoom);
         };
@@ -398,6 +409,7 @@ impl Worker {
         let block = slot.block.clone()?;
         Some(Snapshot {
             block,
+            flags: slot.flags,
             cas: slot.cas,
             expiry: slot.expiry,
         })
@@ -435,6 +447,7 @@ impl Worker {
 /// An item's value and facts at one moment.
 struct Snapshot {
     block: Block,
+    flags: u32,
     cas: u64,
     expiry: Expiry,
 }

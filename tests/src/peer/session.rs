@@ -10,7 +10,7 @@ use crate::play::REFERENCE_VERSION;
 /// memcached's default `-m`, and what its default `-I` leaves for a value.
 const CONFIG: Config = Config {
     memory_bytes: 64 << 20,
-    value_max: (1 << 20) - 64,
+    item_max: 1 << 20,
     hash_seed: 1,
 };
 

@@ -23,7 +23,7 @@ pub(super) fn set(
     out: &mut Output,
 ) -> Step {
     let value_len = asked.value_len as usize;
-    match receive(asked.key, planned, value_len, input, around) {
+    match receive(asked.key, asked.flags, planned, value_len, input, around) {
         Received::Whole {
             upload,
             well_ended,
@@ -59,7 +59,7 @@ pub(super) fn meta_set(
     let mut buffer = [0; KEY_MAX];
     let key = asked.key.decode(&mut buffer);
     let value_len = asked.value_len as usize;
-    match receive(key, planned, value_len, input, around) {
+    match receive(key, asked.client_flags, planned, value_len, input, around) {
         Received::Whole {
             upload,
             well_ended,
@@ -120,6 +120,7 @@ enum Received {
 
 fn receive(
     key: &[u8],
+    flags: u32,
     planned: &Planned<'_>,
     value_len: usize,
     input: &[u8],
@@ -130,7 +131,7 @@ fn receive(
     let now_s = around.now.elapsed_s;
     let mut upload = match around
         .worker
-        .reserve(key, planned.hash, value_len, whole, now_s)
+        .reserve(key, planned.hash, value_len, flags, whole, now_s)
     {
         Ok(upload) => upload,
         Err(Refused::TooLarge) => {

@@ -1,0 +1,217 @@
+//! What the store promises of memory: the bound holds, whatever is stored; what slow peers hold
+//! is bounded too; what is let go comes back.
+
+#![allow(clippy::unwrap_used, reason = "a test may")]
+
+use store::{Config, Expiry, Mode, Published, Read, Refused, Store, Upload, Worker, Write};
+
+const NOW_S: u32 = 1;
+
+const SET: Write = Write {
+    mode: Mode::Set,
+    flags: 0,
+    expiry: Expiry::NEVER,
+    compare: None,
+    invalidate: false,
+    explicit_cas: None,
+};
+
+fn store(memory_bytes: u64) -> Worker {
+    Store::new(Config {
+        memory_bytes,
+        item_max: 1 << 20,
+        hash_seed: 1,
+    })
+    .unwrap()
+    .worker()
+}
+
+fn set(worker: &Worker, key: &[u8], len: usize, write: &Write) -> Published {
+    let hash = worker.hash(key);
+    let mut upload = worker.reserve(key, hash, len, 0, true, NOW_S).unwrap();
+    upload.fill(&vec![b'x'; len]);
+    worker.publish(upload, write, NOW_S)
+}
+
+fn has(worker: &Worker, key: &[u8], now_s: u32) -> bool {
+    worker
+        .read(key, worker.hash(key), now_s, Read::default(), |_| ())
+        .is_ok()
+}
+
+#[test]
+fn memory_stays_bounded_and_every_set_succeeds_whatever_the_sizes() {
+    let worker = store(8 << 20);
+    let mut seed = 1_u64;
+    for number in 0..60_000_u64 {
+        seed = seed
+            .wrapping_mul(6_364_136_223_846_793_005)
+            .wrapping_add(1_442_695_040_888_963_407);
+        let len = if seed >> 60 == 0 {
+            700_000
+        } else {
+            (seed >> 50) as usize % 2_000
+        };
+        let len = if number % 64 == 0 { len } else { len % 2_000 };
+        let key = (seed >> 20).to_string();
+        assert!(matches!(
+            set(&worker, key.as_bytes(), len, &SET),
+            Published::Stored { .. }
+        ));
+        assert!(
+            has(&worker, key.as_bytes(), NOW_S),
+            "what has just been stored is there"
+        );
+    }
+    let statistics = worker.store().statistics();
+    assert!(statistics.bytes_used <= 8 << 20, "{statistics:?}");
+    assert!(statistics.evicted > 1_000, "{statistics:?}");
+    assert!(
+        statistics.bytes_used > 6 << 20,
+        "a full store is nearly full: {statistics:?}"
+    );
+}
+
+#[test]
+fn the_least_recently_read_go_first() {
+    let worker = store(4 << 20);
+    set(&worker, b"kept", 100, &SET);
+    for number in 0..40_000_u32 {
+        set(&worker, &number.to_be_bytes(), 200, &SET);
+        // Reads count once a second.
+        assert!(has(&worker, b"kept", NOW_S + number), "{number}");
+    }
+    assert!(!has(&worker, &1_u32.to_be_bytes(), 50_000));
+}
+
+#[test]
+fn deleted_and_expired_memory_comes_back() {
+    let mut worker = store(8 << 20);
+    let empty = worker.store().statistics().bytes_used;
+    for number in 0..1_000_u32 {
+        let expiry = if number % 2 == 0 {
+            Expiry::at(5)
+        } else {
+            Expiry::NEVER
+        };
+        set(
+            &worker,
+            &number.to_be_bytes(),
+            1_000,
+            &Write { expiry, ..SET },
+        );
+    }
+    assert!(has(&worker, &0_u32.to_be_bytes(), 4));
+    assert!(!has(&worker, &0_u32.to_be_bytes(), 5));
+    for number in (1..1_000_u32).step_by(2) {
+        let key = number.to_be_bytes();
+        worker.delete(&key, worker.hash(&key), None, 5);
+    }
+    let mut steps = 0;
+    while worker.maintain(5, 64) {
+        steps += 1;
+        assert!(steps < 10_000, "a round of maintenance ends");
+    }
+    let statistics = worker.store().statistics();
+    assert_eq!(statistics.items, 0);
+    let left = statistics.bytes_used - empty;
+    assert_eq!(
+        left, statistics.index_bytes,
+        "all but the index: {statistics:?}"
+    );
+}
+
+#[test]
+fn a_delayed_flush_takes_what_was_written_before_it_is_due() {
+    let worker = store(8 << 20);
+    set(&worker, b"old", 1, &SET);
+    worker.flush(4, NOW_S);
+    set(&worker, b"late", 1, &SET);
+    assert!(has(&worker, b"old", 3));
+    assert!(!has(&worker, b"old", 4));
+    assert!(!has(&worker, b"late", 4));
+    set(&worker, b"new", 1, &SET);
+    assert!(has(&worker, b"new", 5));
+}
+
+fn begin(worker: &Worker, key: &[u8], len: usize) -> Result<Upload, Refused> {
+    worker.reserve(key, worker.hash(key), len, 0, false, NOW_S)
+}
+
+#[test]
+fn unfinished_uploads_hold_at_most_an_eighth() {
+    let worker = store(8 << 20);
+    let first = begin(&worker, b"first", 900_000).unwrap();
+    let second = begin(&worker, b"second", 900_000);
+    assert_eq!(second.unwrap_err(), Refused::HeldFull);
+    drop(first);
+    begin(&worker, b"second", 900_000).unwrap();
+    let statistics = worker.store().statistics();
+    assert!(
+        statistics.bytes_used < 900_000,
+        "an upload given up leaves nothing: {statistics:?}"
+    );
+}
+
+#[test]
+fn pins_hold_at_most_an_eighth_and_outlive_their_items() {
+    let worker = store(8 << 20);
+    set(&worker, b"large", 600_000, &SET);
+    let pin = |key: &[u8]| {
+        let hash = worker.hash(key);
+        worker
+            .read(
+                key,
+                hash,
+                NOW_S,
+                Read::default(),
+                |item: &store::Item<'_>| item.pin(),
+            )
+            .unwrap()
+    };
+    let held = pin(b"large").unwrap();
+    assert!(pin(b"large").is_none());
+    worker.delete(b"large", worker.hash(b"large"), None, NOW_S);
+    let value: Vec<u8> = held.value().flatten().copied().collect();
+    assert_eq!(value, vec![b'x'; 600_000]);
+    assert!(worker.store().statistics().bytes_pinned >= 600_000);
+    drop(held);
+    assert_eq!(worker.store().statistics().bytes_pinned, 0);
+}
+
+#[test]
+fn two_threads_count_without_losing_any() {
+    let worker = store(8 << 20);
+    set(&worker, b"n", 1, &SET);
+    let arithmetic = store::Arithmetic {
+        delta: 1,
+        direction: store::Direction::Up,
+        compare: None,
+        explicit_cas: None,
+        touch: None,
+        vivify: None,
+    };
+    let mut upload = worker
+        .reserve(b"n", worker.hash(b"n"), 1, 0, true, NOW_S)
+        .unwrap();
+    upload.fill(b"0");
+    worker.publish(upload, &SET, NOW_S);
+    std::thread::scope(|scope| {
+        for _ in 0..2 {
+            let worker = worker.store().worker();
+            scope.spawn(move || {
+                for _ in 0..20_000 {
+                    let outcome = worker.arith(b"n", worker.hash(b"n"), &arithmetic, NOW_S);
+                    assert!(
+                        matches!(outcome, store::ArithOutcome::Counted(_)),
+                        "{outcome:?}"
+                    );
+                }
+            });
+        }
+    });
+    let value = worker.read(b"n", worker.hash(b"n"), NOW_S, Read::default(), |item| {
+        item.value().flatten().copied().collect::<Vec<u8>>()
+    });
+    assert_eq!(value.unwrap(), b"40000");
+}
