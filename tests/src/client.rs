@@ -2,7 +2,8 @@
 
 use std::collections::BTreeMap;
 use std::io::{Read, Write};
-use std::time::Duration;
+use std::thread;
+use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail};
 
@@ -114,6 +115,24 @@ impl Client {
         value
             .parse()
             .with_context(|| format!("'{name}' is '{value}'"))
+    }
+
+    /// Waits until a statistic is as wanted, and returns it.
+    ///
+    /// # Errors
+    /// It does not become so in time.
+    pub fn stat_until(&mut self, name: &str, wanted: impl Fn(u64) -> bool) -> Result<u64> {
+        let deadline = Instant::now() + PATIENCE;
+        loop {
+            let value = self.stat(name)?;
+            if wanted(value) {
+                return Ok(value);
+            }
+            if Instant::now() > deadline {
+                bail!("'{name}' is still {value}");
+            }
+            thread::sleep(Duration::from_millis(5));
+        }
     }
 
     /// The next line, without its end.

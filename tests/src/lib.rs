@@ -12,3 +12,4 @@ pub mod peer;
 pub mod play;
 pub mod process;
 pub mod transcript;
+pub mod witness;

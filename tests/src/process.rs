@@ -194,20 +194,33 @@ pub fn curtail_path() -> &'static Path {
     })
 }
 
-fn build_curtail() -> Result<PathBuf> {
-    // target/<profile>/deps/<this test>
+/// Where cargo builds.
+///
+/// # Errors
+/// The test does not run from there.
+pub fn target_folder() -> Result<PathBuf> {
+    let profile_folder = profile_folder()?;
+    let target_folder = profile_folder.parent().context("no target folder")?;
+    Ok(target_folder.to_owned())
+}
+
+/// `target/<profile>`, of `target/<profile>/deps/<this test>`.
+fn profile_folder() -> Result<PathBuf> {
     let this = env::current_exe()?;
-    let profile_folder = this
-        .ancestors()
+    this.ancestors()
         .find(|folder| folder.ends_with("deps"))
         .and_then(Path::parent)
-        .context("a test runs from target/<profile>/deps")?;
-    let target_folder = profile_folder.parent().context("no target folder")?;
+        .map(Path::to_owned)
+        .context("a test runs from target/<profile>/deps")
+}
+
+fn build_curtail() -> Result<PathBuf> {
+    let profile_folder = profile_folder()?;
     let cargo = env::var_os("CARGO").unwrap_or_else(|| OsString::from("cargo"));
     let mut build = Command::new(cargo);
     build
         .args(["build", "--quiet", "--package", "curtail", "--target-dir"])
-        .arg(target_folder)
+        .arg(target_folder()?)
         .current_dir(env!("CARGO_MANIFEST_DIR"));
     if profile_folder.ends_with("release") {
         build.arg("--release");

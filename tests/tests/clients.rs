@@ -1,0 +1,48 @@
+//! Other people's client libraries, with their own tests.
+// Tests all the way down: helpers may do what tests may.
+#![allow(clippy::unwrap_used, clippy::print_stderr)]
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use curtail_tests::peer::Address;
+use curtail_tests::process::{Server, curtail, target_folder};
+
+/// The exit code of a script that cannot run here and has said why.
+const SKIPPED: i32 = 77;
+
+/// Tests of pymemcache 4.0.0 that pass against memcached 1.6.45 (six more want TLS).
+const PYMEMCACHE_PASSED: usize = 200;
+
+#[test]
+fn pymemcache_passes_its_own_integration_tests() {
+    let server = Server::tcp(curtail).unwrap();
+    let Address::Tcp(address) = server.address else {
+        panic!("{:?}", server.address);
+    };
+    let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("clients/pymemcache.sh");
+    let output = Command::new(script)
+        .arg(address.ip().to_string())
+        .arg(address.port().to_string())
+        .arg(folder("pymemcache"))
+        .output()
+        .unwrap();
+    let said = String::from_utf8_lossy(&output.stdout).into_owned();
+    let last = said.lines().last().unwrap_or_default();
+    eprintln!("pymemcache: {last}");
+    if output.status.code() == Some(SKIPPED) {
+        return;
+    }
+    let complained = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{said}\n{complained}");
+    let passed = last
+        .split(" passed")
+        .next()
+        .and_then(|count| count.parse().ok());
+    assert_eq!(passed, Some(PYMEMCACHE_PASSED), "{last}");
+}
+
+/// Where a client's download is kept.
+fn folder(client: &str) -> PathBuf {
+    target_folder().unwrap().join("clients").join(client)
+}

@@ -1,0 +1,308 @@
+//! Clients who misbehave, each beside one who must notice nothing.
+// Tests all the way down: helpers may do what tests may.
+#![allow(clippy::unwrap_used, clippy::print_stderr)]
+
+use std::io::{ErrorKind, Write};
+use std::time::Duration;
+
+use curtail_tests::client::Client;
+use curtail_tests::process::{Server, curtail};
+use curtail_tests::witness::Witness;
+
+const MIB: u64 = 1 << 20;
+
+fn server(arguments: &[&str]) -> Server {
+    Server::tcp(|| {
+        let mut command = curtail();
+        command.args(arguments);
+        command
+    })
+    .unwrap()
+}
+
+fn client(server: &Server) -> Client {
+    Client::connect(&server.address).unwrap()
+}
+
+/// Writes until the server has taken all, has closed, or takes no more for a while. Returns how
+/// much it took.
+fn push(client: &mut Client, bytes: &[u8]) -> usize {
+    client
+        .socket
+        .set_patience(Duration::from_millis(300))
+        .unwrap();
+    let mut taken = 0;
+    while taken < bytes.len() {
+        match client.socket.write(&bytes[taken..]) {
+            Ok(len) => taken += len,
+            Err(error) if error.kind() == ErrorKind::Interrupted => {}
+            Err(_) => break,
+        }
+    }
+    client.socket.set_patience(Duration::from_secs(10)).unwrap();
+    taken
+}
+
+#[test]
+fn one_connection_too_many_is_told_and_the_others_go_on() {
+    const MAX: u64 = 8;
+    let server = server(&["-c", "8"]);
+    let witness = Witness::start(&server.address).unwrap();
+    let mut observer = client(&server);
+    assert_eq!(observer.stat("max_connections").unwrap(), MAX);
+
+    let mut others: Vec<Client> = (2..MAX).map(|_| client(&server)).collect();
+    for other in &mut others {
+        assert_eq!(other.ask("mn").unwrap(), "MN");
+    }
+    for turned_away in 1..=3 {
+        let told = client(&server).rest().unwrap();
+        assert_eq!(
+            String::from_utf8_lossy(&told),
+            "ERROR Too many open connections\r\n"
+        );
+        assert_eq!(observer.stat("rejected_connections").unwrap(), turned_away);
+    }
+    assert_eq!(observer.stat("curr_connections").unwrap(), MAX);
+    // Turning away is not running out of descriptors.
+    assert_eq!(observer.stat("listen_disabled_num").unwrap(), 0);
+
+    others.pop();
+    observer
+        .stat_until("curr_connections", |count| count < MAX)
+        .unwrap();
+    assert_eq!(client(&server).ask("mn").unwrap(), "MN");
+    for other in &mut others {
+        assert_eq!(other.ask("mn").unwrap(), "MN");
+    }
+    witness.end().unwrap();
+}
+
+#[test]
+fn one_byte_at_a_time_is_a_conversation_too() {
+    let server = server(&[]);
+    let witness = Witness::start(&server.address).unwrap();
+    let mut slow = client(&server);
+    let mut expected = Vec::new();
+    for round in 0..20 {
+        let said = format!("set slow 0 0 5\r\n{round:05}\r\nget slow\r\nbogus\r\n");
+        for byte in said.bytes() {
+            slow.send(&[byte]).unwrap();
+        }
+        let answer = format!("STORED\r\nVALUE slow 0 5\r\n{round:05}\r\nEND\r\nERROR\r\n");
+        expected.extend(answer.into_bytes());
+    }
+    assert_eq!(slow.take(expected.len()).unwrap(), expected);
+    witness.end().unwrap();
+}
+
+#[test]
+fn a_client_that_never_reads_holds_up_nobody_and_no_memory() {
+    const VALUE_LEN: usize = 500_000;
+    let server = server(&["-m", "64"]);
+    let mut witness = Witness::start(&server.address).unwrap();
+    let mut observer = client(&server);
+    observer.set("big", &vec![b'x'; VALUE_LEN]).unwrap();
+    witness.rounds(50).unwrap();
+    let before = server.resident_bytes().unwrap();
+
+    // Two gigabytes of answers asked for by each of eight, and not one byte taken.
+    let mut deaf: Vec<Client> = (0..8).map(|_| client(&server)).collect();
+    for one in &mut deaf {
+        push(one, &b"get big\r\n".repeat(4000));
+    }
+    witness.rounds(200).unwrap();
+    let grown = server.resident_bytes().unwrap().saturating_sub(before);
+    assert!(grown < 48 * MIB, "grew by {grown} bytes");
+
+    // The store can still be written to.
+    for number in 0..100 {
+        observer
+            .set(&format!("other{number}"), &[b'y'; 50_000])
+            .unwrap();
+    }
+    drop(deaf);
+    observer
+        .stat_until("curr_connections", |count| count == 2)
+        .unwrap();
+    assert_eq!(observer.get("big").unwrap().unwrap().len(), VALUE_LEN);
+    witness.end().unwrap();
+}
+
+#[test]
+fn a_reader_who_comes_late_gets_every_byte() {
+    const COUNT: usize = 400;
+    let server = server(&[]);
+    let mut late = client(&server);
+    let value: Vec<u8> = (0..100_000_u32).map(|at| (at % 251) as u8).collect();
+    late.set("big", &value).unwrap();
+    let mut witness = Witness::start(&server.address).unwrap();
+    // Forty megabytes are more than the sockets hold between them.
+    late.send(&b"get big\r\n".repeat(COUNT)).unwrap();
+    witness.rounds(100).unwrap();
+    let answer = [b"VALUE big 0 100000\r\n", &value[..], b"\r\nEND\r\n"].concat();
+    for number in 0..COUNT {
+        assert!(
+            late.take(answer.len()).unwrap() == answer,
+            "answer {number}"
+        );
+    }
+    assert_eq!(late.ask("mn").unwrap(), "MN");
+    witness.end().unwrap();
+}
+
+#[test]
+fn clients_that_vanish_in_the_middle_of_a_value_leave_nothing_behind() {
+    let server = server(&["-m", "64"]);
+    let witness = Witness::start(&server.address).unwrap();
+    let mut observer = client(&server);
+    observer.set("v", b"old").unwrap();
+    // Twice the memory, were it kept.
+    for _ in 0..130 {
+        let mut gone = client(&server);
+        gone.send(b"set v 0 0 1000000\r\n").unwrap();
+        gone.send(&[b'n'; 500_000]).unwrap();
+    }
+    observer
+        .stat_until("curr_connections", |count| count == 2)
+        .unwrap();
+    assert_eq!(observer.get("v").unwrap().unwrap(), b"old");
+    for number in 0..20 {
+        let key = format!("after{number}");
+        observer.set(&key, &vec![b'a'; 900_000]).unwrap();
+        assert_eq!(observer.get(&key).unwrap().unwrap().len(), 900_000);
+    }
+    witness.end().unwrap();
+}
+
+#[test]
+fn a_length_of_two_gibibytes_is_refused_and_what_comes_is_dropped() {
+    let server = server(&[]);
+    let mut witness = Witness::start(&server.address).unwrap();
+    let mut observer = client(&server);
+    let before = server.resident_bytes().unwrap();
+
+    let mut greedy = client(&server);
+    let answer = greedy.ask("set a 0 0 2147483645").unwrap();
+    assert_eq!(answer, "SERVER_ERROR object too large for cache");
+    let sent = push(&mut greedy, &vec![b'x'; 64 << 20]);
+    assert_eq!(sent, 64 << 20, "what is announced is taken");
+    witness.rounds(50).unwrap();
+    assert_eq!(observer.stat("store_too_large").unwrap(), 1);
+    assert_eq!(observer.get("a").unwrap(), None);
+
+    // What no length can be is no length.
+    let mut liar = client(&server);
+    for length in ["2147483646", "2147483648", "4294967296", "-1"] {
+        let answer = liar.ask(&format!("set a 0 0 {length}")).unwrap();
+        assert_eq!(answer, "CLIENT_ERROR bad command line format");
+    }
+    let grown = server.resident_bytes().unwrap().saturating_sub(before);
+    assert!(grown < 16 * MIB, "grew by {grown} bytes");
+    witness.end().unwrap();
+}
+
+#[test]
+fn a_value_that_is_swallowed_in_full_keeps_the_conversation() {
+    let server = server(&[]);
+    let witness = Witness::start(&server.address).unwrap();
+    let mut client = client(&server);
+    let said = [
+        b"set a 0 0 20000000\r\n",
+        &vec![b'x'; 20_000_000][..],
+        b"\r\nmn\r\n",
+    ];
+    client.send(&said.concat()).unwrap();
+    assert_eq!(
+        client.line().unwrap(),
+        "SERVER_ERROR object too large for cache"
+    );
+    assert_eq!(client.line().unwrap(), "MN");
+    assert_eq!(client.stat("store_too_large").unwrap(), 1);
+    witness.end().unwrap();
+}
+
+#[test]
+fn a_key_of_251_bytes_is_refused_and_the_conversation_goes_on() {
+    let server = server(&[]);
+    let witness = Witness::start(&server.address).unwrap();
+    let mut client = client(&server);
+    let key = "k".repeat(251);
+    client
+        .send(format!("set {key} 0 0 1\r\n1\r\n").as_bytes())
+        .unwrap();
+    assert_eq!(
+        client.line().unwrap(),
+        "CLIENT_ERROR bad command line format"
+    );
+    client.set(&key[1..], b"fits").unwrap();
+    assert_eq!(client.get(&key[1..]).unwrap().unwrap(), b"fits");
+    witness.end().unwrap();
+}
+
+#[test]
+fn a_line_without_an_end_ends_the_conversation() {
+    let server = server(&[]);
+    let mut witness = Witness::start(&server.address).unwrap();
+    let mut observer = client(&server);
+    let before = server.resident_bytes().unwrap();
+    // A get may be long, but not as long as this either.
+    for start in ["", "get ", "gets ", "set ", "mg ", " "] {
+        let mut endless = client(&server);
+        let bytes = [start.as_bytes(), &vec![b'a'; 8 << 20]].concat();
+        let sent = push(&mut endless, &bytes);
+        assert_eq!(endless.rest().unwrap(), b"", "'{start}'");
+        assert!(sent < bytes.len(), "'{start}': all was taken");
+    }
+    witness.rounds(20).unwrap();
+    observer
+        .stat_until("curr_connections", |count| count == 2)
+        .unwrap();
+    let grown = server.resident_bytes().unwrap().saturating_sub(before);
+    assert!(grown < 16 * MIB, "grew by {grown} bytes");
+    witness.end().unwrap();
+}
+
+#[test]
+fn rubbish_is_survived() {
+    let server = server(&[]);
+    let witness = Witness::start(&server.address).unwrap();
+    let mut observer = client(&server);
+    // Marsaglia's xorshift: the same rubbish every time.
+    let mut state = 0x2545_f491_4f6c_dd1d_u64;
+    for start in 0..32_u8 {
+        let mut rubbish = vec![if start % 4 == 0 { 0x80 } else { start }];
+        while rubbish.len() < 32 * 1024 {
+            state ^= state << 13;
+            state ^= state >> 7;
+            state ^= state << 17;
+            rubbish.extend(state.to_le_bytes());
+        }
+        let mut noisy = client(&server);
+        push(&mut noisy, &rubbish);
+        // It may be closed by now; if not, it closes here.
+        let _ = noisy.socket.shutdown_send();
+        noisy.rest().unwrap();
+    }
+    observer
+        .stat_until("curr_connections", |count| count == 2)
+        .unwrap();
+    witness.end().unwrap();
+}
+
+#[test]
+fn connections_that_come_and_go_are_counted() {
+    let server = server(&[]);
+    let witness = Witness::start(&server.address).unwrap();
+    let mut observer = client(&server);
+    let before = observer.stat("total_connections").unwrap();
+    for _ in 0..200 {
+        assert_eq!(client(&server).ask("mn").unwrap(), "MN");
+    }
+    let total = observer.stat("total_connections").unwrap();
+    assert_eq!(total - before, 200);
+    observer
+        .stat_until("curr_connections", |count| count == 2)
+        .unwrap();
+    witness.end().unwrap();
+}

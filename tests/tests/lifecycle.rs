@@ -1,0 +1,317 @@
+//! From the command line to the end: listening, limits, signals.
+// Tests all the way down: helpers may do what tests may.
+#![allow(clippy::unwrap_used, clippy::print_stderr)]
+
+use std::fs::{self, File};
+use std::os::unix::fs::{FileTypeExt, PermissionsExt};
+use std::path::Path;
+use std::process::{Command, Output, Stdio};
+
+use curtail_tests::client::Client;
+use curtail_tests::peer::Address;
+use curtail_tests::process::{Server, curtail, curtail_path};
+use curtail_tests::witness::Witness;
+use rustix::process::{Pid, Resource, Rlimit, prlimit};
+
+fn server(arguments: &[&str]) -> Server {
+    Server::tcp(|| {
+        let mut command = curtail();
+        command.args(arguments);
+        command
+    })
+    .unwrap()
+}
+
+fn client(server: &Server) -> Client {
+    Client::connect(&server.address).unwrap()
+}
+
+/// Runs to its end.
+fn run(arguments: &[&str]) -> Output {
+    Command::new(curtail_path())
+        .args(arguments)
+        .stdin(Stdio::null())
+        .output()
+        .unwrap()
+}
+
+fn unix_server(folder: &Path, arguments: &[&str]) -> Server {
+    let path = folder.join("socket");
+    let mut command = curtail();
+    command.arg("-s").arg(&path).args(arguments);
+    Server::at(command, Address::Unix(path)).unwrap()
+}
+
+#[test]
+fn a_unix_socket_has_the_mask_asked_for() {
+    let folder = tempfile::tempdir().unwrap();
+    for (arguments, mode) in [
+        (&[][..], 0o700),
+        (&["-a", "0640"], 0o640),
+        (&["-a", "777"], 0o777),
+    ] {
+        let mut server = unix_server(folder.path(), arguments);
+        let path = folder.path().join("socket");
+        let about = fs::metadata(&path).unwrap();
+        assert!(about.file_type().is_socket());
+        assert_eq!(about.permissions().mode() & 0o777, mode, "{arguments:?}");
+        let mut client = client(&server);
+        client.set("a", b"1").unwrap();
+        assert_eq!(client.get("a").unwrap().unwrap(), b"1");
+        drop(client);
+        server.terminate().unwrap();
+        assert!(server.wait().unwrap().success());
+        assert!(!path.exists(), "the socket went with its server");
+    }
+}
+
+#[test]
+fn a_unix_socket_left_over_is_replaced() {
+    let folder = tempfile::tempdir().unwrap();
+    // Killed, the first cannot tidy up.
+    drop(unix_server(folder.path(), &[]));
+    assert!(folder.path().join("socket").exists());
+    let server = unix_server(folder.path(), &[]);
+    assert_eq!(client(&server).ask("mn").unwrap(), "MN");
+}
+
+#[test]
+fn port_zero_is_no_port() {
+    let folder = tempfile::tempdir().unwrap();
+    let server = unix_server(folder.path(), &["-p", "0"]);
+    assert_eq!(client(&server).ask("mn").unwrap(), "MN");
+    assert_eq!(listening_tcp_sockets(server.pid()), 0);
+}
+
+#[test]
+fn a_port_in_use_is_an_error_that_names_it() {
+    let server = server(&[]);
+    let Address::Tcp(address) = server.address else {
+        panic!("{:?}", server.address);
+    };
+    let port = address.port().to_string();
+    let output = run(&["serve", "-l", "127.0.0.1", "-p", &port]);
+    assert!(!output.status.success());
+    let message = String::from_utf8_lossy(&output.stderr);
+    assert!(message.contains(&port), "{message}");
+    assert_eq!(client(&server).ask("mn").unwrap(), "MN");
+}
+
+#[test]
+fn an_unknown_flag_is_an_error_that_names_it() {
+    for flag in ["--nonsense", "-J"] {
+        let output = run(&["serve", flag]);
+        assert!(!output.status.success(), "{flag}");
+        let message = String::from_utf8_lossy(&output.stderr);
+        assert!(message.contains(flag), "{flag}: {message}");
+    }
+}
+
+#[test]
+fn a_value_out_of_range_is_an_error_that_names_the_flag() {
+    for (flag, value) in [
+        ("-c", "0"),
+        ("-t", "0"),
+        ("-p", "70000"),
+        ("-I", "1"),
+        ("-m", "x"),
+    ] {
+        let output = run(&["serve", flag, value]);
+        assert!(!output.status.success(), "{flag} {value}");
+        let message = String::from_utf8_lossy(&output.stderr);
+        assert!(message.contains(flag), "{flag} {value}: {message}");
+        assert!(message.contains(value), "{flag} {value}: {message}");
+    }
+}
+
+#[test]
+fn help_and_version_start_as_memcached_does() {
+    for flags in [["serve", "-h"], ["serve", "-V"]] {
+        let output = run(&flags);
+        assert!(output.status.success(), "{flags:?}");
+        let text = String::from_utf8_lossy(&output.stdout).into_owned();
+        assert!(!text.is_empty(), "{flags:?}");
+    }
+}
+
+#[test]
+fn root_is_given_up_for_the_user_named() {
+    if !sys::privileges::is_root() {
+        eprintln!("skipped: not root, nothing to give up");
+        return;
+    }
+    let nobody = sys::privileges::find_user("nobody").unwrap().unwrap();
+    let server = server(&["-u", "nobody"]);
+    let status = fs::read_to_string(format!("/proc/{}/status", server.pid())).unwrap();
+    for (field, number) in [("Uid:", nobody.uid), ("Gid:", nobody.gid)] {
+        let line = status.lines().find(|line| line.starts_with(field)).unwrap();
+        let expected = number.to_string();
+        let mut numbers = line.split_whitespace().skip(1);
+        assert!(numbers.all(|word| word == expected), "{line}");
+    }
+    assert_eq!(client(&server).ask("mn").unwrap(), "MN");
+}
+
+#[test]
+fn root_without_a_user_named_is_given_up_too_and_it_says_so() {
+    if !sys::privileges::is_root() {
+        eprintln!("skipped: not root, nothing to give up");
+        return;
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let log = folder.path().join("log");
+    let server = Server::tcp(|| {
+        let mut command = curtail();
+        command.stderr(File::create(&log).unwrap());
+        command
+    })
+    .unwrap();
+    assert_eq!(client(&server).ask("mn").unwrap(), "MN");
+    let status = fs::read_to_string(format!("/proc/{}/status", server.pid())).unwrap();
+    let line = status
+        .lines()
+        .find(|line| line.starts_with("Uid:"))
+        .unwrap();
+    assert!(
+        !line.split_whitespace().skip(1).any(|word| word == "0"),
+        "{line}"
+    );
+    let said = fs::read_to_string(&log).unwrap();
+    assert!(said.contains("root"), "{said}");
+}
+
+#[test]
+fn a_user_nobody_knows_is_an_error_that_names_it() {
+    if !sys::privileges::is_root() {
+        eprintln!("skipped: not root, nothing to give up");
+        return;
+    }
+    let output = run(&[
+        "serve",
+        "-l",
+        "127.0.0.1",
+        "-p",
+        "0",
+        "-u",
+        "no-such-user-here",
+    ]);
+    assert!(!output.status.success());
+    let message = String::from_utf8_lossy(&output.stderr);
+    assert!(message.contains("no-such-user-here"), "{message}");
+}
+
+#[test]
+fn without_descriptors_newcomers_wait_and_the_others_go_on() {
+    let server = server(&[]);
+    let mut witness = Witness::start(&server.address).unwrap();
+    let mut observer = client(&server);
+    assert_eq!(observer.ask("mn").unwrap(), "MN");
+    let open = fs::read_dir(format!("/proc/{}/fd", server.pid())).unwrap();
+    limit_descriptors(&server, open.count() as u64 + 4);
+
+    let mut newcomers: Vec<Client> = (0..12).map(|_| client(&server)).collect();
+    observer
+        .stat_until("listen_disabled_num", |count| count > 0)
+        .unwrap();
+    witness.rounds(100).unwrap();
+    // Those who got in are served while the others wait.
+    assert_eq!(newcomers[0].ask("mn").unwrap(), "MN");
+
+    // With the first gone, those who waited come in.
+    newcomers.drain(..8);
+    for newcomer in &mut newcomers {
+        assert_eq!(newcomer.ask("mn").unwrap(), "MN");
+    }
+    observer
+        .stat_until("accepting_conns", |accepting| accepting == 1)
+        .unwrap();
+    witness.end().unwrap();
+}
+
+#[test]
+fn told_to_end_it_finishes_what_has_begun_and_exits_well() {
+    let mut server = server(&[]);
+    let mut observer = client(&server);
+    observer.set("big", &[b'x'; 1_000_000]).unwrap();
+
+    // One waits for answers it has asked for, one is in the middle of a value, one is idle.
+    const COUNT: usize = 20;
+    let mut asking = client(&server);
+    asking.send(&b"get big\r\n".repeat(COUNT)).unwrap();
+    let mut storing = client(&server);
+    let read_before = observer.stat("bytes_read").unwrap();
+    storing.send(b"set half 0 0 10000\r\n").unwrap();
+    storing.send(&[b'h'; 5000]).unwrap();
+    observer
+        .stat_until("bytes_read", |count| count >= read_before + 5000)
+        .unwrap();
+    observer.stat_until("cmd_get", |count| count > 0).unwrap();
+
+    server.terminate().unwrap();
+    storing.send(&[b'h'; 5000]).unwrap();
+    storing.send(b"\r\n").unwrap();
+    assert_eq!(
+        String::from_utf8(storing.rest().unwrap()).unwrap(),
+        "STORED\r\n"
+    );
+
+    let answer_len = "VALUE big 0 1000000\r\n".len() + 1_000_000 + "\r\nEND\r\n".len();
+    let answers = asking.rest().unwrap();
+    assert_eq!(answers.len() % answer_len, 0, "an answer was cut off");
+    assert!(!answers.is_empty());
+    assert_eq!(observer.rest().unwrap(), b"");
+    assert!(
+        server
+            .address
+            .connect(std::time::Duration::from_secs(1))
+            .is_err()
+    );
+    assert_eq!(server.wait().unwrap().code(), Some(0));
+}
+
+#[test]
+fn told_to_end_it_does_not_wait_for_ever() {
+    let mut server = server(&[]);
+    let mut observer = client(&server);
+    let read_before = observer.stat("bytes_read").unwrap();
+    let mut stuck = client(&server);
+    stuck.send(b"set half 0 0 10000\r\nhalf").unwrap();
+    observer
+        .stat_until("bytes_read", |count| count >= read_before + 24)
+        .unwrap();
+    server.terminate().unwrap();
+    assert_eq!(server.wait().unwrap().code(), Some(0));
+}
+
+fn limit_descriptors(server: &Server, most: u64) {
+    let pid = Pid::from_raw(server.pid().try_into().unwrap());
+    let limit = Rlimit {
+        current: Some(most),
+        maximum: Some(most),
+    };
+    prlimit(pid, Resource::Nofile, limit).unwrap();
+}
+
+/// How many TCP sockets of a process listen, by `/proc`.
+fn listening_tcp_sockets(pid: u32) -> usize {
+    const LISTEN: &str = "0A";
+    let mut inodes = Vec::new();
+    for table in ["tcp", "tcp6"] {
+        let text = fs::read_to_string(format!("/proc/{pid}/net/{table}")).unwrap_or_default();
+        for line in text.lines().skip(1) {
+            let words: Vec<&str> = line.split_whitespace().collect();
+            if words[3] == LISTEN {
+                inodes.push(format!("socket:[{}]", words[9]));
+            }
+        }
+    }
+    fs::read_dir(format!("/proc/{pid}/fd"))
+        .unwrap()
+        .filter_map(|entry| fs::read_link(entry.unwrap().path()).ok())
+        .filter(|link| {
+            inodes
+                .iter()
+                .any(|inode| link.as_os_str() == inode.as_str())
+        })
+        .count()
+}
