@@ -1,2 +1,101 @@
-//! The verbs of the house.
-fn main() {}
+//! The verbs of the house: one each, the same on a desk and in continuous integration.
+//!
+//! `cargo xtask ci` runs all that decides whether a change may enter, cheapest first. Every verb
+//! prints what it runs, so that whoever wants to leave this tool aside knows what to type.
+
+#![forbid(unsafe_code)]
+#![allow(
+    clippy::print_stdout,
+    clippy::print_stderr,
+    reason = "a verb speaks to the terminal; it is all it does"
+)]
+
+mod bench;
+mod calibrate;
+mod cargo;
+mod census;
+mod check;
+mod ci;
+mod fuzz;
+mod limits;
+mod smoke;
+mod tally;
+mod tidy;
+
+use std::process::ExitCode;
+
+use clap::{Parser, Subcommand};
+
+/// The checks that keep the house in order.
+#[derive(Parser)]
+#[command(name = "cargo xtask", bin_name = "cargo xtask")]
+struct Arguments {
+    #[command(subcommand)]
+    verb: Verb,
+}
+
+#[derive(Subcommand)]
+enum Verb {
+    /// Formatting and lints, warnings denied
+    Check,
+    /// All tests (`cargo test --workspace`), counted; arguments replace `--workspace`
+    Test {
+        /// Arguments of `cargo test`, such as `-p store`
+        #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
+        arguments: Vec<String>,
+    },
+    /// The rules of the repository no compiler knows
+    Tidy,
+    /// Fuzz one target; without a name, list them
+    Fuzz {
+        /// A target of `fuzz/`
+        name: Option<String>,
+        /// How long
+        #[arg(long, default_value_t = 60)]
+        seconds: u32,
+    },
+    /// Run a benchmark, or all of a crate; without a name, list them
+    Bench {
+        /// A benchmark or a crate
+        name: Option<String>,
+        /// Arguments of the benchmark
+        #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
+        arguments: Vec<String>,
+    },
+    /// Hold the instrument against servers of known latency and print the table
+    Calibrate {
+        /// Arguments of the calibration
+        #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
+        arguments: Vec<String>,
+    },
+    /// The shortest experiment, from release build to report
+    Smoke,
+    /// Count the packages of the production server against their bound
+    Crates,
+    /// The production server alone: lint and build
+    ServeOnly,
+    /// All that decides whether a change may enter, cheapest first
+    Ci,
+}
+
+fn main() -> ExitCode {
+    let outcome = match Arguments::parse().verb {
+        Verb::Check => check::all(),
+        Verb::Test { arguments } => tally::run_and_print(&arguments),
+        Verb::Tidy => tidy::run(),
+        Verb::Fuzz { name, seconds } => fuzz::run(name.as_deref(), seconds),
+        Verb::Bench { name, arguments } => bench::run(name.as_deref(), &arguments),
+        Verb::Calibrate { arguments } => calibrate::run(&arguments),
+        Verb::Smoke => smoke::run(),
+        Verb::Crates => census::run(),
+        Verb::ServeOnly => check::serve_only(),
+        Verb::Ci => return ci::run(),
+    };
+    match outcome {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("error: {error:#}");
+            ExitCode::FAILURE
+        }
+    }
+}

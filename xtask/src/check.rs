@@ -1,0 +1,47 @@
+//! What the compiler's own tools say.
+
+use anyhow::Result;
+
+use crate::cargo;
+
+/// Formatting, then lints.
+pub(crate) fn all() -> Result<()> {
+    format()?;
+    lint()
+}
+
+/// Formatting, of the fuzz targets too, which are a workspace of their own.
+pub(crate) fn format() -> Result<()> {
+    cargo::run(&["fmt", "--all", "--check"])?;
+    if cargo::root().join("fuzz/Cargo.toml").exists() {
+        cargo::run(&["fmt", "--manifest-path", "fuzz/Cargo.toml", "--check"])?;
+    }
+    Ok(())
+}
+
+/// Lints of every target, warnings denied.
+pub(crate) fn lint() -> Result<()> {
+    cargo::run(&[
+        "clippy",
+        "--workspace",
+        "--all-targets",
+        "--",
+        "-D",
+        "warnings",
+    ])
+}
+
+/// The production server alone: linted, because code the laboratory keeps alive may be dead
+/// there, and built, because only linking shows that it stands on its own.
+pub(crate) fn serve_only() -> Result<()> {
+    let features = [
+        "-p",
+        "curtail",
+        "--no-default-features",
+        "--features",
+        "serve",
+    ];
+    let clippy = [&["clippy"], &features[..], &["--", "-D", "warnings"]].concat();
+    cargo::run(&clippy)?;
+    cargo::run(&[&["build"], &features[..]].concat())
+}

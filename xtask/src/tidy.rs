@@ -1,0 +1,109 @@
+//! The rules of the repository no compiler knows.
+//!
+//! Each rule is one file and one function from a [`Tree`] (the repository's files as text) to
+//! [`Violation`]s, tested on a tree of a few lines. All violations are listed at once, each with
+//! its place and its remedy.
+//!
+//! ```text
+//! git ls-files ─ Tree ┬ edges         who may depend on whom         xtask/layers.toml
+//!                     ├ dependencies  each is accounted for          docs/dependencies.md
+//!                     ├ unsafety      none outside the rim; inside, reasons
+//!                     ├ purity        no I/O and no clock in the pure layer
+//!                     ├ orderings     atomics say what they pair with
+//!                     ├ documents     paths named in documents exist
+//!                     ├ lengths       files of bearable size, no mod.rs
+//!                     ├ lines         width, trailing blanks, final newline
+//!                     └ words         names and promises that say nothing
+//! ```
+
+mod dependencies;
+mod documents;
+mod edges;
+mod layers;
+mod lengths;
+mod lines;
+mod manifests;
+mod orderings;
+mod purity;
+mod rust;
+mod tree;
+mod unsafety;
+mod words;
+
+use std::fmt;
+
+use anyhow::{Context, Result, bail};
+
+use crate::limits::Limits;
+use layers::Layers;
+use tree::Tree;
+
+/// A rule that is broken somewhere.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+struct Violation {
+    path: String,
+    /// From 1.
+    line: usize,
+    /// What is there.
+    what: String,
+    /// What to do.
+    remedy: String,
+}
+
+impl Violation {
+    fn new(path: &str, line: usize, what: impl Into<String>, remedy: impl Into<String>) -> Self {
+        Self {
+            path: path.to_owned(),
+            line: line.max(1),
+            what: what.into(),
+            remedy: remedy.into(),
+        }
+    }
+}
+
+impl fmt::Display for Violation {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(
+            f,
+            "{}:{}: {}; {}",
+            self.path, self.line, self.what, self.remedy
+        )
+    }
+}
+
+/// Checks the repository and lists everything that is wrong.
+pub(crate) fn run() -> Result<()> {
+    let tree = Tree::read(&crate::cargo::root())?;
+    let limits = Limits::load()?;
+    let table = tree
+        .text(layers::PATH)
+        .with_context(|| format!("{} is missing", layers::PATH))?;
+    let violations = violations(&tree, &Layers::parse(table)?, &limits);
+    if violations.is_empty() {
+        println!("{} files are tidy", tree.files().len());
+        return Ok(());
+    }
+    for violation in &violations {
+        println!("{violation}");
+    }
+    bail!("{} places are not tidy", violations.len());
+}
+
+/// All rules over one tree, in the order of places.
+fn violations(tree: &Tree, layers: &Layers, limits: &Limits) -> Vec<Violation> {
+    let (manifests, mut found) = manifests::read(tree);
+    let (sources, untokenised) = rust::read(tree);
+    found.extend(untokenised);
+    found.extend(edges::check(&manifests, layers));
+    found.extend(dependencies::check(tree, &manifests));
+    found.extend(unsafety::check(&sources, layers));
+    found.extend(purity::check(&sources, layers));
+    found.extend(orderings::check(&sources));
+    found.extend(documents::check(tree, &limits.paths));
+    found.extend(lengths::check(tree, &limits.long_files));
+    found.extend(lines::check(tree));
+    found.extend(words::check(tree, &sources, &limits.words));
+    found.sort();
+    found.dedup();
+    found
+}
