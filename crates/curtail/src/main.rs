@@ -16,7 +16,7 @@ mod serve;
 
 use std::process::ExitCode;
 
-use clap::{Parser, Subcommand};
+use clap::{CommandFactory, Parser, Subcommand};
 
 /// A memcached-compatible cache server that keeps its latency tail short, and the laboratory
 /// that proves it.
@@ -37,10 +37,11 @@ enum Command {
 fn main() -> ExitCode {
     let arguments = if is_called_memcached() {
         let rest = std::env::args_os().skip(1);
-        Arguments::parse_from(["curtail".into(), "serve".into()].into_iter().chain(rest))
+        Arguments::try_parse_from(["curtail".into(), "serve".into()].into_iter().chain(rest))
     } else {
-        Arguments::parse()
+        Arguments::try_parse()
     };
+    let arguments = arguments.unwrap_or_else(|error| name_as_typed(error).exit());
     let outcome = match arguments.command {
         #[cfg(feature = "serve")]
         Command::Serve(flags) => serve::run(&flags),
@@ -54,10 +55,44 @@ fn main() -> ExitCode {
     }
 }
 
+/// Names a flag by its letter too: it is what people type.
+fn name_as_typed(mut error: clap::Error) -> clap::Error {
+    use clap::error::{ContextKind, ContextValue};
+    let Some(ContextValue::String(named)) = error.get(ContextKind::InvalidArg) else {
+        return error;
+    };
+    let long = named.split([' ', '=']).next().unwrap_or_default();
+    let command = Arguments::command();
+    let letter = command
+        .get_subcommands()
+        .flat_map(clap::Command::get_arguments)
+        .find(|argument| {
+            argument
+                .get_long()
+                .is_some_and(|name| long.strip_prefix("--") == Some(name))
+        })
+        .and_then(clap::Arg::get_short);
+    if let Some(letter) = letter {
+        let named = format!("-{letter}, {named}");
+        error.insert(ContextKind::InvalidArg, ContextValue::String(named));
+    }
+    error
+}
+
 /// Called through a link named `memcached`, the program is `curtail serve`.
 fn is_called_memcached() -> bool {
     let called = std::env::args_os().next().unwrap_or_default();
     std::path::Path::new(&called)
         .file_name()
         .is_some_and(|name| name == "memcached")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_flags_do_not_contradict_each_other() {
+        Arguments::command().debug_assert();
+    }
 }

@@ -12,9 +12,12 @@ use server::{Config, Server, UnixSocket};
 const ANY: IpAddr = IpAddr::V4(Ipv4Addr::UNSPECIFIED);
 const MIB: u64 = 1 << 20;
 
+/// Tools that read `-V` look for memcached's version.
+const VERSION_TEXT: &str = concat!(env!("CARGO_PKG_VERSION"), " (answers as memcached 1.6.45)");
+
 /// memcached's flags, for what exists so far.
 #[derive(Debug, Args)]
-#[command(disable_version_flag = true)]
+#[command(disable_version_flag = true, version = VERSION_TEXT)]
 pub(crate) struct Flags {
     /// TCP port; 0: none (then -s is needed)
     #[arg(

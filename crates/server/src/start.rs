@@ -37,6 +37,7 @@ impl Server {
     /// See [`Error`]; nothing is left running.
     pub fn start(mut config: Config, say: &mut dyn FnMut(&str)) -> Result<Self, Error> {
         let signals = Signals::block().map_err(Error::Start)?;
+        let user = user_to_become(&config)?;
         need_open_files(&config)?;
         let listeners = listen(&config)?;
         let addresses: Vec<SocketAddr> = listeners.iter().filter_map(Listener::address).collect();
@@ -45,7 +46,7 @@ impl Server {
         if config.lock_memory {
             sys::limits::lock_memory().map_err(Error::LockMemory)?;
         }
-        give_up_root(&config, say)?;
+        give_up_root(user.as_ref(), config.user.is_some(), say)?;
         let store = Store::new(store::Config {
             memory_bytes: config.memory_bytes,
             item_max: config.item_size_max,
@@ -129,40 +130,43 @@ fn listen(config: &Config) -> Result<Vec<Listener>, Error> {
     }
 }
 
-fn give_up_root(config: &Config, say: &mut dyn FnMut(&str)) -> Result<(), Error> {
+/// The user a server started as root becomes; none: it was not started as root.
+fn user_to_become(config: &Config) -> Result<Option<User>, Error> {
     if !privileges::is_root() {
-        return Ok(());
+        return Ok(None);
     }
     let name = config.user.as_deref().unwrap_or(DEFAULT_USER);
-    let user = find_user(name)?;
+    let found = privileges::find_user(name).map_err(|source| Error::BecomeUser {
+        user: name.to_owned(),
+        source,
+    })?;
+    found
+        .ok_or_else(|| Error::NoSuchUser(name.to_owned()))
+        .map(Some)
+}
+
+fn give_up_root(
+    user: Option<&User>,
+    was_chosen: bool,
+    say: &mut dyn FnMut(&str),
+) -> Result<(), Error> {
+    let Some(user) = user else { return Ok(()) };
     if user.uid == 0 {
         say("running as root, as asked (-u root)");
         return Ok(());
     }
-    let become_it = privileges::become_user(&user);
-    become_it.map_err(|source| Error::BecomeUser {
-        user: name.to_owned(),
+    privileges::become_user(user).map_err(|source| Error::BecomeUser {
+        user: user.name.clone(),
         source,
     })?;
-    let choice = if config.user.is_some() {
+    let choice = if was_chosen {
         ""
     } else {
         "; choose another with -u"
     };
+    let User { name, uid, .. } = user;
     say(&format!(
-        "started as root, now running as {name} (uid {}{choice})",
-        user.uid
+        "started as root, now running as {name} (uid {uid}{choice})"
     ));
     Ok(())
-}
-
-fn find_user(name: &str) -> Result<User, Error> {
-    let found = privileges::find_user(name);
-    let failed = |source| Error::BecomeUser {
-        user: name.to_owned(),
-        source,
-    };
-    found
-        .map_err(failed)?
-        .ok_or_else(|| Error::NoSuchUser(name.to_owned()))
 }
