@@ -56,13 +56,18 @@ pub struct Summary {
     pub service: Distribution,
     /// Actual send − intended time. None in closed loop.
     pub slip: Option<Distribution>,
-    /// The generator's own part of the slip (not the socket's back-pressure, nor a connection at
-    /// its depth). None in closed loop.
+    /// The generator's own part of the response time: how long a request that could leave waited
+    /// for the generator (not for the socket's back-pressure, nor for a connection at its depth),
+    /// and how long its answer, once reported, waited to be received. None in closed loop.
     pub lateness: Option<Distribution>,
-    /// `lateness` exceeds 50 µs at its 99th percentile.
+    /// `lateness` exceeds 50 µs at its 99th percentile; in closed loop, `generator_busy` exceeds
+    /// 0.98.
     pub generator_limited: bool,
     /// Processor time of the generator's threads in the interval ÷ (threads × interval).
     pub generator_cpu: f64,
+    /// Share of the interval in which the generator's threads had work: neither slept nor polled
+    /// in vain.
+    pub generator_busy: f64,
     /// Mean outstanding requests, counted as an integral over time.
     pub outstanding_mean: f64,
     /// Little's law: what the mean should be, achieved rate × mean service time.

@@ -1,0 +1,124 @@
+//! What the threads counted, brought together into a summary.
+
+use measure::{Histogram, LittlesLaw, generator_limited};
+
+use crate::config::{Config, Rate};
+use crate::engine::Outcome;
+use crate::error::Error;
+use crate::limits::BUSY_SHARE_MAX;
+use crate::summary::{Distribution, Loop, SCHEMA, Summary, Watched};
+use crate::tally::{Part, Recorded, Totals};
+use crate::timeline::Timeline;
+
+/// What is known of a run so far.
+#[derive(Default)]
+pub(crate) struct Account {
+    part: Part,
+    totals: Option<Totals>,
+    recorded: Vec<Recorded>,
+    last_loss: Option<String>,
+}
+
+impl Account {
+    /// Adds a part of the measured interval or the grace after it.
+    pub(crate) fn add(&mut self, part: &Part) {
+        self.part.merge(part);
+    }
+
+    /// Adds what the threads leave behind.
+    pub(crate) fn add_outcomes(&mut self, outcomes: Vec<Outcome>) {
+        for outcome in outcomes {
+            match &mut self.totals {
+                Some(totals) => totals.merge(&outcome.totals),
+                None => self.totals = Some(outcome.totals),
+            }
+            self.recorded.extend(outcome.recorded);
+            self.last_loss = outcome.last_loss.or(self.last_loss.take());
+        }
+    }
+
+    /// The error of a run that lost all its connections.
+    pub(crate) fn loss_of_all(&self, config: &Config) -> Option<Error> {
+        let lost = self.totals.as_ref().map_or(0, |totals| totals.lost_connections);
+        let last = self.last_loss.clone()?;
+        let connections = config.connections;
+        (lost >= u64::from(connections)).then_some(Error::AllLost { connections, last })
+    }
+
+    /// The summary, and the requests kept one by one.
+    pub(crate) fn conclude(
+        self,
+        config: &Config,
+        timeline: &Timeline,
+        watched: Option<Watched>,
+    ) -> (Summary, Vec<Recorded>) {
+        let totals = self.totals.unwrap_or_else(|| Totals::new(timeline.measure_ns));
+        let latencies = &self.part.latencies;
+        let offered_rps = match config.rate {
+            Rate::PerSecond(rate_rps) => Some(rate_rps),
+            Rate::Max => None,
+        };
+        let open = offered_rps.is_some();
+        let distribution = |histogram| Distribution::of(histogram, &config.percentiles);
+        let thread_ns = config.duration_ns as f64 * f64::from(config.threads);
+        let busy = 1.0 - totals.idle_ns as f64 / thread_ns;
+        let achieved_rps = totals.achieved as f64 * 1e9 / config.duration_ns as f64;
+        let outstanding_mean = totals.outstanding.mean(timeline.end_ns);
+        let law = LittlesLaw::check(
+            outstanding_mean,
+            achieved_rps,
+            latencies.service.mean(),
+            measure::LITTLES_LAW_TOLERANCE,
+        );
+        let limited = match open {
+            true => generator_limited(latencies.lateness.percentile(99.0)),
+            false => busy > BUSY_SHARE_MAX,
+        };
+        let summary = Summary {
+            schema: SCHEMA.to_owned(),
+            demand: if open { Loop::Open } else { Loop::Closed },
+            offered_rps,
+            duration_ns: config.duration_ns,
+            intended: totals.intended,
+            sent: totals.sent,
+            answered: totals.answered,
+            censored: totals.intended - totals.answered,
+            errors: totals.errors,
+            achieved_rps,
+            gets: totals.gets,
+            hits: totals.hits,
+            sets: totals.sets,
+            lost_connections: totals.lost_connections,
+            resident: None,
+            response: open.then(|| distribution(&latencies.response)),
+            service: distribution(&latencies.service),
+            slip: open.then(|| distribution(&latencies.slip)),
+            lateness: open.then(|| distribution(&latencies.lateness)),
+            generator_limited: limited,
+            generator_cpu: totals.cpu_ns as f64 / thread_ns,
+            generator_busy: busy,
+            outstanding_mean,
+            outstanding_expected: law.expected,
+            bytes_sent: totals.bytes_sent,
+            bytes_received: totals.bytes_received,
+            watched,
+        };
+        (summary, self.recorded)
+    }
+}
+
+impl Distribution {
+    /// The distribution of a histogram, at chosen percentiles.
+    #[must_use]
+    pub fn of(histogram: &Histogram, percentiles: &[f64]) -> Self {
+        let point = |&percentile: &f64| (percentile, histogram.percentile(percentile));
+        Self {
+            count: histogram.len(),
+            mean: histogram.mean(),
+            min: histogram.min(),
+            max: histogram.max(),
+            percentiles: percentiles.iter().map(point).collect(),
+            hdr: histogram.to_base64(),
+        }
+    }
+}

@@ -1,0 +1,309 @@
+//! What a run is asked to do.
+
+use std::fmt;
+use std::net::{SocketAddr, ToSocketAddrs};
+use std::path::PathBuf;
+use std::str::FromStr;
+
+use workload::{Demand, DemandError, Keyspace, Law, Popularity, Superposition};
+
+use crate::limits::{
+    CONNECTIONS_MAX, DEPTH_MAX, DURATION_NS_MAX, GRACE_NS_MAX, OUTSTANDING_MAX, TARGETS_MAX,
+    THREADS_MAX,
+};
+use crate::units;
+
+/// A server to ask: `HOST:PORT`, `HOST` (port 11211), or the path of a Unix socket.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Target {
+    /// Over TCP.
+    Tcp(SocketAddr),
+    /// Over a Unix socket.
+    Unix(PathBuf),
+}
+
+/// The rate offered.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub enum Rate {
+    /// Open loop: requests per second, over all connections.
+    PerSecond(f64),
+    /// Closed loop: as fast as answers come.
+    Max,
+}
+
+/// The protocol spoken.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Protocol {
+    /// `get` and `set`; answers belong to requests by their order.
+    #[default]
+    Text,
+    /// `mg` and `ms`; answers belong to requests by their opaque token.
+    Meta,
+}
+
+/// One run of the generator. [`Config::new`] has a sound value for every field; change what the
+/// question needs. Every field can be set from text (`FromStr`, or [`units`]).
+#[derive(Debug, Clone, PartialEq)]
+pub struct Config {
+    /// The servers; connections are dealt to them in turn, and each holds every record.
+    pub targets: Vec<Target>,
+    /// The rate offered.
+    pub rate: Rate,
+    /// Connections over all threads and targets.
+    pub connections: u32,
+    /// Requests one connection may have outstanding.
+    pub depth: u32,
+    /// Threads; each has its share of the connections.
+    pub threads: u32,
+    /// Thread `i` stays on processor `cpus[i % cpus.len()]`. Empty: threads are not pinned.
+    pub cpus: Vec<usize>,
+    /// The measured interval.
+    pub duration_ns: u64,
+    /// Load before it that is not recorded.
+    pub warmup_ns: u64,
+    /// How long to wait after the interval for the answers still owed. A request answered within
+    /// it counts with its true latency; one that is not is censored.
+    pub grace_ns: u64,
+    /// Decides the records, the order of requests and their times.
+    pub seed: u64,
+    /// Law of key lengths.
+    pub keys: Law,
+    /// Law of value lengths.
+    pub values: Law,
+    /// Longest value, whatever the law says.
+    pub value_len_max: u32,
+    /// Law of times between requests; scaled to the rate.
+    pub arrivals: Law,
+    /// Whether each connection follows the law of arrivals or all together do.
+    pub superposition: Superposition,
+    /// Law of popularity.
+    pub popularity: Popularity,
+    /// Share of sets, 0 to 1.
+    pub update: f64,
+    /// Records.
+    pub records: u64,
+    /// The protocol spoken.
+    pub protocol: Protocol,
+    /// The process whose cost over the interval is reported.
+    pub watch_pid: Option<u32>,
+    /// Threads poll without sleeping while an answer is owed or the next request is near. It
+    /// spares the time of a wake-up, and costs a processor for each thread.
+    pub spin: bool,
+    /// The percentiles of the summary, ascending.
+    pub percentiles: Vec<f64>,
+}
+
+/// A setting that cannot be.
+#[derive(Debug, Clone, PartialEq, thiserror::Error)]
+#[error("{setting}: {fault}")]
+pub struct ConfigError {
+    setting: &'static str,
+    fault: String,
+}
+
+impl ConfigError {
+    pub(crate) fn demand(error: DemandError) -> Self {
+        Self { setting: "load", fault: error.to_string() }
+    }
+}
+
+impl Config {
+    /// Everything at its default, towards one server: 20 000 requests per second over 16
+    /// connections of depth 1 for 5 s, keys and values of Facebook's ETC pool.
+    #[must_use]
+    pub fn new(target: Target) -> Self {
+        Self {
+            targets: vec![target],
+            rate: Rate::PerSecond(20_000.0),
+            connections: 16,
+            depth: 1,
+            threads: 1,
+            cpus: Vec::new(),
+            duration_ns: 5_000_000_000,
+            warmup_ns: 1_000_000_000,
+            grace_ns: 1_000_000_000,
+            seed: 1,
+            keys: Law::FacebookKey,
+            values: Law::FacebookValue,
+            value_len_max: workload::limits::VALUE_LEN_MAX,
+            arrivals: Law::FacebookArrival,
+            superposition: Superposition::PerConnection,
+            popularity: Popularity::Uniform,
+            update: 0.03,
+            records: 10_000,
+            protocol: Protocol::Text,
+            watch_pid: None,
+            spin: true,
+            percentiles: vec![50.0, 90.0, 95.0, 99.0, 99.9, 99.99],
+        }
+    }
+
+    /// Checks that everything is within its bounds.
+    ///
+    /// # Errors
+    /// The first setting that is not, and what would be.
+    pub fn validate(&self) -> Result<(), ConfigError> {
+        within("targets", self.targets.len() as u64, 1, TARGETS_MAX as u64)?;
+        let least = self.targets.len().max(self.threads as usize) as u64;
+        within("threads", u64::from(self.threads), 1, u64::from(THREADS_MAX))?;
+        let connections = u64::from(self.connections);
+        within("connections", connections, least, u64::from(CONNECTIONS_MAX))?;
+        within("depth", u64::from(self.depth), 1, u64::from(DEPTH_MAX))?;
+        let outstanding = connections * u64::from(self.depth);
+        within("connections × depth", outstanding, 1, OUTSTANDING_MAX)?;
+        within("duration in ns", self.duration_ns, 1_000_000, DURATION_NS_MAX)?;
+        within("warm-up in ns", self.warmup_ns, 0, DURATION_NS_MAX)?;
+        within("grace in ns", self.grace_ns, 0, GRACE_NS_MAX)?;
+        let in_order = self.percentiles.is_sorted_by(|a, b| a < b);
+        let in_range = self.percentiles.iter().all(|p| (0.0..=100.0).contains(p));
+        if !in_order || !in_range || self.percentiles.is_empty() {
+            let fault = "give numbers from 0 to 100, ascending, such as 50,99,99.9".to_owned();
+            return Err(ConfigError { setting: "percentiles", fault });
+        }
+        self.keyspace()?;
+        let demand = self.demand();
+        let demanded = match self.rate {
+            Rate::PerSecond(rate_rps) => demand.schedule_of(rate_rps, 0..1).map(drop),
+            Rate::Max => demand.requests(0).map(drop),
+        };
+        demanded.map_err(ConfigError::demand)
+    }
+
+    /// The records.
+    ///
+    /// # Errors
+    /// There are none, or too many.
+    pub fn keyspace(&self) -> Result<Keyspace, ConfigError> {
+        Keyspace::new(self.records, self.keys, self.values, self.value_len_max, self.seed)
+            .map_err(|error| ConfigError { setting: "records", fault: error.to_string() })
+    }
+
+    /// What is asked and when.
+    #[must_use]
+    pub fn demand(&self) -> Demand {
+        Demand {
+            seed: self.seed,
+            connections: self.connections,
+            arrivals: self.arrivals,
+            superposition: self.superposition,
+            popularity: self.popularity,
+            records: self.records,
+            update: self.update,
+        }
+    }
+}
+
+fn within(setting: &'static str, value: u64, least: u64, most: u64) -> Result<(), ConfigError> {
+    if (least..=most).contains(&value) {
+        return Ok(());
+    }
+    let fault = format!("{value} is out of bounds; give {least} to {most}");
+    Err(ConfigError { setting, fault })
+}
+
+impl FromStr for Target {
+    type Err = ConfigError;
+
+    fn from_str(text: &str) -> Result<Self, ConfigError> {
+        if text.contains('/') {
+            return Ok(Self::Unix(PathBuf::from(text)));
+        }
+        let looked_up = match text.to_socket_addrs() {
+            Ok(addresses) => Ok(addresses),
+            // No port was given: memcached's own.
+            Err(_) => (text.trim_matches(['[', ']']), 11211).to_socket_addrs(),
+        };
+        let fault = |why: String| ConfigError {
+            setting: "target",
+            fault: format!("`{text}`: {why}; give HOST:PORT or the path of a Unix socket"),
+        };
+        match looked_up.map(|mut addresses| addresses.next()) {
+            Ok(Some(address)) => Ok(Self::Tcp(address)),
+            Ok(None) => Err(fault("the name has no address".to_owned())),
+            Err(error) => Err(fault(error.to_string())),
+        }
+    }
+}
+
+impl fmt::Display for Target {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Tcp(address) => address.fmt(out),
+            Self::Unix(path) => path.display().fmt(out),
+        }
+    }
+}
+
+impl FromStr for Rate {
+    type Err = units::UnitError;
+
+    fn from_str(text: &str) -> Result<Self, units::UnitError> {
+        match text {
+            "max" => Ok(Self::Max),
+            _ => units::rate_rps(text).map(Self::PerSecond),
+        }
+    }
+}
+
+impl FromStr for Protocol {
+    type Err = ConfigError;
+
+    fn from_str(text: &str) -> Result<Self, ConfigError> {
+        match text {
+            "text" => Ok(Self::Text),
+            "meta" => Ok(Self::Meta),
+            _ => {
+                let fault = format!("there is no `{text}`; give text or meta");
+                Err(ConfigError { setting: "protocol", fault })
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn config() -> Config {
+        Config::new("127.0.0.1:11211".parse().unwrap())
+    }
+
+    #[test]
+    fn the_defaults_are_sound() {
+        config().validate().unwrap();
+    }
+
+    #[test]
+    fn a_setting_out_of_bounds_is_named_with_its_bounds() {
+        let cases: [(fn(&mut Config), &str); 6] = [
+            (|c| c.connections = 0, "connections: 0 is out of bounds; give 1 to 1048576"),
+            (|c| c.threads = 17, "connections: 16 is out of bounds; give 17 to 1048576"),
+            (|c| c.depth = 5000, "depth: 5000 is out of bounds; give 1 to 1024"),
+            (|c| c.records = 0, "records: 0 records: give between 1 and 1099511627776"),
+            (|c| c.update = 1.5, "load: update 1.5: give the share of sets, from 0 to 1"),
+            (
+                |c| c.percentiles = vec![99.0, 50.0],
+                "percentiles: give numbers from 0 to 100, ascending, such as 50,99,99.9",
+            ),
+        ];
+        for (change, message) in cases {
+            let mut config = config();
+            change(&mut config);
+            assert_eq!(config.validate().unwrap_err().to_string(), message);
+        }
+    }
+
+    #[test]
+    fn targets_rates_and_protocols_parse() {
+        let parse = |text: &str| text.parse::<Target>().unwrap().to_string();
+        assert_eq!(parse("127.0.0.1:7"), "127.0.0.1:7");
+        assert_eq!(parse("127.0.0.1"), "127.0.0.1:11211");
+        assert_eq!(parse("[::1]:7"), "[::1]:7");
+        assert_eq!(parse("/run/cache.sock"), "/run/cache.sock");
+        assert!("".parse::<Target>().is_err());
+        assert_eq!("max".parse::<Rate>().unwrap(), Rate::Max);
+        assert_eq!("200k".parse::<Rate>().unwrap(), Rate::PerSecond(200_000.0));
+        assert_eq!("meta".parse::<Protocol>().unwrap(), Protocol::Meta);
+        assert!("binary".parse::<Protocol>().unwrap_err().to_string().contains("text or meta"));
+    }
+}

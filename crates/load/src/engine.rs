@@ -1,0 +1,436 @@
+//! The loop of one generator thread.
+//!
+//! ```text
+//! tick ─► dispatch ─► flush ─► wait ─► receive… ─┐
+//!   ▲      due requests   one send a   one recv  │
+//!   │      to their       connection   a ready   │
+//!   └────── connections ◄──────────── connection ┘
+//! ```
+//!
+//! A turn sends at most a few requests and receives one burst, so that neither side of the
+//! conversation waits long for the other. What either does wait for this thread is its lateness:
+//! from the time a request might have left (intended, its connection below its depth, its socket
+//! with room) until just before the send, and from the wait that reported an answer until just
+//! after the recv that brought it. Between send and recv there is no lock and no allocation.
+
+mod complete;
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::mpsc::{Receiver, Sender};
+
+use sys::clock::{monotonic_ns, thread_cpu_ns};
+use sys::poll::{Events, Interest, Poll};
+use workload::Requests;
+
+use crate::config::Protocol;
+use crate::error::Error;
+use crate::feed::Feed;
+use crate::lane::{Broken, InFlight, Lane};
+use crate::limits::{EVENTS_MAX, RECEIVE_BYTES_MAX, SENDS_A_TURN_MAX, SPIN_NS};
+use crate::tally::{Part, Recorded, Totals};
+use crate::timeline::Timeline;
+use crate::waiting::{Due, Queue, Waiting};
+use crate::wire::Batch;
+
+/// What a thread is to ask.
+pub(crate) enum Source {
+    /// By schedule.
+    Open(Feed),
+    /// The next when the last is answered.
+    Closed(Requests),
+}
+
+/// How a thread is to go about it.
+pub(crate) struct Manner {
+    pub(crate) depth: usize,
+    pub(crate) protocol: Protocol,
+    pub(crate) spin: bool,
+    /// The number of the thread's first connection.
+    pub(crate) first: u32,
+    /// The opaque token of the thread's first request.
+    pub(crate) opaque: u64,
+    /// Most requests whose times are kept.
+    pub(crate) recorded_max: usize,
+}
+
+/// A part that has ended.
+pub(crate) struct Ended {
+    pub(crate) thread: usize,
+    pub(crate) number: usize,
+    pub(crate) part: Part,
+}
+
+/// How a thread is heard.
+pub(crate) struct Wires {
+    /// The thread's number.
+    pub(crate) thread: usize,
+    /// Parts that have ended.
+    pub(crate) parts: Sender<Ended>,
+    /// Parts to be used again.
+    pub(crate) spare: Receiver<Part>,
+    /// Connections not lost, over all threads.
+    pub(crate) alive: Arc<AtomicU32>,
+}
+
+/// What a thread leaves behind.
+pub(crate) struct Outcome {
+    pub(crate) totals: Totals,
+    pub(crate) recorded: Vec<Recorded>,
+    /// What the last connection was lost to.
+    pub(crate) last_loss: Option<String>,
+}
+
+impl Outcome {
+    /// Of a thread that never began.
+    pub(crate) fn nothing() -> Self {
+        Self { totals: Totals::new(0), recorded: Vec::new(), last_loss: None }
+    }
+}
+
+struct Place {
+    lane: Option<Lane>,
+    queue: Queue,
+    /// When an answer or a socket last made room.
+    room_ns: u64,
+    /// It is in the list of those to be flushed.
+    listed: bool,
+}
+
+/// One generator thread at work.
+pub(crate) struct Engine {
+    poll: Poll,
+    places: Vec<Place>,
+    source: Source,
+    manner: Manner,
+    timeline: Timeline,
+    wires: Wires,
+    batch: Batch,
+    waiting: Waiting,
+    to_flush: Vec<u32>,
+    /// Where the flush goes on in `to_flush`.
+    flushed: usize,
+    part: Part,
+    part_number: usize,
+    totals: Totals,
+    recorded: Vec<Recorded>,
+    last_loss: Option<String>,
+    next_opaque: u64,
+    in_flight: u64,
+    /// Measured requests not yet answered nor given up.
+    owed: u64,
+    alive: usize,
+    /// When the last wait returned.
+    turn_ns: u64,
+    cpu_at_start_ns: Option<u64>,
+    cpu_at_end_ns: Option<u64>,
+}
+
+impl Engine {
+    pub(crate) fn new(
+        poll: Poll,
+        lanes: Vec<Lane>,
+        source: Source,
+        manner: Manner,
+        wires: Wires,
+        batch: Batch,
+    ) -> Self {
+        let place =
+            |lane| Place { lane: Some(lane), queue: Queue::EMPTY, room_ns: 0, listed: false };
+        let alive = lanes.len();
+        let waiting_max = match source {
+            Source::Open(_) => crate::limits::WAITING_MAX,
+            Source::Closed(_) => 0,
+        };
+        Self {
+            poll,
+            places: lanes.into_iter().map(place).collect(),
+            source,
+            timeline: Timeline::default(),
+            wires,
+            batch,
+            waiting: Waiting::new(waiting_max),
+            to_flush: Vec::with_capacity(alive + 1),
+            flushed: 0,
+            part: Part::default(),
+            part_number: 0,
+            totals: Totals::new(0),
+            recorded: Vec::with_capacity(manner.recorded_max),
+            last_loss: None,
+            next_opaque: manner.opaque,
+            manner,
+            in_flight: 0,
+            owed: 0,
+            alive,
+            turn_ns: 0,
+            cpu_at_start_ns: None,
+            cpu_at_end_ns: None,
+        }
+    }
+
+    /// Runs from the timeline's start until everything owed is answered or the grace is over.
+    pub(crate) fn run(mut self, timeline: Timeline) -> Result<Outcome, Error> {
+        self.totals = Totals::new(timeline.measure_ns);
+        self.timeline = timeline;
+        if matches!(self.source, Source::Closed(_)) {
+            (0..self.places.len()).for_each(|place| self.list(place));
+        }
+        let mut events = Events::with_capacity(EVENTS_MAX);
+        let mut buffer = vec![0; RECEIVE_BYTES_MAX];
+        let mut now_ns = monotonic_ns();
+        loop {
+            self.tick(now_ns);
+            if self.is_over(now_ns) {
+                break;
+            }
+            let sent = self.dispatch(now_ns) | self.flush(now_ns);
+            let timeout_ns = self.timeout_ns(now_ns);
+            self.poll
+                .wait(&mut events, Some(timeout_ns))
+                .map_err(Error::system("wait for answers"))?;
+            let before_ns = now_ns;
+            now_ns = monotonic_ns();
+            self.turn_ns = now_ns;
+            if events.is_empty() {
+                if !sent {
+                    self.totals.idle_ns += self.timeline.within(before_ns, now_ns);
+                    self.rest(now_ns);
+                }
+                continue;
+            }
+            for event in events.iter() {
+                let place = event.token as usize;
+                if event.writable {
+                    self.unblock(place);
+                }
+                if event.readable {
+                    self.receive(place, &mut buffer);
+                }
+            }
+            now_ns = monotonic_ns();
+        }
+        Ok(self.conclude())
+    }
+
+    /// Does what the time asks for: readings at the interval's ends, parts that are over.
+    fn tick(&mut self, now_ns: u64) {
+        while self.timeline.boundary(self.part_number).is_some_and(|at_ns| at_ns <= now_ns) {
+            self.end_part();
+        }
+        if self.cpu_at_start_ns.is_none() && now_ns >= self.timeline.measure_ns {
+            self.cpu_at_start_ns = Some(thread_cpu_ns());
+        }
+        if self.cpu_at_end_ns.is_none() && now_ns >= self.timeline.end_ns {
+            self.cpu_at_end_ns = Some(thread_cpu_ns());
+        }
+    }
+
+    fn end_part(&mut self) {
+        self.part.outstanding = self.in_flight;
+        self.part.waiting = self.waiting.len() as u64;
+        let next = self.wires.spare.try_recv().unwrap_or_default();
+        let part = std::mem::replace(&mut self.part, next);
+        let ended = Ended { thread: self.wires.thread, number: self.part_number, part };
+        // Nobody listens any more: the run is being given up.
+        let _ = self.wires.parts.send(ended);
+        self.part_number += 1;
+    }
+
+    fn is_over(&self, now_ns: u64) -> bool {
+        let all_lost = self.alive == 0 && self.wires.alive.load(Ordering::Relaxed) == 0;
+        let done = now_ns >= self.timeline.end_ns && self.owed == 0;
+        all_lost || done || now_ns >= self.timeline.give_up_ns
+    }
+
+    /// Gives due requests to their connections; true: there was one.
+    fn dispatch(&mut self, now_ns: u64) -> bool {
+        let Source::Open(feed) = &mut self.source else { return false };
+        let mut dispatched = 0;
+        while dispatched < SENDS_A_TURN_MAX {
+            let intended_ns = match feed.next_ns() {
+                Some(after_ns) => self.timeline.start_ns + after_ns,
+                None => break,
+            };
+            if intended_ns > now_ns {
+                break;
+            }
+            let Some(planned) = feed.pop() else { break };
+            dispatched += 1;
+            let measured = intended_ns >= self.timeline.measure_ns;
+            self.totals.intended += u64::from(measured);
+            let number = planned.connection - self.manner.first;
+            let place = &mut self.places[number as usize];
+            let due = Due { intended_ns, record: planned.record, op: planned.op };
+            // A lost connection's requests, and those beyond the bound, are never sent: censored.
+            if place.lane.is_some() && self.waiting.push(&mut place.queue, due) {
+                self.owed += u64::from(measured);
+                if !place.listed {
+                    place.listed = true;
+                    self.to_flush.push(number);
+                }
+            }
+        }
+        dispatched > 0
+    }
+
+    /// Sends what is listed, a bounded number of connections; true: there was one.
+    fn flush(&mut self, now_ns: u64) -> bool {
+        let until = self.to_flush.len().min(self.flushed + SENDS_A_TURN_MAX);
+        let any = self.flushed < until;
+        while self.flushed < until {
+            let number = self.to_flush[self.flushed] as usize;
+            self.flushed += 1;
+            self.places[number].listed = false;
+            self.send(number, now_ns);
+        }
+        if self.flushed == self.to_flush.len() {
+            self.to_flush.clear();
+            self.flushed = 0;
+        }
+        any
+    }
+
+    fn list(&mut self, number: usize) {
+        let place = &mut self.places[number];
+        if !place.listed {
+            place.listed = true;
+            self.to_flush.push(number as u32);
+        }
+    }
+
+    /// Sends what a connection may have outstanding, in one send.
+    fn send(&mut self, number: usize, now_ns: u64) {
+        let place = &mut self.places[number];
+        let Some(lane) = &mut place.lane else { return };
+        if lane.is_blocked() {
+            return;
+        }
+        let first_new = lane.in_flight.len();
+        self.batch.clear();
+        while lane.in_flight.len() < self.manner.depth && !self.batch.is_full() {
+            let due = match &mut self.source {
+                Source::Open(_) => self.waiting.pop(&mut place.queue),
+                Source::Closed(_) if now_ns >= self.timeline.end_ns => None,
+                Source::Closed(requests) => {
+                    requests.next().map(|(record, op)| Due { intended_ns: 0, record, op })
+                }
+            };
+            let Some(Due { intended_ns, record, op }) = due else { break };
+            let opaque = self.next_opaque;
+            self.next_opaque += 1;
+            self.batch.push(op, record, opaque);
+            lane.in_flight.push_back(InFlight {
+                intended_ns,
+                sent_ns: 0,
+                opaque,
+                late_ns: 0,
+                op,
+                measured: false,
+            });
+        }
+        if lane.in_flight.len() == first_new {
+            return;
+        }
+        let sent_ns = monotonic_ns();
+        let open = matches!(self.source, Source::Open(_));
+        for request in lane.in_flight.range_mut(first_new..) {
+            request.sent_ns = sent_ns;
+            if !open {
+                request.intended_ns = sent_ns;
+            }
+            request.measured = self.timeline.measures(request.intended_ns);
+            let late_ns = sent_ns.saturating_sub(request.intended_ns.max(place.room_ns));
+            request.late_ns = u32::try_from(late_ns).unwrap_or(u32::MAX);
+            let measured = u64::from(request.measured);
+            self.totals.sent += measured;
+            if !open {
+                self.totals.intended += measured;
+                self.owed += measured;
+            }
+            self.totals.outstanding.sent(self.timeline.clamped(sent_ns));
+            self.in_flight += 1;
+        }
+        let outcome = lane.send(&self.batch);
+        let blocked = lane.is_blocked();
+        let more = lane.in_flight.len() < self.manner.depth && !place.queue.is_empty();
+        self.count_sent(number, outcome, sent_ns);
+        if blocked {
+            self.watch(number, Interest::ReadWrite);
+        } else if more || (!open && self.batch.is_full()) {
+            self.list(number);
+        }
+    }
+
+    /// Sends what waited for room in a socket, then what waited behind it.
+    fn unblock(&mut self, number: usize) {
+        let place = &mut self.places[number];
+        let Some(lane) = &mut place.lane else { return };
+        if !lane.is_blocked() {
+            return;
+        }
+        let outcome = lane.send_unsent();
+        let drained = !lane.is_blocked();
+        let now_ns = monotonic_ns();
+        self.count_sent(number, outcome, now_ns);
+        if drained {
+            self.places[number].room_ns = now_ns;
+            self.watch(number, Interest::Read);
+            self.send(number, now_ns);
+        }
+    }
+
+    fn count_sent(&mut self, number: usize, outcome: Result<usize, Broken>, now_ns: u64) {
+        match outcome {
+            Ok(len) if self.timeline.measures(now_ns) => self.totals.bytes_sent += len as u64,
+            Ok(_) => {}
+            Err(broken) => self.lose(number, &broken),
+        }
+    }
+
+    fn watch(&mut self, number: usize, interest: Interest) {
+        let Some(lane) = &self.places[number].lane else { return };
+        if let Err(error) = self.poll.change(&lane.stream, number as u64, interest) {
+            self.lose(number, &error.into());
+        }
+    }
+
+    /// How long the wait may last.
+    fn timeout_ns(&self, now_ns: u64) -> u64 {
+        if !self.to_flush.is_empty() {
+            return 0;
+        }
+        let next_ns = match &self.source {
+            Source::Open(feed) => feed.next_ns().map(|ns| self.timeline.start_ns + ns),
+            Source::Closed(_) => None,
+        };
+        let next_ns = next_ns.unwrap_or(u64::MAX).min(self.timeline.next_event_ns(self.part_number));
+        let until_ns = next_ns.saturating_sub(now_ns);
+        match self.manner.spin {
+            true if self.in_flight > 0 => 0,
+            true => until_ns.saturating_sub(SPIN_NS),
+            false => until_ns,
+        }
+    }
+
+    /// Uses a moment in which nothing was to be done.
+    fn rest(&mut self, now_ns: u64) {
+        if let Source::Open(feed) = &mut self.source {
+            let next_ns = feed.next_ns().map_or(u64::MAX, |ns| self.timeline.start_ns + ns);
+            // What is drawn at once takes a few microseconds.
+            if next_ns.saturating_sub(now_ns) > 10_000 {
+                feed.draw_ahead();
+            }
+        }
+    }
+
+    fn conclude(mut self) -> Outcome {
+        let cpu_ns = thread_cpu_ns();
+        let at_start_ns = self.cpu_at_start_ns.unwrap_or(cpu_ns);
+        self.totals.cpu_ns = self.cpu_at_end_ns.unwrap_or(cpu_ns) - at_start_ns;
+        // Given up early, or at the end of the grace: the parts that are left are what there is.
+        while self.part_number <= self.timeline.boundaries() {
+            self.end_part();
+        }
+        Outcome { totals: self.totals, recorded: self.recorded, last_loss: self.last_loss }
+    }
+}

@@ -1,0 +1,273 @@
+//! Opening many connections, fast and politely.
+//!
+//! A connection counts as open when the server has answered `version` on it: only then has it left
+//! the listener's queue. So with a bounded number in progress that queue never overflows, however
+//! slowly the server accepts.
+
+use std::collections::VecDeque;
+use std::io;
+
+use protocol::client::{self, Awaited, Reply, ReplyReader, Said};
+use protocol::reply::TOO_MANY_CONNECTIONS;
+use sys::clock::monotonic_ns;
+use sys::limits::raise_open_files;
+use sys::poll::{Events, Interest, Poll};
+use sys::socket::Stream;
+
+use crate::config::Target;
+use crate::error::Error;
+use crate::limits::{
+    EVENTS_MAX, OPENING_ATTEMPTS_MAX, OPENING_PAUSE_NS, OPENING_TIMEOUT_NS, OTHER_FILES,
+};
+
+/// Makes sure that the process may open so many connections more.
+pub(crate) fn allow_files(connections: u32) -> Result<(), Error> {
+    let needed = u64::from(connections) + OTHER_FILES;
+    let limit = raise_open_files(needed);
+    if limit >= needed { Ok(()) } else { Err(Error::OpenFiles { connections, limit, needed }) }
+}
+
+/// The target that connection number `connection` goes to.
+pub(crate) fn target_of(targets: &[Target], connection: u32) -> &Target {
+    &targets[connection as usize % targets.len()]
+}
+
+/// Which of a run's connections one thread opens.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Share {
+    /// The number of the first.
+    pub(crate) first: u32,
+    /// How many.
+    pub(crate) count: u32,
+    /// Connections of the run, over all threads.
+    pub(crate) all: u32,
+    /// How many may be in progress at a time.
+    pub(crate) at_once: usize,
+}
+
+/// Opens a share of the connections and registers each for reading with `poll` under its place
+/// in the share, which is also its place in the answer.
+pub(crate) fn open(targets: &[Target], poll: &Poll, share: Share) -> Result<Vec<Stream>, Error> {
+    let Share { first, count, all, at_once } = share;
+    let mut opening = Opening {
+        targets,
+        poll,
+        first,
+        all,
+        attempts: (0..count).map(|_| Attempt::default()).collect(),
+        to_start: (0..count).collect(),
+        in_progress: 0,
+        open: 0,
+    };
+    let mut events = Events::with_capacity(EVENTS_MAX);
+    let mut ready = Vec::with_capacity(EVENTS_MAX);
+    while opening.open < count {
+        let pause_ns = opening.start_some(at_once)?;
+        poll.wait(&mut events, Some(pause_ns)).map_err(Error::system("wait for connections"))?;
+        ready.clear();
+        ready.extend(events.iter().map(|event| event.token as u32));
+        for &connection in &ready {
+            opening.proceed(connection)?;
+        }
+        if ready.is_empty() {
+            opening.check_deadlines()?;
+        }
+    }
+    let streams = opening.attempts.into_iter().filter_map(|attempt| match attempt.stage {
+        Stage::Open(stream) => Some(stream),
+        _ => None,
+    });
+    Ok(streams.collect())
+}
+
+#[derive(Default)]
+struct Attempt {
+    stage: Stage,
+    /// Times it was started.
+    count: u32,
+    /// Not started: when it may be. In progress: when it began.
+    since_ns: u64,
+}
+
+#[derive(Default)]
+enum Stage {
+    #[default]
+    ToStart,
+    Connecting(Stream),
+    Greeting(Stream, ReplyReader),
+    Open(Stream),
+}
+
+struct Opening<'a> {
+    targets: &'a [Target],
+    poll: &'a Poll,
+    first: u32,
+    all: u32,
+    attempts: Vec<Attempt>,
+    to_start: VecDeque<u32>,
+    in_progress: usize,
+    open: u32,
+}
+
+impl Opening<'_> {
+    /// Starts what may be started; returns how long to wait at most before looking again.
+    fn start_some(&mut self, at_once: usize) -> Result<u64, Error> {
+        let now_ns = monotonic_ns();
+        while self.in_progress < at_once {
+            let Some(&connection) = self.to_start.front() else { break };
+            let since_ns = self.attempts[connection as usize].since_ns;
+            if since_ns > now_ns {
+                return Ok(since_ns - now_ns);
+            }
+            self.to_start.pop_front();
+            self.start(connection, now_ns)?;
+        }
+        Ok(OPENING_TIMEOUT_NS / 10)
+    }
+
+    fn start(&mut self, connection: u32, now_ns: u64) -> Result<(), Error> {
+        let begun = match target_of(self.targets, self.first + connection) {
+            Target::Tcp(address) => Stream::connect(*address),
+            Target::Unix(path) => Stream::connect_unix(path),
+        };
+        let attempt = &mut self.attempts[connection as usize];
+        attempt.count += 1;
+        attempt.since_ns = now_ns;
+        match begun {
+            Ok(stream) => {
+                stream.set_nodelay();
+                self.poll
+                    .add(&stream, u64::from(connection), Interest::Write)
+                    .map_err(Error::system("register a connection"))?;
+                attempt.stage = Stage::Connecting(stream);
+                self.in_progress += 1;
+                Ok(())
+            }
+            Err(error) => self.try_again(connection, error),
+        }
+    }
+
+    /// Does the next step of a connection that is ready for it.
+    fn proceed(&mut self, connection: u32) -> Result<(), Error> {
+        let attempt = &mut self.attempts[connection as usize];
+        match std::mem::take(&mut attempt.stage) {
+            Stage::Connecting(stream) => {
+                let mut request = Vec::new();
+                client::version(&mut request);
+                let greeted = stream.take_error().and_then(|()| stream.send(&request));
+                if let Err(error) = greeted {
+                    self.in_progress -= 1;
+                    return self.try_again(connection, error);
+                }
+                self.poll
+                    .change(&stream, u64::from(connection), Interest::Read)
+                    .map_err(Error::system("register a connection"))?;
+                attempt.stage = Stage::Greeting(stream, ReplyReader::new());
+                Ok(())
+            }
+            Stage::Greeting(stream, reader) => self.hear(connection, stream, reader),
+            stage => {
+                attempt.stage = stage;
+                Ok(())
+            }
+        }
+    }
+
+    /// Hears what the server says to `version`.
+    fn hear(
+        &mut self,
+        connection: u32,
+        stream: Stream,
+        mut reader: ReplyReader,
+    ) -> Result<(), Error> {
+        let mut buffer = [0; 512];
+        let received = match stream.recv(&mut buffer) {
+            Ok(0) => Err(io::Error::from(io::ErrorKind::UnexpectedEof)),
+            received => received,
+        };
+        let stage = &mut self.attempts[connection as usize].stage;
+        let heard = match received {
+            Ok(len) => &buffer[..len],
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
+                *stage = Stage::Greeting(stream, reader);
+                return Ok(());
+            }
+            Err(error) => {
+                self.in_progress -= 1;
+                return self.try_again(connection, error);
+            }
+        };
+        if heard.starts_with(TOO_MANY_CONNECTIONS) {
+            return Err(self.too_many(connection));
+        }
+        match reader.advance(heard, Awaited::Line).map(|step| step.reply) {
+            Ok(Some(Reply::Said(Said::Version))) => {
+                *stage = Stage::Open(stream);
+                self.in_progress -= 1;
+                self.open += 1;
+                Ok(())
+            }
+            Ok(None) => {
+                *stage = Stage::Greeting(stream, reader);
+                Ok(())
+            }
+            _ => Err(Error::Greeting {
+                target: self.target(connection),
+                answer: String::from_utf8_lossy(heard).trim_end().chars().take(80).collect(),
+            }),
+        }
+    }
+
+    /// Puts a connection that failed back in line, or gives up.
+    fn try_again(&mut self, connection: u32, error: io::Error) -> Result<(), Error> {
+        let attempt = &mut self.attempts[connection as usize];
+        let target = target_of(self.targets, self.first + connection).clone();
+        if error.kind() == io::ErrorKind::AddrNotAvailable {
+            return Err(Error::Ports { target });
+        }
+        if sys::socket::is_exhaustion(&error) {
+            return Err(Error::System { what: "open a socket", source: error });
+        }
+        if attempt.count >= OPENING_ATTEMPTS_MAX {
+            return Err(Error::Connect { target, attempts: attempt.count, source: error });
+        }
+        attempt.stage = Stage::ToStart;
+        attempt.since_ns = monotonic_ns() + (OPENING_PAUSE_NS << (attempt.count - 1));
+        self.to_start.push_back(connection);
+        Ok(())
+    }
+
+    fn check_deadlines(&self) -> Result<(), Error> {
+        let now_ns = monotonic_ns();
+        for (connection, attempt) in (0..).zip(&self.attempts) {
+            let waited_ns = now_ns.saturating_sub(attempt.since_ns);
+            let overdue = waited_ns > OPENING_TIMEOUT_NS;
+            let target = || self.target(connection);
+            match attempt.stage {
+                Stage::Connecting(_) if overdue => {
+                    return Err(Error::Connect {
+                        target: target(),
+                        attempts: attempt.count,
+                        source: io::ErrorKind::TimedOut.into(),
+                    });
+                }
+                Stage::Greeting(..) if overdue => {
+                    let waited_s = OPENING_TIMEOUT_NS / 1_000_000_000;
+                    return Err(Error::Silent { target: target(), waited_s });
+                }
+                _ => {}
+            }
+        }
+        Ok(())
+    }
+
+    fn too_many(&self, connection: u32) -> Error {
+        let wanted = self.all.div_ceil(self.targets.len() as u32);
+        // A handful more, for those who look at the server meanwhile.
+        Error::TooManyConnections { target: self.target(connection), wanted, enough: wanted + 64 }
+    }
+
+    fn target(&self, connection: u32) -> Target {
+        target_of(self.targets, self.first + connection).clone()
+    }
+}

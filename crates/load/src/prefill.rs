@@ -1,0 +1,214 @@
+//! Putting the records on the servers before a run, and seeing how many stay.
+
+use sys::clock::monotonic_ns;
+use sys::poll::{Events, Interest, Poll};
+use workload::{Op, Picker, Popularity, Purpose, Stream};
+
+use crate::config::{Config, Target};
+use crate::error::Error;
+use crate::lane::{Broken, InFlight, Lane};
+use crate::limits::{
+    EVENTS_MAX, PREFILL_CONNECTIONS, PREFILL_DEPTH, PREFILL_TIMEOUT_NS, RECEIVE_BYTES_MAX,
+    RESIDENT_SAMPLE_MAX,
+};
+use crate::opening::{self, Share};
+use crate::wire::{self, Answer, Batch};
+
+/// What came of a prefill, over all targets.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Prefill {
+    /// Records set: those of the run, once for each target.
+    pub records: u64,
+    /// Of those, answered with an error.
+    pub refused: u64,
+    /// Bytes of keys and values.
+    pub bytes: u64,
+    /// Records read back.
+    pub sampled: u64,
+    /// Share of the records read back that were there.
+    pub resident: f64,
+    /// How long it took, the reading included.
+    pub elapsed_ns: u64,
+}
+
+/// How far a prefill is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Progress {
+    /// Requests answered.
+    pub done: u64,
+    /// Requests in all, sets and gets.
+    pub total: u64,
+}
+
+/// Sets every record of `config` on every target and then reads them back: all, or, of very many,
+/// a sample drawn by the seed. Every answer is checked; `progress` is told now and then.
+///
+/// # Errors
+/// A setting cannot be, a server cannot be reached, or it stops answering.
+pub fn prefill(config: &Config, mut progress: impl FnMut(Progress)) -> Result<Prefill, Error> {
+    config.validate()?;
+    opening::allow_files(PREFILL_CONNECTIONS)?;
+    let started_ns = monotonic_ns();
+    let keyspace = config.keyspace()?;
+    let (records, sampled) = (config.records, config.records.min(RESIDENT_SAMPLE_MAX));
+    let targets = config.targets.len() as u64;
+    let record_bytes =
+        |record: u64| (keyspace.key_len(record) + keyspace.value_len(record)) as u64;
+    let mut filled = Prefill {
+        records: records * targets,
+        refused: 0,
+        bytes: (0..records).map(record_bytes).sum::<u64>() * targets,
+        sampled: sampled * targets,
+        resident: 0.0,
+        elapsed_ns: 0,
+    };
+    let total = filled.records + filled.sampled;
+    let step = (total / 200).max(1);
+    let (mut done, mut hits) = (0, 0);
+    let filler = wire::filler(config.value_len_max);
+    for target in &config.targets {
+        let batch = Batch::new(keyspace.clone(), config.protocol, filler.clone());
+        let mut pump = Pump::open(config, target, batch)?;
+        let mut count = |answer: Answer| {
+            filled.refused += u64::from(answer == Answer::Error);
+            hits += u64::from(answer == Answer::Hit);
+            done += 1;
+            if done % step == 0 {
+                progress(Progress { done, total });
+            }
+        };
+        pump.run((0..records).map(|record| (Op::Set, record)), &mut count)?;
+        let picker = Picker::new(Popularity::Uniform, records, config.seed);
+        let mut stream = Stream::new(config.seed, Purpose::Other, 0);
+        let read_back = |n| if sampled == records { n } else { picker.draw(&mut stream) };
+        pump.run((0..sampled).map(read_back).map(|record| (Op::Get, record)), &mut count)?;
+    }
+    filled.resident = hits as f64 / filled.sampled as f64;
+    filled.elapsed_ns = monotonic_ns() - started_ns;
+    Ok(filled)
+}
+
+/// A few connections to one server, kept full.
+struct Pump<'a> {
+    config: &'a Config,
+    target: &'a Target,
+    poll: Poll,
+    lanes: Vec<Lane>,
+    batch: Batch,
+    buffer: Vec<u8>,
+    stored: u64,
+    in_flight: u64,
+}
+
+impl<'a> Pump<'a> {
+    fn open(config: &'a Config, target: &'a Target, batch: Batch) -> Result<Self, Error> {
+        let poll = Poll::new().map_err(Error::system("open an epoll descriptor"))?;
+        let share = Share {
+            first: 0,
+            count: PREFILL_CONNECTIONS,
+            all: PREFILL_CONNECTIONS,
+            at_once: PREFILL_CONNECTIONS as usize,
+        };
+        let streams = opening::open(std::slice::from_ref(target), &poll, share)?;
+        Ok(Self {
+            config,
+            target,
+            poll,
+            lanes: streams.into_iter().map(|stream| Lane::new(stream, PREFILL_DEPTH)).collect(),
+            batch,
+            buffer: vec![0; RECEIVE_BYTES_MAX],
+            stored: 0,
+            in_flight: 0,
+        })
+    }
+
+    /// Makes all the requests and hears all the answers.
+    fn run(
+        &mut self,
+        mut requests: impl Iterator<Item = (Op, u64)>,
+        count: &mut impl FnMut(Answer),
+    ) -> Result<(), Error> {
+        for number in 0..self.lanes.len() {
+            self.fill(number, &mut requests).map_err(|broken| self.fault(broken.to_string()))?;
+        }
+        let mut events = Events::with_capacity(EVENTS_MAX);
+        while self.in_flight > 0 {
+            self.poll
+                .wait(&mut events, Some(PREFILL_TIMEOUT_NS))
+                .map_err(Error::system("wait for answers"))?;
+            if events.is_empty() {
+                let waited_s = PREFILL_TIMEOUT_NS / 1_000_000_000;
+                return Err(self.fault(format!("no answer came for {waited_s} s")));
+            }
+            for event in events.iter() {
+                let number = event.token as usize;
+                let served = self.serve(number, event.readable, &mut requests, count);
+                served.map_err(|broken| self.fault(broken.to_string()))?;
+            }
+        }
+        Ok(())
+    }
+
+    fn serve(
+        &mut self,
+        number: usize,
+        readable: bool,
+        requests: &mut impl Iterator<Item = (Op, u64)>,
+        count: &mut impl FnMut(Answer),
+    ) -> Result<(), Broken> {
+        let lane = &mut self.lanes[number];
+        if lane.is_blocked() {
+            lane.send_unsent()?;
+            if !lane.is_blocked() {
+                self.poll.change(&lane.stream, number as u64, Interest::Read)?;
+            }
+        }
+        if readable {
+            let len = lane.receive(&mut self.buffer)?;
+            let mut input = &self.buffer[..len];
+            while let Some((request, answer)) = lane.answer(&mut input, self.config.protocol)? {
+                self.in_flight -= 1;
+                self.stored += u64::from(request.op == Op::Set && answer == Answer::Stored);
+                count(answer);
+            }
+        }
+        self.fill(number, requests)
+    }
+
+    /// Sends a connection as many requests as it may have outstanding.
+    fn fill(
+        &mut self,
+        number: usize,
+        requests: &mut impl Iterator<Item = (Op, u64)>,
+    ) -> Result<(), Broken> {
+        let lane = &mut self.lanes[number];
+        while !lane.is_blocked() {
+            self.batch.clear();
+            while lane.in_flight.len() < PREFILL_DEPTH as usize && !self.batch.is_full() {
+                let Some((op, record)) = requests.next() else { break };
+                self.batch.push(op, record, record);
+                self.in_flight += 1;
+                lane.in_flight.push_back(InFlight {
+                    intended_ns: 0,
+                    sent_ns: 0,
+                    opaque: record,
+                    late_ns: 0,
+                    op,
+                    measured: false,
+                });
+            }
+            if self.batch.len() == 0 {
+                break;
+            }
+            lane.send(&self.batch)?;
+            if lane.is_blocked() {
+                self.poll.change(&lane.stream, number as u64, Interest::ReadWrite)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn fault(&self, fault: String) -> Error {
+        Error::Prefill { target: self.target.clone(), fault, stored: self.stored }
+    }
+}

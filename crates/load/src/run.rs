@@ -1,0 +1,317 @@
+//! One run: threads started together, heard once a second, and brought to one account.
+
+use std::sync::Arc;
+use std::sync::atomic::AtomicU32;
+use std::sync::mpsc::{self, Receiver, Sender};
+use std::thread::{self, JoinHandle};
+use std::time::Duration;
+
+use sys::clock::monotonic_ns;
+use sys::cost;
+use sys::poll::Poll;
+
+use crate::account::Account;
+use crate::config::{Config, ConfigError, Rate};
+use crate::engine::{Ended, Engine, Manner, Outcome, Source, Wires};
+use crate::error::Error;
+use crate::feed::Feed;
+use crate::lane::Lane;
+use crate::limits::{OPENING_MAX, RECORDED_MAX};
+use crate::opening::{self, Share};
+use crate::summary::{Summary, Watched};
+use crate::tally::{Latencies, Part, Recorded};
+use crate::timeline::Timeline;
+use crate::wire::{self, Batch};
+
+/// Between the last thread's being ready and the start, so that all are there in time.
+const START_AHEAD_NS: u64 = 2_000_000;
+/// An opaque token is the thread's number and, below it, the request's.
+const OPAQUE_BITS: u32 = 44;
+
+/// What happened in one second of a run, as it happens.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Second {
+    /// Its end, from the start of the load.
+    pub at_ns: u64,
+    /// Its length: a second, or less where the warm-up or the interval is no whole number.
+    pub span_ns: u64,
+    /// It belongs to the warm-up and is not recorded.
+    pub warmup: bool,
+    /// Answers a second.
+    pub rate_rps: f64,
+    /// Median latency: response, in closed loop service.
+    pub p50_ns: u64,
+    /// Its 99th percentile.
+    pub p99_ns: u64,
+    /// Its 99.9th percentile.
+    pub p999_ns: u64,
+    /// Slip at its 99th percentile. None in closed loop.
+    pub slip_p99_ns: Option<u64>,
+    /// Share of the gets answered that found their value. None without gets.
+    pub hit_rate: Option<f64>,
+    /// Requests outstanding at its end.
+    pub outstanding: u64,
+    /// Requests due but unable to leave at its end.
+    pub waiting: u64,
+    /// Answers that were errors.
+    pub errors: u64,
+    /// Connections lost.
+    pub lost_connections: u64,
+}
+
+/// Makes one run. `on_second` is told of each second as it ends.
+///
+/// # Errors
+/// A setting cannot be, the servers cannot be reached, or all connections were lost.
+pub fn run(config: &Config, on_second: impl FnMut(&Second)) -> Result<Summary, Error> {
+    run_recorded(config, 0, on_second).map(|(summary, _)| summary)
+}
+
+/// As [`run`], keeping the times of up to `recorded_max` measured requests one by one.
+///
+/// # Errors
+/// As [`run`].
+pub fn run_recorded(
+    config: &Config,
+    recorded_max: usize,
+    mut on_second: impl FnMut(&Second),
+) -> Result<(Summary, Vec<Recorded>), Error> {
+    config.validate()?;
+    opening::allow_files(config.connections)?;
+    if let Some(pid) = config.watch_pid {
+        cost::of_process(pid).map_err(|source| Error::Watch { pid, source })?;
+    }
+    let crew = Crew::start(config, recorded_max.min(RECORDED_MAX))?;
+    let timeline = Timeline::new(config, monotonic_ns() + START_AHEAD_NS);
+    crew.begin(&timeline);
+    let watching = config.watch_pid.map(|pid| watch(pid, &timeline)).transpose()?;
+    let mut account = Account::default();
+    crew.listen(&timeline, &mut account, &mut on_second);
+    account.add_outcomes(crew.join()?);
+    if let Some(error) = account.loss_of_all(config) {
+        return Err(error);
+    }
+    let watched = match watching {
+        Some(watching) => Some(watching.join().map_err(|_| Error::Panicked)??),
+        None => None,
+    };
+    Ok(account.conclude(config, &timeline, watched))
+}
+
+/// Reads what a process costs at the interval's start and end, on a thread of its own: neither
+/// the readings nor what is done with a second may delay the other.
+fn watch(pid: u32, timeline: &Timeline) -> Result<JoinHandle<Result<Watched, Error>>, Error> {
+    let (measure_ns, end_ns) = (timeline.measure_ns, timeline.end_ns);
+    let read = move |at_ns: u64| {
+        thread::sleep(Duration::from_nanos(at_ns.saturating_sub(monotonic_ns())));
+        cost::of_process(pid).map_err(|source| Error::Watch { pid, source })
+    };
+    let readings = move || {
+        sys::thread::sleep_precisely();
+        let before = read(measure_ns)?;
+        let cost = read(end_ns)?.since(&before);
+        Ok(Watched {
+            user_ns: cost.user_ns,
+            system_ns: cost.system_ns,
+            resident_bytes: cost.resident_bytes,
+            voluntary_switches: cost.voluntary_switches,
+            involuntary_switches: cost.involuntary_switches,
+        })
+    };
+    let builder = thread::Builder::new().name("load-watch".to_owned());
+    builder.spawn(readings).map_err(Error::system("start a thread"))
+}
+
+/// The threads of a run.
+struct Crew {
+    threads: Vec<Hand>,
+    parts: Receiver<Ended>,
+    spares: Vec<Sender<Part>>,
+}
+
+struct Hand {
+    start: Sender<Timeline>,
+    thread: JoinHandle<Result<Outcome, Error>>,
+}
+
+impl Crew {
+    /// Starts the threads and waits until each has its connections open and its schedule drawn.
+    fn start(config: &Config, recorded_max: usize) -> Result<Self, Error> {
+        let keyspace = config.keyspace()?;
+        let filler = wire::filler(config.value_len_max);
+        let alive = Arc::new(AtomicU32::new(config.connections));
+        let (parts_sender, parts) = mpsc::channel();
+        let (ready_sender, ready) = mpsc::channel();
+        let mut crew = Self { threads: Vec::new(), parts, spares: Vec::new() };
+        for number in 0..config.threads {
+            let (spare_sender, spare) = mpsc::channel();
+            let (start, started) = mpsc::channel();
+            let part = |number: u32| {
+                (u64::from(number) * u64::from(config.connections) / u64::from(config.threads)) as u32
+            };
+            let share = Share {
+                first: part(number),
+                count: part(number + 1) - part(number),
+                all: config.connections,
+                at_once: (OPENING_MAX / config.threads as usize).max(1),
+            };
+            let post = Post {
+                config: config.clone(),
+                number,
+                share,
+                recorded_max: recorded_max / config.threads as usize,
+                batch: Batch::new(keyspace.clone(), config.protocol, Arc::clone(&filler)),
+                wires: Wires {
+                    thread: number as usize,
+                    parts: parts_sender.clone(),
+                    spare,
+                    alive: Arc::clone(&alive),
+                },
+            };
+            let ready = ready_sender.clone();
+            let thread = thread::Builder::new()
+                .name(format!("load-{number}"))
+                .spawn(move || post.man(ready, &started))
+                .map_err(Error::system("start a thread"))?;
+            crew.threads.push(Hand { start, thread });
+            crew.spares.push(spare_sender);
+        }
+        drop(ready_sender);
+        let ready_count = ready.iter().count();
+        if ready_count == crew.threads.len() {
+            return Ok(crew);
+        }
+        // Dropping their starts sends the others home; the error is that of whoever is not ready.
+        match crew.join() {
+            Err(error) => Err(error),
+            Ok(_) => Err(Error::Panicked),
+        }
+    }
+
+    fn begin(&self, timeline: &Timeline) {
+        for hand in &self.threads {
+            // A thread that has ended has an error that `join` will find.
+            let _ = hand.start.send(timeline.clone());
+        }
+    }
+
+    /// Hears the threads until they have ended.
+    fn listen(
+        &self,
+        timeline: &Timeline,
+        account: &mut Account,
+        on_second: &mut impl FnMut(&Second),
+    ) {
+        let mut pending: Vec<(Part, usize)> = Vec::new();
+        let mut next = 0;
+        // The last part of all comes from every thread, unless one ended in an error.
+        while next <= timeline.boundaries() {
+            let Ok(Ended { thread, number, mut part }) = self.parts.recv() else { return };
+            let place = number - next;
+            if pending.len() <= place {
+                pending.resize_with(place + 1, || (Part::default(), 0));
+            }
+            let (sum, heard) = &mut pending[place];
+            sum.merge(&part);
+            *heard += 1;
+            part.clear();
+            // A thread that has ended has no use for it.
+            let _ = self.spares[thread].send(part);
+            while pending.first().is_some_and(|(_, heard)| *heard == self.threads.len()) {
+                let (part, _) = pending.remove(0);
+                if let Some(second) = second(timeline, next, &part) {
+                    on_second(&second);
+                }
+                if timeline.is_measured(next) {
+                    account.add(&part);
+                }
+                next += 1;
+            }
+        }
+    }
+
+    fn join(self) -> Result<Vec<Outcome>, Error> {
+        let Self { threads, spares, .. } = self;
+        drop(spares);
+        let handles: Vec<_> = threads.into_iter().map(|hand| hand.thread).collect();
+        let ended: Vec<_> = handles.into_iter().map(JoinHandle::join).collect();
+        ended.into_iter().map(|ended| ended.map_err(|_| Error::Panicked)?).collect()
+    }
+}
+
+/// What one thread needs to begin.
+struct Post {
+    config: Config,
+    number: u32,
+    share: Share,
+    recorded_max: usize,
+    batch: Batch,
+    wires: Wires,
+}
+
+impl Post {
+    /// Opens the connections, draws the schedule, says so, and works when told to.
+    fn man(self, ready: Sender<()>, started: &Receiver<Timeline>) -> Result<Outcome, Error> {
+        let config = &self.config;
+        let pinned = (self.number as usize).checked_rem(config.cpus.len());
+        if let Some(cpu) = pinned.map(|place| config.cpus[place]) {
+            sys::thread::pin(&[cpu]).map_err(|source| Error::Pin { cpu, source })?;
+        }
+        sys::thread::sleep_precisely();
+        let poll = Poll::new().map_err(Error::system("open an epoll descriptor"))?;
+        let streams = opening::open(&config.targets, &poll, self.share)?;
+        let lanes = streams.into_iter().map(|stream| Lane::new(stream, config.depth)).collect();
+        let demand = config.demand();
+        let first = self.share.first;
+        let source = match config.rate {
+            Rate::PerSecond(rate_rps) => {
+                let end_ns = config.warmup_ns + config.duration_ns;
+                let schedule = demand
+                    .schedule_of(rate_rps, first..first + self.share.count)
+                    .map_err(ConfigError::demand)?;
+                let share_rps = rate_rps / f64::from(config.threads);
+                Source::Open(Feed::new(schedule, share_rps, end_ns))
+            }
+            Rate::Max => Source::Closed(demand.requests(first).map_err(ConfigError::demand)?),
+        };
+        let manner = Manner {
+            depth: config.depth as usize,
+            protocol: config.protocol,
+            spin: config.spin,
+            first,
+            opaque: u64::from(self.number) << OPAQUE_BITS,
+            recorded_max: self.recorded_max,
+        };
+        let engine = Engine::new(poll, lanes, source, manner, self.wires, self.batch);
+        // The crew is gone only if it has panicked. It counts who says so until all have let go.
+        let _ = ready.send(());
+        drop(ready);
+        match started.recv() {
+            Ok(timeline) => engine.run(timeline),
+            Err(_) => Ok(Outcome::nothing()),
+        }
+    }
+}
+
+fn second(timeline: &Timeline, number: usize, part: &Part) -> Option<Second> {
+    let (from_ns, to_ns) = timeline.span(number)?;
+    let span_ns = to_ns - from_ns;
+    let Latencies { response, service, slip, .. } = &part.latencies;
+    let open = !response.is_empty();
+    let latency = if open { response } else { service };
+    Some(Second {
+        at_ns: to_ns - timeline.start_ns,
+        span_ns,
+        warmup: !timeline.is_measured(number),
+        rate_rps: part.answered as f64 * 1e9 / span_ns as f64,
+        p50_ns: latency.percentile(50.0),
+        p99_ns: latency.percentile(99.0),
+        p999_ns: latency.percentile(99.9),
+        slip_p99_ns: open.then(|| slip.percentile(99.0)),
+        hit_rate: (part.gets > 0).then(|| part.hits as f64 / part.gets as f64),
+        outstanding: part.outstanding,
+        waiting: part.waiting,
+        errors: part.errors,
+        lost_connections: part.lost_connections,
+    })
+}

@@ -1,0 +1,154 @@
+//! What one thread counts.
+
+use measure::{Histogram, Outstanding};
+
+/// The latencies and counts of one stretch of a run, a second long at most. A thread hands each
+/// over when it ends; merged, those of the measured interval are the run's.
+#[derive(Debug, Default)]
+pub(crate) struct Part {
+    pub(crate) latencies: Latencies,
+    /// Answers that came, of whatever intended time.
+    pub(crate) answered: u64,
+    pub(crate) gets: u64,
+    pub(crate) hits: u64,
+    pub(crate) errors: u64,
+    pub(crate) lost_connections: u64,
+    /// At its end.
+    pub(crate) outstanding: u64,
+    /// Due but unable to leave, at its end.
+    pub(crate) waiting: u64,
+}
+
+impl Part {
+    pub(crate) fn merge(&mut self, other: &Self) {
+        self.latencies.merge(&other.latencies);
+        self.answered += other.answered;
+        self.gets += other.gets;
+        self.hits += other.hits;
+        self.errors += other.errors;
+        self.lost_connections += other.lost_connections;
+        self.outstanding += other.outstanding;
+        self.waiting += other.waiting;
+    }
+
+    /// Forgets everything and keeps the memory.
+    pub(crate) fn clear(&mut self) {
+        let mut latencies = std::mem::take(&mut self.latencies);
+        latencies.clear();
+        *self = Self { latencies, ..Self::default() };
+    }
+}
+
+/// The four latencies, each of the same requests.
+#[derive(Debug, Default)]
+pub(crate) struct Latencies {
+    pub(crate) response: Histogram,
+    pub(crate) service: Histogram,
+    pub(crate) slip: Histogram,
+    pub(crate) lateness: Histogram,
+}
+
+impl Latencies {
+    pub(crate) fn merge(&mut self, other: &Self) {
+        for (mine, theirs) in self.each().into_iter().zip([
+            &other.response,
+            &other.service,
+            &other.slip,
+            &other.lateness,
+        ]) {
+            // An empty one costs as much to merge as a full one.
+            if !theirs.is_empty() {
+                mine.merge(theirs);
+            }
+        }
+    }
+
+    fn clear(&mut self) {
+        for histogram in self.each() {
+            if !histogram.is_empty() {
+                histogram.clear();
+            }
+        }
+    }
+
+    fn each(&mut self) -> [&mut Histogram; 4] {
+        [&mut self.response, &mut self.service, &mut self.slip, &mut self.lateness]
+    }
+}
+
+/// The counts of a whole run, of one thread. Unless another thing is said, of the requests whose
+/// intended time (closed loop: send) lies in the measured interval.
+#[derive(Debug)]
+pub(crate) struct Totals {
+    pub(crate) intended: u64,
+    pub(crate) sent: u64,
+    pub(crate) answered: u64,
+    pub(crate) errors: u64,
+    pub(crate) gets: u64,
+    pub(crate) hits: u64,
+    pub(crate) sets: u64,
+    /// Answers that came in the interval, of whatever intended time.
+    pub(crate) achieved: u64,
+    /// Bytes that left in the interval.
+    pub(crate) bytes_sent: u64,
+    /// Bytes that came in the interval.
+    pub(crate) bytes_received: u64,
+    pub(crate) lost_connections: u64,
+    /// Of the interval, spent without work: polling in vain, or asleep.
+    pub(crate) idle_ns: u64,
+    /// Processor time in the interval.
+    pub(crate) cpu_ns: u64,
+    pub(crate) outstanding: Outstanding,
+}
+
+impl Totals {
+    /// Nothing yet, of an interval that begins at `start_ns`.
+    pub(crate) fn new(start_ns: u64) -> Self {
+        Self {
+            intended: 0,
+            sent: 0,
+            answered: 0,
+            errors: 0,
+            gets: 0,
+            hits: 0,
+            sets: 0,
+            achieved: 0,
+            bytes_sent: 0,
+            bytes_received: 0,
+            lost_connections: 0,
+            idle_ns: 0,
+            cpu_ns: 0,
+            outstanding: Outstanding::new(start_ns),
+        }
+    }
+
+    pub(crate) fn merge(&mut self, other: &Self) {
+        self.intended += other.intended;
+        self.sent += other.sent;
+        self.answered += other.answered;
+        self.errors += other.errors;
+        self.gets += other.gets;
+        self.hits += other.hits;
+        self.sets += other.sets;
+        self.achieved += other.achieved;
+        self.bytes_sent += other.bytes_sent;
+        self.bytes_received += other.bytes_received;
+        self.lost_connections += other.lost_connections;
+        self.idle_ns += other.idle_ns;
+        self.cpu_ns += other.cpu_ns;
+        self.outstanding.merge(&other.outstanding);
+    }
+}
+
+/// The times of one request, for comparison with what a server logs of it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Recorded {
+    /// The token the request bore under [`crate::Protocol::Meta`].
+    pub opaque: u64,
+    /// When it should leave, `CLOCK_MONOTONIC` (closed loop: when it left).
+    pub intended_ns: u64,
+    /// Just before it was handed to the kernel.
+    pub sent_ns: u64,
+    /// Just after its answer was taken from the kernel.
+    pub answered_ns: u64,
+}

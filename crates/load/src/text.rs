@@ -1,0 +1,176 @@
+//! A run as people read it: a line a second, and a table at the end.
+
+use std::fmt::Write as _;
+
+use crate::prefill::Prefill;
+use crate::run::Second;
+use crate::summary::{Distribution, Loop, Summary};
+use crate::units::{show_duration, show_rate};
+
+/// The heads of the columns of [`second_line`].
+#[must_use]
+pub fn second_header() -> String {
+    format!(
+        "{:>7} {:>8} {:>9} {:>9} {:>9} {:>9} {:>7} {:>11}",
+        "time", "rate/s", "p50", "p99", "p99.9", "slip p99", "hits", "outstanding"
+    )
+}
+
+/// One second of a run. What is out of the ordinary stands at the end.
+#[must_use]
+pub fn second_line(second: &Second) -> String {
+    let slip = second.slip_p99_ns.map_or_else(|| "-".to_owned(), show_duration);
+    let hits = second.hit_rate.map_or_else(|| "-".to_owned(), |share| show_share(share));
+    let mut line = format!(
+        "{:>6.1}s {:>8} {:>9} {:>9} {:>9} {:>9} {:>7} {:>11}",
+        second.at_ns as f64 / 1e9,
+        show_rate(second.rate_rps),
+        show_duration(second.p50_ns),
+        show_duration(second.p99_ns),
+        show_duration(second.p999_ns),
+        slip,
+        hits,
+        second.outstanding,
+    );
+    let mut note = |text: String| line.push_str(&text);
+    if second.warmup {
+        note("  warm-up".to_owned());
+    }
+    if second.waiting > 0 {
+        note(format!("  {} waiting to leave", second.waiting));
+    }
+    if second.errors > 0 {
+        note(format!("  {} errors", second.errors));
+    }
+    if second.lost_connections > 0 {
+        note(format!("  {} connections lost", second.lost_connections));
+    }
+    line
+}
+
+/// One line on a prefill.
+#[must_use]
+pub fn prefill_line(prefill: &Prefill) -> String {
+    let mut line = format!(
+        "prefill: {} records, {:.1} MB in {}; {} resident ({} read back)",
+        prefill.records,
+        prefill.bytes as f64 / 1e6,
+        show_duration(prefill.elapsed_ns),
+        show_share(prefill.resident),
+        prefill.sampled,
+    );
+    if prefill.refused > 0 {
+        // Writing into a String cannot fail.
+        let _ = write!(line, "; {} refused", prefill.refused);
+    }
+    line
+}
+
+/// The final table: latencies at the summary's percentiles, then the counts and the checks.
+#[must_use]
+pub fn table(summary: &Summary) -> String {
+    let mut text = String::new();
+    for line in latency_lines(summary).into_iter().chain(count_lines(summary)) {
+        text.push_str(line.trim_end());
+        text.push('\n');
+    }
+    text
+}
+
+fn latency_lines(summary: &Summary) -> Vec<String> {
+    let mut head = format!("{:<10} {:>10}", "", "mean");
+    for (percentile, _) in &summary.service.percentiles {
+        let _ = write!(head, " {:>9}", format!("p{percentile}"));
+    }
+    let _ = write!(head, " {:>9}", "max");
+    let rows = [
+        ("response", summary.response.as_ref()),
+        ("service", Some(&summary.service)),
+        ("slip", summary.slip.as_ref()),
+        ("lateness", summary.lateness.as_ref()),
+    ];
+    let row = |(name, row): (&str, Option<&Distribution>)| row.map(|row| latency_line(name, row));
+    std::iter::once(head).chain(rows.into_iter().filter_map(row)).collect()
+}
+
+fn latency_line(name: &str, distribution: &Distribution) -> String {
+    let mut line = format!("{name:<10} {:>10}", show_duration(distribution.mean.round() as u64));
+    for (_, value_ns) in &distribution.percentiles {
+        let _ = write!(line, " {:>9}", show_duration(*value_ns));
+    }
+    let _ = write!(line, " {:>9}", show_duration(distribution.max));
+    line
+}
+
+fn count_lines(summary: &Summary) -> Vec<String> {
+    let seconds = summary.duration_ns as f64 / 1e9;
+    let offered = match (summary.demand, summary.offered_rps) {
+        (Loop::Open, Some(rate_rps)) => format!("offered {}/s", show_rate(rate_rps)),
+        _ => "closed loop: latency does not show what a stall costs".to_owned(),
+    };
+    let hit_share = summary.hits as f64 / summary.gets.max(1) as f64;
+    let mut lines = vec![
+        String::new(),
+        format!("{:<10} {}/s of {}", "achieved", show_rate(summary.achieved_rps), offered),
+        format!(
+            "{:<10} {} intended, {} sent, {} answered, {} censored, {} errors",
+            "requests",
+            summary.intended,
+            summary.sent,
+            summary.answered,
+            summary.censored,
+            summary.errors
+        ),
+        format!(
+            "{:<10} {} gets ({} hits), {} sets",
+            "answers",
+            summary.gets,
+            show_share(hit_share),
+            summary.sets
+        ),
+        format!(
+            "{:<10} {:.1} MB/s out, {:.1} MB/s in",
+            "bytes",
+            summary.bytes_sent as f64 / 1e6 / seconds,
+            summary.bytes_received as f64 / 1e6 / seconds
+        ),
+        format!(
+            "{:<10} {:.2} outstanding on average; rate × service time says {:.2}",
+            "check", summary.outstanding_mean, summary.outstanding_expected
+        ),
+        format!(
+            "{:<10} {} processor, {} busy",
+            "generator",
+            show_share(summary.generator_cpu),
+            show_share(summary.generator_busy)
+        ),
+    ];
+    lines.extend(watched_line(summary));
+    if summary.lost_connections > 0 {
+        lines.push(format!("{:<10} {} connections", "lost", summary.lost_connections));
+    }
+    if summary.generator_limited {
+        let why = "GENERATOR-LIMITED: these figures say more of the generator than of the server";
+        lines.push(why.to_owned());
+    }
+    lines
+}
+
+fn watched_line(summary: &Summary) -> Option<String> {
+    let watched = summary.watched?;
+    let answers = (summary.achieved_rps * summary.duration_ns as f64 / 1e9).max(1.0);
+    let each = |ns: u64| show_duration((ns as f64 / answers).round() as u64);
+    Some(format!(
+        "{:<10} {} user, {} system a request; {:.1} MB; {} voluntary, {} involuntary switches",
+        "watched",
+        each(watched.user_ns),
+        each(watched.system_ns),
+        watched.resident_bytes as f64 / 1e6,
+        watched.voluntary_switches,
+        watched.involuntary_switches
+    ))
+}
+
+fn show_share(share: f64) -> String {
+    format!("{:.1}%", share * 100.0)
+}

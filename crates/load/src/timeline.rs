@@ -1,0 +1,121 @@
+//! The times of a run, on the monotonic clock.
+
+use crate::config::Config;
+
+const SECOND_NS: u64 = 1_000_000_000;
+
+/// When a run begins, is measured, ends and is given up; and where its parts end.
+///
+/// ```text
+/// start    measure                        end      give up
+///   │ warm-up │   second   second   second │  grace   │
+///   └─────────┴────────┴────────┴──────────┴──────────┘   parts, each but the last ending at a
+///                                                         boundary
+/// ```
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Timeline {
+    pub(crate) start_ns: u64,
+    pub(crate) measure_ns: u64,
+    pub(crate) end_ns: u64,
+    pub(crate) give_up_ns: u64,
+    boundaries: Vec<u64>,
+}
+
+impl Timeline {
+    pub(crate) fn new(config: &Config, start_ns: u64) -> Self {
+        let measure_ns = start_ns + config.warmup_ns;
+        let end_ns = measure_ns + config.duration_ns;
+        let whole_before = config.warmup_ns.saturating_sub(1) / SECOND_NS;
+        let whole_after = (config.duration_ns - 1) / SECOND_NS;
+        let mut boundaries = Vec::new();
+        if config.warmup_ns > 0 {
+            boundaries.extend((0..=whole_before).rev().map(|n| measure_ns - n * SECOND_NS));
+        }
+        boundaries.extend((1..=whole_after).map(|n| measure_ns + n * SECOND_NS));
+        boundaries.push(end_ns);
+        Self { start_ns, measure_ns, end_ns, give_up_ns: end_ns + config.grace_ns, boundaries }
+    }
+
+    /// Where a part ends; none: the last part, or none such.
+    pub(crate) fn boundary(&self, part: usize) -> Option<u64> {
+        self.boundaries.get(part).copied()
+    }
+
+    /// Parts that end at a boundary; one more follows.
+    pub(crate) fn boundaries(&self) -> usize {
+        self.boundaries.len()
+    }
+
+    /// The beginning and the end of a part that ends at a boundary.
+    pub(crate) fn span(&self, part: usize) -> Option<(u64, u64)> {
+        let end_ns = self.boundary(part)?;
+        let before = part.checked_sub(1).and_then(|before| self.boundary(before));
+        Some((before.unwrap_or(self.start_ns), end_ns))
+    }
+
+    /// Whether a part belongs to the measured interval, or to the grace after it.
+    pub(crate) fn is_measured(&self, part: usize) -> bool {
+        self.boundary(part).is_none_or(|end_ns| end_ns > self.measure_ns)
+    }
+
+    /// Whether a time lies in the measured interval.
+    #[inline]
+    pub(crate) fn measures(&self, at_ns: u64) -> bool {
+        (self.measure_ns..self.end_ns).contains(&at_ns)
+    }
+
+    /// A time, or the interval's end if that came before.
+    #[inline]
+    pub(crate) fn clamped(&self, at_ns: u64) -> u64 {
+        at_ns.min(self.end_ns)
+    }
+
+    /// How much of a stretch of time lies in the measured interval.
+    pub(crate) fn within(&self, from_ns: u64, to_ns: u64) -> u64 {
+        to_ns.min(self.end_ns).saturating_sub(from_ns.max(self.measure_ns))
+    }
+
+    /// The next time at which something is to be done, in that part.
+    pub(crate) fn next_event_ns(&self, part: usize) -> u64 {
+        self.boundary(part).unwrap_or(self.give_up_ns)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn timeline(warmup_ns: u64, duration_ns: u64) -> Timeline {
+        let mut config = Config::new("127.0.0.1:1".parse().unwrap());
+        (config.warmup_ns, config.duration_ns) = (warmup_ns, duration_ns);
+        Timeline::new(&config, 1_000)
+    }
+
+    #[test]
+    fn seconds_are_whole_from_where_measuring_begins() {
+        let timeline = timeline(1_500_000_000, 2_200_000_000);
+        let spans: Vec<_> = (0..6).map_while(|part| timeline.span(part)).collect();
+        let at = |ns: u64| 1_000 + ns;
+        assert_eq!(
+            spans,
+            [
+                (at(0), at(500_000_000)),
+                (at(500_000_000), at(1_500_000_000)),
+                (at(1_500_000_000), at(2_500_000_000)),
+                (at(2_500_000_000), at(3_500_000_000)),
+                (at(3_500_000_000), at(3_700_000_000)),
+            ]
+        );
+        let measured: Vec<_> = (0..6).map(|part| timeline.is_measured(part)).collect();
+        assert_eq!(measured, [false, false, true, true, true, true]);
+    }
+
+    #[test]
+    fn without_warm_up_the_first_part_is_measured() {
+        let timeline = timeline(0, SECOND_NS);
+        assert_eq!(timeline.boundaries(), 1);
+        assert!(timeline.is_measured(0));
+        assert_eq!(timeline.within(0, 2_000), 1_000);
+        assert!(timeline.measures(1_000) && !timeline.measures(1_000 + SECOND_NS));
+    }
+}

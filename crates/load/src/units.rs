@@ -1,0 +1,196 @@
+//! Durations, rates and sizes as people write them: `500us`, `200k`, `64MiB`.
+
+use std::fmt::Write as _;
+
+/// What is wrong with a quantity's text.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("`{text}` is no {what}; write {example}")]
+pub struct UnitError {
+    text: String,
+    what: &'static str,
+    example: &'static str,
+}
+
+const DURATIONS: &[(&str, f64)] = &[
+    ("ns", 1.0),
+    ("us", 1e3),
+    ("µs", 1e3),
+    ("ms", 1e6),
+    ("s", 1e9),
+    ("min", 60e9),
+    ("h", 3600e9),
+    ("", 1e9),
+];
+
+const RATES: &[(&str, f64)] = &[("", 1.0), ("k", 1e3), ("K", 1e3), ("M", 1e6), ("G", 1e9)];
+
+const SIZES: &[(&str, f64)] = &[
+    ("", 1.0),
+    ("B", 1.0),
+    ("k", 1e3),
+    ("kB", 1e3),
+    ("KiB", 1024.0),
+    ("M", 1e6),
+    ("MB", 1e6),
+    ("MiB", 1_048_576.0),
+    ("G", 1e9),
+    ("GB", 1e9),
+    ("GiB", 1_073_741_824.0),
+];
+
+/// Nanoseconds of `500us`, `1.5ms`, `5s`, `2min`; a bare number is seconds.
+///
+/// # Errors
+/// The text is none of these, or more than a century.
+pub fn duration_ns(text: &str) -> Result<u64, UnitError> {
+    let what = ("duration", "a number with ns, us, ms, s, min or h, such as 500us");
+    let ns = scaled(text, DURATIONS, what)?;
+    whole(text, ns, 3.2e18, what)
+}
+
+/// Requests per second of `200k`, `1.5M`, `20000`.
+///
+/// # Errors
+/// The text is none of these, or not above zero.
+pub fn rate_rps(text: &str) -> Result<f64, UnitError> {
+    let what = ("rate", "requests per second above 0 with k or M if wanted, such as 200k");
+    let rate = scaled(text, RATES, what)?;
+    if rate > 0.0 { Ok(rate) } else { Err(error(text, what)) }
+}
+
+/// Bytes of `64MiB`, `100kB`, `4096`.
+///
+/// # Errors
+/// The text is none of these.
+pub fn size_bytes(text: &str) -> Result<u64, UnitError> {
+    let what = ("size", "bytes with kB, KiB, MB, MiB, GB or GiB if wanted, such as 64MiB");
+    let bytes = scaled(text, SIZES, what)?;
+    whole(text, bytes, 9.2e18, what)
+}
+
+/// A count such as `1M` records or `15360` connections.
+///
+/// # Errors
+/// The text is neither a number nor one with k, M or G, or not whole.
+pub fn count(text: &str) -> Result<u64, UnitError> {
+    let what = ("count", "a whole number with k or M if wanted, such as 1M");
+    let number = scaled(text, RATES, what)?;
+    if number.fract() != 0.0 {
+        return Err(error(text, what));
+    }
+    whole(text, number, 9e15, what)
+}
+
+/// A duration to three digits with the unit that suits it: `412 ns`, `1.84 ms`.
+#[must_use]
+pub fn show_duration(ns: u64) -> String {
+    let (scale, unit) = match ns {
+        0..1_000 => return format!("{ns} ns"),
+        1_000..1_000_000 => (1e3, "µs"),
+        1_000_000..1_000_000_000 => (1e6, "ms"),
+        _ => (1e9, "s"),
+    };
+    three_digits(ns as f64 / scale, unit)
+}
+
+/// A rate to three digits: `950`, `203 k`, `1.25 M`.
+#[must_use]
+pub fn show_rate(rate_rps: f64) -> String {
+    match rate_rps {
+        rate if rate < 1e3 => three_digits(rate, ""),
+        rate if rate < 1e6 => three_digits(rate / 1e3, "k"),
+        rate => three_digits(rate / 1e6, "M"),
+    }
+}
+
+fn three_digits(number: f64, unit: &str) -> String {
+    let decimals = match number {
+        n if n < 9.995 => 2,
+        n if n < 99.95 => 1,
+        _ => 0,
+    };
+    let mut text = format!("{number:.decimals$}");
+    if !unit.is_empty() {
+        // Writing into a String cannot fail.
+        let _ = write!(text, " {unit}");
+    }
+    text
+}
+
+type What = (&'static str, &'static str);
+
+fn scaled(text: &str, units: &[(&str, f64)], what: What) -> Result<f64, UnitError> {
+    let trimmed = text.trim();
+    let split = trimmed
+        .find(|c: char| !(c.is_ascii_digit() || c == '.' || c == '_'))
+        .unwrap_or(trimmed.len());
+    let (digits, unit) = trimmed.split_at(split);
+    let scale = units.iter().find(|(name, _)| *name == unit.trim());
+    let number = digits.replace('_', "").parse::<f64>();
+    match (number, scale) {
+        (Ok(number), Some((_, scale))) if number.is_finite() => Ok(number * scale),
+        _ => Err(error(text, what)),
+    }
+}
+
+fn whole(text: &str, number: f64, most: f64, what: What) -> Result<u64, UnitError> {
+    if number <= most { Ok(number.round() as u64) } else { Err(error(text, what)) }
+}
+
+fn error(text: &str, (what, example): What) -> UnitError {
+    UnitError { text: text.chars().take(60).collect(), what, example }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn durations_take_units() {
+        for (text, ns) in [
+            ("500us", 500_000),
+            ("1.5 ms", 1_500_000),
+            ("5s", 5_000_000_000),
+            ("5", 5_000_000_000),
+            ("2min", 120_000_000_000),
+            ("0", 0),
+            ("17ns", 17),
+        ] {
+            assert_eq!(duration_ns(text).unwrap(), ns, "{text}");
+        }
+    }
+
+    #[test]
+    fn rates_counts_and_sizes_take_units() {
+        assert_eq!(rate_rps("200k").unwrap(), 200_000.0);
+        assert_eq!(rate_rps("1.5M").unwrap(), 1_500_000.0);
+        assert_eq!(count("1M").unwrap(), 1_000_000);
+        assert_eq!(count("15_360").unwrap(), 15_360);
+        assert_eq!(size_bytes("64MiB").unwrap(), 64 << 20);
+        assert_eq!(size_bytes("100kB").unwrap(), 100_000);
+    }
+
+    #[test]
+    fn an_error_names_the_text_and_what_would_do() {
+        assert_eq!(
+            duration_ns("5 parsecs").unwrap_err().to_string(),
+            "`5 parsecs` is no duration; write a number with ns, us, ms, s, min or h, such as 500us"
+        );
+        for bad in ["", "-1", "k", "1e400", "0", "NaN", "1..2"] {
+            assert!(rate_rps(bad).is_err(), "{bad}");
+        }
+        assert!(count("1.5").is_err());
+        assert!(duration_ns("99999999999h").is_err());
+    }
+
+    #[test]
+    fn quantities_show_three_digits() {
+        let durations = [(412, "412 ns"), (1_840_000, "1.84 ms"), (99_960, "100 µs"), (12_345, "12.3 µs")];
+        for (ns, shown) in durations {
+            assert_eq!(show_duration(ns), shown);
+        }
+        for (rate, shown) in [(950.0, "950"), (203_400.0, "203 k"), (1_250_000.0, "1.25 M")] {
+            assert_eq!(show_rate(rate), shown);
+        }
+    }
+}

@@ -1,0 +1,128 @@
+//! Requests that are due but cannot leave yet: one queue a connection, all in one bounded store.
+
+use workload::Op;
+
+/// A request that is due.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Due {
+    pub(crate) intended_ns: u64,
+    pub(crate) record: u64,
+    pub(crate) op: Op,
+}
+
+const NONE: u32 = u32::MAX;
+
+/// One connection's queue, first in, first out.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Queue {
+    first: u32,
+    last: u32,
+}
+
+impl Queue {
+    pub(crate) const EMPTY: Self = Self { first: NONE, last: NONE };
+
+    pub(crate) fn is_empty(&self) -> bool {
+        self.first == NONE
+    }
+}
+
+#[derive(Debug, Clone, Copy)]
+struct Node {
+    due: Due,
+    next: u32,
+}
+
+/// Where the queues' requests are. Its memory is reserved at once and touched as needed, so that
+/// no growth makes anything late.
+pub(crate) struct Waiting {
+    nodes: Vec<Node>,
+    free: u32,
+    len: usize,
+    len_max: usize,
+}
+
+impl Waiting {
+    pub(crate) fn new(len_max: usize) -> Self {
+        Self { nodes: Vec::with_capacity(len_max), free: NONE, len: 0, len_max }
+    }
+
+    /// Requests in all queues.
+    pub(crate) fn len(&self) -> usize {
+        self.len
+    }
+
+    /// Puts a request at a queue's end; false: there is no room.
+    #[inline]
+    pub(crate) fn push(&mut self, queue: &mut Queue, due: Due) -> bool {
+        if self.len == self.len_max {
+            return false;
+        }
+        let node = Node { due, next: NONE };
+        let place = self.free;
+        let place = if place == NONE {
+            self.nodes.push(node);
+            (self.nodes.len() - 1) as u32
+        } else {
+            self.free = self.nodes[place as usize].next;
+            self.nodes[place as usize] = node;
+            place
+        };
+        if queue.first == NONE {
+            queue.first = place;
+        } else {
+            self.nodes[queue.last as usize].next = place;
+        }
+        queue.last = place;
+        self.len += 1;
+        true
+    }
+
+    /// Takes the request at a queue's front.
+    #[inline]
+    pub(crate) fn pop(&mut self, queue: &mut Queue) -> Option<Due> {
+        if queue.first == NONE {
+            return None;
+        }
+        let place = queue.first as usize;
+        let node = self.nodes[place];
+        queue.first = node.next;
+        self.nodes[place].next = self.free;
+        self.free = place as u32;
+        self.len -= 1;
+        Some(node.due)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::collections::VecDeque;
+
+    fn due(intended_ns: u64) -> Due {
+        Due { intended_ns, record: intended_ns, op: Op::Get }
+    }
+
+    #[test]
+    fn queues_share_the_store_and_keep_their_order() {
+        let mut waiting = Waiting::new(64);
+        let mut queues = [Queue::EMPTY; 4];
+        let mut expected: [VecDeque<Due>; 4] = Default::default();
+        let mut state = 1_u64;
+        for step in 0..10_000 {
+            state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+            let queue = (state >> 60) as usize % 4;
+            if state >> 33 & 1 == 0 {
+                let room = waiting.len() < 64;
+                assert_eq!(waiting.push(&mut queues[queue], due(step)), room);
+                if room {
+                    expected[queue].push_back(due(step));
+                }
+            } else {
+                assert_eq!(waiting.pop(&mut queues[queue]), expected[queue].pop_front());
+            }
+            assert_eq!(queues[queue].is_empty(), expected[queue].is_empty());
+        }
+        assert_eq!(waiting.len(), expected.iter().map(VecDeque::len).sum::<usize>());
+    }
+}

@@ -1,0 +1,249 @@
+//! Requests as bytes, and replies as answers.
+
+use std::io::{self, IoSlice};
+use std::iter;
+use std::sync::Arc;
+
+use protocol::client::{self, Awaited, MetaSaid, Reply, Said};
+use protocol::reply::MetaStatus;
+use protocol::{MetaKey, Set, SetMode};
+use sys::socket::Stream;
+use workload::{KeyBuffer, Keyspace, Op};
+
+use crate::config::Protocol;
+use crate::limits::{COPIED_VALUE_LEN_MAX, SEND_BYTES_MAX, SPLICES_MAX};
+
+/// Requests of one connection, put together to leave in one send.
+///
+/// Short values are copied behind their request lines. Long ones are sent from the shared filler:
+/// a splice says where they belong.
+pub(crate) struct Batch {
+    keyspace: Keyspace,
+    protocol: Protocol,
+    filler: Arc<[u8]>,
+    key: KeyBuffer,
+    bytes: Vec<u8>,
+    splices: Vec<Splice>,
+    spliced_len: usize,
+}
+
+#[derive(Debug, Clone, Copy)]
+struct Splice {
+    /// Where in the bytes it stands.
+    at: usize,
+    len: usize,
+}
+
+/// The bytes every value is a beginning of.
+pub(crate) fn filler(len_max: u32) -> Arc<[u8]> {
+    (0..len_max as usize).map(|i| b'a' + (i % 26) as u8).collect()
+}
+
+impl Batch {
+    pub(crate) fn new(keyspace: Keyspace, protocol: Protocol, filler: Arc<[u8]>) -> Self {
+        Self {
+            keyspace,
+            protocol,
+            filler,
+            key: [0; workload::limits::KEY_LEN_MAX],
+            bytes: Vec::with_capacity(SEND_BYTES_MAX + COPIED_VALUE_LEN_MAX + 512),
+            splices: Vec::with_capacity(SPLICES_MAX),
+            spliced_len: 0,
+        }
+    }
+
+    pub(crate) fn clear(&mut self) {
+        self.bytes.clear();
+        self.splices.clear();
+        self.spliced_len = 0;
+    }
+
+    /// Bytes of all requests.
+    pub(crate) fn len(&self) -> usize {
+        self.bytes.len() + self.spliced_len
+    }
+
+    /// No further request should join.
+    pub(crate) fn is_full(&self) -> bool {
+        self.len() >= SEND_BYTES_MAX || self.splices.len() == SPLICES_MAX
+    }
+
+    /// Adds one request.
+    pub(crate) fn push(&mut self, op: Op, record: u64, opaque: u64) {
+        let key = self.keyspace.key(record, &mut self.key);
+        match op {
+            Op::Get => encode_get(&mut self.bytes, self.protocol, key, opaque),
+            Op::Set => {
+                let len = self.keyspace.value_len(record);
+                encode_set(&mut self.bytes, self.protocol, key, len, opaque);
+                if len <= COPIED_VALUE_LEN_MAX {
+                    self.bytes.extend_from_slice(&self.filler[..len]);
+                } else {
+                    self.splices.push(Splice { at: self.bytes.len(), len });
+                    self.spliced_len += len;
+                }
+                self.bytes.extend_from_slice(b"\r\n");
+            }
+        }
+    }
+
+    /// Sends as much as there is room for.
+    pub(crate) fn send(&self, stream: &Stream) -> io::Result<usize> {
+        if self.splices.is_empty() {
+            return stream.send(&self.bytes);
+        }
+        let mut pieces = [IoSlice::new(&[]); 2 * SPLICES_MAX + 1];
+        let mut count = 0;
+        self.each_piece(|piece| {
+            pieces[count] = IoSlice::new(piece);
+            count += 1;
+        });
+        stream.send_vectored(&pieces[..count])
+    }
+
+    /// What is left after `sent` bytes.
+    pub(crate) fn rest_into(&self, sent: usize, rest: &mut Vec<u8>) {
+        let mut skip = sent;
+        self.each_piece(|piece| {
+            let skipped = skip.min(piece.len());
+            skip -= skipped;
+            rest.extend_from_slice(&piece[skipped..]);
+        });
+    }
+
+    #[cfg(test)]
+    pub(crate) fn to_vec(&self) -> Vec<u8> {
+        let mut all = Vec::new();
+        self.rest_into(0, &mut all);
+        all
+    }
+
+    fn each_piece<'a>(&'a self, mut each: impl FnMut(&'a [u8])) {
+        let mut from = 0;
+        for splice in &self.splices {
+            each(&self.bytes[from..splice.at]);
+            each(&self.filler[..splice.len]);
+            from = splice.at;
+        }
+        each(&self.bytes[from..]);
+    }
+}
+
+fn encode_get(out: &mut Vec<u8>, protocol: Protocol, key: &[u8], opaque: u64) {
+    match protocol {
+        Protocol::Text => client::get(out, iter::once(key), false),
+        Protocol::Meta => {
+            let key = MetaKey { raw: key, base64: false };
+            client::meta_get(out, &key, b"v", Some(opaque));
+        }
+    }
+}
+
+fn encode_set(out: &mut Vec<u8>, protocol: Protocol, key: &[u8], value_len: usize, opaque: u64) {
+    match protocol {
+        Protocol::Text => {
+            let set = Set {
+                key,
+                flags: 0,
+                exptime: 0,
+                value_len: value_len as u32,
+                mode: SetMode::Set,
+                cas: None,
+                noreply: false,
+            };
+            client::set_line(out, &set);
+        }
+        Protocol::Meta => {
+            let key = MetaKey { raw: key, base64: false };
+            client::meta_set_line(out, &key, b"", Some(opaque), value_len as u64);
+        }
+    }
+}
+
+/// What an answer came to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Answer {
+    /// A get found its value.
+    Hit,
+    /// A get found nothing.
+    Miss,
+    /// A set was carried out.
+    Stored,
+    /// An error, or a refusal.
+    Error,
+}
+
+/// What kind of reply a request draws.
+#[inline]
+pub(crate) fn awaited(protocol: Protocol, op: Op) -> Awaited {
+    match (protocol, op) {
+        (Protocol::Meta, _) => Awaited::Meta,
+        (Protocol::Text, Op::Get) => Awaited::Values,
+        (Protocol::Text, Op::Set) => Awaited::Line,
+    }
+}
+
+/// What a reply means, and the opaque number it bears.
+#[inline]
+pub(crate) fn understand(reply: Reply) -> (Answer, Option<u64>) {
+    match reply {
+        Reply::Values { hits: 0, .. } => (Answer::Miss, None),
+        Reply::Values { .. } => (Answer::Hit, None),
+        Reply::Said(Said::Stored) => (Answer::Stored, None),
+        Reply::Meta { said, opaque } => {
+            let answer = match said {
+                MetaSaid::Value(_) => Answer::Hit,
+                MetaSaid::Status(MetaStatus::Miss) => Answer::Miss,
+                MetaSaid::Status(MetaStatus::Done) => Answer::Stored,
+                MetaSaid::Status(_) | MetaSaid::Noop => Answer::Error,
+            };
+            (answer, opaque)
+        }
+        Reply::Said(_) | Reply::Number(_) | Reply::Stats { .. } | Reply::Error(_) => {
+            (Answer::Error, None)
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use workload::Law;
+
+    fn batch(values: Law, protocol: Protocol) -> Batch {
+        let keyspace = Keyspace::new(1000, Law::Fixed(8.0), values, 100_000, 1).unwrap();
+        Batch::new(keyspace, protocol, filler(100_000))
+    }
+
+    #[test]
+    fn requests_read_as_memcached_wants_them() {
+        let mut text = batch(Law::Fixed(3.0), Protocol::Text);
+        text.push(Op::Get, 1, 7);
+        text.push(Op::Set, 1, 8);
+        let bytes = String::from_utf8(text.to_vec()).unwrap();
+        let key = &bytes[4..12];
+        assert_eq!(bytes, format!("get {key}\r\nset {key} 0 0 3\r\nabc\r\n"));
+
+        let mut meta = batch(Law::Fixed(3.0), Protocol::Meta);
+        meta.push(Op::Get, 1, 7);
+        meta.push(Op::Set, 1, 8);
+        let bytes = String::from_utf8(meta.to_vec()).unwrap();
+        assert_eq!(bytes, format!("mg {key} v O7\r\nms {key} 3 O8\r\nabc\r\n"));
+    }
+
+    #[test]
+    fn long_values_are_spliced_in_where_they_belong() {
+        let mut batch = batch(Law::Fixed(70_000.0), Protocol::Text);
+        batch.push(Op::Set, 5, 0);
+        assert!(batch.is_full());
+        batch.push(Op::Get, 6, 0);
+        let all = batch.to_vec();
+        assert_eq!(all.len(), batch.len());
+        let line_len = all.iter().position(|&byte| byte == b'\n').unwrap() + 1;
+        assert_eq!(all[line_len..line_len + 70_000], filler(100_000)[..70_000]);
+        assert_eq!(all[line_len + 70_000..line_len + 70_006], *b"\r\nget ");
+        let mut rest = Vec::new();
+        batch.rest_into(line_len + 10, &mut rest);
+        assert_eq!(rest, all[line_len + 10..]);
+    }
+}
