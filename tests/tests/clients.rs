@@ -11,7 +11,7 @@ use curtail_tests::process::{Server, curtail, target_folder};
 /// The exit code of a script that cannot run here and has said why.
 const SKIPPED: i32 = 77;
 
-/// Tests of pymemcache 4.0.0 that pass against memcached 1.6.45 (six more want TLS).
+/// Tests of pymemcache 4.0.0 that pass against memcached 1.6.45 (six it skips by itself).
 const PYMEMCACHE_PASSED: usize = 200;
 
 #[test]

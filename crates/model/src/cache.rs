@@ -6,6 +6,7 @@
 
 use std::collections::BTreeMap;
 
+use protocol::limits::COUNTER_MAX;
 use protocol::{ArithMode, SetMode};
 
 /// A time to live up to this many seconds counts from now; above, it is unix time.
@@ -386,10 +387,11 @@ pub fn expiry(now_s: u64, exptime: i32) -> Option<u64> {
     }
 }
 
-/// The counter a value stands for: digits up to its end or up to white space.
+/// The counter a value stands for: digits up to its end or up to white space. Leading zeros count
+/// as digits, of which there may be twenty; memcached knows no bound here.
 fn number(value: &[u8]) -> Option<u64> {
     let text = value.split(u8::is_ascii_whitespace).next()?;
-    if !text.iter().all(u8::is_ascii_digit) {
+    if text.len() > COUNTER_MAX || !text.iter().all(u8::is_ascii_digit) {
         return None;
     }
     str::from_utf8(text).ok()?.parse().ok()

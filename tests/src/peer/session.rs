@@ -51,7 +51,8 @@ impl SessionPeer {
             counters: Counters::default(),
             now: Now {
                 elapsed_s: 1,
-                epoch_unix_s: 1_700_000_000,
+                // The same second as the model starts in.
+                epoch_unix_s: 1_699_999_999,
             },
             clients: Vec::new(),
             in_place,

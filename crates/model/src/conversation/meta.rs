@@ -167,7 +167,7 @@ fn answer(
     for flag in flags {
         let text = match flag.letter {
             b'O' => flag.token.to_vec(),
-            b'k' if key.base64 => [key.raw, b" b"].concat(),
+            b'k' if key.base64 => [&base64::encode(&base64::decode(key.raw)), &b" b"[..]].concat(),
             b'k' => key.raw.to_vec(),
             _ => match echo(flag) {
                 Some(text) => text.into_bytes(),
