@@ -11,6 +11,8 @@
     reason = "a program prints"
 )]
 
+#[cfg(feature = "load")]
+mod load;
 #[cfg(feature = "serve")]
 mod serve;
 
@@ -32,6 +34,9 @@ enum Command {
     /// Run the cache server; takes memcached's flags.
     #[cfg(feature = "serve")]
     Serve(serve::Flags),
+    /// Offer a load to a memcached-compatible server and measure its latency.
+    #[cfg(feature = "load")]
+    Load(Box<load::Flags>),
 }
 
 fn main() -> ExitCode {
@@ -45,6 +50,8 @@ fn main() -> ExitCode {
     let outcome = match arguments.command {
         #[cfg(feature = "serve")]
         Command::Serve(flags) => serve::run(&flags),
+        #[cfg(feature = "load")]
+        Command::Load(flags) => load::run(&flags),
     };
     match outcome {
         Ok(code) => code,

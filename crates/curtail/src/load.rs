@@ -1,0 +1,241 @@
+//! `curtail load`: the load generator's flags, its line a second and its last table.
+
+use std::fs::File;
+use std::io::{self, IsTerminal, Write};
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use ::load::{Config, Protocol, Rate, Second, Summary, Target, text, units};
+use anyhow::{Context, bail};
+use clap::Args;
+use workload::{Law, Popularity, Superposition};
+
+/// What the flags of the generator mean is explained in the guide, page "measure a server".
+#[derive(Debug, Args)]
+pub(crate) struct Flags {
+    /// Servers: HOST:PORT, HOST, or the path of a Unix socket
+    #[arg(required = true, value_name = "SERVER", value_parser = parse::<Target>)]
+    servers: Vec<Target>,
+
+    /// Requests a second over all connections, or `max` for closed loop
+    #[arg(long, value_name = "RATE", default_value = "20k", value_parser = parse::<Rate>)]
+    rate: Rate,
+
+    /// Connections over all threads and servers
+    #[arg(long, short = 'c', value_name = "N", default_value_t = 16)]
+    connections: u32,
+
+    /// Requests one connection may have outstanding
+    #[arg(long, short = 'd', value_name = "N", default_value_t = 1)]
+    depth: u32,
+
+    /// Threads, each with its share of the connections
+    #[arg(long, short = 'T', value_name = "N", default_value_t = 1)]
+    threads: u32,
+
+    /// Processors of the threads, such as 1 or 2,3; a thread each, in turn
+    #[arg(long, value_name = "LIST", value_delimiter = ',')]
+    cpus: Vec<usize>,
+
+    /// Measured time
+    #[arg(long, short = 't', value_name = "TIME", default_value = "5s",
+          value_parser = units::duration_ns)]
+    duration: u64,
+
+    /// Load before it that is not recorded
+    #[arg(long, short = 'w', value_name = "TIME", default_value = "1s",
+          value_parser = units::duration_ns)]
+    warmup: u64,
+
+    /// How long to wait afterwards for answers still owed
+    #[arg(long, value_name = "TIME", default_value = "1s", value_parser = units::duration_ns)]
+    grace: u64,
+
+    /// Decides records, requests and their times
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    seed: u64,
+
+    /// Law of key lengths: fixed:N uniform:N normal:M,SD exponential:L pareto:L,S,K gev:L,S,K fb_key
+    #[arg(long, short = 'K', value_name = "LAW", default_value = "fb_key",
+          value_parser = parse::<Law>)]
+    keys: Law,
+
+    /// Law of value lengths, likewise, or fb_value
+    #[arg(long, short = 'V', value_name = "LAW", default_value = "fb_value",
+          value_parser = parse::<Law>)]
+    values: Law,
+
+    /// Longest value, whatever the law says
+    #[arg(long, value_name = "SIZE", default_value = "1000000", value_parser = units::size_bytes)]
+    value_max: u64,
+
+    /// Law of times between requests, likewise, or fb_ia; scaled to the rate
+    #[arg(long, short = 'i', value_name = "LAW", default_value = "fb_ia",
+          value_parser = parse::<Law>)]
+    arrivals: Law,
+
+    /// All connections together follow the law of arrivals, instead of each by itself
+    #[arg(long)]
+    single_stream: bool,
+
+    /// Which records are asked for: uniform or zipf:THETA
+    #[arg(long, value_name = "LAW", default_value = "uniform", value_parser = parse::<Popularity>)]
+    popularity: Popularity,
+
+    /// Share of sets, 0 to 1
+    #[arg(long, short = 'u', value_name = "SHARE", default_value_t = 0.03)]
+    update: f64,
+
+    /// Records
+    #[arg(long, short = 'r', value_name = "N", default_value = "10k", value_parser = units::count)]
+    records: u64,
+
+    /// Set every record first and read them back
+    #[arg(long)]
+    prefill: bool,
+
+    /// Protocol: text or meta
+    #[arg(long, value_name = "NAME", default_value = "text", value_parser = parse::<Protocol>)]
+    protocol: Protocol,
+
+    /// Report what this process pays over the measured time: the server's, if it runs here
+    #[arg(long, value_name = "PID")]
+    watch_pid: Option<u32>,
+
+    /// Sleep between requests instead of polling: frees the processor, adds its wake-up time
+    #[arg(long)]
+    no_spin: bool,
+
+    /// Percentiles of the last table
+    #[arg(long, value_name = "LIST", value_delimiter = ',',
+          default_values_t = [50.0, 90.0, 95.0, 99.0, 99.9, 99.99])]
+    percentiles: Vec<f64>,
+
+    /// Write the summary as JSON (schema curtail.load/1) to a file, or to standard output for `-`,
+    /// where the table then does not go
+    #[arg(long, value_name = "FILE")]
+    json: Option<PathBuf>,
+
+    /// No line a second
+    #[arg(long, short = 'q')]
+    quiet: bool,
+}
+
+/// Flags are given as text; what parses it says itself what is wrong with it.
+fn parse<T: std::str::FromStr>(text: &str) -> Result<T, T::Err> {
+    text.parse()
+}
+
+pub(crate) fn run(flags: &Flags) -> anyhow::Result<ExitCode> {
+    let config = flags.config()?;
+    let json_to_stdout = flags
+        .json
+        .as_deref()
+        .is_some_and(|path| path.as_os_str() == "-");
+    let talks = !flags.quiet && !json_to_stdout;
+    let resident = if flags.prefill {
+        Some(prefill(&config, talks)?)
+    } else {
+        None
+    };
+    if talks {
+        println!("{}", demand_line(&config));
+        println!("{}", text::second_header());
+    }
+    let each_second = |second: &Second| {
+        if talks {
+            println!("{}", text::second_line(second));
+        }
+    };
+    let mut summary = ::load::run(&config, each_second)?;
+    summary.resident = resident;
+    if !json_to_stdout {
+        print!("\n{}", text::table(&summary));
+    }
+    if let Some(path) = &flags.json {
+        write_json(&summary, path)?;
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+impl Flags {
+    fn config(&self) -> anyhow::Result<Config> {
+        let Some(first) = self.servers.first() else {
+            bail!("no server to ask")
+        };
+        let mut config = Config::new(first.clone());
+        config.targets.clone_from(&self.servers);
+        config.rate = self.rate;
+        config.connections = self.connections;
+        config.depth = self.depth;
+        config.threads = self.threads;
+        config.cpus.clone_from(&self.cpus);
+        config.duration_ns = self.duration;
+        config.warmup_ns = self.warmup;
+        config.grace_ns = self.grace;
+        config.seed = self.seed;
+        config.keys = self.keys;
+        config.values = self.values;
+        config.value_len_max = u32::try_from(self.value_max)
+            .with_context(|| format!("--value-max {}: give at most 1 GiB", self.value_max))?;
+        config.arrivals = self.arrivals;
+        if self.single_stream {
+            config.superposition = Superposition::Single;
+        }
+        config.popularity = self.popularity;
+        config.update = self.update;
+        config.records = self.records;
+        config.protocol = self.protocol;
+        config.watch_pid = self.watch_pid;
+        config.spin = !self.no_spin;
+        config.percentiles.clone_from(&self.percentiles);
+        config.validate()?;
+        Ok(config)
+    }
+}
+
+fn demand_line(config: &Config) -> String {
+    match config.rate {
+        Rate::PerSecond(rate) => {
+            let rate = units::show_rate(rate);
+            format!(
+                "open loop: {rate} requests/s over {} connections",
+                config.connections
+            )
+        }
+        Rate::Max => format!(
+            "closed loop: {} connections × depth {}; latency here hides what a stall costs",
+            config.connections, config.depth
+        ),
+    }
+}
+
+/// Fills the servers; returns the share of the records that are resident afterwards.
+fn prefill(config: &Config, talks: bool) -> anyhow::Result<f64> {
+    let on_terminal = talks && io::stderr().is_terminal();
+    let done = ::load::prefill(config, |progress| {
+        if on_terminal {
+            let percent = 100 * progress.done / progress.total.max(1);
+            eprint!("\rprefill: {percent} %");
+        }
+    })?;
+    if on_terminal {
+        eprint!("\r");
+    }
+    if talks {
+        println!("{}", text::prefill_line(&done));
+    }
+    Ok(done.resident)
+}
+
+fn write_json(summary: &Summary, path: &PathBuf) -> anyhow::Result<()> {
+    if path.as_os_str() == "-" {
+        let mut out = io::stdout().lock();
+        serde_json::to_writer(&mut out, summary).context("--json -: standard output")?;
+        return writeln!(out).context("--json -: standard output");
+    }
+    let context = || format!("--json {}", path.display());
+    let mut file = File::create(path).with_context(context)?;
+    serde_json::to_writer_pretty(&mut file, summary).with_context(context)?;
+    writeln!(file).with_context(context)
+}
