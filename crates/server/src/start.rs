@@ -93,11 +93,13 @@ impl Server {
     }
 }
 
+/// As memcached, starts where the limit allows the connections alone; the last few then wait in
+/// the kernel until descriptors come free.
 fn need_open_files(config: &Config) -> Result<(), Error> {
-    let wanted = u64::from(config.connections_max) + u64::from(config.workers) * 2 + OTHER_FILES;
+    let connections = config.connections_max;
+    let wanted = u64::from(connections) + u64::from(config.workers) * 2 + OTHER_FILES;
     let limit = sys::limits::raise_open_files(wanted);
-    if limit < wanted {
-        let connections = config.connections_max;
+    if limit < u64::from(connections) {
         return Err(Error::OpenFiles {
             connections,
             wanted,
