@@ -32,7 +32,7 @@ const STEPS: [Step; 7] = [
     },
     Step {
         name: "format",
-        alone: "cargo fmt --all --check",
+        alone: "cargo xtask check",
         run: |_| check::format(),
     },
     Step {
