@@ -2,9 +2,9 @@
 // Tests all the way down: helpers may do what tests may.
 #![allow(clippy::unwrap_used, clippy::print_stderr)]
 
-use curtail_tests::peer::{ModelPeer, Peer, SessionPeer, SocketPeer, Trickle};
+use curtail_tests::peer::{Address, ModelPeer, Peer, SessionPeer, SocketPeer, Trickle};
 use curtail_tests::play;
-use curtail_tests::process::{Server, memcached, memcached_command};
+use curtail_tests::process::{Server, curtail, memcached, memcached_command};
 
 fn check(name: &str, peer: &mut dyn Peer) {
     let outcome = play::all(peer).unwrap();
@@ -38,6 +38,33 @@ fn the_session_knows_them_byte_by_byte() {
         let mut peer = Trickle(SessionPeer::new(in_place).unwrap());
         check("session, byte by byte", &mut peer);
     }
+}
+
+#[test]
+fn the_server_knows_the_transcripts() {
+    let server = Server::tcp(curtail).unwrap();
+    check(
+        "server",
+        &mut SocketPeer::new(server.address.clone()).unwrap(),
+    );
+}
+
+#[test]
+fn the_server_knows_them_byte_by_byte() {
+    let server = Server::tcp(curtail).unwrap();
+    let peer = SocketPeer::new(server.address.clone()).unwrap();
+    check("server, byte by byte", &mut Trickle(peer));
+}
+
+#[test]
+fn the_server_knows_them_behind_a_unix_socket() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("socket");
+    let mut command = curtail();
+    command.arg("-s").arg(&path);
+    let server = Server::at(command, Address::Unix(path)).unwrap();
+    let mut peer = SocketPeer::new(server.address.clone()).unwrap();
+    check("server behind a Unix socket", &mut peer);
 }
 
 #[test]
