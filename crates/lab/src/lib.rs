@@ -1,1 +1,7 @@
-//! To be filled.
+//! The laboratory: experiment file to plan to trials to run folder.
+#![forbid(unsafe_code)]
+
+pub mod error;
+pub mod experiment;
+pub mod limits;
+pub mod units;
