@@ -148,11 +148,17 @@ impl Experiment {
             return Self::parse(known.name, &format!("{}.toml", known.name), known.text);
         }
         let path = Path::new(name_or_path);
-        let is_toml = path.extension().is_some_and(|extension| extension == "toml");
+        let is_toml = path
+            .extension()
+            .is_some_and(|extension| extension == "toml");
         if !is_toml && !name_or_path.contains('/') && !path.is_file() {
             return Err(Error::NoSuchExperiment {
                 name: name_or_path.to_owned(),
-                shipped: shipped().iter().map(|known| known.name).collect::<Vec<_>>().join(", "),
+                shipped: shipped()
+                    .iter()
+                    .map(|known| known.name)
+                    .collect::<Vec<_>>()
+                    .join(", "),
                 suggestion: nearest(name_or_path, shipped().iter().map(|known| known.name))
                     .map(str::to_owned),
             });

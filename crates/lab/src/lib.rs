@@ -4,4 +4,5 @@
 pub mod error;
 pub mod experiment;
 pub mod limits;
+pub mod plan;
 pub mod units;

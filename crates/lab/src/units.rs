@@ -15,7 +15,11 @@ pub fn duration(text: &str) -> Result<Duration, String> {
         "s" => 1.0,
         "m" => 60.0,
         "h" => 3600.0,
-        "" => return Err(format!("`{text}` lacks a unit: write `{text}s` or `{text}ms`")),
+        "" => {
+            return Err(format!(
+                "`{text}` lacks a unit: write `{text}s` or `{text}ms`"
+            ));
+        }
         _ => return Err(format!("`{text}`: the units are ns, us, ms, s, m and h")),
     };
     let value = positive(number, text)?;
@@ -113,14 +117,29 @@ mod tests {
 
     #[test]
     fn a_wrong_duration_says_what_is_wrong() {
-        assert_eq!(duration("5").unwrap_err(), "`5` lacks a unit: write `5s` or `5ms`");
+        assert_eq!(
+            duration("5").unwrap_err(),
+            "`5` lacks a unit: write `5s` or `5ms`"
+        );
         assert_eq!(
             duration("5 years").unwrap_err(),
             "`5 years`: the units are ns, us, ms, s, m and h"
         );
-        assert_eq!(duration("-5s").unwrap_err(), "`-5s`: the units are ns, us, ms, s, m and h");
-        assert_eq!(duration("s").unwrap_err(), "`s` does not begin with a number");
-        assert_eq!(duration("99999999999999999999h").unwrap_err().split(' ').next_back(), Some("long"));
+        assert_eq!(
+            duration("-5s").unwrap_err(),
+            "`-5s`: the units are ns, us, ms, s, m and h"
+        );
+        assert_eq!(
+            duration("s").unwrap_err(),
+            "`s` does not begin with a number"
+        );
+        assert_eq!(
+            duration("99999999999999999999h")
+                .unwrap_err()
+                .split(' ')
+                .next_back(),
+            Some("long")
+        );
     }
 
     #[test]

@@ -27,7 +27,11 @@ pub(super) fn check(experiment: &Experiment) -> Result<(), Error> {
         Some(line) => format!("{path}:{line}"),
         None => path.clone(),
     };
-    let table = if table.is_empty() { String::new() } else { format!(" in {table}") };
+    let table = if table.is_empty() {
+        String::new()
+    } else {
+        format!(" in {table}")
+    };
     Err(Error::Experiment {
         place,
         problem: format!("`{key}`{table} {problem}"),
@@ -36,7 +40,12 @@ pub(super) fn check(experiment: &Experiment) -> Result<(), Error> {
 
 fn check_times(content: &Content) -> Option<Complaint> {
     if content.question.trim().is_empty() {
-        return Some(("", 0, "question", "is empty: say what the experiment asks".to_owned()));
+        return Some((
+            "",
+            0,
+            "question",
+            "is empty: say what the experiment asks".to_owned(),
+        ));
     }
     if i64::try_from(content.seed).is_err() {
         return Some(("", 0, "seed", "is beyond 2^63 - 1".to_owned()));
@@ -59,17 +68,26 @@ fn check_load(content: &Content) -> Option<Complaint> {
         return Some(found);
     }
     if !(1..=limits::DEPTH).contains(&load.depth) {
-        return complaint("depth", format!("is {}, not 1 to {}", load.depth, limits::DEPTH));
+        return complaint(
+            "depth",
+            format!("is {}, not 1 to {}", load.depth, limits::DEPTH),
+        );
     }
     if load.threads == 0 || load.threads > limits::THREADS.min(load.connections) {
         let most = limits::THREADS.min(load.connections);
         return complaint(
             "threads",
-            format!("is {}, not 1 to {most} (at most one a connection)", load.threads),
+            format!(
+                "is {}, not 1 to {most} (at most one a connection)",
+                load.threads
+            ),
         );
     }
     if !(0.0..=1.0).contains(&load.update) {
-        return complaint("update", format!("is {}, not a share from 0 to 1", load.update));
+        return complaint(
+            "update",
+            format!("is {}, not a share from 0 to 1", load.update),
+        );
     }
     records(TABLE, load.records)
 }
@@ -82,17 +100,29 @@ fn check_sweep(content: &Content) -> Option<Complaint> {
         (Some(levels), None) => ("levels", levels, limits::LEVEL),
         (None, Some(rates)) => ("rates", rates, limits::RATE_RPS),
         (Some(_), Some(_)) => {
-            return complaint("rates", "and `levels` exclude each other: keep one".to_owned());
+            return complaint(
+                "rates",
+                "and `levels` exclude each other: keep one".to_owned(),
+            );
         }
         (None, None) => {
-            return complaint("levels", "is missing, and so is `rates`: give one".to_owned());
+            return complaint(
+                "levels",
+                "is missing, and so is `rates`: give one".to_owned(),
+            );
         }
     };
     if cells.is_empty() || cells.len() > limits::CELLS {
-        return complaint(key, format!("has {} entries, not 1 to {}", cells.len(), limits::CELLS));
+        return complaint(
+            key,
+            format!("has {} entries, not 1 to {}", cells.len(), limits::CELLS),
+        );
     }
     if let Some(wrong) = cells.iter().find(|&&cell| !(cell > 0.0 && cell <= most)) {
-        return complaint(key, format!("holds {wrong}, which is not above 0 and at most {most}"));
+        return complaint(
+            key,
+            format!("holds {wrong}, which is not above 0 and at most {most}"),
+        );
     }
     if cells.windows(2).any(|pair| pair[0] >= pair[1]) {
         return complaint(key, "must ascend, each once".to_owned());
@@ -104,7 +134,10 @@ fn check_sweep(content: &Content) -> Option<Complaint> {
         );
     }
     if sweep.capacity_trials > limits::REPEATS {
-        return complaint("capacity-trials", format!("is more than {}", limits::REPEATS));
+        return complaint(
+            "capacity-trials",
+            format!("is more than {}", limits::REPEATS),
+        );
     }
     None
 }
@@ -118,16 +151,27 @@ fn check_quick(content: &Content) -> Option<Complaint> {
         .and_then(|count| {
             connections(TABLE, count).or_else(|| {
                 (count < content.load.threads).then(|| {
-                    (TABLE, 0, "connections", "is less than `threads` in [load]".to_owned())
+                    (
+                        TABLE,
+                        0,
+                        "connections",
+                        "is less than `threads` in [load]".to_owned(),
+                    )
                 })
             })
         })
         .or_else(|| quick.records.and_then(|count| records(TABLE, count)))
-        .or_else(|| quick.repeats.and_then(|count| repeats(TABLE, "repeats", count)))
+        .or_else(|| {
+            quick
+                .repeats
+                .and_then(|count| repeats(TABLE, "repeats", count))
+        })
         .or_else(|| quick.trial.and_then(|length| trial(TABLE, length)))
         .or_else(|| quick.warmup.and_then(|length| warmup(TABLE, length)))
         .or_else(|| {
-            let count = quick.capacity_trials.filter(|&count| count > 0 || by_levels)?;
+            let count = quick
+                .capacity_trials
+                .filter(|&count| count > 0 || by_levels)?;
             repeats(TABLE, "capacity-trials", count)
         })
 }
@@ -151,17 +195,27 @@ fn check_servers(servers: &[Server]) -> Option<Complaint> {
         }
         match (server.kind, &server.program) {
             (ServerKind::Curtail, Some(_)) => {
-                return complaint("program", "is this build where kind is `curtail`: remove it");
+                return complaint(
+                    "program",
+                    "is this build where kind is `curtail`: remove it",
+                );
             }
             (ServerKind::Command, None) => {
-                return complaint("program", "is missing: name the server's program or its path");
+                return complaint(
+                    "program",
+                    "is missing: name the server's program or its path",
+                );
             }
             _ => {}
         }
         if server.arguments.len() > limits::ARGUMENTS {
             return complaint("arguments", "has too many entries");
         }
-        if !server.arguments.iter().any(|argument| argument.contains("{port}")) {
+        if !server
+            .arguments
+            .iter()
+            .any(|argument| argument.contains("{port}"))
+        {
             return complaint("arguments", "lacks `{port}`: the lab chooses the port");
         }
     }
@@ -169,8 +223,14 @@ fn check_servers(servers: &[Server]) -> Option<Complaint> {
 }
 
 fn repeats(table: &'static str, key: &'static str, count: u32) -> Option<Complaint> {
-    (count == 0 || count > limits::REPEATS)
-        .then(|| (table, 0, key, format!("is {count}, not 1 to {}", limits::REPEATS)))
+    (count == 0 || count > limits::REPEATS).then(|| {
+        (
+            table,
+            0,
+            key,
+            format!("is {count}, not 1 to {}", limits::REPEATS),
+        )
+    })
 }
 
 fn trial(table: &'static str, length: Duration) -> Option<Complaint> {
@@ -194,10 +254,23 @@ fn warmup(table: &'static str, length: Duration) -> Option<Complaint> {
 }
 
 fn connections(table: &'static str, count: u32) -> Option<Complaint> {
-    (count == 0 || count > limits::CONNECTIONS)
-        .then(|| (table, 0, "connections", format!("is {count}, not 1 to {}", limits::CONNECTIONS)))
+    (count == 0 || count > limits::CONNECTIONS).then(|| {
+        (
+            table,
+            0,
+            "connections",
+            format!("is {count}, not 1 to {}", limits::CONNECTIONS),
+        )
+    })
 }
 
 fn records(table: &'static str, count: u64) -> Option<Complaint> {
-    (count == 0).then(|| (table, 0, "records", "is 0: there would be nothing to get".to_owned()))
+    (count == 0).then(|| {
+        (
+            table,
+            0,
+            "records",
+            "is 0: there would be nothing to get".to_owned(),
+        )
+    })
 }

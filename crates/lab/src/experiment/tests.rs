@@ -53,7 +53,11 @@ fn the_shipped_experiments_are_right() {
     for known in shipped() {
         let experiment = Experiment::load(known.name).unwrap();
         assert_eq!(experiment.toml(), known.text);
-        assert!(experiment.content.quick.is_some(), "{} has no quick form", known.name);
+        assert!(
+            experiment.content.quick.is_some(),
+            "{} has no quick form",
+            known.name
+        );
     }
     let ladder = Experiment::load("rate-ladder").unwrap().content;
     assert_eq!(ladder.load.connections, 15_360);
@@ -89,19 +93,51 @@ fn an_unknown_key_is_named_with_its_line_and_the_one_meant() {
 #[test]
 fn a_wrong_value_is_named_with_its_line_and_the_remedy() {
     for (from, to, message) in [
-        ("\"tail\"", "\"tial\"", "6: unknown value `tial`; did you mean `tail`?"),
-        ("\"1s\"", "\"1\"", "4: `1` lacks a unit: write `1s` or `1ms`"),
-        ("\"1s\"", "\"1ms\"", "4: `trial` is 1 ms, not 100 ms to 1 h 0 min"),
-        ("update = 0.1", "update = 3.0", "16: `update` in [load] is 3, not a share from 0 to 1"),
-        ("0.5, 1.0", "1.0, 0.5", "21: `levels` in [sweep] must ascend, each once"),
-        ("0.5, 1.0", "-1.0", "21: `levels` in [sweep] holds -1, which is not above 0 and at most 10"),
+        (
+            "\"tail\"",
+            "\"tial\"",
+            "6: unknown value `tial`; did you mean `tail`?",
+        ),
+        (
+            "\"1s\"",
+            "\"1\"",
+            "4: `1` lacks a unit: write `1s` or `1ms`",
+        ),
+        (
+            "\"1s\"",
+            "\"1ms\"",
+            "4: `trial` is 1 ms, not 100 ms to 1 h 0 min",
+        ),
+        (
+            "update = 0.1",
+            "update = 3.0",
+            "16: `update` in [load] is 3, not a share from 0 to 1",
+        ),
+        (
+            "0.5, 1.0",
+            "1.0, 0.5",
+            "21: `levels` in [sweep] must ascend, each once",
+        ),
+        (
+            "0.5, 1.0",
+            "-1.0",
+            "21: `levels` in [sweep] holds -1, which is not above 0 and at most 10",
+        ),
         (
             "[\"-p\", \"{port}\"]\n\n[quick]",
             "[]\n\n[quick]",
             "32: `arguments` in [[server]] lacks `{port}`: the lab chooses the port",
         ),
-        ("\"two\"", "\"one\"", "29: `name` in [[server]] is another server's too"),
-        ("repeats = 1", "repeats = 0", "35: `repeats` in [quick] is 0, not 1 to 1000"),
+        (
+            "\"two\"",
+            "\"one\"",
+            "29: `name` in [[server]] is another server's too",
+        ),
+        (
+            "repeats = 1",
+            "repeats = 0",
+            "35: `repeats` in [quick] is 0, not 1 to 1000",
+        ),
     ] {
         assert_eq!(complaint(from, to), format!("my/ladder.toml:{message}"));
     }
@@ -120,7 +156,10 @@ fn a_wrong_value_is_named_with_its_line_and_the_remedy() {
 fn rates_are_an_alternative_to_levels() {
     let text = GOOD.replace("levels = [0.5, 1.0]", "rates = [\"10k\", \"1.5M\"]");
     let experiment = Experiment::parse("ladder", "ladder.toml", &text).unwrap();
-    assert_eq!(experiment.content.sweep.rates, Some(vec![10_000.0, 1_500_000.0]));
+    assert_eq!(
+        experiment.content.sweep.rates,
+        Some(vec![10_000.0, 1_500_000.0])
+    );
 }
 
 #[test]
