@@ -94,6 +94,9 @@ pub enum Error {
         /// The system's reason.
         source: io::Error,
     },
+    /// The user stopped the run before its folder was open.
+    #[error("stopped before the first trial")]
+    StoppedEarly,
     /// A record could not be put into words. It would be a bug.
     #[error("cannot write {what}: {problem}")]
     Encode {
@@ -105,6 +108,15 @@ pub enum Error {
 }
 
 impl Error {
+    /// The exit code for it: 130 where the user stopped the run, 1 otherwise.
+    #[must_use]
+    pub fn exit_code(&self) -> u8 {
+        match self {
+            Self::StoppedEarly => 130,
+            _ => 1,
+        }
+    }
+
     pub(crate) fn file(what: &'static str, path: &Path) -> impl FnOnce(io::Error) -> Self {
         let path = path.to_owned();
         move |source| Self::File { what, path, source }

@@ -14,7 +14,7 @@ pub mod estimate;
 pub mod order;
 mod pins;
 mod servers;
-mod text;
+pub(crate) mod text;
 
 pub use text::plan_text;
 
@@ -217,4 +217,4 @@ fn shown(path: &Path) -> String {
 }
 
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;
