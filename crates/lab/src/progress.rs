@@ -59,6 +59,13 @@ pub enum Event<'a> {
         /// After it.
         progress: Progress,
     },
+    /// The remaining trials of a server are recorded as failed without being tried.
+    GivenUp {
+        /// Its name.
+        server: &'a str,
+        /// Why.
+        reason: &'a str,
+    },
     /// The run is over.
     Ended {
         /// What it left.
@@ -102,7 +109,7 @@ impl<W: Write> Reporter for Lines<W> {
             Event::TrialEnded { progress, .. } => {
                 format!("{} · {} left", lines(event), duration_text(progress.left))
             }
-            Event::Began { .. } | Event::Ended { .. } => lines(event),
+            Event::Began { .. } | Event::GivenUp { .. } | Event::Ended { .. } => lines(event),
         };
         // Progress that nobody reads is no reason to stop measuring.
         let _ = writeln!(self.out, "{text}");
@@ -160,9 +167,10 @@ impl Reporter for Bar {
                 }
                 self.bar.set_position(progress.done as u64);
             }
+            Event::GivenUp { .. } => self.bar.println(lines(event)),
             Event::Ended { .. } => {
-                self.bar.finish_and_clear();
                 self.bar.println(lines(event));
+                self.bar.finish_and_clear();
             }
         }
     }
@@ -198,6 +206,7 @@ fn lines(event: &Event<'_>) -> String {
             result(trial),
             width = progress.total.to_string().len(),
         ),
+        Event::GivenUp { server, reason } => format!("{server} is given up: {reason}"),
         Event::Ended { outcome } => ended(outcome),
     }
 }

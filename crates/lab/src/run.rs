@@ -1,5 +1,6 @@
 //! A run: all trials of a plan, one after another, each kept as soon as it ends.
 
+use std::collections::HashSet;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
@@ -70,8 +71,8 @@ pub fn run(
 ) -> Result<RunOutcome, Error> {
     let watch = Watch::new()?;
     check_open_files(plan)?;
-    let mut ports = Ports::new();
-    let plan = with_versions(plan, options, &watch, &mut ports)?;
+    let ports = Ports::new();
+    let plan = with_versions(plan, options, &watch, &ports)?;
     let slots = order::trials(&plan);
     let host = host::inventory(&options.curtail)?;
     let (folder, done) = run_folder::open(&plan, &slots, &host, options)?;
@@ -92,6 +93,7 @@ pub fn run(
         ports,
         folder,
         done,
+        given_up: HashSet::new(),
         pace: Pace::default(),
     };
     let ending = run.make_all(&slots, reporter)?;
@@ -127,7 +129,7 @@ fn with_versions(
     plan: &Plan,
     options: &Options,
     watch: &Watch,
-    ports: &mut Ports,
+    ports: &Ports,
 ) -> Result<Plan, Error> {
     let mut complete = plan.clone();
     let bench = Bench {
@@ -154,11 +156,16 @@ fn is_done(done: &[Trial], slot: &Slot) -> bool {
     done.iter().any(|trial| trial.id == slot.id)
 }
 
+/// How the reasons of trials that were not made begin.
+const NOT_TRIED: &str = "not tried";
+
 struct Run<'a> {
     bench: Bench<'a>,
     ports: Ports,
     folder: RunFolder,
     done: Vec<Trial>,
+    /// Servers whose trials are no longer tried.
+    given_up: HashSet<usize>,
     pace: Pace,
 }
 
@@ -171,37 +178,24 @@ impl Run<'_> {
             if self.bench.watch.stopped() {
                 return Ok(Ending::Interrupted);
             }
-            let began = Instant::now();
             let offered_rps = self.offered_rps(slot);
+            if let Some(reason) = self.hopeless(slot, offered_rps) {
+                self.give_up(slot, offered_rps, reason, reporter)?;
+                continue;
+            }
+            let began = Instant::now();
             reporter.event(&Event::TrialBegan {
                 plan: self.bench.plan,
                 slot,
                 offered_rps,
                 progress: self.progress(slots),
             });
-            let (trial, histograms) = match self.hopeless(slot, offered_rps) {
-                Some(reason) => {
-                    let outcome = Outcome::Failed(reason);
-                    (
-                        trial::unmade(self.bench.plan, slot, offered_rps, outcome),
-                        None,
-                    )
-                }
-                None => {
-                    let made = trial::make(
-                        &self.bench,
-                        &mut self.ports,
-                        &self.folder,
-                        slot,
-                        offered_rps,
-                    )?;
-                    let Some(made) = made else {
-                        return Ok(Ending::Interrupted);
-                    };
-                    self.pace.add(began.elapsed());
-                    made
-                }
+            let bench = &self.bench;
+            let made = trial::make(bench, &self.ports, &self.folder, slot, offered_rps)?;
+            let Some((trial, histograms)) = made else {
+                return Ok(Ending::Interrupted);
             };
+            self.pace.add(began.elapsed());
             self.folder.append(&trial, histograms.as_ref())?;
             self.done.push(trial);
             if let Some(trial) = self.done.last() {
@@ -216,6 +210,26 @@ impl Run<'_> {
         Ok(Ending::Complete)
     }
 
+    /// Records a trial as failed without trying it; the first of a server is told.
+    fn give_up(
+        &mut self,
+        slot: &Slot,
+        offered_rps: Option<f64>,
+        reason: String,
+        reporter: &mut dyn Reporter,
+    ) -> Result<(), Error> {
+        if self.given_up.insert(slot.server) {
+            reporter.event(&Event::GivenUp {
+                server: &self.bench.plan.servers[slot.server].name,
+                reason: &reason,
+            });
+        }
+        let trial = trial::unmade(self.bench.plan, slot, offered_rps, Outcome::Failed(reason));
+        self.folder.append(&trial, None)?;
+        self.done.push(trial);
+        Ok(())
+    }
+
     fn offered_rps(&self, slot: &Slot) -> Option<f64> {
         let plan = self.bench.plan;
         if slot.phase == Phase::Capacity {
@@ -228,27 +242,26 @@ impl Run<'_> {
     /// Why the trial of `slot` need not be tried.
     fn hopeless(&self, slot: &Slot, offered_rps: Option<f64>) -> Option<String> {
         let name = &self.bench.plan.servers[slot.server].name;
-        let mut of_server = self.done.iter().rev().filter(|trial| trial.server == *name);
-        let bound = limits::CONSECUTIVE_FAILURES as usize;
-        let last: Vec<&Outcome> = of_server.by_ref().take(bound).map(|t| &t.outcome).collect();
-        let failed = last
+        let of_server = self.done.iter().rev().filter(|trial| trial.server == *name);
+        let failures: Vec<&str> = of_server
+            .map_while(|trial| match &trial.outcome {
+                Outcome::Failed(reason) => Some(reason.as_str()),
+                Outcome::Measured(_) => None,
+            })
+            .collect();
+        let tried = failures
             .iter()
-            .all(|outcome| matches!(outcome, Outcome::Failed(_)));
-        if failed
-            && last.len() == bound
-            && let Some(Outcome::Failed(reason)) = last.first()
-        {
-            let told = "not tried after ";
-            return Some(if reason.starts_with(told) {
-                reason.clone()
-            } else {
-                format!("{told}{bound} failures one after another, the last: {reason}")
-            });
+            .find(|reason| !reason.starts_with(NOT_TRIED));
+        let last = tried.map_or_else(String::new, |reason| format!("; the last trial: {reason}"));
+        if slot.phase == Phase::Sweep && offered_rps.is_none() {
+            return Some(format!(
+                "{NOT_TRIED}: the rate is a share of the server's capacity, and none was \
+                 measured{last}"
+            ));
         }
-        (slot.phase == Phase::Sweep && offered_rps.is_none()).then(|| {
-            "not tried: no capacity of the server was measured, of which the rate is a share"
-                .to_owned()
-        })
+        let bound = limits::CONSECUTIVE_FAILURES as usize;
+        (failures.len() >= bound)
+            .then(|| format!("{NOT_TRIED} after {bound} failures one after another{last}"))
     }
 
     fn progress(&self, slots: &[Slot]) -> Progress {

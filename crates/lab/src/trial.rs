@@ -59,7 +59,7 @@ pub(crate) type Made = (Trial, Option<TrialHistograms>);
 /// and its children are gone.
 pub(crate) fn make(
     bench: &Bench<'_>,
-    ports: &mut Ports,
+    ports: &Ports,
     folder: &RunFolder,
     slot: &Slot,
     offered_rps: Option<f64>,
@@ -101,7 +101,7 @@ pub(crate) fn unmade(
 
 fn measure(
     bench: &Bench<'_>,
-    ports: &mut Ports,
+    ports: &Ports,
     folder: &RunFolder,
     slot: &Slot,
     offered_rps: Option<f64>,
@@ -114,12 +114,13 @@ fn measure(
     let server = server::start(bench, command, port, Some(&log))?;
     let measured = generator::run(bench, folder, slot, &server, offered_rps);
     // Stopped in any case; what the server did wrong explains what the generator saw.
-    match server.stop(bench)? {
+    let amiss = matches!(measured, Err(Fault::Failed(_)));
+    match server.stop(bench, amiss)? {
         server::End::InOrder => {}
-        server::End::Killed(note) => notes.push(note),
+        server::End::Amiss(note) => notes.push(note),
         server::End::Early(status) => {
-            if matches!(measured, Err(Fault::Stopped)) {
-                return Err(Fault::Stopped);
+            if matches!(measured, Err(Fault::Stopped | Fault::Lab(_))) {
+                return measured;
             }
             let reason = format!("the server ended during the trial ({status})");
             return Err(Fault::Failed(with_last_lines(&reason, &log)));

@@ -6,6 +6,7 @@
 //! trial from the remains of the last.
 
 use std::net::{Ipv4Addr, TcpListener};
+use std::sync::atomic::{AtomicU32, Ordering};
 
 use crate::error::Error;
 use crate::limits;
@@ -15,12 +16,16 @@ const RANGE: &str = "/proc/sys/net/ipv4/ip_local_port_range";
 /// Lowest port tried.
 const LOWEST: u16 = 10_240;
 
+/// Ports handed out by this process, so that none is handed out twice while it may be in use.
+static HANDED_OUT: AtomicU32 = AtomicU32::new(0);
+
 /// Hands out ports.
 #[derive(Debug)]
 pub(crate) struct Ports {
-    next: u16,
-    /// First port that is not handed out.
-    end: u16,
+    /// Ports in the range, from [`LOWEST`].
+    count: u32,
+    /// Laboratories at work beside each other begin at different places.
+    offset: u32,
 }
 
 impl Ports {
@@ -33,31 +38,30 @@ impl Ports {
         let end = outgoing
             .unwrap_or(32_768_u16)
             .max(LOWEST + limits::PORT_TRIES);
-        // Laboratories at work beside each other begin at different places.
-        let places = u32::from(end - LOWEST);
-        let offset = std::process::id().wrapping_mul(97) % places;
+        let count = u32::from(end - LOWEST);
         Self {
-            next: LOWEST + u16::try_from(offset).unwrap_or(0),
-            end,
+            count,
+            offset: std::process::id().wrapping_mul(97) % count,
         }
     }
 
     /// The next port on which a server can listen.
-    pub(crate) fn next(&mut self) -> Result<u16, Error> {
+    pub(crate) fn next(&self) -> Result<u16, Error> {
         let mut refused = std::io::Error::from(std::io::ErrorKind::AddrInUse);
         for _ in 0..limits::PORT_TRIES {
-            let port = self.next;
-            self.next = if port + 1 < self.end {
-                port + 1
-            } else {
-                LOWEST
-            };
+            let port = self.port(HANDED_OUT.fetch_add(1, Ordering::Relaxed));
             match TcpListener::bind((Ipv4Addr::LOCALHOST, port)) {
                 Ok(_) => return Ok(port),
                 Err(error) => refused = error,
             }
         }
         Err(Error::system("find a port for a server")(refused))
+    }
+
+    fn port(&self, nth: u32) -> u16 {
+        let place = (self.offset + nth % self.count) % self.count;
+        // The count is at most what lies between LOWEST and the largest port.
+        LOWEST + u16::try_from(place).unwrap_or(0)
     }
 }
 
@@ -66,21 +70,23 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_port_in_use_is_passed_over() {
-        let mut ports = Ports::new();
-        let first = ports.next().unwrap();
-        let _taken = TcpListener::bind((Ipv4Addr::LOCALHOST, first)).unwrap();
-        ports.next = first;
-        assert_ne!(ports.next().unwrap(), first);
+    fn a_port_in_use_is_not_handed_out() {
+        // Held by this listener or, where it could not be had, by somebody else.
+        let _taken = TcpListener::bind((Ipv4Addr::LOCALHOST, LOWEST));
+        let only = Ports {
+            count: 1,
+            offset: 0,
+        };
+        assert!(only.next().is_err());
     }
 
     #[test]
     fn the_last_port_is_followed_by_the_first() {
-        let mut ports = Ports {
-            next: 20_000,
-            end: 20_001,
+        let ports = Ports {
+            count: 3,
+            offset: 1,
         };
-        ports.next().unwrap();
-        assert_eq!(ports.next, LOWEST);
+        let places = [0, 1, 2, 3].map(|nth| ports.port(nth) - LOWEST);
+        assert_eq!(places, [1, 2, 0, 1]);
     }
 }

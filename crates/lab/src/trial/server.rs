@@ -3,6 +3,7 @@
 use std::fs::File;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{Ipv4Addr, SocketAddr, TcpStream};
+use std::os::unix::process::ExitStatusExt;
 use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
@@ -19,6 +20,11 @@ const ATTEMPT_GAP: Duration = Duration::from_millis(2);
 /// For one attempt: short, so that the user's wish to stop is soon seen.
 const ATTEMPT: Duration = Duration::from_millis(250);
 
+/// For a server that may be about to end by itself.
+const MOMENT: Duration = Duration::from_millis(250);
+/// The number of the signal, the same on every architecture of Linux.
+const SIGTERM: i32 = 15;
+
 /// A server that has answered.
 #[derive(Debug)]
 pub(super) struct Server {
@@ -34,8 +40,8 @@ pub(super) struct Server {
 pub(super) enum End {
     /// When it was asked to.
     InOrder,
-    /// It was asked, did not, and was killed: a sentence on that.
-    Killed(String),
+    /// When it was asked to, but not as it should: a sentence on that.
+    Amiss(String),
     /// Before it was asked: its status.
     Early(String),
 }
@@ -114,21 +120,26 @@ impl Server {
         }
     }
 
-    /// Asks the server to end, and kills it if it does not.
-    pub(super) fn stop(mut self, bench: &Bench<'_>) -> Result<End, Error> {
-        if self.process.wait(Duration::ZERO, None)? == Woke::Ended {
+    /// Asks the server to end, and kills it if it does not. Where something is `amiss`, the
+    /// server first has a moment to end by itself: a crash closes its connections, and so ends
+    /// the generator, before the process is gone.
+    pub(super) fn stop(mut self, bench: &Bench<'_>, amiss: bool) -> Result<End, Error> {
+        let moment = if amiss { MOMENT } else { Duration::ZERO };
+        if self.process.wait(moment, None)? == Woke::Ended {
             return Ok(End::Early(self.process.finish()?.to_string()));
         }
         self.process.terminate();
         let in_time = self.process.wait(bench.patience.stop, None)? == Woke::Ended;
-        self.process.finish()?;
-        Ok(if in_time {
-            End::InOrder
-        } else {
+        let status = self.process.finish()?;
+        Ok(if !in_time {
             let patience = duration_text(bench.patience.stop);
-            End::Killed(format!(
+            End::Amiss(format!(
                 "the server did not end within {patience} of SIGTERM and was killed"
             ))
+        } else if status.success() || status.signal() == Some(SIGTERM) {
+            End::InOrder
+        } else {
+            End::Amiss(format!("asked to end, the server ended with {status}"))
         })
     }
 }
@@ -137,7 +148,7 @@ impl Server {
 /// will say why.
 pub(crate) fn probe_version(
     bench: &Bench<'_>,
-    ports: &mut Ports,
+    ports: &Ports,
     command: &[String],
 ) -> Result<Option<String>, Fault> {
     let server = match start(bench, command, ports.next()?, None) {
@@ -146,7 +157,7 @@ pub(crate) fn probe_version(
         Err(fault) => return Err(fault),
     };
     let version = server.version.clone();
-    server.stop(bench)?;
+    server.stop(bench, false)?;
     Ok(Some(version))
 }
 
