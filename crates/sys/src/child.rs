@@ -1,11 +1,13 @@
 //! Children that stay on their processors and die with their parent.
 
 use std::io;
+use std::os::fd::OwnedFd;
 use std::os::unix::process::CommandExt;
-use std::process::Command;
+use std::process::{Child, Command};
 
 use rustix::process::{
-    Pid, Signal, getppid, kill_process, set_parent_process_death_signal, setsid,
+    Pid, PidfdFlags, Signal, getppid, kill_process, kill_process_group, pidfd_open,
+    set_parent_process_death_signal, setsid,
 };
 use rustix::thread::sched_setaffinity;
 
@@ -22,7 +24,9 @@ pub struct Bounds {
     pub own_session: bool,
 }
 
-/// Binds the child that `command` will start.
+/// Binds the child that `command` will start. Signals that the parent blocks
+/// ([`crate::signals::Signals::block`]) are let through again in the child: a mask outlives exec,
+/// and a server started with SIGTERM blocked could only be killed.
 ///
 /// # Errors
 /// `bounds` names a processor number beyond what Linux has.
@@ -37,6 +41,7 @@ pub fn bind(command: &mut Command, bounds: &Bounds) -> io::Result<()> {
         ..
     } = *bounds;
     let in_child = move || -> io::Result<()> {
+        unblock_signals();
         if dies_with_parent {
             set_parent_process_death_signal(Some(Signal::KILL))?;
             // The parent may have died before the line above took effect.
@@ -53,7 +58,7 @@ pub fn bind(command: &mut Command, bounds: &Bounds) -> io::Result<()> {
         Ok(())
     };
     // SAFETY: between fork and exec only async-signal-safe work is allowed. The closure makes
-    // four direct system calls and neither allocates (the error path allocates only once the
+    // five direct system calls and neither allocates (the error path allocates only once the
     // parent, whose locks could matter, is gone) nor takes a lock.
     unsafe {
         command.pre_exec(in_child);
@@ -66,9 +71,39 @@ pub fn bind(command: &mut Command, bounds: &Bounds) -> io::Result<()> {
 /// # Errors
 /// There is no such process, or it is not ours.
 pub fn terminate(pid: u32) -> io::Result<()> {
+    Ok(kill_process(checked(pid)?, Signal::TERM)?)
+}
+
+/// Kills every process of the group that `pid` leads: a child with a session of its own and what
+/// it started in turn.
+///
+/// # Errors
+/// There is no such group, or it is not ours.
+pub fn kill_group(pid: u32) -> io::Result<()> {
+    Ok(kill_process_group(checked(pid)?, Signal::KILL)?)
+}
+
+/// A descriptor that becomes readable when `child` has ended, for [`crate::poll::Poll`]. The
+/// child must not have been waited for: its number could by then be another's.
+///
+/// # Errors
+/// No descriptor left, or a kernel before 5.3.
+pub fn ended(child: &Child) -> io::Result<OwnedFd> {
+    Ok(pidfd_open(checked(child.id())?, PidfdFlags::empty())?)
+}
+
+fn checked(pid: u32) -> io::Result<Pid> {
     let pid = i32::try_from(pid).ok().and_then(Pid::from_raw);
-    let pid = pid.ok_or_else(|| io::Error::from(io::ErrorKind::InvalidInput))?;
-    Ok(kill_process(pid, Signal::TERM)?)
+    pid.ok_or_else(|| io::Error::from(io::ErrorKind::InvalidInput))
+}
+
+fn unblock_signals() {
+    let mut set = std::mem::MaybeUninit::<libc::sigset_t>::uninit();
+    // SAFETY: the set is writable; the call initialises it.
+    unsafe { libc::sigemptyset(set.as_mut_ptr()) };
+    // SAFETY: the set is initialised by the line above; the old mask is not asked for. It cannot
+    // fail with a valid `how`.
+    unsafe { libc::pthread_sigmask(libc::SIG_SETMASK, set.as_ptr(), std::ptr::null_mut()) };
 }
 
 #[cfg(test)]
@@ -122,5 +157,48 @@ mod tests {
         .unwrap();
         use std::os::unix::process::ExitStatusExt;
         assert_eq!(child.wait().unwrap().signal(), Some(9));
+    }
+
+    #[test]
+    fn a_signal_blocked_by_the_parent_still_ends_the_child() {
+        std::thread::spawn(|| {
+            use crate::poll::{Events, Interest, Poll};
+            let _signals = crate::signals::Signals::block().unwrap();
+            let mut command = Command::new("sleep");
+            command.arg("60");
+            bind(&mut command, &Bounds::default()).unwrap();
+            let mut child = command.spawn().unwrap();
+            let poll = Poll::new().unwrap();
+            let ended = ended(&child).unwrap();
+            poll.add(&ended, 0, Interest::Read).unwrap();
+            terminate(child.id()).unwrap();
+            let mut events = Events::with_capacity(1);
+            poll.wait(&mut events, Some(30_000_000_000)).unwrap();
+            assert_eq!(events.len(), 1, "the child did not end");
+            child.wait().unwrap();
+        })
+        .join()
+        .unwrap();
+    }
+
+    #[test]
+    fn killing_a_group_ends_what_the_child_started() {
+        let mut command = Command::new("sh");
+        command
+            .args(["-c", "sleep 60 & echo started; wait"])
+            .stdout(Stdio::piped());
+        let bounds = Bounds {
+            own_session: true,
+            ..Bounds::default()
+        };
+        bind(&mut command, &bounds).unwrap();
+        let mut child = command.spawn().unwrap();
+        let mut output = child.stdout.take().unwrap();
+        let mut line = [0; 8];
+        output.read_exact(&mut line).unwrap();
+        kill_group(child.id()).unwrap();
+        // The pipe ends only when the grandchild, which holds it too, is gone.
+        assert_eq!(output.read(&mut line).unwrap(), 0);
+        assert!(!child.wait().unwrap().success());
     }
 }

@@ -1,0 +1,211 @@
+//! An experiment file: one question, in TOML.
+//!
+//! Every key that is not known is an error that names file, line and the key that was probably
+//! meant; every value is checked before anything is started.
+
+use std::fs::File;
+use std::io::Read;
+use std::path::Path;
+use std::time::Duration;
+
+use report::folder::FigureKind;
+use serde::Deserialize;
+
+use crate::error::{Error, nearest};
+use crate::limits;
+
+mod check;
+mod place;
+
+/// An experiment, read and checked.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Experiment {
+    /// The file's stem.
+    pub name: String,
+    /// The file as messages name it.
+    pub(crate) path: String,
+    /// The file's text.
+    pub(crate) text: String,
+    pub(crate) content: Content,
+}
+
+/// An experiment inside this program.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Shipped {
+    /// Its name.
+    pub name: &'static str,
+    /// Its file, to start one's own from.
+    pub text: &'static str,
+}
+
+/// The experiments inside this program.
+#[must_use]
+pub fn shipped() -> &'static [Shipped] {
+    &[
+        Shipped {
+            name: "rate-ladder",
+            text: include_str!("../../../experiments/rate-ladder.toml"),
+        },
+        Shipped {
+            name: "smoke",
+            text: include_str!("../../../experiments/smoke.toml"),
+        },
+    ]
+}
+
+/// The file, key by key.
+#[derive(Debug, Clone, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case")]
+pub(crate) struct Content {
+    pub(crate) question: String,
+    pub(crate) seed: u64,
+    pub(crate) repeats: u32,
+    #[serde(deserialize_with = "place::duration")]
+    pub(crate) trial: Duration,
+    #[serde(deserialize_with = "place::duration")]
+    pub(crate) warmup: Duration,
+    pub(crate) figures: Vec<FigureKind>,
+    pub(crate) load: Load,
+    #[serde(default)]
+    pub(crate) pins: Pins,
+    pub(crate) sweep: Sweep,
+    pub(crate) server: Vec<Server>,
+    pub(crate) quick: Option<Quick>,
+}
+
+#[derive(Debug, Clone, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case")]
+pub(crate) struct Load {
+    pub(crate) connections: u32,
+    pub(crate) depth: u32,
+    pub(crate) threads: u32,
+    pub(crate) keys: String,
+    pub(crate) values: String,
+    pub(crate) arrivals: String,
+    pub(crate) popularity: String,
+    pub(crate) update: f64,
+    pub(crate) records: u64,
+}
+
+/// Processors; an empty list: not pinned.
+#[derive(Debug, Clone, Default, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub(crate) struct Pins {
+    pub(crate) server: Vec<usize>,
+    pub(crate) load: Vec<usize>,
+}
+
+#[derive(Debug, Clone, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case")]
+pub(crate) struct Sweep {
+    #[serde(default)]
+    pub(crate) capacity_trials: u32,
+    pub(crate) levels: Option<Vec<f64>>,
+    #[serde(default, deserialize_with = "place::rates")]
+    pub(crate) rates: Option<Vec<f64>>,
+}
+
+#[derive(Debug, Clone, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case")]
+pub(crate) struct Server {
+    pub(crate) name: String,
+    pub(crate) kind: ServerKind,
+    pub(crate) program: Option<String>,
+    pub(crate) arguments: Vec<String>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub(crate) enum ServerKind {
+    /// `serve` of this build.
+    Curtail,
+    /// Any other server of the protocol.
+    Command,
+}
+
+/// What `--quick` changes.
+#[derive(Debug, Clone, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case")]
+pub(crate) struct Quick {
+    pub(crate) connections: Option<u32>,
+    pub(crate) records: Option<u64>,
+    pub(crate) repeats: Option<u32>,
+    #[serde(default, deserialize_with = "place::optional_duration")]
+    pub(crate) trial: Option<Duration>,
+    #[serde(default, deserialize_with = "place::optional_duration")]
+    pub(crate) warmup: Option<Duration>,
+    pub(crate) capacity_trials: Option<u32>,
+}
+
+impl Experiment {
+    /// Finds an experiment: a shipped name, or the path of a file (which has a `/` or ends in
+    /// `.toml`).
+    ///
+    /// # Errors
+    /// There is none of that name, it cannot be read, or it is wrong; the message says where.
+    pub fn load(name_or_path: &str) -> Result<Self, Error> {
+        if let Some(known) = shipped().iter().find(|known| known.name == name_or_path) {
+            return Self::parse(known.name, &format!("{}.toml", known.name), known.text);
+        }
+        let path = Path::new(name_or_path);
+        let is_toml = path
+            .extension()
+            .is_some_and(|extension| extension == "toml");
+        if !is_toml && !name_or_path.contains('/') && !path.is_file() {
+            return Err(Error::NoSuchExperiment {
+                name: name_or_path.to_owned(),
+                shipped: shipped()
+                    .iter()
+                    .map(|known| known.name)
+                    .collect::<Vec<_>>()
+                    .join(", "),
+                suggestion: nearest(name_or_path, shipped().iter().map(|known| known.name))
+                    .map(str::to_owned),
+            });
+        }
+        let mut text = String::new();
+        let file = File::open(path).map_err(Error::file("open", path))?;
+        file.take(limits::EXPERIMENT_LEN + 1)
+            .read_to_string(&mut text)
+            .map_err(Error::file("read", path))?;
+        let name = path.file_stem().unwrap_or_default().to_string_lossy();
+        Self::parse(&name, name_or_path, &text)
+    }
+
+    /// Reads an experiment from `text`; messages name it `path`.
+    ///
+    /// # Errors
+    /// It is wrong; the message says where.
+    pub fn parse(name: &str, path: &str, text: &str) -> Result<Self, Error> {
+        if text.len() as u64 > limits::EXPERIMENT_LEN {
+            return Err(Error::Experiment {
+                place: path.to_owned(),
+                problem: format!("longer than {} bytes", limits::EXPERIMENT_LEN),
+            });
+        }
+        let content = toml::from_str(text).map_err(|error| place::explain(&error, path, text))?;
+        let experiment = Self {
+            name: name.to_owned(),
+            path: path.to_owned(),
+            text: text.to_owned(),
+            content,
+        };
+        check::check(&experiment)?;
+        Ok(experiment)
+    }
+
+    /// What the experiment asks.
+    #[must_use]
+    pub fn question(&self) -> &str {
+        &self.content.question
+    }
+
+    /// The file's text.
+    #[must_use]
+    pub fn toml(&self) -> &str {
+        &self.text
+    }
+}
+
+#[cfg(test)]
+mod tests;

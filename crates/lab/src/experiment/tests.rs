@@ -1,0 +1,174 @@
+//! What a user of experiment files reads when one is wrong.
+
+use super::*;
+
+const GOOD: &str = "\
+question = \"Does it?\"
+seed = 1
+repeats = 2
+trial = \"1s\"
+warmup = \"0s\"
+figures = [\"tail\"]
+
+[load]
+connections = 4
+depth = 1
+threads = 1
+keys = \"fixed:30\"
+values = \"fixed:100\"
+arrivals = \"exponential\"
+popularity = \"uniform\"
+update = 0.1
+records = 100
+
+[sweep]
+capacity-trials = 1
+levels = [0.5, 1.0]
+
+[[server]]
+name = \"one\"
+kind = \"curtail\"
+arguments = [\"-p\", \"{port}\"]
+
+[[server]]
+name = \"two\"
+kind = \"command\"
+program = \"memcached\"
+arguments = [\"-p\", \"{port}\"]
+
+[quick]
+repeats = 1
+";
+
+/// The message for [`GOOD`] with `from` replaced by `to`.
+fn complaint(from: &str, to: &str) -> String {
+    assert!(GOOD.contains(from), "`{from}` is not in the file");
+    Experiment::parse("ladder", "my/ladder.toml", &GOOD.replacen(from, to, 1))
+        .expect_err("the file is wrong")
+        .to_string()
+}
+
+#[test]
+fn the_shipped_experiments_are_right() {
+    for known in shipped() {
+        let experiment = Experiment::load(known.name).unwrap();
+        assert_eq!(experiment.toml(), known.text);
+        assert!(
+            experiment.content.quick.is_some(),
+            "{} has no quick form",
+            known.name
+        );
+    }
+    let ladder = Experiment::load("rate-ladder").unwrap().content;
+    assert_eq!(ladder.load.connections, 15_360);
+    assert_eq!(ladder.repeats, 15);
+    assert_eq!(ladder.sweep.levels.unwrap().len(), 8);
+}
+
+#[test]
+fn an_unknown_key_is_named_with_its_line_and_the_one_meant() {
+    assert_eq!(
+        complaint("connections =", "conections ="),
+        "my/ladder.toml:9: unknown key `conections` in [load]; did you mean `connections`?"
+    );
+    assert_eq!(
+        complaint("repeats = 2", "repeat = 2"),
+        "my/ladder.toml:3: unknown key `repeat`; did you mean `repeats`?"
+    );
+    assert_eq!(
+        complaint("capacity-trials", "capacity_trials"),
+        "my/ladder.toml:20: unknown key `capacity_trials` in [sweep]; did you mean \
+         `capacity-trials`?"
+    );
+    assert_eq!(
+        complaint("program =", "porgram ="),
+        "my/ladder.toml:31: unknown key `porgram` in [[server]]; did you mean `program`?"
+    );
+    assert_eq!(
+        complaint("capacity-trials = 1", "zzz = 1"),
+        "my/ladder.toml:20: unknown key `zzz` in [sweep]; known are capacity-trials, levels, rates"
+    );
+}
+
+#[test]
+fn a_wrong_value_is_named_with_its_line_and_the_remedy() {
+    for (from, to, message) in [
+        (
+            "\"tail\"",
+            "\"tial\"",
+            "6: unknown value `tial`; did you mean `tail`?",
+        ),
+        (
+            "\"1s\"",
+            "\"1\"",
+            "4: `1` lacks a unit: write `1s` or `1ms`",
+        ),
+        (
+            "\"1s\"",
+            "\"1ms\"",
+            "4: `trial` is 1 ms, not 100 ms to 1 h 0 min",
+        ),
+        (
+            "update = 0.1",
+            "update = 3.0",
+            "16: `update` in [load] is 3, not a share from 0 to 1",
+        ),
+        (
+            "0.5, 1.0",
+            "1.0, 0.5",
+            "21: `levels` in [sweep] must ascend, each once",
+        ),
+        (
+            "0.5, 1.0",
+            "-1.0",
+            "21: `levels` in [sweep] holds -1, which is not above 0 and at most 10",
+        ),
+        (
+            "[\"-p\", \"{port}\"]\n\n[quick]",
+            "[]\n\n[quick]",
+            "32: `arguments` in [[server]] lacks `{port}`: the lab chooses the port",
+        ),
+        (
+            "\"two\"",
+            "\"one\"",
+            "29: `name` in [[server]] is another server's too",
+        ),
+        (
+            "repeats = 1",
+            "repeats = 0",
+            "35: `repeats` in [quick] is 0, not 1 to 1000",
+        ),
+    ] {
+        assert_eq!(complaint(from, to), format!("my/ladder.toml:{message}"));
+    }
+    assert_eq!(
+        complaint("seed = 1\n", ""),
+        "my/ladder.toml:1: the key `seed` is missing"
+    );
+    assert_eq!(
+        complaint("levels = [0.5, 1.0]", ""),
+        "my/ladder.toml: `levels` in [sweep] is missing, and so is `rates`: give one"
+    );
+    assert!(complaint("seed = 1", "seed = ").starts_with("my/ladder.toml:2: "));
+}
+
+#[test]
+fn rates_are_an_alternative_to_levels() {
+    let text = GOOD.replace("levels = [0.5, 1.0]", "rates = [\"10k\", \"1.5M\"]");
+    let experiment = Experiment::parse("ladder", "ladder.toml", &text).unwrap();
+    assert_eq!(
+        experiment.content.sweep.rates,
+        Some(vec![10_000.0, 1_500_000.0])
+    );
+}
+
+#[test]
+fn a_name_that_is_nearly_right_is_suggested() {
+    assert_eq!(
+        Experiment::load("rate-lader").unwrap_err().to_string(),
+        "no experiment `rate-lader`: it is neither a file nor shipped (rate-ladder, smoke); did \
+         you mean `rate-ladder`?"
+    );
+    let missing = Experiment::load("./none.toml").unwrap_err().to_string();
+    assert!(missing.starts_with("open ./none.toml: "), "{missing}");
+}

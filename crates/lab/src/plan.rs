@@ -1,0 +1,220 @@
+//! From an experiment to an effective plan: this machine's processors, the servers it has, and
+//! nothing left to a default.
+
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use report::folder;
+
+use crate::error::Error;
+use crate::experiment::{Content, Experiment};
+use crate::limits::Patience;
+
+pub mod estimate;
+pub mod order;
+mod pins;
+mod servers;
+pub(crate) mod text;
+
+pub use text::plan_text;
+
+/// What a user asks of the laboratory beside the experiment.
+#[derive(Debug, Clone)]
+pub struct Options {
+    /// The experiment's short form.
+    pub quick: bool,
+    /// Begin a new run though an unfinished one of the same plan exists.
+    pub fresh: bool,
+    /// Instead of the file's seed.
+    pub seed: Option<u64>,
+    /// Programs to start instead of those the file names: (server, path).
+    pub servers: Vec<(String, PathBuf)>,
+    /// The run folder itself, instead of one named after experiment and time in `runs`.
+    pub into: Option<PathBuf>,
+    /// The folder of run folders.
+    pub runs: PathBuf,
+    /// The program with `serve` and `load`: this build.
+    pub curtail: PathBuf,
+    /// How long to wait for servers and generators.
+    pub patience: Patience,
+}
+
+impl Options {
+    /// The defaults: the running program, `runs` in the working directory.
+    ///
+    /// # Errors
+    /// The running program's path is not known (`/proc` is not mounted).
+    pub fn new() -> Result<Self, Error> {
+        let curtail = std::env::current_exe().map_err(Error::system("find the running program"))?;
+        Ok(Self {
+            quick: false,
+            fresh: false,
+            seed: None,
+            servers: Vec::new(),
+            into: None,
+            runs: PathBuf::from("runs"),
+            curtail,
+            patience: Patience::default(),
+        })
+    }
+}
+
+impl Experiment {
+    /// The effective plan on this machine. Servers that are not installed are in it, with the
+    /// reason why they take no part.
+    ///
+    /// # Errors
+    /// An option contradicts the experiment, or no server is left.
+    pub fn plan(&self, options: &Options) -> Result<folder::Plan, Error> {
+        let allowed = sys::thread::allowed_cpus()
+            .map_err(Error::system("read the processors this process may use"))?;
+        let search_path = std::env::var_os("PATH").unwrap_or_default();
+        let environment = |name: &str| std::env::var_os(name).map(PathBuf::from);
+        let servers = servers::resolve(self, options, &search_path, &environment)?;
+        self.plan_for(options, &allowed, servers)
+    }
+
+    fn plan_for(
+        &self,
+        options: &Options,
+        allowed: &[usize],
+        servers: Vec<folder::Server>,
+    ) -> Result<folder::Plan, Error> {
+        let mut content = self.content.clone();
+        if options.quick {
+            self.quicken(&mut content)?;
+        }
+        let seed = options.seed.unwrap_or(content.seed);
+        if i64::try_from(seed).is_err() {
+            return Err(Error::Option {
+                option: format!("--seed {seed}"),
+                problem: "the largest seed is 2^63 - 1".to_owned(),
+            });
+        }
+        let (pins, notes) = pins::settle(&content.pins, allowed);
+        let load = content.load;
+        Ok(folder::Plan {
+            schema: folder::SCHEMA.to_owned(),
+            experiment: self.name.clone(),
+            question: content.question,
+            quick: options.quick,
+            seed,
+            repeats: content.repeats,
+            trial_ns: nanoseconds(content.trial),
+            warmup_ns: nanoseconds(content.warmup),
+            load: folder::Load {
+                connections: load.connections,
+                depth: load.depth,
+                threads: load.threads,
+                keys: load.keys,
+                values: load.values,
+                arrivals: load.arrivals,
+                popularity: load.popularity,
+                update: load.update,
+                records: load.records,
+            },
+            server_cpus: pins.server,
+            load_cpus: pins.load,
+            sweep: match (content.sweep.levels, content.sweep.rates) {
+                (Some(levels), _) => folder::Sweep::LoadLevels(levels),
+                (None, rates) => folder::Sweep::Rates(rates.unwrap_or_default()),
+            },
+            capacity_trials: content.sweep.capacity_trials,
+            servers,
+            figures: content.figures,
+            notes,
+        })
+    }
+
+    /// Puts the values of `[quick]` in place.
+    fn quicken(&self, content: &mut Content) -> Result<(), Error> {
+        let Some(quick) = content.quick.take() else {
+            return Err(Error::Option {
+                option: "--quick".to_owned(),
+                problem: format!(
+                    "{} has no [quick] table to say what its short form is: add one, or run it \
+                     without",
+                    self.path
+                ),
+            });
+        };
+        let load = &mut content.load;
+        load.connections = quick.connections.unwrap_or(load.connections);
+        load.records = quick.records.unwrap_or(load.records);
+        content.repeats = quick.repeats.unwrap_or(content.repeats);
+        content.trial = quick.trial.unwrap_or(content.trial);
+        content.warmup = quick.warmup.unwrap_or(content.warmup);
+        let sweep = &mut content.sweep;
+        sweep.capacity_trials = quick.capacity_trials.unwrap_or(sweep.capacity_trials);
+        Ok(())
+    }
+}
+
+/// The cells of a sweep.
+#[must_use]
+pub fn cells(sweep: &folder::Sweep) -> u32 {
+    let (folder::Sweep::LoadLevels(cells) | folder::Sweep::Rates(cells)) = sweep;
+    // Bounded by `limits::CELLS`.
+    u32::try_from(cells.len()).unwrap_or(u32::MAX)
+}
+
+/// The load level of a cell, where the sweep is in levels.
+#[must_use]
+pub fn level(sweep: &folder::Sweep, cell: u32) -> Option<f64> {
+    match sweep {
+        folder::Sweep::LoadLevels(levels) => levels.get(cell as usize).copied(),
+        folder::Sweep::Rates(_) => None,
+    }
+}
+
+/// The offered rate of a cell for a server of that capacity, in whole requests per second; none:
+/// the sweep is in levels and the capacity is not known.
+#[must_use]
+pub fn offered_rps(sweep: &folder::Sweep, cell: u32, capacity_rps: Option<f64>) -> Option<f64> {
+    match sweep {
+        folder::Sweep::LoadLevels(levels) => Some(
+            (levels.get(cell as usize)? * capacity_rps?)
+                .round()
+                .max(1.0),
+        ),
+        folder::Sweep::Rates(rates) => rates.get(cell as usize).copied(),
+    }
+}
+
+/// A server's capacity: the median achieved rate of its capacity trials, without those in which
+/// the generator was the limit unless there are no others. None: none was measured.
+#[must_use]
+pub fn capacity_rps(trials: &[folder::Trial], server: &str) -> Option<f64> {
+    let measured = trials.iter().filter_map(|trial| match &trial.outcome {
+        folder::Outcome::Measured(measured)
+            if trial.phase == folder::Phase::Capacity && trial.server == server =>
+        {
+            Some((measured.generator_limited, measured.achieved_rps))
+        }
+        _ => None,
+    });
+    let (limited, free): (Vec<_>, Vec<_>) = measured.partition(|&(limited, _)| limited);
+    let chosen = if free.is_empty() { limited } else { free };
+    let mut rates: Vec<f64> = chosen.into_iter().map(|(_, rate)| rate).collect();
+    rates.sort_by(f64::total_cmp);
+    let middle = rates.len() / 2;
+    let upper = *rates.get(middle)?;
+    Some(if rates.len() % 2 == 1 {
+        upper
+    } else {
+        f64::midpoint(rates[middle - 1], upper)
+    })
+}
+
+fn nanoseconds(duration: Duration) -> u64 {
+    // Bounded by `limits::TRIAL_MAX`.
+    u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX)
+}
+
+/// `path` as a command shows it.
+fn shown(path: &Path) -> String {
+    path.to_string_lossy().into_owned()
+}
+
+#[cfg(test)]
+pub(crate) mod tests;

@@ -1,0 +1,32 @@
+//! How long a run will take, before any trial has said so.
+
+use std::time::Duration;
+
+use report::folder::Plan;
+
+use super::order;
+
+/// Starting a server, its first answer, stopping it, writing the record.
+const START_STOP: Duration = Duration::from_millis(250);
+/// Opening one connection politely.
+const CONNECT: Duration = Duration::from_micros(50);
+/// Storing one record while filling.
+const FILL: Duration = Duration::from_nanos(2_000);
+
+/// One trial.
+#[must_use]
+pub fn trial(plan: &Plan) -> Duration {
+    let records = u32::try_from(plan.load.records).unwrap_or(u32::MAX);
+    START_STOP
+        + CONNECT * plan.load.connections
+        + FILL * records
+        + Duration::from_nanos(plan.warmup_ns)
+        + Duration::from_nanos(plan.trial_ns)
+}
+
+/// The whole run.
+#[must_use]
+pub fn run(plan: &Plan) -> Duration {
+    let trials = u32::try_from(order::trials(plan).len()).unwrap_or(u32::MAX);
+    trial(plan).saturating_mul(trials)
+}

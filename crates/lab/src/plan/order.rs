@@ -1,0 +1,163 @@
+//! The order of trials.
+//!
+//! Randomised complete blocks: the k-th block holds the k-th repeat of every cell of every
+//! server, shuffled. What drifts during a run (a neighbour's load, a clock that throttles) then
+//! falls on all cells alike, a cell's repeats are spread over the whole run, and a run that is
+//! cut short has nearly the same number of repeats everywhere.
+
+use rand::SeedableRng;
+use rand::seq::SliceRandom;
+use rand_xoshiro::Xoshiro256PlusPlus;
+use report::folder::{Phase, Plan};
+
+use super::{cells, level};
+
+/// A trial to be made.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Slot {
+    /// Unique within the run, such as `s-memcached-3-07`.
+    pub id: String,
+    /// What it is of.
+    pub phase: Phase,
+    /// Index into the plan's servers.
+    pub server: usize,
+    /// Index into the sweep; 0 for a capacity.
+    pub cell: u32,
+    /// From 0.
+    pub repeat: u32,
+    /// Load level, where the sweep is in levels.
+    pub level: Option<f64>,
+    /// Seeds the trial's schedule; the same for every server, so that all are asked the same.
+    pub seed: u64,
+}
+
+/// All trials of a plan in order: capacities first, for the sweep's rates may need them. The
+/// same plan gives the same order.
+#[must_use]
+pub fn trials(plan: &Plan) -> Vec<Slot> {
+    let mut random = Xoshiro256PlusPlus::seed_from_u64(plan.seed);
+    let mut slots = Vec::new();
+    for (phase, blocks, cells) in [
+        (Phase::Capacity, plan.capacity_trials, 1),
+        (Phase::Sweep, plan.repeats, cells(&plan.sweep)),
+    ] {
+        for repeat in 0..blocks {
+            let mut block = block(plan, phase, repeat, cells);
+            block.shuffle(&mut random);
+            slots.extend(block);
+        }
+    }
+    slots
+}
+
+fn block(plan: &Plan, phase: Phase, repeat: u32, cells: u32) -> Vec<Slot> {
+    let letter = match phase {
+        Phase::Capacity => 'c',
+        Phase::Sweep => 's',
+    };
+    let taking_part = plan
+        .servers
+        .iter()
+        .enumerate()
+        .filter(|(_, server)| server.skipped.is_none());
+    taking_part
+        .flat_map(|(index, server)| {
+            (0..cells).map(move |cell| Slot {
+                id: format!("{letter}-{}-{cell}-{repeat:02}", server.name),
+                phase,
+                server: index,
+                cell,
+                repeat,
+                level: (phase == Phase::Sweep)
+                    .then(|| level(&plan.sweep, cell))
+                    .flatten(),
+                seed: schedule_seed(plan.seed, phase, cell, repeat),
+            })
+        })
+        .collect()
+}
+
+/// A seed for each setting and repeat (`SplitMix64` over its coordinates), below 2^63.
+fn schedule_seed(seed: u64, phase: Phase, cell: u32, repeat: u32) -> u64 {
+    let coordinates = (phase as u64) << 62 | u64::from(cell) << 31 | u64::from(repeat);
+    let mut z = seed ^ coordinates.wrapping_mul(0x9e37_79b9_7f4a_7c15);
+    z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+    (z ^ (z >> 31)) >> 1
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::HashSet;
+
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::plan::tests::plan;
+
+    proptest! {
+        #[test]
+        fn the_order_is_a_function_of_the_seed_and_spreads_repeats(
+            seed in 0..u64::MAX / 2,
+            repeats in 1_u32..8,
+            cells in 1_usize..6,
+        ) {
+            let plan = Plan { seed, repeats, ..plan(cells) };
+            let slots = trials(&plan);
+            prop_assert_eq!(&slots, &trials(&plan));
+
+            let distinct: HashSet<_> = slots.iter().map(|slot| &slot.id).collect();
+            prop_assert_eq!(distinct.len(), slots.len());
+            let capacities = 2 * plan.capacity_trials as usize;
+            prop_assert_eq!(slots.len(), capacities + 2 * cells * repeats as usize);
+            prop_assert!(slots[..capacities].iter().all(|slot| slot.phase == Phase::Capacity));
+
+            // Whatever prefix of the run was made, no cell is more than one repeat ahead.
+            let sweep = &slots[capacities..];
+            for done in 0..=sweep.len() {
+                let count = |server, cell| {
+                    let same = |slot: &&Slot| slot.server == server && slot.cell == cell;
+                    sweep[..done].iter().filter(same).count()
+                };
+                let counts: Vec<_> = (0..cells as u32)
+                    .flat_map(|cell| [count(0, cell), count(1, cell)])
+                    .collect();
+                let most = counts.iter().max().copied().unwrap_or(0);
+                let least = counts.iter().min().copied().unwrap_or(0);
+                prop_assert!(most - least <= 1, "{counts:?} after {done}");
+            }
+        }
+    }
+
+    #[test]
+    fn another_seed_gives_another_order_and_servers_share_schedules() {
+        let one = plan(8);
+        let two = Plan {
+            seed: 2,
+            ..one.clone()
+        };
+        let ids = |plan| {
+            trials(plan)
+                .into_iter()
+                .map(|slot| slot.id)
+                .collect::<Vec<_>>()
+        };
+        assert_ne!(ids(&one), ids(&two));
+        let slots = trials(&one);
+        for slot in &slots {
+            let alike: Vec<_> = slots
+                .iter()
+                .filter(|other| other.seed == slot.seed)
+                .collect();
+            assert_eq!(alike.len(), 2, "{alike:?}");
+            assert_ne!(alike[0].server, alike[1].server);
+        }
+    }
+
+    #[test]
+    fn a_skipped_server_has_no_trials() {
+        let mut plan = plan(2);
+        plan.servers[1].skipped = Some("not here".to_owned());
+        assert!(trials(&plan).iter().all(|slot| slot.server == 0));
+    }
+}

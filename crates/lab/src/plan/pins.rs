@@ -1,0 +1,132 @@
+//! Which processors the servers and the generator get, when the file's may not be there.
+
+use std::collections::BTreeSet;
+
+use crate::experiment::Pins;
+
+/// The pins to use among the processors `allowed`, and sentences on what differs from the file.
+///
+/// A processor that is missing is replaced by one that nobody else wants, so that the server and
+/// the generator stay apart. Where there are too few, neither is pinned: two that must share are
+/// shared better by the kernel.
+pub(super) fn settle(wanted: &Pins, allowed: &[usize]) -> (Pins, Vec<String>) {
+    let all: BTreeSet<usize> = wanted.server.iter().chain(&wanted.load).copied().collect();
+    let missing: Vec<usize> = all
+        .iter()
+        .copied()
+        .filter(|cpu| !allowed.contains(cpu))
+        .collect();
+    if missing.is_empty() {
+        return (wanted.clone(), overlap_note(wanted));
+    }
+    let free: Vec<usize> = allowed
+        .iter()
+        .copied()
+        .filter(|cpu| !all.contains(cpu))
+        .collect();
+    let here = format!(
+        "processor{} {} not here",
+        plural(&missing),
+        listed(&missing)
+    );
+    if free.len() < missing.len() {
+        let note = format!(
+            "{here}: of the {} wanted only {} can be had (the processors are {}). Nothing is \
+             pinned, and server and generator compete for what there is: latencies and capacities \
+             include that competition.",
+            all.len(),
+            all.len() - missing.len() + free.len(),
+            listed(allowed),
+        );
+        return (Pins::default(), vec![note]);
+    }
+    let replace = |cpu: &usize| match missing.iter().position(|gone| gone == cpu) {
+        Some(index) => free[index],
+        None => *cpu,
+    };
+    let settled = Pins {
+        server: wanted.server.iter().map(replace).collect(),
+        load: wanted.load.iter().map(replace).collect(),
+    };
+    let mut notes = vec![format!(
+        "{here}: processor{} {} taken instead.",
+        plural(&missing),
+        listed(&free[..missing.len()]),
+    )];
+    notes.extend(overlap_note(&settled));
+    (settled, notes)
+}
+
+fn overlap_note(pins: &Pins) -> Vec<String> {
+    let shared: Vec<usize> = pins
+        .server
+        .iter()
+        .copied()
+        .filter(|cpu| pins.load.contains(cpu))
+        .collect();
+    if shared.is_empty() {
+        return Vec::new();
+    }
+    vec![format!(
+        "Server and generator share processor{} {}: latencies include their competition.",
+        plural(&shared),
+        listed(&shared),
+    )]
+}
+
+fn plural(list: &[usize]) -> &'static str {
+    if list.len() == 1 { "" } else { "s" }
+}
+
+fn listed(list: &[usize]) -> String {
+    let words: Vec<String> = list.iter().map(ToString::to_string).collect();
+    words.join(", ")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn pins(server: &[usize], load: &[usize]) -> Pins {
+        Pins {
+            server: server.to_vec(),
+            load: load.to_vec(),
+        }
+    }
+
+    #[test]
+    fn processors_that_are_there_are_taken_as_asked() {
+        assert_eq!(
+            settle(&pins(&[0], &[1]), &[0, 1]),
+            (pins(&[0], &[1]), Vec::new())
+        );
+    }
+
+    #[test]
+    fn another_processor_stands_in_and_is_named() {
+        let (settled, notes) = settle(&pins(&[0], &[1]), &[4, 5]);
+        assert_eq!(settled, pins(&[4], &[5]));
+        assert_eq!(
+            notes,
+            ["processors 0, 1 not here: processors 4, 5 taken instead."]
+        );
+        assert_eq!(settle(&pins(&[0], &[1]), &[0, 7]).0, pins(&[0], &[7]));
+    }
+
+    #[test]
+    fn one_processor_pins_nobody_and_says_so() {
+        let (settled, notes) = settle(&pins(&[0], &[1]), &[0]);
+        assert_eq!(settled, Pins::default());
+        assert!(
+            notes[0].starts_with("processor 1 not here: of the 2 wanted only 1"),
+            "{notes:?}"
+        );
+    }
+
+    #[test]
+    fn sharing_by_wish_is_said_too() {
+        let (settled, notes) = settle(&pins(&[0], &[0]), &[0, 1]);
+        assert_eq!(settled, pins(&[0], &[0]));
+        assert_eq!(notes.len(), 1);
+    }
+}

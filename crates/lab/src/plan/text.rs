@@ -1,0 +1,111 @@
+//! A plan for people: what would run, and for how long.
+
+use std::fmt::Write;
+use std::time::Duration;
+
+use report::folder::{Phase, Plan, Sweep};
+
+use super::estimate;
+use super::order::{self, Slot};
+use crate::units::{duration_text, rate_text};
+
+/// What a run of `plan` would do: question, servers, load, sweep, time.
+#[must_use]
+pub fn plan_text(plan: &Plan) -> String {
+    let mut text = String::new();
+    // Writing to a string cannot fail.
+    let _ = write_plan(&mut text, plan);
+    text
+}
+
+fn write_plan(out: &mut String, plan: &Plan) -> std::fmt::Result {
+    let quick = if plan.quick { " (quick)" } else { "" };
+    writeln!(out, "{}{quick}: {}", plan.experiment, plan.question)?;
+    for server in &plan.servers {
+        match &server.skipped {
+            Some(reason) => writeln!(out, "  skipped  {}: {reason}", server.name)?,
+            None => writeln!(
+                out,
+                "  server   {}: {}",
+                server.name,
+                server.command.join(" ")
+            )?,
+        }
+    }
+    let load = &plan.load;
+    writeln!(
+        out,
+        "  load     {} connections of depth {}, {} thread{}; keys {}, values {}, arrivals {}, \
+         popularity {}, updates {} %, {} records",
+        load.connections,
+        load.depth,
+        load.threads,
+        if load.threads == 1 { "" } else { "s" },
+        load.keys,
+        load.values,
+        load.arrivals,
+        load.popularity,
+        (load.update * 1e4).round() / 1e2,
+        load.records,
+    )?;
+    writeln!(out, "  pinned   {}", pinned(plan))?;
+    writeln!(out, "  sweep    {}", sweep(plan))?;
+    for note in &plan.notes {
+        writeln!(out, "  note     {note}")?;
+    }
+    let trials = order::trials(plan).len();
+    writeln!(
+        out,
+        "  time     {trials} trials of about {}: {} in all",
+        duration_text(estimate::trial(plan)),
+        duration_text(estimate::run(plan)),
+    )
+}
+
+fn pinned(plan: &Plan) -> String {
+    let list = |cpus: &[usize]| match cpus {
+        [] => "not pinned".to_owned(),
+        cpus => format!("on {}", cpu_list(cpus)),
+    };
+    format!(
+        "server {}, generator {}",
+        list(&plan.server_cpus),
+        list(&plan.load_cpus)
+    )
+}
+
+fn sweep(plan: &Plan) -> String {
+    let cells_text = match &plan.sweep {
+        Sweep::LoadLevels(levels) => {
+            let levels: Vec<String> = levels.iter().map(ToString::to_string).collect();
+            format!("{} of each server's capacity", levels.join(", "))
+        }
+        Sweep::Rates(rates) => {
+            let rates: Vec<String> = rates.iter().map(|&rate| rate_text(rate)).collect();
+            rates.join(", ")
+        }
+    };
+    format!(
+        "{cells_text}; {} repeats of {} after {} of warm-up; {} capacity trials a server",
+        plan.repeats,
+        duration_text(Duration::from_nanos(plan.trial_ns)),
+        duration_text(Duration::from_nanos(plan.warmup_ns)),
+        plan.capacity_trials,
+    )
+}
+
+/// Processors as `taskset` writes them.
+pub(crate) fn cpu_list(cpus: &[usize]) -> String {
+    let words: Vec<String> = cpus.iter().map(ToString::to_string).collect();
+    words.join(",")
+}
+
+/// A trial's setting for people, such as `level 0.8`.
+pub(crate) fn cell_text(plan: &Plan, slot: &Slot) -> String {
+    let (Sweep::LoadLevels(cells) | Sweep::Rates(cells)) = &plan.sweep;
+    match (slot.phase, cells.get(slot.cell as usize), slot.level) {
+        (Phase::Capacity, ..) | (_, None, _) => "capacity".to_owned(),
+        (Phase::Sweep, _, Some(level)) => format!("level {level}"),
+        (Phase::Sweep, Some(&rate), None) => rate_text(rate),
+    }
+}

@@ -1,0 +1,286 @@
+//! What a run tells while it runs: one stream of events, and two reporters of it.
+
+use std::io::{self, IsTerminal, Write};
+use std::path::Path;
+use std::time::Duration;
+
+use indicatif::{ProgressBar, ProgressStyle};
+use report::folder::{Outcome, Phase, Plan, Trial};
+
+use crate::plan::order::Slot;
+use crate::plan::text::cell_text;
+use crate::run::{Ending, RunOutcome};
+use crate::units::{duration_text, latency_text, rate_text};
+
+/// How far a run is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Progress {
+    /// Trials recorded.
+    pub done: usize,
+    /// Trials of the plan.
+    pub total: usize,
+    /// Time left, by the mean of the trials so far.
+    pub left: Duration,
+}
+
+/// Something that happened in a run.
+#[derive(Debug)]
+pub enum Event<'a> {
+    /// The run folder is open.
+    Began {
+        /// The effective plan, with versions.
+        plan: &'a Plan,
+        /// The run folder.
+        folder: &'a Path,
+        /// Trials of the plan.
+        total: usize,
+        /// Of those, recorded already.
+        kept: usize,
+    },
+    /// A trial begins.
+    TrialBegan {
+        /// The effective plan.
+        plan: &'a Plan,
+        /// The trial.
+        slot: &'a Slot,
+        /// Its offered rate.
+        offered_rps: Option<f64>,
+        /// Before it.
+        progress: Progress,
+    },
+    /// A trial is recorded.
+    TrialEnded {
+        /// The effective plan.
+        plan: &'a Plan,
+        /// The trial.
+        slot: &'a Slot,
+        /// Its record.
+        trial: &'a Trial,
+        /// After it.
+        progress: Progress,
+    },
+    /// The remaining trials of a server are recorded as failed without being tried.
+    GivenUp {
+        /// Its name.
+        server: &'a str,
+        /// Why.
+        reason: &'a str,
+    },
+    /// The run is over.
+    Ended {
+        /// What it left.
+        outcome: &'a RunOutcome,
+    },
+}
+
+/// Tells the events of a run to somebody.
+pub trait Reporter {
+    /// Called at each event, in order, from the thread that runs the trials.
+    fn event(&mut self, event: &Event<'_>);
+}
+
+/// The reporter for the error stream: a bar on a terminal, a line per trial elsewhere.
+#[must_use]
+pub fn for_stderr() -> Box<dyn Reporter> {
+    if io::stderr().is_terminal() {
+        Box::new(Bar::new())
+    } else {
+        Box::new(Lines::new(io::stderr()))
+    }
+}
+
+/// A line for each trial.
+#[derive(Debug)]
+pub struct Lines<W> {
+    out: W,
+}
+
+impl<W: Write> Lines<W> {
+    /// Writes to `out`.
+    pub fn new(out: W) -> Self {
+        Self { out }
+    }
+}
+
+impl<W: Write> Reporter for Lines<W> {
+    fn event(&mut self, event: &Event<'_>) {
+        let text = match event {
+            Event::TrialBegan { .. } => return,
+            Event::TrialEnded { progress, .. } => {
+                format!("{} · {} left", lines(event), duration_text(progress.left))
+            }
+            Event::Began { .. } | Event::GivenUp { .. } | Event::Ended { .. } => lines(event),
+        };
+        // Progress that nobody reads is no reason to stop measuring.
+        let _ = writeln!(self.out, "{text}");
+    }
+}
+
+/// A bar with the trial at work and the time left; what failed stands above it.
+#[derive(Debug)]
+pub struct Bar {
+    bar: ProgressBar,
+}
+
+impl Bar {
+    /// On the error stream.
+    #[must_use]
+    pub fn new() -> Self {
+        let bar = ProgressBar::new(0);
+        if let Ok(style) = ProgressStyle::with_template("{wide_bar:.cyan/dim} {pos}/{len} {msg}") {
+            bar.set_style(style);
+        }
+        Self { bar }
+    }
+}
+
+impl Default for Bar {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl Reporter for Bar {
+    fn event(&mut self, event: &Event<'_>) {
+        match event {
+            Event::Began { total, kept, .. } => {
+                self.bar.println(lines(event));
+                self.bar.set_length(*total as u64);
+                self.bar.set_position(*kept as u64);
+            }
+            Event::TrialBegan {
+                plan,
+                slot,
+                progress,
+                ..
+            } => self.bar.set_message(format!(
+                "{} {} · {} left",
+                plan.servers[slot.server].name,
+                cell_text(plan, slot),
+                duration_text(progress.left),
+            )),
+            Event::TrialEnded {
+                trial, progress, ..
+            } => {
+                if matches!(trial.outcome, Outcome::Failed(_)) || !trial.notes.is_empty() {
+                    self.bar.println(lines(event));
+                }
+                self.bar.set_position(progress.done as u64);
+            }
+            Event::GivenUp { .. } => self.bar.println(lines(event)),
+            Event::Ended { .. } => {
+                self.bar.println(lines(event));
+                self.bar.finish_and_clear();
+            }
+        }
+    }
+}
+
+/// An event in words.
+fn lines(event: &Event<'_>) -> String {
+    match event {
+        Event::Began {
+            plan,
+            folder,
+            total,
+            kept,
+        } => began(plan, folder, *total, *kept),
+        Event::TrialBegan { plan, slot, .. } => {
+            format!(
+                "{} {}",
+                plan.servers[slot.server].name,
+                cell_text(plan, slot)
+            )
+        }
+        Event::TrialEnded {
+            plan,
+            slot,
+            trial,
+            progress,
+        } => format!(
+            "{:>width$}/{}  {:<12} {:<10} {}",
+            progress.done,
+            progress.total,
+            trial.server,
+            cell_text(plan, slot),
+            result(trial),
+            width = progress.total.to_string().len(),
+        ),
+        Event::GivenUp { server, reason } => format!("{server} is given up: {reason}"),
+        Event::Ended { outcome } => ended(outcome),
+    }
+}
+
+fn began(plan: &Plan, folder: &Path, total: usize, kept: usize) -> String {
+    let quick = if plan.quick { " (quick)" } else { "" };
+    let taken_up = if kept > 0 {
+        format!(", {kept} of them recorded already")
+    } else {
+        String::new()
+    };
+    let mut text = format!(
+        "{}{quick}: {total} trials{taken_up}, in {}",
+        plan.experiment,
+        folder.display()
+    );
+    for server in &plan.servers {
+        if let Some(reason) = &server.skipped {
+            text.push_str(&format!("\nskipped: {}: {reason}", server.name));
+        }
+    }
+    for note in &plan.notes {
+        text.push_str("\nnote: ");
+        text.push_str(note);
+    }
+    text
+}
+
+fn result(trial: &Trial) -> String {
+    let mut text = match &trial.outcome {
+        Outcome::Failed(reason) => format!("failed: {reason}"),
+        Outcome::Measured(measured) => {
+            let offered = match trial.offered_rps {
+                Some(rate_rps) => format!("offered {}, ", rate_text(rate_rps)),
+                None => String::new(),
+            };
+            let p99_ns = measured.response.unwrap_or(measured.service).p99;
+            let closed = if trial.phase == Phase::Capacity {
+                " (closed loop)"
+            } else {
+                ""
+            };
+            let limited = if measured.generator_limited {
+                ", generator-limited"
+            } else {
+                ""
+            };
+            format!(
+                "{offered}achieved {}, p99 {}{closed}{limited}",
+                rate_text(measured.achieved_rps),
+                latency_text(p99_ns),
+            )
+        }
+    };
+    for note in &trial.notes {
+        text.push_str("; ");
+        text.push_str(note);
+    }
+    text
+}
+
+fn ended(outcome: &RunOutcome) -> String {
+    let recorded = outcome.measured + outcome.failed;
+    let failed = match outcome.failed {
+        0 => String::new(),
+        failed => format!(", {failed} of them failed"),
+    };
+    let folder = outcome.folder.display();
+    match outcome.ending {
+        Ending::Complete => format!("all {recorded} trials recorded{failed}, in {folder}"),
+        Ending::Interrupted => format!(
+            "stopped: {recorded} of {} trials recorded{failed}, in {folder}; the same command \
+             goes on from here",
+            outcome.total
+        ),
+    }
+}

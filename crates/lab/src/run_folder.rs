@@ -1,0 +1,317 @@
+//! The run folder as it is written: locked, appended to, resumed.
+//!
+//! A trial's record is one line, written by one call and synchronised before the next trial
+//! begins. What a kill can leave is a torn last line; it is cut off, and its trial made again.
+
+use std::fs::{self, File, OpenOptions, TryLockError};
+use std::io::{Read, Write};
+use std::path::{Path, PathBuf};
+
+use report::folder::{Host, Plan, Trial, TrialHistograms};
+use serde::Serialize;
+
+use crate::error::Error;
+use crate::limits;
+use crate::plan::Options;
+use crate::plan::order::Slot;
+
+mod stamp;
+
+const PLAN: &str = "plan.toml";
+const HOST: &str = "host.json";
+const TRIALS: &str = "trials.jsonl";
+const LOCK: &str = "lock";
+const REPORT: &str = "report.html";
+
+/// A run folder that this laboratory alone may write to, until it is dropped.
+#[derive(Debug)]
+pub(crate) struct RunFolder {
+    path: PathBuf,
+    trials: File,
+    /// Locked while it is open; the kernel unlocks it however the laboratory ends.
+    _lock: File,
+}
+
+/// A run folder, and the trials it already holds.
+pub(crate) type Opened = (RunFolder, Vec<Trial>);
+
+/// Opens the newest unfinished run of this plan by this build, or begins a new one.
+pub(crate) fn open(
+    plan: &Plan,
+    slots: &[Slot],
+    host: &Host,
+    options: &Options,
+) -> Result<Opened, Error> {
+    if let Some(path) = &options.into {
+        return open_named(path, plan, host, options.fresh);
+    }
+    if !options.fresh
+        && let Some(path) = find_unfinished(&options.runs, plan, slots, host)?
+    {
+        return RunFolder::resume(&path);
+    }
+    let path = create_stamped(&options.runs, plan)?;
+    RunFolder::begin(&path, plan, host)
+}
+
+/// The folder the user named: new, or the same run unfinished.
+fn open_named(path: &Path, plan: &Plan, host: &Host, fresh: bool) -> Result<Opened, Error> {
+    let occupied = |problem: &str| Error::Folder {
+        folder: path.to_owned(),
+        problem: problem.to_owned(),
+    };
+    if path.join(PLAN).exists() {
+        if fresh {
+            return Err(occupied(
+                "holds a run already: name another folder, or remove it",
+            ));
+        }
+        if !is_same_run(path, plan, host) {
+            return Err(occupied(
+                "holds a run of another plan, build or server version: name another folder",
+            ));
+        }
+        return RunFolder::resume(path);
+    }
+    let is_empty = match fs::read_dir(path) {
+        Ok(mut entries) => entries.next().is_none(),
+        Err(_) => true,
+    };
+    if !is_empty {
+        return Err(occupied("is neither empty nor a run folder: name another"));
+    }
+    RunFolder::begin(path, plan, host)
+}
+
+/// The newest folder of the same plan and build that lacks a trial, or the report.
+fn find_unfinished(
+    runs: &Path,
+    plan: &Plan,
+    slots: &[Slot],
+    host: &Host,
+) -> Result<Option<PathBuf>, Error> {
+    let Ok(entries) = fs::read_dir(runs) else {
+        return Ok(None);
+    };
+    let prefix = format!("{}-", plan.experiment);
+    let mut names: Vec<String> = entries
+        .flatten()
+        .filter_map(|entry| entry.file_name().into_string().ok())
+        .filter(|name| name.starts_with(&prefix))
+        .collect();
+    // Names end in the time of their beginning.
+    names.sort_unstable_by(|a, b| b.cmp(a));
+    for name in names.into_iter().take(limits::FOLDERS) {
+        let path = runs.join(name);
+        if is_same_run(&path, plan, host) && !is_finished(&path, slots)? {
+            return Ok(Some(path));
+        }
+    }
+    Ok(None)
+}
+
+fn is_same_run(path: &Path, plan: &Plan, host: &Host) -> bool {
+    let written = fs::read_to_string(path.join(PLAN));
+    let same_plan =
+        written.is_ok_and(|text| toml::from_str::<Plan>(&text).is_ok_and(|p| p == *plan));
+    let written = fs::read_to_string(path.join(HOST));
+    let same_build = written.is_ok_and(|text| {
+        serde_json::from_str::<Host>(&text).is_ok_and(|h| h.curtail == host.curtail)
+    });
+    same_plan && same_build
+}
+
+fn is_finished(path: &Path, slots: &[Slot]) -> Result<bool, Error> {
+    let (trials, _) = read_trials(&path.join(TRIALS))?;
+    let all = slots
+        .iter()
+        .all(|slot| trials.iter().any(|trial| trial.id == slot.id));
+    Ok(all && path.join(REPORT).exists())
+}
+
+fn create_stamped(runs: &Path, plan: &Plan) -> Result<PathBuf, Error> {
+    fs::create_dir_all(runs).map_err(Error::file("create", runs))?;
+    let quick = if plan.quick { "-quick" } else { "" };
+    let stamp = stamp::of(sys::clock::unix_ns());
+    let base = format!("{}-{stamp}", plan.experiment);
+    let mut path = runs.join(format!("{base}{quick}"));
+    for count in 2..100 {
+        match fs::create_dir(&path) {
+            Ok(()) => return Ok(path),
+            Err(error) if error.kind() == std::io::ErrorKind::AlreadyExists => {
+                path = runs.join(format!("{base}-{count}{quick}"));
+            }
+            Err(error) => return Err(Error::file("create", &path)(error)),
+        }
+    }
+    Err(Error::Folder {
+        folder: path,
+        problem: "and its neighbours exist already: remove some".to_owned(),
+    })
+}
+
+impl RunFolder {
+    /// Begins a run: the plan is written last, so that a folder with a plan is whole.
+    fn begin(path: &Path, plan: &Plan, host: &Host) -> Result<Opened, Error> {
+        for folder in [path.to_owned(), path.join("histograms"), path.join("logs")] {
+            fs::create_dir_all(&folder).map_err(Error::file("create", &folder))?;
+        }
+        let lock = lock(path)?;
+        write_synced(&path.join(HOST), &json(host, "the host's inventory", true)?)?;
+        let trials = open_trials(&path.join(TRIALS))?;
+        let text = toml::to_string(plan).map_err(|error| Error::Encode {
+            what: "the plan",
+            problem: error.to_string(),
+        })?;
+        write_synced(&path.join(PLAN), text.as_bytes())?;
+        let folder = Self {
+            path: path.to_owned(),
+            trials,
+            _lock: lock,
+        };
+        Ok((folder, Vec::new()))
+    }
+
+    /// Takes a run up again, without a torn last line.
+    fn resume(path: &Path) -> Result<Opened, Error> {
+        let lock = lock(path)?;
+        let trials_path = path.join(TRIALS);
+        let trials = open_trials(&trials_path)?;
+        let (done, whole_len) = read_trials(&trials_path)?;
+        trials
+            .set_len(whole_len)
+            .map_err(Error::file("cut", &trials_path))?;
+        let folder = Self {
+            path: path.to_owned(),
+            trials,
+            _lock: lock,
+        };
+        Ok((folder, done))
+    }
+
+    pub(crate) fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Where a child's output goes.
+    pub(crate) fn log(&self, id: &str, of: &str) -> PathBuf {
+        self.path.join("logs").join(format!("{id}.{of}"))
+    }
+
+    /// Keeps a trial for good: its histograms, then its record.
+    pub(crate) fn append(
+        &mut self,
+        trial: &Trial,
+        histograms: Option<&TrialHistograms>,
+    ) -> Result<(), Error> {
+        if let Some(histograms) = histograms {
+            let path = self
+                .path
+                .join("histograms")
+                .join(format!("{}.hist", trial.id));
+            write_synced(&path, &json(histograms, "a histogram", false)?)?;
+        }
+        let mut line = json(trial, "a trial", false)?;
+        line.push(b'\n');
+        let path = self.path.join(TRIALS);
+        self.trials
+            .write_all(&line)
+            .map_err(Error::file("append to", &path))?;
+        self.trials
+            .sync_data()
+            .map_err(Error::file("synchronise", &path))
+    }
+}
+
+fn lock(path: &Path) -> Result<File, Error> {
+    let lock_path = path.join(LOCK);
+    let mut file = OpenOptions::new()
+        .create(true)
+        .truncate(false)
+        .read(true)
+        .write(true)
+        .open(&lock_path)
+        .map_err(Error::file("open", &lock_path))?;
+    match file.try_lock() {
+        Ok(()) => {}
+        Err(TryLockError::WouldBlock) => {
+            let holder = fs::read_to_string(&lock_path).unwrap_or_default();
+            return Err(Error::Busy {
+                folder: path.to_owned(),
+                process: Some(holder.trim().to_owned()).filter(|holder| !holder.is_empty()),
+            });
+        }
+        Err(TryLockError::Error(error)) => return Err(Error::file("lock", &lock_path)(error)),
+    }
+    // The number only serves a message; the lock itself is the kernel's.
+    file.set_len(0)
+        .and_then(|()| writeln!(file, "{}", std::process::id()))
+        .map_err(Error::file("write", &lock_path))?;
+    Ok(file)
+}
+
+fn open_trials(path: &Path) -> Result<File, Error> {
+    let mut options = OpenOptions::new();
+    options
+        .create(true)
+        .append(true)
+        .open(path)
+        .map_err(Error::file("open", path))
+}
+
+/// The trials recorded, and the length of the file without a torn last line.
+fn read_trials(path: &Path) -> Result<(Vec<Trial>, u64), Error> {
+    let mut bytes = Vec::new();
+    match File::open(path) {
+        Ok(file) => {
+            file.take(limits::TRIALS_LEN)
+                .read_to_end(&mut bytes)
+                .map_err(Error::file("read", path))?;
+        }
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => {}
+        Err(error) => return Err(Error::file("open", path)(error)),
+    }
+    let mut trials = Vec::new();
+    let mut whole_len = 0;
+    for (index, line) in bytes.split_inclusive(|&byte| byte == b'\n').enumerate() {
+        let end = whole_len + line.len();
+        match serde_json::from_slice::<Trial>(line) {
+            Ok(trial) if line.ends_with(b"\n") => trials.push(trial),
+            // Torn, or filled with zeros by a machine that went down.
+            _ if end == bytes.len() => break,
+            Ok(_) => {}
+            Err(error) => {
+                return Err(Error::Folder {
+                    folder: path.to_owned(),
+                    problem: format!(
+                        "is damaged in line {}: {error}; mend the line, or start anew with --fresh",
+                        index + 1
+                    ),
+                });
+            }
+        }
+        whole_len = end;
+    }
+    Ok((trials, whole_len as u64))
+}
+
+fn json<T: Serialize>(value: &T, what: &'static str, pretty: bool) -> Result<Vec<u8>, Error> {
+    let text = if pretty {
+        serde_json::to_vec_pretty(value)
+    } else {
+        serde_json::to_vec(value)
+    };
+    text.map_err(|error| Error::Encode {
+        what,
+        problem: error.to_string(),
+    })
+}
+
+fn write_synced(path: &Path, bytes: &[u8]) -> Result<(), Error> {
+    let mut file = File::create(path).map_err(Error::file("create", path))?;
+    file.write_all(bytes).map_err(Error::file("write", path))?;
+    file.sync_data().map_err(Error::file("synchronise", path))
+}
+
+#[cfg(test)]
+mod tests;

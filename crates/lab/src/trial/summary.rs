@@ -1,0 +1,215 @@
+//! From the generator's summary to a trial's measurement.
+
+use load::summary::{Distribution, SCHEMA, Summary};
+use report::folder::{Cost, Measurement, Quantiles, TrialHistograms};
+
+/// A measurement for the record, and its histograms in full.
+pub(super) type Measured = (Box<Measurement>, TrialHistograms);
+
+/// Reads a summary.
+///
+/// # Errors
+/// Why it is no measurement, as a trial's reason to have failed.
+pub(super) fn read(id: &str, text: &str) -> Result<Measured, String> {
+    let summary: Summary = serde_json::from_str(text)
+        .map_err(|error| format!("the generator's summary cannot be read: {error}"))?;
+    if summary.schema != SCHEMA {
+        return Err(format!(
+            "the generator's summary is `{}`, not `{SCHEMA}`: it is of another build",
+            summary.schema
+        ));
+    }
+    if summary.answered == 0 || summary.service.count == 0 {
+        return Err(format!(
+            "none of {} requests was answered",
+            summary.intended
+        ));
+    }
+    let optional = |from: &Option<Distribution>, of| -> Result<Option<Quantiles>, String> {
+        from.as_ref()
+            .map(|distribution| quantiles(distribution, of))
+            .transpose()
+    };
+    let lateness = optional(&summary.lateness, "lateness")?;
+    let measurement = Measurement {
+        duration_ns: summary.duration_ns,
+        intended: summary.intended,
+        answered: summary.answered,
+        censored: summary.censored,
+        errors: summary.errors,
+        achieved_rps: summary.achieved_rps,
+        hit_rate: (summary.gets > 0).then(|| summary.hits as f64 / summary.gets as f64),
+        resident: summary.resident,
+        response: optional(&summary.response, "response")?,
+        service: quantiles(&summary.service, "service")?,
+        slip: optional(&summary.slip, "slip")?,
+        lateness_p99_ns: lateness.map(|lateness| lateness.p99),
+        generator_limited: summary.generator_limited,
+        generator_cpu: summary.generator_cpu,
+        outstanding_mean: summary.outstanding_mean,
+        outstanding_expected: summary.outstanding_expected,
+        cost: cost(&summary),
+    };
+    let histograms = TrialHistograms {
+        id: id.to_owned(),
+        response: summary.response.map(|distribution| distribution.hdr),
+        service: summary.service.hdr,
+        slip: summary.slip.map(|distribution| distribution.hdr),
+    };
+    Ok((Box::new(measurement), histograms))
+}
+
+fn cost(summary: &Summary) -> Option<Cost> {
+    let watched = summary.watched?;
+    let answers = summary.achieved_rps * summary.duration_ns as f64 / 1e9;
+    if answers < 1.0 {
+        return None;
+    }
+    Some(Cost {
+        user_ns: watched.user_ns,
+        system_ns: watched.system_ns,
+        cpu_ns_per_request: (watched.user_ns + watched.system_ns) as f64 / answers,
+        resident_bytes: watched.resident_bytes,
+        voluntary_switches: watched.voluntary_switches,
+        involuntary_switches: watched.involuntary_switches,
+    })
+}
+
+fn quantiles(distribution: &Distribution, of: &str) -> Result<Quantiles, String> {
+    let at = |wanted: f64| {
+        let found = distribution
+            .percentiles
+            .iter()
+            .find(|(percentile, _)| (percentile - wanted).abs() < 1e-9);
+        found
+            .map(|&(_, value)| value)
+            .ok_or_else(|| format!("the generator's summary lacks percentile {wanted} of {of}"))
+    };
+    Ok(Quantiles {
+        count: distribution.count,
+        mean: distribution.mean,
+        min: distribution.min,
+        p50: at(50.0)?,
+        p90: at(90.0)?,
+        p95: at(95.0)?,
+        p99: at(99.0)?,
+        p999: at(99.9)?,
+        max: distribution.max,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use load::summary::{Loop, Watched};
+
+    use super::*;
+
+    fn distribution(unit: u64) -> Distribution {
+        let percentiles = [50.0, 90.0, 95.0, 99.0, 99.9];
+        Distribution {
+            count: 100,
+            mean: unit as f64,
+            min: 1,
+            max: 10 * unit,
+            percentiles: percentiles.map(|p| (p, (p * unit as f64) as u64)).to_vec(),
+            hdr: format!("hdr {unit}"),
+        }
+    }
+
+    fn summary() -> Summary {
+        Summary {
+            schema: SCHEMA.to_owned(),
+            demand: Loop::Open,
+            offered_rps: Some(200.0),
+            duration_ns: 500_000_000,
+            intended: 110,
+            sent: 105,
+            answered: 100,
+            censored: 10,
+            errors: 0,
+            achieved_rps: 160.0,
+            gets: 90,
+            hits: 45,
+            sets: 10,
+            lost_connections: 0,
+            resident: Some(0.75),
+            response: Some(distribution(1_000)),
+            service: distribution(100),
+            slip: Some(distribution(10)),
+            lateness: Some(distribution(1)),
+            generator_limited: false,
+            generator_cpu: 0.5,
+            outstanding_mean: 1.0,
+            outstanding_expected: 1.1,
+            bytes_sent: 1,
+            bytes_received: 2,
+            watched: Some(Watched {
+                user_ns: 3_000,
+                system_ns: 5_000,
+                resident_bytes: 7,
+                voluntary_switches: 8,
+                involuntary_switches: 9,
+            }),
+        }
+    }
+
+    fn read_as(summary: &Summary) -> Result<Measured, String> {
+        read("s-a-0-00", &serde_json::to_string(summary).unwrap())
+    }
+
+    #[test]
+    fn a_summary_becomes_a_measurement() {
+        let (measurement, histograms) = read_as(&summary()).unwrap();
+        assert_eq!(measurement.response.unwrap().p999, 99_900);
+        assert_eq!(measurement.service.p50, 5_000);
+        assert_eq!(measurement.lateness_p99_ns, Some(99));
+        assert_eq!(measurement.hit_rate, Some(0.5));
+        // 8 µs for the 80 answers of half a second at 160 a second.
+        assert!((measurement.cost.unwrap().cpu_ns_per_request - 100.0).abs() < 1e-9);
+        assert_eq!(histograms.response.as_deref(), Some("hdr 1000"));
+        assert_eq!(histograms.service, "hdr 100");
+    }
+
+    #[test]
+    fn a_closed_loop_has_no_response_time() {
+        let closed = Summary {
+            demand: Loop::Closed,
+            response: None,
+            slip: None,
+            lateness: None,
+            ..summary()
+        };
+        let (measurement, histograms) = read_as(&closed).unwrap();
+        assert_eq!(
+            (measurement.response, measurement.lateness_p99_ns),
+            (None, None)
+        );
+        assert_eq!(histograms.response, None);
+    }
+
+    #[test]
+    fn what_cannot_be_a_measurement_says_why() {
+        let silent = Summary {
+            answered: 0,
+            ..summary()
+        };
+        assert_eq!(
+            read_as(&silent).unwrap_err(),
+            "none of 110 requests was answered"
+        );
+        let other = Summary {
+            schema: "curtail.load/9".to_owned(),
+            ..summary()
+        };
+        assert!(read_as(&other).unwrap_err().contains("of another build"));
+        let mut coarse = summary();
+        coarse.service.percentiles.remove(3);
+        let lacking = "the generator's summary lacks percentile 99 of service";
+        assert_eq!(read_as(&coarse).unwrap_err(), lacking);
+        assert!(
+            read("x", "{\"schema\":")
+                .unwrap_err()
+                .contains("cannot be read")
+        );
+    }
+}

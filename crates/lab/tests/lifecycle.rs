@@ -1,0 +1,372 @@
+//! Whole runs with a server and a generator that only pretend: everything between an experiment
+//! and its records, including what fails, hangs and is killed, in seconds.
+//!
+//! Every pretended process reports to the test's gate and keeps the connection until it ends: the
+//! end of that connection is the end of the process, so nothing here waits by sleeping.
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::print_stderr,
+    reason = "the helpers of tests are tests too"
+)]
+
+#[path = "lifecycle/fake.rs"]
+mod fake;
+#[path = "lifecycle/gate.rs"]
+mod gate;
+
+use std::fs;
+use std::path::Path;
+use std::process::Command;
+use std::time::Duration;
+
+use gate::Bench;
+use lab::limits::CONSECUTIVE_FAILURES;
+use lab::{Ending, Event, Experiment, Lines, Options, Reporter};
+use report::folder::{Host, Outcome, Phase, Plan, Trial, TrialHistograms};
+
+/// Two servers, two levels, two repeats, two capacity trials: twelve trials.
+fn experiment(second: &str) -> Experiment {
+    let text = format!(
+        "question = \"Does the lab do what it says?\"
+seed = 3
+repeats = 2
+trial = \"100ms\"
+warmup = \"0s\"
+figures = [\"tail\"]
+[load]
+connections = 4
+depth = 1
+threads = 1
+keys = \"fixed:30\"
+values = \"fixed:100\"
+arrivals = \"exponential\"
+popularity = \"uniform\"
+update = 0.1
+records = 100
+[sweep]
+capacity-trials = 2
+levels = [0.5, 1.0]
+[[server]]
+name = \"first\"
+kind = \"curtail\"
+arguments = [\"well\", \"{{port}}\"]
+[[server]]
+name = \"second\"
+kind = \"command\"
+{second}
+"
+    );
+    Experiment::parse("pretence", "pretence.toml", &text).unwrap()
+}
+
+fn second(bench: &Bench, script: &str, manner: &str) -> Experiment {
+    let program = bench.path(script);
+    experiment(&format!(
+        "program = \"{}\"\narguments = [\"serve\", \"{manner}\", \"{{port}}\"]",
+        program.display()
+    ))
+}
+
+fn trials(folder: &Path) -> Vec<Trial> {
+    fs::read_to_string(folder.join("trials.jsonl"))
+        .unwrap()
+        .lines()
+        .map(|line| serde_json::from_str(line).unwrap())
+        .collect()
+}
+
+fn failures<'a>(trials: &'a [Trial], server: &str) -> Vec<&'a str> {
+    let of_server = trials.iter().filter(|trial| trial.server == server);
+    of_server
+        .filter_map(|trial| match &trial.outcome {
+            Outcome::Failed(reason) => Some(reason.as_str()),
+            Outcome::Measured(_) => None,
+        })
+        .collect()
+}
+
+#[test]
+fn a_run_leaves_a_folder_that_stands_on_its_own() {
+    let bench = Bench::new();
+    let options = bench.options();
+    let plan = second(&bench, "fake", "well").plan(&options).unwrap();
+    let mut told = Vec::new();
+    let outcome = lab::run(&plan, &options, &mut Lines::new(&mut told)).unwrap();
+    assert_eq!(
+        (outcome.ending, outcome.measured, outcome.failed),
+        (Ending::Complete, 12, 0)
+    );
+    assert_eq!(outcome.exit_code(), 0);
+
+    let folder = &outcome.folder;
+    let read = |name: &str| fs::read_to_string(folder.join(name)).unwrap();
+    let written: Plan = toml::from_str(&read("plan.toml")).unwrap();
+    assert_eq!(written.servers[1].version.as_deref(), Some("9.9-pretended"));
+    assert_eq!(written.load, plan.load);
+    assert!(
+        serde_json::from_str::<Host>(&read("host.json"))
+            .unwrap()
+            .processors
+            > 0
+    );
+
+    let trials = trials(folder);
+    assert_eq!(trials.len(), 12);
+    assert!(
+        trials[..4]
+            .iter()
+            .all(|trial| trial.phase == Phase::Capacity)
+    );
+    for trial in &trials {
+        let Outcome::Measured(measured) = &trial.outcome else {
+            panic!("{trial:?}");
+        };
+        // The pretended generator achieves 1000 /s at infinite demand, and any offered rate.
+        let rate_rps = trial.level.map_or(1_000.0, |level| 1_000.0 * level);
+        assert_eq!(measured.achieved_rps, rate_rps);
+        assert_eq!(trial.offered_rps, trial.level.map(|_| rate_rps));
+        let name = format!("histograms/{}.hist", trial.id);
+        let histograms: TrialHistograms = serde_json::from_str(&read(&name)).unwrap();
+        assert_eq!(histograms.service, "pretended");
+        assert!(folder.join(format!("logs/{}.server", trial.id)).exists());
+        assert!(!folder.join(format!("logs/{}.summary", trial.id)).exists());
+    }
+    let told = String::from_utf8(told).unwrap();
+    assert!(told.contains("12/12  "), "{told}");
+    assert!(told.contains("all 12 trials recorded, in "), "{told}");
+    bench.assert_nobody_left();
+}
+
+#[test]
+fn a_server_that_is_not_installed_is_skipped_and_named() {
+    let bench = Bench::new();
+    let options = bench.options();
+    let absent = "program = \"/nowhere/cached\"\narguments = [\"{port}\"]";
+    let plan = experiment(absent).plan(&options).unwrap();
+    let reason = plan.servers[1].skipped.as_deref().unwrap();
+    assert!(reason.contains("/nowhere/cached"), "{reason}");
+    let mut told = Vec::new();
+    let outcome = lab::run(&plan, &options, &mut Lines::new(&mut told)).unwrap();
+    assert_eq!((outcome.total, outcome.measured), (6, 6));
+    assert!(
+        String::from_utf8(told)
+            .unwrap()
+            .contains("skipped: second: ")
+    );
+    bench.assert_nobody_left();
+}
+
+#[test]
+fn a_server_that_ends_at_once_is_given_up_and_the_other_measured() {
+    let bench = Bench::new();
+    let options = bench.options();
+    let plan = second(&bench, "fake", "dies").plan(&options).unwrap();
+    let mut told = Vec::new();
+    let outcome = lab::run(&plan, &options, &mut Lines::new(&mut told)).unwrap();
+    assert_eq!(
+        (outcome.ending, outcome.measured, outcome.failed),
+        (Ending::Complete, 6, 6)
+    );
+    let trials = trials(&outcome.folder);
+    let reasons = failures(&trials, "second");
+    assert_eq!(reasons.len(), 6);
+    let at_once = "the server ended before it answered (exit status: 3): pretended trouble";
+    assert_eq!(reasons[..2], [at_once, at_once]);
+    let not_tried =
+        "not tried: the rate is a share of the server's capacity, and none was measured";
+    assert!(
+        reasons[2..]
+            .iter()
+            .all(|reason| reason.starts_with(not_tried)),
+        "{reasons:?}"
+    );
+    assert!(reasons[5].ends_with(at_once), "{reasons:?}");
+    assert!(
+        String::from_utf8(told)
+            .unwrap()
+            .contains("second is given up: not tried: ")
+    );
+    bench.assert_nobody_left();
+}
+
+#[test]
+fn a_server_that_never_answers_fails_in_bounded_time() {
+    let bench = Bench::new();
+    let mut options = bench.options();
+    options.patience.start = Duration::from_millis(1_500);
+    let plan = second(&bench, "fake", "silent").plan(&options).unwrap();
+    let outcome = lab::run(&plan, &options, &mut Lines::new(Vec::new())).unwrap();
+    assert_eq!((outcome.measured, outcome.failed), (6, 6));
+    let trials = trials(&outcome.folder);
+    assert_eq!(
+        failures(&trials, "second")[0],
+        "the server did not answer within 1.5 s"
+    );
+    bench.assert_nobody_left();
+}
+
+#[test]
+fn a_server_that_ignores_sigterm_is_killed_and_the_record_says_so() {
+    let bench = Bench::new();
+    let mut options = bench.options();
+    options.patience.stop = Duration::from_millis(50);
+    let plan = second(&bench, "deaf", "well").plan(&options).unwrap();
+    let outcome = lab::run(&plan, &options, &mut Lines::new(Vec::new())).unwrap();
+    assert_eq!(outcome.measured, 12);
+    for trial in trials(&outcome.folder)
+        .iter()
+        .filter(|trial| trial.server == "second")
+    {
+        assert_eq!(
+            trial.notes,
+            ["the server did not end within 50 ms of SIGTERM and was killed"]
+        );
+    }
+    bench.assert_nobody_left();
+}
+
+#[test]
+fn a_server_that_ends_while_it_is_loaded_spoils_the_trial() {
+    let bench = Bench::new();
+    let options = bench.options();
+    let plan = second(&bench, "fake", "fragile").plan(&options).unwrap();
+    let outcome = lab::run(&plan, &options, &mut Lines::new(Vec::new())).unwrap();
+    assert_eq!((outcome.measured, outcome.failed), (6, 6));
+    let trials = trials(&outcome.folder);
+    let reason = failures(&trials, "second")[0];
+    assert_eq!(
+        reason,
+        "the server ended during the trial (exit status: 4): pretended crash"
+    );
+    bench.assert_nobody_left();
+}
+
+#[test]
+fn a_generator_that_fails_is_quoted_and_ends_the_servers_trials() {
+    let bench = Bench::new();
+    let mut options = bench.options();
+    options.curtail = bench.path("no-generator");
+    let text = experiment(&format!(
+        "program = \"{}\"\narguments = [\"serve\", \"well\", \"{{port}}\"]",
+        bench.path("fake").display()
+    ));
+    let text = text
+        .toml()
+        .replace("levels = [0.5, 1.0]", "rates = [\"1k\", \"2k\", \"3k\"]");
+    let experiment = Experiment::parse("pretence", "pretence.toml", &text).unwrap();
+    let plan = experiment.plan(&options).unwrap();
+    let outcome = lab::run(&plan, &options, &mut Lines::new(Vec::new())).unwrap();
+    assert_eq!(
+        (outcome.measured, outcome.failed, outcome.exit_code()),
+        (0, 16, 1)
+    );
+    let trials = trials(&outcome.folder);
+    let reasons = failures(&trials, "first");
+    let tried = CONSECUTIVE_FAILURES as usize;
+    let quoted = "the generator failed (exit status: 7): pretended refusal";
+    assert!(
+        reasons[..tried].iter().all(|reason| *reason == quoted),
+        "{reasons:?}"
+    );
+    assert_eq!(
+        reasons[tried],
+        format!("not tried after {tried} failures one after another; the last trial: {quoted}")
+    );
+    bench.assert_nobody_left();
+}
+
+#[test]
+fn a_killed_lab_leaves_nobody_behind_and_the_same_command_goes_on() {
+    let bench = Bench::new();
+    let options = bench.options();
+    // The second server is started by a wrapper, whose end alone would not end the server.
+    let experiment = second(&bench, "wrapped", "well");
+    fs::write(bench.path("experiment.toml"), experiment.toml()).unwrap();
+    // Once the kill falls into a trial of the wrapped server, once into one of the other.
+    let mut kept_before = 0;
+    for held in [3, 7] {
+        bench.hold_generator(held);
+        let mut lab = Command::new(bench.path("fake")).arg("lab").spawn().unwrap();
+        bench.wait_for_held();
+        lab.kill().unwrap();
+        lab.wait().unwrap();
+        bench.assert_nobody_left();
+        let kept = trials(&only_run(&options)).len();
+        assert_eq!(kept, kept_before + held - 1);
+        kept_before = kept;
+    }
+    let folder = only_run(&options);
+    let before = fs::read_to_string(folder.join("trials.jsonl")).unwrap();
+    let experiment = Experiment::load(bench.path("experiment.toml").to_str().unwrap()).unwrap();
+    let plan = experiment.plan(&options).unwrap();
+    let outcome = lab::run(&plan, &options, &mut Lines::new(Vec::new())).unwrap();
+    assert_eq!((&outcome.folder, outcome.kept), (&folder, kept_before));
+    assert_eq!((outcome.ending, outcome.measured), (Ending::Complete, 12));
+    let after = fs::read_to_string(folder.join("trials.jsonl")).unwrap();
+    assert!(after.starts_with(&before), "finished trials were touched");
+    bench.assert_nobody_left();
+}
+
+/// The one run folder there is.
+fn only_run(options: &Options) -> std::path::PathBuf {
+    let runs: Vec<_> = fs::read_dir(&options.runs).unwrap().flatten().collect();
+    assert_eq!(runs.len(), 1, "{runs:?}");
+    runs[0].path()
+}
+
+#[test]
+fn ctrl_c_stops_the_children_keeps_the_trials_and_exits_with_130() {
+    let bench = Bench::new();
+    let options = bench.options();
+    let experiment = second(&bench, "fake", "well");
+    fs::write(bench.path("experiment.toml"), experiment.toml()).unwrap();
+    bench.hold_generator(4);
+    // The test harness has threads that would take the signal: the child inherits it blocked.
+    let script = bench.path("fake");
+    let mut lab = std::thread::spawn(move || {
+        let _blocked = sys::signals::Signals::block().unwrap();
+        Command::new(script).arg("lab").spawn().unwrap()
+    })
+    .join()
+    .unwrap();
+    bench.wait_for_held();
+    sys::child::terminate(lab.id()).unwrap();
+    assert_eq!(lab.wait().unwrap().code(), Some(130));
+    bench.assert_nobody_left();
+    assert_eq!(trials(&only_run(&options)).len(), 3);
+}
+
+/// Counts what it is told.
+#[derive(Default)]
+struct Counter {
+    began: usize,
+    ended: usize,
+    left: Vec<Duration>,
+}
+
+impl Reporter for Counter {
+    fn event(&mut self, event: &Event<'_>) {
+        match event {
+            Event::TrialBegan { .. } => self.began += 1,
+            Event::TrialEnded { progress, .. } => {
+                self.ended += 1;
+                assert_eq!(progress.done, self.ended);
+                self.left.push(progress.left);
+            }
+            _ => {}
+        }
+    }
+}
+
+#[test]
+fn the_time_left_ends_at_nothing() {
+    let bench = Bench::new();
+    let options = bench.options();
+    let plan = second(&bench, "fake", "well").plan(&options).unwrap();
+    let mut counter = Counter::default();
+    lab::run(&plan, &options, &mut counter).unwrap();
+    assert_eq!((counter.began, counter.ended), (12, 12));
+    assert!(counter.left[0] > Duration::ZERO);
+    assert_eq!(counter.left[11], Duration::ZERO);
+}
