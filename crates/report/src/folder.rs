@@ -46,10 +46,17 @@ pub struct Plan {
     pub load_cpus: Vec<usize>,
     /// Offered rates.
     pub sweep: Sweep,
+    /// Closed-loop trials of each server before the sweep; their median is its capacity.
+    #[serde(default)]
+    pub capacity_trials: u32,
     /// The servers, in the order of the file.
     pub servers: Vec<Server>,
     /// Figures to draw, in order.
     pub figures: Vec<FigureKind>,
+    /// Where this machine could not give what the file asks for (processors to pin to), and what
+    /// was done instead: sentences for the reader of the report.
+    #[serde(default)]
+    pub notes: Vec<String>,
 }
 
 /// The offered load of a plan, in the words of `curtail load`.
@@ -141,6 +148,9 @@ pub struct Trial {
     pub started_unix_ns: u64,
     /// What came of it.
     pub outcome: Outcome,
+    /// What went wrong without spoiling the measurement (the server had to be killed).
+    #[serde(default)]
+    pub notes: Vec<String>,
 }
 
 /// What came of a trial.
@@ -222,7 +232,7 @@ pub struct Cost {
     pub user_ns: u64,
     /// Processor time in the kernel.
     pub system_ns: u64,
-    /// (user + system) ÷ answered.
+    /// (user + system) ÷ answers that arrived in the interval (`achieved_rps` × its length).
     pub cpu_ns_per_request: f64,
     /// Resident memory at the end.
     pub resident_bytes: u64,
