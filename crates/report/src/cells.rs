@@ -1,6 +1,6 @@
 //! The trials of a run gathered by server and setting.
 
-use crate::folder::{Measurement, Outcome, Phase, Sweep, Trial};
+use crate::folder::{Cost, Measurement, Outcome, Phase, Sweep, Trial};
 use crate::run::{Run, cells};
 
 /// All the trials of one server at one offered rate.
@@ -29,10 +29,17 @@ pub(crate) struct Spread {
 impl Spread {
     /// None of nothing; values that are not numbers are not counted.
     pub(crate) fn of(values: impl IntoIterator<Item = f64>) -> Option<Self> {
-        let mut values: Vec<f64> = values.into_iter().filter(|value| value.is_finite()).collect();
+        let mut values: Vec<f64> = values
+            .into_iter()
+            .filter(|value| value.is_finite())
+            .collect();
         values.sort_by(f64::total_cmp);
         let (&min, &max) = (values.first()?, values.last()?);
-        Some(Self { median: median_sorted(&values), min, max })
+        Some(Self {
+            median: median_sorted(&values),
+            min,
+            max,
+        })
     }
 }
 
@@ -74,7 +81,11 @@ impl<'a> Cell<'a> {
 
     /// What `value` is over the measured repeats.
     pub(crate) fn spread(&self, value: impl Fn(&Measurement) -> Option<f64>) -> Option<Spread> {
-        Spread::of(self.measured.iter().filter_map(|(_, measured)| value(measured)))
+        Spread::of(
+            self.measured
+                .iter()
+                .filter_map(|(_, measured)| value(measured)),
+        )
     }
 
     /// What `value` is in each repeat the generator did not limit.
@@ -89,13 +100,18 @@ impl<'a> Cell<'a> {
 
     /// Repeats the generator limited.
     pub(crate) fn limited(&self) -> u32 {
-        let limited = self.measured.iter().filter(|(_, m)| m.generator_limited).count();
+        let limited = self
+            .measured
+            .iter()
+            .filter(|(_, m)| m.generator_limited)
+            .count();
         u32::try_from(limited).unwrap_or(u32::MAX)
     }
 
     /// Repeats without a measurement.
     pub(crate) fn missing(&self) -> u32 {
-        self.planned.saturating_sub(u32::try_from(self.measured.len()).unwrap_or(u32::MAX))
+        self.planned
+            .saturating_sub(u32::try_from(self.measured.len()).unwrap_or(u32::MAX))
     }
 }
 
@@ -117,6 +133,23 @@ pub(crate) fn cpu_ns(measured: &Measurement) -> Option<f64> {
     measured.cost.map(|cost| cost.cpu_ns_per_request)
 }
 
+/// Processor time of the server in user mode a request, nanoseconds.
+pub(crate) fn user_ns(measured: &Measurement) -> Option<f64> {
+    cpu_part(measured, |cost| cost.user_ns)
+}
+
+/// Processor time of the server in the kernel a request, nanoseconds.
+pub(crate) fn system_ns(measured: &Measurement) -> Option<f64> {
+    cpu_part(measured, |cost| cost.system_ns)
+}
+
+/// A part of the processor time a request: the same share of it as of the total.
+fn cpu_part(measured: &Measurement, part: fn(&Cost) -> u64) -> Option<f64> {
+    let cost = measured.cost?;
+    let total = cost.user_ns + cost.system_ns;
+    (total > 0).then(|| cost.cpu_ns_per_request * part(&cost) as f64 / total as f64)
+}
+
 #[cfg(test)]
 mod tests {
     use super::Spread;
@@ -124,7 +157,14 @@ mod tests {
     #[test]
     fn the_median_of_an_even_number_lies_between() {
         let spread = Spread::of([4.0, 1.0, f64::NAN, 3.0, 2.0]);
-        assert_eq!(spread, Some(Spread { median: 2.5, min: 1.0, max: 4.0 }));
+        assert_eq!(
+            spread,
+            Some(Spread {
+                median: 2.5,
+                min: 1.0,
+                max: 4.0
+            })
+        );
         assert_eq!(Spread::of([f64::NAN]), None);
     }
 }

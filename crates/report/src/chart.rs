@@ -127,13 +127,22 @@ pub(crate) fn draw(
     let mut svg = Svg::default();
     svg.element(
         "rect",
-        &[("class", "paper"), ("width", "100%"), ("height", "100%"), ("fill", PAPER)],
+        &[
+            ("class", "paper"),
+            ("width", "100%"),
+            ("height", "100%"),
+            ("fill", PAPER),
+        ],
     );
     heading(&mut svg, figure.title(), about);
     legend.draw(&mut svg, HEADING_HEIGHT);
     frame::draw(&mut svg, figure, &field, height)?;
     data::draw(&mut svg, figure, &field, subjects);
-    svg.group(&[("class", "notes"), ("font-size", "11.5"), ("fill", SOFT_INK)]);
+    svg.group(&[
+        ("class", "notes"),
+        ("font-size", "11.5"),
+        ("fill", SOFT_INK),
+    ]);
     for (index, line) in note_lines.iter().enumerate() {
         svg.text(16.0, bottom + 12.0 + index as f64 * NOTE_LINE, &[], line);
     }
@@ -197,7 +206,11 @@ fn field(figure: &dyn Figure, subjects: &[Subject], plot: Plot) -> Field {
     } else {
         Axis::over(figure.scale(), values)
     };
-    let x = if figure.follows_offered() { y.clone() } else { x };
+    let x = if figure.follows_offered() {
+        y.clone()
+    } else {
+        x
+    };
     Field { plot, x, y }
 }
 
@@ -207,15 +220,21 @@ fn heading(svg: &mut Svg, title: &str, about: &str) {
     svg.text(16.0, 28.0, &style, title);
     let about = svg::wrapped(about, 12.0, WIDTH - 32.0);
     if let Some(line) = about.first() {
-        let cut = if about.len() > 1 { format!("{line} …") } else { line.clone() };
+        let cut = if about.len() > 1 {
+            format!("{line} …")
+        } else {
+            line.clone()
+        };
         svg.text(16.0, 47.0, &[("font-size", "12"), ("fill", SOFT_INK)], &cut);
     }
     svg.close();
 }
 
 fn note_lines(notes: &[String]) -> Vec<String> {
-    let mut lines: Vec<String> =
-        notes.iter().flat_map(|note| svg::wrapped(note, NOTE_SIZE, WIDTH - 32.0)).collect();
+    let mut lines: Vec<String> = notes
+        .iter()
+        .flat_map(|note| svg::wrapped(note, NOTE_SIZE, WIDTH - 32.0))
+        .collect();
     if lines.len() > limits::NOTE_LINES {
         lines.truncate(limits::NOTE_LINES - 1);
         lines.push("… the rest is in report.html".to_owned());

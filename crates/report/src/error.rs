@@ -45,7 +45,9 @@ pub enum Error {
         remedy: String,
     },
     /// A figure could not be drawn.
-    #[error("draw figure {figure}: {what}; report.html and trials.csv do not need it, please report this")]
+    #[error(
+        "draw figure {figure}: {what}; report.html and trials.csv do not need it, please report this"
+    )]
     Draw {
         /// The figure's file stem.
         figure: String,
@@ -59,11 +61,17 @@ pub enum Error {
 
 impl Error {
     pub(crate) fn read(path: &Path, source: io::Error) -> Self {
-        Self::Read { path: path.to_owned(), source }
+        Self::Read {
+            path: path.to_owned(),
+            source,
+        }
     }
 
     pub(crate) fn write(path: &Path, source: io::Error) -> Self {
-        Self::Write { path: path.to_owned(), source }
+        Self::Write {
+            path: path.to_owned(),
+            source,
+        }
     }
 
     pub(crate) fn content(
@@ -72,6 +80,11 @@ impl Error {
         what: impl Into<String>,
         remedy: impl Into<String>,
     ) -> Self {
-        Self::Content { path: path.to_owned(), line, what: what.into(), remedy: remedy.into() }
+        Self::Content {
+            path: path.to_owned(),
+            line,
+            what: what.into(),
+            remedy: remedy.into(),
+        }
     }
 }

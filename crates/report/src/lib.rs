@@ -3,5 +3,18 @@
 //! This room reads run folders and nothing else: what it needs to know stands in [`folder`],
 //! which is also what the laboratory writes by. It never measures, and it never invents: a trial
 //! that is missing is drawn as missing.
+#![forbid(unsafe_code)]
 
+mod cells;
+mod chart;
+mod error;
+mod figures;
 pub mod folder;
+mod limits;
+mod run;
+mod trials_csv;
+mod words;
+
+pub use error::Error;
+pub use run::{Missing, Run};
+pub use trials_csv::write_csv;

@@ -32,8 +32,9 @@ const MEASUREMENT_COLUMNS: [&str; 13] = [
     "outstanding_expected",
 ];
 
-const QUANTILE_COLUMNS: [&str; 9] =
-    ["count", "mean_ns", "min_ns", "p50_ns", "p90_ns", "p95_ns", "p99_ns", "p999_ns", "max_ns"];
+const QUANTILE_COLUMNS: [&str; 9] = [
+    "count", "mean_ns", "min_ns", "p50_ns", "p90_ns", "p95_ns", "p99_ns", "p999_ns", "max_ns",
+];
 
 const COST_COLUMNS: [&str; 6] = [
     "server_user_ns",

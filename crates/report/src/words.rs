@@ -3,7 +3,11 @@
 /// Three significant digits, no exponent: `0.00312`, `1.24`, `12.4`, `124`, `1240`.
 pub(crate) fn number(value: f64) -> String {
     if value == 0.0 || !value.is_finite() {
-        return if value == 0.0 { "0".to_owned() } else { "–".to_owned() };
+        return if value == 0.0 {
+            "0".to_owned()
+        } else {
+            "–".to_owned()
+        };
     }
     let magnitude = value.abs().log10().floor() as i32;
     // Rounding may carry into the next magnitude: 9.996 is 10.0, not 10.00.
@@ -27,12 +31,21 @@ fn scaled(value: f64, units: &[(f64, &str)]) -> String {
 
 /// `181 k/s`.
 pub(crate) fn rate(rate_rps: f64) -> String {
-    format!("{}/s", scaled(rate_rps, &[(1.0, " "), (1e3, " k"), (1e6, " M"), (1e9, " G")]))
+    format!(
+        "{}/s",
+        scaled(
+            rate_rps,
+            &[(1.0, " "), (1e3, " k"), (1e6, " M"), (1e9, " G")]
+        )
+    )
 }
 
 /// `412 µs`.
 pub(crate) fn duration(duration_ns: f64) -> String {
-    scaled(duration_ns, &[(1.0, " ns"), (1e3, " µs"), (1e6, " ms"), (1e9, " s")])
+    scaled(
+        duration_ns,
+        &[(1.0, " ns"), (1e3, " µs"), (1e6, " ms"), (1e9, " s")],
+    )
 }
 
 /// A round number at an axis: no digits it does not need.
@@ -90,7 +103,11 @@ pub(crate) fn share(share: f64) -> String {
 
 /// `1.14×`.
 pub(crate) fn ratio(ratio: f64) -> String {
-    if ratio < 100.0 { format!("{ratio:.2}×") } else { format!("{}×", number(ratio)) }
+    if ratio < 100.0 {
+        format!("{ratio:.2}×")
+    } else {
+        format!("{}×", number(ratio))
+    }
 }
 
 /// `15 360`: groups of three, held together by no-break spaces.
@@ -108,7 +125,11 @@ pub(crate) fn count(count: u64) -> String {
 
 /// `1 trial`, `2 trials`.
 pub(crate) fn plural(count: u64, noun: &str) -> String {
-    format!("{} {noun}{}", self::count(count), if count == 1 { "" } else { "s" })
+    format!(
+        "{} {noun}{}",
+        self::count(count),
+        if count == 1 { "" } else { "s" }
+    )
 }
 
 /// `a`, `a and b`, `a, b and c`.
@@ -122,7 +143,9 @@ pub(crate) fn listed(items: &[String]) -> String {
 
 /// At most `characters` of a text, an ellipsis where it was cut; no control characters.
 pub(crate) fn shortened(text: &str, characters: usize) -> String {
-    let mut clean = text.chars().map(|c| if c.is_control() { '\u{fffd}' } else { c });
+    let mut clean = text
+        .chars()
+        .map(|c| if c.is_control() { '\u{fffd}' } else { c });
     let mut short: String = clean.by_ref().take(characters).collect();
     if clean.next().is_some() {
         short.pop();

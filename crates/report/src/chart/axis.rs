@@ -67,7 +67,11 @@ fn stands_on(scale: Scale, value: f64) -> bool {
 fn linear(greatest: f64) -> Axis {
     let rough = greatest / 5.0;
     let power = 10f64.powf(rough.log10().floor());
-    let step = power * [1.0, 2.0, 5.0, 10.0].into_iter().find(|m| m * power >= rough).unwrap_or(10.0);
+    let step = power
+        * [1.0, 2.0, 5.0, 10.0]
+            .into_iter()
+            .find(|m| m * power >= rough)
+            .unwrap_or(10.0);
     let mut end = (greatest / step).ceil() * step;
     if end - greatest < 0.04 * end {
         end += step / 2.0;
@@ -101,7 +105,13 @@ fn logarithmic(least: f64, greatest: f64) -> Axis {
             }
         }
     }
-    Axis { scale: Scale::Log, start: below, end: above, labelled, between }
+    Axis {
+        scale: Scale::Log,
+        start: below,
+        end: above,
+        labelled,
+        between,
+    }
 }
 
 enum Side {
@@ -112,11 +122,21 @@ enum Side {
 /// The nearest of `multiples` × 10ⁿ on one side of a logarithm.
 fn ladder(logarithm: f64, multiples: &[f64], side: Side) -> f64 {
     let exponent = logarithm.floor();
-    let mut rungs: Vec<f64> = multiples.iter().map(|multiple| exponent + multiple.log10()).collect();
+    let mut rungs: Vec<f64> = multiples
+        .iter()
+        .map(|multiple| exponent + multiple.log10())
+        .collect();
     rungs.push(exponent + 1.0);
     match side {
-        Side::Below => rungs.into_iter().rev().find(|&rung| rung <= logarithm).unwrap_or(exponent),
-        Side::Above => rungs.into_iter().find(|&rung| rung >= logarithm).unwrap_or(exponent + 1.0),
+        Side::Below => rungs
+            .into_iter()
+            .rev()
+            .find(|&rung| rung <= logarithm)
+            .unwrap_or(exponent),
+        Side::Above => rungs
+            .into_iter()
+            .find(|&rung| rung >= logarithm)
+            .unwrap_or(exponent + 1.0),
     }
 }
 
@@ -128,8 +148,14 @@ mod tests {
     fn a_linear_axis_has_round_steps_and_room_above() {
         for greatest in [0.7, 1.0, 9.9, 181_234.0, 240_000.0, 3e9] {
             let axis = Axis::over(Scale::Linear, [greatest]);
-            assert!(axis.end > greatest && axis.end < 1.6 * greatest, "{greatest}: {axis:?}");
-            assert!((4..=9).contains(&axis.labelled.len()), "{greatest}: {axis:?}");
+            assert!(
+                axis.end > greatest && axis.end < 1.6 * greatest,
+                "{greatest}: {axis:?}"
+            );
+            assert!(
+                (4..=9).contains(&axis.labelled.len()),
+                "{greatest}: {axis:?}"
+            );
         }
         assert_eq!(
             Axis::over(Scale::Linear, [181_234.0]).labelled,
@@ -141,7 +167,10 @@ mod tests {
     fn a_log_axis_holds_its_values_within() {
         for (least, greatest) in [(100.0, 100.0), (3e4, 9e8), (1.0, 2.0), (99.0, 101_000.0)] {
             let axis = Axis::over(Scale::Log, [least, greatest, 0.0, f64::NAN]);
-            assert!(axis.start < least.log10() && axis.end > greatest.log10(), "{axis:?}");
+            assert!(
+                axis.start < least.log10() && axis.end > greatest.log10(),
+                "{axis:?}"
+            );
             assert!(axis.labelled.len() >= 2, "{axis:?}");
         }
     }

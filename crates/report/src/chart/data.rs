@@ -19,8 +19,7 @@ pub(super) const MISSING_SHAPE: &str = "M-3.5,-3.5L3.5,3.5M-3.5,3.5L3.5,-3.5";
 pub(super) fn draw(svg: &mut Svg, figure: &dyn Figure, field: &Field, subjects: &[Subject]) {
     let plot = field.plot;
     let clip = format!("clip-{}", figure.stem());
-    let [left, top, width, height] =
-        [plot.left, plot.top, plot.width, plot.height].map(place);
+    let [left, top, width, height] = [plot.left, plot.top, plot.width, plot.height].map(place);
     svg.raw(&format!(
         "<clipPath id=\"{clip}\"><rect x=\"{left}\" y=\"{top}\" width=\"{width}\" \
          height=\"{height}\"/></clipPath>\n"
@@ -28,8 +27,17 @@ pub(super) fn draw(svg: &mut Svg, figure: &dyn Figure, field: &Field, subjects: 
     let clip = format!("url(#{clip})");
     let rectangle = format!("{left} {top} {width} {height}");
     let x = format!("linear {} {} rate", field.x.start, field.x.end);
-    let scale = if field.y.scale == Scale::Log { "log" } else { "linear" };
-    let y = format!("{scale} {} {} {}", field.y.start, field.y.end, figure.unit());
+    let scale = if field.y.scale == Scale::Log {
+        "log"
+    } else {
+        "linear"
+    };
+    let y = format!(
+        "{scale} {} {} {}",
+        field.y.start,
+        field.y.end,
+        figure.unit()
+    );
     svg.group(&[
         ("class", "data"),
         ("clip-path", &clip),
@@ -83,17 +91,25 @@ fn markers(svg: &mut Svg, figure: &dyn Figure, field: &Field, subject: &Subject)
             let (Some(offered), Some(value)) = (trial.offered_rps, figure.value(measured)) else {
                 continue;
             };
-            let Some((x, y)) = field.pixel(offered, value) else { continue };
+            let Some((x, y)) = field.pixel(offered, value) else {
+                continue;
+            };
             let limited = measured.generator_limited;
             let hint = format!(
                 "{}: {} at {} offered{}, trial {} of {}{}",
                 subject.name,
                 figure.words(value),
                 words::rate(offered),
-                cell.level.map(|level| format!(" (level {level})")).unwrap_or_default(),
+                cell.level
+                    .map(|level| format!(" (level {level})"))
+                    .unwrap_or_default(),
                 trial.repeat + 1,
                 cell.planned,
-                if limited { ", limited by the generator" } else { "" },
+                if limited {
+                    ", limited by the generator"
+                } else {
+                    ""
+                },
             );
             let at = format!("translate({} {})", place(x), place(y));
             svg.hinted(
@@ -116,14 +132,20 @@ fn markers(svg: &mut Svg, figure: &dyn Figure, field: &Field, subject: &Subject)
 
 /// A cross at the foot of the figure where repeats are missing.
 fn absent(svg: &mut Svg, field: &Field, subject: &Subject, cell: &Cell) {
-    let (missing, Some(x)) = (cell.missing(), cell.offered_rps.and_then(|x| field.pixel_x(x)))
-    else {
+    let (missing, Some(x)) = (
+        cell.missing(),
+        cell.offered_rps.and_then(|x| field.pixel_x(x)),
+    ) else {
         return;
     };
     if missing == 0 {
         return;
     }
-    let at = format!("translate({} {})", place(x), place(field.plot.top + field.plot.height - 7.0));
+    let at = format!(
+        "translate({} {})",
+        place(x),
+        place(field.plot.top + field.plot.height - 7.0)
+    );
     let hint = format!(
         "{}: {missing} of {} trials missing at {} offered",
         subject.name,
@@ -157,7 +179,11 @@ fn lines(svg: &mut Svg, figure: &dyn Figure, field: &Field, subject: &Subject) {
         let mut pieces = Vec::new();
         for cell in &subject.cells {
             let at = spread(cell).map(|spread| end(&spread));
-            match cell.offered_rps.zip(at).and_then(|(x, y)| field.pixel(x, y)) {
+            match cell
+                .offered_rps
+                .zip(at)
+                .and_then(|(x, y)| field.pixel(x, y))
+            {
                 Some(point) => piece.push(point),
                 None => pieces.push(std::mem::take(&mut piece)),
             }
@@ -183,12 +209,22 @@ fn lines(svg: &mut Svg, figure: &dyn Figure, field: &Field, subject: &Subject) {
 
 /// A ring around the median at the knee.
 fn knee(svg: &mut Svg, figure: &dyn Figure, field: &Field, subject: &Subject) {
-    let Some(knee_rps) = subject.knee_rps else { return };
-    let Some(cell) = subject.cells.iter().find(|cell| cell.offered_rps == Some(knee_rps)) else {
+    let Some(knee_rps) = subject.knee_rps else {
         return;
     };
-    let Some(spread) = cell.spread(|measured| figure.value(measured)) else { return };
-    let Some((x, y)) = field.pixel(knee_rps, spread.median) else { return };
+    let Some(cell) = subject
+        .cells
+        .iter()
+        .find(|cell| cell.offered_rps == Some(knee_rps))
+    else {
+        return;
+    };
+    let Some(spread) = cell.spread(|measured| figure.value(measured)) else {
+        return;
+    };
+    let Some((x, y)) = field.pixel(knee_rps, spread.median) else {
+        return;
+    };
     let at = format!("translate({} {})", place(x), place(y));
     svg.hinted(
         "circle",
@@ -200,6 +236,10 @@ fn knee(svg: &mut Svg, figure: &dyn Figure, field: &Field, subject: &Subject) {
             ("stroke", subject.look.colour),
             ("stroke-width", "1.8"),
         ],
-        &format!("{}: the knee, {} offered", subject.name, words::rate(knee_rps)),
+        &format!(
+            "{}: the knee, {} offered",
+            subject.name,
+            words::rate(knee_rps)
+        ),
     );
 }

@@ -1,8 +1,12 @@
 //! Frame, grid and labels of a figure.
 
+use std::ops::Range;
+
 use plotters::coord::Shift;
+use plotters::coord::ranged1d::{DefaultFormatting, KeyPointHint, Ranged};
 use plotters::prelude::*;
 
+use super::axis::Axis;
 use super::{AXIS_HEIGHT, Field, INK, PLOT_LEFT, PLOT_RIGHT, Svg, WIDTH};
 use crate::Error;
 use crate::figures::Figure;
@@ -23,7 +27,10 @@ pub(super) fn draw(
     field: &Field,
     height: f64,
 ) -> Result<(), Error> {
-    let failed = |what: String| Error::Draw { figure: figure.stem().to_owned(), what };
+    let failed = |what: String| Error::Draw {
+        figure: figure.stem().to_owned(),
+        what,
+    };
     let mut document = String::new();
     {
         let size = ((WIDTH * MAGNIFIED) as u32, (height * MAGNIFIED) as u32);
@@ -38,7 +45,11 @@ pub(super) fn draw(
 
     let middle = (PLOT_LEFT + PLOT_RIGHT) / 2.0;
     let below = field.plot.top + field.plot.height + 42.0;
-    let style = [("text-anchor", "middle"), ("font-size", "13"), ("fill", INK)];
+    let style = [
+        ("text-anchor", "middle"),
+        ("font-size", "13"),
+        ("fill", INK),
+    ];
     svg.group(&[("class", "axis-titles")]);
     svg.text(middle, below, &style, "offered rate (requests/s)");
     let upright = field.plot.top + field.plot.height / 2.0;
@@ -60,17 +71,13 @@ fn mesh<'a>(
 ) -> Result<(), Failure<'a>> {
     let plot = field.plot;
     let magnified = |length: f64| (length * MAGNIFIED).round() as i32;
-    let x = (field.x.start..field.x.end).with_key_points(field.x.labelled.clone());
-    let y = (field.y.start..field.y.end)
-        .with_key_points(field.y.labelled.clone())
-        .with_light_points(field.y.between.clone());
     let mut chart = ChartBuilder::on(root)
         .margin_top(magnified(plot.top))
         .margin_right(magnified(WIDTH - plot.left - plot.width))
         .margin_bottom(magnified(height - plot.top - plot.height - AXIS_HEIGHT))
         .set_label_area_size(LabelAreaPosition::Left, magnified(plot.left))
         .set_label_area_size(LabelAreaPosition::Bottom, magnified(AXIS_HEIGHT))
-        .build_cartesian_2d(x, y)?;
+        .build_cartesian_2d(Position(&field.x), Position(&field.y))?;
     let text = TextStyle::from(("sans-serif", 12.5 * MAGNIFIED * FACE)).color(&BLACK);
     chart
         .configure_mesh()
@@ -84,6 +91,31 @@ fn mesh<'a>(
         .y_label_formatter(&|at| figure.tick(field.y.value(*at), field.y.value(field.y.end)))
         .draw()?;
     Ok(())
+}
+
+/// An axis as plotters asks for one.
+struct Position<'a>(&'a Axis);
+
+impl Ranged for Position<'_> {
+    type FormatOption = DefaultFormatting;
+    type ValueType = f64;
+
+    fn range(&self) -> Range<f64> {
+        self.0.start..self.0.end
+    }
+
+    fn map(&self, position: &f64, (from, to): (i32, i32)) -> i32 {
+        let share = (position - self.0.start) / (self.0.end - self.0.start);
+        from + (f64::from(to - from) * share).round() as i32
+    }
+
+    fn key_points<Hint: KeyPointHint>(&self, hint: Hint) -> Vec<f64> {
+        if hint.weight().allow_light_points() {
+            self.0.between.clone()
+        } else {
+            self.0.labelled.clone()
+        }
+    }
 }
 
 /// What stands between the first tag of a document and the last.

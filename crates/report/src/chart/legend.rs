@@ -16,7 +16,11 @@ const GAP: f64 = 22.0;
 #[derive(Debug, Clone, Copy)]
 enum Sample {
     Server(Look),
-    Line { class: &'static str, dashes: &'static str, stroke_width: &'static str },
+    Line {
+        class: &'static str,
+        dashes: &'static str,
+        stroke_width: &'static str,
+    },
     Hollow,
     Missing,
     Knee,
@@ -39,11 +43,19 @@ pub(super) struct Legend {
 
 impl Legend {
     pub(super) fn of(figure: &dyn Figure, subjects: &[Subject]) -> Self {
-        let mut legend = Self { entries: Vec::new(), rows: 0 };
+        let mut legend = Self {
+            entries: Vec::new(),
+            rows: 0,
+        };
         let servers = subjects.iter().map(|subject| {
             let name = words::shortened(subject.name, limits::NAME_CHARACTERS);
-            let knee = subject.knee_rps.map(|rate| format!(" (knee {})", words::rate(rate)));
-            (Sample::Server(subject.look), format!("{name}{}", knee.unwrap_or_default()))
+            let knee = subject
+                .knee_rps
+                .map(|rate| format!(" (knee {})", words::rate(rate)));
+            (
+                Sample::Server(subject.look),
+                format!("{name}{}", knee.unwrap_or_default()),
+            )
         });
         legend.rows_of(servers);
         legend.rows_of(key(figure, subjects));
@@ -63,7 +75,12 @@ impl Legend {
                 x = LEFT;
                 self.rows += 1;
             }
-            self.entries.push(Entry { sample, text, x, row: self.rows });
+            self.entries.push(Entry {
+                sample,
+                text,
+                x,
+                row: self.rows,
+            });
             x += wide + GAP;
         }
         if x > LEFT {
@@ -86,14 +103,27 @@ impl Legend {
 /// What lines and markers mean.
 fn key(figure: &dyn Figure, subjects: &[Subject]) -> Vec<(Sample, String)> {
     let cells = || subjects.iter().flat_map(|subject| &subject.cells);
-    let line = |class, dashes, stroke_width| Sample::Line { class, dashes, stroke_width };
+    let line = |class, dashes, stroke_width| Sample::Line {
+        class,
+        dashes,
+        stroke_width,
+    };
     let mut key = vec![
         (line("median", "none", "2"), "median".to_owned()),
-        (line("maximum", data::MAXIMUM_DASHES, "1.2"), "maximum".to_owned()),
-        (line("minimum", data::MINIMUM_DASHES, "1.4"), "minimum".to_owned()),
+        (
+            line("maximum", data::MAXIMUM_DASHES, "1.2"),
+            "maximum".to_owned(),
+        ),
+        (
+            line("minimum", data::MINIMUM_DASHES, "1.4"),
+            "minimum".to_owned(),
+        ),
     ];
     if figure.follows_offered() {
-        key.push((line("guide", data::GUIDE_DASHES, "1"), "achieved = offered".to_owned()));
+        key.push((
+            line("guide", data::GUIDE_DASHES, "1"),
+            "achieved = offered".to_owned(),
+        ));
     }
     if subjects.iter().any(|subject| subject.knee_rps.is_some()) {
         key.push((Sample::Knee, "knee".to_owned()));
@@ -139,7 +169,11 @@ fn sample(svg: &mut Svg, sample: Sample, x: f64, y: f64) {
             svg.element("path", &shape);
             svg.close();
         }
-        Sample::Line { class, dashes, stroke_width } => {
+        Sample::Line {
+            class,
+            dashes,
+            stroke_width,
+        } => {
             svg.group(&[("class", "neutral")]);
             line(class, INK, stroke_width, dashes, svg);
             svg.close();

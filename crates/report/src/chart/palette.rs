@@ -4,8 +4,9 @@
 //! swallows. Sky blue stands after the darker ones for the same reason.
 
 /// On paper. The page has its own for dark rooms (`templates/report.css`, `--s0` to `--s6`).
-const COLOURS: [&str; 7] =
-    ["#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000"];
+const COLOURS: [&str; 7] = [
+    "#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000",
+];
 
 /// Paths around (0, 0), of about equal area.
 const SHAPES: [&str; 7] = [
@@ -51,8 +52,9 @@ mod tests {
 
     #[test]
     fn no_two_servers_look_alike() {
-        let looks: HashSet<_> =
-            (0..limits::SERVERS).map(|i| (Look::of(i).colour, Look::of(i).shape)).collect();
+        let looks: HashSet<_> = (0..limits::SERVERS)
+            .map(|i| (Look::of(i).colour, Look::of(i).shape))
+            .collect();
         assert_eq!(looks.len(), limits::SERVERS);
     }
 }

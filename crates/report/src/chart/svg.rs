@@ -69,8 +69,10 @@ pub(crate) fn place(value: f64) -> String {
 
 /// Coordinates of a polyline.
 pub(crate) fn places(points: &[(f64, f64)]) -> String {
-    let pairs: Vec<String> =
-        points.iter().map(|&(x, y)| format!("{},{}", place(x), place(y))).collect();
+    let pairs: Vec<String> = points
+        .iter()
+        .map(|&(x, y)| format!("{},{}", place(x), place(y)))
+        .collect();
     pairs.join(" ")
 }
 
@@ -96,7 +98,9 @@ pub(crate) fn escaped(text: &str) -> String {
 
 /// About how wide a text is in a sans-serif face: enough to lay out a legend, not to justify.
 pub(crate) fn width(text: &str, size: f64) -> f64 {
-    text.chars().map(|character| em_width(character) * size).sum()
+    text.chars()
+        .map(|character| em_width(character) * size)
+        .sum()
 }
 
 fn em_width(character: char) -> f64 {
@@ -115,7 +119,11 @@ pub(crate) fn wrapped(text: &str, size: f64, limit: f64) -> Vec<String> {
     let mut lines = Vec::new();
     let mut line = String::new();
     for word in text.split(' ') {
-        let longer = if line.is_empty() { word.to_owned() } else { format!("{line} {word}") };
+        let longer = if line.is_empty() {
+            word.to_owned()
+        } else {
+            format!("{line} {word}")
+        };
         if width(&longer, size) > limit && !line.is_empty() {
             lines.push(std::mem::replace(&mut line, word.to_owned()));
         } else {
@@ -147,7 +155,10 @@ mod tests {
         let text = "one two three four five six";
         let lines = wrapped(text, 10.0, 60.0);
         assert!(lines.len() > 1);
-        assert!(lines.iter().all(|line| width(line, 10.0) <= 60.0), "{lines:?}");
+        assert!(
+            lines.iter().all(|line| width(line, 10.0) <= 60.0),
+            "{lines:?}"
+        );
         assert_eq!(lines.join(" "), text);
     }
 }
