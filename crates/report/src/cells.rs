@@ -6,8 +6,6 @@ use crate::run::{Run, cells};
 /// All the trials of one server at one offered rate.
 #[derive(Debug, Clone)]
 pub(crate) struct Cell<'a> {
-    /// Index into the sweep.
-    pub(crate) index: u32,
     /// Offered ÷ that server's capacity, where the sweep is in load levels.
     pub(crate) level: Option<f64>,
     /// Median of the offered rates. None where no trial of the cell says one.
@@ -69,7 +67,6 @@ impl<'a> Cell<'a> {
                 };
                 let offered = Spread::of(trials.iter().filter_map(|trial| trial.offered_rps));
                 Self {
-                    index,
                     level,
                     offered_rps: offered.map(|offered| offered.median).or(planned_rps),
                     measured: trials.into_iter().filter_map(measured).collect(),

@@ -115,28 +115,31 @@ fn standing<'a>(run: &'a Run, server: &'a Server, look: Look) -> Standing<'a> {
     }
 }
 
-fn trials_of<'a>(
-    run: &'a Run,
-    server: &str,
-) -> impl Iterator<Item = (&'a Trial, &'a Measurement)> {
-    run.trials.iter().filter(move |trial| trial.server == server).filter_map(cells::measured)
+fn trials_of<'a>(run: &'a Run, server: &str) -> impl Iterator<Item = (&'a Trial, &'a Measurement)> {
+    run.trials
+        .iter()
+        .filter(move |trial| trial.server == server)
+        .filter_map(cells::measured)
 }
 
 /// What the capacity trials of a server achieved that the generator did not limit.
 fn capacities(run: &Run, server: &str) -> Vec<f64> {
     trials_of(run, server)
-        .filter(|(trial, measured)| {
-            trial.phase == Phase::Capacity && !measured.generator_limited
-        })
+        .filter(|(trial, measured)| trial.phase == Phase::Capacity && !measured.generator_limited)
         .map(|(_, measured)| measured.achieved_rps)
         .collect()
 }
 
 fn capacity(run: &Run, server: &str) -> Capacity {
-    let trials = trials_of(run, server).filter(|(trial, _)| trial.phase == Phase::Capacity).count();
+    let trials = trials_of(run, server)
+        .filter(|(trial, _)| trial.phase == Phase::Capacity)
+        .count();
     let achieved = capacities(run, server);
     match statistics::median(&achieved, run.plan.seed) {
-        Some(rate_rps) => Capacity::Measured { rate_rps, trials: achieved.len() },
+        Some(rate_rps) => Capacity::Measured {
+            rate_rps,
+            trials: achieved.len(),
+        },
         None if trials > 0 => Capacity::GeneratorLimited { trials },
         None => Capacity::NotMeasured,
     }
@@ -150,10 +153,17 @@ fn knee(_run: &Run, cells: &[Cell]) -> Option<Knee> {
             Some((cell, cell.offered_rps?, p99.median))
         })
         .collect();
-    let points: Vec<(f64, f64)> = known.iter().map(|&(_, offered, p99)| (offered, p99)).collect();
+    let points: Vec<(f64, f64)> = known
+        .iter()
+        .map(|&(_, offered, p99)| (offered, p99))
+        .collect();
     let index = statistics::knee(&points)?;
     let (cell, offered_rps, _) = known.get(index)?;
-    Some(Knee { level: cell.level, offered_rps: *offered_rps, is_last: index + 1 == known.len() })
+    Some(Knee {
+        level: cell.level,
+        offered_rps: *offered_rps,
+        is_last: index + 1 == known.len(),
+    })
 }
 
 /// The cell nearest a load level, where one is near.
@@ -183,9 +193,16 @@ fn littles_law(run: &Run, server: &str) -> Option<LittlesLaw> {
     let checks: Vec<(f64, bool)> = trials_of(run, server)
         .map(|(_, measured)| statistics::littles_law(measured))
         .collect();
-    let worst = checks.iter().map(|(difference, _)| *difference).reduce(f64::max)?;
+    let worst = checks
+        .iter()
+        .map(|(difference, _)| *difference)
+        .reduce(f64::max)?;
     let holding = checks.iter().filter(|(_, holds)| *holds).count();
-    Some(LittlesLaw { trials: checks.len(), holding, worst })
+    Some(LittlesLaw {
+        trials: checks.len(),
+        holding,
+        worst,
+    })
 }
 
 fn ratio<'a>(run: &Run, of: &Standing<'a>, to: &Standing<'a>) -> Ratio<'a> {

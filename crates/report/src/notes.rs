@@ -30,14 +30,20 @@ pub(crate) fn about(run: &Run) -> String {
 
 /// What a figure does not show, or shows differently.
 pub(crate) fn of_figure(run: &Run, standings: &[Standing], figure: &dyn Figure) -> Vec<String> {
+    let mut notes: Vec<String> = limited(standings).into_iter().collect();
+    notes.extend(of_run(run));
+    notes.extend(unmeasured(standings, figure));
+    notes
+}
+
+/// What holds of all figures, and of the run without any.
+pub(crate) fn of_run(run: &Run) -> Vec<String> {
     let mut notes = Vec::new();
     if run.plan.quick {
         notes.push(quick(run));
     }
-    notes.extend(limited(standings));
     notes.extend(missing(run));
     notes.extend(skipped(run));
-    notes.extend(unmeasured(standings, figure));
     notes
 }
 
@@ -74,16 +80,26 @@ fn missing(run: &Run) -> Option<String> {
     }
     let mut places: BTreeMap<(usize, u32, u32), (String, u32)> = BTreeMap::new();
     for trial in &missing {
-        let server = run.plan.servers.iter().position(|server| server.name == trial.server);
+        let server = run
+            .plan
+            .servers
+            .iter()
+            .position(|server| server.name == trial.server);
         let phase = u32::from(trial.phase == Phase::Sweep);
         let key = (server.unwrap_or(usize::MAX), phase, trial.cell);
         let entry = places.entry(key).or_insert_with(|| (place(run, trial), 0));
         entry.1 += 1;
     }
-    let places: Vec<String> =
-        places.into_values().map(|(place, count)| format!("{place} ({count})")).collect();
+    let places: Vec<String> = places
+        .into_values()
+        .map(|(place, count)| format!("{place} ({count})"))
+        .collect();
     let count = missing.len() as u64;
-    Some(format!("Missing: {}: {}.", words::plural(count, "trial"), words::listed(&places)))
+    Some(format!(
+        "Missing: {}: {}.",
+        words::plural(count, "trial"),
+        words::listed(&places)
+    ))
 }
 
 /// Where a missing trial would be: `memcached at 0.8`.
@@ -126,6 +142,9 @@ fn unmeasured(standings: &[Standing], figure: &dyn Figure) -> Option<String> {
         })
         .count() as u64;
     (absent > 0).then(|| {
-        format!("Not drawn: {} in which this could not be read.", words::plural(absent, "trial"))
+        format!(
+            "Not drawn: {} in which this could not be read.",
+            words::plural(absent, "trial")
+        )
     })
 }

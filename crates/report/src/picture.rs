@@ -19,7 +19,10 @@ const SEMI_BOLD: &[u8] = include_bytes!("../fonts/Inter-SemiBold.otf");
 /// # Errors
 /// The figure is no SVG, or too large.
 pub(crate) fn png(drawing: &Drawing) -> Result<Vec<u8>, Error> {
-    let failed = |what: String| Error::Draw { figure: drawing.stem.to_owned(), what };
+    let failed = |what: String| Error::Draw {
+        figure: drawing.stem.to_owned(),
+        what,
+    };
     let mut fonts = fontdb::Database::new();
     fonts.load_font_data(REGULAR.to_vec());
     fonts.load_font_data(SEMI_BOLD.to_vec());

@@ -46,7 +46,11 @@ pub fn render(folder: &Path) -> Result<Rendered, Error> {
     replace(&trials, &table)?;
     let page = folder.join("report.html");
     replace(&page, page::html(&run, &standings, &drawings)?.as_bytes())?;
-    Ok(Rendered { page, trials, figures })
+    Ok(Rendered {
+        page,
+        trials,
+        figures,
+    })
 }
 
 fn draw(run: &Run, standings: &[findings::Standing]) -> Result<Vec<Drawing>, Error> {
@@ -67,7 +71,7 @@ fn draw(run: &Run, standings: &[findings::Standing]) -> Result<Vec<Drawing>, Err
             continue;
         }
         let notes = notes::of_figure(run, standings, figure.as_ref());
-        drawings.push(chart::draw(figure.as_ref(), &subjects, &about, notes)?);
+        drawings.push(chart::draw(figure.as_ref(), &subjects, &about, &notes)?);
     }
     Ok(drawings)
 }

@@ -46,12 +46,20 @@ fn capacity(run: &Run, standing: &Standing) -> String {
         Capacity::NotMeasured => format!("The capacity of {server} could not be measured."),
         Capacity::GeneratorLimited { trials } => format!(
             "The capacity of {server} is not known: the load generator was the limit in {}.",
-            if trials == 1 { "the only trial".to_owned() } else { format!("all {trials} trials") },
+            if trials == 1 {
+                "the only trial".to_owned()
+            } else {
+                format!("all {trials} trials")
+            },
         ),
         Capacity::Measured { rate_rps, trials } => {
             let compared = standing.ratio.as_ref().and_then(|ratio| {
                 let times = ratio.capacity.as_ref()?;
-                Some(format!(", {} of {}", with_interval(times, words::ratio), ratio.to))
+                Some(format!(
+                    ", {} of {}",
+                    with_interval(times, words::ratio),
+                    ratio.to
+                ))
             });
             format!(
                 "{server} answers {} under infinite demand, median of {}{}.",
@@ -73,7 +81,9 @@ fn knee(standing: &Standing) -> String {
         None => format!("{rate} offered"),
     };
     if knee.is_last {
-        format!("Its tail stays on its plateau up to {at}, the highest measured: the knee is there or beyond.")
+        format!(
+            "Its tail stays on its plateau up to {at}, the highest measured: the knee is there or beyond."
+        )
     } else {
         format!("Its tail stays on its plateau up to {at}: the knee.")
     }
@@ -85,17 +95,31 @@ fn tail(standing: &Standing) -> Option<String> {
         let p99 = with_interval(at.p99_ns.as_ref()?, words::duration);
         Some(format!("{p99} at load level {}", at.level))
     };
-    let parts: Vec<String> =
-        [&standing.half, &standing.nearly_full].into_iter().filter_map(part).collect();
+    let parts: Vec<String> = [&standing.half, &standing.nearly_full]
+        .into_iter()
+        .filter_map(part)
+        .collect();
     let compared = standing.ratio.as_ref().and_then(|ratio| {
-        let parts: Vec<String> = [(&ratio.p99_half, &standing.half), (&ratio.p99_nearly_full, &standing.nearly_full)]
-            .into_iter()
-            .filter_map(|(times, at)| {
-                let level = at.as_ref()?.level;
-                Some(format!("{} at {level}", with_interval(times.as_ref()?, words::ratio)))
-            })
-            .collect();
-        (!parts.is_empty()).then(|| format!("; of {} at the same levels: {}", ratio.to, words::listed(&parts)))
+        let parts: Vec<String> = [
+            (&ratio.p99_half, &standing.half),
+            (&ratio.p99_nearly_full, &standing.nearly_full),
+        ]
+        .into_iter()
+        .filter_map(|(times, at)| {
+            let level = at.as_ref()?.level;
+            Some(format!(
+                "{} at {level}",
+                with_interval(times.as_ref()?, words::ratio)
+            ))
+        })
+        .collect();
+        (!parts.is_empty()).then(|| {
+            format!(
+                "; of {} at the same levels: {}",
+                ratio.to,
+                words::listed(&parts)
+            )
+        })
     });
     (!parts.is_empty()).then(|| {
         format!(
@@ -108,8 +132,14 @@ fn tail(standing: &Standing) -> Option<String> {
 
 fn cost(standing: &Standing) -> Option<String> {
     let (at, times) = [
-        (&standing.nearly_full, standing.ratio.as_ref().map(|ratio| &ratio.cpu_nearly_full)),
-        (&standing.half, standing.ratio.as_ref().map(|ratio| &ratio.cpu_half)),
+        (
+            &standing.nearly_full,
+            standing.ratio.as_ref().map(|ratio| &ratio.cpu_nearly_full),
+        ),
+        (
+            &standing.half,
+            standing.ratio.as_ref().map(|ratio| &ratio.cpu_half),
+        ),
     ]
     .into_iter()
     .find_map(|(at, times)| {
@@ -119,11 +149,15 @@ fn cost(standing: &Standing) -> Option<String> {
     })?;
     let cpu = with_interval(at.cpu_ns.as_ref()?, words::duration);
     let parts = at.cpu_parts_ns.map(|(user, system)| {
-        format!(", {} of it user and {} system", words::duration(user), words::duration(system))
+        format!(
+            ", {} of it user and {} system",
+            words::duration(user),
+            words::duration(system)
+        )
     });
-    let compared = times.zip(standing.ratio.as_ref()).map(|(times, ratio)| {
-        format!("; {} of {}", with_interval(times, words::ratio), ratio.to)
-    });
+    let compared = times
+        .zip(standing.ratio.as_ref())
+        .map(|(times, ratio)| format!("; {} of {}", with_interval(times, words::ratio), ratio.to));
     Some(format!(
         "A request costs it {cpu} of processor time at load level {}{}{}.",
         at.level,
@@ -133,7 +167,11 @@ fn cost(standing: &Standing) -> Option<String> {
 }
 
 fn limited(standing: &Standing) -> Option<String> {
-    let limited: u64 = standing.cells.iter().map(|cell| u64::from(cell.limited())).sum();
+    let limited: u64 = standing
+        .cells
+        .iter()
+        .map(|cell| u64::from(cell.limited()))
+        .sum();
     (limited > 0).then(|| {
         format!(
             "In {} of its sweep the load generator was the limit; they are not counted here.",

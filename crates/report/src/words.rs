@@ -123,6 +123,32 @@ pub(crate) fn count(count: u64) -> String {
     grouped
 }
 
+/// `2026-11-21 01:12 UTC`, of nanoseconds of Unix time.
+pub(crate) fn moment(unix_ns: u64) -> String {
+    let seconds = unix_ns / 1_000_000_000;
+    let (days, minutes) = (seconds / 86_400, seconds % 86_400 / 60);
+    // Hinnant, "chrono-compatible low-level date algorithms", civil_from_days: years begin in
+    // March, so that the leap day is the last; eras are of 400 years.
+    let shifted = days + 719_468;
+    let day_of_era = shifted % 146_097;
+    let year_of_era =
+        (day_of_era - day_of_era / 1_460 + day_of_era / 36_524 - day_of_era / 146_096) / 365;
+    let day_of_year = day_of_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
+    let month_from_march = (5 * day_of_year + 2) / 153;
+    let day = day_of_year - (153 * month_from_march + 2) / 5 + 1;
+    let month = if month_from_march < 10 {
+        month_from_march + 3
+    } else {
+        month_from_march - 9
+    };
+    let year = year_of_era + shifted / 146_097 * 400 + u64::from(month <= 2);
+    format!(
+        "{year:04}-{month:02}-{day:02} {:02}:{:02} UTC",
+        minutes / 60,
+        minutes % 60
+    )
+}
+
 /// `1 trial`, `2 trials`.
 pub(crate) fn plural(count: u64, noun: &str) -> String {
     format!(
@@ -205,6 +231,13 @@ mod tests {
         assert_eq!(share(0.032), "3.2 %");
         assert_eq!(share(0.9999), "99.990 %");
         assert_eq!(share(1.0), "100 %");
+    }
+
+    #[test]
+    fn moments_know_leap_years() {
+        assert_eq!(moment(0), "1970-01-01 00:00 UTC");
+        assert_eq!(moment(951_827_696_000_000_000), "2000-02-29 12:34 UTC");
+        assert_eq!(moment(1_795_223_563_000_000_000), "2026-11-21 01:12 UTC");
     }
 
     #[test]
