@@ -48,6 +48,8 @@ const SOFT_INK: &str = "#444444";
 #[derive(Debug, Clone)]
 pub(crate) struct Subject<'a> {
     pub(crate) name: &'a str,
+    /// Among the servers drawn, from 0.
+    pub(crate) place: usize,
     pub(crate) look: Look,
     pub(crate) cells: Vec<Cell<'a>>,
     /// Offered rate of its knee.

@@ -33,7 +33,8 @@ pub(crate) trait Figure {
     /// Name of the unit the script of the page labels a zoomed axis by: `rate`, `duration`, `micro`.
     fn unit(&self) -> &'static str;
 
-    /// The quantity is the rate itself: "achieved = offered" is drawn.
+    /// The quantity is the rate itself: "achieved = offered" is drawn, both axes are one, and the
+    /// trials of a cell stand at one place, where elsewhere they stand side by side.
     fn follows_offered(&self) -> bool {
         false
     }

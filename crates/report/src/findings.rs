@@ -2,28 +2,25 @@
 //!
 //! Trials the generator limited are kept out of all of it.
 
+use measure::{
+    Capacity, CapacityTrial, Estimate, KNEE_FACTOR, Knee, LITTLES_LAW_TOLERANCE, LittlesLaw,
+    RankTest, TailPoint,
+};
+
 use crate::cells::{self, Cell, Spread};
 use crate::chart::Look;
 use crate::folder::{Measurement, Phase, Server, Trial};
 use crate::run::Run;
-use crate::statistics::{self, Estimate};
+use crate::words;
+
+/// Of every interval, where there are trials enough; the interval says what it really has.
+const CONFIDENCE: f64 = 0.95;
 
 /// Load levels the verdict speaks of.
 const HALF: f64 = 0.5;
 const NEARLY_FULL: f64 = 0.9;
 /// How far a cell may lie from a level that is spoken of.
 const LEVEL_TOLERANCE: f64 = 0.051;
-
-/// What is known of a server's capacity.
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub(crate) enum Capacity {
-    /// Achieved under infinite demand: median with its interval, over so many trials.
-    Measured { rate_rps: Estimate, trials: usize },
-    /// In every trial the generator was the limit.
-    GeneratorLimited { trials: usize },
-    /// There was no trial.
-    NotMeasured,
-}
 
 /// A server at one load level.
 #[derive(Debug, Clone, PartialEq)]
@@ -35,18 +32,9 @@ pub(crate) struct AtLevel {
     pub(crate) cpu_parts_ns: Option<(f64, f64)>,
 }
 
-/// The last load level before the tail leaves its plateau.
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub(crate) struct Knee {
-    pub(crate) level: Option<f64>,
-    pub(crate) offered_rps: f64,
-    /// No higher level was measured: the knee lies here or beyond.
-    pub(crate) is_last: bool,
-}
-
 /// Little's law over a server's trials.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub(crate) struct LittlesLaw {
+pub(crate) struct Outstanding {
     pub(crate) trials: usize,
     /// Trials in which it holds.
     pub(crate) holding: usize,
@@ -54,7 +42,8 @@ pub(crate) struct LittlesLaw {
     pub(crate) worst: f64,
 }
 
-/// This server's figure ÷ another's of the same run.
+/// This server's figures ÷ another's of the same run: the median ratio over all pairs of trials, with
+/// the exact interval of the rank-sum test.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Ratio<'a> {
     pub(crate) to: &'a str,
@@ -71,13 +60,26 @@ pub(crate) struct Standing<'a> {
     pub(crate) server: &'a Server,
     pub(crate) look: Look,
     pub(crate) cells: Vec<Cell<'a>>,
-    pub(crate) capacity: Capacity,
+    /// None: there was no trial of it.
+    pub(crate) capacity: Option<Capacity>,
+    /// By offered rate. None: too few levels.
     pub(crate) knee: Option<Knee>,
     pub(crate) half: Option<AtLevel>,
     pub(crate) nearly_full: Option<AtLevel>,
-    pub(crate) littles_law: Option<LittlesLaw>,
+    pub(crate) littles_law: Option<Outstanding>,
     /// To the first server of the plan that took part; of that one, to the second.
     pub(crate) ratio: Option<Ratio<'a>>,
+}
+
+impl Standing<'_> {
+    /// The load level of an offered rate, in words.
+    pub(crate) fn level_of(&self, offered_rps: f64) -> Option<String> {
+        let cell = self
+            .cells
+            .iter()
+            .find(|cell| cell.offered_rps == Some(offered_rps))?;
+        cell.level.map(words::level)
+    }
 }
 
 /// The findings of every server that took part, in the order of the plan.
@@ -106,9 +108,9 @@ fn standing<'a>(run: &'a Run, server: &'a Server, look: Look) -> Standing<'a> {
         server,
         look,
         capacity: capacity(run, &server.name),
-        knee: knee(run, &cells),
-        half: at_level(run, &cells, HALF),
-        nearly_full: at_level(run, &cells, NEARLY_FULL),
+        knee: knee(&cells),
+        half: at_level(&cells, HALF),
+        nearly_full: at_level(&cells, NEARLY_FULL),
         littles_law: littles_law(run, &server.name),
         ratio: None,
         cells,
@@ -122,48 +124,36 @@ fn trials_of<'a>(run: &'a Run, server: &str) -> impl Iterator<Item = (&'a Trial,
         .filter_map(cells::measured)
 }
 
-/// What the capacity trials of a server achieved that the generator did not limit.
-fn capacities(run: &Run, server: &str) -> Vec<f64> {
+fn capacity_trials(run: &Run, server: &str) -> Vec<CapacityTrial> {
     trials_of(run, server)
-        .filter(|(trial, measured)| trial.phase == Phase::Capacity && !measured.generator_limited)
-        .map(|(_, measured)| measured.achieved_rps)
+        .filter(|(trial, _)| trial.phase == Phase::Capacity)
+        .map(|(_, measured)| CapacityTrial {
+            achieved_rps: measured.achieved_rps,
+            generator_limited: measured.generator_limited,
+        })
         .collect()
 }
 
-fn capacity(run: &Run, server: &str) -> Capacity {
-    let trials = trials_of(run, server)
-        .filter(|(trial, _)| trial.phase == Phase::Capacity)
-        .count();
-    let achieved = capacities(run, server);
-    match statistics::median(&achieved, run.plan.seed) {
-        Some(rate_rps) => Capacity::Measured {
-            rate_rps,
-            trials: achieved.len(),
-        },
-        None if trials > 0 => Capacity::GeneratorLimited { trials },
-        None => Capacity::NotMeasured,
-    }
+fn capacity(run: &Run, server: &str) -> Option<Capacity> {
+    Capacity::of(&capacity_trials(run, server), CONFIDENCE)
 }
 
-fn knee(_run: &Run, cells: &[Cell]) -> Option<Knee> {
-    let known: Vec<(&Cell, f64, f64)> = cells
+/// A cell is one level, whatever its trials were offered to the last digit: its median.
+fn knee(cells: &[Cell]) -> Option<Knee> {
+    let points: Vec<TailPoint> = cells
         .iter()
-        .filter_map(|cell| {
-            let p99 = Spread::of(cell.unlimited(cells::p99_ns))?;
-            Some((cell, cell.offered_rps?, p99.median))
+        .filter_map(|cell| Some((cell, cell.offered_rps?)))
+        .flat_map(|(cell, offered_rps)| {
+            cell.measured.iter().filter_map(move |(_, measured)| {
+                Some(TailPoint {
+                    level: offered_rps,
+                    p99_ns: measured.response?.p99,
+                    generator_limited: measured.generator_limited,
+                })
+            })
         })
         .collect();
-    let points: Vec<(f64, f64)> = known
-        .iter()
-        .map(|&(_, offered, p99)| (offered, p99))
-        .collect();
-    let index = statistics::knee(&points)?;
-    let (cell, offered_rps, _) = known.get(index)?;
-    Some(Knee {
-        level: cell.level,
-        offered_rps: *offered_rps,
-        is_last: index + 1 == known.len(),
-    })
+    Knee::of(&points, KNEE_FACTOR)
 }
 
 /// The cell nearest a load level, where one is near.
@@ -175,9 +165,9 @@ fn near<'c, 'a>(cells: &'c [Cell<'a>], level: f64) -> Option<(&'c Cell<'a>, f64)
         .min_by(|(_, a), (_, b)| (a - level).abs().total_cmp(&(b - level).abs()))
 }
 
-fn at_level(run: &Run, cells: &[Cell], level: f64) -> Option<AtLevel> {
+fn at_level(cells: &[Cell], level: f64) -> Option<AtLevel> {
     let (cell, level) = near(cells, level)?;
-    let estimate = |values: Vec<f64>| statistics::median(&values, run.plan.seed);
+    let estimate = |values: Vec<f64>| measure::median_of_trials(&values, CONFIDENCE);
     let middle = |part: fn(&Measurement) -> Option<f64>| {
         Spread::of(cell.unlimited(part)).map(|spread| spread.median)
     };
@@ -189,16 +179,23 @@ fn at_level(run: &Run, cells: &[Cell], level: f64) -> Option<AtLevel> {
     })
 }
 
-fn littles_law(run: &Run, server: &str) -> Option<LittlesLaw> {
-    let checks: Vec<(f64, bool)> = trials_of(run, server)
-        .map(|(_, measured)| statistics::littles_law(measured))
+fn littles_law(run: &Run, server: &str) -> Option<Outstanding> {
+    let checks: Vec<LittlesLaw> = trials_of(run, server)
+        .map(|(_, measured)| {
+            LittlesLaw::check(
+                measured.outstanding_mean,
+                measured.achieved_rps,
+                measured.service.mean,
+                LITTLES_LAW_TOLERANCE,
+            )
+        })
         .collect();
     let worst = checks
         .iter()
-        .map(|(difference, _)| *difference)
+        .map(|check| check.relative_difference.abs())
         .reduce(f64::max)?;
-    let holding = checks.iter().filter(|(_, holds)| *holds).count();
-    Some(LittlesLaw {
+    let holding = checks.iter().filter(|check| check.holds).count();
+    Some(Outstanding {
         trials: checks.len(),
         holding,
         worst,
@@ -206,21 +203,28 @@ fn littles_law(run: &Run, server: &str) -> Option<LittlesLaw> {
 }
 
 fn ratio<'a>(run: &Run, of: &Standing<'a>, to: &Standing<'a>) -> Ratio<'a> {
-    let seed = run.plan.seed;
     let at = |level: f64, value: fn(&Measurement) -> Option<f64>| {
         let (of, to) = (near(&of.cells, level)?, near(&to.cells, level)?);
-        statistics::ratio(&of.0.unlimited(value), &to.0.unlimited(value), seed)
+        times(&of.0.unlimited(value), &to.0.unlimited(value))
     };
+    let capacities = |server: &str| -> Vec<f64> {
+        let trials = capacity_trials(run, server).into_iter();
+        trials
+            .filter(|trial| !trial.generator_limited)
+            .map(|trial| trial.achieved_rps)
+            .collect()
+    };
+    let (own, other) = (capacities(&of.server.name), capacities(&to.server.name));
     Ratio {
         to: &to.server.name,
-        capacity: statistics::ratio(
-            &capacities(run, &of.server.name),
-            &capacities(run, &to.server.name),
-            seed,
-        ),
+        capacity: times(&own, &other),
         p99_half: at(HALF, cells::p99_ns),
         p99_nearly_full: at(NEARLY_FULL, cells::p99_ns),
         cpu_half: at(HALF, cells::cpu_ns),
         cpu_nearly_full: at(NEARLY_FULL, cells::cpu_ns),
     }
+}
+
+fn times(of: &[f64], to: &[f64]) -> Option<Estimate> {
+    RankTest::of(of, to, CONFIDENCE)?.ratio
 }

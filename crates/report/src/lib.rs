@@ -17,7 +17,6 @@ mod page;
 mod picture;
 mod render;
 mod run;
-mod statistics;
 mod text;
 mod trials_csv;
 mod verdict;

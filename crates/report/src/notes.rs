@@ -22,9 +22,9 @@ pub(crate) fn about(run: &Run) -> String {
         if plan.quick { " (quick)" } else { "" },
         words::count(u64::from(plan.load.connections)),
         words::plural(u64::from(plan.repeats), "trial"),
-        words::duration(plan.trial_ns as f64),
+        words::duration_tick(plan.trial_ns as f64),
         sweep,
-        words::share(plan.load.update),
+        words::percent(plan.load.update),
     )
 }
 
@@ -33,6 +33,9 @@ pub(crate) fn of_figure(run: &Run, standings: &[Standing], figure: &dyn Figure) 
     let mut notes: Vec<String> = limited(standings).into_iter().collect();
     notes.extend(of_run(run));
     notes.extend(unmeasured(standings, figure));
+    if run.plan.repeats > 1 && !figure.follows_offered() {
+        notes.push("Trials of one rate are drawn side by side.".to_owned());
+    }
     notes
 }
 
@@ -53,7 +56,7 @@ pub(crate) fn quick(run: &Run) -> String {
         "Quick run: {} connections, {} a point of {}. Enough to see the shape, not to quote.",
         words::count(u64::from(run.plan.load.connections)),
         words::plural(u64::from(run.plan.repeats), "trial"),
-        words::duration(run.plan.trial_ns as f64),
+        words::duration_tick(run.plan.trial_ns as f64),
     )
 }
 
@@ -67,7 +70,7 @@ fn limited(standings: &[Standing]) -> Option<String> {
             "Hollow: in {limited} of {} the load generator was the limit (late by itself by more \
              than {} at the 99th percentile); they are kept out of knee and capacity.",
             words::plural(measured, "trial"),
-            words::duration(measure::LATENESS_LIMIT_NS as f64),
+            words::duration_tick(measure::LATENESS_LIMIT_NS as f64),
         )
     })
 }
@@ -108,7 +111,7 @@ pub(crate) fn place(run: &Run, missing: &Missing) -> String {
     match (missing.phase, &run.plan.sweep) {
         (Phase::Capacity, _) => format!("{name}, capacity"),
         (Phase::Sweep, Sweep::LoadLevels(levels)) => match levels.get(missing.cell as usize) {
-            Some(level) => format!("{name} at level {level}"),
+            Some(&level) => format!("{name} at level {}", words::level(level)),
             None => name,
         },
         (Phase::Sweep, Sweep::Rates(rates)) => match rates.get(missing.cell as usize) {

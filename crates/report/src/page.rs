@@ -27,6 +27,7 @@ struct Page {
     quick: Option<String>,
     plan_notes: Vec<String>,
     torn: bool,
+    brackets: &'static str,
     servers: Vec<ServerPart>,
     figures: Vec<FigurePart>,
     laws: Vec<LawRow>,
@@ -83,6 +84,7 @@ pub(crate) fn html(
         quick: run.plan.quick.then(|| notes::quick(run)),
         plan_notes: run.plan.notes.clone(),
         torn: run.torn,
+        brackets: verdict::BRACKETS,
         servers: standings
             .iter()
             .map(|standing| server_part(run, standing))
@@ -92,8 +94,8 @@ pub(crate) fn html(
             .map(|drawing| figure_part(run, standings, drawing))
             .collect(),
         laws: tables::laws(standings),
-        law_tolerance: words::share(measure::LITTLES_LAW_TOLERANCE),
-        lateness_limit: words::duration(measure::LATENESS_LIMIT_NS as f64),
+        law_tolerance: words::percent(measure::LITTLES_LAW_TOLERANCE),
+        lateness_limit: words::duration_tick(measure::LATENESS_LIMIT_NS as f64),
         missing: tables::missing(run),
         skipped: skipped.collect(),
         trials: tables::trials(run),

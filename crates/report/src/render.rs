@@ -56,11 +56,13 @@ pub fn render(folder: &Path) -> Result<Rendered, Error> {
 fn draw(run: &Run, standings: &[findings::Standing]) -> Result<Vec<Drawing>, Error> {
     let subjects: Vec<chart::Subject> = standings
         .iter()
-        .map(|standing| chart::Subject {
+        .enumerate()
+        .map(|(place, standing)| chart::Subject {
             name: &standing.server.name,
+            place,
             look: standing.look,
             cells: standing.cells.clone(),
-            knee_rps: standing.knee.map(|knee| knee.offered_rps),
+            knee_rps: standing.knee.map(|knee| knee.level),
         })
         .collect();
     let about = notes::about(run);

@@ -1,7 +1,8 @@
 //! The summary a run ends with on a terminal: a table, what is missing, and what was found.
 
-use crate::findings::{self, Capacity, Standing};
+use crate::findings::{self, Standing};
 use crate::folder::Measurement;
+use crate::words::Quantity;
 use crate::{Run, cells, limits, notes, words};
 
 /// The run in at most [`limits::TERMINAL_COLUMNS`] columns: a line a cell with medians over the
@@ -39,9 +40,7 @@ fn table(standings: &[Standing]) -> Vec<String> {
             let limited = if cell.limited() > 0 { "*" } else { "" };
             rows.push(row([
                 words::shortened(&standing.server.name, WIDTHS[0]),
-                cell.level
-                    .map(|level| level.to_string())
-                    .unwrap_or_default(),
+                cell.level.map(words::level).unwrap_or_default(),
                 cell.offered_rps.map_or("–".to_owned(), words::rate),
                 middle(|m| Some(m.achieved_rps), words::rate),
                 middle(|m| m.response.map(|r| r.p50 as f64), words::duration),
@@ -74,27 +73,34 @@ fn row(fields: [String; 9]) -> String {
 
 /// Capacity, knee and Little's law of a server, in a line.
 fn found(standing: &Standing) -> String {
-    let capacity = match standing.capacity {
-        Capacity::Measured { rate_rps, .. } => match rate_rps.interval {
-            Some((low, high)) => format!(
-                "capacity {} [{}, {}]",
-                words::rate(rate_rps.value),
-                words::rate(low),
-                words::rate(high)
+    let capacity = match &standing.capacity {
+        Some(capacity) => format!(
+            "capacity {}{} {}",
+            if capacity.at_least { "at least " } else { "" },
+            words::rate(capacity.rps.value),
+            Quantity::Rate.range(
+                capacity.rps.value,
+                capacity.rps.interval.low,
+                capacity.rps.interval.high
             ),
-            None => format!("capacity {}", words::rate(rate_rps.value)),
-        },
-        Capacity::GeneratorLimited { .. } => "capacity unknown (generator-limited)".to_owned(),
-        Capacity::NotMeasured => "capacity not measured".to_owned(),
+        ),
+        None => "capacity not measured".to_owned(),
     };
     let knee = match standing.knee {
         Some(knee) => {
-            let beyond = if knee.is_last { " or beyond" } else { "" };
-            let level = knee
-                .level
-                .map(|level| format!("{level} = "))
-                .unwrap_or_default();
-            format!("knee {level}{}{beyond}", words::rate(knee.offered_rps))
+            let beyond = if knee.leaves_at.is_none() {
+                " or beyond"
+            } else {
+                ""
+            };
+            let level = standing
+                .level_of(knee.level)
+                .map(|level| format!("{level} = "));
+            format!(
+                "knee {}{}{beyond}",
+                level.unwrap_or_default(),
+                words::rate(knee.level)
+            )
         }
         None => "no knee".to_owned(),
     };
@@ -108,8 +114,8 @@ fn found(standing: &Standing) -> String {
     let ratio = standing.ratio.as_ref().and_then(|ratio| {
         let name = words::shortened(ratio.to, limits::NAME_CHARACTERS);
         Some(format!(
-            ", {} of {name}'s capacity",
-            words::ratio(ratio.capacity.as_ref()?.value)
+            ", {} times {name}'s",
+            Quantity::Factor.words(ratio.capacity.as_ref()?.value)
         ))
     });
     format!(

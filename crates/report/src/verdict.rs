@@ -1,9 +1,10 @@
 //! What was found of a server, in plain words.
 
-use crate::findings::{AtLevel, Capacity, Standing};
+use measure::{Estimate, Interval};
+
+use crate::findings::Standing;
 use crate::run::Run;
-use crate::statistics::Estimate;
-use crate::words;
+use crate::words::{self, Quantity};
 
 /// The sentences on one server.
 pub(crate) fn sentences(run: &Run, standing: &Standing) -> Vec<String> {
@@ -15,117 +16,139 @@ pub(crate) fn sentences(run: &Run, standing: &Standing) -> Vec<String> {
     sentences
 }
 
-/// `241 k/s (95 % interval 236 k/s to 247 k/s)`.
-fn with_interval(estimate: &Estimate, words: fn(f64) -> String) -> String {
-    let value = words(estimate.value);
-    match estimate.interval {
-        None => format!("{value} (too few trials for an interval)"),
-        Some((low, high)) => format!("{value} (95 % interval {} to {})", words(low), words(high)),
+/// How the brackets of [`sentences`] are to be read.
+pub(crate) const BRACKETS: &str = "Brackets hold the 95 % interval, from the ranks of the trials; where there are too few trials \
+     for that, all of them, and in parentheses the confidence that gives.";
+
+/// `241 k/s [236, 247]`.
+fn estimated(estimate: &Estimate, quantity: Quantity) -> String {
+    let value = quantity.words(estimate.value);
+    if estimate.samples < 2 {
+        return format!("{value} (one trial)");
+    }
+    let Interval {
+        low,
+        high,
+        confidence,
+    } = estimate.interval;
+    let range = quantity.range(estimate.value, low, high);
+    if confidence < 0.949 {
+        format!("{value} {range} ({:.0}\u{a0}%)", confidence * 100.0)
+    } else {
+        format!("{value} {range}")
     }
 }
 
 fn capacity(run: &Run, standing: &Standing) -> String {
     let server = &standing.server.name;
-    match standing.capacity {
-        Capacity::NotMeasured if run.plan.capacity_trials == 0 => {
-            let highest = standing
-                .cells
-                .iter()
-                .filter_map(|cell| cell.spread(|measured| Some(measured.achieved_rps)))
-                .map(|achieved| achieved.median)
-                .reduce(f64::max);
-            match highest {
-                Some(rate) => format!(
-                    "The capacity of {server} was not asked for; the most it achieved in this \
-                     sweep is {} (median of a cell).",
-                    words::rate(rate)
-                ),
-                None => format!("Nothing of {server} was measured."),
-            }
-        }
-        Capacity::NotMeasured => format!("The capacity of {server} could not be measured."),
-        Capacity::GeneratorLimited { trials } => format!(
-            "The capacity of {server} is not known: the load generator was the limit in {}.",
-            if trials == 1 {
-                "the only trial".to_owned()
-            } else {
-                format!("all {trials} trials")
-            },
-        ),
-        Capacity::Measured { rate_rps, trials } => {
-            let compared = standing.ratio.as_ref().and_then(|ratio| {
-                let times = ratio.capacity.as_ref()?;
-                Some(format!(
-                    ", {} of {}",
-                    with_interval(times, words::ratio),
-                    ratio.to
-                ))
-            });
-            format!(
-                "{server} answers {} under infinite demand, median of {}{}.",
-                with_interval(&rate_rps, words::rate),
-                words::plural(trials as u64, "trial"),
-                compared.unwrap_or_default(),
-            )
-        }
+    let Some(capacity) = &standing.capacity else {
+        let achieved = standing
+            .cells
+            .iter()
+            .filter_map(|cell| cell.spread(|measured| Some(measured.achieved_rps)))
+            .map(|achieved| achieved.median)
+            .reduce(f64::max);
+        let why = if run.plan.capacity_trials == 0 {
+            "not asked for"
+        } else {
+            "not measured"
+        };
+        return match achieved {
+            Some(rate) => format!(
+                "The capacity of {server} was {why}; the most it achieved in the sweep is {}, \
+                 median of a cell.",
+                words::rate(rate)
+            ),
+            None => format!("Nothing of {server} was measured."),
+        };
+    };
+    let trials = words::plural(capacity.rps.samples as u64, "trial");
+    let rate = estimated(&capacity.rps, Quantity::Rate);
+    if capacity.at_least {
+        return format!(
+            "{server} answers at least {rate} under infinite demand: the load generator was the \
+             limit in every one of {trials}, so its capacity is not known.",
+        );
     }
+    let against = standing.ratio.as_ref().and_then(|ratio| {
+        Some(format!(
+            ", {} times what {} does",
+            estimated(ratio.capacity.as_ref()?, Quantity::Factor),
+            ratio.to
+        ))
+    });
+    let excluded = match capacity.excluded {
+        0 => String::new(),
+        count => format!(
+            "; {} limited by the generator left out",
+            words::plural(count as u64, "trial")
+        ),
+    };
+    format!(
+        "{server} answers {rate} under infinite demand, median of {trials}{excluded}{}.",
+        against.unwrap_or_default(),
+    )
 }
 
 fn knee(standing: &Standing) -> String {
     let Some(knee) = standing.knee else {
-        return "Its tail shows no plateau in this sweep, so it has no knee.".to_owned();
+        return "There are too few points to find a knee.".to_owned();
     };
-    let rate = words::rate(knee.offered_rps);
-    let at = match knee.level {
-        Some(level) => format!("load level {level} ({rate} offered)"),
-        None => format!("{rate} offered"),
-    };
-    if knee.is_last {
-        format!(
-            "Its tail stays on its plateau up to {at}, the highest measured: the knee is there or beyond."
-        )
-    } else {
-        format!("Its tail stays on its plateau up to {at}: the knee.")
+    let plateau = words::duration(knee.plateau_ns);
+    let level = standing
+        .level_of(knee.level)
+        .map(|level| format!("load level {level}, "));
+    let at = format!(
+        "{}{} offered",
+        level.unwrap_or_default(),
+        words::rate(knee.level)
+    );
+    let within = format!(
+        "Its 99th percentile stays within {} times its plateau of {plateau} up to {at}",
+        words::plain_tick(knee.limit_ns / knee.plateau_ns),
+    );
+    match knee.leaves_at {
+        Some(_) => format!("{within}: its knee."),
+        None => format!("{within}, the most that was offered: its knee is there or beyond."),
     }
 }
 
 fn tail(standing: &Standing) -> Option<String> {
-    let part = |at: &Option<AtLevel>| {
-        let at = at.as_ref()?;
-        let p99 = with_interval(at.p99_ns.as_ref()?, words::duration);
-        Some(format!("{p99} at load level {}", at.level))
-    };
-    let parts: Vec<String> = [&standing.half, &standing.nearly_full]
-        .into_iter()
-        .filter_map(part)
-        .collect();
-    let compared = standing.ratio.as_ref().and_then(|ratio| {
-        let parts: Vec<String> = [
-            (&ratio.p99_half, &standing.half),
-            (&ratio.p99_nearly_full, &standing.nearly_full),
-        ]
-        .into_iter()
-        .filter_map(|(times, at)| {
-            let level = at.as_ref()?.level;
-            Some(format!(
-                "{} at {level}",
-                with_interval(times.as_ref()?, words::ratio)
-            ))
-        })
-        .collect();
-        (!parts.is_empty()).then(|| {
-            format!(
-                "; of {} at the same levels: {}",
-                ratio.to,
-                words::listed(&parts)
-            )
-        })
+    let ratio = standing.ratio.as_ref();
+    let levels = [
+        (
+            standing.half.as_ref(),
+            ratio.and_then(|ratio| ratio.p99_half.as_ref()),
+        ),
+        (
+            standing.nearly_full.as_ref(),
+            ratio.and_then(|ratio| ratio.p99_nearly_full.as_ref()),
+        ),
+    ];
+    let (mut tails, mut times) = (Vec::new(), Vec::new());
+    for (at, against) in levels {
+        let Some((at, p99)) = at.and_then(|at| Some((at, at.p99_ns.as_ref()?))) else {
+            continue;
+        };
+        let level = words::level(at.level);
+        tails.push(format!(
+            "{} at load level {level}",
+            estimated(p99, Quantity::Duration)
+        ));
+        times.extend(against.map(|against| estimated(against, Quantity::Factor)));
+    }
+    let against = ratio.filter(|_| !times.is_empty()).map(|ratio| {
+        format!(
+            ": {} times {}'s at the same level",
+            words::listed(&times),
+            ratio.to
+        )
     });
-    (!parts.is_empty()).then(|| {
+    (!tails.is_empty()).then(|| {
         format!(
             "The 99th percentile of its response time is {}{}.",
-            words::listed(&parts),
-            compared.unwrap_or_default()
+            words::listed(&tails),
+            against.unwrap_or_default()
         )
     })
 }
@@ -147,22 +170,26 @@ fn cost(standing: &Standing) -> Option<String> {
         at.cpu_ns.as_ref()?;
         Some((at, times.and_then(Option::as_ref)))
     })?;
-    let cpu = with_interval(at.cpu_ns.as_ref()?, words::duration);
+    let cpu = estimated(at.cpu_ns.as_ref()?, Quantity::Duration);
     let parts = at.cpu_parts_ns.map(|(user, system)| {
         format!(
-            ", {} of it user and {} system",
+            " ({} user, {} system)",
             words::duration(user),
             words::duration(system)
         )
     });
-    let compared = times
-        .zip(standing.ratio.as_ref())
-        .map(|(times, ratio)| format!("; {} of {}", with_interval(times, words::ratio), ratio.to));
+    let against = times.zip(standing.ratio.as_ref()).map(|(times, ratio)| {
+        format!(
+            ": {} times {}'s",
+            estimated(times, Quantity::Factor),
+            ratio.to
+        )
+    });
     Some(format!(
         "A request costs it {cpu} of processor time at load level {}{}{}.",
-        at.level,
+        words::level(at.level),
         parts.unwrap_or_default(),
-        compared.unwrap_or_default(),
+        against.unwrap_or_default(),
     ))
 }
 

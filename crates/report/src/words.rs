@@ -1,4 +1,5 @@
-//! Numbers as a person reads them: three significant digits and a unit.
+//! Numbers as a person reads them: three significant digits and a unit, held together by a no-break
+//! space.
 
 /// Three significant digits, no exponent: `0.00312`, `1.24`, `12.4`, `124`, `1240`.
 pub(crate) fn number(value: f64) -> String {
@@ -17,35 +18,80 @@ pub(crate) fn number(value: f64) -> String {
     format!("{rounded:.decimals$}")
 }
 
-/// `value` in the largest of `units` (factor, name) it fills, smallest unit first.
-fn scaled(value: f64, units: &[(f64, &str)]) -> String {
-    let mut best = units.first().copied().unwrap_or((1.0, ""));
-    for &(factor, name) in units {
-        // 999.6 k is 1.00 M once rounded.
-        if value.abs() >= factor * 0.9995 {
-            best = (factor, name);
+/// What a number is of, which says its units.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Quantity {
+    /// Per second.
+    Rate,
+    /// Nanoseconds.
+    Duration,
+    /// Memory.
+    Bytes,
+    /// 0 to 1, said in per cent.
+    Share,
+    /// A ratio, said as it is.
+    Factor,
+}
+
+impl Quantity {
+    /// `412 µs`.
+    pub(crate) fn words(self, value: f64) -> String {
+        match self {
+            Self::Share => share(value),
+            Self::Factor => self.digits(value, 1.0),
+            Self::Rate | Self::Duration | Self::Bytes => {
+                let (factor, unit) = self.unit(value);
+                format!("{}\u{a0}{unit}", self.digits(value, factor))
+            }
         }
     }
-    format!("{}{}", number(value / best.0), best.1)
+
+    /// `[398, 431]`: a range in the unit in which [`Quantity::words`] says `value`.
+    pub(crate) fn range(self, value: f64, low: f64, high: f64) -> String {
+        let (factor, _) = self.unit(value);
+        format!(
+            "[{}, {}]",
+            self.digits(low, factor),
+            self.digits(high, factor)
+        )
+    }
+
+    fn digits(self, value: f64, factor: f64) -> String {
+        match self {
+            Self::Share => share(value).replace("\u{a0}%", ""),
+            Self::Factor if value < 100.0 => format!("{value:.2}"),
+            Self::Factor | Self::Rate | Self::Duration | Self::Bytes => number(value / factor),
+        }
+    }
+
+    /// The largest unit that a value fills, as (factor, name).
+    fn unit(self, value: f64) -> (f64, &'static str) {
+        const KIB: f64 = 1024.0;
+        let units: &[(f64, &str)] = match self {
+            Self::Rate => &[(1.0, "/s"), (1e3, "k/s"), (1e6, "M/s"), (1e9, "G/s")],
+            Self::Duration => &[(1.0, "ns"), (1e3, "µs"), (1e6, "ms"), (1e9, "s")],
+            Self::Bytes => &[
+                (1.0, "B"),
+                (KIB, "KiB"),
+                (KIB * KIB, "MiB"),
+                (KIB * KIB * KIB, "GiB"),
+            ],
+            Self::Share | Self::Factor => &[(1.0, "")],
+        };
+        // 999.6 k is 1.00 M once rounded.
+        let filled = |&&(factor, _): &&(f64, &str)| value.abs() >= factor * 0.9995;
+        units.iter().rev().find(filled).copied().unwrap_or(units[0])
+    }
 }
 
 /// `181 k/s`.
 pub(crate) fn rate(rate_rps: f64) -> String {
-    format!(
-        "{}/s",
-        scaled(
-            rate_rps,
-            &[(1.0, " "), (1e3, " k"), (1e6, " M"), (1e9, " G")]
-        )
-    )
+    Quantity::Rate.words(rate_rps)
 }
 
 /// `412 µs`.
 pub(crate) fn duration(duration_ns: f64) -> String {
-    scaled(
-        duration_ns,
-        &[(1.0, " ns"), (1e3, " µs"), (1e6, " ms"), (1e9, " s")],
-    )
+    Quantity::Duration.words(duration_ns)
 }
 
 /// A round number at an axis: no digits it does not need.
@@ -59,8 +105,8 @@ pub(crate) fn plain_tick(value: f64) -> String {
 pub(crate) fn rate_tick(rate_rps: f64, greatest_rps: f64) -> String {
     match greatest_rps {
         _ if rate_rps == 0.0 => "0".to_owned(),
-        greatest if greatest >= 2e6 => format!("{} M", plain_tick(rate_rps / 1e6)),
-        greatest if greatest >= 2e3 => format!("{} k", plain_tick(rate_rps / 1e3)),
+        greatest if greatest >= 2e6 => format!("{}\u{a0}M", plain_tick(rate_rps / 1e6)),
+        greatest if greatest >= 2e3 => format!("{}\u{a0}k", plain_tick(rate_rps / 1e3)),
         _ => plain_tick(rate_rps),
     }
 }
@@ -73,40 +119,38 @@ pub(crate) fn duration_tick(duration_ns: f64) -> String {
         ns if ns >= 0.9995e3 => (1e3, "µs"),
         _ => (1.0, "ns"),
     };
-    format!("{} {unit}", plain_tick(duration_ns / factor))
+    format!("{}\u{a0}{unit}", plain_tick(duration_ns / factor))
 }
 
 /// `64.0 MiB`.
 pub(crate) fn bytes(bytes: f64) -> String {
-    const KIB: f64 = 1024.0;
-    let units = [
-        (1.0, " B"),
-        (KIB, " KiB"),
-        (KIB * KIB, " MiB"),
-        (KIB * KIB * KIB, " GiB"),
-        (KIB * KIB * KIB * KIB, " TiB"),
-    ];
-    scaled(bytes, &units)
+    Quantity::Bytes.words(bytes)
 }
 
 /// `3.2 %`, and never `0 %` of something that is there.
 pub(crate) fn share(share: f64) -> String {
     match share * 100.0 {
-        0.0 => "0 %".to_owned(),
-        percent if percent < 0.01 => "< 0.01 %".to_owned(),
-        percent if percent < 1.0 => format!("{percent:.2} %"),
-        percent if percent < 99.9 => format!("{percent:.1} %"),
-        percent if percent < 100.0 => format!("{percent:.3} %"),
-        percent => format!("{percent:.0} %"),
+        0.0 => "0\u{a0}%".to_owned(),
+        percent if percent < 0.01 => "<\u{a0}0.01\u{a0}%".to_owned(),
+        percent if percent < 1.0 => format!("{percent:.2}\u{a0}%"),
+        percent if percent < 99.9 => format!("{percent:.1}\u{a0}%"),
+        percent if percent < 100.0 => format!("{percent:.3}\u{a0}%"),
+        percent => format!("{percent:.0}\u{a0}%"),
     }
 }
 
-/// `1.14×`.
-pub(crate) fn ratio(ratio: f64) -> String {
-    if ratio < 100.0 {
-        format!("{ratio:.2}×")
+/// `95 %`: a share given or chosen, not measured.
+pub(crate) fn percent(share: f64) -> String {
+    format!("{}\u{a0}%", plain_tick((share * 1000.0).round() / 10.0))
+}
+
+/// `0.9`, `1.0`, `0.95`.
+pub(crate) fn level(level: f64) -> String {
+    let text = level.to_string();
+    if text.contains('.') {
+        text
     } else {
-        format!("{}×", number(ratio))
+        format!("{text}.0")
     }
 }
 
@@ -184,6 +228,10 @@ pub(crate) fn shortened(text: &str, characters: usize) -> String {
 mod tests {
     use super::*;
 
+    fn plain(words: String) -> String {
+        words.replace('\u{a0}', " ")
+    }
+
     #[test]
     fn numbers_carry_three_significant_digits() {
         for (value, text) in [
@@ -203,34 +251,48 @@ mod tests {
 
     #[test]
     fn units_change_where_the_rounded_number_does() {
-        assert_eq!(rate(850.0), "850 /s");
-        assert_eq!(rate(999.4), "999 /s");
-        assert_eq!(rate(999.6), "1.00 k/s");
-        assert_eq!(rate(181_234.0), "181 k/s");
-        assert_eq!(rate(1_204_000.0), "1.20 M/s");
-        assert_eq!(duration(412_345.0), "412 µs");
-        assert_eq!(duration(1.0), "1.00 ns");
-        assert_eq!(duration(0.0), "0 ns");
-        assert_eq!(bytes(67_108_864.0), "64.0 MiB");
+        assert_eq!(plain(rate(850.0)), "850 /s");
+        assert_eq!(plain(rate(999.4)), "999 /s");
+        assert_eq!(plain(rate(999.6)), "1.00 k/s");
+        assert_eq!(plain(rate(181_234.0)), "181 k/s");
+        assert_eq!(plain(rate(1_204_000.0)), "1.20 M/s");
+        assert_eq!(plain(duration(412_345.0)), "412 µs");
+        assert_eq!(plain(duration(1.0)), "1.00 ns");
+        assert_eq!(plain(duration(0.0)), "0 ns");
+        assert_eq!(plain(bytes(67_108_864.0)), "64.0 MiB");
+    }
+
+    #[test]
+    fn a_range_is_in_the_unit_of_its_middle() {
+        assert_eq!(
+            Quantity::Duration.range(1.15e6, 897e3, 1.29e6),
+            "[0.897, 1.29]"
+        );
+        assert_eq!(Quantity::Rate.range(242e3, 240e3, 244e3), "[240, 244]");
+        assert_eq!(Quantity::Share.range(0.998, 0.997, 1.0), "[99.7, 100]");
+        assert_eq!(Quantity::Factor.range(1.0, 0.987, 123.4), "[0.99, 123]");
     }
 
     #[test]
     fn ticks_carry_no_idle_digits() {
         assert_eq!(plain_tick(0.1 + 0.2), "0.3");
         assert_eq!(plain_tick(100.0), "100");
-        assert_eq!(rate_tick(150_000.0, 250_000.0), "150 k");
-        assert_eq!(rate_tick(500_000.0, 2_500_000.0), "0.5 M");
-        assert_eq!(duration_tick(10f64.powf(5.0 + 2f64.log10())), "200 µs");
-        assert_eq!(duration_tick(10f64.powf(6.0)), "1 ms");
+        assert_eq!(plain(rate_tick(150_000.0, 250_000.0)), "150 k");
+        assert_eq!(plain(rate_tick(500_000.0, 2_500_000.0)), "0.5 M");
+        assert_eq!(
+            plain(duration_tick(10f64.powf(5.0 + 2f64.log10()))),
+            "200 µs"
+        );
+        assert_eq!(plain(duration_tick(10f64.powf(6.0))), "1 ms");
     }
 
     #[test]
     fn shares_say_nothing_only_of_nothing() {
-        assert_eq!(share(0.0), "0 %");
-        assert_eq!(share(0.000_01), "< 0.01 %");
-        assert_eq!(share(0.032), "3.2 %");
-        assert_eq!(share(0.9999), "99.990 %");
-        assert_eq!(share(1.0), "100 %");
+        assert_eq!(plain(share(0.0)), "0 %");
+        assert_eq!(plain(share(0.000_01)), "< 0.01 %");
+        assert_eq!(plain(share(0.032)), "3.2 %");
+        assert_eq!(plain(share(0.9999)), "99.990 %");
+        assert_eq!(plain(share(1.0)), "100 %");
     }
 
     #[test]

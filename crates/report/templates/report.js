@@ -23,11 +23,13 @@
 
     const marks = [...data.querySelectorAll('.mark, .absent, .knee')].map((element) => {
       const [x, y] = element.getAttribute('transform').match(/-?[\d.]+/g).map(Number);
+      // Trials of a cell stand side by side; they stay as near when the figure is zoomed.
+      const aside = Number(element.dataset.aside || 0);
       const title = element.querySelector('title');
       const text = title ? title.textContent : '';
       if (title) title.remove();
-      return { element, x, y, text, fixed: element.classList.contains('absent') };
-    }).sort((a, b) => a.x - b.x || a.y - b.y);
+      return { element, x: x - aside, y, aside, text, fixed: element.classList.contains('absent') };
+    }).sort((a, b) => a.x + a.aside - b.x - b.aside || a.y - b.y);
     const lines = [...data.querySelectorAll('polyline')].map((element) => ({
       element,
       points: element.getAttribute('points').trim().split(/\s+/).map((p) => p.split(',').map(Number)),
@@ -47,7 +49,7 @@
 
     const toX = (x) => left + (x - view.x0) / (view.x1 - view.x0) * width;
     const toY = (y) => top + (y - view.y0) / (view.y1 - view.y0) * height;
-    const place = (mark) => [toX(mark.x), mark.fixed ? mark.y : toY(mark.y)];
+    const place = (mark) => [toX(mark.x) + mark.aside, mark.fixed ? mark.y : toY(mark.y)];
     const within = (x, y) => x >= left && x <= left + width && y >= top && y <= top + height;
     const pointer = (event) => {
       const at = new DOMPoint(event.clientX, event.clientY);

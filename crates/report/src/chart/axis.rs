@@ -63,9 +63,9 @@ fn stands_on(scale: Scale, value: f64) -> bool {
     value.is_finite() && (value > 0.0 || (scale == Scale::Linear && value >= 0.0))
 }
 
-/// Steps of 1, 2 or 5 × 10ⁿ, four to eight of them, and a little room above the greatest value.
+/// Steps of 1, 2 or 5 × 10ⁿ, four to nine of them, and a little room above the greatest value.
 fn linear(greatest: f64) -> Axis {
-    let rough = greatest / 5.0;
+    let rough = greatest / 6.0;
     let power = 10f64.powf(rough.log10().floor());
     let step = power
         * [1.0, 2.0, 5.0, 10.0]

@@ -12,9 +12,16 @@ pub(super) const MAXIMUM_DASHES: &str = "7 4";
 pub(super) const MINIMUM_DASHES: &str = "1.5 3.5";
 /// Dashes of "achieved = offered".
 pub(super) const GUIDE_DASHES: &str = "10 3 2 3";
-pub(super) const KNEE_RADIUS: &str = "8.5";
+const KNEE_RADIUS: &str = "11";
 /// A cross around (0, 0): something is missing.
 pub(super) const MISSING_SHAPE: &str = "M-3.5,-3.5L3.5,3.5M-3.5,3.5L3.5,-3.5";
+
+/// How far from its rate the outermost trial of a cell stands at most, and two of them from each
+/// other: pixels.
+const SIDE_BY_SIDE: f64 = 7.0;
+const SIDE_STEP: f64 = 3.0;
+/// Widths of the medians: where two lie on each other, the wider shows beside the narrower.
+const MEDIAN_WIDTHS: [&str; 2] = ["2.8", "1.7"];
 
 pub(super) fn draw(svg: &mut Svg, figure: &dyn Figure, field: &Field, subjects: &[Subject]) {
     let plot = field.plot;
@@ -94,6 +101,11 @@ fn markers(svg: &mut Svg, figure: &dyn Figure, field: &Field, subject: &Subject)
             let Some((x, y)) = field.pixel(offered, value) else {
                 continue;
             };
+            let aside = if figure.follows_offered() {
+                0.0
+            } else {
+                aside(trial.repeat, cell)
+            };
             let limited = measured.generator_limited;
             let hint = format!(
                 "{}: {} at {} offered{}, trial {} of {}{}",
@@ -101,7 +113,7 @@ fn markers(svg: &mut Svg, figure: &dyn Figure, field: &Field, subject: &Subject)
                 figure.words(value),
                 words::rate(offered),
                 cell.level
-                    .map(|level| format!(" (level {level})"))
+                    .map(|level| format!(" (level {})", words::level(level)))
                     .unwrap_or_default(),
                 trial.repeat + 1,
                 cell.planned,
@@ -111,10 +123,12 @@ fn markers(svg: &mut Svg, figure: &dyn Figure, field: &Field, subject: &Subject)
                     ""
                 },
             );
-            let at = format!("translate({} {})", place(x), place(y));
+            let at = format!("translate({} {})", place(x + aside), place(y));
+            let aside = place(aside);
             svg.hinted(
                 "path",
                 &[
+                    ("data-aside", &aside),
                     ("class", if limited { "mark hollow" } else { "mark" }),
                     ("transform", &at),
                     ("d", subject.look.shape),
@@ -128,6 +142,17 @@ fn markers(svg: &mut Svg, figure: &dyn Figure, field: &Field, subject: &Subject)
         }
         absent(svg, field, subject, cell);
     }
+}
+
+/// How far from its rate a trial stands, so that one marker does not hide another: pixels.
+fn aside(repeat: u32, cell: &Cell) -> f64 {
+    let middle = f64::from(cell.planned.saturating_sub(1)) / 2.0;
+    let step = if middle > 0.0 {
+        (SIDE_BY_SIDE / middle).min(SIDE_STEP)
+    } else {
+        0.0
+    };
+    (f64::from(repeat) - middle) * step
 }
 
 /// A cross at the foot of the figure where repeats are missing.
@@ -168,10 +193,11 @@ fn absent(svg: &mut Svg, field: &Field, subject: &Subject, cell: &Cell) {
 
 fn lines(svg: &mut Svg, figure: &dyn Figure, field: &Field, subject: &Subject) {
     let spread = |cell: &Cell| cell.spread(|measured| figure.value(measured));
+    let median = MEDIAN_WIDTHS[subject.place % MEDIAN_WIDTHS.len()];
     let styles: [(&str, fn(&Spread) -> f64, &str, &str); 3] = [
         ("maximum", |spread| spread.max, "1.2", MAXIMUM_DASHES),
         ("minimum", |spread| spread.min, "1.4", MINIMUM_DASHES),
-        ("median", |spread| spread.median, "2", "none"),
+        ("median", |spread| spread.median, median, "none"),
     ];
     for (class, end, stroke_width, dashes) in styles {
         // A cell without a measurement breaks the line: nothing is known there.

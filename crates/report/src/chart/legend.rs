@@ -10,7 +10,7 @@ const ROW: f64 = 20.0;
 const SIZE: f64 = 12.5;
 const LEFT: f64 = 16.0;
 const SAMPLE: f64 = 30.0;
-const GAP: f64 = 22.0;
+const GAP: f64 = 18.0;
 
 /// What stands before an entry's text.
 #[derive(Debug, Clone, Copy)]
@@ -63,7 +63,7 @@ impl Legend {
     }
 
     pub(super) fn height(&self) -> f64 {
-        self.rows as f64 * ROW + 8.0
+        self.rows as f64 * ROW + 14.0
     }
 
     /// Entries from a new row on, as many in a row as find room.

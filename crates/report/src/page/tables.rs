@@ -3,29 +3,31 @@
 use crate::cells::{self, Cell, Spread};
 use crate::findings::Standing;
 use crate::folder::{Measurement, Outcome, Phase};
+use crate::words::Quantity;
 use crate::{Run, notes, words};
 
-/// Median over the repeats, and `[least, greatest]`.
+/// Median over the repeats, and `[least, greatest]` in the same unit.
 pub(super) struct Value {
     pub(super) median: String,
     pub(super) range: String,
 }
 
 impl Value {
-    fn of(spread: Option<Spread>, words: fn(f64) -> String) -> Self {
-        match spread {
-            None => Self {
+    fn of(spread: Option<Spread>, quantity: Quantity) -> Self {
+        let Some(Spread { median, min, max }) = spread else {
+            return Self {
                 median: "–".to_owned(),
                 range: String::new(),
-            },
-            Some(spread) if spread.min == spread.max => Self {
-                median: words(spread.median),
-                range: String::new(),
-            },
-            Some(spread) => Self {
-                median: words(spread.median),
-                range: format!("[{}, {}]", words(spread.min), words(spread.max)),
-            },
+            };
+        };
+        let range = if min == max {
+            String::new()
+        } else {
+            quantity.range(median, min, max)
+        };
+        Self {
+            median: quantity.words(median),
+            range,
         }
     }
 }
@@ -41,35 +43,38 @@ pub(super) struct CellRow {
     pub(super) limited: String,
 }
 
-type Reading = (fn(&Measurement) -> Option<f64>, fn(f64) -> String);
+type Reading = (fn(&Measurement) -> Option<f64>, Quantity);
 
 impl CellRow {
     pub(super) fn of(cell: &Cell) -> Self {
         let readings: [Reading; 12] = [
-            (|m| Some(m.achieved_rps), words::rate),
-            (|m| m.response.map(|r| r.p50 as f64), words::duration),
-            (cells::p99_ns, words::duration),
-            (|m| m.response.map(|r| r.p999 as f64), words::duration),
-            (|m| m.slip.map(|slip| slip.p99 as f64), words::duration),
-            (cells::user_ns, words::duration),
-            (cells::system_ns, words::duration),
+            (|m| Some(m.achieved_rps), Quantity::Rate),
+            (|m| m.response.map(|r| r.p50 as f64), Quantity::Duration),
+            (cells::p99_ns, Quantity::Duration),
+            (|m| m.response.map(|r| r.p999 as f64), Quantity::Duration),
+            (|m| m.slip.map(|slip| slip.p99 as f64), Quantity::Duration),
+            (cells::user_ns, Quantity::Duration),
+            (cells::system_ns, Quantity::Duration),
             (
                 |m| m.cost.map(|cost| cost.resident_bytes as f64),
-                words::bytes,
+                Quantity::Bytes,
             ),
-            (|m| per_second(m, m.cost?.voluntary_switches), words::rate),
-            (|m| per_second(m, m.cost?.involuntary_switches), words::rate),
-            (|m| m.hit_rate, words::share),
-            (censored_share, words::share),
+            (
+                |m| per_second(m, m.cost?.voluntary_switches),
+                Quantity::Rate,
+            ),
+            (
+                |m| per_second(m, m.cost?.involuntary_switches),
+                Quantity::Rate,
+            ),
+            (|m| m.hit_rate, Quantity::Share),
+            (censored_share, Quantity::Share),
         ];
         Self {
-            level: cell
-                .level
-                .map(|level| level.to_string())
-                .unwrap_or_default(),
+            level: cell.level.map(words::level).unwrap_or_default(),
             offered: cell.offered_rps.map_or("–".to_owned(), words::rate),
             values: readings
-                .map(|(value, words)| Value::of(cell.spread(value), words))
+                .map(|(value, quantity)| Value::of(cell.spread(value), quantity))
                 .into(),
             measured: format!("{} of {}", cell.measured.len(), cell.planned),
             limited: cell.limited().to_string(),
@@ -165,10 +170,7 @@ pub(super) fn trials(run: &Run) -> Vec<TrialRow> {
         TrialRow {
             id: trial.id.clone(),
             server: trial.server.clone(),
-            level: trial
-                .level
-                .map(|level| level.to_string())
-                .unwrap_or_default(),
+            level: trial.level.map(words::level).unwrap_or_default(),
             offered: trial.offered_rps.map_or_else(none, words::rate),
             achieved: measured.map_or_else(none, |m| words::rate(m.achieved_rps)),
             p99: measured

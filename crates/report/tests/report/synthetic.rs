@@ -13,8 +13,10 @@ pub const LEVELS: [f64; 8] = [0.1, 0.3, 0.5, 0.6, 0.7, 0.8, 0.9, 1.0];
 /// Trials of a cell.
 pub const REPEATS: u32 = 15;
 /// (name, capacity, plateau of p99, processor time a request), nanoseconds.
-const SERVERS: [(&str, f64, f64, f64); 2] =
-    [("curtail", 241_000.0, 142_000.0, 3_350.0), ("memcached", 212_000.0, 178_000.0, 3_900.0)];
+const SERVERS: [(&str, f64, f64, f64); 2] = [
+    ("curtail", 241_000.0, 142_000.0, 3_350.0),
+    ("memcached", 212_000.0, 178_000.0, 3_900.0),
+];
 
 /// A run before it is written: change what a test is of.
 pub struct Synthetic {
@@ -48,18 +50,32 @@ impl Synthetic {
         }
         // As a run has it: capacities first, the sweep shuffled.
         trials.sort_by_key(|trial| {
-            let shuffled = SplitMix(trial.id.bytes().fold(seed, |h, b| h.wrapping_mul(31).wrapping_add(u64::from(b)))).next();
+            let shuffled = SplitMix(
+                trial
+                    .id
+                    .bytes()
+                    .fold(seed, |h, b| h.wrapping_mul(31).wrapping_add(u64::from(b))),
+            )
+            .next();
             (trial.phase == Phase::Sweep, shuffled)
         });
         for (index, trial) in (0u64..).zip(&mut trials) {
             trial.started_unix_ns = 1_795_223_563_000_000_000 + index * 7_000_000_000;
         }
-        Self { plan: plan(seed), host: host(), trials }
+        Self {
+            plan: plan(seed),
+            host: host(),
+            trials,
+        }
     }
 
     /// The measurement of a trial.
     pub fn measurement(&mut self, id: &str) -> &mut Measurement {
-        let trial = self.trials.iter_mut().find(|trial| trial.id == id).expect("a trial");
+        let trial = self
+            .trials
+            .iter_mut()
+            .find(|trial| trial.id == id)
+            .expect("a trial");
         match &mut trial.outcome {
             Outcome::Measured(measurement) => measurement,
             Outcome::Failed(why) => panic!("{id} failed: {why}"),
@@ -68,7 +84,12 @@ impl Synthetic {
 
     /// Names a server otherwise, everywhere.
     pub fn rename(&mut self, from: &str, to: &str) {
-        for server in self.plan.servers.iter_mut().filter(|server| server.name == from) {
+        for server in self
+            .plan
+            .servers
+            .iter_mut()
+            .filter(|server| server.name == from)
+        {
             server.name = to.to_owned();
         }
         for trial in self.trials.iter_mut().filter(|trial| trial.server == from) {
