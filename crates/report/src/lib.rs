@@ -3,5 +3,27 @@
 //! This room reads run folders and nothing else: what it needs to know stands in [`folder`],
 //! which is also what the laboratory writes by. It never measures, and it never invents: a trial
 //! that is missing is drawn as missing.
+#![forbid(unsafe_code)]
 
+mod cells;
+mod chart;
+mod error;
+mod figures;
+mod findings;
 pub mod folder;
+pub mod limits;
+mod notes;
+mod page;
+mod picture;
+mod render;
+mod run;
+mod text;
+mod trials_csv;
+mod verdict;
+mod words;
+
+pub use error::Error;
+pub use render::{Rendered, render};
+pub use run::{Missing, Run};
+pub use text::text_summary;
+pub use trials_csv::write_csv;

@@ -1,0 +1,167 @@
+//! The trials of a run gathered by server and setting.
+
+use crate::folder::{Cost, Measurement, Outcome, Phase, Sweep, Trial};
+use crate::run::{Run, cells};
+
+/// All the trials of one server at one offered rate.
+#[derive(Debug, Clone)]
+pub(crate) struct Cell<'a> {
+    /// Offered ÷ that server's capacity, where the sweep is in load levels.
+    pub(crate) level: Option<f64>,
+    /// Median of the offered rates. None where no trial of the cell says one.
+    pub(crate) offered_rps: Option<f64>,
+    /// The trials that were measured, in the order of their repeats.
+    pub(crate) measured: Vec<(&'a Trial, &'a Measurement)>,
+    /// Trials the plan asks for.
+    pub(crate) planned: u32,
+}
+
+/// The middle and the ends of the repeats.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(crate) struct Spread {
+    pub(crate) median: f64,
+    pub(crate) min: f64,
+    pub(crate) max: f64,
+}
+
+impl Spread {
+    /// None of nothing; values that are not numbers are not counted.
+    pub(crate) fn of(values: impl IntoIterator<Item = f64>) -> Option<Self> {
+        let mut values: Vec<f64> = values
+            .into_iter()
+            .filter(|value| value.is_finite())
+            .collect();
+        values.sort_by(f64::total_cmp);
+        let (&min, &max) = (values.first()?, values.last()?);
+        Some(Self {
+            median: median_sorted(&values),
+            min,
+            max,
+        })
+    }
+}
+
+fn median_sorted(values: &[f64]) -> f64 {
+    let middle = values.len() / 2;
+    if values.len().is_multiple_of(2) {
+        f64::midpoint(values[middle - 1], values[middle])
+    } else {
+        values[middle]
+    }
+}
+
+impl<'a> Cell<'a> {
+    /// The cells of one server, in the order of the sweep; one each, measured or not.
+    pub(crate) fn of_server(run: &'a Run, server: &str) -> Vec<Self> {
+        (0..cells(&run.plan.sweep))
+            .map(|index| {
+                let mut trials: Vec<&Trial> = run
+                    .trials
+                    .iter()
+                    .filter(|t| t.phase == Phase::Sweep && t.server == server && t.cell == index)
+                    .collect();
+                trials.sort_by_key(|trial| trial.repeat);
+                let (level, planned_rps) = match &run.plan.sweep {
+                    Sweep::LoadLevels(levels) => (levels.get(index as usize).copied(), None),
+                    Sweep::Rates(rates) => (None, rates.get(index as usize).copied()),
+                };
+                let offered = Spread::of(trials.iter().filter_map(|trial| trial.offered_rps));
+                Self {
+                    level,
+                    offered_rps: offered.map(|offered| offered.median).or(planned_rps),
+                    measured: trials.into_iter().filter_map(measured).collect(),
+                    planned: run.plan.repeats,
+                }
+            })
+            .collect()
+    }
+
+    /// What `value` is over the measured repeats.
+    pub(crate) fn spread(&self, value: impl Fn(&Measurement) -> Option<f64>) -> Option<Spread> {
+        Spread::of(
+            self.measured
+                .iter()
+                .filter_map(|(_, measured)| value(measured)),
+        )
+    }
+
+    /// What `value` is in each repeat the generator did not limit.
+    pub(crate) fn unlimited(&self, value: impl Fn(&Measurement) -> Option<f64>) -> Vec<f64> {
+        self.measured
+            .iter()
+            .filter(|(_, measured)| !measured.generator_limited)
+            .filter_map(|(_, measured)| value(measured))
+            .filter(|value| value.is_finite())
+            .collect()
+    }
+
+    /// Repeats the generator limited.
+    pub(crate) fn limited(&self) -> u32 {
+        let limited = self
+            .measured
+            .iter()
+            .filter(|(_, m)| m.generator_limited)
+            .count();
+        u32::try_from(limited).unwrap_or(u32::MAX)
+    }
+
+    /// Repeats without a measurement.
+    pub(crate) fn missing(&self) -> u32 {
+        self.planned
+            .saturating_sub(u32::try_from(self.measured.len()).unwrap_or(u32::MAX))
+    }
+}
+
+/// A trial with its measurement, where it has one.
+pub(crate) fn measured(trial: &Trial) -> Option<(&Trial, &Measurement)> {
+    match &trial.outcome {
+        Outcome::Measured(measurement) => Some((trial, measurement)),
+        Outcome::Failed(_) => None,
+    }
+}
+
+/// The 99th percentile of response time, nanoseconds.
+pub(crate) fn p99_ns(measured: &Measurement) -> Option<f64> {
+    measured.response.map(|response| response.p99 as f64)
+}
+
+/// Processor time of the server a request, nanoseconds.
+pub(crate) fn cpu_ns(measured: &Measurement) -> Option<f64> {
+    measured.cost.map(|cost| cost.cpu_ns_per_request)
+}
+
+/// Processor time of the server in user mode a request, nanoseconds.
+pub(crate) fn user_ns(measured: &Measurement) -> Option<f64> {
+    cpu_part(measured, |cost| cost.user_ns)
+}
+
+/// Processor time of the server in the kernel a request, nanoseconds.
+pub(crate) fn system_ns(measured: &Measurement) -> Option<f64> {
+    cpu_part(measured, |cost| cost.system_ns)
+}
+
+/// A part of the processor time a request: the same share of it as of the total.
+fn cpu_part(measured: &Measurement, part: fn(&Cost) -> u64) -> Option<f64> {
+    let cost = measured.cost?;
+    let total = cost.user_ns + cost.system_ns;
+    (total > 0).then(|| cost.cpu_ns_per_request * part(&cost) as f64 / total as f64)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Spread;
+
+    #[test]
+    fn the_median_of_an_even_number_lies_between() {
+        let spread = Spread::of([4.0, 1.0, f64::NAN, 3.0, 2.0]);
+        assert_eq!(
+            spread,
+            Some(Spread {
+                median: 2.5,
+                min: 1.0,
+                max: 4.0
+            })
+        );
+        assert_eq!(Spread::of([f64::NAN]), None);
+    }
+}

@@ -1,0 +1,273 @@
+//! Drawing a figure: axes and grid by plotters, the data and its legend by hand.
+//!
+//! plotters places whole pixels, so it draws at ten times the size; and its SVG knows neither
+//! dashes nor classes, so what stands for data is written here. Every element carries what paper
+//! needs as attributes (black on white, a colour and a shape a server) and a class by which the
+//! page restyles it: rules of CSS win over attributes.
+//!
+//! ```text
+//!   title                      in the file only; the page has a heading
+//!   what was measured          in the file only
+//!   legend
+//!   plot
+//!   notes                      in the file only; the page has a caption
+//! ```
+
+pub(crate) mod axis;
+mod data;
+mod frame;
+mod legend;
+mod palette;
+pub(crate) mod svg;
+
+use self::axis::{Axis, Scale};
+use self::svg::{Svg, escaped, place};
+use crate::Error;
+use crate::cells::Cell;
+use crate::figures::Figure;
+use crate::limits;
+
+pub(crate) use self::palette::Look;
+
+/// Width of every figure, in pixels; the height follows from legend and notes.
+const WIDTH: f64 = 760.0;
+const PLOT_LEFT: f64 = 84.0;
+const PLOT_RIGHT: f64 = 736.0;
+const PLOT_HEIGHT: f64 = 360.0;
+/// Below the plot: tick labels and the title of the axis.
+const AXIS_HEIGHT: f64 = 54.0;
+const HEADING_HEIGHT: f64 = 62.0;
+const NOTE_LINE: f64 = 16.0;
+const NOTE_SIZE: f64 = 11.5;
+
+const INK: &str = "#000000";
+const PAPER: &str = "#FFFFFF";
+const SOFT_INK: &str = "#444444";
+
+/// A server, as figures see it.
+#[derive(Debug, Clone)]
+pub(crate) struct Subject<'a> {
+    pub(crate) name: &'a str,
+    /// Among the servers drawn, from 0.
+    pub(crate) place: usize,
+    pub(crate) look: Look,
+    pub(crate) cells: Vec<Cell<'a>>,
+    /// Offered rate of its knee.
+    pub(crate) knee_rps: Option<f64>,
+}
+
+/// A figure drawn.
+#[derive(Debug, Clone)]
+pub(crate) struct Drawing {
+    /// File stem.
+    pub(crate) stem: &'static str,
+    /// What is shown.
+    pub(crate) title: &'static str,
+    /// What there is to see, for who cannot.
+    pub(crate) description: String,
+    inside: String,
+    height: f64,
+    /// What of the height the page shows: without title and notes.
+    crop: (f64, f64),
+}
+
+/// The rectangle data stands in, pixels.
+#[derive(Debug, Clone, Copy)]
+struct Plot {
+    left: f64,
+    top: f64,
+    width: f64,
+    height: f64,
+}
+
+/// Where values stand in a figure.
+struct Field {
+    plot: Plot,
+    x: Axis,
+    y: Axis,
+}
+
+impl Field {
+    /// The pixel of a point; none where an axis cannot hold it.
+    fn pixel(&self, x: f64, y: f64) -> Option<(f64, f64)> {
+        Some((self.pixel_x(x)?, self.pixel_y(y)?))
+    }
+
+    fn pixel_x(&self, x: f64) -> Option<f64> {
+        let share = (self.x.position(x)? - self.x.start) / (self.x.end - self.x.start);
+        Some(self.plot.left + share * self.plot.width)
+    }
+
+    fn pixel_y(&self, y: f64) -> Option<f64> {
+        let share = (self.y.position(y)? - self.y.start) / (self.y.end - self.y.start);
+        Some(self.plot.top + (1.0 - share) * self.plot.height)
+    }
+}
+
+/// Draws a figure of `subjects`; `about` says what was measured, `notes` what is missing.
+///
+/// # Errors
+/// plotters could not draw.
+pub(crate) fn draw(
+    figure: &dyn Figure,
+    subjects: &[Subject],
+    about: &str,
+    notes: &[String],
+) -> Result<Drawing, Error> {
+    let legend = legend::Legend::of(figure, subjects);
+    let plot = Plot {
+        left: PLOT_LEFT,
+        top: HEADING_HEIGHT + legend.height(),
+        width: PLOT_RIGHT - PLOT_LEFT,
+        height: PLOT_HEIGHT,
+    };
+    let field = field(figure, subjects, plot);
+    let note_lines = note_lines(notes);
+    let bottom = plot.top + plot.height + AXIS_HEIGHT;
+    let height = bottom + note_lines.len() as f64 * NOTE_LINE + 10.0;
+
+    let mut svg = Svg::default();
+    svg.element(
+        "rect",
+        &[
+            ("class", "paper"),
+            ("width", "100%"),
+            ("height", "100%"),
+            ("fill", PAPER),
+        ],
+    );
+    heading(&mut svg, figure.title(), about);
+    legend.draw(&mut svg, HEADING_HEIGHT);
+    frame::draw(&mut svg, figure, &field, height)?;
+    data::draw(&mut svg, figure, &field, subjects);
+    svg.group(&[
+        ("class", "notes"),
+        ("font-size", "11.5"),
+        ("fill", SOFT_INK),
+    ]);
+    for (index, line) in note_lines.iter().enumerate() {
+        svg.text(16.0, bottom + 12.0 + index as f64 * NOTE_LINE, &[], line);
+    }
+    svg.close();
+    Ok(Drawing {
+        stem: figure.stem(),
+        title: figure.title(),
+        description: description(figure, subjects),
+        inside: svg.into_string(),
+        height,
+        crop: (HEADING_HEIGHT - 6.0, bottom),
+    })
+}
+
+impl Drawing {
+    /// Pixels of the file at its own size.
+    pub(crate) fn size(&self) -> (f64, f64) {
+        (WIDTH, self.height)
+    }
+
+    /// A file of its own, for papers.
+    pub(crate) fn file(&self) -> String {
+        let (width, height) = (place(WIDTH), place(self.height));
+        format!(
+            "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"{width}\" height=\"{height}\" \
+             viewBox=\"0 0 {width} {height}\" font-family=\"sans-serif\" role=\"img\">\n\
+             <title>{}</title>\n<desc>{}</desc>\n{}</svg>\n",
+            escaped(self.title),
+            escaped(&self.description),
+            self.inside,
+        )
+    }
+
+    /// For the page, which says title and notes itself.
+    pub(crate) fn inline(&self) -> String {
+        let (top, bottom) = self.crop;
+        format!(
+            "<svg id=\"figure-{}\" class=\"chart\" viewBox=\"0 {} {} {}\" font-family=\"sans-serif\" \
+             role=\"img\" aria-label=\"{}. {}\">\n{}</svg>",
+            self.stem,
+            place(top),
+            place(WIDTH),
+            place(bottom - top),
+            escaped(self.title),
+            escaped(&self.description),
+            self.inside,
+        )
+    }
+}
+
+fn field(figure: &dyn Figure, subjects: &[Subject], plot: Plot) -> Field {
+    let cells = || subjects.iter().flat_map(|subject| &subject.cells);
+    let offered = || cells().filter_map(|cell| cell.offered_rps);
+    let values = cells()
+        .flat_map(|cell| &cell.measured)
+        .filter_map(|(_, measured)| figure.value(measured));
+    let x = Axis::over(Scale::Linear, offered());
+    // Where the quantity is the rate itself, both axes are one: equal rates lie on the diagonal.
+    let y = if figure.follows_offered() {
+        Axis::over(figure.scale(), values.chain(offered()))
+    } else {
+        Axis::over(figure.scale(), values)
+    };
+    let x = if figure.follows_offered() {
+        y.clone()
+    } else {
+        x
+    };
+    Field { plot, x, y }
+}
+
+fn heading(svg: &mut Svg, title: &str, about: &str) {
+    svg.group(&[("class", "heading")]);
+    let style = [("font-size", "17"), ("font-weight", "600"), ("fill", INK)];
+    svg.text(16.0, 28.0, &style, title);
+    let about = svg::wrapped(about, 12.0, WIDTH - 32.0);
+    if let Some(line) = about.first() {
+        let cut = if about.len() > 1 {
+            format!("{line} …")
+        } else {
+            line.clone()
+        };
+        svg.text(16.0, 47.0, &[("font-size", "12"), ("fill", SOFT_INK)], &cut);
+    }
+    svg.close();
+}
+
+fn note_lines(notes: &[String]) -> Vec<String> {
+    let mut lines: Vec<String> = notes
+        .iter()
+        .flat_map(|note| svg::wrapped(note, NOTE_SIZE, WIDTH - 32.0))
+        .collect();
+    if lines.len() > limits::NOTE_LINES {
+        lines.truncate(limits::NOTE_LINES - 1);
+        lines.push("… the rest is in report.html".to_owned());
+    }
+    lines
+}
+
+/// From where to where each server's median goes.
+fn description(figure: &dyn Figure, subjects: &[Subject]) -> String {
+    let sentences: Vec<String> = subjects
+        .iter()
+        .map(|subject| {
+            let medians: Vec<(f64, f64)> = subject
+                .cells
+                .iter()
+                .filter_map(|cell| {
+                    Some((cell.offered_rps?, cell.spread(|m| figure.value(m))?.median))
+                })
+                .collect();
+            match (medians.first(), medians.last()) {
+                (Some(first), Some(last)) => format!(
+                    "{}: median {} at {} offered to {} at {}.",
+                    subject.name,
+                    figure.words(first.1),
+                    crate::words::rate(first.0),
+                    figure.words(last.1),
+                    crate::words::rate(last.0),
+                ),
+                _ => format!("{}: no measurement.", subject.name),
+            }
+        })
+        .collect();
+    sentences.join(" ")
+}

@@ -1,0 +1,271 @@
+//! The data of a figure: every trial a marker; over them the median solid, the maximum dashed,
+//! the minimum dotted.
+
+use super::svg::{place, places};
+use super::{Field, INK, Scale, Subject, Svg};
+use crate::cells::{Cell, Spread};
+use crate::figures::Figure;
+use crate::words;
+
+/// Dashes of the lines through the greatest and the least.
+pub(super) const MAXIMUM_DASHES: &str = "7 4";
+pub(super) const MINIMUM_DASHES: &str = "1.5 3.5";
+/// Dashes of "achieved = offered".
+pub(super) const GUIDE_DASHES: &str = "10 3 2 3";
+const KNEE_RADIUS: &str = "11";
+/// A cross around (0, 0): something is missing.
+pub(super) const MISSING_SHAPE: &str = "M-3.5,-3.5L3.5,3.5M-3.5,3.5L3.5,-3.5";
+
+/// How far from its rate the outermost trial of a cell stands at most, and two of them from each
+/// other: pixels.
+const SIDE_BY_SIDE: f64 = 7.0;
+const SIDE_STEP: f64 = 3.0;
+/// Widths of the medians: where two lie on each other, the wider shows beside the narrower.
+const MEDIAN_WIDTHS: [&str; 2] = ["2.8", "1.7"];
+
+pub(super) fn draw(svg: &mut Svg, figure: &dyn Figure, field: &Field, subjects: &[Subject]) {
+    let plot = field.plot;
+    let clip = format!("clip-{}", figure.stem());
+    let [left, top, width, height] = [plot.left, plot.top, plot.width, plot.height].map(place);
+    svg.raw(&format!(
+        "<clipPath id=\"{clip}\"><rect x=\"{left}\" y=\"{top}\" width=\"{width}\" \
+         height=\"{height}\"/></clipPath>\n"
+    ));
+    let clip = format!("url(#{clip})");
+    let rectangle = format!("{left} {top} {width} {height}");
+    let x = format!("linear {} {} rate", field.x.start, field.x.end);
+    let scale = if field.y.scale == Scale::Log {
+        "log"
+    } else {
+        "linear"
+    };
+    let y = format!(
+        "{scale} {} {} {}",
+        field.y.start,
+        field.y.end,
+        figure.unit()
+    );
+    svg.group(&[
+        ("class", "data"),
+        ("clip-path", &clip),
+        ("data-plot", &rectangle),
+        ("data-x", &x),
+        ("data-y", &y),
+    ]);
+    if figure.follows_offered() {
+        guide(svg, field);
+    }
+    for subject in subjects {
+        server(svg, figure, field, subject, markers);
+    }
+    for subject in subjects {
+        server(svg, figure, field, subject, lines);
+    }
+    svg.close();
+}
+
+type Part = fn(&mut Svg, &dyn Figure, &Field, &Subject);
+
+fn server(svg: &mut Svg, figure: &dyn Figure, field: &Field, subject: &Subject, part: Part) {
+    let class = format!("server {}", subject.look.class);
+    svg.group(&[("class", &class), ("data-server", subject.name)]);
+    part(svg, figure, field, subject);
+    svg.close();
+}
+
+/// The diagonal "achieved = offered".
+fn guide(svg: &mut Svg, field: &Field) {
+    let end = field.x.end.min(field.y.end);
+    if let (Some(from), Some(to)) = (field.pixel(0.0, 0.0), field.pixel(end, end)) {
+        svg.element(
+            "polyline",
+            &[
+                ("class", "guide"),
+                ("points", &places(&[from, to])),
+                ("fill", "none"),
+                ("stroke", INK),
+                ("stroke-opacity", "0.55"),
+                ("stroke-width", "1"),
+                ("stroke-dasharray", GUIDE_DASHES),
+            ],
+        );
+    }
+}
+
+fn markers(svg: &mut Svg, figure: &dyn Figure, field: &Field, subject: &Subject) {
+    for cell in &subject.cells {
+        for (trial, measured) in &cell.measured {
+            let (Some(offered), Some(value)) = (trial.offered_rps, figure.value(measured)) else {
+                continue;
+            };
+            let Some((x, y)) = field.pixel(offered, value) else {
+                continue;
+            };
+            let aside = if figure.follows_offered() {
+                0.0
+            } else {
+                aside(trial.repeat, cell)
+            };
+            let limited = measured.generator_limited;
+            let hint = format!(
+                "{}: {} at {} offered{}, trial {} of {}{}",
+                subject.name,
+                figure.words(value),
+                words::rate(offered),
+                cell.level
+                    .map(|level| format!(" (level {})", words::level(level)))
+                    .unwrap_or_default(),
+                trial.repeat + 1,
+                cell.planned,
+                if limited {
+                    ", limited by the generator"
+                } else {
+                    ""
+                },
+            );
+            let at = format!("translate({} {})", place(x + aside), place(y));
+            let aside = place(aside);
+            svg.hinted(
+                "path",
+                &[
+                    ("data-aside", &aside),
+                    ("class", if limited { "mark hollow" } else { "mark" }),
+                    ("transform", &at),
+                    ("d", subject.look.shape),
+                    ("fill", if limited { "none" } else { subject.look.colour }),
+                    ("fill-opacity", "0.5"),
+                    ("stroke", subject.look.colour),
+                    ("stroke-width", if limited { "1.2" } else { "0.7" }),
+                ],
+                &hint,
+            );
+        }
+        absent(svg, field, subject, cell);
+    }
+}
+
+/// How far from its rate a trial stands, so that one marker does not hide another: pixels.
+fn aside(repeat: u32, cell: &Cell) -> f64 {
+    let middle = f64::from(cell.planned.saturating_sub(1)) / 2.0;
+    let step = if middle > 0.0 {
+        (SIDE_BY_SIDE / middle).min(SIDE_STEP)
+    } else {
+        0.0
+    };
+    (f64::from(repeat) - middle) * step
+}
+
+/// A cross at the foot of the figure where repeats are missing.
+fn absent(svg: &mut Svg, field: &Field, subject: &Subject, cell: &Cell) {
+    let (missing, Some(x)) = (
+        cell.missing(),
+        cell.offered_rps.and_then(|x| field.pixel_x(x)),
+    ) else {
+        return;
+    };
+    if missing == 0 {
+        return;
+    }
+    let at = format!(
+        "translate({} {})",
+        place(x),
+        place(field.plot.top + field.plot.height - 7.0)
+    );
+    let hint = format!(
+        "{}: {missing} of {} trials missing at {} offered",
+        subject.name,
+        cell.planned,
+        cell.offered_rps.map(words::rate).unwrap_or_default(),
+    );
+    svg.hinted(
+        "path",
+        &[
+            ("class", "absent"),
+            ("transform", &at),
+            ("d", MISSING_SHAPE),
+            ("fill", "none"),
+            ("stroke", subject.look.colour),
+            ("stroke-width", "1.6"),
+        ],
+        &hint,
+    );
+}
+
+fn lines(svg: &mut Svg, figure: &dyn Figure, field: &Field, subject: &Subject) {
+    let spread = |cell: &Cell| cell.spread(|measured| figure.value(measured));
+    let median = MEDIAN_WIDTHS[subject.place % MEDIAN_WIDTHS.len()];
+    let styles: [(&str, fn(&Spread) -> f64, &str, &str); 3] = [
+        ("maximum", |spread| spread.max, "1.2", MAXIMUM_DASHES),
+        ("minimum", |spread| spread.min, "1.4", MINIMUM_DASHES),
+        ("median", |spread| spread.median, median, "none"),
+    ];
+    for (class, end, stroke_width, dashes) in styles {
+        // A cell without a measurement breaks the line: nothing is known there.
+        let mut piece: Vec<(f64, f64)> = Vec::new();
+        let mut pieces = Vec::new();
+        for cell in &subject.cells {
+            let at = spread(cell).map(|spread| end(&spread));
+            match cell
+                .offered_rps
+                .zip(at)
+                .and_then(|(x, y)| field.pixel(x, y))
+            {
+                Some(point) => piece.push(point),
+                None => pieces.push(std::mem::take(&mut piece)),
+            }
+        }
+        pieces.push(piece);
+        for points in pieces.iter().filter(|points| points.len() > 1) {
+            svg.element(
+                "polyline",
+                &[
+                    ("class", class),
+                    ("points", &places(points)),
+                    ("fill", "none"),
+                    ("stroke", subject.look.colour),
+                    ("stroke-width", stroke_width),
+                    ("stroke-linejoin", "round"),
+                    ("stroke-dasharray", dashes),
+                ],
+            );
+        }
+    }
+    knee(svg, figure, field, subject);
+}
+
+/// A ring around the median at the knee.
+fn knee(svg: &mut Svg, figure: &dyn Figure, field: &Field, subject: &Subject) {
+    let Some(knee_rps) = subject.knee_rps else {
+        return;
+    };
+    let Some(cell) = subject
+        .cells
+        .iter()
+        .find(|cell| cell.offered_rps == Some(knee_rps))
+    else {
+        return;
+    };
+    let Some(spread) = cell.spread(|measured| figure.value(measured)) else {
+        return;
+    };
+    let Some((x, y)) = field.pixel(knee_rps, spread.median) else {
+        return;
+    };
+    let at = format!("translate({} {})", place(x), place(y));
+    svg.hinted(
+        "circle",
+        &[
+            ("class", "knee"),
+            ("transform", &at),
+            ("r", KNEE_RADIUS),
+            ("fill", "none"),
+            ("stroke", subject.look.colour),
+            ("stroke-width", "1.8"),
+        ],
+        &format!(
+            "{}: the knee, {} offered",
+            subject.name,
+            words::rate(knee_rps)
+        ),
+    );
+}

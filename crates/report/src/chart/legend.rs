@@ -1,0 +1,217 @@
+//! The legend: above the plot, so that it covers no data. First the servers, then what lines and
+//! markers mean; only what the figure has.
+
+use super::svg::{place, width};
+use super::{INK, Look, Subject, Svg, WIDTH, data};
+use crate::figures::Figure;
+use crate::{limits, words};
+
+const ROW: f64 = 20.0;
+const SIZE: f64 = 12.5;
+const LEFT: f64 = 16.0;
+const SAMPLE: f64 = 30.0;
+const GAP: f64 = 18.0;
+
+/// What stands before an entry's text.
+#[derive(Debug, Clone, Copy)]
+enum Sample {
+    Server(Look),
+    Line {
+        class: &'static str,
+        dashes: &'static str,
+        stroke_width: &'static str,
+    },
+    Hollow,
+    Missing,
+    Knee,
+}
+
+#[derive(Debug)]
+struct Entry {
+    sample: Sample,
+    text: String,
+    /// From the left edge.
+    x: f64,
+    row: usize,
+}
+
+#[derive(Debug)]
+pub(super) struct Legend {
+    entries: Vec<Entry>,
+    rows: usize,
+}
+
+impl Legend {
+    pub(super) fn of(figure: &dyn Figure, subjects: &[Subject]) -> Self {
+        let mut legend = Self {
+            entries: Vec::new(),
+            rows: 0,
+        };
+        let servers = subjects.iter().map(|subject| {
+            let name = words::shortened(subject.name, limits::NAME_CHARACTERS);
+            let knee = subject
+                .knee_rps
+                .map(|rate| format!(" (knee {})", words::rate(rate)));
+            (
+                Sample::Server(subject.look),
+                format!("{name}{}", knee.unwrap_or_default()),
+            )
+        });
+        legend.rows_of(servers);
+        legend.rows_of(key(figure, subjects));
+        legend
+    }
+
+    pub(super) fn height(&self) -> f64 {
+        self.rows as f64 * ROW + 14.0
+    }
+
+    /// Entries from a new row on, as many in a row as find room.
+    fn rows_of(&mut self, entries: impl IntoIterator<Item = (Sample, String)>) {
+        let mut x = LEFT;
+        for (sample, text) in entries {
+            let wide = SAMPLE + 6.0 + width(&text, SIZE);
+            if x > LEFT && x + wide > WIDTH - LEFT {
+                x = LEFT;
+                self.rows += 1;
+            }
+            self.entries.push(Entry {
+                sample,
+                text,
+                x,
+                row: self.rows,
+            });
+            x += wide + GAP;
+        }
+        if x > LEFT {
+            self.rows += 1;
+        }
+    }
+
+    pub(super) fn draw(&self, svg: &mut Svg, top: f64) {
+        svg.group(&[("class", "legend")]);
+        for entry in &self.entries {
+            let middle = top + entry.row as f64 * ROW + ROW / 2.0;
+            sample(svg, entry.sample, entry.x, middle);
+            let style = [("font-size", "12.5"), ("fill", INK)];
+            svg.text(entry.x + SAMPLE + 6.0, middle + 4.3, &style, &entry.text);
+        }
+        svg.close();
+    }
+}
+
+/// What lines and markers mean.
+fn key(figure: &dyn Figure, subjects: &[Subject]) -> Vec<(Sample, String)> {
+    let cells = || subjects.iter().flat_map(|subject| &subject.cells);
+    let line = |class, dashes, stroke_width| Sample::Line {
+        class,
+        dashes,
+        stroke_width,
+    };
+    let mut key = vec![
+        (line("median", "none", "2"), "median".to_owned()),
+        (
+            line("maximum", data::MAXIMUM_DASHES, "1.2"),
+            "maximum".to_owned(),
+        ),
+        (
+            line("minimum", data::MINIMUM_DASHES, "1.4"),
+            "minimum".to_owned(),
+        ),
+    ];
+    if figure.follows_offered() {
+        key.push((
+            line("guide", data::GUIDE_DASHES, "1"),
+            "achieved = offered".to_owned(),
+        ));
+    }
+    if subjects.iter().any(|subject| subject.knee_rps.is_some()) {
+        key.push((Sample::Knee, "knee".to_owned()));
+    }
+    if cells().any(|cell| cell.limited() > 0) {
+        key.push((Sample::Hollow, "limited by the generator".to_owned()));
+    }
+    if cells().any(|cell| cell.missing() > 0) {
+        key.push((Sample::Missing, "missing".to_owned()));
+    }
+    key
+}
+
+fn sample(svg: &mut Svg, sample: Sample, x: f64, y: f64) {
+    let centre = x + SAMPLE / 2.0;
+    let at = format!("translate({} {})", place(centre), place(y));
+    let line = |class: &str, stroke: &str, stroke_width: &str, dashes: &str, svg: &mut Svg| {
+        svg.element(
+            "line",
+            &[
+                ("class", class),
+                ("x1", &place(x)),
+                ("x2", &place(x + SAMPLE)),
+                ("y1", &place(y)),
+                ("y2", &place(y)),
+                ("stroke", stroke),
+                ("stroke-width", stroke_width),
+                ("stroke-dasharray", dashes),
+            ],
+        );
+    };
+    match sample {
+        Sample::Server(look) => {
+            svg.group(&[("class", look.class)]);
+            line("median", look.colour, "2", "none", svg);
+            let shape = [
+                ("class", "mark"),
+                ("transform", at.as_str()),
+                ("d", look.shape),
+                ("fill", look.colour),
+                ("stroke", look.colour),
+            ];
+            svg.element("path", &shape);
+            svg.close();
+        }
+        Sample::Line {
+            class,
+            dashes,
+            stroke_width,
+        } => {
+            svg.group(&[("class", "neutral")]);
+            line(class, INK, stroke_width, dashes, svg);
+            svg.close();
+        }
+        Sample::Hollow => {
+            // A circle and a square: hollow in whatever shape.
+            for (index, offset) in [(0, -6.0), (1, 6.0)] {
+                let at = format!("translate({} {})", place(centre + offset), place(y));
+                outline(svg, "mark hollow", &at, Look::of(index).shape);
+            }
+        }
+        Sample::Missing => outline(svg, "absent", &at, data::MISSING_SHAPE),
+        Sample::Knee => {
+            svg.group(&[("class", "neutral")]);
+            let style = [
+                ("class", "knee"),
+                ("transform", at.as_str()),
+                ("r", "7"),
+                ("fill", "none"),
+                ("stroke", INK),
+                ("stroke-width", "1.8"),
+            ];
+            svg.element("circle", &style);
+            svg.close();
+        }
+    }
+}
+
+fn outline(svg: &mut Svg, class: &str, at: &str, shape: &str) {
+    svg.group(&[("class", "neutral")]);
+    let style = [
+        ("class", class),
+        ("transform", at),
+        ("d", shape),
+        ("fill", "none"),
+        ("stroke", INK),
+        ("stroke-width", "1.2"),
+    ];
+    svg.element("path", &style);
+    svg.close();
+}

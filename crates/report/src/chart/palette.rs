@@ -1,0 +1,60 @@
+//! One colour and one shape a server, so that a figure reads without colour too.
+//!
+//! Colours: Okabe and Ito, "Color Universal Design", 2008; without yellow, which white paper
+//! swallows. Sky blue stands after the darker ones for the same reason.
+
+/// On paper. The page has its own for dark rooms (`templates/report.css`, `--s0` to `--s6`).
+const COLOURS: [&str; 7] = [
+    "#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000",
+];
+
+/// Paths around (0, 0), of about equal area.
+const SHAPES: [&str; 7] = [
+    "M-3.2,0a3.2,3.2 0 1 0 6.4,0a3.2,3.2 0 1 0 -6.4,0z",
+    "M-2.9,-2.9h5.8v5.8h-5.8z",
+    "M0,-4L3.7,2.6H-3.7z",
+    "M0,-4.2L4.2,0L0,4.2L-4.2,0z",
+    "M0,4L3.7,-2.6H-3.7z",
+    "M0,-3.8L3.6,-1.2L2.2,3.1H-2.2L-3.6,-1.2z",
+    "M-1.2,-3.6h2.4v2.4h2.4v2.4h-2.4v2.4h-2.4v-2.4h-2.4v-2.4h2.4z",
+];
+
+/// How one server is drawn.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Look {
+    /// `s0` to `s6`: the class the page colours by.
+    pub(crate) class: &'static str,
+    /// On paper.
+    pub(crate) colour: &'static str,
+    /// Path of its marker.
+    pub(crate) shape: &'static str,
+}
+
+impl Look {
+    /// The look of the `index`-th server of a plan: 49 of them differ.
+    pub(crate) fn of(index: usize) -> Self {
+        const CLASSES: [&str; 7] = ["s0", "s1", "s2", "s3", "s4", "s5", "s6"];
+        let colour = index % COLOURS.len();
+        Self {
+            class: CLASSES[colour],
+            colour: COLOURS[colour],
+            shape: SHAPES[(index + index / COLOURS.len()) % SHAPES.len()],
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::HashSet;
+
+    use super::Look;
+    use crate::limits;
+
+    #[test]
+    fn no_two_servers_look_alike() {
+        let looks: HashSet<_> = (0..limits::SERVERS)
+            .map(|i| (Look::of(i).colour, Look::of(i).shape))
+            .collect();
+        assert_eq!(looks.len(), limits::SERVERS);
+    }
+}

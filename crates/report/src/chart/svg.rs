@@ -1,0 +1,164 @@
+//! Writing SVG: elements with escaped attributes and text, coordinates to a tenth of a pixel.
+
+use std::fmt::Write as _;
+
+/// The inside of an SVG document, growing.
+#[derive(Debug, Default)]
+pub(crate) struct Svg {
+    out: String,
+}
+
+impl Svg {
+    /// What was written.
+    pub(crate) fn into_string(self) -> String {
+        self.out
+    }
+
+    /// An element without content.
+    pub(crate) fn element(&mut self, name: &str, attributes: &[(&str, &str)]) {
+        self.start(name, attributes);
+        self.out.push_str("/>\n");
+    }
+
+    /// An element shown a reader who points at it (or listens) as `hint`.
+    pub(crate) fn hinted(&mut self, name: &str, attributes: &[(&str, &str)], hint: &str) {
+        self.start(name, attributes);
+        let _ = writeln!(self.out, "><title>{}</title></{name}>", escaped(hint));
+    }
+
+    /// Opens a group; [`Svg::close`] ends it.
+    pub(crate) fn group(&mut self, attributes: &[(&str, &str)]) {
+        self.start("g", attributes);
+        self.out.push_str(">\n");
+    }
+
+    /// Ends the last group.
+    pub(crate) fn close(&mut self) {
+        self.out.push_str("</g>\n");
+    }
+
+    /// Text with its baseline at (x, y).
+    pub(crate) fn text(&mut self, x: f64, y: f64, attributes: &[(&str, &str)], text: &str) {
+        let _ = write!(self.out, r#"<text x="{}" y="{}""#, place(x), place(y));
+        self.attributes(attributes);
+        let _ = writeln!(self.out, ">{}</text>", escaped(text));
+    }
+
+    /// What is SVG already.
+    pub(crate) fn raw(&mut self, svg: &str) {
+        self.out.push_str(svg);
+    }
+
+    fn start(&mut self, name: &str, attributes: &[(&str, &str)]) {
+        let _ = write!(self.out, "<{name}");
+        self.attributes(attributes);
+    }
+
+    fn attributes(&mut self, attributes: &[(&str, &str)]) {
+        for (name, value) in attributes {
+            let _ = write!(self.out, r#" {name}="{}""#, escaped(value));
+        }
+    }
+}
+
+/// A coordinate.
+pub(crate) fn place(value: f64) -> String {
+    let text = format!("{value:.1}");
+    text.strip_suffix(".0").map(str::to_owned).unwrap_or(text)
+}
+
+/// Coordinates of a polyline.
+pub(crate) fn places(points: &[(f64, f64)]) -> String {
+    let pairs: Vec<String> = points
+        .iter()
+        .map(|&(x, y)| format!("{},{}", place(x), place(y)))
+        .collect();
+    pairs.join(" ")
+}
+
+/// Text that means itself in XML and HTML, in content and in quoted attributes. Characters that
+/// XML does not allow are replaced.
+pub(crate) fn escaped(text: &str) -> String {
+    let mut safe = String::with_capacity(text.len());
+    for character in text.chars() {
+        match character {
+            '&' => safe.push_str("&amp;"),
+            '<' => safe.push_str("&lt;"),
+            '>' => safe.push_str("&gt;"),
+            '"' => safe.push_str("&quot;"),
+            '\'' => safe.push_str("&#39;"),
+            '\t' | '\n' => safe.push(character),
+            '\u{fffe}' | '\u{ffff}' => safe.push('\u{fffd}'),
+            control if control.is_control() => safe.push('\u{fffd}'),
+            other => safe.push(other),
+        }
+    }
+    safe
+}
+
+/// About how wide a text is in a sans-serif face: enough to lay out a legend, not to justify.
+pub(crate) fn width(text: &str, size: f64) -> f64 {
+    text.chars()
+        .map(|character| em_width(character) * size)
+        .sum()
+}
+
+fn em_width(character: char) -> f64 {
+    match character {
+        'i' | 'j' | 'l' | '.' | ',' | ':' | ';' | '\'' | '|' | '!' | ' ' | '\u{a0}' => 0.3,
+        'f' | 't' | 'r' | '(' | ')' | '[' | ']' | '/' | '·' => 0.4,
+        'm' | 'w' | 'M' | 'W' | '%' | '@' | '…' => 0.92,
+        'A'..='Z' | '×' | '=' => 0.7,
+        '\u{1100}'.. => 1.05,
+        _ => 0.57,
+    }
+}
+
+/// A text in lines of at most `limit` pixels, broken at spaces.
+pub(crate) fn wrapped(text: &str, size: f64, limit: f64) -> Vec<String> {
+    let mut lines = Vec::new();
+    let mut line = String::new();
+    for word in text.split(' ') {
+        let longer = if line.is_empty() {
+            word.to_owned()
+        } else {
+            format!("{line} {word}")
+        };
+        if width(&longer, size) > limit && !line.is_empty() {
+            lines.push(std::mem::replace(&mut line, word.to_owned()));
+        } else {
+            line = longer;
+        }
+    }
+    if !line.is_empty() {
+        lines.push(line);
+    }
+    lines
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn hostile_text_stays_text() {
+        let mut svg = Svg::default();
+        svg.text(1.0, 2.25, &[("class", "a\"b")], "</text><script>\u{0}&");
+        assert_eq!(
+            svg.into_string(),
+            "<text x=\"1\" y=\"2.2\" class=\"a&quot;b\">&lt;/text&gt;&lt;script&gt;\u{fffd}&amp;</text>\n"
+        );
+    }
+
+    #[test]
+    fn lines_break_at_spaces_and_lose_no_word() {
+        let text = "one two three four five six";
+        let lines = wrapped(text, 10.0, 60.0);
+        assert!(lines.len() > 1);
+        assert!(
+            lines.iter().all(|line| width(line, 10.0) <= 60.0),
+            "{lines:?}"
+        );
+        assert_eq!(lines.join(" "), text);
+    }
+}

@@ -1,0 +1,44 @@
+//! Processor time of the server a request, user and system together: the figure that holds where
+//! server and generator share a small machine.
+
+use super::Figure;
+use crate::cells;
+use crate::chart::axis::Scale;
+use crate::folder::Measurement;
+use crate::words;
+
+pub(super) struct Cpu;
+
+impl Figure for Cpu {
+    fn stem(&self) -> &'static str {
+        "cpu"
+    }
+
+    fn title(&self) -> &'static str {
+        "Server processor time per request against offered rate"
+    }
+
+    fn axis_title(&self) -> &'static str {
+        "processor time per request, user + system (µs)"
+    }
+
+    fn scale(&self) -> Scale {
+        Scale::Linear
+    }
+
+    fn value(&self, measured: &Measurement) -> Option<f64> {
+        cells::cpu_ns(measured)
+    }
+
+    fn words(&self, value: f64) -> String {
+        words::duration(value)
+    }
+
+    fn tick(&self, value: f64, _greatest: f64) -> String {
+        words::plain_tick(value / 1e3)
+    }
+
+    fn unit(&self) -> &'static str {
+        "micro"
+    }
+}

@@ -1,0 +1,44 @@
+//! The 99th percentile of response time against *offered* rate. Against the achieved rate an
+//! overloaded server's points would fold back over its good ones.
+
+use super::Figure;
+use crate::cells;
+use crate::chart::axis::Scale;
+use crate::folder::Measurement;
+use crate::words;
+
+pub(super) struct Tail;
+
+impl Figure for Tail {
+    fn stem(&self) -> &'static str {
+        "tail"
+    }
+
+    fn title(&self) -> &'static str {
+        "99th percentile of response time against offered rate"
+    }
+
+    fn axis_title(&self) -> &'static str {
+        "response time, 99th percentile (log scale)"
+    }
+
+    fn scale(&self) -> Scale {
+        Scale::Log
+    }
+
+    fn value(&self, measured: &Measurement) -> Option<f64> {
+        cells::p99_ns(measured)
+    }
+
+    fn words(&self, value: f64) -> String {
+        words::duration(value)
+    }
+
+    fn tick(&self, value: f64, _greatest: f64) -> String {
+        words::duration_tick(value)
+    }
+
+    fn unit(&self) -> &'static str {
+        "duration"
+    }
+}

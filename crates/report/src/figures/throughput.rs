@@ -1,0 +1,46 @@
+//! Achieved rate against offered rate: how far a server follows.
+
+use super::Figure;
+use crate::chart::axis::Scale;
+use crate::folder::Measurement;
+use crate::words;
+
+pub(super) struct Throughput;
+
+impl Figure for Throughput {
+    fn stem(&self) -> &'static str {
+        "throughput"
+    }
+
+    fn title(&self) -> &'static str {
+        "Achieved rate against offered rate"
+    }
+
+    fn axis_title(&self) -> &'static str {
+        "achieved rate (requests/s)"
+    }
+
+    fn scale(&self) -> Scale {
+        Scale::Linear
+    }
+
+    fn value(&self, measured: &Measurement) -> Option<f64> {
+        Some(measured.achieved_rps)
+    }
+
+    fn words(&self, value: f64) -> String {
+        words::rate(value)
+    }
+
+    fn tick(&self, value: f64, greatest: f64) -> String {
+        words::rate_tick(value, greatest)
+    }
+
+    fn unit(&self) -> &'static str {
+        "rate"
+    }
+
+    fn follows_offered(&self) -> bool {
+        true
+    }
+}

@@ -1,0 +1,164 @@
+//! `report.html`: one file, no network, light and dark, on screen and on paper.
+//!
+//! The template escapes every string it is given; what is marked safe there is written by this
+//! crate (figures, style sheet, script) and has its own escaping.
+
+mod tables;
+
+use askama::Template;
+
+use self::tables::{CellRow, LawRow, MissingRow, TrialRow};
+use crate::chart::Drawing;
+use crate::findings::Standing;
+use crate::{Error, Run, figures, notes, verdict, words};
+
+const STYLE: &str = include_str!("../templates/report.css");
+const SCRIPT: &str = include_str!("../templates/report.js");
+
+#[derive(Template)]
+#[template(path = "report.html")]
+struct Page {
+    style: &'static str,
+    script: &'static str,
+    experiment: String,
+    question: String,
+    started: String,
+    about: String,
+    quick: Option<String>,
+    plan_notes: Vec<String>,
+    torn: bool,
+    brackets: &'static str,
+    servers: Vec<ServerPart>,
+    figures: Vec<FigurePart>,
+    laws: Vec<LawRow>,
+    law_tolerance: String,
+    lateness_limit: String,
+    missing: Vec<MissingRow>,
+    skipped: Vec<(String, String)>,
+    trials: Vec<TrialRow>,
+    host: Vec<(&'static str, String)>,
+    plan: String,
+    rerun: String,
+}
+
+struct ServerPart {
+    name: String,
+    version: String,
+    class: &'static str,
+    shape: &'static str,
+    verdict: String,
+    cells: Vec<CellRow>,
+    has_levels: bool,
+}
+
+struct FigurePart {
+    stem: &'static str,
+    title: &'static str,
+    svg: String,
+    notes: Vec<String>,
+}
+
+/// The page of a run.
+///
+/// # Errors
+/// The template could not be written out.
+pub(crate) fn html(
+    run: &Run,
+    standings: &[Standing],
+    drawings: &[Drawing],
+) -> Result<String, Error> {
+    let started = run.trials.iter().map(|trial| trial.started_unix_ns).min();
+    let skipped = run.plan.servers.iter().filter_map(|server| {
+        server
+            .skipped
+            .as_ref()
+            .map(|why| (server.name.clone(), why.clone()))
+    });
+    let page = Page {
+        style: STYLE,
+        script: SCRIPT,
+        experiment: run.plan.experiment.clone(),
+        question: run.plan.question.clone(),
+        started: started.map(words::moment).unwrap_or_default(),
+        about: notes::about(run),
+        quick: run.plan.quick.then(|| notes::quick(run)),
+        plan_notes: run.plan.notes.clone(),
+        torn: run.torn,
+        brackets: verdict::BRACKETS,
+        servers: standings
+            .iter()
+            .map(|standing| server_part(run, standing))
+            .collect(),
+        figures: drawings
+            .iter()
+            .map(|drawing| figure_part(run, standings, drawing))
+            .collect(),
+        laws: tables::laws(standings),
+        law_tolerance: words::percent(measure::LITTLES_LAW_TOLERANCE),
+        lateness_limit: words::duration_tick(measure::LATENESS_LIMIT_NS as f64),
+        missing: tables::missing(run),
+        skipped: skipped.collect(),
+        trials: tables::trials(run),
+        host: tables::host(run),
+        plan: toml::to_string_pretty(&run.plan).unwrap_or_default(),
+        rerun: rerun(run),
+    };
+    Ok(page.render()?)
+}
+
+fn server_part(run: &Run, standing: &Standing) -> ServerPart {
+    ServerPart {
+        name: standing.server.name.clone(),
+        version: standing.server.version.clone().unwrap_or_default(),
+        class: standing.look.class,
+        shape: standing.look.shape,
+        verdict: verdict::sentences(run, standing).join(" "),
+        cells: standing.cells.iter().map(CellRow::of).collect(),
+        has_levels: standing.cells.iter().any(|cell| cell.level.is_some()),
+    }
+}
+
+fn figure_part(run: &Run, standings: &[Standing], drawing: &Drawing) -> FigurePart {
+    let kind = run
+        .plan
+        .figures
+        .iter()
+        .find(|kind| figures::of(**kind).stem() == drawing.stem);
+    FigurePart {
+        stem: drawing.stem,
+        title: drawing.title,
+        svg: drawing.inline(),
+        notes: kind
+            .map(|kind| notes::of_figure(run, standings, figures::of(*kind).as_ref()))
+            .unwrap_or_default(),
+    }
+}
+
+/// What to type to run it again.
+fn rerun(run: &Run) -> String {
+    let quick = if run.plan.quick { " --quick" } else { "" };
+    format!(
+        "curtail lab run {}{quick}",
+        shell_word(&run.plan.experiment)
+    )
+}
+
+/// A word a shell takes as it stands.
+fn shell_word(word: &str) -> String {
+    let plain = |c: char| c.is_ascii_alphanumeric() || "-_./".contains(c);
+    if !word.is_empty() && !word.starts_with('-') && word.chars().all(plain) {
+        return word.to_owned();
+    }
+    format!("'{}'", word.replace('\'', r"'\''"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::shell_word;
+
+    #[test]
+    fn a_hostile_name_is_one_word_to_a_shell() {
+        assert_eq!(shell_word("rate-ladder"), "rate-ladder");
+        assert_eq!(shell_word("a; rm -rf 'b'"), r"'a; rm -rf '\''b'\'''");
+    }
+}

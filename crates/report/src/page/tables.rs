@@ -1,0 +1,222 @@
+//! The rows of the page's tables, as text.
+
+use crate::cells::{self, Cell, Spread};
+use crate::findings::Standing;
+use crate::folder::{Measurement, Outcome, Phase};
+use crate::words::Quantity;
+use crate::{Run, notes, words};
+
+/// Median over the repeats, and `[least, greatest]` in the same unit.
+pub(super) struct Value {
+    pub(super) median: String,
+    pub(super) range: String,
+}
+
+impl Value {
+    fn of(spread: Option<Spread>, quantity: Quantity) -> Self {
+        let Some(Spread { median, min, max }) = spread else {
+            return Self {
+                median: "–".to_owned(),
+                range: String::new(),
+            };
+        };
+        let range = if min == max {
+            String::new()
+        } else {
+            quantity.range(median, min, max)
+        };
+        Self {
+            median: quantity.words(median),
+            range,
+        }
+    }
+}
+
+/// One cell of a server.
+pub(super) struct CellRow {
+    pub(super) level: String,
+    pub(super) offered: String,
+    /// In the order of the table's heads.
+    pub(super) values: Vec<Value>,
+    /// `14 of 15`.
+    pub(super) measured: String,
+    pub(super) limited: String,
+}
+
+type Reading = (fn(&Measurement) -> Option<f64>, Quantity);
+
+impl CellRow {
+    pub(super) fn of(cell: &Cell) -> Self {
+        let readings: [Reading; 12] = [
+            (|m| Some(m.achieved_rps), Quantity::Rate),
+            (|m| m.response.map(|r| r.p50 as f64), Quantity::Duration),
+            (cells::p99_ns, Quantity::Duration),
+            (|m| m.response.map(|r| r.p999 as f64), Quantity::Duration),
+            (|m| m.slip.map(|slip| slip.p99 as f64), Quantity::Duration),
+            (cells::user_ns, Quantity::Duration),
+            (cells::system_ns, Quantity::Duration),
+            (
+                |m| m.cost.map(|cost| cost.resident_bytes as f64),
+                Quantity::Bytes,
+            ),
+            (
+                |m| per_second(m, m.cost?.voluntary_switches),
+                Quantity::Rate,
+            ),
+            (
+                |m| per_second(m, m.cost?.involuntary_switches),
+                Quantity::Rate,
+            ),
+            (|m| m.hit_rate, Quantity::Share),
+            (censored_share, Quantity::Share),
+        ];
+        Self {
+            level: cell.level.map(words::level).unwrap_or_default(),
+            offered: cell.offered_rps.map_or("–".to_owned(), words::rate),
+            values: readings
+                .map(|(value, quantity)| Value::of(cell.spread(value), quantity))
+                .into(),
+            measured: format!("{} of {}", cell.measured.len(), cell.planned),
+            limited: cell.limited().to_string(),
+        }
+    }
+}
+
+fn per_second(measured: &Measurement, count: u64) -> Option<f64> {
+    (measured.duration_ns > 0).then(|| count as f64 * 1e9 / measured.duration_ns as f64)
+}
+
+fn censored_share(measured: &Measurement) -> Option<f64> {
+    (measured.intended > 0).then(|| measured.censored as f64 / measured.intended as f64)
+}
+
+/// Little's law of one server.
+pub(super) struct LawRow {
+    pub(super) server: String,
+    pub(super) trials: String,
+    pub(super) worst: String,
+    pub(super) holds: bool,
+}
+
+pub(super) fn laws(standings: &[Standing]) -> Vec<LawRow> {
+    let rows = standings.iter().filter_map(|standing| {
+        let law = standing.littles_law?;
+        Some(LawRow {
+            server: standing.server.name.clone(),
+            trials: format!("{} of {}", law.holding, law.trials),
+            worst: words::share(law.worst),
+            holds: law.holding == law.trials,
+        })
+    });
+    rows.collect()
+}
+
+/// A trial that has no measurement.
+pub(super) struct MissingRow {
+    pub(super) place: String,
+    pub(super) repeat: String,
+    pub(super) why: String,
+}
+
+pub(super) fn missing(run: &Run) -> Vec<MissingRow> {
+    let rows = run.missing().into_iter().map(|missing| MissingRow {
+        place: notes::place(run, &missing),
+        repeat: (missing.repeat + 1).to_string(),
+        why: match missing.failure {
+            Some(why) => format!("failed: {why}"),
+            None => "never ended: the run was stopped, or is still going on".to_owned(),
+        },
+    });
+    rows.collect()
+}
+
+/// One trial, as the figures draw it.
+pub(super) struct TrialRow {
+    pub(super) id: String,
+    pub(super) server: String,
+    pub(super) level: String,
+    pub(super) offered: String,
+    pub(super) achieved: String,
+    pub(super) p99: String,
+    pub(super) cpu: String,
+    pub(super) generator_cpu: String,
+    pub(super) remarks: String,
+}
+
+pub(super) fn trials(run: &Run) -> Vec<TrialRow> {
+    let none = || "–".to_owned();
+    let rows = run.trials.iter().map(|trial| {
+        let mut remarks = Vec::new();
+        if trial.phase == Phase::Capacity {
+            remarks.push("infinite demand (closed loop)".to_owned());
+        }
+        let measured = match &trial.outcome {
+            Outcome::Measured(measured) => Some(measured),
+            Outcome::Failed(why) => {
+                remarks.push(format!("failed: {why}"));
+                None
+            }
+        };
+        if measured.is_some_and(|measured| measured.generator_limited) {
+            remarks.push("limited by the generator".to_owned());
+        }
+        if let Some(errors) = measured
+            .map(|measured| measured.errors)
+            .filter(|&errors| errors > 0)
+        {
+            remarks.push(format!("{} answered with an error", words::count(errors)));
+        }
+        remarks.extend(trial.notes.iter().cloned());
+        TrialRow {
+            id: trial.id.clone(),
+            server: trial.server.clone(),
+            level: trial.level.map(words::level).unwrap_or_default(),
+            offered: trial.offered_rps.map_or_else(none, words::rate),
+            achieved: measured.map_or_else(none, |m| words::rate(m.achieved_rps)),
+            p99: measured
+                .and_then(|m| cells::p99_ns(m))
+                .map_or_else(none, words::duration),
+            cpu: measured
+                .and_then(|m| cells::cpu_ns(m))
+                .map_or_else(none, words::duration),
+            generator_cpu: measured.map_or_else(none, |m| words::share(m.generator_cpu)),
+            remarks: remarks.join("; "),
+        }
+    });
+    rows.collect()
+}
+
+/// What the machine was.
+pub(super) fn host(run: &Run) -> Vec<(&'static str, String)> {
+    let host = &run.host;
+    let unknown = || "not shown".to_owned();
+    vec![
+        ("Kernel", host.kernel.clone()),
+        (
+            "Processor",
+            format!("{}, {} online", host.cpu, host.processors),
+        ),
+        ("Memory", words::bytes(host.memory_bytes as f64)),
+        (
+            "Virtualised",
+            host.virtualised.clone().unwrap_or_else(unknown),
+        ),
+        ("Clock source", host.clock.clone()),
+        (
+            "Frequency governor",
+            host.governor.clone().unwrap_or_else(unknown),
+        ),
+        ("Open files", words::count(host.open_files)),
+        ("Servers on processors", processors(&run.plan.server_cpus)),
+        ("Generator on processors", processors(&run.plan.load_cpus)),
+        ("Curtail", host.curtail.clone()),
+    ]
+}
+
+fn processors(cpus: &[usize]) -> String {
+    if cpus.is_empty() {
+        return "not pinned".to_owned();
+    }
+    let cpus: Vec<String> = cpus.iter().map(usize::to_string).collect();
+    words::listed(&cpus)
+}

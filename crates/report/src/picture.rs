@@ -1,0 +1,43 @@
+//! PNG from SVG, with the fonts of `fonts/` and none of the machine's: the same bytes everywhere.
+
+use std::sync::Arc;
+
+use resvg::tiny_skia::{Pixmap, Transform};
+use resvg::usvg::{Options, Tree, fontdb};
+
+use crate::Error;
+use crate::chart::Drawing;
+
+/// Pixels of the picture a pixel of the figure: sharp on paper at 150 mm.
+const MAGNIFIED: f32 = 2.5;
+
+const REGULAR: &[u8] = include_bytes!("../fonts/Inter-Regular.otf");
+const SEMI_BOLD: &[u8] = include_bytes!("../fonts/Inter-SemiBold.otf");
+
+/// The figure as the bytes of a PNG file.
+///
+/// # Errors
+/// The figure is no SVG, or too large.
+pub(crate) fn png(drawing: &Drawing) -> Result<Vec<u8>, Error> {
+    let failed = |what: String| Error::Draw {
+        figure: drawing.stem.to_owned(),
+        what,
+    };
+    let mut fonts = fontdb::Database::new();
+    fonts.load_font_data(REGULAR.to_vec());
+    fonts.load_font_data(SEMI_BOLD.to_vec());
+    fonts.set_sans_serif_family("Inter");
+    let options = Options {
+        font_family: "Inter".to_owned(),
+        fontdb: Arc::new(fonts),
+        ..Options::default()
+    };
+    let tree = Tree::from_str(&drawing.file(), &options).map_err(|e| failed(e.to_string()))?;
+    let (width, height) = drawing.size();
+    let pixels = |length: f64| (length * f64::from(MAGNIFIED)).ceil() as u32;
+    let mut picture = Pixmap::new(pixels(width), pixels(height))
+        .ok_or_else(|| failed(format!("{width} by {height} pixels")))?;
+    let transform = Transform::from_scale(MAGNIFIED, MAGNIFIED);
+    resvg::render(&tree, transform, &mut picture.as_mut());
+    picture.encode_png().map_err(|e| failed(e.to_string()))
+}

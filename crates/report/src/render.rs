@@ -1,0 +1,96 @@
+//! The whole report of a run folder, written into it.
+//!
+//! Every file is written beside its place and renamed into it: a reader never sees half a file,
+//! and a report that fails leaves the last one standing. The page comes last.
+
+use std::fs::{self, File};
+use std::io::Write;
+use std::path::{Path, PathBuf};
+
+use crate::chart::{self, Drawing};
+use crate::{Error, Run, figures, findings, notes, page, picture, trials_csv};
+
+/// What [`render`] wrote.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Rendered {
+    /// The page.
+    pub page: PathBuf,
+    /// The trials as a flat table.
+    pub trials: PathBuf,
+    /// The figures: for each, an SVG and a PNG.
+    pub figures: Vec<PathBuf>,
+}
+
+/// Writes `figures/*.svg`, `figures/*.png`, `trials.csv` and `report.html` into a run folder.
+///
+/// # Errors
+/// The folder cannot be read as a run, a figure not be drawn, or a file not be written.
+pub fn render(folder: &Path) -> Result<Rendered, Error> {
+    let run = Run::open(folder)?;
+    let standings = findings::of(&run);
+    let drawings = draw(&run, &standings)?;
+
+    let figures_folder = folder.join("figures");
+    fs::create_dir_all(&figures_folder).map_err(|error| Error::write(&figures_folder, error))?;
+    let mut figures = Vec::new();
+    for drawing in &drawings {
+        let svg = figures_folder.join(format!("{}.svg", drawing.stem));
+        replace(&svg, drawing.file().as_bytes())?;
+        let png = figures_folder.join(format!("{}.png", drawing.stem));
+        replace(&png, &picture::png(drawing)?)?;
+        figures.extend([svg, png]);
+    }
+    let trials = folder.join("trials.csv");
+    let mut table = Vec::new();
+    trials_csv::write_csv(&run.trials, &mut table).map_err(|e| Error::write(&trials, e))?;
+    replace(&trials, &table)?;
+    let page = folder.join("report.html");
+    replace(&page, page::html(&run, &standings, &drawings)?.as_bytes())?;
+    Ok(Rendered {
+        page,
+        trials,
+        figures,
+    })
+}
+
+fn draw(run: &Run, standings: &[findings::Standing]) -> Result<Vec<Drawing>, Error> {
+    let subjects: Vec<chart::Subject> = standings
+        .iter()
+        .enumerate()
+        .map(|(place, standing)| chart::Subject {
+            name: &standing.server.name,
+            place,
+            look: standing.look,
+            cells: standing.cells.clone(),
+            knee_rps: standing.knee.map(|knee| knee.level),
+        })
+        .collect();
+    let about = notes::about(run);
+    let mut drawings: Vec<Drawing> = Vec::new();
+    for &kind in &run.plan.figures {
+        let figure = figures::of(kind);
+        if drawings.iter().any(|drawn| drawn.stem == figure.stem()) {
+            continue;
+        }
+        let notes = notes::of_figure(run, standings, figure.as_ref());
+        drawings.push(chart::draw(figure.as_ref(), &subjects, &about, &notes)?);
+    }
+    Ok(drawings)
+}
+
+/// Puts `content` at `path` whole or not at all.
+fn replace(path: &Path, content: &[u8]) -> Result<(), Error> {
+    let name = path.file_name().unwrap_or_default().to_string_lossy();
+    let beside = path.with_file_name(format!(".{name}.{}.new", std::process::id()));
+    let written = File::create(&beside)
+        .and_then(|mut file| {
+            file.write_all(content)?;
+            file.sync_all()
+        })
+        .and_then(|()| fs::rename(&beside, path));
+    written.map_err(|error| {
+        // The error that matters is the first; what is left of the attempt must not stay.
+        let _ = fs::remove_file(&beside);
+        Error::write(path, error)
+    })
+}

@@ -1,0 +1,146 @@
+//! The trials as a flat table: one row each, units in the names of columns, absent values empty.
+
+use std::io::{self, Write};
+
+use crate::folder::{Outcome, Phase, Quantiles, Trial};
+
+const TRIAL_COLUMNS: [&str; 9] = [
+    "id",
+    "phase",
+    "server",
+    "cell",
+    "repeat",
+    "level",
+    "offered_rps",
+    "started_unix_ns",
+    "failure",
+];
+
+const MEASUREMENT_COLUMNS: [&str; 13] = [
+    "duration_ns",
+    "intended",
+    "answered",
+    "censored",
+    "errors",
+    "achieved_rps",
+    "hit_rate",
+    "resident_share",
+    "lateness_p99_ns",
+    "generator_limited",
+    "generator_cpu",
+    "outstanding_mean",
+    "outstanding_expected",
+];
+
+const QUANTILE_COLUMNS: [&str; 9] = [
+    "count", "mean_ns", "min_ns", "p50_ns", "p90_ns", "p95_ns", "p99_ns", "p999_ns", "max_ns",
+];
+
+const COST_COLUMNS: [&str; 6] = [
+    "server_user_ns",
+    "server_system_ns",
+    "server_cpu_ns_per_request",
+    "server_resident_bytes",
+    "server_voluntary_switches",
+    "server_involuntary_switches",
+];
+
+/// Writes a header and one row a trial.
+///
+/// # Errors
+/// What the writer says.
+pub fn write_csv(trials: &[Trial], writer: impl Write) -> io::Result<()> {
+    let mut table = csv::Writer::from_writer(writer);
+    table.write_record(header())?;
+    for trial in trials {
+        table.write_record(row(trial))?;
+    }
+    table.flush()
+}
+
+fn header() -> Vec<String> {
+    let mut names: Vec<String> = Vec::new();
+    names.extend(TRIAL_COLUMNS.map(str::to_owned));
+    names.extend(MEASUREMENT_COLUMNS.map(str::to_owned));
+    for distribution in ["response", "service", "slip"] {
+        names.extend(QUANTILE_COLUMNS.map(|column| format!("{distribution}_{column}")));
+    }
+    names.extend(COST_COLUMNS.map(str::to_owned));
+    names
+}
+
+fn row(trial: &Trial) -> Vec<String> {
+    let mut fields = vec![
+        trial.id.clone(),
+        match trial.phase {
+            Phase::Capacity => "capacity".to_owned(),
+            Phase::Sweep => "sweep".to_owned(),
+        },
+        trial.server.clone(),
+        trial.cell.to_string(),
+        trial.repeat.to_string(),
+        optional(trial.level),
+        optional(trial.offered_rps),
+        trial.started_unix_ns.to_string(),
+    ];
+    let measured = match &trial.outcome {
+        Outcome::Failed(why) => {
+            fields.push(why.clone());
+            fields.resize(header().len(), String::new());
+            return fields;
+        }
+        Outcome::Measured(measured) => measured,
+    };
+    fields.extend([
+        String::new(),
+        measured.duration_ns.to_string(),
+        measured.intended.to_string(),
+        measured.answered.to_string(),
+        measured.censored.to_string(),
+        measured.errors.to_string(),
+        measured.achieved_rps.to_string(),
+        optional(measured.hit_rate),
+        optional(measured.resident),
+        optional(measured.lateness_p99_ns),
+        measured.generator_limited.to_string(),
+        measured.generator_cpu.to_string(),
+        measured.outstanding_mean.to_string(),
+        measured.outstanding_expected.to_string(),
+    ]);
+    for quantiles in [measured.response, Some(measured.service), measured.slip] {
+        fields.extend(quantile_fields(quantiles));
+    }
+    fields.extend(match measured.cost {
+        None => COST_COLUMNS.map(|_| String::new()),
+        Some(cost) => [
+            cost.user_ns.to_string(),
+            cost.system_ns.to_string(),
+            cost.cpu_ns_per_request.to_string(),
+            cost.resident_bytes.to_string(),
+            cost.voluntary_switches.to_string(),
+            cost.involuntary_switches.to_string(),
+        ],
+    });
+    fields
+}
+
+fn quantile_fields(quantiles: Option<Quantiles>) -> [String; 9] {
+    match quantiles {
+        None => QUANTILE_COLUMNS.map(|_| String::new()),
+        Some(of) => [
+            of.count.to_string(),
+            of.mean.to_string(),
+            of.min.to_string(),
+            of.p50.to_string(),
+            of.p90.to_string(),
+            of.p95.to_string(),
+            of.p99.to_string(),
+            of.p999.to_string(),
+            of.max.to_string(),
+        ],
+    }
+}
+
+fn optional(value: Option<impl ToString>) -> String {
+    value.map(|value| value.to_string()).unwrap_or_default()
+}

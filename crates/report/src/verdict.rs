@@ -1,0 +1,208 @@
+//! What was found of a server, in plain words.
+
+use measure::{Estimate, Interval};
+
+use crate::findings::Standing;
+use crate::run::Run;
+use crate::words::{self, Quantity};
+
+/// The sentences on one server.
+pub(crate) fn sentences(run: &Run, standing: &Standing) -> Vec<String> {
+    let mut sentences = vec![capacity(run, standing)];
+    sentences.push(knee(standing));
+    sentences.extend(tail(standing));
+    sentences.extend(cost(standing));
+    sentences.extend(limited(standing));
+    sentences
+}
+
+/// How the brackets of [`sentences`] are to be read.
+pub(crate) const BRACKETS: &str = "Brackets hold the 95 % interval, from the ranks of the trials; where there are too few trials \
+     for that, all of them, and in parentheses the confidence that gives.";
+
+/// `241 k/s [236, 247]`.
+fn estimated(estimate: &Estimate, quantity: Quantity) -> String {
+    let value = quantity.words(estimate.value);
+    if estimate.samples < 2 {
+        return format!("{value} (one trial)");
+    }
+    let Interval {
+        low,
+        high,
+        confidence,
+    } = estimate.interval;
+    let range = quantity.range(estimate.value, low, high);
+    if confidence < 0.949 {
+        format!("{value} {range} ({:.0}\u{a0}%)", confidence * 100.0)
+    } else {
+        format!("{value} {range}")
+    }
+}
+
+fn capacity(run: &Run, standing: &Standing) -> String {
+    let server = &standing.server.name;
+    let Some(capacity) = &standing.capacity else {
+        let achieved = standing
+            .cells
+            .iter()
+            .filter_map(|cell| cell.spread(|measured| Some(measured.achieved_rps)))
+            .map(|achieved| achieved.median)
+            .reduce(f64::max);
+        let why = if run.plan.capacity_trials == 0 {
+            "not asked for"
+        } else {
+            "not measured"
+        };
+        return match achieved {
+            Some(rate) => format!(
+                "The capacity of {server} was {why}; the most it achieved in the sweep is {}, \
+                 median of a cell.",
+                words::rate(rate)
+            ),
+            None => format!("Nothing of {server} was measured."),
+        };
+    };
+    let trials = words::plural(capacity.rps.samples as u64, "trial");
+    let rate = estimated(&capacity.rps, Quantity::Rate);
+    if capacity.at_least {
+        return format!(
+            "{server} answers at least {rate} under infinite demand: the load generator was the \
+             limit in every one of {trials}, so its capacity is not known.",
+        );
+    }
+    let against = standing.ratio.as_ref().and_then(|ratio| {
+        Some(format!(
+            ", {} times what {} does",
+            estimated(ratio.capacity.as_ref()?, Quantity::Factor),
+            ratio.to
+        ))
+    });
+    let excluded = match capacity.excluded {
+        0 => String::new(),
+        count => format!(
+            "; {} limited by the generator left out",
+            words::plural(count as u64, "trial")
+        ),
+    };
+    format!(
+        "{server} answers {rate} under infinite demand, median of {trials}{excluded}{}.",
+        against.unwrap_or_default(),
+    )
+}
+
+fn knee(standing: &Standing) -> String {
+    let Some(knee) = standing.knee else {
+        return "There are too few points to find a knee.".to_owned();
+    };
+    let plateau = words::duration(knee.plateau_ns);
+    let level = standing
+        .level_of(knee.level)
+        .map(|level| format!("load level {level}, "));
+    let at = format!(
+        "{}{} offered",
+        level.unwrap_or_default(),
+        words::rate(knee.level)
+    );
+    let within = format!(
+        "Its 99th percentile stays within {} times its plateau of {plateau} up to {at}",
+        words::plain_tick(knee.limit_ns / knee.plateau_ns),
+    );
+    match knee.leaves_at {
+        Some(_) => format!("{within}: its knee."),
+        None => format!("{within}, the most that was offered: its knee is there or beyond."),
+    }
+}
+
+fn tail(standing: &Standing) -> Option<String> {
+    let ratio = standing.ratio.as_ref();
+    let levels = [
+        (
+            standing.half.as_ref(),
+            ratio.and_then(|ratio| ratio.p99_half.as_ref()),
+        ),
+        (
+            standing.nearly_full.as_ref(),
+            ratio.and_then(|ratio| ratio.p99_nearly_full.as_ref()),
+        ),
+    ];
+    let (mut tails, mut times) = (Vec::new(), Vec::new());
+    for (at, against) in levels {
+        let Some((at, p99)) = at.and_then(|at| Some((at, at.p99_ns.as_ref()?))) else {
+            continue;
+        };
+        let level = words::level(at.level);
+        tails.push(format!(
+            "{} at load level {level}",
+            estimated(p99, Quantity::Duration)
+        ));
+        times.extend(against.map(|against| estimated(against, Quantity::Factor)));
+    }
+    let against = ratio.filter(|_| !times.is_empty()).map(|ratio| {
+        format!(
+            ": {} times {}'s at the same level",
+            words::listed(&times),
+            ratio.to
+        )
+    });
+    (!tails.is_empty()).then(|| {
+        format!(
+            "The 99th percentile of its response time is {}{}.",
+            words::listed(&tails),
+            against.unwrap_or_default()
+        )
+    })
+}
+
+fn cost(standing: &Standing) -> Option<String> {
+    let (at, times) = [
+        (
+            &standing.nearly_full,
+            standing.ratio.as_ref().map(|ratio| &ratio.cpu_nearly_full),
+        ),
+        (
+            &standing.half,
+            standing.ratio.as_ref().map(|ratio| &ratio.cpu_half),
+        ),
+    ]
+    .into_iter()
+    .find_map(|(at, times)| {
+        let at = at.as_ref()?;
+        at.cpu_ns.as_ref()?;
+        Some((at, times.and_then(Option::as_ref)))
+    })?;
+    let cpu = estimated(at.cpu_ns.as_ref()?, Quantity::Duration);
+    let parts = at.cpu_parts_ns.map(|(user, system)| {
+        format!(
+            " ({} user, {} system)",
+            words::duration(user),
+            words::duration(system)
+        )
+    });
+    let against = times.zip(standing.ratio.as_ref()).map(|(times, ratio)| {
+        format!(
+            ": {} times {}'s",
+            estimated(times, Quantity::Factor),
+            ratio.to
+        )
+    });
+    Some(format!(
+        "A request costs it {cpu} of processor time at load level {}{}{}.",
+        words::level(at.level),
+        parts.unwrap_or_default(),
+        against.unwrap_or_default(),
+    ))
+}
+
+fn limited(standing: &Standing) -> Option<String> {
+    let limited: u64 = standing
+        .cells
+        .iter()
+        .map(|cell| u64::from(cell.limited()))
+        .sum();
+    (limited > 0).then(|| {
+        format!(
+            "In {} of its sweep the load generator was the limit; they are not counted here.",
+            words::plural(limited, "trial")
+        )
+    })
+}

@@ -1,0 +1,99 @@
+//! The page in a real browser, where one is installed.
+
+use std::fs;
+use std::path::Path;
+use std::process::Command;
+
+use report::render;
+
+use crate::synthetic::Synthetic;
+
+/// Points at the first marker of every figure, zooms into its lower left quarter, and leaves what
+/// came of it in the document.
+const VISITOR: &str = r"
+<script>
+for (const figure of document.querySelectorAll('figure')) {
+  const svg = figure.querySelector('svg.chart');
+  const box = (element) => element.getBoundingClientRect();
+  const at = (type, x, y) => svg.dispatchEvent(new PointerEvent(type, {
+    clientX: x, clientY: y, pointerId: 1, pointerType: 'mouse', button: 0, bubbles: true,
+  }));
+  const mark = svg.querySelector('.data .mark');
+  const over = box(mark);
+  at('pointermove', over.x + over.width / 2, over.y + over.height / 2);
+  figure.dataset.saw = figure.querySelector('.tip').textContent;
+  const plot = box(svg.querySelector('.data'));
+  svg.setPointerCapture = () => {};
+  at('pointerdown', plot.x + 4, plot.bottom - 8);
+  at('pointermove', plot.x + plot.width / 2, plot.y + plot.height / 2);
+  at('pointerup', plot.x + plot.width / 2, plot.y + plot.height / 2);
+  const labels = [...svg.querySelectorAll('.zoom-axes text')].map((text) => text.textContent);
+  figure.dataset.zoomed = labels.length + ' labels: ' + labels.join(', ');
+  figure.querySelector('button').click();
+  figure.dataset.after = svg.querySelector('.zoom-axes') ? 'still zoomed' : 'whole again';
+}
+</script>
+";
+
+#[test]
+fn the_script_shows_values_and_zooms() {
+    let Some(browser) = ["chromium", "chromium-browser", "google-chrome"]
+        .into_iter()
+        .find(|name| {
+            let found = Command::new(name).arg("--version").output();
+            found.is_ok_and(|output| output.status.success())
+        })
+    else {
+        println!("skipped: chromium not installed");
+        return;
+    };
+    let place = tempfile::tempdir().unwrap();
+    let rendered = render(&Synthetic::ladder(5).write(place.path())).unwrap();
+    let html = fs::read_to_string(&rendered.page).unwrap();
+    let visited = place.path().join("visited.html");
+    fs::write(
+        &visited,
+        html.replace("</body>", &format!("{VISITOR}</body>")),
+    )
+    .unwrap();
+
+    let (document, log) = open(browser, &visited, place.path());
+    assert!(!log.contains("CONSOLE"), "{log}");
+    assert_eq!(document.matches("data-ready=").count(), 3, "{log}");
+    assert_eq!(
+        document.matches("data-saw=\"curtail: ").count(),
+        3,
+        "{document}"
+    );
+    assert_eq!(document.matches("data-after=\"whole again\"").count(), 3);
+    let zoomed: Vec<usize> = document
+        .match_indices("data-zoomed=\"")
+        .map(|(at, name)| {
+            let labels = &document[at + name.len()..];
+            labels.split(' ').next().unwrap().parse().unwrap()
+        })
+        .collect();
+    assert!(
+        zoomed.len() == 3 && zoomed.iter().all(|&labels| labels >= 6),
+        "{zoomed:?}"
+    );
+}
+
+/// The document after its scripts ran, and what the browser said.
+fn open(browser: &str, page: &Path, place: &Path) -> (String, String) {
+    let profile = place.join("profile");
+    let output = Command::new("timeout")
+        .args(["90", browser, "--headless", "--no-sandbox", "--disable-gpu"])
+        .args([
+            "--disable-background-networking",
+            "--enable-logging=stderr",
+            "--dump-dom",
+        ])
+        .arg(format!("--user-data-dir={}", profile.display()))
+        .arg(format!("file://{}", page.display()))
+        .output()
+        .unwrap();
+    assert!(output.status.success(), "{output:?}");
+    let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+    (text(&output.stdout), text(&output.stderr))
+}

@@ -1,0 +1,163 @@
+//! The page: whole, offline, and safe whatever a run is called.
+
+use std::fs;
+
+use report::folder::Outcome;
+use report::render;
+
+use crate::synthetic::Synthetic;
+
+fn page(run: &Synthetic) -> String {
+    let place = tempfile::tempdir().unwrap();
+    let rendered = render(&run.write(place.path())).unwrap();
+    fs::read_to_string(rendered.page).unwrap()
+}
+
+#[test]
+fn the_page_asks_nothing_of_a_network() {
+    let html = page(&Synthetic::ladder(4));
+    for foreign in [
+        "http:", "https:", "src=", "@import", "<iframe", "<object", "<form", "fetch(",
+    ] {
+        assert!(!html.contains(foreign), "{foreign}");
+    }
+    for (at, _) in html.match_indices("url(") {
+        assert!(
+            html[at..].starts_with("url(#clip-"),
+            "{}",
+            &html[at..at + 40]
+        );
+    }
+    for (at, _) in html.match_indices("href=") {
+        assert!(
+            html[at..].starts_with("href=\"data:,\""),
+            "{}",
+            &html[at..at + 40]
+        );
+    }
+    assert!(html.contains("default-src 'none'"));
+}
+
+#[test]
+fn the_page_says_what_a_reader_needs() {
+    let html = page(&Synthetic::ladder(4));
+    for words in [
+        "How far does each server follow an offered rate",
+        "under infinite demand",
+        "its knee",
+        "at load level 0.5",
+        "at load level 0.9",
+        "of processor time",
+        "times memcached&#39;s",
+        "Little's law",
+        "124 of 124",
+        "generator-limited",
+        "memcached at level 0.7",
+        "server ended with signal 9",
+        "<strong>elder-cache</strong> was skipped",
+        "curtail lab run rate-ladder",
+        "Example Processor 9000",
+        "load-levels = [",
+        "s-memcached-4-03",
+        "prefers-color-scheme: dark",
+        "@media print",
+    ] {
+        let found = html.to_lowercase().contains(&words.to_lowercase());
+        assert!(found, "{words}");
+    }
+    assert!(!html.contains("Quick run"));
+}
+
+#[test]
+fn a_quick_run_says_so_and_is_run_again_quickly() {
+    let mut ladder = Synthetic::ladder(4);
+    ladder.plan.quick = true;
+    ladder.plan.notes = vec!["One processor: nothing is pinned.".to_owned()];
+    let html = page(&ladder);
+    assert!(html.contains("Quick run"));
+    assert!(html.contains("curtail lab run rate-ladder --quick"));
+    assert!(html.contains("One processor: nothing is pinned."));
+}
+
+#[test]
+fn hostile_names_stay_text() {
+    let mut ladder = Synthetic::ladder(4);
+    let hostile =
+        r#"</script><script>alert("x")</script><img src=x onerror='alert(1)'>&amp;{{7*7}}"#;
+    ladder.rename("curtail", hostile);
+    ladder.plan.question = hostile.to_owned();
+    ladder.plan.experiment = hostile.to_owned();
+    ladder.plan.notes = vec![hostile.to_owned()];
+    ladder.host.cpu = hostile.to_owned();
+    ladder.plan.servers[2].skipped = Some(hostile.to_owned());
+    ladder.plan.servers[1].version = Some(hostile.to_owned());
+    ladder.trials[20].outcome = Outcome::Failed(hostile.to_owned());
+    ladder.trials[21].notes = vec![hostile.to_owned()];
+    let html = page(&ladder);
+    assert_eq!(html.matches("<script").count(), 1);
+    assert_eq!(html.matches("</script").count(), 1);
+    assert!(!html.contains("<img"));
+    // Within a tag a quote would end its attribute.
+    assert!(!html.contains(r#"alert("x")"#) && !html.contains("onerror='"));
+}
+
+#[test]
+fn headings_descend_by_one_and_tables_have_heads() {
+    let html = page(&Synthetic::ladder(4));
+    assert_eq!(html.matches("<h1").count(), 1);
+    let levels = html.match_indices("<h").filter_map(|(at, _)| {
+        html.as_bytes()
+            .get(at + 2)
+            .filter(|byte| byte.is_ascii_digit())
+            .map(|byte| byte - b'0')
+    });
+    let mut last = 0;
+    for level in levels {
+        assert!(level <= last + 1, "h{level} after h{last}");
+        last = level;
+    }
+    assert_eq!(
+        html.matches("<th ").count(),
+        html.matches("<th scope=").count()
+    );
+    assert_eq!(html.matches("<th>").count(), 0);
+    assert_eq!(html.matches("role=\"img\" aria-label=\"").count(), 3);
+}
+
+#[test]
+fn too_few_trials_are_not_given_a_certainty_they_lack() {
+    let mut ladder = Synthetic::ladder(4);
+    (ladder.plan.repeats, ladder.plan.capacity_trials) = (3, 3);
+    ladder.trials.retain(|trial| trial.repeat < 3);
+    let html = page(&ladder);
+    assert!(
+        html.contains("(75\u{a0}%)"),
+        "the confidence of three trials"
+    );
+}
+
+#[test]
+fn a_generator_that_was_always_the_limit_makes_a_lower_bound() {
+    let mut ladder = Synthetic::ladder(4);
+    for repeat in 0..5 {
+        ladder
+            .measurement(&format!("c-curtail-0-{repeat:02}"))
+            .generator_limited = true;
+    }
+    let html = page(&ladder);
+    assert!(html.contains("curtail answers at least "));
+    assert!(html.contains("so its capacity is not known"));
+    assert!(
+        !html.contains("times what curtail does"),
+        "no ratio to what is not known"
+    );
+}
+
+#[test]
+fn little_s_law_is_reported_where_it_fails() {
+    let mut ladder = Synthetic::ladder(4);
+    ladder.measurement("s-curtail-2-02").outstanding_mean *= 1.5;
+    let html = page(&ladder);
+    assert!(html.contains("123 of 124"));
+    assert!(html.contains("does not hold in every trial"));
+}

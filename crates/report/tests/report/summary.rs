@@ -1,0 +1,44 @@
+//! The summary for a terminal.
+
+use report::{Run, text_summary};
+
+use crate::synthetic::Synthetic;
+
+fn summary(run: &Synthetic) -> String {
+    let place = tempfile::tempdir().unwrap();
+    text_summary(&Run::open(run.write(place.path())).unwrap())
+}
+
+#[test]
+fn the_summary_of_a_ladder() {
+    insta::assert_snapshot!(summary(&Synthetic::ladder(3)));
+}
+
+#[test]
+fn no_line_is_wider_than_a_terminal_and_no_name_moves_its_cursor() {
+    let mut ladder = Synthetic::ladder(3);
+    ladder.plan.quick = true;
+    ladder.rename(
+        "curtail",
+        &format!("\u{1b}[2J{}", "a name without an end ".repeat(9)),
+    );
+    ladder.plan.notes = vec![
+        "x".repeat(350),
+        "The machine has one processor.\u{7}".to_owned(),
+    ];
+    let text = summary(&ladder);
+    for line in text.lines() {
+        assert!(line.chars().count() <= 100, "{line}");
+        assert!(!line.chars().any(char::is_control), "{line:?}");
+    }
+    assert!(text.contains("Quick run"), "{text}");
+}
+
+#[test]
+fn a_run_without_measurements_says_so() {
+    let mut ladder = Synthetic::ladder(3);
+    ladder.trials.clear();
+    let text = summary(&ladder);
+    assert!(text.contains("capacity not measured"), "{text}");
+    assert!(text.contains("Missing: 250\u{20}trials"), "{text}");
+}
