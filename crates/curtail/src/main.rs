@@ -11,6 +11,8 @@
     reason = "a program prints"
 )]
 
+#[cfg(feature = "lab")]
+mod lab;
 #[cfg(feature = "load")]
 mod load;
 #[cfg(feature = "serve")]
@@ -37,6 +39,9 @@ enum Command {
     /// Offer a load to a memcached-compatible server and measure its latency.
     #[cfg(feature = "load")]
     Load(Box<load::Flags>),
+    /// Run experiments: servers side by side, and a page that shows what came of it.
+    #[cfg(feature = "lab")]
+    Lab(lab::Flags),
 }
 
 fn main() -> ExitCode {
@@ -52,6 +57,8 @@ fn main() -> ExitCode {
         Command::Serve(flags) => serve::run(&flags),
         #[cfg(feature = "load")]
         Command::Load(flags) => load::run(&flags),
+        #[cfg(feature = "lab")]
+        Command::Lab(flags) => lab::run(&flags),
     };
     match outcome {
         Ok(code) => code,

@@ -140,8 +140,9 @@ pub struct Counted {
 }
 
 impl Worker {
-    /// Reserves memory for the value of an item with these client flags. `whole` says that all its bytes are at hand; a value still
-    /// on its way counts as held for a peer until it is published or dropped.
+    /// Reserves memory for the value of an item with these client flags. `whole` says that all its
+    /// bytes are at hand; a value still on its way counts as held for a peer until it is published
+    /// or dropped.
     ///
     /// # Errors
     /// See [`Refused`].
