@@ -4,6 +4,12 @@
 //! [`transcript`] for the format). A *peer* is anything that can hold one: the model, a session
 //! without a socket, a server process, a real memcached. [`play`] plays the one to the other
 //! and says where they part.
+//!
+//! | variable | means |
+//! |---|---|
+//! | `CURTAIL` | the program under test; else it is built from this source |
+//! | `MEMCACHED` | the memcached to compare with; else the one on the PATH, if any |
+//! | `CURTAIL_SLOW_TRANSCRIPTS` | that memcached waits through `@tick` in real time |
 #![forbid(unsafe_code)]
 
 pub mod client;
