@@ -25,6 +25,7 @@ use self::svg::{Svg, escaped, place};
 use crate::Error;
 use crate::cells::Cell;
 use crate::figures::Figure;
+use crate::folder::FigureKind;
 use crate::limits;
 
 pub(crate) use self::palette::Look;
@@ -59,6 +60,9 @@ pub(crate) struct Subject<'a> {
 /// A figure drawn.
 #[derive(Debug, Clone)]
 pub(crate) struct Drawing {
+    pub(crate) kind: FigureKind,
+    /// What is missing, and other things to know.
+    pub(crate) notes: Vec<String>,
     /// File stem.
     pub(crate) stem: &'static str,
     /// What is shown.
@@ -112,7 +116,7 @@ pub(crate) fn draw(
     figure: &dyn Figure,
     subjects: &[Subject],
     about: &str,
-    notes: &[String],
+    notes: Vec<String>,
 ) -> Result<Drawing, Error> {
     let legend = legend::Legend::of(figure, subjects);
     let plot = Plot {
@@ -122,7 +126,7 @@ pub(crate) fn draw(
         height: PLOT_HEIGHT,
     };
     let field = field(figure, subjects, plot);
-    let note_lines = note_lines(notes);
+    let note_lines = note_lines(&notes);
     let bottom = plot.top + plot.height + AXIS_HEIGHT;
     let height = bottom + note_lines.len() as f64 * NOTE_LINE + 10.0;
 
@@ -150,6 +154,8 @@ pub(crate) fn draw(
     }
     svg.close();
     Ok(Drawing {
+        kind: figure.kind(),
+        notes,
         stem: figure.stem(),
         title: figure.title(),
         description: description(figure, subjects),

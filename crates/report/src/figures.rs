@@ -9,6 +9,9 @@ use crate::folder::{FigureKind, Measurement};
 
 /// One figure: a quantity of every trial of a sweep against the offered rate.
 pub(crate) trait Figure {
+    /// What asks for it.
+    fn kind(&self) -> FigureKind;
+
     /// File stem, and name in the page.
     fn stem(&self) -> &'static str;
 

@@ -62,6 +62,8 @@ pub(crate) struct Standing<'a> {
     pub(crate) cells: Vec<Cell<'a>>,
     /// None: there was no trial of it.
     pub(crate) capacity: Option<Capacity>,
+    /// Share of one processor that the generator used in the capacity trials, median.
+    pub(crate) generator_cpu: Option<f64>,
     /// By offered rate. None: too few levels.
     pub(crate) knee: Option<Knee>,
     pub(crate) half: Option<AtLevel>,
@@ -108,6 +110,7 @@ fn standing<'a>(run: &'a Run, server: &'a Server, look: Look) -> Standing<'a> {
         server,
         look,
         capacity: capacity(run, &server.name),
+        generator_cpu: generator_cpu(run, &server.name),
         knee: knee(&cells),
         half: at_level(&cells, HALF),
         nearly_full: at_level(&cells, NEARLY_FULL),
@@ -136,6 +139,11 @@ fn capacity_trials(run: &Run, server: &str) -> Vec<CapacityTrial> {
 
 fn capacity(run: &Run, server: &str) -> Option<Capacity> {
     Capacity::of(&capacity_trials(run, server), CONFIDENCE)
+}
+
+fn generator_cpu(run: &Run, server: &str) -> Option<f64> {
+    let trials = trials_of(run, server).filter(|(trial, _)| trial.phase == Phase::Capacity);
+    Spread::of(trials.map(|(_, measured)| measured.generator_cpu)).map(|spread| spread.median)
 }
 
 /// A cell is one level, whatever its trials were offered to the last digit: its median.

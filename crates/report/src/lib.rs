@@ -23,7 +23,7 @@ mod verdict;
 mod words;
 
 pub use error::Error;
-pub use render::{Rendered, render};
+pub use render::{Figure, Rendered, figures_of, page_of, render};
 pub use run::{Missing, Run};
 pub use text::text_summary;
 pub use trials_csv::write_csv;

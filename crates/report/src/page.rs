@@ -10,7 +10,7 @@ use askama::Template;
 use self::tables::{CellRow, LawRow, MissingRow, TrialRow};
 use crate::chart::Drawing;
 use crate::findings::Standing;
-use crate::{Error, Run, figures, notes, verdict, words};
+use crate::{Error, Run, notes, verdict, words};
 
 const STYLE: &str = include_str!("../templates/report.css");
 const SCRIPT: &str = include_str!("../templates/report.js");
@@ -89,10 +89,7 @@ pub(crate) fn html(
             .iter()
             .map(|standing| server_part(run, standing))
             .collect(),
-        figures: drawings
-            .iter()
-            .map(|drawing| figure_part(run, standings, drawing))
-            .collect(),
+        figures: drawings.iter().map(figure_part).collect(),
         laws: tables::laws(standings),
         law_tolerance: words::percent(measure::LITTLES_LAW_TOLERANCE),
         lateness_limit: words::duration_tick(measure::LATENESS_LIMIT_NS as f64),
@@ -118,19 +115,12 @@ fn server_part(run: &Run, standing: &Standing) -> ServerPart {
     }
 }
 
-fn figure_part(run: &Run, standings: &[Standing], drawing: &Drawing) -> FigurePart {
-    let kind = run
-        .plan
-        .figures
-        .iter()
-        .find(|kind| figures::of(**kind).stem() == drawing.stem);
+fn figure_part(drawing: &Drawing) -> FigurePart {
     FigurePart {
         stem: drawing.stem,
         title: drawing.title,
         svg: drawing.inline(),
-        notes: kind
-            .map(|kind| notes::of_figure(run, standings, figures::of(*kind).as_ref()))
-            .unwrap_or_default(),
+        notes: drawing.notes.clone(),
     }
 }
 

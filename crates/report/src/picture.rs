@@ -8,8 +8,8 @@ use resvg::usvg::{Options, Tree, fontdb};
 use crate::Error;
 use crate::chart::Drawing;
 
-/// Pixels of the picture a pixel of the figure: sharp on paper at 150 mm.
-const MAGNIFIED: f32 = 2.5;
+/// Pixels of the picture a pixel of the figure: sharp on a slide. Papers take the SVG.
+const MAGNIFIED: f32 = 2.0;
 
 const REGULAR: &[u8] = include_bytes!("../fonts/Inter-Regular.otf");
 const SEMI_BOLD: &[u8] = include_bytes!("../fonts/Inter-SemiBold.otf");

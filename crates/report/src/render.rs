@@ -21,6 +21,15 @@ pub struct Rendered {
     pub figures: Vec<PathBuf>,
 }
 
+/// A figure as a file of its own.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Figure {
+    /// File stem, such as `tail`.
+    pub name: &'static str,
+    /// The SVG document, for papers: black on white, `sans-serif`.
+    pub svg: String,
+}
+
 /// Writes `figures/*.svg`, `figures/*.png`, `trials.csv` and `report.html` into a run folder.
 ///
 /// # Errors
@@ -53,6 +62,29 @@ pub fn render(folder: &Path) -> Result<Rendered, Error> {
     })
 }
 
+/// The figures the plan asks for, each once, without writing them.
+///
+/// # Errors
+/// A figure could not be drawn.
+pub fn figures_of(run: &Run) -> Result<Vec<Figure>, Error> {
+    let drawings = draw(run, &findings::of(run))?;
+    let figure = |drawing: &Drawing| Figure {
+        name: drawing.stem,
+        svg: drawing.file(),
+    };
+    Ok(drawings.iter().map(figure).collect())
+}
+
+/// The page of a run, without writing it.
+///
+/// # Errors
+/// A figure could not be drawn, or the template not be written out.
+pub fn page_of(run: &Run) -> Result<String, Error> {
+    let standings = findings::of(run);
+    let drawings = draw(run, &standings)?;
+    page::html(run, &standings, &drawings)
+}
+
 fn draw(run: &Run, standings: &[findings::Standing]) -> Result<Vec<Drawing>, Error> {
     let subjects: Vec<chart::Subject> = standings
         .iter()
@@ -69,11 +101,11 @@ fn draw(run: &Run, standings: &[findings::Standing]) -> Result<Vec<Drawing>, Err
     let mut drawings: Vec<Drawing> = Vec::new();
     for &kind in &run.plan.figures {
         let figure = figures::of(kind);
-        if drawings.iter().any(|drawn| drawn.stem == figure.stem()) {
+        if drawings.iter().any(|drawn| drawn.kind == kind) {
             continue;
         }
         let notes = notes::of_figure(run, standings, figure.as_ref());
-        drawings.push(chart::draw(figure.as_ref(), &subjects, &about, &notes)?);
+        drawings.push(chart::draw(figure.as_ref(), &subjects, &about, notes)?);
     }
     Ok(drawings)
 }

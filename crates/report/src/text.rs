@@ -30,7 +30,7 @@ const HEADS: [&str; 9] = [
 const WIDTHS: [usize; 9] = [22, 5, 9, 9, 8, 8, 8, 8, 7];
 
 fn table(standings: &[Standing]) -> Vec<String> {
-    let mut rows = vec![row(HEADS.map(str::to_owned))];
+    let mut rows = vec![row(&HEADS.map(str::to_owned))];
     for standing in standings {
         for cell in &standing.cells {
             let middle = |value: fn(&Measurement) -> Option<f64>, words: fn(f64) -> String| {
@@ -38,7 +38,7 @@ fn table(standings: &[Standing]) -> Vec<String> {
                     .map_or("–".to_owned(), |spread| words(spread.median))
             };
             let limited = if cell.limited() > 0 { "*" } else { "" };
-            rows.push(row([
+            rows.push(row(&[
                 words::shortened(&standing.server.name, WIDTHS[0]),
                 cell.level.map(words::level).unwrap_or_default(),
                 cell.offered_rps.map_or("–".to_owned(), words::rate),
@@ -55,7 +55,7 @@ fn table(standings: &[Standing]) -> Vec<String> {
 }
 
 /// The first column to the left, numbers to the right.
-fn row(fields: [String; 9]) -> String {
+fn row(fields: &[String; 9]) -> String {
     let mut line = String::new();
     for (index, (field, width)) in fields.iter().zip(WIDTHS).enumerate() {
         let padding = " ".repeat(width.saturating_sub(field.chars().count()));

@@ -9,12 +9,16 @@ use crate::words::{self, Quantity};
 /// The sentences on one server.
 pub(crate) fn sentences(run: &Run, standing: &Standing) -> Vec<String> {
     let mut sentences = vec![capacity(run, standing)];
+    sentences.extend(busy_generator(standing));
     sentences.push(knee(standing));
     sentences.extend(tail(standing));
     sentences.extend(cost(standing));
     sentences.extend(limited(standing));
     sentences
 }
+
+/// Share of its processor from which on a generator is called busy.
+const BUSY: f64 = 0.9;
 
 /// How the brackets of [`sentences`] are to be read.
 pub(crate) const BRACKETS: &str = "Brackets hold the 95 % interval, from the ranks of the trials; where there are too few trials \
@@ -88,6 +92,15 @@ fn capacity(run: &Run, standing: &Standing) -> String {
         "{server} answers {rate} under infinite demand, median of {trials}{excluded}{}.",
         against.unwrap_or_default(),
     )
+}
+
+/// Where the generator had little left, a capacity may be the pair's rather than the server's.
+fn busy_generator(standing: &Standing) -> Option<String> {
+    let cpu = standing.generator_cpu.filter(|&cpu| cpu >= BUSY)?;
+    Some(format!(
+        "The load generator used {} of its processor meanwhile: the server alone may do more.",
+        words::share(cpu)
+    ))
 }
 
 fn knee(standing: &Standing) -> String {

@@ -228,7 +228,7 @@ pub(crate) fn shortened(text: &str, characters: usize) -> String {
 mod tests {
     use super::*;
 
-    fn plain(words: String) -> String {
+    fn plain(words: &str) -> String {
         words.replace('\u{a0}', " ")
     }
 
@@ -251,15 +251,15 @@ mod tests {
 
     #[test]
     fn units_change_where_the_rounded_number_does() {
-        assert_eq!(plain(rate(850.0)), "850 /s");
-        assert_eq!(plain(rate(999.4)), "999 /s");
-        assert_eq!(plain(rate(999.6)), "1.00 k/s");
-        assert_eq!(plain(rate(181_234.0)), "181 k/s");
-        assert_eq!(plain(rate(1_204_000.0)), "1.20 M/s");
-        assert_eq!(plain(duration(412_345.0)), "412 µs");
-        assert_eq!(plain(duration(1.0)), "1.00 ns");
-        assert_eq!(plain(duration(0.0)), "0 ns");
-        assert_eq!(plain(bytes(67_108_864.0)), "64.0 MiB");
+        assert_eq!(plain(&rate(850.0)), "850 /s");
+        assert_eq!(plain(&rate(999.4)), "999 /s");
+        assert_eq!(plain(&rate(999.6)), "1.00 k/s");
+        assert_eq!(plain(&rate(181_234.0)), "181 k/s");
+        assert_eq!(plain(&rate(1_204_000.0)), "1.20 M/s");
+        assert_eq!(plain(&duration(412_345.0)), "412 µs");
+        assert_eq!(plain(&duration(1.0)), "1.00 ns");
+        assert_eq!(plain(&duration(0.0)), "0 ns");
+        assert_eq!(plain(&bytes(67_108_864.0)), "64.0 MiB");
     }
 
     #[test]
@@ -277,22 +277,22 @@ mod tests {
     fn ticks_carry_no_idle_digits() {
         assert_eq!(plain_tick(0.1 + 0.2), "0.3");
         assert_eq!(plain_tick(100.0), "100");
-        assert_eq!(plain(rate_tick(150_000.0, 250_000.0)), "150 k");
-        assert_eq!(plain(rate_tick(500_000.0, 2_500_000.0)), "0.5 M");
+        assert_eq!(plain(&rate_tick(150_000.0, 250_000.0)), "150 k");
+        assert_eq!(plain(&rate_tick(500_000.0, 2_500_000.0)), "0.5 M");
         assert_eq!(
-            plain(duration_tick(10f64.powf(5.0 + 2f64.log10()))),
+            plain(&duration_tick(10f64.powf(5.0 + 2f64.log10()))),
             "200 µs"
         );
-        assert_eq!(plain(duration_tick(10f64.powf(6.0))), "1 ms");
+        assert_eq!(plain(&duration_tick(10f64.powf(6.0))), "1 ms");
     }
 
     #[test]
     fn shares_say_nothing_only_of_nothing() {
-        assert_eq!(plain(share(0.0)), "0 %");
-        assert_eq!(plain(share(0.000_01)), "< 0.01 %");
-        assert_eq!(plain(share(0.032)), "3.2 %");
-        assert_eq!(plain(share(0.9999)), "99.990 %");
-        assert_eq!(plain(share(1.0)), "100 %");
+        assert_eq!(plain(&share(0.0)), "0 %");
+        assert_eq!(plain(&share(0.000_01)), "< 0.01 %");
+        assert_eq!(plain(&share(0.032)), "3.2 %");
+        assert_eq!(plain(&share(0.9999)), "99.990 %");
+        assert_eq!(plain(&share(1.0)), "100 %");
     }
 
     #[test]

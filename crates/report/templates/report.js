@@ -179,7 +179,7 @@
     return { log: scale === 'log', start: Number(start), end: Number(end), unit };
   }
 
-  // Positions and labels of a stretch of an axis: steps of 1, 2 or 5 × 10ⁿ.
+  // Positions and labels of a stretch of an axis: steps of 1, 2, 2.5 or 5 × 10ⁿ.
   function ticks(axis, from, to) {
     const value = (position) => axis.log ? 10 ** position : position;
     const position = (v) => axis.log ? Math.log10(v) : v;
@@ -190,9 +190,9 @@
         for (const multiple of to - from > 2.5 ? [1] : [1, 2, 5]) found.push(multiple * 10 ** exponent);
       }
     } else {
-      const rough = (high - low) / 5;
+      const rough = (high - low) / 6;
       const power = 10 ** Math.floor(Math.log10(rough));
-      const step = power * [1, 2, 5, 10].find((multiple) => multiple * power >= rough);
+      const step = power * [1, 2, 2.5, 5, 10].find((multiple) => multiple * power >= rough);
       for (let n = Math.ceil(low / step); n * step <= high; n++) found.push(n * step);
     }
     return found.filter((v) => v >= low && v <= high).map((v) => [position(v), label(v, axis.unit, high)]);

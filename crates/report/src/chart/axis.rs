@@ -114,6 +114,7 @@ fn logarithmic(least: f64, greatest: f64) -> Axis {
     }
 }
 
+#[derive(Debug, Clone, Copy)]
 enum Side {
     Below,
     Above,

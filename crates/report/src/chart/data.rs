@@ -191,10 +191,13 @@ fn absent(svg: &mut Svg, field: &Field, subject: &Subject, cell: &Cell) {
     );
 }
 
+/// Class, which end of a spread, width and dashes of a line.
+type LineStyle = (&'static str, fn(&Spread) -> f64, &'static str, &'static str);
+
 fn lines(svg: &mut Svg, figure: &dyn Figure, field: &Field, subject: &Subject) {
     let spread = |cell: &Cell| cell.spread(|measured| figure.value(measured));
     let median = MEDIAN_WIDTHS[subject.place % MEDIAN_WIDTHS.len()];
-    let styles: [(&str, fn(&Spread) -> f64, &str, &str); 3] = [
+    let styles: [LineStyle; 3] = [
         ("maximum", |spread| spread.max, "1.2", MAXIMUM_DASHES),
         ("minimum", |spread| spread.min, "1.4", MINIMUM_DASHES),
         ("median", |spread| spread.median, median, "none"),

@@ -4,12 +4,16 @@
 use super::Figure;
 use crate::cells;
 use crate::chart::axis::Scale;
-use crate::folder::Measurement;
+use crate::folder::{FigureKind, Measurement};
 use crate::words;
 
 pub(super) struct Cpu;
 
 impl Figure for Cpu {
+    fn kind(&self) -> FigureKind {
+        FigureKind::Cpu
+    }
+
     fn stem(&self) -> &'static str {
         "cpu"
     }

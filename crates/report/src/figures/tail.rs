@@ -4,12 +4,16 @@
 use super::Figure;
 use crate::cells;
 use crate::chart::axis::Scale;
-use crate::folder::Measurement;
+use crate::folder::{FigureKind, Measurement};
 use crate::words;
 
 pub(super) struct Tail;
 
 impl Figure for Tail {
+    fn kind(&self) -> FigureKind {
+        FigureKind::Tail
+    }
+
     fn stem(&self) -> &'static str {
         "tail"
     }

@@ -2,12 +2,16 @@
 
 use super::Figure;
 use crate::chart::axis::Scale;
-use crate::folder::Measurement;
+use crate::folder::{FigureKind, Measurement};
 use crate::words;
 
 pub(super) struct Throughput;
 
 impl Figure for Throughput {
+    fn kind(&self) -> FigureKind {
+        FigureKind::Throughput
+    }
+
     fn stem(&self) -> &'static str {
         "throughput"
     }

@@ -1,4 +1,9 @@
 //! Run folders in, reports out: what a reader of a report would notice.
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    reason = "what stops a test fails it"
+)]
 
 mod browser;
 mod figures;

@@ -1,16 +1,11 @@
 //! The page: whole, offline, and safe whatever a run is called.
 
-use std::fs;
-
 use report::folder::Outcome;
-use report::render;
 
 use crate::synthetic::Synthetic;
 
 fn page(run: &Synthetic) -> String {
-    let place = tempfile::tempdir().unwrap();
-    let rendered = render(&run.write(place.path())).unwrap();
-    fs::read_to_string(rendered.page).unwrap()
+    report::page_of(&run.run()).unwrap()
 }
 
 #[test]
@@ -160,4 +155,16 @@ fn little_s_law_is_reported_where_it_fails() {
     let html = page(&ladder);
     assert!(html.contains("123 of 124"));
     assert!(html.contains("does not hold in every trial"));
+}
+
+#[test]
+fn a_busy_generator_is_named_beside_the_capacity() {
+    let mut ladder = Synthetic::ladder(4);
+    assert!(!page(&ladder).contains("of its processor meanwhile"));
+    for repeat in 0..5 {
+        ladder
+            .measurement(&format!("c-memcached-0-{repeat:02}"))
+            .generator_cpu = 0.97;
+    }
+    assert!(page(&ladder).contains("used 97.0\u{a0}% of its processor meanwhile"));
 }

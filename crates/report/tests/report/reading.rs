@@ -18,12 +18,18 @@ fn read_lines(lines: &[u8]) -> Result<Run, Error> {
 
 #[test]
 fn a_folder_reads_as_it_was_written() {
-    let place = tempfile::tempdir().unwrap();
     let written = Synthetic::ladder(1);
-    let run = Run::open(written.write(place.path())).unwrap();
+    let run = written.run();
     assert_eq!(run.plan, written.plan);
     assert_eq!(run.host, written.host);
-    assert_eq!(run.trials, written.trials);
+    // To the last bit of every number.
+    let differ = run
+        .trials
+        .iter()
+        .zip(&written.trials)
+        .find(|(read, wrote)| read != wrote);
+    assert_eq!(differ, None);
+    assert_eq!(run.trials.len(), written.trials.len());
     assert!(!run.torn);
 }
 
@@ -135,7 +141,7 @@ fn a_trial_that_was_tried_again_counts_once() {
     let line = |trial| serde_json::to_string(trial).unwrap() + "\n";
 
     let run = read_lines((line(&failed) + &line(&measured)).as_bytes()).unwrap();
-    assert_eq!(run.trials, [measured.clone()]);
+    assert_eq!(run.trials, std::slice::from_ref(&measured));
     let error = read_lines((line(&measured) + &line(&measured)).as_bytes()).unwrap_err();
     assert!(error.to_string().contains("line 2: "), "{error}");
 }

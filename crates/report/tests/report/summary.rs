@@ -1,12 +1,11 @@
 //! The summary for a terminal.
 
-use report::{Run, text_summary};
+use report::text_summary;
 
 use crate::synthetic::Synthetic;
 
 fn summary(run: &Synthetic) -> String {
-    let place = tempfile::tempdir().unwrap();
-    text_summary(&Run::open(run.write(place.path())).unwrap())
+    text_summary(&run.run())
 }
 
 #[test]

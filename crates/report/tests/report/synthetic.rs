@@ -3,15 +3,16 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
+use report::Run;
 use report::folder::{
     Cost, FigureKind, Host, Load, Measurement, Outcome, Phase, Plan, Quantiles, SCHEMA, Server,
     Sweep, Trial,
 };
 
 /// Load levels of the made-up sweep.
-pub const LEVELS: [f64; 8] = [0.1, 0.3, 0.5, 0.6, 0.7, 0.8, 0.9, 1.0];
+pub(crate) const LEVELS: [f64; 8] = [0.1, 0.3, 0.5, 0.6, 0.7, 0.8, 0.9, 1.0];
 /// Trials of a cell.
-pub const REPEATS: u32 = 15;
+pub(crate) const REPEATS: u32 = 15;
 /// (name, capacity, plateau of p99, processor time a request), nanoseconds.
 const SERVERS: [(&str, f64, f64, f64); 2] = [
     ("curtail", 241_000.0, 142_000.0, 3_350.0),
@@ -19,16 +20,16 @@ const SERVERS: [(&str, f64, f64, f64); 2] = [
 ];
 
 /// A run before it is written: change what a test is of.
-pub struct Synthetic {
-    pub plan: Plan,
-    pub host: Host,
-    pub trials: Vec<Trial>,
+pub(crate) struct Synthetic {
+    pub(crate) plan: Plan,
+    pub(crate) host: Host,
+    pub(crate) trials: Vec<Trial>,
 }
 
 impl Synthetic {
     /// Two servers and a skipped one, eight levels, fifteen repeats; two trials of memcached
     /// failed, one of curtail never ended, and near its capacity the generator was the limit.
-    pub fn ladder(seed: u64) -> Self {
+    pub(crate) fn ladder(seed: u64) -> Self {
         let mut random = SplitMix(seed);
         let mut trials = Vec::new();
         for (name, capacity, plateau, cpu) in SERVERS {
@@ -70,7 +71,7 @@ impl Synthetic {
     }
 
     /// The measurement of a trial.
-    pub fn measurement(&mut self, id: &str) -> &mut Measurement {
+    pub(crate) fn measurement(&mut self, id: &str) -> &mut Measurement {
         let trial = self
             .trials
             .iter_mut()
@@ -83,7 +84,7 @@ impl Synthetic {
     }
 
     /// Names a server otherwise, everywhere.
-    pub fn rename(&mut self, from: &str, to: &str) {
+    pub(crate) fn rename(&mut self, from: &str, to: &str) {
         for server in self
             .plan
             .servers
@@ -98,13 +99,19 @@ impl Synthetic {
     }
 
     /// `trials.jsonl`.
-    pub fn lines(&self) -> String {
+    pub(crate) fn lines(&self) -> String {
         let line = |trial| serde_json::to_string(trial).expect("a trial is JSON") + "\n";
         self.trials.iter().map(line).collect()
     }
 
+    /// The run as it reads from its folder.
+    pub(crate) fn run(&self) -> Run {
+        let place = tempfile::tempdir().expect("a place");
+        Run::open(self.write(place.path())).expect("a run")
+    }
+
     /// Writes the folder.
-    pub fn write(&self, folder: &Path) -> PathBuf {
+    pub(crate) fn write(&self, folder: &Path) -> PathBuf {
         let folder = folder.join("run");
         fs::create_dir_all(&folder).expect("a folder");
         let plan = toml::to_string_pretty(&self.plan).expect("a plan is TOML");
@@ -212,7 +219,7 @@ fn sweep_trial(
     // At little load a request pays for waking a server that sleeps.
     let cpu = cpu_ns * (1.0 + 0.35 * (1.0 - level)) * random.about(0.03);
     let mut measured = measurement(random, offered, achieved, p99, cpu);
-    measured.generator_limited = server == "curtail" && level > 0.85 && repeat % 3 == 0;
+    measured.generator_limited = server == "curtail" && level > 0.85 && repeat.is_multiple_of(3);
     if measured.generator_limited {
         measured.lateness_p99_ns = Some(71_000);
     }
