@@ -33,7 +33,7 @@ pub(crate) trait Figure {
     /// A value at the axis, where `greatest` is the axis's end.
     fn tick(&self, value: f64, greatest: f64) -> String;
 
-    /// Name of the unit the script of the page labels a zoomed axis by: `rate`, `duration`, `micro`.
+    /// What the script of the page labels a zoomed axis by: `rate`, `duration` or `micro`.
     fn unit(&self) -> &'static str;
 
     /// The quantity is the rate itself: "achieved = offered" is drawn, both axes are one, and the

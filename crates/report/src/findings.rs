@@ -42,8 +42,8 @@ pub(crate) struct Outstanding {
     pub(crate) worst: f64,
 }
 
-/// This server's figures ÷ another's of the same run: the median ratio over all pairs of trials, with
-/// the exact interval of the rank-sum test.
+/// This server's figures ÷ another's of the same run: the median ratio over all pairs of trials,
+/// with the exact interval of the rank-sum test.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Ratio<'a> {
     pub(crate) to: &'a str,

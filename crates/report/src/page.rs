@@ -124,13 +124,11 @@ fn figure_part(drawing: &Drawing) -> FigurePart {
     }
 }
 
-/// What to type to run it again.
+/// What to type to run it again, with the same schedules in the same order.
 fn rerun(run: &Run) -> String {
     let quick = if run.plan.quick { " --quick" } else { "" };
-    format!(
-        "curtail lab run {}{quick}",
-        shell_word(&run.plan.experiment)
-    )
+    let name = shell_word(&run.plan.experiment);
+    format!("curtail lab run {name}{quick} --seed {}", run.plan.seed)
 }
 
 /// A word a shell takes as it stands.

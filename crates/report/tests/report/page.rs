@@ -50,7 +50,7 @@ fn the_page_says_what_a_reader_needs() {
         "memcached at level 0.7",
         "server ended with signal 9",
         "<strong>elder-cache</strong> was skipped",
-        "curtail lab run rate-ladder",
+        "curtail lab run rate-ladder --seed 4",
         "Example Processor 9000",
         "load-levels = [",
         "s-memcached-4-03",
@@ -70,7 +70,7 @@ fn a_quick_run_says_so_and_is_run_again_quickly() {
     ladder.plan.notes = vec!["One processor: nothing is pinned.".to_owned()];
     let html = page(&ladder);
     assert!(html.contains("Quick run"));
-    assert!(html.contains("curtail lab run rate-ladder --quick"));
+    assert!(html.contains("curtail lab run rate-ladder --quick --seed 4"));
     assert!(html.contains("One processor: nothing is pinned."));
 }
 
