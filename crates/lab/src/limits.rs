@@ -16,12 +16,6 @@ pub const REPEATS: u32 = 1_000;
 pub const TRIAL_MIN: Duration = Duration::from_millis(100);
 /// Longest measured interval, and longest warm-up.
 pub const TRIAL_MAX: Duration = Duration::from_secs(3_600);
-/// Connections of the generator.
-pub const CONNECTIONS: u32 = 1 << 20;
-/// Requests one connection may have outstanding.
-pub const DEPTH: u32 = 1 << 16;
-/// Generator threads.
-pub const THREADS: u32 = 1_024;
 /// Highest load level: beyond it nothing new is learned but how long a queue grows.
 pub const LEVEL: f64 = 10.0;
 /// Highest absolute rate, requests per second.

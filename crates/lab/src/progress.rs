@@ -5,12 +5,13 @@ use std::path::Path;
 use std::time::Duration;
 
 use indicatif::{ProgressBar, ProgressStyle};
+use load::units::{show_duration, show_rate};
 use report::folder::{Outcome, Phase, Plan, Trial};
 
 use crate::plan::order::Slot;
 use crate::plan::text::cell_text;
 use crate::run::{Ending, RunOutcome};
-use crate::units::{duration_text, latency_text, rate_text};
+use crate::units::duration_text;
 
 /// How far a run is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -240,7 +241,7 @@ fn result(trial: &Trial) -> String {
         Outcome::Failed(reason) => format!("failed: {reason}"),
         Outcome::Measured(measured) => {
             let offered = match trial.offered_rps {
-                Some(rate_rps) => format!("offered {}, ", rate_text(rate_rps)),
+                Some(rate_rps) => format!("offered {}/s, ", show_rate(rate_rps)),
                 None => String::new(),
             };
             let p99_ns = measured.response.unwrap_or(measured.service).p99;
@@ -255,9 +256,9 @@ fn result(trial: &Trial) -> String {
                 ""
             };
             format!(
-                "{offered}achieved {}, p99 {}{closed}{limited}",
-                rate_text(measured.achieved_rps),
-                latency_text(p99_ns),
+                "{offered}achieved {}/s, p99 {}{closed}{limited}",
+                show_rate(measured.achieved_rps),
+                show_duration(p99_ns),
             )
         }
     };

@@ -1,9 +1,15 @@
 //! What a well-formed file can still have wrong.
 
 use std::collections::HashSet;
+use std::fmt::Display;
+use std::path::PathBuf;
+use std::str::FromStr;
 use std::time::Duration;
 
-use super::{Content, Experiment, Server, ServerKind, place};
+use load::limits::{CONNECTIONS_MAX, DEPTH_MAX, THREADS_MAX};
+use load::{Config, Target};
+
+use super::{Content, Experiment, Load, Server, ServerKind, place};
 use crate::error::Error;
 use crate::limits;
 use crate::units::duration_text;
@@ -67,14 +73,14 @@ fn check_load(content: &Content) -> Option<Complaint> {
     if let Some(found) = connections(TABLE, load.connections) {
         return Some(found);
     }
-    if !(1..=limits::DEPTH).contains(&load.depth) {
+    if !(1..=DEPTH_MAX).contains(&load.depth) {
         return complaint(
             "depth",
-            format!("is {}, not 1 to {}", load.depth, limits::DEPTH),
+            format!("is {}, not 1 to {}", load.depth, DEPTH_MAX),
         );
     }
-    if load.threads == 0 || load.threads > limits::THREADS.min(load.connections) {
-        let most = limits::THREADS.min(load.connections);
+    if load.threads == 0 || load.threads > THREADS_MAX.min(load.connections) {
+        let most = THREADS_MAX.min(load.connections);
         return complaint(
             "threads",
             format!(
@@ -89,7 +95,35 @@ fn check_load(content: &Content) -> Option<Complaint> {
             format!("is {}, not a share from 0 to 1", load.update),
         );
     }
-    records(TABLE, load.records)
+    records(TABLE, load.records).or_else(|| check_laws(load))
+}
+
+/// The laws are read by who will follow them, and checked together.
+fn check_laws(load: &Load) -> Option<Complaint> {
+    let mut config = Config::new(Target::Unix(PathBuf::new()));
+    config.connections = load.connections;
+    config.depth = load.depth;
+    config.threads = load.threads;
+    config.update = load.update;
+    config.records = load.records;
+    let laws = read(&load.keys, "keys", &mut config.keys)
+        .or_else(|| read(&load.values, "values", &mut config.values))
+        .or_else(|| read(&load.arrivals, "arrivals", &mut config.arrivals))
+        .or_else(|| read(&load.popularity, "popularity", &mut config.popularity));
+    laws.or_else(|| {
+        let error = config.validate().err()?;
+        Some(("", 0, "load", format!("cannot be offered: {error}")))
+    })
+}
+
+fn read<T: FromStr<Err: Display>>(text: &str, key: &'static str, law: &mut T) -> Option<Complaint> {
+    match text.parse() {
+        Ok(read) => {
+            *law = read;
+            None
+        }
+        Err(error) => Some(("[load]", 0, key, format!("is wrong: {error}"))),
+    }
 }
 
 fn check_sweep(content: &Content) -> Option<Complaint> {
@@ -161,6 +195,13 @@ fn check_quick(content: &Content) -> Option<Complaint> {
             })
         })
         .or_else(|| quick.records.and_then(|count| records(TABLE, count)))
+        .or_else(|| {
+            check_laws(&Load {
+                connections: quick.connections.unwrap_or(content.load.connections),
+                records: quick.records.unwrap_or(content.load.records),
+                ..content.load.clone()
+            })
+        })
         .or_else(|| {
             quick
                 .repeats
@@ -254,12 +295,12 @@ fn warmup(table: &'static str, length: Duration) -> Option<Complaint> {
 }
 
 fn connections(table: &'static str, count: u32) -> Option<Complaint> {
-    (count == 0 || count > limits::CONNECTIONS).then(|| {
+    (count == 0 || count > CONNECTIONS_MAX).then(|| {
         (
             table,
             0,
             "connections",
-            format!("is {count}, not 1 to {}", limits::CONNECTIONS),
+            format!("is {count}, not 1 to {}", CONNECTIONS_MAX),
         )
     })
 }

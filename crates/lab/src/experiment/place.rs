@@ -2,11 +2,11 @@
 
 use std::time::Duration;
 
+use load::units;
 use serde::de::Error as _;
 use serde::{Deserialize, Deserializer};
 
 use crate::error::{Error, did_you_mean, nearest};
-use crate::units;
 
 /// Puts the reader's complaint into the words of a user.
 pub(super) fn explain(error: &toml::de::Error, path: &str, text: &str) -> Error {
@@ -84,7 +84,9 @@ pub(super) fn line_of(text: &str, table: &str, nth: usize, key: &str) -> Option<
 
 pub(super) fn duration<'de, D: Deserializer<'de>>(source: D) -> Result<Duration, D::Error> {
     let text = String::deserialize(source)?;
-    units::duration(&text).map_err(D::Error::custom)
+    units::duration_ns(&text)
+        .map(Duration::from_nanos)
+        .map_err(D::Error::custom)
 }
 
 pub(super) fn optional_duration<'de, D: Deserializer<'de>>(
@@ -95,6 +97,6 @@ pub(super) fn optional_duration<'de, D: Deserializer<'de>>(
 
 pub(super) fn rates<'de, D: Deserializer<'de>>(source: D) -> Result<Option<Vec<f64>>, D::Error> {
     let texts = Vec::<String>::deserialize(source)?;
-    let rates: Result<_, _> = texts.iter().map(|text| units::rate(text)).collect();
+    let rates: Result<_, _> = texts.iter().map(|text| units::rate_rps(text)).collect();
     rates.map(Some).map_err(D::Error::custom)
 }

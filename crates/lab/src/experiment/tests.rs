@@ -16,7 +16,7 @@ depth = 1
 threads = 1
 keys = \"fixed:30\"
 values = \"fixed:100\"
-arrivals = \"exponential\"
+arrivals = \"exponential:1\"
 popularity = \"uniform\"
 update = 0.1
 records = 100
@@ -100,8 +100,9 @@ fn a_wrong_value_is_named_with_its_line_and_the_remedy() {
         ),
         (
             "\"1s\"",
-            "\"1\"",
-            "4: `1` lacks a unit: write `1s` or `1ms`",
+            "\"1 parsec\"",
+            "4: `1 parsec` is no duration; write a number with ns, us, ms, s, min or h, such as \
+             500us",
         ),
         (
             "\"1s\"",
@@ -150,6 +151,24 @@ fn a_wrong_value_is_named_with_its_line_and_the_remedy() {
         "my/ladder.toml: `levels` in [sweep] is missing, and so is `rates`: give one"
     );
     assert!(complaint("seed = 1", "seed = ").starts_with("my/ladder.toml:2: "));
+}
+
+#[test]
+fn a_wrong_law_is_found_before_anything_is_started() {
+    let keys = complaint("fixed:30", "fixd:30");
+    let place = "my/ladder.toml:12: `keys` in [load] is wrong: law `fixd:30`";
+    assert!(keys.starts_with(place), "{keys}");
+    let popularity = complaint("\"uniform\"", "\"zipf\"");
+    let place = "my/ladder.toml:15: `popularity` in [load] is wrong: ";
+    assert!(popularity.starts_with(place), "{popularity}");
+    let together = complaint(
+        "repeats = 1",
+        "connections = 100_000\nrecords = 9_000_000_000_000",
+    );
+    assert!(
+        together.contains("`load` cannot be offered: "),
+        "{together}"
+    );
 }
 
 #[test]

@@ -10,8 +10,8 @@ use super::order;
 const START_STOP: Duration = Duration::from_millis(250);
 /// Opening one connection politely.
 const CONNECT: Duration = Duration::from_micros(50);
-/// Storing one record while filling.
-const FILL: Duration = Duration::from_nanos(2_000);
+/// Storing one record while filling, and reading a sample back.
+const FILL: Duration = Duration::from_nanos(2_200);
 
 /// One trial.
 #[must_use]

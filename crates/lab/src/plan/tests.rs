@@ -94,7 +94,7 @@ fn quick_changes_what_its_table_says_and_nothing_else() {
 #[test]
 fn the_shipped_experiments_keep_their_time() {
     for (name, quick, most_s) in [
-        ("rate-ladder", true, 220),
+        ("rate-ladder", true, 200),
         ("rate-ladder", false, 2_400),
         ("smoke", false, 20),
     ] {

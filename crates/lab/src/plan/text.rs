@@ -3,11 +3,12 @@
 use std::fmt::Write;
 use std::time::Duration;
 
+use load::units::show_rate;
 use report::folder::{Phase, Plan, Sweep};
 
 use super::estimate;
 use super::order::{self, Slot};
-use crate::units::{duration_text, rate_text};
+use crate::units::duration_text;
 
 /// What a run of `plan` would do: question, servers, load, sweep, time.
 #[must_use]
@@ -81,8 +82,8 @@ fn sweep(plan: &Plan) -> String {
             format!("{} of each server's capacity", levels.join(", "))
         }
         Sweep::Rates(rates) => {
-            let rates: Vec<String> = rates.iter().map(|&rate| rate_text(rate)).collect();
-            rates.join(", ")
+            let rates: Vec<String> = rates.iter().map(|&rate| show_rate(rate)).collect();
+            format!("{} requests a second", rates.join(", "))
         }
     };
     format!(
@@ -106,6 +107,6 @@ pub(crate) fn cell_text(plan: &Plan, slot: &Slot) -> String {
     match (slot.phase, cells.get(slot.cell as usize), slot.level) {
         (Phase::Capacity, ..) | (_, None, _) => "capacity".to_owned(),
         (Phase::Sweep, _, Some(level)) => format!("level {level}"),
-        (Phase::Sweep, Some(&rate), None) => rate_text(rate),
+        (Phase::Sweep, Some(&rate), None) => format!("{}/s", show_rate(rate)),
     }
 }

@@ -139,6 +139,7 @@ mod tests {
             lateness: Some(distribution(1)),
             generator_limited: false,
             generator_cpu: 0.5,
+            generator_busy: 0.5,
             outstanding_mean: 1.0,
             outstanding_expected: 1.1,
             bytes_sent: 1,
