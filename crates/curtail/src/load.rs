@@ -55,7 +55,8 @@ pub(crate) struct Flags {
     #[arg(long, value_name = "N", default_value_t = 1)]
     seed: u64,
 
-    /// Law of key lengths: fixed:N uniform:N normal:M,SD exponential:L pareto:L,S,K gev:L,S,K fb_key
+    /// Law of key lengths: `fixed:N`, `uniform:MAX`, `normal:M,SD`, `exponential:L`,
+    /// `pareto:LOC,SCALE,SHAPE`, `gev:LOC,SCALE,SHAPE` or `fb_key`
     #[arg(long, short = 'K', value_name = "LAW", default_value = "fb_key",
           value_parser = parse::<Law>)]
     keys: Law,
