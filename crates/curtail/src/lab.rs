@@ -120,13 +120,8 @@ fn run_experiment(flags: &RunFlags) -> anyhow::Result<ExitCode> {
     let plan = experiment.plan(&options)?;
     eprint!("{}", ::lab::plan_text(&plan));
     let outcome = ::lab::run(&plan, &options, &mut *::lab::for_stderr())?;
-    if outcome.ending == Ending::Interrupted {
-        eprintln!(
-            "interrupted after {} of {} trials; the same command goes on from there",
-            outcome.measured + outcome.failed,
-            outcome.total
-        );
-    } else {
+    // One that was stopped is drawn when it is whole.
+    if outcome.ending == Ending::Complete {
         draw(&outcome.folder)?;
     }
     Ok(ExitCode::from(outcome.exit_code()))

@@ -64,9 +64,20 @@ fn main() -> ExitCode {
         Ok(code) => code,
         Err(error) => {
             eprintln!("curtail: {error:#}");
-            ExitCode::FAILURE
+            exit_code(&error)
         }
     }
+}
+
+#[cfg(feature = "lab")]
+fn exit_code(error: &anyhow::Error) -> ExitCode {
+    let of_lab = error.downcast_ref::<::lab::Error>();
+    of_lab.map_or(ExitCode::FAILURE, |error| ExitCode::from(error.exit_code()))
+}
+
+#[cfg(not(feature = "lab"))]
+fn exit_code(_: &anyhow::Error) -> ExitCode {
+    ExitCode::FAILURE
 }
 
 /// Names a flag by its letter too: it is what people type.

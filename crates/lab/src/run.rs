@@ -1,7 +1,7 @@
 //! A run: all trials of a plan, one after another, each kept as soon as it ends.
 
 use std::collections::HashSet;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use report::folder::{Outcome, Phase, Plan, Trial};
@@ -144,6 +144,10 @@ fn with_versions(
         .filter(|server| server.skipped.is_none())
     {
         server.version = match trial::probe_version(&bench, ports, &server.command) {
+            // This build answers `version` with the memcached it speaks like.
+            Ok(Some(_)) if server.command.first().map(Path::new) == Some(&*options.curtail) => {
+                Some(format!("{} (this build)", env!("CARGO_PKG_VERSION")))
+            }
             Ok(version) => version,
             Err(Fault::Lab(error)) => return Err(error),
             Err(Fault::Stopped | Fault::Failed(_)) => return Err(Error::StoppedEarly),
