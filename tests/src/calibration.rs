@@ -8,9 +8,10 @@
 //! **True residence.** A request waits in the server's socket while another is served, and a
 //! client sees that wait, so it belongs to the truth. A server that sleeps through its service
 //! could not stamp the arrival: this one spends every service time polling its sockets, and
-//! stamps each request when it sees it, a few microseconds after it came at worst. The answer is
-//! stamped just before it is sent. What lies outside the two stamps, and so in the difference, is
-//! the generator's part, both ways through the kernel, and the server's last glance and its send.
+//! stamps each request just after receiving it, a few microseconds after it came at worst. The
+//! answer is stamped just before it is sent. What lies outside the two stamps, and so in the
+//! difference, is the generator's part, both ways through the kernel, and the server's glance and
+//! its send: the difference is never negative, and bounds the instrument's error from above.
 
 pub mod bench;
 pub mod law;

@@ -84,7 +84,11 @@ pub(crate) struct Outcome {
 impl Outcome {
     /// Of a thread that never began.
     pub(crate) fn nothing() -> Self {
-        Self { totals: Totals::new(0), recorded: Vec::new(), last_loss: None }
+        Self {
+            totals: Totals::new(0),
+            recorded: Vec::new(),
+            last_loss: None,
+        }
     }
 }
 
@@ -135,8 +139,12 @@ impl Engine {
         wires: Wires,
         batch: Batch,
     ) -> Self {
-        let place =
-            |lane| Place { lane: Some(lane), queue: Queue::EMPTY, room_ns: 0, listed: false };
+        let place = |lane| Place {
+            lane: Some(lane),
+            queue: Queue::EMPTY,
+            room_ns: 0,
+            listed: false,
+        };
         let alive = lanes.len();
         let waiting_max = match source {
             Source::Open(_) => crate::limits::WAITING_MAX,
@@ -214,7 +222,11 @@ impl Engine {
 
     /// Does what the time asks for: readings at the interval's ends, parts that are over.
     fn tick(&mut self, now_ns: u64) {
-        while self.timeline.boundary(self.part_number).is_some_and(|at_ns| at_ns <= now_ns) {
+        while self
+            .timeline
+            .boundary(self.part_number)
+            .is_some_and(|at_ns| at_ns <= now_ns)
+        {
             self.end_part();
         }
         if self.cpu_at_start_ns.is_none() && now_ns >= self.timeline.measure_ns {
@@ -230,7 +242,11 @@ impl Engine {
         self.part.waiting = self.waiting.len() as u64;
         let next = self.wires.spare.try_recv().unwrap_or_default();
         let part = std::mem::replace(&mut self.part, next);
-        let ended = Ended { thread: self.wires.thread, number: self.part_number, part };
+        let ended = Ended {
+            thread: self.wires.thread,
+            number: self.part_number,
+            part,
+        };
         // Nobody listens any more: the run is being given up.
         let _ = self.wires.parts.send(ended);
         self.part_number += 1;
@@ -244,7 +260,9 @@ impl Engine {
 
     /// Gives due requests to their connections; true: there was one.
     fn dispatch(&mut self, now_ns: u64) -> bool {
-        let Source::Open(feed) = &mut self.source else { return false };
+        let Source::Open(feed) = &mut self.source else {
+            return false;
+        };
         let mut dispatched = 0;
         while dispatched < SENDS_A_TURN_MAX {
             let intended_ns = match feed.next_ns() {
@@ -260,7 +278,11 @@ impl Engine {
             self.totals.intended += u64::from(measured);
             let number = planned.connection - self.manner.first;
             let place = &mut self.places[number as usize];
-            let due = Due { intended_ns, record: planned.record, op: planned.op };
+            let due = Due {
+                intended_ns,
+                record: planned.record,
+                op: planned.op,
+            };
             // A lost connection's requests, and those beyond the bound, are never sent: censored.
             if place.lane.is_some() && self.waiting.push(&mut place.queue, due) {
                 self.owed += u64::from(measured);
@@ -311,11 +333,20 @@ impl Engine {
             let due = match &mut self.source {
                 Source::Open(_) => self.waiting.pop(&mut place.queue),
                 Source::Closed(_) if now_ns >= self.timeline.end_ns => None,
-                Source::Closed(requests) => {
-                    requests.next().map(|(record, op)| Due { intended_ns: 0, record, op })
-                }
+                Source::Closed(requests) => requests.next().map(|(record, op)| Due {
+                    intended_ns: 0,
+                    record,
+                    op,
+                }),
             };
-            let Some(Due { intended_ns, record, op }) = due else { break };
+            let Some(Due {
+                intended_ns,
+                record,
+                op,
+            }) = due
+            else {
+                break;
+            };
             let opaque = self.next_opaque;
             self.next_opaque += 1;
             self.batch.push(op, record, opaque);
@@ -388,7 +419,9 @@ impl Engine {
     }
 
     fn watch(&mut self, number: usize, interest: Interest) {
-        let Some(lane) = &self.places[number].lane else { return };
+        let Some(lane) = &self.places[number].lane else {
+            return;
+        };
         if let Err(error) = self.poll.change(&lane.stream, number as u64, interest) {
             self.lose(number, &error.into());
         }
@@ -403,7 +436,9 @@ impl Engine {
             Source::Open(feed) => feed.next_ns().map(|ns| self.timeline.start_ns + ns),
             Source::Closed(_) => None,
         };
-        let next_ns = next_ns.unwrap_or(u64::MAX).min(self.timeline.next_event_ns(self.part_number));
+        let next_ns = next_ns
+            .unwrap_or(u64::MAX)
+            .min(self.timeline.next_event_ns(self.part_number));
         let until_ns = next_ns.saturating_sub(now_ns);
         match self.manner.spin {
             true if self.in_flight > 0 => 0,
@@ -415,7 +450,9 @@ impl Engine {
     /// Uses a moment in which nothing was to be done.
     fn rest(&mut self, now_ns: u64) {
         if let Source::Open(feed) = &mut self.source {
-            let next_ns = feed.next_ns().map_or(u64::MAX, |ns| self.timeline.start_ns + ns);
+            let next_ns = feed
+                .next_ns()
+                .map_or(u64::MAX, |ns| self.timeline.start_ns + ns);
             // What is drawn at once takes a few microseconds.
             if next_ns.saturating_sub(now_ns) > 10_000 {
                 feed.draw_ahead();
@@ -431,6 +468,10 @@ impl Engine {
         while self.part_number <= self.timeline.boundaries() {
             self.end_part();
         }
-        Outcome { totals: self.totals, recorded: self.recorded, last_loss: self.last_loss }
+        Outcome {
+            totals: self.totals,
+            recorded: self.recorded,
+            last_loss: self.last_loss,
+        }
     }
 }

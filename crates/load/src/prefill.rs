@@ -52,8 +52,7 @@ pub fn prefill(config: &Config, mut progress: impl FnMut(Progress)) -> Result<Pr
     let keyspace = config.keyspace()?;
     let (records, sampled) = (config.records, config.records.min(RESIDENT_SAMPLE_MAX));
     let targets = config.targets.len() as u64;
-    let record_bytes =
-        |record: u64| (keyspace.key_len(record) + keyspace.value_len(record)) as u64;
+    let record_bytes = |record: u64| (keyspace.key_len(record) + keyspace.value_len(record)) as u64;
     let mut filled = Prefill {
         records: records * targets,
         refused: 0,
@@ -80,8 +79,17 @@ pub fn prefill(config: &Config, mut progress: impl FnMut(Progress)) -> Result<Pr
         pump.run((0..records).map(|record| (Op::Set, record)), &mut count)?;
         let picker = Picker::new(Popularity::Uniform, records, config.seed);
         let mut stream = Stream::new(config.seed, Purpose::Other, 0);
-        let read_back = |n| if sampled == records { n } else { picker.draw(&mut stream) };
-        pump.run((0..sampled).map(read_back).map(|record| (Op::Get, record)), &mut count)?;
+        let read_back = |n| {
+            if sampled == records {
+                n
+            } else {
+                picker.draw(&mut stream)
+            }
+        };
+        pump.run(
+            (0..sampled).map(read_back).map(|record| (Op::Get, record)),
+            &mut count,
+        )?;
     }
     filled.resident = hits as f64 / filled.sampled as f64;
     filled.elapsed_ns = monotonic_ns() - started_ns;
@@ -114,7 +122,10 @@ impl<'a> Pump<'a> {
             config,
             target,
             poll,
-            lanes: streams.into_iter().map(|stream| Lane::new(stream, PREFILL_DEPTH)).collect(),
+            lanes: streams
+                .into_iter()
+                .map(|stream| Lane::new(stream, PREFILL_DEPTH))
+                .collect(),
             batch,
             buffer: vec![0; RECEIVE_BYTES_MAX],
             stored: 0,
@@ -129,7 +140,8 @@ impl<'a> Pump<'a> {
         count: &mut impl FnMut(Answer),
     ) -> Result<(), Error> {
         for number in 0..self.lanes.len() {
-            self.fill(number, &mut requests).map_err(|broken| self.fault(broken.to_string()))?;
+            self.fill(number, &mut requests)
+                .map_err(|broken| self.fault(broken.to_string()))?;
         }
         let mut events = Events::with_capacity(EVENTS_MAX);
         while self.in_flight > 0 {
@@ -160,7 +172,8 @@ impl<'a> Pump<'a> {
         if lane.is_blocked() {
             lane.send_unsent()?;
             if !lane.is_blocked() {
-                self.poll.change(&lane.stream, number as u64, Interest::Read)?;
+                self.poll
+                    .change(&lane.stream, number as u64, Interest::Read)?;
             }
         }
         if readable {
@@ -185,7 +198,9 @@ impl<'a> Pump<'a> {
         while !lane.is_blocked() {
             self.batch.clear();
             while lane.in_flight.len() < PREFILL_DEPTH as usize && !self.batch.is_full() {
-                let Some((op, record)) = requests.next() else { break };
+                let Some((op, record)) = requests.next() else {
+                    break;
+                };
                 self.batch.push(op, record, record);
                 self.in_flight += 1;
                 lane.in_flight.push_back(InFlight {
@@ -202,13 +217,18 @@ impl<'a> Pump<'a> {
             }
             lane.send(&self.batch)?;
             if lane.is_blocked() {
-                self.poll.change(&lane.stream, number as u64, Interest::ReadWrite)?;
+                self.poll
+                    .change(&lane.stream, number as u64, Interest::ReadWrite)?;
             }
         }
         Ok(())
     }
 
     fn fault(&self, fault: String) -> Error {
-        Error::Prefill { target: self.target.clone(), fault, stored: self.stored }
+        Error::Prefill {
+            target: self.target.clone(),
+            fault,
+            stored: self.stored,
+        }
     }
 }

@@ -25,7 +25,8 @@ impl Trial {
     #[must_use]
     pub fn differences_ns(&self) -> Vec<i64> {
         let difference = |(reported, truth): &(Recorded, Truth)| {
-            let reported_ns = reported.answered_ns.cast_signed() - reported.intended_ns.cast_signed();
+            let reported_ns =
+                reported.answered_ns.cast_signed() - reported.intended_ns.cast_signed();
             reported_ns - (truth.left_ns - truth.arrived_ns).cast_signed()
         };
         let mut all: Vec<i64> = self.requests.iter().map(difference).collect();
@@ -36,7 +37,10 @@ impl Trial {
     /// How many requests took at least so long from their send to their answer.
     #[must_use]
     pub fn slower_than(&self, ns: u64) -> usize {
-        self.requests.iter().filter(|(seen, _)| seen.answered_ns - seen.sent_ns >= ns).count()
+        self.requests
+            .iter()
+            .filter(|(seen, _)| seen.answered_ns - seen.sent_ns >= ns)
+            .count()
     }
 }
 
@@ -44,7 +48,10 @@ impl Trial {
 #[must_use]
 pub fn percentile<T: Copy + Default>(ascending: &[T], percentile: f64) -> T {
     let place = (ascending.len() as f64 * percentile / 100.0).ceil() as usize;
-    ascending.get(place.saturating_sub(1)).copied().unwrap_or_default()
+    ascending
+        .get(place.saturating_sub(1))
+        .copied()
+        .unwrap_or_default()
 }
 
 /// The load of a calibration: gets with opaque tokens over few connections with room to spare.
@@ -97,9 +104,16 @@ struct Server {
 
 impl Server {
     fn start(setting: &Setting, law: Service, seed: u64) -> anyhow::Result<Self> {
-        let cpu = setting.server_cpu.map_or_else(|| "-".to_owned(), |cpu| cpu.to_string());
+        let cpu = setting
+            .server_cpu
+            .map_or_else(|| "-".to_owned(), |cpu| cpu.to_string());
         let mut child = Command::new(&setting.program)
-            .args(["known-law-server", &law.to_string(), &seed.to_string(), &cpu])
+            .args([
+                "known-law-server",
+                &law.to_string(),
+                &seed.to_string(),
+                &cpu,
+            ])
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .spawn()
@@ -109,7 +123,11 @@ impl Server {
         let mut line = String::new();
         output.read_line(&mut line)?;
         let port = line.trim().parse().context("the server says no port")?;
-        Ok(Self { child, output, port })
+        Ok(Self {
+            child,
+            output,
+            port,
+        })
     }
 
     /// Ends the server and reads its log.
@@ -122,7 +140,14 @@ impl Server {
             let [opaque, arrived_ns, left_ns] = numbers?[..] else {
                 anyhow::bail!("log line `{line}`");
             };
-            truths.insert(opaque, Truth { opaque, arrived_ns, left_ns });
+            truths.insert(
+                opaque,
+                Truth {
+                    opaque,
+                    arrived_ns,
+                    left_ns,
+                },
+            );
         }
         let status = self.child.wait()?;
         ensure!(status.success(), "the server ended with {status}");

@@ -40,10 +40,23 @@ impl Service {
         let end = match *self {
             Self::Fixed(ns) => start + ns,
             Self::Exponential(mean_ns) => start - mean_ns * stream.unit().ln(),
-            Self::Bimodal { short_ns, long_ns, long_share } => {
-                start + if stream.unit() < long_share { long_ns } else { short_ns }
+            Self::Bimodal {
+                short_ns,
+                long_ns,
+                long_share,
+            } => {
+                start
+                    + if stream.unit() < long_share {
+                        long_ns
+                    } else {
+                        short_ns
+                    }
             }
-            Self::Stall { service_ns, every_ns, lasting_ns } => {
+            Self::Stall {
+                service_ns,
+                every_ns,
+                lasting_ns,
+            } => {
                 let into = start % every_ns - every_ns / 2.0;
                 let stalled = (0.0..lasting_ns).contains(&into);
                 start + service_ns + if stalled { lasting_ns - into } else { 0.0 }
@@ -58,17 +71,24 @@ impl FromStr for Service {
 
     fn from_str(text: &str) -> anyhow::Result<Self> {
         let (name, numbers) = text.split_once(':').context("a law is NAME:NUMBERS")?;
-        let numbers: Vec<f64> =
-            numbers.split(',').map(str::parse).collect::<Result<_, _>>().context("numbers")?;
+        let numbers: Vec<f64> = numbers
+            .split(',')
+            .map(str::parse)
+            .collect::<Result<_, _>>()
+            .context("numbers")?;
         Ok(match (name, numbers.as_slice()) {
             ("fixed", &[ns]) => Self::Fixed(ns),
             ("exponential", &[mean_ns]) => Self::Exponential(mean_ns),
-            ("bimodal", &[short_ns, long_ns, long_share]) => {
-                Self::Bimodal { short_ns, long_ns, long_share }
-            }
-            ("stall", &[service_ns, every_ns, lasting_ns]) => {
-                Self::Stall { service_ns, every_ns, lasting_ns }
-            }
+            ("bimodal", &[short_ns, long_ns, long_share]) => Self::Bimodal {
+                short_ns,
+                long_ns,
+                long_share,
+            },
+            ("stall", &[service_ns, every_ns, lasting_ns]) => Self::Stall {
+                service_ns,
+                every_ns,
+                lasting_ns,
+            },
             _ => bail!("no law `{text}`"),
         })
     }
@@ -79,10 +99,18 @@ impl fmt::Display for Service {
         match self {
             Self::Fixed(ns) => write!(out, "fixed:{ns}"),
             Self::Exponential(mean_ns) => write!(out, "exponential:{mean_ns}"),
-            Self::Bimodal { short_ns, long_ns, long_share } => {
+            Self::Bimodal {
+                short_ns,
+                long_ns,
+                long_share,
+            } => {
                 write!(out, "bimodal:{short_ns},{long_ns},{long_share}")
             }
-            Self::Stall { service_ns, every_ns, lasting_ns } => {
+            Self::Stall {
+                service_ns,
+                every_ns,
+                lasting_ns,
+            } => {
                 write!(out, "stall:{service_ns},{every_ns},{lasting_ns}")
             }
         }
@@ -134,7 +162,12 @@ mod tests {
 
     #[test]
     fn laws_read_as_they_are_written() {
-        for text in ["fixed:50000", "exponential:125000", "bimodal:5,10,0.25", "stall:1,10,2"] {
+        for text in [
+            "fixed:50000",
+            "exponential:125000",
+            "bimodal:5,10,0.25",
+            "stall:1,10,2",
+        ] {
             assert_eq!(text.parse::<Service>().unwrap().to_string(), text);
         }
         assert!("fixed:1,2".parse::<Service>().is_err());

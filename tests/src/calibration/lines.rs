@@ -16,15 +16,34 @@ const ALPHA: f64 = 0.002;
 /// Trials of each arm of a comparison.
 const REPEATS: usize = 12;
 
-/// Makes every trial and returns the table. `on_line` is told of each line as it comes.
+/// The questions, each with what it is called.
+pub const QUESTIONS: [(&str, Question); 5] = [
+    ("requests", requests),
+    ("queue", queue),
+    ("stall-open", stall_open),
+    ("stall-closed", stall_closed),
+    ("comparison", comparison),
+];
+
+/// Makes the trials of one question.
+pub type Question = fn(&Setting) -> anyhow::Result<Vec<Line>>;
+
+/// Makes the trials of every question, or of the one called `only`, and returns the table.
+/// `on_line` is told of each line as it comes.
 ///
 /// # Errors
 /// A trial cannot be made.
-pub fn all(setting: &Setting, mut on_line: impl FnMut(&Line)) -> anyhow::Result<Vec<Line>> {
+pub fn all(
+    setting: &Setting,
+    only: Option<&str>,
+    mut on_line: impl FnMut(&Line),
+) -> anyhow::Result<Vec<Line>> {
     let mut lines = Vec::new();
-    let groups = [requests, queue, stall_open, stall_closed, comparison];
-    for group in groups {
-        for line in group(setting)? {
+    for (name, question) in QUESTIONS {
+        if only.is_some_and(|only| only != name) {
+            continue;
+        }
+        for line in question(setting)? {
             on_line(&line);
             lines.push(line);
         }
@@ -36,7 +55,11 @@ pub fn all(setting: &Setting, mut on_line: impl FnMut(&Line)) -> anyhow::Result<
 fn requests(setting: &Setting) -> anyhow::Result<Vec<Line>> {
     let seconds = if setting.short { 1.0 } else { 6.0 };
     let fixed = Service::Fixed(50_000.0);
-    let bimodal = Service::Bimodal { short_ns: 50_000.0, long_ns: 1_000_000.0, long_share: 0.05 };
+    let bimodal = Service::Bimodal {
+        short_ns: 50_000.0,
+        long_ns: 1_000_000.0,
+        long_share: 0.05,
+    };
     let mut lines = Vec::new();
     for (case, law, rate_rps) in [("fixed", fixed, 4000.0), ("bimodal", bimodal, 3000.0)] {
         let trial = trial(setting, law, &load_of(Rate::PerSecond(rate_rps), seconds))?;
@@ -49,11 +72,17 @@ fn difference(case: &str, trial: &Trial) -> Line {
     let all = trial.differences_ns();
     let p99 = percentile(&all, 99.0);
     let show = |ns: i64| format!("{:.1}", ns as f64 / 1e3);
-    let (p1, p50) = (percentile(&all, 1.0), percentile(&all, 50.0));
+    let [p1, p50, p90] = [1.0, 50.0, 90.0].map(|at| percentile(&all, at));
     Line {
         case: format!("{case}, open, {} requests", all.len()),
-        figure: "reported − true, µs at p1 / p50 / p99",
-        found: format!("{} / {} / {}", show(p1), show(p50), show(p99)),
+        figure: "reported − true, µs at p1 / p50 / p90 / p99",
+        found: format!(
+            "{} / {} / {} / {}",
+            show(p1),
+            show(p50),
+            show(p90),
+            show(p99)
+        ),
         bound: format!("p99 ≤ {}", show(DIFFERENCE_NS_MAX)),
         within: !all.is_empty() && p1 >= 0 && p99 <= DIFFERENCE_NS_MAX,
     }
@@ -74,8 +103,16 @@ fn queue(setting: &Setting) -> anyhow::Result<Vec<Line>> {
     let line = Line {
         case: "exponential, open, Poisson arrivals at half load".to_owned(),
         figure: "p99 = ln 100 / (μ − λ)",
-        found: format!("{} of {}", show_duration(p99), show_duration(theory_ns as u64)),
-        bound: format!("{} to {}", show_duration(low as u64), show_duration(high as u64)),
+        found: format!(
+            "{} of {}",
+            show_duration(p99),
+            show_duration(theory_ns as u64)
+        ),
+        bound: format!(
+            "{} to {}",
+            show_duration(low as u64),
+            show_duration(high as u64)
+        ),
         within: (low..=high).contains(&(p99 as f64)),
     };
     Ok(vec![difference("exponential", &trial), line])
@@ -88,7 +125,11 @@ fn stall_ns(setting: &Setting) -> f64 {
 
 fn stall(setting: &Setting) -> Service {
     let lasting_ns = stall_ns(setting);
-    Service::Stall { service_ns: 5_000.0, every_ns: 10.0 * lasting_ns, lasting_ns }
+    Service::Stall {
+        service_ns: 5_000.0,
+        every_ns: 10.0 * lasting_ns,
+        lasting_ns,
+    }
 }
 
 /// A tenth of the requests is delayed, evenly from nothing to the whole stall.
@@ -106,11 +147,18 @@ fn stall_open(setting: &Setting) -> anyhow::Result<Vec<Line>> {
             case: format!("stall of {}, open", show_duration(stall_ns(setting) as u64)),
             figure,
             found: show_duration(found),
-            bound: format!("{} ± {}", show_duration(expected_ns), show_duration(STALL_NS_MAX)),
+            bound: format!(
+                "{} ± {}",
+                show_duration(expected_ns),
+                show_duration(STALL_NS_MAX)
+            ),
             within: found.abs_diff(expected_ns) <= STALL_NS_MAX,
         }
     };
-    Ok(vec![line("p95 from intended time", 95.0, 0.5), line("p99 from intended time", 99.0, 0.9)])
+    Ok(vec![
+        line("p95 from intended time", 95.0, 0.5),
+        line("p99 from intended time", 99.0, 0.9),
+    ])
 }
 
 /// Each connection has one request outstanding when the stall comes, and sends no other.
@@ -122,7 +170,10 @@ fn stall_closed(setting: &Setting) -> anyhow::Result<Vec<Line>> {
     let slow = trial.slower_than((stall_ns(setting) * 0.5) as u64);
     let connections = config.connections as usize;
     Ok(vec![Line {
-        case: format!("stall of {}, closed", show_duration(stall_ns(setting) as u64)),
+        case: format!(
+            "stall of {}, closed",
+            show_duration(stall_ns(setting) as u64)
+        ),
         figure: "slow requests, one for each connection",
         found: format!("{slow} of {}", trial.requests.len()),
         bound: format!("= {connections}"),
@@ -150,7 +201,11 @@ fn comparison(setting: &Setting) -> anyhow::Result<Vec<Line>> {
         }
     }
     let against = |arm: usize| {
-        let pairs: Vec<_> = medians[arm].iter().copied().zip(medians[0].iter().copied()).collect();
+        let pairs: Vec<_> = medians[arm]
+            .iter()
+            .copied()
+            .zip(medians[0].iter().copied())
+            .collect();
         measure::paired_ratio(&pairs, 1.0 - ALPHA)
     };
     let line = |case: &str, figure, arm, bound: &str, fits: fn(measure::Interval) -> bool| {
@@ -159,7 +214,11 @@ fn comparison(setting: &Setting) -> anyhow::Result<Vec<Line>> {
             Some(estimate) => {
                 let change = |ratio: f64| (ratio - 1.0) * 100.0;
                 let interval = estimate.interval;
-                format!("{:+.2} % to {:+.2} %", change(interval.low), change(interval.high))
+                format!(
+                    "{:+.2} % to {:+.2} %",
+                    change(interval.low),
+                    change(interval.high)
+                )
             }
             None => "no interval".to_owned(),
         };
@@ -171,15 +230,28 @@ fn comparison(setting: &Setting) -> anyhow::Result<Vec<Line>> {
             within: estimate.is_some_and(|estimate| fits(estimate.interval)),
         }
     };
-    let same = line("A against A", "change of the median", 1, "holds 0", |i| i.contains(1.0));
-    let slower = line("A against A + 3 %", "change of the median", 2, "above 0, holds 3 ± 0.5 %", |i| {
-        i.low > 1.0 && i.high > 1.025 && i.low < 1.035
+    let same = line("A against A", "change of the median", 1, "holds 0", |i| {
+        i.contains(1.0)
     });
+    let slower = line(
+        "A against A + 3 %",
+        "change of the median",
+        2,
+        "above 0, holds 3 ± 0.5 %",
+        |i| i.low > 1.0 && i.high > 1.025 && i.low < 1.035,
+    );
     Ok(vec![same, slower])
 }
 
 /// A percentile of the response time as the generator's summary says it.
 fn reported(trial: &Trial, percentile: f64) -> u64 {
-    let response = trial.summary.response.iter().flat_map(|response| &response.percentiles);
-    response.copied().find(|&(at, _)| at == percentile).map_or(0, |(_, value_ns)| value_ns)
+    let response = trial
+        .summary
+        .response
+        .iter()
+        .flat_map(|response| &response.percentiles);
+    response
+        .copied()
+        .find(|&(at, _)| at == percentile)
+        .map_or(0, |(_, value_ns)| value_ns)
 }

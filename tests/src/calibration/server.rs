@@ -29,7 +29,7 @@ const LOG_MAX: usize = 1 << 22;
 pub struct Truth {
     /// Its token.
     pub opaque: u64,
-    /// When the server saw it, `CLOCK_MONOTONIC`.
+    /// Just after the server received it, `CLOCK_MONOTONIC`.
     pub arrived_ns: u64,
     /// Just before its answer was sent.
     pub left_ns: u64,
@@ -65,7 +65,12 @@ pub fn serve(law: Service, seed: u64, cpu: Option<usize>) -> anyhow::Result<()> 
     };
     server.run()?;
     let mut out = BufWriter::new(out);
-    for Truth { opaque, arrived_ns, left_ns } in &server.log {
+    for Truth {
+        opaque,
+        arrived_ns,
+        left_ns,
+    } in &server.log
+    {
         writeln!(out, "{opaque} {arrived_ns} {left_ns}")?;
     }
     Ok(out.flush()?)
@@ -106,7 +111,6 @@ impl Server {
         loop {
             self.poll.wait(&mut events, Some(0))?;
             if !events.is_empty() {
-                let now_ns = monotonic_ns();
                 ready.clear();
                 ready.extend(events.iter().map(|event| event.token));
                 for &token in &ready {
@@ -115,7 +119,7 @@ impl Server {
                         // Nothing is ever said there: it is the end.
                         INPUT if io::stdin().read(&mut [0; 1])? == 0 => return Ok(()),
                         INPUT => {}
-                        client => self.receive(client as usize, now_ns, &mut buffer)?,
+                        client => self.receive(client as usize, &mut buffer)?,
                     }
                 }
             }
@@ -126,20 +130,31 @@ impl Server {
     fn accept(&mut self) -> anyhow::Result<()> {
         while let Ok(stream) = self.listener.accept() {
             stream.set_nodelay();
-            self.poll.add(&stream, self.clients.len() as u64, Interest::Read)?;
-            self.clients.push(Some(Client { stream, input: Vec::new() }));
+            self.poll
+                .add(&stream, self.clients.len() as u64, Interest::Read)?;
+            self.clients.push(Some(Client {
+                stream,
+                input: Vec::new(),
+            }));
         }
         Ok(())
     }
 
-    fn receive(&mut self, number: usize, now_ns: u64, buffer: &mut [u8]) -> anyhow::Result<()> {
-        let Some(client) = &mut self.clients[number] else { return Ok(()) };
+    fn receive(&mut self, number: usize, buffer: &mut [u8]) -> anyhow::Result<()> {
+        let Some(client) = &mut self.clients[number] else {
+            return Ok(());
+        };
         match client.stream.recv(buffer) {
             Ok(len) if len > 0 => client.input.extend_from_slice(&buffer[..len]),
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
             _ => self.clients[number] = None,
         }
-        let Some(client) = &mut self.clients[number] else { return Ok(()) };
+        // After the recv: one stamp taken before it would also be given to a request that came
+        // in between, and make its residence longer than it was.
+        let now_ns = monotonic_ns();
+        let Some(client) = &mut self.clients[number] else {
+            return Ok(());
+        };
         let mut from = 0;
         while let Some(len) = client.input[from..].iter().position(|&byte| byte == b'\n') {
             let line = std::str::from_utf8(&client.input[from..from + len])?.trim_end();
@@ -163,7 +178,9 @@ impl Server {
 
     /// Answers the request whose turn it is, when its time has come.
     fn answer(&mut self) -> anyhow::Result<()> {
-        let Some(job) = self.queue.front_mut() else { return Ok(()) };
+        let Some(job) = self.queue.front_mut() else {
+            return Ok(());
+        };
         let end_ns = *job.end_ns.get_or_insert_with(|| {
             let first_ns = *self.first_ns.get_or_insert(job.arrived_ns);
             let start_ns = job.arrived_ns.max(self.free_ns);
@@ -173,13 +190,21 @@ impl Server {
             return Ok(());
         }
         self.free_ns = end_ns;
-        let Some(job) = self.queue.pop_front() else { return Ok(()) };
-        let Some(client) = &self.clients[job.client] else { return Ok(()) };
+        let Some(job) = self.queue.pop_front() else {
+            return Ok(());
+        };
+        let Some(client) = &self.clients[job.client] else {
+            return Ok(());
+        };
         let answer = format!("EN O{}\r\n", job.opaque);
         let left_ns = monotonic_ns();
         client.stream.send(answer.as_bytes())?;
         if self.log.len() < LOG_MAX {
-            self.log.push(Truth { opaque: job.opaque, arrived_ns: job.arrived_ns, left_ns });
+            self.log.push(Truth {
+                opaque: job.opaque,
+                arrived_ns: job.arrived_ns,
+                left_ns,
+            });
         }
         Ok(())
     }
