@@ -102,7 +102,7 @@ pub struct ConfigError {
 }
 
 impl ConfigError {
-    pub(crate) fn demand(error: DemandError) -> Self {
+    pub(crate) fn demand(error: &DemandError) -> Self {
         Self {
             setting: "load",
             fault: error.to_string(),
@@ -187,7 +187,7 @@ impl Config {
             Rate::PerSecond(rate_rps) => demand.schedule_of(rate_rps, 0..1).map(drop),
             Rate::Max => demand.requests(0).map(drop),
         };
-        demanded.map_err(ConfigError::demand)
+        demanded.map_err(|error| ConfigError::demand(&error))
     }
 
     /// The records.

@@ -15,6 +15,7 @@
 
 mod complete;
 
+use std::collections::VecDeque;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::mpsc::{Receiver, Sender};
@@ -111,9 +112,7 @@ pub(crate) struct Engine {
     wires: Wires,
     batch: Batch,
     waiting: Waiting,
-    to_flush: Vec<u32>,
-    /// Where the flush goes on in `to_flush`.
-    flushed: usize,
+    to_flush: VecDeque<u32>,
     part: Part,
     part_number: usize,
     totals: Totals,
@@ -158,8 +157,7 @@ impl Engine {
             wires,
             batch,
             waiting: Waiting::new(waiting_max),
-            to_flush: Vec::with_capacity(alive + 1),
-            flushed: 0,
+            to_flush: VecDeque::with_capacity(alive),
             part: Part::default(),
             part_number: 0,
             totals: Totals::new(0),
@@ -288,7 +286,7 @@ impl Engine {
                 self.owed += u64::from(measured);
                 if !place.listed {
                     place.listed = true;
-                    self.to_flush.push(number);
+                    self.to_flush.push_back(number);
                 }
             }
         }
@@ -297,26 +295,23 @@ impl Engine {
 
     /// Sends what is listed, a bounded number of connections; true: there was one.
     fn flush(&mut self, now_ns: u64) -> bool {
-        let until = self.to_flush.len().min(self.flushed + SENDS_A_TURN_MAX);
-        let any = self.flushed < until;
-        while self.flushed < until {
-            let number = self.to_flush[self.flushed] as usize;
-            self.flushed += 1;
-            self.places[number].listed = false;
-            self.send(number, now_ns);
+        let mut flushed = 0;
+        while flushed < SENDS_A_TURN_MAX {
+            let Some(number) = self.to_flush.pop_front() else {
+                break;
+            };
+            self.places[number as usize].listed = false;
+            self.send(number as usize, now_ns);
+            flushed += 1;
         }
-        if self.flushed == self.to_flush.len() {
-            self.to_flush.clear();
-            self.flushed = 0;
-        }
-        any
+        flushed > 0
     }
 
     fn list(&mut self, number: usize) {
         let place = &mut self.places[number];
         if !place.listed {
             place.listed = true;
-            self.to_flush.push(number as u32);
+            self.to_flush.push_back(number as u32);
         }
     }
 

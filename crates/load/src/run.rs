@@ -296,11 +296,15 @@ impl Post {
                 let end_ns = config.warmup_ns + config.duration_ns;
                 let schedule = demand
                     .schedule_of(rate_rps, first..first + self.share.count)
-                    .map_err(ConfigError::demand)?;
+                    .map_err(|error| ConfigError::demand(&error))?;
                 let share_rps = rate_rps / f64::from(config.threads);
                 Source::Open(Feed::new(schedule, share_rps, end_ns))
             }
-            Rate::Max => Source::Closed(demand.requests(first).map_err(ConfigError::demand)?),
+            Rate::Max => Source::Closed(
+                demand
+                    .requests(first)
+                    .map_err(|error| ConfigError::demand(&error))?,
+            ),
         };
         let manner = Manner {
             depth: config.depth as usize,

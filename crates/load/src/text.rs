@@ -22,9 +22,7 @@ pub fn second_line(second: &Second) -> String {
     let slip = second
         .slip_p99_ns
         .map_or_else(|| "-".to_owned(), show_duration);
-    let hits = second
-        .hit_rate
-        .map_or_else(|| "-".to_owned(), |share| show_share(share));
+    let hits = second.hit_rate.map_or_else(|| "-".to_owned(), show_share);
     let mut line = format!(
         "{:>6.1}s {:>8} {:>9} {:>9} {:>9} {:>9} {:>7} {:>11}",
         second.at_ns as f64 / 1e9,
