@@ -4,6 +4,11 @@
 //! a busy machine cannot excuse: that no request is reported faster than it was, that a stall
 //! shows from intended time, and that a closed loop hides it.
 
+#![expect(
+    clippy::unwrap_used,
+    reason = "what makes the trials of the tests is a test too"
+)]
+
 use std::sync::{Mutex, PoisonError};
 
 use curtail_tests::calibration::Setting;

@@ -308,7 +308,8 @@ mod tests {
 
     #[test]
     fn a_setting_out_of_bounds_is_named_with_its_bounds() {
-        let cases: [(fn(&mut Config), &str); 6] = [
+        type Change = fn(&mut Config);
+        let cases: [(Change, &str); 6] = [
             (
                 |c| c.connections = 0,
                 "connections: 0 is out of bounds; give 1 to 1048576",

@@ -14,6 +14,8 @@
 //! after the recv that brought it. Between send and recv there is no lock and no allocation.
 
 mod complete;
+#[cfg(test)]
+mod tests;
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -252,7 +254,12 @@ impl Engine {
 
     fn is_over(&self, now_ns: u64) -> bool {
         let all_lost = self.alive == 0 && self.wires.alive.load(Ordering::Relaxed) == 0;
-        let done = now_ns >= self.timeline.end_ns && self.owed == 0;
+        // A late thread may still have to dispatch what was due before the end.
+        let dispatched = match &self.source {
+            Source::Open(feed) => feed.next_ns().is_none(),
+            Source::Closed(_) => true,
+        };
+        let done = now_ns >= self.timeline.end_ns && dispatched && self.owed == 0;
         all_lost || done || now_ns >= self.timeline.give_up_ns
     }
 
@@ -459,6 +466,16 @@ impl Engine {
         let cpu_ns = thread_cpu_ns();
         let at_start_ns = self.cpu_at_start_ns.unwrap_or(cpu_ns);
         self.totals.cpu_ns = self.cpu_at_end_ns.unwrap_or(cpu_ns) - at_start_ns;
+        // Given up before it was even dispatched: intended all the same, and censored.
+        let all_lost = self.wires.alive.load(Ordering::Relaxed) == 0;
+        if let Source::Open(feed) = &mut self.source
+            && !all_lost
+        {
+            while let Some(planned) = feed.pop() {
+                let intended_ns = self.timeline.start_ns + planned.intended_ns;
+                self.totals.intended += u64::from(self.timeline.measures(intended_ns));
+            }
+        }
         // Given up early, or at the end of the grace: the parts that are left are what there is.
         while self.part_number <= self.timeline.boundaries() {
             self.end_part();

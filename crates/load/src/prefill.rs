@@ -21,7 +21,7 @@ pub struct Prefill {
     pub records: u64,
     /// Of those, answered with an error.
     pub refused: u64,
-    /// Bytes of keys and values.
+    /// Bytes of the sets as sent.
     pub bytes: u64,
     /// Records read back.
     pub sampled: u64,
@@ -52,11 +52,10 @@ pub fn prefill(config: &Config, mut progress: impl FnMut(Progress)) -> Result<Pr
     let keyspace = config.keyspace()?;
     let (records, sampled) = (config.records, config.records.min(RESIDENT_SAMPLE_MAX));
     let targets = config.targets.len() as u64;
-    let record_bytes = |record: u64| (keyspace.key_len(record) + keyspace.value_len(record)) as u64;
     let mut filled = Prefill {
         records: records * targets,
         refused: 0,
-        bytes: (0..records).map(record_bytes).sum::<u64>() * targets,
+        bytes: 0,
         sampled: sampled * targets,
         resident: 0.0,
         elapsed_ns: 0,
@@ -77,6 +76,7 @@ pub fn prefill(config: &Config, mut progress: impl FnMut(Progress)) -> Result<Pr
             }
         };
         pump.run((0..records).map(|record| (Op::Set, record)), &mut count)?;
+        filled.bytes += pump.bytes;
         let picker = Picker::new(Popularity::Uniform, records, config.seed);
         let mut stream = Stream::new(config.seed, Purpose::Other, 0);
         let read_back = |n| {
@@ -105,6 +105,8 @@ struct Pump<'a> {
     batch: Batch,
     buffer: Vec<u8>,
     stored: u64,
+    /// Bytes of all requests so far.
+    bytes: u64,
     in_flight: u64,
 }
 
@@ -129,6 +131,7 @@ impl<'a> Pump<'a> {
             batch,
             buffer: vec![0; RECEIVE_BYTES_MAX],
             stored: 0,
+            bytes: 0,
             in_flight: 0,
         })
     }
@@ -215,6 +218,7 @@ impl<'a> Pump<'a> {
             if self.batch.len() == 0 {
                 break;
             }
+            self.bytes += self.batch.len() as u64;
             lane.send(&self.batch)?;
             if lane.is_blocked() {
                 self.poll

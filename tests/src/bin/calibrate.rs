@@ -2,7 +2,11 @@
 //! table of the load generator; exits with 1 if a line is out of bound. The server takes the first
 //! processor and the generator the second, unless told otherwise.
 #![forbid(unsafe_code)]
-#![expect(clippy::print_stdout, clippy::print_stderr, reason = "a program prints")]
+#![expect(
+    clippy::print_stdout,
+    clippy::print_stderr,
+    reason = "a program prints"
+)]
 
 use std::env;
 use std::process::ExitCode;

@@ -9,7 +9,7 @@ use std::thread;
 
 /// What is wrong with the server.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub enum Fault {
+pub(crate) enum Fault {
     /// Nothing.
     None,
     /// It answers `version` and nothing else.
@@ -27,17 +27,17 @@ pub enum Fault {
 }
 
 /// A text-protocol server on a free port. Its threads end with the test's process.
-pub struct Server {
+pub(crate) struct Server {
     /// `HOST:PORT`
-    pub address: String,
+    pub(crate) address: String,
     /// Requests seen on all connections, `version` apart.
-    pub requests: Arc<AtomicU64>,
+    pub(crate) requests: Arc<AtomicU64>,
     /// Everything received on the last connection, in order.
-    pub received: Arc<Mutex<Vec<u8>>>,
+    pub(crate) received: Arc<Mutex<Vec<u8>>>,
 }
 
 impl Server {
-    pub fn start(fault: Fault) -> Self {
+    pub(crate) fn start(fault: Fault) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let address = listener.local_addr().unwrap().to_string();
         let requests = Arc::new(AtomicU64::new(0));
