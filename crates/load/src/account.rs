@@ -39,7 +39,10 @@ impl Account {
 
     /// The error of a run that lost all its connections.
     pub(crate) fn loss_of_all(&self, config: &Config) -> Option<Error> {
-        let lost = self.totals.as_ref().map_or(0, |totals| totals.lost_connections);
+        let lost = self
+            .totals
+            .as_ref()
+            .map_or(0, |totals| totals.lost_connections);
         let last = self.last_loss.clone()?;
         let connections = config.connections;
         (lost >= u64::from(connections)).then_some(Error::AllLost { connections, last })
@@ -52,7 +55,9 @@ impl Account {
         timeline: &Timeline,
         watched: Option<Watched>,
     ) -> (Summary, Vec<Recorded>) {
-        let totals = self.totals.unwrap_or_else(|| Totals::new(timeline.measure_ns));
+        let totals = self
+            .totals
+            .unwrap_or_else(|| Totals::new(timeline.measure_ns));
         let latencies = &self.part.latencies;
         let offered_rps = match config.rate {
             Rate::PerSecond(rate_rps) => Some(rate_rps),

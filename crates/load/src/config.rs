@@ -102,8 +102,11 @@ pub struct ConfigError {
 }
 
 impl ConfigError {
-    pub(crate) fn demand(error: DemandError) -> Self {
-        Self { setting: "load", fault: error.to_string() }
+    pub(crate) fn demand(error: &DemandError) -> Self {
+        Self {
+            setting: "load",
+            fault: error.to_string(),
+        }
     }
 }
 
@@ -145,20 +148,38 @@ impl Config {
     pub fn validate(&self) -> Result<(), ConfigError> {
         within("targets", self.targets.len() as u64, 1, TARGETS_MAX as u64)?;
         let least = self.targets.len().max(self.threads as usize) as u64;
-        within("threads", u64::from(self.threads), 1, u64::from(THREADS_MAX))?;
+        within(
+            "threads",
+            u64::from(self.threads),
+            1,
+            u64::from(THREADS_MAX),
+        )?;
         let connections = u64::from(self.connections);
-        within("connections", connections, least, u64::from(CONNECTIONS_MAX))?;
+        within(
+            "connections",
+            connections,
+            least,
+            u64::from(CONNECTIONS_MAX),
+        )?;
         within("depth", u64::from(self.depth), 1, u64::from(DEPTH_MAX))?;
         let outstanding = connections * u64::from(self.depth);
         within("connections × depth", outstanding, 1, OUTSTANDING_MAX)?;
-        within("duration in ns", self.duration_ns, 1_000_000, DURATION_NS_MAX)?;
+        within(
+            "duration in ns",
+            self.duration_ns,
+            1_000_000,
+            DURATION_NS_MAX,
+        )?;
         within("warm-up in ns", self.warmup_ns, 0, DURATION_NS_MAX)?;
         within("grace in ns", self.grace_ns, 0, GRACE_NS_MAX)?;
         let in_order = self.percentiles.is_sorted_by(|a, b| a < b);
         let in_range = self.percentiles.iter().all(|p| (0.0..=100.0).contains(p));
         if !in_order || !in_range || self.percentiles.is_empty() {
             let fault = "give numbers from 0 to 100, ascending, such as 50,99,99.9".to_owned();
-            return Err(ConfigError { setting: "percentiles", fault });
+            return Err(ConfigError {
+                setting: "percentiles",
+                fault,
+            });
         }
         self.keyspace()?;
         let demand = self.demand();
@@ -166,7 +187,7 @@ impl Config {
             Rate::PerSecond(rate_rps) => demand.schedule_of(rate_rps, 0..1).map(drop),
             Rate::Max => demand.requests(0).map(drop),
         };
-        demanded.map_err(ConfigError::demand)
+        demanded.map_err(|error| ConfigError::demand(&error))
     }
 
     /// The records.
@@ -174,8 +195,17 @@ impl Config {
     /// # Errors
     /// There are none, or too many.
     pub fn keyspace(&self) -> Result<Keyspace, ConfigError> {
-        Keyspace::new(self.records, self.keys, self.values, self.value_len_max, self.seed)
-            .map_err(|error| ConfigError { setting: "records", fault: error.to_string() })
+        Keyspace::new(
+            self.records,
+            self.keys,
+            self.values,
+            self.value_len_max,
+            self.seed,
+        )
+        .map_err(|error| ConfigError {
+            setting: "records",
+            fault: error.to_string(),
+        })
     }
 
     /// What is asked and when.
@@ -254,7 +284,10 @@ impl FromStr for Protocol {
             "meta" => Ok(Self::Meta),
             _ => {
                 let fault = format!("there is no `{text}`; give text or meta");
-                Err(ConfigError { setting: "protocol", fault })
+                Err(ConfigError {
+                    setting: "protocol",
+                    fault,
+                })
             }
         }
     }
@@ -275,12 +308,28 @@ mod tests {
 
     #[test]
     fn a_setting_out_of_bounds_is_named_with_its_bounds() {
-        let cases: [(fn(&mut Config), &str); 6] = [
-            (|c| c.connections = 0, "connections: 0 is out of bounds; give 1 to 1048576"),
-            (|c| c.threads = 17, "connections: 16 is out of bounds; give 17 to 1048576"),
-            (|c| c.depth = 5000, "depth: 5000 is out of bounds; give 1 to 1024"),
-            (|c| c.records = 0, "records: 0 records: give between 1 and 1099511627776"),
-            (|c| c.update = 1.5, "load: update 1.5: give the share of sets, from 0 to 1"),
+        type Change = fn(&mut Config);
+        let cases: [(Change, &str); 6] = [
+            (
+                |c| c.connections = 0,
+                "connections: 0 is out of bounds; give 1 to 1048576",
+            ),
+            (
+                |c| c.threads = 17,
+                "connections: 16 is out of bounds; give 17 to 1048576",
+            ),
+            (
+                |c| c.depth = 5000,
+                "depth: 5000 is out of bounds; give 1 to 1024",
+            ),
+            (
+                |c| c.records = 0,
+                "records: 0 records: give between 1 and 1099511627776",
+            ),
+            (
+                |c| c.update = 1.5,
+                "load: update 1.5: give the share of sets, from 0 to 1",
+            ),
             (
                 |c| c.percentiles = vec![99.0, 50.0],
                 "percentiles: give numbers from 0 to 100, ascending, such as 50,99,99.9",
@@ -304,6 +353,12 @@ mod tests {
         assert_eq!("max".parse::<Rate>().unwrap(), Rate::Max);
         assert_eq!("200k".parse::<Rate>().unwrap(), Rate::PerSecond(200_000.0));
         assert_eq!("meta".parse::<Protocol>().unwrap(), Protocol::Meta);
-        assert!("binary".parse::<Protocol>().unwrap_err().to_string().contains("text or meta"));
+        assert!(
+            "binary"
+                .parse::<Protocol>()
+                .unwrap_err()
+                .to_string()
+                .contains("text or meta")
+        );
     }
 }

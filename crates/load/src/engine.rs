@@ -14,7 +14,10 @@
 //! after the recv that brought it. Between send and recv there is no lock and no allocation.
 
 mod complete;
+#[cfg(test)]
+mod tests;
 
+use std::collections::VecDeque;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::mpsc::{Receiver, Sender};
@@ -84,7 +87,11 @@ pub(crate) struct Outcome {
 impl Outcome {
     /// Of a thread that never began.
     pub(crate) fn nothing() -> Self {
-        Self { totals: Totals::new(0), recorded: Vec::new(), last_loss: None }
+        Self {
+            totals: Totals::new(0),
+            recorded: Vec::new(),
+            last_loss: None,
+        }
     }
 }
 
@@ -107,9 +114,7 @@ pub(crate) struct Engine {
     wires: Wires,
     batch: Batch,
     waiting: Waiting,
-    to_flush: Vec<u32>,
-    /// Where the flush goes on in `to_flush`.
-    flushed: usize,
+    to_flush: VecDeque<u32>,
     part: Part,
     part_number: usize,
     totals: Totals,
@@ -135,8 +140,12 @@ impl Engine {
         wires: Wires,
         batch: Batch,
     ) -> Self {
-        let place =
-            |lane| Place { lane: Some(lane), queue: Queue::EMPTY, room_ns: 0, listed: false };
+        let place = |lane| Place {
+            lane: Some(lane),
+            queue: Queue::EMPTY,
+            room_ns: 0,
+            listed: false,
+        };
         let alive = lanes.len();
         let waiting_max = match source {
             Source::Open(_) => crate::limits::WAITING_MAX,
@@ -150,8 +159,7 @@ impl Engine {
             wires,
             batch,
             waiting: Waiting::new(waiting_max),
-            to_flush: Vec::with_capacity(alive + 1),
-            flushed: 0,
+            to_flush: VecDeque::with_capacity(alive),
             part: Part::default(),
             part_number: 0,
             totals: Totals::new(0),
@@ -214,7 +222,11 @@ impl Engine {
 
     /// Does what the time asks for: readings at the interval's ends, parts that are over.
     fn tick(&mut self, now_ns: u64) {
-        while self.timeline.boundary(self.part_number).is_some_and(|at_ns| at_ns <= now_ns) {
+        while self
+            .timeline
+            .boundary(self.part_number)
+            .is_some_and(|at_ns| at_ns <= now_ns)
+        {
             self.end_part();
         }
         if self.cpu_at_start_ns.is_none() && now_ns >= self.timeline.measure_ns {
@@ -230,7 +242,11 @@ impl Engine {
         self.part.waiting = self.waiting.len() as u64;
         let next = self.wires.spare.try_recv().unwrap_or_default();
         let part = std::mem::replace(&mut self.part, next);
-        let ended = Ended { thread: self.wires.thread, number: self.part_number, part };
+        let ended = Ended {
+            thread: self.wires.thread,
+            number: self.part_number,
+            part,
+        };
         // Nobody listens any more: the run is being given up.
         let _ = self.wires.parts.send(ended);
         self.part_number += 1;
@@ -238,13 +254,20 @@ impl Engine {
 
     fn is_over(&self, now_ns: u64) -> bool {
         let all_lost = self.alive == 0 && self.wires.alive.load(Ordering::Relaxed) == 0;
-        let done = now_ns >= self.timeline.end_ns && self.owed == 0;
+        // A late thread may still have to dispatch what was due before the end.
+        let dispatched = match &self.source {
+            Source::Open(feed) => feed.next_ns().is_none(),
+            Source::Closed(_) => true,
+        };
+        let done = now_ns >= self.timeline.end_ns && dispatched && self.owed == 0;
         all_lost || done || now_ns >= self.timeline.give_up_ns
     }
 
     /// Gives due requests to their connections; true: there was one.
     fn dispatch(&mut self, now_ns: u64) -> bool {
-        let Source::Open(feed) = &mut self.source else { return false };
+        let Source::Open(feed) = &mut self.source else {
+            return false;
+        };
         let mut dispatched = 0;
         while dispatched < SENDS_A_TURN_MAX {
             let intended_ns = match feed.next_ns() {
@@ -260,13 +283,17 @@ impl Engine {
             self.totals.intended += u64::from(measured);
             let number = planned.connection - self.manner.first;
             let place = &mut self.places[number as usize];
-            let due = Due { intended_ns, record: planned.record, op: planned.op };
+            let due = Due {
+                intended_ns,
+                record: planned.record,
+                op: planned.op,
+            };
             // A lost connection's requests, and those beyond the bound, are never sent: censored.
             if place.lane.is_some() && self.waiting.push(&mut place.queue, due) {
                 self.owed += u64::from(measured);
                 if !place.listed {
                     place.listed = true;
-                    self.to_flush.push(number);
+                    self.to_flush.push_back(number);
                 }
             }
         }
@@ -275,26 +302,23 @@ impl Engine {
 
     /// Sends what is listed, a bounded number of connections; true: there was one.
     fn flush(&mut self, now_ns: u64) -> bool {
-        let until = self.to_flush.len().min(self.flushed + SENDS_A_TURN_MAX);
-        let any = self.flushed < until;
-        while self.flushed < until {
-            let number = self.to_flush[self.flushed] as usize;
-            self.flushed += 1;
-            self.places[number].listed = false;
-            self.send(number, now_ns);
+        let mut flushed = 0;
+        while flushed < SENDS_A_TURN_MAX {
+            let Some(number) = self.to_flush.pop_front() else {
+                break;
+            };
+            self.places[number as usize].listed = false;
+            self.send(number as usize, now_ns);
+            flushed += 1;
         }
-        if self.flushed == self.to_flush.len() {
-            self.to_flush.clear();
-            self.flushed = 0;
-        }
-        any
+        flushed > 0
     }
 
     fn list(&mut self, number: usize) {
         let place = &mut self.places[number];
         if !place.listed {
             place.listed = true;
-            self.to_flush.push(number as u32);
+            self.to_flush.push_back(number as u32);
         }
     }
 
@@ -311,11 +335,20 @@ impl Engine {
             let due = match &mut self.source {
                 Source::Open(_) => self.waiting.pop(&mut place.queue),
                 Source::Closed(_) if now_ns >= self.timeline.end_ns => None,
-                Source::Closed(requests) => {
-                    requests.next().map(|(record, op)| Due { intended_ns: 0, record, op })
-                }
+                Source::Closed(requests) => requests.next().map(|(record, op)| Due {
+                    intended_ns: 0,
+                    record,
+                    op,
+                }),
             };
-            let Some(Due { intended_ns, record, op }) = due else { break };
+            let Some(Due {
+                intended_ns,
+                record,
+                op,
+            }) = due
+            else {
+                break;
+            };
             let opaque = self.next_opaque;
             self.next_opaque += 1;
             self.batch.push(op, record, opaque);
@@ -388,7 +421,9 @@ impl Engine {
     }
 
     fn watch(&mut self, number: usize, interest: Interest) {
-        let Some(lane) = &self.places[number].lane else { return };
+        let Some(lane) = &self.places[number].lane else {
+            return;
+        };
         if let Err(error) = self.poll.change(&lane.stream, number as u64, interest) {
             self.lose(number, &error.into());
         }
@@ -403,7 +438,9 @@ impl Engine {
             Source::Open(feed) => feed.next_ns().map(|ns| self.timeline.start_ns + ns),
             Source::Closed(_) => None,
         };
-        let next_ns = next_ns.unwrap_or(u64::MAX).min(self.timeline.next_event_ns(self.part_number));
+        let next_ns = next_ns
+            .unwrap_or(u64::MAX)
+            .min(self.timeline.next_event_ns(self.part_number));
         let until_ns = next_ns.saturating_sub(now_ns);
         match self.manner.spin {
             true if self.in_flight > 0 => 0,
@@ -415,7 +452,9 @@ impl Engine {
     /// Uses a moment in which nothing was to be done.
     fn rest(&mut self, now_ns: u64) {
         if let Source::Open(feed) = &mut self.source {
-            let next_ns = feed.next_ns().map_or(u64::MAX, |ns| self.timeline.start_ns + ns);
+            let next_ns = feed
+                .next_ns()
+                .map_or(u64::MAX, |ns| self.timeline.start_ns + ns);
             // What is drawn at once takes a few microseconds.
             if next_ns.saturating_sub(now_ns) > 10_000 {
                 feed.draw_ahead();
@@ -427,10 +466,24 @@ impl Engine {
         let cpu_ns = thread_cpu_ns();
         let at_start_ns = self.cpu_at_start_ns.unwrap_or(cpu_ns);
         self.totals.cpu_ns = self.cpu_at_end_ns.unwrap_or(cpu_ns) - at_start_ns;
+        // Given up before it was even dispatched: intended all the same, and censored.
+        let all_lost = self.wires.alive.load(Ordering::Relaxed) == 0;
+        if let Source::Open(feed) = &mut self.source
+            && !all_lost
+        {
+            while let Some(planned) = feed.pop() {
+                let intended_ns = self.timeline.start_ns + planned.intended_ns;
+                self.totals.intended += u64::from(self.timeline.measures(intended_ns));
+            }
+        }
         // Given up early, or at the end of the grace: the parts that are left are what there is.
         while self.part_number <= self.timeline.boundaries() {
             self.end_part();
         }
-        Outcome { totals: self.totals, recorded: self.recorded, last_loss: self.last_loss }
+        Outcome {
+            totals: self.totals,
+            recorded: self.recorded,
+            last_loss: self.last_loss,
+        }
     }
 }

@@ -23,7 +23,12 @@ impl Feed {
         // A tenth more than the mean, so that it seldom grows; what it holds is bounded anyway.
         let expected = (rate_rps * end_ns as f64 / 1e9 * 1.1) as usize + 1024;
         let drawn = VecDeque::with_capacity(expected.min(DRAWN_AHEAD_MAX));
-        let mut feed = Self { schedule, drawn, end_ns, exhausted: false };
+        let mut feed = Self {
+            schedule,
+            drawn,
+            end_ns,
+            exhausted: false,
+        };
         while !feed.exhausted && feed.drawn.len() < DRAWN_AHEAD_MAX {
             feed.draw(1);
         }
@@ -79,8 +84,9 @@ mod tests {
         config.connections = 7;
         let schedule = || config.demand().schedule(100_000.0).unwrap();
         let end_ns = 100_000_000;
-        let expected: Vec<Planned> =
-            schedule().take_while(|planned| planned.intended_ns < end_ns).collect();
+        let expected: Vec<Planned> = schedule()
+            .take_while(|planned| planned.intended_ns < end_ns)
+            .collect();
         let mut feed = Feed::new(schedule(), 100_000.0, end_ns);
         let mut fed = Vec::new();
         while let Some(next_ns) = feed.next_ns() {

@@ -101,17 +101,28 @@ impl Lane {
         protocol: Protocol,
     ) -> Result<Option<(InFlight, Answer)>, Broken> {
         let Some(next) = self.in_flight.front() else {
-            return if input.is_empty() { Ok(None) } else { Err(Broken::Unasked) };
+            return if input.is_empty() {
+                Ok(None)
+            } else {
+                Err(Broken::Unasked)
+            };
         };
-        let step = self.reader.advance(input, wire::awaited(protocol, next.op))?;
+        let step = self
+            .reader
+            .advance(input, wire::awaited(protocol, next.op))?;
         *input = &input[step.consumed..];
-        let Some(reply) = step.reply else { return Ok(None) };
+        let Some(reply) = step.reply else {
+            return Ok(None);
+        };
         let (answer, opaque) = wire::understand(reply);
         let place = match opaque {
             None => 0,
             Some(opaque) => {
                 let mine = |request: &InFlight| request.opaque == opaque;
-                self.in_flight.iter().position(mine).ok_or(Broken::Unasked)?
+                self.in_flight
+                    .iter()
+                    .position(mine)
+                    .ok_or(Broken::Unasked)?
             }
         };
         match self.in_flight.remove(place) {

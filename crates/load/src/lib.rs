@@ -1,7 +1,7 @@
 //! Offered load: schedule to connections to records.
 //!
-//! [`prefill()`] puts the records on the servers, [`run()`] offers a load and measures. The schedule
-//! is drawn from a seed before the run; every latency is kept from the time a request was
+//! [`prefill()`] puts the records on the servers, [`run()`] offers a load and measures. The
+//! schedule is drawn from a seed before the run; every latency is kept from the time a request was
 //! *intended* to leave and from the time it did. What the generator itself was late by is kept
 //! apart, and what was never answered is counted, not forgotten.
 //!

@@ -24,7 +24,15 @@ use crate::limits::{
 pub(crate) fn allow_files(connections: u32) -> Result<(), Error> {
     let needed = u64::from(connections) + OTHER_FILES;
     let limit = raise_open_files(needed);
-    if limit >= needed { Ok(()) } else { Err(Error::OpenFiles { connections, limit, needed }) }
+    if limit >= needed {
+        Ok(())
+    } else {
+        Err(Error::OpenFiles {
+            connections,
+            limit,
+            needed,
+        })
+    }
 }
 
 /// The target that connection number `connection` goes to.
@@ -48,7 +56,12 @@ pub(crate) struct Share {
 /// Opens a share of the connections and registers each for reading with `poll` under its place
 /// in the share, which is also its place in the answer.
 pub(crate) fn open(targets: &[Target], poll: &Poll, share: Share) -> Result<Vec<Stream>, Error> {
-    let Share { first, count, all, at_once } = share;
+    let Share {
+        first,
+        count,
+        all,
+        at_once,
+    } = share;
     let mut opening = Opening {
         targets,
         poll,
@@ -63,7 +76,8 @@ pub(crate) fn open(targets: &[Target], poll: &Poll, share: Share) -> Result<Vec<
     let mut ready = Vec::with_capacity(EVENTS_MAX);
     while opening.open < count {
         let pause_ns = opening.start_some(at_once)?;
-        poll.wait(&mut events, Some(pause_ns)).map_err(Error::system("wait for connections"))?;
+        poll.wait(&mut events, Some(pause_ns))
+            .map_err(Error::system("wait for connections"))?;
         ready.clear();
         ready.extend(events.iter().map(|event| event.token as u32));
         for &connection in &ready {
@@ -73,10 +87,13 @@ pub(crate) fn open(targets: &[Target], poll: &Poll, share: Share) -> Result<Vec<
             opening.check_deadlines()?;
         }
     }
-    let streams = opening.attempts.into_iter().filter_map(|attempt| match attempt.stage {
-        Stage::Open(stream) => Some(stream),
-        _ => None,
-    });
+    let streams = opening
+        .attempts
+        .into_iter()
+        .filter_map(|attempt| match attempt.stage {
+            Stage::Open(stream) => Some(stream),
+            _ => None,
+        });
     Ok(streams.collect())
 }
 
@@ -114,7 +131,9 @@ impl Opening<'_> {
     fn start_some(&mut self, at_once: usize) -> Result<u64, Error> {
         let now_ns = monotonic_ns();
         while self.in_progress < at_once {
-            let Some(&connection) = self.to_start.front() else { break };
+            let Some(&connection) = self.to_start.front() else {
+                break;
+            };
             let since_ns = self.attempts[connection as usize].since_ns;
             if since_ns > now_ns {
                 return Ok(since_ns - now_ns);
@@ -213,7 +232,11 @@ impl Opening<'_> {
             }
             _ => Err(Error::Greeting {
                 target: self.target(connection),
-                answer: String::from_utf8_lossy(heard).trim_end().chars().take(80).collect(),
+                answer: String::from_utf8_lossy(heard)
+                    .trim_end()
+                    .chars()
+                    .take(80)
+                    .collect(),
             }),
         }
     }
@@ -226,10 +249,17 @@ impl Opening<'_> {
             return Err(Error::Ports { target });
         }
         if sys::socket::is_exhaustion(&error) {
-            return Err(Error::System { what: "open a socket", source: error });
+            return Err(Error::System {
+                what: "open a socket",
+                source: error,
+            });
         }
         if attempt.count >= OPENING_ATTEMPTS_MAX {
-            return Err(Error::Connect { target, attempts: attempt.count, source: error });
+            return Err(Error::Connect {
+                target,
+                attempts: attempt.count,
+                source: error,
+            });
         }
         attempt.stage = Stage::ToStart;
         attempt.since_ns = monotonic_ns() + (OPENING_PAUSE_NS << (attempt.count - 1));
@@ -253,7 +283,10 @@ impl Opening<'_> {
                 }
                 Stage::Greeting(..) if overdue => {
                     let waited_s = OPENING_TIMEOUT_NS / 1_000_000_000;
-                    return Err(Error::Silent { target: target(), waited_s });
+                    return Err(Error::Silent {
+                        target: target(),
+                        waited_s,
+                    });
                 }
                 _ => {}
             }
@@ -264,7 +297,11 @@ impl Opening<'_> {
     fn too_many(&self, connection: u32) -> Error {
         let wanted = self.all.div_ceil(self.targets.len() as u32);
         // A handful more, for those who look at the server meanwhile.
-        Error::TooManyConnections { target: self.target(connection), wanted, enough: wanted + 64 }
+        Error::TooManyConnections {
+            target: self.target(connection),
+            wanted,
+            enough: wanted + 64,
+        }
     }
 
     fn target(&self, connection: u32) -> Target {

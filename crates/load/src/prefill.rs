@@ -21,7 +21,7 @@ pub struct Prefill {
     pub records: u64,
     /// Of those, answered with an error.
     pub refused: u64,
-    /// Bytes of keys and values.
+    /// Bytes of the sets as sent.
     pub bytes: u64,
     /// Records read back.
     pub sampled: u64,
@@ -52,12 +52,10 @@ pub fn prefill(config: &Config, mut progress: impl FnMut(Progress)) -> Result<Pr
     let keyspace = config.keyspace()?;
     let (records, sampled) = (config.records, config.records.min(RESIDENT_SAMPLE_MAX));
     let targets = config.targets.len() as u64;
-    let record_bytes =
-        |record: u64| (keyspace.key_len(record) + keyspace.value_len(record)) as u64;
     let mut filled = Prefill {
         records: records * targets,
         refused: 0,
-        bytes: (0..records).map(record_bytes).sum::<u64>() * targets,
+        bytes: 0,
         sampled: sampled * targets,
         resident: 0.0,
         elapsed_ns: 0,
@@ -78,10 +76,20 @@ pub fn prefill(config: &Config, mut progress: impl FnMut(Progress)) -> Result<Pr
             }
         };
         pump.run((0..records).map(|record| (Op::Set, record)), &mut count)?;
+        filled.bytes += pump.bytes;
         let picker = Picker::new(Popularity::Uniform, records, config.seed);
         let mut stream = Stream::new(config.seed, Purpose::Other, 0);
-        let read_back = |n| if sampled == records { n } else { picker.draw(&mut stream) };
-        pump.run((0..sampled).map(read_back).map(|record| (Op::Get, record)), &mut count)?;
+        let read_back = |n| {
+            if sampled == records {
+                n
+            } else {
+                picker.draw(&mut stream)
+            }
+        };
+        pump.run(
+            (0..sampled).map(read_back).map(|record| (Op::Get, record)),
+            &mut count,
+        )?;
     }
     filled.resident = hits as f64 / filled.sampled as f64;
     filled.elapsed_ns = monotonic_ns() - started_ns;
@@ -97,6 +105,8 @@ struct Pump<'a> {
     batch: Batch,
     buffer: Vec<u8>,
     stored: u64,
+    /// Bytes of all requests so far.
+    bytes: u64,
     in_flight: u64,
 }
 
@@ -114,10 +124,14 @@ impl<'a> Pump<'a> {
             config,
             target,
             poll,
-            lanes: streams.into_iter().map(|stream| Lane::new(stream, PREFILL_DEPTH)).collect(),
+            lanes: streams
+                .into_iter()
+                .map(|stream| Lane::new(stream, PREFILL_DEPTH))
+                .collect(),
             batch,
             buffer: vec![0; RECEIVE_BYTES_MAX],
             stored: 0,
+            bytes: 0,
             in_flight: 0,
         })
     }
@@ -129,7 +143,8 @@ impl<'a> Pump<'a> {
         count: &mut impl FnMut(Answer),
     ) -> Result<(), Error> {
         for number in 0..self.lanes.len() {
-            self.fill(number, &mut requests).map_err(|broken| self.fault(broken.to_string()))?;
+            self.fill(number, &mut requests)
+                .map_err(|broken| self.fault(broken.to_string()))?;
         }
         let mut events = Events::with_capacity(EVENTS_MAX);
         while self.in_flight > 0 {
@@ -160,7 +175,8 @@ impl<'a> Pump<'a> {
         if lane.is_blocked() {
             lane.send_unsent()?;
             if !lane.is_blocked() {
-                self.poll.change(&lane.stream, number as u64, Interest::Read)?;
+                self.poll
+                    .change(&lane.stream, number as u64, Interest::Read)?;
             }
         }
         if readable {
@@ -185,7 +201,9 @@ impl<'a> Pump<'a> {
         while !lane.is_blocked() {
             self.batch.clear();
             while lane.in_flight.len() < PREFILL_DEPTH as usize && !self.batch.is_full() {
-                let Some((op, record)) = requests.next() else { break };
+                let Some((op, record)) = requests.next() else {
+                    break;
+                };
                 self.batch.push(op, record, record);
                 self.in_flight += 1;
                 lane.in_flight.push_back(InFlight {
@@ -200,15 +218,21 @@ impl<'a> Pump<'a> {
             if self.batch.len() == 0 {
                 break;
             }
+            self.bytes += self.batch.len() as u64;
             lane.send(&self.batch)?;
             if lane.is_blocked() {
-                self.poll.change(&lane.stream, number as u64, Interest::ReadWrite)?;
+                self.poll
+                    .change(&lane.stream, number as u64, Interest::ReadWrite)?;
             }
         }
         Ok(())
     }
 
     fn fault(&self, fault: String) -> Error {
-        Error::Prefill { target: self.target.clone(), fault, stored: self.stored }
+        Error::Prefill {
+            target: self.target.clone(),
+            fault,
+            stored: self.stored,
+        }
     }
 }

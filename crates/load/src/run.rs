@@ -84,7 +84,10 @@ pub fn run_recorded(
     let crew = Crew::start(config, recorded_max.min(RECORDED_MAX))?;
     let timeline = Timeline::new(config, monotonic_ns() + START_AHEAD_NS);
     crew.begin(&timeline);
-    let watching = config.watch_pid.map(|pid| watch(pid, &timeline)).transpose()?;
+    let watching = config
+        .watch_pid
+        .map(|pid| watch(pid, &timeline))
+        .transpose()?;
     let mut account = Account::default();
     crew.listen(&timeline, &mut account, &mut on_second);
     account.add_outcomes(crew.join()?);
@@ -119,7 +122,9 @@ fn watch(pid: u32, timeline: &Timeline) -> Result<JoinHandle<Result<Watched, Err
         })
     };
     let builder = thread::Builder::new().name("load-watch".to_owned());
-    builder.spawn(readings).map_err(Error::system("start a thread"))
+    builder
+        .spawn(readings)
+        .map_err(Error::system("start a thread"))
 }
 
 /// The threads of a run.
@@ -142,12 +147,17 @@ impl Crew {
         let alive = Arc::new(AtomicU32::new(config.connections));
         let (parts_sender, parts) = mpsc::channel();
         let (ready_sender, ready) = mpsc::channel();
-        let mut crew = Self { threads: Vec::new(), parts, spares: Vec::new() };
+        let mut crew = Self {
+            threads: Vec::new(),
+            parts,
+            spares: Vec::new(),
+        };
         for number in 0..config.threads {
             let (spare_sender, spare) = mpsc::channel();
             let (start, started) = mpsc::channel();
             let part = |number: u32| {
-                (u64::from(number) * u64::from(config.connections) / u64::from(config.threads)) as u32
+                (u64::from(number) * u64::from(config.connections) / u64::from(config.threads))
+                    as u32
             };
             let share = Share {
                 first: part(number),
@@ -206,7 +216,14 @@ impl Crew {
         let mut next = 0;
         // The last part of all comes from every thread, unless one ended in an error.
         while next <= timeline.boundaries() {
-            let Ok(Ended { thread, number, mut part }) = self.parts.recv() else { return };
+            let Ok(Ended {
+                thread,
+                number,
+                mut part,
+            }) = self.parts.recv()
+            else {
+                return;
+            };
             let place = number - next;
             if pending.len() <= place {
                 pending.resize_with(place + 1, || (Part::default(), 0));
@@ -217,7 +234,10 @@ impl Crew {
             part.clear();
             // A thread that has ended has no use for it.
             let _ = self.spares[thread].send(part);
-            while pending.first().is_some_and(|(_, heard)| *heard == self.threads.len()) {
+            while pending
+                .first()
+                .is_some_and(|(_, heard)| *heard == self.threads.len())
+            {
                 let (part, _) = pending.remove(0);
                 if let Some(second) = second(timeline, next, &part) {
                     on_second(&second);
@@ -231,11 +251,16 @@ impl Crew {
     }
 
     fn join(self) -> Result<Vec<Outcome>, Error> {
-        let Self { threads, spares, .. } = self;
+        let Self {
+            threads, spares, ..
+        } = self;
         drop(spares);
         let handles: Vec<_> = threads.into_iter().map(|hand| hand.thread).collect();
         let ended: Vec<_> = handles.into_iter().map(JoinHandle::join).collect();
-        ended.into_iter().map(|ended| ended.map_err(|_| Error::Panicked)?).collect()
+        ended
+            .into_iter()
+            .map(|ended| ended.map_err(|_| Error::Panicked)?)
+            .collect()
     }
 }
 
@@ -260,7 +285,10 @@ impl Post {
         sys::thread::sleep_precisely();
         let poll = Poll::new().map_err(Error::system("open an epoll descriptor"))?;
         let streams = opening::open(&config.targets, &poll, self.share)?;
-        let lanes = streams.into_iter().map(|stream| Lane::new(stream, config.depth)).collect();
+        let lanes = streams
+            .into_iter()
+            .map(|stream| Lane::new(stream, config.depth))
+            .collect();
         let demand = config.demand();
         let first = self.share.first;
         let source = match config.rate {
@@ -268,11 +296,15 @@ impl Post {
                 let end_ns = config.warmup_ns + config.duration_ns;
                 let schedule = demand
                     .schedule_of(rate_rps, first..first + self.share.count)
-                    .map_err(ConfigError::demand)?;
+                    .map_err(|error| ConfigError::demand(&error))?;
                 let share_rps = rate_rps / f64::from(config.threads);
                 Source::Open(Feed::new(schedule, share_rps, end_ns))
             }
-            Rate::Max => Source::Closed(demand.requests(first).map_err(ConfigError::demand)?),
+            Rate::Max => Source::Closed(
+                demand
+                    .requests(first)
+                    .map_err(|error| ConfigError::demand(&error))?,
+            ),
         };
         let manner = Manner {
             depth: config.depth as usize,
@@ -296,7 +328,12 @@ impl Post {
 fn second(timeline: &Timeline, number: usize, part: &Part) -> Option<Second> {
     let (from_ns, to_ns) = timeline.span(number)?;
     let span_ns = to_ns - from_ns;
-    let Latencies { response, service, slip, .. } = &part.latencies;
+    let Latencies {
+        response,
+        service,
+        slip,
+        ..
+    } = &part.latencies;
     let open = !response.is_empty();
     let latency = if open { response } else { service };
     Some(Second {

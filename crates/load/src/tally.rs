@@ -35,7 +35,10 @@ impl Part {
     pub(crate) fn clear(&mut self) {
         let mut latencies = std::mem::take(&mut self.latencies);
         latencies.clear();
-        *self = Self { latencies, ..Self::default() };
+        *self = Self {
+            latencies,
+            ..Self::default()
+        };
     }
 }
 
@@ -72,7 +75,12 @@ impl Latencies {
     }
 
     fn each(&mut self) -> [&mut Histogram; 4] {
-        [&mut self.response, &mut self.service, &mut self.slip, &mut self.lateness]
+        [
+            &mut self.response,
+            &mut self.service,
+            &mut self.slip,
+            &mut self.lateness,
+        ]
     }
 }
 

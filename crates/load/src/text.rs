@@ -19,8 +19,10 @@ pub fn second_header() -> String {
 /// One second of a run. What is out of the ordinary stands at the end.
 #[must_use]
 pub fn second_line(second: &Second) -> String {
-    let slip = second.slip_p99_ns.map_or_else(|| "-".to_owned(), show_duration);
-    let hits = second.hit_rate.map_or_else(|| "-".to_owned(), |share| show_share(share));
+    let slip = second
+        .slip_p99_ns
+        .map_or_else(|| "-".to_owned(), show_duration);
+    let hits = second.hit_rate.map_or_else(|| "-".to_owned(), show_share);
     let mut line = format!(
         "{:>6.1}s {:>8} {:>9} {:>9} {:>9} {:>9} {:>7} {:>11}",
         second.at_ns as f64 / 1e9,
@@ -70,7 +72,10 @@ pub fn prefill_line(prefill: &Prefill) -> String {
 #[must_use]
 pub fn table(summary: &Summary) -> String {
     let mut text = String::new();
-    for line in latency_lines(summary).into_iter().chain(count_lines(summary)) {
+    for line in latency_lines(summary)
+        .into_iter()
+        .chain(count_lines(summary))
+    {
         text.push_str(line.trim_end());
         text.push('\n');
     }
@@ -78,7 +83,7 @@ pub fn table(summary: &Summary) -> String {
 }
 
 fn latency_lines(summary: &Summary) -> Vec<String> {
-    let mut head = format!("{:<10} {:>10}", "", "mean");
+    let mut head = format!("{:<10} {:>10}", "latency", "mean");
     for (percentile, _) in &summary.service.percentiles {
         let _ = write!(head, " {:>9}", format!("p{percentile}"));
     }
@@ -90,11 +95,16 @@ fn latency_lines(summary: &Summary) -> Vec<String> {
         ("lateness", summary.lateness.as_ref()),
     ];
     let row = |(name, row): (&str, Option<&Distribution>)| row.map(|row| latency_line(name, row));
-    std::iter::once(head).chain(rows.into_iter().filter_map(row)).collect()
+    std::iter::once(head)
+        .chain(rows.into_iter().filter_map(row))
+        .collect()
 }
 
 fn latency_line(name: &str, distribution: &Distribution) -> String {
-    let mut line = format!("{name:<10} {:>10}", show_duration(distribution.mean.round() as u64));
+    let mut line = format!(
+        "{name:<10} {:>10}",
+        show_duration(distribution.mean.round() as u64)
+    );
     for (_, value_ns) in &distribution.percentiles {
         let _ = write!(line, " {:>9}", show_duration(*value_ns));
     }
@@ -111,7 +121,12 @@ fn count_lines(summary: &Summary) -> Vec<String> {
     let hit_share = summary.hits as f64 / summary.gets.max(1) as f64;
     let mut lines = vec![
         String::new(),
-        format!("{:<10} {}/s of {}", "achieved", show_rate(summary.achieved_rps), offered),
+        format!(
+            "{:<10} {}/s of {}",
+            "achieved",
+            show_rate(summary.achieved_rps),
+            offered
+        ),
         format!(
             "{:<10} {} intended, {} sent, {} answered, {} censored, {} errors",
             "requests",
@@ -147,7 +162,10 @@ fn count_lines(summary: &Summary) -> Vec<String> {
     ];
     lines.extend(watched_line(summary));
     if summary.lost_connections > 0 {
-        lines.push(format!("{:<10} {} connections", "lost", summary.lost_connections));
+        lines.push(format!(
+            "{:<10} {} connections",
+            "lost", summary.lost_connections
+        ));
     }
     if summary.generator_limited {
         let why = "GENERATOR-LIMITED: these figures say more of the generator than of the server";

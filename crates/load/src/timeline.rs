@@ -33,7 +33,13 @@ impl Timeline {
         }
         boundaries.extend((1..=whole_after).map(|n| measure_ns + n * SECOND_NS));
         boundaries.push(end_ns);
-        Self { start_ns, measure_ns, end_ns, give_up_ns: end_ns + config.grace_ns, boundaries }
+        Self {
+            start_ns,
+            measure_ns,
+            end_ns,
+            give_up_ns: end_ns + config.grace_ns,
+            boundaries,
+        }
     }
 
     /// Where a part ends; none: the last part, or none such.
@@ -55,7 +61,8 @@ impl Timeline {
 
     /// Whether a part belongs to the measured interval, or to the grace after it.
     pub(crate) fn is_measured(&self, part: usize) -> bool {
-        self.boundary(part).is_none_or(|end_ns| end_ns > self.measure_ns)
+        self.boundary(part)
+            .is_none_or(|end_ns| end_ns > self.measure_ns)
     }
 
     /// Whether a time lies in the measured interval.
@@ -72,7 +79,9 @@ impl Timeline {
 
     /// How much of a stretch of time lies in the measured interval.
     pub(crate) fn within(&self, from_ns: u64, to_ns: u64) -> u64 {
-        to_ns.min(self.end_ns).saturating_sub(from_ns.max(self.measure_ns))
+        to_ns
+            .min(self.end_ns)
+            .saturating_sub(from_ns.max(self.measure_ns))
     }
 
     /// The next time at which something is to be done, in that part.

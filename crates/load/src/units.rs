@@ -43,7 +43,10 @@ const SIZES: &[(&str, f64)] = &[
 /// # Errors
 /// The text is none of these, or more than a century.
 pub fn duration_ns(text: &str) -> Result<u64, UnitError> {
-    let what = ("duration", "a number with ns, us, ms, s, min or h, such as 500us");
+    let what = (
+        "duration",
+        "a number with ns, us, ms, s, min or h, such as 500us",
+    );
     let ns = scaled(text, DURATIONS, what)?;
     whole(text, ns, 3.2e18, what)
 }
@@ -53,9 +56,16 @@ pub fn duration_ns(text: &str) -> Result<u64, UnitError> {
 /// # Errors
 /// The text is none of these, or not above zero.
 pub fn rate_rps(text: &str) -> Result<f64, UnitError> {
-    let what = ("rate", "requests per second above 0 with k or M if wanted, such as 200k");
+    let what = (
+        "rate",
+        "requests per second above 0 with k or M if wanted, such as 200k",
+    );
     let rate = scaled(text, RATES, what)?;
-    if rate > 0.0 { Ok(rate) } else { Err(error(text, what)) }
+    if rate > 0.0 {
+        Ok(rate)
+    } else {
+        Err(error(text, what))
+    }
 }
 
 /// Bytes of `64MiB`, `100kB`, `4096`.
@@ -63,7 +73,10 @@ pub fn rate_rps(text: &str) -> Result<f64, UnitError> {
 /// # Errors
 /// The text is none of these.
 pub fn size_bytes(text: &str) -> Result<u64, UnitError> {
-    let what = ("size", "bytes with kB, KiB, MB, MiB, GB or GiB if wanted, such as 64MiB");
+    let what = (
+        "size",
+        "bytes with kB, KiB, MB, MiB, GB or GiB if wanted, such as 64MiB",
+    );
     let bytes = scaled(text, SIZES, what)?;
     whole(text, bytes, 9.2e18, what)
 }
@@ -134,11 +147,19 @@ fn scaled(text: &str, units: &[(&str, f64)], what: What) -> Result<f64, UnitErro
 }
 
 fn whole(text: &str, number: f64, most: f64, what: What) -> Result<u64, UnitError> {
-    if number <= most { Ok(number.round() as u64) } else { Err(error(text, what)) }
+    if number <= most {
+        Ok(number.round() as u64)
+    } else {
+        Err(error(text, what))
+    }
 }
 
 fn error(text: &str, (what, example): What) -> UnitError {
-    UnitError { text: text.chars().take(60).collect(), what, example }
+    UnitError {
+        text: text.chars().take(60).collect(),
+        what,
+        example,
+    }
 }
 
 #[cfg(test)]
@@ -185,11 +206,20 @@ mod tests {
 
     #[test]
     fn quantities_show_three_digits() {
-        let durations = [(412, "412 ns"), (1_840_000, "1.84 ms"), (99_960, "100 µs"), (12_345, "12.3 µs")];
+        let durations = [
+            (412, "412 ns"),
+            (1_840_000, "1.84 ms"),
+            (99_960, "100 µs"),
+            (12_345, "12.3 µs"),
+        ];
         for (ns, shown) in durations {
             assert_eq!(show_duration(ns), shown);
         }
-        for (rate, shown) in [(950.0, "950"), (203_400.0, "203 k"), (1_250_000.0, "1.25 M")] {
+        for (rate, shown) in [
+            (950.0, "950"),
+            (203_400.0, "203 k"),
+            (1_250_000.0, "1.25 M"),
+        ] {
             assert_eq!(show_rate(rate), shown);
         }
     }

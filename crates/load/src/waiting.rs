@@ -20,7 +20,10 @@ pub(crate) struct Queue {
 }
 
 impl Queue {
-    pub(crate) const EMPTY: Self = Self { first: NONE, last: NONE };
+    pub(crate) const EMPTY: Self = Self {
+        first: NONE,
+        last: NONE,
+    };
 
     pub(crate) fn is_empty(&self) -> bool {
         self.first == NONE
@@ -44,7 +47,12 @@ pub(crate) struct Waiting {
 
 impl Waiting {
     pub(crate) fn new(len_max: usize) -> Self {
-        Self { nodes: Vec::with_capacity(len_max), free: NONE, len: 0, len_max }
+        Self {
+            nodes: Vec::with_capacity(len_max),
+            free: NONE,
+            len: 0,
+            len_max,
+        }
     }
 
     /// Requests in all queues.
@@ -100,7 +108,11 @@ mod tests {
     use std::collections::VecDeque;
 
     fn due(intended_ns: u64) -> Due {
-        Due { intended_ns, record: intended_ns, op: Op::Get }
+        Due {
+            intended_ns,
+            record: intended_ns,
+            op: Op::Get,
+        }
     }
 
     #[test]
@@ -110,7 +122,9 @@ mod tests {
         let mut expected: [VecDeque<Due>; 4] = Default::default();
         let mut state = 1_u64;
         for step in 0..10_000 {
-            state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+            state = state
+                .wrapping_mul(6_364_136_223_846_793_005)
+                .wrapping_add(1);
             let queue = (state >> 60) as usize % 4;
             if state >> 33 & 1 == 0 {
                 let room = waiting.len() < 64;
@@ -123,6 +137,9 @@ mod tests {
             }
             assert_eq!(queues[queue].is_empty(), expected[queue].is_empty());
         }
-        assert_eq!(waiting.len(), expected.iter().map(VecDeque::len).sum::<usize>());
+        assert_eq!(
+            waiting.len(),
+            expected.iter().map(VecDeque::len).sum::<usize>()
+        );
     }
 }

@@ -36,7 +36,9 @@ struct Splice {
 
 /// The bytes every value is a beginning of.
 pub(crate) fn filler(len_max: u32) -> Arc<[u8]> {
-    (0..len_max as usize).map(|i| b'a' + (i % 26) as u8).collect()
+    (0..len_max as usize)
+        .map(|i| b'a' + (i % 26) as u8)
+        .collect()
 }
 
 impl Batch {
@@ -79,7 +81,10 @@ impl Batch {
                 if len <= COPIED_VALUE_LEN_MAX {
                     self.bytes.extend_from_slice(&self.filler[..len]);
                 } else {
-                    self.splices.push(Splice { at: self.bytes.len(), len });
+                    self.splices.push(Splice {
+                        at: self.bytes.len(),
+                        len,
+                    });
                     self.spliced_len += len;
                 }
                 self.bytes.extend_from_slice(b"\r\n");
@@ -133,7 +138,10 @@ fn encode_get(out: &mut Vec<u8>, protocol: Protocol, key: &[u8], opaque: u64) {
     match protocol {
         Protocol::Text => client::get(out, iter::once(key), false),
         Protocol::Meta => {
-            let key = MetaKey { raw: key, base64: false };
+            let key = MetaKey {
+                raw: key,
+                base64: false,
+            };
             client::meta_get(out, &key, b"v", Some(opaque));
         }
     }
@@ -154,7 +162,10 @@ fn encode_set(out: &mut Vec<u8>, protocol: Protocol, key: &[u8], value_len: usiz
             client::set_line(out, &set);
         }
         Protocol::Meta => {
-            let key = MetaKey { raw: key, base64: false };
+            let key = MetaKey {
+                raw: key,
+                base64: false,
+            };
             client::meta_set_line(out, &key, b"", Some(opaque), value_len as u64);
         }
     }

@@ -13,7 +13,9 @@ use workload::Op;
 impl Engine {
     /// Receives once, counts the answers that came, and sends what they made room for.
     pub(super) fn receive(&mut self, number: usize, buffer: &mut [u8]) {
-        let Some(lane) = &mut self.places[number].lane else { return };
+        let Some(lane) = &mut self.places[number].lane else {
+            return;
+        };
         let len = match lane.receive(buffer) {
             Ok(0) => return,
             Ok(len) => len,
@@ -44,7 +46,9 @@ impl Engine {
         let hit = u64::from(answer == Answer::Hit);
         let error = u64::from(answer == Answer::Error);
         self.in_flight -= 1;
-        self.totals.outstanding.answered(self.timeline.clamped(now_ns));
+        self.totals
+            .outstanding
+            .answered(self.timeline.clamped(now_ns));
         self.part.answered += 1;
         self.part.gets += get;
         self.part.hits += hit;
@@ -75,14 +79,18 @@ impl Engine {
             latencies.response.record(now_ns - request.intended_ns);
             latencies.slip.record(request.sent_ns - request.intended_ns);
             let picked_up_after_ns = now_ns - self.turn_ns;
-            latencies.lateness.record(u64::from(request.late_ns) + picked_up_after_ns);
+            latencies
+                .lateness
+                .record(u64::from(request.late_ns) + picked_up_after_ns);
         }
     }
 
     /// Gives up a connection and all that was asked, or was to be asked, on it.
     pub(super) fn lose(&mut self, number: usize, broken: &Broken) {
         let place = &mut self.places[number];
-        let Some(lane) = place.lane.take() else { return };
+        let Some(lane) = place.lane.take() else {
+            return;
+        };
         let now_ns = self.timeline.clamped(monotonic_ns());
         for request in &lane.in_flight {
             self.in_flight -= 1;

@@ -1,0 +1,219 @@
+//! The engine against servers with faults: counts add up, whatever happens.
+
+#![expect(
+    clippy::unwrap_used,
+    reason = "the test server is a test too, though its functions are not marked so"
+)]
+
+mod server;
+
+use std::net::TcpListener;
+use std::sync::atomic::Ordering;
+
+use load::{Config, Error, Rate, Summary};
+use server::{Fault, Server};
+
+fn config(server: &Server) -> Config {
+    let mut config = Config::new(server.address.parse().unwrap());
+    config.rate = Rate::PerSecond(2000.0);
+    config.connections = 8;
+    config.warmup_ns = 50_000_000;
+    config.duration_ns = 300_000_000;
+    config.records = 200;
+    config.update = 0.2;
+    config.spin = false;
+    config
+}
+
+fn run(config: &Config) -> Summary {
+    load::run(config, |_| ()).unwrap()
+}
+
+fn adds_up(summary: &Summary) {
+    assert_eq!(
+        summary.intended,
+        summary.answered + summary.censored,
+        "{summary:?}"
+    );
+    assert_eq!(summary.answered, summary.gets + summary.sets);
+    assert_eq!(summary.service.count, summary.answered);
+    assert!(summary.sent >= summary.answered && summary.sent <= summary.intended);
+}
+
+#[test]
+fn every_request_of_the_schedule_is_answered_and_counted() {
+    let server = Server::start(Fault::None);
+    let config = config(&server);
+    load::prefill(&config, |_| ()).unwrap();
+    let mut seconds = Vec::new();
+    let summary = load::run(&config, |second| seconds.push(*second)).unwrap();
+    adds_up(&summary);
+    let planned = config
+        .demand()
+        .schedule(2000.0)
+        .unwrap()
+        .skip_while(|planned| planned.intended_ns < config.warmup_ns)
+        .take_while(|planned| planned.intended_ns < config.warmup_ns + config.duration_ns)
+        .count() as u64;
+    assert_eq!(summary.intended, planned);
+    assert_eq!(
+        (summary.censored, summary.errors, summary.lost_connections),
+        (0, 0, 0)
+    );
+    assert_eq!(summary.hits, summary.gets);
+    let response = summary.response.unwrap();
+    assert_eq!(response.count, planned);
+    assert!(response.max >= summary.service.max);
+    let warmups: Vec<bool> = seconds.iter().map(|second| second.warmup).collect();
+    assert_eq!(warmups, [true, false]);
+    assert_eq!(seconds[1].hit_rate, Some(1.0));
+}
+
+#[test]
+fn threads_share_the_schedule_without_changing_it() {
+    let server = Server::start(Fault::None);
+    let mut config = config(&server);
+    let alone = run(&config);
+    config.threads = 3;
+    let shared = run(&config);
+    adds_up(&shared);
+    assert_eq!((alone.intended, alone.sets), (shared.intended, shared.sets));
+    assert_eq!(shared.censored, 0);
+}
+
+#[test]
+fn the_same_seed_sends_the_same_bytes() {
+    let bytes_of = |seed| {
+        let server = Server::start(Fault::None);
+        let mut config = config(&server);
+        (config.seed, config.connections, config.depth) = (seed, 1, 64);
+        assert_eq!(run(&config).censored, 0);
+        let received = server.received.lock().unwrap().clone();
+        assert!(received.len() > 10_000);
+        received
+    };
+    assert!(bytes_of(7) == bytes_of(7));
+    assert!(bytes_of(7) != bytes_of(8));
+}
+
+#[test]
+fn a_closed_loop_has_no_response_time_and_keeps_every_connection_busy() {
+    let server = Server::start(Fault::None);
+    let mut config = config(&server);
+    (config.rate, config.depth) = (Rate::Max, 4);
+    let summary = run(&config);
+    adds_up(&summary);
+    assert!(summary.response.is_none() && summary.slip.is_none() && summary.lateness.is_none());
+    assert_eq!(summary.censored, 0);
+    assert!(summary.answered > 300, "{}", summary.answered);
+    let outstanding = summary.outstanding_mean;
+    assert!(outstanding > 30.0 && outstanding <= 32.0, "{outstanding}");
+}
+
+#[test]
+fn a_server_that_never_answers_leaves_everything_censored_and_the_depth_kept() {
+    let server = Server::start(Fault::Silent);
+    let mut config = config(&server);
+    (config.depth, config.grace_ns) = (3, 100_000_000);
+    let summary = run(&config);
+    adds_up(&summary);
+    assert_eq!(summary.answered, 0);
+    assert!(summary.intended > 400);
+    assert_eq!(summary.censored, summary.intended);
+    // The warm-up's requests fill some of the places.
+    assert!(summary.sent <= 8 * 3);
+    assert_eq!(server.requests.load(Ordering::Relaxed), 8 * 3);
+}
+
+#[test]
+fn a_lost_connection_is_counted_and_the_run_goes_on() {
+    let server = Server::start(Fault::ClosesFirst(20));
+    let summary = run(&config(&server));
+    adds_up(&summary);
+    assert_eq!(summary.lost_connections, 1);
+    assert!(summary.censored > 10, "{}", summary.censored);
+    assert!(summary.answered > summary.intended / 2);
+}
+
+#[test]
+fn losing_every_connection_ends_the_run_with_the_reason() {
+    let server = Server::start(Fault::ClosesAll(5));
+    let error = load::run(&config(&server), |_| ()).unwrap_err();
+    let message = error.to_string();
+    assert!(
+        message.starts_with("keep any of 8 connections: all were lost"),
+        "{message}"
+    );
+}
+
+#[test]
+fn nobody_listening_is_said_with_the_address_and_a_remedy() {
+    let unused = TcpListener::bind("127.0.0.1:0")
+        .unwrap()
+        .local_addr()
+        .unwrap();
+    let config = Config::new(unused.to_string().parse().unwrap());
+    let message = load::run(&config, |_| ()).unwrap_err().to_string();
+    assert!(
+        message.starts_with(&format!("connect to {unused}: Connection refused")),
+        "{message}"
+    );
+    assert!(
+        message.ends_with("is the server running and the address right?"),
+        "{message}"
+    );
+}
+
+#[test]
+fn a_full_server_is_understood() {
+    let server = Server::start(Fault::Full);
+    let error = load::run(&config(&server), |_| ()).unwrap_err();
+    let full = matches!(
+        error,
+        Error::TooManyConnections {
+            wanted: 8,
+            enough: 72,
+            ..
+        }
+    );
+    assert!(full, "{error}");
+}
+
+#[test]
+fn more_connections_than_files_is_said_with_the_remedy() {
+    let mut config = Config::new("127.0.0.1:1".parse().unwrap());
+    config.connections = 1 << 20;
+    // Where the hard limit allows a million files there is nothing to be said.
+    if let Err(error) = load::run(&config, |_| ()) {
+        let message = error.to_string();
+        let spoken = message.contains("ulimit -n 1048640") || message.starts_with("connect to");
+        assert!(spoken, "{message}");
+    }
+}
+
+#[test]
+fn a_prefill_says_what_stayed() {
+    let server = Server::start(Fault::None);
+    let mut config = config(&server);
+    config.values = "uniform:0,20000".parse().unwrap();
+    let filled = load::prefill(&config, |_| ()).unwrap();
+    assert_eq!(
+        (filled.records, filled.refused, filled.sampled),
+        (200, 0, 200)
+    );
+    assert_eq!(filled.resident, 1.0);
+
+    let server = Server::start(Fault::Forgetful);
+    config.targets = vec![server.address.parse().unwrap()];
+    let filled = load::prefill(&config, |_| ()).unwrap();
+    assert!(
+        filled.resident > 0.3 && filled.resident < 0.7,
+        "{}",
+        filled.resident
+    );
+
+    let server = Server::start(Fault::RefusesSets);
+    config.targets = vec![server.address.parse().unwrap()];
+    let filled = load::prefill(&config, |_| ()).unwrap();
+    assert_eq!((filled.refused, filled.resident), (200, 0.0));
+}

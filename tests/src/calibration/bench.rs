@@ -1,0 +1,165 @@
+//! One trial: a known-law server, the generator, and both their views of the same requests.
+
+use std::collections::HashMap;
+use std::io::{BufRead, BufReader, Read};
+use std::process::{Child, Command, Stdio};
+
+use anyhow::{Context, ensure};
+use load::{Config, Protocol, Rate, Recorded, Summary, Target};
+
+use super::Setting;
+use super::law::Service;
+use super::server::Truth;
+
+/// Both views of one trial.
+#[derive(Debug)]
+pub struct Trial {
+    /// What the generator reports.
+    pub summary: Summary,
+    /// Every measured request, as the generator and as the server saw it.
+    pub requests: Vec<(Recorded, Truth)>,
+}
+
+impl Trial {
+    /// Reported less true response time of each request, nanoseconds, ascending.
+    #[must_use]
+    pub fn differences_ns(&self) -> Vec<i64> {
+        let difference = |(reported, truth): &(Recorded, Truth)| {
+            let reported_ns =
+                reported.answered_ns.cast_signed() - reported.intended_ns.cast_signed();
+            reported_ns - (truth.left_ns - truth.arrived_ns).cast_signed()
+        };
+        let mut all: Vec<i64> = self.requests.iter().map(difference).collect();
+        all.sort_unstable();
+        all
+    }
+
+    /// How many requests took at least so long from their send to their answer.
+    #[must_use]
+    pub fn slower_than(&self, ns: u64) -> usize {
+        self.requests
+            .iter()
+            .filter(|(seen, _)| seen.answered_ns - seen.sent_ns >= ns)
+            .count()
+    }
+}
+
+/// A percentile of ascending values; the least such that the share is at most it.
+#[must_use]
+pub fn percentile<T: Copy + Default>(ascending: &[T], percentile: f64) -> T {
+    let place = (ascending.len() as f64 * percentile / 100.0).ceil() as usize;
+    ascending
+        .get(place.saturating_sub(1))
+        .copied()
+        .unwrap_or_default()
+}
+
+/// The load of a calibration: gets with opaque tokens over few connections with room to spare.
+#[must_use]
+pub fn load_of(rate: Rate, seconds: f64) -> Config {
+    let mut config = Config::new(Target::Tcp(([127, 0, 0, 1], 0).into()));
+    config.rate = rate;
+    config.connections = 64;
+    config.depth = 16;
+    config.protocol = Protocol::Meta;
+    config.update = 0.0;
+    config.records = 1000;
+    config.warmup_ns = 500_000_000;
+    config.duration_ns = (seconds * 1e9) as u64;
+    config.grace_ns = 5_000_000_000;
+    config.arrivals = workload::Law::Exponential { lambda: 1.0 };
+    config
+}
+
+/// Makes one trial.
+///
+/// # Errors
+/// The server or the generator fails, or a request that the generator saw answered is not in the
+/// server's log.
+pub fn trial(setting: &Setting, law: Service, config: &Config) -> anyhow::Result<Trial> {
+    let mut server = Server::start(setting, law, config.seed)?;
+    let mut config = config.clone();
+    config.targets = vec![Target::Tcp(([127, 0, 0, 1], server.port).into())];
+    config.cpus = setting.load_cpu.into_iter().collect();
+    let (summary, recorded) = load::run_recorded(&config, 1 << 22, |_| ())?;
+    let truths = server.stop()?;
+    let requests: Vec<_> = recorded
+        .into_iter()
+        .filter_map(|seen| truths.get(&seen.opaque).map(|&truth| (seen, truth)))
+        .collect();
+    ensure!(
+        requests.len() as u64 == summary.answered,
+        "{} requests answered, of which the server knows {}",
+        summary.answered,
+        requests.len()
+    );
+    Ok(Trial { summary, requests })
+}
+
+struct Server {
+    child: Child,
+    output: BufReader<std::process::ChildStdout>,
+    port: u16,
+}
+
+impl Server {
+    fn start(setting: &Setting, law: Service, seed: u64) -> anyhow::Result<Self> {
+        let cpu = setting
+            .server_cpu
+            .map_or_else(|| "-".to_owned(), |cpu| cpu.to_string());
+        let mut child = Command::new(&setting.program)
+            .args([
+                "known-law-server",
+                &law.to_string(),
+                &seed.to_string(),
+                &cpu,
+            ])
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .spawn()
+            .with_context(|| format!("start {}", setting.program.display()))?;
+        let output = child.stdout.take().context("the server's output")?;
+        let mut output = BufReader::new(output);
+        let mut line = String::new();
+        output.read_line(&mut line)?;
+        let port = line.trim().parse().context("the server says no port")?;
+        Ok(Self {
+            child,
+            output,
+            port,
+        })
+    }
+
+    /// Ends the server and reads its log.
+    fn stop(&mut self) -> anyhow::Result<HashMap<u64, Truth>> {
+        drop(self.child.stdin.take());
+        let mut truths = HashMap::new();
+        for line in self.output.by_ref().lines() {
+            let line = line?;
+            let numbers: Result<Vec<u64>, _> = line.split(' ').map(str::parse).collect();
+            let [opaque, arrived_ns, left_ns] = numbers?[..] else {
+                anyhow::bail!("log line `{line}`");
+            };
+            truths.insert(
+                opaque,
+                Truth {
+                    opaque,
+                    arrived_ns,
+                    left_ns,
+                },
+            );
+        }
+        let status = self.child.wait()?;
+        ensure!(status.success(), "the server ended with {status}");
+        Ok(truths)
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        // It ends when its input does; this is for a trial that failed midway.
+        drop(self.child.stdin.take());
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}

@@ -1,0 +1,257 @@
+//! The lines of the table, each a question to the instrument whose answer is known.
+
+use load::{Rate, units::show_duration};
+use workload::{Law, Purpose, Stream, Superposition};
+
+use super::bench::{Trial, load_of, percentile, trial};
+use super::law::{Service, p99_of_queue_ns};
+use super::{Line, Setting};
+
+/// The most that a reported response time may exceed the true one at the 99th percentile.
+const DIFFERENCE_NS_MAX: i64 = 30_000;
+/// How far a percentile of the stall may be off.
+const STALL_NS_MAX: u64 = 10_000_000;
+/// Chance that a line on chance is out of bound though all is well.
+const ALPHA: f64 = 0.002;
+/// Trials of each arm of a comparison.
+const REPEATS: usize = 12;
+
+/// The questions, each with what it is called.
+pub const QUESTIONS: [(&str, Question); 5] = [
+    ("requests", requests),
+    ("queue", queue),
+    ("stall-open", stall_open),
+    ("stall-closed", stall_closed),
+    ("comparison", comparison),
+];
+
+/// Makes the trials of one question.
+pub type Question = fn(&Setting) -> anyhow::Result<Vec<Line>>;
+
+/// Makes the trials of every question, or of the one called `only`, and returns the table.
+/// `on_line` is told of each line as it comes.
+///
+/// # Errors
+/// A trial cannot be made.
+pub fn all(
+    setting: &Setting,
+    only: Option<&str>,
+    mut on_line: impl FnMut(&Line),
+) -> anyhow::Result<Vec<Line>> {
+    let mut lines = Vec::new();
+    for (name, question) in QUESTIONS {
+        if only.is_some_and(|only| only != name) {
+            continue;
+        }
+        for line in question(setting)? {
+            on_line(&line);
+            lines.push(line);
+        }
+    }
+    Ok(lines)
+}
+
+/// Per request: reported less true, by laws without theory.
+fn requests(setting: &Setting) -> anyhow::Result<Vec<Line>> {
+    let seconds = if setting.short { 1.0 } else { 6.0 };
+    let fixed = Service::Fixed(50_000.0);
+    let bimodal = Service::Bimodal {
+        short_ns: 50_000.0,
+        long_ns: 1_000_000.0,
+        long_share: 0.05,
+    };
+    let mut lines = Vec::new();
+    for (case, law, rate_rps) in [("fixed", fixed, 4000.0), ("bimodal", bimodal, 3000.0)] {
+        let trial = trial(setting, law, &load_of(Rate::PerSecond(rate_rps), seconds))?;
+        lines.push(difference(case, &trial));
+    }
+    Ok(lines)
+}
+
+fn difference(case: &str, trial: &Trial) -> Line {
+    let all = trial.differences_ns();
+    let p99 = percentile(&all, 99.0);
+    let show = |ns: i64| format!("{:.1}", ns as f64 / 1e3);
+    let [p1, p50, p90] = [1.0, 50.0, 90.0].map(|at| percentile(&all, at));
+    Line {
+        case: format!("{case}, open, {} requests", all.len()),
+        figure: "reported − true, µs at p1 / p50 / p90 / p99",
+        found: format!(
+            "{} / {} / {} / {}",
+            show(p1),
+            show(p50),
+            show(p90),
+            show(p99)
+        ),
+        bound: format!("p99 ≤ {}", show(DIFFERENCE_NS_MAX)),
+        within: !all.is_empty() && p1 >= 0 && p99 <= DIFFERENCE_NS_MAX,
+    }
+}
+
+/// M/M/1: the response time is exponential with rate μ − λ.
+fn queue(setting: &Setting) -> anyhow::Result<Vec<Line>> {
+    let seconds = if setting.short { 3.0 } else { 16.0 };
+    let (rate_rps, mean_ns) = (4000.0, 125_000.0);
+    let law = Service::Exponential(mean_ns);
+    let trial = trial(setting, law, &load_of(Rate::PerSecond(rate_rps), seconds))?;
+    let mut stream = Stream::new(1, Purpose::Other, 2);
+    let customers = trial.requests.len();
+    let (low, high) = p99_of_queue_ns(rate_rps, mean_ns, customers, ALPHA, &mut stream);
+    let high = high + DIFFERENCE_NS_MAX as f64;
+    let p99 = reported(&trial, 99.0);
+    let theory_ns = 100.0_f64.ln() / (1e9 / mean_ns - rate_rps) * 1e9;
+    let line = Line {
+        case: "exponential, open, Poisson arrivals at half load".to_owned(),
+        figure: "p99 = ln 100 / (μ − λ)",
+        found: format!(
+            "{} of {}",
+            show_duration(p99),
+            show_duration(theory_ns as u64)
+        ),
+        bound: format!(
+            "{} to {}",
+            show_duration(low as u64),
+            show_duration(high as u64)
+        ),
+        within: (low..=high).contains(&(p99 as f64)),
+    };
+    Ok(vec![difference("exponential", &trial), line])
+}
+
+/// How long a stall lasts; it comes once in ten times that.
+fn stall_ns(setting: &Setting) -> f64 {
+    if setting.short { 0.2e9 } else { 1e9 }
+}
+
+fn stall(setting: &Setting) -> Service {
+    let lasting_ns = stall_ns(setting);
+    Service::Stall {
+        service_ns: 5_000.0,
+        every_ns: 10.0 * lasting_ns,
+        lasting_ns,
+    }
+}
+
+/// A tenth of the requests is delayed, evenly from nothing to the whole stall.
+fn stall_open(setting: &Setting) -> anyhow::Result<Vec<Line>> {
+    let mut config = load_of(Rate::PerSecond(500.0), 20.0 * stall_ns(setting) / 1e9);
+    config.arrivals = Law::Fixed(1.0);
+    config.superposition = Superposition::Single;
+    // Far too few to hold what a stall keeps waiting: most of it waits at the generator.
+    (config.connections, config.depth) = (16, 4);
+    let trial = trial(setting, stall(setting), &config)?;
+    let line = |figure, quantile, share: f64| {
+        let found = reported(&trial, quantile);
+        let expected_ns = (stall_ns(setting) * share) as u64;
+        Line {
+            case: format!("stall of {}, open", show_duration(stall_ns(setting) as u64)),
+            figure,
+            found: show_duration(found),
+            bound: format!(
+                "{} ± {}",
+                show_duration(expected_ns),
+                show_duration(STALL_NS_MAX)
+            ),
+            within: found.abs_diff(expected_ns) <= STALL_NS_MAX,
+        }
+    };
+    Ok(vec![
+        line("p95 from intended time", 95.0, 0.5),
+        line("p99 from intended time", 99.0, 0.9),
+    ])
+}
+
+/// Each connection has one request outstanding when the stall comes, and sends no other.
+fn stall_closed(setting: &Setting) -> anyhow::Result<Vec<Line>> {
+    let mut config = load_of(Rate::Max, 10.0 * stall_ns(setting) / 1e9);
+    (config.connections, config.depth) = (16, 1);
+    config.warmup_ns = (stall_ns(setting) * 0.5) as u64;
+    let trial = trial(setting, stall(setting), &config)?;
+    let slow = trial.slower_than((stall_ns(setting) * 0.5) as u64);
+    let connections = config.connections as usize;
+    Ok(vec![Line {
+        case: format!(
+            "stall of {}, closed",
+            show_duration(stall_ns(setting) as u64)
+        ),
+        figure: "slow requests, one for each connection",
+        found: format!("{slow} of {}", trial.requests.len()),
+        bound: format!("= {connections}"),
+        within: slow == connections,
+    }])
+}
+
+/// A against A, and A against what is 3 % slower, in turns.
+fn comparison(setting: &Setting) -> anyhow::Result<Vec<Line>> {
+    let seconds = if setting.short { 0.1 } else { 0.3 };
+    let service_ns = 500_000.0;
+    let arms = [service_ns, service_ns, service_ns * 1.03];
+    let mut medians = [const { Vec::new() }; 3];
+    for repeat in 0..REPEATS {
+        // Each arm takes each place in the round equally often.
+        for turn in 0..arms.len() {
+            let arm = (turn + repeat) % arms.len();
+            let mut config = load_of(Rate::PerSecond(1000.0), seconds);
+            config.arrivals = Law::Fixed(1.0);
+            config.superposition = Superposition::Single;
+            config.seed = repeat as u64 + 1;
+            config.warmup_ns = 50_000_000;
+            let trial = trial(setting, Service::Fixed(arms[arm]), &config)?;
+            medians[arm].push(reported(&trial, 50.0) as f64);
+        }
+    }
+    let against = |arm: usize| {
+        let pairs: Vec<_> = medians[arm]
+            .iter()
+            .copied()
+            .zip(medians[0].iter().copied())
+            .collect();
+        measure::paired_ratio(&pairs, 1.0 - ALPHA)
+    };
+    let line = |case: &str, figure, arm, bound: &str, fits: fn(measure::Interval) -> bool| {
+        let estimate = against(arm);
+        let found = match &estimate {
+            Some(estimate) => {
+                let change = |ratio: f64| (ratio - 1.0) * 100.0;
+                let interval = estimate.interval;
+                format!(
+                    "{:+.2} % to {:+.2} %",
+                    change(interval.low),
+                    change(interval.high)
+                )
+            }
+            None => "no interval".to_owned(),
+        };
+        Line {
+            case: format!("{case}, {REPEATS} pairs of trials"),
+            figure,
+            found,
+            bound: bound.to_owned(),
+            within: estimate.is_some_and(|estimate| fits(estimate.interval)),
+        }
+    };
+    let same = line("A against A", "change of the median", 1, "holds 0", |i| {
+        i.contains(1.0)
+    });
+    let slower = line(
+        "A against A + 3 %",
+        "change of the median",
+        2,
+        "above 0, holds 3 ± 0.5 %",
+        |i| i.low > 1.0 && i.high > 1.025 && i.low < 1.035,
+    );
+    Ok(vec![same, slower])
+}
+
+/// A percentile of the response time as the generator's summary says it.
+fn reported(trial: &Trial, percentile: f64) -> u64 {
+    let response = trial
+        .summary
+        .response
+        .iter()
+        .flat_map(|response| &response.percentiles);
+    response
+        .copied()
+        .find(|&(at, _)| at == percentile)
+        .map_or(0, |(_, value_ns)| value_ns)
+}

@@ -1,0 +1,211 @@
+//! The server whose latency law is known.
+//!
+//! It knows `version` and `mg`, and answers every `mg` with a miss that bears its opaque token.
+//! Requests are served one at a time in the order of their arrival. A service time begins where
+//! the last one *should* have ended, or with the request's arrival, so that what the server itself
+//! takes to receive and send does not add up and the law is kept.
+
+use std::collections::VecDeque;
+use std::io::{self, BufWriter, Read, Write};
+
+use anyhow::Context;
+use sys::clock::monotonic_ns;
+use sys::poll::{Events, Interest, Poll};
+use sys::socket::{Listener, Stream};
+use workload::Purpose;
+
+use super::law::Service;
+
+const LISTENER: u64 = u64::MAX;
+const INPUT: u64 = u64::MAX - 1;
+const BACKLOG: i32 = 1024;
+/// A turn sees so many events, so that a burst of them does not put off an answer for long.
+const EVENTS_MAX: usize = 8;
+/// Requests logged at most.
+const LOG_MAX: usize = 1 << 22;
+
+/// The truth about one request.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Truth {
+    /// Its token.
+    pub opaque: u64,
+    /// Just after the server received it, `CLOCK_MONOTONIC`.
+    pub arrived_ns: u64,
+    /// Just before its answer was sent.
+    pub left_ns: u64,
+}
+
+/// Serves on a free port, whose number is the first line of the output, until the input ends;
+/// then writes the log, a line `OPAQUE ARRIVED LEFT` a request.
+///
+/// # Errors
+/// The operating system refuses.
+pub fn serve(law: Service, seed: u64, cpu: Option<usize>) -> anyhow::Result<()> {
+    if let Some(cpu) = cpu {
+        sys::thread::pin(&[cpu]).with_context(|| format!("pin to processor {cpu}"))?;
+    }
+    let listener = Listener::tcp(([127, 0, 0, 1], 0).into(), BACKLOG)?;
+    let port = listener.address().context("a port")?.port();
+    let poll = Poll::new()?;
+    poll.add(&listener, LISTENER, Interest::Read)?;
+    poll.add(io::stdin(), INPUT, Interest::Read)?;
+    let mut out = io::stdout();
+    writeln!(out, "{port}")?;
+    out.flush()?;
+    let mut server = Server {
+        law,
+        stream: workload::Stream::new(seed, Purpose::Other, 1),
+        listener,
+        poll,
+        clients: Vec::new(),
+        queue: VecDeque::with_capacity(1 << 16),
+        first_ns: None,
+        free_ns: 0,
+        log: Vec::with_capacity(LOG_MAX),
+    };
+    server.run()?;
+    let mut out = BufWriter::new(out);
+    for Truth {
+        opaque,
+        arrived_ns,
+        left_ns,
+    } in &server.log
+    {
+        writeln!(out, "{opaque} {arrived_ns} {left_ns}")?;
+    }
+    Ok(out.flush()?)
+}
+
+struct Client {
+    stream: Stream,
+    input: Vec<u8>,
+}
+
+struct Job {
+    client: usize,
+    opaque: u64,
+    arrived_ns: u64,
+    /// When it should be answered, once its service has begun.
+    end_ns: Option<u64>,
+}
+
+struct Server {
+    law: Service,
+    stream: workload::Stream,
+    listener: Listener,
+    poll: Poll,
+    clients: Vec<Option<Client>>,
+    queue: VecDeque<Job>,
+    /// When the first request arrived.
+    first_ns: Option<u64>,
+    /// When the last service should have ended.
+    free_ns: u64,
+    log: Vec<Truth>,
+}
+
+impl Server {
+    fn run(&mut self) -> anyhow::Result<()> {
+        let mut events = Events::with_capacity(EVENTS_MAX);
+        let mut buffer = vec![0; 1 << 16];
+        let mut ready = Vec::with_capacity(EVENTS_MAX);
+        loop {
+            self.poll.wait(&mut events, Some(0))?;
+            if !events.is_empty() {
+                ready.clear();
+                ready.extend(events.iter().map(|event| event.token));
+                for &token in &ready {
+                    match token {
+                        LISTENER => self.accept()?,
+                        // Nothing is ever said there: it is the end.
+                        INPUT if io::stdin().read(&mut [0; 1])? == 0 => return Ok(()),
+                        INPUT => {}
+                        client => self.receive(client as usize, &mut buffer)?,
+                    }
+                }
+            }
+            self.answer()?;
+        }
+    }
+
+    fn accept(&mut self) -> anyhow::Result<()> {
+        while let Ok(stream) = self.listener.accept() {
+            stream.set_nodelay();
+            self.poll
+                .add(&stream, self.clients.len() as u64, Interest::Read)?;
+            self.clients.push(Some(Client {
+                stream,
+                input: Vec::new(),
+            }));
+        }
+        Ok(())
+    }
+
+    fn receive(&mut self, number: usize, buffer: &mut [u8]) -> anyhow::Result<()> {
+        let Some(client) = &mut self.clients[number] else {
+            return Ok(());
+        };
+        match client.stream.recv(buffer) {
+            Ok(len) if len > 0 => client.input.extend_from_slice(&buffer[..len]),
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
+            _ => self.clients[number] = None,
+        }
+        // After the recv: one stamp taken before it would also be given to a request that came
+        // in between, and make its residence longer than it was.
+        let now_ns = monotonic_ns();
+        let Some(client) = &mut self.clients[number] else {
+            return Ok(());
+        };
+        let mut from = 0;
+        while let Some(len) = client.input[from..].iter().position(|&byte| byte == b'\n') {
+            let line = std::str::from_utf8(&client.input[from..from + len])?.trim_end();
+            from += len + 1;
+            if line == "version" {
+                client.stream.send(b"VERSION known-law\r\n")?;
+                continue;
+            }
+            let opaque = line.split(' ').find_map(|word| word.strip_prefix('O'));
+            let opaque = opaque.with_context(|| format!("no opaque token in `{line}`"))?;
+            self.queue.push_back(Job {
+                client: number,
+                opaque: opaque.parse()?,
+                arrived_ns: now_ns,
+                end_ns: None,
+            });
+        }
+        client.input.drain(..from);
+        Ok(())
+    }
+
+    /// Answers the request whose turn it is, when its time has come.
+    fn answer(&mut self) -> anyhow::Result<()> {
+        let Some(job) = self.queue.front_mut() else {
+            return Ok(());
+        };
+        let end_ns = *job.end_ns.get_or_insert_with(|| {
+            let first_ns = *self.first_ns.get_or_insert(job.arrived_ns);
+            let start_ns = job.arrived_ns.max(self.free_ns);
+            first_ns + self.law.end_ns(start_ns - first_ns, &mut self.stream)
+        });
+        if monotonic_ns() < end_ns {
+            return Ok(());
+        }
+        self.free_ns = end_ns;
+        let Some(job) = self.queue.pop_front() else {
+            return Ok(());
+        };
+        let Some(client) = &self.clients[job.client] else {
+            return Ok(());
+        };
+        let answer = format!("EN O{}\r\n", job.opaque);
+        let left_ns = monotonic_ns();
+        client.stream.send(answer.as_bytes())?;
+        if self.log.len() < LOG_MAX {
+            self.log.push(Truth {
+                opaque: job.opaque,
+                arrived_ns: job.arrived_ns,
+                left_ns,
+            });
+        }
+        Ok(())
+    }
+}

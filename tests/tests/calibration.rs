@@ -1,0 +1,79 @@
+//! The generator against known laws, briefly and on a machine that may be busy.
+//!
+//! The bounds of the table (`cargo xtask calibrate`) need two quiet processors. What is held here
+//! a busy machine cannot excuse: that no request is reported faster than it was, that a stall
+//! shows from intended time, and that a closed loop hides it.
+
+#![expect(
+    clippy::unwrap_used,
+    reason = "what makes the trials of the tests is a test too"
+)]
+
+use std::sync::{Mutex, PoisonError};
+
+use curtail_tests::calibration::Setting;
+use curtail_tests::calibration::bench::{Trial, load_of, trial};
+use curtail_tests::calibration::law::Service;
+use load::{Config, Rate};
+use workload::{Law, Superposition};
+
+const STALL: Service = Service::Stall {
+    service_ns: 5_000.0,
+    every_ns: 1e9,
+    lasting_ns: STALL_NS as f64,
+};
+const STALL_NS: u64 = 100_000_000;
+
+/// Makes one trial at a time: each keeps two processors busy.
+fn alone(law: Service, config: &Config) -> Trial {
+    static ONE: Mutex<()> = Mutex::new(());
+    let _one = ONE.lock().unwrap_or_else(PoisonError::into_inner);
+    let program = env!("CARGO_BIN_EXE_calibrate").into();
+    let setting = Setting {
+        program,
+        short: true,
+        server_cpu: None,
+        load_cpu: None,
+    };
+    trial(&setting, law, config).unwrap()
+}
+
+#[test]
+fn no_request_is_reported_faster_than_it_was() {
+    let config = load_of(Rate::PerSecond(500.0), 1.0);
+    let trial = alone(Service::Exponential(100_000.0), &config);
+    let differences_ns = trial.differences_ns();
+    assert!(differences_ns.len() > 400, "{}", differences_ns.len());
+    // At the least what lies between the two: four ways through the kernel's sockets.
+    let least = differences_ns[0];
+    assert!(least > 0 && least < 200_000, "{least}");
+}
+
+#[test]
+fn a_stall_shows_from_intended_time() {
+    let mut config = load_of(Rate::PerSecond(500.0), 2.0);
+    config.arrivals = Law::Fixed(1.0);
+    config.superposition = Superposition::Single;
+    (config.connections, config.depth) = (4, 2);
+    let trial = alone(STALL, &config);
+    let response = &trial.summary.response.as_ref().unwrap().percentiles;
+    let at = |percentile| response.iter().find(|(at, _)| *at == percentile).unwrap().1;
+    assert!(at(95.0) >= STALL_NS * 45 / 100, "{response:?}");
+    assert!(at(99.0) >= STALL_NS * 85 / 100, "{response:?}");
+    // The eight that had left waited, and no other did so after its send.
+    assert!(trial.slower_than(STALL_NS / 2) >= 8);
+}
+
+#[test]
+fn a_closed_loop_shows_a_stall_once_a_connection() {
+    let mut config = load_of(Rate::Max, 1.0);
+    (config.connections, config.depth) = (5, 1);
+    config.warmup_ns = 10_000_000;
+    let trial = alone(STALL, &config);
+    let slow = trial.slower_than(STALL_NS * 9 / 10);
+    assert!(
+        slow >= 5 && slow * 20 < trial.requests.len(),
+        "{slow} of {}",
+        trial.requests.len()
+    );
+}
