@@ -50,6 +50,10 @@ fn one_connection_too_many_is_told_and_the_others_go_on() {
     let witness = Witness::start(&server.address).unwrap();
     let mut observer = client(&server);
     assert_eq!(observer.stat("max_connections").unwrap(), MAX);
+    // The connection that found the server ready may not have been seen to end yet.
+    observer
+        .stat_until("curr_connections", |count| count == 2)
+        .unwrap();
 
     let mut others: Vec<Client> = (2..MAX).map(|_| client(&server)).collect();
     for other in &mut others {

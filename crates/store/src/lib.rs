@@ -19,8 +19,9 @@
 //! ```
 //!
 //! Invariants: a block that is published is never written; at most one shard is locked at a
-//! time; no lock is held while a block is allocated or freed, or across a system call; what the
-//! ledger counts stays at or below the limit; an item past its time or its flush is never shown.
+//! time; no lock is held across a system call or, but for the last resort of `rewrite.rs`, while a
+//! block is allocated or freed; what the ledger counts stays at or below the limit; an item past its
+//! time or its flush is never shown.
 
 mod config;
 mod item;
@@ -28,6 +29,7 @@ mod ledger;
 pub mod limits;
 mod number;
 mod read;
+mod rewrite;
 mod shard;
 mod statistics;
 mod upload;

@@ -21,6 +21,6 @@ pub const HELD_PART: u64 = 8;
 pub const STEP_ITEMS: usize = 64;
 /// Longest text of a counter in bytes.
 pub const COUNTER_MAX: usize = 20;
-/// How often a change that depends on the present value is tried again when another writer came
-/// first. Every failure is another writer's success, so reaching this takes as many in a row.
-pub const REWRITE_ATTEMPTS: usize = 64;
+/// How often a change that depends on the present value is tried beside other writers before it is
+/// made under the lock.
+pub const REWRITE_ATTEMPTS: usize = 8;

@@ -40,6 +40,18 @@ pub(crate) struct Facts {
     pub(crate) claimed: bool,
 }
 
+impl Slot {
+    pub(crate) fn facts(&self) -> Facts {
+        Facts {
+            flags: self.flags,
+            expiry: self.expiry,
+            cas: self.cas,
+            stale: self.stale,
+            claimed: self.claimed,
+        }
+    }
+}
+
 /// Counters of a shard, read for statistics.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct Tally {

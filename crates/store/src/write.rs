@@ -4,9 +4,9 @@ use std::sync::Arc;
 
 use crate::item::Expiry;
 use crate::ledger::{Block, charge_of};
-use crate::limits::REWRITE_ATTEMPTS;
 use crate::number::{self, Digits};
-use crate::shard::{Facts, Shard, Slot, SlotIndex};
+use crate::rewrite::{Change, Made, Rewritten, Snapshot};
+use crate::shard::{Facts, Shard, SlotIndex};
 use crate::upload::{Refused, Upload};
 use crate::worker::{KeyHash, Worker};
 
@@ -210,16 +210,34 @@ impl Worker {
         arithmetic: &Arithmetic,
         now_s: u32,
     ) -> ArithOutcome {
-        for _ in 0..REWRITE_ATTEMPTS {
-            let attempt = match self.snapshot(key, hash, now_s) {
-                Some(found) => self.count(key, hash, &found, arithmetic, now_s),
-                None => self.vivify(key, hash, arithmetic, now_s),
-            };
-            if let Some(outcome) = attempt {
+        let change = Change {
+            cas: arithmetic.explicit_cas,
+            expiry: arithmetic.touch,
+        };
+        // A counter that goes while another worker makes it is made again, once.
+        for _ in 0..2 {
+            let counted = self.rewrite(key, hash, now_s, change, &[], |found, _| {
+                count(found, arithmetic)
+            });
+            match counted {
+                Rewritten::Done(done) => {
+                    return ArithOutcome::Counted(Counted {
+                        value: done.number,
+                        created: false,
+                        cas: done.cas,
+                        expiry_before: done.expiry_before,
+                        expiry: arithmetic.touch.unwrap_or(done.expiry_before),
+                    });
+                }
+                Rewritten::Refused(outcome) => return outcome,
+                Rewritten::NoRoom => return ArithOutcome::NoRoom,
+                Rewritten::Absent => {}
+            }
+            if let Some(outcome) = self.vivify(key, hash, arithmetic, now_s) {
                 return outcome;
             }
         }
-        ArithOutcome::NoRoom
+        ArithOutcome::NotFound
     }
 
     fn place(&self, upload: Upload, write: &Write, now_s: u32) -> Published {
@@ -270,97 +288,33 @@ impl Worker {
     }
 
     fn join(&self, upload: &Upload, write: &Write, now_s: u32) -> Published {
-        for _ in 0..REWRITE_ATTEMPTS {
-            let Some(found) = self.snapshot(upload.key(), upload.hash, now_s) else {
-                return Published::NotStored;
-            };
-            // Zero stands for "no CAS" here, as in memcached.
-            if write
-                .compare
-                .is_some_and(|cas| cas != 0 && cas != found.cas)
-            {
-                return Published::Exists;
-            }
-            let (old, new) = (found.block.value(), upload.block.value());
-            let (first, second) = if write.mode == Mode::Append {
-                (old, new)
-            } else {
-                (new, old)
-            };
-            let value_len = first.len() + second.len();
-            let reserved = self.reserve(
-                upload.key(),
-                upload.hash,
-                value_len,
-                found.flags,
-                true,
-                now_s,
-            );
-            let Ok(mut joined) = reserved else {
-                return Published::NoRoom;
-            };
-            joined.fill(first);
-            joined.fill(second);
-            let change = Change {
-                cas: write.explicit_cas,
-                expiry: None,
-            };
-            if let Some(cas) = self.swap(&found, joined, change, now_s) {
-                return Published::Stored { cas, value_len };
-            }
-        }
-        Published::NoRoom
-    }
-
-    fn count(
-        &self,
-        key: &[u8],
-        hash: KeyHash,
-        found: &Snapshot,
-        arithmetic: &Arithmetic,
-        now_s: u32,
-    ) -> Option<ArithOutcome> {
-        let old = found.block.value();
-        if old.is_empty() {
-            return Some(ArithOutcome::NotNumeric);
-        }
-        // Zero stands for "no CAS" here, as in memcached.
-        if arithmetic
-            .compare
-            .is_some_and(|cas| cas != 0 && cas != found.cas)
-        {
-            return Some(ArithOutcome::Exists);
-        }
-        let Some(present) = number::parse(old) else {
-            return Some(ArithOutcome::NotNumeric);
-        };
-        let value = match arithmetic.direction {
-            Direction::Up => present.wrapping_add(arithmetic.delta),
-            Direction::Down => present.saturating_sub(arithmetic.delta),
-        };
-        let digits = Digits::of(value);
-        // A shorter number keeps the length and ends in spaces, as memcached's does.
-        let value_len = old.len().max(digits.as_bytes().len());
-        let Ok(mut upload) = self.reserve(key, hash, value_len, found.flags, true, now_s) else {
-            return Some(ArithOutcome::NoRoom);
-        };
-        upload.fill(digits.as_bytes());
-        upload.unfilled().fill(b' ');
         let change = Change {
-            cas: arithmetic.explicit_cas,
-            expiry: arithmetic.touch,
+            cas: write.explicit_cas,
+            expiry: None,
         };
-        let cas = self.swap(found, upload, change, now_s)?;
-        let expiry_before = found.expiry;
-        let expiry = arithmetic.touch.unwrap_or(expiry_before);
-        let counted = Counted {
-            value,
-            created: false,
-            cas,
-            expiry_before,
-            expiry,
-        };
-        Some(ArithOutcome::Counted(counted))
+        let new = upload.block.value();
+        let joined = self.rewrite(
+            upload.key(),
+            upload.hash,
+            now_s,
+            change,
+            new,
+            |found, new| {
+                if differs(write.compare, found.cas) {
+                    return Err(Published::Exists);
+                }
+                Ok(joined(write.mode, found.block.value(), new))
+            },
+        );
+        match joined {
+            Rewritten::Done(done) => Published::Stored {
+                cas: done.cas,
+                value_len: done.value_len,
+            },
+            Rewritten::Absent => Published::NotStored,
+            Rewritten::Refused(outcome) => outcome,
+            Rewritten::NoRoom => Published::NoRoom,
+        }
     }
 
     fn vivify(
@@ -403,71 +357,48 @@ impl Worker {
             _ => None,
         }
     }
+}
 
-    fn snapshot(&self, key: &[u8], hash: KeyHash, now_s: u32) -> Option<Snapshot> {
-        let (shard, index) = self.find_live(key, hash, now_s).ok()?;
-        let slot = shard.slot(index);
-        let block = slot.block.clone()?;
-        Some(Snapshot {
-            block,
-            flags: slot.flags,
-            cas: slot.cas,
-            expiry: slot.expiry,
-        })
-    }
+/// Whether a CAS was given and is another. Zero stands for "no CAS" here, as in memcached.
+fn differs(compare: Option<u64>, present: u64) -> bool {
+    compare.is_some_and(|cas| cas != 0 && cas != present)
+}
 
-    /// Replaces the value of a snapshot, if it is still the item's; returns the new CAS.
-    fn swap(&self, found: &Snapshot, new: Upload, change: Change, now_s: u32) -> Option<u64> {
-        let generation = self.generation(now_s);
-        let (mut shard, index) = self.find_live(new.key(), new.hash, now_s).ok()?;
-        if !shard
-            .slot(index)
-            .block
-            .as_ref()
-            .is_some_and(|block| block.is_same(&found.block))
-        {
-            return None;
-        }
-        let cas = match change.cas {
-            Some(cas) => cas,
-            None => shard.next_cas(),
-        };
-        let slot = shard.slot(index);
-        let facts = Facts {
-            cas,
-            expiry: change.expiry.unwrap_or(slot.expiry),
-            ..facts_of(slot)
-        };
-        let old = shard.replace(index, new.into_block(), facts, now_s, generation);
-        drop(shard);
-        self.drop_blocks(old);
-        Some(cas)
+fn joined<'v>(mode: Mode, old: &'v [u8], new: &'v [u8]) -> Made<'v> {
+    let (first, second) = if mode == Mode::Append {
+        (old, new)
+    } else {
+        (new, old)
+    };
+    Made {
+        number: None,
+        first,
+        second,
+        value_len: first.len() + second.len(),
     }
 }
 
-/// An item's value and facts at one moment.
-struct Snapshot {
-    block: Block,
-    flags: u32,
-    cas: u64,
-    expiry: Expiry,
-}
-
-/// What a swap changes beside the value.
-#[derive(Clone, Copy)]
-struct Change {
-    cas: Option<u64>,
-    expiry: Option<Expiry>,
-}
-
-fn facts_of(slot: &Slot) -> Facts {
-    Facts {
-        flags: slot.flags,
-        expiry: slot.expiry,
-        cas: slot.cas,
-        stale: slot.stale,
-        claimed: slot.claimed,
+fn count(found: &Snapshot, arithmetic: &Arithmetic) -> Result<Made<'static>, ArithOutcome> {
+    let old = found.block.value();
+    if old.is_empty() {
+        return Err(ArithOutcome::NotNumeric);
     }
+    if differs(arithmetic.compare, found.cas) {
+        return Err(ArithOutcome::Exists);
+    }
+    let present = number::parse(old).ok_or(ArithOutcome::NotNumeric)?;
+    let number = match arithmetic.direction {
+        Direction::Up => present.wrapping_add(arithmetic.delta),
+        Direction::Down => present.saturating_sub(arithmetic.delta),
+    };
+    let digits_len = Digits::of(number).as_bytes().len();
+    Ok(Made {
+        number: Some(number),
+        first: &[],
+        second: &[],
+        // A shorter number keeps the length and ends in spaces, as memcached's does.
+        value_len: old.len().max(digits_len),
+    })
 }
 
 /// Whether a set, add or replace may go ahead, and the facts of the item it makes.
@@ -476,7 +407,7 @@ fn decide(
     present: Option<SlotIndex>,
     write: &Write,
 ) -> Result<Facts, Published> {
-    let found = present.map(|index| facts_of(shard.slot(index)));
+    let found = present.map(|index| shard.slot(index).facts());
     let mut facts = Facts {
         flags: write.flags,
         expiry: write.expiry,
