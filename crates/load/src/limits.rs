@@ -55,7 +55,8 @@ pub const RESIDENT_SAMPLE_MAX: u64 = 200_000;
 /// A closed loop whose threads work for more than this share of the interval is
 /// generator-limited.
 pub const BUSY_SHARE_MAX: f64 = 0.98;
-/// Before its next send a thread that may spin does so for this long.
-pub const SPIN_NS: u64 = 200_000;
+/// Before its next send a thread that may spin does so for this long: so long that it sleeps at
+/// the lowest rates only. A processor that has slept sends its first request with cold caches.
+pub const SPIN_NS: u64 = 20_000_000;
 /// Most requests whose times are kept one by one.
 pub const RECORDED_MAX: usize = 1 << 24;

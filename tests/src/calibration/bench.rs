@@ -59,8 +59,8 @@ pub fn percentile<T: Copy + Default>(ascending: &[T], percentile: f64) -> T {
 pub fn load_of(rate: Rate, seconds: f64) -> Config {
     let mut config = Config::new(Target::Tcp(([127, 0, 0, 1], 0).into()));
     config.rate = rate;
-    config.connections = 64;
-    config.depth = 16;
+    config.connections = 8;
+    config.depth = 64;
     config.protocol = Protocol::Meta;
     config.update = 0.0;
     config.records = 1000;

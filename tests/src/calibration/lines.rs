@@ -51,18 +51,30 @@ pub fn all(
     Ok(lines)
 }
 
-/// Per request: reported less true, by laws without theory.
+/// Per request: reported less true.
+///
+/// Every law is at about half load. A request that comes while the server receives or sends
+/// another is stamped late, and what it waited is missing from its residence: that is an error of
+/// the truth, a few microseconds against the instrument. At a lower rate it is rarer, but the
+/// kernel's part of the way, which counts against the instrument too, is longer by as much: its
+/// code and the sockets are no longer in the caches.
 fn requests(setting: &Setting) -> anyhow::Result<Vec<Line>> {
-    let seconds = if setting.short { 1.0 } else { 6.0 };
-    let fixed = Service::Fixed(50_000.0);
-    let bimodal = Service::Bimodal {
-        short_ns: 50_000.0,
-        long_ns: 1_000_000.0,
-        long_share: 0.05,
-    };
+    let seconds = if setting.short { 1.0 } else { 5.0 };
+    let laws = [
+        ("fixed", Service::Fixed(50_000.0)),
+        ("exponential", Service::Exponential(60_000.0)),
+        (
+            "bimodal",
+            Service::Bimodal {
+                short_ns: 40_000.0,
+                long_ns: 400_000.0,
+                long_share: 0.05,
+            },
+        ),
+    ];
     let mut lines = Vec::new();
-    for (case, law, rate_rps) in [("fixed", fixed, 4000.0), ("bimodal", bimodal, 3000.0)] {
-        let trial = trial(setting, law, &load_of(Rate::PerSecond(rate_rps), seconds))?;
+    for (case, law) in laws {
+        let trial = trial(setting, law, &load_of(Rate::PerSecond(8000.0), seconds))?;
         lines.push(difference(case, &trial));
     }
     Ok(lines)
@@ -115,7 +127,7 @@ fn queue(setting: &Setting) -> anyhow::Result<Vec<Line>> {
         ),
         within: (low..=high).contains(&(p99 as f64)),
     };
-    Ok(vec![difference("exponential", &trial), line])
+    Ok(vec![line])
 }
 
 /// How long a stall lasts; it comes once in ten times that.
