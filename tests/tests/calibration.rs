@@ -24,16 +24,18 @@ const STALL: Service = Service::Stall {
 };
 const STALL_NS: u64 = 100_000_000;
 
-/// Makes one trial at a time: each keeps two processors busy.
+/// Makes one trial at a time: each keeps two processors busy. Where there are two, server and
+/// generator take one each: on one they would wait for each other's time slices.
 fn alone(law: Service, config: &Config) -> Trial {
     static ONE: Mutex<()> = Mutex::new(());
     let _one = ONE.lock().unwrap_or_else(PoisonError::into_inner);
     let program = env!("CARGO_BIN_EXE_calibrate").into();
+    let cpus = sys::thread::allowed_cpus().unwrap();
     let setting = Setting {
         program,
         short: true,
-        server_cpu: None,
-        load_cpu: None,
+        server_cpu: cpus.first().copied().filter(|_| cpus.len() > 1),
+        load_cpu: cpus.get(1).copied(),
     };
     trial(&setting, law, config).unwrap()
 }
