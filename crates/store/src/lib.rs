@@ -20,8 +20,8 @@
 //!
 //! Invariants: a block that is published is never written; at most one shard is locked at a
 //! time; no lock is held across a system call or, but for the last resort of `rewrite.rs`, while a
-//! block is allocated or freed; what the ledger counts stays at or below the limit; an item past its
-//! time or its flush is never shown.
+//! block is allocated or freed; what the ledger counts stays at or below the limit; an item past
+//! its time or its flush is never shown.
 
 mod config;
 mod item;
