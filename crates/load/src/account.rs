@@ -69,10 +69,12 @@ impl Account {
         let busy = 1.0 - totals.idle_ns as f64 / thread_ns;
         let achieved_rps = totals.achieved as f64 * 1e9 / config.duration_ns as f64;
         let outstanding_mean = totals.outstanding.mean(timeline.end_ns);
+        // Of the answers that came in the interval, as the rate is.
+        let service_mean_ns = totals.service_sum_ns as f64 / totals.achieved.max(1) as f64;
         let law = LittlesLaw::check(
             outstanding_mean,
             achieved_rps,
-            latencies.service.mean(),
+            service_mean_ns,
             measure::LITTLES_LAW_TOLERANCE,
         );
         let limited = match open {
@@ -106,6 +108,7 @@ impl Account {
             outstanding_expected: law.expected,
             bytes_sent: totals.bytes_sent,
             bytes_received: totals.bytes_received,
+            unstamped: totals.unstamped,
             watched,
         };
         (summary, self.recorded)

@@ -22,7 +22,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::mpsc::{Receiver, Sender};
 
-use sys::clock::{monotonic_ns, thread_cpu_ns};
+use sys::clock::{monotonic_ns, thread_cpu_ns, unix_less_monotonic_ns};
 use sys::poll::{Events, Interest, Poll};
 use workload::Requests;
 
@@ -127,6 +127,8 @@ pub(crate) struct Engine {
     alive: usize,
     /// When the last wait returned.
     turn_ns: u64,
+    /// Unix time less the thread's clock, to read the kernel's notes by.
+    unix_offset_ns: u64,
     cpu_at_start_ns: Option<u64>,
     cpu_at_end_ns: Option<u64>,
 }
@@ -163,7 +165,7 @@ impl Engine {
             part: Part::default(),
             part_number: 0,
             totals: Totals::new(0),
-            recorded: Vec::with_capacity(manner.recorded_max),
+            recorded: touched(manner.recorded_max),
             last_loss: None,
             next_opaque: manner.opaque,
             manner,
@@ -171,6 +173,7 @@ impl Engine {
             owed: 0,
             alive,
             turn_ns: 0,
+            unix_offset_ns: unix_less_monotonic_ns(),
             cpu_at_start_ns: None,
             cpu_at_end_ns: None,
         }
@@ -191,7 +194,8 @@ impl Engine {
             if self.is_over(now_ns) {
                 break;
             }
-            let sent = self.dispatch(now_ns) | self.flush(now_ns);
+            let most = SENDS_A_TURN_MAX;
+            let sent = self.dispatch(now_ns, most) | self.flush(now_ns, most);
             let timeout_ns = self.timeout_ns(now_ns);
             self.poll
                 .wait(&mut events, Some(timeout_ns))
@@ -212,7 +216,9 @@ impl Engine {
                     self.unblock(place);
                 }
                 if event.readable {
-                    self.receive(place, &mut buffer);
+                    now_ns = self.receive(place, &mut buffer, now_ns);
+                    // What became due meanwhile does not wait for the rest of the answers.
+                    let _ = self.dispatch(now_ns, 1) | self.flush(now_ns, 1);
                 }
             }
             now_ns = monotonic_ns();
@@ -238,6 +244,7 @@ impl Engine {
     }
 
     fn end_part(&mut self) {
+        self.unix_offset_ns = unix_less_monotonic_ns();
         self.part.outstanding = self.in_flight;
         self.part.waiting = self.waiting.len() as u64;
         let next = self.wires.spare.try_recv().unwrap_or_default();
@@ -263,13 +270,13 @@ impl Engine {
         all_lost || done || now_ns >= self.timeline.give_up_ns
     }
 
-    /// Gives due requests to their connections; true: there was one.
-    fn dispatch(&mut self, now_ns: u64) -> bool {
+    /// Gives due requests to their connections, `most` of them; true: there was one.
+    fn dispatch(&mut self, now_ns: u64, most: usize) -> bool {
         let Source::Open(feed) = &mut self.source else {
             return false;
         };
         let mut dispatched = 0;
-        while dispatched < SENDS_A_TURN_MAX {
+        while dispatched < most {
             let intended_ns = match feed.next_ns() {
                 Some(after_ns) => self.timeline.start_ns + after_ns,
                 None => break,
@@ -295,15 +302,18 @@ impl Engine {
                     place.listed = true;
                     self.to_flush.push_back(number);
                 }
+            } else if measured {
+                let age_ns = self.timeline.give_up_ns.saturating_sub(intended_ns);
+                self.part.latencies.response.record(age_ns);
             }
         }
         dispatched > 0
     }
 
-    /// Sends what is listed, a bounded number of connections; true: there was one.
-    fn flush(&mut self, now_ns: u64) -> bool {
+    /// Sends what is listed, `most` connections; true: there was one.
+    fn flush(&mut self, now_ns: u64, most: usize) -> bool {
         let mut flushed = 0;
-        while flushed < SENDS_A_TURN_MAX {
+        while flushed < most {
             let Some(number) = self.to_flush.pop_front() else {
                 break;
             };
@@ -462,7 +472,24 @@ impl Engine {
         }
     }
 
+    /// Counts what is still on its way, or was never sent, at the end.
+    fn censor_all_owed(&mut self, now_ns: u64) {
+        let mut owed: Vec<u64> = Vec::new();
+        for place in &mut self.places {
+            if let Some(lane) = &place.lane {
+                owed.extend(lane.in_flight.iter().map(|request| request.intended_ns));
+            }
+            while let Some(due) = self.waiting.pop(&mut place.queue) {
+                owed.push(due.intended_ns);
+            }
+        }
+        for intended_ns in owed {
+            self.censor(intended_ns, now_ns);
+        }
+    }
+
     fn conclude(mut self) -> Outcome {
+        let now_ns = monotonic_ns();
         let cpu_ns = thread_cpu_ns();
         let at_start_ns = self.cpu_at_start_ns.unwrap_or(cpu_ns);
         self.totals.cpu_ns = self.cpu_at_end_ns.unwrap_or(cpu_ns) - at_start_ns;
@@ -471,11 +498,17 @@ impl Engine {
         if let Source::Open(feed) = &mut self.source
             && !all_lost
         {
+            let mut never_sent = Vec::new();
             while let Some(planned) = feed.pop() {
                 let intended_ns = self.timeline.start_ns + planned.intended_ns;
                 self.totals.intended += u64::from(self.timeline.measures(intended_ns));
+                never_sent.push(intended_ns);
+            }
+            for intended_ns in never_sent {
+                self.censor(intended_ns, now_ns);
             }
         }
+        self.censor_all_owed(now_ns);
         // Given up early, or at the end of the grace: the parts that are left are what there is.
         while self.part_number <= self.timeline.boundaries() {
             self.end_part();
@@ -486,4 +519,17 @@ impl Engine {
             last_loss: self.last_loss,
         }
     }
+}
+
+/// An empty list with room for `most` records in memory that has been written to once: a page
+/// met for the first time in the middle of a measurement would be measured too.
+fn touched(most: usize) -> Vec<Recorded> {
+    let mut records = vec![Recorded::default(); most];
+    // Zeroes may be pages that nobody has touched.
+    records.fill(Recorded {
+        opaque: 1,
+        ..Recorded::default()
+    });
+    records.clear();
+    records
 }

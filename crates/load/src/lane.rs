@@ -50,6 +50,8 @@ pub(crate) enum Broken {
 
 impl Lane {
     pub(crate) fn new(stream: Stream, depth: u32) -> Self {
+        // Where there are no such notes (Unix sockets), the clock of the thread has to do.
+        let _ = stream.stamp_receives();
         Self {
             stream,
             in_flight: VecDeque::with_capacity(depth as usize),
@@ -85,12 +87,13 @@ impl Lane {
         Ok(sent)
     }
 
-    /// Receives once. 0: nothing was there after all.
-    pub(crate) fn receive(&mut self, buffer: &mut [u8]) -> Result<usize, Broken> {
-        match self.stream.recv(buffer) {
-            Ok(0) => Err(Broken::Closed),
-            Ok(len) => Ok(len),
-            Err(error) => nothing_if_full(Err(error)),
+    /// Receives once, with the unix time of arrival where the kernel noted it. 0: nothing was
+    /// there after all.
+    pub(crate) fn receive(&mut self, buffer: &mut [u8]) -> Result<(usize, Option<u64>), Broken> {
+        match self.stream.recv_stamped(buffer) {
+            Ok((0, _)) => Err(Broken::Closed),
+            Ok(received) => Ok(received),
+            Err(error) => nothing_if_full(Err(error)).map(|len| (len, None)),
         }
     }
 

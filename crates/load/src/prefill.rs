@@ -180,7 +180,7 @@ impl<'a> Pump<'a> {
             }
         }
         if readable {
-            let len = lane.receive(&mut self.buffer)?;
+            let (len, _) = lane.receive(&mut self.buffer)?;
             let mut input = &self.buffer[..len];
             while let Some((request, answer)) = lane.answer(&mut input, self.config.protocol)? {
                 self.in_flight -= 1;

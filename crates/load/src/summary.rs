@@ -76,6 +76,10 @@ pub struct Summary {
     pub bytes_sent: u64,
     /// Bytes received in the interval.
     pub bytes_received: u64,
+    /// Answers timed by the thread that took them, because the kernel did not note their arrival
+    /// (Unix sockets, the first moments of a run).
+    #[serde(default)]
+    pub unstamped: u64,
     /// The processor time, memory and switches of the process under test over the interval, where
     /// `--watch-pid` named it.
     pub watched: Option<Watched>,

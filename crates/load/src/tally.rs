@@ -97,6 +97,10 @@ pub(crate) struct Totals {
     pub(crate) sets: u64,
     /// Answers that came in the interval, of whatever intended time.
     pub(crate) achieved: u64,
+    /// The service times of those answers, added up.
+    pub(crate) service_sum_ns: u64,
+    /// Answers whose arrival the kernel did not note.
+    pub(crate) unstamped: u64,
     /// Bytes that left in the interval.
     pub(crate) bytes_sent: u64,
     /// Bytes that came in the interval.
@@ -121,6 +125,8 @@ impl Totals {
             hits: 0,
             sets: 0,
             achieved: 0,
+            service_sum_ns: 0,
+            unstamped: 0,
             bytes_sent: 0,
             bytes_received: 0,
             lost_connections: 0,
@@ -139,6 +145,8 @@ impl Totals {
         self.hits += other.hits;
         self.sets += other.sets;
         self.achieved += other.achieved;
+        self.service_sum_ns += other.service_sum_ns;
+        self.unstamped += other.unstamped;
         self.bytes_sent += other.bytes_sent;
         self.bytes_received += other.bytes_received;
         self.lost_connections += other.lost_connections;
@@ -149,7 +157,7 @@ impl Totals {
 }
 
 /// The times of one request, for comparison with what a server logs of it.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Recorded {
     /// The token the request bore under [`crate::Protocol::Meta`].
     pub opaque: u64,
@@ -157,6 +165,7 @@ pub struct Recorded {
     pub intended_ns: u64,
     /// Just before it was handed to the kernel.
     pub sent_ns: u64,
-    /// Just after its answer was taken from the kernel.
+    /// When its answer arrived: by the kernel's note, or where there is none, just after it was
+    /// taken from the kernel.
     pub answered_ns: u64,
 }

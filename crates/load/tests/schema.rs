@@ -42,6 +42,7 @@ fn summary() -> Summary {
         outstanding_expected: 1.25,
         bytes_sent: 60,
         bytes_received: 4_000_000,
+        unstamped: 3,
         watched: Some(Watched {
             user_ns: 4_000,
             system_ns: 6_000,
@@ -52,7 +53,7 @@ fn summary() -> Summary {
     }
 }
 
-const JSON: &str = r#"{"schema":"curtail.load/1","demand":"open","offered_rps":3.0,"duration_ns":1000000000,"intended":3,"sent":2,"answered":2,"censored":1,"errors":0,"achieved_rps":2.0,"gets":1,"hits":1,"sets":1,"lost_connections":0,"resident":1.0,"response":{"count":2,"mean":1500.0,"min":1000,"max":2000,"percentiles":[[50.0,1000],[99.9,2000]],"hdr":"HISTFAAA"},"service":{"count":2,"mean":1500.0,"min":1000,"max":2000,"percentiles":[[50.0,1000],[99.9,2000]],"hdr":"HISTFAAA"},"slip":null,"lateness":null,"generator_limited":true,"generator_cpu":0.5,"generator_busy":0.25,"outstanding_mean":1.5,"outstanding_expected":1.25,"bytes_sent":60,"bytes_received":4000000,"watched":{"user_ns":4000,"system_ns":6000,"resident_bytes":1000000,"voluntary_switches":3,"involuntary_switches":4}}"#;
+const JSON: &str = r#"{"schema":"curtail.load/1","demand":"open","offered_rps":3.0,"duration_ns":1000000000,"intended":3,"sent":2,"answered":2,"censored":1,"errors":0,"achieved_rps":2.0,"gets":1,"hits":1,"sets":1,"lost_connections":0,"resident":1.0,"response":{"count":2,"mean":1500.0,"min":1000,"max":2000,"percentiles":[[50.0,1000],[99.9,2000]],"hdr":"HISTFAAA"},"service":{"count":2,"mean":1500.0,"min":1000,"max":2000,"percentiles":[[50.0,1000],[99.9,2000]],"hdr":"HISTFAAA"},"slip":null,"lateness":null,"generator_limited":true,"generator_cpu":0.5,"generator_busy":0.25,"outstanding_mean":1.5,"outstanding_expected":1.25,"bytes_sent":60,"bytes_received":4000000,"unstamped":3,"watched":{"user_ns":4000,"system_ns":6000,"resident_bytes":1000000,"voluntary_switches":3,"involuntary_switches":4}}"#;
 
 const TABLE: &str = "\
 latency          mean       p50     p99.9       max

@@ -22,6 +22,23 @@ pub fn unix_ns() -> u64 {
     read_ns(ClockId::Realtime)
 }
 
+/// Unix time less monotonic time, in nanoseconds: the narrowest of a few readings of one between
+/// two of the other. It drifts where the system's clock is being corrected.
+#[must_use]
+pub fn unix_less_monotonic_ns() -> u64 {
+    let reading = || {
+        let before_ns = monotonic_ns();
+        let unix_ns = unix_ns();
+        let after_ns = monotonic_ns();
+        let width_ns = after_ns - before_ns;
+        (width_ns, unix_ns - (before_ns + width_ns / 2))
+    };
+    (0..8)
+        .map(|_| reading())
+        .min()
+        .map_or(0, |(_, offset_ns)| offset_ns)
+}
+
 /// Processor time of the calling thread in nanoseconds, user and system.
 #[must_use]
 pub fn thread_cpu_ns() -> u64 {
@@ -43,6 +60,13 @@ mod tests {
         let first = monotonic_ns();
         assert!(monotonic_ns() >= first);
         assert!(unix_ns() > 1_600_000_000 * NS_PER_S);
+    }
+
+    #[test]
+    fn the_offset_of_the_clocks_turns_one_into_the_other() {
+        let offset_ns = unix_less_monotonic_ns();
+        let difference_ns = unix_ns().abs_diff(monotonic_ns() + offset_ns);
+        assert!(difference_ns < 50_000_000, "{difference_ns}");
     }
 
     #[test]

@@ -3,7 +3,7 @@
 use std::fs;
 use std::io::{self, IoSlice};
 use std::net::SocketAddr;
-use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::os::unix::fs::{FileTypeExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
@@ -72,6 +72,57 @@ impl Stream {
     pub fn recv(&self, buffer: &mut [u8]) -> io::Result<usize> {
         let (len, _) = recv(&self.fd, buffer, RecvFlags::empty())?;
         Ok(len)
+    }
+
+    /// Asks the kernel to note when bytes arrive; see [`Stream::recv_stamped`]. On a loopback
+    /// interface that is while the peer sends.
+    ///
+    /// # Errors
+    /// The kernel knows no such notes for this kind of socket.
+    pub fn stamp_receives(&self) -> io::Result<()> {
+        let on: libc::c_int = 1;
+        // SAFETY: the option's value is an integer that outlives the call, and its size is given.
+        let failed = unsafe {
+            libc::setsockopt(
+                self.fd.as_raw_fd(),
+                libc::SOL_SOCKET,
+                libc::SO_TIMESTAMPNS,
+                (&raw const on).cast(),
+                size_of::<libc::c_int>() as libc::socklen_t,
+            )
+        };
+        if failed == 0 {
+            Ok(())
+        } else {
+            Err(io::Error::last_os_error())
+        }
+    }
+
+    /// As [`Stream::recv`], with the unix time in nanoseconds at which the last of the bytes
+    /// arrived; none where the kernel did not note it.
+    ///
+    /// # Errors
+    /// As [`Stream::recv`].
+    pub fn recv_stamped(&self, buffer: &mut [u8]) -> io::Result<(usize, Option<u64>)> {
+        // Aligned for the header of a control message, and room for one time.
+        let mut control = [0_u64; 8];
+        let mut piece = libc::iovec {
+            iov_base: buffer.as_mut_ptr().cast(),
+            iov_len: buffer.len(),
+        };
+        // SAFETY: all zeroes is a valid empty message header.
+        let mut message: libc::msghdr = unsafe { std::mem::zeroed() };
+        message.msg_iov = &raw mut piece;
+        message.msg_iovlen = 1;
+        message.msg_control = control.as_mut_ptr().cast();
+        message.msg_controllen = size_of_val(&control);
+        // SAFETY: the header names one writable piece and a writable control buffer, with their
+        // lengths; all outlive the call.
+        let len = unsafe { libc::recvmsg(self.fd.as_raw_fd(), &raw mut message, 0) };
+        match usize::try_from(len) {
+            Ok(len) => Ok((len, stamp_of(&message))),
+            Err(_) => Err(io::Error::last_os_error()),
+        }
     }
 
     /// Sends as much as there is room for.
@@ -201,6 +252,28 @@ impl AsFd for Listener {
     }
 }
 
+/// The time of arrival that a received message's control part holds, unix nanoseconds.
+fn stamp_of(message: &libc::msghdr) -> Option<u64> {
+    // SAFETY: the kernel has filled the header, whose control buffer is still there.
+    let first = unsafe { libc::CMSG_FIRSTHDR(message) };
+    // SAFETY: null, or the first control message within that buffer.
+    let header = unsafe { first.as_ref() }?;
+    let is_stamp =
+        header.cmsg_level == libc::SOL_SOCKET && header.cmsg_type == libc::SCM_TIMESTAMPNS;
+    if !is_stamp {
+        return None;
+    }
+    // SAFETY: a message of this type holds one `timespec`.
+    let data = unsafe { libc::CMSG_DATA(first) }.cast::<libc::timespec>();
+    // SAFETY: as above; it need not be aligned.
+    let time = unsafe { data.read_unaligned() };
+    let (seconds, ns) = (
+        u64::try_from(time.tv_sec).ok()?,
+        u64::try_from(time.tv_nsec).ok()?,
+    );
+    Some(seconds * 1_000_000_000 + ns)
+}
+
 /// Whether an error of `accept` means that descriptors or memory have run out: waiting, not
 /// trying again at once, is the answer.
 #[must_use]
@@ -274,6 +347,29 @@ mod tests {
         fs::write(&path, "precious").unwrap();
         assert!(Listener::unix(&path, 0o700, 1).is_err());
         assert_eq!(fs::read(&path).unwrap(), b"precious");
+    }
+
+    #[test]
+    fn bytes_bear_the_time_they_arrived() {
+        let listener = Listener::tcp("127.0.0.1:0".parse().unwrap(), 16).unwrap();
+        let client = Stream::connect(listener.address().unwrap()).unwrap();
+        wait(&listener, Interest::Read);
+        let server = listener.accept().unwrap();
+        client.stamp_receives().unwrap();
+        let mut buffer = [0; 16];
+        // The kernel begins to note times a moment after it is asked to.
+        for _ in 0..1_000 {
+            let before_ns = crate::clock::unix_ns();
+            server.send(b"abc").unwrap();
+            wait(&client, Interest::Read);
+            let (len, stamp_ns) = client.recv_stamped(&mut buffer).unwrap();
+            assert_eq!(&buffer[..len], b"abc");
+            if let Some(stamp_ns) = stamp_ns {
+                assert!((before_ns..=crate::clock::unix_ns()).contains(&stamp_ns));
+                return;
+            }
+        }
+        panic!("no receive was stamped");
     }
 
     #[test]

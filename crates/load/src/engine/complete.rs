@@ -10,50 +10,83 @@ use crate::tally::Recorded;
 use crate::wire::Answer;
 use workload::Op;
 
+/// When bytes arrived.
+#[derive(Clone, Copy)]
+pub(super) struct Arrival {
+    /// By the kernel's note where there is one, else by the thread's clock.
+    at_ns: u64,
+    /// There was a note.
+    stamped: bool,
+    /// When the thread took them.
+    picked_up_ns: u64,
+}
+
 impl Engine {
-    /// Receives once, counts the answers that came, and sends what they made room for.
-    pub(super) fn receive(&mut self, number: usize, buffer: &mut [u8]) {
+    /// Receives once, counts the answers that came, and sends what they made room for. Returns
+    /// the time by the thread's clock.
+    pub(super) fn receive(&mut self, number: usize, buffer: &mut [u8], before_ns: u64) -> u64 {
         let Some(lane) = &mut self.places[number].lane else {
-            return;
+            return before_ns;
         };
-        let len = match lane.receive(buffer) {
-            Ok(0) => return,
-            Ok(len) => len,
-            Err(broken) => return self.lose(number, &broken),
+        let (len, stamp_ns) = match lane.receive(buffer) {
+            Ok((0, _)) => return before_ns,
+            Ok(received) => received,
+            Err(broken) => {
+                self.lose(number, &broken);
+                return before_ns;
+            }
         };
         let now_ns = monotonic_ns();
-        if self.timeline.measures(now_ns) {
+        let arrival = Arrival {
+            // A stamp cannot be later than its reading; the offset of the clocks may be off by
+            // a little.
+            at_ns: stamp_ns.map_or(now_ns, |unix_ns| {
+                unix_ns.saturating_sub(self.unix_offset_ns).min(now_ns)
+            }),
+            stamped: stamp_ns.is_some(),
+            picked_up_ns: now_ns,
+        };
+        if self.timeline.measures(arrival.at_ns) {
             self.totals.bytes_received += len as u64;
         }
         let mut input = &buffer[..len];
         while let Some(lane) = &mut self.places[number].lane {
             match lane.answer(&mut input, self.manner.protocol) {
                 Ok(Some((request, answer))) => {
-                    self.places[number].room_ns = now_ns;
-                    self.complete(&request, answer, now_ns);
+                    self.places[number].room_ns = arrival.at_ns;
+                    self.complete(&request, answer, arrival);
                 }
                 Ok(None) => break,
-                Err(broken) => return self.lose(number, &broken),
+                Err(broken) => {
+                    self.lose(number, &broken);
+                    return now_ns;
+                }
             }
         }
         if matches!(self.source, Source::Closed(_)) || !self.places[number].queue.is_empty() {
             self.send(number, now_ns);
         }
+        now_ns
     }
 
-    fn complete(&mut self, request: &InFlight, answer: Answer, now_ns: u64) {
+    fn complete(&mut self, request: &InFlight, answer: Answer, arrival: Arrival) {
+        let answered_ns = arrival.at_ns.max(request.sent_ns);
         let get = u64::from(request.op == Op::Get);
         let hit = u64::from(answer == Answer::Hit);
         let error = u64::from(answer == Answer::Error);
         self.in_flight -= 1;
         self.totals
             .outstanding
-            .answered(self.timeline.clamped(now_ns));
+            .answered(self.timeline.clamped(answered_ns));
         self.part.answered += 1;
         self.part.gets += get;
         self.part.hits += hit;
         self.part.errors += error;
-        self.totals.achieved += u64::from(self.timeline.measures(now_ns));
+        if self.timeline.measures(answered_ns) {
+            self.totals.achieved += 1;
+            self.totals.service_sum_ns += answered_ns - request.sent_ns;
+        }
+        self.totals.unstamped += u64::from(!arrival.stamped);
         if request.measured {
             self.owed -= 1;
             self.totals.answered += 1;
@@ -66,22 +99,37 @@ impl Engine {
                     opaque: request.opaque,
                     intended_ns: request.intended_ns,
                     sent_ns: request.sent_ns,
-                    answered_ns: now_ns,
+                    answered_ns,
                 });
             }
-        } else if now_ns >= self.timeline.measure_ns {
+        } else if answered_ns >= self.timeline.measure_ns {
             // Of the warm-up, but late: it belongs to neither.
             return;
         }
         let latencies = &mut self.part.latencies;
-        latencies.service.record(now_ns - request.sent_ns);
+        latencies.service.record(answered_ns - request.sent_ns);
         if matches!(self.source, Source::Open(_)) {
-            latencies.response.record(now_ns - request.intended_ns);
+            latencies.response.record(answered_ns - request.intended_ns);
             latencies.slip.record(request.sent_ns - request.intended_ns);
-            let picked_up_after_ns = now_ns - self.turn_ns;
+            // Where the kernel noted the arrival, picking the answer up late delays nothing that
+            // is measured but the next request of the connection, which counts it itself.
+            let picked_up_after_ns = if arrival.stamped {
+                0
+            } else {
+                arrival.picked_up_ns - self.turn_ns
+            };
             latencies
                 .lateness
                 .record(u64::from(request.late_ns) + picked_up_after_ns);
+        }
+    }
+
+    /// Counts a measured request that is given up: it took at least this long, and percentiles
+    /// that left it out would flatter.
+    pub(super) fn censor(&mut self, intended_ns: u64, given_up_ns: u64) {
+        if matches!(self.source, Source::Open(_)) && self.timeline.measures(intended_ns) {
+            let age_ns = given_up_ns.saturating_sub(intended_ns);
+            self.part.latencies.response.record(age_ns);
         }
     }
 
@@ -91,14 +139,21 @@ impl Engine {
         let Some(lane) = place.lane.take() else {
             return;
         };
-        let now_ns = self.timeline.clamped(monotonic_ns());
+        let lost_ns = monotonic_ns();
+        let now_ns = self.timeline.clamped(lost_ns);
+        let mut given_up: Vec<u64> = Vec::new();
         for request in &lane.in_flight {
             self.in_flight -= 1;
             self.owed -= u64::from(request.measured);
             self.totals.outstanding.answered(now_ns);
+            given_up.push(request.intended_ns);
         }
         while let Some(due) = self.waiting.pop(&mut place.queue) {
             self.owed -= u64::from(self.timeline.measures(due.intended_ns));
+            given_up.push(due.intended_ns);
+        }
+        for intended_ns in given_up {
+            self.censor(intended_ns, lost_ns);
         }
         self.alive -= 1;
         self.wires.alive.fetch_sub(1, Ordering::Relaxed);
