@@ -9,7 +9,7 @@ use std::collections::VecDeque;
 use std::io::{self, BufWriter, Read, Write};
 
 use anyhow::Context;
-use sys::clock::monotonic_ns;
+use sys::clock::{monotonic_ns, unix_less_monotonic_ns};
 use sys::poll::{Events, Interest, Poll};
 use sys::socket::{Listener, Stream};
 use workload::Purpose;
@@ -29,7 +29,7 @@ const LOG_MAX: usize = 1 << 22;
 pub struct Truth {
     /// Its token.
     pub opaque: u64,
-    /// Just after the server received it, `CLOCK_MONOTONIC`.
+    /// When it arrived, by the kernel's note, `CLOCK_MONOTONIC`.
     pub arrived_ns: u64,
     /// Just before its answer was sent.
     pub left_ns: u64,
@@ -61,7 +61,8 @@ pub fn serve(law: Service, seed: u64, cpu: Option<usize>) -> anyhow::Result<()> 
         queue: VecDeque::with_capacity(1 << 16),
         first_ns: None,
         free_ns: 0,
-        log: Vec::with_capacity(LOG_MAX),
+        log: touched_log(),
+        unix_offset_ns: unix_less_monotonic_ns(),
     };
     server.run()?;
     let mut out = BufWriter::new(out);
@@ -101,6 +102,8 @@ struct Server {
     /// When the last service should have ended.
     free_ns: u64,
     log: Vec<Truth>,
+    /// Unix time less the thread's clock, to read the kernel's notes by.
+    unix_offset_ns: u64,
 }
 
 impl Server {
@@ -130,6 +133,7 @@ impl Server {
     fn accept(&mut self) -> anyhow::Result<()> {
         while let Ok(stream) = self.listener.accept() {
             stream.set_nodelay();
+            stream.stamp_receives()?;
             self.poll
                 .add(&stream, self.clients.len() as u64, Interest::Read)?;
             self.clients.push(Some(Client {
@@ -144,14 +148,24 @@ impl Server {
         let Some(client) = &mut self.clients[number] else {
             return Ok(());
         };
-        match client.stream.recv(buffer) {
-            Ok(len) if len > 0 => client.input.extend_from_slice(&buffer[..len]),
+        let mut stamp_ns = None;
+        match client.stream.recv_stamped(buffer) {
+            Ok((len, stamp)) if len > 0 => {
+                client.input.extend_from_slice(&buffer[..len]);
+                stamp_ns = stamp;
+            }
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
             _ => self.clients[number] = None,
         }
-        // After the recv: one stamp taken before it would also be given to a request that came
-        // in between, and make its residence longer than it was.
-        let now_ns = monotonic_ns();
+        // The wait in this server's socket is part of the residence: the kernel's note of the
+        // arrival, which never is earlier than the request's own send. Without one, the time
+        // after the recv: one taken before it would also be given to a request that came in
+        // between, and make its residence longer than it was.
+        let now_ns = stamp_ns.map_or_else(monotonic_ns, |unix_ns| {
+            unix_ns
+                .saturating_sub(self.unix_offset_ns)
+                .min(monotonic_ns())
+        });
         let Some(client) = &mut self.clients[number] else {
             return Ok(());
         };
@@ -184,7 +198,9 @@ impl Server {
         let end_ns = *job.end_ns.get_or_insert_with(|| {
             let first_ns = *self.first_ns.get_or_insert(job.arrived_ns);
             let start_ns = job.arrived_ns.max(self.free_ns);
-            first_ns + self.law.end_ns(start_ns - first_ns, &mut self.stream)
+            // The kernel's notes of two clients need not come in order.
+            let since_ns = start_ns.saturating_sub(first_ns);
+            first_ns + self.law.end_ns(since_ns, &mut self.stream)
         });
         if monotonic_ns() < end_ns {
             return Ok(());
@@ -208,4 +224,19 @@ impl Server {
         }
         Ok(())
     }
+}
+
+/// An empty log in memory that has been written to once: a page met for the first time in the
+/// middle of a measurement would be measured too.
+fn touched_log() -> Vec<Truth> {
+    let mut log = vec![
+        Truth {
+            opaque: 1,
+            arrived_ns: 1,
+            left_ns: 1,
+        };
+        LOG_MAX
+    ];
+    log.clear();
+    log
 }

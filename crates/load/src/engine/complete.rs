@@ -102,8 +102,8 @@ impl Engine {
                     answered_ns,
                 });
             }
-        } else if answered_ns >= self.timeline.measure_ns {
-            // Of the warm-up, but late: it belongs to neither.
+        } else if arrival.picked_up_ns >= self.timeline.measure_ns {
+            // Of the warm-up, but taken when its part is over: it belongs to neither.
             return;
         }
         let latencies = &mut self.part.latencies;
