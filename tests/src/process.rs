@@ -101,6 +101,22 @@ impl Server {
         wait(&mut self.child)
     }
 
+    /// Processor time it has used so far, in clock ticks of a hundredth of a second.
+    ///
+    /// # Errors
+    /// It is gone.
+    pub fn processor_ticks(&self) -> Result<u64> {
+        let path = format!("/proc/{}/stat", self.pid());
+        let stat = std::fs::read_to_string(&path).with_context(|| format!("read {path}"))?;
+        // Behind the name, which may hold anything, user and system time are the twelfth and
+        // thirteenth (proc_pid_stat(5)).
+        let (_, rest) = stat.rsplit_once(')').context("no name in stat")?;
+        let times = rest.split_whitespace().skip(11).take(2);
+        times
+            .map(|ticks| ticks.parse::<u64>().context("no number in stat"))
+            .sum()
+    }
+
     /// Bytes of memory resident now.
     ///
     /// # Errors

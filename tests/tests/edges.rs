@@ -3,7 +3,7 @@
 #![allow(clippy::unwrap_used, clippy::print_stderr)]
 
 use std::io::{ErrorKind, Write};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use curtail_tests::client::Client;
 use curtail_tests::process::{Server, curtail};
@@ -177,6 +177,61 @@ fn clients_that_vanish_in_the_middle_of_a_value_leave_nothing_behind() {
         assert_eq!(observer.get(&key).unwrap().unwrap().len(), 900_000);
     }
     witness.end().unwrap();
+}
+
+/// Begins a value and sends no byte of it: its memory is held.
+fn begin(client: &mut Client, key: &str, value_len: usize) {
+    client
+        .send(format!("set {key} 0 0 {value_len}\r\n").as_bytes())
+        .unwrap();
+}
+
+#[test]
+fn waiting_for_memory_costs_no_processor_time() {
+    let server = server(&["-m", "8", "-t", "1"]);
+    let mut observer = client(&server);
+    let (mut holder, mut waiter) = (client(&server), client(&server));
+    begin(&mut holder, "a", 900_000);
+    observer
+        .stat_until("bytes", |bytes| bytes > 900_000)
+        .unwrap();
+    let (since, ticks) = (Instant::now(), server.processor_ticks().unwrap());
+    begin(&mut waiter, "b", 900_000);
+    waiter.send(&[b'b'; 900_000]).unwrap();
+    waiter.send(b"\r\n").unwrap();
+    assert_eq!(waiter.line().unwrap(), "STORED");
+    let used = server.processor_ticks().unwrap() - ticks;
+    let waited_ms = since.elapsed().as_millis();
+    assert!(waited_ms > 500, "no wait, after {waited_ms} ms");
+    assert!(
+        u128::from(used) * 10 < waited_ms / 5,
+        "{used} ticks of ten milliseconds in {waited_ms} ms"
+    );
+    assert_eq!(observer.stat("held_waits").unwrap(), 1);
+    assert_eq!(observer.stat("slow_peers_closed").unwrap(), 1);
+}
+
+#[test]
+fn one_that_hangs_up_while_it_waits_for_memory_is_closed_at_once() {
+    let server = server(&["-m", "8", "-t", "1"]);
+    let mut observer = client(&server);
+    let (mut holder, mut waiter) = (client(&server), client(&server));
+    begin(&mut holder, "a", 900_000);
+    observer
+        .stat_until("bytes", |bytes| bytes > 900_000)
+        .unwrap();
+    waiter.send(b"mn\r\n").unwrap();
+    begin(&mut waiter, "b", 900_000);
+    observer
+        .stat_until("held_waits", |waits| waits == 1)
+        .unwrap();
+    // Closed with an answer unread, a socket is reset.
+    drop(waiter);
+    observer
+        .stat_until("curr_connections", |count| count == 2)
+        .unwrap();
+    assert_eq!(observer.stat("slow_peers_closed").unwrap(), 0);
+    drop(holder);
 }
 
 #[test]

@@ -47,6 +47,8 @@ pub(super) struct Worker {
     outcomes: Vec<Outcome>,
     output: Output,
     maintained_ns: u64,
+    /// When those that wait for memory try again.
+    retry_ns: u64,
     slow_looked_for_s: u32,
 }
 
@@ -77,6 +79,7 @@ impl Worker {
             outcomes: Vec::with_capacity(BURST_CONNECTIONS),
             output: Output::default(),
             maintained_ns: 0,
+            retry_ns: 0,
             slow_looked_for_s: 0,
         })
     }
@@ -98,6 +101,7 @@ impl Worker {
             let now_ns = monotonic_ns();
             let mut has_mail = false;
             burst.append(&mut self.again);
+            self.retry_waiting(now_ns, &mut burst);
             for ready in events.iter() {
                 if ready.token == INBOX {
                     has_mail = true;
@@ -110,7 +114,6 @@ impl Worker {
                 self.store.quiescent();
             }
             burst.clear();
-            self.retry_waiting(now_ns);
             // New connections take places only when no event of an old one is left.
             if has_mail {
                 self.take_mail(now_ns);
@@ -148,11 +151,16 @@ impl Worker {
             self.send_rest(place);
             return;
         }
-        // One that waits for its turn is not read; its peer hanging up shows when it is.
         if !connection.queued {
             connection.queued = true;
             burst.push(place);
+        } else if ready.hung_up && connection.interest == Interest::None {
+            // It waits for memory, and nobody for its answers. The kernel would say so again and
+            // again.
+            self.waiting.retain(|&waiting| waiting != place);
+            self.close(place);
         }
+        // One that waits for its turn is not read; its peer hanging up shows when it is.
     }
 
     /// Sends what an earlier burst could not; once it is gone the connection goes on.
@@ -242,18 +250,19 @@ impl Worker {
         }
     }
 
-    /// Gives those that wait for memory another turn, after closing a peer that has long held
-    /// some without moving.
-    fn retry_waiting(&mut self, now_ns: u64) {
-        if self.waiting.is_empty() {
+    /// Gives those that wait for memory another turn when it is time, after closing a peer that
+    /// has long held some without moving.
+    fn retry_waiting(&mut self, now_ns: u64, burst: &mut Vec<Place>) {
+        if self.waiting.is_empty() || now_ns < self.retry_ns {
             return;
         }
+        self.retry_ns = now_ns + MEMORY_RETRY_NS;
         let now_s = self.setup.clock.at(now_ns).elapsed_s;
         if now_s > self.slow_looked_for_s {
             self.slow_looked_for_s = now_s;
             self.close_slowest_holder(now_s);
         }
-        self.again.append(&mut self.waiting);
+        burst.append(&mut self.waiting);
     }
 
     fn close_slowest_holder(&mut self, now_s: u32) {

@@ -142,10 +142,7 @@ fn receive(
             around.counters.count(Counter::StoreNoMemory);
             return Received::Refused(reply::NO_MEMORY_TO_STORE);
         }
-        Err(Refused::HeldFull) => {
-            around.counters.count(Counter::HeldWaits);
-            return Received::Part(Step::Memory);
-        }
+        Err(Refused::HeldFull) => return Received::Part(Step::Memory),
     };
     if whole {
         upload.fill(rest);

@@ -264,6 +264,10 @@ impl Worker {
             (false, Next::Memory) => {
                 connection.queued = true;
                 self.waiting.push(place);
+                // One that tries again in vain still waits the same wait.
+                if connection.interest != Interest::None {
+                    self.counters.count(Counter::HeldWaits);
+                }
                 self.wait_for(place, Interest::None);
             }
             (false, Next::Input | Next::Upload) => self.wait_for(place, Interest::Read),
