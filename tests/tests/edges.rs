@@ -212,6 +212,33 @@ fn waiting_for_memory_costs_no_processor_time() {
 }
 
 #[test]
+fn holders_of_memory_are_closed_whichever_worker_they_belong_to() {
+    const HOLDERS: u64 = 12;
+    let server = server(&["-m", "8", "-t", "3"]);
+    let mut observer = client(&server);
+    let mut holders: Vec<Client> = (0..HOLDERS).map(|_| client(&server)).collect();
+    for (number, holder) in holders.iter_mut().enumerate() {
+        begin(holder, &format!("held{number}"), 80_000);
+    }
+    observer
+        .stat_until("bytes", |bytes| bytes > HOLDERS * 80_000)
+        .unwrap();
+    let mut waiter = client(&server);
+    let since = Instant::now();
+    begin(&mut waiter, "b", 1_000_000);
+    waiter.send(&[b'b'; 1_000_000]).unwrap();
+    waiter.send(b"\r\n").unwrap();
+    assert_eq!(waiter.line().unwrap(), "STORED");
+    assert!(
+        since.elapsed() < Duration::from_secs(8),
+        "not one a second: {:?}",
+        since.elapsed()
+    );
+    // The value needs nearly all that may be held.
+    assert_eq!(observer.stat("slow_peers_closed").unwrap(), HOLDERS);
+}
+
+#[test]
 fn one_that_hangs_up_while_it_waits_for_memory_is_closed_at_once() {
     let server = server(&["-m", "8", "-t", "1"]);
     let mut observer = client(&server);

@@ -2,7 +2,7 @@
 //! goes.
 
 use std::sync::Mutex;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, PoisonError};
 
 use session::{Counters, Snapshot};
@@ -18,6 +18,8 @@ pub struct Census {
     rests: AtomicU64,
     rested_ns: AtomicU64,
     slow_closed: AtomicU64,
+    /// The last second in which somebody waited for memory.
+    memory_wanted_s: AtomicU32,
     workers: Mutex<Vec<Arc<Counters>>>,
 }
 
@@ -56,6 +58,7 @@ impl Census {
             rests: zero(),
             rested_ns: zero(),
             slow_closed: zero(),
+            memory_wanted_s: AtomicU32::new(0),
             workers: Mutex::new(Vec::new()),
         }
     }
@@ -123,6 +126,18 @@ impl Census {
         self.rested_ns.fetch_add(rested_ns, Ordering::Relaxed);
     }
 
+    /// Says that somebody waits for memory; true for the first to say so in this second, who then
+    /// tells every worker.
+    pub(crate) fn want_memory(&self, now_s: u32) -> bool {
+        self.memory_wanted_s.fetch_max(now_s, Ordering::Relaxed) < now_s
+    }
+
+    /// Whether somebody waits for memory, or did a moment ago.
+    pub(crate) fn is_memory_wanted(&self, now_s: u32) -> bool {
+        let wanted_s = self.memory_wanted_s.load(Ordering::Relaxed);
+        wanted_s > 0 && wanted_s + 1 >= now_s
+    }
+
     pub(crate) fn close_slow(&self) {
         self.slow_closed.fetch_add(1, Ordering::Relaxed);
     }
@@ -131,6 +146,17 @@ impl Census {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_want_of_memory_is_told_once_a_second_and_passes() {
+        let census = Census::new(1);
+        assert!(!census.is_memory_wanted(1));
+        assert!(census.want_memory(5));
+        assert!(!census.want_memory(5));
+        assert!(census.is_memory_wanted(5) && census.is_memory_wanted(6));
+        assert!(!census.is_memory_wanted(7));
+        assert!(census.want_memory(7));
+    }
 
     #[test]
     fn no_more_than_the_most_are_admitted() {

@@ -3,6 +3,7 @@
 use session::{Output, Session};
 use sys::poll::Interest;
 
+use crate::limits::SLOW_PEER_S;
 use crate::transport::Transport;
 
 /// A connection.
@@ -53,6 +54,11 @@ impl Connection {
             .as_ref()
             .is_some_and(|unsent| unsent.output.has_pins());
         pinned || self.session.holds_memory()
+    }
+
+    /// Whether it does so without having moved for long. One that has its turn coming does not.
+    pub(crate) fn is_slow_holder(&self, now_s: u32) -> bool {
+        !self.queued && now_s.saturating_sub(self.moved_s) > SLOW_PEER_S && self.holds_memory()
     }
 }
 

@@ -28,18 +28,19 @@ use worker::Worker;
 pub fn start(setup: Setup, listeners: Vec<Listener>) -> io::Result<Running> {
     let setup = Arc::new(setup);
     let stopping = Arc::new(AtomicBool::new(false));
-    let mut inboxes = Vec::new();
+    let inboxes = (0..setup.workers)
+        .map(|_| Inbox::new().map(Arc::new))
+        .collect::<io::Result<Vec<_>>>()?;
     let mut threads = Vec::new();
     for number in 0..setup.workers {
-        let inbox = Arc::new(Inbox::new()?);
         let worker = Worker::new(
             Arc::clone(&setup),
-            Arc::clone(&inbox),
+            inboxes.clone(),
+            number,
             Arc::clone(&stopping),
         )?;
         let named = thread::Builder::new().name(format!("worker-{number}"));
         threads.push(named.spawn(move || worker.run())?);
-        inboxes.push(inbox);
     }
     let acceptor = accept::Acceptor::new(listeners, inboxes.clone(), setup, Arc::clone(&stopping))?;
     let accept_waker = acceptor.waker();

@@ -16,7 +16,7 @@ use super::wake::Inbox;
 use crate::connection::Connection;
 use crate::limits::{
     BURST_CONNECTIONS, DRAIN_CHECK_NS, DRAIN_NS, EVENTS_A_WAIT, MAINTAIN_EVERY_NS, MAINTAIN_ITEMS,
-    MEMORY_RETRY_NS, RECEIVE_LEN, SLOW_PEER_S,
+    MEMORY_RETRY_NS, RECEIVE_LEN,
 };
 use crate::setup::Setup;
 use crate::transport::Transport;
@@ -30,6 +30,8 @@ type Place = usize;
 pub(super) struct Worker {
     setup: Arc<Setup>,
     inbox: Arc<Inbox>,
+    /// Those of all workers.
+    inboxes: Vec<Arc<Inbox>>,
     stopping: Arc<AtomicBool>,
     poll: Poll,
     store: store::Worker,
@@ -49,15 +51,16 @@ pub(super) struct Worker {
     maintained_ns: u64,
     /// When those that wait for memory try again.
     retry_ns: u64,
-    slow_looked_for_s: u32,
 }
 
 impl Worker {
     pub(super) fn new(
         setup: Arc<Setup>,
-        inbox: Arc<Inbox>,
+        inboxes: Vec<Arc<Inbox>>,
+        number: usize,
         stopping: Arc<AtomicBool>,
     ) -> io::Result<Self> {
+        let inbox = Arc::clone(&inboxes[number]);
         let poll = Poll::new()?;
         poll.add(&inbox.waker, INBOX, Interest::Read)?;
         Ok(Self {
@@ -65,6 +68,7 @@ impl Worker {
             counters: setup.census.counters(),
             setup,
             inbox,
+            inboxes,
             stopping,
             poll,
             connections: Vec::new(),
@@ -80,7 +84,6 @@ impl Worker {
             output: Output::default(),
             maintained_ns: 0,
             retry_ns: 0,
-            slow_looked_for_s: 0,
         })
     }
 
@@ -228,6 +231,9 @@ impl Worker {
     fn take_mail(&mut self, now_ns: u64) {
         self.inbox.waker.clear();
         let now_s = self.setup.clock.at(now_ns).elapsed_s;
+        if self.setup.census.is_memory_wanted(now_s) {
+            self.close_slow_holders(now_s);
+        }
         while let Some(stream) = self.inbox.take() {
             self.add(stream, now_s);
         }
@@ -250,37 +256,31 @@ impl Worker {
         }
     }
 
-    /// Gives those that wait for memory another turn when it is time, after closing a peer that
-    /// has long held some without moving.
+    /// Gives those that wait for memory another turn when it is time. Who holds it may be another
+    /// worker's: once a second all are told to look.
     fn retry_waiting(&mut self, now_ns: u64, burst: &mut Vec<Place>) {
         if self.waiting.is_empty() || now_ns < self.retry_ns {
             return;
         }
         self.retry_ns = now_ns + MEMORY_RETRY_NS;
         let now_s = self.setup.clock.at(now_ns).elapsed_s;
-        if now_s > self.slow_looked_for_s {
-            self.slow_looked_for_s = now_s;
-            self.close_slowest_holder(now_s);
+        if self.setup.census.want_memory(now_s) {
+            for inbox in &self.inboxes {
+                inbox.waker.wake();
+            }
         }
         burst.append(&mut self.waiting);
     }
 
-    fn close_slowest_holder(&mut self, now_s: u32) {
-        let holders = self
-            .connections
-            .iter()
-            .enumerate()
-            .filter_map(|(place, connection)| {
-                let connection = connection.as_ref()?;
-                connection
-                    .holds_memory()
-                    .then_some((connection.moved_s, place))
-            });
-        if let Some((moved_s, place)) = holders.min()
-            && now_s.saturating_sub(moved_s) > SLOW_PEER_S
-        {
-            self.setup.census.close_slow();
-            self.close(place);
+    /// Closes every peer that holds memory and has not moved for long.
+    fn close_slow_holders(&mut self, now_s: u32) {
+        for place in 0..self.connections.len() {
+            if let Some(connection) = &self.connections[place]
+                && connection.is_slow_holder(now_s)
+            {
+                self.setup.census.close_slow();
+                self.close(place);
+            }
         }
     }
 
