@@ -104,7 +104,7 @@ impl Worker {
             let (input, output) = (part.input.as_slice(), &mut self.output);
             self.outcomes[at].progress =
                 connection.session.answer(requests, input, &around, output);
-            self.outcomes[at].lost = !self.send(part.place);
+            self.outcomes[at].lost = !self.send(part.place, now.elapsed_s);
         }
         self.planned = recycle(planned);
     }
@@ -198,7 +198,7 @@ impl Worker {
 
     /// Sends the worker's output to a connection; what there is no room for stays with the
     /// connection. False: the connection is lost.
-    fn send(&mut self, place: Place) -> bool {
+    fn send(&mut self, place: Place, now_s: u32) -> bool {
         if self.output.is_empty() {
             return true;
         }
@@ -214,6 +214,9 @@ impl Worker {
             }
             Err(_) => (0, false),
         };
+        if sent > 0 {
+            connection.moved_s = now_s;
+        }
         self.counters.add(Counter::BytesWritten, sent as u64);
         self.output.clear();
         kept
