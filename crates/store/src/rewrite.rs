@@ -76,7 +76,7 @@ impl Worker {
                 Ok(made) => made,
                 Err(refused) => return Rewritten::Refused(refused),
             };
-            let reserved = self.reserve(key, hash, made.value_len, found.flags, true, now_s);
+            let reserved = self.reserve_beside(&found, key, hash, made.value_len, now_s);
             let Ok(mut upload) = reserved else {
                 return Rewritten::NoRoom;
             };
@@ -118,12 +118,14 @@ impl Worker {
         let old = shard.replace(index, block, facts, now_s, generation);
         drop(shard);
         self.drop_blocks(old);
-        self.make_room(0, hash, now_s);
+        self.make_room(0, hash, None, now_s);
         Rewritten::Done(made.done(facts.cas, &found))
     }
 
     fn snapshot(&self, key: &[u8], hash: KeyHash, now_s: u32) -> Option<Snapshot> {
-        let (shard, index) = self.find_live(key, hash, now_s).ok()?;
+        let (mut shard, index) = self.find_live(key, hash, now_s).ok()?;
+        // Room for the new value must not be made by evicting the old one.
+        shard.make_newest(index);
         snapshot_of(shard.slot(index))
     }
 

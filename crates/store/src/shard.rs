@@ -225,7 +225,8 @@ impl Shard {
         index as SlotIndex
     }
 
-    fn make_newest(&mut self, index: SlotIndex) {
+    /// Makes an item the last to be evicted.
+    pub(crate) fn make_newest(&mut self, index: SlotIndex) {
         if self.newest != index {
             self.unlink(index);
             self.push_newest(index);

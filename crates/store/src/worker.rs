@@ -246,15 +246,21 @@ impl Worker {
     }
 
     /// Counts `bytes`, evicting until they fit: first from the shard of `hash`, then from the
-    /// others in turn. False when there is nothing left to evict.
-    pub(crate) fn make_room(&self, bytes: u64, hash: KeyHash, now_s: u32) -> bool {
+    /// others in turn, but never the item of `keep`. False when there is nothing left to evict.
+    pub(crate) fn make_room(
+        &self,
+        bytes: u64,
+        hash: KeyHash,
+        keep: Option<&Block>,
+        now_s: u32,
+    ) -> bool {
         if self.store.ledger.try_charge(bytes) {
             return true;
         }
         let mut at = self.shard_index(hash);
         let mut empty = 0;
         while !self.store.ledger.try_charge(bytes) {
-            if self.evict_step(at, bytes, now_s) {
+            if self.evict_step(at, bytes, keep, now_s) {
                 empty = 0;
                 continue;
             }
@@ -269,7 +275,7 @@ impl Worker {
 
     /// Evicts the least recent items of a shard, about `bytes` of them and few enough for one
     /// step; false when there are none.
-    fn evict_step(&self, at: usize, bytes: u64, now_s: u32) -> bool {
+    fn evict_step(&self, at: usize, bytes: u64, keep: Option<&Block>, now_s: u32) -> bool {
         let generation = self.generation(now_s);
         let mut evicted: Vec<Block> = Vec::new();
         let mut freed = 0;
@@ -277,6 +283,11 @@ impl Worker {
             let mut shard = lock(&self.store.shards[at]);
             while freed < bytes && evicted.len() < STEP_ITEMS {
                 let Some(index) = shard.oldest() else { break };
+                // It was made the newest, so nearly always nothing else is left.
+                let oldest = shard.slot(index).block.as_ref();
+                if keep.zip(oldest).is_some_and(|(keep, it)| it.is_same(keep)) {
+                    break;
+                }
                 let block = if is_dead(&shard, index, generation, now_s) {
                     bury(&mut shard, index)
                 } else {

@@ -162,21 +162,40 @@ impl Worker {
         if !whole && !self.ledger().try_wait(charge) {
             return Err(Refused::HeldFull);
         }
-        if !self.make_room(charge, hash, now_s) {
+        if !self.make_room(charge, hash, None, now_s) {
             if !whole {
                 self.ledger().stop_waiting(charge);
             }
             return Err(Refused::NoMemory);
         }
+        Ok(self.upload(key, hash, value_len, !whole))
+    }
+
+    /// As [`Worker::reserve`], for a value made of another, whose item stays while room is made.
+    pub(crate) fn reserve_beside(
+        &self,
+        found: &Snapshot,
+        key: &[u8],
+        hash: KeyHash,
+        value_len: usize,
+        now_s: u32,
+    ) -> Result<Upload, Refused> {
+        if !self.fits(key, found.flags, value_len) {
+            return Err(Refused::TooLarge);
+        }
+        let charge = charge_of(key.len() + value_len);
+        if !self.make_room(charge, hash, Some(&found.block), now_s) {
+            return Err(Refused::NoMemory);
+        }
+        Ok(self.upload(key, hash, value_len, false))
+    }
+
+    /// An upload whose memory has been counted.
+    fn upload(&self, key: &[u8], hash: KeyHash, value_len: usize, waiting: bool) -> Upload {
         let block = Block::new(key, value_len);
-        debug_assert_eq!(block.charge(), charge);
-        Ok(Upload::new(
-            block,
-            hash,
-            charge,
-            !whole,
-            Arc::clone(self.ledger()),
-        ))
+        let charge = block.charge();
+        debug_assert_eq!(charge, charge_of(key.len() + value_len));
+        Upload::new(block, hash, charge, waiting, Arc::clone(self.ledger()))
     }
 
     /// Makes an upload the value of its key, if `write` allows.
@@ -267,7 +286,7 @@ impl Worker {
         self.drop_blocks(old);
         if grown > 0 {
             self.ledger().charge(grown);
-            self.make_room(0, hash, now_s);
+            self.make_room(0, hash, None, now_s);
         }
         Published::Stored {
             cas: facts.cas,

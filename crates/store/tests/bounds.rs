@@ -215,3 +215,28 @@ fn two_threads_count_without_losing_any() {
     });
     assert_eq!(value.unwrap(), b"40000");
 }
+
+fn value_len(worker: &Worker, key: &[u8]) -> Option<usize> {
+    let hash = worker.hash(key);
+    let len = |item: &store::Item<'_>| item.value_len();
+    worker.read(key, hash, NOW_S, Read::default(), len).ok()
+}
+
+#[test]
+fn an_append_does_not_evict_what_it_appends_to() {
+    let append = Write {
+        mode: Mode::Append,
+        ..SET
+    };
+    let worker = store(2 << 20);
+    set(&worker, b"log", 800_000, &SET);
+    for number in 0..100_u32 {
+        set(&worker, &number.to_be_bytes(), 10_000, &SET);
+    }
+    // The longer log needs room while the old one is still there, and the old one is the least
+    // recent of its shard.
+    let appended = set(&worker, b"log", 10, &append);
+    assert!(matches!(appended, Published::Stored { .. }), "{appended:?}");
+    assert_eq!(value_len(&worker, b"log"), Some(800_010));
+    assert!(worker.store().statistics().evicted > 10);
+}
