@@ -115,10 +115,10 @@ impl Worker {
         made.fill(block.value_mut());
         self.ledger().charge(block.charge());
         let facts = changed(&mut shard, index, change);
-        let old = shard.replace(index, block, facts, now_s, generation);
+        let old = shard.replace(index, block.clone(), facts, now_s, generation);
         drop(shard);
         self.drop_blocks(old);
-        self.make_room(0, hash, None, now_s);
+        self.settle(hash, Some(&block), now_s);
         Rewritten::Done(made.done(facts.cas, &found))
     }
 

@@ -118,7 +118,14 @@ impl Shard {
     }
 
     /// Links a new item, which must not be there yet.
-    pub(crate) fn insert(&mut self, hash: u64, block: Block, facts: Facts, now_s: u32, gen_: u32) {
+    pub(crate) fn insert(
+        &mut self,
+        hash: u64,
+        block: Block,
+        facts: Facts,
+        now_s: u32,
+        gen_: u32,
+    ) -> SlotIndex {
         let slot = Slot {
             block: Some(block),
             hash,
@@ -140,6 +147,7 @@ impl Shard {
         self.push_newest(index);
         self.tally.items += 1;
         self.tally.stored += 1;
+        index
     }
 
     /// Gives an item a new block and facts; returns the old block, to be dropped outside the lock.

@@ -273,6 +273,13 @@ impl Worker {
         true
     }
 
+    /// Evicts until what has been counted fits: others than the item just written, if they will do.
+    pub(crate) fn settle(&self, hash: KeyHash, written: Option<&Block>, now_s: u32) {
+        if !self.make_room(0, hash, written, now_s) {
+            self.make_room(0, hash, None, now_s);
+        }
+    }
+
     /// Evicts the least recent items of a shard, about `bytes` of them and few enough for one
     /// step; false when there are none.
     fn evict_step(&self, at: usize, bytes: u64, keep: Option<&Block>, now_s: u32) -> bool {
@@ -281,7 +288,8 @@ impl Worker {
         let mut freed = 0;
         {
             let mut shard = lock(&self.store.shards[at]);
-            while freed < bytes && evicted.len() < STEP_ITEMS {
+            // With nothing to add, room is made for what was counted beyond the limit.
+            while freed < bytes.max(1) && evicted.len() < STEP_ITEMS {
                 let Some(index) = shard.oldest() else { break };
                 // It was made the newest, so nearly always nothing else is left.
                 let oldest = shard.slot(index).block.as_ref();

@@ -274,19 +274,27 @@ impl Worker {
         };
         let value_len = upload.value_len();
         let before = shard.index_bytes();
-        let old = match index {
-            Some(index) => shard.replace(index, upload.into_block(), facts, now_s, generation),
-            None => {
-                shard.insert(hash.0, upload.into_block(), facts, now_s, generation);
-                None
+        let block = upload.into_block();
+        let (index, old) = match index {
+            Some(index) => {
+                let old = shard.replace(index, block, facts, now_s, generation);
+                (index, old)
             }
+            None => (
+                shard.insert(hash.0, block, facts, now_s, generation),
+                None,
+            ),
         };
         let grown = shard.index_bytes() - before;
+        let written = match grown {
+            0 => None,
+            _ => shard.slot(index).block.clone(),
+        };
         drop(shard);
         self.drop_blocks(old);
         if grown > 0 {
             self.ledger().charge(grown);
-            self.make_room(0, hash, None, now_s);
+            self.settle(hash, written.as_ref(), now_s);
         }
         Published::Stored {
             cas: facts.cas,

@@ -240,3 +240,15 @@ fn an_append_does_not_evict_what_it_appends_to() {
     assert_eq!(value_len(&worker, b"log"), Some(800_010));
     assert!(worker.store().statistics().evicted > 10);
 }
+
+#[test]
+fn an_index_that_grows_makes_room_for_itself() {
+    const LIMIT: u64 = 2 << 20;
+    let worker = store(LIMIT);
+    for number in 0..20_000_u32 {
+        set(&worker, &number.to_be_bytes(), 1, &SET);
+        let used = worker.store().statistics().bytes_used;
+        assert!(used <= LIMIT, "{used} bytes with item {number}");
+        assert!(has(&worker, &number.to_be_bytes(), NOW_S));
+    }
+}
