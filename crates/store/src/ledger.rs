@@ -72,8 +72,8 @@ pub(crate) struct Ledger {
     /// Blocks that pins hold. A pinned item that is still in the index counts twice: the sum errs
     /// on the side of the bound.
     pinned: AtomicU64,
-    /// Uploads that wait for their bytes: part of `used`, bounded on its own.
-    waiting: AtomicU64,
+    /// Pins, and uploads that wait for their bytes: bounded on their own.
+    held: AtomicU64,
 }
 
 impl Ledger {
@@ -83,7 +83,7 @@ impl Ledger {
             limit,
             used: zero(),
             pinned: zero(),
-            waiting: zero(),
+            held: zero(),
         }
     }
 
@@ -121,27 +121,30 @@ impl Ledger {
         self.limit / HELD_PART
     }
 
-    /// Whether `bytes` more may be held beyond a burst. The first holder always may, so that a
-    /// small memory still serves its largest item.
-    fn may_hold(&self, bytes: u64) -> bool {
-        let held = self.pinned() + self.waiting.load(Ordering::Relaxed);
-        held == 0 || held + bytes <= self.held_limit()
+    /// Counts `bytes` as held beyond a burst, if they may be. The first holder always may, so that
+    /// a small memory still serves its largest item.
+    fn try_hold(&self, bytes: u64) -> bool {
+        let limit = self.held_limit();
+        let hold = |held: u64| Some(held + bytes).filter(|&sum| held == 0 || sum <= limit);
+        self.held
+            .fetch_update(Ordering::Relaxed, Ordering::Relaxed, hold)
+            .is_ok()
+    }
+
+    fn let_go(&self, bytes: u64) {
+        self.held.fetch_sub(bytes, Ordering::Relaxed);
     }
 
     pub(crate) fn try_wait(&self, bytes: u64) -> bool {
-        let may = self.may_hold(bytes);
-        if may {
-            self.waiting.fetch_add(bytes, Ordering::Relaxed);
-        }
-        may
+        self.try_hold(bytes)
     }
 
     pub(crate) fn stop_waiting(&self, bytes: u64) {
-        self.waiting.fetch_sub(bytes, Ordering::Relaxed);
+        self.let_go(bytes);
     }
 
     fn try_pin(&self, bytes: u64) -> bool {
-        let may = self.may_hold(bytes);
+        let may = self.try_hold(bytes);
         if may {
             self.pinned.fetch_add(bytes, Ordering::Relaxed);
         }
@@ -150,6 +153,7 @@ impl Ledger {
 
     fn unpin(&self, bytes: u64) {
         self.pinned.fetch_sub(bytes, Ordering::Relaxed);
+        self.let_go(bytes);
     }
 }
 
@@ -184,5 +188,31 @@ impl Pin {
 impl Drop for Pin {
     fn drop(&mut self) {
         self.ledger.unpin(self.block.charge());
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn two_who_want_to_hold_at_once_do_not_both() {
+        let ledger = Ledger::new(8 << 20);
+        let holders = AtomicU64::new(0);
+        let hold_now_and_then = || {
+            for _ in 0..200_000 {
+                // More than the limit: only the first of all may.
+                if ledger.try_wait(2 << 20) {
+                    assert_eq!(holders.fetch_add(1, Ordering::SeqCst), 0);
+                    holders.fetch_sub(1, Ordering::SeqCst);
+                    ledger.stop_waiting(2 << 20);
+                }
+            }
+        };
+        std::thread::scope(|scope| {
+            for _ in 0..4 {
+                scope.spawn(hold_now_and_then);
+            }
+        });
     }
 }
