@@ -27,7 +27,8 @@ pub enum Miss {
 
 impl Worker {
     /// Shows the item of `key` to `visit`, which runs at most once, must be short, and must not
-    /// call the store again.
+    /// call the store again. A visit that comes to nothing (none) leaves the item as it was: the
+    /// read will be made again.
     ///
     /// # Errors
     /// There is nothing to show.
@@ -37,38 +38,38 @@ impl Worker {
         hash: KeyHash,
         now_s: u32,
         how: Read,
-        visit: impl FnOnce(&Item<'_>) -> R,
-    ) -> Result<R, Miss> {
+        visit: impl FnOnce(&Item<'_>) -> Option<R>,
+    ) -> Result<Option<R>, Miss> {
         let ledger = self.ledger();
         let (mut shard, index) = self.find_live(key, hash, now_s)?;
         let slot = shard.slot_mut(index);
-        let claimed = slot.claimed;
-        let won = how.claim && slot.stale && !claimed;
-        slot.claimed |= won;
-        let expiry = slot.expiry;
-        if let Some(expiry) = how.touch {
-            slot.expiry = expiry;
-        }
+        let won = how.claim && slot.stale && !slot.claimed;
         let Some(block) = slot.block.as_ref() else {
             return Err(Miss::Absent);
         };
         let item = Item {
             flags: slot.flags,
             cas: slot.cas,
-            expiry,
+            expiry: slot.expiry,
             last_access_s: slot.last_access_s,
             fetched: slot.fetched,
             stale: slot.stale,
             won,
-            claimed,
+            claimed: slot.claimed,
             block,
             ledger,
         };
-        let answer = visit(&item);
+        let Some(answer) = visit(&item) else {
+            return Ok(None);
+        };
+        slot.claimed |= won;
+        if let Some(expiry) = how.touch {
+            slot.expiry = expiry;
+        }
         if !how.unnoticed {
             shard.touch(index, now_s);
         }
-        Ok(answer)
+        Ok(Some(answer))
     }
 
     /// Gives an item a new expiry; false where there is none.
@@ -77,6 +78,6 @@ impl Worker {
             touch: Some(expiry),
             ..Read::default()
         };
-        self.read(key, hash, now_s, how, |_| ()).is_ok()
+        self.read(key, hash, now_s, how, |_| Some(())).is_ok()
     }
 }

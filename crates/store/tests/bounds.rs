@@ -35,7 +35,7 @@ fn set(worker: &Worker, key: &[u8], len: usize, write: &Write) -> Published {
 
 fn has(worker: &Worker, key: &[u8], now_s: u32) -> bool {
     worker
-        .read(key, worker.hash(key), now_s, Read::default(), |_| ())
+        .read(key, worker.hash(key), now_s, Read::default(), |_| Some(()))
         .is_ok()
 }
 
@@ -211,15 +211,15 @@ fn two_threads_count_without_losing_any() {
         }
     });
     let value = worker.read(b"n", worker.hash(b"n"), NOW_S, Read::default(), |item| {
-        item.value().flatten().copied().collect::<Vec<u8>>()
+        Some(item.value().flatten().copied().collect::<Vec<u8>>())
     });
-    assert_eq!(value.unwrap(), b"40000");
+    assert_eq!(value.unwrap().unwrap(), b"40000");
 }
 
 fn value_len(worker: &Worker, key: &[u8]) -> Option<usize> {
     let hash = worker.hash(key);
-    let len = |item: &store::Item<'_>| item.value_len();
-    worker.read(key, hash, NOW_S, Read::default(), len).ok()
+    let len = |item: &store::Item<'_>| Some(item.value_len());
+    worker.read(key, hash, NOW_S, Read::default(), len).ok()?
 }
 
 #[test]
@@ -251,4 +251,38 @@ fn an_index_that_grows_makes_room_for_itself() {
         assert!(used <= LIMIT, "{used} bytes with item {number}");
         assert!(has(&worker, &number.to_be_bytes(), NOW_S));
     }
+}
+
+#[test]
+fn a_read_that_cannot_answer_leaves_the_right_to_make_a_stale_item_anew() {
+    let worker = store(8 << 20);
+    let Published::Stored { cas, .. } = set(&worker, b"a", 10, &SET) else {
+        panic!("not stored");
+    };
+    let invalidate = Write {
+        compare: Some(cas),
+        invalidate: true,
+        ..SET
+    };
+    set(&worker, b"a", 10, &SET);
+    set(&worker, b"a", 10, &invalidate);
+    let claim = Read {
+        claim: true,
+        touch: Some(Expiry::at(100)),
+        ..Read::default()
+    };
+    let seen = |item: &store::Item<'_>| (item.stale, item.won, item.fetched, item.expiry);
+    let read = |answers: bool| {
+        let mut facts = None;
+        let visit = |item: &store::Item<'_>| {
+            facts = Some(seen(item));
+            answers.then_some(())
+        };
+        let answered = worker.read(b"a", worker.hash(b"a"), NOW_S, claim, visit);
+        assert_eq!(answered.unwrap().is_some(), answers);
+        facts.unwrap()
+    };
+    assert_eq!(read(false), (true, true, false, Expiry::NEVER));
+    assert_eq!(read(true), (true, true, false, Expiry::NEVER));
+    assert_eq!(read(true), (true, false, true, Expiry::at(100)));
 }

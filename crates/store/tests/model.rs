@@ -229,16 +229,17 @@ impl Pair {
         let seen = |item: &Item<'_>| {
             let value: Vec<u8> = item.value().flatten().copied().collect();
             let left_s = item.expiry.seconds_left(self.now_s);
-            (
+            Some((
                 value,
                 item.flags,
                 left_s,
                 item.stale,
                 item.claimed,
                 item.won,
-            )
+            ))
         };
-        let ours = self.store.read(&name, hash, self.now_s, how, seen).ok();
+        let read = self.store.read(&name, hash, self.now_s, how, seen);
+        let ours = read.ok().flatten();
         let now_s = u64::from(self.now_s);
         let theirs = match touch {
             Some(exptime) => self.model.get_and_touch(now_s, &name, exptime),

@@ -111,42 +111,34 @@ fn one(key: &[u8], hash: KeyHash, form: Form, around: &Surroundings<'_>, out: &m
             add_value(item, header, out)
         });
     match shown {
-        Ok(Shown::Added) => {}
-        Ok(Shown::NoMemory) => return false,
+        Ok(Some(())) => {}
+        Ok(None) => return false,
         Err(miss) => count_miss(miss, around),
     }
     count_read(shown.is_ok(), form.exptime.is_some(), around);
     true
 }
 
-/// Whether an item could be added to the output.
-#[derive(Clone, Copy, PartialEq, Eq)]
-pub(super) enum Shown {
-    Added,
-    NoMemory,
-}
-
-/// Adds a header and the item's value: copied if small, pinned if large.
+/// Adds a header and the item's value: copied if small, pinned if large; none: it could not be
+/// pinned, and nothing was added.
 pub(super) fn add_value(
     item: &Item<'_>,
     header: impl FnOnce(&mut Vec<u8>),
     out: &mut Output,
-) -> Shown {
+) -> Option<()> {
     if item.value_len() <= COPY_MAX {
         let bytes = out.bytes_mut();
         header(bytes);
         item.value()
             .for_each(|piece| bytes.extend_from_slice(piece));
         bytes.extend_from_slice(reply::LINE_END);
-        return Shown::Added;
+        return Some(());
     }
-    let Some(pin) = item.pin() else {
-        return Shown::NoMemory;
-    };
+    let pin = item.pin()?;
     header(out.bytes_mut());
     out.push_pin(pin);
     out.bytes_mut().extend_from_slice(reply::LINE_END);
-    Shown::Added
+    Some(())
 }
 
 pub(super) fn count_miss(miss: Miss, around: &Surroundings<'_>) {

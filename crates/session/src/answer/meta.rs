@@ -7,7 +7,7 @@ use store::{ArithOutcome, Arithmetic, Counted, Deleted, Expiry, Item, KeyHash, R
 
 use super::classic::{count_arith, direction};
 use super::count_either;
-use super::get::{Shown, add_value, count_miss, count_read};
+use super::get::{add_value, count_miss, count_read};
 use crate::counters::Counter;
 use crate::output::Output;
 use crate::prepare::Planned;
@@ -38,11 +38,11 @@ pub(super) fn get(
             return add_value(item, line, out);
         }
         line(out.bytes_mut());
-        Shown::Added
+        Some(())
     });
     match shown {
-        Ok(Shown::Added) => {}
-        Ok(Shown::NoMemory) => return Step::Memory,
+        Ok(Some(())) => {}
+        Ok(None) => return Step::Memory,
         Err(miss) => {
             count_miss(miss, around);
             if !asked.quiet {
