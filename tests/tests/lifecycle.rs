@@ -323,3 +323,31 @@ fn listening_tcp_sockets(pid: u32) -> usize {
         })
         .count()
 }
+
+#[test]
+fn memory_that_is_locked_is_all_there_or_the_server_does_not_start() {
+    let arguments = ["-k", "-m", "64", "-t", "1"];
+    let command = || {
+        let mut command = curtail();
+        command.args(arguments);
+        command
+    };
+    // Where less may be locked, and nobody may raise that, it says so and does not start.
+    let Ok(server) = Server::tcp(command) else {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("socket");
+        let mut all = vec!["serve", "-s", path.to_str().unwrap()];
+        all.extend(arguments);
+        let told = run(&all);
+        assert_eq!(told.status.code(), Some(1));
+        let told = String::from_utf8_lossy(&told.stderr).into_owned();
+        assert!(told.contains("-k"), "{told}");
+        return;
+    };
+    let mut client = client(&server);
+    for number in 0..100 {
+        let key = format!("key{number}");
+        client.set(&key, &[b'v'; 900_000]).unwrap();
+    }
+    assert!(client.stat("bytes").unwrap() > 50_000_000);
+}

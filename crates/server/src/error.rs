@@ -48,6 +48,17 @@ pub enum Error {
     /// Memory could not be locked.
     #[error("failed to lock memory (-k): {0} (raise the limit: ulimit -l)")]
     LockMemory(io::Error),
+    /// Less memory may be locked than the store will use.
+    #[error(
+        "{wanted} bytes of memory are to be locked (-k), and {limit} may be: raise the limit \
+         (ulimit -l), lower -m or leave out -k"
+    )]
+    LockedMemory {
+        /// Bytes of the store.
+        wanted: u64,
+        /// Bytes that may be locked.
+        limit: u64,
+    },
     /// Too few descriptors for the connections asked for.
     #[error(
         "{wanted} open files are needed for -c {connections}, and the limit is {limit}: raise it \

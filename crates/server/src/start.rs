@@ -44,7 +44,7 @@ impl Server {
         // Where port 0 was asked for, statistics tell the one it became.
         config.listen.clone_from(&addresses);
         if config.lock_memory {
-            sys::limits::lock_memory().map_err(Error::LockMemory)?;
+            lock_memory(config.memory_bytes, user.as_ref())?;
         }
         give_up_root(user.as_ref(), config.user.is_some(), say)?;
         let store = Store::new(store::Config {
@@ -107,6 +107,17 @@ fn need_open_files(config: &Config) -> Result<(), Error> {
         });
     }
     Ok(())
+}
+
+/// Locks memory while root can. What comes later is locked too, and counts against the limit of
+/// whoever is root no more: beyond it there is no memory to be had at all, so it must be enough.
+fn lock_memory(wanted: u64, user: Option<&User>) -> Result<(), Error> {
+    let limit = sys::limits::raise_locked_memory();
+    let stays_root = user.is_some_and(|user| user.uid == 0);
+    if !stays_root && limit < wanted {
+        return Err(Error::LockedMemory { wanted, limit });
+    }
+    sys::limits::lock_memory().map_err(Error::LockMemory)
 }
 
 fn listen(config: &Config) -> Result<Vec<Listener>, Error> {

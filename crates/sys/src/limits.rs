@@ -38,6 +38,25 @@ pub fn open_files() -> u64 {
     getrlimit(Resource::Nofile).current.unwrap_or(u64::MAX)
 }
 
+/// Raises the limit of locked memory as far as the process may. Returns the limit in force, in
+/// bytes. It bounds whoever lacks the privilege to lock without one.
+pub fn raise_locked_memory() -> u64 {
+    let unlimited = Rlimit {
+        current: None,
+        maximum: None,
+    };
+    if setrlimit(Resource::Memlock, unlimited).is_err() {
+        let maximum = getrlimit(Resource::Memlock).maximum;
+        let within = Rlimit {
+            current: maximum,
+            maximum,
+        };
+        // Raising to the hard limit is always allowed.
+        let _ = setrlimit(Resource::Memlock, within);
+    }
+    getrlimit(Resource::Memlock).current.unwrap_or(u64::MAX)
+}
+
 /// Keeps all of the process's memory, present and future, from being swapped.
 ///
 /// # Errors
