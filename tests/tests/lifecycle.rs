@@ -351,3 +351,28 @@ fn memory_that_is_locked_is_all_there_or_the_server_does_not_start() {
     }
     assert!(client.stat("bytes").unwrap() > 50_000_000);
 }
+
+#[test]
+fn all_addresses_are_those_of_ipv6_too() {
+    use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr, TcpListener};
+    if TcpListener::bind((Ipv6Addr::LOCALHOST, 0)).is_err() {
+        eprintln!("skipped: this machine has no IPv6");
+        return;
+    }
+    // The port may be taken before the server takes it.
+    let started = (0..5).find_map(|_| {
+        let free = TcpListener::bind((Ipv4Addr::UNSPECIFIED, 0)).unwrap();
+        let port = free.local_addr().unwrap().port();
+        drop(free);
+        let mut command = curtail();
+        command.args(["-p", &port.to_string()]);
+        let address = SocketAddr::from((Ipv6Addr::LOCALHOST, port));
+        Server::at(command, Address::Tcp(address)).ok()
+    });
+    let mut server = started.unwrap();
+    assert_eq!(client(&server).ask("mn").unwrap(), "MN");
+    if let Address::Tcp(address) = &mut server.address {
+        address.set_ip(Ipv4Addr::LOCALHOST.into());
+    }
+    assert_eq!(client(&server).ask("mn").unwrap(), "MN");
+}

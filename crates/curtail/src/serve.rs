@@ -1,6 +1,6 @@
 //! `curtail serve`: memcached's flags.
 
-use std::net::{IpAddr, Ipv4Addr, SocketAddr, ToSocketAddrs};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, ToSocketAddrs};
 use std::path::PathBuf;
 use std::process::ExitCode;
 
@@ -9,7 +9,10 @@ use clap::{ArgAction, Args};
 use server::{Config, Server, UnixSocket};
 
 /// Listens on all addresses unless told otherwise, as memcached does.
-const ANY: IpAddr = IpAddr::V4(Ipv4Addr::UNSPECIFIED);
+const ANY: [IpAddr; 2] = [
+    IpAddr::V4(Ipv4Addr::UNSPECIFIED),
+    IpAddr::V6(Ipv6Addr::UNSPECIFIED),
+];
 const MIB: u64 = 1 << 20;
 
 /// Tools that read `-V` look for memcached's version.
@@ -151,7 +154,7 @@ impl Flags {
 
     fn addresses(&self) -> anyhow::Result<Vec<SocketAddr>> {
         if self.listen.is_empty() {
-            return Ok(vec![SocketAddr::new(ANY, self.port)]);
+            return Ok(any(self.port));
         }
         let mut addresses = Vec::new();
         for text in &self.listen {
@@ -161,9 +164,13 @@ impl Flags {
     }
 }
 
+fn any(port: u16) -> Vec<SocketAddr> {
+    ANY.map(|ip| SocketAddr::new(ip, port)).to_vec()
+}
+
 fn resolve(text: &str, port: u16) -> anyhow::Result<Vec<SocketAddr>> {
     if text == "*" {
-        return Ok(vec![SocketAddr::new(ANY, port)]);
+        return Ok(any(port));
     }
     if let Ok(address) = text.parse::<SocketAddr>() {
         return Ok(vec![address]);

@@ -15,7 +15,7 @@ pub struct UnixSocket {
 /// What a server is started with.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Config {
-    /// TCP addresses to listen on.
+    /// TCP addresses to listen on. `[::]` beside `0.0.0.0` is left out where there is no IPv6.
     pub listen: Vec<SocketAddr>,
     /// A Unix socket to listen on.
     pub unix_socket: Option<UnixSocket>,

@@ -2,7 +2,8 @@
 
 use std::collections::hash_map::RandomState;
 use std::hash::BuildHasher;
-use std::net::SocketAddr;
+use std::io;
+use std::net::{Ipv4Addr, SocketAddr};
 use std::sync::Arc;
 
 use runtime::events::stop::Running;
@@ -17,6 +18,8 @@ use crate::config::{Config, DEFAULT_USER};
 use crate::error::Error;
 use crate::watch;
 
+/// Linux's number for "no such family of addresses", on every architecture it has.
+const EAFNOSUPPORT: i32 = 97;
 /// Descriptors a server needs beside its connections: standard streams, listeners, epolls, events.
 const OTHER_FILES: u64 = 32;
 
@@ -124,9 +127,11 @@ fn listen(config: &Config) -> Result<Vec<Listener>, Error> {
     let backlog = i32::try_from(config.backlog).unwrap_or(i32::MAX);
     let mut listeners = Vec::new();
     for &address in &config.listen {
-        let listener =
-            Listener::tcp(address, backlog).map_err(|source| Error::Listen { address, source })?;
-        listeners.push(listener);
+        match Listener::tcp(address, backlog) {
+            Ok(listener) => listeners.push(listener),
+            Err(error) if is_spare(address, &config.listen) && is_no_ipv6(&error) => {}
+            Err(source) => return Err(Error::Listen { address, source }),
+        }
     }
     if let Some(unix) = &config.unix_socket {
         let listener =
@@ -141,6 +146,20 @@ fn listen(config: &Config) -> Result<Vec<Listener>, Error> {
     } else {
         Ok(listeners)
     }
+}
+
+/// Whether an address is the second half of "all addresses".
+fn is_spare(address: SocketAddr, listen: &[SocketAddr]) -> bool {
+    let all_of_ipv4 = SocketAddr::from((Ipv4Addr::UNSPECIFIED, address.port()));
+    address.is_ipv6() && address.ip().is_unspecified() && listen.contains(&all_of_ipv4)
+}
+
+/// Whether the system says that it has no IPv6.
+fn is_no_ipv6(error: &io::Error) -> bool {
+    use io::ErrorKind::{AddrNotAvailable, Unsupported};
+    // EAFNOSUPPORT has no kind of its own.
+    matches!(error.kind(), AddrNotAvailable | Unsupported)
+        || error.raw_os_error() == Some(EAFNOSUPPORT)
 }
 
 /// The user a server started as root becomes; none: it was not started as root.
@@ -182,4 +201,21 @@ fn give_up_root(
         "started as root, now running as {name} (uid {uid}{choice})"
     ));
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_the_ipv6_half_of_all_addresses_may_be_left_out() {
+        let at = |text: &str| text.parse::<SocketAddr>().unwrap();
+        let all = [at("0.0.0.0:1"), at("[::]:1")];
+        assert!(is_spare(all[1], &all));
+        assert!(!is_spare(all[0], &all));
+        assert!(!is_spare(all[1], &all[1..]));
+        assert!(!is_spare(at("[::1]:1"), &all));
+        assert!(is_no_ipv6(&io::Error::from_raw_os_error(EAFNOSUPPORT)));
+        assert!(!is_no_ipv6(&io::ErrorKind::AddrInUse.into()));
+    }
 }
