@@ -27,15 +27,16 @@ impl Now {
         }
     }
 
-    /// The second that `flush_all` with this time means; none and not above zero: now.
+    /// The second that `flush_all` with this time means; none given and not above zero: now. A
+    /// unix time before the start means nothing, for nothing is as old.
     #[must_use]
-    pub fn flush_second(&self, exptime: Option<i32>) -> u32 {
+    pub fn flush_second(&self, exptime: Option<i32>) -> Option<u32> {
         match exptime {
-            None | Some(..=0) => self.elapsed_s,
+            None | Some(..=0) => Some(self.elapsed_s),
             Some(seconds @ 1..=RELATIVE_MAX_S) => {
-                self.elapsed_s.saturating_add(seconds.unsigned_abs())
+                Some(self.elapsed_s.saturating_add(seconds.unsigned_abs()))
             }
-            Some(unix) => self.since_epoch(unix),
+            Some(unix) => Some(self.since_epoch(unix)).filter(|&second| second > 0),
         }
     }
 
@@ -66,9 +67,16 @@ mod tests {
 
     #[test]
     fn a_flush_is_now_unless_it_is_later() {
-        assert_eq!(NOW.flush_second(None), 100);
-        assert_eq!(NOW.flush_second(Some(-1)), 100);
-        assert_eq!(NOW.flush_second(Some(2)), 102);
-        assert_eq!(NOW.flush_second(Some(1_700_000_160)), 160);
+        assert_eq!(NOW.flush_second(None), Some(100));
+        assert_eq!(NOW.flush_second(Some(-1)), Some(100));
+        assert_eq!(NOW.flush_second(Some(2)), Some(102));
+        assert_eq!(NOW.flush_second(Some(1_700_000_160)), Some(160));
+    }
+
+    #[test]
+    fn a_flush_of_what_is_older_than_the_server_flushes_nothing() {
+        assert_eq!(NOW.flush_second(Some(1_700_000_001)), Some(1));
+        assert_eq!(NOW.flush_second(Some(1_700_000_000)), None);
+        assert_eq!(NOW.flush_second(Some(1_600_000_000)), None);
     }
 }

@@ -102,8 +102,8 @@ pub(super) fn touch(
 
 pub(super) fn flush_all(asked: &FlushAll, around: &Surroundings<'_>, bytes: &mut Vec<u8>) {
     around.counters.count(Counter::CmdFlush);
-    around
-        .worker
-        .flush(around.now.flush_second(asked.exptime), around.now.elapsed_s);
+    if let Some(second) = around.now.flush_second(asked.exptime) {
+        around.worker.flush(second, around.now.elapsed_s);
+    }
     say(bytes, reply::OK, asked.noreply);
 }
