@@ -33,6 +33,8 @@ struct Reset {
     counts: Snapshot,
     connections: u64,
     rejected: u64,
+    rests: u64,
+    rested_ns: u64,
     stored: u64,
     evicted: u64,
     evicted_unfetched: u64,
@@ -120,6 +122,8 @@ impl Board for Noticeboard {
             counts: self.census.counts(),
             connections: tally.total,
             rejected: tally.rejected,
+            rests: tally.rests,
+            rested_ns: tally.rested_ns,
             stored: store.items_stored,
             evicted: store.evicted,
             evicted_unfetched: store.evicted_unfetched,
@@ -147,8 +151,9 @@ impl Noticeboard {
         );
         stat_number(out, b"connection_structures", tally.current);
         stat_number(out, b"accepting_conns", u64::from(tally.accepting));
-        stat_number(out, b"listen_disabled_num", tally.rests);
-        stat_number(out, b"time_in_listen_disabled_us", tally.rested_ns / 1_000);
+        stat_number(out, b"listen_disabled_num", tally.rests - reset.rests);
+        let rested_us = (tally.rested_ns - reset.rested_ns) / 1_000;
+        stat_number(out, b"time_in_listen_disabled_us", rested_us);
         stat_number(out, b"slow_peers_closed", tally.slow_closed);
     }
 
