@@ -177,7 +177,7 @@ fn finish_set(
         explicit_cas: None,
     };
     let published = around.worker.publish(upload, &write, around.now.elapsed_s);
-    count_cas(asked.cas.is_some(), published, around);
+    count_cas(&write, published, around);
     let answer = match published {
         Published::Stored { .. } => reply::STORED,
         // An append too long for the store is not stored, says memcached, and no more.
@@ -213,7 +213,7 @@ fn finish_meta_set(
         explicit_cas: asked.explicit_cas,
     };
     let published = around.worker.publish(upload, &write, around.now.elapsed_s);
-    count_cas(asked.compare.is_some(), published, around);
+    count_cas(&write, published, around);
     let (status, cas, value_len) = match published {
         Published::Stored { cas, value_len } => (MetaStatus::Done, cas, value_len as u32),
         Published::NotStored | Published::NoRoom => (MetaStatus::NotStored, 0, asked.value_len),
@@ -235,8 +235,9 @@ fn mode(mode: SetMode) -> Mode {
     }
 }
 
-fn count_cas(compared: bool, published: Published, around: &Surroundings<'_>) {
-    if !compared {
+/// Counts what came of a CAS, where one was compared: add, replace and append are no such thing.
+fn count_cas(write: &Write, published: Published, around: &Surroundings<'_>) {
+    if write.mode != Mode::Set || write.compare.is_none() {
         return;
     }
     around.counters.count(match published {
