@@ -112,6 +112,13 @@ impl Census {
         admitted
     }
 
+    /// Takes an admission back: the connection is turned away after all.
+    pub(crate) fn turn_away(&self) {
+        self.leave();
+        self.total.fetch_sub(1, Ordering::Relaxed);
+        self.rejected.fetch_add(1, Ordering::Relaxed);
+    }
+
     pub(crate) fn leave(&self) {
         self.current.fetch_sub(1, Ordering::Relaxed);
     }
@@ -164,9 +171,13 @@ mod tests {
         assert!(census.admit());
         assert!(census.admit());
         assert!(!census.admit());
+        census.turn_away();
+        let tally = census.tally();
+        assert_eq!((tally.current, tally.total, tally.rejected), (1, 1, 2));
+        assert!(census.admit());
         census.leave();
         assert!(census.admit());
         let tally = census.tally();
-        assert_eq!((tally.current, tally.total, tally.rejected), (2, 3, 1));
+        assert_eq!((tally.current, tally.total, tally.rejected), (2, 3, 2));
     }
 }

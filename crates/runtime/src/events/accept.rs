@@ -105,7 +105,7 @@ impl Acceptor {
         stream.set_nodelay();
         self.next = (self.next + 1) % self.inboxes.len();
         if let Err(stream) = self.inboxes[self.next].push(stream) {
-            self.setup.census.leave();
+            self.setup.census.turn_away();
             turn_away(&stream);
         }
     }
