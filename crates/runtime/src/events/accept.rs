@@ -19,6 +19,8 @@ pub struct Acceptor {
     poll: Poll,
     listeners: Vec<Listener>,
     inboxes: Vec<Arc<Inbox>>,
+    /// Which inboxes were given something in this round.
+    has_mail: Vec<bool>,
     next: usize,
     setup: Arc<Setup>,
     stopping: Arc<AtomicBool>,
@@ -51,6 +53,7 @@ impl Acceptor {
         Ok(Self {
             poll,
             listeners,
+            has_mail: vec![false; inboxes.len()],
             inboxes,
             next: 0,
             setup,
@@ -77,8 +80,10 @@ impl Acceptor {
                     exhausted |= matches!(self.accept(token), Accepted::Exhausted);
                 }
             }
-            for inbox in &self.inboxes {
-                inbox.waker.wake();
+            for (inbox, has_mail) in self.inboxes.iter().zip(&mut self.has_mail) {
+                if std::mem::take(has_mail) {
+                    inbox.waker.wake();
+                }
             }
             if exhausted {
                 self.rest();
@@ -108,6 +113,7 @@ impl Acceptor {
             self.setup.census.turn_away();
             turn_away(&stream);
         }
+        self.has_mail[self.next] = true;
     }
 
     /// Lets those who wait wait on in the kernel, until descriptors may have come free.
