@@ -73,7 +73,7 @@ pub(crate) struct Flags {
           value_parser = clap::value_parser!(u32).range(1..=256))]
     threads: u32,
 
-    /// Longest value; with suffix k or m
+    /// Largest item: value, key and 59 bytes of overhead; with suffix k or m
     #[arg(short = 'I', long = "max-item-size", value_name = "NUM", default_value = "1m",
           value_parser = item_size)]
     max_item_size: u32,
@@ -201,7 +201,7 @@ fn octal(text: &str) -> Result<u32, String> {
     }
 }
 
-/// Longest values memcached takes: 1 KiB to 1 GiB.
+/// Largest items memcached takes: 1 KiB to 1 GiB.
 fn item_size(text: &str) -> Result<u32, String> {
     let lower = text.to_ascii_lowercase();
     let (digits, unit) = match lower.strip_suffix(['k', 'm']) {

@@ -21,7 +21,7 @@ pub struct Config {
     pub unix_socket: Option<UnixSocket>,
     /// Memory of items and index, in bytes (`-m`).
     pub memory_bytes: u64,
-    /// Longest value, in bytes (`-I`).
+    /// Largest item in bytes: value, key and memcached's overhead of 59 (`-I`).
     pub item_size_max: u32,
     /// Connections at once (`-c`).
     pub connections_max: u32,
