@@ -115,7 +115,6 @@ impl Census {
     /// Takes an admission back: the connection is turned away after all.
     pub(crate) fn turn_away(&self) {
         self.leave();
-        self.total.fetch_sub(1, Ordering::Relaxed);
         self.rejected.fetch_add(1, Ordering::Relaxed);
     }
 
@@ -173,11 +172,11 @@ mod tests {
         assert!(!census.admit());
         census.turn_away();
         let tally = census.tally();
-        assert_eq!((tally.current, tally.total, tally.rejected), (1, 1, 2));
+        assert_eq!((tally.current, tally.total, tally.rejected), (1, 2, 2));
         assert!(census.admit());
         census.leave();
         assert!(census.admit());
         let tally = census.tally();
-        assert_eq!((tally.current, tally.total, tally.rejected), (2, 3, 2));
+        assert_eq!((tally.current, tally.total, tally.rejected), (2, 4, 2));
     }
 }
