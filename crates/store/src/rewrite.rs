@@ -97,7 +97,6 @@ impl Worker {
         new: &[u8],
         make: impl for<'v> Fn(&'v Snapshot, &'v [u8]) -> Result<Made<'v>, T>,
     ) -> Rewritten<T> {
-        let generation = self.generation(now_s);
         let Ok((mut shard, index)) = self.find_live(key, hash, now_s) else {
             return Rewritten::Absent;
         };
@@ -114,6 +113,7 @@ impl Worker {
         let mut block = Block::new(key, made.value_len);
         made.fill(block.value_mut());
         self.ledger().charge(block.charge());
+        let generation = shard.slot(index).generation;
         let facts = changed(&mut shard, index, change);
         let old = shard.replace(index, block.clone(), facts, now_s, generation);
         drop(shard);
@@ -131,12 +131,12 @@ impl Worker {
 
     /// Replaces the value of a snapshot, if it is still the item's; returns the new CAS.
     fn swap(&self, found: &Snapshot, new: Upload, change: Change, now_s: u32) -> Option<u64> {
-        let generation = self.generation(now_s);
         let (mut shard, index) = self.find_live(new.key(), new.hash, now_s).ok()?;
         let present = shard.slot(index).block.as_ref()?;
         if !present.is_same(&found.block) {
             return None;
         }
+        let generation = shard.slot(index).generation;
         let facts = changed(&mut shard, index, change);
         let old = shard.replace(index, new.into_block(), facts, now_s, generation);
         drop(shard);

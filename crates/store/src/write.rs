@@ -8,7 +8,7 @@ use crate::number::{self, Digits};
 use crate::rewrite::{Change, Made, Rewritten, Snapshot};
 use crate::shard::{Facts, Shard, SlotIndex};
 use crate::upload::{Refused, Upload};
-use crate::worker::{KeyHash, Worker};
+use crate::worker::{KeyHash, Worker, is_dead};
 
 /// How a new value meets what is there.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -261,14 +261,17 @@ impl Worker {
 
     fn place(&self, upload: Upload, write: &Write, now_s: u32) -> Published {
         let hash = upload.hash;
-        let generation = self.generation(now_s);
         let found = self.find_live(upload.key(), hash, now_s);
         // A dead item is buried by now, and its shard unlocked.
         let (mut shard, index) = match found {
             Ok((shard, index)) => (shard, Some(index)),
             Err(_) => self.lock_again(upload.key(), hash),
         };
-        let facts = match decide(&mut shard, index, write) {
+        // Read under the lock: what is stored now is of no generation before what is there. An item
+        // flushed since it was looked for gives its place, but is no item any more.
+        let generation = self.generation(now_s);
+        let present = index.filter(|&index| !is_dead(&shard, index, generation, now_s));
+        let facts = match decide(&mut shard, present, write) {
             Ok(facts) => facts,
             Err(refused) => return refused,
         };
