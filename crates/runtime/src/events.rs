@@ -28,6 +28,7 @@ use worker::Worker;
 pub fn start(setup: Setup, listeners: Vec<Listener>) -> io::Result<Running> {
     let setup = Arc::new(setup);
     let stopping = Arc::new(AtomicBool::new(false));
+    let ending = Arc::new(AtomicBool::new(false));
     let inboxes = (0..setup.workers)
         .map(|_| Inbox::new().map(Arc::new))
         .collect::<io::Result<Vec<_>>>()?;
@@ -37,7 +38,7 @@ pub fn start(setup: Setup, listeners: Vec<Listener>) -> io::Result<Running> {
             Arc::clone(&setup),
             inboxes.clone(),
             number,
-            Arc::clone(&stopping),
+            Arc::clone(&ending),
         )?;
         let named = thread::Builder::new().name(format!("worker-{number}"));
         threads.push(named.spawn(move || worker.run())?);
@@ -48,6 +49,7 @@ pub fn start(setup: Setup, listeners: Vec<Listener>) -> io::Result<Running> {
     let accepting = named.spawn(move || acceptor.run())?;
     Ok(Running::new(
         stopping,
+        ending,
         accept_waker,
         accepting,
         inboxes,

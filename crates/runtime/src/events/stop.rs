@@ -11,7 +11,10 @@ use super::wake::Inbox;
 /// A running set of workers. Dropped without [`Running::stop`], they go on.
 #[derive(Debug)]
 pub struct Running {
+    /// Nobody is to be accepted any more.
     stopping: Arc<AtomicBool>,
+    /// Nobody is accepted any more: workers may end.
+    ending: Arc<AtomicBool>,
     accept_waker: Arc<Waker>,
     accepting: JoinHandle<()>,
     inboxes: Vec<Arc<Inbox>>,
@@ -26,6 +29,7 @@ pub struct Panicked;
 impl Running {
     pub(super) fn new(
         stopping: Arc<AtomicBool>,
+        ending: Arc<AtomicBool>,
         accept_waker: Arc<Waker>,
         accepting: JoinHandle<()>,
         inboxes: Vec<Arc<Inbox>>,
@@ -33,6 +37,7 @@ impl Running {
     ) -> Self {
         Self {
             stopping,
+            ending,
             accept_waker,
             accepting,
             inboxes,
@@ -50,6 +55,7 @@ impl Running {
         self.accept_waker.wake();
         // Only when nobody accepts any more is an empty inbox the last one.
         let accepted = self.accepting.join();
+        self.ending.store(true, Ordering::Relaxed);
         for inbox in &self.inboxes {
             inbox.waker.wake();
         }

@@ -32,7 +32,7 @@ pub(super) struct Worker {
     inbox: Arc<Inbox>,
     /// Those of all workers.
     inboxes: Vec<Arc<Inbox>>,
-    stopping: Arc<AtomicBool>,
+    ending: Arc<AtomicBool>,
     poll: Poll,
     store: store::Worker,
     counters: Arc<Counters>,
@@ -58,7 +58,7 @@ impl Worker {
         setup: Arc<Setup>,
         inboxes: Vec<Arc<Inbox>>,
         number: usize,
-        stopping: Arc<AtomicBool>,
+        ending: Arc<AtomicBool>,
     ) -> io::Result<Self> {
         let inbox = Arc::clone(&inboxes[number]);
         let poll = Poll::new()?;
@@ -69,7 +69,7 @@ impl Worker {
             setup,
             inbox,
             inboxes,
-            stopping,
+            ending,
             poll,
             connections: Vec::new(),
             free: Vec::new(),
@@ -122,7 +122,7 @@ impl Worker {
                 self.take_mail(now_ns);
             }
             self.maintain(now_ns);
-            if self.stopping.load(Ordering::Relaxed) {
+            if self.ending.load(Ordering::Relaxed) {
                 let by_ns = *stop_by_ns.get_or_insert(now_ns + DRAIN_NS);
                 if self.drain(now_ns) || now_ns >= by_ns {
                     return;
