@@ -10,6 +10,8 @@ pub const RECEIVE_LEN: usize = 16 * 1024;
 pub const DIRECT_MIN: usize = 4 * 1024;
 /// Pieces one send takes at most.
 pub const PIECES_MAX: usize = 64;
+/// Bytes sent to one connection before others have their turn; one send may go beyond it.
+pub const SEND_A_TURN: usize = 1 << 20;
 /// Accepted connections that may wait for their worker.
 pub const INBOX_MAX: usize = 4096;
 /// How long accepting rests when descriptors have run out, in nanoseconds.

@@ -7,7 +7,7 @@ use std::os::fd::{AsFd, BorrowedFd};
 use session::Output;
 use sys::socket::Stream;
 
-use crate::limits::PIECES_MAX;
+use crate::limits::{PIECES_MAX, SEND_A_TURN};
 
 /// A connected peer.
 #[derive(Debug)]
@@ -21,7 +21,7 @@ pub(crate) enum Transport {
 pub(crate) enum Sent {
     /// To the end.
     All,
-    /// This far; the rest when there is room.
+    /// This far; the rest when there is room and a turn.
     Part(usize),
 }
 
@@ -32,9 +32,13 @@ impl Transport {
         stream.recv(buffer)
     }
 
-    /// Sends the output from byte `sent` on.
+    /// Sends the output from byte `sent` on, as much as there is room for and one turn allows.
     pub(crate) fn send(&self, output: &Output, mut sent: usize) -> io::Result<Sent> {
+        let turn_end = sent + SEND_A_TURN;
         while sent < output.len() {
+            if sent >= turn_end {
+                return Ok(Sent::Part(sent));
+            }
             match self.send_once(output, sent) {
                 Ok(len) => sent += len,
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
