@@ -283,10 +283,7 @@ impl Worker {
                 let old = shard.replace(index, block, facts, now_s, generation);
                 (index, old)
             }
-            None => (
-                shard.insert(hash.0, block, facts, now_s, generation),
-                None,
-            ),
+            None => (shard.insert(hash.0, block, facts, now_s, generation), None),
         };
         let grown = shard.index_bytes() - before;
         let written = match grown {
