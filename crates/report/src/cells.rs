@@ -105,6 +105,12 @@ impl<'a> Cell<'a> {
         u32::try_from(limited).unwrap_or(u32::MAX)
     }
 
+    /// The generator limited more than half of the repeats: the few others are a lucky choice,
+    /// and nothing is said by them.
+    pub(crate) fn mostly_limited(&self) -> bool {
+        2 * self.limited() as usize > self.measured.len()
+    }
+
     /// Repeats without a measurement.
     pub(crate) fn missing(&self) -> u32 {
         self.planned

@@ -66,12 +66,14 @@ fn capacity(run: &Run, standing: &Standing) -> String {
             None => format!("Nothing of {server} was measured."),
         };
     };
+    let limited = capacity.limited as u64;
     let trials = words::plural(capacity.rps.samples as u64, "trial");
     let rate = estimated(&capacity.rps, Quantity::Rate);
     if capacity.at_least {
         return format!(
-            "{server} answers at least {rate} under infinite demand: the load generator was the \
-             limit in every one of {trials}, so its capacity is not known.",
+            "{server} answers at least {rate} under infinite demand, median of {trials}: in {} of \
+             them the load generator was the limit, so its capacity is not known.",
+            words::count(limited),
         );
     }
     let against = standing.ratio.as_ref().and_then(|ratio| {
@@ -81,11 +83,11 @@ fn capacity(run: &Run, standing: &Standing) -> String {
             ratio.to
         ))
     });
-    let excluded = match capacity.excluded {
+    let excluded = match limited {
         0 => String::new(),
         count => format!(
             "; {} limited by the generator left out",
-            words::plural(count as u64, "trial")
+            words::plural(count, "trial")
         ),
     };
     format!(
@@ -105,7 +107,7 @@ fn busy_generator(standing: &Standing) -> Option<String> {
 
 fn knee(standing: &Standing) -> String {
     let Some(knee) = standing.knee else {
-        return "There are too few points to find a knee.".to_owned();
+        return no_knee(standing);
     };
     let plateau = words::duration(knee.plateau_ns);
     let level = standing
@@ -120,10 +122,41 @@ fn knee(standing: &Standing) -> String {
         "Its 99th percentile stays within {} times its plateau of {plateau} up to {at}",
         words::plain_tick(knee.limit_ns / knee.plateau_ns),
     );
-    match knee.leaves_at {
-        Some(_) => format!("{within}: its knee."),
-        None => format!("{within}, the most that was offered: its knee is there or beyond."),
+    let unknown = match knee.unknown_above {
+        1 => "one level".to_owned(),
+        count => words::plural(count as u64, "level"),
+    };
+    match (knee.leaves_at, knee.unknown_above) {
+        (Some(_), 0) => format!("{within}: its knee."),
+        (Some(leaves_at), _) => format!(
+            "{within}, and has left it at {}: its knee lies between, where the generator was the \
+             limit at {unknown}.",
+            words::rate(leaves_at)
+        ),
+        (None, 0) => format!("{within}, the most that was offered: its knee is there or beyond."),
+        (None, _) => format!(
+            "{within}, the highest level the generator did not limit: at {unknown} above it the \
+             generator was the limit, so its knee is there or beyond, and not known."
+        ),
     }
+}
+
+/// Why there is no knee.
+fn no_knee(standing: &Standing) -> String {
+    let measured = || {
+        let cells = standing.cells.iter();
+        cells.filter(|cell| !cell.measured.is_empty())
+    };
+    let limited = measured().filter(|cell| cell.mostly_limited()).count() as u64;
+    let levels = words::plural(measured().count() as u64, "level");
+    if limited == 0 {
+        return format!("There are too few points to find a knee: {levels} measured.");
+    }
+    format!(
+        "There are too few points to find a knee: the load generator was the limit in most trials \
+         of {} of {levels}.",
+        words::count(limited)
+    )
 }
 
 fn tail(standing: &Standing) -> Option<String> {

@@ -149,6 +149,71 @@ fn a_generator_that_was_always_the_limit_makes_a_lower_bound() {
 }
 
 #[test]
+fn one_lucky_trial_does_not_decide_a_capacity() {
+    let mut ladder = Synthetic::ladder(4);
+    for repeat in 0..4 {
+        ladder
+            .measurement(&format!("c-curtail-0-{repeat:02}"))
+            .generator_limited = true;
+    }
+    ladder.measurement("c-curtail-0-04").achieved_rps = 999_000.0;
+    let html = page(&ladder);
+    assert!(
+        html.contains("curtail answers at least 24"),
+        "the median of all"
+    );
+    assert!(html.contains("median of 5 trials"));
+    assert!(html.contains("in 4 of them the load generator was the limit"));
+    assert!(!html.contains("999\u{a0}k/s under infinite demand"));
+}
+
+/// Marks the first `limited` repeats of curtail's cell as limited by the generator.
+fn limit(ladder: &mut Synthetic, cell: usize, limited: u32) {
+    for trial in &mut ladder.trials {
+        let here = trial.id.starts_with(&format!("s-curtail-{cell}-"));
+        if let (true, Outcome::Measured(measured)) = (here, &mut trial.outcome) {
+            measured.generator_limited = trial.repeat < limited;
+        }
+    }
+}
+
+#[test]
+fn a_knee_that_the_generator_hides_is_not_called_the_most_that_was_offered() {
+    let mut ladder = Synthetic::ladder(4);
+    for cell in 4..8 {
+        limit(&mut ladder, cell, 8);
+    }
+    let html = page(&ladder);
+    assert!(
+        html.contains("up to load level 0.6"),
+        "0.7 and above hidden"
+    );
+    assert!(html.contains("the highest level the generator did not limit: at 4 levels above it"));
+    assert!(!html.contains("the most that was offered"));
+    limit(&mut ladder, 4, 7);
+    let html = page(&ladder);
+    assert!(html.contains("up to load level 0.7"), "8 of 15 are enough");
+}
+
+#[test]
+fn a_knee_beside_a_level_that_the_generator_limited_lies_between() {
+    let mut ladder = Synthetic::ladder(4);
+    limit(&mut ladder, 6, 12);
+    let html = page(&ladder);
+    assert!(html.contains("its knee lies between, where the generator was the limit at one level"));
+}
+
+#[test]
+fn no_knee_for_the_generator_s_sake_says_so() {
+    let mut ladder = Synthetic::ladder(4);
+    for cell in 2..8 {
+        limit(&mut ladder, cell, 15);
+    }
+    let html = page(&ladder);
+    assert!(html.contains("the load generator was the limit in most trials of 6 of 8 levels"));
+}
+
+#[test]
 fn little_s_law_is_reported_where_it_fails() {
     let mut ladder = Synthetic::ladder(4);
     ladder.measurement("s-curtail-2-02").outstanding_mean *= 1.5;
