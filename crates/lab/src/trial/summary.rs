@@ -147,6 +147,7 @@ mod tests {
             outstanding_expected: 1.1,
             bytes_sent: 1,
             bytes_received: 2,
+            unstamped: 0,
             watched: Some(Watched {
                 user_ns: 3_000,
                 system_ns: 5_000,
