@@ -302,6 +302,32 @@ fn a_percentile_among_requests_never_answered_is_a_lower_bound() {
 }
 
 #[test]
+fn a_median_below_all_lower_bounds_holds() {
+    let mut ladder = Synthetic::ladder(4);
+    ladder.trials.retain(|trial| trial.server == "curtail");
+    ladder.plan.servers.truncate(1);
+    for cell in 0..8 {
+        censor(&mut ladder, cell, 0.0);
+    }
+    for repeat in 0..7 {
+        let measured = ladder.measurement(&format!("s-curtail-2-{repeat:02}"));
+        measured.censored = measured.intended / 50;
+        measured.response.as_mut().unwrap().p99 = 9_000_000;
+    }
+    // Seven of fifteen may rise as they like: the eighth is the median.
+    let html = page(&ladder);
+    let one_each = html.matches("<td>≥9.00\u{a0}ms</td>").count();
+    assert_eq!(one_each, 7, "the trials themselves");
+    assert!(html.contains(", ≥9000]"), "the greatest of the cell");
+    assert!(!html.contains("response time is ≥"));
+    // Of eight, one is the median.
+    let measured = ladder.measurement("s-curtail-2-07");
+    measured.censored = measured.intended / 50;
+    measured.response.as_mut().unwrap().p99 = 9_000_000;
+    assert!(page(&ladder).contains("response time is ≥9.00\u{a0}ms"));
+}
+
+#[test]
 fn a_run_of_an_elder_build_lacks_what_it_did_not_record() {
     let mut ladder = Synthetic::ladder(4);
     for trial in &mut ladder.trials {
