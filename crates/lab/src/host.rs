@@ -1,4 +1,5 @@
-//! What the machine is: the inventory that a run folder carries.
+//! What the machine is: the inventory that a run folder carries; and what its host took of it
+//! meanwhile.
 
 use std::fs;
 use std::path::Path;
@@ -51,6 +52,53 @@ fn fnv1a(bytes: &[u8]) -> u64 {
     bytes.iter().fold(0xcbf2_9ce4_8422_2325, |hash, &byte| {
         (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3)
     })
+}
+
+/// The processor time of some processors since the machine began, in the kernel's ticks.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Ticks {
+    all: u64,
+    stolen: u64,
+}
+
+impl Ticks {
+    /// Of `cpus`; of all processors where there are none named. None: the kernel does not tell.
+    pub(crate) fn now(cpus: &[usize]) -> Option<Self> {
+        Self::read(&fs::read_to_string("/proc/stat").ok()?, cpus)
+    }
+
+    /// From the text of `/proc/stat` (proc_stat(5)): `cpuN user nice system idle
+    /// iowait irq softirq steal guest guest_nice`, where guest time is part of user time.
+    fn read(stat: &str, cpus: &[usize]) -> Option<Self> {
+        let of = |name: &str| -> Option<Self> {
+            let line = stat.lines().find_map(|line| {
+                let (first, rest) = line.split_once(' ')?;
+                (first == name).then_some(rest)
+            })?;
+            let ticks = line.split_whitespace().take(8);
+            let ticks: Vec<u64> = ticks.map(|word| word.parse().ok()).collect::<Option<_>>()?;
+            Some(Self {
+                all: ticks.iter().sum(),
+                stolen: *ticks.get(7)?,
+            })
+        };
+        if cpus.is_empty() {
+            return of("cpu");
+        }
+        let mut sum = Self { all: 0, stolen: 0 };
+        for cpu in cpus {
+            let ticks = of(&format!("cpu{cpu}"))?;
+            (sum.all, sum.stolen) = (sum.all + ticks.all, sum.stolen + ticks.stolen);
+        }
+        Some(sum)
+    }
+
+    /// The share that the host took since `earlier`. None: no time has passed.
+    pub(crate) fn stolen_since(self, earlier: Self) -> Option<f64> {
+        let all = self.all.checked_sub(earlier.all).filter(|&all| all > 0)?;
+        // The kernel's counts may step back by a tick.
+        Some(self.stolen.saturating_sub(earlier.stolen) as f64 / all as f64)
+    }
 }
 
 fn processors(cpuinfo: &str) -> u32 {
@@ -110,6 +158,29 @@ mod tests {
         assert!(host.processors >= 1);
         assert!(host.memory_bytes > 1 << 20);
         assert!(host.curtail.contains("(build "));
+    }
+
+    #[test]
+    fn what_the_host_took_is_a_share_of_all_time() {
+        let earlier = "cpu  9 9 9 9 9 9 9 9 0 0\n\
+                       cpu0 10 0 10 80 0 0 0 0 5 0\n\
+                       cpu1 0 0 0 100 0 0 0 0 0 0\n\
+                       cpu10 0 0 0 100 0 0 0 0 0 0\n";
+        let later = "cpu  9 9 9 9 9 9 9 9 0 0\n\
+                     cpu0 60 0 10 105 0 0 0 25 55 0\n\
+                     cpu1 0 0 0 200 0 0 0 0 0 0\n\
+                     cpu10 0 0 0 190 0 0 0 10 0 0\n";
+        let share = |cpus: &[usize]| {
+            let [earlier, later] = [earlier, later].map(|text| Ticks::read(text, cpus).unwrap());
+            later.stolen_since(earlier)
+        };
+        assert_eq!(share(&[0]), Some(0.25));
+        assert_eq!(share(&[1]), Some(0.0));
+        assert_eq!(share(&[0, 10]), Some(0.175));
+        assert_eq!(share(&[]), None, "no time has passed");
+        assert_eq!(Ticks::read(later, &[7]), None, "no such processor");
+        assert_eq!(Ticks::read("cpu 1 2 3\n", &[]), None, "an elder kernel");
+        assert!(Ticks::now(&[]).is_some());
     }
 
     #[test]

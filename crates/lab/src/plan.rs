@@ -4,6 +4,7 @@
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use measure::{Capacity, CapacityTrial};
 use report::folder;
 
 use crate::error::Error;
@@ -181,30 +182,25 @@ pub fn offered_rps(sweep: &folder::Sweep, cell: u32, capacity_rps: Option<f64>) 
     }
 }
 
-/// A server's capacity: the median achieved rate of its capacity trials, without those in which
-/// the generator was the limit unless there are no others. None: none was measured.
+/// A server's capacity, as the report states it ([`measure::Capacity`]). None: none was measured.
 #[must_use]
 pub fn capacity_rps(trials: &[folder::Trial], server: &str) -> Option<f64> {
-    let measured = trials.iter().filter_map(|trial| match &trial.outcome {
-        folder::Outcome::Measured(measured)
-            if trial.phase == folder::Phase::Capacity && trial.server == server =>
-        {
-            Some((measured.generator_limited, measured.achieved_rps))
-        }
-        _ => None,
-    });
-    let (limited, free): (Vec<_>, Vec<_>) = measured.partition(|&(limited, _)| limited);
-    let chosen = if free.is_empty() { limited } else { free };
-    let mut rates: Vec<f64> = chosen.into_iter().map(|(_, rate)| rate).collect();
-    rates.sort_by(f64::total_cmp);
-    let middle = rates.len() / 2;
-    let upper = *rates.get(middle)?;
-    Some(if rates.len() % 2 == 1 {
-        upper
-    } else {
-        f64::midpoint(rates[middle - 1], upper)
-    })
+    let trials: Vec<CapacityTrial> = trials
+        .iter()
+        .filter(|trial| trial.phase == folder::Phase::Capacity && trial.server == server)
+        .filter_map(|trial| match &trial.outcome {
+            folder::Outcome::Measured(measured) => Some(CapacityTrial {
+                achieved_rps: measured.achieved_rps,
+                generator_limited: measured.generator_limited,
+            }),
+            folder::Outcome::Failed(_) => None,
+        })
+        .collect();
+    Capacity::of(&trials, CONFIDENCE).map(|capacity| capacity.rps.value)
 }
+
+/// Of the interval that [`Capacity`] gives beside the median; the median does not depend on it.
+const CONFIDENCE: f64 = 0.95;
 
 fn nanoseconds(duration: Duration) -> u64 {
     // Bounded by `limits::TRIAL_MAX`.

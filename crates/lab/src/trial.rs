@@ -7,9 +7,10 @@ use std::fs::File;
 use std::io::{self, Read, Seek, SeekFrom};
 use std::path::Path;
 
-use report::folder::{Outcome, Plan, Trial, TrialHistograms};
+use report::folder::{Outcome, Plan, Stolen, Trial, TrialHistograms};
 
 use crate::error::Error;
+use crate::host::Ticks;
 use crate::limits::{self, Patience};
 use crate::plan::order::Slot;
 use crate::run_folder::RunFolder;
@@ -112,7 +113,12 @@ fn measure(
     let command = &plan.servers[slot.server].command;
     let port = ports.next()?;
     let server = server::start(bench, command, port, Some(&log))?;
-    let measured = generator::run(bench, folder, slot, &server, offered_rps);
+    let ticks = || [&plan.server_cpus, &plan.load_cpus].map(|cpus| Ticks::now(cpus));
+    let before = ticks();
+    let mut measured = generator::run(bench, folder, slot, &server, offered_rps);
+    if let Ok((measurement, _)) = &mut measured {
+        measurement.stolen = stolen(before, ticks());
+    }
     // Stopped in any case; what the server did wrong explains what the generator saw.
     let amiss = matches!(measured, Err(Fault::Failed(_)));
     match server.stop(bench, amiss)? {
@@ -127,6 +133,15 @@ fn measure(
         }
     }
     measured
+}
+
+/// What the host took of (server's, generator's) processors.
+fn stolen(before: [Option<Ticks>; 2], after: [Option<Ticks>; 2]) -> Option<Stolen> {
+    let share = |index: usize| after[index]?.stolen_since(before[index]?);
+    Some(Stolen {
+        server: share(0)?,
+        load: share(1)?,
+    })
 }
 
 /// `reason`, followed by the last lines of a child's output.

@@ -128,6 +128,10 @@ fn a_run_leaves_a_folder_that_stands_on_its_own() {
         // The pretended generator achieves 1000 /s at infinite demand, and any offered rate.
         let rate_rps = trial.level.map_or(1_000.0, |level| 1_000.0 * level);
         assert_eq!(measured.achieved_rps, rate_rps);
+        assert_eq!(measured.generator_busy, Some(0.1));
+        if let Some(stolen) = measured.stolen {
+            assert!((0.0..=1.0).contains(&stolen.server) && (0.0..=1.0).contains(&stolen.load));
+        }
         assert_eq!(trial.offered_rps, trial.level.map(|_| rate_rps));
         let name = format!("histograms/{}.hist", trial.id);
         let histograms: TrialHistograms = serde_json::from_str(&read(&name)).unwrap();

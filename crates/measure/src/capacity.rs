@@ -18,30 +18,33 @@ pub struct CapacityTrial {
 pub struct Capacity {
     /// The median achieved rate, requests per second, with its interval.
     pub rps: Estimate,
-    /// Trials left out because the generator was the limit.
-    pub excluded: usize,
-    /// The generator was the limit of every trial: the server can do at least this, and how much
-    /// more is not known. Nothing is then left out.
+    /// Trials in which the generator was the limit.
+    pub limited: usize,
+    /// The generator was the limit in more than half of the trials: the server can do at least
+    /// this, and how much more is not known. All trials then count.
     pub at_least: bool,
 }
 
 impl Capacity {
-    /// The capacity that some trials show. Those that the generator limited are left out, unless
-    /// there are no others. None of no trials, or where a rate is not a finite number.
+    /// The capacity that some trials show. Those that the generator limited are left out as long
+    /// as half of the trials remain. Where fewer do, to take them alone would let one lucky trial
+    /// decide: all count, and their median is a lower bound. None of no trials, or where a rate is
+    /// not a finite number.
     #[must_use]
     pub fn of(trials: &[CapacityTrial], confidence: f64) -> Option<Self> {
-        let rates = |limited: bool| -> Vec<f64> {
-            let chosen = trials
-                .iter()
-                .filter(|trial| trial.generator_limited == limited);
-            chosen.map(|trial| trial.achieved_rps).collect()
-        };
-        let (free, limited) = (rates(false), rates(true));
-        let at_least = free.is_empty();
-        let rps = median_of_trials(if at_least { &limited } else { &free }, confidence)?;
+        let limited = trials
+            .iter()
+            .filter(|trial| trial.generator_limited)
+            .count();
+        let at_least = 2 * limited > trials.len();
+        let rates: Vec<f64> = trials
+            .iter()
+            .filter(|trial| at_least || !trial.generator_limited)
+            .map(|trial| trial.achieved_rps)
+            .collect();
         Some(Self {
-            rps,
-            excluded: if at_least { 0 } else { limited.len() },
+            rps: median_of_trials(&rates, confidence)?,
+            limited,
             at_least,
         })
     }
@@ -71,15 +74,38 @@ mod tests {
             (seen.rps.interval.low, seen.rps.interval.high),
             (90.0, 104.0)
         );
-        assert_eq!((seen.excluded, seen.at_least), (1, false));
+        assert_eq!((seen.limited, seen.at_least), (1, false));
+    }
+
+    #[test]
+    fn one_free_trial_of_five_does_not_decide() {
+        let seen = capacity(&[
+            (107.0, true),
+            (104.0, true),
+            (88.0, true),
+            (80.0, true),
+            (109.0, false),
+        ])
+        .unwrap();
+        assert_eq!(
+            (seen.rps.value, seen.limited, seen.at_least),
+            (104.0, 4, true)
+        );
+        assert_eq!(seen.rps.samples, 5);
+    }
+
+    #[test]
+    fn half_of_the_trials_are_enough() {
+        let seen = capacity(&[(100.0, false), (50.0, true)]).unwrap();
+        assert_eq!((seen.rps.value, seen.at_least), (100.0, false));
     }
 
     #[test]
     fn a_generator_that_limits_every_trial_gives_a_lower_bound() {
         let seen = capacity(&[(100.0, true), (102.0, true)]).unwrap();
         assert_eq!(
-            (seen.rps.value, seen.excluded, seen.at_least),
-            (101.0, 0, true)
+            (seen.rps.value, seen.limited, seen.at_least),
+            (101.0, 2, true)
         );
         assert_eq!(capacity(&[]), None);
     }

@@ -10,7 +10,8 @@
 //! ```
 //!
 //! Points of one level are its repeats, and count by their median. Points that the generator
-//! limited are left out, missing ones are not there; a level without points does not exist. The
+//! limited are left out, and with them the whole level where they are more than half of it: the
+//! few that remain are a lucky choice. A level without points does not exist. The
 //! *plateau* is the median of the lowest third of the levels (rounded up). The *knee* is the
 //! highest level whose median is at most `factor` × plateau: a bump that the tail returns from does
 //! not count as leaving. The tail leaves at the level after it; if there is none, it never left in
@@ -42,17 +43,18 @@ pub struct TailPoint {
 pub struct Knee {
     /// The last level before the tail leaves its plateau.
     pub level: f64,
-    /// The level at which it has left; none where it never did, and the knee is then the highest
-    /// level measured.
+    /// The next level that counts, at which it has left; none where it never did, and the knee is
+    /// then the highest level that counts.
     pub leaves_at: Option<f64>,
     /// The plateau.
     pub plateau_ns: f64,
     /// What a median must not exceed to be of the plateau.
     pub limit_ns: f64,
-    /// Levels that had points.
+    /// Levels that count.
     pub levels: usize,
-    /// Points left out because the generator was the limit.
-    pub excluded: usize,
+    /// Levels above the knee, and below where the tail has left, of which nothing is known: the
+    /// generator was the limit in more than half of their points.
+    pub unknown_above: usize,
 }
 
 impl Knee {
@@ -60,7 +62,7 @@ impl Knee {
     /// ([`KNEE_FACTOR`]). None of fewer than three levels.
     #[must_use]
     pub fn of(points: &[TailPoint], factor: f64) -> Option<Self> {
-        let (medians, excluded) = medians_by_level(points);
+        let (medians, unknown) = medians_by_level(points);
         if medians.len() < KNEE_LEVELS_MIN || factor.is_nan() {
             return None;
         }
@@ -75,32 +77,42 @@ impl Knee {
         let last = medians
             .iter()
             .rposition(|&(_, p99_ns)| p99_ns <= limit_ns)?;
+        let level = medians[last].0;
+        let leaves_at = medians.get(last + 1).map(|&(level, _)| level);
+        let end = leaves_at.unwrap_or(f64::INFINITY);
+        let above = |at: &&f64| level < **at && **at < end;
         Some(Self {
-            level: medians[last].0,
-            leaves_at: medians.get(last + 1).map(|&(level, _)| level),
+            level,
+            leaves_at,
             plateau_ns,
             limit_ns,
             levels: medians.len(),
-            excluded,
+            unknown_above: unknown.iter().filter(above).count(),
         })
     }
 }
 
-/// (level, median p99) in ascending order, and how many points were left out.
-fn medians_by_level(points: &[TailPoint]) -> (Vec<(f64, f64)>, usize) {
-    let mut kept: Vec<&TailPoint> = points
+/// In ascending order: (level, median p99) of those that count, and those the generator limited.
+fn medians_by_level(points: &[TailPoint]) -> (Vec<(f64, f64)>, Vec<f64>) {
+    let mut points: Vec<&TailPoint> = points
         .iter()
-        .filter(|point| !point.generator_limited && point.level.is_finite())
+        .filter(|point| point.level.is_finite())
         .collect();
-    kept.sort_by(|a, b| a.level.total_cmp(&b.level));
-    let medians = kept
-        .chunk_by(|a, b| a.level == b.level)
-        .filter_map(|level| {
-            let tails: Vec<f64> = level.iter().map(|point| point.p99_ns as f64).collect();
-            Some((level.first()?.level, median(&tails)?))
-        })
-        .collect();
-    (medians, points.len() - kept.len())
+    points.sort_by(|a, b| a.level.total_cmp(&b.level));
+    let (mut medians, mut unknown) = (Vec::new(), Vec::new());
+    for level in points.chunk_by(|a, b| a.level == b.level) {
+        let at = level[0].level;
+        let tails: Vec<f64> = level
+            .iter()
+            .filter(|point| !point.generator_limited)
+            .map(|point| point.p99_ns as f64)
+            .collect();
+        match median(&tails).filter(|_| 2 * tails.len() >= level.len()) {
+            Some(p99_ns) => medians.push((at, p99_ns)),
+            None => unknown.push(at),
+        }
+    }
+    (medians, unknown)
 }
 
 #[cfg(test)]
@@ -169,7 +181,32 @@ mod tests {
         }
         let knee = Knee::of(&all, 3.0).unwrap();
         assert_eq!((knee.level, knee.leaves_at), (0.8, None));
-        assert_eq!((knee.levels, knee.excluded), (5, 9));
+        assert_eq!((knee.levels, knee.unknown_above), (5, 3));
+    }
+
+    #[test]
+    fn a_level_that_the_generator_limited_for_the_most_part_does_not_count() {
+        // Two of three limited; the third happened to be slow.
+        let mut all = curve([100, 110, 120, 9000, 130, 900, 9000, 90_000]);
+        for (index, point) in all.iter_mut().enumerate() {
+            let limited_at_0_7 = point.level == 0.7 && index % 3 < 2;
+            let limited_at_0_9 = point.level == 0.9 && index % 3 < 2;
+            point.generator_limited = limited_at_0_7 || limited_at_0_9;
+        }
+        let knee = Knee::of(&all, 3.0).unwrap();
+        assert_eq!((knee.level, knee.leaves_at), (0.8, Some(0.95)));
+        // 0.9 lies between; 0.7, below the knee, leaves nothing open.
+        assert_eq!((knee.levels, knee.unknown_above), (6, 1));
+    }
+
+    #[test]
+    fn a_level_counts_with_half_of_its_points() {
+        let mut all = curve([100, 110, 120, 150, 290, 900, 9000, 90_000]);
+        for (index, point) in all.iter_mut().enumerate() {
+            point.generator_limited = index % 3 == 0;
+        }
+        let knee = Knee::of(&all, 3.0).unwrap();
+        assert_eq!((knee.levels, knee.unknown_above), (8, 0));
     }
 
     #[test]

@@ -28,7 +28,7 @@ pub use interval::{
     Estimate, Interval, histogram_quantile_interval, median, median_of_trials, quantile_interval,
 };
 pub use knee::{KNEE_FACTOR, Knee, TailPoint};
-pub use lateness::{LATENESS_LIMIT_NS, generator_limited};
+pub use lateness::{BUSY_LIMIT, LATENESS_LIMIT_NS, generator_limited};
 pub use littles_law::{LITTLES_LAW_TOLERANCE, LittlesLaw, Outstanding};
 pub use rank::RankTest;
 pub use ratio::{paired_ratio, ratio_of_medians};

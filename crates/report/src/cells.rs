@@ -1,6 +1,6 @@
 //! The trials of a run gathered by server and setting.
 
-use crate::folder::{Cost, Measurement, Outcome, Phase, Sweep, Trial};
+use crate::folder::{Cost, Measurement, Outcome, Phase, Quantiles, Sweep, Trial};
 use crate::run::{Run, cells};
 
 /// All the trials of one server at one offered rate.
@@ -85,6 +85,18 @@ impl<'a> Cell<'a> {
         )
     }
 
+    /// What `value` is in each measured repeat.
+    pub(crate) fn values(&self, value: impl Fn(&Measurement) -> Option<f64>) -> Vec<f64> {
+        let values = self.measured.iter().filter_map(|(_, m)| value(m));
+        values.filter(|value| value.is_finite()).collect()
+    }
+
+    /// Whether the median of a percentile of response time is a lower bound, and whether the
+    /// greatest is: see [`is_lower_bound`].
+    pub(crate) fn lower_bounds(&self, percentile: Percentile) -> (bool, bool) {
+        lower_bounds(self.measured.iter().map(|(_, m)| *m), percentile)
+    }
+
     /// What `value` is in each repeat the generator did not limit.
     pub(crate) fn unlimited(&self, value: impl Fn(&Measurement) -> Option<f64>) -> Vec<f64> {
         self.measured
@@ -105,6 +117,12 @@ impl<'a> Cell<'a> {
         u32::try_from(limited).unwrap_or(u32::MAX)
     }
 
+    /// The generator limited more than half of the repeats: the few others are a lucky choice,
+    /// and nothing is said by them.
+    pub(crate) fn mostly_limited(&self) -> bool {
+        2 * self.limited() as usize > self.measured.len()
+    }
+
     /// Repeats without a measurement.
     pub(crate) fn missing(&self) -> u32 {
         self.planned
@@ -118,6 +136,69 @@ pub(crate) fn measured(trial: &Trial) -> Option<(&Trial, &Measurement)> {
         Outcome::Measured(measurement) => Some((trial, measurement)),
         Outcome::Failed(_) => None,
     }
+}
+
+/// A percentile of response time.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Percentile {
+    /// 0 to 1.
+    pub(crate) share: f64,
+    pub(crate) of: fn(&Quantiles) -> u64,
+}
+
+pub(crate) const P50: Percentile = Percentile {
+    share: 0.5,
+    of: |response| response.p50,
+};
+pub(crate) const P99: Percentile = Percentile {
+    share: 0.99,
+    of: |response| response.p99,
+};
+pub(crate) const P999: Percentile = Percentile {
+    share: 0.999,
+    of: |response| response.p999,
+};
+
+impl Percentile {
+    /// Nanoseconds.
+    pub(crate) fn value_ns(self, measured: &Measurement) -> Option<f64> {
+        measured
+            .response
+            .map(|response| (self.of)(&response) as f64)
+    }
+}
+
+/// Whether so many requests were censored that the percentile's rank falls among them: they waited
+/// at least as long as is known, and the percentile is a lower bound.
+pub(crate) fn is_lower_bound(measured: &Measurement, percentile: Percentile) -> bool {
+    let censored = measured.censored as f64;
+    measured.response.is_some()
+        && measured.intended > 0
+        && censored > (1.0 - percentile.share) * measured.intended as f64
+}
+
+/// (of the median, of the greatest) over some trials. The median holds as it is where all lower
+/// bounds lie above it: they may only rise.
+pub(crate) fn lower_bounds<'m>(
+    trials: impl Iterator<Item = &'m Measurement>,
+    percentile: Percentile,
+) -> (bool, bool) {
+    let (mut values, mut bounds) = (Vec::new(), Vec::new());
+    for measured in trials {
+        let Some(value) = percentile.value_ns(measured) else {
+            continue;
+        };
+        values.push(value);
+        if is_lower_bound(measured, percentile) {
+            bounds.push(value);
+        }
+    }
+    values.sort_by(f64::total_cmp);
+    let Some(&upper_middle) = values.get(values.len() / 2) else {
+        return (false, false);
+    };
+    let median = bounds.iter().any(|&bound| bound <= upper_middle);
+    (median, !bounds.is_empty())
 }
 
 /// The 99th percentile of response time, nanoseconds.

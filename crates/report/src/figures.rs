@@ -27,6 +27,11 @@ pub(crate) trait Figure {
     /// The quantity, in the base unit (requests per second, nanoseconds). None: not measured.
     fn value(&self, measured: &Measurement) -> Option<f64>;
 
+    /// The value of this trial is a lower bound.
+    fn is_lower_bound(&self, _measured: &Measurement) -> bool {
+        false
+    }
+
     /// A value as a person reads it, with its unit.
     fn words(&self, value: f64) -> String;
 

@@ -1,6 +1,8 @@
 //! What a run found of each server: capacity, knee, tail, cost, and how it stands to another.
 //!
-//! Trials the generator limited are kept out of all of it.
+//! Trials the generator limited are kept out of capacity, knee and tail, and where they are more
+//! than half there is nothing left to say. What a request costs the server is counted over all
+//! trials: its processor time is its own, whoever was the limit.
 
 use measure::{
     Capacity, CapacityTrial, Estimate, KNEE_FACTOR, Knee, LITTLES_LAW_TOLERANCE, LittlesLaw,
@@ -19,14 +21,19 @@ const CONFIDENCE: f64 = 0.95;
 /// Load levels the verdict speaks of.
 const HALF: f64 = 0.5;
 const NEARLY_FULL: f64 = 0.9;
-/// How far a cell may lie from a level that is spoken of.
-const LEVEL_TOLERANCE: f64 = 0.051;
 
 /// A server at one load level.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct AtLevel {
     pub(crate) level: f64,
+    /// Trials measured, and those of them in which the generator was the limit.
+    pub(crate) measured: u64,
+    pub(crate) limited: u64,
+    /// Of the trials the generator did not limit. None where it limited more than half.
     pub(crate) p99_ns: Option<Estimate>,
+    /// `p99_ns` falls among requests that were never answered.
+    pub(crate) p99_is_lower_bound: bool,
+    /// Of all trials.
     pub(crate) cpu_ns: Option<Estimate>,
     /// Medians of processor time a request, (user, system).
     pub(crate) cpu_parts_ns: Option<(f64, f64)>,
@@ -62,8 +69,12 @@ pub(crate) struct Standing<'a> {
     pub(crate) cells: Vec<Cell<'a>>,
     /// None: there was no trial of it.
     pub(crate) capacity: Option<Capacity>,
-    /// Share of one processor that the generator used in the capacity trials, median.
-    pub(crate) generator_cpu: Option<f64>,
+    /// Share of the time that the generator was busy in the capacity trials, median.
+    pub(crate) generator_busy: Option<f64>,
+    /// What the host took of the server's and of the generator's processors, over all trials.
+    pub(crate) stolen: Option<(Spread, Spread)>,
+    /// Trials in which connections were lost, and how many.
+    pub(crate) lost_connections: (u64, u64),
     /// By offered rate. None: too few levels.
     pub(crate) knee: Option<Knee>,
     pub(crate) half: Option<AtLevel>,
@@ -110,10 +121,12 @@ fn standing<'a>(run: &'a Run, server: &'a Server, look: Look) -> Standing<'a> {
         server,
         look,
         capacity: capacity(run, &server.name),
-        generator_cpu: generator_cpu(run, &server.name),
+        generator_busy: generator_busy(run, &server.name),
+        stolen: stolen(run, &server.name),
+        lost_connections: lost_connections(run, &server.name),
         knee: knee(&cells),
-        half: at_level(&cells, HALF),
-        nearly_full: at_level(&cells, NEARLY_FULL),
+        half: half(&cells).map(at_level),
+        nearly_full: nearly_full(&cells).map(at_level),
         littles_law: littles_law(run, &server.name),
         ratio: None,
         cells,
@@ -141,9 +154,23 @@ fn capacity(run: &Run, server: &str) -> Option<Capacity> {
     Capacity::of(&capacity_trials(run, server), CONFIDENCE)
 }
 
-fn generator_cpu(run: &Run, server: &str) -> Option<f64> {
+fn generator_busy(run: &Run, server: &str) -> Option<f64> {
     let trials = trials_of(run, server).filter(|(trial, _)| trial.phase == Phase::Capacity);
-    Spread::of(trials.map(|(_, measured)| measured.generator_cpu)).map(|spread| spread.median)
+    let busy = trials.filter_map(|(_, measured)| measured.generator_busy);
+    Spread::of(busy).map(|spread| spread.median)
+}
+
+fn stolen(run: &Run, server: &str) -> Option<(Spread, Spread)> {
+    let shares = || trials_of(run, server).filter_map(|(_, measured)| measured.stolen);
+    Spread::of(shares().map(|stolen| stolen.server))
+        .zip(Spread::of(shares().map(|stolen| stolen.load)))
+}
+
+fn lost_connections(run: &Run, server: &str) -> (u64, u64) {
+    trials_of(run, server)
+        .filter_map(|(_, measured)| measured.lost_connections)
+        .filter(|&lost| lost > 0)
+        .fold((0, 0), |(trials, all), lost| (trials + 1, all + lost))
 }
 
 /// A cell is one level, whatever its trials were offered to the last digit: its median.
@@ -164,27 +191,52 @@ fn knee(cells: &[Cell]) -> Option<Knee> {
     Knee::of(&points, KNEE_FACTOR)
 }
 
-/// The cell nearest a load level, where one is near.
-fn near<'c, 'a>(cells: &'c [Cell<'a>], level: f64) -> Option<(&'c Cell<'a>, f64)> {
+/// A cell and its load level.
+type Level<'c, 'a> = (&'c Cell<'a>, f64);
+
+/// The cell nearest a load level, measured or not: two servers are compared at one level.
+fn nearest<'c, 'a>(cells: &'c [Cell<'a>], level: f64) -> Option<Level<'c, 'a>> {
     cells
         .iter()
         .filter_map(|cell| Some((cell, cell.level?)))
-        .filter(|(_, at)| (at - level).abs() <= LEVEL_TOLERANCE)
         .min_by(|(_, a), (_, b)| (a - level).abs().total_cmp(&(b - level).abs()))
 }
 
-fn at_level(cells: &[Cell], level: f64) -> Option<AtLevel> {
-    let (cell, level) = near(cells, level)?;
-    let estimate = |values: Vec<f64>| measure::median_of_trials(&values, CONFIDENCE);
-    let middle = |part: fn(&Measurement) -> Option<f64>| {
-        Spread::of(cell.unlimited(part)).map(|spread| spread.median)
-    };
-    Some(AtLevel {
+/// The level at which a server is half loaded.
+fn half<'c, 'a>(cells: &'c [Cell<'a>]) -> Option<Level<'c, 'a>> {
+    let other = nearest(cells, NEARLY_FULL).map(|(_, level)| level);
+    // A sweep of one level has one thing to say.
+    nearest(cells, HALF).filter(|&(_, level)| other != Some(level))
+}
+
+fn nearly_full<'c, 'a>(cells: &'c [Cell<'a>]) -> Option<Level<'c, 'a>> {
+    nearest(cells, NEARLY_FULL)
+}
+
+fn at_level((cell, level): Level) -> AtLevel {
+    let estimate = |values: &[f64]| measure::median_of_trials(values, CONFIDENCE);
+    let middle =
+        |part: fn(&Measurement) -> Option<f64>| cell.spread(part).map(|spread| spread.median);
+    let free = cell.measured.iter().map(|(_, measured)| *measured);
+    let free = free.filter(|measured| !measured.generator_limited);
+    AtLevel {
         level,
-        p99_ns: estimate(cell.unlimited(cells::p99_ns)),
-        cpu_ns: estimate(cell.unlimited(cells::cpu_ns)),
+        measured: cell.measured.len() as u64,
+        limited: u64::from(cell.limited()),
+        p99_ns: estimate(&tails_ns(cell)),
+        p99_is_lower_bound: cells::lower_bounds(free, cells::P99).0,
+        cpu_ns: estimate(&cell.values(cells::cpu_ns)),
         cpu_parts_ns: middle(cells::user_ns).zip(middle(cells::system_ns)),
-    })
+    }
+}
+
+/// The tails of a cell that say something of the server. None where the generator was the limit of
+/// most.
+fn tails_ns(cell: &Cell) -> Vec<f64> {
+    if cell.mostly_limited() {
+        return Vec::new();
+    }
+    cell.unlimited(cells::p99_ns)
 }
 
 fn littles_law(run: &Run, server: &str) -> Option<Outstanding> {
@@ -211,25 +263,31 @@ fn littles_law(run: &Run, server: &str) -> Option<Outstanding> {
 }
 
 fn ratio<'a>(run: &Run, of: &Standing<'a>, to: &Standing<'a>) -> Ratio<'a> {
-    let at = |level: f64, value: fn(&Measurement) -> Option<f64>| {
-        let (of, to) = (near(&of.cells, level)?, near(&to.cells, level)?);
-        times(&of.0.unlimited(value), &to.0.unlimited(value))
-    };
-    let capacities = |server: &str| -> Vec<f64> {
-        let trials = capacity_trials(run, server).into_iter();
+    let capacities = |standing: &Standing| -> Vec<f64> {
+        // A lower bound has no ratio to anything.
+        let known = standing.capacity.filter(|capacity| !capacity.at_least);
+        let trials = known.map(|_| capacity_trials(run, &standing.server.name));
+        let trials = trials.into_iter().flatten();
         trials
             .filter(|trial| !trial.generator_limited)
             .map(|trial| trial.achieved_rps)
             .collect()
     };
-    let (own, other) = (capacities(&of.server.name), capacities(&to.server.name));
+    let tails = |of: Option<Level>, to: Option<Level>| {
+        let (of, to) = (of?.0, to?.0);
+        let bound = of.lower_bounds(cells::P99).0 || to.lower_bounds(cells::P99).0;
+        times(&tails_ns(of), &tails_ns(to)).filter(|_| !bound)
+    };
+    let costs = |of: Option<Level>, to: Option<Level>| {
+        times(&of?.0.values(cells::cpu_ns), &to?.0.values(cells::cpu_ns))
+    };
     Ratio {
         to: &to.server.name,
-        capacity: times(&own, &other),
-        p99_half: at(HALF, cells::p99_ns),
-        p99_nearly_full: at(NEARLY_FULL, cells::p99_ns),
-        cpu_half: at(HALF, cells::cpu_ns),
-        cpu_nearly_full: at(NEARLY_FULL, cells::cpu_ns),
+        capacity: times(&capacities(of), &capacities(to)),
+        p99_half: tails(half(&of.cells), half(&to.cells)),
+        p99_nearly_full: tails(nearly_full(&of.cells), nearly_full(&to.cells)),
+        cpu_half: costs(half(&of.cells), half(&to.cells)),
+        cpu_nearly_full: costs(nearly_full(&of.cells), nearly_full(&to.cells)),
     }
 }
 

@@ -192,14 +192,34 @@ pub struct Measurement {
     pub lateness_p99_ns: Option<u64>,
     /// The generator, not the server, was the limit.
     pub generator_limited: bool,
-    /// Share of one processor the generator used.
+    /// Share of one processor the generator used. It polls while it waits, so this says little of
+    /// how much it had to do.
     pub generator_cpu: f64,
+    /// Share of the interval in which the generator had work.
+    #[serde(default)]
+    pub generator_busy: Option<f64>,
+    /// Connections lost while running.
+    #[serde(default)]
+    pub lost_connections: Option<u64>,
     /// Little's law: mean outstanding as counted.
     pub outstanding_mean: f64,
     /// Little's law: achieved rate × mean service time.
     pub outstanding_expected: f64,
     /// What the server paid. None where it could not be read.
     pub cost: Option<Cost>,
+    /// What the host took. None where it could not be read.
+    #[serde(default)]
+    pub stolen: Option<Stolen>,
+}
+
+/// Shares of processor time that the host took for others ("steal") while the generator ran:
+/// filling and warm-up included. Without pinning both are of all processors.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+pub struct Stolen {
+    /// Of the server's processors.
+    pub server: f64,
+    /// Of the generator's.
+    pub load: f64,
 }
 
 /// A distribution's chosen points, nanoseconds.

@@ -33,6 +33,7 @@ pub(crate) fn of_figure(run: &Run, standings: &[Standing], figure: &dyn Figure) 
     let mut notes: Vec<String> = limited(standings).into_iter().collect();
     notes.extend(of_run(run));
     notes.extend(unmeasured(standings, figure));
+    notes.extend(lower_bounds(standings, figure));
     if run.plan.repeats > 1 && !figure.follows_offered() {
         notes.push("Trials of one rate are drawn side by side.".to_owned());
     }
@@ -68,7 +69,7 @@ fn limited(standings: &[Standing]) -> Option<String> {
     (limited > 0).then(|| {
         format!(
             "Hollow: in {limited} of {} the load generator was the limit (late by itself by more \
-             than {} at the 99th percentile); they are kept out of knee and capacity.",
+             than {} at the 99th percentile); they do not count for tail and knee.",
             words::plural(measured, "trial"),
             words::duration_tick(measure::LATENESS_LIMIT_NS as f64),
         )
@@ -148,6 +149,23 @@ fn unmeasured(standings: &[Standing], figure: &dyn Figure) -> Option<String> {
         format!(
             "Not drawn: {} in which this could not be read.",
             words::plural(absent, "trial")
+        )
+    })
+}
+
+/// Points that stand lower than what they are of.
+fn lower_bounds(standings: &[Standing], figure: &dyn Figure) -> Option<String> {
+    let measured = || {
+        let cells = standings.iter().flat_map(|standing| &standing.cells);
+        cells.flat_map(|cell| &cell.measured)
+    };
+    let bounds = measured().filter(|(_, measured)| figure.is_lower_bound(measured));
+    let bounds = bounds.count() as u64;
+    (bounds > 0).then(|| {
+        format!(
+            "Lower bounds: in {bounds} of {} so many requests were never answered that this falls \
+             among them; the points stand where it is at least.",
+            words::plural(measured().count() as u64, "trial")
         )
     })
 }

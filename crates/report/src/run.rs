@@ -296,6 +296,15 @@ fn check_measurement(measurement: &Measurement) -> Result<(), String> {
             measurement.cost.map_or(0.0, |cost| cost.cpu_ns_per_request),
         ),
         ("hit_rate", measurement.hit_rate.unwrap_or(0.0)),
+        ("generator_busy", measurement.generator_busy.unwrap_or(0.0)),
+        (
+            "stolen.server",
+            measurement.stolen.map_or(0.0, |stolen| stolen.server),
+        ),
+        (
+            "stolen.load",
+            measurement.stolen.map_or(0.0, |stolen| stolen.load),
+        ),
     ];
     match not_negative
         .iter()

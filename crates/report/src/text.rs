@@ -1,5 +1,6 @@
 //! The summary a run ends with on a terminal: a table, what is missing, and what was found.
 
+use crate::cells::Percentile;
 use crate::findings::{self, Standing};
 use crate::folder::Measurement;
 use crate::words::Quantity;
@@ -37,15 +38,22 @@ fn table(standings: &[Standing]) -> Vec<String> {
                 cell.spread(value)
                     .map_or("–".to_owned(), |spread| words(spread.median))
             };
+            let tail = |percentile: Percentile| {
+                let Some(spread) = cell.spread(|m| percentile.value_ns(m)) else {
+                    return "–".to_owned();
+                };
+                let bound = words::lower_bound(cell.lower_bounds(percentile).0);
+                format!("{bound}{}", words::duration(spread.median))
+            };
             let limited = if cell.limited() > 0 { "*" } else { "" };
             rows.push(row(&[
                 words::shortened(&standing.server.name, WIDTHS[0]),
                 cell.level.map(words::level).unwrap_or_default(),
                 cell.offered_rps.map_or("–".to_owned(), words::rate),
                 middle(|m| Some(m.achieved_rps), words::rate),
-                middle(|m| m.response.map(|r| r.p50 as f64), words::duration),
-                middle(cells::p99_ns, words::duration),
-                middle(|m| m.response.map(|r| r.p999 as f64), words::duration),
+                tail(cells::P50),
+                tail(cells::P99),
+                tail(cells::P999),
                 middle(cells::cpu_ns, words::duration),
                 format!("{}/{}{limited}", cell.measured.len(), cell.planned),
             ]));
@@ -102,7 +110,7 @@ fn found(standing: &Standing) -> String {
                 words::rate(knee.level)
             )
         }
-        None => "no knee".to_owned(),
+        None => "no knee found".to_owned(),
     };
     let law = standing.littles_law.map(|law| {
         format!(
@@ -134,6 +142,11 @@ fn remarks(run: &Run, standings: &[Standing]) -> Vec<String> {
         .any(|cell| cell.limited() > 0)
     {
         remarks.push("* the load generator was the limit in some of these trials".to_owned());
+    }
+    let tails = [cells::P50, cells::P99, cells::P999];
+    let cells = || standings.iter().flat_map(|standing| &standing.cells);
+    if cells().any(|cell| tails.iter().any(|&tail| cell.lower_bounds(tail).0)) {
+        remarks.push("≥ a lower bound: it falls among requests never answered".to_owned());
     }
     remarks.extend(notes::of_run(run));
     remarks.extend(run.plan.notes.iter().cloned());

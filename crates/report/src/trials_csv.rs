@@ -16,7 +16,7 @@ const TRIAL_COLUMNS: [&str; 9] = [
     "failure",
 ];
 
-const MEASUREMENT_COLUMNS: [&str; 13] = [
+const MEASUREMENT_COLUMNS: [&str; 17] = [
     "duration_ns",
     "intended",
     "answered",
@@ -30,6 +30,10 @@ const MEASUREMENT_COLUMNS: [&str; 13] = [
     "generator_cpu",
     "outstanding_mean",
     "outstanding_expected",
+    "generator_busy",
+    "lost_connections",
+    "server_stolen_share",
+    "load_stolen_share",
 ];
 
 const QUANTILE_COLUMNS: [&str; 9] = [
@@ -106,6 +110,10 @@ fn row(trial: &Trial) -> Vec<String> {
         measured.generator_cpu.to_string(),
         measured.outstanding_mean.to_string(),
         measured.outstanding_expected.to_string(),
+        optional(measured.generator_busy),
+        optional(measured.lost_connections),
+        optional(measured.stolen.map(|stolen| stolen.server)),
+        optional(measured.stolen.map(|stolen| stolen.load)),
     ]);
     for quantiles in [measured.response, Some(measured.service), measured.slip] {
         fields.extend(quantile_fields(quantiles));

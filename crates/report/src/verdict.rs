@@ -2,7 +2,8 @@
 
 use measure::{Estimate, Interval};
 
-use crate::findings::Standing;
+use crate::cells::Spread;
+use crate::findings::{AtLevel, Standing};
 use crate::run::Run;
 use crate::words::{self, Quantity};
 
@@ -14,10 +15,12 @@ pub(crate) fn sentences(run: &Run, standing: &Standing) -> Vec<String> {
     sentences.extend(tail(standing));
     sentences.extend(cost(standing));
     sentences.extend(limited(standing));
+    sentences.extend(lost_connections(standing));
+    sentences.extend(stolen(standing));
     sentences
 }
 
-/// Share of its processor from which on a generator is called busy.
+/// Share of the time from which on a busy generator may be what limits the pair.
 const BUSY: f64 = 0.9;
 
 /// How the brackets of [`sentences`] are to be read.
@@ -66,12 +69,14 @@ fn capacity(run: &Run, standing: &Standing) -> String {
             None => format!("Nothing of {server} was measured."),
         };
     };
+    let limited = capacity.limited as u64;
     let trials = words::plural(capacity.rps.samples as u64, "trial");
     let rate = estimated(&capacity.rps, Quantity::Rate);
     if capacity.at_least {
         return format!(
-            "{server} answers at least {rate} under infinite demand: the load generator was the \
-             limit in every one of {trials}, so its capacity is not known.",
+            "{server} answers at least {rate} under infinite demand, median of {trials}: in {} of \
+             them the load generator was the limit, so its capacity is not known.",
+            words::count(limited),
         );
     }
     let against = standing.ratio.as_ref().and_then(|ratio| {
@@ -81,11 +86,11 @@ fn capacity(run: &Run, standing: &Standing) -> String {
             ratio.to
         ))
     });
-    let excluded = match capacity.excluded {
+    let excluded = match limited {
         0 => String::new(),
         count => format!(
             "; {} limited by the generator left out",
-            words::plural(count as u64, "trial")
+            words::plural(count, "trial")
         ),
     };
     format!(
@@ -96,16 +101,21 @@ fn capacity(run: &Run, standing: &Standing) -> String {
 
 /// Where the generator had little left, a capacity may be the pair's rather than the server's.
 fn busy_generator(standing: &Standing) -> Option<String> {
-    let cpu = standing.generator_cpu.filter(|&cpu| cpu >= BUSY)?;
+    let busy = standing.generator_busy?;
+    let more = if busy >= BUSY {
+        ": the server alone may do more"
+    } else {
+        ""
+    };
     Some(format!(
-        "The load generator used {} of its processor meanwhile: the server alone may do more.",
-        words::share(cpu)
+        "The generator was busy {} of the time at capacity{more}.",
+        words::share(busy)
     ))
 }
 
 fn knee(standing: &Standing) -> String {
     let Some(knee) = standing.knee else {
-        return "There are too few points to find a knee.".to_owned();
+        return no_knee(standing);
     };
     let plateau = words::duration(knee.plateau_ns);
     let level = standing
@@ -120,10 +130,41 @@ fn knee(standing: &Standing) -> String {
         "Its 99th percentile stays within {} times its plateau of {plateau} up to {at}",
         words::plain_tick(knee.limit_ns / knee.plateau_ns),
     );
-    match knee.leaves_at {
-        Some(_) => format!("{within}: its knee."),
-        None => format!("{within}, the most that was offered: its knee is there or beyond."),
+    let unknown = match knee.unknown_above {
+        1 => "one level".to_owned(),
+        count => words::plural(count as u64, "level"),
+    };
+    match (knee.leaves_at, knee.unknown_above) {
+        (Some(_), 0) => format!("{within}: its knee."),
+        (Some(leaves_at), _) => format!(
+            "{within}, and has left it at {}: its knee lies between, where the generator was the \
+             limit at {unknown}.",
+            words::rate(leaves_at)
+        ),
+        (None, 0) => format!("{within}, the most that was offered: its knee is there or beyond."),
+        (None, _) => format!(
+            "{within}, the highest level the generator did not limit: at {unknown} above it the \
+             generator was the limit, so its knee is there or beyond, and not known."
+        ),
     }
+}
+
+/// Why there is no knee.
+fn no_knee(standing: &Standing) -> String {
+    let measured = || {
+        let cells = standing.cells.iter();
+        cells.filter(|cell| !cell.measured.is_empty())
+    };
+    let limited = measured().filter(|cell| cell.mostly_limited()).count() as u64;
+    let levels = words::plural(measured().count() as u64, "level");
+    if limited == 0 {
+        return format!("There are too few points to find a knee: {levels} measured.");
+    }
+    format!(
+        "There are too few points to find a knee: the load generator was the limit in most trials \
+         of {} of {levels}.",
+        words::count(limited)
+    )
 }
 
 fn tail(standing: &Standing) -> Option<String> {
@@ -138,32 +179,56 @@ fn tail(standing: &Standing) -> Option<String> {
             ratio.and_then(|ratio| ratio.p99_nearly_full.as_ref()),
         ),
     ];
-    let (mut tails, mut times) = (Vec::new(), Vec::new());
+    let (mut tails, mut unknown) = (Vec::new(), Vec::new());
     for (at, against) in levels {
-        let Some((at, p99)) = at.and_then(|at| Some((at, at.p99_ns.as_ref()?))) else {
+        let Some(at) = at.filter(|at| at.measured > 0) else {
             continue;
         };
         let level = words::level(at.level);
+        let Some(p99) = at.p99_ns.as_ref() else {
+            unknown.extend(hidden(at));
+            continue;
+        };
+        let bound = words::lower_bound(at.p99_is_lower_bound);
+        let against = against.zip(ratio).map(|(times, ratio)| {
+            format!(
+                " ({} times {}'s there)",
+                estimated(times, Quantity::Factor),
+                ratio.to
+            )
+        });
         tails.push(format!(
-            "{} at load level {level}",
-            estimated(p99, Quantity::Duration)
+            "{bound}{} at load level {level}{}",
+            estimated(p99, Quantity::Duration),
+            against.unwrap_or_default()
         ));
-        times.extend(against.map(|against| estimated(against, Quantity::Factor)));
     }
-    let against = ratio.filter(|_| !times.is_empty()).map(|ratio| {
-        format!(
-            ": {} times {}'s at the same level",
-            words::listed(&times),
-            ratio.to
-        )
-    });
+    if !unknown.is_empty() {
+        tails.push(format!("not known {}", words::listed(&unknown)));
+    }
     (!tails.is_empty()).then(|| {
         format!(
-            "The 99th percentile of its response time is {}{}.",
-            words::listed(&tails),
-            against.unwrap_or_default()
+            "The 99th percentile of its response time is {}.",
+            words::listed(&tails)
         )
     })
+}
+
+/// Why a tail is not known: `at 0.9 (in all 15 trials the generator was the limit)`.
+fn hidden(at: &AtLevel) -> Option<String> {
+    let trials = match at.limited {
+        0 => return None,
+        all if all == at.measured => format!("all {}", words::plural(all, "trial")),
+        some => format!(
+            "{} of {}",
+            words::count(some),
+            words::plural(at.measured, "trial")
+        ),
+    };
+    let level = words::level(at.level);
+    Some(format!(
+        "at {level} (in {trials} the generator was the limit)"
+    ))
 }
 
 fn cost(standing: &Standing) -> Option<String> {
@@ -199,23 +264,58 @@ fn cost(standing: &Standing) -> Option<String> {
         )
     });
     Some(format!(
-        "A request costs it {cpu} of processor time at load level {}{}{}.",
+        "A request costs it {cpu} of processor time at load level {}{}{}{}.",
         words::level(at.level),
         parts.unwrap_or_default(),
         against.unwrap_or_default(),
+        if at.limited > 0 {
+            "; trials that the generator limited count here, for the server's processor time is \
+             its own"
+        } else {
+            ""
+        },
     ))
 }
 
 fn limited(standing: &Standing) -> Option<String> {
-    let limited: u64 = standing
-        .cells
-        .iter()
-        .map(|cell| u64::from(cell.limited()))
-        .sum();
+    let cells = || standing.cells.iter();
+    let limited: u64 = cells().map(|cell| u64::from(cell.limited())).sum();
+    let measured: u64 = cells().map(|cell| cell.measured.len() as u64).sum();
     (limited > 0).then(|| {
         format!(
-            "In {} of its sweep the load generator was the limit; they are not counted here.",
-            words::plural(limited, "trial")
+            "In {} of {} of its sweep the load generator was the limit; they count for what a \
+             request costs, and for no tail and no knee.",
+            words::count(limited),
+            words::plural(measured, "trial")
         )
     })
+}
+
+fn lost_connections(standing: &Standing) -> Option<String> {
+    let (trials, lost) = standing.lost_connections;
+    (lost > 0).then(|| {
+        format!(
+            "{} lost, in {}.",
+            words::plural(lost, "connection"),
+            words::plural(trials, "trial")
+        )
+    })
+}
+
+/// The host's noise.
+fn stolen(standing: &Standing) -> Option<String> {
+    let (server, load) = standing.stolen?;
+    let most = |spread: Spread| {
+        format!(
+            "{} (at most {})",
+            words::share(spread.median),
+            words::share(spread.max)
+        )
+    };
+    Some(format!(
+        "The host took {} of the time of the server's processors and {} of the generator's, median \
+         of all trials.",
+        most(server),
+        most(load)
+    ))
 }

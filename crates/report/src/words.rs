@@ -122,6 +122,11 @@ pub(crate) fn duration_tick(duration_ns: f64) -> String {
     format!("{}\u{a0}{unit}", plain_tick(duration_ns / factor))
 }
 
+/// What stands before a value that is a lower bound.
+pub(crate) fn lower_bound(is_lower_bound: bool) -> &'static str {
+    if is_lower_bound { "≥" } else { "" }
+}
+
 /// `64.0 MiB`.
 pub(crate) fn bytes(bytes: f64) -> String {
     Quantity::Bytes.words(bytes)

@@ -67,9 +67,12 @@ fn capacity(server: &str, achieved_rps: f64, generator_limited: bool) -> Trial {
             lateness_p99_ns: None,
             generator_limited,
             generator_cpu: 0.5,
+            generator_busy: None,
+            lost_connections: None,
             outstanding_mean: 1.0,
             outstanding_expected: 1.0,
             cost: None,
+            stolen: None,
         })),
         notes: Vec::new(),
     }
@@ -133,14 +136,17 @@ fn a_level_is_a_share_of_the_median_capacity() {
 }
 
 #[test]
-fn a_capacity_that_the_generator_limited_counts_only_where_there_is_no_other() {
+fn a_capacity_that_the_generator_limited_counts_only_where_few_others_are() {
     let limited = capacity("curtail", 50.0, true);
     assert_eq!(
         capacity_rps(std::slice::from_ref(&limited), "curtail"),
         Some(50.0)
     );
-    let trials = [limited, capacity("curtail", 80.0, false)];
+    let trials = [limited.clone(), capacity("curtail", 80.0, false)];
     assert_eq!(capacity_rps(&trials, "curtail"), Some(80.0));
+    let [a, b] = trials;
+    // One free trial of three is luck: the median of all.
+    assert_eq!(capacity_rps(&[a, b, limited], "curtail"), Some(50.0));
 }
 
 #[test]

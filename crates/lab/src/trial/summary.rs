@@ -46,9 +46,12 @@ pub(super) fn read(id: &str, text: &str) -> Result<Measured, String> {
         lateness_p99_ns: lateness.map(|lateness| lateness.p99),
         generator_limited: summary.generator_limited,
         generator_cpu: summary.generator_cpu,
+        generator_busy: Some(summary.generator_busy),
+        lost_connections: Some(summary.lost_connections),
         outstanding_mean: summary.outstanding_mean,
         outstanding_expected: summary.outstanding_expected,
         cost: cost(&summary),
+        stolen: None,
     };
     let histograms = TrialHistograms {
         id: id.to_owned(),
@@ -131,7 +134,7 @@ mod tests {
             gets: 90,
             hits: 45,
             sets: 10,
-            lost_connections: 0,
+            lost_connections: 3,
             resident: Some(0.75),
             response: Some(distribution(1_000)),
             service: distribution(100),
@@ -139,11 +142,12 @@ mod tests {
             lateness: Some(distribution(1)),
             generator_limited: false,
             generator_cpu: 0.5,
-            generator_busy: 0.5,
+            generator_busy: 0.25,
             outstanding_mean: 1.0,
             outstanding_expected: 1.1,
             bytes_sent: 1,
             bytes_received: 2,
+            unstamped: 0,
             watched: Some(Watched {
                 user_ns: 3_000,
                 system_ns: 5_000,
@@ -165,6 +169,8 @@ mod tests {
         assert_eq!(measurement.service.p50, 5_000);
         assert_eq!(measurement.lateness_p99_ns, Some(99));
         assert_eq!(measurement.hit_rate, Some(0.5));
+        assert_eq!(measurement.generator_busy, Some(0.25));
+        assert_eq!(measurement.lost_connections, Some(3));
         // 8 µs for the 80 answers of half a second at 160 a second.
         assert!((measurement.cost.unwrap().cpu_ns_per_request - 100.0).abs() < 1e-9);
         assert_eq!(histograms.response.as_deref(), Some("hdr 1000"));

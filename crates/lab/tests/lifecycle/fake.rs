@@ -133,6 +133,7 @@ fn summary(offered_rps: Option<f64>, answered: u64) -> Summary {
         outstanding_expected: 1.0,
         bytes_sent: 1,
         bytes_received: 1,
+        unstamped: 0,
         watched: None,
     }
 }

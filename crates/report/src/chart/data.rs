@@ -108,8 +108,9 @@ fn markers(svg: &mut Svg, figure: &dyn Figure, field: &Field, subject: &Subject)
             };
             let limited = measured.generator_limited;
             let hint = format!(
-                "{}: {} at {} offered{}, trial {} of {}{}",
+                "{}: {}{} at {} offered{}, trial {} of {}{}",
                 subject.name,
+                words::lower_bound(figure.is_lower_bound(measured)),
                 figure.words(value),
                 words::rate(offered),
                 cell.level

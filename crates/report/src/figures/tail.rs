@@ -34,6 +34,10 @@ impl Figure for Tail {
         cells::p99_ns(measured)
     }
 
+    fn is_lower_bound(&self, measured: &Measurement) -> bool {
+        cells::is_lower_bound(measured, cells::P99)
+    }
+
     fn words(&self, value: f64) -> String {
         words::duration(value)
     }

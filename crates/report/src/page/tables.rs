@@ -1,6 +1,6 @@
 //! The rows of the page's tables, as text.
 
-use crate::cells::{self, Cell, Spread};
+use crate::cells::{self, Cell, Percentile, Spread};
 use crate::findings::Standing;
 use crate::folder::{Measurement, Outcome, Phase};
 use crate::words::Quantity;
@@ -30,6 +30,22 @@ impl Value {
             range,
         }
     }
+
+    /// A percentile of response time: `≥` before what is a lower bound.
+    fn of_percentile(cell: &Cell, percentile: Percentile) -> Self {
+        let value = Self::of(
+            cell.spread(|measured| percentile.value_ns(measured)),
+            Quantity::Duration,
+        );
+        let (median, greatest) = cell.lower_bounds(percentile);
+        Self {
+            median: format!("{}{}", words::lower_bound(median), value.median),
+            range: match value.range.rsplit_once(' ') {
+                Some((low, high)) => format!("{low} {}{high}", words::lower_bound(greatest)),
+                None => value.range,
+            },
+        }
+    }
 }
 
 /// One cell of a server.
@@ -47,11 +63,7 @@ type Reading = (fn(&Measurement) -> Option<f64>, Quantity);
 
 impl CellRow {
     pub(super) fn of(cell: &Cell) -> Self {
-        let readings: [Reading; 12] = [
-            (|m| Some(m.achieved_rps), Quantity::Rate),
-            (|m| m.response.map(|r| r.p50 as f64), Quantity::Duration),
-            (cells::p99_ns, Quantity::Duration),
-            (|m| m.response.map(|r| r.p999 as f64), Quantity::Duration),
+        let readings: [Reading; 8] = [
             (|m| m.slip.map(|slip| slip.p99 as f64), Quantity::Duration),
             (cells::user_ns, Quantity::Duration),
             (cells::system_ns, Quantity::Duration),
@@ -70,12 +82,15 @@ impl CellRow {
             (|m| m.hit_rate, Quantity::Share),
             (censored_share, Quantity::Share),
         ];
+        let achieved = cell.spread(|measured| Some(measured.achieved_rps));
+        let mut values = vec![Value::of(achieved, Quantity::Rate)];
+        let percentiles = [cells::P50, cells::P99, cells::P999];
+        values.extend(percentiles.map(|percentile| Value::of_percentile(cell, percentile)));
+        values.extend(readings.map(|(value, quantity)| Value::of(cell.spread(value), quantity)));
         Self {
             level: cell.level.map(words::level).unwrap_or_default(),
             offered: cell.offered_rps.map_or("–".to_owned(), words::rate),
-            values: readings
-                .map(|(value, quantity)| Value::of(cell.spread(value), quantity))
-                .into(),
+            values,
             measured: format!("{} of {}", cell.measured.len(), cell.planned),
             limited: cell.limited().to_string(),
         }
@@ -139,7 +154,9 @@ pub(super) struct TrialRow {
     pub(super) achieved: String,
     pub(super) p99: String,
     pub(super) cpu: String,
-    pub(super) generator_cpu: String,
+    pub(super) generator_busy: String,
+    /// What the host took of the server's and of the generator's processors.
+    pub(super) stolen: String,
     pub(super) remarks: String,
 }
 
@@ -160,6 +177,12 @@ pub(super) fn trials(run: &Run) -> Vec<TrialRow> {
         if measured.is_some_and(|measured| measured.generator_limited) {
             remarks.push("limited by the generator".to_owned());
         }
+        if let Some(lost) = measured
+            .and_then(|measured| measured.lost_connections)
+            .filter(|&lost| lost > 0)
+        {
+            remarks.push(format!("{} lost", words::plural(lost, "connection")));
+        }
         if let Some(errors) = measured
             .map(|measured| measured.errors)
             .filter(|&errors| errors > 0)
@@ -173,17 +196,32 @@ pub(super) fn trials(run: &Run) -> Vec<TrialRow> {
             level: trial.level.map(words::level).unwrap_or_default(),
             offered: trial.offered_rps.map_or_else(none, words::rate),
             achieved: measured.map_or_else(none, |m| words::rate(m.achieved_rps)),
-            p99: measured
-                .and_then(|m| cells::p99_ns(m))
-                .map_or_else(none, words::duration),
+            p99: measured.and_then(|m| p99(m)).unwrap_or_else(none),
             cpu: measured
                 .and_then(|m| cells::cpu_ns(m))
                 .map_or_else(none, words::duration),
-            generator_cpu: measured.map_or_else(none, |m| words::share(m.generator_cpu)),
+            generator_busy: measured
+                .and_then(|m| m.generator_busy)
+                .map_or_else(none, words::share),
+            stolen: measured.and_then(|m| m.stolen).map_or_else(none, |stolen| {
+                format!(
+                    "{}, {}",
+                    words::share(stolen.server),
+                    words::share(stolen.load)
+                )
+            }),
             remarks: remarks.join("; "),
         }
     });
     rows.collect()
+}
+
+fn p99(measured: &Measurement) -> Option<String> {
+    let bound = words::lower_bound(cells::is_lower_bound(measured, cells::P99));
+    Some(format!(
+        "{bound}{}",
+        words::duration(cells::p99_ns(measured)?)
+    ))
 }
 
 /// What the machine was.

@@ -1,8 +1,8 @@
 //! The page: whole, offline, and safe whatever a run is called.
 
-use report::folder::Outcome;
+use report::folder::{Outcome, Sweep};
 
-use crate::synthetic::Synthetic;
+use crate::synthetic::{LEVELS, Synthetic};
 
 fn page(run: &Synthetic) -> String {
     report::page_of(&run.run()).unwrap()
@@ -149,6 +149,213 @@ fn a_generator_that_was_always_the_limit_makes_a_lower_bound() {
 }
 
 #[test]
+fn one_lucky_trial_does_not_decide_a_capacity() {
+    let mut ladder = Synthetic::ladder(4);
+    for repeat in 0..4 {
+        ladder
+            .measurement(&format!("c-curtail-0-{repeat:02}"))
+            .generator_limited = true;
+    }
+    ladder.measurement("c-curtail-0-04").achieved_rps = 999_000.0;
+    let html = page(&ladder);
+    assert!(
+        html.contains("curtail answers at least 24"),
+        "the median of all"
+    );
+    assert!(html.contains("median of 5 trials"));
+    assert!(html.contains("in 4 of them the load generator was the limit"));
+    assert!(!html.contains("999\u{a0}k/s under infinite demand"));
+}
+
+/// Marks the first `limited` repeats of curtail's cell as limited by the generator.
+fn limit(ladder: &mut Synthetic, cell: usize, limited: u32) {
+    for trial in &mut ladder.trials {
+        let here = trial.id.starts_with(&format!("s-curtail-{cell}-"));
+        if let (true, Outcome::Measured(measured)) = (here, &mut trial.outcome) {
+            measured.generator_limited = trial.repeat < limited;
+        }
+    }
+}
+
+#[test]
+fn a_knee_that_the_generator_hides_is_not_called_the_most_that_was_offered() {
+    let mut ladder = Synthetic::ladder(4);
+    for cell in 4..8 {
+        limit(&mut ladder, cell, 8);
+    }
+    let html = page(&ladder);
+    assert!(
+        html.contains("up to load level 0.6"),
+        "0.7 and above hidden"
+    );
+    assert!(html.contains("the highest level the generator did not limit: at 4 levels above it"));
+    assert!(!html.contains("the most that was offered"));
+    limit(&mut ladder, 4, 7);
+    let html = page(&ladder);
+    assert!(html.contains("up to load level 0.7"), "8 of 15 are enough");
+}
+
+#[test]
+fn a_knee_beside_a_level_that_the_generator_limited_lies_between() {
+    let mut ladder = Synthetic::ladder(4);
+    limit(&mut ladder, 6, 12);
+    let html = page(&ladder);
+    assert!(html.contains("its knee lies between, where the generator was the limit at one level"));
+}
+
+#[test]
+fn no_knee_for_the_generator_s_sake_says_so() {
+    let mut ladder = Synthetic::ladder(4);
+    for cell in 2..8 {
+        limit(&mut ladder, cell, 15);
+    }
+    let html = page(&ladder);
+    assert!(html.contains("the load generator was the limit in most trials of 6 of 8 levels"));
+}
+
+#[test]
+fn a_tail_that_the_generator_hides_is_not_known_and_says_why() {
+    let mut ladder = Synthetic::ladder(4);
+    limit(&mut ladder, 2, 8);
+    limit(&mut ladder, 6, 15);
+    let html = page(&ladder);
+    let unknown = "is not known at 0.5 (in 8 of 15 trials the generator was the limit) and at 0.9 \
+                   (in all 15 trials the generator was the limit).";
+    assert!(html.contains(unknown), "{unknown}");
+    // What a request costs is known all the same, and against the other server too.
+    let (_, cost) = html.split_once("A request costs it").unwrap();
+    let (cost, _) = cost.split_once("</p>").unwrap_or((cost, ""));
+    let cost: String = cost.chars().take(400).collect();
+    assert!(cost.contains("at load level 0.9"), "{cost}");
+    assert!(cost.contains("times memcached&#39;s"), "{cost}");
+    assert!(
+        cost.contains("trials that the generator limited count here"),
+        "{cost}"
+    );
+}
+
+#[test]
+fn a_request_s_cost_counts_every_trial() {
+    let mut ladder = Synthetic::ladder(4);
+    limit(&mut ladder, 6, 14);
+    for repeat in 0..15 {
+        let measured = ladder.measurement(&format!("s-curtail-6-{repeat:02}"));
+        let cost = measured.cost.as_mut().unwrap();
+        cost.cpu_ns_per_request = if repeat == 14 { 9e6 } else { 5_000.0 };
+    }
+    assert!(
+        page(&ladder).contains("A request costs it 5.00\u{a0}µs"),
+        "not the one free trial"
+    );
+}
+
+#[test]
+fn the_tail_is_told_at_the_level_nearest_to_half() {
+    let mut ladder = Synthetic::ladder(4);
+    let mut levels = LEVELS.to_vec();
+    (levels[1], levels[2]) = (0.2, 0.4);
+    ladder.plan.sweep = Sweep::LoadLevels(levels);
+    let html = page(&ladder);
+    assert!(
+        html.contains("at load level 0.4 ("),
+        "nearer than 0.6, or as near and lower"
+    );
+}
+
+/// Censors a share of the requests of every trial of curtail's cell.
+fn censor(ladder: &mut Synthetic, cell: usize, share: f64) {
+    for trial in &mut ladder.trials {
+        let here = trial.id.starts_with(&format!("s-curtail-{cell}-"));
+        if let (true, Outcome::Measured(measured)) = (here, &mut trial.outcome) {
+            measured.censored = (measured.intended as f64 * share) as u64;
+        }
+    }
+}
+
+#[test]
+fn a_percentile_among_requests_never_answered_is_a_lower_bound() {
+    let mut ladder = Synthetic::ladder(4);
+    // Those of the overload are not of this test.
+    for cell in 0..8 {
+        censor(&mut ladder, cell, 0.0);
+    }
+    ladder.trials.retain(|trial| trial.server == "curtail");
+    ladder.plan.servers.truncate(1);
+    let calm = page(&ladder);
+    assert!(!calm.contains("≥1") && !calm.contains("Lower bounds:"));
+    // 2 %: the 99th and 99.9th percentiles are among them, the median is not.
+    censor(&mut ladder, 2, 0.02);
+    let html = page(&ladder);
+    assert_eq!(
+        html.matches("<td>≥").count(),
+        2 + 15,
+        "p99, p99.9; p99 of 15 trials"
+    );
+    assert!(html.contains("Lower bounds: in 15 of "));
+    assert!(html.contains("response time is ≥"));
+    assert_eq!(html.matches("curtail: ≥").count(), 15, "under the pointer");
+    // 0.5 %: the 99.9th alone.
+    censor(&mut ladder, 2, 0.005);
+    let html = page(&ladder);
+    assert_eq!(html.matches("<td>≥").count(), 1);
+    assert!(!html.contains("Lower bounds:"));
+}
+
+#[test]
+fn a_median_below_all_lower_bounds_holds() {
+    let mut ladder = Synthetic::ladder(4);
+    ladder.trials.retain(|trial| trial.server == "curtail");
+    ladder.plan.servers.truncate(1);
+    for cell in 0..8 {
+        censor(&mut ladder, cell, 0.0);
+    }
+    for repeat in 0..7 {
+        let measured = ladder.measurement(&format!("s-curtail-2-{repeat:02}"));
+        measured.censored = measured.intended / 50;
+        measured.response.as_mut().unwrap().p99 = 9_000_000;
+    }
+    // Seven of fifteen may rise as they like: the eighth is the median.
+    let html = page(&ladder);
+    let one_each = html.matches("<td>≥9.00\u{a0}ms</td>").count();
+    assert_eq!(one_each, 7, "the trials themselves");
+    assert!(html.contains(", ≥9000]"), "the greatest of the cell");
+    assert!(!html.contains("response time is ≥"));
+    // Of eight, one is the median.
+    let measured = ladder.measurement("s-curtail-2-07");
+    measured.censored = measured.intended / 50;
+    measured.response.as_mut().unwrap().p99 = 9_000_000;
+    assert!(page(&ladder).contains("response time is ≥9.00\u{a0}ms"));
+}
+
+#[test]
+fn a_run_of_an_elder_build_lacks_what_it_did_not_record() {
+    let mut ladder = Synthetic::ladder(4);
+    for trial in &mut ladder.trials {
+        if let Outcome::Measured(measured) = &mut trial.outcome {
+            (measured.generator_busy, measured.lost_connections) = (None, None);
+            measured.stolen = None;
+        }
+    }
+    let html = page(&ladder);
+    for absent in ["The host took", "The generator was busy", "lost, in"] {
+        assert!(!html.contains(absent), "{absent}");
+    }
+}
+
+#[test]
+fn what_the_host_took_and_what_was_lost_is_told() {
+    let mut ladder = Synthetic::ladder(4);
+    let measured = ladder.measurement("s-curtail-2-02");
+    measured.lost_connections = Some(14);
+    measured.stolen.as_mut().unwrap().server = 0.25;
+    let html = page(&ladder);
+    let taken = "The host took 1.2 % (at most 25.0 %) of the time of the server";
+    assert!(html.contains(&taken.replace(" %", "\u{a0}%")), "{taken}");
+    assert!(html.contains("14 connections lost, in 1 trial."));
+    assert!(html.contains("<td class=\"words\">14 connections lost</td>"));
+}
+
+#[test]
 fn little_s_law_is_reported_where_it_fails() {
     let mut ladder = Synthetic::ladder(4);
     ladder.measurement("s-curtail-2-02").outstanding_mean *= 1.5;
@@ -160,11 +367,12 @@ fn little_s_law_is_reported_where_it_fails() {
 #[test]
 fn a_busy_generator_is_named_beside_the_capacity() {
     let mut ladder = Synthetic::ladder(4);
-    assert!(!page(&ladder).contains("of its processor meanwhile"));
+    assert!(!page(&ladder).contains("the server alone may do more"));
     for repeat in 0..5 {
         ladder
             .measurement(&format!("c-memcached-0-{repeat:02}"))
-            .generator_cpu = 0.97;
+            .generator_busy = Some(0.97);
     }
-    assert!(page(&ladder).contains("used 97.0\u{a0}% of its processor meanwhile"));
+    let found = "was busy 97.0\u{a0}% of the time at capacity: the server alone may do more";
+    assert!(page(&ladder).contains(found));
 }
