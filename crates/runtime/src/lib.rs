@@ -6,7 +6,8 @@
 //! [`events`]: an epoll loop per worker. Whatever runs a session must give the same answers.
 //!
 //! Invariants: a connection belongs to one worker for life; a worker makes no system call while
-//! it answers, unless it is asked for statistics or told to say more or less; what a slow peer can make the server hold is bounded, and while a peer does not
+//! it answers, unless it is asked for statistics or told to say more or less; what a slow peer
+//! can make the server hold is bounded, and while a peer does not
 //! take its answers its requests are not read.
 
 #![forbid(unsafe_code)]
