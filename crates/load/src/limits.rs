@@ -51,7 +51,7 @@ pub const PREFILL_DEPTH: u32 = 32;
 /// How long a prefill waits without any answer before it gives up.
 pub const PREFILL_TIMEOUT_NS: u64 = 10_000_000_000;
 /// Records read back after a prefill, at most, to see how many are resident.
-pub const RESIDENT_SAMPLE_MAX: u64 = 200_000;
+pub const RESIDENT_SAMPLE_MAX: u64 = 50_000;
 /// A closed loop whose threads work for more than this share of the interval is
 /// generator-limited.
 pub const BUSY_SHARE_MAX: f64 = 0.98;
