@@ -89,10 +89,12 @@ pub(crate) struct Load {
 
 /// Processors; an empty list: not pinned.
 #[derive(Debug, Clone, Default, PartialEq, Deserialize)]
-#[serde(deny_unknown_fields, default)]
+#[serde(deny_unknown_fields, default, rename_all = "kebab-case")]
 pub(crate) struct Pins {
     pub(crate) server: Vec<usize>,
     pub(crate) load: Vec<usize>,
+    /// Both go before whatever else wants their processors.
+    pub(crate) go_first: bool,
 }
 
 #[derive(Debug, Clone, PartialEq, Deserialize)]

@@ -92,7 +92,11 @@ impl Experiment {
                 problem: "the largest seed is 2^63 - 1".to_owned(),
             });
         }
-        let (pins, notes) = pins::settle(&content.pins, allowed);
+        let (pins, mut notes) = pins::settle(&content.pins, allowed);
+        let goes_first = pins.go_first && sys::thread::may_go_first();
+        if pins.go_first && !goes_first {
+            notes.push(NOT_FIRST.to_owned());
+        }
         let load = content.load;
         Ok(folder::Plan {
             schema: folder::SCHEMA.to_owned(),
@@ -116,6 +120,7 @@ impl Experiment {
             },
             server_cpus: pins.server,
             load_cpus: pins.load,
+            goes_first,
             sweep: match (content.sweep.levels, content.sweep.rates) {
                 (Some(levels), _) => folder::Sweep::LoadLevels(levels),
                 (None, rates) => folder::Sweep::Rates(rates.unwrap_or_default()),
@@ -150,6 +155,10 @@ impl Experiment {
         Ok(())
     }
 }
+
+const NOT_FIRST: &str = "This user may not raise priorities (root or CAP_SYS_NICE may): \
+    what else runs here takes its turns on the processors of server and generator, and latencies \
+    include it.";
 
 /// The cells of a sweep.
 #[must_use]

@@ -1,11 +1,10 @@
 //! What the threads counted, brought together into a summary.
 
-use measure::{Histogram, LittlesLaw, generator_limited};
+use measure::{BUSY_LIMIT, Histogram, LittlesLaw, generator_limited};
 
 use crate::config::{Config, Rate};
 use crate::engine::Outcome;
 use crate::error::Error;
-use crate::limits::BUSY_SHARE_MAX;
 use crate::summary::{Distribution, Loop, SCHEMA, Summary, Watched};
 use crate::tally::{Part, Recorded, Totals};
 use crate::timeline::Timeline;
@@ -79,7 +78,7 @@ impl Account {
         );
         let limited = match open {
             true => generator_limited(latencies.lateness.percentile(99.0)),
-            false => busy > BUSY_SHARE_MAX,
+            false => busy > BUSY_LIMIT,
         };
         let summary = Summary {
             schema: SCHEMA.to_owned(),

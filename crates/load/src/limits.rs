@@ -52,9 +52,6 @@ pub const PREFILL_DEPTH: u32 = 32;
 pub const PREFILL_TIMEOUT_NS: u64 = 10_000_000_000;
 /// Records read back after a prefill, at most, to see how many are resident.
 pub const RESIDENT_SAMPLE_MAX: u64 = 50_000;
-/// A closed loop whose threads work for more than this share of the interval is
-/// generator-limited.
-pub const BUSY_SHARE_MAX: f64 = 0.98;
 /// Before its next send a thread that may spin does so for this long: so long that it sleeps at
 /// the lowest rates only. A processor that has slept sends its first request with cold caches.
 pub const SPIN_NS: u64 = 20_000_000;

@@ -44,6 +44,9 @@ pub struct Plan {
     pub server_cpus: Vec<usize>,
     /// Processors of the load generator.
     pub load_cpus: Vec<usize>,
+    /// Server and generator go before whatever else wants their processors ("nice" -20).
+    #[serde(default)]
+    pub goes_first: bool,
     /// Offered rates.
     pub sweep: Sweep,
     /// Closed-loop trials of each server before the sweep; their median is its capacity.

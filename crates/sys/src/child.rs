@@ -5,13 +5,14 @@ use std::os::fd::OwnedFd;
 use std::os::unix::process::CommandExt;
 use std::process::{Child, Command};
 
+use rustix::fs::{Mode, OFlags};
 use rustix::process::{
     Pid, PidfdFlags, Signal, getppid, kill_process, kill_process_group, pidfd_open,
-    set_parent_process_death_signal, setsid,
+    set_parent_process_death_signal, setpriority_process, setsid,
 };
 use rustix::thread::sched_setaffinity;
 
-use crate::thread::cpu_set;
+use crate::thread::{HIGHEST_PRIORITY, cpu_set};
 
 /// What a child is bound to.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -22,6 +23,9 @@ pub struct Bounds {
     pub dies_with_parent: bool,
     /// It leads a session of its own, so that the terminal's Ctrl-C does not reach it.
     pub own_session: bool,
+    /// It goes before whatever else wants its processors, where the parent may say so
+    /// ([`crate::thread::may_go_first`]).
+    pub goes_first: bool,
 }
 
 /// Binds the child that `command` will start. Signals that the parent blocks
@@ -38,6 +42,7 @@ pub fn bind(command: &mut Command, bounds: &Bounds) -> io::Result<()> {
     let Bounds {
         dies_with_parent,
         own_session,
+        goes_first,
         ..
     } = *bounds;
     let in_child = move || -> io::Result<()> {
@@ -52,13 +57,16 @@ pub fn bind(command: &mut Command, bounds: &Bounds) -> io::Result<()> {
         if own_session {
             setsid()?;
         }
+        if goes_first {
+            go_first(own_session);
+        }
         if let Some(set) = &set {
             sched_setaffinity(None, set)?;
         }
         Ok(())
     };
     // SAFETY: between fork and exec only async-signal-safe work is allowed. The closure makes
-    // five direct system calls and neither allocates (the error path allocates only once the
+    // a few direct system calls and neither allocates (the error path allocates only once the
     // parent, whose locks could matter, is gone) nor takes a lock.
     unsafe {
         command.pre_exec(in_child);
@@ -97,6 +105,20 @@ fn checked(pid: u32) -> io::Result<Pid> {
     pid.ok_or_else(|| io::Error::from(io::ErrorKind::InvalidInput))
 }
 
+/// Sets the highest priority that is not real time: real time would starve the kernel's own
+/// threads under a generator that polls. Where the kernel groups what it schedules by session
+/// (sched(7), "The autogroup feature"), a priority counts within the session only and the session
+/// has one of its own; one that was not opened for this child is left alone. Refusals are ignored:
+/// who asks has asked [`crate::thread::may_go_first`] before.
+fn go_first(own_session: bool) {
+    let _ = setpriority_process(None, HIGHEST_PRIORITY);
+    if own_session
+        && let Ok(file) = rustix::fs::open(c"/proc/self/autogroup", OFlags::WRONLY, Mode::empty())
+    {
+        let _ = rustix::io::write(file, b"-20");
+    }
+}
+
 fn unblock_signals() {
     let mut set = std::mem::MaybeUninit::<libc::sigset_t>::uninit();
     // SAFETY: the set is writable; the call initialises it.
@@ -126,6 +148,7 @@ mod tests {
             cpus: vec![cpu],
             dies_with_parent: true,
             own_session: true,
+            goes_first: false,
         };
         bind(&mut command, &bounds).unwrap();
         let mut child = command.spawn().unwrap();
@@ -200,5 +223,27 @@ mod tests {
         // The pipe ends only when the grandchild, which holds it too, is gone.
         assert_eq!(output.read(&mut line).unwrap(), 0);
         assert!(!child.wait().unwrap().success());
+    }
+
+    #[test]
+    fn a_child_goes_first_where_the_parent_may_say_so() {
+        let bounds = Bounds {
+            own_session: true,
+            goes_first: true,
+            ..Bounds::default()
+        };
+        let mut command = Command::new("sh");
+        command.args(["-c", "nice"]);
+        bind(&mut command, &bounds).unwrap();
+        let said = String::from_utf8(command.output().unwrap().stdout).unwrap();
+        let here = rustix::process::getpriority_process(None).unwrap();
+        let expected = if crate::thread::may_go_first() {
+            -20
+        } else {
+            here
+        };
+        assert_eq!(said.trim(), expected.to_string());
+        let after = rustix::process::getpriority_process(None).unwrap();
+        assert_eq!(after, here, "the parent keeps its own");
     }
 }

@@ -3,6 +3,7 @@
 use std::io;
 use std::num::NonZeroU64;
 
+use rustix::process::setpriority_process;
 use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity, set_current_timer_slack};
 
 pub(crate) fn cpu_set(cpus: &[usize]) -> io::Result<CpuSet> {
@@ -36,6 +37,17 @@ pub fn allowed_cpus() -> io::Result<Vec<usize>> {
     Ok((0..CpuSet::MAX_CPU)
         .filter(|&cpu| set.is_set(cpu))
         .collect())
+}
+
+/// The "nice" value that goes first (setpriority(2)).
+pub(crate) const HIGHEST_PRIORITY: i32 = -20;
+
+/// Whether this process may give its children the highest priority.
+#[must_use]
+pub fn may_go_first() -> bool {
+    // The priority is the thread's: this one ends with it.
+    let attempt = || setpriority_process(None, HIGHEST_PRIORITY).is_ok();
+    std::thread::spawn(attempt).join().unwrap_or(false)
 }
 
 /// Lets the calling thread's sleeps end on time instead of up to 50 µs later.

@@ -38,7 +38,11 @@ pub(super) fn settle(wanted: &Pins, allowed: &[usize]) -> (Pins, Vec<String>) {
             all.len() - missing.len() + free.len(),
             listed(allowed),
         );
-        return (Pins::default(), vec![note]);
+        let unpinned = Pins {
+            go_first: wanted.go_first,
+            ..Pins::default()
+        };
+        return (unpinned, vec![note]);
     }
     let replace = |cpu: &usize| match missing.iter().position(|gone| gone == cpu) {
         Some(index) => free[index],
@@ -47,6 +51,7 @@ pub(super) fn settle(wanted: &Pins, allowed: &[usize]) -> (Pins, Vec<String>) {
     let settled = Pins {
         server: wanted.server.iter().map(replace).collect(),
         load: wanted.load.iter().map(replace).collect(),
+        go_first: wanted.go_first,
     };
     let mut notes = vec![format!(
         "{here}: processor{} {} taken instead.",
@@ -91,6 +96,7 @@ mod tests {
         Pins {
             server: server.to_vec(),
             load: load.to_vec(),
+            go_first: false,
         }
     }
 

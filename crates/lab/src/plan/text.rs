@@ -68,8 +68,13 @@ fn pinned(plan: &Plan) -> String {
         [] => "not pinned".to_owned(),
         cpus => format!("on {}", cpu_list(cpus)),
     };
+    let first = if plan.goes_first {
+        ", both before all else (nice -20)"
+    } else {
+        ""
+    };
     format!(
-        "server {}, generator {}",
+        "server {}, generator {}{first}",
         list(&plan.server_cpus),
         list(&plan.load_cpus)
     )

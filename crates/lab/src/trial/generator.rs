@@ -37,7 +37,7 @@ pub(super) fn run(
         .stdin(Stdio::null())
         .stdout(output)
         .stderr(errors);
-    let mut generator = Process::start(&mut command, &bench.plan.load_cpus)
+    let mut generator = Process::start(&mut command, &bench.plan.load_cpus, bench.plan.goes_first)
         .map_err(|error| Fault::Failed(format!("the generator could not be started: {error}")))?;
     let interval = Duration::from_nanos(bench.plan.warmup_ns + bench.plan.trial_ns);
     let patience = interval + bench.patience.generator;

@@ -65,11 +65,16 @@ pub(crate) struct Process {
 }
 
 impl Process {
-    pub(crate) fn start(command: &mut Command, cpus: &[usize]) -> std::io::Result<Self> {
+    pub(crate) fn start(
+        command: &mut Command,
+        cpus: &[usize],
+        goes_first: bool,
+    ) -> std::io::Result<Self> {
         let bounds = Bounds {
             cpus: cpus.to_vec(),
             dies_with_parent: true,
             own_session: true,
+            goes_first,
         };
         sys::child::bind(command, &bounds)?;
         let mut child = command.spawn()?;

@@ -71,7 +71,7 @@ pub(super) fn start(
         .stdin(Stdio::null())
         .stdout(output)
         .stderr(errors);
-    let process = Process::start(&mut start, &bench.plan.server_cpus)
+    let process = Process::start(&mut start, &bench.plan.server_cpus, bench.plan.goes_first)
         .map_err(|error| Fault::Failed(format!("`{program}` could not be started: {error}")))?;
     let keeper = Keeper::over(process.id()).map_err(Error::system("start /bin/sh"))?;
     let address = SocketAddr::from((Ipv4Addr::LOCALHOST, port));

@@ -247,8 +247,17 @@ pub(super) fn host(run: &Run) -> Vec<(&'static str, String)> {
         ("Open files", words::count(host.open_files)),
         ("Servers on processors", processors(&run.plan.server_cpus)),
         ("Generator on processors", processors(&run.plan.load_cpus)),
+        ("Their priority", priority(run.plan.goes_first)),
         ("Curtail", host.curtail.clone()),
     ]
+}
+
+fn priority(goes_first: bool) -> String {
+    let words = match goes_first {
+        true => "before all else that is not real time (nice -20)",
+        false => "as all else",
+    };
+    words.to_owned()
 }
 
 fn processors(cpus: &[usize]) -> String {

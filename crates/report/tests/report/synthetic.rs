@@ -154,6 +154,7 @@ fn plan(seed: u64) -> Plan {
         },
         server_cpus: vec![0],
         load_cpus: vec![1],
+        goes_first: false,
         sweep: Sweep::LoadLevels(LEVELS.to_vec()),
         capacity_trials: 5,
         servers: vec![
