@@ -89,8 +89,12 @@ fn quick_changes_what_its_table_says_and_nothing_else() {
     assert_eq!((quick.load.connections, quick.repeats), (1_024, 3));
     assert!(quick.quick && quick.trial_ns < full.trial_ns);
     assert_eq!(
-        (quick.sweep, quick.load.records),
-        (full.sweep, full.load.records)
+        (quick.load.records, full.load.records),
+        (300_000, 1_000_000)
+    );
+    assert_eq!(
+        (quick.sweep, quick.load.update),
+        (full.sweep, full.load.update)
     );
 }
 
