@@ -17,7 +17,8 @@
 //! | `>> TEXT` | the client sends the text alone |
 //! | `< TEXT` | the peer answers the text and `\r\n` |
 //! | `<< TEXT` | the peer answers the text alone |
-//! | `@VERSION < TEXT` (or `<<`) | memcached of that version answers this in place of the `<` lines above |
+//! | `@VERSION < TEXT` (or `<<`) | memcached of that version answers this in place of the `<` lines
+//! above |
 //! | `@VERSION silent` | … answers nothing |
 //! | `@VERSION skip` | … cannot hold this case at all |
 //! | `@client NAME` | the lines that follow are another client's |

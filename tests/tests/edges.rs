@@ -193,7 +193,7 @@ fn waiting_for_memory_costs_no_processor_time() {
     let (mut holder, mut waiter) = (client(&server), client(&server));
     begin(&mut holder, "a", 900_000);
     observer
-        .stat_until("bytes", |bytes| bytes > 900_000)
+        .stat_until("bytes_held", |bytes| bytes > 900_000)
         .unwrap();
     let (since, ticks) = (Instant::now(), server.processor_ticks().unwrap());
     begin(&mut waiter, "b", 900_000);
@@ -221,7 +221,7 @@ fn holders_of_memory_are_closed_whichever_worker_they_belong_to() {
         begin(holder, &format!("held{number}"), 80_000);
     }
     observer
-        .stat_until("bytes", |bytes| bytes > HOLDERS * 80_000)
+        .stat_until("bytes_held", |bytes| bytes > HOLDERS * 80_000)
         .unwrap();
     let mut waiter = client(&server);
     let since = Instant::now();
@@ -245,7 +245,7 @@ fn one_that_hangs_up_while_it_waits_for_memory_is_closed_at_once() {
     let (mut holder, mut waiter) = (client(&server), client(&server));
     begin(&mut holder, "a", 900_000);
     observer
-        .stat_until("bytes", |bytes| bytes > 900_000)
+        .stat_until("bytes_held", |bytes| bytes > 900_000)
         .unwrap();
     waiter.send(b"mn\r\n").unwrap();
     begin(&mut waiter, "b", 900_000);

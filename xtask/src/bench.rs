@@ -4,7 +4,8 @@ use anyhow::{Result, bail};
 
 use crate::cargo::{self, Package};
 
-/// Runs the benchmark, or all of the crate, called `name`; lists them without one.
+/// Runs the benchmark called `name`, or all of the crate or family (`store` of `store-speed`)
+/// called so; lists them without one.
 pub(crate) fn run(name: Option<&str>, arguments: &[String]) -> Result<()> {
     let benches = find(&cargo::metadata()?.packages);
     let Some(name) = name else {
@@ -13,7 +14,7 @@ pub(crate) fn run(name: Option<&str>, arguments: &[String]) -> Result<()> {
     };
     let chosen: Vec<&Bench> = benches
         .iter()
-        .filter(|bench| bench.name == name || bench.package == name)
+        .filter(|bench| bench.is_meant_by(name))
         .collect();
     if chosen.is_empty() {
         bail!(
@@ -41,6 +42,15 @@ pub(crate) fn run(name: Option<&str>, arguments: &[String]) -> Result<()> {
 struct Bench {
     package: String,
     name: String,
+}
+
+impl Bench {
+    fn is_meant_by(&self, name: &str) -> bool {
+        let of_family = |rest: &str| rest.starts_with('-');
+        self.name == name
+            || self.package == name
+            || self.name.strip_prefix(name).is_some_and(of_family)
+    }
 }
 
 fn find(packages: &[Package]) -> Vec<Bench> {
@@ -90,6 +100,14 @@ mod tests {
                 name: "reads".into()
             }]
         );
+        let is_meant = |name: &str| benches[0].is_meant_by(name);
+        assert!(is_meant("reads") && is_meant("store"));
+        assert!(!is_meant("read") && !is_meant("sys"));
+        let family = Bench {
+            package: "rivals".into(),
+            name: "store-speed".into(),
+        };
+        assert!(family.is_meant_by("store"));
         assert!(listed(&benches).contains("reads (of store)"));
         assert!(listed(&[]).contains("no benchmarks"));
     }

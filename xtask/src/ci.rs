@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use anyhow::Result;
 
 use crate::tally::{self, Tally};
-use crate::{census, check, smoke, tidy};
+use crate::{census, check, models, smoke, tidy};
 
 /// One thing to decide.
 struct Step {
@@ -19,7 +19,7 @@ struct Step {
     run: fn(&mut Option<Tally>) -> Result<()>,
 }
 
-const STEPS: [Step; 7] = [
+const STEPS: [Step; 8] = [
     Step {
         name: "tidy",
         alone: "cargo xtask tidy",
@@ -44,6 +44,11 @@ const STEPS: [Step; 7] = [
         name: "test",
         alone: "cargo xtask test",
         run: |tally| tally::run(&[], tally.get_or_insert_default()),
+    },
+    Step {
+        name: "models",
+        alone: "cargo xtask models",
+        run: |_| models::run(),
     },
     Step {
         name: "serve-only",

@@ -18,6 +18,7 @@ mod check;
 mod ci;
 mod fuzz;
 mod limits;
+mod models;
 mod smoke;
 mod tally;
 mod tidy;
@@ -68,6 +69,8 @@ enum Verb {
         #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
         arguments: Vec<String>,
     },
+    /// What threads share without locks, in many orders
+    Models,
     /// The shortest experiment, from release build to report
     Smoke,
     /// Count the packages of the production server against their bound
@@ -86,6 +89,7 @@ fn main() -> ExitCode {
         Verb::Fuzz { name, seconds } => fuzz::run(name.as_deref(), seconds),
         Verb::Bench { name, arguments } => bench::run(name.as_deref(), &arguments),
         Verb::Calibrate { arguments } => calibrate::run(&arguments),
+        Verb::Models => models::run(),
         Verb::Smoke => smoke::run(),
         Verb::Crates => census::run(),
         Verb::ServeOnly => check::serve_only(),

@@ -60,7 +60,7 @@ pub(crate) struct Flags {
 
     /// Memory of items and index, in megabytes
     #[arg(short = 'm', long = "memory-limit", value_name = "NUM", default_value_t = 64,
-          value_parser = clap::value_parser!(u64).range(1..=16_777_216))]
+          value_parser = clap::value_parser!(u64).range(1..=4_000_000))]
     memory_limit: u64,
 
     /// Connections at once
@@ -77,6 +77,14 @@ pub(crate) struct Flags {
     #[arg(short = 'I', long = "max-item-size", value_name = "NUM", default_value = "1m",
           value_parser = item_size)]
     max_item_size: u32,
+
+    /// Refuse what does not fit instead of evicting for it
+    #[arg(short = 'M', long = "disable-evictions")]
+    disable_evictions: bool,
+
+    /// Ask the kernel for huge pages
+    #[arg(short = 'L', long = "enable-largepages")]
+    enable_largepages: bool,
 
     /// Keep all memory from being swapped
     #[arg(short = 'k', long = "lock-memory")]
@@ -146,6 +154,8 @@ impl Flags {
             workers: self.threads,
             requests_a_turn: self.max_reqs_per_event,
             backlog: self.listen_backlog,
+            evicts: !self.disable_evictions,
+            huge_pages: self.enable_largepages,
             lock_memory: self.lock_memory,
             user: self.user.clone(),
             verbosity: u32::from(self.verbose),

@@ -6,7 +6,8 @@
 //! | question | answer |
 //! |---|---|
 //! | how were latencies distributed? | [`Histogram`] |
-//! | how sure is this percentile, this median of trials? | [`quantile_interval`], [`median_of_trials`] |
+//! | how sure is this percentile, this median of trials? | [`quantile_interval`],
+//! [`median_of_trials`] |
 //! | is A faster than B, and by how much? | [`RankTest`], [`ratio_of_medians`], [`paired_ratio`] |
 //! | what can the server do, and where does its tail begin? | [`Capacity`], [`Knee`] |
 //! | can the numbers be right at all? | [`LittlesLaw`], [`generator_limited`] |

@@ -140,6 +140,13 @@ fn plain(cache: &mut Cache, now_s: u64, request: &Request<'_>) -> Vec<u8> {
         Request::Version => format!("VERSION {VERSION}\r\n").into_bytes(),
         Request::Verbosity { noreply: true, .. } => Vec::new(),
         Request::Verbosity { noreply: false, .. } => b"OK\r\n".to_vec(),
+        Request::CacheMemlimit { noreply: true, .. } => Vec::new(),
+        // Here nothing is ever evicted, so that the limit means nothing.
+        Request::CacheMemlimit { megabytes, .. } => match megabytes {
+            0..8 => b"MEMLIMIT_TOO_SMALL cannot set maxbytes to less than 8m\r\n".to_vec(),
+            8..=1_000_000_000 => b"OK\r\n".to_vec(),
+            _ => b"MEMLIMIT_ADJUST_FAILED input value is megabytes not bytes\r\n".to_vec(),
+        },
         Request::MetaGet(get) => meta::get(cache, now_s, &get),
         Request::MetaDelete(delete) => meta::delete(cache, now_s, &delete),
         Request::MetaArith(arith) => meta::arith(cache, now_s, &arith),

@@ -102,6 +102,13 @@ pub fn version(out: &mut Vec<u8>) {
     out.extend_from_slice(b"version\r\n");
 }
 
+/// `cache_memlimit`
+pub fn cache_memlimit(out: &mut Vec<u8>, megabytes: u32, noreply: bool) {
+    out.extend_from_slice(b"cache_memlimit");
+    unsigned(out, u64::from(megabytes));
+    end_noreply(out, noreply);
+}
+
 /// `verbosity`
 pub fn verbosity(out: &mut Vec<u8>, level: u32, noreply: bool) {
     out.extend_from_slice(b"verbosity");

@@ -61,6 +61,9 @@ fn check_said_again(request: Request<'_>) {
         Request::FlushAll(flush) => client::flush_all(&mut line, flush),
         Request::Version => client::version(&mut line),
         Request::Verbosity { level, noreply } => client::verbosity(&mut line, level, noreply),
+        Request::CacheMemlimit { megabytes, noreply } => {
+            client::cache_memlimit(&mut line, megabytes, noreply);
+        }
         Request::Stats(stats) => client::stats(&mut line, stats),
         Request::Quit => client::quit(&mut line),
         Request::MetaNoop => client::meta_noop(&mut line),

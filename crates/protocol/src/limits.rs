@@ -22,3 +22,7 @@ pub const COUNTER_MAX: usize = 20;
 /// Longest line of a reply in bytes before its line feed: a `VALUE` line is at most some 310, a
 /// statistic or a meta answer with every flag no more than 700.
 pub const REPLY_LINE_MAX: usize = 2048;
+/// Least memory that `cache_memlimit` takes, in megabytes.
+pub const MEMLIMIT_LEAST: u32 = 8;
+/// Beyond it `cache_memlimit` takes a number for one of bytes.
+pub const MEMLIMIT_MOST: u32 = 1_000_000_000;

@@ -20,6 +20,13 @@ pub const DELETED: &[u8] = b"DELETED\r\n";
 pub const TOUCHED: &[u8] = b"TOUCHED\r\n";
 /// `flush_all`, `verbosity`.
 pub const OK: &[u8] = b"OK\r\n";
+/// `cache_memlimit` of less than [`MEMLIMIT_LEAST`](crate::limits::MEMLIMIT_LEAST).
+pub const MEMLIMIT_TOO_SMALL: &[u8] = b"MEMLIMIT_TOO_SMALL cannot set maxbytes to less than 8m\r\n";
+/// `cache_memlimit` of more than there can be.
+pub const MEMLIMIT_FAILED: &[u8] = b"MEMLIMIT_ADJUST_FAILED out of bounds or unable to adjust\r\n";
+/// `cache_memlimit` that can only be meant in bytes.
+pub const MEMLIMIT_IN_BYTES: &[u8] =
+    b"MEMLIMIT_ADJUST_FAILED input value is megabytes not bytes\r\n";
 /// No more values or statistics.
 pub const END: &[u8] = b"END\r\n";
 /// `stats reset`.

@@ -56,6 +56,13 @@ pub enum Request<'a> {
         /// No answer wanted.
         noreply: bool,
     },
+    /// `cache_memlimit`
+    CacheMemlimit {
+        /// The memory asked for, in megabytes.
+        megabytes: u32,
+        /// No answer wanted.
+        noreply: bool,
+    },
     /// `stats`
     Stats(Stats<'a>),
     /// `quit`

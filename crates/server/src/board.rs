@@ -58,6 +58,10 @@ impl Noticeboard {
         })
     }
 
+    pub(crate) fn store(&self) -> &Store {
+        &self.store
+    }
+
     pub(crate) fn verbosity(&self) -> u32 {
         self.verbosity.load(Ordering::Relaxed)
     }
@@ -76,7 +80,7 @@ impl Board for Noticeboard {
         for counter in Counter::ALL {
             stat_number(out, counter.name().as_bytes(), counts.of(counter));
         }
-        self.memory(&reset, out);
+        self.memory(now, &reset, out);
         stat_number(out, b"threads", u64::from(self.config.workers));
         stat(out, b"curtail", env!("CARGO_PKG_VERSION").as_bytes());
     }
@@ -88,7 +92,7 @@ impl Board for Noticeboard {
         let socket = config.unix_socket.as_ref();
         let path = socket.map_or("NULL".to_owned(), |unix| unix.path.display().to_string());
         let mode = socket.map_or(0o700, |unix| unix.mode);
-        stat_number(out, b"maxbytes", config.memory_bytes);
+        stat_number(out, b"maxbytes", self.store.limit());
         stat_number(out, b"maxconns", u64::from(config.connections_max));
         stat_number(out, b"tcpport", u64::from(port));
         stat_number(out, b"udpport", 0);
@@ -99,7 +103,8 @@ impl Board for Noticeboard {
         };
         stat(out, b"inter", inter.as_bytes());
         stat_number(out, b"verbosity", u64::from(self.verbosity()));
-        stat(out, b"evictions", b"on");
+        let evictions: &[u8] = if config.evicts { b"on" } else { b"off" };
+        stat(out, b"evictions", evictions);
         stat(out, b"domain_socket", path.as_bytes());
         stat(out, b"umask", format!("{mode:o}").as_bytes());
         stat_number(out, b"num_threads", u64::from(config.workers));
@@ -132,6 +137,16 @@ impl Board for Noticeboard {
         };
     }
 
+    fn set_memory_limit(&self, bytes: u64) -> bool {
+        let is_set = self.store.set_limit(bytes).is_ok();
+        self.waker.wake();
+        is_set
+    }
+
+    fn tend_store(&self) {
+        self.waker.wake();
+    }
+
     fn set_verbosity(&self, level: u32) {
         self.verbosity.store(level, Ordering::Relaxed);
         self.waker.wake();
@@ -157,12 +172,31 @@ impl Noticeboard {
         stat_number(out, b"slow_peers_closed", tally.slow_closed);
     }
 
-    fn memory(&self, reset: &Reset, out: &mut Vec<u8>) {
+    fn memory(&self, now: Now, reset: &Reset, out: &mut Vec<u8>) {
         let store = self.store.statistics();
         stat_number(out, b"limit_maxbytes", store.limit_bytes);
-        stat_number(out, b"bytes", store.bytes_used);
+        stat_number(out, b"bytes", store.bytes_live);
         stat_number(out, b"hash_bytes", store.index_bytes);
+        stat_number(
+            out,
+            b"bytes_dead",
+            store.bytes_written.saturating_sub(store.bytes_live),
+        );
+        stat_number(out, b"bytes_resident", store.bytes_used());
+        stat_number(out, b"ghost_bytes", store.ghost_bytes);
+        stat_number(out, b"segment_bytes", store.segment_bytes);
+        stat_number(out, b"segments", store.segments);
+        let oldest_s = store
+            .oldest_segment_s
+            .map_or(0, |opened_s| now.elapsed_s.saturating_sub(opened_s));
+        stat_number(out, b"segment_age_oldest", u64::from(oldest_s));
+        stat_number(out, b"segments_drained", store.drained);
+        stat_number(out, b"bytes_copied", store.copied_bytes);
+        stat_number(out, b"ghost_hits", store.returned);
+        stat_number(out, b"index_displaced", store.displaced);
+        stat_number(out, b"segment_waits", store.waits);
         stat_number(out, b"bytes_pinned", store.bytes_pinned);
+        stat_number(out, b"bytes_held", store.bytes_held);
         stat_number(out, b"curr_items", store.items);
         stat_number(out, b"total_items", store.items_stored - reset.stored);
         stat_number(out, b"evictions", store.evicted - reset.evicted);

@@ -31,6 +31,10 @@ pub struct Config {
     pub requests_a_turn: u32,
     /// Connections the kernel may keep waiting (`-b`).
     pub backlog: u32,
+    /// Items leave to make room for others; otherwise what does not fit is refused (`-M`).
+    pub evicts: bool,
+    /// Ask the kernel for huge pages (`-L`).
+    pub huge_pages: bool,
     /// Keep all memory from being swapped (`-k`).
     pub lock_memory: bool,
     /// The user to become when started as root (`-u`).

@@ -20,6 +20,8 @@ use crate::watch;
 
 /// Linux's number for "no such family of addresses", on every architecture it has.
 const EAFNOSUPPORT: i32 = 97;
+/// So many times its memory a server may be given while it runs; until then that is address space.
+const MEMORY_GROWTH: u64 = 16;
 /// Descriptors a server needs beside its connections: standard streams, listeners, epolls, events.
 const OTHER_FILES: u64 = 32;
 
@@ -52,6 +54,10 @@ impl Server {
         give_up_root(user.as_ref(), config.user.is_some(), say)?;
         let store = Store::new(store::Config {
             memory_bytes: config.memory_bytes,
+            memory_max: config.memory_bytes.saturating_mul(MEMORY_GROWTH),
+            workers: config.workers.max(1) as usize,
+            evicts: config.evicts,
+            huge_pages: config.huge_pages,
             item_max: config.item_size_max,
             // The standard library seeds its hashers from the system's randomness.
             hash_seed: RandomState::new().hash_one(std::process::id()),

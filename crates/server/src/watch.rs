@@ -1,4 +1,5 @@
-//! The main thread while the workers work: it waits for signals and says what went wrong.
+//! The main thread while the workers work: it waits for signals, says what went wrong, and does
+//! what the store must not do while it answers.
 
 use std::io;
 
@@ -29,6 +30,7 @@ pub(crate) fn until_stopped(
             (board.verbosity() > 0).then_some(LOOK_EVERY_NS),
         )?;
         board.waker.clear();
+        board.store().tend();
         while let Some(signal) = signals.take() {
             if signal == Signal::Stop {
                 return Ok(());

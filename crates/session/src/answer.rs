@@ -5,10 +5,11 @@ mod get;
 mod meta;
 mod set;
 
+use protocol::limits::{MEMLIMIT_LEAST, MEMLIMIT_MOST};
 use protocol::{Request, Stats, reply};
 
 pub(crate) use get::keys;
-pub(crate) use set::uploaded;
+pub(crate) use set::{upload_failed, uploaded};
 
 use crate::counters::Counter;
 use crate::output::Output;
@@ -44,6 +45,9 @@ pub(crate) fn request(
             around.board.set_verbosity(*level);
             say(bytes, reply::OK, *noreply);
         }
+        Request::CacheMemlimit { megabytes, noreply } => {
+            say(bytes, memory_limit(*megabytes, around), *noreply);
+        }
         Request::Stats(which) => stats(*which, around, bytes),
         Request::Quit => return Step::then(planned.line_len, State::Closed),
     }
@@ -54,6 +58,21 @@ pub(crate) fn request(
 fn say(bytes: &mut Vec<u8>, answer: &[u8], noreply: bool) {
     if !noreply {
         bytes.extend_from_slice(answer);
+    }
+}
+
+/// Changes the memory limit; the answer.
+fn memory_limit(megabytes: u32, around: &Surroundings<'_>) -> &'static [u8] {
+    if megabytes < MEMLIMIT_LEAST {
+        return reply::MEMLIMIT_TOO_SMALL;
+    }
+    if megabytes > MEMLIMIT_MOST {
+        return reply::MEMLIMIT_IN_BYTES;
+    }
+    if around.board.set_memory_limit(u64::from(megabytes) << 20) {
+        reply::OK
+    } else {
+        reply::MEMLIMIT_FAILED
     }
 }
 

@@ -13,6 +13,12 @@ pub trait Board: Sync {
     /// Counts from zero again.
     fn reset(&self);
 
+    /// Changes the memory of items and index, in bytes; false: it cannot be that.
+    fn set_memory_limit(&self, bytes: u64) -> bool;
+
+    /// The store has work for a thread that answers nobody: see `store::Store::tend`.
+    fn tend_store(&self);
+
     /// Says more or less on standard error.
     fn set_verbosity(&self, level: u32);
 }

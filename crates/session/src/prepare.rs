@@ -22,6 +22,15 @@ pub(crate) enum What<'a> {
     Hopeless,
 }
 
+/// Asks for the items of all requests of a burst, when their buckets have had time to come.
+pub fn prefetch_items(planned: &[Planned<'_>], worker: &Worker) {
+    for request in planned {
+        if request.hash != KeyHash::default() {
+            worker.prefetch_item(request.hash);
+        }
+    }
+}
+
 /// Empties a list of planned requests and frees it from the lifetime of its last burst, so that
 /// its memory serves the next.
 #[must_use]
@@ -131,6 +140,7 @@ fn hash(what: &What<'_>, worker: &Worker) -> KeyHash {
         Request::FlushAll(_)
         | Request::Version
         | Request::Verbosity { .. }
+        | Request::CacheMemlimit { .. }
         | Request::Stats(_)
         | Request::Quit
         | Request::MetaNoop => return KeyHash::default(),

@@ -134,7 +134,7 @@ impl Session {
     }
 
     /// The memory that the next bytes of input may be received into, when [`Next::Upload`] was
-    /// needed: empty when only the line end is missing.
+    /// needed: empty when only the line end is missing, or when the store has to find more first.
     pub fn upload(&mut self) -> &mut [u8] {
         match &mut self.state {
             State::Upload(uploading) => uploading.unfilled(),
@@ -178,7 +178,16 @@ impl Session {
                 None
             }
             State::Upload(uploading) => {
-                *consumed += uploading.take(&input[*consumed..]);
+                let (worker, now_s) = (around.worker, around.now.elapsed_s);
+                match uploading.take(&input[*consumed..], worker, now_s) {
+                    Ok(len) => *consumed += len,
+                    Err(_) => {
+                        let missing = uploading.missing() as u64;
+                        answer::upload_failed(uploading, around, out);
+                        self.state = State::Swallow { missing };
+                        return self.finish_started(input, consumed, around, out);
+                    }
+                }
                 if uploading.missing() > 0 {
                     return Some(Next::Upload);
                 }

@@ -1,6 +1,6 @@
 //! A value that did not arrive with its command line.
 
-use store::Upload;
+use store::{Refused, Upload, Worker};
 
 /// A value on its way, and the line that announced it.
 #[derive(Debug)]
@@ -28,8 +28,13 @@ impl Uploading {
     }
 
     /// Takes from the front of `bytes` what is missing; returns how much that was.
-    pub(crate) fn take(&mut self, bytes: &[u8]) -> usize {
-        let filled = self.upload.fill(bytes);
+    pub(crate) fn take(
+        &mut self,
+        bytes: &[u8],
+        worker: &Worker,
+        now_s: u32,
+    ) -> Result<usize, Refused> {
+        let filled = worker.fill(&mut self.upload, bytes, now_s)?;
         let room = &mut self.tail[self.tail_len..];
         let rest = if self.upload.missing() == 0 {
             &bytes[filled..]
@@ -39,7 +44,7 @@ impl Uploading {
         let len = room.len().min(rest.len());
         room[..len].copy_from_slice(&rest[..len]);
         self.tail_len += len;
-        filled + len
+        Ok(filled + len)
     }
 
     pub(crate) fn unfilled(&mut self) -> &mut [u8] {

@@ -16,6 +16,12 @@ const NOW: Now = Now {
 struct Nothing;
 
 impl Board for Nothing {
+    fn set_memory_limit(&self, _: u64) -> bool {
+        true
+    }
+
+    fn tend_store(&self) {}
+
     fn general(&self, _: Now, _: &mut Vec<u8>) {}
     fn settings(&self, _: &mut Vec<u8>) {}
     fn reset(&self) {}
@@ -39,6 +45,7 @@ impl Talk {
             memory_bytes: 16 << 20,
             item_max: 1 << 20,
             hash_seed: 3,
+            ..Config::DEFAULT
         };
         Self {
             worker: Store::new(config).unwrap().worker(),

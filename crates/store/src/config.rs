@@ -9,15 +9,37 @@ use crate::limits::MEMORY_MIN;
 pub struct Config {
     /// Most memory of items and index together, in bytes.
     pub memory_bytes: u64,
+    /// What that may be raised to while it runs; less than `memory_bytes` stands for
+    /// `memory_bytes`. It is address space, not memory.
+    pub memory_max: u64,
     /// Largest item, in bytes, as memcached counts it: see
     /// [`ITEM_OVERHEAD`](crate::limits::ITEM_OVERHEAD).
     pub item_max: u32,
     /// Seeds the hash, so that nobody can craft keys that collide. Random in a server.
     pub hash_seed: u64,
+    /// Threads that will write at a time, so that they need not share open segments.
+    pub workers: usize,
+    /// Items leave to make room for others; otherwise what does not fit is refused.
+    pub evicts: bool,
+    /// Ask the kernel for huge pages.
+    pub huge_pages: bool,
+}
+
+impl Config {
+    /// 64 MiB, items of up to 1 MiB, for one worker, and a hash anybody can reckon.
+    pub const DEFAULT: Self = Self {
+        memory_bytes: 64 << 20,
+        memory_max: 0,
+        item_max: 1 << 20,
+        hash_seed: 0,
+        workers: 1,
+        evicts: true,
+        huge_pages: false,
+    };
 }
 
 /// A configuration no store can work with.
-#[derive(Debug, Error, PartialEq, Eq)]
+#[derive(Debug, Error)]
 pub enum ConfigError {
     /// Less than [`MEMORY_MIN`].
     #[error("a store needs at least {MEMORY_MIN} bytes of memory, not {0}")]
@@ -32,18 +54,45 @@ pub enum ConfigError {
         /// The memory it would need.
         needed: u64,
     },
+    /// The store was made for less.
+    #[error("the store was made for at most {most} bytes of memory, not {asked}")]
+    TooMuchMemory {
+        /// The memory asked for.
+        asked: u64,
+        /// The most it was made for.
+        most: u64,
+    },
+    /// The system refuses so much address space.
+    #[error("no room in the address space: {0}")]
+    NoRoom(#[source] std::io::Error),
 }
 
 impl Config {
     pub(crate) fn check(&self) -> Result<(), ConfigError> {
-        if self.memory_bytes < MEMORY_MIN {
-            return Err(ConfigError::TooLittleMemory(self.memory_bytes));
+        self.check_least(self.memory_bytes)
+    }
+
+    /// Whether a store made with this can work with so much memory.
+    pub(crate) fn check_limit(&self, memory: u64) -> Result<(), ConfigError> {
+        let most = self.memory_max.max(self.memory_bytes);
+        if memory > most {
+            return Err(ConfigError::TooMuchMemory {
+                asked: memory,
+                most,
+            });
+        }
+        self.check_least(memory)
+    }
+
+    fn check_least(&self, memory: u64) -> Result<(), ConfigError> {
+        if memory < MEMORY_MIN {
+            return Err(ConfigError::TooLittleMemory(memory));
         }
         let needed = 2 * u64::from(self.item_max);
-        if self.memory_bytes < needed {
+        if memory < needed {
             return Err(ConfigError::ItemTooLarge {
                 item_max: self.item_max,
-                memory: self.memory_bytes,
+                memory,
                 needed,
             });
         }

@@ -1,7 +1,11 @@
 //! An item as a reader sees it, and when it expires.
 
-use crate::ledger::{Block, Ledger, Pin};
-use std::sync::Arc;
+use crate::heap::block::Block;
+use crate::index::Location;
+use crate::pin::Pin;
+use crate::store::Store;
+use crate::sync::Arc;
+use crate::worker::pieces_of;
 
 /// When an item stops being shown, in whole seconds of the caller's clock.
 ///
@@ -17,6 +21,14 @@ impl Expiry {
     #[must_use]
     pub fn at(second: u32) -> Self {
         Self(second.min(u32::MAX - 1))
+    }
+
+    pub(crate) fn of_word(word: u32) -> Self {
+        Self(word)
+    }
+
+    pub(crate) fn word(self) -> u32 {
+        self.0
     }
 
     /// Whether it has come.
@@ -51,27 +63,34 @@ pub struct Item<'a> {
     pub won: bool,
     /// Another reader was told so before.
     pub claimed: bool,
-    pub(crate) block: &'a Block,
-    pub(crate) ledger: &'a Arc<Ledger>,
+    pub(crate) location: Location,
+    pub(crate) block: Block<'a>,
+    pub(crate) store: &'a Arc<Store>,
 }
 
 impl Item<'_> {
     /// Length of the value in bytes.
     #[must_use]
+    #[inline]
     pub fn value_len(&self) -> usize {
-        self.block.value().len()
+        self.block.value_len()
     }
 
     /// The value's pieces, in order.
+    #[inline]
     pub fn value(&self) -> impl Iterator<Item = &[u8]> {
-        std::iter::once(self.block.value())
+        let is_in_pieces = self.block.is_in_pieces();
+        let whole = (!is_in_pieces).then(|| self.block.value());
+        let heap = &self.store.log.heap;
+        let pieces = is_in_pieces.then(|| pieces_of(self.block).map(|at| heap.block(at).piece()));
+        whole.into_iter().chain(pieces.into_iter().flatten())
     }
 
     /// Takes hold of the value so that it can be sent after the closure; none when as much is
     /// held already as may be.
     #[must_use]
     pub fn pin(&self) -> Option<Pin> {
-        Pin::take(self.block, self.ledger)
+        Pin::take(self.store, self.location, self.block)
     }
 }
 

@@ -24,25 +24,37 @@
 //! its time or its flush is never shown.
 
 mod config;
+mod drain;
+mod epochs;
+mod ghost;
+mod heap;
+mod holds;
+mod index;
 mod item;
-mod ledger;
 pub mod limits;
+mod log;
 mod number;
+mod pin;
+mod prefetch;
 mod read;
+mod region;
 mod rewrite;
-mod shard;
 mod statistics;
+mod store;
+mod sync;
+mod tally;
 mod upload;
 mod worker;
 mod write;
 
 pub use config::{Config, ConfigError};
 pub use item::{Expiry, Item};
-pub use ledger::Pin;
+pub use pin::Pin;
 pub use read::{Miss, Read};
 pub use statistics::Statistics;
-pub use upload::{Refused, Upload};
-pub use worker::{KeyHash, Store, Worker};
+pub use store::Store;
+pub use upload::{Refused, Reserve, Upload};
+pub use worker::{KeyHash, Worker};
 pub use write::{
     ArithOutcome, Arithmetic, Counted, Deleted, Direction, Mode, Published, Vivify, Write,
 };

@@ -9,18 +9,63 @@ pub const ITEM_OVERHEAD: usize = 59;
 pub const FLAGS_LEN: usize = 4;
 /// Least memory a store can work in, in bytes.
 pub const MEMORY_MIN: u64 = 1 << 20;
-/// Most shards; the number is a power of two.
-pub const SHARDS_MAX: usize = 1024;
-/// Fewest shards.
-pub const SHARDS_MIN: usize = 4;
-/// Memory one shard is made for, in bytes.
-pub const SHARD_MEMORY: u64 = 1 << 20;
+/// Segments a store has at least, wherever memory allows for any of them to be as small.
+pub(crate) const SEGMENTS_LEAST: u64 = 1024;
+/// Bytes of a segment, as powers of two: least and most.
+pub(crate) const SEGMENT_BITS: std::ops::RangeInclusive<u32> = 13..=21;
+/// An item of at most this part of a segment lies in one piece.
+pub(crate) const WHOLE_PART: usize = 8;
+/// A piece of a value fills what a segment has left if that is at least this part of it.
+pub(crate) const PIECE_LEAST_PART: usize = 16;
+/// Open segments are at most this part of all (5 %).
+pub(crate) const OPEN_PART: usize = 20;
+/// Classes of expiry at most.
+pub(crate) const CLASSES_MAX: usize = 8;
+/// Stripes of workers that share open segments, at most.
+pub(crate) const STRIPES_MAX: usize = 16;
+/// Segments kept free: this part of all, and so many more.
+pub(crate) const RESERVE_PART: u32 = 128;
+/// See [`RESERVE_PART`].
+pub(crate) const RESERVE_LEAST: u32 = 4;
+/// Segments looked at to find one that is cheap to drain.
+pub(crate) const SCAN_SEGMENTS: u32 = 32;
+/// A segment of which less is alive, in hundredths, is emptied out of turn and nothing in it
+/// leaves: of the small part, whose segments do not stay long, and of the main part.
+pub(crate) const SPARSE_HUNDREDTHS: [u64; 2] = [50, 80];
+/// While less than this of the segments looked at is alive, in hundredths, there is room for all
+/// that is, and nothing has to leave: then the bounds are those below.
+pub(crate) const ROOMY_HUNDREDTHS: u64 = 85;
+/// See [`ROOMY_HUNDREDTHS`].
+pub(crate) const SPARSE_HUNDREDTHS_ROOMY: [u64; 2] = [90, 90];
+/// New items fill this part of all segments before the oldest of them goes first.
+pub(crate) const SMALL_PART: usize = 20;
+/// A new item that was asked for so often when the oldest of them goes stays.
+pub(crate) const MOVES_AT: u8 = 1;
+/// Names of items that have left: this part of the memory.
+pub(crate) const GHOST_PART: u64 = 256;
+/// Memory one class of the index is made for, in bytes.
+pub(crate) const CLASS_MEMORY: u64 = 4 << 20;
+/// Classes of the index at most.
+pub(crate) const INDEX_CLASSES_MAX: u64 = 512;
+/// Buckets a class begins with, and never falls below.
+pub(crate) const CLASS_BUCKETS: usize = 256;
+/// The index grows to this part of the memory at most.
+pub(crate) const INDEX_PART: u64 = 2;
+/// An operation makes one step of draining for each so many bytes it writes, while memory is short.
+pub(crate) const STEP_BYTES: usize = 8 * 1024;
+/// Steps an operation makes at most before it waits for others.
+pub(crate) const STEPS_MAX: usize = 16;
+/// How often a worker that finds no segment drains or yields before it gives up.
+pub(crate) const WAITS_MAX: usize = 2_000;
 /// Pins and unfinished uploads together hold at most this part of the memory (one eighth).
-pub const HELD_PART: u64 = 8;
-/// Items one locked step of eviction, or one step of maintenance, visits at most.
+pub const HELD_PART: u32 = 8;
+/// Blocks one step of draining visits at most.
 pub const STEP_ITEMS: usize = 64;
 /// Longest text of a counter in bytes.
 pub const COUNTER_MAX: usize = 20;
-/// How often a change that depends on the present value is tried beside other writers before it is
-/// made under the lock.
-pub const REWRITE_ATTEMPTS: usize = 8;
+/// How often a change that depends on the present value is tried beside other writers.
+pub(crate) const REWRITE_ATTEMPTS: usize = 10_000;
+/// After so many attempts the processor is left to others in between.
+pub(crate) const REWRITE_BUSY: usize = 8;
+/// How often the block of an item is made again because of a flush.
+pub(crate) const REMAKES_MAX: usize = 8;

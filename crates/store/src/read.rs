@@ -1,5 +1,7 @@
 //! Reading.
 
+use crate::heap::block::Block;
+use crate::index::{Entry, Location};
 use crate::item::{Expiry, Item};
 use crate::worker::{KeyHash, Worker};
 
@@ -40,36 +42,97 @@ impl Worker {
         how: Read,
         visit: impl FnOnce(&Item<'_>) -> Option<R>,
     ) -> Result<Option<R>, Miss> {
-        let ledger = self.ledger();
-        let (mut shard, index) = self.find_live(key, hash, now_s)?;
-        let slot = shard.slot_mut(index);
-        let won = how.claim && slot.stale && !slot.claimed;
-        let Some(block) = slot.block.as_ref() else {
-            return Err(Miss::Absent);
-        };
-        let item = Item {
-            flags: slot.flags,
-            cas: slot.cas,
-            expiry: slot.expiry,
-            last_access_s: slot.last_access_s,
-            fetched: slot.fetched,
-            stale: slot.stale,
-            won,
-            claimed: slot.claimed,
-            block,
-            ledger,
-        };
-        let Some(answer) = visit(&item) else {
+        self.wake();
+        let is_it = |entry: Entry| self.has_key(entry, key);
+        let entry = self.store.index.find(hash.0, is_it).ok_or(Miss::Absent)?;
+        let location = entry.location();
+        let block = self.block(location);
+        if let Some(miss) = self.death(location, block, now_s) {
+            // Who comes second finds nothing.
+            let is_first = self.bury(hash.0, location, now_s);
+            return Err(if is_first { miss } else { Miss::Absent });
+        }
+        let access = block.access();
+        if how.touch.is_some() || (how.claim && access.is_stale()) {
+            return self.read_and_change(key, hash, now_s, how, visit);
+        }
+        let Some(answer) = visit(&self.item(location, block, false)) else {
             return Ok(None);
         };
-        slot.claimed |= won;
-        if let Some(expiry) = how.touch {
-            slot.expiry = expiry;
-        }
         if !how.unnoticed {
-            shard.touch(index, now_s);
+            self.notice(hash, entry, block, now_s);
         }
         Ok(Some(answer))
+    }
+
+    /// As [`Worker::read`], with other writers of the item kept away: what touches or claims it is
+    /// a write.
+    fn read_and_change<R>(
+        &self,
+        key: &[u8],
+        hash: KeyHash,
+        now_s: u32,
+        how: Read,
+        visit: impl FnOnce(&Item<'_>) -> Option<R>,
+    ) -> Result<Option<R>, Miss> {
+        let writer = self.store.index.lock(hash.0);
+        let is_it = |entry: Entry| self.has_key(entry, key);
+        let found = writer.find(is_it).ok_or(Miss::Absent)?;
+        let location = found.entry().location();
+        let block = self.block(location);
+        if let Some(miss) = self.death(location, block, now_s) {
+            self.bury_found(&writer, &found, block);
+            return Err(miss);
+        }
+        let access = block.access();
+        let won = how.claim && access.is_stale() && !access.is_claimed();
+        let Some(answer) = visit(&self.item(location, block, won)) else {
+            return Ok(None);
+        };
+        if won {
+            block.set_access(access.with(true, true));
+        }
+        if let Some(expiry) = how.touch {
+            block.set_expiry(expiry);
+            self.store
+                .log
+                .heap
+                .segment_of(location)
+                .raise_expiry(expiry);
+        }
+        if !how.unnoticed {
+            self.notice(hash, found.entry(), block, now_s);
+        }
+        Ok(Some(answer))
+    }
+
+    fn item<'a>(&'a self, location: Location, block: Block<'a>, won: bool) -> Item<'a> {
+        let access = block.access();
+        Item {
+            flags: block.flags(),
+            cas: block.cas(),
+            expiry: block.expiry(),
+            last_access_s: access.second(),
+            fetched: access.is_fetched(),
+            stale: access.is_stale(),
+            won,
+            claimed: access.is_claimed(),
+            location,
+            block,
+            store: &self.store,
+        }
+    }
+
+    /// Remembers that an item was read: once a second at most, so that what is read much stays in
+    /// the caches of all who read it.
+    #[inline]
+    pub(crate) fn notice(&self, hash: KeyHash, entry: Entry, block: Block<'_>, now_s: u32) {
+        let access = block.access();
+        let noticed = access.fetched_at(now_s);
+        if noticed != access {
+            block.exchange_access(access, noticed);
+            self.store.index.count_request(hash.0, entry);
+        }
     }
 
     /// Gives an item a new expiry; false where there is none.

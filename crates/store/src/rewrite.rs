@@ -1,32 +1,41 @@
 //! Rewriting: a new value made of the present one, as append and arithmetic do.
 //!
-//! The new value is made outside the lock, from a snapshot, and takes the item's place if the
-//! snapshot is still the item's value. Under a crowd of writers that may fail again and again, so
-//! the last attempt is made under the lock: the one place where a value is allocated there.
+//! The new value is made outside the lock, from a snapshot that is pinned, and takes the item's
+//! place if the snapshot is still the item's value. Otherwise another writer was first, and it is
+//! made again.
 
+use crate::index::Location;
 use crate::item::Expiry;
-use crate::ledger::Block;
-use crate::limits::REWRITE_ATTEMPTS;
+use crate::limits::{REWRITE_ATTEMPTS, REWRITE_BUSY};
 use crate::number::Digits;
-use crate::shard::{Facts, Shard, Slot, SlotIndex};
-use crate::upload::Upload;
+use crate::pin::Pin;
+use crate::sync::yield_now;
+use crate::upload::{Refused, Reserve, Upload};
 use crate::worker::{KeyHash, Worker};
+use crate::write::Facts;
 
 /// An item's value and facts at one moment.
 pub(crate) struct Snapshot {
-    pub(crate) block: Block,
+    location: Location,
+    pin: Pin,
+    pub(crate) value_len: usize,
     pub(crate) flags: u32,
     pub(crate) cas: u64,
     pub(crate) expiry: Expiry,
 }
 
-/// A value made of a snapshot's: a number or some bytes, more bytes, then spaces.
-pub(crate) struct Made<'v> {
-    pub(crate) number: Option<u64>,
-    pub(crate) first: &'v [u8],
-    pub(crate) second: &'v [u8],
-    /// At least the length of the parts.
-    pub(crate) value_len: usize,
+impl Snapshot {
+    pub(crate) fn value(&self) -> impl Iterator<Item = &[u8]> {
+        self.pin.value()
+    }
+}
+
+/// A value made of a snapshot's.
+pub(crate) enum Made<'v> {
+    /// A number's digits, and spaces up to a length.
+    Number { number: u64, value_len: usize },
+    /// Another value behind or before it.
+    Joined { new: &'v Upload, is_before: bool },
 }
 
 /// What a rewrite changes beside the value.
@@ -58,132 +67,136 @@ pub(crate) struct Done {
 }
 
 impl Worker {
-    /// Gives an item the value that `make` makes of its present one and of `new`.
-    pub(crate) fn rewrite<T>(
+    /// Gives an item the value that `make` makes of its present one.
+    pub(crate) fn rewrite<'v, T>(
         &self,
         key: &[u8],
         hash: KeyHash,
         now_s: u32,
         change: Change,
-        new: &[u8],
-        make: impl for<'v> Fn(&'v Snapshot, &'v [u8]) -> Result<Made<'v>, T>,
+        make: impl Fn(&Snapshot) -> Result<Made<'v>, T>,
     ) -> Rewritten<T> {
-        for _ in 0..REWRITE_ATTEMPTS {
+        for attempt in 0..REWRITE_ATTEMPTS {
+            if attempt >= REWRITE_BUSY {
+                yield_now();
+            }
             let Some(found) = self.snapshot(key, hash, now_s) else {
                 return Rewritten::Absent;
             };
-            let made = match make(&found, new) {
+            let made = match make(&found) {
                 Ok(made) => made,
                 Err(refused) => return Rewritten::Refused(refused),
             };
-            let reserved = self.reserve_beside(&found, key, hash, made.value_len, now_s);
-            let Ok(mut upload) = reserved else {
+            let Ok(upload) = self.make(key, hash, &found, &made, change, now_s) else {
                 return Rewritten::NoRoom;
             };
-            made.fill(upload.unfilled());
-            if let Some(cas) = self.swap(&found, upload, change, now_s) {
-                return Rewritten::Done(made.done(cas, &found));
+            if let Some(cas) = self.swap(&found, &upload, change, now_s) {
+                return Rewritten::Done(Done {
+                    cas,
+                    value_len: upload.value_len(),
+                    number: match made {
+                        Made::Number { number, .. } => number,
+                        Made::Joined { .. } => 0,
+                    },
+                    expiry_before: found.expiry,
+                });
             }
         }
-        self.rewrite_locked(key, hash, now_s, change, new, make)
-    }
-
-    fn rewrite_locked<T>(
-        &self,
-        key: &[u8],
-        hash: KeyHash,
-        now_s: u32,
-        change: Change,
-        new: &[u8],
-        make: impl for<'v> Fn(&'v Snapshot, &'v [u8]) -> Result<Made<'v>, T>,
-    ) -> Rewritten<T> {
-        let Ok((mut shard, index)) = self.find_live(key, hash, now_s) else {
-            return Rewritten::Absent;
-        };
-        let Some(found) = snapshot_of(shard.slot(index)) else {
-            return Rewritten::Absent;
-        };
-        let made = match make(&found, new) {
-            Ok(made) => made,
-            Err(refused) => return Rewritten::Refused(refused),
-        };
-        if !self.fits(key, found.flags, made.value_len) {
-            return Rewritten::NoRoom;
-        }
-        let mut block = Block::new(key, made.value_len);
-        made.fill(block.value_mut());
-        self.ledger().charge(block.charge());
-        let generation = shard.slot(index).generation;
-        let facts = changed(&mut shard, index, change);
-        let old = shard.replace(index, block.clone(), facts, now_s, generation);
-        drop(shard);
-        self.drop_blocks(old);
-        self.settle(hash, Some(&block), now_s);
-        Rewritten::Done(made.done(facts.cas, &found))
+        Rewritten::NoRoom
     }
 
     fn snapshot(&self, key: &[u8], hash: KeyHash, now_s: u32) -> Option<Snapshot> {
-        let (mut shard, index) = self.find_live(key, hash, now_s).ok()?;
-        // Room for the new value must not be made by evicting the old one.
-        shard.make_newest(index);
-        snapshot_of(shard.slot(index))
+        let entry = self
+            .store
+            .index
+            .find(hash.0, |entry| self.has_key(entry, key))?;
+        let location = entry.location();
+        let block = self.block(location);
+        if self.death(location, block, now_s).is_some() {
+            self.bury(hash.0, location, now_s);
+            return None;
+        }
+        // So that room for the new value is not made of the old one.
+        self.notice(hash, entry, block, now_s);
+        Some(Snapshot {
+            location,
+            pin: Pin::force(&self.store, location, block),
+            value_len: block.value_len(),
+            flags: block.flags(),
+            cas: block.cas(),
+            expiry: block.expiry(),
+        })
+    }
+
+    /// Makes the new value.
+    fn make(
+        &self,
+        key: &[u8],
+        hash: KeyHash,
+        found: &Snapshot,
+        made: &Made<'_>,
+        change: Change,
+        now_s: u32,
+    ) -> Result<Upload, Refused> {
+        let value_len = match made {
+            Made::Number { value_len, .. } => *value_len,
+            Made::Joined { new, .. } => found.value_len + new.value_len(),
+        };
+        let asked = Reserve {
+            value_len,
+            flags: found.flags,
+            expiry: change.expiry.unwrap_or(found.expiry),
+            whole: true,
+        };
+        let mut upload = self.reserve_for(key, hash, &asked, change.cas, now_s)?;
+        let mut add = |bytes: &[u8]| self.fill(&mut upload, bytes, now_s).map(drop);
+        match made {
+            Made::Number { number, value_len } => {
+                let digits = Digits::of(*number);
+                add(digits.as_bytes())?;
+                for _ in digits.as_bytes().len()..*value_len {
+                    add(b" ")?;
+                }
+            }
+            Made::Joined { new, is_before } => {
+                if *is_before {
+                    new.value().try_for_each(&mut add)?;
+                }
+                found.value().try_for_each(&mut add)?;
+                if !is_before {
+                    new.value().try_for_each(&mut add)?;
+                }
+            }
+        }
+        Ok(upload)
     }
 
     /// Replaces the value of a snapshot, if it is still the item's; returns the new CAS.
-    fn swap(&self, found: &Snapshot, new: Upload, change: Change, now_s: u32) -> Option<u64> {
-        let (mut shard, index) = self.find_live(new.key(), new.hash, now_s).ok()?;
-        let present = shard.slot(index).block.as_ref()?;
-        if !present.is_same(&found.block) {
+    fn swap(&self, found: &Snapshot, new: &Upload, change: Change, now_s: u32) -> Option<u64> {
+        let draft = match new.block() {
+            Some(_) => None,
+            None => Some(self.draft(new, found.expiry, change.cas, now_s)?),
+        };
+        let (location, block) = match (&draft, new.block()) {
+            (Some(draft), _) => (draft.location(), self.block(draft.location())),
+            (None, whole) => whole?,
+        };
+        let writer = self.store.index.lock(new.hash().0);
+        let present = writer.find(|entry| entry.location() == found.location)?;
+        let old = self.block(found.location);
+        if self.death(found.location, old, now_s).is_some() || self.is_flushed(location, now_s) {
             return None;
         }
-        let generation = shard.slot(index).generation;
-        let facts = changed(&mut shard, index, change);
-        let old = shard.replace(index, new.into_block(), facts, now_s, generation);
-        drop(shard);
-        self.drop_blocks(old);
-        Some(facts.cas)
-    }
-}
-
-impl Made<'_> {
-    fn fill(&self, into: &mut [u8]) {
-        let digits = self.number.map(Digits::of);
-        let first = digits.as_ref().map_or(self.first, Digits::as_bytes);
-        let (head, rest) = into.split_at_mut(first.len());
-        head.copy_from_slice(first);
-        let (middle, tail) = rest.split_at_mut(self.second.len());
-        middle.copy_from_slice(self.second);
-        tail.fill(b' ');
-    }
-
-    fn done(&self, cas: u64, found: &Snapshot) -> Done {
-        Done {
-            cas,
-            value_len: self.value_len,
-            number: self.number.unwrap_or_default(),
-            expiry_before: found.expiry,
+        let facts = Facts {
+            cas: change.cas.unwrap_or_else(|| writer.next_cas()),
+            expiry: change.expiry.unwrap_or_else(|| old.expiry()),
+            stale: old.access().is_stale(),
+            claimed: old.access().is_claimed(),
+        };
+        if !block.outline().takes_cas(facts.cas) {
+            return None;
         }
-    }
-}
-
-fn snapshot_of(slot: &Slot) -> Option<Snapshot> {
-    Some(Snapshot {
-        block: slot.block.clone()?,
-        flags: slot.flags,
-        cas: slot.cas,
-        expiry: slot.expiry,
-    })
-}
-
-fn changed(shard: &mut Shard, index: SlotIndex, change: Change) -> Facts {
-    let cas = match change.cas {
-        Some(cas) => cas,
-        None => shard.next_cas(),
-    };
-    let facts = shard.slot(index).facts();
-    Facts {
-        cas,
-        expiry: change.expiry.unwrap_or(facts.expiry),
-        ..facts
+        self.link(&writer, Some(&present), location, block, facts, now_s);
+        Some(facts.cas)
     }
 }

@@ -3,14 +3,28 @@
 /// Sums over the whole store.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Statistics {
-    /// The bound on `bytes_used` and `bytes_pinned` together.
+    /// The bound on segments, index and ghosts together, in bytes.
     pub limit_bytes: u64,
-    /// Memory of items, index and uploads.
-    pub bytes_used: u64,
-    /// Of those, the index.
+    /// Of items that may be found: key, value, header.
+    pub bytes_live: u64,
+    /// Of items in segments, those that are gone included.
+    pub bytes_written: u64,
+    /// Of the index.
     pub index_bytes: u64,
-    /// Memory held by pins.
+    /// Of the names of items that have left.
+    pub ghost_bytes: u64,
+    /// Of values held by pins.
     pub bytes_pinned: u64,
+    /// Of segments that pins and uploads under way keep from being used again.
+    pub bytes_held: u64,
+    /// Bytes of a segment.
+    pub segment_bytes: u64,
+    /// Segments that are resident.
+    pub segments: u64,
+    /// Segments that may be resident.
+    pub segments_allowed: u64,
+    /// The second in which the oldest segment with items was opened; none: there is none.
+    pub oldest_segment_s: Option<u32>,
     /// Items now, those expired and not yet reclaimed included.
     pub items: u64,
     /// Items stored since the start.
@@ -23,4 +37,24 @@ pub struct Statistics {
     pub expired: u64,
     /// Of those, never read.
     pub expired_unfetched: u64,
+    /// Of those evicted, for want of a place in the index.
+    pub displaced: u64,
+    /// Blocks copied so that their segments could be used again.
+    pub copied: u64,
+    /// Bytes of them.
+    pub copied_bytes: u64,
+    /// New items that were known from before.
+    pub returned: u64,
+    /// Segments drained.
+    pub drained: u64,
+    /// How often a worker had to wait for a segment.
+    pub waits: u64,
+}
+
+impl Statistics {
+    /// Memory of items, dead or alive, and of what finds them.
+    #[must_use]
+    pub fn bytes_used(&self) -> u64 {
+        self.segments * self.segment_bytes + self.index_bytes + self.ghost_bytes
+    }
 }

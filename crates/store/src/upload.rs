@@ -1,11 +1,20 @@
 //! Uploads: memory reserved for a value and filled in place.
 
-use std::sync::Arc;
+use std::fmt;
 
 use thiserror::Error;
 
-use crate::ledger::{Block, Ledger};
-use crate::worker::KeyHash;
+use crate::heap::block::{Block, Outline, PIECE_MAX, PIECES_MAX, piece_block_len};
+use crate::heap::segment::Part;
+use crate::heap::{Number, block::HEADER_LEN};
+use crate::holds::Credit;
+use crate::index::Location;
+use crate::item::Expiry;
+use crate::limits::{PIECE_LEAST_PART, WHOLE_PART};
+use crate::log::Taken;
+use crate::store::Store;
+use crate::sync::Arc;
+use crate::worker::{KeyHash, Worker};
 
 /// Why no memory was reserved.
 #[derive(Debug, Error, Clone, Copy, PartialEq, Eq)]
@@ -21,39 +30,221 @@ pub enum Refused {
     HeldFull,
 }
 
-/// A value on its way in. Dropped unpublished, it leaves no trace.
-#[derive(Debug)]
-pub struct Upload {
-    pub(crate) block: Block,
-    pub(crate) hash: KeyHash,
-    filled: usize,
-    charge: u64,
-    waiting: bool,
-    ledger: Arc<Ledger>,
+/// What a value is reserved for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Reserve {
+    /// Length of the value in bytes.
+    pub value_len: usize,
+    /// The client's own 32 bits.
+    pub flags: u32,
+    /// When the item will stop being shown, as far as is known: items that expire together lie
+    /// together.
+    pub expiry: Expiry,
+    /// All its bytes are at hand. A value still on its way counts as held for a peer until it is
+    /// published or dropped.
+    pub whole: bool,
 }
 
-impl Upload {
-    pub(crate) fn new(
-        block: Block,
+/// A value on its way in. Dropped unpublished, it leaves no trace.
+pub struct Upload {
+    store: Arc<Store>,
+    pub(crate) hash: KeyHash,
+    pub(crate) flags: u32,
+    part: Part,
+    value_len: usize,
+    filled: usize,
+    /// Of an upload that waits for its peer.
+    credit: Option<Credit>,
+    place: Place,
+}
+
+/// Where an upload's bytes lie.
+#[derive(Debug)]
+enum Place {
+    /// Behind the key.
+    Whole(Taken),
+    /// In pieces, of which those at the front are full; the key is kept until the item is made.
+    Pieces {
+        key: Box<[u8]>,
+        pieces: Vec<Taken>,
+        /// Bytes that all pieces but the last hold.
+        before_last: usize,
+    },
+}
+
+impl fmt::Debug for Upload {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Upload")
+            .field("value_len", &self.value_len)
+            .field("filled", &self.filled)
+            .finish_non_exhaustive()
+    }
+}
+
+impl Worker {
+    /// Reserves memory for the value of an item.
+    ///
+    /// # Errors
+    /// See [`Refused`].
+    pub fn reserve(
+        &self,
+        key: &[u8],
         hash: KeyHash,
-        charge: u64,
-        waiting: bool,
-        ledger: Arc<Ledger>,
-    ) -> Self {
-        Self {
-            block,
+        asked: &Reserve,
+        now_s: u32,
+    ) -> Result<Upload, Refused> {
+        self.reserve_for(key, hash, asked, None, now_s)
+    }
+
+    /// As [`Worker::reserve`], where the client's own CAS is known already.
+    pub(crate) fn reserve_for(
+        &self,
+        key: &[u8],
+        hash: KeyHash,
+        asked: &Reserve,
+        cas: Option<u64>,
+        now_s: u32,
+    ) -> Result<Upload, Refused> {
+        self.wake();
+        if !self.fits(key, asked.flags, asked.value_len) {
+            return Err(Refused::TooLarge);
+        }
+        let heap = &self.store.log.heap;
+        let credit = if asked.whole {
+            None
+        } else {
+            let segments = 1 + asked.value_len / heap.segment_size() as usize;
+            let allowed = self.store.log.allowed();
+            let credit = self.store.holds.ask(segments as u32, allowed);
+            Some(credit.ok_or(Refused::HeldFull)?)
+        };
+        let outline = Outline::whole(key.len(), asked.value_len, asked.flags, cas);
+        let block_len = outline.block_len();
+        self.pay(block_len, now_s);
+        let part = self.part_for(hash);
+        let is_whole = block_len <= heap.block_max() / WHOLE_PART;
+        let mut upload = Upload {
+            store: Arc::clone(&self.store),
             hash,
+            flags: asked.flags,
+            part,
+            value_len: asked.value_len,
             filled: 0,
-            charge,
-            waiting,
-            ledger,
+            credit,
+            place: Place::Pieces {
+                key: Box::default(),
+                pieces: Vec::new(),
+                before_last: 0,
+            },
+        };
+        if is_whole {
+            let taken = self
+                .take(block_len, part, asked.expiry, now_s)
+                .ok_or(Refused::NoMemory)?;
+            heap.block(taken.location).begin(&outline, key);
+            upload.hold(taken.number);
+            upload.place = Place::Whole(taken);
+        } else {
+            upload.place = Place::Pieces {
+                key: key.into(),
+                pieces: Vec::new(),
+                before_last: 0,
+            };
+            self.extend(&mut upload, now_s)?;
+        }
+        Ok(upload)
+    }
+
+    /// Copies from the front of `bytes` what an upload misses; returns how much that was. Memory is
+    /// taken as it is needed.
+    ///
+    /// # Errors
+    /// There is no more memory.
+    pub fn fill(&self, upload: &mut Upload, bytes: &[u8], now_s: u32) -> Result<usize, Refused> {
+        self.wake();
+        let mut done = 0;
+        while done < bytes.len() && upload.missing() > 0 {
+            if upload.unfilled().is_empty() {
+                self.extend(upload, now_s)?;
+            }
+            let room = upload.unfilled();
+            let len = room.len().min(bytes.len() - done);
+            room[..len].copy_from_slice(&bytes[done..done + len]);
+            upload.advance(len);
+            done += len;
+        }
+        Ok(done)
+    }
+
+    /// Takes memory for the next piece of an upload whose pieces are full.
+    fn extend(&self, upload: &mut Upload, now_s: u32) -> Result<(), Refused> {
+        let missing = upload.missing();
+        let Place::Pieces {
+            pieces,
+            before_last,
+            ..
+        } = &mut upload.place
+        else {
+            return Ok(());
+        };
+        let heap = &self.store.log.heap;
+        let most = missing.min(PIECE_MAX).min(heap.block_max() - HEADER_LEN);
+        let least = most.min(heap.block_max() / PIECE_LEAST_PART);
+        let number = pieces.len();
+        if number >= PIECES_MAX {
+            return Err(Refused::TooLarge);
+        }
+        self.pay(most, now_s);
+        let way = self.way(upload.part, Expiry::NEVER, now_s);
+        let (taken, block_len) = loop {
+            let lens = (piece_block_len(least), piece_block_len(most));
+            if let Some(taken) = self.store.log.take_some(lens.0, lens.1, &way) {
+                break taken;
+            }
+            if !self.wait_for_segment(now_s) {
+                return Err(Refused::NoMemory);
+            }
+        };
+        let piece = heap.block(taken.location);
+        piece.begin_piece(upload.hash.0, number, most.min(block_len - HEADER_LEN));
+        *before_last = upload.filled;
+        let segment = taken.number;
+        pieces.push(taken);
+        upload.hold(segment);
+        Ok(())
+    }
+
+    /// Takes memory for a block; waits for it if it can be had.
+    pub(crate) fn take(&self, len: usize, part: Part, expiry: Expiry, now_s: u32) -> Option<Taken> {
+        let way = self.way(part, expiry, now_s);
+        loop {
+            if let Some(taken) = self.store.log.take(len, &way) {
+                return Some(taken);
+            }
+            if !self.wait_for_segment(now_s) {
+                return None;
+            }
         }
     }
 
+    /// Where a new value of this key is written: on trial, unless it left not long ago.
+    fn part_for(&self, hash: KeyHash) -> Part {
+        if self.store.ghosts.contains(hash.0) {
+            self.tally.count(crate::tally::Count::Returned);
+            return Part::Main;
+        }
+        Part::Small
+    }
+}
+
+impl Upload {
     /// The key it is for.
     #[must_use]
     pub fn key(&self) -> &[u8] {
-        self.block.key()
+        match &self.place {
+            Place::Whole(taken) => self.store.log.heap.block(taken.location).key(),
+            Place::Pieces { key, .. } => key,
+        }
     }
 
     /// The key's hash.
@@ -65,47 +256,105 @@ impl Upload {
     /// Length of the whole value in bytes.
     #[must_use]
     pub fn value_len(&self) -> usize {
-        self.block.value().len()
+        self.value_len
     }
 
     /// Bytes still to come.
     #[must_use]
     pub fn missing(&self) -> usize {
-        self.value_len() - self.filled
+        self.value_len - self.filled
     }
 
-    /// The next piece to fill. Empty when nothing is missing.
+    /// Memory to be filled next. Empty when nothing is missing, or when [`Worker::fill`] must take
+    /// more first.
     pub fn unfilled(&mut self) -> &mut [u8] {
-        let filled = self.filled;
-        &mut self.block.value_mut()[filled..]
+        let heap = &self.store.log.heap;
+        let (bytes, from) = match &self.place {
+            // SAFETY: the block was taken for this upload, which the index does not know, and is
+            // lent out for as long as the upload is.
+            Place::Whole(taken) => (unsafe { heap.block(taken.location).value_mut() }, 0),
+            Place::Pieces {
+                pieces,
+                before_last,
+                ..
+            } => match pieces.last() {
+                // SAFETY: as above.
+                Some(last) => (
+                    unsafe { heap.block(last.location).piece_mut() },
+                    *before_last,
+                ),
+                None => (&mut [][..], self.filled),
+            },
+        };
+        &mut bytes[self.filled - from..]
     }
 
     /// Says that the first `len` bytes of [`Upload::unfilled`] are filled.
     pub fn advance(&mut self, len: usize) {
-        self.filled = self.value_len().min(self.filled + len);
+        let room = self.unfilled().len();
+        self.filled += len.min(room);
     }
 
-    /// Copies from the front of `bytes` what is missing; returns how much that was.
-    pub fn fill(&mut self, bytes: &[u8]) -> usize {
-        let room = self.unfilled();
-        let len = room.len().min(bytes.len());
-        room[..len].copy_from_slice(&bytes[..len]);
-        self.advance(len);
-        len
+    /// The filled value's pieces, in order.
+    pub(crate) fn value(&self) -> impl Iterator<Item = &[u8]> {
+        let heap = &self.store.log.heap;
+        let (whole, pieces) = match &self.place {
+            Place::Whole(taken) => (Some(heap.block(taken.location).value()), &[][..]),
+            Place::Pieces { pieces, .. } => (None, &pieces[..]),
+        };
+        let pieces = pieces
+            .iter()
+            .map(|taken| heap.block(taken.location).piece());
+        whole.into_iter().chain(pieces)
     }
 
-    /// Hands the block over to the index, which from now on counts it.
-    pub(crate) fn into_block(mut self) -> Block {
-        self.charge = 0;
-        self.block.clone()
+    /// The block of the item, if it has been made.
+    pub(crate) fn block(&self) -> Option<(Location, Block<'_>)> {
+        match &self.place {
+            Place::Whole(taken) => {
+                Some((taken.location, self.store.log.heap.block(taken.location)))
+            }
+            Place::Pieces { .. } => None,
+        }
+    }
+
+    /// The pieces, if the value lies in pieces.
+    pub(crate) fn pieces(&self) -> Option<&[Taken]> {
+        match &self.place {
+            Place::Whole(_) => None,
+            Place::Pieces { pieces, .. } => Some(pieces),
+        }
+    }
+
+    pub(crate) fn part(&self) -> Part {
+        self.part
+    }
+
+    /// A segment of an upload that waits is held for its peer.
+    fn hold(&mut self, number: Number) {
+        if let Some(credit) = &mut self.credit {
+            let segment = self.store.log.heap.segment(number);
+            self.store.holds.hold(segment, credit);
+        }
     }
 }
 
 impl Drop for Upload {
+    /// The bytes of what was published live on; of what was not, they are dead.
     fn drop(&mut self) {
-        if self.waiting {
-            self.ledger.stop_waiting(self.block.charge());
+        let (whole, pieces) = match &self.place {
+            Place::Whole(taken) => (Some(taken), &[][..]),
+            Place::Pieces { pieces, .. } => (None, &pieces[..]),
+        };
+        let heap = &self.store.log.heap;
+        for taken in whole.into_iter().chain(pieces) {
+            if self.credit.is_some() {
+                self.store.holds.release(heap, taken.number);
+            }
+            heap.segment(taken.number).release_writer();
         }
-        self.ledger.release(self.charge);
+        if let Some(credit) = self.credit.take() {
+            self.store.holds.settle(credit);
+        }
     }
 }

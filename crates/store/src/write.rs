@@ -1,14 +1,19 @@
 //! Writing.
 
-use std::sync::Arc;
+use std::sync::atomic::Ordering;
 
+use crate::heap::block::{Access, Block, Outline};
+use crate::index::{Found, Inserted, Location, Writer};
 use crate::item::Expiry;
-use crate::ledger::{Block, charge_of};
+use crate::limits::REMAKES_MAX;
+use crate::log::Taken;
 use crate::number::{self, Digits};
 use crate::rewrite::{Change, Made, Rewritten, Snapshot};
-use crate::shard::{Facts, Shard, SlotIndex};
-use crate::upload::{Refused, Upload};
-use crate::worker::{KeyHash, Worker, is_dead};
+use crate::store::Store;
+use crate::sync::Arc;
+use crate::tally::Count;
+use crate::upload::{Reserve, Upload};
+use crate::worker::{KeyHash, Worker};
 
 /// How a new value meets what is there.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -139,85 +144,69 @@ pub struct Counted {
     pub expiry: Expiry,
 }
 
+/// What an item becomes by a write, beside its value.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Facts {
+    pub(crate) cas: u64,
+    pub(crate) expiry: Expiry,
+    pub(crate) stale: bool,
+    pub(crate) claimed: bool,
+}
+
+/// A block made for an item that is about to be published, held until it is.
+pub(crate) struct Draft {
+    store: Arc<Store>,
+    taken: Taken,
+}
+
+impl Draft {
+    pub(crate) fn location(&self) -> Location {
+        self.taken.location
+    }
+}
+
+impl Drop for Draft {
+    fn drop(&mut self) {
+        let heap = &self.store.log.heap;
+        heap.segment(self.taken.number).release_writer();
+    }
+}
+
 impl Worker {
-    /// Reserves memory for the value of an item with these client flags. `whole` says that all its
-    /// bytes are at hand; a value still on its way counts as held for a peer until it is published
-    /// or dropped.
-    ///
-    /// # Errors
-    /// See [`Refused`].
-    pub fn reserve(
-        &self,
-        key: &[u8],
-        hash: KeyHash,
-        value_len: usize,
-        flags: u32,
-        whole: bool,
-        now_s: u32,
-    ) -> Result<Upload, Refused> {
-        if !self.fits(key, flags, value_len) {
-            return Err(Refused::TooLarge);
-        }
-        let charge = charge_of(key.len() + value_len);
-        if !whole && !self.ledger().try_wait(charge) {
-            return Err(Refused::HeldFull);
-        }
-        if !self.make_room(charge, hash, None, now_s) {
-            if !whole {
-                self.ledger().stop_waiting(charge);
-            }
-            return Err(Refused::NoMemory);
-        }
-        Ok(self.upload(key, hash, value_len, !whole))
-    }
-
-    /// As [`Worker::reserve`], for a value made of another, whose item stays while room is made.
-    pub(crate) fn reserve_beside(
-        &self,
-        found: &Snapshot,
-        key: &[u8],
-        hash: KeyHash,
-        value_len: usize,
-        now_s: u32,
-    ) -> Result<Upload, Refused> {
-        if !self.fits(key, found.flags, value_len) {
-            return Err(Refused::TooLarge);
-        }
-        let charge = charge_of(key.len() + value_len);
-        if !self.make_room(charge, hash, Some(&found.block), now_s) {
-            return Err(Refused::NoMemory);
-        }
-        Ok(self.upload(key, hash, value_len, false))
-    }
-
-    /// An upload whose memory has been counted.
-    fn upload(&self, key: &[u8], hash: KeyHash, value_len: usize, waiting: bool) -> Upload {
-        let block = Block::new(key, value_len);
-        let charge = block.charge();
-        debug_assert_eq!(charge, charge_of(key.len() + value_len));
-        Upload::new(block, hash, charge, waiting, Arc::clone(self.ledger()))
-    }
-
     /// Makes an upload the value of its key, if `write` allows.
+    #[expect(
+        clippy::needless_pass_by_value,
+        reason = "what was published must not be filled again"
+    )]
     pub fn publish(&self, upload: Upload, write: &Write, now_s: u32) -> Published {
         debug_assert_eq!(upload.missing(), 0);
+        self.wake();
         match write.mode {
             Mode::Append | Mode::Prepend => self.join(&upload, write, now_s),
-            Mode::Set | Mode::Add | Mode::Replace => self.place(upload, write, now_s),
+            Mode::Set | Mode::Add | Mode::Replace => self.place(&upload, write, now_s),
         }
     }
 
     /// Removes an item.
     pub fn delete(&self, key: &[u8], hash: KeyHash, compare: Option<u64>, now_s: u32) -> Deleted {
-        let Ok((mut shard, index)) = self.find_live(key, hash, now_s) else {
+        self.wake();
+        let writer = self.store.index.lock(hash.0);
+        let Some(found) = writer.find(|entry| self.has_key(entry, key)) else {
             return Deleted::NotFound;
         };
-        if compare.is_some_and(|cas| cas != shard.slot(index).cas) {
+        let location = found.entry().location();
+        let block = self.block(location);
+        if self.death(location, block, now_s).is_some() {
+            self.bury_found(&writer, &found, block);
+            return Deleted::NotFound;
+        }
+        if compare.is_some_and(|cas| cas != block.cas()) {
             return Deleted::Exists;
         }
-        let block = shard.remove(index);
-        drop(shard);
-        self.drop_blocks(block);
+        writer.remove(&found);
+        drop(writer);
+        self.unlinked(location);
+        self.adjust();
         Deleted::Deleted
     }
 
@@ -229,15 +218,14 @@ impl Worker {
         arithmetic: &Arithmetic,
         now_s: u32,
     ) -> ArithOutcome {
+        self.wake();
         let change = Change {
             cas: arithmetic.explicit_cas,
             expiry: arithmetic.touch,
         };
         // A counter that goes while another worker makes it is made again, once.
         for _ in 0..2 {
-            let counted = self.rewrite(key, hash, now_s, change, &[], |found, _| {
-                count(found, arithmetic)
-            });
+            let counted = self.rewrite(key, hash, now_s, change, |found| count(found, arithmetic));
             match counted {
                 Rewritten::Done(done) => {
                     return ArithOutcome::Counted(Counted {
@@ -259,59 +247,168 @@ impl Worker {
         ArithOutcome::NotFound
     }
 
-    fn place(&self, upload: Upload, write: &Write, now_s: u32) -> Published {
-        let hash = upload.hash;
-        let found = self.find_live(upload.key(), hash, now_s);
-        // A dead item is buried by now, and its shard unlocked.
-        let (mut shard, index) = match found {
-            Ok((shard, index)) => (shard, Some(index)),
-            Err(_) => self.lock_again(upload.key(), hash),
-        };
-        // Read under the lock: what is stored now is of no generation before what is there. An item
-        // flushed since it was looked for gives its place, but is no item any more.
-        let generation = self.generation(now_s);
-        let present = index.filter(|&index| !is_dead(&shard, index, generation, now_s));
-        let facts = match decide(&mut shard, present, write) {
-            Ok(facts) => facts,
-            Err(refused) => return refused,
-        };
-        let value_len = upload.value_len();
-        let before = shard.index_bytes();
-        let block = upload.into_block();
-        let (index, old) = match index {
-            Some(index) => {
-                let old = shard.replace(index, block, facts, now_s, generation);
-                (index, old)
+    fn place(&self, upload: &Upload, write: &Write, now_s: u32) -> Published {
+        let mut draft = None;
+        let mut cas_needed = None;
+        for _ in 0..REMAKES_MAX {
+            let (location, block) = match (&draft, upload.block()) {
+                (None, Some(whole)) => whole,
+                (Some(Draft { taken, .. }), _) => (taken.location, self.block(taken.location)),
+                (None, None) => {
+                    draft = self.draft(upload, write.expiry, cas_needed, now_s);
+                    if draft.is_none() {
+                        return Published::NoRoom;
+                    }
+                    continue;
+                }
+            };
+            let writer = self.store.index.lock(upload.hash.0);
+            let found = writer.find(|entry| self.has_key(entry, upload.key()));
+            let facts = match self.decide(&writer, found.as_ref(), write, now_s) {
+                Ok(facts) => facts,
+                Err(refused) => return refused,
+            };
+            if self.is_flushed(location, now_s) || !block.outline().takes_cas(facts.cas) {
+                drop(writer);
+                // Flushed since it was reserved, or its form was chosen before this CAS was.
+                cas_needed = Some(facts.cas);
+                draft = self.draft(upload, facts.expiry, cas_needed, now_s);
+                if draft.is_none() {
+                    return Published::NoRoom;
+                }
+                continue;
             }
-            None => (shard.insert(hash.0, block, facts, now_s, generation), None),
-        };
-        let grown = shard.index_bytes() - before;
-        let written = match grown {
-            0 => None,
-            _ => shard.slot(index).block.clone(),
-        };
-        drop(shard);
-        self.drop_blocks(old);
-        if grown > 0 {
-            self.ledger().charge(grown);
-            self.settle(hash, written.as_ref(), now_s);
+            self.link(&writer, found.as_ref(), location, block, facts, now_s);
+            drop(writer);
+            self.adjust();
+            return Published::Stored {
+                cas: facts.cas,
+                value_len: upload.value_len(),
+            };
         }
-        Published::Stored {
-            cas: facts.cas,
-            value_len,
+        Published::NoRoom
+    }
+
+    pub(crate) fn is_flushed(&self, location: Location, now_s: u32) -> bool {
+        let segment = self.store.log.heap.segment_of(location);
+        segment.birth() != self.store.flushes(now_s)
+    }
+
+    /// Gives a block its facts and lets the index lead to it, in the place of `found`.
+    pub(crate) fn link(
+        &self,
+        writer: &Writer<'_>,
+        found: Option<&Found>,
+        location: Location,
+        block: Block<'_>,
+        facts: Facts,
+        now_s: u32,
+    ) {
+        let heap = &self.store.log.heap;
+        block.set_expiry(facts.expiry);
+        block.set_access(Access::new(now_s).with(facts.stale, facts.claimed));
+        block.set_cas(facts.cas);
+        let segment = heap.segment_of(location);
+        segment.raise_expiry(facts.expiry);
+        segment.add_live(block.len());
+        if block.is_in_pieces() {
+            for piece in crate::worker::pieces_of(block) {
+                heap.segment_of(piece).add_live(heap.block(piece).len());
+            }
+        }
+        self.tally.count(Count::Stored);
+        if let Some(found) = found {
+            let old = writer.replace(found, location, found.entry().frequency());
+            self.unlinked(old.location());
+        } else if let Inserted::Displaced(old) = writer.insert(location, 0) {
+            self.tally.count(Count::Displaced);
+            self.tally.count(Count::Evicted);
+            self.unlinked(old.location());
         }
     }
 
-    /// The shard of a key that was absent a moment ago, and the key's place should another thread
-    /// have stored it since.
-    fn lock_again(
+    /// Makes a block for the item of an upload: the list of its pieces, or a copy of the whole.
+    pub(crate) fn draft(
         &self,
-        key: &[u8],
-        hash: KeyHash,
-    ) -> (std::sync::MutexGuard<'_, Shard>, Option<SlotIndex>) {
-        let shard = self.shard(hash);
-        let index = shard.find(hash.0, key);
-        (shard, index)
+        upload: &Upload,
+        expiry: Expiry,
+        cas: Option<u64>,
+        now_s: u32,
+    ) -> Option<Draft> {
+        let key = upload.key();
+        let outline = match upload.pieces() {
+            Some(pieces) => {
+                Outline::pieces(key.len(), upload.value_len(), upload.flags, pieces.len())
+            }
+            None => Outline::whole(key.len(), upload.value_len(), upload.flags, cas),
+        };
+        if outline.block_len() > self.store.log.heap.block_max() {
+            return None;
+        }
+        let taken = self.take(outline.block_len(), upload.part(), expiry, now_s)?;
+        let block = self.block(taken.location);
+        block.begin(&outline, key);
+        match upload.pieces() {
+            Some(pieces) => {
+                for (place, piece) in block.pieces().iter().zip(pieces) {
+                    place.store(piece.location.units(), Ordering::Relaxed);
+                }
+            }
+            None => {
+                // SAFETY: the block was taken just now and nothing leads there.
+                let mut rest = unsafe { block.value_mut() };
+                for piece in upload.value() {
+                    let (head, tail) = rest.split_at_mut(piece.len());
+                    head.copy_from_slice(piece);
+                    rest = tail;
+                }
+            }
+        }
+        Some(Draft {
+            store: Arc::clone(&self.store),
+            taken,
+        })
+    }
+
+    /// Whether a set, add or replace may go ahead, and the facts of the item it makes.
+    fn decide(
+        &self,
+        writer: &Writer<'_>,
+        found: Option<&Found>,
+        write: &Write,
+        now_s: u32,
+    ) -> Result<Facts, Published> {
+        let present = found.and_then(|found| {
+            let location = found.entry().location();
+            let block = self.block(location);
+            // One that is dead gives its place, but is no item any more.
+            self.death(location, block, now_s)
+                .is_none()
+                .then_some(block)
+        });
+        let mut facts = Facts {
+            expiry: write.expiry,
+            cas: 0,
+            stale: false,
+            claimed: false,
+        };
+        match (write.mode, present, write.compare) {
+            (Mode::Add, Some(_), _) | (Mode::Replace, None, _) => {
+                return Err(Published::NotStored);
+            }
+            (Mode::Set, None, Some(_)) => return Err(Published::NotFound),
+            (Mode::Set, Some(present), Some(compare)) if compare != present.cas() => {
+                if !(write.invalidate && compare != 0 && compare < present.cas()) {
+                    return Err(Published::Exists);
+                }
+                facts.expiry = present.expiry();
+                facts.stale = true;
+                facts.claimed = present.access().is_claimed();
+            }
+            _ => {}
+        }
+        facts.cas = write.explicit_cas.unwrap_or_else(|| writer.next_cas());
+        Ok(facts)
     }
 
     fn join(&self, upload: &Upload, write: &Write, now_s: u32) -> Published {
@@ -319,20 +416,15 @@ impl Worker {
             cas: write.explicit_cas,
             expiry: None,
         };
-        let new = upload.block.value();
-        let joined = self.rewrite(
-            upload.key(),
-            upload.hash,
-            now_s,
-            change,
-            new,
-            |found, new| {
-                if differs(write.compare, found.cas) {
-                    return Err(Published::Exists);
-                }
-                Ok(joined(write.mode, found.block.value(), new))
-            },
-        );
+        let joined = self.rewrite(upload.key(), upload.hash, now_s, change, |found| {
+            if differs(write.compare, found.cas) {
+                return Err(Published::Exists);
+            }
+            Ok(Made::Joined {
+                new: upload,
+                is_before: write.mode == Mode::Prepend,
+            })
+        });
         match joined {
             Rewritten::Done(done) => Published::Stored {
                 cas: done.cas,
@@ -355,11 +447,18 @@ impl Worker {
             return Some(ArithOutcome::NotFound);
         };
         let digits = Digits::of(initial);
-        let reserved = self.reserve(key, hash, digits.as_bytes().len(), 0, true, now_s);
-        let Ok(mut upload) = reserved else {
+        let asked = Reserve {
+            value_len: digits.as_bytes().len(),
+            flags: 0,
+            expiry,
+            whole: true,
+        };
+        let Ok(mut upload) = self.reserve(key, hash, &asked, now_s) else {
             return Some(ArithOutcome::NoRoom);
         };
-        upload.fill(digits.as_bytes());
+        if self.fill(&mut upload, digits.as_bytes(), now_s).is_err() {
+            return Some(ArithOutcome::NoRoom);
+        }
         let write = Write {
             mode: Mode::Add,
             flags: 0,
@@ -368,7 +467,7 @@ impl Worker {
             invalidate: false,
             explicit_cas: arithmetic.explicit_cas,
         };
-        match self.place(upload, &write, now_s) {
+        match self.place(&upload, &write, now_s) {
             Published::Stored { cas, .. } => {
                 let expiry_before = Expiry::NEVER;
                 let counted = Counted {
@@ -380,6 +479,7 @@ impl Worker {
                 };
                 Some(ArithOutcome::Counted(counted))
             }
+            Published::NoRoom => Some(ArithOutcome::NoRoom),
             // Somebody else was first: count on theirs.
             _ => None,
         }
@@ -391,73 +491,24 @@ fn differs(compare: Option<u64>, present: u64) -> bool {
     compare.is_some_and(|cas| cas != 0 && cas != present)
 }
 
-fn joined<'v>(mode: Mode, old: &'v [u8], new: &'v [u8]) -> Made<'v> {
-    let (first, second) = if mode == Mode::Append {
-        (old, new)
-    } else {
-        (new, old)
-    };
-    Made {
-        number: None,
-        first,
-        second,
-        value_len: first.len() + second.len(),
-    }
-}
-
 fn count(found: &Snapshot, arithmetic: &Arithmetic) -> Result<Made<'static>, ArithOutcome> {
-    let old = found.block.value();
-    if old.is_empty() {
+    if found.value_len == 0 {
         return Err(ArithOutcome::NotNumeric);
     }
     if differs(arithmetic.compare, found.cas) {
         return Err(ArithOutcome::Exists);
     }
-    let present = number::parse(old).ok_or(ArithOutcome::NotNumeric)?;
+    // A number that lies in pieces is too long to be one, or has too many spaces behind it.
+    let text = found.value().next().unwrap_or_default();
+    let present = number::parse(text).ok_or(ArithOutcome::NotNumeric)?;
     let number = match arithmetic.direction {
         Direction::Up => present.wrapping_add(arithmetic.delta),
         Direction::Down => present.saturating_sub(arithmetic.delta),
     };
     let digits_len = Digits::of(number).as_bytes().len();
-    Ok(Made {
-        number: Some(number),
-        first: &[],
-        second: &[],
+    Ok(Made::Number {
+        number,
         // A shorter number keeps the length and ends in spaces, as memcached's does.
-        value_len: old.len().max(digits_len),
+        value_len: found.value_len.max(digits_len),
     })
-}
-
-/// Whether a set, add or replace may go ahead, and the facts of the item it makes.
-fn decide(
-    shard: &mut Shard,
-    present: Option<SlotIndex>,
-    write: &Write,
-) -> Result<Facts, Published> {
-    let found = present.map(|index| shard.slot(index).facts());
-    let mut facts = Facts {
-        flags: write.flags,
-        expiry: write.expiry,
-        cas: 0,
-        stale: false,
-        claimed: false,
-    };
-    match (write.mode, found, write.compare) {
-        (Mode::Add, Some(_), _) | (Mode::Replace, None, _) => return Err(Published::NotStored),
-        (Mode::Set, None, Some(_)) => return Err(Published::NotFound),
-        (Mode::Set, Some(found), Some(compare)) if compare != found.cas => {
-            if !(write.invalidate && compare != 0 && compare < found.cas) {
-                return Err(Published::Exists);
-            }
-            facts.expiry = found.expiry;
-            facts.stale = true;
-            facts.claimed = found.claimed;
-        }
-        _ => {}
-    }
-    facts.cas = match write.explicit_cas {
-        Some(cas) => cas,
-        None => shard.next_cas(),
-    };
-    Ok(facts)
 }

@@ -9,7 +9,7 @@ use proptest::prelude::*;
 use protocol::SetMode;
 use store::{
     ArithOutcome, Arithmetic, Config, Deleted, Direction, Expiry, Item, Mode, Published, Read,
-    Refused, Store, Vivify, Worker, Write,
+    Refused, Reserve, Store, Vivify, Worker, Write,
 };
 
 const KEYS: u8 = 6;
@@ -155,6 +155,7 @@ impl Pair {
             memory_bytes: 8 << 20,
             item_max: ITEM_MAX,
             hash_seed: 7,
+            ..Config::DEFAULT
         };
         Self {
             store: Store::new(config).unwrap().worker(),
@@ -281,16 +282,20 @@ impl Pair {
         // `Add` and `Replace` do not compare in the store; the session sees to what `ms` means.
         let compares = !matches!(mode, SetMode::Add | SetMode::Replace);
         let hash = self.store.hash(&name);
-        let reserved = self
-            .store
-            .reserve(&name, hash, value.len(), flags, true, self.now_s);
+        let asked = Reserve {
+            value_len: value.len(),
+            flags,
+            expiry: expiry(self.now_s, exptime),
+            whole: true,
+        };
+        let reserved = self.store.reserve(&name, hash, &asked, self.now_s);
         let fits = self.model.fits(&name, flags, value.len());
         let Ok(mut upload) = reserved else {
             assert_eq!((reserved.unwrap_err(), fits), (Refused::TooLarge, false));
             return;
         };
         assert!(fits);
-        upload.fill(value);
+        self.store.fill(&mut upload, value, self.now_s).unwrap();
         let write = Write {
             mode: match mode {
                 SetMode::Set => Mode::Set,

@@ -57,12 +57,15 @@ pub fn raise_locked_memory() -> u64 {
     getrlimit(Resource::Memlock).current.unwrap_or(u64::MAX)
 }
 
-/// Keeps all of the process's memory, present and future, from being swapped.
+/// Keeps all of the process's memory, present and future, from being swapped, from the moment a
+/// page of it is used.
 ///
 /// # Errors
 /// The limit of locked memory is too low (`ulimit -l`).
 pub fn lock_memory() -> io::Result<()> {
-    Ok(mlockall(MlockAllFlags::CURRENT | MlockAllFlags::FUTURE)?)
+    Ok(mlockall(
+        MlockAllFlags::CURRENT | MlockAllFlags::FUTURE | MlockAllFlags::ONFAULT,
+    )?)
 }
 
 #[cfg(test)]

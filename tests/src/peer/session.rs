@@ -12,6 +12,7 @@ const CONFIG: Config = Config {
     memory_bytes: 64 << 20,
     item_max: 1 << 20,
     hash_seed: 1,
+    ..Config::DEFAULT
 };
 
 /// Requests a session may answer in one turn, few, so that turns end within pipelines.
@@ -167,6 +168,12 @@ impl Board for Blank {
     }
 
     fn reset(&self) {}
+
+    fn set_memory_limit(&self, _: u64) -> bool {
+        true
+    }
+
+    fn tend_store(&self) {}
 
     fn set_verbosity(&self, _: u32) {}
 }

@@ -175,6 +175,7 @@ pub(super) fn others(line: &[u8]) -> Outcome<'_> {
     let outcome = match words.at(0) {
         b"flush_all" => flush_all(&words, noreply),
         b"verbosity" => verbosity(&words, noreply),
+        b"cache_memlimit" => cache_memlimit(&words, noreply),
         b"shutdown" => Err(Refusal::ShutdownDisabled),
         _ if words.is_http() => return Err(Wrong::hopeless()),
         _ => Err(Refusal::Unknown),
@@ -195,6 +196,14 @@ fn verbosity<'a>(words: &Words<'_>, noreply: bool) -> Result<Request<'a>, Refusa
     let level = decimal::unsigned_32(words.at(1)).filter(|_| words.count > 1);
     Ok(Request::Verbosity {
         level: level.ok_or(Refusal::BadFormat)?,
+        noreply,
+    })
+}
+
+fn cache_memlimit<'a>(words: &Words<'_>, noreply: bool) -> Result<Request<'a>, Refusal> {
+    let megabytes = decimal::unsigned_32(words.at(1)).filter(|_| words.count > 1);
+    Ok(Request::CacheMemlimit {
+        megabytes: megabytes.ok_or(Refusal::Unknown)?,
         noreply,
     })
 }

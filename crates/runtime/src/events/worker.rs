@@ -289,6 +289,9 @@ impl Worker {
             self.maintained_ns = now_ns;
             self.store
                 .maintain(self.setup.clock.at(now_ns).elapsed_s, MAINTAIN_ITEMS);
+            if self.store.store().wants_tending() {
+                self.setup.board.tend_store();
+            }
         }
     }
 

@@ -3,7 +3,7 @@
 use protocol::limits::KEY_MAX;
 use protocol::reply::{self, MetaStatus, meta_stored};
 use protocol::{MetaSet, Parsed, Request, Set, SetMode, parse};
-use store::{Mode, Published, Refused, Upload, Write};
+use store::{Expiry, Mode, Published, Refused, Reserve, Upload, Write};
 
 use super::say;
 use crate::counters::Counter;
@@ -23,7 +23,12 @@ pub(super) fn set(
     out: &mut Output,
 ) -> Step {
     let value_len = asked.value_len as usize;
-    match receive(asked.key, asked.flags, planned, value_len, input, around) {
+    let wanted = Wanted {
+        value_len,
+        flags: asked.flags,
+        expiry: around.now.expiry(asked.exptime),
+    };
+    match receive(asked.key, wanted, planned, input, around) {
         Received::Whole {
             upload,
             well_ended,
@@ -59,7 +64,12 @@ pub(super) fn meta_set(
     let mut buffer = [0; KEY_MAX];
     let key = asked.key.decode(&mut buffer);
     let value_len = asked.value_len as usize;
-    match receive(key, asked.client_flags, planned, value_len, input, around) {
+    let wanted = Wanted {
+        value_len,
+        flags: asked.client_flags,
+        expiry: around.now.expiry(asked.exptime),
+    };
+    match receive(key, wanted, planned, input, around) {
         Received::Whole {
             upload,
             well_ended,
@@ -104,6 +114,41 @@ pub(crate) fn uploaded(uploading: Uploading, around: &Surroundings<'_>, out: &mu
     }
 }
 
+/// Answers a command whose value was on its way when memory ran out.
+pub(crate) fn upload_failed(uploading: &Uploading, around: &Surroundings<'_>, out: &mut Output) {
+    around.counters.count(Counter::StoreNoMemory);
+    let (bytes, answer) = (out.bytes_mut(), reply::NO_MEMORY_TO_STORE);
+    let parsed = parse(&uploading.line, 0);
+    let is_replaced = match &parsed {
+        Parsed::Request {
+            request: Request::Set(asked),
+            ..
+        } => {
+            say(bytes, answer, asked.noreply);
+            asked.mode == SetMode::Set && asked.cas.is_none()
+        }
+        _ => {
+            bytes.extend_from_slice(answer);
+            true
+        }
+    };
+    if is_replaced {
+        let upload = &uploading.upload;
+        let now_s = around.now.elapsed_s;
+        around
+            .worker
+            .delete(upload.key(), upload.hash(), None, now_s);
+    }
+}
+
+/// What a value is to be reserved for.
+#[derive(Clone, Copy)]
+struct Wanted {
+    value_len: usize,
+    flags: u32,
+    expiry: Expiry,
+}
+
 /// What became of the value behind a command line.
 enum Received {
     /// It is here.
@@ -120,19 +165,29 @@ enum Received {
 
 fn receive(
     key: &[u8],
-    flags: u32,
+    wanted: Wanted,
     planned: &Planned<'_>,
-    value_len: usize,
     input: &[u8],
     around: &Surroundings<'_>,
 ) -> Received {
     let (line, rest) = input.split_at(planned.line_len);
+    let value_len = wanted.value_len;
     let whole = rest.len() >= value_len + LINE_END_LEN;
     let now_s = around.now.elapsed_s;
-    let mut upload = match around
-        .worker
-        .reserve(key, planned.hash, value_len, flags, whole, now_s)
-    {
+    let asked = Reserve {
+        value_len,
+        flags: wanted.flags,
+        expiry: wanted.expiry,
+        whole,
+    };
+    let reserved = around.worker.reserve(key, planned.hash, &asked, now_s);
+    let filled = reserved.and_then(|mut upload| {
+        if whole {
+            around.worker.fill(&mut upload, rest, now_s)?;
+        }
+        Ok(upload)
+    });
+    let upload = match filled {
         Ok(upload) => upload,
         Err(Refused::TooLarge) => {
             around.counters.count(Counter::StoreTooLarge);
@@ -145,7 +200,6 @@ fn receive(
         Err(Refused::HeldFull) => return Received::Part(Step::Memory),
     };
     if whole {
-        upload.fill(rest);
         let well_ended = rest[value_len..].starts_with(b"\r\n");
         return Received::Whole {
             upload,

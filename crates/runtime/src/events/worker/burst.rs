@@ -2,7 +2,7 @@
 
 use std::io;
 
-use session::{Counter, Next, Now, Progress, Surroundings, recycle};
+use session::{Counter, Next, Now, Progress, Surroundings, prefetch_items, recycle};
 use sys::poll::Interest;
 
 use super::{Place, Worker};
@@ -88,6 +88,7 @@ impl Worker {
                 lost: false,
             });
         }
+        prefetch_items(&planned, &self.store);
         let mut first = 0;
         for (at, part) in parts.iter().enumerate() {
             let Some(Some(connection)) = self.connections.get_mut(part.place) else {

@@ -1,0 +1,320 @@
+//! Draining: how segments become free. Eviction, expiry, flushing and compaction are this one
+//! thing, made in steps of at most [`STEP_ITEMS`] blocks.
+//!
+//! S3-FIFO (Yang and others, SOSP 2023) over segments: new items are written to the *small* part.
+//! When the oldest of its segments goes, what has been asked for again moves to the *main* part and
+//! the rest leaves, remembered by name; who comes back while its name is known is written to the
+//! main part at once. When the oldest segment of the main part goes, what has been asked for since
+//! it was last looked at is copied behind the newest and the rest leaves. Copying, and nothing
+//! else, is why this never waits for the shape of what is stored: any segment can be drained.
+
+use std::sync::atomic::Ordering;
+
+use crate::heap::Number;
+use crate::heap::block::Block;
+use crate::heap::segment::Part;
+use crate::index::{Entry, Found, Location, Writer};
+use crate::limits::{MOVES_AT, STEP_BYTES, STEP_ITEMS, STEPS_MAX, WAITS_MAX};
+use crate::log::{Taken, Task, Victim};
+use crate::sync::yield_now;
+use crate::tally::Count;
+use crate::worker::Worker;
+
+/// How far a worker is with a segment.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Cursor {
+    victim: Victim,
+    at: u32,
+}
+
+impl Cursor {
+    pub(crate) fn number(&self) -> Number {
+        self.victim.number
+    }
+}
+
+/// Blocks whose places in the index are asked for together.
+const AHEAD: usize = 8;
+
+/// What is to become of an item.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Fate {
+    Leaves,
+    Stays { part: Part, frequency: u8 },
+}
+
+impl Worker {
+    /// Drains a little if free segments are few. Every operation that is about to write `bytes`
+    /// begins so.
+    #[inline]
+    pub(crate) fn pay(&self, bytes: usize, now_s: u32) {
+        if self.store.log.spare() < self.store.log.reserve() {
+            self.drain_for(bytes, now_s);
+        }
+    }
+
+    #[cold]
+    fn drain_for(&self, bytes: usize, now_s: u32) {
+        for _ in 0..(1 + bytes / STEP_BYTES).min(STEPS_MAX) {
+            if !self.drain_step(STEP_ITEMS, now_s) {
+                break;
+            }
+        }
+    }
+
+    /// Reclaims what has expired, or else what is to be evicted, if free segments are few; visits
+    /// at most `budget` items. True: there may be more to do.
+    pub fn maintain(&mut self, now_s: u32, budget: usize) -> bool {
+        self.wake();
+        // A delayed flush must not wait for a request.
+        self.store.flushes(now_s);
+        self.store.log.seal_the_dead(now_s);
+        self.adjust();
+        let budget = budget.min(STEP_ITEMS);
+        if self.store.log.spare() < self.store.log.reserve() {
+            return self.drain_step(budget, now_s);
+        }
+        if self.cursor.get().is_none()
+            && let Some(victim) = self.store.log.clear_victim(now_s)
+        {
+            self.cursor.set(Some(Cursor::new(victim)));
+        }
+        self.cursor.get().is_some() && self.drain_step(budget, now_s)
+    }
+
+    /// Waits for a segment to come free: drains, or lets others be quiescent. False: it cannot.
+    pub(crate) fn wait_for_segment(&self, now_s: u32) -> bool {
+        for turn in 0..WAITS_MAX {
+            self.pass();
+            if self.store.log.is_one_free() {
+                return true;
+            }
+            if !self.drain_step(STEP_ITEMS, now_s) {
+                if !self.store.log.is_one_coming() {
+                    return false;
+                }
+                if turn == 0 {
+                    self.tally.count(Count::Waits);
+                }
+                yield_now();
+            }
+        }
+        false
+    }
+
+    /// Visits up to `budget` blocks of the segment that is being drained, or of the next. False:
+    /// there is none.
+    fn drain_step(&self, budget: usize, now_s: u32) -> bool {
+        let mut cursor = match self.cursor.take() {
+            Some(cursor) => cursor,
+            None => match self.store.log.victim(now_s, self.store.config().evicts) {
+                Some(victim) => Cursor::new(victim),
+                None => return false,
+            },
+        };
+        let mut left = budget;
+        while left > 0 {
+            let mut ahead = [None; AHEAD];
+            let count = self.look_ahead(&mut cursor, &mut ahead[..AHEAD.min(left)]);
+            for block in ahead[..count].iter().flatten() {
+                self.drain_block(block, cursor.victim, now_s);
+            }
+            if count < AHEAD.min(left) {
+                self.tally.count(Count::Drained);
+                self.store.log.retire(cursor.victim.number);
+                return true;
+            }
+            left -= count;
+        }
+        self.cursor.set(Some(cursor));
+        true
+    }
+
+    /// Goes on by a few blocks and asks for their places in the index. Returns how many; fewer than
+    /// asked for: the segment ends.
+    fn look_ahead(&self, cursor: &mut Cursor, ahead: &mut [Option<Visited>]) -> usize {
+        let heap = &self.store.log.heap;
+        let mut count = 0;
+        for visited in ahead {
+            let Some((location, block)) = heap.block_in(cursor.victim.number, cursor.at) else {
+                break;
+            };
+            let hash = if block.is_piece() {
+                block.piece_hash()
+            } else {
+                self.hash(block.key()).0
+            };
+            self.store.index.prefetch(hash);
+            cursor.at += block.len() as u32;
+            *visited = Some(Visited { location, hash });
+            count += 1;
+        }
+        count
+    }
+
+    fn drain_block(&self, visited: &Visited, victim: Victim, now_s: u32) {
+        let block = self.block(visited.location);
+        let owner = |entry: Entry| self.is_owner(entry, visited.location, block);
+        let Some(entry) = self.store.index.find(visited.hash, owner) else {
+            // It was replaced or deleted.
+            return;
+        };
+        let head = entry.location();
+        if self.death(head, self.block(head), now_s).is_some() {
+            self.bury(visited.hash, head, now_s);
+            return;
+        }
+        let stays = match self.fate(entry, victim) {
+            Fate::Stays { part, frequency } => self.copy(visited, block, part, frequency, now_s),
+            Fate::Leaves => false,
+        };
+        if !stays {
+            self.evict(visited, block, victim);
+        }
+    }
+
+    /// Whether the entry's item is this block, or this block is a piece of its value.
+    fn is_owner(&self, entry: Entry, location: Location, block: Block<'_>) -> bool {
+        if !block.is_piece() {
+            return entry.location() == location;
+        }
+        let item = self.block(entry.location());
+        item.is_in_pieces() && {
+            let place = item.pieces().get(block.piece_number());
+            place.is_some_and(|place| place.load(Ordering::Relaxed) == location.units())
+        }
+    }
+
+    fn fate(&self, entry: Entry, victim: Victim) -> Fate {
+        let part = self.store.log.heap.segment(victim.number).part();
+        let frequency = entry.frequency();
+        match (victim.task, part) {
+            // Touched after its segment was chosen, or hardly anything else is left here.
+            (Task::Clear | Task::Compact, part) => Fate::Stays { part, frequency },
+            // Copying gains nothing when there is nowhere to copy to.
+            (Task::Evict, _) if self.store.log.spare() <= 1 => Fate::Leaves,
+            (Task::Evict, Part::Small) if frequency >= MOVES_AT => Fate::Stays {
+                part: Part::Main,
+                frequency,
+            },
+            (Task::Evict, Part::Main) if frequency > 0 => Fate::Stays {
+                part: Part::Main,
+                frequency: frequency - 1,
+            },
+            (Task::Evict, _) => Fate::Leaves,
+        }
+    }
+
+    /// Copies a block behind the newest and lets what led to it lead there. False: there is no
+    /// room.
+    fn copy(
+        &self,
+        visited: &Visited,
+        block: Block<'_>,
+        part: Part,
+        frequency: u8,
+        now_s: u32,
+    ) -> bool {
+        let heap = &self.store.log.heap;
+        let way = self.way(part, block_expiry(block), now_s);
+        let len = block.len();
+        let Some(taken) = self.store.log.take(len, &way) else {
+            return false;
+        };
+        let copy = self.block(taken.location);
+        copy.copy_from(block);
+        let writer = self.store.index.lock(visited.hash);
+        let owner = |entry: Entry| self.is_owner(entry, visited.location, block);
+        if let Some(found) = writer.find(owner) {
+            let head = self.block(found.entry().location());
+            if self.death(found.entry().location(), head, now_s).is_some() {
+                self.bury_found(&writer, &found, head);
+            } else {
+                self.lead(&writer, &found, &taken, block, frequency);
+                heap.segment_of(visited.location).sub_live(len);
+                heap.segment(taken.number).add_live(len);
+                self.tally.count(Count::Copied);
+                self.tally.add(Count::CopiedBytes, len as u64);
+            }
+        }
+        drop(writer);
+        heap.segment(taken.number).release_writer();
+        true
+    }
+
+    /// Lets the index, or the list of the item, lead to the copy of a block.
+    fn lead(
+        &self,
+        writer: &Writer<'_>,
+        found: &Found,
+        taken: &Taken,
+        block: Block<'_>,
+        frequency: u8,
+    ) {
+        if block.is_piece() {
+            let head = self.block(found.entry().location());
+            if let Some(place) = head.pieces().get(block.piece_number()) {
+                // Release: pairs with the acquire in `pieces_of`: who is led there sees it whole.
+                place.store(taken.location.units(), Ordering::Release);
+            }
+            return;
+        }
+        let copy = self.block(taken.location);
+        if block.is_in_pieces() {
+            // A piece may have moved since it was copied.
+            for (to, from) in copy.pieces().iter().zip(block.pieces()) {
+                to.store(from.load(Ordering::Relaxed), Ordering::Relaxed);
+            }
+        }
+        // So may what touch and reads change.
+        copy.set_expiry(block.expiry());
+        copy.set_access(block.access());
+        let segment = self.store.log.heap.segment(taken.number);
+        segment.raise_expiry(block.expiry());
+        writer.replace(found, taken.location, frequency);
+    }
+
+    fn evict(&self, visited: &Visited, block: Block<'_>, victim: Victim) {
+        let writer = self.store.index.lock(visited.hash);
+        let owner = |entry: Entry| self.is_owner(entry, visited.location, block);
+        let Some(found) = writer.find(owner) else {
+            return;
+        };
+        let head = found.entry().location();
+        writer.remove(&found);
+        drop(writer);
+        self.tally.count(Count::Evicted);
+        if !self.block(head).access().is_fetched() {
+            self.tally.count(Count::EvictedUnfetched);
+        }
+        self.unlinked(head);
+        if self.store.log.heap.segment(victim.number).part() == Part::Small {
+            self.store.ghosts.remember(visited.hash);
+        }
+    }
+}
+
+impl Cursor {
+    fn new(victim: Victim) -> Self {
+        Self {
+            victim,
+            at: crate::heap::segment::FIRST,
+        }
+    }
+}
+
+/// A block that was visited, and the hash of its item's key.
+#[derive(Debug, Clone, Copy)]
+struct Visited {
+    location: Location,
+    hash: u64,
+}
+
+/// A piece does not know when it expires: it lies with what never does.
+fn block_expiry(block: Block<'_>) -> crate::item::Expiry {
+    if block.is_piece() {
+        crate::item::Expiry::NEVER
+    } else {
+        block.expiry()
+    }
+}

@@ -1,0 +1,62 @@
+//! Readers, a sleeper and whoever uses memory again, in many orders (`cargo xtask models`).
+
+use super::*;
+use crate::sync::atomic::AtomicUsize;
+use shuttle::thread;
+
+const WIPED: u64 = u64::MAX;
+
+fn look(seat: &Seat, cells: &[AtomicU64; 2], current: &AtomicUsize) {
+    let cell = &cells[current.load(Ordering::SeqCst)];
+    for _ in 0..2 {
+        assert_ne!(
+            cell.load(Ordering::SeqCst),
+            WIPED,
+            "used again while looked at"
+        );
+    }
+    seat.quiescent();
+}
+
+#[test]
+fn nothing_is_used_again_while_somebody_looks() {
+    shuttle::check_random(
+        || {
+            let epochs = Epochs::new();
+            let cells = Arc::new([AtomicU64::new(0), AtomicU64::new(0)]);
+            let current = Arc::new(AtomicUsize::new(0));
+            let readers: Vec<_> = [false, true]
+                .into_iter()
+                .map(|sleeper| {
+                    let (seat, cells, current) =
+                        (epochs.sit(), Arc::clone(&cells), Arc::clone(&current));
+                    thread::spawn(move || {
+                        seat.online();
+                        for _ in 0..2 {
+                            look(&seat, &cells, &current);
+                            if sleeper {
+                                seat.offline();
+                                thread::yield_now();
+                                seat.online();
+                            }
+                        }
+                    })
+                })
+                .collect();
+            current.store(1, Ordering::SeqCst);
+            let stamp = epochs.retire();
+            for _ in 0..3 {
+                if epochs.is_over(stamp) {
+                    cells[0].store(WIPED, Ordering::SeqCst);
+                    break;
+                }
+                thread::yield_now();
+            }
+            for reader in readers {
+                assert!(reader.join().is_ok());
+            }
+            assert!(epochs.is_over(stamp), "all have left");
+        },
+        5_000,
+    );
+}

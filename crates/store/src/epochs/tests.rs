@@ -1,0 +1,78 @@
+use super::*;
+use std::sync::atomic::{AtomicBool, AtomicUsize};
+use std::thread;
+
+#[test]
+fn a_stamp_is_over_when_all_have_announced_it_or_sleep() {
+    let epochs = Epochs::new();
+    let [one, two] = [epochs.sit(), epochs.sit()];
+    one.online();
+    let stamp = epochs.retire();
+    assert!(!epochs.is_over(stamp));
+    two.online();
+    assert!(!epochs.is_over(stamp));
+    one.quiescent();
+    assert!(epochs.is_over(stamp));
+    let next = epochs.retire();
+    assert!(next > stamp);
+    one.offline();
+    assert!(!epochs.is_over(next));
+    drop(two);
+    assert!(epochs.is_over(next));
+}
+
+/// Readers follow a pointer (here the number of a cell) and must never see a cell that was
+/// wiped after its stamp was over.
+#[test]
+fn nothing_is_used_again_while_somebody_looks() {
+    const CELLS: usize = 8;
+    const WIPED: u64 = u64::MAX;
+    let epochs = Epochs::new();
+    let cells: [AtomicU64; CELLS] = std::array::from_fn(|_| AtomicU64::new(0));
+    let current = AtomicUsize::new(0);
+    let done = AtomicBool::new(false);
+    thread::scope(|scope| {
+        for sleeper in [false, true] {
+            let seat = epochs.sit();
+            let (cells, current, done) = (&cells, &current, &done);
+            scope.spawn(move || {
+                seat.online();
+                let mut seen = 0_u64;
+                while !done.load(Ordering::Relaxed) {
+                    let cell = &cells[current.load(Ordering::Acquire)];
+                    for _ in 0..50 {
+                        assert_ne!(cell.load(Ordering::Relaxed), WIPED);
+                    }
+                    seen += 1;
+                    if sleeper && seen.is_multiple_of(3) {
+                        seat.offline();
+                        thread::yield_now();
+                        seat.online();
+                    } else {
+                        seat.quiescent();
+                    }
+                }
+            });
+        }
+        let mut retired: Vec<(usize, Stamp)> = Vec::new();
+        let mut free: Vec<usize> = (1..CELLS).collect();
+        for turn in 0..50_000 {
+            let Some(next) = free.pop() else {
+                retired.retain(|&(cell, stamp)| {
+                    let over = epochs.is_over(stamp);
+                    if over {
+                        cells[cell].store(WIPED, Ordering::Relaxed);
+                        free.push(cell);
+                    }
+                    !over
+                });
+                thread::yield_now();
+                continue;
+            };
+            cells[next].store(turn, Ordering::Relaxed);
+            let old = current.swap(next, Ordering::AcqRel);
+            retired.push((old, epochs.retire()));
+        }
+        done.store(true, Ordering::Relaxed);
+    });
+}

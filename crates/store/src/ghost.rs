@@ -1,0 +1,94 @@
+//! Names of items that left before anybody asked for them again (the ghost queue of S3-FIFO,
+//! SOSP 2023): who comes back soon after leaving is not on trial again.
+//!
+//! Sixteen bits of the hash are kept, in sets of eight: a set remembers about the last eight that
+//! left. One in eight thousand is taken for another; that costs a place in the main part, no more.
+
+use crate::sync::atomic::{AtomicU64, Ordering};
+
+/// Names in a set: two words of four.
+const WAYS: usize = 8;
+const NAMES_A_WORD: usize = 4;
+const NAME_BITS: u32 = 16;
+const NAME_MASK: u64 = (1 << NAME_BITS) - 1;
+
+/// Bytes of a set.
+const SET_BYTES: usize = WAYS * NAME_BITS as usize / 8;
+
+/// The names. All words are read and written one by one: a name lost to a race is forgotten.
+#[derive(Debug)]
+pub(crate) struct Ghosts {
+    sets: Box<[[AtomicU64; WAYS / NAMES_A_WORD]]>,
+}
+
+impl Ghosts {
+    /// In at most `bytes`.
+    pub(crate) fn new(bytes: usize) -> Self {
+        let count = (bytes / SET_BYTES).max(1);
+        let sets = if count.is_power_of_two() {
+            count
+        } else {
+            count.next_power_of_two() / 2
+        };
+        Self {
+            sets: (0..sets).map(|_| Default::default()).collect(),
+        }
+    }
+
+    /// Bytes of the names.
+    pub(crate) fn bytes(&self) -> u64 {
+        (self.sets.len() * SET_BYTES) as u64
+    }
+
+    /// Whether the item of this hash left not long ago.
+    pub(crate) fn contains(&self, hash: u64) -> bool {
+        let (set, name) = self.place(hash);
+        set.iter().any(|word| {
+            let word = word.load(Ordering::Relaxed);
+            (0..NAMES_A_WORD).any(|at| word >> (at as u32 * NAME_BITS) & NAME_MASK == name)
+        })
+    }
+
+    /// Remembers a hash in place of the oldest of its set.
+    pub(crate) fn remember(&self, hash: u64) {
+        let ([young, old], name) = self.place(hash);
+        let word = young.load(Ordering::Relaxed);
+        // The words are queues: in at the low end, out at the high end of the first into the
+        // second.
+        let out = word >> ((NAMES_A_WORD as u32 - 1) * NAME_BITS);
+        young.store(word << NAME_BITS | name, Ordering::Relaxed);
+        old.store(
+            old.load(Ordering::Relaxed) << NAME_BITS | out,
+            Ordering::Relaxed,
+        );
+    }
+
+    fn place(&self, hash: u64) -> (&[AtomicU64; WAYS / NAMES_A_WORD], u64) {
+        // Other bits than those that choose the class, mixed so that neither choice is all of it.
+        let mixed = hash.wrapping_mul(0xff51_afd7_ed55_8ccd).rotate_left(32);
+        let set = &self.sets[mixed as usize & (self.sets.len() - 1)];
+        // Zero is no name: so sets begin.
+        (set, (mixed >> 48).max(1))
+    }
+}
+
+#[cfg(test)]
+#[cfg(not(shuttle))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_last_eight_of_a_set_are_remembered() {
+        let ghosts = Ghosts::new(16);
+        assert_eq!(ghosts.bytes(), 16);
+        let hashes: Vec<u64> = (1..=9_u64)
+            .map(|n| n.wrapping_mul(0x9e37_79b9_7f4a_7c15))
+            .collect();
+        hashes.iter().for_each(|&hash| {
+            assert!(!ghosts.contains(hash));
+            ghosts.remember(hash);
+        });
+        assert!(!ghosts.contains(hashes[0]));
+        assert!(hashes[1..].iter().all(|&hash| ghosts.contains(hash)));
+    }
+}

@@ -1,0 +1,148 @@
+//! The memory of items: one mapping, cut into segments; and a line about each.
+//!
+//! ```text
+//! mapping  │ segment 0 │ segment 1 │ …        a power of two of bytes each
+//!          └ 8 bytes unused, then block, block, block, … , end
+//! ```
+//!
+//! **Why looking needs no lock.** A block is written by one writer, who holds its segment, and is
+//! published by one word of the index. From then on nothing of it changes but its expiry, its
+//! access word and, in the list of a large item, the locations of pieces: atomics all. Its memory
+//! is used again only when nothing leads there, every worker has been quiescent since (`epochs.rs`)
+//! and no pin holds the segment. So whoever is online and was led to a block by the index may look
+//! at it until it says that it is quiescent.
+
+pub(crate) mod block;
+pub(crate) mod segment;
+
+use std::io;
+
+use block::{Block, HEADER_LEN};
+use segment::{FIRST, Segment};
+
+use crate::index::Location;
+use crate::region::{Mapping, Table};
+
+/// A segment's number.
+pub(crate) type Number = u32;
+
+/// Bytes of what a location counts in.
+const UNIT: u64 = 4;
+
+/// All segments.
+#[derive(Debug)]
+pub(crate) struct Heap {
+    memory: Mapping,
+    segments: Table<Segment>,
+    size_bits: u32,
+}
+
+impl Heap {
+    /// Room for `count` segments of `2^size_bits` bytes. Nothing is resident yet.
+    ///
+    /// # Errors
+    /// The kernel has no room in the address space.
+    pub(crate) fn new(count: usize, size_bits: u32) -> io::Result<Self> {
+        Ok(Self {
+            memory: Mapping::reserve(count << size_bits)?,
+            segments: Table::reserve(count)?,
+            size_bits,
+        })
+    }
+
+    /// Bytes of a segment.
+    #[inline]
+    pub(crate) fn segment_size(&self) -> u32 {
+        1 << self.size_bits
+    }
+
+    /// Segments there may ever be.
+    pub(crate) fn count(&self) -> u32 {
+        self.segments.all().len() as u32
+    }
+
+    #[inline]
+    pub(crate) fn segment(&self, number: Number) -> &Segment {
+        &self.segments.all()[number as usize]
+    }
+
+    #[inline]
+    pub(crate) fn number_of(&self, location: Location) -> Number {
+        ((location.units() * UNIT) >> self.size_bits) as Number
+    }
+
+    /// The segment a block lies in.
+    #[inline]
+    pub(crate) fn segment_of(&self, location: Location) -> &Segment {
+        self.segment(self.number_of(location))
+    }
+
+    /// Where byte `at` of a segment is.
+    pub(crate) fn location(&self, number: Number, at: u32) -> Option<Location> {
+        Location::new(((u64::from(number) << self.size_bits) + u64::from(at)) / UNIT)
+    }
+
+    /// The block at a location that the index or a list gave to a worker that is online, or that
+    /// was taken for a new block, or that [`Heap::block_in`] found.
+    #[inline]
+    pub(crate) fn block(&self, location: Location) -> Block<'_> {
+        let at = (location.units() * UNIT) as usize;
+        assert!(at + HEADER_LEN <= self.memory.len(), "a location outside");
+        let start = self.memory.byte(at);
+        // SAFETY: inside the mapping, aligned to 4 since segments are; the module's head says why
+        // it stays a block for as long as a worker looks at it.
+        unsafe { Block::at(start) }
+    }
+
+    /// The block that begins at byte `at` of a segment whose blocks have all been written; none: it
+    /// ends there.
+    pub(crate) fn block_in(&self, number: Number, at: u32) -> Option<(Location, Block<'_>)> {
+        if at as usize + HEADER_LEN > self.segment_size() as usize {
+            return None;
+        }
+        let location = self.location(number, at)?;
+        let block = self.block(location);
+        (!block.is_end()).then_some((location, block))
+    }
+
+    /// Writes the end of a segment at byte `at`, where nobody else writes.
+    pub(crate) fn end(&self, number: Number, at: u32) {
+        if at as usize + HEADER_LEN <= self.segment_size() as usize
+            && let Some(location) = self.location(number, at)
+        {
+            self.block(location).make_end();
+        }
+    }
+
+    /// Asks for the memory where a block begins. A hint.
+    #[inline]
+    pub(crate) fn prefetch(&self, location: Location) {
+        let at = (location.units() * UNIT) as usize;
+        if at < self.memory.len() {
+            crate::prefetch::line(self.memory.byte(at).as_ptr());
+        }
+    }
+
+    /// The largest block.
+    pub(crate) fn block_max(&self) -> usize {
+        (self.segment_size() - FIRST) as usize
+    }
+
+    pub(crate) fn advise_huge(&self) {
+        self.memory.advise_huge();
+    }
+
+    /// Gives the pages of a segment back; true: they are gone. It calls the kernel.
+    pub(crate) fn discard(&self, number: Number) -> bool {
+        let words = |number: Number| ((number as usize) << self.size_bits) / 8;
+        self.memory
+            .discard(words(number), words(number + 1))
+            .is_ok()
+    }
+
+    /// Has the kernel find the pages of a segment. It calls the kernel.
+    pub(crate) fn populate(&self, number: Number) {
+        let byte = |number: Number| (number as usize) << self.size_bits;
+        self.memory.populate(byte(number), byte(number + 1));
+    }
+}

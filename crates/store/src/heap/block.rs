@@ -1,0 +1,562 @@
+//! A block of the log: an item, or a piece of a large item's value.
+//!
+//! ```text
+//! item    word 0   expiry, seconds                                       rewritten by touch
+//!         word 1   last access 29 bits · fetched · stale · claimed       rewritten by reads
+//!         word 2   CAS, low 32 bits                                     ┐
+//!         word 3   CAS 8 bits · key length 8 · short length 14 · form 2 │
+//!         [flags]                      forms Flags, Wide, Pieces        │ immutable
+//!         [value length, CAS 64 bits]  forms Wide, Pieces               │ once published
+//!         key                                                           │
+//!         value, or up to a multiple of 8 the locations of its pieces   ┘ (these may be rewritten)
+//! piece   words 0, 1  hash of the item's key
+//!         word 2      number of the piece 15 bits · its length 17 bits
+//!         word 3      key length 0, form Pieces
+//!         bytes
+//! ```
+//!
+//! All words are little pieces of 4 bytes, and a block is a whole number of them. The short length
+//! is that of the value where it fits (Plain, Flags), the number of its pieces (Pieces), or unused.
+//! Word 3 is never 0 in a block: 0 there ends a segment.
+
+use std::marker::PhantomData;
+use std::ptr::NonNull;
+use std::slice;
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+
+use crate::item::Expiry;
+
+/// Bytes of every block's four words.
+pub(crate) const HEADER_LEN: usize = 16;
+/// The longest value whose length fits the header.
+const SHORT_MAX: usize = (1 << 14) - 1;
+/// The largest CAS that fits the header.
+const SHORT_CAS_MAX: u64 = (1 << 40) - 1;
+/// The longest piece, in bytes: what a step copies at most. Its length has 17 bits.
+pub(crate) const PIECE_MAX: usize = 124 * 1024;
+/// Pieces of a value at most: their number has 14 bits.
+pub(crate) const PIECES_MAX: usize = (1 << 14) - 1;
+/// Bits of the second of the last access.
+const ACCESS_MASK: u32 = (1 << 29) - 1;
+const FETCHED: u32 = 1 << 29;
+const STALE: u32 = 1 << 30;
+const CLAIMED: u32 = 1 << 31;
+
+/// How an item's header goes on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Form {
+    /// Not at all.
+    Plain = 0,
+    /// With client flags.
+    Flags = 1,
+    /// With client flags, a long value's length, and any CAS.
+    Wide = 2,
+    /// As `Wide`; the value is elsewhere.
+    Pieces = 3,
+}
+
+impl Form {
+    fn extra_len(self) -> usize {
+        match self {
+            Self::Plain => 0,
+            Self::Flags => 4,
+            Self::Wide | Self::Pieces => 16,
+        }
+    }
+}
+
+/// What an item's header says and does not change.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Outline {
+    pub(crate) form: Form,
+    pub(crate) key_len: usize,
+    pub(crate) value_len: usize,
+    pub(crate) flags: u32,
+    /// Of the value, where it is elsewhere.
+    pub(crate) pieces: usize,
+}
+
+impl Outline {
+    /// The shortest form for a value that lies with its key. `cas`: one the client chose.
+    pub(crate) fn whole(key_len: usize, value_len: usize, flags: u32, cas: Option<u64>) -> Self {
+        let is_wide = value_len > SHORT_MAX || cas.is_some_and(|cas| cas > SHORT_CAS_MAX);
+        let form = match (is_wide, flags) {
+            (true, _) => Form::Wide,
+            (false, 0) => Form::Plain,
+            (false, _) => Form::Flags,
+        };
+        Self {
+            form,
+            key_len,
+            value_len,
+            flags,
+            pieces: 0,
+        }
+    }
+
+    /// For a value in pieces.
+    pub(crate) fn pieces(key_len: usize, value_len: usize, flags: u32, pieces: usize) -> Self {
+        Self {
+            form: Form::Pieces,
+            key_len,
+            value_len,
+            flags,
+            pieces,
+        }
+    }
+
+    /// Whether the item may have this CAS.
+    pub(crate) fn takes_cas(&self, cas: u64) -> bool {
+        cas <= SHORT_CAS_MAX || matches!(self.form, Form::Wide | Form::Pieces)
+    }
+
+    fn key_start(&self) -> usize {
+        HEADER_LEN + self.form.extra_len()
+    }
+
+    /// Bytes of the block.
+    pub(crate) fn block_len(&self) -> usize {
+        let body_len = match self.form {
+            // Wherever the block lies, four bytes more align the list.
+            Form::Pieces => self.key_len.next_multiple_of(4) + 4 + 8 * self.pieces,
+            Form::Plain | Form::Flags | Form::Wide => self.key_len + self.value_len,
+        };
+        (self.key_start() + body_len).next_multiple_of(4)
+    }
+}
+
+/// Bytes of the block of a piece of `len` bytes.
+pub(crate) fn piece_block_len(len: usize) -> usize {
+    (HEADER_LEN + len).next_multiple_of(4)
+}
+
+/// A block in the log, as long as it may be looked at.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Block<'h> {
+    start: NonNull<u8>,
+    heap: PhantomData<&'h AtomicU32>,
+}
+
+impl<'h> Block<'h> {
+    /// # Safety
+    /// At `start`, aligned to 4, lies a block, or memory for one of [`Outline::block_len`] bytes
+    /// that nobody else has; it stays what it is during `'h`.
+    pub(super) unsafe fn at(start: NonNull<u8>) -> Self {
+        Self {
+            start,
+            heap: PhantomData,
+        }
+    }
+
+    /// Byte `at` of the block.
+    #[inline]
+    fn byte(self, at: usize) -> *mut u8 {
+        self.start.as_ptr().wrapping_add(at)
+    }
+
+    #[inline]
+    fn word(self, number: usize) -> &'h AtomicU32 {
+        let word = self.byte(4 * number).cast::<AtomicU32>();
+        // SAFETY: a block has at least four words (and what `extra_len` says), aligned to 4, and
+        // words are only reached as atomics. `at` promises the lifetime.
+        unsafe { &*word }
+    }
+
+    #[inline]
+    fn load(self, number: usize) -> u32 {
+        self.word(number).load(Ordering::Relaxed)
+    }
+
+    #[inline]
+    pub(crate) fn key_len(self) -> usize {
+        (self.load(3) >> 16 & 0xff) as usize
+    }
+
+    #[inline]
+    fn form(self) -> Form {
+        match self.load(3) & 0b11 {
+            0 => Form::Plain,
+            1 => Form::Flags,
+            2 => Form::Wide,
+            _ => Form::Pieces,
+        }
+    }
+
+    #[inline]
+    fn short_len(self) -> usize {
+        (self.load(3) >> 2) as usize & SHORT_MAX
+    }
+
+    #[inline]
+    fn key_start(self) -> usize {
+        HEADER_LEN + self.form().extra_len()
+    }
+
+    /// What the header says for good.
+    pub(crate) fn outline(self) -> Outline {
+        let form = self.form();
+        Outline {
+            form,
+            key_len: self.key_len(),
+            value_len: self.value_len(),
+            flags: self.flags(),
+            pieces: if form == Form::Pieces {
+                self.short_len()
+            } else {
+                0
+            },
+        }
+    }
+
+    #[inline]
+    pub(crate) fn key(self) -> &'h [u8] {
+        // SAFETY: the key of a published block does not change (`at`).
+        unsafe { slice::from_raw_parts(self.byte(self.key_start()), self.key_len()) }
+    }
+
+    #[inline]
+    pub(crate) fn value_len(self) -> usize {
+        match self.form() {
+            Form::Plain | Form::Flags => self.short_len(),
+            Form::Wide | Form::Pieces => self.load(5) as usize,
+        }
+    }
+
+    #[inline]
+    pub(crate) fn flags(self) -> u32 {
+        match self.form() {
+            Form::Plain => 0,
+            Form::Flags | Form::Wide | Form::Pieces => self.load(4),
+        }
+    }
+
+    #[inline]
+    pub(crate) fn cas(self) -> u64 {
+        match self.form() {
+            Form::Plain | Form::Flags => {
+                u64::from(self.load(3) >> 24) << 32 | u64::from(self.load(2))
+            }
+            Form::Wide | Form::Pieces => u64::from(self.load(7)) << 32 | u64::from(self.load(6)),
+        }
+    }
+
+    #[inline]
+    pub(crate) fn expiry(self) -> Expiry {
+        Expiry::of_word(self.load(0))
+    }
+
+    pub(crate) fn set_expiry(self, expiry: Expiry) {
+        self.word(0).store(expiry.word(), Ordering::Relaxed);
+    }
+
+    #[inline]
+    pub(crate) fn access(self) -> Access {
+        Access(self.load(1))
+    }
+
+    pub(crate) fn set_access(self, access: Access) {
+        self.word(1).store(access.0, Ordering::Relaxed);
+    }
+
+    /// Changes it unless somebody else does at the same moment: then theirs is as good.
+    pub(crate) fn exchange_access(self, before: Access, after: Access) {
+        // Relaxed: it is a word by itself.
+        let _ =
+            self.word(1)
+                .compare_exchange(before.0, after.0, Ordering::Relaxed, Ordering::Relaxed);
+    }
+
+    /// Whether the value is elsewhere.
+    #[inline]
+    pub(crate) fn is_in_pieces(self) -> bool {
+        self.form() == Form::Pieces
+    }
+
+    /// The value, where it lies with its key.
+    #[inline]
+    pub(crate) fn value(self) -> &'h [u8] {
+        let from = self.key_start() + self.key_len();
+        // SAFETY: the value of a published block does not change (`at`).
+        unsafe { slice::from_raw_parts(self.byte(from), self.value_len()) }
+    }
+
+    /// The locations of the pieces of a value that is elsewhere.
+    pub(crate) fn pieces(self) -> &'h [AtomicU64] {
+        debug_assert!(self.is_in_pieces());
+        let list = self.byte(self.key_start() + self.key_len());
+        let list = list.wrapping_add(list.align_offset(8)).cast::<AtomicU64>();
+        // SAFETY: the list lies in the block, aligned to 8 here, and is only reached as atomics.
+        unsafe { slice::from_raw_parts(list, self.short_len()) }
+    }
+
+    /// Writes the header and the key of an item that nobody knows yet.
+    pub(crate) fn begin(self, outline: &Outline, key: &[u8]) {
+        let short_len = match outline.form {
+            Form::Plain | Form::Flags => outline.value_len,
+            Form::Wide => 0,
+            Form::Pieces => outline.pieces,
+        };
+        debug_assert!(short_len <= SHORT_MAX && key.len() == outline.key_len);
+        self.word(0).store(0, Ordering::Relaxed);
+        self.word(1).store(0, Ordering::Relaxed);
+        self.word(2).store(0, Ordering::Relaxed);
+        let shape = (key.len() as u32) << 16 | (short_len as u32) << 2 | outline.form as u32;
+        self.word(3).store(shape, Ordering::Relaxed);
+        if outline.form != Form::Plain {
+            self.word(4).store(outline.flags, Ordering::Relaxed);
+        }
+        if matches!(outline.form, Form::Wide | Form::Pieces) {
+            self.word(5)
+                .store(outline.value_len as u32, Ordering::Relaxed);
+        }
+        let to = self.byte(outline.key_start());
+        // SAFETY: the block has room for its key, and nobody else has the block.
+        unsafe { to.copy_from_nonoverlapping(key.as_ptr(), key.len()) };
+    }
+
+    /// Gives an item that nobody knows yet its CAS, which its form must take.
+    pub(crate) fn set_cas(self, cas: u64) {
+        if matches!(self.form(), Form::Wide | Form::Pieces) {
+            self.word(6).store(cas as u32, Ordering::Relaxed);
+            self.word(7).store((cas >> 32) as u32, Ordering::Relaxed);
+        } else {
+            let shape = self.load(3) & 0x00ff_ffff | ((cas >> 32) as u32) << 24;
+            self.word(2).store(cas as u32, Ordering::Relaxed);
+            self.word(3).store(shape, Ordering::Relaxed);
+        }
+    }
+
+    /// The value of an item that lies with its key, to be filled.
+    ///
+    /// # Safety
+    /// Nobody else looks at the block.
+    pub(crate) unsafe fn value_mut(self) -> &'h mut [u8] {
+        let from = self.key_start() + self.key_len();
+        // SAFETY: the value lies in the block, which is the caller's alone.
+        unsafe { slice::from_raw_parts_mut(self.byte(from), self.value_len()) }
+    }
+
+    /// Writes the header of a piece.
+    pub(crate) fn begin_piece(self, hash: u64, number: usize, len: usize) {
+        debug_assert!(len <= PIECE_MAX && number <= PIECES_MAX);
+        self.word(0).store(hash as u32, Ordering::Relaxed);
+        self.word(1).store((hash >> 32) as u32, Ordering::Relaxed);
+        let place = (number as u32) << 17 | len as u32;
+        self.word(2).store(place, Ordering::Relaxed);
+        self.word(3).store(Form::Pieces as u32, Ordering::Relaxed);
+    }
+
+    pub(crate) fn is_piece(self) -> bool {
+        self.key_len() == 0
+    }
+
+    /// The hash of the key of the item a piece belongs to.
+    pub(crate) fn piece_hash(self) -> u64 {
+        u64::from(self.load(1)) << 32 | u64::from(self.load(0))
+    }
+
+    pub(crate) fn piece_number(self) -> usize {
+        (self.load(2) >> 17) as usize
+    }
+
+    fn piece_len(self) -> usize {
+        (self.load(2) & 0x1_ffff) as usize
+    }
+
+    /// The bytes of a piece.
+    #[inline]
+    pub(crate) fn piece(self) -> &'h [u8] {
+        // SAFETY: the bytes of a published piece do not change (`at`).
+        unsafe { slice::from_raw_parts(self.byte(HEADER_LEN), self.piece_len()) }
+    }
+
+    /// The bytes of a piece, to be filled.
+    ///
+    /// # Safety
+    /// Nobody else looks at the block.
+    pub(crate) unsafe fn piece_mut(self) -> &'h mut [u8] {
+        // SAFETY: the bytes lie in the block, which is the caller's alone.
+        unsafe { slice::from_raw_parts_mut(self.byte(HEADER_LEN), self.piece_len()) }
+    }
+
+    /// Whether this is no block but the end of a segment.
+    pub(super) fn is_end(self) -> bool {
+        self.load(3) == 0
+    }
+
+    pub(super) fn make_end(self) {
+        self.word(3).store(0, Ordering::Relaxed);
+    }
+
+    /// Bytes of the block.
+    pub(crate) fn len(self) -> usize {
+        if self.is_piece() {
+            piece_block_len(self.piece_len())
+        } else {
+            self.outline().block_len()
+        }
+    }
+
+    /// Copies another block, which may be looked at by others, into this, which may not.
+    pub(crate) fn copy_from(self, other: Block<'_>) {
+        if !other.is_piece() && other.is_in_pieces() {
+            self.begin(&other.outline(), other.key());
+            self.set_cas(other.cas());
+            // The lists of two blocks may be aligned differently.
+            for (to, from) in self.pieces().iter().zip(other.pieces()) {
+                to.store(from.load(Ordering::Relaxed), Ordering::Relaxed);
+            }
+        } else {
+            let len = other.len();
+            for number in 0..HEADER_LEN / 4 {
+                self.word(number)
+                    .store(other.load(number), Ordering::Relaxed);
+            }
+            let (from, to) = (other.byte(HEADER_LEN), self.byte(HEADER_LEN));
+            // SAFETY: both have `len` bytes; behind the header none of the other's change, and
+            // this is the caller's alone.
+            unsafe { to.copy_from_nonoverlapping(from, len - HEADER_LEN) };
+        }
+        self.set_expiry(other.expiry());
+        self.set_access(other.access());
+    }
+}
+
+/// When an item was last asked for, and what has become of it since.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Access(u32);
+
+impl Access {
+    /// Of an item that is new.
+    pub(crate) fn new(now_s: u32) -> Self {
+        Self(now_s & ACCESS_MASK)
+    }
+
+    #[inline]
+    pub(crate) fn second(self) -> u32 {
+        self.0 & ACCESS_MASK
+    }
+
+    #[inline]
+    pub(crate) fn is_fetched(self) -> bool {
+        self.0 & FETCHED != 0
+    }
+
+    #[inline]
+    pub(crate) fn is_stale(self) -> bool {
+        self.0 & STALE != 0
+    }
+
+    #[inline]
+    pub(crate) fn is_claimed(self) -> bool {
+        self.0 & CLAIMED != 0
+    }
+
+    /// Read just now.
+    #[inline]
+    #[must_use]
+    pub(crate) fn fetched_at(self, now_s: u32) -> Self {
+        Self(self.0 & !ACCESS_MASK | FETCHED | now_s & ACCESS_MASK)
+    }
+
+    #[must_use]
+    pub(crate) fn with(self, stale: bool, claimed: bool) -> Self {
+        let bits = if stale { STALE } else { 0 } | if claimed { CLAIMED } else { 0 };
+        Self(self.0 & !(STALE | CLAIMED) | bits)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn memory() -> Vec<u64> {
+        vec![u64::MAX; 512]
+    }
+
+    fn block(memory: &mut [u64]) -> Block<'_> {
+        // SAFETY: aligned, long enough, and borrowed for as long as the block.
+        unsafe { Block::at(NonNull::new(memory.as_mut_ptr().cast()).unwrap()) }
+    }
+
+    #[test]
+    fn every_form_tells_what_it_was_told() {
+        let (mut memory, mut other) = (memory(), memory());
+        let outlines = [
+            Outline::whole(3, 70, 0, None),
+            Outline::whole(3, 0, 7, Some(9)),
+            Outline::whole(250, 1000, u32::MAX, Some(u64::MAX)),
+            Outline::whole(3, 1 << 20, 0, None),
+            Outline::pieces(3, 1 << 30, 5, 9),
+        ];
+        for (outline, form) in outlines.into_iter().zip([0, 1, 2, 2, 3]) {
+            assert_eq!(outline.form as u32, form);
+            let key = vec![b'k'; outline.key_len];
+            let made = block(&mut memory);
+            made.begin(&outline, &key);
+            let cas = if outline.takes_cas(u64::MAX) {
+                u64::MAX
+            } else {
+                SHORT_CAS_MAX
+            };
+            made.set_cas(cas);
+            made.set_expiry(Expiry::at(77));
+            made.set_access(Access::new(5).with(true, false).fetched_at(6));
+            assert_eq!((made.outline(), made.key()), (outline, &key[..]));
+            assert_eq!((made.cas(), made.len()), (cas, outline.block_len()));
+            assert!(!made.is_piece() && !made.is_end());
+            if outline.value_len < 2000 {
+                // SAFETY: the test's alone.
+                unsafe { made.value_mut() }.fill(b'v');
+            }
+            if outline.value_len != 1 << 20 {
+                let copy = block(&mut other);
+                copy.copy_from(made);
+                assert_eq!((copy.outline(), copy.key()), (outline, &key[..]));
+                assert_eq!((copy.cas(), copy.expiry()), (cas, Expiry::at(77)));
+                let access = copy.access();
+                assert_eq!((access.second(), access.is_stale()), (6, true));
+                assert!(access.is_fetched() && !access.is_claimed());
+                if outline.value_len < 2000 {
+                    assert_eq!(copy.value(), vec![b'v'; outline.value_len]);
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn a_list_of_pieces_is_aligned_and_copied_wherever_a_block_lies() {
+        let (mut memory, mut other) = (memory(), memory());
+        let made = block(&mut memory);
+        made.begin(&Outline::pieces(3, 1000, 0, 4), b"key");
+        for (number, piece) in made.pieces().iter().enumerate() {
+            piece.store(number as u64 + 1, Ordering::Relaxed);
+        }
+        let start = NonNull::new(other.as_mut_ptr().cast::<u8>().wrapping_add(4)).unwrap();
+        // SAFETY: as in `block`, four bytes on.
+        let copy = unsafe { Block::at(start) };
+        copy.copy_from(made);
+        let numbers: Vec<u64> = copy
+            .pieces()
+            .iter()
+            .map(|it| it.load(Ordering::Relaxed))
+            .collect();
+        assert_eq!(numbers, [1, 2, 3, 4]);
+    }
+
+    #[test]
+    fn a_piece_knows_whose_it_is() {
+        let mut memory = memory();
+        let piece = block(&mut memory);
+        piece.begin_piece(0x0123_4567_89ab_cdef, PIECES_MAX, 1001);
+        assert_eq!(piece.piece_hash(), 0x0123_4567_89ab_cdef);
+        assert_eq!(
+            (piece.piece_number(), piece.piece().len()),
+            (PIECES_MAX, 1001)
+        );
+        assert_eq!(piece.len(), 1020);
+        assert!(piece.is_piece() && !piece.is_end());
+        piece.make_end();
+        assert!(piece.is_end());
+    }
+}

@@ -1,0 +1,181 @@
+//! What is known of a segment beside its bytes.
+
+use crate::item::Expiry;
+use crate::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+
+/// A writer's hold, in `fill`.
+const HOLD: u64 = 1 << 32;
+const TAIL_MASK: u64 = HOLD - 1;
+
+/// What a segment is doing. It goes round: free, open, sealed, draining, retired, free.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[repr(u32)]
+pub(crate) enum Phase {
+    /// Nothing of use is in it.
+    Free = 0,
+    /// Blocks are added.
+    Open,
+    /// Full.
+    Sealed,
+    /// A worker copies out what shall stay.
+    Draining,
+    /// Nothing leads there any more, but somebody may still be looking.
+    Retired,
+}
+
+/// Which half of the log a segment belongs to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[repr(u32)]
+pub(crate) enum Part {
+    /// New items, on trial.
+    Small = 0,
+    /// What has been asked for again.
+    Main = 1,
+}
+
+/// A segment's line. All zero, it is free and in no lane; once it was in one, it is full until it
+/// is opened again, so that who comes too late adds nothing.
+#[derive(Debug, Default)]
+#[repr(C, align(64))]
+pub(crate) struct Segment {
+    /// Writers that are filling blocks of it (high half), and where the next block begins.
+    fill: AtomicU64,
+    /// Bytes of blocks that the index leads to.
+    live: AtomicU64,
+    /// Pins, and uploads that wait for their peers.
+    held: AtomicU32,
+    phase: AtomicU32,
+    part: AtomicU32,
+    /// Flushes before it was opened.
+    birth: AtomicU32,
+    /// When all that is in it will have expired; `Expiry`'s word.
+    expiry: AtomicU32,
+    /// The second it was opened in.
+    opened_s: AtomicU32,
+}
+
+#[cfg(not(shuttle))]
+const _: () = assert!(size_of::<Segment>() == 64);
+
+// SAFETY: atomics only; `Phase::Free` and `Part::Small` are 0, and `Default` is zeroes too.
+unsafe impl crate::region::Zeroed for Segment {}
+
+/// Where a segment's first block begins: location 0 is none.
+pub(crate) const FIRST: u32 = 8;
+
+impl Segment {
+    /// Makes a free segment ready for blocks. Its opener alone may.
+    pub(crate) fn open(&self, part: Part, birth: u32, now_s: u32) {
+        self.live.store(0, Ordering::Relaxed);
+        self.part.store(part as u32, Ordering::Relaxed);
+        self.birth.store(birth, Ordering::Relaxed);
+        self.expiry.store(0, Ordering::Relaxed);
+        self.opened_s.store(now_s, Ordering::Relaxed);
+        self.set_phase(Phase::Open);
+        // Release: pairs with the acquire in `take`: who adds a block sees the above.
+        self.fill.store(u64::from(FIRST), Ordering::Release);
+    }
+
+    /// Takes `len` bytes for a block and holds the segment for its writer. Err: where the bytes
+    /// would have begun; the hold is the caller's all the same.
+    pub(crate) fn take(&self, len: u32, size: u32) -> Result<u32, u32> {
+        // Acquire: pairs with `open`. Release: with `is_ready`.
+        let before = self.fill.fetch_add(HOLD + u64::from(len), Ordering::AcqRel);
+        let at = (before & TAIL_MASK) as u32;
+        if at <= size && len <= size - at {
+            Ok(at)
+        } else {
+            Err(at)
+        }
+    }
+
+    /// Where the next block would begin.
+    pub(crate) fn tail(&self) -> u32 {
+        (self.fill.load(Ordering::Relaxed) & TAIL_MASK) as u32
+    }
+
+    /// A writer is done with its block.
+    pub(crate) fn release_writer(&self) {
+        // Release: pairs with `is_ready`: the block is whole.
+        self.fill.fetch_sub(HOLD, Ordering::Release);
+    }
+
+    /// Whether it can be drained: no block can be added, none is being filled, and nobody holds it.
+    pub(crate) fn is_ready(&self, size: u32) -> bool {
+        // Acquire: pairs with `release_writer`.
+        let fill = self.fill.load(Ordering::Acquire);
+        fill & TAIL_MASK >= u64::from(size) && fill < HOLD && !self.is_held()
+    }
+
+    pub(crate) fn live(&self) -> u64 {
+        self.live.load(Ordering::Relaxed)
+    }
+
+    pub(crate) fn add_live(&self, bytes: usize) {
+        self.live.fetch_add(bytes as u64, Ordering::Relaxed);
+    }
+
+    pub(crate) fn sub_live(&self, bytes: usize) {
+        self.live.fetch_sub(bytes as u64, Ordering::Relaxed);
+    }
+
+    /// Holds it for a peer; true: it was not held before.
+    pub(crate) fn hold(&self) -> bool {
+        // Relaxed: the holder is online, and what frees the segment waits until it is quiescent.
+        self.held.fetch_add(1, Ordering::Relaxed) == 0
+    }
+
+    /// The reverse of [`hold`](Self::hold); true: nobody else holds it.
+    pub(crate) fn release(&self) -> bool {
+        // Release: pairs with `is_held`: its looking comes before our use.
+        self.held.fetch_sub(1, Ordering::Release) == 1
+    }
+
+    pub(crate) fn is_held(&self) -> bool {
+        // Acquire: pairs with `release`.
+        self.held.load(Ordering::Acquire) > 0
+    }
+
+    pub(crate) fn phase(&self) -> Phase {
+        match self.phase.load(Ordering::Relaxed) {
+            0 => Phase::Free,
+            1 => Phase::Open,
+            2 => Phase::Sealed,
+            3 => Phase::Draining,
+            _ => Phase::Retired,
+        }
+    }
+
+    pub(crate) fn set_phase(&self, phase: Phase) {
+        self.phase.store(phase as u32, Ordering::Relaxed);
+    }
+
+    pub(crate) fn part(&self) -> Part {
+        if self.part.load(Ordering::Relaxed) == 0 {
+            Part::Small
+        } else {
+            Part::Main
+        }
+    }
+
+    #[inline]
+    pub(crate) fn birth(&self) -> u32 {
+        self.birth.load(Ordering::Relaxed)
+    }
+
+    /// When all that is in it will have expired.
+    pub(crate) fn expiry(&self) -> Expiry {
+        Expiry::of_word(self.expiry.load(Ordering::Relaxed))
+    }
+
+    /// Something in it lives until then.
+    pub(crate) fn raise_expiry(&self, expiry: Expiry) {
+        if self.expiry.load(Ordering::Relaxed) < expiry.word() {
+            self.expiry.fetch_max(expiry.word(), Ordering::Relaxed);
+        }
+    }
+
+    pub(crate) fn opened_s(&self) -> u32 {
+        self.opened_s.load(Ordering::Relaxed)
+    }
+}

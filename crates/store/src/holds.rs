@@ -1,0 +1,124 @@
+//! What slow peers hold: pins, and uploads that wait for their bytes, keep whole segments from
+//! being used again; how many is bounded.
+
+use crate::heap::segment::Segment;
+use crate::heap::{Heap, Number};
+use crate::limits::HELD_PART;
+use crate::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+
+/// Segments held for peers, each counted once however many hold it.
+#[derive(Debug, Default)]
+pub(crate) struct Holds {
+    segments: AtomicU32,
+    /// Bytes of pinned values.
+    pinned_bytes: AtomicU64,
+}
+
+/// The right to hold so many segments more.
+#[derive(Debug)]
+#[must_use]
+pub(crate) struct Credit(u32);
+
+impl Credit {
+    /// None: every segment held is counted when it is.
+    pub(crate) fn none() -> Self {
+        Self(0)
+    }
+}
+
+impl Holds {
+    pub(crate) fn pinned_bytes(&self) -> u64 {
+        self.pinned_bytes.load(Ordering::Relaxed)
+    }
+
+    /// Segments held, and those that uploads under way may yet come to hold.
+    pub(crate) fn segments(&self) -> u32 {
+        self.segments.load(Ordering::Relaxed)
+    }
+
+    pub(crate) fn pin_bytes(&self, bytes: u64) {
+        self.pinned_bytes.fetch_add(bytes, Ordering::Relaxed);
+    }
+
+    pub(crate) fn unpin_bytes(&self, bytes: u64) {
+        self.pinned_bytes.fetch_sub(bytes, Ordering::Relaxed);
+    }
+
+    /// Asks for the right to hold `count` segments of `allowed`. The first holder always gets it,
+    /// so that a small memory still serves its largest item.
+    pub(crate) fn ask(&self, count: u32, allowed: u32) -> Option<Credit> {
+        let most = (allowed / HELD_PART).max(1);
+        let ask = |held: u32| Some(held + count).filter(|&sum| held == 0 || sum <= most);
+        self.segments
+            .fetch_update(Ordering::Relaxed, Ordering::Relaxed, ask)
+            .is_ok()
+            .then_some(Credit(count))
+    }
+
+    /// Holds a segment, on credit while there is any.
+    pub(crate) fn hold(&self, segment: &Segment, credit: &mut Credit) {
+        if segment.hold() {
+            if credit.0 > 0 {
+                credit.0 -= 1;
+            } else {
+                self.segments.fetch_add(1, Ordering::Relaxed);
+            }
+        }
+    }
+
+    pub(crate) fn release(&self, heap: &Heap, number: Number) {
+        if heap.segment(number).release() {
+            self.segments.fetch_sub(1, Ordering::Relaxed);
+        }
+    }
+
+    /// Gives back what was not needed.
+    pub(crate) fn settle(&self, Credit(rest): Credit) {
+        self.segments.fetch_sub(rest, Ordering::Relaxed);
+    }
+}
+
+#[cfg(test)]
+#[cfg(not(shuttle))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_segment_counts_once_however_many_hold_it() {
+        let holds = Holds::default();
+        let heap = Heap::new(4, 13).unwrap();
+        let hold = |number| {
+            let mut credit = holds.ask(1, 16)?;
+            holds.hold(heap.segment(number), &mut credit);
+            holds.settle(credit);
+            Some(())
+        };
+        assert_eq!([0, 0, 1].map(hold), [Some(()); 3]);
+        assert_eq!(hold(2), None, "an eighth of sixteen");
+        holds.release(&heap, 0);
+        assert_eq!(hold(2), None, "it is held once more");
+        holds.release(&heap, 0);
+        assert_eq!(hold(2), Some(()));
+    }
+
+    #[test]
+    fn two_who_want_to_hold_at_once_do_not_both() {
+        let holds = Holds::default();
+        let holders = AtomicU32::new(0);
+        let hold_now_and_then = || {
+            for _ in 0..200_000 {
+                // More than the limit: only the first of all may.
+                if let Some(credit) = holds.ask(9, 64) {
+                    assert_eq!(holders.fetch_add(1, Ordering::SeqCst), 0);
+                    holders.fetch_sub(1, Ordering::SeqCst);
+                    holds.settle(credit);
+                }
+            }
+        };
+        std::thread::scope(|scope| {
+            for _ in 0..4 {
+                scope.spawn(hold_now_and_then);
+            }
+        });
+    }
+}

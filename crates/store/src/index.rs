@@ -1,0 +1,417 @@
+//! Where items are: buckets of one cache line, two to choose from, grown one at a time.
+//!
+//! ```text
+//! hash ──► class (low bits) ── one lock and one version for all its buckets
+//!   │
+//!   ├─ first choice ──► bucket ┐  8 words of 8 bytes: tag, frequency, location
+//!   └─ second choice ─► bucket ┘  (`entry.rs`)
+//! ```
+//!
+//! *Linear hashing* (Litwin, VLDB 1980): there are `n` buckets, not a power of two of them; bucket
+//! `n - 2^k` is split when the load asks for it, and the last is merged back when it is too low. No
+//! step moves more than one bucket. *Two choices* (Azar and others, STOC 1994) fill buckets of
+//! eight evenly, although those not yet split would by themselves hold twice what the others hold;
+//! where both are full, one of their items moves to its own other choice (a *kick*, as in cuckoo
+//! hashing), and where none can, one leaves: this is the index of a cache.
+//!
+//! Both choices, and the bucket that either is split from, lie in the same *class*: their numbers
+//! have the same low bits. So a writer takes one lock, whatever it does.
+//!
+//! **Readers take no lock.** An entry that moves is written to its new place before it is taken
+//! from its old one, so it is always somewhere; a reader that looked here before and there after
+//! may still miss it. It then looks again between two readings of the class's version, which every
+//! move changes before it takes the entry away. A hit needs no second look.
+//!
+//! What a location means, and when its memory may be used again, is not known here.
+
+mod entry;
+mod place;
+mod writer;
+
+use std::io;
+use std::sync::PoisonError;
+
+pub(crate) use entry::{Entry, Location};
+use entry::{key_bits, matches};
+use place::{BUCKET_WORDS, Shape, address};
+use writer::Target;
+pub(crate) use writer::{Found, Inserted, Writer};
+
+use crate::region::Region;
+use crate::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use crate::sync::{Mutex, MutexGuard};
+
+/// Items in a hundred places from which on a bucket is split.
+const LOAD_MAX: u64 = 90;
+/// Items in a hundred places below which the last bucket is merged back.
+const LOAD_MIN: u64 = 70;
+/// Second looks before a reader that keeps being disturbed takes the lock.
+const LOOKS_MAX: u32 = 4;
+
+/// A bucket's words.
+type Bucket = [AtomicU64; BUCKET_WORDS];
+/// Its bytes: a cache line. (In models a word is more than a word.)
+const BUCKET_BYTES: usize = 64;
+
+#[cfg(not(shuttle))]
+const _: () = assert!(size_of::<Bucket>() == BUCKET_BYTES);
+
+/// Writers of one class, and whether they have moved entries.
+#[derive(Debug, Default)]
+#[repr(align(64))]
+struct Class {
+    lock: Mutex<()>,
+    /// Odd while entries move.
+    version: AtomicU32,
+    /// The last CAS given to an item of this class; changed under the lock.
+    cas: AtomicU64,
+}
+
+/// The index.
+#[derive(Debug)]
+pub(crate) struct Index {
+    region: Region,
+    shape: Shape,
+    classes: Box<[Class]>,
+    buckets: AtomicU64,
+    buckets_min: u64,
+    buckets_max: u64,
+    /// Entries; changed by every insertion, so that it has a line to itself in `Counter`.
+    items: Counter,
+    resizing: Mutex<()>,
+}
+
+#[derive(Debug, Default)]
+#[repr(align(64))]
+struct Counter(AtomicU64);
+
+/// What a step of growing or shrinking came to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Step {
+    /// There is a bucket more.
+    Grown,
+    /// There is a bucket less.
+    Shrunk,
+    /// It has the size it should have, or another thread is at it.
+    Still,
+    /// It cannot: as many buckets as may, or no room to merge.
+    Stuck,
+}
+
+impl Index {
+    /// An empty index of `classes` (a power of two), each of at least `buckets_a_class` (a power of
+    /// two from 2), that may grow to `bytes_max`.
+    ///
+    /// Keys spread over the classes as chance has it, so that a class has to be large for its load
+    /// to be near that of all: with 256 buckets the fullest of a thousand has a tenth more.
+    ///
+    /// # Errors
+    /// The kernel has no room in the address space.
+    pub(crate) fn new(
+        classes: usize,
+        buckets_a_class: usize,
+        bytes_max: usize,
+    ) -> io::Result<Self> {
+        debug_assert!(classes.is_power_of_two() && buckets_a_class.is_power_of_two());
+        let least = buckets_a_class * classes;
+        let buckets_max = (bytes_max / BUCKET_BYTES).max(least) as u64;
+        Ok(Self {
+            region: Region::reserve(buckets_max as usize * BUCKET_BYTES)?,
+            shape: Shape {
+                low_bits: least.ilog2(),
+                class_bits: classes.ilog2(),
+            },
+            classes: (0..classes).map(|_| Class::default()).collect(),
+            buckets: AtomicU64::new(least as u64),
+            buckets_min: least as u64,
+            buckets_max,
+            items: Counter::default(),
+            resizing: Mutex::new(()),
+        })
+    }
+
+    /// Asks for huge pages from now on. A hint.
+    pub(crate) fn advise_huge(&self) {
+        self.region.advise_huge();
+    }
+
+    /// Entries.
+    pub(crate) fn len(&self) -> u64 {
+        self.items.0.load(Ordering::Relaxed)
+    }
+
+    /// Bytes of the buckets in use.
+    pub(crate) fn bytes(&self) -> u64 {
+        self.buckets.load(Ordering::Relaxed) * BUCKET_BYTES as u64
+    }
+
+    /// Asks for the memory of both choices of a key.
+    #[inline]
+    pub(crate) fn prefetch(&self, hash: u64) {
+        let buckets = self.buckets.load(Ordering::Relaxed);
+        for number in self.shape.numbers(hash).each {
+            crate::prefetch::line(std::ptr::from_ref(self.bucket(address(number, buckets))).cast());
+        }
+    }
+
+    /// The entry for which `is_it` is true, among those that may be the key's of this hash.
+    #[inline]
+    pub(crate) fn find(&self, hash: u64, mut is_it: impl FnMut(Entry) -> bool) -> Option<Entry> {
+        if let Some(found) = self.look(hash, &mut is_it) {
+            return Some(found.entry);
+        }
+        self.look_again(hash, &mut is_it)
+    }
+
+    /// An entry that may be the key's of this hash: for hints. The item may be another's.
+    #[inline]
+    pub(crate) fn guess(&self, hash: u64) -> Option<Entry> {
+        self.look(hash, &mut |_| true).map(|found| found.entry)
+    }
+
+    /// Whether it is really not there.
+    fn look_again(&self, hash: u64, is_it: &mut impl FnMut(Entry) -> bool) -> Option<Entry> {
+        let class = self.class(hash);
+        for _ in 0..LOOKS_MAX {
+            // Acquire: pairs with the release in `Moving`: what moved before this is seen below.
+            let before = class.version.load(Ordering::Acquire);
+            if let Some(found) = self.look(hash, is_it) {
+                return Some(found.entry);
+            }
+            // The words above were loaded with acquire, which pairs with the release that emptied
+            // one: whoever saw that sees the version that the move changed before it.
+            let after = class.version.load(Ordering::Acquire);
+            if before == after && before.is_multiple_of(2) {
+                return None;
+            }
+        }
+        let _guard = lock(&class.lock);
+        self.look(hash, is_it).map(|found| found.entry)
+    }
+
+    /// One pass over both choices.
+    #[inline]
+    fn look(&self, hash: u64, is_it: &mut impl FnMut(Entry) -> bool) -> Option<Found> {
+        // Acquire: pairs with the release in `split`.
+        let buckets = self.buckets.load(Ordering::Acquire);
+        let numbers = self.shape.numbers(hash);
+        for role in 0..2 {
+            let bucket = address(numbers.each[role], buckets);
+            let key_bits = key_bits(numbers.tag, role);
+            for (slot, word) in self.bucket(bucket).iter().enumerate() {
+                // Acquire: pairs with the release of whoever wrote it, so that the item it points
+                // to is seen whole.
+                let word = word.load(Ordering::Acquire);
+                if !matches(word, key_bits) {
+                    continue;
+                }
+                if let Some(entry) = Entry::of_word(word)
+                    && is_it(entry)
+                {
+                    return Some(Found {
+                        bucket,
+                        slot,
+                        entry,
+                    });
+                }
+            }
+        }
+        None
+    }
+
+    /// Counts one more request for an entry that was found. It may have moved or gone meanwhile:
+    /// then this is forgotten.
+    pub(crate) fn count_request(&self, hash: u64, entry: Entry) {
+        let more = entry.with_frequency(entry.frequency() + 1);
+        if more == entry {
+            return;
+        }
+        let buckets = self.buckets.load(Ordering::Relaxed);
+        let number = self.shape.numbers(hash).each[entry.role()];
+        for word in self.bucket(address(number, buckets)) {
+            if word.load(Ordering::Relaxed) == entry.word() {
+                // Relaxed: it publishes nothing that was not published with the entry before.
+                let _ = word.compare_exchange(
+                    entry.word(),
+                    more.word(),
+                    Ordering::Relaxed,
+                    Ordering::Relaxed,
+                );
+                return;
+            }
+        }
+    }
+
+    /// Keeps other writers away from the key of this hash.
+    pub(crate) fn lock(&self, hash: u64) -> Writer<'_> {
+        let class = self.class(hash);
+        Writer::new(self, class, hash, lock(&class.lock))
+    }
+
+    /// Splits a bucket or merges one back if the number of entries asks for it. No lock may be
+    /// held.
+    pub(crate) fn adjust(&self) -> Step {
+        let buckets = self.buckets.load(Ordering::Relaxed);
+        let places = buckets * BUCKET_WORDS as u64;
+        let hundredfold = self.len() * 100;
+        let grows = hundredfold > places * LOAD_MAX;
+        let shrinks = hundredfold < places * LOAD_MIN && buckets > self.buckets_min;
+        if !grows && !shrinks {
+            return Step::Still;
+        }
+        let Ok(_resizing) = self.resizing.try_lock() else {
+            return Step::Still;
+        };
+        if buckets != self.buckets.load(Ordering::Relaxed) {
+            return Step::Still;
+        }
+        if grows {
+            self.split(buckets)
+        } else {
+            self.merge(buckets)
+        }
+    }
+
+    /// Makes bucket `buckets` of what belongs there from now on.
+    fn split(&self, buckets: u64) -> Step {
+        if buckets == self.buckets_max {
+            return Step::Stuck;
+        }
+        let parent = place::parent(buckets);
+        let class = &self.classes[self.shape.class(parent)];
+        let _guard = lock(&class.lock);
+        let (from, to) = (self.bucket(parent), self.bucket(buckets));
+        let mut moved = [false; BUCKET_WORDS];
+        for (at, word) in from.iter().enumerate() {
+            let word = word.load(Ordering::Relaxed);
+            let Some(entry) = Entry::of_word(word) else {
+                continue;
+            };
+            if address(self.number_of(parent, entry, entry.role()), buckets + 1) == buckets {
+                // Nobody looks there before the number of buckets says so.
+                to[at].store(word, Ordering::Relaxed);
+                moved[at] = true;
+            }
+        }
+        let _moving = Moving::begin(class);
+        // Release: pairs with the acquire in `look`: who addresses the new bucket sees what is in
+        // it.
+        self.buckets.store(buckets + 1, Ordering::Release);
+        for (word, _) in from.iter().zip(moved).filter(|&(_, moved)| moved) {
+            // Release: pairs with the acquire in `look`: who sees it empty sees the new number of
+            // buckets, and the version.
+            word.store(0, Ordering::Release);
+        }
+        Step::Grown
+    }
+
+    /// Puts what is in the last bucket where it belongs without it.
+    fn merge(&self, buckets: u64) -> Step {
+        let last = buckets - 1;
+        let class = &self.classes[self.shape.class(place::parent(last))];
+        let guard = lock(&class.lock);
+        let from = self.bucket(last);
+        let mut targets = [None; BUCKET_WORDS];
+        // First whether there is room for all: a merge half made cannot be gone back on.
+        for (at, word) in from.iter().enumerate() {
+            let Some(entry) = Entry::of_word(word.load(Ordering::Relaxed)) else {
+                continue;
+            };
+            let both = [entry.role(), 1 - entry.role()];
+            let places = both.into_iter().flat_map(|role| {
+                let bucket = address(self.number_of(last, entry, role), last);
+                (0..BUCKET_WORDS).map(move |slot| (bucket, slot, role))
+            });
+            let mut free = places.filter(|&(bucket, slot, _)| {
+                let is_empty = self.word(bucket, slot).load(Ordering::Relaxed) == 0;
+                let is_taken = |target: &Option<Target>| {
+                    target.is_some_and(|target| (target.bucket, target.slot) == (bucket, slot))
+                };
+                is_empty && !targets.iter().any(is_taken)
+            });
+            match free.next() {
+                Some((bucket, slot, role)) => {
+                    targets[at] = Some(Target { bucket, slot, role });
+                }
+                None => return Step::Stuck,
+            }
+        }
+        let moving = Moving::begin(class);
+        for (word, target) in from.iter().zip(targets) {
+            let entry = Entry::of_word(word.load(Ordering::Relaxed));
+            if let (Some(Target { bucket, slot, role }), Some(entry)) = (target, entry) {
+                let entry = entry.with_role(role);
+                // Release: pairs with the acquire in `look`, as in `put`.
+                self.word(bucket, slot)
+                    .store(entry.word(), Ordering::Release);
+            }
+        }
+        // Release: pairs with the acquire in `look`: who still looks into the last bucket finds its
+        // entries there or, emptied, sees this.
+        self.buckets.store(last, Ordering::Release);
+        for word in from {
+            // Release: pairs with the acquire in `look`, as above.
+            word.store(0, Ordering::Release);
+        }
+        drop(moving);
+        drop(guard);
+        Step::Shrunk
+    }
+
+    /// A number of the key of an entry in `bucket`.
+    fn number_of(&self, bucket: u64, entry: Entry, role: usize) -> u64 {
+        let numbers = self.shape.numbers_of(bucket, entry.tag(), entry.role());
+        numbers.each[role]
+    }
+
+    #[inline]
+    fn class(&self, hash: u64) -> &Class {
+        &self.classes[self.shape.class(hash)]
+    }
+
+    #[inline]
+    fn bucket(&self, number: u64) -> &Bucket {
+        &self.region.words().as_chunks::<BUCKET_WORDS>().0[number as usize]
+    }
+
+    fn word(&self, bucket: u64, slot: usize) -> &AtomicU64 {
+        &self.bucket(bucket)[slot]
+    }
+
+    fn first_free(&self, bucket: u64) -> Option<usize> {
+        let mut words = self.bucket(bucket).iter();
+        words.position(|word| word.load(Ordering::Relaxed) == 0)
+    }
+}
+
+fn lock(mutex: &Mutex<()>) -> MutexGuard<'_, ()> {
+    // Nothing under these locks panics half way; what a panic elsewhere left is whole.
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// A move of entries: the version is odd until it is over.
+struct Moving<'a>(&'a AtomicU32);
+
+impl<'a> Moving<'a> {
+    fn begin(class: &'a Class) -> Self {
+        // Acquire, so that nothing of the move comes before it. It pairs with `look_again` by way
+        // of the words that the move empties, which are written with release after it.
+        class.version.fetch_add(1, Ordering::AcqRel);
+        Self(&class.version)
+    }
+}
+
+impl Drop for Moving<'_> {
+    fn drop(&mut self) {
+        // Release: pairs with the acquire in `look_again`: who reads an even version sees the whole
+        // move.
+        self.0.fetch_add(1, Ordering::Release);
+    }
+}
+
+#[cfg(test)]
+#[cfg(shuttle)]
+mod models;
+#[cfg(test)]
+#[cfg(not(shuttle))]
+mod tests;

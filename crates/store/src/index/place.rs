@@ -1,0 +1,134 @@
+//! Which buckets a key may lie in, and how an entry tells both without its key.
+//!
+//! A key has two *numbers*, of `low + TAG_BITS` bits each; a number chooses a bucket by linear
+//! hashing, which looks at the lowest bits only: at `low` of them at least. The entry keeps the
+//! others, its tag, and whether it lies where its first or its second number says. The second is
+//! the first with some bits turned, and which these are depends on the tag. So the bucket where it
+//! lies and the entry give both numbers: it can move without a look at the item. (The trick is that
+//! of the partial-key cuckoo hash of MemC3, NSDI 2013, freed from powers of two.)
+
+/// Entries of a bucket: one cache line.
+pub(super) const BUCKET_WORDS: usize = 8;
+/// Bits of a key's number that its entry keeps.
+pub(super) const TAG_BITS: u32 = 20;
+
+/// What does not change with the number of buckets.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Shape {
+    /// The fewest buckets, as a power of two.
+    pub(super) low_bits: u32,
+    /// Numbers that agree in so many low bits belong to one class; no more than `low_bits`.
+    pub(super) class_bits: u32,
+}
+
+/// Both numbers of a key.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Numbers {
+    pub(super) each: [u64; 2],
+    pub(super) tag: u64,
+}
+
+impl Shape {
+    #[inline]
+    pub(super) fn numbers(self, hash: u64) -> Numbers {
+        let first = hash & mask(self.low_bits + TAG_BITS);
+        let tag = first >> self.low_bits;
+        Numbers {
+            each: [first, first ^ self.turned(tag)],
+            tag,
+        }
+    }
+
+    /// Both numbers of the entry with this tag that lies in `bucket` by its number `role`.
+    #[inline]
+    pub(super) fn numbers_of(self, bucket: u64, tag: u64, role: usize) -> Numbers {
+        let turned = self.turned(tag);
+        let low = bucket ^ if role == 0 { 0 } else { turned };
+        let first = low & mask(self.low_bits) | tag << self.low_bits;
+        Numbers {
+            each: [first, first ^ turned],
+            tag,
+        }
+    }
+
+    #[inline]
+    pub(super) fn class(self, number: u64) -> usize {
+        (number & mask(self.class_bits)) as usize
+    }
+
+    /// The bits in which the numbers of a key with this tag differ: none of those of the class.
+    #[inline]
+    fn turned(self, tag: u64) -> u64 {
+        // The golden ratio, for its bits (Knuth, volume 3, 6.4).
+        let mixed = (tag + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+        mixed >> (64 - self.low_bits - TAG_BITS) & !mask(self.class_bits)
+    }
+}
+
+fn mask(bits: u32) -> u64 {
+    (1 << bits) - 1
+}
+
+/// The bucket among `buckets` for a number, by linear hashing.
+#[inline]
+pub(super) fn address(number: u64, buckets: u64) -> u64 {
+    let mask = buckets.next_power_of_two() - 1;
+    let address = number & mask;
+    if address < buckets {
+        address
+    } else {
+        address & (mask >> 1)
+    }
+}
+
+/// The bucket from which bucket `number`, not the first, is split.
+pub(super) fn parent(number: u64) -> u64 {
+    number & !(1 << number.ilog2())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const SHAPE: Shape = Shape {
+        low_bits: 4,
+        class_bits: 2,
+    };
+
+    #[test]
+    fn a_split_moves_a_number_from_the_parent_to_the_new_bucket_or_nowhere() {
+        for buckets in 16..300 {
+            for number in (0..1_u64 << 20).step_by(977) {
+                let (before, after) = (address(number, buckets), address(number, buckets + 1));
+                assert!(before < buckets);
+                assert!(after == before || (after == buckets && before == parent(buckets)));
+            }
+        }
+        assert_eq!(parent(8 + 3), 3);
+    }
+
+    #[test]
+    fn an_entry_knows_both_numbers_of_its_key_wherever_it_lies() {
+        for seed in 0..1000_u64 {
+            let hash = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15);
+            let numbers = SHAPE.numbers(hash);
+            for buckets in [16, 17, 31, 32, 77, 5000] {
+                for role in 0..2 {
+                    let bucket = address(numbers.each[role], buckets);
+                    assert_eq!(SHAPE.numbers_of(bucket, numbers.tag, role), numbers);
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn both_numbers_of_a_key_are_of_one_class_and_rarely_the_same() {
+        let all = (0..1000_u64).map(|seed| SHAPE.numbers(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15)));
+        let same = all.filter(|numbers| {
+            let [first, second] = numbers.each;
+            assert_eq!(SHAPE.class(first), SHAPE.class(second));
+            first == second
+        });
+        assert!(same.count() < 3);
+    }
+}

@@ -1,0 +1,250 @@
+//! The one writer of a class: insertion, replacement, removal.
+
+use super::entry::{Entry, Location};
+use super::place::{BUCKET_WORDS, address};
+use super::{Class, Index, Moving};
+use crate::sync::MutexGuard;
+use crate::sync::atomic::Ordering;
+
+/// Buckets an insertion looks at for room before it lets another entry leave.
+const KICK_BUCKETS: usize = 48;
+/// What an insertion did.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Inserted {
+    /// It has a place.
+    Placed,
+    /// It has the place of an item that had to leave.
+    Displaced(Entry),
+}
+
+/// Where an entry moves to.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Target {
+    pub(super) bucket: u64,
+    pub(super) slot: usize,
+    pub(super) role: usize,
+}
+
+/// An entry and where it is.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Found {
+    pub(super) bucket: u64,
+    pub(super) slot: usize,
+    pub(super) entry: Entry,
+}
+
+impl Found {
+    /// The entry when it was found.
+    pub(crate) fn entry(&self) -> Entry {
+        self.entry
+    }
+}
+
+/// The only writer of a class.
+#[derive(Debug)]
+pub(crate) struct Writer<'a> {
+    index: &'a Index,
+    class: &'a Class,
+    hash: u64,
+    _guard: MutexGuard<'a, ()>,
+}
+
+impl<'a> Writer<'a> {
+    pub(super) fn new(
+        index: &'a Index,
+        class: &'a Class,
+        hash: u64,
+        guard: MutexGuard<'a, ()>,
+    ) -> Self {
+        Self {
+            index,
+            class,
+            hash,
+            _guard: guard,
+        }
+    }
+
+    /// A CAS that no item of the class has had.
+    pub(crate) fn next_cas(&self) -> u64 {
+        let cas = self.class.cas.load(Ordering::Relaxed) + 1;
+        self.class.cas.store(cas, Ordering::Relaxed);
+        cas
+    }
+
+    /// The entry for which `is_it` is true.
+    pub(crate) fn find(&self, mut is_it: impl FnMut(Entry) -> bool) -> Option<Found> {
+        self.index.look(self.hash, &mut is_it)
+    }
+
+    /// Adds an entry; its item must be complete.
+    pub(crate) fn insert(&self, location: Location, frequency: u8) -> Inserted {
+        let numbers = self.index.shape.numbers(self.hash);
+        let buckets = self.index.buckets.load(Ordering::Relaxed);
+        let choices = numbers.each.map(|number| address(number, buckets));
+        let free = self
+            .emptier(choices)
+            .or_else(|| self.make_room(choices, buckets));
+        let entry = |role| Entry::new(location, frequency, numbers.tag, role);
+        match free {
+            Some(Target { bucket, slot, role }) => {
+                self.put(bucket, slot, entry(role));
+                self.index.items.0.fetch_add(1, Ordering::Relaxed);
+                Inserted::Placed
+            }
+            None => self.displace(choices, entry),
+        }
+    }
+
+    /// Lets an entry point to another place. Returns the old one as it was at the end.
+    pub(crate) fn replace(&self, found: &Found, location: Location, frequency: u8) -> Entry {
+        let entry = found.entry.with_location(location);
+        self.swap(found.bucket, found.slot, entry.with_frequency(frequency))
+            .unwrap_or(found.entry)
+    }
+
+    /// Takes an entry away. Returns it as it was at the end.
+    pub(crate) fn remove(&self, found: &Found) -> Entry {
+        let word = self.index.word(found.bucket, found.slot);
+        let old = word.swap(0, Ordering::Relaxed);
+        self.index.items.0.fetch_sub(1, Ordering::Relaxed);
+        Entry::of_word(old).unwrap_or(found.entry)
+    }
+
+    fn put(&self, bucket: u64, slot: usize, entry: Entry) {
+        let word = self.index.word(bucket, slot);
+        // Release: pairs with the acquire in `look`: who sees the entry sees its item whole.
+        word.store(entry.word(), Ordering::Release);
+    }
+
+    fn swap(&self, bucket: u64, slot: usize, entry: Entry) -> Option<Entry> {
+        let word = self.index.word(bucket, slot);
+        // Release: pairs with the acquire in `look`, as in `put`.
+        Entry::of_word(word.swap(entry.word(), Ordering::Release))
+    }
+
+    /// A free place in the choice that has more of them.
+    fn emptier(&self, choices: [u64; 2]) -> Option<Target> {
+        let free = |role: usize| {
+            let bucket = choices[role];
+            let words = self.index.bucket(bucket).iter();
+            let mut free = words
+                .enumerate()
+                .filter(|(_, word)| word.load(Ordering::Relaxed) == 0)
+                .map(|(slot, _)| slot);
+            let slot = free.next()?;
+            Some((1 + free.count(), Target { bucket, slot, role }))
+        };
+        match (free(0), free(1)) {
+            (Some(first), Some(second)) if second.0 > first.0 => Some(second.1),
+            (Some(first), _) => Some(first.1),
+            (None, second) => second.map(|(_, target)| target),
+        }
+    }
+
+    /// Empties a place in one of two full buckets: the nearest bucket with room is looked for among
+    /// the other choices of what lies in them, breadth first (Li and others, EuroSys 2014), and
+    /// entries move along the way there, the last first.
+    fn make_room(&self, choices: [u64; 2], buckets: u64) -> Option<Target> {
+        let mut seen = [Visit::default(); KICK_BUCKETS];
+        let mut count = 0;
+        for role in 0..2 {
+            if role == 0 || choices[1] != choices[0] {
+                seen[count] = Visit {
+                    bucket: choices[role],
+                    from: None,
+                };
+                count += 1;
+            }
+        }
+        let mut at = 0;
+        while at < count {
+            for slot in 0..BUCKET_WORDS {
+                let word = self.index.word(seen[at].bucket, slot);
+                let Some(entry) = Entry::of_word(word.load(Ordering::Relaxed)) else {
+                    continue;
+                };
+                let role = 1 - entry.role();
+                let number = self.index.number_of(seen[at].bucket, entry, role);
+                let bucket = address(number, buckets);
+                if let Some(free) = self.index.first_free(bucket) {
+                    return self.kick(
+                        &seen,
+                        at,
+                        slot,
+                        Target {
+                            bucket,
+                            slot: free,
+                            role,
+                        },
+                        choices,
+                    );
+                }
+                if count < KICK_BUCKETS && !seen[..count].iter().any(|visit| visit.bucket == bucket)
+                {
+                    seen[count] = Visit {
+                        bucket,
+                        from: Some((at, slot)),
+                    };
+                    count += 1;
+                }
+            }
+            at += 1;
+        }
+        None
+    }
+
+    /// Moves the entry in `slot` of the visited bucket `at` to `target`, the one that led to that
+    /// bucket into its place, and so on. Returns the place that is free at the end.
+    fn kick(
+        &self,
+        seen: &[Visit; KICK_BUCKETS],
+        mut at: usize,
+        mut slot: usize,
+        mut target: Target,
+        choices: [u64; 2],
+    ) -> Option<Target> {
+        let _moving = Moving::begin(self.class);
+        loop {
+            let bucket = seen[at].bucket;
+            let word = self.index.word(bucket, slot);
+            let entry = Entry::of_word(word.load(Ordering::Relaxed))?;
+            self.put(target.bucket, target.slot, entry.with_role(target.role));
+            // Release: pairs with the acquire in `look`: who sees it empty sees the entry in its
+            // new place, and the version.
+            word.store(0, Ordering::Release);
+            let Some((from, from_slot)) = seen[at].from else {
+                let role = usize::from(choices[0] != bucket);
+                return Some(Target { bucket, slot, role });
+            };
+            let word = self.index.word(seen[from].bucket, from_slot);
+            let led = Entry::of_word(word.load(Ordering::Relaxed))?;
+            target = Target {
+                bucket,
+                slot,
+                role: 1 - led.role(),
+            };
+            (at, slot) = (from, from_slot);
+        }
+    }
+
+    /// Puts an entry in the place of the one asked for least.
+    fn displace(&self, choices: [u64; 2], entry: impl Fn(usize) -> Entry) -> Inserted {
+        let places = (0..2).flat_map(|role| (0..BUCKET_WORDS).map(move |slot| (role, slot)));
+        let least = places.min_by_key(|&(role, slot)| {
+            let word = self.index.word(choices[role], slot).load(Ordering::Relaxed);
+            Entry::of_word(word).map_or(0, Entry::frequency)
+        });
+        let (role, slot) = least.unwrap_or_default();
+        match self.swap(choices[role], slot, entry(role)) {
+            Some(old) => Inserted::Displaced(old),
+            None => Inserted::Placed,
+        }
+    }
+}
+
+/// A bucket on the way to one with room, and the entry of another that led to it.
+#[derive(Debug, Clone, Copy, Default)]
+struct Visit {
+    bucket: u64,
+    from: Option<(usize, usize)>,
+}

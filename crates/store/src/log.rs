@@ -1,0 +1,546 @@
+//! The log: where the next block goes, and where segments come from and go to.
+//!
+//! ```text
+//!          lanes: an open segment for each stripe of workers, part and class of expiry
+//! shelf ──► open ──► sealed ──► draining ──► retired ──► free ┐
+//!   ▲        (drain.rs: what stays is copied to a lane)       │
+//!   └─────────────────────────────────────────────────────────┘
+//! ```
+//!
+//! Adding a block is one atomic addition to the open segment. Everything else happens once a
+//! segment, under the shelf's lock, which is never held across a system call or while another lock
+//! is taken.
+
+mod chain;
+
+use std::collections::VecDeque;
+use std::sync::PoisonError;
+
+use chain::{Chain, Links};
+
+use crate::epochs::{Epochs, Stamp};
+use crate::heap::segment::{FIRST, Part, Phase, Segment};
+use crate::heap::{Heap, Number};
+use crate::index::Location;
+use crate::item::Expiry;
+use crate::limits::{
+    CLASSES_MAX, OPEN_PART, RESERVE_LEAST, RESERVE_PART, ROOMY_HUNDREDTHS, SCAN_SEGMENTS,
+    SMALL_PART, SPARSE_HUNDREDTHS, SPARSE_HUNDREDTHS_ROOMY, STRIPES_MAX,
+};
+use crate::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use crate::sync::{Arc, Mutex, MutexGuard};
+
+/// No segment.
+const NONE: Number = Number::MAX;
+
+/// A lane's open segment, with a line to itself.
+#[derive(Debug)]
+#[repr(align(64))]
+struct Lane(AtomicU32);
+
+/// The log.
+#[derive(Debug)]
+pub(crate) struct Log {
+    pub(crate) heap: Heap,
+    epochs: Arc<Epochs>,
+    lanes: Box<[Lane]>,
+    stripes: usize,
+    classes: usize,
+    shelf: Mutex<Shelf>,
+    /// Segments that may be resident.
+    allowed: AtomicU32,
+    /// Segments that are free, or will be without further work.
+    spare: AtomicU32,
+    /// Flushes so far.
+    flushes: AtomicU32,
+    /// There are pages to be given back or found.
+    wants_tending: AtomicBool,
+    /// Where looking for dead open segments goes on.
+    next_lane: AtomicU32,
+}
+
+#[derive(Debug, Default)]
+struct Shelf {
+    /// Resident and empty.
+    free: Vec<Number>,
+    /// Empty once their stamp is over, oldest first.
+    retired: VecDeque<(Number, Stamp)>,
+    /// Empty once nobody holds them.
+    held: Vec<Number>,
+    /// To be given back to the kernel.
+    leaving: Vec<Number>,
+    /// Given back.
+    absent: Vec<Number>,
+    /// The first never used.
+    fresh: Number,
+    /// The first that has never been given pages.
+    populated: Number,
+    /// Full ones of each part, oldest first.
+    sealed: [Chain; 2],
+    links: Vec<Links>,
+    /// Segments that may hold pages.
+    resident: u32,
+    /// Where looking for what can be had cheaply goes on.
+    hand: Number,
+}
+
+/// What is to become of a segment's items.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Task {
+    /// All have expired or been flushed.
+    Clear,
+    /// Hardly any are left: they move together.
+    Compact,
+    /// It is the oldest of its part: what is not asked for leaves.
+    Evict,
+}
+
+/// A segment to be drained.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Victim {
+    pub(crate) number: Number,
+    pub(crate) task: Task,
+}
+
+/// Memory taken for a block, held for its writer.
+#[derive(Debug)]
+pub(crate) struct Taken {
+    pub(crate) location: Location,
+    pub(crate) number: Number,
+}
+
+/// Which lane a block goes to.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Way {
+    pub(crate) stripe: usize,
+    pub(crate) part: Part,
+    pub(crate) expiry: Expiry,
+    pub(crate) now_s: u32,
+}
+
+impl Log {
+    /// In `heap`, of which `allowed` segments may be used for now; for `workers` at a time.
+    pub(crate) fn new(heap: Heap, epochs: Arc<Epochs>, allowed: u32, workers: usize) -> Self {
+        let open_max = (allowed as usize / OPEN_PART).max(2);
+        let stripes = workers.clamp(1, STRIPES_MAX).min(open_max / 2);
+        let classes = (open_max / (2 * stripes)).clamp(1, CLASSES_MAX);
+        let lanes = 2 * stripes * classes;
+        Self {
+            heap,
+            epochs,
+            lanes: (0..lanes).map(|_| Lane(AtomicU32::new(NONE))).collect(),
+            stripes,
+            classes,
+            shelf: Mutex::default(),
+            allowed: AtomicU32::new(allowed),
+            spare: AtomicU32::new(allowed),
+            flushes: AtomicU32::new(0),
+            wants_tending: AtomicBool::new(true),
+            next_lane: AtomicU32::new(0),
+        }
+    }
+
+    /// Flushes so far: what lies in a segment opened before the last is flushed.
+    #[inline]
+    pub(crate) fn flushes(&self) -> u32 {
+        self.flushes.load(Ordering::Relaxed)
+    }
+
+    pub(crate) fn flush(&self) {
+        self.flushes.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// Segments that are wanted free.
+    pub(crate) fn reserve(&self) -> u32 {
+        self.allowed.load(Ordering::Relaxed) / RESERVE_PART + RESERVE_LEAST
+    }
+
+    /// Segments that are free, or will be without further work.
+    #[inline]
+    pub(crate) fn spare(&self) -> u32 {
+        self.spare.load(Ordering::Relaxed)
+    }
+
+    pub(crate) fn allowed(&self) -> u32 {
+        self.allowed.load(Ordering::Relaxed)
+    }
+
+    /// Changes how many segments may be resident.
+    pub(crate) fn allow(&self, segments: u32) {
+        let segments = segments.min(self.heap.count());
+        if segments != self.allowed.swap(segments, Ordering::Relaxed) {
+            let mut shelf = self.shelf();
+            self.collect(&mut shelf);
+        }
+    }
+
+    /// Takes memory for a block of `len` bytes. None: no segment is free just now.
+    pub(crate) fn take(&self, len: usize, way: &Way) -> Option<Taken> {
+        self.take_some(len, len, way).map(|(taken, _)| taken)
+    }
+
+    /// Takes memory for a block of `least` to `most` bytes, as many as the open segment has left if
+    /// that is in between. Returns how many they are.
+    pub(crate) fn take_some(&self, least: usize, most: usize, way: &Way) -> Option<(Taken, usize)> {
+        debug_assert!(most <= self.heap.block_max());
+        let lane = &self.lanes[self.lane(way)].0;
+        let size = self.heap.segment_size();
+        loop {
+            // Acquire: pairs with the release in `open`.
+            let number = lane.load(Ordering::Acquire);
+            if number == NONE || self.heap.segment(number).birth() != self.flushes() {
+                self.open(lane, number, way).then_some(())?;
+                continue;
+            }
+            let segment = self.heap.segment(number);
+            let left = size.saturating_sub(segment.tail()) as usize;
+            let len = if left >= least {
+                most.min(left & !3)
+            } else {
+                most
+            };
+            match segment.take(len as u32, size) {
+                Ok(at) => {
+                    segment.raise_expiry(way.expiry);
+                    let location = self.heap.location(number, at)?;
+                    return Some((Taken { location, number }, len));
+                }
+                Err(at) => {
+                    self.heap_end(number, at);
+                    segment.release_writer();
+                    self.open(lane, number, way).then_some(())?;
+                }
+            }
+        }
+    }
+
+    fn heap_end(&self, number: Number, at: u32) {
+        // Only the first to be refused finds the tail inside.
+        if at <= self.heap.segment_size() {
+            self.heap.end(number, at);
+        }
+    }
+
+    fn lane(&self, way: &Way) -> usize {
+        let class = class_of(way.expiry, way.now_s) * self.classes / CLASSES_MAX;
+        ((way.stripe % self.stripes) * 2 + way.part as usize) * self.classes + class
+    }
+
+    /// Puts a free segment in the place of `full` in a lane; false: none is free. True as well if
+    /// another worker has done so.
+    fn open(&self, lane: &AtomicU32, full: Number, way: &Way) -> bool {
+        let mut shelf = self.shelf();
+        if lane.load(Ordering::Relaxed) != full {
+            return true;
+        }
+        let Some(number) = self.next_free(&mut shelf) else {
+            return false;
+        };
+        let segment = self.heap.segment(number);
+        segment.open(way.part, self.flushes(), way.now_s);
+        // Release: pairs with the acquire in `take_some`: who adds to it sees it open.
+        lane.store(number, Ordering::Release);
+        self.seal(&mut shelf, full);
+        true
+    }
+
+    /// Nothing more is added to a segment that was open.
+    fn seal(&self, shelf: &mut Shelf, number: Number) {
+        if number == NONE {
+            return;
+        }
+        let segment = self.heap.segment(number);
+        let size = self.heap.segment_size();
+        if segment.tail() < size {
+            if let Err(at) = segment.take(size, size) {
+                self.heap_end(number, at);
+            }
+            segment.release_writer();
+        }
+        segment.set_phase(Phase::Sealed);
+        shelf.sealed[segment.part() as usize].push_last(&mut shelf.links, number);
+    }
+
+    fn next_free(&self, shelf: &mut Shelf) -> Option<Number> {
+        self.collect(shelf);
+        let number = match shelf.free.pop() {
+            Some(number) => number,
+            None if shelf.resident >= self.allowed() => return None,
+            None => match shelf.absent.pop() {
+                Some(number) => {
+                    shelf.resident += 1;
+                    number
+                }
+                None if shelf.fresh < self.heap.count() => {
+                    shelf.fresh += 1;
+                    shelf.links.push(Links::NONE);
+                    if shelf.fresh + self.reserve() > shelf.populated {
+                        self.wants_tending.store(true, Ordering::Relaxed);
+                    }
+                    shelf.resident += 1;
+                    shelf.fresh - 1
+                }
+                None => return None,
+            },
+        };
+        self.count_spare(shelf);
+        Some(number)
+    }
+
+    /// Sorts segments whose time has come, and sees to it that no more are resident than may.
+    fn collect(&self, shelf: &mut Shelf) {
+        while let Some(&(number, stamp)) = shelf.retired.front() {
+            if !self.epochs.is_over(stamp) {
+                break;
+            }
+            shelf.retired.pop_front();
+            shelf.held.push(number);
+        }
+        let heap = &self.heap;
+        let free = &mut shelf.free;
+        shelf.held.retain(|&number| {
+            let segment = heap.segment(number);
+            let is_held = segment.is_held();
+            if !is_held {
+                segment.set_phase(Phase::Free);
+                free.push(number);
+            }
+            is_held
+        });
+        // Not the last few: whoever writes meanwhile must not wait until all that is too much has
+        // left.
+        while shelf.resident > self.allowed() && shelf.free.len() > RESERVE_LEAST as usize {
+            let Some(number) = shelf.free.pop() else {
+                break;
+            };
+            shelf.leaving.push(number);
+            shelf.resident -= 1;
+            self.wants_tending.store(true, Ordering::Relaxed);
+        }
+        self.count_spare(shelf);
+    }
+
+    fn count_spare(&self, shelf: &Shelf) {
+        let coming = (shelf.free.len() + shelf.retired.len()) as u32;
+        let room = i64::from(self.allowed()) - i64::from(shelf.resident);
+        let spare = (i64::from(coming) + room).max(0);
+        self.spare.store(spare as u32, Ordering::Relaxed);
+    }
+
+    /// Whether a segment is free now.
+    pub(crate) fn is_one_free(&self) -> bool {
+        let mut shelf = self.shelf();
+        self.collect(&mut shelf);
+        !shelf.free.is_empty() || shelf.resident < self.allowed()
+    }
+
+    /// Whether a segment is free, or will be when others have been quiescent or let go.
+    pub(crate) fn is_one_coming(&self) -> bool {
+        let mut shelf = self.shelf();
+        self.collect(&mut shelf);
+        !shelf.free.is_empty() || !shelf.retired.is_empty() || shelf.resident < self.allowed()
+    }
+
+    /// Takes a segment to be drained; `evicts`: items may have to leave. None: there is none.
+    pub(crate) fn victim(&self, now_s: u32, evicts: bool) -> Option<Victim> {
+        let mut shelf = self.shelf();
+        let victim = match self.cheap_victim(&mut shelf, now_s) {
+            None if evicts => self.oldest(&mut shelf),
+            cheap => cheap,
+        }?;
+        self.begin_draining(&mut shelf, &victim);
+        Some(victim)
+    }
+
+    /// Takes a segment in which all is dead, if one is met.
+    pub(crate) fn clear_victim(&self, now_s: u32) -> Option<Victim> {
+        let shelf = &mut *self.shelf();
+        let victim = self.cheap_victim(shelf, now_s)?;
+        if victim.task != Task::Clear {
+            return None;
+        }
+        self.begin_draining(shelf, &victim);
+        Some(victim)
+    }
+
+    fn begin_draining(&self, shelf: &mut Shelf, victim: &Victim) {
+        let segment = self.heap.segment(victim.number);
+        segment.set_phase(Phase::Draining);
+        shelf.sealed[segment.part() as usize].remove(&mut shelf.links, victim.number);
+    }
+
+    /// Seals an open segment in which all is dead, if the next to be looked at is one.
+    pub(crate) fn seal_the_dead(&self, now_s: u32) {
+        let next = self.next_lane.fetch_add(1, Ordering::Relaxed) as usize;
+        let lane = &self.lanes[next % self.lanes.len()].0;
+        let number = lane.load(Ordering::Relaxed);
+        if number == NONE {
+            return;
+        }
+        let segment = self.heap.segment(number);
+        let is_flushed = segment.birth() != self.flushes();
+        if segment.tail() > FIRST && (is_flushed || segment.expiry().is_past(now_s)) {
+            let shelf = &mut *self.shelf();
+            if lane.load(Ordering::Relaxed) == number {
+                lane.store(NONE, Ordering::Relaxed);
+                self.seal(shelf, number);
+            }
+        }
+    }
+
+    /// A segment of which nothing, or next to nothing, has to be kept.
+    fn cheap_victim(&self, shelf: &mut Shelf, now_s: u32) -> Option<Victim> {
+        let size = self.heap.segment_size();
+        let mut sparsest = [None; 2];
+        let (mut live_sum, mut count) = (0, 0);
+        for _ in 0..SCAN_SEGMENTS.min(shelf.fresh) {
+            shelf.hand = if shelf.hand + 1 < shelf.fresh {
+                shelf.hand + 1
+            } else {
+                0
+            };
+            let number = shelf.hand;
+            let segment = self.heap.segment(number);
+            if segment.phase() != Phase::Sealed || !segment.is_ready(size) {
+                continue;
+            }
+            if segment.birth() != self.flushes() || segment.expiry().is_past(now_s) {
+                let task = Task::Clear;
+                return Some(Victim { number, task });
+            }
+            let live = segment.live();
+            live_sum += live;
+            count += 1;
+            let sparsest = &mut sparsest[segment.part() as usize];
+            if sparsest.is_none_or(|(least, _)| live < least) {
+                *sparsest = Some((live, number));
+            }
+        }
+        let is_roomy = live_sum * 100 < u64::from(size) * count * ROOMY_HUNDREDTHS;
+        let bounds = if is_roomy {
+            SPARSE_HUNDREDTHS_ROOMY
+        } else {
+            SPARSE_HUNDREDTHS
+        };
+        let sparse = sparsest.into_iter().zip(bounds);
+        let sparse = sparse.filter_map(|(sparsest, bound)| {
+            sparsest.filter(|(live, _)| live * 100 < u64::from(size) * bound)
+        });
+        let sparse = sparse.min();
+        sparse.map(|(_, number)| Victim {
+            number,
+            task: Task::Compact,
+        })
+    }
+
+    /// The oldest segment of the part that has more than its share.
+    fn oldest(&self, shelf: &mut Shelf) -> Option<Victim> {
+        let small_share = self.allowed() as usize / SMALL_PART;
+        let [small, main] = &shelf.sealed;
+        let first = if small.len() > small_share || main.len() == 0 {
+            Part::Small
+        } else {
+            Part::Main
+        };
+        let second = if first == Part::Small {
+            Part::Main
+        } else {
+            Part::Small
+        };
+        [first, second]
+            .into_iter()
+            .find_map(|part| self.oldest_of(shelf, part))
+    }
+
+    fn oldest_of(&self, shelf: &mut Shelf, part: Part) -> Option<Victim> {
+        let chain = &mut shelf.sealed[part as usize];
+        for _ in 0..chain.len().min(SCAN_SEGMENTS as usize) {
+            let number = chain.first()?;
+            if self.heap.segment(number).is_ready(self.heap.segment_size()) {
+                let task = Task::Evict;
+                return Some(Victim { number, task });
+            }
+            // A peer is still filling a block of it, or sending one: it would not come free.
+            chain.remove(&mut shelf.links, number);
+            chain.push_last(&mut shelf.links, number);
+        }
+        None
+    }
+
+    /// A segment that was being drained leads nowhere any more.
+    pub(crate) fn retire(&self, number: Number) {
+        self.heap.segment(number).set_phase(Phase::Retired);
+        let stamp = self.epochs.retire();
+        let mut shelf = self.shelf();
+        shelf.retired.push_back((number, stamp));
+        self.collect(&mut shelf);
+    }
+
+    /// A segment will not be drained to its end now.
+    pub(crate) fn give_up(&self, number: Number) {
+        let segment = self.heap.segment(number);
+        segment.set_phase(Phase::Sealed);
+        let shelf = &mut *self.shelf();
+        shelf.sealed[segment.part() as usize].push_first(&mut shelf.links, number);
+    }
+
+    /// A segment to be given back to the kernel, if there is one: then call
+    /// [`Heap::discard`] without a lock, and [`Log::has_left`].
+    pub(crate) fn leaving(&self) -> Option<Number> {
+        self.shelf().leaving.pop()
+    }
+
+    pub(crate) fn has_left(&self, number: Number) {
+        self.shelf().absent.push(number);
+    }
+
+    /// The segments that will be used for the first time next and are not resident yet.
+    pub(crate) fn next_fresh(&self) -> std::ops::Range<Number> {
+        let mut shelf = self.shelf();
+        let room = self.allowed().saturating_sub(shelf.resident);
+        let end = shelf.fresh + (2 * self.reserve()).min(room);
+        let end = end.min(self.heap.count());
+        let from = shelf.populated.clamp(shelf.fresh, end);
+        shelf.populated = end.max(shelf.populated);
+        from..end
+    }
+
+    /// True once each time there is something to be given back or populated.
+    pub(crate) fn wants_tending(&self) -> bool {
+        self.wants_tending.load(Ordering::Relaxed)
+            && self.wants_tending.swap(false, Ordering::Relaxed)
+    }
+
+    /// Every segment that was ever used.
+    pub(crate) fn used(&self) -> impl Iterator<Item = &Segment> {
+        let fresh = self.shelf().fresh;
+        (0..fresh).map(|number| self.heap.segment(number))
+    }
+
+    /// Segments that are resident.
+    pub(crate) fn resident(&self) -> u32 {
+        let shelf = self.shelf();
+        shelf.resident + shelf.leaving.len() as u32
+    }
+
+    fn shelf(&self) -> MutexGuard<'_, Shelf> {
+        // Nothing panics half way through a change of the shelf.
+        self.shelf.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Items that expire at about the same time lie together. Each class spans six times as long as the
+/// one before, from ten seconds on.
+fn class_of(expiry: Expiry, now_s: u32) -> usize {
+    let Some(left_s) = expiry.seconds_left(now_s) else {
+        return CLASSES_MAX - 1;
+    };
+    let mut bound_s = 10_u64;
+    for class in 0..CLASSES_MAX - 1 {
+        if u64::from(left_s) <= bound_s {
+            return class;
+        }
+        bound_s *= 6;
+    }
+    CLASSES_MAX - 1
+}

@@ -1,0 +1,112 @@
+//! Segments in the order they were filled: a list that any of them leaves at once.
+
+use crate::heap::Number;
+
+const NONE: Number = Number::MAX;
+
+/// Who stands before and behind a segment in its chain.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Links {
+    before: Number,
+    behind: Number,
+}
+
+impl Links {
+    pub(super) const NONE: Self = Self {
+        before: NONE,
+        behind: NONE,
+    };
+}
+
+/// One part's segments, oldest first. A segment stands in one chain at most; the links of all are
+/// in one table.
+#[derive(Debug)]
+pub(super) struct Chain {
+    first: Number,
+    last: Number,
+    len: usize,
+}
+
+impl Default for Chain {
+    fn default() -> Self {
+        Self {
+            first: NONE,
+            last: NONE,
+            len: 0,
+        }
+    }
+}
+
+impl Chain {
+    pub(super) fn len(&self) -> usize {
+        self.len
+    }
+
+    pub(super) fn first(&self) -> Option<Number> {
+        (self.first != NONE).then_some(self.first)
+    }
+
+    pub(super) fn push_last(&mut self, links: &mut [Links], number: Number) {
+        links[number as usize] = Links {
+            before: self.last,
+            behind: NONE,
+        };
+        match self.last {
+            NONE => self.first = number,
+            last => links[last as usize].behind = number,
+        }
+        self.last = number;
+        self.len += 1;
+    }
+
+    pub(super) fn push_first(&mut self, links: &mut [Links], number: Number) {
+        links[number as usize] = Links {
+            before: NONE,
+            behind: self.first,
+        };
+        match self.first {
+            NONE => self.last = number,
+            first => links[first as usize].before = number,
+        }
+        self.first = number;
+        self.len += 1;
+    }
+
+    /// Takes out a segment that stands in it.
+    pub(super) fn remove(&mut self, links: &mut [Links], number: Number) {
+        let Links { before, behind } = links[number as usize];
+        match before {
+            NONE => self.first = behind,
+            before => links[before as usize].behind = behind,
+        }
+        match behind {
+            NONE => self.last = before,
+            behind => links[behind as usize].before = before,
+        }
+        links[number as usize] = Links::NONE;
+        self.len -= 1;
+    }
+}
+
+#[cfg(test)]
+#[cfg(not(shuttle))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn segments_leave_from_anywhere() {
+        let (mut chain, mut links) = (Chain::default(), [Links::NONE; 5]);
+        (0..4).for_each(|number| chain.push_last(&mut links, number));
+        chain.push_first(&mut links, 4);
+        let mut order = Vec::new();
+        for number in [1, 3] {
+            chain.remove(&mut links, number);
+        }
+        while let Some(number) = chain.first() {
+            order.push((chain.len(), number));
+            chain.remove(&mut links, number);
+        }
+        assert_eq!(order, [(3, 4), (2, 0), (1, 2)]);
+        assert_eq!(chain.len(), 0);
+    }
+}

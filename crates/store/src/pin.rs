@@ -1,0 +1,100 @@
+//! Pins: values held for as long as their owner needs them.
+
+use crate::heap::block::Block;
+use crate::holds::Credit;
+use crate::index::Location;
+use crate::store::Store;
+use crate::sync::Arc;
+use crate::worker::pieces_of;
+
+/// A value held for as long as its owner needs it, whatever happens to its item: its segments are
+/// not used again before.
+#[derive(Debug)]
+pub struct Pin {
+    store: Arc<Store>,
+    /// Blocks the value lies in: its item's, or those of its pieces and then its item's.
+    blocks: Box<[Location]>,
+    value_len: usize,
+}
+
+impl Pin {
+    /// Of a value found by a worker that is online. None: as much is held as may be.
+    pub(crate) fn take(store: &Arc<Store>, location: Location, block: Block<'_>) -> Option<Self> {
+        let blocks = blocks_of(location, block);
+        let mut segments: Vec<_> = blocks
+            .iter()
+            .map(|&at| store.log.heap.number_of(at))
+            .collect();
+        segments.dedup();
+        let credit = store
+            .holds
+            .ask(segments.len() as u32, store.log.allowed())?;
+        Some(Self::hold(store, blocks, block.value_len(), credit))
+    }
+
+    /// As [`Pin::take`], for the length of an operation: it is not bounded.
+    pub(crate) fn force(store: &Arc<Store>, location: Location, block: Block<'_>) -> Self {
+        Self::hold(
+            store,
+            blocks_of(location, block),
+            block.value_len(),
+            Credit::none(),
+        )
+    }
+
+    fn hold(
+        store: &Arc<Store>,
+        blocks: Box<[Location]>,
+        value_len: usize,
+        mut credit: Credit,
+    ) -> Self {
+        let heap = &store.log.heap;
+        for at in &blocks {
+            store.holds.hold(heap.segment_of(*at), &mut credit);
+        }
+        store.holds.settle(credit);
+        store.holds.pin_bytes(value_len as u64);
+        Self {
+            store: Arc::clone(store),
+            blocks,
+            value_len,
+        }
+    }
+
+    /// The value's pieces, in order.
+    pub fn value(&self) -> impl Iterator<Item = &[u8]> {
+        let heap = &self.store.log.heap;
+        self.blocks.iter().filter_map(|&at| {
+            let block = heap.block(at);
+            if block.is_piece() {
+                Some(block.piece())
+            } else {
+                (!block.is_in_pieces()).then(|| block.value())
+            }
+        })
+    }
+
+    /// Length of the value in bytes.
+    #[must_use]
+    pub fn value_len(&self) -> usize {
+        self.value_len
+    }
+}
+
+fn blocks_of(location: Location, block: Block<'_>) -> Box<[Location]> {
+    if block.is_in_pieces() {
+        pieces_of(block).chain([location]).collect()
+    } else {
+        Box::new([location])
+    }
+}
+
+impl Drop for Pin {
+    fn drop(&mut self) {
+        let heap = &self.store.log.heap;
+        for &at in &self.blocks {
+            self.store.holds.release(heap, heap.number_of(at));
+        }
+        self.store.holds.unpin_bytes(self.value_len as u64);
+    }
+}

@@ -1,0 +1,43 @@
+//! What stands for a mapping in models.
+
+use std::io;
+
+use crate::sync::atomic::AtomicU64;
+
+/// Words, all of them zero.
+#[derive(Debug)]
+pub(crate) struct Region(Box<[AtomicU64]>);
+
+impl Region {
+    pub(crate) fn reserve(bytes: usize) -> io::Result<Self> {
+        let words = bytes.div_ceil(8).max(1);
+        Ok(Self((0..words).map(|_| AtomicU64::new(0)).collect()))
+    }
+
+    pub(crate) fn advise_huge(&self) {}
+
+    pub(crate) fn words(&self) -> &[AtomicU64] {
+        &self.0
+    }
+}
+
+/// Values that begin as they are by default.
+#[derive(Debug)]
+pub(crate) struct Table<T>(Box<[T]>);
+
+/// What a table may hold.
+///
+/// # Safety
+/// As with the real one, so that both take the same types.
+// SAFETY: here nothing rests on it.
+pub(crate) unsafe trait Zeroed: Default {}
+
+impl<T: Zeroed> Table<T> {
+    pub(crate) fn reserve(count: usize) -> io::Result<Self> {
+        Ok(Self((0..count).map(|_| T::default()).collect()))
+    }
+
+    pub(crate) fn all(&self) -> &[T] {
+        &self.0
+    }
+}

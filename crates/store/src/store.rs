@@ -1,0 +1,303 @@
+//! The store itself.
+
+use std::sync::PoisonError;
+
+use rapidhash::v3::RapidSecrets;
+
+use crate::config::{Config, ConfigError};
+use crate::epochs::Epochs;
+use crate::ghost::Ghosts;
+use crate::heap::Heap;
+use crate::heap::segment::Segment;
+use crate::holds::Holds;
+use crate::index::Index;
+use crate::limits::{
+    CLASS_BUCKETS, CLASS_MEMORY, GHOST_PART, INDEX_CLASSES_MAX, INDEX_PART, SEGMENT_BITS,
+    SEGMENTS_LEAST,
+};
+use crate::log::Log;
+use crate::statistics::Statistics;
+use crate::sync::atomic::{AtomicU64, Ordering};
+use crate::sync::{Arc, Mutex, MutexGuard};
+use crate::tally::{Count, Tally};
+use crate::worker::Worker;
+
+/// The store. Threads reach it through [`Store::worker`].
+#[derive(Debug)]
+pub struct Store {
+    config: Config,
+    pub(crate) secrets: RapidSecrets,
+    pub(crate) index: Index,
+    pub(crate) log: Log,
+    pub(crate) epochs: Arc<Epochs>,
+    pub(crate) ghosts: Ghosts,
+    pub(crate) holds: Holds,
+    /// Bytes that items, index and ghosts may fill.
+    limit: AtomicU64,
+    /// When the next flush is due, in seconds; `NO_FLUSH`: none is.
+    flush_due_s: AtomicU64,
+    tallies: Mutex<Tallies>,
+}
+
+const NO_FLUSH: u64 = u64::MAX;
+
+#[derive(Debug, Default)]
+struct Tallies {
+    /// Of workers that are at work.
+    present: Vec<Arc<Tally>>,
+    /// Of all that are gone.
+    gone: Tally,
+    /// Workers that ever were.
+    ever: usize,
+}
+
+impl Store {
+    /// An empty store.
+    ///
+    /// # Errors
+    /// The configuration cannot work, or the system has no room in the address space.
+    pub fn new(config: Config) -> Result<Arc<Self>, ConfigError> {
+        config.check()?;
+        let lasting = Config {
+            memory_max: 0,
+            ..config
+        };
+        // Where address space is scarce (strict accounting, `ulimit -v`), a store that cannot grow
+        // is better than none.
+        Self::build(config, Geometry::of(&config))
+            .or_else(|_| Self::build(lasting, Geometry::of(&lasting)))
+    }
+
+    pub(crate) fn build(config: Config, geometry: Geometry) -> Result<Arc<Self>, ConfigError> {
+        let index = Index::new(
+            geometry.classes,
+            geometry.class_buckets,
+            geometry.index_bytes,
+        )
+        .map_err(ConfigError::NoRoom)?;
+        let heap =
+            Heap::new(geometry.segments, geometry.segment_bits).map_err(ConfigError::NoRoom)?;
+        if config.huge_pages {
+            heap.advise_huge();
+            index.advise_huge();
+        }
+        let ghosts = Ghosts::new(geometry.ghost_bytes);
+        let epochs = Epochs::new();
+        let other = index.bytes() + ghosts.bytes();
+        let allowed = allowed(config.memory_bytes, other, geometry.segment_bits);
+        let log = Log::new(heap, Arc::clone(&epochs), allowed, config.workers);
+        Ok(Arc::new(Self {
+            secrets: RapidSecrets::seed(config.hash_seed),
+            index,
+            log,
+            epochs,
+            ghosts,
+            holds: Holds::default(),
+            limit: AtomicU64::new(config.memory_bytes),
+            flush_due_s: AtomicU64::new(NO_FLUSH),
+            tallies: Mutex::default(),
+            config,
+        }))
+    }
+
+    /// A handle for one thread.
+    #[must_use]
+    pub fn worker(self: &Arc<Self>) -> Worker {
+        let tally = Arc::new(Tally::default());
+        let mut tallies = self.tallies();
+        tallies.present.push(Arc::clone(&tally));
+        let stripe = tallies.ever;
+        tallies.ever += 1;
+        drop(tallies);
+        Worker::new(self, tally, stripe)
+    }
+
+    pub(crate) fn leave(&self, tally: &Arc<Tally>) {
+        let mut tallies = self.tallies();
+        tallies.present.retain(|other| !Arc::ptr_eq(other, tally));
+        tallies.gone.absorb(tally);
+    }
+
+    fn tallies(&self) -> MutexGuard<'_, Tallies> {
+        // Nothing panics half way through a change of the list.
+        self.tallies.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// What it was made with.
+    #[must_use]
+    pub fn config(&self) -> &Config {
+        &self.config
+    }
+
+    /// The bytes that items and index may fill together.
+    #[must_use]
+    pub fn limit(&self) -> u64 {
+        self.limit.load(Ordering::Relaxed)
+    }
+
+    /// Changes the bytes that items and index may fill together. What is too much leaves bit by
+    /// bit, as workers write and maintain, and is given back by [`Store::tend`].
+    ///
+    /// # Errors
+    /// The store cannot work with so little, or was not made for so much.
+    pub fn set_limit(&self, bytes: u64) -> Result<(), ConfigError> {
+        self.config.check_limit(bytes)?;
+        self.limit.store(bytes, Ordering::Relaxed);
+        self.balance();
+        Ok(())
+    }
+
+    /// Lets segments have what the index leaves them.
+    pub(crate) fn balance(&self) {
+        let fixed = self.index.bytes() + self.ghosts.bytes();
+        let size_bits = self.log.heap.segment_size().ilog2();
+        self.log.allow(allowed(self.limit(), fixed, size_bits));
+    }
+
+    /// Whether there is something for [`Store::tend`] to do. Asked often, and true once each time.
+    #[must_use]
+    pub fn wants_tending(&self) -> bool {
+        self.log.wants_tending()
+    }
+
+    /// Does what takes system calls: gives memory back to the kernel that is not to be used, and
+    /// has it find the pages that are to be used next. For a thread that answers nobody.
+    pub fn tend(&self) {
+        while let Some(number) = self.log.leaving() {
+            // What cannot be given back is still there when it is used again.
+            self.log.heap.discard(number);
+            self.log.has_left(number);
+        }
+        for number in self.log.next_fresh() {
+            self.log.heap.populate(number);
+        }
+    }
+
+    /// Invalidates every item written before second `at_s`, or now if that is past.
+    pub(crate) fn flush(&self, at_s: u32, now_s: u32) {
+        // One that is due already must not be forgotten for the new one.
+        self.flushes(now_s);
+        if at_s <= now_s {
+            self.flush_due_s.store(NO_FLUSH, Ordering::Relaxed);
+            self.log.flush();
+        } else {
+            self.flush_due_s.store(u64::from(at_s), Ordering::Relaxed);
+        }
+    }
+
+    /// Flushes so far. The first to come after a delayed flush is due carries it out.
+    #[inline]
+    pub(crate) fn flushes(&self, now_s: u32) -> u32 {
+        let due_s = self.flush_due_s.load(Ordering::Relaxed);
+        if due_s <= u64::from(now_s) {
+            let taken = self.flush_due_s.compare_exchange(
+                due_s,
+                NO_FLUSH,
+                Ordering::Relaxed,
+                Ordering::Relaxed,
+            );
+            if taken.is_ok() {
+                self.log.flush();
+            }
+        }
+        self.log.flushes()
+    }
+
+    /// Sums over all workers and segments.
+    #[must_use]
+    pub fn statistics(&self) -> Statistics {
+        let tallies = self.tallies();
+        let sum = |what: Count| {
+            let present: u64 = tallies.present.iter().map(|tally| tally.of(what)).sum();
+            tallies.gone.of(what) + present
+        };
+        let mut statistics = Statistics {
+            limit_bytes: self.limit(),
+            index_bytes: self.index.bytes(),
+            ghost_bytes: self.ghosts.bytes(),
+            bytes_pinned: self.holds.pinned_bytes(),
+            bytes_held: u64::from(self.holds.segments()) * u64::from(self.log.heap.segment_size()),
+            items: self.index.len(),
+            items_stored: sum(Count::Stored),
+            evicted: sum(Count::Evicted),
+            evicted_unfetched: sum(Count::EvictedUnfetched),
+            expired: sum(Count::Expired),
+            expired_unfetched: sum(Count::ExpiredUnfetched),
+            displaced: sum(Count::Displaced),
+            copied: sum(Count::Copied),
+            copied_bytes: sum(Count::CopiedBytes),
+            returned: sum(Count::Returned),
+            drained: sum(Count::Drained),
+            waits: sum(Count::Waits),
+            segment_bytes: u64::from(self.log.heap.segment_size()),
+            segments: u64::from(self.log.resident()),
+            segments_allowed: u64::from(self.log.allowed()),
+            ..Statistics::default()
+        };
+        drop(tallies);
+        let size = self.log.heap.segment_size();
+        for segment in self.log.used() {
+            statistics.bytes_live += segment.live();
+            let written = written(segment, size);
+            statistics.bytes_written += u64::from(written);
+            if written > 0 {
+                let oldest = statistics.oldest_segment_s.unwrap_or(u32::MAX);
+                statistics.oldest_segment_s = Some(oldest.min(segment.opened_s()));
+            }
+        }
+        statistics
+    }
+}
+
+/// How large the parts of a store are.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Geometry {
+    pub(crate) segment_bits: u32,
+    /// Most segments there may ever be.
+    pub(crate) segments: usize,
+    pub(crate) classes: usize,
+    pub(crate) class_buckets: usize,
+    /// Most bytes of the index there may ever be.
+    pub(crate) index_bytes: usize,
+    pub(crate) ghost_bytes: usize,
+}
+
+impl Geometry {
+    fn of(config: &Config) -> Self {
+        let memory = config.memory_bytes;
+        let most = config.memory_max.max(memory);
+        let segment_bits = (memory / SEGMENTS_LEAST)
+            .max(1)
+            .ilog2()
+            .clamp(*SEGMENT_BITS.start(), *SEGMENT_BITS.end());
+        let classes = (memory / CLASS_MEMORY).clamp(1, INDEX_CLASSES_MAX);
+        Self {
+            segment_bits,
+            segments: (most >> segment_bits) as usize,
+            classes: classes.next_power_of_two() as usize,
+            class_buckets: CLASS_BUCKETS,
+            index_bytes: (most / INDEX_PART) as usize,
+            ghost_bytes: (memory / GHOST_PART) as usize,
+        }
+    }
+}
+
+/// Bytes of a segment that blocks, alive or dead, fill.
+fn written(segment: &Segment, size: u32) -> u32 {
+    use crate::heap::segment::Phase;
+    match segment.phase() {
+        Phase::Open | Phase::Sealed | Phase::Draining => segment.tail().min(size),
+        Phase::Free | Phase::Retired => 0,
+    }
+}
+
+/// Segments that a memory has room for beside what else there is, and what the index may grow by
+/// before this is reckoned again: a segment's worth.
+fn allowed(memory: u64, other: u64, size_bits: u32) -> u32 {
+    let count = (memory.saturating_sub(other) >> size_bits).saturating_sub(1);
+    u32::try_from(count).unwrap_or(u32::MAX)
+}
+
+#[cfg(test)]
+#[cfg(shuttle)]
+mod models;

@@ -1,0 +1,191 @@
+//! Writers that drain segments against readers, a pin and a worker that sleeps, in many orders
+//! (`cargo xtask models`). Only what threads share through `crate::sync` is under the scheduler;
+//! the bytes themselves are plain memory, written while nobody else runs, so that a reader that is
+//! shown memory used again sees another key's value.
+
+use super::*;
+use crate::item::Expiry;
+use crate::read::Read;
+use crate::upload::Reserve;
+use crate::write::{Mode, Published, Write};
+use shuttle::thread;
+
+const NOW_S: u32 = 1;
+const ROUNDS: usize = 300;
+/// So often at most one thread runs on while another stands still: memory is used again only after
+/// many steps of one, which schedules drawn step by step hardly ever have (Burckhardt and others,
+/// ASPLOS 2010).
+const PREEMPTIONS: usize = 3;
+
+/// A dozen segments of eight items each.
+fn store() -> Arc<Store> {
+    let config = Config {
+        memory_bytes: 14 * 512 + 1024,
+        item_max: 400,
+        ..Config::DEFAULT
+    };
+    let geometry = Geometry {
+        segment_bits: 9,
+        segments: 16,
+        classes: 1,
+        class_buckets: 16,
+        index_bytes: 16 * 64,
+        ghost_bytes: 16,
+    };
+    match Store::build(config, geometry) {
+        Ok(store) => store,
+        Err(error) => panic!("{error}"),
+    }
+}
+
+/// A value that tells its key.
+fn set(worker: &Worker, number: u8) {
+    let key = [number];
+    let value = [number; 40];
+    let asked = Reserve {
+        value_len: value.len(),
+        flags: 0,
+        expiry: Expiry::NEVER,
+        whole: true,
+    };
+    let hash = worker.hash(&key);
+    let mut upload = match worker.reserve(&key, hash, &asked, NOW_S) {
+        Ok(upload) => upload,
+        Err(refused) => panic!("no room for {number}: {refused}"),
+    };
+    assert!(worker.fill(&mut upload, &value, NOW_S).is_ok());
+    let write = Write {
+        mode: Mode::Set,
+        flags: 0,
+        expiry: Expiry::NEVER,
+        compare: None,
+        invalidate: false,
+        explicit_cas: None,
+    };
+    let published = worker.publish(upload, &write, NOW_S);
+    assert!(matches!(published, Published::Stored { .. }));
+}
+
+/// Whether an item is there. One who lingers lets others run between finding it and looking at its
+/// bytes.
+fn look(worker: &Worker, number: u8, lingers: bool) -> bool {
+    let key = [number];
+    let shown = worker.read(&key, worker.hash(&key), NOW_S, Read::default(), |item| {
+        if lingers {
+            thread::yield_now();
+        }
+        let is_whole = |piece: &[u8]| piece.iter().all(|&byte| byte == number);
+        assert!(
+            item.value().all(is_whole),
+            "{number} is shown another's bytes"
+        );
+        Some(())
+    });
+    shown.is_ok()
+}
+
+#[test]
+fn no_reader_sees_memory_used_again() {
+    shuttle::check_pct(
+        || {
+            let store = store();
+            {
+                let worker = store.worker();
+                (0..60).for_each(|number| set(&worker, number));
+            }
+            let reader = {
+                let mut worker = store.worker();
+                thread::spawn(move || {
+                    for number in 0..60 {
+                        look(&worker, number, true);
+                        if number % 4 == 0 {
+                            worker.quiescent();
+                        }
+                        if number % 8 == 0 {
+                            worker.offline();
+                            thread::yield_now();
+                            worker.online();
+                        }
+                    }
+                })
+            };
+            let mut worker = store.worker();
+            for number in 60..250 {
+                set(&worker, number);
+                assert!(
+                    look(&worker, number, false),
+                    "{number} has just been stored"
+                );
+                worker.quiescent();
+            }
+            assert!(reader.join().is_ok());
+            assert!(store.statistics().drained > 0);
+        },
+        ROUNDS,
+        PREEMPTIONS,
+    );
+}
+
+#[test]
+fn a_pinned_value_stays_whatever_is_drained() {
+    shuttle::check_pct(
+        || {
+            let store = store();
+            let worker = store.worker();
+            set(&worker, 7);
+            let pin = worker.read(&[7], worker.hash(&[7]), NOW_S, Read::default(), |item| {
+                item.pin()
+            });
+            let Ok(Some(pin)) = pin else {
+                panic!("it is there and may be pinned");
+            };
+            drop(worker);
+            let holder = thread::spawn(move || {
+                for _ in 0..10 {
+                    let is_whole = |piece: &[u8]| piece.iter().all(|&byte| byte == 7);
+                    assert!(pin.value().all(is_whole), "used again while pinned");
+                    thread::yield_now();
+                }
+            });
+            let mut worker = store.worker();
+            for number in 20..250 {
+                set(&worker, number);
+                worker.quiescent();
+            }
+            assert!(holder.join().is_ok());
+        },
+        ROUNDS,
+        PREEMPTIONS,
+    );
+}
+
+#[test]
+fn two_who_drain_lose_nothing_that_is_asked_for() {
+    shuttle::check_pct(
+        || {
+            let store = store();
+            let writers: Vec<_> = (0..2_u8)
+                .map(|at| {
+                    let mut worker = store.worker();
+                    thread::spawn(move || {
+                        for number in 0..30 {
+                            set(&worker, 100 * at + number);
+                            worker.quiescent();
+                        }
+                        worker.offline();
+                    })
+                })
+                .collect();
+            for writer in writers {
+                assert!(writer.join().is_ok());
+            }
+            let worker = store.worker();
+            let there = (0..200)
+                .filter(|&number| look(&worker, number, false))
+                .count();
+            assert_eq!(there as u64, store.statistics().items);
+        },
+        ROUNDS,
+        PREEMPTIONS,
+    );
+}

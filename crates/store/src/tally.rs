@@ -1,0 +1,59 @@
+//! What a worker counts. Each has its own and alone writes it; whoever asks sums them up.
+
+use crate::sync::atomic::{AtomicU64, Ordering};
+
+/// What is counted.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Count {
+    /// Items stored.
+    Stored,
+    /// Items evicted to make room.
+    Evicted,
+    /// Of those, never read.
+    EvictedUnfetched,
+    /// Items reclaimed after they expired or were flushed.
+    Expired,
+    /// Of those, never read.
+    ExpiredUnfetched,
+    /// Blocks copied because they shall stay.
+    Copied,
+    /// Bytes of them.
+    CopiedBytes,
+    /// Segments drained.
+    Drained,
+    /// New items that were known from before.
+    Returned,
+    /// Items that left because the index had no place for them.
+    Displaced,
+    /// Segments that could only be waited for.
+    Waits,
+}
+
+const COUNTS: usize = Count::Waits as usize + 1;
+
+/// One worker's counts, with lines to themselves.
+#[derive(Debug, Default)]
+#[repr(align(64))]
+pub(crate) struct Tally([AtomicU64; COUNTS]);
+
+impl Tally {
+    pub(crate) fn count(&self, what: Count) {
+        self.add(what, 1);
+    }
+
+    pub(crate) fn add(&self, what: Count, more: u64) {
+        let cell = &self.0[what as usize];
+        cell.store(cell.load(Ordering::Relaxed) + more, Ordering::Relaxed);
+    }
+
+    pub(crate) fn of(&self, what: Count) -> u64 {
+        self.0[what as usize].load(Ordering::Relaxed)
+    }
+
+    /// Adds those of a worker that is gone.
+    pub(crate) fn absorb(&self, other: &Self) {
+        for (to, from) in self.0.iter().zip(&other.0) {
+            to.fetch_add(from.load(Ordering::Relaxed), Ordering::Relaxed);
+        }
+    }
+}

@@ -1,0 +1,260 @@
+//! Two workers and a tender on a store that is far too small, for as long as
+//! `CURTAIL_TORN_SECONDS` says (two, if it says nothing): every value tells its key, its length and
+//! a checksum of all that, so whoever is shown bytes that are another item's, or half written, sees
+//! it. Values are read at once and, pinned, much later; the memory's limit goes up and down
+//! meanwhile.
+
+#![allow(clippy::unwrap_used, reason = "a test may")]
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use store::{
+    Config, Expiry, Item, Mode, Pin, Published, Read, Refused, Reserve, Store, Worker, Write,
+};
+
+const KEYS: u64 = 4_000;
+const HEAD_LEN: usize = 16;
+const LEAST: u64 = 3 << 20;
+const MOST: u64 = 8 << 20;
+
+struct Random(u64);
+
+impl Random {
+    fn next(&mut self, below: u64) -> u64 {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut bits = self.0;
+        bits = (bits ^ bits >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        bits = (bits ^ bits >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
+        (bits ^ bits >> 31) % below
+    }
+}
+
+fn checksum(bytes: &[u8]) -> u64 {
+    let fold = |sum: u64, &byte: &u8| (sum ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3);
+    bytes.iter().fold(0xcbf2_9ce4_8422_2325, fold)
+}
+
+/// Key, length, checksum of the rest, the rest.
+fn value(random: &mut Random, key: u64) -> Vec<u8> {
+    let len = match random.next(100) {
+        0 => random.next(400_000),
+        1..6 => random.next(40_000),
+        6..30 => random.next(3_000),
+        _ => random.next(200),
+    } as usize;
+    let mut value = vec![0; HEAD_LEN + len];
+    let seed = random.next(1 << 32);
+    for (at, byte) in value[HEAD_LEN..].iter_mut().enumerate() {
+        *byte = (seed >> (at % 4 * 8)) as u8 ^ (at / 4) as u8;
+    }
+    let sum = checksum(&value[HEAD_LEN..]);
+    value[..4].copy_from_slice(&(key as u32).to_le_bytes());
+    value[4..8].copy_from_slice(&(len as u32).to_le_bytes());
+    value[8..16].copy_from_slice(&sum.to_le_bytes());
+    value
+}
+
+fn check(key: u64, value: &[u8], how: &str) {
+    let word = |from: usize| u32::from_le_bytes(value[from..from + 4].try_into().unwrap());
+    assert_eq!(u64::from(word(0)), key, "another's value, {how}");
+    let sum = u64::from_le_bytes(value[8..16].try_into().unwrap());
+    let len = word(4) as usize;
+    assert_eq!(value.len(), HEAD_LEN + len, "{how}");
+    assert_eq!(
+        checksum(&value[HEAD_LEN..]),
+        sum,
+        "torn, {how}, {len} bytes"
+    );
+}
+
+fn bytes<'a>(pieces: impl Iterator<Item = &'a [u8]>) -> Vec<u8> {
+    pieces.flatten().copied().collect()
+}
+
+struct Client {
+    worker: Worker,
+    random: Random,
+    pins: Vec<(u64, Pin)>,
+    stored: u64,
+    hits: u64,
+    now: Arc<AtomicU32>,
+}
+
+impl Client {
+    fn step(&mut self) {
+        let key = self.random.next(KEYS).min(self.random.next(KEYS));
+        let now_s = self.now.load(Ordering::Relaxed);
+        match self.random.next(1000) {
+            0..550 => self.get(key, now_s),
+            550..850 => self.set(key, now_s),
+            850..900 => {
+                let name = key.to_le_bytes();
+                self.worker
+                    .delete(&name, self.worker.hash(&name), None, now_s);
+            }
+            900..940 => {
+                let name = key.to_le_bytes();
+                let expiry = self.expiry(now_s);
+                self.worker
+                    .touch(&name, self.worker.hash(&name), expiry, now_s);
+            }
+            940..980 => {
+                while self.pins.len() > 4 {
+                    let (key, pin) = self.pins.remove(0);
+                    check(key, &bytes(pin.value()), "pinned");
+                }
+            }
+            980..990 => {
+                self.worker.maintain(now_s, 64);
+            }
+            990..998 => {
+                self.worker.offline();
+                thread::yield_now();
+                self.worker.online();
+            }
+            _ if self.random.next(200) == 0 => {
+                let at_s = now_s + self.random.next(2) as u32;
+                self.worker.flush(at_s, now_s);
+            }
+            _ => {}
+        }
+        if self.random.next(16) == 0 {
+            self.worker.quiescent();
+        }
+    }
+
+    fn expiry(&mut self, now_s: u32) -> Expiry {
+        match self.random.next(4) {
+            0 => Expiry::at(now_s + 1 + self.random.next(30) as u32),
+            1 => Expiry::at(now_s + self.random.next(100_000) as u32),
+            _ => Expiry::NEVER,
+        }
+    }
+
+    fn get(&mut self, key: u64, now_s: u32) {
+        let name = key.to_le_bytes();
+        let hash = self.worker.hash(&name);
+        let pins = self.random.next(20) == 0;
+        let touch = (self.random.next(10) == 0).then(|| self.expiry(now_s));
+        let how = Read {
+            touch,
+            ..Read::default()
+        };
+        let shown = self
+            .worker
+            .read(&name, hash, now_s, how, |item: &Item<'_>| {
+                let pin = if pins { item.pin() } else { None };
+                Some((bytes(item.value()), pin))
+            });
+        if let Ok(Some((value, pin))) = shown {
+            check(key, &value, "read");
+            self.hits += 1;
+            self.pins.extend(pin.map(|pin| (key, pin)));
+        }
+    }
+
+    fn set(&mut self, key: u64, now_s: u32) {
+        let name = key.to_le_bytes();
+        let hash = self.worker.hash(&name);
+        let value = value(&mut self.random, key);
+        let expiry = self.expiry(now_s);
+        let asked = Reserve {
+            value_len: value.len(),
+            flags: (key % 3) as u32,
+            expiry,
+            whole: self.random.next(2) == 0,
+        };
+        let reserved = self.worker.reserve(&name, hash, &asked, now_s);
+        let mut upload = match reserved {
+            Ok(upload) => upload,
+            // Beside the other's pins there may be no room for a large one just now.
+            Err(Refused::HeldFull | Refused::NoMemory) => return self.pins.clear(),
+            Err(refused) => panic!("{refused}"),
+        };
+        // Given up half way now and then.
+        let given_up = self.random.next(20) == 0;
+        let len = if given_up {
+            value.len() / 2
+        } else {
+            value.len()
+        };
+        match self.worker.fill(&mut upload, &value[..len], now_s) {
+            Ok(filled) => assert_eq!(filled, len),
+            Err(_) => return self.pins.clear(),
+        }
+        if given_up {
+            return;
+        }
+        let write = Write {
+            mode: Mode::Set,
+            flags: asked.flags,
+            expiry,
+            compare: None,
+            invalidate: false,
+            explicit_cas: (self.random.next(50) == 0).then_some(u64::MAX - 5),
+        };
+        let published = self.worker.publish(upload, &write, now_s);
+        match published {
+            Published::Stored { .. } => self.stored += 1,
+            Published::NoRoom => self.pins.clear(),
+            other => panic!("{other:?}"),
+        }
+    }
+}
+
+#[test]
+fn nobody_is_shown_anothers_bytes_or_half_a_value() {
+    let seconds = std::env::var("CURTAIL_TORN_SECONDS").map_or(2, |text| text.parse().unwrap());
+    let store = Store::new(Config {
+        memory_bytes: LEAST,
+        memory_max: MOST,
+        hash_seed: 5,
+        workers: 2,
+        ..Config::DEFAULT
+    })
+    .unwrap();
+    let (done, now) = (AtomicBool::new(false), Arc::new(AtomicU32::new(1)));
+    let steps = AtomicU64::new(0);
+    thread::scope(|scope| {
+        let clients: Vec<_> = (0..2)
+            .map(|seed| {
+                let (worker, now, done, steps) = (store.worker(), Arc::clone(&now), &done, &steps);
+                scope.spawn(move || {
+                    let mut client = Client {
+                        worker,
+                        random: Random(seed),
+                        pins: Vec::new(),
+                        stored: 0,
+                        hits: 0,
+                        now,
+                    };
+                    while !done.load(Ordering::Relaxed) {
+                        (0..100).for_each(|_| client.step());
+                        steps.fetch_add(100, Ordering::Relaxed);
+                    }
+                    assert!(client.hits > 1_000 && client.stored > 1_000);
+                })
+            })
+            .collect();
+        let end = Instant::now() + Duration::from_secs(seconds);
+        let mut random = Random(77);
+        while Instant::now() < end && clients.iter().all(|client| !client.is_finished()) {
+            store.tend();
+            if random.next(20) == 0 {
+                store
+                    .set_limit(LEAST + random.next(MOST - LEAST + 1))
+                    .unwrap();
+            }
+            now.fetch_add(u32::from(random.next(10) == 0), Ordering::Relaxed);
+            thread::sleep(Duration::from_millis(1));
+        }
+        done.store(true, Ordering::Relaxed);
+    });
+    let statistics = store.statistics();
+    assert!(statistics.drained > 1_000, "{statistics:?}");
+    assert!(statistics.expired > 1_000, "{statistics:?}");
+    eprintln!("{} steps, {statistics:?}", steps.into_inner());
+}

@@ -1,0 +1,184 @@
+//! What an operator was promised of memory: a full server stays within `-m` and a constant,
+//! whatever is stored; the limit moves at run time, both ways; nothing is refused that could be
+//! made room for, unless refusing was asked for.
+// Tests all the way down: helpers may do what tests may.
+#![allow(clippy::unwrap_used, clippy::print_stderr)]
+
+use curtail_tests::client::Client;
+use curtail_tests::process::{Server, curtail};
+
+const MIB: u64 = 1 << 20;
+/// What a server grows by beside `-m`: its threads' buffers and the store's tables.
+const CONSTANT: u64 = 4 * MIB;
+
+fn server(arguments: &[&str]) -> Server {
+    Server::tcp(|| {
+        let mut command = curtail();
+        command.args(arguments);
+        command
+    })
+    .unwrap()
+}
+
+/// A number from a seed, the same every time.
+fn random(seed: &mut u64) -> u64 {
+    *seed = seed
+        .wrapping_mul(6_364_136_223_846_793_005)
+        .wrapping_add(1_442_695_040_888_963_407);
+    *seed >> 33
+}
+
+/// Sends sets whose answers are counted at the end, so that they need not wait for one another.
+/// Returns how many were stored.
+fn fill(
+    client: &mut Client,
+    count: usize,
+    mut item: impl FnMut(usize) -> (String, u64, usize),
+) -> usize {
+    let value = vec![b'v'; 600_000];
+    let mut stored = 0;
+    let mut out = Vec::new();
+    let mut waiting = 0;
+    for number in 0..count {
+        let (key, expiry, len) = item(number);
+        out.extend_from_slice(format!("set {key} 0 {expiry} {len}\r\n").as_bytes());
+        out.extend_from_slice(&value[..len]);
+        out.extend_from_slice(b"\r\n");
+        waiting += 1;
+        if out.len() > 50_000 || number + 1 == count {
+            client.send(&out).unwrap();
+            out.clear();
+            for _ in 0..waiting {
+                stored += usize::from(client.line().unwrap() == "STORED");
+            }
+            waiting = 0;
+        }
+    }
+    stored
+}
+
+fn any_size(seed: &mut u64) -> usize {
+    let bits = 3 + random(seed) % 17;
+    (random(seed) % (1 << bits)) as usize
+}
+
+#[test]
+fn eight_megabytes_hold_whatever_comes_and_refuse_nothing() {
+    let server = server(&["-m", "8", "-t", "2"]);
+    let mut client = Client::connect(&server.address).unwrap();
+    let before = server.resident_bytes().unwrap();
+    let mut seed = 1;
+    let stored = fill(&mut client, 30_000, |_| {
+        let key = format!("key{}", random(&mut seed) % 20_000);
+        (key, 0, any_size(&mut seed))
+    });
+    assert_eq!(stored, 30_000);
+    let growth = server.resident_bytes().unwrap() - before;
+    assert!(growth < 8 * MIB + CONSTANT, "grown by {growth} bytes");
+    assert!(client.stat("evictions").unwrap() > 1_000);
+    assert!(client.stat("bytes_resident").unwrap() <= 8 * MIB);
+}
+
+#[test]
+fn ten_thousand_lifetimes_share_sixty_four_megabytes() {
+    let server = server(&["-m", "64", "-t", "2"]);
+    let mut client = Client::connect(&server.address).unwrap();
+    let before = server.resident_bytes().unwrap();
+    let mut seed = 2;
+    let stored = fill(&mut client, 60_000, |number| {
+        let expiry = 1 + number as u64 % 10_000 * 7;
+        (
+            format!("key{number}"),
+            expiry,
+            (random(&mut seed) % 4_000) as usize,
+        )
+    });
+    assert_eq!(stored, 60_000);
+    let growth = server.resident_bytes().unwrap() - before;
+    assert!(growth < 64 * MIB + CONSTANT, "grown by {growth} bytes");
+    let (live, limit) = (
+        client.stat("bytes").unwrap(),
+        client.stat("limit_maxbytes").unwrap(),
+    );
+    assert!(live > limit * 8 / 10, "{live} bytes of {limit} hold items");
+}
+
+#[test]
+fn the_memory_limit_moves_both_ways_while_the_server_runs() {
+    let server = server(&["-m", "16", "-t", "1"]);
+    let mut client = Client::connect(&server.address).unwrap();
+    let add = |client: &mut Client, name: &str, count: usize| {
+        let stored = fill(client, count, |number| {
+            (format!("{name}{number}"), 0, 1_000)
+        });
+        assert_eq!(stored, count);
+    };
+    add(&mut client, "a", 40_000);
+    assert!(client.stat("bytes").unwrap() < 16 * MIB);
+    assert_eq!(client.ask("cache_memlimit 48").unwrap(), "OK");
+    add(&mut client, "b", 60_000);
+    let most = server.resident_bytes().unwrap();
+    assert!(client.stat("bytes").unwrap() > 40 * MIB);
+    assert_eq!(client.ask("cache_memlimit 10").unwrap(), "OK");
+    assert_eq!(client.stat("limit_maxbytes").unwrap(), 10 * MIB);
+    add(&mut client, "c", 30_000);
+    client
+        .stat_until("bytes_resident", |bytes| bytes <= 10 * MIB)
+        .unwrap();
+    let resident = server.resident_bytes().unwrap();
+    assert!(
+        resident < most - 30 * MIB,
+        "{resident} bytes resident of {most}"
+    );
+    // Sixteen times what it was started with is as far as it goes.
+    let answer = client.ask("cache_memlimit 257").unwrap();
+    assert_eq!(
+        answer,
+        "MEMLIMIT_ADJUST_FAILED out of bounds or unable to adjust"
+    );
+    assert_eq!(client.ask("cache_memlimit 256").unwrap(), "OK");
+}
+
+#[test]
+fn where_evictions_are_off_what_does_not_fit_is_refused() {
+    let server = server(&["-m", "8", "-M", "-t", "1"]);
+    let mut client = Client::connect(&server.address).unwrap();
+    let stored = fill(&mut client, 12_000, |number| {
+        (format!("key{number}"), 0, 1_000)
+    });
+    assert!((6_000..8_000).contains(&stored), "{stored} stored");
+    let answer = {
+        client.send(b"set more 0 0 1000\r\n").unwrap();
+        client.send(&[b'v'; 1_000]).unwrap();
+        client.send(b"\r\n").unwrap();
+        client.line().unwrap()
+    };
+    assert_eq!(answer, "SERVER_ERROR out of memory storing object");
+    assert_eq!(client.stat("evictions").unwrap(), 0);
+    for number in 0..stored {
+        let value = client.get(&format!("key{number}")).unwrap();
+        assert_eq!(value.map(|value| value.len()), Some(1_000), "key{number}");
+    }
+    // What is deleted makes room.
+    for number in 0..stored / 2 {
+        assert_eq!(
+            client.ask(&format!("delete key{number}")).unwrap(),
+            "DELETED"
+        );
+    }
+    let again = fill(&mut client, stored / 3, |number| {
+        (format!("new{number}"), 0, 1_000)
+    });
+    assert_eq!(again, stored / 3);
+}
+
+#[test]
+fn huge_pages_where_there_are_none_do_no_harm() {
+    let server = server(&["-m", "32", "-L", "-t", "1"]);
+    let mut client = Client::connect(&server.address).unwrap();
+    let stored = fill(&mut client, 2_000, |number| {
+        (format!("key{number}"), 0, 10_000)
+    });
+    assert_eq!(stored, 2_000);
+    assert_eq!(client.get("key1999").unwrap().unwrap().len(), 10_000);
+}
