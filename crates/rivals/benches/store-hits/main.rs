@@ -1,0 +1,151 @@
+//! Hit ratios at equal memory: our store's policy beside LRU, SIEVE, S3-FIFO and W-TinyLFU.
+//!
+//! Every design is charged what it spends on a record besides key and value, and asked the same
+//! requests from the same seed; the first half of them warms it and is not counted.
+//!
+//! `--quick` asks fewer requests of fewer workloads; `--tune` shows other shapes of our log.
+#![allow(clippy::print_stdout, reason = "a benchmark speaks to the terminal")]
+
+mod workloads;
+
+use rivals::policy::{Log, LogShape, Lru, Policy, S3Fifo, Sieve, TinyLfu};
+use workloads::{CASES, RECORDS, Workload};
+
+const REQUESTS: u32 = 10_000_000;
+/// Shares of all records' own bytes that the memory is.
+const FOOTPRINTS: [f64; 5] = [0.01, 0.05, 0.1, 0.25, 0.5];
+
+/// What a design spends on a record: header and index that all need for the same commands (CAS,
+/// expiry, flags, lengths), as our store lays them out, and its own order of eviction. Our own
+/// names of what left are taken out of the memory by themselves ([`LogShape::ghost_share`]).
+mod overhead {
+    pub(super) const COMMON: u32 = 28;
+    /// Two links of four bytes in a list.
+    pub(super) const LINKS: u32 = 8;
+    /// A name of four bytes for each record kept.
+    pub(super) const GHOST: u32 = 4;
+    /// Four rows of four counters of half a byte.
+    pub(super) const SKETCH: u32 = 8;
+}
+
+fn main() {
+    let has = |wanted: &str| std::env::args().any(|word| word == wanted);
+    let requests = if has("--quick") {
+        REQUESTS / 5
+    } else {
+        REQUESTS
+    };
+    for case in CASES {
+        if has("--quick") && !case.is_quick {
+            continue;
+        }
+        let workload = (case.make)(requests);
+        println!("\n{}: {} requests", case.name, workload.requests.len());
+        if has("--tune") {
+            shapes(&workload);
+        } else {
+            table(&workload);
+        }
+    }
+}
+
+fn hit_ratio(policy: &mut dyn Policy, workload: &Workload, extra: u32) -> f64 {
+    let warm = workload.requests.len() / 2;
+    let (mut reads, mut hits) = (0_u32, 0_u32);
+    for (number, request) in workload.requests.iter().enumerate() {
+        let extra = if workload.is_counted { 0 } else { extra };
+        let bytes = workload.lens[request.record as usize] + extra;
+        if request.is_write {
+            policy.write(request.record, bytes);
+            continue;
+        }
+        let hit = policy.request(request.record, bytes);
+        reads += u32::from(number >= warm);
+        hits += u32::from(hit && number >= warm);
+    }
+    f64::from(hits) / f64::from(reads)
+}
+
+fn table(workload: &Workload) {
+    use overhead::{COMMON, GHOST, LINKS, SKETCH};
+    println!("memory      LRU    SIEVE  S3-FIFO  W-TinyLFU   ours   ours - best   copied");
+    for share in FOOTPRINTS {
+        let capacity = workload.capacity(share);
+        let records = workload.records();
+        let kept = (f64::from(RECORDS) * share) as u32;
+        let mut ours = Log::new(capacity, records, LogShape::DEFAULT);
+        let ratio = |policy: &mut dyn Policy, extra| hit_ratio(policy, workload, COMMON + extra);
+        let ratios = [
+            ratio(&mut Lru::new(capacity, records), LINKS),
+            ratio(&mut Sieve::new(capacity, records), LINKS),
+            ratio(&mut S3Fifo::new(capacity, records), LINKS + GHOST),
+            ratio(&mut TinyLfu::new(capacity, records, kept), LINKS + SKETCH),
+            ratio(&mut ours, 0),
+        ];
+        let best = ratios[..4].iter().copied().fold(0.0, f64::max);
+        println!(
+            "{:5.0} %  {:7.4}  {:7.4}  {:7.4}    {:7.4}  {:7.4}  {:+7.2} points   {:.2}",
+            share * 100.0,
+            ratios[0],
+            ratios[1],
+            ratios[2],
+            ratios[3],
+            ratios[4],
+            (ratios[4] - best) * 100.0,
+            ours.copied_share()
+        );
+    }
+}
+
+/// Other shapes of the log: what the default was chosen from.
+fn shapes(workload: &Workload) {
+    println!(
+        "shape                       1 %     10 %     50 %   bytes copied for each that came (10 %)"
+    );
+    for (name, change) in CHANGES {
+        let mut shape = LogShape::DEFAULT;
+        change(&mut shape);
+        let [one, ten, half] = [0.01, 0.1, 0.5].map(|share| {
+            let mut log = Log::new(workload.capacity(share), workload.records(), shape);
+            (hit_ratio(&mut log, workload, overhead::COMMON), log)
+        });
+        println!(
+            "{name:<24} {:7.4}  {:7.4}  {:7.4}   {:.2}",
+            one.0,
+            ten.0,
+            half.0,
+            ten.1.copied_share()
+        );
+    }
+}
+
+/// A name and what it changes about the default.
+type Change = (&'static str, fn(&mut LogShape));
+
+const CHANGES: [Change; 21] = [
+    ("default", |_| ()),
+    ("512 segments", |shape| shape.segments = 512),
+    ("small 2 %", |shape| shape.small_share = 0.02),
+    ("small 10 %", |shape| shape.small_share = 0.1),
+    ("small 20 %", |shape| shape.small_share = 0.2),
+    ("moves at 2", |shape| shape.moves_at = 2),
+    ("moves without count", |shape| {
+        shape.moves_with_count = false;
+    }),
+    ("frequency to 1", |shape| shape.frequency_max = 1),
+    ("frequency to 2", |shape| shape.frequency_max = 2),
+    ("frequency to 7", |shape| shape.frequency_max = 7),
+    ("no ghosts", |shape| shape.ghost_share = 0.0),
+    ("ghosts 1/512", |shape| shape.ghost_share = 1.0 / 512.0),
+    ("ghosts 1/128", |shape| shape.ghost_share = 1.0 / 128.0),
+    ("ghosts 1/64", |shape| shape.ghost_share = 1.0 / 64.0),
+    ("ghosts of one byte", |shape| shape.fingerprint_bytes = 1),
+    ("every request counts", |shape| shape.second = 0),
+    ("second of 10 000", |shape| shape.second = 10_000),
+    ("second of 1 000 000", |shape| shape.second = 1_000_000),
+    ("arrival counts", |shape| shape.arrival_counts = true),
+    ("overwritten stay in part", |shape| {
+        shape.overwritten_to_small = false;
+    }),
+    ("never compacts", |shape| shape.compacts_at = 2.0),
+];

@@ -1,0 +1,231 @@
+//! How fast the store is beside caches and maps of its kind, in one process and in turns.
+//!
+//! Keys are of 32 bytes and made beforehand, requests are drawn beforehand, every value is copied
+//! out. A figure is the median over the rounds; rounds of all caches alternate, so that what the
+//! machine does meanwhile falls on all of them.
+#![allow(clippy::print_stdout, reason = "a benchmark speaks to the terminal")]
+
+mod subject;
+
+use std::thread;
+use std::time::Instant;
+
+use subject::{Kind, Subject};
+use workload::{Picker, Popularity, Purpose, Stream};
+
+const KEY_LEN: usize = 32;
+const VALUE_LEN: usize = 100;
+/// Items that lie in the caches of the processor.
+const NEAR: u32 = 100_000;
+/// Items of eight times a last-level cache of 32 MiB.
+const FAR: u32 = 2_500_000;
+const BURST: usize = 16;
+
+/// What is asked.
+#[derive(Clone, Copy)]
+struct Case {
+    name: &'static str,
+    items: u32,
+    /// Items there is room for.
+    room: u32,
+    /// Sets in a hundred requests.
+    sets: u64,
+    burst: usize,
+    threads: usize,
+    requests: usize,
+}
+
+const fn case(name: &'static str, items: u32, sets: u64, burst: usize, threads: usize) -> Case {
+    Case {
+        name,
+        items,
+        room: items,
+        sets,
+        burst,
+        threads,
+        requests: 2_000_000,
+    }
+}
+
+const CASES: [Case; 11] = [
+    case("near, gets", NEAR, 0, 1, 1),
+    case("near, gets, 2 threads", NEAR, 0, 1, 2),
+    case("near, 95/5", NEAR, 5, 1, 1),
+    case("near, 95/5, 2 threads", NEAR, 5, 1, 2),
+    case("near, 50/50", NEAR, 50, 1, 1),
+    case("near, 50/50, 2 threads", NEAR, 50, 1, 2),
+    case("near, sets", NEAR, 100, 1, 1),
+    case("far, gets", FAR, 0, 1, 1),
+    case("far, gets in bursts of 16", FAR, 0, BURST, 1),
+    case("far, gets in bursts of 16, 2 threads", FAR, 0, BURST, 2),
+    Case {
+        room: NEAR,
+        ..case("ten times what fits, a miss is set", 10 * NEAR, 0, 1, 1)
+    },
+];
+
+fn main() {
+    let words: Vec<String> = std::env::args().skip(1).collect();
+    let quick = words.iter().any(|word| word == "--quick");
+    let only = words.iter().find(|word| !word.starts_with("--"));
+    let rounds = if quick { 3 } else { 9 };
+    println!(
+        "million operations a second, zipf 0.99, {KEY_LEN} + {VALUE_LEN} bytes, median of {rounds} rounds"
+    );
+    for case in CASES {
+        if only.is_none_or(|only| case.name.contains(only.as_str())) {
+            table(case, rounds);
+        }
+    }
+}
+
+fn table(case: Case, rounds: usize) {
+    println!("\n{}", case.name);
+    let keys = keys(case.items);
+    let streams: Vec<_> = (0..case.threads)
+        .map(|thread| requests(case, thread as u64))
+        .collect();
+    let fits = case.room >= case.items;
+    let kinds: Vec<Kind> = Kind::ALL
+        .into_iter()
+        .filter(|kind| fits || kind.is_bounded())
+        .collect();
+    let mut subjects: Vec<_> = kinds
+        .iter()
+        .map(|kind| {
+            let item_bytes = (KEY_LEN + VALUE_LEN) as u64;
+            let mut handles = kind.make(u64::from(case.room), item_bytes, case.threads);
+            for key in &keys {
+                handles[0].set(key, &[b'v'; VALUE_LEN]);
+            }
+            handles[0].rest();
+            handles
+        })
+        .collect();
+    let mut rates = vec![Vec::new(); kinds.len()];
+    let mut hits = vec![0.0; kinds.len()];
+    for round in 0..rounds {
+        for turn in 0..kinds.len() {
+            let at = (turn + round) % kinds.len();
+            let (rate, hit) = measure(&mut subjects[at], &keys, &streams, case);
+            rates[at].push(rate);
+            hits[at] = hit;
+        }
+    }
+    let medians: Vec<f64> = rates.into_iter().map(median).collect();
+    let of = |kind| {
+        kinds
+            .iter()
+            .position(|&it| it == kind)
+            .map(|at| medians[at])
+    };
+    let peer = of(Kind::QuickCache).unwrap_or(f64::NAN);
+    for ((kind, median), hit) in kinds.iter().zip(&medians).zip(hits) {
+        println!(
+            "  {:<22} {:7.2}   {:5.2} times quick_cache   {:5.1} % hits",
+            kind.name(),
+            median / 1e6,
+            median / peer,
+            hit * 100.0
+        );
+    }
+}
+
+fn keys(items: u32) -> Vec<[u8; KEY_LEN]> {
+    let mut stream = Stream::new(3, Purpose::Other, 0);
+    let key = |number: u32| {
+        let text = format!("{:016x}{number:016}", stream.next_u64());
+        std::array::from_fn(|at| text.as_bytes()[at])
+    };
+    (0..items).map(key).collect()
+}
+
+/// Records, those to be set with the highest bit.
+fn requests(case: Case, thread: u64) -> Vec<u32> {
+    let popularity = "zipf:0.99".parse().unwrap_or(Popularity::Uniform);
+    let picker = Picker::new(popularity, u64::from(case.items), 1);
+    let mut stream = Stream::new(1, Purpose::Other, thread + 10);
+    (0..case.requests)
+        .map(|_| {
+            let record = picker.draw(&mut stream) as u32;
+            let set = stream.below(100) < case.sets;
+            record | u32::from(set) << 31
+        })
+        .collect()
+}
+
+/// Requests a second over all threads, and the share of gets that found their value.
+fn measure(
+    handles: &mut [Box<dyn Subject>],
+    keys: &[[u8; KEY_LEN]],
+    streams: &[Vec<u32>],
+    case: Case,
+) -> (f64, f64) {
+    let start = Instant::now();
+    let counts: Vec<(u64, u64)> = thread::scope(|scope| {
+        let threads: Vec<_> = handles
+            .iter_mut()
+            .zip(streams)
+            .map(|(handle, stream)| {
+                scope.spawn(move || {
+                    let counts = work(handle.as_mut(), keys, stream, case);
+                    handle.rest();
+                    counts
+                })
+            })
+            .collect();
+        threads
+            .into_iter()
+            .map(|thread| thread.join().unwrap_or_default())
+            .collect()
+    });
+    let seconds = start.elapsed().as_secs_f64();
+    let (gets, hits) = counts
+        .into_iter()
+        .fold((0, 0), |sum, count| (sum.0 + count.0, sum.1 + count.1));
+    let done = (case.requests * handles.len()) as f64;
+    (done / seconds, hits as f64 / gets.max(1) as f64)
+}
+
+fn work(
+    subject: &mut dyn Subject,
+    keys: &[[u8; KEY_LEN]],
+    stream: &[u32],
+    case: Case,
+) -> (u64, u64) {
+    let value = [b'w'; VALUE_LEN];
+    let mut out = Vec::with_capacity(BURST * VALUE_LEN);
+    let (mut gets, mut hits) = (0, 0);
+    if case.burst > 1 {
+        let mut burst: Vec<&[u8]> = Vec::with_capacity(case.burst);
+        for records in stream.chunks(case.burst) {
+            burst.clear();
+            burst.extend(records.iter().map(|&record| &keys[record as usize][..]));
+            out.clear();
+            hits += subject.get_all(&burst, &mut out) as u64;
+            gets += records.len() as u64;
+        }
+        return (gets, hits);
+    }
+    let fits = case.room >= case.items;
+    for &request in stream {
+        let key = &keys[(request & !(1 << 31)) as usize];
+        if request >> 31 == 1 {
+            subject.set(key, &value);
+            continue;
+        }
+        out.clear();
+        gets += 1;
+        if subject.get(key, &mut out) {
+            hits += 1;
+        } else if !fits {
+            subject.set(key, &value);
+        }
+    }
+    (gets, hits)
+}
+
+fn median(mut rates: Vec<f64>) -> f64 {
+    rates.sort_unstable_by(f64::total_cmp);
+    rates.get(rates.len() / 2).copied().unwrap_or(f64::NAN)
+}

@@ -1,0 +1,250 @@
+//! The caches that are compared, behind one interface.
+
+use std::sync::Arc;
+
+use store::{Config, Expiry, KeyHash, Mode, Read, Reserve, Store, Worker, Write};
+
+/// A cache as one thread has it.
+pub(crate) trait Subject: Send {
+    /// Copies a value behind `out`; false: it is not there.
+    fn get(&mut self, key: &[u8], out: &mut Vec<u8>) -> bool;
+
+    /// Stores a value.
+    fn set(&mut self, key: &[u8], value: &[u8]);
+
+    /// The thread does something else for a while.
+    fn rest(&mut self) {}
+
+    /// As many gets at once; how many were there.
+    fn get_all(&mut self, keys: &[&[u8]], out: &mut Vec<u8>) -> usize {
+        keys.iter().filter(|key| self.get(key, out)).count()
+    }
+}
+
+/// What to make and what it is called.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Kind {
+    Curtail,
+    CurtailHuge,
+    QuickCache,
+    Moka,
+    DashMap,
+    Papaya,
+}
+
+impl Kind {
+    pub(crate) const ALL: [Self; 6] = [
+        Self::Curtail,
+        Self::CurtailHuge,
+        Self::QuickCache,
+        Self::Moka,
+        Self::DashMap,
+        Self::Papaya,
+    ];
+
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Self::Curtail => "curtail",
+            Self::CurtailHuge => "curtail, huge pages",
+            Self::QuickCache => "quick_cache",
+            Self::Moka => "moka",
+            Self::DashMap => "dashmap (unbounded)",
+            Self::Papaya => "papaya (unbounded)",
+        }
+    }
+
+    /// It evicts.
+    pub(crate) fn is_bounded(self) -> bool {
+        !matches!(self, Self::DashMap | Self::Papaya)
+    }
+
+    /// A cache for `items` of `item_bytes`, as `threads` threads have it.
+    pub(crate) fn make(self, items: u64, item_bytes: u64, threads: usize) -> Vec<Box<dyn Subject>> {
+        match self {
+            Self::Curtail => curtail(items, item_bytes, threads, false),
+            Self::CurtailHuge => curtail(items, item_bytes, threads, true),
+            Self::QuickCache => {
+                let cache = quick_cache::sync::Cache::new(items as usize);
+                shared(&Arc::new(cache), threads, QuickCache)
+            }
+            Self::Moka => {
+                let cache = moka::sync::Cache::new(items);
+                shared(&Arc::new(cache), threads, Moka)
+            }
+            Self::DashMap => shared(&Arc::default(), threads, DashMap),
+            Self::Papaya => shared(&Arc::default(), threads, Papaya),
+        }
+    }
+}
+
+fn shared<C, S: Subject + 'static>(
+    cache: &Arc<C>,
+    threads: usize,
+    subject: fn(Arc<C>) -> S,
+) -> Vec<Box<dyn Subject>> {
+    (0..threads)
+        .map(|_| -> Box<dyn Subject> { Box::new(subject(Arc::clone(cache))) })
+        .collect()
+}
+
+/// What a bounded store of ours is given besides the items' own bytes: its own bench measures how
+/// much it needs, and here no other than the number of items shall count.
+const ROOM_AN_ITEM: u64 = 128;
+
+fn curtail(items: u64, item_bytes: u64, threads: usize, huge_pages: bool) -> Vec<Box<dyn Subject>> {
+    let config = Config {
+        memory_bytes: (items * (item_bytes + ROOM_AN_ITEM)).max(8 << 20),
+        hash_seed: 7,
+        workers: threads,
+        huge_pages,
+        ..Config::DEFAULT
+    };
+    let Ok(store) = Store::new(config) else {
+        return Vec::new();
+    };
+    (0..threads)
+        .map(|_| -> Box<dyn Subject> {
+            Box::new(Curtail {
+                worker: store.worker(),
+                hashes: Vec::with_capacity(64),
+            })
+        })
+        .collect()
+}
+
+struct Curtail {
+    worker: Worker,
+    hashes: Vec<KeyHash>,
+}
+
+const NOW_S: u32 = 1;
+
+impl Curtail {
+    fn read(&self, key: &[u8], hash: KeyHash, out: &mut Vec<u8>) -> bool {
+        let copied = self.worker.read(key, hash, NOW_S, Read::default(), |item| {
+            item.value().for_each(|piece| out.extend_from_slice(piece));
+            Some(())
+        });
+        copied.is_ok()
+    }
+}
+
+impl Subject for Curtail {
+    fn get(&mut self, key: &[u8], out: &mut Vec<u8>) -> bool {
+        let hash = self.worker.hash(key);
+        let hit = self.read(key, hash, out);
+        self.worker.quiescent();
+        hit
+    }
+
+    fn set(&mut self, key: &[u8], value: &[u8]) {
+        let hash = self.worker.hash(key);
+        let write = Write {
+            mode: Mode::Set,
+            flags: 0,
+            expiry: Expiry::NEVER,
+            compare: None,
+            invalidate: false,
+            explicit_cas: None,
+        };
+        let asked = Reserve {
+            value_len: value.len(),
+            flags: 0,
+            expiry: Expiry::NEVER,
+            whole: true,
+        };
+        if let Ok(mut upload) = self.worker.reserve(key, hash, &asked, NOW_S)
+            && self.worker.fill(&mut upload, value, NOW_S).is_ok()
+        {
+            self.worker.publish(upload, &write, NOW_S);
+        }
+        self.worker.quiescent();
+    }
+
+    fn rest(&mut self) {
+        self.worker.offline();
+    }
+
+    fn get_all(&mut self, keys: &[&[u8]], out: &mut Vec<u8>) -> usize {
+        self.hashes.clear();
+        for key in keys {
+            let hash = self.worker.hash(key);
+            self.worker.prefetch(hash);
+            self.hashes.push(hash);
+        }
+        for &hash in &self.hashes {
+            self.worker.prefetch_item(hash);
+        }
+        let hits = keys
+            .iter()
+            .zip(&self.hashes)
+            .filter(|&(key, &hash)| self.read(key, hash, out))
+            .count();
+        self.worker.quiescent();
+        hits
+    }
+}
+
+type Key = Box<[u8]>;
+type Value = Arc<[u8]>;
+
+struct QuickCache(Arc<quick_cache::sync::Cache<Key, Value>>);
+
+impl Subject for QuickCache {
+    fn get(&mut self, key: &[u8], out: &mut Vec<u8>) -> bool {
+        let value = self.0.get(key);
+        value
+            .inspect(|value| out.extend_from_slice(value))
+            .is_some()
+    }
+
+    fn set(&mut self, key: &[u8], value: &[u8]) {
+        self.0.insert(key.into(), value.into());
+    }
+}
+
+struct Moka(Arc<moka::sync::Cache<Key, Value>>);
+
+impl Subject for Moka {
+    fn get(&mut self, key: &[u8], out: &mut Vec<u8>) -> bool {
+        let value = self.0.get(key);
+        value
+            .inspect(|value| out.extend_from_slice(value))
+            .is_some()
+    }
+
+    fn set(&mut self, key: &[u8], value: &[u8]) {
+        self.0.insert(key.into(), value.into());
+    }
+}
+
+struct DashMap(Arc<dashmap::DashMap<Key, Box<[u8]>>>);
+
+impl Subject for DashMap {
+    fn get(&mut self, key: &[u8], out: &mut Vec<u8>) -> bool {
+        let value = self.0.get(key);
+        value
+            .inspect(|value| out.extend_from_slice(value))
+            .is_some()
+    }
+
+    fn set(&mut self, key: &[u8], value: &[u8]) {
+        self.0.insert(key.into(), value.into());
+    }
+}
+
+struct Papaya(Arc<papaya::HashMap<Key, Box<[u8]>>>);
+
+impl Subject for Papaya {
+    fn get(&mut self, key: &[u8], out: &mut Vec<u8>) -> bool {
+        let map = self.0.pin();
+        let value = map.get(key);
+        value
+            .inspect(|value| out.extend_from_slice(value))
+            .is_some()
+    }
+
+    fn set(&mut self, key: &[u8], value: &[u8]) {
+        self.0.pin().insert(key.into(), value.into());
+    }
+}

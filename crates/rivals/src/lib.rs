@@ -1,0 +1,8 @@
+//! Other people's designs, small and honest, to measure ours against.
+//!
+//! [`policy`] holds eviction policies as their papers state them, and the one our store follows,
+//! all over one interface and charged for every byte they would need, so that a hit ratio at
+//! equal memory can be compared. They hold no values and are no caches to use.
+#![forbid(unsafe_code)]
+
+pub mod policy;

@@ -1,0 +1,45 @@
+//! Eviction policies by bytes.
+//!
+//! A policy is asked for one record after another; it says whether the record is there, and keeps
+//! it if it is not. Records are numbers below a bound, so that every policy finds them in an array
+//! and none is favoured by its hash table; what a table would cost is part of the bytes that the
+//! caller charges for each record.
+
+mod ghost;
+mod log;
+mod lru;
+mod queue;
+mod s3_fifo;
+mod sieve;
+mod tiny_lfu;
+
+pub use log::{Log, LogShape};
+pub use lru::Lru;
+pub use s3_fifo::S3Fifo;
+pub use sieve::Sieve;
+pub use tiny_lfu::TinyLfu;
+
+/// An eviction policy at work.
+pub trait Policy {
+    /// Asks for `record`, which takes `bytes` of the capacity while it is kept (its own length and
+    /// whatever the design spends on it). True: it was there. False: it was not, and is now, unless
+    /// it is larger than the whole or the policy does not admit it.
+    fn request(&mut self, record: u32, bytes: u32) -> bool;
+
+    /// Stores `record` anew, whether it was there or not. Designs that replace a record where it is
+    /// see a request like others.
+    fn write(&mut self, record: u32, bytes: u32) {
+        self.request(record, bytes);
+    }
+
+    /// Bytes kept now, at most the capacity.
+    fn used(&self) -> u64;
+}
+
+/// A record's number, scattered: SplitMix64 (Steele and others, OOPSLA 2014).
+fn scattered(record: u32) -> u64 {
+    let mut bits = u64::from(record).wrapping_add(0x9e37_79b9_7f4a_7c15);
+    bits = (bits ^ bits >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    bits = (bits ^ bits >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
+    bits ^ bits >> 31
+}
