@@ -179,9 +179,12 @@ impl Session {
             }
             State::Upload(uploading) => {
                 let (worker, now_s) = (around.worker, around.now.elapsed_s);
+                let before = uploading.missing();
                 match uploading.take(&input[*consumed..], worker, now_s) {
                     Ok(len) => *consumed += len,
                     Err(_) => {
+                        // What fitted is taken: the rest of the value must not be read as commands.
+                        *consumed += before - uploading.missing();
                         let missing = uploading.missing() as u64;
                         answer::upload_failed(uploading, around, out);
                         self.state = State::Swallow { missing };

@@ -41,12 +41,17 @@ struct Talk {
 
 impl Talk {
     fn new(most: usize) -> Self {
-        let config = Config {
-            memory_bytes: 16 << 20,
-            item_max: 1 << 20,
-            hash_seed: 3,
-            ..Config::DEFAULT
-        };
+        Self::over(
+            most,
+            Config {
+                memory_bytes: 16 << 20,
+                hash_seed: 3,
+                ..Config::DEFAULT
+            },
+        )
+    }
+
+    fn over(most: usize, config: Config) -> Self {
         Self {
             worker: Store::new(config).unwrap().worker(),
             counters: Counters::default(),
@@ -219,4 +224,36 @@ proptest! {
         prop_assert_eq!(whole.said, split.said);
         prop_assert_eq!(whole.closed, split.closed);
     }
+}
+
+/// Once the bytes that had still found room were forgotten, and as many from the end of the value
+/// were taken for commands.
+#[test]
+fn no_byte_of_a_value_that_found_no_room_is_taken_for_a_command() {
+    let config = Config {
+        memory_bytes: 8 << 20,
+        evicts: false,
+        ..Config::DEFAULT
+    };
+    let mut talk = Talk::over(16, config);
+    let filler = "v".repeat(10_000);
+    for number in 0..765 {
+        talk.hear(format!("set k{number} 0 0 10000 noreply\r\n{filler}\r\n").as_bytes());
+    }
+    talk.said.clear();
+    let command = "set evil 0 0 5\r\nowned\r\n";
+    for len in [900_000, 500_000, 100_000, 60_000, 30_000, 15_000] {
+        let value = &command.repeat(len / command.len() + 1)[..len];
+        // First the line alone, so that the value is on its way when room runs out.
+        talk.hear(format!("set big 0 0 {len}\r\n").as_bytes());
+        for piece in value.as_bytes().chunks(16_000) {
+            talk.hear(piece);
+        }
+        talk.hear(b"\r\n");
+    }
+    talk.hear(b"get evil\r\nmn\r\n");
+    let said = String::from_utf8(talk.said).unwrap();
+    assert!(said.contains("SERVER_ERROR out of memory storing object\r\n"));
+    assert!(said.ends_with("END\r\nMN\r\n"), "{said}");
+    assert!(!said.contains("owned"), "{said}");
 }
