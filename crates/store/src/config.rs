@@ -2,7 +2,7 @@
 
 use thiserror::Error;
 
-use crate::limits::MEMORY_MIN;
+use crate::limits::{LIMIT_PART, MEMORY_MIN};
 
 /// What a store is made with.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -54,6 +54,14 @@ pub enum ConfigError {
         /// The memory it would need.
         needed: u64,
     },
+    /// The store was made for more: its segments are too large.
+    #[error("the store can be lowered to {least} bytes of memory, not {asked}")]
+    TooLittleOfIt {
+        /// The memory asked for.
+        asked: u64,
+        /// The least it can be lowered to.
+        least: u64,
+    },
     /// The store was made for less.
     #[error("the store was made for at most {most} bytes of memory, not {asked}")]
     TooMuchMemory {
@@ -79,6 +87,13 @@ impl Config {
             return Err(ConfigError::TooMuchMemory {
                 asked: memory,
                 most,
+            });
+        }
+        let least = self.memory_bytes / LIMIT_PART;
+        if memory < least {
+            return Err(ConfigError::TooLittleOfIt {
+                asked: memory,
+                least,
             });
         }
         self.check_least(memory)

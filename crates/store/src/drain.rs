@@ -1,5 +1,6 @@
 //! Draining: how segments become free. Eviction, expiry, flushing and compaction are this one
-//! thing, made in steps of at most [`STEP_ITEMS`] blocks.
+//! thing, made in steps of at most [`STEP_ITEMS`] blocks; a writer makes one for each 8 KiB it
+//! writes, and only one that finds no segment at all makes more.
 //!
 //! S3-FIFO (Yang and others, SOSP 2023) over segments: new items are written to the *small* part.
 //! When the oldest of its segments goes, what has been asked for again moves to the *main* part and
@@ -14,8 +15,11 @@ use crate::heap::Number;
 use crate::heap::block::Block;
 use crate::heap::segment::Part;
 use crate::index::{Entry, Found, Location, Writer};
-use crate::limits::{MOVES_AT, STEP_BYTES, STEP_ITEMS, STEPS_MAX, WAITS_MAX};
-use crate::log::{Taken, Task, Victim};
+use crate::limits::{
+    COPY_BYTES_A_VISIT, COPY_WAITS_MAX, MOVES_AT, STEP_BYTES, STEP_ITEMS, STEPS_MAX,
+    WAIT_STEPS_MAX, WAITS_MAX,
+};
+use crate::log::{Taken, Task, Victim, Way};
 use crate::sync::yield_now;
 use crate::tally::Count;
 use crate::worker::Worker;
@@ -82,21 +86,31 @@ impl Worker {
         self.cursor.get().is_some() && self.drain_step(budget, now_s)
     }
 
-    /// Waits for a segment to come free: drains, or lets others be quiescent. False: it cannot.
+    /// Waits for a segment to come free: drains if too little is on its way, and lets others be
+    /// quiescent. False: it cannot.
     pub(crate) fn wait_for_segment(&self, now_s: u32) -> bool {
+        let log = &self.store.log;
+        let (mut steps, mut looks) = (0, 0);
         for turn in 0..WAITS_MAX {
             self.pass();
-            if self.store.log.is_one_free() {
+            if log.is_one_free() {
                 return true;
             }
-            if !self.drain_step(STEP_ITEMS, now_s) {
-                if !self.store.log.is_one_coming() {
+            if turn == 0 {
+                self.tally.count(Count::Waits);
+            }
+            let is_behind = log.spare() < log.reserve() && steps < WAIT_STEPS_MAX;
+            if is_behind && self.drain_step(STEP_ITEMS, now_s) {
+                steps += 1;
+                looks = 0;
+            } else if log.is_one_coming(false) {
+                yield_now();
+            } else {
+                looks += 1;
+                // One look sees some of the segments only.
+                if !is_behind || looks > log.looks_around() {
                     return false;
                 }
-                if turn == 0 {
-                    self.tally.count(Count::Waits);
-                }
-                yield_now();
             }
         }
         false
@@ -115,62 +129,85 @@ impl Worker {
         let mut left = budget;
         while left > 0 {
             let mut ahead = [None; AHEAD];
-            let count = self.look_ahead(&mut cursor, &mut ahead[..AHEAD.min(left)]);
-            for block in ahead[..count].iter().flatten() {
-                self.drain_block(block, cursor.victim, now_s);
+            let (passed, goes_on) = self.look_ahead(&mut cursor, left, &mut ahead);
+            self.tally.add(Count::Visits, passed as u64);
+            for block in ahead.iter().flatten() {
+                match self.drain_block(block, cursor.victim, now_s) {
+                    Drained::Moved(bytes) => left = left.saturating_sub(bytes / COPY_BYTES_A_VISIT),
+                    Drained::Gone => {}
+                    Drained::Stuck => {
+                        self.store.log.give_up(cursor.victim.number);
+                        return false;
+                    }
+                }
             }
-            if count < AHEAD.min(left) {
+            if !goes_on {
                 self.tally.count(Count::Drained);
                 self.store.log.retire(cursor.victim.number);
                 return true;
             }
-            left -= count;
+            left = left.saturating_sub(passed);
         }
         self.cursor.set(Some(cursor));
         true
     }
 
-    /// Goes on by a few blocks and asks for their places in the index. Returns how many; fewer than
-    /// asked for: the segment ends.
-    fn look_ahead(&self, cursor: &mut Cursor, ahead: &mut [Option<Visited>]) -> usize {
+    /// Goes on to the next few blocks that may be alive, passing at most `budget`, and asks for
+    /// their places in the index. Returns how many it passed, dead ones included, and whether the
+    /// segment goes on.
+    fn look_ahead(
+        &self,
+        cursor: &mut Cursor,
+        budget: usize,
+        ahead: &mut [Option<Visited>; AHEAD],
+    ) -> (usize, bool) {
         let heap = &self.store.log.heap;
-        let mut count = 0;
-        for visited in ahead {
+        let mut places = ahead.iter_mut();
+        let mut passed = 0;
+        while passed < budget {
             let Some((location, block)) = heap.block_in(cursor.victim.number, cursor.at) else {
-                break;
+                return (passed, false);
             };
-            let hash = if block.is_piece() {
-                block.piece_hash()
-            } else {
-                self.hash(block.key()).0
-            };
-            self.store.index.prefetch(hash);
+            if !block.is_marked_dead() {
+                let Some(place) = places.next() else { break };
+                let hash = if block.is_piece() {
+                    block.piece_hash()
+                } else {
+                    self.hash(block.key()).0
+                };
+                self.store.index.prefetch(hash);
+                *place = Some(Visited { location, hash });
+            }
             cursor.at += block.len() as u32;
-            *visited = Some(Visited { location, hash });
-            count += 1;
+            passed += 1;
         }
-        count
+        (passed, true)
     }
 
-    fn drain_block(&self, visited: &Visited, victim: Victim, now_s: u32) {
+    fn drain_block(&self, visited: &Visited, victim: Victim, now_s: u32) -> Drained {
         let block = self.block(visited.location);
         let owner = |entry: Entry| self.is_owner(entry, visited.location, block);
         let Some(entry) = self.store.index.find(visited.hash, owner) else {
             // It was replaced or deleted.
-            return;
+            return Drained::Gone;
         };
         let head = entry.location();
-        if self.death(head, self.block(head), now_s).is_some() {
-            self.bury(visited.hash, head, now_s);
-            return;
+        // If it is not dead any more, or its head has moved, it is an item like any other.
+        let is_dead = self.death(head, self.block(head), now_s).is_some();
+        if is_dead && self.bury(visited.hash, head, now_s) {
+            return Drained::Gone;
         }
-        let stays = match self.fate(entry, victim) {
-            Fate::Stays { part, frequency } => self.copy(visited, block, part, frequency, now_s),
-            Fate::Leaves => false,
-        };
-        if !stays {
-            self.evict(visited, block, victim);
+        if let Fate::Stays { part, frequency } = self.fate(entry, victim) {
+            let len = block.len();
+            if self.copy(visited, block, part, frequency, now_s) {
+                return Drained::Moved(len);
+            }
+            if !self.store.config().evicts {
+                return Drained::Stuck;
+            }
         }
+        self.evict(visited, block, victim);
+        Drained::Gone
     }
 
     /// Whether the entry's item is this block, or this block is a piece of its value.
@@ -216,9 +253,12 @@ impl Worker {
         now_s: u32,
     ) -> bool {
         let heap = &self.store.log.heap;
-        let way = self.way(part, block_expiry(block), now_s);
+        let way = Way {
+            is_copy: true,
+            ..self.way(part, block_expiry(block), now_s)
+        };
         let len = block.len();
-        let Some(taken) = self.store.log.take(len, &way) else {
+        let Some(taken) = self.take_for_copy(len, &way) else {
             return false;
         };
         let copy = self.block(taken.location);
@@ -240,6 +280,23 @@ impl Worker {
         drop(writer);
         heap.segment(taken.number).release_writer();
         true
+    }
+
+    /// Takes memory for a copy. Where segments only wait for other workers to be quiescent, it
+    /// waits for them a little: what is copied shall stay.
+    fn take_for_copy(&self, len: usize, way: &Way) -> Option<Taken> {
+        for _ in 0..COPY_WAITS_MAX {
+            if let Some(taken) = self.store.log.take(len, way) {
+                return Some(taken);
+            }
+            // What is being copied lies in this worker's own victim, which is not retired.
+            self.pass();
+            if !self.store.log.is_one_coming(true) {
+                return None;
+            }
+            yield_now();
+        }
+        None
     }
 
     /// Lets the index, or the list of the item, lead to the copy of a block.
@@ -301,6 +358,16 @@ impl Cursor {
             at: crate::heap::segment::FIRST,
         }
     }
+}
+
+/// What became of a block.
+enum Drained {
+    /// It was copied: so many bytes.
+    Moved(usize),
+    /// Nothing leads there any more.
+    Gone,
+    /// It must stay and cannot be copied.
+    Stuck,
 }
 
 /// A block that was visited, and the hash of its item's key.

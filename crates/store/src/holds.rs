@@ -24,6 +24,11 @@ impl Credit {
     pub(crate) fn none() -> Self {
         Self(0)
     }
+
+    /// What is left of it.
+    pub(crate) fn take(&mut self) -> Self {
+        std::mem::replace(self, Self::none())
+    }
 }
 
 impl Holds {

@@ -42,9 +42,9 @@ use crate::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use crate::sync::{Mutex, MutexGuard};
 
 /// Items in a hundred places from which on a bucket is split.
-const LOAD_MAX: u64 = 90;
+const LOAD_MAX: u64 = 84;
 /// Items in a hundred places below which the last bucket is merged back.
-const LOAD_MIN: u64 = 70;
+const LOAD_MIN: u64 = 64;
 /// Second looks before a reader that keeps being disturbed takes the lock.
 const LOOKS_MAX: u32 = 4;
 
@@ -88,10 +88,8 @@ struct Counter(AtomicU64);
 /// What a step of growing or shrinking came to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Step {
-    /// There is a bucket more.
-    Grown,
-    /// There is a bucket less.
-    Shrunk,
+    /// There is a bucket more, or less: so many bytes of them now.
+    Resized(u64),
     /// It has the size it should have, or another thread is at it.
     Still,
     /// It cannot: as many buckets as may, or no room to merge.
@@ -288,8 +286,9 @@ impl Index {
                 continue;
             };
             if address(self.number_of(parent, entry, entry.role()), buckets + 1) == buckets {
-                // Nobody looks there before the number of buckets says so.
-                to[at].store(word, Ordering::Relaxed);
+                // Release: pairs with the acquire in `look`, for one who does because the bucket
+                // was in use before.
+                to[at].store(word, Ordering::Release);
                 moved[at] = true;
             }
         }
@@ -302,7 +301,7 @@ impl Index {
             // buckets, and the version.
             word.store(0, Ordering::Release);
         }
-        Step::Grown
+        Step::Resized((buckets + 1) * BUCKET_BYTES as u64)
     }
 
     /// Puts what is in the last bucket where it belongs without it.
@@ -355,7 +354,7 @@ impl Index {
         }
         drop(moving);
         drop(guard);
-        Step::Shrunk
+        Step::Resized(last * BUCKET_BYTES as u64)
     }
 
     /// A number of the key of an entry in `bucket`.

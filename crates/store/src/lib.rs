@@ -9,19 +9,22 @@
 //! ([`Worker::quiescent`]) and when it sleeps ([`Worker::offline`]); what must outlive a burst is
 //! a `Pin` or an [`Upload`].
 //!
-//! Behind the seam stands, for now, the simplest thing that is right:
+//! Behind the seam stands a log of segments under an index that readers do not lock:
 //!
 //! ```text
-//! Store ── shards[hash] ── Mutex ── table: hash → slot        (hashbrown)
-//!            │                      slots: key's block, CAS, times, neighbours in the LRU list
-//!            └ ledger: bytes used, bytes pinned, limit         (shared by all shards)
-//! block = Arc<[u8]>: key, then value; immutable once published
+//! hash ─► index: two buckets of eight words ─► location ─► block in a segment
+//! log:   lanes (open segments) · shelf (free, sealed, retired segments)
+//! drain: the oldest, expired, flushed or sparse segment: its blocks are copied behind the newest,
+//!        or leave
 //! ```
 //!
-//! Invariants: a block that is published is never written; at most one shard is locked at a
-//! time; no lock is held across a system call or, but for the last resort of `rewrite.rs`, while a
-//! block is allocated or freed; what the ledger counts stays at or below the limit; an item past
-//! its time or its flush is never shown.
+//! `worker.rs`, `read.rs`, `index.rs`, `heap.rs`, `upload.rs`, `write.rs`, `log.rs`, `drain.rs` is
+//! a good order to read in. Invariants: the bytes of a block that is published are never written; a
+//! location is looked at only by a worker that is online and has not been quiescent since the index
+//! gave it, or that holds the segment; segments that may be resident, index and ghosts together
+//! stay at or below the limit; no operation visits more than [`limits::VISITS_MAX`] blocks and
+//! buckets beside those it names, but for one that writes more than 8 KiB or finds no segment at
+//! all; an item past its time or its flush is never shown.
 
 mod config;
 mod drain;

@@ -24,19 +24,28 @@ pub(crate) const CLASSES_MAX: usize = 8;
 /// Stripes of workers that share open segments, at most.
 pub(crate) const STRIPES_MAX: usize = 16;
 /// Segments kept free: this part of all, and so many more.
-pub(crate) const RESERVE_PART: u32 = 128;
+pub(crate) const RESERVE_PART: u32 = 100;
 /// See [`RESERVE_PART`].
 pub(crate) const RESERVE_LEAST: u32 = 4;
 /// Segments looked at to find one that is cheap to drain.
 pub(crate) const SCAN_SEGMENTS: u32 = 32;
-/// A segment of which less is alive, in hundredths, is emptied out of turn and nothing in it
-/// leaves: of the small part, whose segments do not stay long, and of the main part.
+/// A segment of which less is alive, in hundredths, is emptied out of turn, and what
+/// is in it stays if there is room for copies: of the small part, whose segments do not stay long,
+/// and of the main part.
 pub(crate) const SPARSE_HUNDREDTHS: [u64; 2] = [50, 80];
+/// The bound of both parts where nothing may be evicted: then even a little is worth having.
+pub(crate) const SPARSE_HUNDREDTHS_KEPT: u64 = 97;
+/// Free segments that only what is copied while draining may take.
+pub(crate) const COPY_SEGMENTS: u32 = 2;
+/// Steps of draining a writer makes at most while it waits for a segment.
+pub(crate) const WAIT_STEPS_MAX: usize = 256;
+/// A step of draining visits a block less for each so many bytes it copies.
+pub(crate) const COPY_BYTES_A_VISIT: usize = 1024;
+/// The limit of memory is not lowered below this part of what the store was made with.
+pub(crate) const LIMIT_PART: u64 = 8;
 /// While less than this of the segments looked at is alive, in hundredths, there is room for all
-/// that is, and nothing has to leave: then the bounds are those below.
+/// that is, and nothing has to leave: then the sparsest will do.
 pub(crate) const ROOMY_HUNDREDTHS: u64 = 85;
-/// See [`ROOMY_HUNDREDTHS`].
-pub(crate) const SPARSE_HUNDREDTHS_ROOMY: [u64; 2] = [90, 90];
 /// New items fill this part of all segments before the oldest of them goes first.
 pub(crate) const SMALL_PART: usize = 20;
 /// A new item that was asked for so often when the oldest of them goes stays.
@@ -44,7 +53,7 @@ pub(crate) const MOVES_AT: u8 = 1;
 /// Names of items that have left: this part of the memory.
 pub(crate) const GHOST_PART: u64 = 256;
 /// Memory one class of the index is made for, in bytes.
-pub(crate) const CLASS_MEMORY: u64 = 4 << 20;
+pub(crate) const CLASS_MEMORY: u64 = 1 << 20;
 /// Classes of the index at most.
 pub(crate) const INDEX_CLASSES_MAX: u64 = 512;
 /// Buckets a class begins with, and never falls below.
@@ -55,12 +64,22 @@ pub(crate) const INDEX_PART: u64 = 2;
 pub(crate) const STEP_BYTES: usize = 8 * 1024;
 /// Steps an operation makes at most before it waits for others.
 pub(crate) const STEPS_MAX: usize = 16;
+/// How often a worker that finds no segment for a copy lets others run before the item leaves.
+pub(crate) const COPY_WAITS_MAX: usize = 200;
 /// How often a worker that finds no segment drains or yields before it gives up.
 pub(crate) const WAITS_MAX: usize = 2_000;
 /// Pins and unfinished uploads together hold at most this part of the memory (one eighth).
 pub const HELD_PART: u32 = 8;
+/// Blocks and buckets an operation visits beside what it names.
+pub const VISITS_MAX: usize = 64;
 /// Blocks one step of draining visits at most.
-pub const STEP_ITEMS: usize = 64;
+pub const STEP_ITEMS: usize = 32;
+/// Buckets that a search for room keeps on its way.
+pub(crate) const KICK_BUCKETS: usize = 48;
+/// Buckets looked at for room where nothing may be evicted: better a long search than a refusal.
+pub(crate) const LONG_SEARCH: usize = 8 * KICK_BUCKETS;
+/// Buckets a split or a merge visits.
+pub(crate) const RESIZE_BUCKETS: usize = 2;
 /// Longest text of a counter in bytes.
 pub const COUNTER_MAX: usize = 20;
 /// How often a change that depends on the present value is tried beside other writers.

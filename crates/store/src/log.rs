@@ -8,15 +8,17 @@
 //! ```
 //!
 //! Adding a block is one atomic addition to the open segment. Everything else happens once a
-//! segment, under the shelf's lock, which is never held across a system call or while another lock
-//! is taken.
+//! segment, under the shelf's lock, which is never held across a system call; under it no lock is
+//! taken but that of the list of seats.
 
 mod chain;
+mod victims;
 
 use std::collections::VecDeque;
 use std::sync::PoisonError;
 
 use chain::{Chain, Links};
+pub(crate) use victims::{Task, Victim};
 
 use crate::epochs::{Epochs, Stamp};
 use crate::heap::segment::{FIRST, Part, Phase, Segment};
@@ -24,8 +26,7 @@ use crate::heap::{Heap, Number};
 use crate::index::Location;
 use crate::item::Expiry;
 use crate::limits::{
-    CLASSES_MAX, OPEN_PART, RESERVE_LEAST, RESERVE_PART, ROOMY_HUNDREDTHS, SCAN_SEGMENTS,
-    SMALL_PART, SPARSE_HUNDREDTHS, SPARSE_HUNDREDTHS_ROOMY, STRIPES_MAX,
+    CLASSES_MAX, COPY_SEGMENTS, OPEN_PART, RESERVE_LEAST, RESERVE_PART, STRIPES_MAX,
 };
 use crate::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use crate::sync::{Arc, Mutex, MutexGuard};
@@ -84,24 +85,6 @@ struct Shelf {
     hand: Number,
 }
 
-/// What is to become of a segment's items.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Task {
-    /// All have expired or been flushed.
-    Clear,
-    /// Hardly any are left: they move together.
-    Compact,
-    /// It is the oldest of its part: what is not asked for leaves.
-    Evict,
-}
-
-/// A segment to be drained.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Victim {
-    pub(crate) number: Number,
-    pub(crate) task: Task,
-}
-
 /// Memory taken for a block, held for its writer.
 #[derive(Debug)]
 pub(crate) struct Taken {
@@ -116,6 +99,8 @@ pub(crate) struct Way {
     pub(crate) part: Part,
     pub(crate) expiry: Expiry,
     pub(crate) now_s: u32,
+    /// It is a copy of what has to stay: the last free segments are kept for these.
+    pub(crate) is_copy: bool,
 }
 
 impl Log {
@@ -194,6 +179,12 @@ impl Log {
             }
             let segment = self.heap.segment(number);
             let left = size.saturating_sub(segment.tail()) as usize;
+            if left == 0 {
+                // It is full, and must not be asked in vain for as long as no other is free: every
+                // asking moves its tail on.
+                self.open(lane, number, way).then_some(())?;
+                continue;
+            }
             let len = if left >= least {
                 most.min(left & !3)
             } else {
@@ -218,6 +209,7 @@ impl Log {
         // Only the first to be refused finds the tail inside.
         if at <= self.heap.segment_size() {
             self.heap.end(number, at);
+            self.heap.segment(number).set_end(at);
         }
     }
 
@@ -233,7 +225,7 @@ impl Log {
         if lane.load(Ordering::Relaxed) != full {
             return true;
         }
-        let Some(number) = self.next_free(&mut shelf) else {
+        let Some(number) = self.next_free(&mut shelf, way.is_copy) else {
             return false;
         };
         let segment = self.heap.segment(number);
@@ -261,12 +253,15 @@ impl Log {
         shelf.sealed[segment.part() as usize].push_last(&mut shelf.links, number);
     }
 
-    fn next_free(&self, shelf: &mut Shelf) -> Option<Number> {
+    fn next_free(&self, shelf: &mut Shelf, is_copy: bool) -> Option<Number> {
         self.collect(shelf);
+        if !self.is_enough(shelf, is_copy) {
+            return None;
+        }
         let number = match shelf.free.pop() {
             Some(number) => number,
-            None if shelf.resident >= self.allowed() => return None,
-            None => match shelf.absent.pop() {
+            // What is on its way out is still there.
+            None => match shelf.leaving.pop().or_else(|| shelf.absent.pop()) {
                 Some(number) => {
                     shelf.resident += 1;
                     number
@@ -327,46 +322,33 @@ impl Log {
         self.spare.store(spare as u32, Ordering::Relaxed);
     }
 
-    /// Whether a segment is free now.
+    /// Whether a segment may be taken: for what is new, not one of the last.
+    fn is_enough(&self, shelf: &Shelf, is_copy: bool) -> bool {
+        let kept = if is_copy { 0 } else { COPY_SEGMENTS };
+        shelf.free.len() as u32 + self.room(shelf) > kept
+    }
+
+    /// Segments that may become resident.
+    fn room(&self, shelf: &Shelf) -> u32 {
+        let given_back = shelf.leaving.len() + shelf.absent.len();
+        let never_used = self.heap.count() - shelf.fresh;
+        self.allowed()
+            .saturating_sub(shelf.resident)
+            .min(given_back as u32 + never_used)
+    }
+
+    /// Whether a segment is free for what is new.
     pub(crate) fn is_one_free(&self) -> bool {
         let mut shelf = self.shelf();
         self.collect(&mut shelf);
-        !shelf.free.is_empty() || shelf.resident < self.allowed()
+        self.is_enough(&shelf, false)
     }
 
     /// Whether a segment is free, or will be when others have been quiescent or let go.
-    pub(crate) fn is_one_coming(&self) -> bool {
+    pub(crate) fn is_one_coming(&self, is_copy: bool) -> bool {
         let mut shelf = self.shelf();
         self.collect(&mut shelf);
-        !shelf.free.is_empty() || !shelf.retired.is_empty() || shelf.resident < self.allowed()
-    }
-
-    /// Takes a segment to be drained; `evicts`: items may have to leave. None: there is none.
-    pub(crate) fn victim(&self, now_s: u32, evicts: bool) -> Option<Victim> {
-        let mut shelf = self.shelf();
-        let victim = match self.cheap_victim(&mut shelf, now_s) {
-            None if evicts => self.oldest(&mut shelf),
-            cheap => cheap,
-        }?;
-        self.begin_draining(&mut shelf, &victim);
-        Some(victim)
-    }
-
-    /// Takes a segment in which all is dead, if one is met.
-    pub(crate) fn clear_victim(&self, now_s: u32) -> Option<Victim> {
-        let shelf = &mut *self.shelf();
-        let victim = self.cheap_victim(shelf, now_s)?;
-        if victim.task != Task::Clear {
-            return None;
-        }
-        self.begin_draining(shelf, &victim);
-        Some(victim)
-    }
-
-    fn begin_draining(&self, shelf: &mut Shelf, victim: &Victim) {
-        let segment = self.heap.segment(victim.number);
-        segment.set_phase(Phase::Draining);
-        shelf.sealed[segment.part() as usize].remove(&mut shelf.links, victim.number);
+        !shelf.retired.is_empty() || self.is_enough(&shelf, is_copy)
     }
 
     /// Seals an open segment in which all is dead, if the next to be looked at is one.
@@ -388,85 +370,6 @@ impl Log {
         }
     }
 
-    /// A segment of which nothing, or next to nothing, has to be kept.
-    fn cheap_victim(&self, shelf: &mut Shelf, now_s: u32) -> Option<Victim> {
-        let size = self.heap.segment_size();
-        let mut sparsest = [None; 2];
-        let (mut live_sum, mut count) = (0, 0);
-        for _ in 0..SCAN_SEGMENTS.min(shelf.fresh) {
-            shelf.hand = if shelf.hand + 1 < shelf.fresh {
-                shelf.hand + 1
-            } else {
-                0
-            };
-            let number = shelf.hand;
-            let segment = self.heap.segment(number);
-            if segment.phase() != Phase::Sealed || !segment.is_ready(size) {
-                continue;
-            }
-            if segment.birth() != self.flushes() || segment.expiry().is_past(now_s) {
-                let task = Task::Clear;
-                return Some(Victim { number, task });
-            }
-            let live = segment.live();
-            live_sum += live;
-            count += 1;
-            let sparsest = &mut sparsest[segment.part() as usize];
-            if sparsest.is_none_or(|(least, _)| live < least) {
-                *sparsest = Some((live, number));
-            }
-        }
-        let is_roomy = live_sum * 100 < u64::from(size) * count * ROOMY_HUNDREDTHS;
-        let bounds = if is_roomy {
-            SPARSE_HUNDREDTHS_ROOMY
-        } else {
-            SPARSE_HUNDREDTHS
-        };
-        let sparse = sparsest.into_iter().zip(bounds);
-        let sparse = sparse.filter_map(|(sparsest, bound)| {
-            sparsest.filter(|(live, _)| live * 100 < u64::from(size) * bound)
-        });
-        let sparse = sparse.min();
-        sparse.map(|(_, number)| Victim {
-            number,
-            task: Task::Compact,
-        })
-    }
-
-    /// The oldest segment of the part that has more than its share.
-    fn oldest(&self, shelf: &mut Shelf) -> Option<Victim> {
-        let small_share = self.allowed() as usize / SMALL_PART;
-        let [small, main] = &shelf.sealed;
-        let first = if small.len() > small_share || main.len() == 0 {
-            Part::Small
-        } else {
-            Part::Main
-        };
-        let second = if first == Part::Small {
-            Part::Main
-        } else {
-            Part::Small
-        };
-        [first, second]
-            .into_iter()
-            .find_map(|part| self.oldest_of(shelf, part))
-    }
-
-    fn oldest_of(&self, shelf: &mut Shelf, part: Part) -> Option<Victim> {
-        let chain = &mut shelf.sealed[part as usize];
-        for _ in 0..chain.len().min(SCAN_SEGMENTS as usize) {
-            let number = chain.first()?;
-            if self.heap.segment(number).is_ready(self.heap.segment_size()) {
-                let task = Task::Evict;
-                return Some(Victim { number, task });
-            }
-            // A peer is still filling a block of it, or sending one: it would not come free.
-            chain.remove(&mut shelf.links, number);
-            chain.push_last(&mut shelf.links, number);
-        }
-        None
-    }
-
     /// A segment that was being drained leads nowhere any more.
     pub(crate) fn retire(&self, number: Number) {
         self.heap.segment(number).set_phase(Phase::Retired);
@@ -479,8 +382,9 @@ impl Log {
     /// A segment will not be drained to its end now.
     pub(crate) fn give_up(&self, number: Number) {
         let segment = self.heap.segment(number);
-        segment.set_phase(Phase::Sealed);
         let shelf = &mut *self.shelf();
+        // Not before the lock is held: who looks for victims goes by it.
+        segment.set_phase(Phase::Sealed);
         shelf.sealed[segment.part() as usize].push_first(&mut shelf.links, number);
     }
 
@@ -543,4 +447,34 @@ fn class_of(expiry: Expiry, now_s: u32) -> usize {
         bound_s *= 6;
     }
     CLASSES_MAX - 1
+}
+
+#[cfg(test)]
+#[cfg(not(shuttle))]
+mod tests {
+    use super::*;
+
+    /// Once it did, and after four gigabytes of refusals the tail began anew, over living items.
+    #[test]
+    fn asking_in_vain_does_not_move_the_tail_of_a_full_segment() {
+        let log = Log::new(Heap::new(4, 13).unwrap(), Epochs::new(), 4, 1);
+        let way = Way {
+            stripe: 0,
+            part: Part::Small,
+            expiry: Expiry::NEVER,
+            now_s: 1,
+            is_copy: false,
+        };
+        let mut last = None;
+        while let Some(taken) = log.take(1000, &way) {
+            last = Some(taken.number);
+            log.heap.segment(taken.number).release_writer();
+        }
+        let segment = log.heap.segment(last.unwrap());
+        let tail = segment.tail();
+        for _ in 0..100 {
+            assert!(log.take(1000, &way).is_none());
+        }
+        assert_eq!(segment.tail(), tail);
+    }
 }

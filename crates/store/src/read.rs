@@ -56,7 +56,7 @@ impl Worker {
         if how.touch.is_some() || (how.claim && access.is_stale()) {
             return self.read_and_change(key, hash, now_s, how, visit);
         }
-        let Some(answer) = visit(&self.item(location, block, false)) else {
+        let Some(answer) = self.show(visit, location, block, false) else {
             return Ok(None);
         };
         if !how.unnoticed {
@@ -86,7 +86,7 @@ impl Worker {
         }
         let access = block.access();
         let won = how.claim && access.is_stale() && !access.is_claimed();
-        let Some(answer) = visit(&self.item(location, block, won)) else {
+        let Some(answer) = self.show(visit, location, block, won) else {
             return Ok(None);
         };
         if won {
@@ -104,6 +104,20 @@ impl Worker {
             self.notice(hash, found.entry(), block, now_s);
         }
         Ok(Some(answer))
+    }
+
+    #[inline]
+    fn show<R>(
+        &self,
+        visit: impl FnOnce(&Item<'_>) -> Option<R>,
+        location: Location,
+        block: Block<'_>,
+        won: bool,
+    ) -> Option<R> {
+        self.is_visiting.set(true);
+        let answer = visit(&self.item(location, block, won));
+        self.is_visiting.set(false);
+        answer
     }
 
     fn item<'a>(&'a self, location: Location, block: Block<'a>, won: bool) -> Item<'a> {

@@ -12,7 +12,10 @@ use crate::pin::Pin;
 use crate::sync::yield_now;
 use crate::upload::{Refused, Reserve, Upload};
 use crate::worker::{KeyHash, Worker};
-use crate::write::Facts;
+use crate::write::{Draft, Facts};
+
+/// What stands behind a number that has become shorter.
+static SPACES: [u8; 4096] = [b' '; 4096];
 
 /// An item's value and facts at one moment.
 pub(crate) struct Snapshot {
@@ -90,7 +93,14 @@ impl Worker {
             let Ok(upload) = self.make(key, hash, &found, &made, change, now_s) else {
                 return Rewritten::NoRoom;
             };
-            if let Some(cas) = self.swap(&found, &upload, change, now_s) {
+            let draft = match upload.block() {
+                Some(_) => None,
+                None => match self.draft(&upload, found.expiry, change.cas, now_s) {
+                    Some(draft) => Some(draft),
+                    None => return Rewritten::NoRoom,
+                },
+            };
+            if let Some(cas) = self.swap(&found, &upload, draft.as_ref(), change, now_s) {
                 return Rewritten::Done(Done {
                     cas,
                     value_len: upload.value_len(),
@@ -154,8 +164,11 @@ impl Worker {
             Made::Number { number, value_len } => {
                 let digits = Digits::of(*number);
                 add(digits.as_bytes())?;
-                for _ in digits.as_bytes().len()..*value_len {
-                    add(b" ")?;
+                let mut missing = value_len - digits.as_bytes().len();
+                while missing > 0 {
+                    let len = missing.min(SPACES.len());
+                    add(&SPACES[..len])?;
+                    missing -= len;
                 }
             }
             Made::Joined { new, is_before } => {
@@ -172,15 +185,19 @@ impl Worker {
     }
 
     /// Replaces the value of a snapshot, if it is still the item's; returns the new CAS.
-    fn swap(&self, found: &Snapshot, new: &Upload, change: Change, now_s: u32) -> Option<u64> {
-        let draft = match new.block() {
-            Some(_) => None,
-            None => Some(self.draft(new, found.expiry, change.cas, now_s)?),
+    fn swap(
+        &self,
+        found: &Snapshot,
+        new: &Upload,
+        draft: Option<&Draft>,
+        change: Change,
+        now_s: u32,
+    ) -> Option<u64> {
+        let location = match draft {
+            Some(draft) => draft.location(),
+            None => new.block()?.0,
         };
-        let (location, block) = match (&draft, new.block()) {
-            (Some(draft), _) => (draft.location(), self.block(draft.location())),
-            (None, whole) => whole?,
-        };
+        let block = self.block(location);
         let writer = self.store.index.lock(new.hash().0);
         let present = writer.find(|entry| entry.location() == found.location)?;
         let old = self.block(found.location);
@@ -188,7 +205,9 @@ impl Worker {
             return None;
         }
         let facts = Facts {
-            cas: change.cas.unwrap_or_else(|| writer.next_cas()),
+            cas: change
+                .cas
+                .unwrap_or_else(|| writer.next_cas(Some(old.cas()))),
             expiry: change.expiry.unwrap_or_else(|| old.expiry()),
             stale: old.access().is_stale(),
             claimed: old.access().is_claimed(),

@@ -286,7 +286,8 @@ impl Geometry {
 fn written(segment: &Segment, size: u32) -> u32 {
     use crate::heap::segment::Phase;
     match segment.phase() {
-        Phase::Open | Phase::Sealed | Phase::Draining => segment.tail().min(size),
+        Phase::Open => segment.tail().min(size),
+        Phase::Sealed | Phase::Draining => segment.written() as u32,
         Phase::Free | Phase::Retired => 0,
     }
 }

@@ -27,9 +27,11 @@ pub(crate) enum Count {
     Displaced,
     /// Segments that could only be waited for.
     Waits,
+    /// Blocks and buckets visited beside those that operations name.
+    Visits,
 }
 
-const COUNTS: usize = Count::Waits as usize + 1;
+const COUNTS: usize = Count::Visits as usize + 1;
 
 /// One worker's counts, with lines to themselves.
 #[derive(Debug, Default)]

@@ -10,7 +10,7 @@ use crate::heap::{Number, block::HEADER_LEN};
 use crate::holds::Credit;
 use crate::index::Location;
 use crate::item::Expiry;
-use crate::limits::{PIECE_LEAST_PART, WHOLE_PART};
+use crate::limits::{KEY_MAX, PIECE_LEAST_PART, WHOLE_PART};
 use crate::log::Taken;
 use crate::store::Store;
 use crate::sync::Arc;
@@ -106,7 +106,11 @@ impl Worker {
         now_s: u32,
     ) -> Result<Upload, Refused> {
         self.wake();
-        if !self.fits(key, asked.flags, asked.value_len) {
+        self.visits_before.set(self.visits());
+        // For `publish`, which comes soon if the value is at hand.
+        self.prefetch(hash);
+        let is_key = (1..=KEY_MAX).contains(&key.len());
+        if !is_key || !self.fits(key, asked.flags, asked.value_len) {
             return Err(Refused::TooLarge);
         }
         let heap = &self.store.log.heap;
@@ -143,6 +147,10 @@ impl Worker {
                 .ok_or(Refused::NoMemory)?;
             heap.block(taken.location).begin(&outline, key);
             upload.hold(taken.number);
+            if let Some(credit) = &mut upload.credit {
+                // It lies in one segment, which others may hold already.
+                self.store.holds.settle(credit.take());
+            }
             upload.place = Place::Whole(taken);
         } else {
             upload.place = Place::Pieces {

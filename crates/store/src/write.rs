@@ -5,7 +5,7 @@ use std::sync::atomic::Ordering;
 use crate::heap::block::{Access, Block, Outline};
 use crate::index::{Found, Inserted, Location, Writer};
 use crate::item::Expiry;
-use crate::limits::REMAKES_MAX;
+use crate::limits::{LONG_SEARCH, REMAKES_MAX};
 use crate::log::Taken;
 use crate::number::{self, Digits};
 use crate::rewrite::{Change, Made, Rewritten, Snapshot};
@@ -278,9 +278,12 @@ impl Worker {
                 }
                 continue;
             }
-            self.link(&writer, found.as_ref(), location, block, facts, now_s);
+            let is_linked = self.link(&writer, found.as_ref(), location, block, facts, now_s);
             drop(writer);
             self.adjust();
+            if !is_linked {
+                return Published::NoRoom;
+            }
             return Published::Stored {
                 cas: facts.cas,
                 value_len: upload.value_len(),
@@ -294,7 +297,8 @@ impl Worker {
         segment.birth() != self.store.flushes(now_s)
     }
 
-    /// Gives a block its facts and lets the index lead to it, in the place of `found`.
+    /// Gives a block its facts and lets the index lead to it, in the place of `found`. False: the
+    /// index has no place for one more.
     pub(crate) fn link(
         &self,
         writer: &Writer<'_>,
@@ -303,7 +307,7 @@ impl Worker {
         block: Block<'_>,
         facts: Facts,
         now_s: u32,
-    ) {
+    ) -> bool {
         let heap = &self.store.log.heap;
         block.set_expiry(facts.expiry);
         block.set_access(Access::new(now_s).with(facts.stale, facts.claimed));
@@ -316,15 +320,34 @@ impl Worker {
                 heap.segment_of(piece).add_live(heap.block(piece).len());
             }
         }
-        self.tally.count(Count::Stored);
         if let Some(found) = found {
+            self.tally.count(Count::Stored);
             let old = writer.replace(found, location, found.entry().frequency());
             self.unlinked(old.location());
-        } else if let Inserted::Displaced(old) = writer.insert(location, 0) {
-            self.tally.count(Count::Displaced);
-            self.tally.count(Count::Evicted);
-            self.unlinked(old.location());
+            return true;
         }
+        let evicts = self.store.config().evicts;
+        let budget = if evicts {
+            self.visits_left()
+        } else {
+            LONG_SEARCH
+        };
+        let inserted = writer.insert(location, 0, evicts, budget);
+        self.tally.add(Count::Visits, writer.visits() as u64);
+        match inserted {
+            Inserted::Placed => {}
+            Inserted::Displaced(old) => {
+                self.tally.count(Count::Displaced);
+                self.tally.count(Count::Evicted);
+                self.unlinked(old.location());
+            }
+            Inserted::Full => {
+                self.unlinked(location);
+                return false;
+            }
+        }
+        self.tally.count(Count::Stored);
+        true
     }
 
     /// Makes a block for the item of an upload: the list of its pieces, or a copy of the whole.
@@ -407,7 +430,9 @@ impl Worker {
             }
             _ => {}
         }
-        facts.cas = write.explicit_cas.unwrap_or_else(|| writer.next_cas());
+        facts.cas = write
+            .explicit_cas
+            .unwrap_or_else(|| writer.next_cas(present.map(Block::cas)));
         Ok(facts)
     }
 
@@ -498,7 +523,7 @@ fn count(found: &Snapshot, arithmetic: &Arithmetic) -> Result<Made<'static>, Ari
     if differs(arithmetic.compare, found.cas) {
         return Err(ArithOutcome::Exists);
     }
-    // A number that lies in pieces is too long to be one, or has too many spaces behind it.
+    // The digits of a value in pieces lie in the first, which is longer than any number.
     let text = found.value().next().unwrap_or_default();
     let present = number::parse(text).ok_or(ArithOutcome::NotNumeric)?;
     let number = match arithmetic.direction {

@@ -307,3 +307,178 @@ fn a_read_that_cannot_answer_leaves_the_right_to_make_a_stale_item_anew() {
     assert_eq!(read(true), (true, true, false, Expiry::NEVER));
     assert_eq!(read(true), (true, false, true, Expiry::at(100)));
 }
+
+/// A store of `memory_bytes` that refuses instead of evicting, full of values of 200 bytes; how
+/// many.
+fn full_for_good(memory_bytes: u64) -> (Worker, u32) {
+    let config = Config {
+        memory_bytes,
+        hash_seed: 1,
+        evicts: false,
+        ..Config::DEFAULT
+    };
+    let worker = Store::new(config).unwrap().worker();
+    let count = (0_u32..).find(|number| !try_set(&worker, &number.to_be_bytes(), 200));
+    (worker, count.unwrap())
+}
+
+fn try_set(worker: &Worker, key: &[u8], len: usize) -> bool {
+    let asked = Reserve {
+        value_len: len,
+        flags: 0,
+        expiry: Expiry::NEVER,
+        whole: true,
+    };
+    let Ok(mut upload) = worker.reserve(key, worker.hash(key), &asked, NOW_S) else {
+        return false;
+    };
+    if worker.fill(&mut upload, &vec![b'x'; len], NOW_S).is_err() {
+        return false;
+    }
+    matches!(
+        worker.publish(upload, &SET, NOW_S),
+        Published::Stored { .. }
+    )
+}
+
+#[test]
+fn where_nothing_may_be_evicted_nothing_is_and_what_is_deleted_makes_room() {
+    for percent in [10, 20, 30, 50, 70] {
+        let (mut worker, count) = full_for_good(8 << 20);
+        let is_deleted = |number: u32| (number.wrapping_mul(2_654_435_761) >> 8) % 100 < percent;
+        let mut deleted = 0;
+        for number in (0..count).filter(|&number| is_deleted(number)) {
+            let key = number.to_be_bytes();
+            worker.delete(&key, worker.hash(&key), None, NOW_S);
+            deleted += 1;
+        }
+        worker.quiescent();
+        let wanted = deleted / 2;
+        let mut stored = 0;
+        for number in 0..wanted {
+            let key = (u32::MAX - number).to_be_bytes();
+            stored += u32::from(try_set(&worker, &key, 200));
+            worker.quiescent();
+        }
+        let left = (0..count).filter(|&number| !is_deleted(number));
+        let lost = left.filter(|number| !has(&worker, &number.to_be_bytes(), NOW_S));
+        assert_eq!(lost.count(), 0, "of {percent} % deleted");
+        let statistics = worker.store().statistics();
+        assert_eq!(statistics.evicted, 0, "{statistics:?}");
+        assert_eq!(stored, wanted, "of {percent} % deleted: {statistics:?}");
+    }
+}
+
+#[test]
+fn small_unfinished_uploads_hold_their_segment_once() {
+    let worker = store(64 << 20);
+    let held: Vec<Upload> = (0..2_000_u32)
+        .map(|number| begin(&worker, &number.to_be_bytes(), 10).unwrap())
+        .collect();
+    assert!(worker.store().statistics().bytes_held < 1 << 20);
+    drop(held);
+    assert_eq!(worker.store().statistics().bytes_held, 0);
+}
+
+#[test]
+fn a_cas_that_a_client_chose_is_not_given_again() {
+    let worker = store(8 << 20);
+    let cas = |explicit_cas| {
+        let write = Write {
+            explicit_cas,
+            ..SET
+        };
+        match set(&worker, b"k", 1, &write) {
+            Published::Stored { cas, .. } => cas,
+            other => panic!("{other:?}"),
+        }
+    };
+    let first = cas(None);
+    let chosen = cas(Some(first + 1));
+    assert_ne!(cas(None), chosen);
+}
+
+#[test]
+fn the_limit_goes_down_and_up_and_nothing_waits_for_ever() {
+    let config = Config {
+        memory_bytes: 16 << 20,
+        item_max: 100_000,
+        hash_seed: 1,
+        ..Config::DEFAULT
+    };
+    let mut worker = Store::new(config).unwrap().worker();
+    for (number, limit) in [16, 4, 16, 2, 16].into_iter().enumerate() {
+        worker.store().set_limit(limit << 20).unwrap();
+        for item in 0..30_000_u32 {
+            let key = [number as u32, item].map(u32::to_be_bytes).concat();
+            assert!(try_set(&worker, &key, 1_000), "{item} at {limit} MiB");
+            worker.quiescent();
+        }
+    }
+    // Nobody has tended: what was to leave has been used again.
+    assert!(
+        worker.store().set_limit(1 << 20).is_err(),
+        "less than an eighth"
+    );
+}
+
+#[test]
+fn a_worker_that_stands_still_costs_others_no_more_than_what_they_write() {
+    let (mut worker, still) = {
+        let worker = store(64 << 20);
+        let still = worker.store().worker();
+        (worker, still)
+    };
+    for number in 0..700_000_u32 {
+        set(&worker, &number.to_be_bytes(), 50, &SET);
+        worker.quiescent();
+    }
+    has(&still, b"anything", NOW_S);
+    let before = worker.store().statistics();
+    let mut written = 0;
+    for number in 0..30_000_u32 {
+        written += u64::from(try_set(&worker, &(1_000_000 + number).to_be_bytes(), 50));
+        worker.quiescent();
+    }
+    let after = worker.store().statistics();
+    let drained = after.drained - before.drained;
+    let needed = written * 80 / after.segment_bytes;
+    assert!(drained < 3 * needed + 20, "{drained} segments for {needed}");
+    drop(still);
+    assert!(try_set(&worker, b"more", 50));
+}
+
+#[test]
+fn a_number_keeps_its_length_however_long_its_tail_of_spaces() {
+    let worker = store(8 << 20);
+    let mut value = vec![b' '; 500_000];
+    value[0] = b'1';
+    set_to(&worker, b"n", &value);
+    let arithmetic = store::Arithmetic {
+        delta: 1,
+        direction: store::Direction::Up,
+        compare: None,
+        explicit_cas: None,
+        touch: None,
+        vivify: None,
+    };
+    for (number, len) in [(2, 500_000), (3, 500_000)] {
+        let outcome = worker.arith(b"n", worker.hash(b"n"), &arithmetic, NOW_S);
+        assert!(matches!(outcome, store::ArithOutcome::Counted(it) if it.value == number));
+        assert_eq!(value_len(&worker, b"n"), Some(len));
+    }
+}
+
+#[test]
+fn no_operation_visits_more_than_sixty_four_others() {
+    let mut worker = store(8 << 20);
+    let mut most = 0;
+    for number in 0..300_000_u32 {
+        let key = (number % 60_000).to_be_bytes();
+        let before = worker.visits();
+        set(&worker, &key, (number % 500) as usize, &SET);
+        most = most.max(worker.visits() - before);
+        worker.quiescent();
+    }
+    assert!((16..=64).contains(&most), "{most}");
+}

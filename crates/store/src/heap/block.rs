@@ -289,6 +289,17 @@ impl<'h> Block<'h> {
         unsafe { slice::from_raw_parts(list, self.short_len()) }
     }
 
+    /// Says that nothing leads to this item, so that draining need not look. What is not marked may
+    /// be dead all the same: a piece, or a block that has been copied.
+    pub(crate) fn mark_dead(self) {
+        self.set_access(Access::DEAD);
+    }
+
+    /// Whether it is marked.
+    pub(crate) fn is_marked_dead(self) -> bool {
+        !self.is_piece() && self.access() == Access::DEAD
+    }
+
     /// Writes the header and the key of an item that nobody knows yet.
     pub(crate) fn begin(self, outline: &Outline, key: &[u8]) {
         let short_len = match outline.form {
@@ -298,7 +309,7 @@ impl<'h> Block<'h> {
         };
         debug_assert!(short_len <= SHORT_MAX && key.len() == outline.key_len);
         self.word(0).store(0, Ordering::Relaxed);
-        self.word(1).store(0, Ordering::Relaxed);
+        self.mark_dead();
         self.word(2).store(0, Ordering::Relaxed);
         let shape = (key.len() as u32) << 16 | (short_len as u32) << 2 | outline.form as u32;
         self.word(3).store(shape, Ordering::Relaxed);
@@ -427,6 +438,9 @@ impl<'h> Block<'h> {
 pub(crate) struct Access(u32);
 
 impl Access {
+    /// Of an item that is none (yet, or any more): claimed, but not stale, is no other.
+    const DEAD: Self = Self(CLAIMED);
+
     /// Of an item that is new.
     pub(crate) fn new(now_s: u32) -> Self {
         Self(now_s & ACCESS_MASK)

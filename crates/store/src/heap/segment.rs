@@ -52,6 +52,8 @@ pub(crate) struct Segment {
     expiry: AtomicU32,
     /// The second it was opened in.
     opened_s: AtomicU32,
+    /// Where its last block ends, once it is full.
+    end: AtomicU32,
 }
 
 #[cfg(not(shuttle))]
@@ -71,6 +73,7 @@ impl Segment {
         self.birth.store(birth, Ordering::Relaxed);
         self.expiry.store(0, Ordering::Relaxed);
         self.opened_s.store(now_s, Ordering::Relaxed);
+        self.end.store(0, Ordering::Relaxed);
         self.set_phase(Phase::Open);
         // Release: pairs with the acquire in `take`: who adds a block sees the above.
         self.fill.store(u64::from(FIRST), Ordering::Release);
@@ -105,6 +108,16 @@ impl Segment {
         // Acquire: pairs with `release_writer`.
         let fill = self.fill.load(Ordering::Acquire);
         fill & TAIL_MASK >= u64::from(size) && fill < HOLD && !self.is_held()
+    }
+
+    /// No block begins at `at` or behind it.
+    pub(crate) fn set_end(&self, at: u32) {
+        self.end.store(at, Ordering::Relaxed);
+    }
+
+    /// Bytes of its blocks, dead or alive, once it is full.
+    pub(crate) fn written(&self) -> u64 {
+        u64::from(self.end.load(Ordering::Relaxed).saturating_sub(FIRST))
     }
 
     pub(crate) fn live(&self) -> u64 {

@@ -19,7 +19,7 @@ fn insert(index: &Index, number: u64) {
     };
     let hash = hash_of_number(number);
     let writer = index.lock(hash);
-    let inserted = writer.insert(location, 0);
+    let inserted = writer.insert(location, 0, true, 62);
     assert_eq!(inserted, Inserted::Placed, "there is room for all");
 }
 

@@ -1,13 +1,14 @@
 //! The one writer of a class: insertion, replacement, removal.
 
+use std::cell::Cell;
+
 use super::entry::{Entry, Location};
 use super::place::{BUCKET_WORDS, address};
 use super::{Class, Index, Moving};
+use crate::limits::KICK_BUCKETS;
 use crate::sync::MutexGuard;
 use crate::sync::atomic::Ordering;
 
-/// Buckets an insertion looks at for room before it lets another entry leave.
-const KICK_BUCKETS: usize = 48;
 /// What an insertion did.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Inserted {
@@ -15,6 +16,8 @@ pub(crate) enum Inserted {
     Placed,
     /// It has the place of an item that had to leave.
     Displaced(Entry),
+    /// There is no place for it, and nothing may leave.
+    Full,
 }
 
 /// Where an entry moves to.
@@ -43,6 +46,8 @@ impl Found {
 /// The only writer of a class.
 #[derive(Debug)]
 pub(crate) struct Writer<'a> {
+    /// Buckets visited beside the two of the key.
+    visits: Cell<usize>,
     index: &'a Index,
     class: &'a Class,
     hash: u64,
@@ -57,6 +62,7 @@ impl<'a> Writer<'a> {
         guard: MutexGuard<'a, ()>,
     ) -> Self {
         Self {
+            visits: Cell::new(0),
             index,
             class,
             hash,
@@ -64,9 +70,18 @@ impl<'a> Writer<'a> {
         }
     }
 
-    /// A CAS that no item of the class has had.
-    pub(crate) fn next_cas(&self) -> u64 {
-        let cas = self.class.cas.load(Ordering::Relaxed) + 1;
+    /// Buckets visited beside the two of the key.
+    pub(crate) fn visits(&self) -> usize {
+        self.visits.get()
+    }
+
+    /// A CAS that no item of the class has been given by this, other than `present`, which a client
+    /// may have chosen.
+    pub(crate) fn next_cas(&self, present: Option<u64>) -> u64 {
+        let mut cas = self.class.cas.load(Ordering::Relaxed) + 1;
+        if present == Some(cas) {
+            cas += 1;
+        }
         self.class.cas.store(cas, Ordering::Relaxed);
         cas
     }
@@ -76,14 +91,21 @@ impl<'a> Writer<'a> {
         self.index.look(self.hash, &mut is_it)
     }
 
-    /// Adds an entry; its item must be complete.
-    pub(crate) fn insert(&self, location: Location, frequency: u8) -> Inserted {
+    /// Adds an entry; its item must be complete. At most `budget` buckets beside its own are looked
+    /// at to make room for it.
+    pub(crate) fn insert(
+        &self,
+        location: Location,
+        frequency: u8,
+        may_displace: bool,
+        budget: usize,
+    ) -> Inserted {
         let numbers = self.index.shape.numbers(self.hash);
         let buckets = self.index.buckets.load(Ordering::Relaxed);
         let choices = numbers.each.map(|number| address(number, buckets));
         let free = self
             .emptier(choices)
-            .or_else(|| self.make_room(choices, buckets));
+            .or_else(|| self.make_room(choices, buckets, budget));
         let entry = |role| Entry::new(location, frequency, numbers.tag, role);
         match free {
             Some(Target { bucket, slot, role }) => {
@@ -91,7 +113,8 @@ impl<'a> Writer<'a> {
                 self.index.items.0.fetch_add(1, Ordering::Relaxed);
                 Inserted::Placed
             }
-            None => self.displace(choices, entry),
+            None if may_displace => self.displace(choices, entry),
+            None => Inserted::Full,
         }
     }
 
@@ -144,7 +167,7 @@ impl<'a> Writer<'a> {
     /// Empties a place in one of two full buckets: the nearest bucket with room is looked for among
     /// the other choices of what lies in them, breadth first (Li and others, EuroSys 2014), and
     /// entries move along the way there, the last first.
-    fn make_room(&self, choices: [u64; 2], buckets: u64) -> Option<Target> {
+    fn make_room(&self, choices: [u64; 2], buckets: u64, budget: usize) -> Option<Target> {
         let mut seen = [Visit::default(); KICK_BUCKETS];
         let mut count = 0;
         for role in 0..2 {
@@ -159,6 +182,9 @@ impl<'a> Writer<'a> {
         let mut at = 0;
         while at < count {
             for slot in 0..BUCKET_WORDS {
+                if self.visits.get() == budget {
+                    return None;
+                }
                 let word = self.index.word(seen[at].bucket, slot);
                 let Some(entry) = Entry::of_word(word.load(Ordering::Relaxed)) else {
                     continue;
@@ -166,6 +192,7 @@ impl<'a> Writer<'a> {
                 let role = 1 - entry.role();
                 let number = self.index.number_of(seen[at].bucket, entry, role);
                 let bucket = address(number, buckets);
+                self.visits.set(self.visits.get() + 1);
                 if let Some(free) = self.index.first_free(bucket) {
                     return self.kick(
                         &seen,

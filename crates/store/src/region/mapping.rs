@@ -11,8 +11,9 @@ use rustix::mm::{Advice, MapFlags, ProtFlags, madvise, mmap_anonymous, munmap};
 /// Bytes of a word.
 const WORD: usize = size_of::<AtomicU64>();
 
-/// A mapping of zeroes that lives as long as this. All access is by whole words, each of them
-/// atomic, so that no reference is ever to bytes which another thread may write meanwhile.
+/// A mapping of zeroes that lives as long as this. Here it is reached by whole words, each of them
+/// atomic; who reaches its bytes otherwise (`heap.rs`) sees to it that nobody writes them
+/// meanwhile.
 #[derive(Debug)]
 pub(crate) struct Mapping {
     start: NonNull<AtomicU64>,

@@ -1,0 +1,141 @@
+//! Which segment is drained next.
+
+use super::{Log, Shelf};
+use crate::heap::Number;
+use crate::heap::segment::{Part, Phase};
+use crate::limits::{
+    ROOMY_HUNDREDTHS, SCAN_SEGMENTS, SMALL_PART, SPARSE_HUNDREDTHS, SPARSE_HUNDREDTHS_KEPT,
+};
+
+/// What is to become of a segment's items.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Task {
+    /// All have expired or been flushed.
+    Clear,
+    /// Hardly any are left: they move together.
+    Compact,
+    /// It is the oldest of its part: what is not asked for leaves.
+    Evict,
+}
+
+/// A segment to be drained.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Victim {
+    pub(crate) number: Number,
+    pub(crate) task: Task,
+}
+
+impl Log {
+    /// Takes a segment to be drained; `evicts`: items may have to leave. None: there is none.
+    pub(crate) fn victim(&self, now_s: u32, evicts: bool) -> Option<Victim> {
+        let mut shelf = self.shelf();
+        let victim = match self.cheap_victim(&mut shelf, now_s, evicts) {
+            None if evicts => self.oldest(&mut shelf),
+            cheap => cheap,
+        }?;
+        self.begin_draining(&mut shelf, &victim);
+        Some(victim)
+    }
+
+    /// Takes a segment in which all is dead, if one is met.
+    pub(crate) fn clear_victim(&self, now_s: u32) -> Option<Victim> {
+        let shelf = &mut *self.shelf();
+        let victim = self.cheap_victim(shelf, now_s, true)?;
+        if victim.task != Task::Clear {
+            return None;
+        }
+        self.begin_draining(shelf, &victim);
+        Some(victim)
+    }
+
+    fn begin_draining(&self, shelf: &mut Shelf, victim: &Victim) {
+        let segment = self.heap.segment(victim.number);
+        segment.set_phase(Phase::Draining);
+        shelf.sealed[segment.part() as usize].remove(&mut shelf.links, victim.number);
+    }
+
+    /// A segment of which nothing, or next to nothing, has to be kept.
+    fn cheap_victim(&self, shelf: &mut Shelf, now_s: u32, evicts: bool) -> Option<Victim> {
+        let size = self.heap.segment_size();
+        let mut sparsest = [None; 2];
+        let (mut live_sum, mut written_sum) = (0, 0);
+        for _ in 0..SCAN_SEGMENTS.min(shelf.fresh) {
+            shelf.hand = if shelf.hand + 1 < shelf.fresh {
+                shelf.hand + 1
+            } else {
+                0
+            };
+            let number = shelf.hand;
+            let segment = self.heap.segment(number);
+            if segment.phase() != Phase::Sealed || !segment.is_ready(size) {
+                continue;
+            }
+            if segment.birth() != self.flushes() || segment.expiry().is_past(now_s) {
+                let task = Task::Clear;
+                return Some(Victim { number, task });
+            }
+            // Of what has been written: what the end of a segment had no room for cannot be won.
+            let (live, written) = (segment.live(), segment.written().max(1));
+            live_sum += live;
+            written_sum += written;
+            let share = live * 1000 / written;
+            let sparsest = &mut sparsest[segment.part() as usize];
+            if sparsest.is_none_or(|(least, _)| share < least) {
+                *sparsest = Some((share, number));
+            }
+        }
+        let is_roomy = live_sum * 100 < written_sum * ROOMY_HUNDREDTHS;
+        let bounds = match (evicts, is_roomy) {
+            (false, _) => [SPARSE_HUNDREDTHS_KEPT; 2],
+            (true, true) => [100; 2],
+            (true, false) => SPARSE_HUNDREDTHS,
+        };
+        let sparse = sparsest.into_iter().zip(bounds);
+        let sparse = sparse
+            .filter_map(|(sparsest, bound)| sparsest.filter(|(share, _)| *share < bound * 10));
+        let sparse = sparse.min();
+        sparse.map(|(_, number)| Victim {
+            number,
+            task: Task::Compact,
+        })
+    }
+
+    /// The oldest segment of the part that has more than its share.
+    fn oldest(&self, shelf: &mut Shelf) -> Option<Victim> {
+        let small_share = self.allowed() as usize / SMALL_PART;
+        let [small, main] = &shelf.sealed;
+        let first = if small.len() > small_share || main.len() == 0 {
+            Part::Small
+        } else {
+            Part::Main
+        };
+        let second = if first == Part::Small {
+            Part::Main
+        } else {
+            Part::Small
+        };
+        [first, second]
+            .into_iter()
+            .find_map(|part| self.oldest_of(shelf, part))
+    }
+
+    fn oldest_of(&self, shelf: &mut Shelf, part: Part) -> Option<Victim> {
+        let chain = &mut shelf.sealed[part as usize];
+        for _ in 0..chain.len().min(SCAN_SEGMENTS as usize) {
+            let number = chain.first()?;
+            if self.heap.segment(number).is_ready(self.heap.segment_size()) {
+                let task = Task::Evict;
+                return Some(Victim { number, task });
+            }
+            // A peer is still filling a block of it, or sending one: it would not come free.
+            chain.remove(&mut shelf.links, number);
+            chain.push_last(&mut shelf.links, number);
+        }
+        None
+    }
+
+    /// So many looks for a victim go round all segments once.
+    pub(crate) fn looks_around(&self) -> usize {
+        (self.shelf().fresh / SCAN_SEGMENTS) as usize + 1
+    }
+}
