@@ -3,6 +3,8 @@
 //! Keys are of 32 bytes and made beforehand, requests are drawn beforehand, every value is copied
 //! out. A figure is the median over the rounds; rounds of all caches alternate, so that what the
 //! machine does meanwhile falls on all of them.
+//!
+//! `[--quick] [--of CACHE] [CASE]`: fewer rounds, one cache, the cases whose names contain `CASE`.
 #![allow(clippy::print_stdout, reason = "a benchmark speaks to the terminal")]
 
 mod subject;
@@ -47,7 +49,7 @@ const fn case(name: &'static str, items: u32, sets: u64, burst: usize, threads: 
     }
 }
 
-const CASES: [Case; 11] = [
+const CASES: [Case; 12] = [
     case("near, gets", NEAR, 0, 1, 1),
     case("near, gets, 2 threads", NEAR, 0, 1, 2),
     case("near, 95/5", NEAR, 5, 1, 1),
@@ -58,6 +60,7 @@ const CASES: [Case; 11] = [
     case("far, gets", FAR, 0, 1, 1),
     case("far, gets in bursts of 16", FAR, 0, BURST, 1),
     case("far, gets in bursts of 16, 2 threads", FAR, 0, BURST, 2),
+    case("far, sets", FAR, 100, 1, 1),
     Case {
         room: NEAR,
         ..case("ten times what fits, a miss is set", 10 * NEAR, 0, 1, 1)
@@ -67,19 +70,25 @@ const CASES: [Case; 11] = [
 fn main() {
     let words: Vec<String> = std::env::args().skip(1).collect();
     let quick = words.iter().any(|word| word == "--quick");
-    let only = words.iter().find(|word| !word.starts_with("--"));
+    let of = words
+        .iter()
+        .position(|word| word == "--of")
+        .and_then(|at| words.get(at + 1));
+    let only = words
+        .iter()
+        .find(|&word| !word.starts_with("--") && Some(word) != of);
     let rounds = if quick { 3 } else { 9 };
     println!(
         "million operations a second, zipf 0.99, {KEY_LEN} + {VALUE_LEN} bytes, median of {rounds} rounds"
     );
     for case in CASES {
         if only.is_none_or(|only| case.name.contains(only.as_str())) {
-            table(case, rounds);
+            table(case, rounds, of.map(String::as_str));
         }
     }
 }
 
-fn table(case: Case, rounds: usize) {
+fn table(case: Case, rounds: usize, of: Option<&str>) {
     println!("\n{}", case.name);
     let keys = keys(case.items);
     let streams: Vec<_> = (0..case.threads)
@@ -89,16 +98,21 @@ fn table(case: Case, rounds: usize) {
     let kinds: Vec<Kind> = Kind::ALL
         .into_iter()
         .filter(|kind| fits || kind.is_bounded())
+        .filter(|kind| case.threads > 1 || !kind.is_apart())
+        .filter(|kind| of.is_none_or(|of| kind.name() == of))
         .collect();
     let mut subjects: Vec<_> = kinds
         .iter()
         .map(|kind| {
             let item_bytes = (KEY_LEN + VALUE_LEN) as u64;
-            let mut handles = kind.make(u64::from(case.room), item_bytes, case.threads);
-            for key in &keys {
-                handles[0].set(key, &[b'v'; VALUE_LEN]);
+            let mut handles = kind.make(u64::from(case.room), item_bytes, case.threads, fits);
+            let filled = if kind.is_apart() { handles.len() } else { 1 };
+            for handle in &mut handles[..filled] {
+                for key in &keys {
+                    handle.set(key, &[b'v'; VALUE_LEN]);
+                }
+                handle.rest();
             }
-            handles[0].rest();
             handles
         })
         .collect();
@@ -113,13 +127,13 @@ fn table(case: Case, rounds: usize) {
         }
     }
     let medians: Vec<f64> = rates.into_iter().map(median).collect();
-    let of = |kind| {
+    let median_of = |kind| {
         kinds
             .iter()
             .position(|&it| it == kind)
             .map(|at| medians[at])
     };
-    let peer = of(Kind::QuickCache).unwrap_or(f64::NAN);
+    let peer = median_of(Kind::QuickCache).unwrap_or(f64::NAN);
     for ((kind, median), hit) in kinds.iter().zip(&medians).zip(hits) {
         println!(
             "  {:<22} {:7.2}   {:5.2} times quick_cache   {:5.1} % hits",

@@ -26,6 +26,8 @@ pub(crate) trait Subject: Send {
 pub(crate) enum Kind {
     Curtail,
     CurtailHuge,
+    /// A store for each thread.
+    CurtailApart,
     QuickCache,
     Moka,
     DashMap,
@@ -33,9 +35,10 @@ pub(crate) enum Kind {
 }
 
 impl Kind {
-    pub(crate) const ALL: [Self; 6] = [
+    pub(crate) const ALL: [Self; 7] = [
         Self::Curtail,
         Self::CurtailHuge,
+        Self::CurtailApart,
         Self::QuickCache,
         Self::Moka,
         Self::DashMap,
@@ -46,6 +49,7 @@ impl Kind {
         match self {
             Self::Curtail => "curtail",
             Self::CurtailHuge => "curtail, huge pages",
+            Self::CurtailApart => "curtail, one each",
             Self::QuickCache => "quick_cache",
             Self::Moka => "moka",
             Self::DashMap => "dashmap (unbounded)",
@@ -58,11 +62,27 @@ impl Kind {
         !matches!(self, Self::DashMap | Self::Papaya)
     }
 
-    /// A cache for `items` of `item_bytes`, as `threads` threads have it.
-    pub(crate) fn make(self, items: u64, item_bytes: u64, threads: usize) -> Vec<Box<dyn Subject>> {
+    /// Every thread has its own.
+    pub(crate) fn is_apart(self) -> bool {
+        self == Self::CurtailApart
+    }
+
+    /// A cache for `items` of `item_bytes`, as `threads` threads have it. Where all that is asked
+    /// for fits, there is slack besides.
+    pub(crate) fn make(
+        self,
+        items: u64,
+        item_bytes: u64,
+        threads: usize,
+        fits: bool,
+    ) -> Vec<Box<dyn Subject>> {
+        let memory_bytes = items * (item_bytes + if fits { ROOM_AN_ITEM } else { COST_AN_ITEM });
         match self {
-            Self::Curtail => curtail(items, item_bytes, threads, false),
-            Self::CurtailHuge => curtail(items, item_bytes, threads, true),
+            Self::Curtail => curtail(memory_bytes, threads, false),
+            Self::CurtailHuge => curtail(memory_bytes, threads, true),
+            Self::CurtailApart => (0..threads)
+                .flat_map(|_| curtail(memory_bytes, 1, false))
+                .collect(),
             Self::QuickCache => {
                 let cache = quick_cache::sync::Cache::new(items as usize);
                 shared(&Arc::new(cache), threads, QuickCache)
@@ -87,13 +107,16 @@ fn shared<C, S: Subject + 'static>(
         .collect()
 }
 
-/// What a bounded store of ours is given besides the items' own bytes: its own bench measures how
-/// much it needs, and here no other than the number of items shall count.
+/// What an item costs a store of ours besides its own bytes, so that it holds as many as the
+/// others.
+const COST_AN_ITEM: u64 = 30;
+/// What it is given where all items fit: about as much as the others take for an item, and slack
+/// for what has been overwritten, which others give to their allocator.
 const ROOM_AN_ITEM: u64 = 128;
 
-fn curtail(items: u64, item_bytes: u64, threads: usize, huge_pages: bool) -> Vec<Box<dyn Subject>> {
+fn curtail(memory_bytes: u64, threads: usize, huge_pages: bool) -> Vec<Box<dyn Subject>> {
     let config = Config {
-        memory_bytes: (items * (item_bytes + ROOM_AN_ITEM)).max(8 << 20),
+        memory_bytes: memory_bytes.max(8 << 20),
         hash_seed: 7,
         workers: threads,
         huge_pages,

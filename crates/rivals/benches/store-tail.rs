@@ -1,0 +1,292 @@
+//! What the slowest operations of the store take: visits for each, and time, while items of all
+//! sizes come and go in a memory that is nine tenths full, the index grows, and the limit moves.
+//! One thread works, another tends, as in the server.
+//!
+//! `[--quick]`: twenty seconds instead of ten minutes. An operation during which the kernel took
+//! the processor away (`nonvoluntary_ctxt_switches`) is listed apart; what a hypervisor or an
+//! interrupt takes cannot be told from the store's own time and stays in.
+#![allow(clippy::print_stdout, reason = "a benchmark speaks to the terminal")]
+
+use std::fs;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use store::{Config, Expiry, Mode, Read, Reserve, Store, Worker, Write};
+use workload::{Law, Picker, Popularity, Purpose, SizeLaw, Stream};
+
+const MEMORY: u64 = 256 << 20;
+const RECORDS: u32 = 1_000_000;
+const VALUE_MAX: u32 = 8_000;
+/// Microseconds up to which times are counted one by one, in tenths.
+const FINE_US: usize = 200;
+
+fn main() {
+    let quick = std::env::args().any(|word| word == "--quick");
+    let seconds = if quick { 20 } else { 600 };
+    let Ok(store) = Store::new(Config {
+        memory_bytes: MEMORY,
+        memory_max: 2 * MEMORY,
+        hash_seed: 7,
+        ..Config::DEFAULT
+    }) else {
+        println!("no memory");
+        return;
+    };
+    let done = AtomicBool::new(false);
+    println!(
+        "{seconds} s of churn in {} MiB, {RECORDS} records of ETC values\n",
+        MEMORY >> 20
+    );
+    thread::scope(|scope| {
+        scope.spawn(|| {
+            while !done.load(Ordering::Relaxed) {
+                if store.wants_tending() {
+                    store.tend();
+                }
+                thread::sleep(Duration::from_millis(1));
+            }
+        });
+        let mut churn = Churn::new(store.worker());
+        let end = Instant::now() + Duration::from_secs(seconds);
+        let mut round = 0;
+        while Instant::now() < end {
+            churn.run(100_000);
+            round += 1;
+            // Up and down by a quarter, a few times a second.
+            let limit = MEMORY + MEMORY / 4 * (round / 8 % 2);
+            if store.set_limit(limit).is_err() {
+                println!("the limit cannot be {limit}");
+            }
+        }
+        done.store(true, Ordering::Relaxed);
+        churn.tell();
+    });
+    let statistics = store.statistics();
+    println!(
+        "\n{} evicted, {} expired, {} blocks copied, {} segments drained, {} waits, {} displaced",
+        statistics.evicted,
+        statistics.expired,
+        statistics.copied,
+        statistics.drained,
+        statistics.waits,
+        statistics.displaced
+    );
+}
+
+/// Times in tenths of microseconds, and those beyond.
+struct Times {
+    fine: Vec<u64>,
+    beyond: Vec<u64>,
+    count: u64,
+}
+
+impl Times {
+    fn new() -> Self {
+        Self {
+            fine: vec![0; FINE_US * 10],
+            beyond: Vec::new(),
+            count: 0,
+        }
+    }
+
+    fn add(&mut self, time: Duration) {
+        self.count += 1;
+        let ns = time.as_nanos() as u64;
+        match self.fine.get_mut((ns / 100) as usize) {
+            Some(count) => *count += 1,
+            None => self.beyond.push(ns),
+        }
+    }
+
+    /// The time below which this share lies, in microseconds.
+    fn percentile(&mut self, share: f64) -> f64 {
+        self.beyond.sort_unstable();
+        let wanted = (share * self.count as f64) as u64;
+        let mut sum = 0;
+        for (at, count) in self.fine.iter().enumerate() {
+            sum += count;
+            if sum > wanted {
+                return (at + 1) as f64 / 10.0;
+            }
+        }
+        let at = (wanted - sum.min(wanted)) as usize;
+        self.beyond
+            .get(at)
+            .or(self.beyond.last())
+            .map_or(0.0, |&ns| ns as f64 / 1e3)
+    }
+
+    fn max_us(&mut self) -> f64 {
+        self.percentile(1.0)
+    }
+}
+
+struct Churn {
+    worker: Worker,
+    picker: Picker,
+    sizes: SizeLaw,
+    stream: Stream,
+    value: Vec<u8>,
+    out: Vec<u8>,
+    now_s: u32,
+    switches: u64,
+    times: Times,
+    interrupted: Times,
+    /// Operations by visits, in powers of two; the last is of more than 64.
+    visits: [u64; 9],
+    most_visits: u64,
+}
+
+impl Churn {
+    fn new(worker: Worker) -> Self {
+        let popularity = "zipf:0.9".parse().unwrap_or(Popularity::Uniform);
+        Self {
+            worker,
+            picker: Picker::new(popularity, u64::from(RECORDS), 1),
+            sizes: SizeLaw::new(
+                "fb_value".parse().unwrap_or(Law::Fixed(329.0)),
+                1,
+                VALUE_MAX,
+            ),
+            stream: Stream::new(5, Purpose::Other, 0),
+            value: vec![b'v'; VALUE_MAX as usize],
+            out: Vec::with_capacity(VALUE_MAX as usize),
+            now_s: 1,
+            switches: switches(),
+            times: Times::new(),
+            interrupted: Times::new(),
+            visits: [0; 9],
+            most_visits: 0,
+        }
+    }
+
+    fn run(&mut self, count: usize) {
+        for _ in 0..count {
+            let record = self.picker.draw(&mut self.stream);
+            let key = record.wrapping_mul(0x9e37_79b9_7f4a_7c15).to_le_bytes();
+            let len = self.sizes.len_of(self.stream.next_u64()) as usize;
+            let kind = self.stream.below(100);
+            let before = self.worker.visits();
+            let start = Instant::now();
+            self.operate(&key, len, kind);
+            let time = start.elapsed();
+            self.count(time, self.worker.visits() - before);
+            self.worker.quiescent();
+        }
+        self.now_s += 1;
+        while self.worker.maintain(self.now_s, 32) {
+            self.worker.quiescent();
+        }
+    }
+
+    /// Gets, sets where nothing is found, and some of everything else.
+    fn operate(&mut self, key: &[u8], len: usize, kind: u64) {
+        let hash = self.worker.hash(key);
+        match kind {
+            0..80 => {
+                self.out.clear();
+                let out = &mut self.out;
+                let read = self
+                    .worker
+                    .read(key, hash, self.now_s, Read::default(), |item| {
+                        item.value().for_each(|piece| out.extend_from_slice(piece));
+                        Some(())
+                    });
+                if read.is_err() {
+                    self.set(key, len, Expiry::NEVER);
+                }
+            }
+            80..95 => {
+                let expiry = Expiry::at(self.now_s + 1 + len as u32 % 100);
+                self.set(key, len, expiry);
+            }
+            _ => {
+                self.worker.delete(key, hash, None, self.now_s);
+            }
+        }
+    }
+
+    fn set(&mut self, key: &[u8], len: usize, expiry: Expiry) {
+        let hash = self.worker.hash(key);
+        let asked = Reserve {
+            value_len: len,
+            flags: 0,
+            expiry,
+            whole: true,
+        };
+        let write = Write {
+            mode: Mode::Set,
+            flags: 0,
+            expiry,
+            compare: None,
+            invalidate: false,
+            explicit_cas: None,
+        };
+        if let Ok(mut upload) = self.worker.reserve(key, hash, &asked, self.now_s)
+            && self
+                .worker
+                .fill(&mut upload, &self.value[..len], self.now_s)
+                .is_ok()
+        {
+            self.worker.publish(upload, &write, self.now_s);
+        }
+    }
+
+    fn count(&mut self, time: Duration, visits: u64) {
+        let slow = time > Duration::from_micros(20);
+        let switches = if slow { switches() } else { self.switches };
+        if switches == self.switches {
+            self.times.add(time);
+        } else {
+            self.switches = switches;
+            self.interrupted.add(time);
+        }
+        let class = if visits > 64 {
+            8
+        } else {
+            (u64::BITS - visits.leading_zeros()) as usize
+        };
+        self.visits[class] += 1;
+        self.most_visits = self.most_visits.max(visits);
+    }
+
+    fn tell(mut self) {
+        println!("visits beside what an operation names");
+        let names = [
+            "0", "1", "2-3", "4-7", "8-15", "16-31", "32-63", "64", "more",
+        ];
+        for (name, count) in names.iter().zip(self.visits) {
+            println!("  {name:<6} {count:>12}");
+        }
+        println!("  most   {:>12}\n", self.most_visits);
+        let apart = [
+            ("operations", &mut self.times),
+            (
+                "of those during which the processor was taken away",
+                &mut self.interrupted,
+            ),
+        ];
+        for (name, times) in apart {
+            println!("{name}: {}", times.count);
+            for share in [0.5, 0.99, 0.999, 0.9999, 0.99999] {
+                println!(
+                    "  p{:<8} {:>10.1} us",
+                    share * 100.0,
+                    times.percentile(share)
+                );
+            }
+            println!("  max       {:>10.1} us", times.max_us());
+        }
+    }
+}
+
+/// How often the kernel has taken the processor from this thread.
+fn switches() -> u64 {
+    let status = fs::read_to_string("/proc/thread-self/status").unwrap_or_default();
+    let line = status
+        .lines()
+        .find_map(|line| line.strip_prefix("nonvoluntary_ctxt_switches:"));
+    line.and_then(|count| count.trim().parse().ok())
+        .unwrap_or_default()
+}
