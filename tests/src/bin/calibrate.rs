@@ -1,6 +1,7 @@
 //! `calibrate [--short] [--only QUESTION] [--server-cpu N] [--load-cpu N]`: prints the calibration
 //! table of the load generator; exits with 1 if a line is out of bound. The server takes the first
-//! processor and the generator the second, unless told otherwise.
+//! processor and the generator the second, unless told otherwise; both go before whatever else
+//! wants those, where this process may say so, as the laboratory's do.
 #![forbid(unsafe_code)]
 #![expect(
     clippy::print_stdout,
@@ -9,10 +10,13 @@
 )]
 
 use std::env;
-use std::process::ExitCode;
+use std::process::{Command, ExitCode};
 
 use anyhow::{Context, bail};
 use curtail_tests::calibration::{self, Setting, lines, server};
+
+/// The word by which this program tells itself that it goes first.
+const GOES_FIRST: &str = "goes-first";
 
 fn main() -> ExitCode {
     match run() {
@@ -27,7 +31,7 @@ fn main() -> ExitCode {
 
 fn run() -> anyhow::Result<bool> {
     let words: Vec<String> = env::args().skip(1).collect();
-    let words: Vec<&str> = words.iter().map(String::as_str).collect();
+    let mut words: Vec<&str> = words.iter().map(String::as_str).collect();
     if let ["known-law-server", law, seed, cpu] = words[..] {
         let cpu = if cpu == "-" {
             None
@@ -36,6 +40,14 @@ fn run() -> anyhow::Result<bool> {
         };
         server::serve(law.parse()?, seed.parse().context("SEED")?, cpu)?;
         return Ok(true);
+    }
+    if words.first() == Some(&GOES_FIRST) {
+        words.remove(0);
+        println!("both go before other processes");
+    } else if sys::thread::may_go_first() {
+        return go_first(&words);
+    } else {
+        println!("not allowed to go before other processes: their turns are in the figures");
     }
     let (setting, only) = setting(&words)?;
     let pins = (setting.server_cpu, setting.load_cpu);
@@ -49,6 +61,25 @@ fn run() -> anyhow::Result<bool> {
     let out = found.iter().filter(|line| !line.within).count();
     println!("{} lines, {out} out of bound", found.len());
     Ok(out == 0)
+}
+
+/// Calls this program once more, before whatever else wants the processors.
+fn go_first(words: &[&str]) -> anyhow::Result<bool> {
+    let mut command = Command::new(env::current_exe()?);
+    command.arg(GOES_FIRST).args(words);
+    let bounds = sys::child::Bounds {
+        dies_with_parent: true,
+        own_session: true,
+        goes_first: true,
+        ..Default::default()
+    };
+    sys::child::bind(&mut command, &bounds)?;
+    let status = command.status().context("start this program again")?;
+    match status.code() {
+        Some(0) => Ok(true),
+        Some(1) => Ok(false),
+        _ => bail!("it ended with {status}"),
+    }
 }
 
 fn setting<'a>(words: &[&'a str]) -> anyhow::Result<(Setting, Option<&'a str>)> {

@@ -34,6 +34,15 @@ impl Trial {
         all
     }
 
+    /// How late the generator sent, the 99th percentile, nanoseconds.
+    #[must_use]
+    pub fn lateness_p99_ns(&self) -> u64 {
+        let lateness = |(seen, _): &(Recorded, Truth)| seen.sent_ns - seen.intended_ns;
+        let mut all: Vec<u64> = self.requests.iter().map(lateness).collect();
+        all.sort_unstable();
+        percentile(&all, 99.0)
+    }
+
     /// How many requests took at least so long from their send to their answer.
     #[must_use]
     pub fn slower_than(&self, ns: u64) -> usize {
@@ -137,7 +146,7 @@ impl Server {
         for line in self.output.by_ref().lines() {
             let line = line?;
             let numbers: Result<Vec<u64>, _> = line.split(' ').map(str::parse).collect();
-            let [opaque, arrived_ns, left_ns] = numbers?[..] else {
+            let [opaque, arrived_ns, due_ns, left_ns] = numbers?[..] else {
                 anyhow::bail!("log line `{line}`");
             };
             truths.insert(
@@ -145,6 +154,7 @@ impl Server {
                 Truth {
                     opaque,
                     arrived_ns,
+                    due_ns,
                     left_ns,
                 },
             );

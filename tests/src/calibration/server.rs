@@ -31,12 +31,14 @@ pub struct Truth {
     pub opaque: u64,
     /// When it arrived, by the kernel's note, `CLOCK_MONOTONIC`.
     pub arrived_ns: u64,
+    /// When its answer should have been sent by the law.
+    pub due_ns: u64,
     /// Just before its answer was sent.
     pub left_ns: u64,
 }
 
 /// Serves on a free port, whose number is the first line of the output, until the input ends;
-/// then writes the log, a line `OPAQUE ARRIVED LEFT` a request.
+/// then writes the log, a line `OPAQUE ARRIVED DUE LEFT` a request.
 ///
 /// # Errors
 /// The operating system refuses.
@@ -69,10 +71,11 @@ pub fn serve(law: Service, seed: u64, cpu: Option<usize>) -> anyhow::Result<()> 
     for Truth {
         opaque,
         arrived_ns,
+        due_ns,
         left_ns,
     } in &server.log
     {
-        writeln!(out, "{opaque} {arrived_ns} {left_ns}")?;
+        writeln!(out, "{opaque} {arrived_ns} {due_ns} {left_ns}")?;
     }
     Ok(out.flush()?)
 }
@@ -219,6 +222,7 @@ impl Server {
             self.log.push(Truth {
                 opaque: job.opaque,
                 arrived_ns: job.arrived_ns,
+                due_ns: end_ns,
                 left_ns,
             });
         }
@@ -233,6 +237,7 @@ fn touched_log() -> Vec<Truth> {
         Truth {
             opaque: 1,
             arrived_ns: 1,
+            due_ns: 1,
             left_ns: 1,
         };
         LOG_MAX
