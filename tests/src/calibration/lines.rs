@@ -1,11 +1,12 @@
 //! The lines of the table, each a question to the instrument whose answer is known.
 
 use anyhow::Context;
-use load::{Rate, units::show_duration};
+use load::{Rate, Recorded, units::show_duration};
 use workload::{Law, Purpose, Stream, Superposition};
 
 use super::bench::{Trial, load_of, percentile, trial};
 use super::law::{Service, p99_of_queue_ns};
+use super::server::Truth;
 use super::{Line, Setting};
 
 /// The most that a reported response time may exceed the true one at the 99th percentile.
@@ -16,10 +17,10 @@ const STALL_NS_MAX: u64 = 10_000_000;
 const ALPHA: f64 = 0.002;
 /// Trials of each arm of a comparison.
 const REPEATS: usize = 12;
-/// The share of a trial's requests that the machine may have held up at the server.
+/// The share of a trial's requests that the machine may have held up.
 const LEFT_OUT_MAX: f64 = 0.05;
 /// Trials of a line that is judged by one of them.
-const TRIALS: u64 = 5;
+const TRIALS: u64 = 7;
 
 /// The questions, each with what it is called.
 pub const QUESTIONS: [(&str, Question); 5] = [
@@ -139,11 +140,15 @@ fn queue(setting: &Setting) -> anyhow::Result<Vec<Line>> {
     let config = load_of(Rate::PerSecond(rate_rps), seconds);
     let trials = quietest_first(setting, law, &config)?;
     let trial = trials.first().context("no trial")?;
-    // What the machine took from the server is no part of its law; the server noted it.
+    // What the machine took from the server is no part of its law, and what it took from the
+    // generator none of the queue: either noted when it should have sent.
+    let held_up_ns = |(seen, truth): &(Recorded, Truth)| {
+        (truth.left_ns - truth.due_ns).max(seen.sent_ns - seen.intended_ns)
+    };
     let kept = trial
         .requests
         .iter()
-        .filter(|(_, truth)| truth.left_ns - truth.due_ns <= DIFFERENCE_NS_MAX.cast_unsigned());
+        .filter(|&request| held_up_ns(request) <= DIFFERENCE_NS_MAX.cast_unsigned());
     let mut responses_ns: Vec<u64> = kept
         .map(|(seen, _)| seen.answered_ns - seen.intended_ns)
         .collect();
@@ -160,7 +165,7 @@ fn queue(setting: &Setting) -> anyhow::Result<Vec<Line>> {
             "exponential, open, Poisson at half load, {}",
             of_trials(customers, trials.len())
         ),
-        figure: "p99 = ln 100 / (μ − λ); server held up (left out)",
+        figure: "p99 = ln 100 / (μ − λ); held up (left out)",
         found: format!(
             "{} of {}; {:.1} %",
             show_duration(p99),
