@@ -229,7 +229,9 @@ impl Worker {
             // Touched after its segment was chosen, or hardly anything else is left here.
             (Task::Clear | Task::Compact, part) => Fate::Stays { part, frequency },
             // Copying gains nothing when there is nowhere to copy to.
-            (Task::Evict, _) if self.store.log.spare() <= 1 => Fate::Leaves,
+            (Task::Evict, _) if self.store.log.spare() <= 1 && self.store.log.lent() == 0 => {
+                Fate::Leaves
+            }
             (Task::Evict, Part::Small) if frequency >= MOVES_AT => Fate::Stays {
                 part: Part::Main,
                 frequency,

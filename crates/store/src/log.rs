@@ -50,6 +50,9 @@ pub(crate) struct Log {
     shelf: Mutex<Shelf>,
     /// Segments that may be resident.
     allowed: AtomicU32,
+    /// Segments beyond those, which had content when the limit fell: they come free by and by, as
+    /// writers pay, and nobody has to wait for all of them.
+    lent: AtomicU32,
     /// Segments that are free, or will be without further work.
     spare: AtomicU32,
     /// Flushes so far.
@@ -118,6 +121,7 @@ impl Log {
             classes,
             shelf: Mutex::default(),
             allowed: AtomicU32::new(allowed),
+            lent: AtomicU32::new(0),
             spare: AtomicU32::new(allowed),
             flushes: AtomicU32::new(0),
             wants_tending: AtomicBool::new(true),
@@ -150,13 +154,36 @@ impl Log {
         self.allowed.load(Ordering::Relaxed)
     }
 
-    /// Changes how many segments may be resident.
+    /// Changes how many segments may be resident. If more have content, they are lent until they
+    /// have been drained.
     pub(crate) fn allow(&self, segments: u32) {
         let segments = segments.min(self.heap.count());
+        let mut shelf = self.shelf();
         if segments != self.allowed.swap(segments, Ordering::Relaxed) {
-            let mut shelf = self.shelf();
+            self.lent.store(self.heap.count(), Ordering::Relaxed);
             self.collect(&mut shelf);
         }
+    }
+
+    /// Segments lent beyond the limit.
+    pub(crate) fn lent(&self) -> u32 {
+        self.lent.load(Ordering::Relaxed)
+    }
+
+    /// Takes back what has come free of the segments that were lent.
+    fn take_back(&self, shelf: &Shelf) {
+        let lent = self.lent();
+        if lent > 0 {
+            let empty = (shelf.free.len() + shelf.retired.len()) as u32;
+            let wanted = shelf.resident.saturating_sub(empty) + self.reserve();
+            let beyond = wanted.saturating_sub(self.allowed());
+            self.lent.store(lent.min(beyond), Ordering::Relaxed);
+        }
+    }
+
+    /// Segments that may be resident for now.
+    fn ceiling(&self) -> u32 {
+        self.allowed() + self.lent()
     }
 
     /// Takes memory for a block of `len` bytes. None: no segment is free just now.
@@ -302,12 +329,10 @@ impl Log {
             }
             is_held
         });
-        // Not the last few: whoever writes meanwhile must not wait until all that is too much has
-        // left.
-        while shelf.resident > self.allowed() && shelf.free.len() > RESERVE_LEAST as usize {
-            let Some(number) = shelf.free.pop() else {
-                break;
-            };
+        self.take_back(shelf);
+        while shelf.resident > self.ceiling()
+            && let Some(number) = shelf.free.pop()
+        {
             shelf.leaving.push(number);
             shelf.resident -= 1;
             self.wants_tending.store(true, Ordering::Relaxed);
@@ -332,7 +357,7 @@ impl Log {
     fn room(&self, shelf: &Shelf) -> u32 {
         let given_back = shelf.leaving.len() + shelf.absent.len();
         let never_used = self.heap.count() - shelf.fresh;
-        self.allowed()
+        self.ceiling()
             .saturating_sub(shelf.resident)
             .min(given_back as u32 + never_used)
     }
@@ -401,7 +426,7 @@ impl Log {
     /// The segments that will be used for the first time next and are not resident yet.
     pub(crate) fn next_fresh(&self) -> std::ops::Range<Number> {
         let mut shelf = self.shelf();
-        let room = self.allowed().saturating_sub(shelf.resident);
+        let room = self.ceiling().saturating_sub(shelf.resident);
         let end = shelf.fresh + (2 * self.reserve()).min(room);
         let end = end.min(self.heap.count());
         let from = shelf.populated.clamp(shelf.fresh, end);
