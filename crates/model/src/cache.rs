@@ -44,6 +44,10 @@ impl Item {
     pub fn left_s(&self, now_s: u64) -> Option<u64> {
         self.expires_s.map(|at_s| at_s.saturating_sub(now_s))
     }
+
+    fn is_dead(&self, now_s: u64) -> bool {
+        self.expires_s.is_some_and(|at_s| at_s <= now_s)
+    }
 }
 
 /// A write of a whole value.
@@ -354,14 +358,21 @@ impl Cache {
         }
     }
 
+    /// The item of a key, if it is alive. Looks at no other: a model of many items is used too.
     fn live(&mut self, now_s: u64, key: &[u8]) -> Option<&mut Item> {
-        self.drop_dead(now_s);
+        self.flush_if_due(now_s);
+        if self.items.get(key).is_some_and(|item| item.is_dead(now_s)) {
+            self.items.remove(key);
+        }
         self.items.get_mut(key)
     }
 
     fn drop_dead(&mut self, now_s: u64) {
-        self.items
-            .retain(|_, item| item.expires_s.is_none_or(|at_s| now_s < at_s));
+        self.flush_if_due(now_s);
+        self.items.retain(|_, item| !item.is_dead(now_s));
+    }
+
+    fn flush_if_due(&mut self, now_s: u64) {
         if let Some(flush_s) = self.flush_s.filter(|&flush_s| flush_s <= now_s) {
             self.items.retain(|_, item| item.written_s >= flush_s);
             self.flush_s = None;
