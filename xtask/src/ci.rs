@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use anyhow::Result;
 
 use crate::tally::{self, Tally};
-use crate::{census, check, models, smoke, tidy};
+use crate::{census, check, models, sanitize, smoke, tidy};
 
 /// One thing to decide.
 struct Step {
@@ -19,7 +19,7 @@ struct Step {
     run: fn(&mut Option<Tally>) -> Result<()>,
 }
 
-const STEPS: [Step; 8] = [
+const STEPS: [Step; 9] = [
     Step {
         name: "tidy",
         alone: "cargo xtask tidy",
@@ -49,6 +49,11 @@ const STEPS: [Step; 8] = [
         name: "models",
         alone: "cargo xtask models",
         run: |_| models::run(),
+    },
+    Step {
+        name: "sanitize",
+        alone: "cargo xtask sanitize --seconds 5",
+        run: |_| sanitize::run(5),
     },
     Step {
         name: "serve-only",

@@ -19,6 +19,7 @@ mod ci;
 mod fuzz;
 mod limits;
 mod models;
+mod sanitize;
 mod smoke;
 mod tally;
 mod tidy;
@@ -71,6 +72,12 @@ enum Verb {
     },
     /// What threads share without locks, in many orders
     Models,
+    /// The store under the address sanitizer, where a nightly compiler is installed
+    Sanitize {
+        /// How long values are searched for those that are torn
+        #[arg(long, default_value_t = 180)]
+        seconds: u32,
+    },
     /// The shortest experiment, from release build to report
     Smoke,
     /// Count the packages of the production server against their bound
@@ -90,6 +97,7 @@ fn main() -> ExitCode {
         Verb::Bench { name, arguments } => bench::run(name.as_deref(), &arguments),
         Verb::Calibrate { arguments } => calibrate::run(&arguments),
         Verb::Models => models::run(),
+        Verb::Sanitize { seconds } => sanitize::run(seconds),
         Verb::Smoke => smoke::run(),
         Verb::Crates => census::run(),
         Verb::ServeOnly => check::serve_only(),

@@ -1,0 +1,73 @@
+//! The store under the address sanitizer, which sees what is read or written where nothing is, or
+//! where something was. It needs a nightly compiler; without one it says so and passes.
+
+use std::path::PathBuf;
+use std::process::Stdio;
+
+use anyhow::{Context, Result};
+
+use crate::cargo;
+
+/// The tests of what the store does with memory: its own, and those that hold it against the model.
+const TESTS: [&str; 10] = [
+    "--package",
+    "store",
+    "--package",
+    "curtail-tests",
+    "--test",
+    "bounds",
+    "--test",
+    "torn",
+    "--test",
+    "pair",
+];
+
+/// Runs them, the search for torn reads for so many seconds.
+pub(crate) fn run(seconds: u32) -> Result<()> {
+    let Some(host) = nightly_host() else {
+        println!("sanitizer skipped: a nightly compiler is not installed");
+        return Ok(());
+    };
+    // A build of its own: the flag changes every crate, and would throw the usual build away.
+    let target = std::env::var_os("CARGO_TARGET_DIR")
+        .map_or_else(|| cargo::root().join("target"), PathBuf::from)
+        .join("sanitize");
+    let mut arguments = vec!["+nightly", "test", "--target", &host];
+    arguments.extend(TESTS);
+    let mut command = cargo::command(&arguments);
+    command.env("RUSTFLAGS", "-Zsanitizer=address");
+    command.env("CARGO_TARGET_DIR", &target);
+    // Thousands of items are stored in each of many cases.
+    command.env("CARGO_PROFILE_DEV_OPT_LEVEL", "1");
+    command.env("CURTAIL_TORN_SECONDS", seconds.to_string());
+    cargo::run_command(&mut command).context("failed under the address sanitizer")
+}
+
+/// The platform a nightly compiler builds for; none: there is no such compiler.
+fn nightly_host() -> Option<String> {
+    let output = std::process::Command::new("rustc")
+        .args(["+nightly", "-vV"])
+        .stderr(Stdio::null())
+        .output()
+        .ok()?;
+    let text = String::from_utf8(output.stdout).ok()?;
+    host(&text).filter(|_| output.status.success())
+}
+
+/// The platform in what a compiler says of itself.
+fn host(text: &str) -> Option<String> {
+    let line = text.lines().find_map(|line| line.strip_prefix("host: "));
+    line.map(str::to_owned)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_compiler_says_for_what_it_builds() {
+        let text = "rustc 1.97.0-nightly (0 2026-11-01)\nbinary: rustc\nhost: riscv64-unknown\n";
+        assert_eq!(host(text).as_deref(), Some("riscv64-unknown"));
+        assert_eq!(host("no such thing"), None);
+    }
+}
