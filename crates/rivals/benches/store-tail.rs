@@ -3,8 +3,9 @@
 //! One thread works, another tends, as in the server.
 //!
 //! `[--quick]`: twenty seconds instead of ten minutes. An operation during which the kernel took
-//! the processor away (`nonvoluntary_ctxt_switches`) is listed apart; what a hypervisor or an
-//! interrupt takes cannot be told from the store's own time and stays in.
+//! the processor away (`nonvoluntary_ctxt_switches`) is listed apart. What a hypervisor or an
+//! interrupt takes cannot be told from the store's own time and stays in; an empty loop, run in
+//! turns with the operations, says how much of it there is.
 #![allow(clippy::print_stdout, reason = "a benchmark speaks to the terminal")]
 
 use std::fs;
@@ -20,6 +21,10 @@ const RECORDS: u32 = 1_000_000;
 const VALUE_MAX: u32 = 8_000;
 /// Microseconds up to which times are counted one by one, in tenths.
 const FINE_US: usize = 200;
+/// Microseconds beyond which times are counted, and compared with an empty loop's.
+const SLOW_US: [u64; 5] = [10, 20, 50, 100, 1000];
+/// Rounds of operations between two turns of the empty loop.
+const ROUNDS: u64 = 8;
 
 fn main() {
     let quick = std::env::args().any(|word| word == "--quick");
@@ -50,9 +55,15 @@ fn main() {
         let mut churn = Churn::new(store.worker());
         let end = Instant::now() + Duration::from_secs(seconds);
         let mut round = 0;
+        let mut floor = Slow::default();
         while Instant::now() < end {
+            let start = Instant::now();
             churn.run(100_000);
+            churn.slow.lasted += start.elapsed();
             round += 1;
+            if round % ROUNDS == 0 {
+                floor.spin(start.elapsed() * ROUNDS as u32 / 4);
+            }
             // Up and down by a quarter, a few times a second.
             let limit = MEMORY + MEMORY / 4 * (round / 8 % 2);
             if store.set_limit(limit).is_err() {
@@ -60,7 +71,8 @@ fn main() {
             }
         }
         done.store(true, Ordering::Relaxed);
-        churn.tell();
+        let slow = churn.tell();
+        tell_floor(&slow, &floor);
     });
     let statistics = store.statistics();
     println!(
@@ -122,6 +134,49 @@ impl Times {
     }
 }
 
+/// Times beyond each of [`SLOW_US`].
+#[derive(Default)]
+struct Slow {
+    counts: [u64; SLOW_US.len()],
+    turns: u64,
+    lasted: Duration,
+}
+
+impl Slow {
+    fn add(&mut self, time: Duration) {
+        self.turns += 1;
+        for (count, us) in self.counts.iter_mut().zip(SLOW_US) {
+            *count += u64::from(time.as_micros() >= u128::from(us));
+        }
+    }
+
+    /// Looks at the clock, and does nothing else.
+    fn spin(&mut self, lasting: Duration) {
+        let start = Instant::now();
+        let mut last = start;
+        while last - start < lasting {
+            let now = Instant::now();
+            self.add(now - last);
+            last = now;
+        }
+        self.lasted += last - start;
+    }
+}
+
+/// What the machine took from the operations, by what it took from an empty loop meanwhile.
+fn tell_floor(operations: &Slow, floor: &Slow) {
+    println!("\nslow ones a second      operations   an empty loop   the rest, of all operations");
+    let each = |slow: &Slow, at: usize| slow.counts[at] as f64 / slow.lasted.as_secs_f64();
+    for (at, us) in SLOW_US.iter().enumerate() {
+        let (ours, empty) = (each(operations, at), each(floor, at));
+        let rest = (ours - empty).max(0.0) * operations.lasted.as_secs_f64();
+        println!(
+            "  {us:>5} us or more  {ours:>12.1}  {empty:>14.1}   {:>12.5} %",
+            rest / operations.turns as f64 * 100.0
+        );
+    }
+}
+
 struct Churn {
     worker: Worker,
     picker: Picker,
@@ -133,6 +188,7 @@ struct Churn {
     switches: u64,
     times: Times,
     interrupted: Times,
+    slow: Slow,
     /// Operations by visits, in powers of two; the last is of more than 64.
     visits: [u64; 9],
     most_visits: u64,
@@ -156,6 +212,7 @@ impl Churn {
             switches: switches(),
             times: Times::new(),
             interrupted: Times::new(),
+            slow: Slow::default(),
             visits: [0; 9],
             most_visits: 0,
         }
@@ -234,6 +291,7 @@ impl Churn {
     }
 
     fn count(&mut self, time: Duration, visits: u64) {
+        self.slow.add(time);
         let slow = time > Duration::from_micros(20);
         let switches = if slow { switches() } else { self.switches };
         if switches == self.switches {
@@ -251,7 +309,7 @@ impl Churn {
         self.most_visits = self.most_visits.max(visits);
     }
 
-    fn tell(mut self) {
+    fn tell(mut self) -> Slow {
         println!("visits beside what an operation names");
         let names = [
             "0", "1", "2-3", "4-7", "8-15", "16-31", "32-63", "64", "more",
@@ -271,13 +329,14 @@ impl Churn {
             println!("{name}: {}", times.count);
             for share in [0.5, 0.99, 0.999, 0.9999, 0.99999] {
                 println!(
-                    "  p{:<8} {:>10.1} us",
+                    "  p{:<8.3} {:>10.1} us",
                     share * 100.0,
                     times.percentile(share)
                 );
             }
             println!("  max       {:>10.1} us", times.max_us());
         }
+        self.slow
     }
 }
 

@@ -1,5 +1,5 @@
 //! Draining: how segments become free. Eviction, expiry, flushing and compaction are this one
-//! thing, made in steps of at most [`STEP_ITEMS`] blocks; a writer makes one for each 8 KiB it
+//! thing, made in steps of at most [`STEP_ITEMS`] blocks; a writer makes one for each 4 KiB it
 //! writes, and only one that finds no segment at all makes more.
 //!
 //! S3-FIFO (Yang and others, SOSP 2023) over segments: new items are written to the *small* part.

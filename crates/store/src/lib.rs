@@ -23,7 +23,7 @@
 //! location is looked at only by a worker that is online and has not been quiescent since the index
 //! gave it, or that holds the segment; segments that may be resident, index and ghosts together
 //! stay at or below the limit; no operation visits more than [`limits::VISITS_MAX`] blocks and
-//! buckets beside those it names, but for one that writes more than 8 KiB or finds no segment at
+//! buckets beside those it names, but for one that writes more than 12 KiB or finds no segment at
 //! all; an item past its time or its flush is never shown.
 
 mod config;

@@ -61,9 +61,9 @@ pub(crate) const CLASS_BUCKETS: usize = 256;
 /// The index grows to this part of the memory at most.
 pub(crate) const INDEX_PART: u64 = 2;
 /// An operation makes one step of draining for each so many bytes it writes, while memory is short.
-pub(crate) const STEP_BYTES: usize = 8 * 1024;
+pub(crate) const STEP_BYTES: usize = 4 * 1024;
 /// Steps an operation makes at most before it waits for others.
-pub(crate) const STEPS_MAX: usize = 16;
+pub(crate) const STEPS_MAX: usize = 32;
 /// How often a worker that finds no segment for a copy lets others run before the item leaves.
 pub(crate) const COPY_WAITS_MAX: usize = 200;
 /// How often a worker that finds no segment drains or yields before it gives up.
@@ -73,7 +73,7 @@ pub const HELD_PART: u32 = 8;
 /// Blocks and buckets an operation visits beside what it names.
 pub const VISITS_MAX: usize = 64;
 /// Blocks one step of draining visits at most.
-pub const STEP_ITEMS: usize = 32;
+pub const STEP_ITEMS: usize = 16;
 /// Buckets that a search for room keeps on its way.
 pub(crate) const KICK_BUCKETS: usize = 48;
 /// Buckets looked at for room where nothing may be evicted: better a long search than a refusal.
