@@ -392,3 +392,39 @@ fn connections_that_come_and_go_are_counted() {
         .unwrap();
     witness.end().unwrap();
 }
+
+#[test]
+fn hot_keys_are_told_by_name_whatever_is_in_the_name() {
+    let server = server(&["-t", "2"]);
+    // One for each worker, and what they know is added up.
+    for _ in 0..2 {
+        let mut client = client(&server);
+        push(
+            &mut client,
+            b"ms aG90IGtleQ== 1 b\r\nx\r\nset cold 0 0 1\r\nx\r\n",
+        );
+        for _ in 0..2 {
+            assert!(["HD", "STORED"].contains(&client.line().unwrap().as_str()));
+        }
+        for _ in 0..2_000 {
+            client
+                .send(b"mg aG90IGtleQ== b\r\nmg cold\r\nmg aG90IGtleQ== b\r\n")
+                .unwrap();
+            for _ in 0..3 {
+                assert_eq!(client.line().unwrap(), "HD");
+            }
+        }
+    }
+    let mut client = client(&server);
+    client.send(b"stats hotkeys\r\n").unwrap();
+    let mut lines = Vec::new();
+    while lines.last().is_none_or(|line| line != "END") {
+        lines.push(client.line().unwrap());
+    }
+    assert_eq!(lines[1], "STAT hotkeys:1:key hot%20key", "{lines:?}");
+    let number = |line: &str| line.rsplit(' ').next().unwrap().parse::<f64>().unwrap();
+    let (all, hot) = (number(&lines[0]), number(&lines[2]));
+    assert!((all / 12_000.0 - 1.0).abs() < 0.5, "{lines:?}");
+    assert!((hot / all - 2.0 / 3.0).abs() < 0.15, "{lines:?}");
+    assert_eq!(lines[4], "STAT hotkeys:2:key cold");
+}

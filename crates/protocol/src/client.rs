@@ -123,6 +123,7 @@ pub fn stats(out: &mut Vec<u8>, stats: Stats<'_>) {
         Stats::General => {}
         Stats::Reset => words(out, [b"reset".as_slice()]),
         Stats::Settings => words(out, [b"settings".as_slice()]),
+        Stats::HotKeys => words(out, [b"hotkeys".as_slice()]),
         Stats::Other(text) => words(out, [text]),
     }
     end(out);

@@ -192,6 +192,8 @@ pub enum Stats<'a> {
     Reset,
     /// `stats settings`
     Settings,
+    /// `stats hotkeys`; not memcached's.
+    HotKeys,
     /// Any other word, with what follows it.
     Other(&'a [u8]),
 }

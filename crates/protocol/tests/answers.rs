@@ -363,6 +363,7 @@ fn other_classic_requests() {
         ("stats\r\n", Request::Stats(Stats::General)),
         ("stats res\r\n", Request::Stats(Stats::Reset)),
         ("stats settings\r\n", Request::Stats(Stats::Settings)),
+        ("stats hotkeys\r\n", Request::Stats(Stats::HotKeys)),
         (
             "stats  items 1 \r\n",
             Request::Stats(Stats::Other(b"items 1")),

@@ -85,12 +85,44 @@ fn stats(which: Stats<'_>, around: &Surroundings<'_>, bytes: &mut Vec<u8>) {
             bytes.extend_from_slice(reply::RESET);
             return;
         }
+        Stats::HotKeys => hot_keys(around, bytes),
         Stats::Other(_) => {
             bytes.extend_from_slice(reply::ERROR);
             return;
         }
     }
     bytes.extend_from_slice(reply::END);
+}
+
+/// The keys read most, the first first; in the writing of memcached's `lru_crawler metadump`.
+fn hot_keys(around: &Surroundings<'_>, bytes: &mut Vec<u8>) {
+    let hot = around.worker.store().hot_keys();
+    let mut say = |line: String| bytes.extend_from_slice(line.as_bytes());
+    say(format!("STAT hotkeys:gets {}\r\n", hot.reads));
+    for (at, key) in hot.keys.iter().enumerate() {
+        let rank = at + 1;
+        say(format!(
+            "STAT hotkeys:{rank}:key {}\r\n",
+            uri_encoded(&key.key)
+        ));
+        say(format!("STAT hotkeys:{rank}:gets {}\r\n", key.reads));
+        say(format!("STAT hotkeys:{rank}:gets_over {}\r\n", key.over));
+    }
+}
+
+/// Letters, digits and `-._~` as they are, any other byte as `%` and two digits (RFC 3986, 2.1): a
+/// key that came as base64 may hold line ends.
+fn uri_encoded(key: &[u8]) -> String {
+    let mut text = String::with_capacity(key.len());
+    for &byte in key {
+        match byte {
+            b'A'..=b'Z' | b'a'..=b'z' | b'0'..=b'9' | b'-' | b'.' | b'_' | b'~' => {
+                text.push(byte.into());
+            }
+            _ => text.push_str(&format!("%{byte:02X}")),
+        }
+    }
+    text
 }
 
 /// Counts one of two.

@@ -32,6 +32,7 @@ mod epochs;
 mod ghost;
 mod heap;
 mod holds;
+mod hot;
 mod index;
 mod item;
 pub mod limits;
@@ -51,6 +52,7 @@ mod worker;
 mod write;
 
 pub use config::{Config, ConfigError};
+pub use hot::{HotKey, HotKeys};
 pub use item::{Expiry, Item};
 pub use pin::Pin;
 pub use read::{Miss, Read};

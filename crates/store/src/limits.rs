@@ -80,6 +80,12 @@ pub(crate) const KICK_BUCKETS: usize = 48;
 pub(crate) const LONG_SEARCH: usize = 8 * KICK_BUCKETS;
 /// Buckets a split or a merge visits.
 pub(crate) const RESIZE_BUCKETS: usize = 2;
+/// Keys that a worker remembers as read much.
+pub const HOT_KEYS: usize = 32;
+/// One read in so many is looked at for that, on average.
+pub const HOT_EVERY: u32 = 64;
+/// Looks after which all counts are halved.
+pub(crate) const HOT_WINDOW: u32 = 1 << 15;
 /// Longest text of a counter in bytes.
 pub const COUNTER_MAX: usize = 20;
 /// How often a change that depends on the present value is tried beside other writers.

@@ -1,5 +1,6 @@
 //! The store itself.
 
+use std::cmp::Reverse;
 use std::sync::PoisonError;
 
 use rapidhash::v3::RapidSecrets;
@@ -10,9 +11,10 @@ use crate::ghost::Ghosts;
 use crate::heap::Heap;
 use crate::heap::segment::Segment;
 use crate::holds::Holds;
+use crate::hot::{HotKeys, Sketch};
 use crate::index::Index;
 use crate::limits::{
-    CLASS_BUCKETS, CLASS_MEMORY, GHOST_PART, INDEX_CLASSES_MAX, INDEX_PART, SEGMENT_BITS,
+    CLASS_BUCKETS, CLASS_MEMORY, GHOST_PART, HOT_KEYS, INDEX_CLASSES_MAX, INDEX_PART, SEGMENT_BITS,
     SEGMENTS_LEAST,
 };
 use crate::log::Log;
@@ -45,6 +47,8 @@ const NO_FLUSH: u64 = u64::MAX;
 struct Tallies {
     /// Of workers that are at work.
     present: Vec<Arc<Tally>>,
+    /// And what they know of hot keys.
+    sketches: Vec<Arc<Mutex<Sketch>>>,
     /// Of all that are gone.
     gone: Tally,
     /// Workers that ever were.
@@ -104,18 +108,35 @@ impl Store {
     #[must_use]
     pub fn worker(self: &Arc<Self>) -> Worker {
         let tally = Arc::new(Tally::default());
+        let sketch = Arc::new(Mutex::new(Sketch::default()));
         let mut tallies = self.tallies();
         tallies.present.push(Arc::clone(&tally));
+        tallies.sketches.push(Arc::clone(&sketch));
         let stripe = tallies.ever;
         tallies.ever += 1;
         drop(tallies);
-        Worker::new(self, tally, stripe)
+        Worker::new(self, tally, sketch, stripe)
     }
 
-    pub(crate) fn leave(&self, tally: &Arc<Tally>) {
+    pub(crate) fn leave(&self, tally: &Arc<Tally>, sketch: &Arc<Mutex<Sketch>>) {
         let mut tallies = self.tallies();
+        tallies.sketches.retain(|other| !Arc::ptr_eq(other, sketch));
         tallies.present.retain(|other| !Arc::ptr_eq(other, tally));
         tallies.gone.absorb(tally);
+    }
+
+    /// The keys read most of late, at most [`HOT_KEYS`] of them.
+    #[must_use]
+    pub fn hot_keys(&self) -> HotKeys {
+        let (mut hot, mut copy) = (HotKeys::default(), Sketch::default());
+        for sketch in &self.tallies().sketches {
+            // A worker may be waiting: nothing that could call the kernel while it does.
+            copy.copy_from(&sketch.lock().unwrap_or_else(PoisonError::into_inner));
+            copy.add_to(&mut hot);
+        }
+        hot.keys.sort_by_key(|key| Reverse(key.reads));
+        hot.keys.truncate(HOT_KEYS);
+        hot
     }
 
     fn tallies(&self) -> MutexGuard<'_, Tallies> {

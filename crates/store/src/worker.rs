@@ -2,6 +2,7 @@
 
 use std::cell::Cell;
 use std::fmt;
+use std::sync::PoisonError;
 
 use rapidhash::v3::rapidhash_v3_seeded;
 
@@ -9,13 +10,14 @@ use crate::drain::Cursor;
 use crate::epochs::Seat;
 use crate::heap::block::Block;
 use crate::heap::segment::Part;
+use crate::hot::Sketch;
 use crate::index::{Entry, Location, Writer};
 use crate::item::Expiry;
 use crate::limits::{FLAGS_LEN, ITEM_OVERHEAD, RESIZE_BUCKETS, VISITS_MAX};
 use crate::log::Way;
 use crate::read::Miss;
 use crate::store::Store;
-use crate::sync::Arc;
+use crate::sync::{Arc, Mutex};
 use crate::tally::{Count, Tally};
 
 /// A key's hash, so that it is reckoned once a request.
@@ -37,6 +39,9 @@ pub struct Worker {
     pub(crate) is_visiting: Cell<bool>,
     pub(crate) tally: Arc<Tally>,
     stripe: usize,
+    /// Reads until one is looked at for `stats hotkeys`.
+    pub(crate) until_look: Cell<u32>,
+    sketch: Arc<Mutex<Sketch>>,
     /// The segment it is draining.
     pub(crate) cursor: Cell<Option<Cursor>>,
 }
@@ -48,7 +53,12 @@ impl fmt::Debug for Worker {
 }
 
 impl Worker {
-    pub(crate) fn new(store: &Arc<Store>, tally: Arc<Tally>, stripe: usize) -> Self {
+    pub(crate) fn new(
+        store: &Arc<Store>,
+        tally: Arc<Tally>,
+        sketch: Arc<Mutex<Sketch>>,
+        stripe: usize,
+    ) -> Self {
         Self {
             store: Arc::clone(store),
             seat: store.epochs.sit(),
@@ -57,6 +67,8 @@ impl Worker {
             is_visiting: Cell::new(false),
             tally,
             stripe,
+            until_look: Cell::new(0),
+            sketch,
             cursor: Cell::new(None),
         }
     }
@@ -88,6 +100,14 @@ impl Worker {
         if let Some(entry) = self.store.index.guess(hash.0) {
             self.store.log.heap.prefetch(entry.location());
         }
+    }
+
+    /// Looks at one read of many.
+    #[cold]
+    pub(crate) fn look(&self, hash: KeyHash, key: &[u8]) {
+        // Only who asks for the hot keys takes it too, and not for long.
+        let mut sketch = self.sketch.lock().unwrap_or_else(PoisonError::into_inner);
+        self.until_look.set(sketch.look(hash.0, key));
     }
 
     /// Says that the thread holds nothing it read in the burst now over.
@@ -250,6 +270,6 @@ impl Drop for Worker {
         if let Some(cursor) = self.cursor.take() {
             self.store.log.give_up(cursor.number());
         }
-        self.store.leave(&self.tally);
+        self.store.leave(&self.tally, &self.sketch);
     }
 }

@@ -215,6 +215,7 @@ fn stats(rest: &[u8]) -> Stats<'_> {
         None => Stats::General,
         Some(word) if b"reset".starts_with(word) => Stats::Reset,
         Some(word) if b"settings".starts_with(word) => Stats::Settings,
+        Some(b"hotkeys") => Stats::HotKeys,
         Some(_) => Stats::Other(trimmed(rest)),
     }
 }

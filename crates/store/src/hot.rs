@@ -1,0 +1,184 @@
+//! Which keys are read most. About one read in [`HOT_EVERY`] of each worker is looked at; the
+//! space-saving sketch (Metwally, Agrawal and El Abbadi, ICDT 2005) keeps [`HOT_KEYS`] keys: a key
+//! with more than that part of the looks is among them, and its count is never too small, and too
+//! large by what it says itself at most. All counts are halved now and then, so that what was hot
+//! once is forgotten. Nothing is allocated after the start.
+
+use crate::limits::{HOT_EVERY, HOT_KEYS, HOT_WINDOW, KEY_MAX};
+
+/// A key that is read much.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct HotKey {
+    /// Its bytes.
+    pub key: Vec<u8>,
+    /// Its reads of late, reckoned from those that were looked at; never too few of these.
+    pub reads: u64,
+    /// How many too many they may be.
+    pub over: u64,
+}
+
+/// What [`crate::Store::hot_keys`] tells.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct HotKeys {
+    /// All reads of late, of these and other keys, reckoned in the same way.
+    pub reads: u64,
+    /// The keys, the most read first.
+    pub keys: Vec<HotKey>,
+}
+
+#[derive(Debug, Clone, Copy)]
+struct Slot {
+    hash: u64,
+    count: u32,
+    over: u32,
+    key_len: u8,
+    key: [u8; KEY_MAX],
+}
+
+/// One worker's looks.
+#[derive(Debug)]
+pub(crate) struct Sketch {
+    slots: Vec<Slot>,
+    looks: u32,
+    /// Of the numbers that say how many reads pass until the next look.
+    random: u64,
+}
+
+impl Default for Sketch {
+    fn default() -> Self {
+        Self {
+            slots: Vec::with_capacity(HOT_KEYS),
+            looks: 0,
+            random: 0x9e37_79b9_7f4a_7c15,
+        }
+    }
+}
+
+impl Sketch {
+    /// Looks at a read. Returns how many reads shall pass before the next look.
+    pub(crate) fn look(&mut self, hash: u64, key: &[u8]) -> u32 {
+        if self.looks == HOT_WINDOW {
+            self.halve();
+        }
+        self.looks += 1;
+        match self.slots.iter().position(|slot| slot.hash == hash) {
+            Some(at) => self.slots[at].count += 1,
+            None => self.admit(hash, key),
+        }
+        // Not every so many reads: who reads the same keys in turns would be looked at in step.
+        self.random ^= self.random << 13;
+        self.random ^= self.random >> 7;
+        self.random ^= self.random << 17;
+        (self.random % u64::from(2 * HOT_EVERY - 1)) as u32
+    }
+
+    /// Gives a key a place, that of the one with the fewest looks if none is free.
+    fn admit(&mut self, hash: u64, key: &[u8]) {
+        let mut slot = Slot {
+            hash,
+            count: 1,
+            over: 0,
+            key_len: key.len() as u8,
+            key: [0; KEY_MAX],
+        };
+        slot.key[..key.len()].copy_from_slice(key);
+        if self.slots.len() < HOT_KEYS {
+            self.slots.push(slot);
+        } else if let Some(fewest) = self.slots.iter_mut().min_by_key(|slot| slot.count) {
+            slot.count = fewest.count + 1;
+            slot.over = fewest.count;
+            *fewest = slot;
+        }
+    }
+
+    fn halve(&mut self) {
+        self.looks /= 2;
+        for slot in &mut self.slots {
+            slot.count /= 2;
+            slot.over /= 2;
+        }
+        self.slots.retain(|slot| slot.count > 0);
+    }
+
+    /// Takes what another one has, without allocating.
+    pub(crate) fn copy_from(&mut self, other: &Self) {
+        self.slots.clear();
+        self.slots.extend_from_slice(&other.slots);
+        self.looks = other.looks;
+    }
+
+    /// Adds these looks to what others saw.
+    pub(crate) fn add_to(&self, sum: &mut HotKeys) {
+        let every = u64::from(HOT_EVERY);
+        sum.reads += u64::from(self.looks) * every;
+        for slot in &self.slots {
+            let key = &slot.key[..usize::from(slot.key_len)];
+            let (reads, over) = (u64::from(slot.count) * every, u64::from(slot.over) * every);
+            match sum.keys.iter_mut().find(|hot| hot.key == key) {
+                Some(hot) => {
+                    hot.reads += reads;
+                    hot.over += over;
+                }
+                None => sum.keys.push(HotKey {
+                    key: key.to_vec(),
+                    reads,
+                    over,
+                }),
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+#[cfg(not(shuttle))]
+mod tests {
+    use super::*;
+
+    fn seen(sketch: &Sketch) -> HotKeys {
+        let mut sum = HotKeys::default();
+        sketch.add_to(&mut sum);
+        sum.keys.sort_by_key(|hot| std::cmp::Reverse(hot.reads));
+        sum
+    }
+
+    #[test]
+    fn a_key_with_its_share_is_found_among_any_number_of_others() {
+        let mut sketch = Sketch::default();
+        for turn in 0..20_000_u64 {
+            sketch.look(turn + 10, format!("cold {turn}").as_bytes());
+            if turn % 10 == 0 {
+                sketch.look(1, b"hot");
+            }
+        }
+        let seen = seen(&sketch);
+        assert_eq!(seen.keys.len(), HOT_KEYS);
+        let hot = seen.keys.iter().find(|hot| hot.key == b"hot").unwrap();
+        let every = u64::from(HOT_EVERY);
+        assert!(hot.reads >= 2_000 * every, "never too few: {hot:?}");
+        assert!(hot.reads - hot.over <= 2_000 * every, "{hot:?}");
+        assert_eq!(seen.reads, 22_000 * every);
+    }
+
+    #[test]
+    fn what_was_hot_once_is_forgotten() {
+        let mut sketch = Sketch::default();
+        for _ in 0..HOT_WINDOW {
+            sketch.look(1, b"yesterday");
+        }
+        for _ in 0..20 * HOT_WINDOW {
+            sketch.look(2, b"today");
+        }
+        let seen = seen(&sketch);
+        assert_eq!(seen.keys.len(), 1);
+        assert_eq!(seen.keys[0].key, b"today");
+    }
+
+    #[test]
+    fn looks_come_as_often_as_they_say_but_not_in_step() {
+        let mut sketch = Sketch::default();
+        let gaps: Vec<u32> = (0..10_000).map(|_| sketch.look(1, b"a")).collect();
+        let mean = gaps.iter().map(|&gap| f64::from(gap) + 1.0).sum::<f64>() / 1e4;
+        assert!((mean / f64::from(HOT_EVERY) - 1.0).abs() < 0.05, "{mean}");
+        assert!(gaps.windows(2).any(|pair| pair[0] != pair[1]));
+    }
+}
