@@ -18,6 +18,14 @@ pub(crate) fn root() -> PathBuf {
         .map_or_else(|| xtask.clone(), Path::to_path_buf)
 }
 
+/// A build directory of its own, for flags that change every crate and would throw the usual build
+/// away.
+pub(crate) fn target_apart(name: &str) -> PathBuf {
+    std::env::var_os("CARGO_TARGET_DIR")
+        .map_or_else(|| root().join("target"), PathBuf::from)
+        .join(name)
+}
+
 /// A cargo command in the root. `cargo` from `PATH`, so that `+nightly` finds rustup's.
 pub(crate) fn command<S: AsRef<str>>(arguments: &[S]) -> Command {
     let mut command = Command::new("cargo");

@@ -1,7 +1,6 @@
 //! The store under the address sanitizer, which sees what is read or written where nothing is, or
 //! where something was. It needs a nightly compiler; without one it says so and passes.
 
-use std::path::PathBuf;
 use std::process::Stdio;
 
 use anyhow::{Context, Result};
@@ -28,15 +27,11 @@ pub(crate) fn run(seconds: u32) -> Result<()> {
         println!("sanitizer skipped: a nightly compiler is not installed");
         return Ok(());
     };
-    // A build of its own: the flag changes every crate, and would throw the usual build away.
-    let target = std::env::var_os("CARGO_TARGET_DIR")
-        .map_or_else(|| cargo::root().join("target"), PathBuf::from)
-        .join("sanitize");
     let mut arguments = vec!["+nightly", "test", "--target", &host];
     arguments.extend(TESTS);
     let mut command = cargo::command(&arguments);
     command.env("RUSTFLAGS", "-Zsanitizer=address");
-    command.env("CARGO_TARGET_DIR", &target);
+    command.env("CARGO_TARGET_DIR", cargo::target_apart("sanitize"));
     // Thousands of items are stored in each of many cases.
     command.env("CARGO_PROFILE_DEV_OPT_LEVEL", "1");
     command.env("CURTAIL_TORN_SECONDS", seconds.to_string());
@@ -45,8 +40,7 @@ pub(crate) fn run(seconds: u32) -> Result<()> {
 
 /// The platform a nightly compiler builds for; none: there is no such compiler.
 fn nightly_host() -> Option<String> {
-    let output = std::process::Command::new("rustc")
-        .args(["+nightly", "-vV"])
+    let output = cargo::command(&["+nightly", "-vV"])
         .stderr(Stdio::null())
         .output()
         .ok()?;
