@@ -97,16 +97,12 @@ fn stats(which: Stats<'_>, around: &Surroundings<'_>, bytes: &mut Vec<u8>) {
 /// The keys read most, the first first; in the writing of memcached's `lru_crawler metadump`.
 fn hot_keys(around: &Surroundings<'_>, bytes: &mut Vec<u8>) {
     let hot = around.worker.store().hot_keys();
-    let mut say = |line: String| bytes.extend_from_slice(line.as_bytes());
-    say(format!("STAT hotkeys:gets {}\r\n", hot.reads));
+    reply::stat_number(bytes, b"hotkeys:gets", hot.reads);
     for (at, key) in hot.keys.iter().enumerate() {
-        let rank = at + 1;
-        say(format!(
-            "STAT hotkeys:{rank}:key {}\r\n",
-            uri_encoded(&key.key)
-        ));
-        say(format!("STAT hotkeys:{rank}:gets {}\r\n", key.reads));
-        say(format!("STAT hotkeys:{rank}:gets_over {}\r\n", key.over));
+        let name = |what| format!("hotkeys:{}:{what}", at + 1).into_bytes();
+        reply::stat(bytes, &name("key"), uri_encoded(&key.key).as_bytes());
+        reply::stat_number(bytes, &name("gets"), key.reads);
+        reply::stat_number(bytes, &name("gets_over"), key.over);
     }
 }
 

@@ -47,8 +47,6 @@ const NO_FLUSH: u64 = u64::MAX;
 struct Tallies {
     /// Of workers that are at work.
     present: Vec<Arc<Tally>>,
-    /// And what they know of hot keys.
-    sketches: Vec<Arc<Mutex<Sketch>>>,
     /// Of all that are gone.
     gone: Tally,
     /// Workers that ever were.
@@ -108,19 +106,16 @@ impl Store {
     #[must_use]
     pub fn worker(self: &Arc<Self>) -> Worker {
         let tally = Arc::new(Tally::default());
-        let sketch = Arc::new(Mutex::new(Sketch::default()));
         let mut tallies = self.tallies();
         tallies.present.push(Arc::clone(&tally));
-        tallies.sketches.push(Arc::clone(&sketch));
         let stripe = tallies.ever;
         tallies.ever += 1;
         drop(tallies);
-        Worker::new(self, tally, sketch, stripe)
+        Worker::new(self, tally, stripe)
     }
 
-    pub(crate) fn leave(&self, tally: &Arc<Tally>, sketch: &Arc<Mutex<Sketch>>) {
+    pub(crate) fn leave(&self, tally: &Arc<Tally>) {
         let mut tallies = self.tallies();
-        tallies.sketches.retain(|other| !Arc::ptr_eq(other, sketch));
         tallies.present.retain(|other| !Arc::ptr_eq(other, tally));
         tallies.gone.absorb(tally);
     }
@@ -129,9 +124,9 @@ impl Store {
     #[must_use]
     pub fn hot_keys(&self) -> HotKeys {
         let (mut hot, mut copy) = (HotKeys::default(), Sketch::default());
-        for sketch in &self.tallies().sketches {
+        for tally in &self.tallies().present {
             // A worker may be waiting: nothing that could call the kernel while it does.
-            copy.copy_from(&sketch.lock().unwrap_or_else(PoisonError::into_inner));
+            copy.copy_from(&tally.sketch.lock().unwrap_or_else(PoisonError::into_inner));
             copy.add_to(&mut hot);
         }
         hot.keys.sort_by_key(|key| Reverse(key.reads));

@@ -1,5 +1,7 @@
 //! What a worker counts. Each has its own and alone writes it; whoever asks sums them up.
 
+use crate::hot::Sketch;
+use crate::sync::Mutex;
 use crate::sync::atomic::{AtomicU64, Ordering};
 
 /// What is counted.
@@ -33,10 +35,14 @@ pub(crate) enum Count {
 
 const COUNTS: usize = Count::Visits as usize + 1;
 
-/// One worker's counts, with lines to themselves.
+/// What one worker counts, with lines to itself.
 #[derive(Debug, Default)]
 #[repr(align(64))]
-pub(crate) struct Tally([AtomicU64; COUNTS]);
+pub(crate) struct Tally {
+    counts: [AtomicU64; COUNTS],
+    /// The keys it reads most: the worker takes it once in many reads, who asks for them seldom.
+    pub(crate) sketch: Mutex<Sketch>,
+}
 
 impl Tally {
     pub(crate) fn count(&self, what: Count) {
@@ -44,17 +50,17 @@ impl Tally {
     }
 
     pub(crate) fn add(&self, what: Count, more: u64) {
-        let cell = &self.0[what as usize];
+        let cell = &self.counts[what as usize];
         cell.store(cell.load(Ordering::Relaxed) + more, Ordering::Relaxed);
     }
 
     pub(crate) fn of(&self, what: Count) -> u64 {
-        self.0[what as usize].load(Ordering::Relaxed)
+        self.counts[what as usize].load(Ordering::Relaxed)
     }
 
     /// Adds those of a worker that is gone.
     pub(crate) fn absorb(&self, other: &Self) {
-        for (to, from) in self.0.iter().zip(&other.0) {
+        for (to, from) in self.counts.iter().zip(&other.counts) {
             to.fetch_add(from.load(Ordering::Relaxed), Ordering::Relaxed);
         }
     }

@@ -10,14 +10,13 @@ use crate::drain::Cursor;
 use crate::epochs::Seat;
 use crate::heap::block::Block;
 use crate::heap::segment::Part;
-use crate::hot::Sketch;
 use crate::index::{Entry, Location, Writer};
 use crate::item::Expiry;
 use crate::limits::{FLAGS_LEN, ITEM_OVERHEAD, RESIZE_BUCKETS, VISITS_MAX};
 use crate::log::Way;
 use crate::read::Miss;
 use crate::store::Store;
-use crate::sync::{Arc, Mutex};
+use crate::sync::Arc;
 use crate::tally::{Count, Tally};
 
 /// A key's hash, so that it is reckoned once a request.
@@ -41,7 +40,6 @@ pub struct Worker {
     stripe: usize,
     /// Reads until one is looked at for `stats hotkeys`.
     pub(crate) until_look: Cell<u32>,
-    sketch: Arc<Mutex<Sketch>>,
     /// The segment it is draining.
     pub(crate) cursor: Cell<Option<Cursor>>,
 }
@@ -53,12 +51,7 @@ impl fmt::Debug for Worker {
 }
 
 impl Worker {
-    pub(crate) fn new(
-        store: &Arc<Store>,
-        tally: Arc<Tally>,
-        sketch: Arc<Mutex<Sketch>>,
-        stripe: usize,
-    ) -> Self {
+    pub(crate) fn new(store: &Arc<Store>, tally: Arc<Tally>, stripe: usize) -> Self {
         Self {
             store: Arc::clone(store),
             seat: store.epochs.sit(),
@@ -68,7 +61,6 @@ impl Worker {
             tally,
             stripe,
             until_look: Cell::new(0),
-            sketch,
             cursor: Cell::new(None),
         }
     }
@@ -106,7 +98,11 @@ impl Worker {
     #[cold]
     pub(crate) fn look(&self, hash: KeyHash, key: &[u8]) {
         // Only who asks for the hot keys takes it too, and not for long.
-        let mut sketch = self.sketch.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut sketch = self
+            .tally
+            .sketch
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner);
         self.until_look.set(sketch.look(hash.0, key));
     }
 
@@ -270,6 +266,6 @@ impl Drop for Worker {
         if let Some(cursor) = self.cursor.take() {
             self.store.log.give_up(cursor.number());
         }
-        self.store.leave(&self.tally, &self.sketch);
+        self.store.leave(&self.tally);
     }
 }
