@@ -60,6 +60,8 @@ struct Pair {
     now_s: u32,
     /// The CAS of a key's item in the store and in the model.
     cas: HashMap<u16, (u64, u64)>,
+    /// What the store had evicted when the operation under way began.
+    evicted_before: u64,
     /// Items the model has forgotten because the store evicted them.
     forgotten: u64,
 }
@@ -104,6 +106,7 @@ impl Pair {
             is_tight,
             now_s: 1,
             cas: HashMap::new(),
+            evicted_before: 0,
             forgotten: 0,
         }
     }
@@ -121,6 +124,7 @@ impl Pair {
         if !self.is_tight {
             return;
         }
+        self.evicted_before = self.evicted();
         let hash = self.store.hash(&name(key));
         let unnoticed = Read {
             unnoticed: true,
@@ -146,8 +150,8 @@ impl Pair {
         }
     }
 
-    /// Holds what the store did against what the model does. If they differ, the store may have
-    /// evicted this item to make room for itself.
+    /// Holds what the store did against what the model does. If they differ and the store has
+    /// evicted something meanwhile, it may have been this item.
     fn agree<T: Debug + PartialEq>(
         &mut self,
         key: u16,
@@ -155,7 +159,7 @@ impl Pair {
         mut theirs: impl FnMut(&mut Self) -> T,
     ) {
         let mut found = theirs(self);
-        if *ours != found && self.is_tight {
+        if *ours != found && self.evicted() > self.evicted_before {
             self.forget(key);
             found = theirs(self);
         }
@@ -208,14 +212,7 @@ impl Pair {
                 self.set(key, value, &write, &their_write);
             }
             Operation::Fill { from, ref value } => {
-                let write = Write {
-                    mode: Mode::Set,
-                    flags: 0,
-                    expiry: Expiry::NEVER,
-                    compare: None,
-                    invalidate: false,
-                    explicit_cas: None,
-                };
+                let write = Write::plain(Mode::Set, Expiry::NEVER);
                 let their_write = model::Store::plain(SetMode::Set, value);
                 for key in from..from.saturating_add(FILL).min(self.keys()) {
                     self.set(key, value, &write, &their_write);

@@ -15,7 +15,8 @@ use std::sync::Arc;
 use std::thread;
 use std::time::Duration;
 
-use store::{Config, Expiry, Mode, Reserve, Store, Worker, Write};
+use rivals::ours::set;
+use store::{Config, Expiry, Store};
 use workload::{Law, SizeLaw};
 
 const GIB: u64 = 1 << 30;
@@ -204,7 +205,8 @@ impl Filling {
         let mut worker = store.worker();
         let before = resident("self")?;
         let own_bytes = self.each(|key, value| {
-            set(&mut worker, key, value);
+            set(&worker, key, value, Expiry::NEVER, 1);
+            worker.quiescent();
             Ok(())
         })?;
         self.say(
@@ -272,30 +274,6 @@ impl Filling {
             println!("{}", (growth as f64 - own_bytes as f64) / items as f64);
         }
     }
-}
-
-fn set(worker: &mut Worker, key: &[u8], value: &[u8]) {
-    let write = Write {
-        mode: Mode::Set,
-        flags: 0,
-        expiry: Expiry::NEVER,
-        compare: None,
-        invalidate: false,
-        explicit_cas: None,
-    };
-    let hash = worker.hash(key);
-    let asked = Reserve {
-        value_len: value.len(),
-        flags: 0,
-        expiry: Expiry::NEVER,
-        whole: true,
-    };
-    if let Ok(mut upload) = worker.reserve(key, hash, &asked, 1)
-        && worker.fill(&mut upload, value, 1).is_ok()
-    {
-        worker.publish(upload, &write, 1);
-    }
-    worker.quiescent();
 }
 
 struct Killed(Child);

@@ -13,7 +13,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use store::{Config, Expiry, Mode, Read, Reserve, Store, Worker, Write};
+use rivals::ours::set;
+use store::{Config, Expiry, Read, Store, Worker};
 use workload::{Law, Picker, Popularity, Purpose, SizeLaw, Stream};
 
 const MEMORY: u64 = 256 << 20;
@@ -251,42 +252,22 @@ impl Churn {
                         Some(())
                     });
                 if read.is_err() {
-                    self.set(key, len, Expiry::NEVER);
+                    set(
+                        &self.worker,
+                        key,
+                        &self.value[..len],
+                        Expiry::NEVER,
+                        self.now_s,
+                    );
                 }
             }
             80..95 => {
                 let expiry = Expiry::at(self.now_s + 1 + len as u32 % 100);
-                self.set(key, len, expiry);
+                set(&self.worker, key, &self.value[..len], expiry, self.now_s);
             }
             _ => {
                 self.worker.delete(key, hash, None, self.now_s);
             }
-        }
-    }
-
-    fn set(&mut self, key: &[u8], len: usize, expiry: Expiry) {
-        let hash = self.worker.hash(key);
-        let asked = Reserve {
-            value_len: len,
-            flags: 0,
-            expiry,
-            whole: true,
-        };
-        let write = Write {
-            mode: Mode::Set,
-            flags: 0,
-            expiry,
-            compare: None,
-            invalidate: false,
-            explicit_cas: None,
-        };
-        if let Ok(mut upload) = self.worker.reserve(key, hash, &asked, self.now_s)
-            && self
-                .worker
-                .fill(&mut upload, &self.value[..len], self.now_s)
-                .is_ok()
-        {
-            self.worker.publish(upload, &write, self.now_s);
         }
     }
 

@@ -48,6 +48,21 @@ pub struct Write {
     pub explicit_cas: Option<u64>,
 }
 
+impl Write {
+    /// One that compares nothing and leaves the CAS to the store, without client flags.
+    #[must_use]
+    pub const fn plain(mode: Mode, expiry: Expiry) -> Self {
+        Self {
+            mode,
+            flags: 0,
+            expiry,
+            compare: None,
+            invalidate: false,
+            explicit_cas: None,
+        }
+    }
+}
+
 /// What became of an upload.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Published {
@@ -485,12 +500,8 @@ impl Worker {
             return Some(ArithOutcome::NoRoom);
         }
         let write = Write {
-            mode: Mode::Add,
-            flags: 0,
-            expiry,
-            compare: None,
-            invalidate: false,
             explicit_cas: arithmetic.explicit_cas,
+            ..Write::plain(Mode::Add, expiry)
         };
         match self.place(&upload, &write, now_s) {
             Published::Stored { cas, .. } => {

@@ -4,18 +4,21 @@
 #![allow(clippy::unwrap_used, reason = "a test may")]
 
 use store::{
-    Config, Expiry, Mode, Published, Read, Refused, Reserve, Store, Upload, Worker, Write,
+    Arithmetic, Config, Direction, Expiry, Mode, Published, Read, Refused, Reserve, Store, Upload,
+    Worker, Write,
 };
 
 const NOW_S: u32 = 1;
 
-const SET: Write = Write {
-    mode: Mode::Set,
-    flags: 0,
-    expiry: Expiry::NEVER,
+const SET: Write = Write::plain(Mode::Set, Expiry::NEVER);
+
+const ONE_MORE: Arithmetic = Arithmetic {
+    delta: 1,
+    direction: Direction::Up,
     compare: None,
-    invalidate: false,
     explicit_cas: None,
+    touch: None,
+    vivify: None,
 };
 
 fn store(memory_bytes: u64) -> Worker {
@@ -207,21 +210,13 @@ fn pins_hold_at_most_an_eighth_and_outlive_their_items() {
 fn two_threads_count_without_losing_any() {
     let worker = store(8 << 20);
     set(&worker, b"n", 1, &SET);
-    let arithmetic = store::Arithmetic {
-        delta: 1,
-        direction: store::Direction::Up,
-        compare: None,
-        explicit_cas: None,
-        touch: None,
-        vivify: None,
-    };
     set_to(&worker, b"n", b"0");
     std::thread::scope(|scope| {
         for _ in 0..2 {
             let worker = worker.store().worker();
             scope.spawn(move || {
                 for _ in 0..20_000 {
-                    let outcome = worker.arith(b"n", worker.hash(b"n"), &arithmetic, NOW_S);
+                    let outcome = worker.arith(b"n", worker.hash(b"n"), &ONE_MORE, NOW_S);
                     assert!(
                         matches!(outcome, store::ArithOutcome::Counted(_)),
                         "{outcome:?}"
@@ -454,16 +449,8 @@ fn a_number_keeps_its_length_however_long_its_tail_of_spaces() {
     let mut value = vec![b' '; 500_000];
     value[0] = b'1';
     set_to(&worker, b"n", &value);
-    let arithmetic = store::Arithmetic {
-        delta: 1,
-        direction: store::Direction::Up,
-        compare: None,
-        explicit_cas: None,
-        touch: None,
-        vivify: None,
-    };
     for (number, len) in [(2, 500_000), (3, 500_000)] {
-        let outcome = worker.arith(b"n", worker.hash(b"n"), &arithmetic, NOW_S);
+        let outcome = worker.arith(b"n", worker.hash(b"n"), &ONE_MORE, NOW_S);
         assert!(matches!(outcome, store::ArithOutcome::Counted(it) if it.value == number));
         assert_eq!(value_len(&worker, b"n"), Some(len));
     }

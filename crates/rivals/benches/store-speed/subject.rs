@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use store::{Config, Expiry, KeyHash, Mode, Read, Reserve, Store, Worker, Write};
+use store::{Config, Expiry, KeyHash, Read, Store, Worker};
 
 /// A cache as one thread has it.
 pub(crate) trait Subject: Send {
@@ -161,26 +161,7 @@ impl Subject for Curtail {
     }
 
     fn set(&mut self, key: &[u8], value: &[u8]) {
-        let hash = self.worker.hash(key);
-        let write = Write {
-            mode: Mode::Set,
-            flags: 0,
-            expiry: Expiry::NEVER,
-            compare: None,
-            invalidate: false,
-            explicit_cas: None,
-        };
-        let asked = Reserve {
-            value_len: value.len(),
-            flags: 0,
-            expiry: Expiry::NEVER,
-            whole: true,
-        };
-        if let Ok(mut upload) = self.worker.reserve(key, hash, &asked, NOW_S)
-            && self.worker.fill(&mut upload, value, NOW_S).is_ok()
-        {
-            self.worker.publish(upload, &write, NOW_S);
-        }
+        rivals::ours::set(&self.worker, key, value, Expiry::NEVER, NOW_S);
         self.worker.quiescent();
     }
 

@@ -223,12 +223,9 @@ fn finish_set(
         return say(bytes, reply::BAD_DATA_CHUNK, asked.noreply);
     }
     let write = Write {
-        mode: mode(asked.mode),
         flags: asked.flags,
-        expiry: around.now.expiry(asked.exptime),
         compare: asked.cas,
-        invalidate: false,
-        explicit_cas: None,
+        ..Write::plain(mode(asked.mode), around.now.expiry(asked.exptime))
     };
     let published = around.worker.publish(upload, &write, around.now.elapsed_s);
     count_cas(&write, published, around);

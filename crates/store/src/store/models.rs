@@ -54,14 +54,7 @@ fn set(worker: &Worker, number: u8) {
         Err(refused) => panic!("no room for {number}: {refused}"),
     };
     assert!(worker.fill(&mut upload, &value, NOW_S).is_ok());
-    let write = Write {
-        mode: Mode::Set,
-        flags: 0,
-        expiry: Expiry::NEVER,
-        compare: None,
-        invalidate: false,
-        explicit_cas: None,
-    };
+    let write = Write::plain(Mode::Set, Expiry::NEVER);
     let published = worker.publish(upload, &write, NOW_S);
     assert!(matches!(published, Published::Stored { .. }));
 }
