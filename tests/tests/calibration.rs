@@ -9,7 +9,9 @@
     reason = "what makes the trials of the tests is a test too"
 )]
 
-use std::sync::{Mutex, PoisonError};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread;
 
 use curtail_tests::calibration::Setting;
 use curtail_tests::calibration::bench::{Trial, load_of, trial};
@@ -44,11 +46,46 @@ fn alone(law: Service, config: &Config) -> Trial {
 fn no_request_is_reported_faster_than_it_was() {
     let config = load_of(Rate::PerSecond(500.0), 1.0);
     let trial = alone(Service::Exponential(100_000.0), &config);
-    let differences_ns = trial.differences_ns();
+    let differences_ns = trial.differences_ns(|_| true);
     assert!(differences_ns.len() > 400, "{}", differences_ns.len());
     // At the least what lies between the two: four ways through the kernel's sockets.
     let least = differences_ns[0];
     assert!(least > 0 && least < 200_000, "{least}");
+}
+
+/// A thread that wants the generator's processor gets it for milliseconds at a time; what the
+/// generator sends late for that, it says so of.
+#[test]
+fn a_request_that_was_due_in_an_interruption_says_so() {
+    let cpus = sys::thread::allowed_cpus().unwrap();
+    let load_cpu = cpus[1 % cpus.len()];
+    let rival_ends = Arc::new(AtomicBool::new(false));
+    let rival = thread::spawn({
+        let ends = Arc::clone(&rival_ends);
+        move || {
+            sys::thread::pin(&[load_cpu]).unwrap();
+            while !ends.load(Ordering::Relaxed) {
+                std::hint::spin_loop();
+            }
+        }
+    });
+    let mut config = load_of(Rate::PerSecond(2000.0), 1.0);
+    config.warmup_ns = 100_000_000;
+    let trial = alone(Service::Fixed(10_000.0), &config);
+    rival_ends.store(true, Ordering::Relaxed);
+    rival.join().unwrap();
+    let seen = trial.requests.iter().map(|(seen, _)| seen);
+    let late: Vec<_> = seen
+        .filter(|seen| seen.sent_ns - seen.intended_ns > 500_000)
+        .collect();
+    let interrupted = late.iter().filter(|seen| seen.interrupted).count();
+    assert!(late.len() >= 100, "{}", late.len());
+    // The rest came due while it was at work, or in an interruption before the last.
+    assert!(
+        interrupted * 2 > late.len(),
+        "{interrupted} of {}",
+        late.len()
+    );
 }
 
 #[test]

@@ -18,6 +18,7 @@ mod complete;
 mod tests;
 
 use std::collections::VecDeque;
+use std::ops::RangeInclusive;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::mpsc::{Receiver, Sender};
@@ -30,7 +31,7 @@ use crate::config::Protocol;
 use crate::error::Error;
 use crate::feed::Feed;
 use crate::lane::{Broken, InFlight, Lane};
-use crate::limits::{EVENTS_MAX, RECEIVE_BYTES_MAX, SENDS_A_TURN_MAX, SPIN_NS};
+use crate::limits::{EVENTS_MAX, INTERRUPTED_NS, RECEIVE_BYTES_MAX, SENDS_A_TURN_MAX, SPIN_NS};
 use crate::tally::{Part, Recorded, Totals};
 use crate::timeline::Timeline;
 use crate::waiting::{Due, Queue, Waiting};
@@ -127,6 +128,8 @@ pub(crate) struct Engine {
     alive: usize,
     /// When the last wait returned.
     turn_ns: u64,
+    /// The last wait that was to return at once and did not.
+    interruption_ns: RangeInclusive<u64>,
     /// Unix time less the thread's clock, to read the kernel's notes by.
     unix_offset_ns: u64,
     cpu_at_start_ns: Option<u64>,
@@ -173,6 +176,7 @@ impl Engine {
             owed: 0,
             alive,
             turn_ns: 0,
+            interruption_ns: 0..=0,
             unix_offset_ns: unix_less_monotonic_ns(),
             cpu_at_start_ns: None,
             cpu_at_end_ns: None,
@@ -197,12 +201,16 @@ impl Engine {
             let most = SENDS_A_TURN_MAX;
             let sent = self.dispatch(now_ns, most) | self.flush(now_ns, most);
             let timeout_ns = self.timeout_ns(now_ns);
+            let waits_from_ns = if sent { now_ns } else { monotonic_ns() };
             self.poll
                 .wait(&mut events, Some(timeout_ns))
                 .map_err(Error::system("wait for answers"))?;
             let before_ns = now_ns;
             now_ns = monotonic_ns();
             self.turn_ns = now_ns;
+            if !sent && timeout_ns == 0 && now_ns - waits_from_ns > INTERRUPTED_NS {
+                self.interruption_ns = waits_from_ns..=now_ns;
+            }
             if events.is_empty() {
                 if !sent {
                     self.totals.idle_ns += self.timeline.within(before_ns, now_ns);
@@ -369,6 +377,7 @@ impl Engine {
                 late_ns: 0,
                 op,
                 measured: false,
+                interrupted: self.interruption_ns.contains(&intended_ns),
             });
         }
         if lane.in_flight.len() == first_new {

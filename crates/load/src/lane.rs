@@ -21,6 +21,8 @@ pub(crate) struct InFlight {
     pub(crate) op: Op,
     /// It counts: its intended time lies in the measured interval.
     pub(crate) measured: bool,
+    /// As [`crate::tally::Recorded::interrupted`].
+    pub(crate) interrupted: bool,
 }
 
 /// A connection. It sends batches, keeps what a full socket did not take, and gives each answer

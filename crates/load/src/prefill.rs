@@ -213,6 +213,7 @@ impl<'a> Pump<'a> {
                     late_ns: 0,
                     op,
                     measured: false,
+                    interrupted: false,
                 });
             }
             if self.batch.len() == 0 {

@@ -21,17 +21,18 @@ pub struct Trial {
 }
 
 impl Trial {
-    /// Reported less true response time of each request, nanoseconds, ascending.
+    /// Reported less true response time of each request that `counts`, nanoseconds, ascending.
     #[must_use]
-    pub fn differences_ns(&self) -> Vec<i64> {
+    pub fn differences_ns(&self, counts: impl Fn(&Recorded) -> bool) -> Vec<i64> {
         let difference = |(reported, truth): &(Recorded, Truth)| {
             let reported_ns =
                 reported.answered_ns.cast_signed() - reported.intended_ns.cast_signed();
             reported_ns - (truth.left_ns - truth.arrived_ns).cast_signed()
         };
-        let mut all: Vec<i64> = self.requests.iter().map(difference).collect();
-        all.sort_unstable();
-        all
+        let counted = self.requests.iter().filter(|(seen, _)| counts(seen));
+        let mut differences: Vec<i64> = counted.map(difference).collect();
+        differences.sort_unstable();
+        differences
     }
 
     /// How late the generator sent, the 99th percentile, nanoseconds.

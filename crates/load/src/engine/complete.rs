@@ -100,6 +100,7 @@ impl Engine {
                     intended_ns: request.intended_ns,
                     sent_ns: request.sent_ns,
                     answered_ns,
+                    interrupted: request.interrupted,
                 });
             }
         } else if arrival.picked_up_ns >= self.timeline.measure_ns {
