@@ -121,8 +121,7 @@ fn difference(case: &str, trials: &[Trial]) -> Line {
     let [p1, p50, p90, p99] = [1.0, 50.0, 90.0, 99.0].map(|at| percentile(&kept, at));
     Line {
         case: format!("{case}, open, {}", of_trials(kept.len(), trials.len())),
-        figure: "reported − true, µs at p1 / p50 / p90 / p99; interrupted (left out); p99 with \
-                 them (worst trial)",
+        figure: "reported − true, µs at p1 / p50 / p90 / p99; left out; p99 of all (worst)",
         found: format!(
             "{} / {} / {} / {}; {:.1} %; {} ({})",
             show(p1),
@@ -146,8 +145,8 @@ fn of_trials(requests: usize, trials: usize) -> String {
 ///
 /// What the machine took from the server is no part of its law, and what it took from the
 /// generator none of the queue: requests held up there, or that should have left in an
-/// interruption here, are left out. Those behind them are not, and waited for them: the bound is reckoned from the
-/// arrivals as they were.
+/// interruption here, are left out. Those behind them are not, and waited for them: the bound is
+/// reckoned from the arrivals as they were.
 fn queue(setting: &Setting) -> anyhow::Result<Vec<Line>> {
     let seconds = if setting.short { 3.0 } else { 16.0 };
     let (rate_rps, mean_ns) = (4000.0, 125_000.0);
