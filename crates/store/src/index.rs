@@ -32,7 +32,7 @@ use std::io;
 use std::sync::PoisonError;
 
 pub(crate) use entry::{Entry, Location};
-use entry::{key_bits, matches};
+use entry::{key_bits, resembles};
 use place::{BUCKET_WORDS, Shape, address};
 use writer::Target;
 pub(crate) use writer::{Found, Inserted, Writer};
@@ -193,17 +193,16 @@ impl Index {
         // Acquire: pairs with the release in `split`.
         let buckets = self.buckets.load(Ordering::Acquire);
         let numbers = self.shape.numbers(hash);
+        let choices = numbers.each.map(|number| address(number, buckets));
+        let key_bits = [0, 1].map(|role| key_bits(numbers.tag, role));
         for role in 0..2 {
-            let bucket = address(numbers.each[role], buckets);
-            let key_bits = key_bits(numbers.tag, role);
+            let bucket = choices[role];
             for (slot, word) in self.bucket(bucket).iter().enumerate() {
                 // Acquire: pairs with the release of whoever wrote it, so that the item it points
                 // to is seen whole.
                 let word = word.load(Ordering::Acquire);
-                if !matches(word, key_bits) {
-                    continue;
-                }
-                if let Some(entry) = Entry::of_word(word)
+                if resembles(word, key_bits[role])
+                    && let Some(entry) = Entry::of_word(word)
                     && is_it(entry)
                 {
                     return Some(Found {
@@ -373,6 +372,7 @@ impl Index {
         &self.region.words().as_chunks::<BUCKET_WORDS>().0[number as usize]
     }
 
+    #[inline]
     fn word(&self, bucket: u64, slot: usize) -> &AtomicU64 {
         &self.bucket(bucket)[slot]
     }

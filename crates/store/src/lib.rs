@@ -29,6 +29,7 @@
 mod config;
 mod drain;
 mod epochs;
+mod freed;
 mod ghost;
 mod heap;
 mod holds;

@@ -80,6 +80,14 @@ pub(crate) const KICK_BUCKETS: usize = 48;
 pub(crate) const LONG_SEARCH: usize = 8 * KICK_BUCKETS;
 /// Buckets a split or a merge visits.
 pub(crate) const RESIZE_BUCKETS: usize = 2;
+/// Blocks a worker unlinks before their stamp is taken.
+pub(crate) const FREED_BATCH: usize = 16;
+/// Batches of them that wait for their stamps to be over.
+pub(crate) const FREED_WAITING: usize = 4;
+/// Lengths of blocks that a worker keeps holes of.
+pub(crate) const FREED_LENGTHS: usize = 64;
+/// Holes of one length that it keeps.
+pub(crate) const FREED_OF_A_LENGTH: usize = 16;
 /// Keys that a worker remembers as read much.
 pub const HOT_KEYS: usize = 32;
 /// One read in so many is looked at for that, on average.

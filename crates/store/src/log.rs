@@ -410,6 +410,7 @@ impl Log {
         let shelf = &mut *self.shelf();
         // Not before the lock is held: who looks for victims goes by it.
         segment.set_phase(Phase::Sealed);
+        segment.reopen();
         shelf.sealed[segment.part() as usize].push_first(&mut shelf.links, number);
     }
 
@@ -460,7 +461,7 @@ impl Log {
 
 /// Items that expire at about the same time lie together. Each class spans six times as long as the
 /// one before, from ten seconds on.
-fn class_of(expiry: Expiry, now_s: u32) -> usize {
+pub(crate) fn class_of(expiry: Expiry, now_s: u32) -> usize {
     let Some(left_s) = expiry.seconds_left(now_s) else {
         return CLASSES_MAX - 1;
     };

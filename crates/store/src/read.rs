@@ -120,6 +120,7 @@ impl Worker {
         answer
     }
 
+    #[inline]
     fn item<'a>(&'a self, location: Location, block: Block<'a>, won: bool) -> Item<'a> {
         let access = block.access();
         Item {

@@ -178,7 +178,7 @@ impl Worker {
             let room = upload.unfilled();
             let len = room.len().min(bytes.len() - done);
             room[..len].copy_from_slice(&bytes[done..done + len]);
-            upload.advance(len);
+            upload.filled += len;
             done += len;
         }
         Ok(done)
@@ -225,6 +225,9 @@ impl Worker {
     /// Takes memory for a block; waits for it if it can be had.
     pub(crate) fn take(&self, len: usize, part: Part, expiry: Expiry, now_s: u32) -> Option<Taken> {
         let way = self.way(part, expiry, now_s);
+        if let Some(taken) = self.take_freed(len, &way) {
+            return Some(taken);
+        }
         loop {
             if let Some(taken) = self.store.log.take(len, &way) {
                 return Some(taken);

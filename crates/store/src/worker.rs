@@ -1,6 +1,6 @@
 //! The handle each thread has on the store.
 
-use std::cell::Cell;
+use std::cell::{Cell, RefCell};
 use std::fmt;
 use std::sync::PoisonError;
 
@@ -8,6 +8,7 @@ use rapidhash::v3::rapidhash_v3_seeded;
 
 use crate::drain::Cursor;
 use crate::epochs::Seat;
+use crate::freed::Freed;
 use crate::heap::block::Block;
 use crate::heap::segment::Part;
 use crate::index::{Entry, Location, Writer};
@@ -42,6 +43,8 @@ pub struct Worker {
     pub(crate) until_look: Cell<u32>,
     /// The segment it is draining.
     pub(crate) cursor: Cell<Option<Cursor>>,
+    /// Blocks to be written again.
+    pub(crate) freed: RefCell<Freed>,
 }
 
 impl fmt::Debug for Worker {
@@ -62,6 +65,7 @@ impl Worker {
             stripe,
             until_look: Cell::new(0),
             cursor: Cell::new(None),
+            freed: RefCell::default(),
         }
     }
 
@@ -196,17 +200,20 @@ impl Worker {
         block.expiry().is_past(now_s).then_some(Miss::Expired)
     }
 
-    /// The bytes of an item that the index no longer leads to are alive no more.
-    pub(crate) fn unlinked(&self, location: Location) {
+    /// The bytes of an item that the index no longer leads to are alive no more. Returns how many
+    /// its block has.
+    pub(crate) fn unlinked(&self, location: Location) -> usize {
         let heap = &self.store.log.heap;
         let block = heap.block(location);
-        heap.segment_of(location).sub_live(block.len());
+        let len = block.len();
+        heap.segment_of(location).sub_live(len);
         block.mark_dead();
         if block.is_in_pieces() {
             for piece in pieces_of(block) {
                 heap.segment_of(piece).sub_live(heap.block(piece).len());
             }
         }
+        len
     }
 
     /// Takes a dead item out of the index, if it is still there and dead.

@@ -220,7 +220,7 @@ impl Worker {
         }
         writer.remove(&found);
         drop(writer);
-        self.unlinked(location);
+        self.free(location);
         self.adjust();
         Deleted::Deleted
     }
@@ -338,7 +338,7 @@ impl Worker {
         if let Some(found) = found {
             self.tally.count(Count::Stored);
             let old = writer.replace(found, location, found.entry().frequency());
-            self.unlinked(old.location());
+            self.free(old.location());
             return true;
         }
         let evicts = self.store.config().evicts;

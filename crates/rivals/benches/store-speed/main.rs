@@ -4,9 +4,13 @@
 //! out. A figure is the median over the rounds; rounds of all caches alternate, so that what the
 //! machine does meanwhile falls on all of them.
 //!
-//! `[--quick] [--of CACHE] [CASE]`: fewer rounds, one cache, the cases whose names contain `CASE`.
+//! Instructions an operation follow, counted by valgrind where it is installed.
+//!
+//! `[--quick] [--of CACHE] [CASE]`: fewer rounds, one cache, the cases whose names contain `CASE`
+//! (`instructions`: their table alone).
 #![allow(clippy::print_stdout, reason = "a benchmark speaks to the terminal")]
 
+mod instructions;
 mod subject;
 
 use std::thread;
@@ -74,18 +78,45 @@ fn main() {
         .iter()
         .position(|word| word == "--of")
         .and_then(|at| words.get(at + 1));
+    let of = of.map(String::as_str);
+    if let Some(at) = words.iter().position(|word| word == instructions::BARE) {
+        let kind = Kind::ALL.into_iter().find(|kind| Some(kind.name()) == of);
+        let count = words.last().and_then(|word| word.parse().ok());
+        if let (Some(name), Some(kind), Some(count)) = (words.get(at + 1), kind, count) {
+            instructions::bare(name, kind, count);
+        }
+        return;
+    }
     let only = words
         .iter()
-        .find(|&word| !word.starts_with("--") && Some(word) != of);
+        .find(|&word| !word.starts_with("--") && Some(word.as_str()) != of);
     let rounds = if quick { 3 } else { 9 };
     println!(
         "million operations a second, zipf 0.99, {KEY_LEN} + {VALUE_LEN} bytes, median of {rounds} rounds"
     );
     for case in CASES {
         if only.is_none_or(|only| case.name.contains(only.as_str())) {
-            table(case, rounds, of.map(String::as_str));
+            table(case, rounds, of);
         }
     }
+    if only.is_none_or(|only| only == "instructions") {
+        instructions::print(of);
+    }
+}
+
+/// A cache as the threads of a case have it, filled.
+fn prepared(case: Case, kind: Kind, keys: &[[u8; KEY_LEN]]) -> Vec<Box<dyn Subject>> {
+    let item_bytes = (KEY_LEN + VALUE_LEN) as u64;
+    let fits = case.room >= case.items;
+    let mut handles = kind.make(u64::from(case.room), item_bytes, case.threads, fits);
+    let filled = if kind.is_apart() { handles.len() } else { 1 };
+    for handle in handles.iter_mut().take(filled) {
+        for key in keys {
+            handle.set(key, &[b'v'; VALUE_LEN]);
+        }
+        handle.rest();
+    }
+    handles
 }
 
 fn table(case: Case, rounds: usize, of: Option<&str>) {
@@ -103,18 +134,7 @@ fn table(case: Case, rounds: usize, of: Option<&str>) {
         .collect();
     let mut subjects: Vec<_> = kinds
         .iter()
-        .map(|kind| {
-            let item_bytes = (KEY_LEN + VALUE_LEN) as u64;
-            let mut handles = kind.make(u64::from(case.room), item_bytes, case.threads, fits);
-            let filled = if kind.is_apart() { handles.len() } else { 1 };
-            for handle in &mut handles[..filled] {
-                for key in &keys {
-                    handle.set(key, &[b'v'; VALUE_LEN]);
-                }
-                handle.rest();
-            }
-            handles
-        })
+        .map(|&kind| prepared(case, kind, &keys))
         .collect();
     let mut rates = vec![Vec::new(); kinds.len()];
     let mut hits = vec![0.0; kinds.len()];

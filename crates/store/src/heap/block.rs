@@ -400,11 +400,15 @@ impl<'h> Block<'h> {
     }
 
     /// Bytes of the block.
+    #[inline]
     pub(crate) fn len(self) -> usize {
-        if self.is_piece() {
-            piece_block_len(self.piece_len())
-        } else {
-            self.outline().block_len()
+        match self.form() {
+            form @ (Form::Plain | Form::Flags) => {
+                let body_len = self.key_len() + self.short_len();
+                (HEADER_LEN + form.extra_len() + body_len).next_multiple_of(4)
+            }
+            Form::Wide | Form::Pieces if !self.is_piece() => self.outline().block_len(),
+            Form::Wide | Form::Pieces => piece_block_len(self.piece_len()),
         }
     }
 

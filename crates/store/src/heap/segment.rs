@@ -6,6 +6,8 @@ use crate::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 /// A writer's hold, in `fill`.
 const HOLD: u64 = 1 << 32;
 const TAIL_MASK: u64 = HOLD - 1;
+/// It is being drained, or is free: no writer may come.
+const CLOSED: u64 = 1 << 63;
 
 /// What a segment is doing. It goes round: free, open, sealed, draining, retired, free.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -38,7 +40,8 @@ pub(crate) enum Part {
 #[derive(Debug, Default)]
 #[repr(C, align(64))]
 pub(crate) struct Segment {
-    /// Writers that are filling blocks of it (high half), and where the next block begins.
+    /// Whether it is closed (highest bit), writers that are filling blocks of it (rest of the high
+    /// half), and where the next block begins.
     fill: AtomicU64,
     /// Bytes of blocks that the index leads to.
     live: AtomicU64,
@@ -54,6 +57,8 @@ pub(crate) struct Segment {
     opened_s: AtomicU32,
     /// Where its last block ends, once it is full.
     end: AtomicU32,
+    /// How often it has been opened.
+    round: AtomicU32,
 }
 
 #[cfg(not(shuttle))]
@@ -74,8 +79,10 @@ impl Segment {
         self.expiry.store(0, Ordering::Relaxed);
         self.opened_s.store(now_s, Ordering::Relaxed);
         self.end.store(0, Ordering::Relaxed);
+        let round = self.round().wrapping_add(1);
+        self.round.store(round, Ordering::Relaxed);
         self.set_phase(Phase::Open);
-        // Release: pairs with the acquire in `take`: who adds a block sees the above.
+        // Release: pairs with the acquire in `take` and `join`: who adds a block sees the above.
         self.fill.store(u64::from(FIRST), Ordering::Release);
     }
 
@@ -99,15 +106,59 @@ impl Segment {
 
     /// A writer is done with its block.
     pub(crate) fn release_writer(&self) {
-        // Release: pairs with `is_ready`: the block is whole.
+        // Release: pairs with `is_ready` and `close`: the block is whole.
         self.fill.fetch_sub(HOLD, Ordering::Release);
+    }
+
+    /// Holds the segment for who writes where a block was before; false: it is closed.
+    pub(crate) fn join(&self) -> bool {
+        let mut fill = self.fill.load(Ordering::Relaxed);
+        while fill & CLOSED == 0 {
+            let joined = fill + HOLD;
+            // Acquire: pairs with `open`. Release: with `close`, as in `take`.
+            match self
+                .fill
+                .compare_exchange_weak(fill, joined, Ordering::AcqRel, Ordering::Relaxed)
+            {
+                Ok(_) => return true,
+                Err(now) => fill = now,
+            }
+        }
+        false
     }
 
     /// Whether it can be drained: no block can be added, none is being filled, and nobody holds it.
     pub(crate) fn is_ready(&self, size: u32) -> bool {
         // Acquire: pairs with `release_writer`.
-        let fill = self.fill.load(Ordering::Acquire);
-        fill & TAIL_MASK >= u64::from(size) && fill < HOLD && !self.is_held()
+        Self::is_full(self.fill.load(Ordering::Acquire), size) && !self.is_held()
+    }
+
+    fn is_full(fill: u64, size: u32) -> bool {
+        fill & TAIL_MASK >= u64::from(size) && fill < HOLD
+    }
+
+    /// Lets no writer come any more; false: one is there.
+    pub(crate) fn close(&self) -> bool {
+        let fill = self.fill.load(Ordering::Relaxed);
+        // Acquire: pairs with `release_writer`: what is to be drained is whole.
+        let closed = self.fill.compare_exchange(
+            fill & TAIL_MASK,
+            fill & TAIL_MASK | CLOSED,
+            Ordering::Acquire,
+            Ordering::Relaxed,
+        );
+        closed.is_ok()
+    }
+
+    /// Lets writers come again.
+    pub(crate) fn reopen(&self) {
+        // Release: pairs with `join`.
+        self.fill.fetch_and(!CLOSED, Ordering::Release);
+    }
+
+    /// How often it has been opened.
+    pub(crate) fn round(&self) -> u32 {
+        self.round.load(Ordering::Relaxed)
     }
 
     /// No block begins at `at` or behind it.

@@ -105,10 +105,11 @@ pub(super) fn key_bits(tag: u64, role: usize) -> u64 {
     tag << TAG_SHIFT | (role as u64) << ROLE_SHIFT
 }
 
-/// Whether a word may be that of an item whose key has this tag, by this number.
+/// Whether a word may be that of an item whose key has this tag, by this number. So may an empty
+/// one.
 #[inline]
-pub(super) fn matches(word: u64, key_bits: u64) -> bool {
-    word >> ROLE_SHIFT == key_bits >> ROLE_SHIFT && word & LOCATION_MASK != 0
+pub(super) fn resembles(word: u64, key_bits: u64) -> bool {
+    word ^ key_bits < 1 << ROLE_SHIFT
 }
 
 #[cfg(test)]
@@ -124,9 +125,9 @@ mod tests {
             Location::new(1).unwrap(),
         );
         let entry = Entry::new(location, 0, 0xabcde, 1);
-        assert!(matches(entry.word(), key_bits(0xabcde, 1)));
-        assert!(!matches(entry.word(), key_bits(0xabcde, 0)));
-        assert!(!matches(entry.word(), key_bits(0xabcdf, 1)));
+        assert!(resembles(entry.word(), key_bits(0xabcde, 1)));
+        assert!(!resembles(entry.word(), key_bits(0xabcde, 0)));
+        assert!(!resembles(entry.word(), key_bits(0xabcdf, 1)));
         let often = entry.with_frequency(9);
         assert_eq!(often, Entry::new(location, 3, 0xabcde, 1));
         assert_eq!(often.with_role(0), Entry::new(location, 3, 0xabcde, 0));

@@ -33,8 +33,7 @@ impl Log {
             None if evicts => self.oldest(&mut shelf),
             cheap => cheap,
         }?;
-        self.begin_draining(&mut shelf, &victim);
-        Some(victim)
+        self.begin_draining(&mut shelf, &victim).then_some(victim)
     }
 
     /// Takes a segment in which all is dead, if one is met.
@@ -44,14 +43,18 @@ impl Log {
         if victim.task != Task::Clear {
             return None;
         }
-        self.begin_draining(shelf, &victim);
-        Some(victim)
+        self.begin_draining(shelf, &victim).then_some(victim)
     }
 
-    fn begin_draining(&self, shelf: &mut Shelf, victim: &Victim) {
+    /// False: a writer has just come to use a hole of it.
+    fn begin_draining(&self, shelf: &mut Shelf, victim: &Victim) -> bool {
         let segment = self.heap.segment(victim.number);
-        segment.set_phase(Phase::Draining);
-        shelf.sealed[segment.part() as usize].remove(&mut shelf.links, victim.number);
+        let is_closed = segment.close();
+        if is_closed {
+            segment.set_phase(Phase::Draining);
+            shelf.sealed[segment.part() as usize].remove(&mut shelf.links, victim.number);
+        }
+        is_closed
     }
 
     /// A segment of which nothing, or next to nothing, has to be kept.

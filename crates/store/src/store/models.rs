@@ -182,3 +182,60 @@ fn two_who_drain_lose_nothing_that_is_asked_for() {
         PREEMPTIONS,
     );
 }
+
+#[test]
+fn no_reader_sees_a_hole_used_again() {
+    // Not in every order: one who is not quiescent keeps all holes from being used.
+    let rewritten = std::sync::Arc::new(std::sync::atomic::AtomicU64::new(0));
+    let sum = std::sync::Arc::clone(&rewritten);
+    shuttle::check_pct(
+        move || {
+            let store = store();
+            let keys = 3_u8;
+            {
+                let worker = store.worker();
+                (0..keys).for_each(|number| set(&worker, number));
+            }
+            let reader = {
+                let mut worker = store.worker();
+                thread::spawn(move || {
+                    for turn in 0..60_u8 {
+                        look(&worker, turn % keys, true);
+                        if turn % 4 == 0 {
+                            worker.quiescent();
+                        }
+                    }
+                })
+            };
+            // Another fills the store with what is as long, so that segments with holes are drained
+            // and opened anew while their holes are remembered.
+            let filler = {
+                let mut worker = store.worker();
+                thread::spawn(move || {
+                    for number in 100..160 {
+                        set(&worker, number);
+                        worker.quiescent();
+                    }
+                    worker.offline();
+                })
+            };
+            let mut worker = store.worker();
+            for turn in 0..160_u8 {
+                let number = turn % keys;
+                set(&worker, number);
+                assert!(
+                    look(&worker, number, false),
+                    "{number} has just been stored"
+                );
+                worker.quiescent();
+            }
+            worker.offline();
+            assert!(reader.join().is_ok());
+            assert!(filler.join().is_ok());
+            sum.fetch_add(store.statistics().rewritten, Ordering::Relaxed);
+        },
+        ROUNDS,
+        PREEMPTIONS,
+    );
+    assert!(rewritten.load(Ordering::Relaxed) > 0);
+}
