@@ -9,12 +9,10 @@
 use std::env;
 use std::fs;
 use std::io::{self, BufRead, BufReader, BufWriter, Write as _};
-use std::net::{TcpListener, TcpStream};
-use std::process::{Child, Command, ExitCode, Stdio};
+use std::process::{Command, ExitCode, Stdio};
 use std::sync::Arc;
-use std::thread;
-use std::time::Duration;
 
+use rivals::memcached::Memcached;
 use rivals::ours::set;
 use store::{Config, Expiry, Store};
 use workload::{Law, SizeLaw};
@@ -228,21 +226,14 @@ impl Filling {
     }
 
     fn memcached(&self) -> io::Result<()> {
-        let port = TcpListener::bind(("127.0.0.1", 0))?.local_addr()?.port();
-        let megabytes = self.ample() >> 20;
-        let child = Command::new("memcached")
-            .args(["-u", "root", "-l", "127.0.0.1", "-t", "1"])
-            .args(["-p", &port.to_string(), "-m", &megabytes.to_string()])
-            .spawn();
-        let Ok(child) = child else {
+        let Some(server) = Memcached::start(self.ample() >> 20)? else {
             println!("not installed");
             return Ok(());
         };
-        let child = Killed(child);
-        let stream = connected(port)?;
+        let stream = server.connect()?;
         let mut answers = BufReader::new(stream.try_clone()?);
         let mut out = BufWriter::with_capacity(1 << 20, stream);
-        let before = resident(&child.0.id().to_string())?;
+        let before = resident(&server.pid().to_string())?;
         let own_bytes = self.each(|key, value| {
             out.write_all(b"set ")?;
             out.write_all(key)?;
@@ -260,7 +251,7 @@ impl Filling {
             }
             line.clear();
         }
-        let growth = resident(&child.0.id().to_string())? - before;
+        let growth = resident(&server.pid().to_string())? - before;
         self.say(growth, own_bytes, items);
         Ok(())
     }
@@ -274,27 +265,6 @@ impl Filling {
             println!("{}", (growth as f64 - own_bytes as f64) / items as f64);
         }
     }
-}
-
-struct Killed(Child);
-
-impl Drop for Killed {
-    fn drop(&mut self) {
-        let _ = self.0.kill();
-        let _ = self.0.wait();
-    }
-}
-
-fn connected(port: u16) -> io::Result<TcpStream> {
-    let mut last = None;
-    for _ in 0..100 {
-        match TcpStream::connect(("127.0.0.1", port)) {
-            Ok(stream) => return Ok(stream),
-            Err(error) => last = Some(error),
-        }
-        thread::sleep(Duration::from_millis(20));
-    }
-    Err(last.unwrap_or_else(|| io::Error::other("memcached does not answer")))
 }
 
 /// Resident bytes of a process.

@@ -1,11 +1,14 @@
-//! Hit ratios at equal memory: our store's policy beside LRU, SIEVE, S3-FIFO and W-TinyLFU.
+//! Hit ratios at equal memory: our store's policy beside LRU, SIEVE, S3-FIFO and W-TinyLFU, and the
+//! store itself beside memcached itself, where that is installed.
 //!
 //! Every design is charged what it spends on a record besides key and value, and asked the same
 //! requests from the same seed; the first half of them warms it and is not counted.
 //!
-//! `--quick` asks fewer requests of fewer workloads; `--tune` shows other shapes of our log.
+//! `[--quick] [--tune] [WORKLOAD]`: fewer requests of fewer workloads; other shapes of our log; the
+//! workloads whose names contain `WORKLOAD`.
 #![allow(clippy::print_stdout, reason = "a benchmark speaks to the terminal")]
 
+mod real;
 mod workloads;
 
 use rivals::policy::{Log, LogShape, Lru, Policy, S3Fifo, Sieve, TinyLfu};
@@ -35,8 +38,15 @@ fn main() {
     } else {
         REQUESTS
     };
+    let only = std::env::args()
+        .skip(1)
+        .find(|word| !word.starts_with("--"));
     for case in CASES {
-        if has("--quick") && !case.is_quick {
+        let is_chosen = match &only {
+            Some(only) => case.name.contains(only.as_str()),
+            None => !has("--quick") || case.is_quick,
+        };
+        if !is_chosen {
             continue;
         }
         let workload = (case.make)(requests);
@@ -68,7 +78,9 @@ fn hit_ratio(policy: &mut dyn Policy, workload: &Workload, extra: u32) -> f64 {
 
 fn table(workload: &Workload) {
     use overhead::{COMMON, GHOST, LINKS, SKETCH};
-    println!("memory      LRU    SIEVE  S3-FIFO  W-TinyLFU   ours   ours - best   copied");
+    println!(
+        "memory      LRU    SIEVE  S3-FIFO  W-TinyLFU   ours   ours - best   copied    store  memcached"
+    );
     for share in FOOTPRINTS {
         let capacity = workload.capacity(share);
         let records = workload.records();
@@ -83,8 +95,13 @@ fn table(workload: &Workload) {
             ratio(&mut ours, 0),
         ];
         let best = ratios[..4].iter().copied().fold(0.0, f64::max);
+        // Neither can be charged nothing.
+        let is_charged = !workload.is_counted;
+        let store = is_charged.then(|| real::store(workload, capacity));
+        let memcached = is_charged.then(|| real::memcached(workload, capacity));
+        let show = |ratio: Option<f64>| ratio.map_or("-".to_owned(), |it| format!("{it:.4}"));
         println!(
-            "{:5.0} %  {:7.4}  {:7.4}  {:7.4}    {:7.4}  {:7.4}  {:+7.2} points   {:.2}",
+            "{:5.0} %  {:7.4}  {:7.4}  {:7.4}    {:7.4}  {:7.4}  {:+7.2} points   {:.2}  {:>7}    {:>7}",
             share * 100.0,
             ratios[0],
             ratios[1],
@@ -92,7 +109,9 @@ fn table(workload: &Workload) {
             ratios[3],
             ratios[4],
             (ratios[4] - best) * 100.0,
-            ours.copied_share()
+            ours.copied_share(),
+            show(store),
+            show(memcached.flatten())
         );
     }
 }

@@ -6,7 +6,7 @@
 use std::process::{Command, Stdio};
 
 use crate::subject::Kind;
-use crate::{Case, NEAR, case, keys, prepared, requests, work};
+use crate::{Case, NEAR, Records, case, prepared, requests, work};
 
 /// Word before the name of a case, by which this program tells itself to do its requests once.
 pub(crate) const BARE: &str = "--bare";
@@ -64,12 +64,12 @@ pub(crate) fn bare(name: &str, kind: Kind, count: usize) {
         requests: 2 * REQUESTS,
         ..case
     };
-    let keys = keys(case.items);
-    let mut handles = prepared(case, kind, &keys);
+    let records = Records::of(case);
+    let mut handles = prepared(case, kind, &records);
     // All are drawn, however many are made.
     let stream = requests(case, 0);
     for handle in &mut handles {
-        std::hint::black_box(work(handle.as_mut(), &keys, &stream[..count], case));
+        std::hint::black_box(work(handle.as_mut(), &records, &stream[..count], case));
     }
 }
 

@@ -1,8 +1,8 @@
 //! How fast the store is beside caches and maps of its kind, in one process and in turns.
 //!
-//! Keys are of 32 bytes and made beforehand, requests are drawn beforehand, every value is copied
-//! out. A figure is the median over the rounds; rounds of all caches alternate, so that what the
-//! machine does meanwhile falls on all of them.
+//! Keys are of 32 bytes and made beforehand, requests are drawn beforehand, every value (of 100
+//! bytes, or by the law of ETC) is copied out. A figure is the median over the rounds; rounds of
+//! all caches alternate, so that what the machine does meanwhile falls on all of them.
 //!
 //! Instructions an operation follow, counted by valgrind where it is installed.
 //!
@@ -17,10 +17,11 @@ use std::thread;
 use std::time::Instant;
 
 use subject::{Kind, Subject};
-use workload::{Picker, Popularity, Purpose, Stream};
+use workload::{Law, Picker, Popularity, Purpose, SizeLaw, Stream};
 
 const KEY_LEN: usize = 32;
-const VALUE_LEN: usize = 100;
+const VALUE_LEN: u32 = 100;
+const VALUE_MAX: u32 = 100_000;
 /// Items that lie in the caches of the processor.
 const NEAR: u32 = 100_000;
 /// Items of eight times a last-level cache of 32 MiB.
@@ -39,6 +40,8 @@ struct Case {
     burst: usize,
     threads: usize,
     requests: usize,
+    /// Lengths of values are as in Facebook's ETC pool, not all the same.
+    is_etc: bool,
 }
 
 const fn case(name: &'static str, items: u32, sets: u64, burst: usize, threads: usize) -> Case {
@@ -50,10 +53,18 @@ const fn case(name: &'static str, items: u32, sets: u64, burst: usize, threads: 
         burst,
         threads,
         requests: 2_000_000,
+        is_etc: false,
     }
 }
 
-const CASES: [Case; 12] = [
+const fn etc(case: Case) -> Case {
+    Case {
+        is_etc: true,
+        ..case
+    }
+}
+
+const CASES: [Case; 15] = [
     case("near, gets", NEAR, 0, 1, 1),
     case("near, gets, 2 threads", NEAR, 0, 1, 2),
     case("near, 95/5", NEAR, 5, 1, 1),
@@ -61,10 +72,19 @@ const CASES: [Case; 12] = [
     case("near, 50/50", NEAR, 50, 1, 1),
     case("near, 50/50, 2 threads", NEAR, 50, 1, 2),
     case("near, sets", NEAR, 100, 1, 1),
+    etc(case("near, ETC values, 95/5", NEAR, 5, 1, 1)),
+    etc(case("near, ETC values, sets", NEAR, 100, 1, 1)),
     case("far, gets", FAR, 0, 1, 1),
     case("far, gets in bursts of 16", FAR, 0, BURST, 1),
     case("far, gets in bursts of 16, 2 threads", FAR, 0, BURST, 2),
     case("far, sets", FAR, 100, 1, 1),
+    etc(case(
+        "far, ETC values, gets in bursts of 16",
+        FAR,
+        0,
+        BURST,
+        1,
+    )),
     Case {
         room: NEAR,
         ..case("ten times what fits, a miss is set", 10 * NEAR, 0, 1, 1)
@@ -92,7 +112,8 @@ fn main() {
         .find(|&word| !word.starts_with("--") && Some(word.as_str()) != of);
     let rounds = if quick { 3 } else { 9 };
     println!(
-        "million operations a second, zipf 0.99, {KEY_LEN} + {VALUE_LEN} bytes, median of {rounds} rounds"
+        "million operations a second, zipf 0.99, {KEY_LEN} + {VALUE_LEN} bytes or ETC, median of \
+         {rounds} rounds"
     );
     for case in CASES {
         if only.is_none_or(|only| case.name.contains(only.as_str())) {
@@ -104,15 +125,51 @@ fn main() {
     }
 }
 
+/// What is asked for: keys, and how long the value of each is.
+struct Records {
+    keys: Vec<[u8; KEY_LEN]>,
+    value_lens: Vec<u32>,
+}
+
+impl Records {
+    fn of(case: Case) -> Self {
+        let mut stream = Stream::new(3, Purpose::Other, 0);
+        let law = SizeLaw::new(
+            "fb_value".parse().unwrap_or(Law::Fixed(329.0)),
+            1,
+            VALUE_MAX,
+        );
+        let (mut keys, mut value_lens) = (Vec::new(), Vec::new());
+        for number in 0..case.items {
+            let bits = stream.next_u64();
+            let text = format!("{bits:016x}{number:016}");
+            keys.push(std::array::from_fn(|at| text.as_bytes()[at]));
+            value_lens.push(if case.is_etc {
+                law.len_of(bits)
+            } else {
+                VALUE_LEN
+            });
+        }
+        Self { keys, value_lens }
+    }
+
+    /// A record's bytes on average.
+    fn mean_bytes(&self) -> u64 {
+        let values: u64 = self.value_lens.iter().copied().map(u64::from).sum();
+        KEY_LEN as u64 + values / self.value_lens.len() as u64
+    }
+}
+
 /// A cache as the threads of a case have it, filled.
-fn prepared(case: Case, kind: Kind, keys: &[[u8; KEY_LEN]]) -> Vec<Box<dyn Subject>> {
-    let item_bytes = (KEY_LEN + VALUE_LEN) as u64;
+fn prepared(case: Case, kind: Kind, records: &Records) -> Vec<Box<dyn Subject>> {
     let fits = case.room >= case.items;
-    let mut handles = kind.make(u64::from(case.room), item_bytes, case.threads, fits);
+    let bytes = records.mean_bytes();
+    let mut handles = kind.make(u64::from(case.room), bytes, case.threads, fits);
     let filled = if kind.is_apart() { handles.len() } else { 1 };
+    let value = vec![b'v'; VALUE_MAX as usize];
     for handle in handles.iter_mut().take(filled) {
-        for key in keys {
-            handle.set(key, &[b'v'; VALUE_LEN]);
+        for (key, &len) in records.keys.iter().zip(&records.value_lens) {
+            handle.set(key, &value[..len as usize]);
         }
         handle.rest();
     }
@@ -121,7 +178,7 @@ fn prepared(case: Case, kind: Kind, keys: &[[u8; KEY_LEN]]) -> Vec<Box<dyn Subje
 
 fn table(case: Case, rounds: usize, of: Option<&str>) {
     println!("\n{}", case.name);
-    let keys = keys(case.items);
+    let records = Records::of(case);
     let streams: Vec<_> = (0..case.threads)
         .map(|thread| requests(case, thread as u64))
         .collect();
@@ -134,14 +191,14 @@ fn table(case: Case, rounds: usize, of: Option<&str>) {
         .collect();
     let mut subjects: Vec<_> = kinds
         .iter()
-        .map(|&kind| prepared(case, kind, &keys))
+        .map(|&kind| prepared(case, kind, &records))
         .collect();
     let mut rates = vec![Vec::new(); kinds.len()];
     let mut hits = vec![0.0; kinds.len()];
     for round in 0..rounds {
         for turn in 0..kinds.len() {
             let at = (turn + round) % kinds.len();
-            let (rate, hit) = measure(&mut subjects[at], &keys, &streams, case);
+            let (rate, hit) = measure(&mut subjects[at], &records, &streams, case);
             rates[at].push(rate);
             hits[at] = hit;
         }
@@ -165,15 +222,6 @@ fn table(case: Case, rounds: usize, of: Option<&str>) {
     }
 }
 
-fn keys(items: u32) -> Vec<[u8; KEY_LEN]> {
-    let mut stream = Stream::new(3, Purpose::Other, 0);
-    let key = |number: u32| {
-        let text = format!("{:016x}{number:016}", stream.next_u64());
-        std::array::from_fn(|at| text.as_bytes()[at])
-    };
-    (0..items).map(key).collect()
-}
-
 /// Records, those to be set with the highest bit.
 fn requests(case: Case, thread: u64) -> Vec<u32> {
     let popularity = "zipf:0.99".parse().unwrap_or(Popularity::Uniform);
@@ -191,7 +239,7 @@ fn requests(case: Case, thread: u64) -> Vec<u32> {
 /// Requests a second over all threads, and the share of gets that found their value.
 fn measure(
     handles: &mut [Box<dyn Subject>],
-    keys: &[[u8; KEY_LEN]],
+    records: &Records,
     streams: &[Vec<u32>],
     case: Case,
 ) -> (f64, f64) {
@@ -202,7 +250,7 @@ fn measure(
             .zip(streams)
             .map(|(handle, stream)| {
                 scope.spawn(move || {
-                    let counts = work(handle.as_mut(), keys, stream, case);
+                    let counts = work(handle.as_mut(), records, stream, case);
                     handle.rest();
                     counts
                 })
@@ -221,14 +269,10 @@ fn measure(
     (done / seconds, hits as f64 / gets.max(1) as f64)
 }
 
-fn work(
-    subject: &mut dyn Subject,
-    keys: &[[u8; KEY_LEN]],
-    stream: &[u32],
-    case: Case,
-) -> (u64, u64) {
-    let value = [b'w'; VALUE_LEN];
-    let mut out = Vec::with_capacity(BURST * VALUE_LEN);
+fn work(subject: &mut dyn Subject, records: &Records, stream: &[u32], case: Case) -> (u64, u64) {
+    let Records { keys, value_lens } = records;
+    let value = vec![b'w'; VALUE_MAX as usize];
+    let mut out = Vec::with_capacity(BURST * VALUE_MAX as usize);
     let (mut gets, mut hits) = (0, 0);
     if case.burst > 1 {
         let mut burst: Vec<&[u8]> = Vec::with_capacity(case.burst);
@@ -243,9 +287,11 @@ fn work(
     }
     let fits = case.room >= case.items;
     for &request in stream {
-        let key = &keys[(request & !(1 << 31)) as usize];
+        let record = (request & !(1 << 31)) as usize;
+        let key = &keys[record];
+        let value = &value[..value_lens[record] as usize];
         if request >> 31 == 1 {
-            subject.set(key, &value);
+            subject.set(key, value);
             continue;
         }
         out.clear();
@@ -253,7 +299,7 @@ fn work(
         if subject.get(key, &mut out) {
             hits += 1;
         } else if !fits {
-            subject.set(key, &value);
+            subject.set(key, value);
         }
     }
     (gets, hits)

@@ -26,6 +26,8 @@ pub(crate) trait Subject: Send {
 pub(crate) enum Kind {
     Curtail,
     CurtailHuge,
+    /// Every read gives the item a new expiry.
+    CurtailGat,
     /// A store for each thread.
     CurtailApart,
     QuickCache,
@@ -35,9 +37,10 @@ pub(crate) enum Kind {
 }
 
 impl Kind {
-    pub(crate) const ALL: [Self; 7] = [
+    pub(crate) const ALL: [Self; 8] = [
         Self::Curtail,
         Self::CurtailHuge,
+        Self::CurtailGat,
         Self::CurtailApart,
         Self::QuickCache,
         Self::Moka,
@@ -49,6 +52,7 @@ impl Kind {
         match self {
             Self::Curtail => "curtail",
             Self::CurtailHuge => "curtail, huge pages",
+            Self::CurtailGat => "curtail, all gat",
             Self::CurtailApart => "curtail, one each",
             Self::QuickCache => "quick_cache",
             Self::Moka => "moka",
@@ -78,10 +82,11 @@ impl Kind {
     ) -> Vec<Box<dyn Subject>> {
         let memory_bytes = items * (item_bytes + if fits { ROOM_AN_ITEM } else { COST_AN_ITEM });
         match self {
-            Self::Curtail => curtail(memory_bytes, threads, false),
-            Self::CurtailHuge => curtail(memory_bytes, threads, true),
+            Self::Curtail => curtail(memory_bytes, threads, false, false),
+            Self::CurtailHuge => curtail(memory_bytes, threads, true, false),
+            Self::CurtailGat => curtail(memory_bytes, threads, false, true),
             Self::CurtailApart => (0..threads)
-                .flat_map(|_| curtail(memory_bytes, 1, false))
+                .flat_map(|_| curtail(memory_bytes, 1, false, false))
                 .collect(),
             Self::QuickCache => {
                 let cache = quick_cache::sync::Cache::new(items as usize);
@@ -114,7 +119,16 @@ const COST_AN_ITEM: u64 = 30;
 /// for what has been overwritten, which others give to their allocator.
 const ROOM_AN_ITEM: u64 = 128;
 
-fn curtail(memory_bytes: u64, threads: usize, huge_pages: bool) -> Vec<Box<dyn Subject>> {
+fn curtail(
+    memory_bytes: u64,
+    threads: usize,
+    huge_pages: bool,
+    touches: bool,
+) -> Vec<Box<dyn Subject>> {
+    let how = Read {
+        touch: touches.then_some(Expiry::at(NOW_S + 3600)),
+        ..Read::default()
+    };
     let config = Config {
         memory_bytes: memory_bytes.max(8 << 20),
         hash_seed: 7,
@@ -129,6 +143,7 @@ fn curtail(memory_bytes: u64, threads: usize, huge_pages: bool) -> Vec<Box<dyn S
         .map(|_| -> Box<dyn Subject> {
             Box::new(Curtail {
                 worker: store.worker(),
+                how,
                 hashes: Vec::with_capacity(64),
             })
         })
@@ -137,6 +152,7 @@ fn curtail(memory_bytes: u64, threads: usize, huge_pages: bool) -> Vec<Box<dyn S
 
 struct Curtail {
     worker: Worker,
+    how: Read,
     hashes: Vec<KeyHash>,
 }
 
@@ -144,7 +160,7 @@ const NOW_S: u32 = 1;
 
 impl Curtail {
     fn read(&self, key: &[u8], hash: KeyHash, out: &mut Vec<u8>) -> bool {
-        let copied = self.worker.read(key, hash, NOW_S, Read::default(), |item| {
+        let copied = self.worker.read(key, hash, NOW_S, self.how, |item| {
             item.value().for_each(|piece| out.extend_from_slice(piece));
             Some(())
         });
