@@ -171,6 +171,8 @@ fn refused(refusal: Refusal) -> &'static str {
         Refusal::Silent => "",
         Refusal::Unknown => "ERROR\r\n",
         Refusal::BadFormat => "CLIENT_ERROR bad command line format\r\n",
+        Refusal::BadLine => "CLIENT_ERROR bad command line\r\n",
+        Refusal::BadSlabId => "CLIENT_ERROR Illegal slab id\r\n",
         Refusal::BadGetKey => "CLIENT_ERROR bad command line format\r\n\r\n",
         Refusal::BadExptime => "CLIENT_ERROR invalid exptime argument\r\n",
         Refusal::BadDelta => "CLIENT_ERROR invalid numeric delta argument\r\n",

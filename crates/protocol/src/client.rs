@@ -124,6 +124,11 @@ pub fn stats(out: &mut Vec<u8>, stats: Stats<'_>) {
         Stats::Reset => words(out, [b"reset".as_slice()]),
         Stats::Settings => words(out, [b"settings".as_slice()]),
         Stats::HotKeys => words(out, [b"hotkeys".as_slice()]),
+        Stats::CacheDump { class, limit } => {
+            words(out, [b"cachedump".as_slice()]);
+            unsigned(out, class.into());
+            unsigned(out, limit.into());
+        }
         Stats::Other(text) => words(out, [text]),
     }
     end(out);

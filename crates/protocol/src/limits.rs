@@ -26,3 +26,5 @@ pub const REPLY_LINE_MAX: usize = 2048;
 pub const MEMLIMIT_LEAST: u32 = 8;
 /// Beyond it `cache_memlimit` takes a number for one of bytes.
 pub const MEMLIMIT_MOST: u32 = 1_000_000_000;
+/// Classes of slabs that memcached numbers, from 0.
+pub const SLAB_CLASSES: u32 = 64;

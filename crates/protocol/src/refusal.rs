@@ -9,6 +9,10 @@ pub enum Refusal {
     Unknown,
     /// `CLIENT_ERROR bad command line format`
     BadFormat,
+    /// `CLIENT_ERROR bad command line`: words are missing.
+    BadLine,
+    /// `CLIENT_ERROR Illegal slab id`
+    BadSlabId,
     /// `CLIENT_ERROR bad command line format` with the second line end that a `get` of a key
     /// too long draws from memcached 1.6.45.
     BadGetKey,
@@ -50,6 +54,8 @@ impl Refusal {
             Self::Silent => b"",
             Self::Unknown => b"ERROR\r\n",
             Self::BadFormat => b"CLIENT_ERROR bad command line format\r\n",
+            Self::BadLine => b"CLIENT_ERROR bad command line\r\n",
+            Self::BadSlabId => b"CLIENT_ERROR Illegal slab id\r\n",
             Self::BadGetKey => b"CLIENT_ERROR bad command line format\r\n\r\n",
             Self::BadExptime => b"CLIENT_ERROR invalid exptime argument\r\n",
             Self::BadDelta => b"CLIENT_ERROR invalid numeric delta argument\r\n",

@@ -194,6 +194,13 @@ pub enum Stats<'a> {
     Settings,
     /// `stats hotkeys`; not memcached's.
     HotKeys,
+    /// `stats cachedump CLASS LIMIT`
+    CacheDump {
+        /// The class of slabs.
+        class: u32,
+        /// How many of its items.
+        limit: u32,
+    },
     /// Any other word, with what follows it.
     Other(&'a [u8]),
 }

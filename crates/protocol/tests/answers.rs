@@ -365,6 +365,13 @@ fn other_classic_requests() {
         ("stats settings\r\n", Request::Stats(Stats::Settings)),
         ("stats hotkeys\r\n", Request::Stats(Stats::HotKeys)),
         (
+            "stats cachedump 1 100\r\n",
+            Request::Stats(Stats::CacheDump {
+                class: 1,
+                limit: 100,
+            }),
+        ),
+        (
             "stats  items 1 \r\n",
             Request::Stats(Stats::Other(b"items 1")),
         ),

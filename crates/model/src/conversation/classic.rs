@@ -108,6 +108,7 @@ pub(super) fn stats(cache: &mut Cache, now_s: u64, stats: Stats<'_>) -> Vec<u8> 
         Stats::Reset => "RESET\r\n".to_owned(),
         Stats::Settings => format!("STAT item_size_max {}\r\nEND\r\n", cache.item_size_max()),
         Stats::HotKeys => "STAT hotkeys:gets 0\r\nEND\r\n".to_owned(),
+        Stats::CacheDump { .. } => "END\r\n".to_owned(),
         Stats::Other(_) => "ERROR\r\n".to_owned(),
     }
     .into_bytes()

@@ -4,7 +4,7 @@ use memchr::memchr;
 
 use super::Wrong;
 use crate::decimal;
-use crate::limits::{KEY_MAX, VALUE_LEN_MAX};
+use crate::limits::{KEY_MAX, SLAB_CLASSES, VALUE_LEN_MAX};
 use crate::words::{self, Words};
 use crate::{
     Arith, ArithMode, Delete, FlushAll, Get, Keys, Refusal, Request, Set, SetMode, Stats, Touch,
@@ -30,7 +30,7 @@ pub(super) fn command<'a>(word: &[u8], line: &'a [u8], rest: &'a [u8]) -> Outcom
         b"decr" => arith(line, ArithMode::Decrement),
         b"touch" => touch(line),
         b"version" => Ok(Request::Version),
-        b"stats" => Ok(Request::Stats(stats(rest))),
+        b"stats" => Ok(Request::Stats(stats(rest)?)),
         b"quit" => Ok(Request::Quit),
         _ => others(line),
     }
@@ -209,15 +209,29 @@ fn cache_memlimit<'a>(words: &Words<'_>, noreply: bool) -> Result<Request<'a>, R
 }
 
 /// A beginning of the word is enough, as with memcached.
-fn stats(rest: &[u8]) -> Stats<'_> {
+fn stats(rest: &[u8]) -> Result<Stats<'_>, Refusal> {
     let mut behind = rest;
-    match words::next(&mut behind) {
+    Ok(match words::next(&mut behind) {
         None => Stats::General,
         Some(word) if b"reset".starts_with(word) => Stats::Reset,
         Some(word) if b"settings".starts_with(word) => Stats::Settings,
         Some(b"hotkeys") => Stats::HotKeys,
+        Some(b"cachedump") => return cache_dump(behind),
         Some(_) => Stats::Other(trimmed(rest)),
+    })
+}
+
+fn cache_dump(mut rest: &[u8]) -> Result<Stats<'_>, Refusal> {
+    let (class, limit) = (words::next(&mut rest), words::next(&mut rest));
+    let (Some(class), Some(limit)) = (class, limit) else {
+        return Err(Refusal::BadLine);
+    };
+    let class = decimal::unsigned_32(class).ok_or(Refusal::BadFormat)?;
+    let limit = decimal::unsigned_32(limit).ok_or(Refusal::BadFormat)?;
+    if class >= SLAB_CLASSES {
+        return Err(Refusal::BadSlabId);
     }
+    Ok(Stats::CacheDump { class, limit })
 }
 
 fn trimmed(mut text: &[u8]) -> &[u8] {
