@@ -192,7 +192,7 @@ impl Noticeboard {
         stat_number(out, b"segment_age_oldest", u64::from(oldest_s));
         stat_number(out, b"segments_drained", store.drained);
         stat_number(out, b"bytes_copied", store.copied_bytes);
-        stat_number(out, b"blocks_rewritten", store.rewritten);
+        stat_number(out, b"blocks_refilled", store.refilled);
         stat_number(out, b"ghost_hits", store.returned);
         stat_number(out, b"index_displaced", store.displaced);
         stat_number(out, b"segment_waits", store.waits);

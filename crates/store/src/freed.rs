@@ -3,10 +3,11 @@
 //! Who overwrites an item in a log leaves a hole behind and goes on through all the memory there
 //! is, none of which is in the processor's caches, and what stays between the holes must be copied
 //! out one day. A hole that exactly fits the next value is used again instead, as an allocator
-//! would: it is near, and no segment is spent.
+//! would: it is near, and no segment is spent. A value on its way from a slow peer never lies in
+//! one: it would keep a segment of its own from being drained.
 //!
 //! ```text
-//! unlinked ──► young ──► waiting, batch by batch, ──► ready, ──► written again
+//! unlinked ──► young ──► waiting, batch by batch, ──► ready, ──► filled
 //!              (a batch)  for its stamp to be over     by length
 //! ```
 //!
@@ -21,7 +22,7 @@ use std::collections::VecDeque;
 use crate::epochs::{Epochs, Stamp};
 use crate::index::Location;
 use crate::limits::{FREED_BATCH, FREED_LENGTHS, FREED_OF_A_LENGTH, FREED_WAITING};
-use crate::log::{Taken, Way, class_of};
+use crate::log::{Taken, Way};
 use crate::tally::Count;
 use crate::worker::Worker;
 
@@ -30,19 +31,19 @@ use crate::worker::Worker;
 struct Hole {
     location: Location,
     len: u32,
-    /// How often its segment had been opened.
-    round: u32,
+    /// Which opening its segment was of.
+    opening: u32,
 }
 
 type Batch = [Option<Hole>; FREED_BATCH];
 
 /// The holes one worker knows.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct Freed {
     young: Batch,
     young_len: usize,
     waiting: VecDeque<(Stamp, Batch)>,
-    ready: Vec<Ready>,
+    ready: Box<[Ready]>,
 }
 
 /// Holes of one length.
@@ -54,6 +55,15 @@ struct Ready {
 }
 
 impl Freed {
+    pub(crate) fn new() -> Self {
+        Self {
+            young: Batch::default(),
+            young_len: 0,
+            waiting: VecDeque::with_capacity(FREED_WAITING),
+            ready: vec![Ready::default(); FREED_LENGTHS].into(),
+        }
+    }
+
     fn remember(&mut self, hole: Hole) {
         if let Some(place) = self.young.get_mut(self.young_len) {
             *place = Some(hole);
@@ -70,7 +80,6 @@ impl Freed {
             && epochs.is_over(stamp)
         {
             self.waiting.pop_front();
-            self.ready.resize(FREED_LENGTHS, Ready::default());
             batch.into_iter().flatten().for_each(|hole| self.add(hole));
         }
         if self.waiting.len() < FREED_WAITING {
@@ -82,7 +91,7 @@ impl Freed {
     fn add(&mut self, hole: Hole) {
         let ready = &mut self.ready[place_of(hole.len)];
         if ready.len != hole.len {
-            // The length asked for last is asked for next, more likely than not.
+            // Two lengths share a place: the one let go last is in use.
             (ready.len, ready.count) = (hole.len, 0);
         }
         if let Some(place) = ready.holes.get_mut(ready.count) {
@@ -111,15 +120,16 @@ impl Worker {
     /// written again.
     pub(crate) fn free(&self, location: Location) {
         let len = self.unlinked(location) as u32;
-        let round = self.store.log.heap.segment_of(location).round();
+        let opening = self.store.log.heap.segment_of(location).opening();
         self.freed.borrow_mut().remember(Hole {
             location,
             len,
-            round,
+            opening,
         });
     }
 
-    /// Takes a hole of just that length for a block that would go that way.
+    /// Takes a hole of just that length for a block that would go that way and will soon be
+    /// published: nobody drains its segment until then.
     pub(crate) fn take_freed(&self, len: usize, way: &Way) -> Option<Taken> {
         let log = &self.store.log;
         let mut freed = self.freed.borrow_mut();
@@ -127,25 +137,20 @@ impl Worker {
         // All there are of this length, so few that none are left to be asked again.
         for _ in 0..FREED_OF_A_LENGTH {
             let Hole {
-                location, round, ..
+                location, opening, ..
             } = freed.pop(len as u32)?;
             let number = log.heap.number_of(location);
             let segment = log.heap.segment(number);
-            if !segment.join() {
-                continue;
+            let is_fit = || segment.opening() == opening && log.suits(segment, way);
+            // The first look spares those that are not the shared writes; the second is sure.
+            if is_fit() && segment.join() {
+                if is_fit() {
+                    segment.raise_expiry(way.expiry);
+                    self.tally.count(Count::Refilled);
+                    return Some(Taken { location, number });
+                }
+                segment.release_writer();
             }
-            let class = |expiry| class_of(expiry, way.now_s);
-            if segment.round() == round
-                && !segment.is_held()
-                && segment.part() == way.part
-                && segment.birth() == log.flushes()
-                && class(segment.expiry()) == class(way.expiry)
-            {
-                segment.raise_expiry(way.expiry);
-                self.tally.count(Count::Rewritten);
-                return Some(Taken { location, number });
-            }
-            segment.release_writer();
         }
         None
     }

@@ -7,9 +7,9 @@
 //!   └─────────────────────────────────────────────────────────┘
 //! ```
 //!
-//! Adding a block is one atomic addition to the open segment. Everything else happens once a
-//! segment, under the shelf's lock, which is never held across a system call; under it no lock is
-//! taken but that of the list of seats.
+//! Adding a block is one atomic addition to the open segment, unless it fills a hole (`freed.rs`).
+//! Everything else happens once a segment, under the shelf's lock, which is never held across a
+//! system call; under it no lock is taken but that of the list of seats.
 
 mod chain;
 mod victims;
@@ -26,7 +26,7 @@ use crate::heap::{Heap, Number};
 use crate::index::Location;
 use crate::item::Expiry;
 use crate::limits::{
-    CLASSES_MAX, COPY_SEGMENTS, OPEN_PART, RESERVE_LEAST, RESERVE_PART, STRIPES_MAX,
+    CLASSES_MAX, COPY_SEGMENTS, OPEN_PART, RESERVE_LEAST, RESERVE_PART, SMALL_PART, STRIPES_MAX,
 };
 use crate::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use crate::sync::{Arc, Mutex, MutexGuard};
@@ -61,6 +61,10 @@ pub(crate) struct Log {
     wants_tending: AtomicBool,
     /// Where looking for dead open segments goes on.
     next_lane: AtomicU32,
+    /// Segments opened so far.
+    openings: AtomicU32,
+    /// The last segment to be drained was so that items leave.
+    is_evicting: AtomicBool,
 }
 
 #[derive(Debug, Default)]
@@ -126,6 +130,8 @@ impl Log {
             flushes: AtomicU32::new(0),
             wants_tending: AtomicBool::new(true),
             next_lane: AtomicU32::new(0),
+            openings: AtomicU32::new(0),
+            is_evicting: AtomicBool::new(false),
         }
     }
 
@@ -241,8 +247,41 @@ impl Log {
     }
 
     fn lane(&self, way: &Way) -> usize {
-        let class = class_of(way.expiry, way.now_s) * self.classes / CLASSES_MAX;
+        let class = self.class(way.expiry, way.now_s);
         ((way.stripe % self.stripes) * 2 + way.part as usize) * self.classes + class
+    }
+
+    fn class(&self, expiry: Expiry, now_s: u32) -> usize {
+        class_of(expiry, now_s) * self.classes / CLASSES_MAX
+    }
+
+    /// Whether a block that would go that way may lie in this segment instead.
+    pub(crate) fn suits(&self, segment: &Segment, way: &Way) -> bool {
+        let (present, wanted) = (segment.expiry(), way.expiry);
+        // It lives longer for this block by no more than that itself does from the start: or else
+        // one block that is written again and again would keep the expired around it.
+        let open_for_s = way.now_s.saturating_sub(segment.opened_s());
+        let may_raise = wanted
+            .seconds_left(way.now_s)
+            .is_none_or(|left_s| open_for_s <= left_s);
+        segment.part() == way.part
+            && segment.birth() == self.flushes()
+            && !segment.is_held()
+            && self.class(present, way.now_s) == self.class(wanted, way.now_s)
+            && (present >= wanted || may_raise)
+            && !self.leaves_soon(segment)
+    }
+
+    /// Whether it is one of the older half of its part while items leave: what is written there
+    /// would go before it could be asked for.
+    fn leaves_soon(&self, segment: &Segment) -> bool {
+        let part = match segment.part() {
+            Part::Small => self.allowed() / SMALL_PART as u32,
+            Part::Main => self.allowed(),
+        };
+        let openings = self.openings.load(Ordering::Relaxed);
+        let age = openings.wrapping_sub(segment.opening());
+        age > part / 2 && self.is_evicting.load(Ordering::Relaxed)
     }
 
     /// Puts a free segment in the place of `full` in a lane; false: none is free. True as well if
@@ -256,7 +295,9 @@ impl Log {
             return false;
         };
         let segment = self.heap.segment(number);
-        segment.open(way.part, self.flushes(), way.now_s);
+        let opening = self.openings.load(Ordering::Relaxed).wrapping_add(1);
+        self.openings.store(opening, Ordering::Relaxed);
+        segment.open(way.part, self.flushes(), way.now_s, opening);
         // Release: pairs with the acquire in `take_some`: who adds to it sees it open.
         lane.store(number, Ordering::Release);
         self.seal(&mut shelf, full);
@@ -461,7 +502,7 @@ impl Log {
 
 /// Items that expire at about the same time lie together. Each class spans six times as long as the
 /// one before, from ten seconds on.
-pub(crate) fn class_of(expiry: Expiry, now_s: u32) -> usize {
+fn class_of(expiry: Expiry, now_s: u32) -> usize {
     let Some(left_s) = expiry.seconds_left(now_s) else {
         return CLASSES_MAX - 1;
     };

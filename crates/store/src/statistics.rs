@@ -45,8 +45,8 @@ pub struct Statistics {
     pub copied_bytes: u64,
     /// New items that were known from before.
     pub returned: u64,
-    /// Blocks written again where an item of the same length had been.
-    pub rewritten: u64,
+    /// Blocks written where an item of the same length had been.
+    pub refilled: u64,
     /// Segments drained.
     pub drained: u64,
     /// How often a worker had to wait for a segment.

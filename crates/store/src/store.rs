@@ -243,7 +243,7 @@ impl Store {
             copied: sum(Count::Copied),
             copied_bytes: sum(Count::CopiedBytes),
             returned: sum(Count::Returned),
-            rewritten: sum(Count::Rewritten),
+            refilled: sum(Count::Refilled),
             drained: sum(Count::Drained),
             waits: sum(Count::Waits),
             segment_bytes: u64::from(self.log.heap.segment_size()),

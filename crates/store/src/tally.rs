@@ -21,8 +21,8 @@ pub(crate) enum Count {
     Copied,
     /// Bytes of them.
     CopiedBytes,
-    /// Blocks written again where an item of the same length had been.
-    Rewritten,
+    /// Blocks written where an item of the same length had been.
+    Refilled,
     /// Segments drained.
     Drained,
     /// New items that were known from before.

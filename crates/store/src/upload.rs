@@ -142,9 +142,12 @@ impl Worker {
             },
         };
         if is_whole {
-            let taken = self
-                .take(block_len, part, asked.expiry, now_s)
-                .ok_or(Refused::NoMemory)?;
+            let way = self.way(part, asked.expiry, now_s);
+            let freed = asked.whole.then(|| self.take_freed(block_len, &way));
+            let taken = freed
+                .flatten()
+                .map_or_else(|| self.take(block_len, part, asked.expiry, now_s), Some);
+            let taken = taken.ok_or(Refused::NoMemory)?;
             heap.block(taken.location).begin(&outline, key);
             upload.hold(taken.number);
             if let Some(credit) = &mut upload.credit {
@@ -225,9 +228,6 @@ impl Worker {
     /// Takes memory for a block; waits for it if it can be had.
     pub(crate) fn take(&self, len: usize, part: Part, expiry: Expiry, now_s: u32) -> Option<Taken> {
         let way = self.way(part, expiry, now_s);
-        if let Some(taken) = self.take_freed(len, &way) {
-            return Some(taken);
-        }
         loop {
             if let Some(taken) = self.store.log.take(len, &way) {
                 return Some(taken);

@@ -65,7 +65,7 @@ impl Worker {
             stripe,
             until_look: Cell::new(0),
             cursor: Cell::new(None),
-            freed: RefCell::default(),
+            freed: RefCell::new(Freed::new()),
         }
     }
 

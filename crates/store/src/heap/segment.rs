@@ -6,7 +6,7 @@ use crate::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 /// A writer's hold, in `fill`.
 const HOLD: u64 = 1 << 32;
 const TAIL_MASK: u64 = HOLD - 1;
-/// It is being drained, or is free: no writer may come.
+/// It is being drained, or has been and was not opened since: nobody writes where a block was.
 const CLOSED: u64 = 1 << 63;
 
 /// What a segment is doing. It goes round: free, open, sealed, draining, retired, free.
@@ -57,8 +57,8 @@ pub(crate) struct Segment {
     opened_s: AtomicU32,
     /// Where its last block ends, once it is full.
     end: AtomicU32,
-    /// How often it has been opened.
-    round: AtomicU32,
+    /// Which of all openings of segments was its last.
+    opening: AtomicU32,
 }
 
 #[cfg(not(shuttle))]
@@ -72,15 +72,14 @@ pub(crate) const FIRST: u32 = 8;
 
 impl Segment {
     /// Makes a free segment ready for blocks. Its opener alone may.
-    pub(crate) fn open(&self, part: Part, birth: u32, now_s: u32) {
+    pub(crate) fn open(&self, part: Part, birth: u32, now_s: u32, opening: u32) {
         self.live.store(0, Ordering::Relaxed);
         self.part.store(part as u32, Ordering::Relaxed);
         self.birth.store(birth, Ordering::Relaxed);
         self.expiry.store(0, Ordering::Relaxed);
         self.opened_s.store(now_s, Ordering::Relaxed);
         self.end.store(0, Ordering::Relaxed);
-        let round = self.round().wrapping_add(1);
-        self.round.store(round, Ordering::Relaxed);
+        self.opening.store(opening, Ordering::Relaxed);
         self.set_phase(Phase::Open);
         // Release: pairs with the acquire in `take` and `join`: who adds a block sees the above.
         self.fill.store(u64::from(FIRST), Ordering::Release);
@@ -156,9 +155,9 @@ impl Segment {
         self.fill.fetch_and(!CLOSED, Ordering::Release);
     }
 
-    /// How often it has been opened.
-    pub(crate) fn round(&self) -> u32 {
-        self.round.load(Ordering::Relaxed)
+    /// Which of all openings of segments was its last.
+    pub(crate) fn opening(&self) -> u32 {
+        self.opening.load(Ordering::Relaxed)
     }
 
     /// No block begins at `at` or behind it.

@@ -46,6 +46,12 @@ impl Chain {
         (self.first != NONE).then_some(self.first)
     }
 
+    /// The one behind a segment that stands in it.
+    pub(super) fn behind(&self, links: &[Links], number: Number) -> Option<Number> {
+        let behind = links[number as usize].behind;
+        (behind != NONE).then_some(behind)
+    }
+
     pub(super) fn push_last(&mut self, links: &mut [Links], number: Number) {
         links[number as usize] = Links {
             before: self.last,

@@ -6,6 +6,7 @@ use crate::heap::segment::{Part, Phase};
 use crate::limits::{
     ROOMY_HUNDREDTHS, SCAN_SEGMENTS, SMALL_PART, SPARSE_HUNDREDTHS, SPARSE_HUNDREDTHS_KEPT,
 };
+use crate::sync::atomic::Ordering;
 
 /// What is to become of a segment's items.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -26,35 +27,41 @@ pub(crate) struct Victim {
 }
 
 impl Log {
-    /// Takes a segment to be drained; `evicts`: items may have to leave. None: there is none.
+    /// Takes a segment to be drained; `evicts`: items may have to leave. None: none was met.
     pub(crate) fn victim(&self, now_s: u32, evicts: bool) -> Option<Victim> {
         let mut shelf = self.shelf();
-        let victim = match self.cheap_victim(&mut shelf, now_s, evicts) {
+        let cheap = self.cheap_victim(&mut shelf, now_s, evicts);
+        let victim = match cheap.filter(|victim| self.close(victim)) {
             None if evicts => self.oldest(&mut shelf),
             cheap => cheap,
         }?;
-        self.begin_draining(&mut shelf, &victim).then_some(victim)
+        self.begin_draining(&mut shelf, &victim);
+        Some(victim)
     }
 
     /// Takes a segment in which all is dead, if one is met.
     pub(crate) fn clear_victim(&self, now_s: u32) -> Option<Victim> {
         let shelf = &mut *self.shelf();
         let victim = self.cheap_victim(shelf, now_s, true)?;
-        if victim.task != Task::Clear {
+        if victim.task != Task::Clear || !self.close(&victim) {
             return None;
         }
-        self.begin_draining(shelf, &victim).then_some(victim)
+        self.begin_draining(shelf, &victim);
+        Some(victim)
     }
 
-    /// False: a writer has just come to use a hole of it.
-    fn begin_draining(&self, shelf: &mut Shelf, victim: &Victim) -> bool {
+    /// False: a writer has just come to fill a hole of it.
+    fn close(&self, victim: &Victim) -> bool {
+        self.heap.segment(victim.number).close()
+    }
+
+    /// Takes a segment that is closed out of the order of its part.
+    fn begin_draining(&self, shelf: &mut Shelf, victim: &Victim) {
         let segment = self.heap.segment(victim.number);
-        let is_closed = segment.close();
-        if is_closed {
-            segment.set_phase(Phase::Draining);
-            shelf.sealed[segment.part() as usize].remove(&mut shelf.links, victim.number);
-        }
-        is_closed
+        segment.set_phase(Phase::Draining);
+        shelf.sealed[segment.part() as usize].remove(&mut shelf.links, victim.number);
+        let is_evicting = victim.task == Task::Evict;
+        self.is_evicting.store(is_evicting, Ordering::Relaxed);
     }
 
     /// A segment of which nothing, or next to nothing, has to be kept.
@@ -122,17 +129,23 @@ impl Log {
             .find_map(|part| self.oldest_of(shelf, part))
     }
 
+    /// Closes the oldest of a part that can be drained.
     fn oldest_of(&self, shelf: &mut Shelf, part: Part) -> Option<Victim> {
         let chain = &mut shelf.sealed[part as usize];
-        for _ in 0..chain.len().min(SCAN_SEGMENTS as usize) {
-            let number = chain.first()?;
-            if self.heap.segment(number).is_ready(self.heap.segment_size()) {
+        let mut next = chain.first();
+        for _ in 0..SCAN_SEGMENTS {
+            let number = next?;
+            next = chain.behind(&shelf.links, number);
+            let segment = self.heap.segment(number);
+            if segment.is_held() {
+                // A peer is still filling a block of it, or sending one: it would not come free.
+                chain.remove(&mut shelf.links, number);
+                chain.push_last(&mut shelf.links, number);
+            } else if segment.is_ready(self.heap.segment_size()) && segment.close() {
                 let task = Task::Evict;
                 return Some(Victim { number, task });
             }
-            // A peer is still filling a block of it, or sending one: it would not come free.
-            chain.remove(&mut shelf.links, number);
-            chain.push_last(&mut shelf.links, number);
+            // Or a writer is there for a moment: then the next will do.
         }
         None
     }

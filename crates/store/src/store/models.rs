@@ -186,8 +186,8 @@ fn two_who_drain_lose_nothing_that_is_asked_for() {
 #[test]
 fn no_reader_sees_a_hole_used_again() {
     // Not in every order: one who is not quiescent keeps all holes from being used.
-    let rewritten = std::sync::Arc::new(std::sync::atomic::AtomicU64::new(0));
-    let sum = std::sync::Arc::clone(&rewritten);
+    let refilled = std::sync::Arc::new(std::sync::atomic::AtomicU64::new(0));
+    let sum = std::sync::Arc::clone(&refilled);
     shuttle::check_pct(
         move || {
             let store = store();
@@ -232,10 +232,10 @@ fn no_reader_sees_a_hole_used_again() {
             worker.offline();
             assert!(reader.join().is_ok());
             assert!(filler.join().is_ok());
-            sum.fetch_add(store.statistics().rewritten, Ordering::Relaxed);
+            sum.fetch_add(store.statistics().refilled, Ordering::Relaxed);
         },
         ROUNDS,
         PREEMPTIONS,
     );
-    assert!(rewritten.load(Ordering::Relaxed) > 0);
+    assert!(refilled.load(Ordering::Relaxed) > 0);
 }

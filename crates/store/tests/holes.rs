@@ -1,0 +1,191 @@
+//! What overwriting leaves is used again, and never too early, by the wrong one or for too long.
+
+#![allow(clippy::unwrap_used, reason = "a test may")]
+
+use store::{Config, Expiry, Mode, Read, Refused, Reserve, Store, Upload, Worker, Write};
+
+fn store(memory_bytes: u64, evicts: bool) -> Worker {
+    let config = Config {
+        memory_bytes,
+        evicts,
+        hash_seed: 1,
+        ..Config::DEFAULT
+    };
+    Store::new(config).unwrap().worker()
+}
+
+/// A value on its way, filled with its key's last byte.
+fn upload(
+    worker: &Worker,
+    key: &str,
+    len: usize,
+    expiry: Expiry,
+    whole: bool,
+    now_s: u32,
+) -> Result<Upload, Refused> {
+    let asked = Reserve {
+        value_len: len,
+        flags: 0,
+        expiry,
+        whole,
+    };
+    let key = key.as_bytes();
+    let mut upload = worker.reserve(key, worker.hash(key), &asked, now_s)?;
+    let byte = key.last().copied().unwrap_or_default();
+    worker.fill(&mut upload, &vec![byte; len], now_s)?;
+    Ok(upload)
+}
+
+fn set(worker: &mut Worker, key: &str, len: usize, expiry: Expiry, now_s: u32) -> bool {
+    let stored = upload(worker, key, len, expiry, true, now_s)
+        .map(|upload| worker.publish(upload, &Write::plain(Mode::Set, expiry), now_s));
+    worker.quiescent();
+    stored.is_ok()
+}
+
+#[test]
+fn overwriting_fills_holes_and_drains_nothing() {
+    let mut worker = store(8 << 20, true);
+    for turn in 0..200_000 {
+        assert!(set(
+            &mut worker,
+            &format!("{}", turn % 1000),
+            100,
+            Expiry::NEVER,
+            1
+        ));
+    }
+    let statistics = worker.store().statistics();
+    assert!(statistics.refilled > 190_000, "{statistics:?}");
+    assert_eq!(statistics.drained, 0);
+    assert_eq!(statistics.items, 1000);
+}
+
+#[test]
+fn a_hole_that_a_pin_looks_at_is_not_filled() {
+    let mut worker = store(8 << 20, true);
+    assert!(set(&mut worker, "a", 1000, Expiry::NEVER, 1));
+    let hash = worker.hash(b"a");
+    let pin = worker.read(b"a", hash, 1, Read::default(), |item| Some(item.pin()));
+    let pin = pin.unwrap().flatten().unwrap();
+    for _ in 0..100 {
+        for key in ["a", "b", "c"] {
+            assert!(set(&mut worker, key, 1000, Expiry::NEVER, 1));
+        }
+    }
+    assert!(
+        pin.value()
+            .all(|piece| piece.iter().all(|&byte| byte == b'a'))
+    );
+    drop(pin);
+    for _ in 0..100 {
+        for key in ["a", "b", "c"] {
+            assert!(set(&mut worker, key, 1000, Expiry::NEVER, 1));
+        }
+    }
+    assert!(worker.store().statistics().refilled > 200);
+}
+
+#[test]
+fn values_on_their_way_lie_together_whatever_holes_there_are() {
+    let mut worker = store(64 << 20, true);
+    let mut under_way = Vec::new();
+    for turn in 0..2 {
+        for number in 0..10_000 {
+            let key = format!("{number}");
+            assert!(
+                set(&mut worker, &key, 4000, Expiry::NEVER, 1),
+                "{turn} {key}"
+            );
+        }
+    }
+    for number in 0..300 {
+        let key = format!("{}", number * 30);
+        under_way.push(upload(&worker, &key, 4000, Expiry::NEVER, false, 1).unwrap());
+        assert!(set(&mut worker, &key, 4000, Expiry::NEVER, 1));
+    }
+    let statistics = worker.store().statistics();
+    let held = statistics.bytes_held / statistics.segment_bytes;
+    let filled = 300 * 4100 / statistics.segment_bytes;
+    assert!(held <= filled + 20, "{held} segments held, {filled} filled");
+}
+
+#[test]
+fn one_that_is_written_again_and_again_does_not_keep_the_expired() {
+    let mut worker = store(8 << 20, false);
+    let fill = |worker: &mut Worker, name: &str, now_s: u32| {
+        (0..40_000)
+            .take_while(|number| {
+                let key = format!("{name}{number:06}");
+                set(worker, &key, 100, Expiry::at(now_s + 300), now_s)
+            })
+            .count()
+    };
+    let counters = |worker: &mut Worker, of: std::ops::Range<u32>, now_s: u32| {
+        for number in of {
+            let key = format!("counter{number}");
+            assert!(set(worker, &key, 20, Expiry::at(now_s + 300), now_s));
+        }
+    };
+    // One of them in every segment, all written anew every forty seconds.
+    for number in 0..1000 {
+        for first in 0..50 {
+            let key = format!("first{number}.{first}");
+            assert!(set(&mut worker, &key, 100, Expiry::at(301), 1));
+        }
+        counters(&mut worker, number..number + 1, 1);
+    }
+    for now_s in (2..1000).step_by(40) {
+        counters(&mut worker, 0..1000, now_s);
+    }
+    let stored = fill(&mut worker, "second", 1000);
+    assert!(
+        stored > 30_000,
+        "{stored}: {:?}",
+        worker.store().statistics()
+    );
+}
+
+#[test]
+fn an_upload_that_is_given_up_in_a_hole_leaves_no_trace() {
+    let mut worker = store(8 << 20, true);
+    for turn in 0..20_000 {
+        let key = format!("{}", turn % 100);
+        drop(upload(&worker, &key, 100, Expiry::NEVER, true, 1).unwrap());
+        assert!(set(&mut worker, &key, 100, Expiry::NEVER, 1));
+        let hash = worker.hash(key.as_bytes());
+        let last = key.as_bytes().last().copied();
+        let whole = worker.read(key.as_bytes(), hash, 1, Read::default(), |item| {
+            Some(
+                item.value()
+                    .all(|piece| piece.iter().all(|&byte| Some(byte) == last)),
+            )
+        });
+        assert_eq!(whole, Ok(Some(true)));
+    }
+    assert_eq!(worker.store().statistics().items, 100);
+}
+
+#[test]
+fn a_flush_leaves_no_hole_to_be_filled() {
+    let mut worker = store(8 << 20, true);
+    for _ in 0..1000 {
+        assert!(set(&mut worker, "a", 100, Expiry::NEVER, 1));
+    }
+    worker.flush(0, 1);
+    let before = worker.store().statistics().refilled;
+    for number in 0..10 {
+        assert!(set(
+            &mut worker,
+            &format!("{number}"),
+            100,
+            Expiry::NEVER,
+            1
+        ));
+        let key = format!("{number}");
+        let hash = worker.hash(key.as_bytes());
+        let shown = worker.read(key.as_bytes(), hash, 1, Read::default(), |_| Some(()));
+        assert_eq!(shown, Ok(Some(())));
+    }
+    assert_eq!(worker.store().statistics().refilled, before);
+}
