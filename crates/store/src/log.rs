@@ -272,7 +272,7 @@ impl Log {
             && !self.leaves_soon(segment)
     }
 
-    /// Whether it is one of the older half of its part while items leave: what is written there
+    /// Whether it is of the oldest quarter of its part while items leave: what is written there
     /// would go before it could be asked for.
     fn leaves_soon(&self, segment: &Segment) -> bool {
         let part = match segment.part() {
@@ -281,7 +281,7 @@ impl Log {
         };
         let openings = self.openings.load(Ordering::Relaxed);
         let age = openings.wrapping_sub(segment.opening());
-        age > part / 2 && self.is_evicting.load(Ordering::Relaxed)
+        age > part / 4 * 3 && self.is_evicting.load(Ordering::Relaxed)
     }
 
     /// Puts a free segment in the place of `full` in a lane; false: none is free. True as well if
