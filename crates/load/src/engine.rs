@@ -403,6 +403,10 @@ impl Engine {
             self.in_flight += 1;
         }
         let outcome = lane.send(&self.batch);
+        if self.manner.recorded_max > 0 && monotonic_ns() - sent_ns > INTERRUPTED_NS {
+            let sent = lane.in_flight.range_mut(first_new..);
+            sent.for_each(|request| request.interrupted = true);
+        }
         let blocked = lane.is_blocked();
         let more = lane.in_flight.len() < self.manner.depth && !place.queue.is_empty();
         self.count_sent(number, outcome, sent_ns);

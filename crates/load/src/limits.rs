@@ -55,8 +55,9 @@ pub const RESIDENT_SAMPLE_MAX: u64 = 50_000;
 /// Before its next send a thread that may spin does so for this long: so long that it sleeps at
 /// the lowest rates only. A processor that has slept sends its first request with cold caches.
 pub const SPIN_NS: u64 = 20_000_000;
-/// A wait that was to return at once takes a microsecond. One that took longer than this was
-/// interrupted: by the kernel's own work, another process or the host of a virtual machine.
-pub const INTERRUPTED_NS: u64 = 10_000;
+/// A wait that was to return at once takes a microsecond, a send some five. One that took longer
+/// than this was interrupted: by the kernel's own work, another process or the host of a virtual
+/// machine.
+pub const INTERRUPTED_NS: u64 = 15_000;
 /// Most requests whose times are kept one by one.
 pub const RECORDED_MAX: usize = 1 << 24;

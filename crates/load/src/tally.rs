@@ -168,7 +168,7 @@ pub struct Recorded {
     /// When its answer arrived: by the kernel's note, or where there is none, just after it was
     /// taken from the kernel.
     pub answered_ns: u64,
-    /// It should have left while the thread, with nothing to do, was interrupted
-    /// ([`crate::limits::INTERRUPTED_NS`]): what it is late by is the machine's doing.
+    /// It should have left while the thread, with nothing to do, was interrupted, or its send was
+    /// ([`crate::limits::INTERRUPTED_NS`]): what that took is the machine's doing.
     pub interrupted: bool,
 }
