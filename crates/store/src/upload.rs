@@ -146,7 +146,7 @@ impl Worker {
             let freed = asked.whole.then(|| self.take_freed(block_len, &way));
             let taken = freed
                 .flatten()
-                .map_or_else(|| self.take(block_len, part, asked.expiry, now_s), Some);
+                .or_else(|| self.take(block_len, part, asked.expiry, now_s));
             let taken = taken.ok_or(Refused::NoMemory)?;
             heap.block(taken.location).begin(&outline, key);
             upload.hold(taken.number);

@@ -97,7 +97,8 @@ fn table(workload: &Workload) {
         let best = ratios[..4].iter().copied().fold(0.0, f64::max);
         // Neither can be charged nothing.
         let is_charged = !workload.is_counted;
-        let store = is_charged.then(|| real::store(workload, capacity));
+        let store = is_charged.then(|| real::Ours::new(capacity)).flatten();
+        let store = store.map(|mut store| hit_ratio(&mut store, workload, 0));
         let memcached = is_charged.then(|| real::memcached(workload, capacity));
         let show = |ratio: Option<f64>| ratio.map_or("-".to_owned(), |it| format!("{it:.4}"));
         println!(

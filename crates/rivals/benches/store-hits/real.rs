@@ -5,7 +5,8 @@ use std::net::TcpStream;
 
 use rivals::memcached::Memcached;
 use rivals::ours;
-use store::{Config, Expiry, Read, Store};
+use rivals::policy::Policy;
+use store::{Config, Expiry, Read, Store, Worker};
 
 use crate::workloads::{Request, Workload};
 
@@ -19,19 +20,6 @@ const ITEMS_LEAST: u64 = 16;
 /// Less memory than this memcached's pages of a mebibyte do not serve.
 const MEMCACHED_LEAST: u64 = 8 << 20;
 
-/// Hits among the gets behind the first half.
-#[derive(Default)]
-struct Tally {
-    reads: u32,
-    hits: u32,
-}
-
-impl Tally {
-    fn ratio(&self) -> f64 {
-        f64::from(self.hits) / f64::from(self.reads)
-    }
-}
-
 fn key(record: u32) -> [u8; KEY_LEN] {
     let mut key = [b'k'; KEY_LEN];
     let mut rest = record;
@@ -42,49 +30,74 @@ fn key(record: u32) -> [u8; KEY_LEN] {
     key
 }
 
-/// A value that makes up the record's length.
-fn value(workload: &Workload, record: u32) -> Vec<u8> {
-    vec![b'v'; workload.lens[record as usize] as usize - KEY_LEN]
+/// A value that makes up a record of so many bytes.
+fn value(bytes: u32) -> Vec<u8> {
+    vec![b'v'; bytes as usize - KEY_LEN]
 }
 
-/// The hit ratio of our store in `capacity` bytes, index and names of what left included.
-pub(crate) fn store(workload: &Workload, capacity: u64) -> f64 {
-    let config = Config {
-        memory_bytes: capacity,
-        item_max: (capacity / ITEMS_LEAST).min(Config::DEFAULT.item_max.into()) as u32,
-        hash_seed: 7,
-        ..Config::DEFAULT
-    };
-    let Ok(store) = Store::new(config) else {
-        return f64::NAN;
-    };
-    let mut worker = store.worker();
-    let warm = workload.requests.len() / 2;
-    let mut tally = Tally::default();
-    for (number, &Request { record, is_write }) in workload.requests.iter().enumerate() {
-        let key = key(record);
-        let now_s = 1 + (number / SECOND) as u32;
-        let is_hit = !is_write && {
-            let hash = worker.hash(&key);
-            let shown = worker.read(&key, hash, now_s, Read::default(), |_| Some(()));
-            shown.is_ok()
+/// Our store as a policy; what it spends besides is in its capacity.
+pub(crate) struct Ours {
+    worker: Worker,
+    requests: usize,
+}
+
+impl Ours {
+    /// In `capacity` bytes, index and names of what left included. None: no store is so small.
+    pub(crate) fn new(capacity: u64) -> Option<Self> {
+        let config = Config {
+            memory_bytes: capacity,
+            item_max: (capacity / ITEMS_LEAST).min(Config::DEFAULT.item_max.into()) as u32,
+            hash_seed: 7,
+            ..Config::DEFAULT
         };
-        if !is_hit {
-            ours::set(
-                &worker,
-                &key,
-                &value(workload, record),
-                Expiry::NEVER,
-                now_s,
-            );
-        }
-        worker.quiescent();
-        if !is_write && number >= warm {
-            tally.reads += 1;
-            tally.hits += u32::from(is_hit);
-        }
+        let store = Store::new(config).ok()?;
+        Some(Self {
+            worker: store.worker(),
+            requests: 0,
+        })
     }
-    tally.ratio()
+
+    /// The second of this request.
+    fn next_s(&mut self) -> u32 {
+        self.requests += 1;
+        1 + ((self.requests - 1) / SECOND) as u32
+    }
+
+    fn set(&mut self, record: u32, bytes: u32, now_s: u32) {
+        ours::set(
+            &self.worker,
+            &key(record),
+            &value(bytes),
+            Expiry::NEVER,
+            now_s,
+        );
+        self.worker.quiescent();
+    }
+}
+
+impl Policy for Ours {
+    fn request(&mut self, record: u32, bytes: u32) -> bool {
+        let now_s = self.next_s();
+        let key = key(record);
+        let hash = self.worker.hash(&key);
+        let shown = self
+            .worker
+            .read(&key, hash, now_s, Read::default(), |_| Some(()));
+        if shown.is_err() {
+            self.set(record, bytes, now_s);
+        }
+        self.worker.quiescent();
+        shown.is_ok()
+    }
+
+    fn write(&mut self, record: u32, bytes: u32) {
+        let now_s = self.next_s();
+        self.set(record, bytes, now_s);
+    }
+
+    fn used(&self) -> u64 {
+        self.worker.store().statistics().bytes_used()
+    }
 }
 
 /// The hit ratio of a memcached with `capacity` bytes for items, its hash table and what else it
@@ -95,14 +108,14 @@ pub(crate) fn memcached(workload: &Workload, capacity: u64) -> Option<f64> {
     }
     let server = Memcached::start(capacity >> 20).ok()??;
     let stream = server.connect().ok()?;
-    ask(workload, stream).ok().map(|tally| tally.ratio())
+    ask(workload, stream).ok()
 }
 
-fn ask(workload: &Workload, mut stream: TcpStream) -> io::Result<Tally> {
+fn ask(workload: &Workload, mut stream: TcpStream) -> io::Result<f64> {
     stream.set_nodelay(true)?;
     let mut answers = BufReader::new(stream.try_clone()?);
     let warm = workload.requests.len() / 2;
-    let mut tally = Tally::default();
+    let (mut reads, mut hits) = (0_u32, 0_u32);
     let mut out = Vec::new();
     let mut line = Vec::new();
     for (burst, requests) in workload.requests.chunks(BURST).enumerate() {
@@ -138,16 +151,16 @@ fn ask(workload: &Workload, mut stream: TcpStream) -> io::Result<Tally> {
                 push_set(&mut out, workload, record)?;
             }
             if burst * BURST + at >= warm {
-                tally.reads += 1;
-                tally.hits += u32::from(is_hit);
+                reads += 1;
+                hits += u32::from(is_hit);
             }
         }
     }
-    Ok(tally)
+    Ok(f64::from(hits) / f64::from(reads))
 }
 
 fn push_set(out: &mut Vec<u8>, workload: &Workload, record: u32) -> io::Result<()> {
-    let value = value(workload, record);
+    let value = value(workload.lens[record as usize]);
     out.extend_from_slice(b"ms ");
     out.extend_from_slice(&key(record));
     write!(out, " {} q\r\n", value.len())?;

@@ -129,11 +129,8 @@ impl Segment {
     /// Whether it can be drained: no block can be added, none is being filled, and nobody holds it.
     pub(crate) fn is_ready(&self, size: u32) -> bool {
         // Acquire: pairs with `release_writer`.
-        Self::is_full(self.fill.load(Ordering::Acquire), size) && !self.is_held()
-    }
-
-    fn is_full(fill: u64, size: u32) -> bool {
-        fill & TAIL_MASK >= u64::from(size) && fill < HOLD
+        let fill = self.fill.load(Ordering::Acquire);
+        fill & TAIL_MASK >= u64::from(size) && fill < HOLD && !self.is_held()
     }
 
     /// Lets no writer come any more; false: one is there.
