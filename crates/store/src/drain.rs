@@ -234,7 +234,7 @@ impl Worker {
             }
             (Task::Evict, Part::Small) if frequency >= MOVES_AT => Fate::Stays {
                 part: Part::Main,
-                frequency,
+                frequency: frequency - MOVES_AT,
             },
             (Task::Evict, Part::Main) if frequency > 0 => Fate::Stays {
                 part: Part::Main,

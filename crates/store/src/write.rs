@@ -337,7 +337,9 @@ impl Worker {
         }
         if let Some(found) = found {
             self.tally.count(Count::Stored);
-            let old = writer.replace(found, location, found.entry().frequency());
+            // Who writes it again wants it as much as who reads it.
+            let frequency = found.entry().frequency() + 1;
+            let old = writer.replace(found, location, frequency);
             self.free(old.location());
             return true;
         }
