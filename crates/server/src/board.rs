@@ -184,6 +184,7 @@ impl Noticeboard {
         );
         stat_number(out, b"bytes_resident", store.bytes_used());
         stat_number(out, b"ghost_bytes", store.ghost_bytes);
+        stat_number(out, b"miniature_bytes", store.miniature_bytes);
         stat_number(out, b"segment_bytes", store.segment_bytes);
         stat_number(out, b"segments", store.segments);
         let oldest_s = store
@@ -194,6 +195,8 @@ impl Noticeboard {
         stat_number(out, b"bytes_copied", store.copied_bytes);
         stat_number(out, b"blocks_refilled", store.refilled);
         stat_number(out, b"ghost_hits", store.returned);
+        stat(out, b"eviction_leaning", store.leaning.as_bytes());
+        stat_number(out, b"eviction_leanings", store.leanings);
         stat_number(out, b"index_displaced", store.displaced);
         stat_number(out, b"segment_waits", store.waits);
         stat_number(out, b"bytes_pinned", store.bytes_pinned);

@@ -6,7 +6,8 @@
 //! When the oldest of its segments goes, what has been asked for again moves to the *main* part and
 //! the rest leaves, remembered by name; who comes back while its name is known is written to the
 //! main part at once. When the oldest segment of the main part goes, what has been asked for since
-//! it was last looked at is copied behind the newest and the rest leaves. Copying, and nothing
+//! it was last looked at is copied behind the newest and the rest leaves. How large the small part
+//! is, and what becomes of counts, follows what is asked for (`leaning.rs`). Copying, and nothing
 //! else, is why this never waits for the shape of what is stored: any segment can be drained.
 
 use std::sync::atomic::Ordering;
@@ -122,7 +123,12 @@ impl Worker {
         let mut cursor = match self.cursor.take() {
             Some(cursor) => cursor,
             None => match self.store.log.victim(now_s, self.store.config().evicts) {
-                Some(victim) => Cursor::new(victim),
+                Some(victim) => {
+                    if victim.task == Task::Evict {
+                        self.store.miniatures.start(self.store.index.len());
+                    }
+                    Cursor::new(victim)
+                }
                 None => return false,
             },
         };
@@ -238,7 +244,10 @@ impl Worker {
             },
             (Task::Evict, Part::Main) if frequency > 0 => Fate::Stays {
                 part: Part::Main,
-                frequency: frequency - 1,
+                frequency: match self.store.log.leaning().keeps_count {
+                    true => frequency - 1,
+                    false => 0,
+                },
             },
             (Task::Evict, _) => Fate::Leaves,
         }

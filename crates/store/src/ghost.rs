@@ -40,6 +40,11 @@ impl Ghosts {
         (self.sets.len() * SET_BYTES) as u64
     }
 
+    /// Names there is room for.
+    pub(crate) fn names(&self) -> u64 {
+        (self.sets.len() * WAYS) as u64
+    }
+
     /// Whether the item of this hash left not long ago.
     pub(crate) fn contains(&self, hash: u64) -> bool {
         let (set, name) = self.place(hash);

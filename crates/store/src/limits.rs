@@ -46,12 +46,24 @@ pub(crate) const LIMIT_PART: u64 = 8;
 /// While less than this of the segments looked at is alive, in hundredths, there is room for all
 /// that is, and nothing has to leave: then the sparsest will do.
 pub(crate) const ROOMY_HUNDREDTHS: u64 = 85;
-/// New items fill this part of all segments before the oldest of them goes first.
-pub(crate) const SMALL_PART: usize = 20;
 /// A new item that was asked for so often when the oldest of them goes stays.
 pub(crate) const MOVES_AT: u8 = 1;
 /// Names of items that have left: this part of the memory.
 pub(crate) const GHOST_PART: u64 = 256;
+/// The small caches that eviction is tried in have a slot for each so many bytes of the memory.
+pub(crate) const MINIATURE_PART: u64 = 16 * 1024;
+/// Slots they have: least and most.
+pub(crate) const MINIATURE_SLOTS: std::ops::RangeInclusive<usize> = 256..=8192;
+/// Steps by which one of them makes room for a request.
+pub(crate) const MINIATURE_STEPS: usize = 16;
+/// Slots that a request looks at for keys that are watched no more.
+pub(crate) const MINIATURE_SWEEP: usize = 32;
+/// Of two to the power of this many keys one is watched, at most and at least.
+pub(crate) const WATCHED_BITS_MIN: u32 = 6;
+/// See [`WATCHED_BITS_MIN`].
+pub(crate) const WATCHED_BITS_MAX: u32 = 40;
+/// Two to the power of this many requests make up a score: least and most.
+pub(crate) const SCORE_BITS: std::ops::RangeInclusive<u32> = 9..=14;
 /// Memory one class of the index is made for, in bytes.
 pub(crate) const CLASS_MEMORY: u64 = 1 << 20;
 /// Classes of the index at most.

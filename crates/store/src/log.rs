@@ -25,8 +25,9 @@ use crate::heap::segment::{FIRST, Part, Phase, Segment};
 use crate::heap::{Heap, Number};
 use crate::index::Location;
 use crate::item::Expiry;
+use crate::leaning::{LEANINGS, Leaning};
 use crate::limits::{
-    CLASSES_MAX, COPY_SEGMENTS, OPEN_PART, RESERVE_LEAST, RESERVE_PART, SMALL_PART, STRIPES_MAX,
+    CLASSES_MAX, COPY_SEGMENTS, OPEN_PART, RESERVE_LEAST, RESERVE_PART, STRIPES_MAX,
 };
 use crate::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use crate::sync::{Arc, Mutex, MutexGuard};
@@ -65,6 +66,8 @@ pub(crate) struct Log {
     openings: AtomicU32,
     /// The last segment to be drained was so that items leave.
     is_evicting: AtomicBool,
+    /// Which of [`LEANINGS`] decides what leaves.
+    leaning: AtomicU32,
 }
 
 #[derive(Debug, Default)]
@@ -132,6 +135,7 @@ impl Log {
             next_lane: AtomicU32::new(0),
             openings: AtomicU32::new(0),
             is_evicting: AtomicBool::new(false),
+            leaning: AtomicU32::new(0),
         }
     }
 
@@ -190,6 +194,22 @@ impl Log {
     /// Segments that may be resident for now.
     fn ceiling(&self) -> u32 {
         self.allowed() + self.lent()
+    }
+
+    /// How eviction weighs what is new now.
+    #[inline]
+    pub(crate) fn leaning(&self) -> &'static Leaning {
+        &LEANINGS[self.leaning.load(Ordering::Relaxed) as usize % LEANINGS.len()]
+    }
+
+    /// Lets eviction weigh as another of [`LEANINGS`] does.
+    pub(crate) fn lean(&self, number: usize) {
+        self.leaning.store(number as u32, Ordering::Relaxed);
+    }
+
+    /// Segments that new items fill before the oldest of them goes first.
+    fn small_share(&self) -> u32 {
+        (u64::from(self.allowed()) * self.leaning().small_thousandths / 1000) as u32
     }
 
     /// Takes memory for a block of `len` bytes. None: no segment is free just now.
@@ -276,7 +296,7 @@ impl Log {
     /// would go before it could be asked for.
     fn leaves_soon(&self, segment: &Segment) -> bool {
         let part = match segment.part() {
-            Part::Small => self.allowed() / SMALL_PART as u32,
+            Part::Small => self.small_share(),
             Part::Main => self.allowed(),
         };
         let openings = self.openings.load(Ordering::Relaxed);

@@ -3,7 +3,8 @@
 use crate::heap::block::Block;
 use crate::index::{Entry, Location};
 use crate::item::{Expiry, Item};
-use crate::worker::{KeyHash, Worker};
+use crate::miniature::Seen;
+use crate::worker::{KeyHash, Worker, traits};
 
 /// How a read leaves the item.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -44,12 +45,16 @@ impl Worker {
     ) -> Result<Option<R>, Miss> {
         self.wake();
         let is_it = |entry: Entry| self.has_key(entry, key);
-        let entry = self.store.index.find(hash.0, is_it).ok_or(Miss::Absent)?;
+        let Some(entry) = self.store.index.find(hash.0, is_it) else {
+            self.miss(hash, now_s, how);
+            return Err(Miss::Absent);
+        };
         let location = entry.location();
         let block = self.block(location);
         if let Some(miss) = self.death(location, block, now_s) {
             // Who comes second finds nothing.
             let is_first = self.bury(hash.0, location, now_s);
+            self.miss(hash, now_s, how);
             return Err(if is_first { miss } else { Miss::Absent });
         }
         let access = block.access();
@@ -138,10 +143,17 @@ impl Worker {
         }
     }
 
+    fn miss(&self, hash: KeyHash, now_s: u32, how: Read) {
+        if !how.unnoticed {
+            self.rehearse(hash, now_s, || Seen::Missed);
+        }
+    }
+
     /// Remembers that an item was read: once a second at most, so that what is read much stays in
     /// the caches of all who read it.
     #[inline]
     pub(crate) fn notice(&self, hash: KeyHash, entry: Entry, block: Block<'_>, now_s: u32) {
+        self.rehearse(hash, now_s, || Seen::Hit(traits(block)));
         match self.until_look.get() {
             0 => self.look(hash, block.key()),
             left => self.until_look.set(left - 1),

@@ -7,11 +7,12 @@
 use crate::index::Location;
 use crate::item::Expiry;
 use crate::limits::{REWRITE_ATTEMPTS, REWRITE_BUSY};
+use crate::miniature::Seen;
 use crate::number::Digits;
 use crate::pin::Pin;
 use crate::sync::yield_now;
 use crate::upload::{Refused, Reserve, Upload};
-use crate::worker::{KeyHash, Worker};
+use crate::worker::{KeyHash, Worker, traits};
 use crate::write::{Draft, Facts};
 
 /// What stands behind a number that has become shorter.
@@ -216,6 +217,8 @@ impl Worker {
             return None;
         }
         self.link(&writer, Some(&present), location, block, facts, now_s);
+        drop(writer);
+        self.rehearse(new.hash(), now_s, || Seen::Stored(traits(block)));
         Some(facts.cas)
     }
 }

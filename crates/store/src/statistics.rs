@@ -3,7 +3,7 @@
 /// Sums over the whole store.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Statistics {
-    /// The bound on segments, index and ghosts together, in bytes.
+    /// The bound on segments, index, ghosts and small caches together, in bytes.
     pub limit_bytes: u64,
     /// Of items that may be found: key, value, header.
     pub bytes_live: u64,
@@ -13,6 +13,12 @@ pub struct Statistics {
     pub index_bytes: u64,
     /// Of the names of items that have left.
     pub ghost_bytes: u64,
+    /// Of the small caches that tell how eviction should lean.
+    pub miniature_bytes: u64,
+    /// How eviction leans now: `even`, `frequent`, `recent` or `clock`.
+    pub leaning: &'static str,
+    /// How often that has changed.
+    pub leanings: u64,
     /// Of values held by pins.
     pub bytes_pinned: u64,
     /// Of segments that pins and uploads under way keep from being used again.
@@ -57,6 +63,9 @@ impl Statistics {
     /// Memory of items, dead or alive, and of what finds them.
     #[must_use]
     pub fn bytes_used(&self) -> u64 {
-        self.segments * self.segment_bytes + self.index_bytes + self.ghost_bytes
+        self.segments * self.segment_bytes
+            + self.index_bytes
+            + self.ghost_bytes
+            + self.miniature_bytes
     }
 }

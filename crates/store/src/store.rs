@@ -18,6 +18,7 @@ use crate::limits::{
     SEGMENTS_LEAST,
 };
 use crate::log::Log;
+use crate::miniature::Miniatures;
 use crate::statistics::Statistics;
 use crate::sync::atomic::{AtomicU64, Ordering};
 use crate::sync::{Arc, Mutex, MutexGuard};
@@ -33,6 +34,7 @@ pub struct Store {
     pub(crate) log: Log,
     pub(crate) epochs: Arc<Epochs>,
     pub(crate) ghosts: Ghosts,
+    pub(crate) miniatures: Miniatures,
     pub(crate) holds: Holds,
     /// Bytes that items, index and ghosts may fill.
     limit: AtomicU64,
@@ -85,7 +87,8 @@ impl Store {
         }
         let ghosts = Ghosts::new(geometry.ghost_bytes);
         let epochs = Epochs::new();
-        let other = index.bytes() + ghosts.bytes();
+        let miniatures = Miniatures::new(config.memory_bytes);
+        let other = index.bytes() + ghosts.bytes() + miniatures.bytes();
         let allowed = allowed(config.memory_bytes, other, geometry.segment_bits);
         let log = Log::new(heap, Arc::clone(&epochs), allowed, config.workers);
         Ok(Arc::new(Self {
@@ -94,6 +97,7 @@ impl Store {
             log,
             epochs,
             ghosts,
+            miniatures,
             holds: Holds::default(),
             limit: AtomicU64::new(config.memory_bytes),
             flush_due_s: AtomicU64::new(NO_FLUSH),
@@ -165,7 +169,7 @@ impl Store {
 
     /// Lets segments have what the index leaves them.
     pub(crate) fn balance(&self) {
-        let fixed = self.index.bytes() + self.ghosts.bytes();
+        let fixed = self.index.bytes() + self.ghosts.bytes() + self.miniatures.bytes();
         let size_bits = self.log.heap.segment_size().ilog2();
         self.log.allow(allowed(self.limit(), fixed, size_bits));
     }
@@ -231,6 +235,9 @@ impl Store {
             limit_bytes: self.limit(),
             index_bytes: self.index.bytes(),
             ghost_bytes: self.ghosts.bytes(),
+            miniature_bytes: self.miniatures.bytes(),
+            leaning: self.log.leaning().name,
+            leanings: self.miniatures.changes(),
             bytes_pinned: self.holds.pinned_bytes(),
             bytes_held: u64::from(self.holds.segments()) * u64::from(self.log.heap.segment_size()),
             items: self.index.len(),

@@ -240,6 +240,9 @@ impl Worker {
 
     /// Where a new value of this key is written: on trial, unless it left not long ago.
     fn part_for(&self, hash: KeyHash) -> Part {
+        if !self.store.log.leaning().tries {
+            return Part::Main;
+        }
         if self.store.ghosts.contains(hash.0) {
             self.tally.count(crate::tally::Count::Returned);
             return Part::Main;

@@ -15,6 +15,7 @@ use crate::index::{Entry, Location, Writer};
 use crate::item::Expiry;
 use crate::limits::{FLAGS_LEN, ITEM_OVERHEAD, RESIZE_BUCKETS, VISITS_MAX};
 use crate::log::Way;
+use crate::miniature::{Look, Scene, Seen, Traits};
 use crate::read::Miss;
 use crate::store::Store;
 use crate::sync::Arc;
@@ -108,6 +109,29 @@ impl Worker {
             .lock()
             .unwrap_or_else(PoisonError::into_inner);
         self.until_look.set(sketch.look(hash.0, key));
+    }
+
+    /// Shows what came of a request to the small caches, if its key is watched.
+    #[inline]
+    pub(crate) fn rehearse(&self, hash: KeyHash, now_s: u32, seen: impl FnOnce() -> Seen) {
+        if self.store.miniatures.watches(hash.0) {
+            self.rehearse_watched(hash.0, now_s, seen());
+        }
+    }
+
+    #[cold]
+    fn rehearse_watched(&self, hash: u64, now_s: u32, seen: Seen) {
+        let log = &self.store.log;
+        let segments = log.allowed().saturating_sub(log.reserve());
+        let scene = Scene {
+            bytes: u64::from(segments) * u64::from(log.heap.segment_size()),
+            ghosts: self.store.ghosts.names(),
+            flushes: log.flushes(),
+        };
+        let look = Look { hash, seen, now_s };
+        if let Some(leaning) = self.store.miniatures.look(&look, &scene) {
+            log.lean(leaning);
+        }
     }
 
     /// Says that the thread holds nothing it read in the burst now over.
@@ -257,6 +281,19 @@ impl Worker {
         {
             self.store.balance();
         }
+    }
+}
+
+/// What the small caches know of an item.
+pub(crate) fn traits(block: Block<'_>) -> Traits {
+    let elsewhere = if block.is_in_pieces() {
+        block.value_len()
+    } else {
+        0
+    };
+    Traits {
+        bytes: u32::try_from(block.len() + elsewhere).unwrap_or(u32::MAX),
+        expiry: block.expiry(),
     }
 }
 

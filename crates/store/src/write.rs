@@ -7,13 +7,14 @@ use crate::index::{Found, Inserted, Location, Writer};
 use crate::item::Expiry;
 use crate::limits::{LONG_SEARCH, REMAKES_MAX};
 use crate::log::Taken;
+use crate::miniature::Seen;
 use crate::number::{self, Digits};
 use crate::rewrite::{Change, Made, Rewritten, Snapshot};
 use crate::store::Store;
 use crate::sync::Arc;
 use crate::tally::Count;
 use crate::upload::{Reserve, Upload};
-use crate::worker::{KeyHash, Worker};
+use crate::worker::{KeyHash, Worker, traits};
 
 /// How a new value meets what is there.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -222,6 +223,7 @@ impl Worker {
         drop(writer);
         self.free(location);
         self.adjust();
+        self.rehearse(hash, now_s, || Seen::Deleted);
         Deleted::Deleted
     }
 
@@ -299,6 +301,7 @@ impl Worker {
             if !is_linked {
                 return Published::NoRoom;
             }
+            self.rehearse(upload.hash, now_s, || Seen::Stored(traits(block)));
             return Published::Stored {
                 cas: facts.cas,
                 value_len: upload.value_len(),

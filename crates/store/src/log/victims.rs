@@ -3,9 +3,7 @@
 use super::{Log, Shelf};
 use crate::heap::Number;
 use crate::heap::segment::{Part, Phase};
-use crate::limits::{
-    ROOMY_HUNDREDTHS, SCAN_SEGMENTS, SMALL_PART, SPARSE_HUNDREDTHS, SPARSE_HUNDREDTHS_KEPT,
-};
+use crate::limits::{ROOMY_HUNDREDTHS, SCAN_SEGMENTS, SPARSE_HUNDREDTHS, SPARSE_HUNDREDTHS_KEPT};
 use crate::sync::atomic::Ordering;
 
 /// What is to become of a segment's items.
@@ -112,7 +110,7 @@ impl Log {
 
     /// The oldest segment of the part that has more than its share.
     fn oldest(&self, shelf: &mut Shelf) -> Option<Victim> {
-        let small_share = self.allowed() as usize / SMALL_PART;
+        let small_share = self.small_share() as usize;
         let [small, main] = &shelf.sealed;
         let first = if small.len() > small_share || main.len() == 0 {
             Part::Small

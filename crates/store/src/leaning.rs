@@ -1,0 +1,52 @@
+//! How eviction weighs what is new against what has been asked for again.
+//!
+//! Draining is S3-FIFO with two parts (`drain.rs`). How large the small part is, and what becomes of
+//! counts, decides what it is good at: a small part of a hundredth keeps what is asked for often
+//! through scans and loops, one of half of the memory follows a popularity that moves. No one
+//! choice is within a point of the best everywhere, so there are four, and which of them would have
+//! had most hits of late is found out in miniature (`miniature.rs`).
+
+/// One way to weigh.
+#[derive(Debug)]
+pub(crate) struct Leaning {
+    /// What the statistics call it.
+    pub(crate) name: &'static str,
+    /// New items fill so many thousandths of all segments before the oldest of them goes first.
+    pub(crate) small_thousandths: u64,
+    /// New items are on trial in the small part, rather than in the main part at once.
+    pub(crate) tries: bool,
+    /// What stays in the main part loses one of its count, rather than all of it.
+    pub(crate) keeps_count: bool,
+}
+
+/// All ways; the first is that of an empty store.
+pub(crate) const LEANINGS: [Leaning; WAYS] = [
+    Leaning {
+        name: "even",
+        small_thousandths: 50,
+        tries: true,
+        keeps_count: true,
+    },
+    Leaning {
+        name: "frequent",
+        small_thousandths: 10,
+        tries: true,
+        keeps_count: true,
+    },
+    Leaning {
+        name: "recent",
+        small_thousandths: 500,
+        tries: true,
+        keeps_count: false,
+    },
+    // The clock of old: one queue, second chances.
+    Leaning {
+        name: "clock",
+        small_thousandths: 0,
+        tries: false,
+        keeps_count: false,
+    },
+];
+
+/// How many there are.
+pub(crate) const WAYS: usize = 4;

@@ -1,0 +1,226 @@
+//! The watched keys that any of the small caches knows, each in a slot.
+//!
+//! Columns, not rows, and 0 for "none", so that what has not been used yet is all zeros and has no
+//! pages.
+
+use crate::item::Expiry;
+
+/// A slot's number; [`NONE`] is none.
+pub(super) type Slot = u16;
+/// No slot.
+pub(super) const NONE: Slot = 0;
+/// Bytes of a slot here: hash, length, expiry, second, next, first, flag.
+pub(super) const SLOT_BYTES: u64 = 8 + 4 + 4 + 4 + 2 + 2 + 1;
+
+/// An item, as far as the caches go.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Traits {
+    /// Bytes it takes in a segment.
+    pub(crate) bytes: u32,
+    /// When it stops being shown.
+    pub(crate) expiry: Expiry,
+}
+
+/// Slots by hash.
+#[derive(Debug)]
+pub(super) struct Directory {
+    /// The first of each chain.
+    first: Box<[Slot]>,
+    /// The next in the chain, or in the list of free slots.
+    next: Box<[Slot]>,
+    hash: Box<[u64]>,
+    bytes: Box<[u32]>,
+    expiry: Box<[u32]>,
+    /// The second in which a request of it last counted; 0: none did.
+    counted_s: Box<[u32]>,
+    /// The last read of it found nothing: what is written next is the answer to that.
+    is_missed: Box<[bool]>,
+    /// The first slot never used.
+    fresh: Slot,
+    /// The first of those that were given back.
+    free: Slot,
+    len: usize,
+}
+
+impl Directory {
+    /// With `slots` slots.
+    pub(super) fn new(slots: usize) -> Self {
+        Self {
+            first: vec![NONE; slots].into(),
+            next: vec![NONE; slots + 1].into(),
+            hash: vec![0; slots + 1].into(),
+            bytes: vec![0; slots + 1].into(),
+            expiry: vec![0; slots + 1].into(),
+            counted_s: vec![0; slots + 1].into(),
+            is_missed: vec![false; slots + 1].into(),
+            fresh: 1,
+            free: NONE,
+            len: 0,
+        }
+    }
+
+    /// Forgets all.
+    pub(super) fn clear(&mut self) {
+        self.first.fill(NONE);
+        (self.fresh, self.free, self.len) = (1, NONE, 0);
+    }
+
+    /// Slots there are.
+    pub(super) fn slots(&self) -> usize {
+        self.first.len()
+    }
+
+    /// Slots in use.
+    pub(super) fn len(&self) -> usize {
+        self.len
+    }
+
+    fn chain(&self, hash: u64) -> usize {
+        // Not the high bits: those of all watched keys are 0.
+        (hash as u32) as usize % self.first.len()
+    }
+
+    pub(super) fn find(&self, hash: u64) -> Option<Slot> {
+        let mut slot = self.first[self.chain(hash)];
+        while slot != NONE {
+            if self.hash[usize::from(slot)] == hash {
+                return Some(slot);
+            }
+            slot = self.next[usize::from(slot)];
+        }
+        None
+    }
+
+    /// Gives a hash that has none a slot. None: there is none left.
+    pub(super) fn insert(&mut self, hash: u64, traits: Traits) -> Option<Slot> {
+        let slot = if self.free != NONE {
+            let slot = self.free;
+            self.free = self.next[usize::from(slot)];
+            slot
+        } else if usize::from(self.fresh) <= self.slots() {
+            self.fresh += 1;
+            self.fresh - 1
+        } else {
+            return None;
+        };
+        let chain = self.chain(hash);
+        let at = usize::from(slot);
+        self.next[at] = self.first[chain];
+        self.first[chain] = slot;
+        self.hash[at] = hash;
+        self.counted_s[at] = 0;
+        self.is_missed[at] = false;
+        self.set_traits(slot, traits);
+        self.len += 1;
+        Some(slot)
+    }
+
+    pub(super) fn remove(&mut self, slot: Slot) {
+        let chain = self.chain(self.hash(slot));
+        let after = self.next[usize::from(slot)];
+        let mut at = self.first[chain];
+        if at == slot {
+            self.first[chain] = after;
+        } else {
+            while self.next[usize::from(at)] != slot {
+                at = self.next[usize::from(at)];
+            }
+            self.next[usize::from(at)] = after;
+        }
+        self.next[usize::from(slot)] = self.free;
+        self.free = slot;
+        self.len -= 1;
+    }
+
+    pub(super) fn hash(&self, slot: Slot) -> u64 {
+        self.hash[usize::from(slot)]
+    }
+
+    pub(super) fn bytes(&self, slot: Slot) -> u64 {
+        u64::from(self.bytes[usize::from(slot)])
+    }
+
+    pub(super) fn expiry(&self, slot: Slot) -> Expiry {
+        Expiry::of_word(self.expiry[usize::from(slot)])
+    }
+
+    pub(super) fn set_traits(&mut self, slot: Slot, traits: Traits) {
+        self.bytes[usize::from(slot)] = traits.bytes;
+        self.expiry[usize::from(slot)] = traits.expiry.word();
+    }
+
+    /// Whether a request in this second counts: the first since the item came, and the first of
+    /// each second.
+    pub(super) fn counts(&mut self, slot: Slot, now_s: u32) -> bool {
+        let counted_s = &mut self.counted_s[usize::from(slot)];
+        std::mem::replace(counted_s, now_s + 1) != now_s + 1
+    }
+
+    /// The next request counts.
+    pub(super) fn is_new(&mut self, slot: Slot) {
+        self.counted_s[usize::from(slot)] = 0;
+    }
+
+    /// Says whether the last read of it found nothing. Returns what was said before.
+    pub(super) fn set_missed(&mut self, slot: Slot, is_missed: bool) -> bool {
+        std::mem::replace(&mut self.is_missed[usize::from(slot)], is_missed)
+    }
+
+    /// This slot, if it is in use, and the one to go on with; `NONE`: that was the last.
+    pub(super) fn walk(&self, slot: Slot) -> (Option<Slot>, Slot) {
+        if slot >= self.fresh {
+            return (None, NONE);
+        }
+        let is_used = self.find(self.hash(slot)) == Some(slot);
+        (is_used.then_some(slot), slot + 1)
+    }
+}
+
+#[cfg(test)]
+#[cfg(not(shuttle))]
+mod tests {
+    use super::*;
+
+    const TRAITS: Traits = Traits {
+        bytes: 10,
+        expiry: Expiry::NEVER,
+    };
+
+    #[test]
+    fn what_was_inserted_is_found_until_it_is_removed() {
+        let mut directory = Directory::new(8);
+        let slots: Vec<Slot> = (0..8)
+            .map(|hash| directory.insert(hash * 8, TRAITS).unwrap())
+            .collect();
+        assert_eq!(directory.insert(99, TRAITS), None, "it is full");
+        for gone in [3, 0, 7] {
+            directory.remove(slots[gone]);
+        }
+        assert_eq!(directory.len(), 5);
+        for (hash, &slot) in (0..8).zip(&slots) {
+            let found = directory.find(hash * 8);
+            assert_eq!(found, (![0, 3, 7].contains(&hash)).then_some(slot));
+        }
+        assert!(directory.insert(99, TRAITS).is_some());
+        let mut walked = 0;
+        let mut next = 1;
+        while next != NONE {
+            let (slot, after) = directory.walk(next);
+            walked += usize::from(slot.is_some());
+            next = after;
+        }
+        assert_eq!(walked, 6);
+    }
+
+    #[test]
+    fn the_first_request_counts_and_the_first_of_each_second() {
+        let mut directory = Directory::new(8);
+        let slot = directory.insert(1, TRAITS).unwrap();
+        let counts: Vec<bool> = [0, 0, 1, 1, 2]
+            .map(|now_s| directory.counts(slot, now_s))
+            .into();
+        assert_eq!(counts, [true, false, true, false, true]);
+        directory.is_new(slot);
+        assert!(directory.counts(slot, 2));
+    }
+}

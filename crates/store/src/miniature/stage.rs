@@ -1,0 +1,258 @@
+//! The watched requests, made to the small caches.
+
+use super::directory::{self, Directory, NONE, Slot, Traits};
+use super::queues::{self, Queues, Room};
+use crate::leaning::WAYS;
+use crate::limits::{MINIATURE_SWEEP, SCORE_BITS, WATCHED_BITS_MAX, WATCHED_BITS_MIN};
+
+/// A score of all hits.
+const ONE: i64 = 1 << 32;
+/// A leaning must be better by this share of all requests to take another's place: 0.4 points.
+const MARGIN: i64 = ONE / 256;
+/// Looks between two that see whether enough keys are watched.
+const CENSUS: u32 = 1 << 14;
+/// An item larger than this part of a small cache is not made a request of.
+const LARGEST_PART: u64 = 8;
+
+/// What came of a request.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Seen {
+    /// A read found the item.
+    Hit(Traits),
+    /// A read found nothing.
+    Missed,
+    /// It was written.
+    Stored(Traits),
+    /// It was deleted.
+    Deleted,
+}
+
+/// A watched request.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Look {
+    pub(crate) hash: u64,
+    pub(crate) seen: Seen,
+    pub(crate) now_s: u32,
+}
+
+/// What the store is like at that moment.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Scene {
+    /// Bytes that items may take.
+    pub(crate) bytes: u64,
+    /// Names of items that left that it remembers.
+    pub(crate) ghosts: u64,
+    /// Flushes so far.
+    pub(crate) flushes: u32,
+}
+
+/// The small caches.
+#[derive(Debug)]
+pub(super) struct Stage {
+    /// One key in two to the power of this is watched.
+    watched_bits: u32,
+    directory: Directory,
+    queues: Queues,
+    /// The share of hits of each leaning, weighted to the latest.
+    scores: [i64; WAYS],
+    best: usize,
+    flushes: u32,
+    /// Where looking for keys that are watched no more goes on; `NONE`: there are none.
+    sweep: Slot,
+    looks: u32,
+}
+
+impl Stage {
+    pub(super) fn new(slots: usize) -> Self {
+        Self {
+            watched_bits: u64::BITS,
+            directory: Directory::new(slots),
+            queues: Queues::new(slots),
+            scores: [0; WAYS],
+            best: 0,
+            flushes: 0,
+            sweep: NONE,
+            looks: 0,
+        }
+    }
+
+    /// Bytes of a stage of so many slots.
+    pub(super) fn bytes(slots: usize) -> u64 {
+        (slots as u64 + 1) * (directory::SLOT_BYTES + queues::SLOT_BYTES)
+    }
+
+    /// Hashes below are watched; 0: none.
+    pub(super) fn threshold(&self) -> u64 {
+        match self.watched_bits {
+            u64::BITS => 0,
+            bits => 1 << (u64::BITS - bits),
+        }
+    }
+
+    /// Watches one key in two to the power of `bits`.
+    pub(super) fn watch_one_in(&mut self, bits: u32) {
+        self.watched_bits = bits;
+    }
+
+    /// Makes a watched request. Returns the leaning that is best now, if another was before.
+    pub(super) fn look(&mut self, look: &Look, scene: &Scene) -> Option<usize> {
+        if look.hash >= self.threshold() {
+            // Not any more.
+            return None;
+        }
+        if self.flushes != scene.flushes {
+            self.flushes = scene.flushes;
+            self.directory.clear();
+            self.queues.clear();
+        }
+        self.sweep();
+        let room = Room {
+            bytes: scene.bytes >> self.watched_bits,
+            ghosts: (scene.ghosts >> self.watched_bits) as u32,
+        };
+        let slot = self.present(look);
+        match look.seen {
+            Seen::Deleted => {
+                if let Some(slot) = slot {
+                    self.forget(slot);
+                }
+            }
+            Seen::Stored(traits) => self.store(look, slot, traits, room),
+            Seen::Missed => {
+                self.read(look, slot);
+                slot.map(|slot| self.directory.set_missed(slot, true));
+            }
+            Seen::Hit(traits) => {
+                self.read(look, slot);
+                if let Some(slot) = slot.or_else(|| self.insert(look, traits)) {
+                    self.directory.set_missed(slot, false);
+                    self.fill(slot, room);
+                }
+            }
+        }
+        self.take_census();
+        match look.seen {
+            Seen::Hit(_) | Seen::Missed => self.judge(),
+            Seen::Stored(_) | Seen::Deleted => None,
+        }
+    }
+
+    /// The slot of an item that has not expired.
+    fn present(&mut self, look: &Look) -> Option<Slot> {
+        let slot = self.directory.find(look.hash)?;
+        if self.directory.expiry(slot).is_past(look.now_s) {
+            self.forget(slot);
+            return None;
+        }
+        Some(slot)
+    }
+
+    fn forget(&mut self, slot: Slot) {
+        self.queues.forget(&self.directory, slot);
+        self.directory.remove(slot);
+    }
+
+    /// A read: who holds the item has a hit.
+    fn read(&mut self, look: &Look, slot: Option<Slot>) {
+        let counts = slot.is_some_and(|slot| self.directory.counts(slot, look.now_s));
+        let bits = self.score_bits();
+        for way in 0..WAYS {
+            let held = slot.filter(|&slot| self.queues.holds(way, slot));
+            let hit = if held.is_some() { ONE } else { 0 };
+            self.scores[way] += (hit - self.scores[way]) >> bits;
+            if let Some(slot) = held.filter(|_| counts) {
+                self.queues.count(way, slot);
+            }
+        }
+    }
+
+    /// So much of the past counts: about four times what is held.
+    fn score_bits(&self) -> u32 {
+        let held = self.queues.held(self.best).max(1);
+        (held.ilog2() + 2).clamp(*SCORE_BITS.start(), *SCORE_BITS.end())
+    }
+
+    /// Who does not hold the item fetches it.
+    fn fill(&mut self, slot: Slot, room: Room) {
+        if self.queues.arrive(&self.directory, slot) {
+            self.directory.is_new(slot);
+        }
+        self.settle(slot, room);
+    }
+
+    fn settle(&mut self, slot: Slot, room: Room) {
+        if self.directory.bytes(slot) > room.bytes / LARGEST_PART {
+            // It would be most of what there is: nothing can be learnt from it.
+            self.forget(slot);
+        }
+        self.queues.make_room(&mut self.directory, room);
+    }
+
+    fn store(&mut self, look: &Look, slot: Option<Slot>, traits: Traits, room: Room) {
+        match slot {
+            Some(slot) if self.directory.set_missed(slot, false) => self.fill(slot, room),
+            Some(slot) => {
+                self.queues.rewrite(&mut self.directory, slot, traits);
+                self.settle(slot, room);
+            }
+            None => {
+                if let Some(slot) = self.insert(look, traits) {
+                    self.fill(slot, room);
+                }
+            }
+        }
+    }
+
+    /// A slot for an item that has none. If there is none left, fewer keys are watched from now on.
+    fn insert(&mut self, look: &Look, traits: Traits) -> Option<Slot> {
+        let slot = self.directory.insert(look.hash, traits);
+        if slot.is_none() && self.sweep == NONE {
+            self.watched_bits = (self.watched_bits + 1).min(WATCHED_BITS_MAX);
+            self.sweep = 1;
+        }
+        slot
+    }
+
+    /// Forgets some of the keys that are watched no more.
+    fn sweep(&mut self) {
+        for _ in 0..MINIATURE_SWEEP {
+            if self.sweep == NONE {
+                return;
+            }
+            let (slot, next) = self.directory.walk(self.sweep);
+            self.sweep = next;
+            if let Some(slot) = slot.filter(|&slot| self.directory.hash(slot) >= self.threshold()) {
+                self.forget(slot);
+            }
+        }
+    }
+
+    /// Watches more keys if those that are watched are few.
+    fn take_census(&mut self) {
+        self.looks += 1;
+        if self.looks < CENSUS {
+            return;
+        }
+        self.looks = 0;
+        let is_few = self.directory.len() < self.directory.slots() / 8;
+        if is_few && self.watched_bits > WATCHED_BITS_MIN {
+            self.watched_bits -= 1;
+        }
+    }
+
+    fn judge(&mut self) -> Option<usize> {
+        let bits = self.score_bits();
+        // The fewer requests a score is of, the more of it is chance.
+        let margin = MARGIN + (ONE >> (bits - 1));
+        let best = (0..WAYS).max_by_key(|&way| self.scores[way])?;
+        if self.scores[best] <= self.scores[self.best] + margin {
+            return None;
+        }
+        self.best = best;
+        Some(best)
+    }
+}
+
+#[cfg(test)]
+#[cfg(not(shuttle))]
+mod tests;
