@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use protocol::reply::{stat, stat_number};
 use runtime::Census;
 use session::{Board, Counter, Now, Snapshot};
-use store::Store;
+use store::{EVICTED_AGES_S, Statistics, Store};
 use sys::poll::Waker;
 
 use crate::config::Config;
@@ -35,11 +35,7 @@ struct Reset {
     rejected: u64,
     rests: u64,
     rested_ns: u64,
-    stored: u64,
-    evicted: u64,
-    evicted_unfetched: u64,
-    expired: u64,
-    expired_unfetched: u64,
+    store: Statistics,
 }
 
 impl Noticeboard {
@@ -129,11 +125,7 @@ impl Board for Noticeboard {
             rejected: tally.rejected,
             rests: tally.rests,
             rested_ns: tally.rested_ns,
-            stored: store.items_stored,
-            evicted: store.evicted,
-            evicted_unfetched: store.evicted_unfetched,
-            expired: store.expired,
-            expired_unfetched: store.expired_unfetched,
+            store,
         };
     }
 
@@ -202,12 +194,24 @@ impl Noticeboard {
         stat_number(out, b"bytes_pinned", store.bytes_pinned);
         stat_number(out, b"bytes_held", store.bytes_held);
         stat_number(out, b"curr_items", store.items);
-        stat_number(out, b"total_items", store.items_stored - reset.stored);
-        stat_number(out, b"evictions", store.evicted - reset.evicted);
-        let unfetched = store.evicted_unfetched - reset.evicted_unfetched;
+        let before = &reset.store;
+        let stored = store.items_stored - before.items_stored;
+        stat_number(out, b"total_items", stored);
+        stat_number(out, b"evictions", store.evicted - before.evicted);
+        let unfetched = store.evicted_unfetched - before.evicted_unfetched;
         stat_number(out, b"evicted_unfetched", unfetched);
-        stat_number(out, b"reclaimed", store.expired - reset.expired);
-        let unfetched = store.expired_unfetched - reset.expired_unfetched;
+        let asked_for = store.evicted_main - before.evicted_main;
+        stat_number(out, b"evicted_main", asked_for);
+        let ages = store.evicted_ages.iter().zip(&before.evicted_ages);
+        for (number, (now, before)) in ages.enumerate() {
+            let name = match EVICTED_AGES_S.get(number) {
+                Some(bound_s) => format!("evicted_idle_below_{bound_s}s"),
+                None => "evicted_idle_longer".to_owned(),
+            };
+            stat_number(out, name.as_bytes(), now - before);
+        }
+        stat_number(out, b"reclaimed", store.expired - before.expired);
+        let unfetched = store.expired_unfetched - before.expired_unfetched;
         stat_number(out, b"expired_unfetched", unfetched);
     }
 }

@@ -53,8 +53,13 @@ impl Worker {
     /// begins so.
     #[inline]
     pub(crate) fn pay(&self, bytes: usize, now_s: u32) {
-        if self.store.log.spare() < self.store.log.reserve() {
+        let log = &self.store.log;
+        let spare = log.spare();
+        if spare < log.reserve() {
             self.drain_for(bytes, now_s);
+        } else if spare < log.allowed() / 2 {
+            // Half full: it will be known how to lean when something has to leave.
+            self.store.miniatures.start(2 * self.store.index.len());
         }
     }
 
@@ -123,12 +128,7 @@ impl Worker {
         let mut cursor = match self.cursor.take() {
             Some(cursor) => cursor,
             None => match self.store.log.victim(now_s, self.store.config().evicts) {
-                Some(victim) => {
-                    if victim.task == Task::Evict {
-                        self.store.miniatures.start(self.store.index.len());
-                    }
-                    Cursor::new(victim)
-                }
+                Some(victim) => Cursor::new(victim),
                 None => return false,
             },
         };
@@ -212,7 +212,7 @@ impl Worker {
                 return Drained::Stuck;
             }
         }
-        self.evict(visited, block, victim);
+        self.evict(visited, block, victim, now_s);
         Drained::Gone
     }
 
@@ -342,7 +342,7 @@ impl Worker {
         writer.replace(found, taken.location, frequency);
     }
 
-    fn evict(&self, visited: &Visited, block: Block<'_>, victim: Victim) {
+    fn evict(&self, visited: &Visited, block: Block<'_>, victim: Victim, now_s: u32) {
         let writer = self.store.index.lock(visited.hash);
         let owner = |entry: Entry| self.is_owner(entry, visited.location, block);
         let Some(found) = writer.find(owner) else {
@@ -351,12 +351,10 @@ impl Worker {
         let head = found.entry().location();
         writer.remove(&found);
         drop(writer);
-        self.tally.count(Count::Evicted);
-        if !self.block(head).access().is_fetched() {
-            self.tally.count(Count::EvictedUnfetched);
-        }
+        let part = self.store.log.heap.segment(victim.number).part();
+        self.count_evicted(self.block(head), part, now_s);
         self.unlinked(head);
-        if self.store.log.heap.segment(victim.number).part() == Part::Small {
+        if part == Part::Small {
             self.store.ghosts.remember(visited.hash);
         }
     }

@@ -22,14 +22,14 @@ pub(crate) struct Leaning {
 /// All ways; the first is that of an empty store.
 pub(crate) const LEANINGS: [Leaning; WAYS] = [
     Leaning {
-        name: "even",
-        small_thousandths: 50,
+        name: "frequent",
+        small_thousandths: 10,
         tries: true,
         keeps_count: true,
     },
     Leaning {
-        name: "frequent",
-        small_thousandths: 10,
+        name: "even",
+        small_thousandths: 200,
         tries: true,
         keeps_count: true,
     },

@@ -59,7 +59,7 @@ pub use hot::{HotKey, HotKeys};
 pub use item::{Expiry, Item};
 pub use pin::Pin;
 pub use read::{Miss, Read};
-pub use statistics::Statistics;
+pub use statistics::{EVICTED_AGES_S, Statistics};
 pub use store::Store;
 pub use upload::{Refused, Reserve, Upload};
 pub use worker::{KeyHash, Worker};

@@ -14,7 +14,7 @@
 //!
 //! It costs a comparison a request, and a few hundred nanoseconds for a watched key. Who finds the
 //! lock taken goes on without: one request more or less is no matter. Nothing is watched before
-//! something has had to leave.
+//! the memory is half full.
 
 mod directory;
 mod queues;
@@ -70,12 +70,16 @@ impl Miniatures {
         hash < self.threshold.load(Ordering::Relaxed)
     }
 
-    /// Begins to watch, once, when the first of so many items has to leave.
-    #[cold]
+    /// Begins to watch, once; so many items are expected.
+    #[inline]
     pub(crate) fn start(&self, items: u64) {
-        if self.threshold.load(Ordering::Relaxed) != 0 {
-            return;
+        if self.threshold.load(Ordering::Relaxed) == 0 {
+            self.start_watching(items);
         }
+    }
+
+    #[cold]
+    fn start_watching(&self, items: u64) {
         let mut stage = self.stage.lock().unwrap_or_else(PoisonError::into_inner);
         // What is in one of the caches and what left one of them not long ago has a slot.
         let many = 3 * items / self.slots as u64;

@@ -1,5 +1,8 @@
 //! What the store says of itself.
 
+/// Bounds in seconds of the ages that evicted items are told apart by.
+pub const EVICTED_AGES_S: [u32; 6] = [1, 10, 60, 600, 3_600, 86_400];
+
 /// Sums over the whole store.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Statistics {
@@ -39,6 +42,11 @@ pub struct Statistics {
     pub evicted: u64,
     /// Of those, never read.
     pub evicted_unfetched: u64,
+    /// Of those evicted, items that had been asked for again, but not of late.
+    pub evicted_main: u64,
+    /// Those evicted by the seconds since their last request: fewer than each of
+    /// [`EVICTED_AGES_S`], and the rest.
+    pub evicted_ages: [u64; EVICTED_AGES_S.len() + 1],
     /// Items reclaimed after they expired or were flushed.
     pub expired: u64,
     /// Of those, never read.

@@ -244,6 +244,7 @@ impl Store {
             items_stored: sum(Count::Stored),
             evicted: sum(Count::Evicted),
             evicted_unfetched: sum(Count::EvictedUnfetched),
+            evicted_main: sum(Count::EvictedMain),
             expired: sum(Count::Expired),
             expired_unfetched: sum(Count::ExpiredUnfetched),
             displaced: sum(Count::Displaced),
@@ -258,6 +259,10 @@ impl Store {
             segments_allowed: u64::from(self.log.allowed()),
             ..Statistics::default()
         };
+        for tally in &tallies.present {
+            tally.add_ages(&mut statistics.evicted_ages);
+        }
+        tallies.gone.add_ages(&mut statistics.evicted_ages);
         drop(tallies);
         let size = self.log.heap.segment_size();
         for segment in self.log.used() {

@@ -1,6 +1,7 @@
 //! What a worker counts. Each has its own and alone writes it; whoever asks sums them up.
 
 use crate::hot::Sketch;
+use crate::statistics::EVICTED_AGES_S;
 use crate::sync::Mutex;
 use crate::sync::atomic::{AtomicU64, Ordering};
 
@@ -13,6 +14,8 @@ pub(crate) enum Count {
     Evicted,
     /// Of those, never read.
     EvictedUnfetched,
+    /// Of those evicted, from the main part.
+    EvictedMain,
     /// Items reclaimed after they expired or were flushed.
     Expired,
     /// Of those, never read.
@@ -42,6 +45,8 @@ const COUNTS: usize = Count::Visits as usize + 1;
 #[repr(align(64))]
 pub(crate) struct Tally {
     counts: [AtomicU64; COUNTS],
+    /// Of evicted items, as [`EVICTED_AGES_S`] tells them apart.
+    ages: [AtomicU64; EVICTED_AGES_S.len() + 1],
     /// The keys it reads most: the worker takes it once in many reads, who asks for them seldom.
     pub(crate) sketch: Mutex<Sketch>,
 }
@@ -56,13 +61,27 @@ impl Tally {
         cell.store(cell.load(Ordering::Relaxed) + more, Ordering::Relaxed);
     }
 
+    /// Counts an evicted item of that age.
+    pub(crate) fn count_age(&self, age_s: u32) {
+        let cell = &self.ages[EVICTED_AGES_S.partition_point(|&bound_s| bound_s <= age_s)];
+        cell.store(cell.load(Ordering::Relaxed) + 1, Ordering::Relaxed);
+    }
+
+    /// Adds the ages of evicted items to a sum.
+    pub(crate) fn add_ages(&self, sum: &mut [u64]) {
+        for (to, from) in sum.iter_mut().zip(&self.ages) {
+            *to += from.load(Ordering::Relaxed);
+        }
+    }
+
     pub(crate) fn of(&self, what: Count) -> u64 {
         self.counts[what as usize].load(Ordering::Relaxed)
     }
 
     /// Adds those of a worker that is gone.
     pub(crate) fn absorb(&self, other: &Self) {
-        for (to, from) in self.counts.iter().zip(&other.counts) {
+        let ours = self.counts.iter().chain(&self.ages);
+        for (to, from) in ours.zip(other.counts.iter().chain(&other.ages)) {
             to.fetch_add(from.load(Ordering::Relaxed), Ordering::Relaxed);
         }
     }

@@ -243,6 +243,9 @@ impl Worker {
         if !self.store.log.leaning().tries {
             return Part::Main;
         }
+        if let Some(entry) = self.store.index.guess(hash.0) {
+            return self.store.log.heap.segment_of(entry.location()).part();
+        }
         if self.store.ghosts.contains(hash.0) {
             self.tally.count(crate::tally::Count::Returned);
             return Part::Main;

@@ -240,6 +240,19 @@ impl Worker {
         len
     }
 
+    /// Counts an item that has to make room for others, before its bytes are.
+    pub(crate) fn count_evicted(&self, block: Block<'_>, part: Part, now_s: u32) {
+        let access = block.access();
+        self.tally.count(Count::Evicted);
+        if !access.is_fetched() {
+            self.tally.count(Count::EvictedUnfetched);
+        }
+        if part == Part::Main {
+            self.tally.count(Count::EvictedMain);
+        }
+        self.tally.count_age(now_s.saturating_sub(access.second()));
+    }
+
     /// Takes a dead item out of the index, if it is still there and dead.
     pub(crate) fn bury(&self, hash: u64, location: Location, now_s: u32) -> bool {
         let writer = self.store.index.lock(hash);

@@ -357,8 +357,9 @@ impl Worker {
         match inserted {
             Inserted::Placed => {}
             Inserted::Displaced(old) => {
+                let part = heap.segment_of(old.location()).part();
                 self.tally.count(Count::Displaced);
-                self.tally.count(Count::Evicted);
+                self.count_evicted(self.block(old.location()), part, now_s);
                 self.unlinked(old.location());
             }
             Inserted::Full => {

@@ -145,13 +145,13 @@ impl Queues {
         arrives
     }
 
-    /// An item is written anew: it is as new as one that arrives, but for its count.
+    /// An item is written anew: it stays where it is, as the newest there.
     pub(super) fn rewrite(&mut self, directory: &mut Directory, slot: Slot, traits: Traits) {
         let before: [State; WAYS] = std::array::from_fn(|way| self.take(directory, way, slot));
         directory.set_traits(slot, traits);
         for (way, before) in before.into_iter().enumerate() {
             let state = match before.place() {
-                Place::Small | Place::Main => State::new(first_place(way), before.frequency() + 1),
+                Place::Small | Place::Main => State::new(before.place(), before.frequency() + 1),
                 Place::Ghost | Place::Away => arrived(way, before),
             };
             self.push(directory, way, slot, state);

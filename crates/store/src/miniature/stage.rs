@@ -8,7 +8,7 @@ use crate::limits::{MINIATURE_SWEEP, SCORE_BITS, WATCHED_BITS_MAX, WATCHED_BITS_
 /// A score of all hits.
 const ONE: i64 = 1 << 32;
 /// A leaning must be better by this share of all requests to take another's place: 0.4 points.
-const MARGIN: i64 = ONE / 256;
+const MARGIN: i64 = ONE / 400;
 /// Looks between two that see whether enough keys are watched.
 const CENSUS: u32 = 1 << 14;
 /// An item larger than this part of a small cache is not made a request of.
