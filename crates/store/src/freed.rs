@@ -20,6 +20,7 @@
 use std::collections::VecDeque;
 
 use crate::epochs::{Epochs, Stamp};
+use crate::heap::segment::Part;
 use crate::index::Location;
 use crate::limits::{FREED_BATCH, FREED_LENGTHS, FREED_OF_A_LENGTH, FREED_WAITING};
 use crate::log::{Taken, Way};
@@ -33,6 +34,7 @@ struct Hole {
     len: u32,
     /// Which opening its segment was of.
     opening: u32,
+    part: Part,
 }
 
 type Batch = [Option<Hole>; FREED_BATCH];
@@ -46,7 +48,7 @@ pub(crate) struct Freed {
     ready: Box<[Ready]>,
 }
 
-/// Holes of one length.
+/// Holes of one length, in segments of one part.
 #[derive(Debug, Clone, Copy, Default)]
 struct Ready {
     len: u32,
@@ -89,7 +91,7 @@ impl Freed {
     }
 
     fn add(&mut self, hole: Hole) {
-        let ready = &mut self.ready[place_of(hole.len)];
+        let ready = &mut self.ready[place_of(hole.len, hole.part)];
         if ready.len != hole.len {
             // Two lengths share a place: the one let go last is in use.
             (ready.len, ready.count) = (hole.len, 0);
@@ -100,8 +102,8 @@ impl Freed {
         }
     }
 
-    fn pop(&mut self, len: u32) -> Option<Hole> {
-        let ready = self.ready.get_mut(place_of(len))?;
+    fn pop(&mut self, len: u32, part: Part) -> Option<Hole> {
+        let ready = self.ready.get_mut(place_of(len, part))?;
         if ready.len != len {
             return None;
         }
@@ -111,8 +113,8 @@ impl Freed {
 }
 
 /// Lengths are multiples of 4.
-fn place_of(len: u32) -> usize {
-    (len / 4) as usize % FREED_LENGTHS
+fn place_of(len: u32, part: Part) -> usize {
+    (len / 4 * 2) as usize % FREED_LENGTHS + part as usize
 }
 
 impl Worker {
@@ -120,11 +122,12 @@ impl Worker {
     /// written again.
     pub(crate) fn free(&self, location: Location) {
         let len = self.unlinked(location) as u32;
-        let opening = self.store.log.heap.segment_of(location).opening();
+        let segment = self.store.log.heap.segment_of(location);
         self.freed.borrow_mut().remember(Hole {
             location,
             len,
-            opening,
+            opening: segment.opening(),
+            part: segment.part(),
         });
     }
 
@@ -138,7 +141,7 @@ impl Worker {
         for _ in 0..FREED_OF_A_LENGTH {
             let Hole {
                 location, opening, ..
-            } = freed.pop(len as u32)?;
+            } = freed.pop(len as u32, way.part)?;
             let number = log.heap.number_of(location);
             let segment = log.heap.segment(number);
             let is_fit = || segment.opening() == opening && log.suits(segment, way);

@@ -24,12 +24,7 @@ pub(crate) struct Ghosts {
 impl Ghosts {
     /// In at most `bytes`.
     pub(crate) fn new(bytes: usize) -> Self {
-        let count = (bytes / SET_BYTES).max(1);
-        let sets = if count.is_power_of_two() {
-            count
-        } else {
-            count.next_power_of_two() / 2
-        };
+        let sets = (bytes / SET_BYTES).max(1);
         Self {
             sets: (0..sets).map(|_| Default::default()).collect(),
         }
@@ -45,13 +40,21 @@ impl Ghosts {
         (self.sets.len() * WAYS) as u64
     }
 
-    /// Whether the item of this hash left not long ago.
-    pub(crate) fn contains(&self, hash: u64) -> bool {
+    /// Whether the item of this hash left not long ago. If it did, that is forgotten: it is on its
+    /// way back, and has to earn its name anew.
+    pub(crate) fn take(&self, hash: u64) -> bool {
         let (set, name) = self.place(hash);
-        set.iter().any(|word| {
-            let word = word.load(Ordering::Relaxed);
-            (0..NAMES_A_WORD).any(|at| word >> (at as u32 * NAME_BITS) & NAME_MASK == name)
-        })
+        for word in set {
+            let names = word.load(Ordering::Relaxed);
+            let place = (0..NAMES_A_WORD as u32)
+                .map(|at| at * NAME_BITS)
+                .find(|&shift| names >> shift & NAME_MASK == name);
+            if let Some(shift) = place {
+                word.store(names & !(NAME_MASK << shift), Ordering::Relaxed);
+                return true;
+            }
+        }
+        false
     }
 
     /// Remembers a hash in place of the oldest of its set.
@@ -71,7 +74,7 @@ impl Ghosts {
     fn place(&self, hash: u64) -> (&[AtomicU64; WAYS / NAMES_A_WORD], u64) {
         // Other bits than those that choose the class, mixed so that neither choice is all of it.
         let mixed = hash.wrapping_mul(0xff51_afd7_ed55_8ccd).rotate_left(32);
-        let set = &self.sets[mixed as usize & (self.sets.len() - 1)];
+        let set = &self.sets[((mixed & 0xffff_ffff) * self.sets.len() as u64 >> 32) as usize];
         // Zero is no name: so sets begin.
         (set, (mixed >> 48).max(1))
     }
@@ -83,17 +86,27 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_last_eight_of_a_set_are_remembered() {
+    fn the_last_eight_of_a_set_are_remembered_until_they_come_back() {
         let ghosts = Ghosts::new(16);
         assert_eq!(ghosts.bytes(), 16);
         let hashes: Vec<u64> = (1..=9_u64)
             .map(|n| n.wrapping_mul(0x9e37_79b9_7f4a_7c15))
             .collect();
         hashes.iter().for_each(|&hash| {
-            assert!(!ghosts.contains(hash));
+            assert!(!ghosts.take(hash));
             ghosts.remember(hash);
         });
-        assert!(!ghosts.contains(hashes[0]));
-        assert!(hashes[1..].iter().all(|&hash| ghosts.contains(hash)));
+        assert!(!ghosts.take(hashes[0]));
+        assert!(hashes[1..].iter().all(|&hash| ghosts.take(hash)));
+        assert!(!hashes.iter().any(|&hash| ghosts.take(hash)), "only once");
+    }
+
+    #[test]
+    fn any_number_of_sets_is_used_to_the_full() {
+        let ghosts = Ghosts::new(100 * SET_BYTES);
+        let hash = |n: u64| n.wrapping_mul(0x9e37_79b9_7f4a_7c15);
+        (0..100_000).for_each(|n| ghosts.remember(hash(n)));
+        let newest = (99_000..100_000).filter(|&n| ghosts.take(hash(n))).count();
+        assert!((790..=800).contains(&newest), "{newest}");
     }
 }

@@ -1,7 +1,7 @@
 //! How eviction weighs what is new against what has been asked for again.
 //!
-//! Draining is S3-FIFO with two parts (`drain.rs`). How large the small part is, and what becomes of
-//! counts, decides what it is good at: a small part of a hundredth keeps what is asked for often
+//! Draining is S3-FIFO with two parts (`drain.rs`). How large the small part is, and what becomes
+//! of counts, decides what it is good at: a small part of a hundredth keeps what is asked for often
 //! through scans and loops, one of half of the memory follows a popularity that moves. No one
 //! choice is within a point of the best everywhere, so there are four, and which of them would have
 //! had most hits of late is found out in miniature (`miniature.rs`).

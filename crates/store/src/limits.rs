@@ -96,8 +96,8 @@ pub(crate) const RESIZE_BUCKETS: usize = 2;
 pub(crate) const FREED_BATCH: usize = 16;
 /// Batches of them that wait for their stamps to be over.
 pub(crate) const FREED_WAITING: usize = 4;
-/// Lengths of blocks that a worker keeps holes of.
-pub(crate) const FREED_LENGTHS: usize = 64;
+/// Lengths of blocks that a worker keeps holes of, each in both parts.
+pub(crate) const FREED_LENGTHS: usize = 128;
 /// Holes of one length that it keeps.
 pub(crate) const FREED_OF_A_LENGTH: usize = 16;
 /// Keys that a worker remembers as read much.

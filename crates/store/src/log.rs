@@ -62,8 +62,8 @@ pub(crate) struct Log {
     wants_tending: AtomicBool,
     /// Where looking for dead open segments goes on.
     next_lane: AtomicU32,
-    /// Segments opened so far.
-    openings: AtomicU32,
+    /// Segments of each part opened so far.
+    openings: [AtomicU32; 2],
     /// The last segment to be drained was so that items leave.
     is_evicting: AtomicBool,
     /// Which of [`LEANINGS`] decides what leaves.
@@ -133,7 +133,7 @@ impl Log {
             flushes: AtomicU32::new(0),
             wants_tending: AtomicBool::new(true),
             next_lane: AtomicU32::new(0),
-            openings: AtomicU32::new(0),
+            openings: Default::default(),
             is_evicting: AtomicBool::new(false),
             leaning: AtomicU32::new(0),
         }
@@ -295,13 +295,16 @@ impl Log {
     /// Whether it is of the oldest quarter of its part while items leave: what is written there
     /// would go before it could be asked for.
     fn leaves_soon(&self, segment: &Segment) -> bool {
-        let part = match segment.part() {
-            Part::Small => self.small_share(),
-            Part::Main => self.allowed(),
+        let part = segment.part();
+        let small = self.small_share();
+        let share = match part {
+            Part::Small => small,
+            Part::Main => self.allowed().saturating_sub(small),
         };
-        let openings = self.openings.load(Ordering::Relaxed);
-        let age = openings.wrapping_sub(segment.opening());
-        age > part / 4 * 3 && self.is_evicting.load(Ordering::Relaxed)
+        // One opening in two is the other part's number.
+        let openings = self.openings[part as usize].load(Ordering::Relaxed);
+        let age = openings.wrapping_sub(segment.opening()) / 2;
+        age > share / 4 * 3 && self.is_evicting.load(Ordering::Relaxed)
     }
 
     /// Puts a free segment in the place of `full` in a lane; false: none is free. True as well if
@@ -315,8 +318,10 @@ impl Log {
             return false;
         };
         let segment = self.heap.segment(number);
-        let opening = self.openings.load(Ordering::Relaxed).wrapping_add(1);
-        self.openings.store(opening, Ordering::Relaxed);
+        // Even numbers are those of one part, odd ones of the other.
+        let openings = &self.openings[way.part as usize];
+        let opening = openings.load(Ordering::Relaxed).wrapping_add(2) & !1 | way.part as u32;
+        openings.store(opening, Ordering::Relaxed);
         segment.open(way.part, self.flushes(), way.now_s, opening);
         // Release: pairs with the acquire in `take_some`: who adds to it sees it open.
         lane.store(number, Ordering::Release);
@@ -540,6 +545,26 @@ fn class_of(expiry: Expiry, now_s: u32) -> usize {
 #[cfg(not(shuttle))]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_segment_that_is_filled_to_its_last_byte_counts_as_written() {
+        let log = Log::new(Heap::new(4, 13).unwrap(), Epochs::new(), 4, 1);
+        let way = Way {
+            stripe: 0,
+            part: Part::Small,
+            expiry: Expiry::NEVER,
+            now_s: 1,
+            is_copy: false,
+        };
+        // Sixty-six of them are just as long as a segment is; one more takes another segment.
+        let first = log.take(124, &way).unwrap().number;
+        for _ in 0..66 {
+            assert!(log.take(124, &way).is_some());
+        }
+        let segment = log.heap.segment(first);
+        assert_eq!(segment.phase(), Phase::Sealed);
+        assert_eq!(segment.written(log.heap.segment_size()), 66 * 124);
+    }
 
     /// Once it did, and after four gigabytes of refusals the tail began anew, over living items.
     #[test]

@@ -26,7 +26,7 @@ pub(crate) use directory::Traits;
 use stage::Stage;
 pub(crate) use stage::{Look, Scene, Seen};
 
-use crate::limits::{MINIATURE_PART, MINIATURE_SLOTS, WATCHED_BITS_MIN};
+use crate::limits::WATCHED_BITS_MIN;
 use crate::sync::Mutex;
 use crate::sync::atomic::{AtomicU64, Ordering};
 
@@ -42,10 +42,8 @@ pub(crate) struct Miniatures {
 }
 
 impl Miniatures {
-    /// For a store of so many bytes.
-    pub(crate) fn new(memory: u64) -> Self {
-        let slots = (memory / MINIATURE_PART) as usize;
-        let slots = slots.clamp(*MINIATURE_SLOTS.start(), *MINIATURE_SLOTS.end());
+    /// With room for so many watched keys.
+    pub(crate) fn new(slots: usize) -> Self {
         Self {
             threshold: AtomicU64::new(0),
             changes: AtomicU64::new(0),

@@ -14,8 +14,8 @@ use crate::holds::Holds;
 use crate::hot::{HotKeys, Sketch};
 use crate::index::Index;
 use crate::limits::{
-    CLASS_BUCKETS, CLASS_MEMORY, GHOST_PART, HOT_KEYS, INDEX_CLASSES_MAX, INDEX_PART, SEGMENT_BITS,
-    SEGMENTS_LEAST,
+    CLASS_BUCKETS, CLASS_MEMORY, GHOST_PART, HOT_KEYS, INDEX_CLASSES_MAX, INDEX_PART,
+    MINIATURE_PART, MINIATURE_SLOTS, SEGMENT_BITS, SEGMENTS_LEAST,
 };
 use crate::log::Log;
 use crate::miniature::Miniatures;
@@ -87,7 +87,7 @@ impl Store {
         }
         let ghosts = Ghosts::new(geometry.ghost_bytes);
         let epochs = Epochs::new();
-        let miniatures = Miniatures::new(config.memory_bytes);
+        let miniatures = Miniatures::new(geometry.miniature_slots);
         let other = index.bytes() + ghosts.bytes() + miniatures.bytes();
         let allowed = allowed(config.memory_bytes, other, geometry.segment_bits);
         let log = Log::new(heap, Arc::clone(&epochs), allowed, config.workers);
@@ -289,6 +289,7 @@ pub(crate) struct Geometry {
     /// Most bytes of the index there may ever be.
     pub(crate) index_bytes: usize,
     pub(crate) ghost_bytes: usize,
+    pub(crate) miniature_slots: usize,
 }
 
 impl Geometry {
@@ -307,6 +308,8 @@ impl Geometry {
             class_buckets: CLASS_BUCKETS,
             index_bytes: (most / INDEX_PART) as usize,
             ghost_bytes: (memory / GHOST_PART) as usize,
+            miniature_slots: ((memory / MINIATURE_PART) as usize)
+                .clamp(*MINIATURE_SLOTS.start(), *MINIATURE_SLOTS.end()),
         }
     }
 }
@@ -316,7 +319,7 @@ fn written(segment: &Segment, size: u32) -> u32 {
     use crate::heap::segment::Phase;
     match segment.phase() {
         Phase::Open => segment.tail().min(size),
-        Phase::Sealed | Phase::Draining => segment.written() as u32,
+        Phase::Sealed | Phase::Draining => segment.written(size) as u32,
         Phase::Free | Phase::Retired => 0,
     }
 }

@@ -238,7 +238,8 @@ impl Worker {
         }
     }
 
-    /// Where a new value of this key is written: on trial, unless it left not long ago.
+    /// Where a new value of this key is written: where the present one lies; or else on trial, unless
+    /// it left not long ago.
     fn part_for(&self, hash: KeyHash) -> Part {
         if !self.store.log.leaning().tries {
             return Part::Main;
@@ -246,7 +247,7 @@ impl Worker {
         if let Some(entry) = self.store.index.guess(hash.0) {
             return self.store.log.heap.segment_of(entry.location()).part();
         }
-        if self.store.ghosts.contains(hash.0) {
+        if self.store.ghosts.take(hash.0) {
             self.tally.count(crate::tally::Count::Returned);
             return Part::Main;
         }

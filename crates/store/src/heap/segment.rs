@@ -55,7 +55,7 @@ pub(crate) struct Segment {
     expiry: AtomicU32,
     /// The second it was opened in.
     opened_s: AtomicU32,
-    /// Where its last block ends, once it is full.
+    /// Where its last block ends, once it is full; 0: where the segment does.
     end: AtomicU32,
     /// Which of all openings of segments was its last.
     opening: AtomicU32,
@@ -163,8 +163,12 @@ impl Segment {
     }
 
     /// Bytes of its blocks, dead or alive, once it is full.
-    pub(crate) fn written(&self) -> u64 {
-        u64::from(self.end.load(Ordering::Relaxed).saturating_sub(FIRST))
+    pub(crate) fn written(&self, size: u32) -> u64 {
+        let end = match self.end.load(Ordering::Relaxed) {
+            0 => size,
+            end => end,
+        };
+        u64::from(end - FIRST)
     }
 
     pub(crate) fn live(&self) -> u64 {

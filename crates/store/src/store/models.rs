@@ -20,7 +20,7 @@ const PREEMPTIONS: usize = 3;
 /// A dozen segments of eight items each.
 fn store() -> Arc<Store> {
     let config = Config {
-        memory_bytes: 14 * 512 + 1024,
+        memory_bytes: 14 * 512 + 2048,
         item_max: 400,
         ..Config::DEFAULT
     };
@@ -31,6 +31,7 @@ fn store() -> Arc<Store> {
         class_buckets: 16,
         index_bytes: 16 * 64,
         ghost_bytes: 16,
+        miniature_slots: 16,
     };
     match Store::build(config, geometry) {
         Ok(store) => store,

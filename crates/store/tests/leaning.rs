@@ -1,0 +1,133 @@
+//! Eviction leans as what is asked for wants it, and says so.
+
+#![allow(clippy::unwrap_used, reason = "a test may")]
+
+use store::{Config, Expiry, Mode, Read, Reserve, Store, Worker, Write};
+
+/// Requests that make a second.
+const SECOND: u64 = 20_000;
+
+struct Asked {
+    worker: Worker,
+    requests: u64,
+}
+
+impl Asked {
+    fn new(memory_bytes: u64) -> Self {
+        let config = Config {
+            memory_bytes,
+            hash_seed: 1,
+            ..Config::DEFAULT
+        };
+        Self {
+            worker: Store::new(config).unwrap().worker(),
+            requests: 0,
+        }
+    }
+
+    /// A read, and a write if it finds nothing.
+    fn ask(&mut self, record: u64) {
+        self.requests += 1;
+        let key = record.to_le_bytes();
+        let hash = self.worker.hash(&key);
+        let shown = self
+            .worker
+            .read(&key, hash, self.now_s(), Read::default(), |_| Some(()));
+        self.worker.quiescent();
+        if shown.is_err() {
+            self.write(record);
+        }
+    }
+
+    fn now_s(&self) -> u32 {
+        1 + (self.requests / SECOND) as u32
+    }
+
+    fn write(&mut self, record: u64) {
+        let now_s = self.now_s();
+        let key = record.to_le_bytes();
+        let hash = self.worker.hash(&key);
+        let asked = Reserve {
+            value_len: 100,
+            flags: 0,
+            expiry: Expiry::NEVER,
+            whole: true,
+        };
+        let mut upload = self.worker.reserve(&key, hash, &asked, now_s).unwrap();
+        self.worker.fill(&mut upload, &[7; 100], now_s).unwrap();
+        let write = Write::plain(Mode::Set, Expiry::NEVER);
+        self.worker.publish(upload, &write, now_s);
+        self.worker.quiescent();
+    }
+
+    fn leaning(&self) -> &'static str {
+        self.worker.store().statistics().leaning
+    }
+}
+
+/// A number from 0 to 1.
+fn unit(turn: u64) -> f64 {
+    let bits = turn.wrapping_mul(0x9e37_79b9_7f4a_7c15);
+    let bits = (bits ^ bits >> 32).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    ((bits ^ bits >> 29) >> 11) as f64 / (1_u64 << 53) as f64
+}
+
+/// A number below `below`, a low one more often.
+fn skewed(turn: u64, below: u64) -> u64 {
+    ((below as f64).powf(unit(turn)) - 1.0) as u64
+}
+
+#[test]
+fn a_popularity_that_stays_is_kept_and_one_that_moves_is_followed() {
+    let mut asked = Asked::new(8 << 20);
+    assert_eq!(asked.leaning(), "frequent");
+    for turn in 0..1_000_000 {
+        asked.ask(match turn % 2 {
+            0 => (300_000.0 * unit(turn).powi(3)) as u64,
+            // Once and never again.
+            _ => 10_000_000 + turn,
+        });
+    }
+    let leaning = asked.leaning();
+    assert!(["frequent", "even"].contains(&leaning), "{leaning}");
+    for turn in 0..1_000_000 {
+        asked.ask(turn / 2 + 300_000 - skewed(turn, 300_000));
+    }
+    let leaning = asked.leaning();
+    assert!(["recent", "clock"].contains(&leaning), "{leaning}");
+    assert!(asked.worker.store().statistics().leanings > 0);
+}
+
+#[test]
+fn what_has_to_leave_is_counted_by_part_and_age() {
+    let mut asked = Asked::new(8 << 20);
+    for turn in 0..300_000 {
+        asked.ask(turn);
+    }
+    let statistics = asked.worker.store().statistics();
+    assert!(statistics.evicted > 200_000);
+    assert_eq!(statistics.evicted_main, 0, "nothing was asked for again");
+    assert_eq!(
+        statistics.evicted_ages.iter().sum::<u64>(),
+        statistics.evicted
+    );
+    // Sixty thousand fit, which is three seconds' worth.
+    assert!(statistics.evicted_ages[1] * 10 > statistics.evicted * 9);
+}
+
+#[test]
+fn what_is_overwritten_stays_in_its_part_and_leaves_little_dead() {
+    let mut asked = Asked::new(8 << 20);
+    for turn in 0..1_000_000 {
+        match turn % 10 {
+            0..3 => {
+                asked.requests += 1;
+                asked.write(skewed(turn, 300_000));
+            }
+            _ => asked.ask(skewed(turn, 300_000)),
+        }
+    }
+    let statistics = asked.worker.store().statistics();
+    let live_percent = statistics.bytes_live * 100 / statistics.bytes_written;
+    assert!(live_percent >= 92, "{statistics:?}");
+}
