@@ -144,10 +144,11 @@ impl Worker {
             } = freed.pop(len as u32, way.part)?;
             let number = log.heap.number_of(location);
             let segment = log.heap.segment(number);
-            let is_fit = || segment.opening() == opening && log.suits(segment, way);
-            // The first look spares those that are not the shared writes; the second is sure.
-            if is_fit() && segment.join() {
-                if is_fit() {
+            let is_same = || segment.opening() == opening;
+            // The first look spares those that are not the shared writes; the second is sure of
+            // what may have changed since.
+            if is_same() && log.suits(segment, way) && segment.join() {
+                if is_same() && log.is_open_to_all(segment) {
                     segment.raise_expiry(way.expiry);
                     self.tally.count(Count::Refilled);
                     return Some(Taken { location, number });

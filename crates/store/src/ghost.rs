@@ -74,7 +74,8 @@ impl Ghosts {
     fn place(&self, hash: u64) -> (&[AtomicU64; WAYS / NAMES_A_WORD], u64) {
         // Other bits than those that choose the class, mixed so that neither choice is all of it.
         let mixed = hash.wrapping_mul(0xff51_afd7_ed55_8ccd).rotate_left(32);
-        let set = &self.sets[((mixed & 0xffff_ffff) * self.sets.len() as u64 >> 32) as usize];
+        let number = ((mixed & 0xffff_ffff) * self.sets.len() as u64) >> 32;
+        let set = &self.sets[number as usize];
         // Zero is no name: so sets begin.
         (set, (mixed >> 48).max(1))
     }

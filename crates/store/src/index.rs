@@ -115,10 +115,7 @@ impl Index {
         let buckets_max = (bytes_max / BUCKET_BYTES).max(least) as u64;
         Ok(Self {
             region: Region::reserve(buckets_max as usize * BUCKET_BYTES)?,
-            shape: Shape {
-                low_bits: least.ilog2(),
-                class_bits: classes.ilog2(),
-            },
+            shape: Shape::new(least.ilog2(), classes.ilog2()),
             classes: (0..classes).map(|_| Class::default()).collect(),
             buckets: AtomicU64::new(least as u64),
             buckets_min: least as u64,

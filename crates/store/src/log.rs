@@ -207,6 +207,13 @@ impl Log {
         self.leaning.store(number as u32, Ordering::Relaxed);
     }
 
+    /// Whether anything was ever asked for again when it would have had to leave: until then all lie
+    /// in the small part.
+    #[inline]
+    pub(crate) fn has_main(&self) -> bool {
+        self.openings[Part::Main as usize].load(Ordering::Relaxed) > 0
+    }
+
     /// Segments that new items fill before the oldest of them goes first.
     fn small_share(&self) -> u32 {
         (u64::from(self.allowed()) * self.leaning().small_thousandths / 1000) as u32
@@ -276,20 +283,33 @@ impl Log {
     }
 
     /// Whether a block that would go that way may lie in this segment instead.
+    #[inline]
     pub(crate) fn suits(&self, segment: &Segment, way: &Way) -> bool {
+        segment.part() == way.part
+            && self.is_open_to_all(segment)
+            && self.suits_expiry(segment, way)
+            && !self.leaves_soon(segment)
+    }
+
+    /// Whether it is neither flushed nor held by a peer.
+    #[inline]
+    pub(crate) fn is_open_to_all(&self, segment: &Segment) -> bool {
+        segment.birth() == self.flushes() && !segment.is_held()
+    }
+
+    #[inline]
+    fn suits_expiry(&self, segment: &Segment, way: &Way) -> bool {
         let (present, wanted) = (segment.expiry(), way.expiry);
         // It lives longer for this block by no more than that itself does from the start: or else
         // one block that is written again and again would keep the expired around it.
-        let open_for_s = way.now_s.saturating_sub(segment.opened_s());
-        let may_raise = wanted
-            .seconds_left(way.now_s)
-            .is_none_or(|left_s| open_for_s <= left_s);
-        segment.part() == way.part
-            && segment.birth() == self.flushes()
-            && !segment.is_held()
-            && self.class(present, way.now_s) == self.class(wanted, way.now_s)
-            && (present >= wanted || may_raise)
-            && !self.leaves_soon(segment)
+        let may_raise = || {
+            let open_for_s = way.now_s.saturating_sub(segment.opened_s());
+            let left_s = wanted.seconds_left(way.now_s);
+            left_s.is_none_or(|left_s| open_for_s <= left_s)
+        };
+        present == wanted
+            || (self.class(present, way.now_s) == self.class(wanted, way.now_s)
+                && (present >= wanted || may_raise()))
     }
 
     /// Whether it is of the oldest quarter of its part while items leave: what is written there

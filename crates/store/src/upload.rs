@@ -12,9 +12,8 @@ use crate::index::Location;
 use crate::item::Expiry;
 use crate::limits::{KEY_MAX, PIECE_LEAST_PART, WHOLE_PART};
 use crate::log::Taken;
-use crate::store::Store;
 use crate::sync::Arc;
-use crate::worker::{KeyHash, Worker};
+use crate::worker::{KeyHash, Lease, Worker};
 
 /// Why no memory was reserved.
 #[derive(Debug, Error, Clone, Copy, PartialEq, Eq)]
@@ -47,7 +46,7 @@ pub struct Reserve {
 
 /// A value on its way in. Dropped unpublished, it leaves no trace.
 pub struct Upload {
-    store: Arc<Store>,
+    store: Arc<Lease>,
     pub(crate) hash: KeyHash,
     pub(crate) flags: u32,
     part: Part,
@@ -128,7 +127,7 @@ impl Worker {
         let part = self.part_for(hash);
         let is_whole = block_len <= heap.block_max() / WHOLE_PART;
         let mut upload = Upload {
-            store: Arc::clone(&self.store),
+            store: Arc::clone(&self.lease),
             hash,
             flags: asked.flags,
             part,
@@ -238,13 +237,15 @@ impl Worker {
         }
     }
 
-    /// Where a new value of this key is written: where the present one lies; or else on trial, unless
-    /// it left not long ago.
+    /// Where a new value of this key is written: in the part where the present one lies; or else on
+    /// trial, unless it left not long ago.
     fn part_for(&self, hash: KeyHash) -> Part {
         if !self.store.log.leaning().tries {
             return Part::Main;
         }
-        if let Some(entry) = self.store.index.guess(hash.0) {
+        if self.store.log.has_main()
+            && let Some(entry) = self.store.index.guess(hash.0)
+        {
             return self.store.log.heap.segment_of(entry.location()).part();
         }
         if self.store.ghosts.take(hash.0) {

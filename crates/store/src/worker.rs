@@ -2,6 +2,7 @@
 
 use std::cell::{Cell, RefCell};
 use std::fmt;
+use std::ops::Deref;
 use std::sync::PoisonError;
 
 use rapidhash::v3::rapidhash_v3_seeded;
@@ -25,6 +26,19 @@ use crate::tally::{Count, Tally};
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct KeyHash(pub(crate) u64);
 
+/// The store, held by one worker's uploads: what a write of each worker counted would be a line that
+/// all take from each other.
+#[derive(Debug)]
+pub(crate) struct Lease(Arc<Store>);
+
+impl Deref for Lease {
+    type Target = Store;
+
+    fn deref(&self) -> &Store {
+        &self.0
+    }
+}
+
 /// One thread's handle on the store.
 ///
 /// It is *online* while the thread may be looking at items and *offline* while it sleeps; a worker
@@ -32,6 +46,8 @@ pub struct KeyHash(pub(crate) u64);
 /// being used again. The first operation brings it online.
 pub struct Worker {
     pub(crate) store: Arc<Store>,
+    /// What its uploads hold.
+    pub(crate) lease: Arc<Lease>,
     seat: Seat,
     is_online: Cell<bool>,
     /// What had been visited when the operation under way began to write.
@@ -58,6 +74,7 @@ impl Worker {
     pub(crate) fn new(store: &Arc<Store>, tally: Arc<Tally>, stripe: usize) -> Self {
         Self {
             store: Arc::clone(store),
+            lease: Arc::new(Lease(Arc::clone(store))),
             seat: store.epochs.sit(),
             is_online: Cell::new(false),
             visits_before: Cell::new(0),

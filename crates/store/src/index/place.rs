@@ -16,9 +16,11 @@ pub(super) const TAG_BITS: u32 = 20;
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Shape {
     /// The fewest buckets, as a power of two.
-    pub(super) low_bits: u32,
-    /// Numbers that agree in so many low bits belong to one class; no more than `low_bits`.
-    pub(super) class_bits: u32,
+    low_bits: u32,
+    low_mask: u64,
+    number_mask: u64,
+    /// Numbers that agree in these low bits belong to one class.
+    class_mask: u64,
 }
 
 /// Both numbers of a key.
@@ -29,9 +31,21 @@ pub(super) struct Numbers {
 }
 
 impl Shape {
+    /// For two to the power of `low_bits` buckets at least, and of `class_bits` classes, which are
+    /// no more.
+    pub(super) fn new(low_bits: u32, class_bits: u32) -> Self {
+        let mask = |bits: u32| (1 << bits) - 1;
+        Self {
+            low_bits,
+            low_mask: mask(low_bits),
+            number_mask: mask(low_bits + TAG_BITS),
+            class_mask: mask(class_bits),
+        }
+    }
+
     #[inline]
     pub(super) fn numbers(self, hash: u64) -> Numbers {
-        let first = hash & mask(self.low_bits + TAG_BITS);
+        let first = hash & self.number_mask;
         let tag = first >> self.low_bits;
         Numbers {
             each: [first, first ^ self.turned(tag)],
@@ -44,7 +58,7 @@ impl Shape {
     pub(super) fn numbers_of(self, bucket: u64, tag: u64, role: usize) -> Numbers {
         let turned = self.turned(tag);
         let low = bucket ^ if role == 0 { 0 } else { turned };
-        let first = low & mask(self.low_bits) | tag << self.low_bits;
+        let first = low & self.low_mask | tag << self.low_bits;
         Numbers {
             each: [first, first ^ turned],
             tag,
@@ -53,26 +67,22 @@ impl Shape {
 
     #[inline]
     pub(super) fn class(self, number: u64) -> usize {
-        (number & mask(self.class_bits)) as usize
+        (number & self.class_mask) as usize
     }
 
     /// The bits in which the numbers of a key with this tag differ: none of those of the class.
     #[inline]
     fn turned(self, tag: u64) -> u64 {
-        // The golden ratio, for its bits (Knuth, volume 3, 6.4).
+        // The golden ratio, for its bits (Knuth, volume 3, 6.4): the highest of the product.
         let mixed = (tag + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15);
-        mixed >> (64 - self.low_bits - TAG_BITS) & !mask(self.class_bits)
+        mixed.rotate_left(self.low_bits + TAG_BITS) & self.number_mask & !self.class_mask
     }
 }
 
-fn mask(bits: u32) -> u64 {
-    (1 << bits) - 1
-}
-
-/// The bucket among `buckets` for a number, by linear hashing.
+/// The bucket among `buckets`, more than one, for a number, by linear hashing.
 #[inline]
 pub(super) fn address(number: u64, buckets: u64) -> u64 {
-    let mask = buckets.next_power_of_two() - 1;
+    let mask = u64::MAX >> (buckets - 1).leading_zeros();
     let address = number & mask;
     if address < buckets {
         address
@@ -90,11 +100,6 @@ pub(super) fn parent(number: u64) -> u64 {
 mod tests {
     use super::*;
 
-    const SHAPE: Shape = Shape {
-        low_bits: 4,
-        class_bits: 2,
-    };
-
     #[test]
     fn a_split_moves_a_number_from_the_parent_to_the_new_bucket_or_nowhere() {
         for buckets in 16..300 {
@@ -109,13 +114,14 @@ mod tests {
 
     #[test]
     fn an_entry_knows_both_numbers_of_its_key_wherever_it_lies() {
+        let shape = Shape::new(4, 2);
         for seed in 0..1000_u64 {
             let hash = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15);
-            let numbers = SHAPE.numbers(hash);
+            let numbers = shape.numbers(hash);
             for buckets in [16, 17, 31, 32, 77, 5000] {
                 for role in 0..2 {
                     let bucket = address(numbers.each[role], buckets);
-                    assert_eq!(SHAPE.numbers_of(bucket, numbers.tag, role), numbers);
+                    assert_eq!(shape.numbers_of(bucket, numbers.tag, role), numbers);
                 }
             }
         }
@@ -123,10 +129,11 @@ mod tests {
 
     #[test]
     fn both_numbers_of_a_key_are_of_one_class_and_rarely_the_same() {
-        let all = (0..1000_u64).map(|seed| SHAPE.numbers(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15)));
+        let shape = Shape::new(4, 2);
+        let all = (0..1000_u64).map(|seed| shape.numbers(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15)));
         let same = all.filter(|numbers| {
             let [first, second] = numbers.each;
-            assert_eq!(SHAPE.class(first), SHAPE.class(second));
+            assert_eq!(shape.class(first), shape.class(second));
             first == second
         });
         assert!(same.count() < 3);
