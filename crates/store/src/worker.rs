@@ -26,8 +26,8 @@ use crate::tally::{Count, Tally};
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct KeyHash(pub(crate) u64);
 
-/// The store, held by one worker's uploads: what a write of each worker counted would be a line that
-/// all take from each other.
+/// The store, held by one worker's uploads: a count that the writes of all workers changed would be
+/// a line they take from each other.
 #[derive(Debug)]
 pub(crate) struct Lease(Arc<Store>);
 

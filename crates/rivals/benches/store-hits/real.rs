@@ -6,7 +6,7 @@ use std::net::TcpStream;
 use rivals::memcached::Memcached;
 use rivals::ours;
 use rivals::policy::Policy;
-use store::{Config, Expiry, Read, Store, Worker};
+use store::{Config, ConfigError, Expiry, Read, Store, Worker};
 
 use crate::workloads::{Request, Workload};
 
@@ -42,19 +42,27 @@ pub(crate) struct Ours {
 }
 
 impl Ours {
-    /// In `capacity` bytes, index and names of what left included. None: no store is so small.
-    pub(crate) fn new(capacity: u64) -> Option<Self> {
+    /// In `capacity` bytes, index and names of what left included.
+    ///
+    /// # Errors
+    /// No store is so small.
+    pub(crate) fn new(capacity: u64) -> Result<Self, ConfigError> {
         let config = Config {
             memory_bytes: capacity,
             item_max: (capacity / ITEMS_LEAST).min(Config::DEFAULT.item_max.into()) as u32,
             hash_seed: 7,
             ..Config::DEFAULT
         };
-        let store = Store::new(config).ok()?;
-        Some(Self {
+        let store = Store::new(config)?;
+        Ok(Self {
             worker: store.worker(),
             requests: 0,
         })
+    }
+
+    /// How its eviction leans.
+    pub(crate) fn leaning(&self) -> &'static str {
+        self.worker.store().statistics().leaning
     }
 
     /// The second of this request.
