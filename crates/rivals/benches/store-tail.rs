@@ -2,12 +2,15 @@
 //! sizes come and go in a memory that is nine tenths full, the index grows, and the limit moves.
 //! One thread works, another tends, as in the server.
 //!
-//! `[--quick]`: twenty seconds instead of ten minutes. An operation during which the kernel took
-//! the processor away (`nonvoluntary_ctxt_switches`) is listed apart. What a hypervisor or an
-//! interrupt takes cannot be told from the store's own time and stays in; an empty loop, run in
-//! turns with the operations, says how much of it there is.
+//! `[--quick]`: twenty seconds instead of ten minutes. Two kinds of operations are listed apart:
+//! those during which the kernel took the processor away (`nonvoluntary_ctxt_switches`), and those
+//! that began when the timer ticks, whatever they took. It ticks at equal distances, and an empty
+//! loop, run in turns with the operations, shows at which moments: there most of its interruptions
+//! are. What a hypervisor takes at other moments cannot be told from the store's own time and stays
+//! in; the empty loop says how much of it there is.
 #![allow(clippy::print_stdout, reason = "a benchmark speaks to the terminal")]
 
+use std::collections::VecDeque;
 use std::fs;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
@@ -26,6 +29,19 @@ const FINE_US: usize = 200;
 const SLOW_US: [u64; 5] = [10, 20, 50, 100, 1000];
 /// Rounds of operations between two turns of the empty loop.
 const ROUNDS: u64 = 8;
+/// The timer's period: that of most kernels, and a multiple of most others'.
+const PERIOD_NS: u64 = 4_000_000;
+/// Parts of it that are told apart.
+const PARTS: usize = 40;
+/// Where an empty loop is interrupted more often than so many times as in the middle one of all
+/// parts, the timer ticks.
+const TICKING: usize = 4;
+/// Parts at most: where more seem to tick, nothing can be told.
+const TICKING_MAX: usize = PARTS / 4;
+/// Interruptions of the empty loop that are remembered.
+const REMEMBERED: usize = 2_000;
+/// Shorter ones than this are none.
+const INTERRUPTION: Duration = Duration::from_micros(10);
 
 fn main() {
     let quick = std::env::args().any(|word| word == "--quick");
@@ -57,13 +73,15 @@ fn main() {
         let end = Instant::now() + Duration::from_secs(seconds);
         let mut round = 0;
         let mut floor = Slow::default();
+        let mut ticks = Ticks::new();
+        floor.spin(Duration::from_millis(500), &mut ticks);
         while Instant::now() < end {
             let start = Instant::now();
-            churn.run(100_000);
+            churn.run(100_000, &ticks);
             churn.slow.lasted += start.elapsed();
             round += 1;
             if round % ROUNDS == 0 {
-                floor.spin(start.elapsed() * ROUNDS as u32 / 4);
+                floor.spin(start.elapsed() * ROUNDS as u32 / 4, &mut ticks);
             }
             // Up and down by a quarter, a few times a second.
             let limit = MEMORY + MEMORY / 4 * (round / 8 % 2);
@@ -72,6 +90,8 @@ fn main() {
             }
         }
         done.store(true, Ordering::Relaxed);
+        let parts = ticks.parts();
+        println!("the timer ticks in {parts} of {PARTS} parts of each 4 ms\n");
         let slow = churn.tell();
         tell_floor(&slow, &floor);
     });
@@ -152,15 +172,71 @@ impl Slow {
     }
 
     /// Looks at the clock, and does nothing else.
-    fn spin(&mut self, lasting: Duration) {
+    fn spin(&mut self, lasting: Duration, ticks: &mut Ticks) {
         let start = Instant::now();
         let mut last = start;
         while last - start < lasting {
             let now = Instant::now();
             self.add(now - last);
+            if now - last >= INTERRUPTION {
+                ticks.remember(last);
+            }
             last = now;
         }
         self.lasted += last - start;
+        ticks.learn();
+    }
+}
+
+/// At which moments the machine interrupts whoever runs.
+struct Ticks {
+    base: Instant,
+    /// Parts of the period in which interruptions of the empty loop began, the latest last.
+    seen: VecDeque<usize>,
+    ticking: [bool; PARTS],
+}
+
+impl Ticks {
+    fn new() -> Self {
+        Self {
+            base: Instant::now(),
+            seen: VecDeque::new(),
+            ticking: [false; PARTS],
+        }
+    }
+
+    fn part(&self, at: Instant) -> usize {
+        let ns = (at - self.base).as_nanos() as u64 % PERIOD_NS;
+        (ns * PARTS as u64 / PERIOD_NS) as usize
+    }
+
+    fn remember(&mut self, at: Instant) {
+        if self.seen.len() == REMEMBERED {
+            self.seen.pop_front();
+        }
+        self.seen.push_back(self.part(at));
+    }
+
+    fn learn(&mut self) {
+        let mut counts = [0; PARTS];
+        self.seen.iter().for_each(|&part| counts[part] += 1);
+        let mut sorted = counts;
+        sorted.sort_unstable();
+        let usual = sorted[PARTS / 2].max(1);
+        self.ticking = counts.map(|count| count > TICKING * usual);
+        if self.parts() > TICKING_MAX {
+            self.ticking = [false; PARTS];
+        }
+    }
+
+    /// Parts of the period that are apart.
+    fn parts(&self) -> usize {
+        self.ticking.iter().filter(|ticking| **ticking).count()
+    }
+
+    /// Whether the machine is likely to interrupt what begins now.
+    fn is_due(&self, at: Instant) -> bool {
+        self.ticking[self.part(at)]
     }
 }
 
@@ -189,6 +265,7 @@ struct Churn {
     switches: u64,
     times: Times,
     interrupted: Times,
+    ticked: Times,
     slow: Slow,
     /// Operations by visits, in powers of two; the last is of more than 64.
     visits: [u64; 9],
@@ -213,13 +290,14 @@ impl Churn {
             switches: switches(),
             times: Times::new(),
             interrupted: Times::new(),
+            ticked: Times::new(),
             slow: Slow::default(),
             visits: [0; 9],
             most_visits: 0,
         }
     }
 
-    fn run(&mut self, count: usize) {
+    fn run(&mut self, count: usize, ticks: &Ticks) {
         for _ in 0..count {
             let record = self.picker.draw(&mut self.stream);
             let key = record.wrapping_mul(0x9e37_79b9_7f4a_7c15).to_le_bytes();
@@ -229,7 +307,7 @@ impl Churn {
             let start = Instant::now();
             self.operate(&key, len, kind);
             let time = start.elapsed();
-            self.count(time, self.worker.visits() - before);
+            self.count(time, ticks.is_due(start), self.worker.visits() - before);
             self.worker.quiescent();
         }
         self.now_s += 1;
@@ -271,15 +349,17 @@ impl Churn {
         }
     }
 
-    fn count(&mut self, time: Duration, visits: u64) {
+    fn count(&mut self, time: Duration, is_tick_due: bool, visits: u64) {
         self.slow.add(time);
         let slow = time > Duration::from_micros(20);
         let switches = if slow { switches() } else { self.switches };
-        if switches == self.switches {
-            self.times.add(time);
-        } else {
+        if switches != self.switches {
             self.switches = switches;
             self.interrupted.add(time);
+        } else if is_tick_due {
+            self.ticked.add(time);
+        } else {
+            self.times.add(time);
         }
         let class = if visits > 64 {
             8
@@ -301,10 +381,8 @@ impl Churn {
         println!("  most   {:>12}\n", self.most_visits);
         let apart = [
             ("operations", &mut self.times),
-            (
-                "of those during which the processor was taken away",
-                &mut self.interrupted,
-            ),
+            ("apart: begun when the timer ticks", &mut self.ticked),
+            ("apart: the processor was taken away", &mut self.interrupted),
         ];
         for (name, times) in apart {
             println!("{name}: {}", times.count);

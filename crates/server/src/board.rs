@@ -200,15 +200,13 @@ impl Noticeboard {
         stat_number(out, b"evictions", store.evicted - before.evicted);
         let unfetched = store.evicted_unfetched - before.evicted_unfetched;
         stat_number(out, b"evicted_unfetched", unfetched);
-        let asked_for = store.evicted_main - before.evicted_main;
-        stat_number(out, b"evicted_main", asked_for);
-        let ages = store.evicted_ages.iter().zip(&before.evicted_ages);
-        for (number, (now, before)) in ages.enumerate() {
-            let name = match EVICTED_AGES_S.get(number) {
-                Some(bound_s) => format!("evicted_idle_below_{bound_s}s"),
-                None => "evicted_idle_longer".to_owned(),
-            };
-            stat_number(out, name.as_bytes(), now - before);
+        let main = store.evicted_main - before.evicted_main;
+        stat_number(out, b"evicted_main", main);
+        let mut below = 0;
+        for (number, bound_s) in EVICTED_AGES_S.iter().enumerate() {
+            below += store.evicted_ages[number] - before.evicted_ages[number];
+            let name = format!("evicted_idle_below_{bound_s}s");
+            stat_number(out, name.as_bytes(), below);
         }
         stat_number(out, b"reclaimed", store.expired - before.expired);
         let unfetched = store.expired_unfetched - before.expired_unfetched;

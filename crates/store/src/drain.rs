@@ -57,7 +57,7 @@ impl Worker {
         let spare = log.spare();
         if spare < log.reserve() {
             self.drain_for(bytes, now_s);
-        } else if spare < log.allowed() / 2 {
+        } else if spare < log.allowed() / 2 && self.store.config().evicts {
             // Half full: it will be known how to lean when something has to leave.
             self.store.miniatures.start(2 * self.store.index.len());
         }
@@ -203,7 +203,7 @@ impl Worker {
         if is_dead && self.bury(visited.hash, head, now_s) {
             return Drained::Gone;
         }
-        if let Fate::Stays { part, frequency } = self.fate(entry, victim) {
+        if let Fate::Stays { part, frequency } = self.fate(entry, block, victim) {
             let len = block.len();
             if self.copy(visited, block, part, frequency, now_s) {
                 return Drained::Moved(len);
@@ -228,15 +228,19 @@ impl Worker {
         }
     }
 
-    fn fate(&self, entry: Entry, victim: Victim) -> Fate {
-        let part = self.store.log.heap.segment(victim.number).part();
+    fn fate(&self, entry: Entry, block: Block<'_>, victim: Victim) -> Fate {
+        let log = &self.store.log;
+        let part = log.heap.segment(victim.number).part();
         let frequency = entry.frequency();
         match (victim.task, part) {
             // Touched after its segment was chosen, or hardly anything else is left here.
             (Task::Clear | Task::Compact, part) => Fate::Stays { part, frequency },
             // Copying gains nothing when there is nowhere to copy to.
-            (Task::Evict, _) if self.store.log.spare() <= 1 && self.store.log.lent() == 0 => {
-                Fate::Leaves
+            (Task::Evict, _) if log.spare() <= 1 && log.lent() == 0 => Fate::Leaves,
+            // Its item has been judged already, and stays.
+            (Task::Evict, _) if block.is_piece() && log.has_moved_on(entry, victim) => {
+                let part = Part::Main;
+                Fate::Stays { part, frequency }
             }
             (Task::Evict, Part::Small) if frequency >= MOVES_AT => Fate::Stays {
                 part: Part::Main,
@@ -244,7 +248,7 @@ impl Worker {
             },
             (Task::Evict, Part::Main) if frequency > 0 => Fate::Stays {
                 part: Part::Main,
-                frequency: match self.store.log.leaning().keeps_count {
+                frequency: match log.leaning().keeps_count {
                     true => frequency - 1,
                     false => 0,
                 },

@@ -22,8 +22,8 @@ use std::collections::VecDeque;
 use crate::epochs::{Epochs, Stamp};
 use crate::heap::segment::Part;
 use crate::index::Location;
-use crate::limits::{FREED_BATCH, FREED_LENGTHS, FREED_OF_A_LENGTH, FREED_WAITING};
-use crate::log::{Taken, Way};
+use crate::limits::{FREED_BATCH, FREED_LISTS, FREED_OF_A_LENGTH, FREED_WAITING};
+use crate::log::{Taken, Way, part_of_opening};
 use crate::tally::Count;
 use crate::worker::Worker;
 
@@ -34,7 +34,6 @@ struct Hole {
     len: u32,
     /// Which opening its segment was of.
     opening: u32,
-    part: Part,
 }
 
 type Batch = [Option<Hole>; FREED_BATCH];
@@ -62,7 +61,7 @@ impl Freed {
             young: Batch::default(),
             young_len: 0,
             waiting: VecDeque::with_capacity(FREED_WAITING),
-            ready: vec![Ready::default(); FREED_LENGTHS].into(),
+            ready: vec![Ready::default(); FREED_LISTS].into(),
         }
     }
 
@@ -91,7 +90,7 @@ impl Freed {
     }
 
     fn add(&mut self, hole: Hole) {
-        let ready = &mut self.ready[place_of(hole.len, hole.part)];
+        let ready = &mut self.ready[place_of(hole.len, part_of_opening(hole.opening))];
         if ready.len != hole.len {
             // Two lengths share a place: the one let go last is in use.
             (ready.len, ready.count) = (hole.len, 0);
@@ -114,7 +113,7 @@ impl Freed {
 
 /// Lengths are multiples of 4.
 fn place_of(len: u32, part: Part) -> usize {
-    (len / 4 * 2) as usize % FREED_LENGTHS + part as usize
+    (len / 4 * 2) as usize % FREED_LISTS + part as usize
 }
 
 impl Worker {
@@ -127,7 +126,6 @@ impl Worker {
             location,
             len,
             opening: segment.opening(),
-            part: segment.part(),
         });
     }
 

@@ -40,16 +40,20 @@ impl Ghosts {
         (self.sets.len() * WAYS) as u64
     }
 
-    /// Whether the item of this hash left not long ago. If it did, that is forgotten: it is on its
-    /// way back, and has to earn its name anew.
+    /// Whether the item of this hash left not long ago.
+    pub(crate) fn contains(&self, hash: u64) -> bool {
+        let (set, name) = self.place(hash);
+        set.iter()
+            .any(|word| shift_of(word.load(Ordering::Relaxed), name).is_some())
+    }
+
+    /// Forgets that the item of this hash left: it is back, and has to earn its name anew. True: it
+    /// was known.
     pub(crate) fn take(&self, hash: u64) -> bool {
         let (set, name) = self.place(hash);
         for word in set {
             let names = word.load(Ordering::Relaxed);
-            let place = (0..NAMES_A_WORD as u32)
-                .map(|at| at * NAME_BITS)
-                .find(|&shift| names >> shift & NAME_MASK == name);
-            if let Some(shift) = place {
+            if let Some(shift) = shift_of(names, name) {
                 word.store(names & !(NAME_MASK << shift), Ordering::Relaxed);
                 return true;
             }
@@ -81,6 +85,12 @@ impl Ghosts {
     }
 }
 
+/// Where in a word of names this one is.
+fn shift_of(names: u64, name: u64) -> Option<u32> {
+    let mut shifts = (0..NAMES_A_WORD as u32).map(|at| at * NAME_BITS);
+    shifts.find(|&shift| names >> shift & NAME_MASK == name)
+}
+
 #[cfg(test)]
 #[cfg(not(shuttle))]
 mod tests {
@@ -98,6 +108,7 @@ mod tests {
             ghosts.remember(hash);
         });
         assert!(!ghosts.take(hashes[0]));
+        assert!(hashes[1..].iter().all(|&hash| ghosts.contains(hash)));
         assert!(hashes[1..].iter().all(|&hash| ghosts.take(hash)));
         assert!(!hashes.iter().any(|&hash| ghosts.take(hash)), "only once");
     }

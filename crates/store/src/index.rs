@@ -76,6 +76,8 @@ pub(crate) struct Index {
     buckets: AtomicU64,
     buckets_min: u64,
     buckets_max: u64,
+    /// Bytes that the kernel has been asked to find the pages of.
+    populated: AtomicU64,
     /// Entries; changed by every insertion, so that it has a line to itself in `Counter`.
     items: Counter,
     resizing: Mutex<()>,
@@ -120,6 +122,7 @@ impl Index {
             buckets: AtomicU64::new(least as u64),
             buckets_min: least as u64,
             buckets_max,
+            populated: AtomicU64::new(0),
             items: Counter::default(),
             resizing: Mutex::new(()),
         })
@@ -128,6 +131,18 @@ impl Index {
     /// Asks for huge pages from now on. A hint.
     pub(crate) fn advise_huge(&self) {
         self.region.advise_huge();
+    }
+
+    /// Has the kernel find the pages that the next `ahead` bytes of buckets will lie in. It calls
+    /// the kernel.
+    pub(crate) fn populate(&self, ahead: usize) {
+        let used = self.bytes();
+        let most = self.buckets_max * BUCKET_BYTES as u64;
+        let to = (used + ahead as u64).min(most);
+        let from = self.populated.fetch_max(to, Ordering::Relaxed).max(used);
+        if from < to {
+            self.region.populate(from as usize, to as usize);
+        }
     }
 
     /// Entries.

@@ -54,6 +54,8 @@ pub(crate) const GHOST_PART: u64 = 256;
 pub(crate) const MINIATURE_PART: u64 = 16 * 1024;
 /// Slots they have: least and most.
 pub(crate) const MINIATURE_SLOTS: std::ops::RangeInclusive<usize> = 256..=8192;
+/// Requests of a watched key that a worker shows them in a second.
+pub(crate) const SHOWN_A_SECOND: u32 = 8;
 /// Steps by which one of them makes room for a request.
 pub(crate) const MINIATURE_STEPS: usize = 16;
 /// Slots that a request looks at for keys that are watched no more.
@@ -96,8 +98,8 @@ pub(crate) const RESIZE_BUCKETS: usize = 2;
 pub(crate) const FREED_BATCH: usize = 16;
 /// Batches of them that wait for their stamps to be over.
 pub(crate) const FREED_WAITING: usize = 4;
-/// Lengths of blocks that a worker keeps holes of, each in both parts.
-pub(crate) const FREED_LENGTHS: usize = 128;
+/// Lists of holes that a worker keeps: of sixty-four lengths, in either part.
+pub(crate) const FREED_LISTS: usize = 128;
 /// Holes of one length that it keeps.
 pub(crate) const FREED_OF_A_LENGTH: usize = 16;
 /// Keys that a worker remembers as read much.

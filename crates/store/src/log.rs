@@ -12,6 +12,7 @@
 //! system call; under it no lock is taken but that of the list of seats.
 
 mod chain;
+mod pages;
 mod victims;
 
 use std::collections::VecDeque;
@@ -172,6 +173,8 @@ impl Log {
         if segments != self.allowed.swap(segments, Ordering::Relaxed) {
             self.lent.store(self.heap.count(), Ordering::Relaxed);
             self.collect(&mut shelf);
+            // The index has grown, or there is room for more.
+            self.wants_tending.store(true, Ordering::Relaxed);
         }
     }
 
@@ -199,7 +202,8 @@ impl Log {
     /// How eviction weighs what is new now.
     #[inline]
     pub(crate) fn leaning(&self) -> &'static Leaning {
-        &LEANINGS[self.leaning.load(Ordering::Relaxed) as usize % LEANINGS.len()]
+        let number = self.leaning.load(Ordering::Relaxed) as usize;
+        LEANINGS.get(number).unwrap_or(&LEANINGS[0])
     }
 
     /// Lets eviction weigh as another of [`LEANINGS`] does.
@@ -207,8 +211,7 @@ impl Log {
         self.leaning.store(number as u32, Ordering::Relaxed);
     }
 
-    /// Whether anything was ever asked for again when it would have had to leave: until then all
-    /// lie in the small part.
+    /// Whether there ever was a main part: until then all lie in the small one.
     #[inline]
     pub(crate) fn has_main(&self) -> bool {
         self.openings[Part::Main as usize].load(Ordering::Relaxed) > 0
@@ -324,7 +327,9 @@ impl Log {
         // One opening in two is the other part's number.
         let openings = self.openings[part as usize].load(Ordering::Relaxed);
         let age = openings.wrapping_sub(segment.opening()) / 2;
-        age > share / 4 * 3 && self.is_evicting.load(Ordering::Relaxed)
+        // As many as may be open at a time are not old.
+        let young = (share / 4 * 3).max((self.stripes * self.classes) as u32);
+        age > young && self.is_evicting.load(Ordering::Relaxed)
     }
 
     /// Puts a free segment in the place of `full` in a lane; false: none is free. True as well if
@@ -338,7 +343,7 @@ impl Log {
             return false;
         };
         let segment = self.heap.segment(number);
-        // Even numbers are those of one part, odd ones of the other.
+        // As `part_of_opening` reads it.
         let openings = &self.openings[way.part as usize];
         let opening = openings.load(Ordering::Relaxed).wrapping_add(2) & !1 | way.part as u32;
         openings.store(opening, Ordering::Relaxed);
@@ -373,26 +378,39 @@ impl Log {
         }
         let number = match shelf.free.pop() {
             Some(number) => number,
-            // What is on its way out is still there.
-            None => match shelf.leaving.pop().or_else(|| shelf.absent.pop()) {
-                Some(number) => {
-                    shelf.resident += 1;
-                    number
-                }
-                None if shelf.fresh < self.heap.count() => {
-                    shelf.fresh += 1;
-                    shelf.links.push(Links::NONE);
-                    if shelf.fresh + self.reserve() > shelf.populated {
-                        self.wants_tending.store(true, Ordering::Relaxed);
-                    }
-                    shelf.resident += 1;
-                    shelf.fresh - 1
-                }
-                None => return None,
-            },
+            None => {
+                let number = self.next_other(shelf)?;
+                shelf.resident += 1;
+                number
+            }
         };
+        if (shelf.free.len() as u32) < self.reserve() && !shelf.absent.is_empty() {
+            self.wants_tending.store(true, Ordering::Relaxed);
+        }
         self.count_spare(shelf);
         Some(number)
+    }
+
+    /// A segment that does not count as resident, rather one that has its pages.
+    fn next_other(&self, shelf: &mut Shelf) -> Option<Number> {
+        // What is on its way out is still there.
+        if let Some(number) = shelf.leaving.pop() {
+            return Some(number);
+        }
+        if shelf.fresh >= shelf.populated
+            && let Some(number) = shelf.absent.pop()
+        {
+            return Some(number);
+        }
+        if shelf.fresh == self.heap.count() {
+            return None;
+        }
+        shelf.fresh += 1;
+        shelf.links.push(Links::NONE);
+        if shelf.fresh + self.reserve() > shelf.populated {
+            self.wants_tending.store(true, Ordering::Relaxed);
+        }
+        Some(shelf.fresh - 1)
     }
 
     /// Sorts segments whose time has come, and sees to it that no more are resident than may.
@@ -500,33 +518,6 @@ impl Log {
         shelf.sealed[segment.part() as usize].push_first(&mut shelf.links, number);
     }
 
-    /// A segment to be given back to the kernel, if there is one: then call
-    /// [`Heap::discard`] without a lock, and [`Log::has_left`].
-    pub(crate) fn leaving(&self) -> Option<Number> {
-        self.shelf().leaving.pop()
-    }
-
-    pub(crate) fn has_left(&self, number: Number) {
-        self.shelf().absent.push(number);
-    }
-
-    /// The segments that will be used for the first time next and are not resident yet.
-    pub(crate) fn next_fresh(&self) -> std::ops::Range<Number> {
-        let mut shelf = self.shelf();
-        let room = self.ceiling().saturating_sub(shelf.resident);
-        let end = shelf.fresh + (2 * self.reserve()).min(room);
-        let end = end.min(self.heap.count());
-        let from = shelf.populated.clamp(shelf.fresh, end);
-        shelf.populated = end.max(shelf.populated);
-        from..end
-    }
-
-    /// True once each time there is something to be given back or populated.
-    pub(crate) fn wants_tending(&self) -> bool {
-        self.wants_tending.load(Ordering::Relaxed)
-            && self.wants_tending.swap(false, Ordering::Relaxed)
-    }
-
     /// Every segment that was ever used.
     pub(crate) fn used(&self) -> impl Iterator<Item = &Segment> {
         let fresh = self.shelf().fresh;
@@ -542,6 +533,14 @@ impl Log {
     fn shelf(&self) -> MutexGuard<'_, Shelf> {
         // Nothing panics half way through a change of the shelf.
         self.shelf.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// The part of a segment with this opening: even numbers are those of the small one.
+pub(crate) fn part_of_opening(opening: u32) -> Part {
+    match opening % 2 {
+        0 => Part::Small,
+        _ => Part::Main,
     }
 }
 

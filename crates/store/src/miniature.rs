@@ -1,10 +1,11 @@
 //! Which leaning would have had most hits, found out in miniature (Waldspurger and others, *Cache
 //! modeling and optimization using miniature simulations*, ATC 2017).
 //!
-//! One key in a few hundred, chosen by its hash, is watched. Its requests are made as well to four
-//! small caches, one for each leaning, that hold names and lengths and nothing else, in the same
-//! part of the memory as the watched keys are of all keys: what such a cache hits, a whole one that
-//! leans so would hit. Each has a score, its share of hits of late; the store leans as the best.
+//! One key in sixty-four to a few thousand, chosen by its hash, is watched. Its requests are made
+//! to four small caches too, one for each leaning, that hold names and lengths and nothing else, in
+//! the same part of the memory as the watched keys are of all keys: what such a cache hits, a whole
+//! one that leans so would hit. Each has a score, its share of hits of late; the store leans as the
+//! best.
 //!
 //! ```text
 //! request ── hash below the threshold? ──► directory: slot of the hash        (`directory.rs`)
@@ -12,17 +13,20 @@
 //!                                          each leaning, of the same slots
 //! ```
 //!
-//! It costs a comparison a request, and a few hundred nanoseconds for a watched key. Who finds the
-//! lock taken goes on without: one request more or less is no matter. Nothing is watched before
-//! the memory is half full.
+//! It costs a comparison a request, and for a watched key, of which a worker shows some requests a
+//! second and no more, about a microsecond; some tens of them where many names have to be forgotten
+//! at once. Who finds the lock taken goes on without: one request more or less is no matter.
+//! Nothing is watched before the memory is half full.
 
 mod directory;
 mod queues;
+mod shown;
 mod stage;
 
 use std::sync::{PoisonError, TryLockError};
 
 pub(crate) use directory::Traits;
+pub(crate) use shown::Shown;
 use stage::Stage;
 pub(crate) use stage::{Look, Scene, Seen};
 
@@ -30,11 +34,16 @@ use crate::limits::WATCHED_BITS_MIN;
 use crate::sync::Mutex;
 use crate::sync::atomic::{AtomicU64, Ordering};
 
+/// Keys whose hashes are below are watched; 0: none is. Read by every request, so that it has a
+/// line to itself.
+#[derive(Debug, Default)]
+#[repr(align(64))]
+struct Threshold(AtomicU64);
+
 /// The small caches, and who is watched.
 #[derive(Debug)]
 pub(crate) struct Miniatures {
-    /// Keys whose hashes are below are watched; 0: none is.
-    threshold: AtomicU64,
+    threshold: Threshold,
     /// How often the leaning changed.
     changes: AtomicU64,
     stage: Mutex<Stage>,
@@ -45,7 +54,7 @@ impl Miniatures {
     /// With room for so many watched keys.
     pub(crate) fn new(slots: usize) -> Self {
         Self {
-            threshold: AtomicU64::new(0),
+            threshold: Threshold::default(),
             changes: AtomicU64::new(0),
             stage: Mutex::new(Stage::new(slots)),
             slots,
@@ -65,13 +74,13 @@ impl Miniatures {
     /// Whether the requests of a key are to be shown to [`Miniatures::look`].
     #[inline]
     pub(crate) fn watches(&self, hash: u64) -> bool {
-        hash < self.threshold.load(Ordering::Relaxed)
+        hash < self.threshold.0.load(Ordering::Relaxed)
     }
 
     /// Begins to watch, once; so many items are expected.
     #[inline]
     pub(crate) fn start(&self, items: u64) {
-        if self.threshold.load(Ordering::Relaxed) == 0 {
+        if self.threshold.0.load(Ordering::Relaxed) == 0 {
             self.start_watching(items);
         }
     }
@@ -79,24 +88,31 @@ impl Miniatures {
     #[cold]
     fn start_watching(&self, items: u64) {
         let mut stage = self.stage.lock().unwrap_or_else(PoisonError::into_inner);
+        if stage.threshold() != 0 {
+            // Another worker was first.
+            return;
+        }
         // What is in one of the caches and what left one of them not long ago has a slot.
         let many = 3 * items / self.slots as u64;
         stage.watch_one_in(many.max(1).ilog2().max(WATCHED_BITS_MIN));
-        self.threshold.store(stage.threshold(), Ordering::Relaxed);
+        self.threshold.0.store(stage.threshold(), Ordering::Relaxed);
     }
 
-    /// Shows what came of a request. Returns the leaning that has become the best, if another has.
-    pub(crate) fn look(&self, look: &Look, scene: &Scene) -> Option<usize> {
+    /// Shows what came of a request. If another leaning has become the best by it, `lean` is told.
+    pub(crate) fn look(&self, look: &Look, scene: &Scene, lean: impl FnOnce(usize)) {
         let mut stage = match self.stage.try_lock() {
             Ok(stage) => stage,
             Err(TryLockError::Poisoned(poisoned)) => poisoned.into_inner(),
-            Err(TryLockError::WouldBlock) => return None,
+            Err(TryLockError::WouldBlock) => return,
         };
-        let better = stage.look(look, scene);
-        self.threshold.store(stage.threshold(), Ordering::Relaxed);
-        if better.is_some() {
+        let before = stage.threshold();
+        if let Some(better) = stage.look(look, scene) {
             self.changes.fetch_add(1, Ordering::Relaxed);
+            // While the lock is held, so that the last to be told is the last that was found.
+            lean(better);
         }
-        better
+        if stage.threshold() != before {
+            self.threshold.0.store(stage.threshold(), Ordering::Relaxed);
+        }
     }
 }

@@ -153,11 +153,11 @@ impl Worker {
     /// the caches of all who read it.
     #[inline]
     pub(crate) fn notice(&self, hash: KeyHash, entry: Entry, block: Block<'_>, now_s: u32) {
-        self.rehearse(hash, now_s, || Seen::Hit(traits(block)));
         match self.until_look.get() {
             0 => self.look(hash, block.key()),
             left => self.until_look.set(left - 1),
         }
+        self.rehearse(hash, now_s, || Seen::Hit(traits(block)));
         let access = block.access();
         let noticed = access.fetched_at(now_s);
         if noticed != access {

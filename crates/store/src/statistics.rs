@@ -42,7 +42,7 @@ pub struct Statistics {
     pub evicted: u64,
     /// Of those, never read.
     pub evicted_unfetched: u64,
-    /// Of those evicted, items that had been asked for again, but not of late.
+    /// Of those evicted, from the main part, where most of what was asked for again lies.
     pub evicted_main: u64,
     /// Those evicted by the seconds since their last request: fewer than each of
     /// [`EVICTED_AGES_S`], and the rest.

@@ -188,9 +188,15 @@ impl Store {
             self.log.heap.discard(number);
             self.log.has_left(number);
         }
+        while let Some(number) = self.log.returning() {
+            self.log.heap.populate(number);
+            self.log.is_back(number);
+        }
         for number in self.log.next_fresh() {
             self.log.heap.populate(number);
         }
+        self.index
+            .populate(2 * self.log.heap.segment_size() as usize);
     }
 
     /// Invalidates every item written before second `at_s`, or now if that is past.
@@ -308,8 +314,12 @@ impl Geometry {
             class_buckets: CLASS_BUCKETS,
             index_bytes: (most / INDEX_PART) as usize,
             ghost_bytes: (memory / GHOST_PART) as usize,
-            miniature_slots: ((memory / MINIATURE_PART) as usize)
-                .clamp(*MINIATURE_SLOTS.start(), *MINIATURE_SLOTS.end()),
+            miniature_slots: if config.evicts {
+                ((memory / MINIATURE_PART) as usize)
+                    .clamp(*MINIATURE_SLOTS.start(), *MINIATURE_SLOTS.end())
+            } else {
+                1
+            },
         }
     }
 }

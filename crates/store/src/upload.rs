@@ -248,11 +248,10 @@ impl Worker {
         {
             return self.store.log.heap.segment_of(entry.location()).part();
         }
-        if self.store.ghosts.take(hash.0) {
-            self.tally.count(crate::tally::Count::Returned);
-            return Part::Main;
+        match self.store.ghosts.contains(hash.0) {
+            true => Part::Main,
+            false => Part::Small,
         }
-        Part::Small
     }
 }
 

@@ -16,7 +16,7 @@ use crate::index::{Entry, Location, Writer};
 use crate::item::Expiry;
 use crate::limits::{FLAGS_LEN, ITEM_OVERHEAD, RESIZE_BUCKETS, VISITS_MAX};
 use crate::log::Way;
-use crate::miniature::{Look, Scene, Seen, Traits};
+use crate::miniature::{Look, Scene, Seen, Shown, Traits};
 use crate::read::Miss;
 use crate::store::Store;
 use crate::sync::Arc;
@@ -58,6 +58,7 @@ pub struct Worker {
     stripe: usize,
     /// Reads until one is looked at for `stats hotkeys`.
     pub(crate) until_look: Cell<u32>,
+    shown: Shown,
     /// The segment it is draining.
     pub(crate) cursor: Cell<Option<Cursor>>,
     /// Blocks to be written again.
@@ -82,6 +83,7 @@ impl Worker {
             tally,
             stripe,
             until_look: Cell::new(0),
+            shown: Shown::default(),
             cursor: Cell::new(None),
             freed: RefCell::new(Freed::new()),
         }
@@ -131,7 +133,7 @@ impl Worker {
     /// Shows what came of a request to the small caches, if its key is watched.
     #[inline]
     pub(crate) fn rehearse(&self, hash: KeyHash, now_s: u32, seen: impl FnOnce() -> Seen) {
-        if self.store.miniatures.watches(hash.0) {
+        if self.store.miniatures.watches(hash.0) && self.shown.shows(hash.0, now_s) {
             self.rehearse_watched(hash.0, now_s, seen());
         }
     }
@@ -146,9 +148,8 @@ impl Worker {
             flushes: log.flushes(),
         };
         let look = Look { hash, seen, now_s };
-        if let Some(leaning) = self.store.miniatures.look(&look, &scene) {
-            log.lean(leaning);
-        }
+        let lean = |leaning| log.lean(leaning);
+        self.store.miniatures.look(&look, &scene, lean);
     }
 
     /// Says that the thread holds nothing it read in the burst now over.

@@ -208,12 +208,17 @@ impl Worker {
         self.wake();
         let writer = self.store.index.lock(hash.0);
         let Some(found) = writer.find(|entry| self.has_key(entry, key)) else {
+            drop(writer);
+            // A small cache may have it still.
+            self.rehearse(hash, now_s, || Seen::Deleted);
             return Deleted::NotFound;
         };
         let location = found.entry().location();
         let block = self.block(location);
         if self.death(location, block, now_s).is_some() {
             self.bury_found(&writer, &found, block);
+            drop(writer);
+            self.rehearse(hash, now_s, || Seen::Deleted);
             return Deleted::NotFound;
         }
         if compare.is_some_and(|cas| cas != block.cas()) {
@@ -340,8 +345,12 @@ impl Worker {
         }
         if let Some(found) = found {
             self.tally.count(Count::Stored);
-            // Who writes it again wants it as much as who reads it.
-            let frequency = found.entry().frequency() + 1;
+            let present = found.entry().location();
+            // Who writes it again wants it as much as who reads it; what is dead began anew.
+            let frequency = match self.death(present, self.block(present), now_s) {
+                None => found.entry().frequency() + 1,
+                Some(_) => 0,
+            };
             let old = writer.replace(found, location, frequency);
             self.free(old.location());
             return true;
@@ -355,7 +364,11 @@ impl Worker {
         let inserted = writer.insert(location, 0, evicts, budget);
         self.tally.add(Count::Visits, writer.visits() as u64);
         match inserted {
-            Inserted::Placed => {}
+            Inserted::Placed => {
+                if self.store.ghosts.take(writer.hash()) {
+                    self.tally.count(Count::Returned);
+                }
+            }
             Inserted::Displaced(old) => {
                 let part = heap.segment_of(old.location()).part();
                 self.tally.count(Count::Displaced);

@@ -10,18 +10,21 @@ const SECOND: u64 = 20_000;
 struct Asked {
     worker: Worker,
     requests: u64,
+    hits: u64,
 }
 
 impl Asked {
-    fn new(memory_bytes: u64) -> Self {
+    fn new(evicts: bool) -> Self {
         let config = Config {
-            memory_bytes,
+            memory_bytes: 8 << 20,
+            evicts,
             hash_seed: 1,
             ..Config::DEFAULT
         };
         Self {
             worker: Store::new(config).unwrap().worker(),
             requests: 0,
+            hits: 0,
         }
     }
 
@@ -34,8 +37,9 @@ impl Asked {
             .worker
             .read(&key, hash, self.now_s(), Read::default(), |_| Some(()));
         self.worker.quiescent();
-        if shown.is_err() {
-            self.write(record);
+        match shown {
+            Ok(_) => self.hits += 1,
+            Err(_) => self.write(record),
         }
     }
 
@@ -79,7 +83,7 @@ fn skewed(turn: u64, below: u64) -> u64 {
 
 #[test]
 fn a_popularity_that_stays_is_kept_and_one_that_moves_is_followed() {
-    let mut asked = Asked::new(8 << 20);
+    let mut asked = Asked::new(true);
     assert_eq!(asked.leaning(), "frequent");
     for turn in 0..1_000_000 {
         asked.ask(match turn % 2 {
@@ -91,8 +95,13 @@ fn a_popularity_that_stays_is_kept_and_one_that_moves_is_followed() {
     let leaning = asked.leaning();
     assert!(["frequent", "even"].contains(&leaning), "{leaning}");
     for turn in 0..1_000_000 {
+        if turn == 500_000 {
+            asked.hits = 0;
+        }
         asked.ask(turn / 2 + 300_000 - skewed(turn, 300_000));
     }
+    // 182 000 of 500 000 where the leaning stays as it was.
+    assert!(asked.hits > 215_000, "{} hits", asked.hits);
     let leaning = asked.leaning();
     assert!(["recent", "clock"].contains(&leaning), "{leaning}");
     assert!(asked.worker.store().statistics().leanings > 0);
@@ -100,7 +109,7 @@ fn a_popularity_that_stays_is_kept_and_one_that_moves_is_followed() {
 
 #[test]
 fn what_has_to_leave_is_counted_by_part_and_age() {
-    let mut asked = Asked::new(8 << 20);
+    let mut asked = Asked::new(true);
     for turn in 0..300_000 {
         asked.ask(turn);
     }
@@ -117,7 +126,7 @@ fn what_has_to_leave_is_counted_by_part_and_age() {
 
 #[test]
 fn what_is_overwritten_stays_in_its_part_and_leaves_little_dead() {
-    let mut asked = Asked::new(8 << 20);
+    let mut asked = Asked::new(true);
     for turn in 0..1_000_000 {
         match turn % 10 {
             0..3 => {
@@ -130,4 +139,16 @@ fn what_is_overwritten_stays_in_its_part_and_leaves_little_dead() {
     let statistics = asked.worker.store().statistics();
     let live_percent = statistics.bytes_live * 100 / statistics.bytes_written;
     assert!(live_percent >= 92, "{statistics:?}");
+}
+
+#[test]
+fn where_nothing_may_leave_nothing_is_watched() {
+    let mut asked = Asked::new(false);
+    // Four fifths of what there is room for.
+    for turn in 0..40_000 {
+        asked.ask(turn);
+    }
+    let statistics = asked.worker.store().statistics();
+    assert_eq!((statistics.items, statistics.leanings), (40_000, 0));
+    assert!(statistics.miniature_bytes < 100, "{statistics:?}");
 }

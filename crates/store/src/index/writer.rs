@@ -70,6 +70,11 @@ impl<'a> Writer<'a> {
         }
     }
 
+    /// The hash of the key it is for.
+    pub(crate) fn hash(&self) -> u64 {
+        self.hash
+    }
+
     /// Buckets visited beside the two of the key.
     pub(crate) fn visits(&self) -> usize {
         self.visits.get()

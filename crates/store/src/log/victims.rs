@@ -3,6 +3,7 @@
 use super::{Log, Shelf};
 use crate::heap::Number;
 use crate::heap::segment::{Part, Phase};
+use crate::index::Entry;
 use crate::limits::{ROOMY_HUNDREDTHS, SCAN_SEGMENTS, SPARSE_HUNDREDTHS, SPARSE_HUNDREDTHS_KEPT};
 use crate::sync::atomic::Ordering;
 
@@ -146,6 +147,22 @@ impl Log {
             // Or a writer is there for a moment: then the next will do.
         }
         None
+    }
+
+    /// Whether an item's head lies where it was copied to since a piece of it came to lie in the
+    /// victim, rather than beside it.
+    pub(crate) fn has_moved_on(&self, entry: Entry, victim: Victim) -> bool {
+        let head = self.heap.segment_of(entry.location());
+        let piece = self.heap.segment(victim.number);
+        match (piece.part(), head.part()) {
+            (Part::Small, Part::Main) => true,
+            (Part::Main, Part::Main) => {
+                let newer = head.opening().wrapping_sub(piece.opening()) / 2;
+                let half = (self.allowed() - self.small_share()) / 2;
+                (half + 1..u32::MAX / 4).contains(&newer)
+            }
+            (_, Part::Small) => false,
+        }
     }
 
     /// So many looks for a victim go round all segments once.

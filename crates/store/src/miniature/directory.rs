@@ -122,9 +122,10 @@ impl Directory {
         if at == slot {
             self.first[chain] = after;
         } else {
-            while self.next[usize::from(at)] != slot {
+            while at != NONE && self.next[usize::from(at)] != slot {
                 at = self.next[usize::from(at)];
             }
+            debug_assert_ne!(at, NONE, "it is in its chain");
             self.next[usize::from(at)] = after;
         }
         self.next[usize::from(slot)] = self.free;
@@ -149,15 +150,15 @@ impl Directory {
         self.expiry[usize::from(slot)] = traits.expiry.word();
     }
 
-    /// Whether a request in this second counts: the first since the item came, and the first of
-    /// each second.
-    pub(super) fn counts(&mut self, slot: Slot, now_s: u32) -> bool {
+    /// Says that it is asked for in this second. True: that counts, as the first request since the
+    /// item came does, and the first of each second.
+    pub(super) fn count_second(&mut self, slot: Slot, now_s: u32) -> bool {
         let counted_s = &mut self.counted_s[usize::from(slot)];
         std::mem::replace(counted_s, now_s + 1) != now_s + 1
     }
 
-    /// The next request counts.
-    pub(super) fn is_new(&mut self, slot: Slot) {
+    /// Says that the item has come just now: the next request counts.
+    pub(super) fn begin_anew(&mut self, slot: Slot) {
         self.counted_s[usize::from(slot)] = 0;
     }
 
@@ -217,10 +218,10 @@ mod tests {
         let mut directory = Directory::new(8);
         let slot = directory.insert(1, TRAITS).unwrap();
         let counts: Vec<bool> = [0, 0, 1, 1, 2]
-            .map(|now_s| directory.counts(slot, now_s))
+            .map(|now_s| directory.count_second(slot, now_s))
             .into();
         assert_eq!(counts, [true, false, true, false, true]);
-        directory.is_new(slot);
-        assert!(directory.counts(slot, 2));
+        directory.begin_anew(slot);
+        assert!(directory.count_second(slot, 2));
     }
 }

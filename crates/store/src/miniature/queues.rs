@@ -76,6 +76,8 @@ struct Queue {
 pub(super) struct Room {
     pub(super) bytes: u64,
     pub(super) ghosts: u32,
+    /// What has expired by this second stays for no count.
+    pub(super) now_s: u32,
 }
 
 /// All queues.
@@ -158,6 +160,18 @@ impl Queues {
         }
     }
 
+    /// An item has other traits than was known.
+    pub(super) fn change(&mut self, directory: &mut Directory, slot: Slot, traits: Traits) {
+        let before = directory.bytes(slot);
+        directory.set_traits(slot, traits);
+        for way in 0..WAYS {
+            if let Some(number) = queue_of(self.state(way, slot).place()) {
+                let bytes = &mut self.queues[way][number].bytes;
+                *bytes = *bytes - before + directory.bytes(slot);
+            }
+        }
+    }
+
     /// Takes a slot out of all queues.
     pub(super) fn forget(&mut self, directory: &Directory, slot: Slot) {
         for way in 0..WAYS {
@@ -193,6 +207,7 @@ impl Queues {
             let state = self.take(directory, way, slot);
             let stays = state.frequency().checked_sub(1);
             let next = match (state.place(), stays) {
+                _ if directory.expiry(slot).is_past(room.now_s) => State::AWAY,
                 (Place::Small, Some(frequency)) => State::new(Place::Main, frequency),
                 (Place::Main, Some(frequency)) => match leaning.keeps_count {
                     true => State::new(Place::Main, frequency),

@@ -7,11 +7,13 @@ use crate::limits::{MINIATURE_SWEEP, SCORE_BITS, WATCHED_BITS_MAX, WATCHED_BITS_
 
 /// A score of all hits.
 const ONE: i64 = 1 << 32;
-/// A leaning must be better by this share of all requests to take another's place: 0.4 points.
+/// A leaning must be better by this share of the requests that are shown to take another's place: a
+/// quarter of a point.
 const MARGIN: i64 = ONE / 400;
 /// Looks between two that see whether enough keys are watched.
 const CENSUS: u32 = 1 << 14;
-/// An item larger than this part of a small cache is not made a request of.
+/// An item larger than this part of a small cache is not made a request of. Where such items fill
+/// much of the memory, the caches are larger than what they stand for.
 const LARGEST_PART: u64 = 8;
 
 /// What came of a request.
@@ -109,6 +111,7 @@ impl Stage {
         let room = Room {
             bytes: scene.bytes >> self.watched_bits,
             ghosts: (scene.ghosts >> self.watched_bits) as u32,
+            now_s: look.now_s,
         };
         let slot = self.present(look);
         match look.seen {
@@ -120,13 +123,15 @@ impl Stage {
             Seen::Stored(traits) => self.store(look, slot, traits, room),
             Seen::Missed => {
                 self.read(look, slot);
-                slot.map(|slot| self.directory.set_missed(slot, true));
+                if let Some(slot) = slot {
+                    self.directory.set_missed(slot, true);
+                }
             }
             Seen::Hit(traits) => {
                 self.read(look, slot);
                 if let Some(slot) = slot.or_else(|| self.insert(look, traits)) {
                     self.directory.set_missed(slot, false);
-                    self.fill(slot, room);
+                    self.fill(slot, traits, room);
                 }
             }
         }
@@ -154,7 +159,7 @@ impl Stage {
 
     /// A read: who holds the item has a hit.
     fn read(&mut self, look: &Look, slot: Option<Slot>) {
-        let counts = slot.is_some_and(|slot| self.directory.counts(slot, look.now_s));
+        let counts = slot.is_some_and(|slot| self.directory.count_second(slot, look.now_s));
         let bits = self.score_bits();
         for way in 0..WAYS {
             let held = slot.filter(|&slot| self.queues.holds(way, slot));
@@ -173,9 +178,11 @@ impl Stage {
     }
 
     /// Who does not hold the item fetches it.
-    fn fill(&mut self, slot: Slot, room: Room) {
+    fn fill(&mut self, slot: Slot, traits: Traits, room: Room) {
+        // It may have been touched since, or made anew, and not been shown.
+        self.queues.change(&mut self.directory, slot, traits);
         if self.queues.arrive(&self.directory, slot) {
-            self.directory.is_new(slot);
+            self.directory.begin_anew(slot);
         }
         self.settle(slot, room);
     }
@@ -190,14 +197,14 @@ impl Stage {
 
     fn store(&mut self, look: &Look, slot: Option<Slot>, traits: Traits, room: Room) {
         match slot {
-            Some(slot) if self.directory.set_missed(slot, false) => self.fill(slot, room),
+            Some(slot) if self.directory.set_missed(slot, false) => self.fill(slot, traits, room),
             Some(slot) => {
                 self.queues.rewrite(&mut self.directory, slot, traits);
                 self.settle(slot, room);
             }
             None => {
                 if let Some(slot) = self.insert(look, traits) {
-                    self.fill(slot, room);
+                    self.fill(slot, traits, room);
                 }
             }
         }
@@ -243,7 +250,7 @@ impl Stage {
     fn judge(&mut self) -> Option<usize> {
         let bits = self.score_bits();
         // The fewer requests a score is of, the more of it is chance.
-        let margin = MARGIN + (ONE >> (bits - 1));
+        let margin = MARGIN + (ONE >> (bits - 2));
         let best = (0..WAYS).max_by_key(|&way| self.scores[way])?;
         if self.scores[best] <= self.scores[self.best] + margin {
             return None;

@@ -47,6 +47,8 @@ fn skewed(turn: u64, below: u64) -> u64 {
 fn what_moves_is_followed_and_a_loop_is_not_let_in() {
     let mut moving = stage(8192);
     let mut around = stage(8192);
+    // It comes from the other side.
+    around.best = 2;
     for turn in 0..200_000_u64 {
         let now_s = (turn / 1_000) as u32;
         ask(&mut moving, turn / 4 + 20_000 - skewed(turn, 20_000), now_s);
@@ -131,6 +133,32 @@ fn what_expired_or_was_flushed_is_no_hit() {
     assert!(!look(&mut stage, Seen::Missed, 10, 1), "it was flushed");
     look(&mut stage, Seen::Stored(traits(100)), 10, 1);
     assert!(look(&mut stage, Seen::Missed, 10, 1));
+}
+
+#[test]
+fn what_was_deleted_is_no_hit_and_what_was_touched_stays_one() {
+    let mut stage = stage(512);
+    let mut look = |seen, now_s| {
+        let before = stage.scores;
+        let look = Look {
+            hash: 7,
+            seen,
+            now_s,
+        };
+        stage.look(&look, &SCENE);
+        (0..WAYS).all(|way| stage.scores[way] > before[way])
+    };
+    let until = |second| Traits {
+        bytes: 100,
+        expiry: Expiry::at(second),
+    };
+    look(Seen::Stored(until(10)), 1);
+    assert!(look(Seen::Hit(until(20)), 9), "a get that touches");
+    assert!(look(Seen::Missed, 15), "it was touched");
+    look(Seen::Stored(until(30)), 15);
+    assert!(look(Seen::Missed, 25), "it was made anew after a miss");
+    look(Seen::Deleted, 25);
+    assert!(!look(Seen::Missed, 25));
 }
 
 proptest! {

@@ -1,0 +1,62 @@
+//! What one worker has shown of late. The key that is read most would else be all that the small
+//! caches see, and all workers would wait for each other to show it.
+
+use std::cell::Cell;
+
+use crate::limits::SHOWN_A_SECOND;
+
+/// Keys that are told apart: where two share a place, both are shown more often.
+const PLACES: usize = 64;
+
+#[derive(Debug, Clone, Copy, Default)]
+struct Place {
+    hash: u64,
+    second: u32,
+    count: u32,
+}
+
+/// Watched keys by the requests of them in this second.
+#[derive(Debug)]
+pub(crate) struct Shown([Cell<Place>; PLACES]);
+
+impl Default for Shown {
+    fn default() -> Self {
+        Self(std::array::from_fn(|_| Cell::default()))
+    }
+}
+
+impl Shown {
+    /// Whether one more request of this key is to be shown.
+    pub(crate) fn shows(&self, hash: u64, now_s: u32) -> bool {
+        let cell = &self.0[hash as usize % PLACES];
+        let place = cell.get();
+        let count = match (place.hash, place.second) == (hash, now_s) {
+            true => place.count,
+            false => 0,
+        };
+        if count == SHOWN_A_SECOND {
+            return false;
+        }
+        cell.set(Place {
+            hash,
+            second: now_s,
+            count: count + 1,
+        });
+        true
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_key_is_shown_some_times_a_second() {
+        let shown = Shown::default();
+        let count = |hash, now_s| (0..100).filter(|_| shown.shows(hash, now_s)).count();
+        assert_eq!(count(1, 5), SHOWN_A_SECOND as usize);
+        assert_eq!(count(2, 5), SHOWN_A_SECOND as usize);
+        assert_eq!(count(1, 5), 0);
+        assert_eq!(count(1, 6), SHOWN_A_SECOND as usize);
+    }
+}
