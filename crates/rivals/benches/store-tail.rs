@@ -112,6 +112,7 @@ struct Times {
     fine: Vec<u64>,
     beyond: Vec<u64>,
     count: u64,
+    most: Duration,
 }
 
 impl Times {
@@ -120,11 +121,13 @@ impl Times {
             fine: vec![0; FINE_US * 10],
             beyond: Vec::new(),
             count: 0,
+            most: Duration::ZERO,
         }
     }
 
     fn add(&mut self, time: Duration) {
         self.count += 1;
+        self.most = self.most.max(time);
         let ns = time.as_nanos() as u64;
         match self.fine.get_mut((ns / 100) as usize) {
             Some(count) => *count += 1,
@@ -148,10 +151,6 @@ impl Times {
             .get(at)
             .or(self.beyond.last())
             .map_or(0.0, |&ns| ns as f64 / 1e3)
-    }
-
-    fn max_us(&mut self) -> f64 {
-        self.percentile(1.0)
     }
 }
 
@@ -393,7 +392,7 @@ impl Churn {
                     times.percentile(share)
                 );
             }
-            println!("  max       {:>10.1} us", times.max_us());
+            println!("  max       {:>10.1} us", times.most.as_secs_f64() * 1e6);
         }
         self.slow
     }
