@@ -125,7 +125,23 @@ impl Worker {
         let block_len = outline.block_len();
         self.pay(block_len, now_s);
         let part = self.part_for(hash);
-        let is_whole = block_len <= heap.block_max() / WHOLE_PART;
+        let place = if block_len <= heap.block_max() / WHOLE_PART {
+            match self.take_whole(block_len, part, asked, now_s) {
+                Some(taken) => Place::Whole(taken),
+                None => {
+                    if let Some(credit) = credit {
+                        self.store.holds.settle(credit);
+                    }
+                    return Err(Refused::NoMemory);
+                }
+            }
+        } else {
+            Place::Pieces {
+                key: key.into(),
+                pieces: Vec::new(),
+                before_last: 0,
+            }
+        };
         let mut upload = Upload {
             store: Arc::clone(&self.lease),
             hash,
@@ -134,35 +150,30 @@ impl Worker {
             value_len: asked.value_len,
             filled: 0,
             credit,
-            place: Place::Pieces {
-                key: Box::default(),
-                pieces: Vec::new(),
-                before_last: 0,
-            },
+            place,
         };
-        if is_whole {
-            let way = self.way(part, asked.expiry, now_s);
-            let freed = asked.whole.then(|| self.take_freed(block_len, &way));
-            let taken = freed
-                .flatten()
-                .or_else(|| self.take(block_len, part, asked.expiry, now_s));
-            let taken = taken.ok_or(Refused::NoMemory)?;
-            heap.block(taken.location).begin(&outline, key);
-            upload.hold(taken.number);
+        if let Place::Whole(Taken { location, number }) = upload.place {
+            heap.block(location).begin(&outline, key);
+            upload.hold(number);
             if let Some(credit) = &mut upload.credit {
                 // It lies in one segment, which others may hold already.
                 self.store.holds.settle(credit.take());
             }
-            upload.place = Place::Whole(taken);
         } else {
-            upload.place = Place::Pieces {
-                key: key.into(),
-                pieces: Vec::new(),
-                before_last: 0,
-            };
             self.extend(&mut upload, now_s)?;
         }
         Ok(upload)
+    }
+
+    /// Takes memory for an item that lies in one piece: a hole, if its bytes are at hand.
+    fn take_whole(&self, len: usize, part: Part, asked: &Reserve, now_s: u32) -> Option<Taken> {
+        let way = self.way(part, asked.expiry, now_s);
+        let freed = if asked.whole {
+            self.take_freed(len, &way)
+        } else {
+            None
+        };
+        freed.or_else(|| self.take(len, part, asked.expiry, now_s))
     }
 
     /// Copies from the front of `bytes` what an upload misses; returns how much that was. Memory is
@@ -174,10 +185,11 @@ impl Worker {
         self.wake();
         let mut done = 0;
         while done < bytes.len() && upload.missing() > 0 {
-            if upload.unfilled().is_empty() {
+            let mut room = upload.unfilled();
+            if room.is_empty() {
                 self.extend(upload, now_s)?;
+                room = upload.unfilled();
             }
-            let room = upload.unfilled();
             let len = room.len().min(bytes.len() - done);
             room[..len].copy_from_slice(&bytes[done..done + len]);
             upload.filled += len;
@@ -348,6 +360,14 @@ impl Upload {
         self.part
     }
 
+    fn let_go(&self, taken: &Taken) {
+        let heap = &self.store.log.heap;
+        if self.credit.is_some() {
+            self.store.holds.release(heap, taken.number);
+        }
+        heap.segment(taken.number).release_writer();
+    }
+
     /// A segment of an upload that waits is held for its peer.
     fn hold(&mut self, number: Number) {
         if let Some(credit) = &mut self.credit {
@@ -360,16 +380,9 @@ impl Upload {
 impl Drop for Upload {
     /// The bytes of what was published live on; of what was not, they are dead.
     fn drop(&mut self) {
-        let (whole, pieces) = match &self.place {
-            Place::Whole(taken) => (Some(taken), &[][..]),
-            Place::Pieces { pieces, .. } => (None, &pieces[..]),
-        };
-        let heap = &self.store.log.heap;
-        for taken in whole.into_iter().chain(pieces) {
-            if self.credit.is_some() {
-                self.store.holds.release(heap, taken.number);
-            }
-            heap.segment(taken.number).release_writer();
+        match &self.place {
+            Place::Whole(taken) => self.let_go(taken),
+            Place::Pieces { pieces, .. } => pieces.iter().for_each(|taken| self.let_go(taken)),
         }
         if let Some(credit) = self.credit.take() {
             self.store.holds.settle(credit);
