@@ -21,10 +21,10 @@
 //! `worker.rs`, `read.rs`, `index.rs`, `heap.rs`, `upload.rs`, `write.rs`, `log.rs`, `drain.rs` is
 //! a good order to read in. Invariants: the bytes of a block that is published are never written; a
 //! location is looked at only by a worker that is online and has not been quiescent since the index
-//! gave it, or that holds the segment; segments that may be resident, index and ghosts together
-//! stay at or below the limit; no operation visits more than [`limits::VISITS_MAX`] blocks and
-//! buckets beside those it names, but for one that writes more than 12 KiB or finds no segment at
-//! all; an item past its time or its flush is never shown.
+//! gave it, or that holds the segment; segments that may be resident, index, ghosts and miniatures
+//! together stay at or below the limit; no operation visits more than [`limits::VISITS_MAX`] blocks
+//! and buckets beside those it names, but for one that writes more than 12 KiB or finds no segment
+//! at all; an item past its time or its flush is never shown.
 
 mod config;
 mod drain;

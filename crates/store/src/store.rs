@@ -36,7 +36,7 @@ pub struct Store {
     pub(crate) ghosts: Ghosts,
     pub(crate) miniatures: Miniatures,
     pub(crate) holds: Holds,
-    /// Bytes that items, index and ghosts may fill.
+    /// Bytes that items, index, ghosts and miniatures may fill.
     limit: AtomicU64,
     /// When the next flush is due, in seconds; `NO_FLUSH`: none is.
     flush_due_s: AtomicU64,
