@@ -54,10 +54,10 @@ pub(crate) const GHOST_PART: u64 = 256;
 pub(crate) const MINIATURE_PART: u64 = 16 * 1024;
 /// Slots they have: least and most.
 pub(crate) const MINIATURE_SLOTS: std::ops::RangeInclusive<usize> = 256..=8192;
-/// Requests of a watched key that a worker shows them in a second.
-pub(crate) const SHOWN_A_SECOND: u32 = 8;
 /// Steps by which one of them makes room for a request.
 pub(crate) const MINIATURE_STEPS: usize = 16;
+/// Requests of a watched key that a worker shows them in a second.
+pub(crate) const SHOWN_A_SECOND: u32 = 8;
 /// Slots that a request looks at for keys that are watched no more.
 pub(crate) const MINIATURE_SWEEP: usize = 32;
 /// Of two to the power of this many keys one is watched, at most and at least.

@@ -324,7 +324,7 @@ impl Log {
             Part::Small => small,
             Part::Main => self.allowed().saturating_sub(small),
         };
-        // One opening in two is the other part's number.
+        // Each part counts in twos (`part_of_opening`).
         let openings = self.openings[part as usize].load(Ordering::Relaxed);
         let age = openings.wrapping_sub(segment.opening()) / 2;
         // As many as may be open at a time are not old.
@@ -384,7 +384,8 @@ impl Log {
                 number
             }
         };
-        if (shelf.free.len() as u32) < self.reserve() && !shelf.absent.is_empty() {
+        let is_short = (shelf.free.len() as u32) < self.reserve();
+        if is_short && !shelf.absent.is_empty() && self.room(shelf) > 0 {
             self.wants_tending.store(true, Ordering::Relaxed);
         }
         self.count_spare(shelf);

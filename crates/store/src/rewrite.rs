@@ -206,6 +206,7 @@ impl Worker {
             return None;
         }
         let facts = Facts {
+            is_overwrite: true,
             cas: change
                 .cas
                 .unwrap_or_else(|| writer.next_cas(Some(old.cas()))),

@@ -163,6 +163,8 @@ pub struct Counted {
 /// What an item becomes by a write, beside its value.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Facts {
+    /// It takes the place of one that was alive.
+    pub(crate) is_overwrite: bool,
     pub(crate) cas: u64,
     pub(crate) expiry: Expiry,
     pub(crate) stale: bool,
@@ -345,11 +347,10 @@ impl Worker {
         }
         if let Some(found) = found {
             self.tally.count(Count::Stored);
-            let present = found.entry().location();
-            // Who writes it again wants it as much as who reads it; what is dead began anew.
-            let frequency = match self.death(present, self.block(present), now_s) {
-                None => found.entry().frequency() + 1,
-                Some(_) => 0,
+            // Who writes it again wants it as much as who reads it; what is dead begins anew.
+            let frequency = match facts.is_overwrite {
+                true => found.entry().frequency() + 1,
+                false => 0,
             };
             let old = writer.replace(found, location, frequency);
             self.free(old.location());
@@ -444,6 +445,7 @@ impl Worker {
                 .then_some(block)
         });
         let mut facts = Facts {
+            is_overwrite: present.is_some(),
             expiry: write.expiry,
             cas: 0,
             stale: false,

@@ -469,3 +469,21 @@ fn no_operation_visits_more_than_sixty_four_others() {
     }
     assert!((16..=64).contains(&most), "{most}");
 }
+
+#[test]
+fn a_large_value_that_was_asked_for_stays_whole_though_its_pieces_lie_elsewhere() {
+    let worker = store(8 << 20);
+    let until = |second| Write::plain(Mode::Set, Expiry::at(second));
+    // Its pieces lie with what never expires, and its head with what expires when it does.
+    set(&worker, b"large", 40_000, &until(5_000));
+    assert!(has(&worker, b"large", NOW_S));
+    let others = |from: u32, write: &Write| {
+        (from..from + 100_000).for_each(|number| {
+            set(&worker, &number.to_be_bytes(), 100, write);
+        });
+    };
+    // First the head's neighbours leave, then those of its pieces.
+    others(0, &until(5_000));
+    others(100_000, &SET);
+    assert_eq!(value_len(&worker, b"large"), Some(40_000));
+}

@@ -1,5 +1,6 @@
-//! Our store's policy: S3-FIFO over a log. Records lie in segments, in the order they came; a
-//! segment is drained whole, and what deserves to stay is copied behind the newest.
+//! What our store's policy was chosen with: S3-FIFO over a log, of one shape. Records lie in
+//! segments, in the order they came; a segment is drained whole, and what deserves to stay is
+//! copied behind the newest.
 //!
 //! ```text
 //! new, overwritten ──► small part ──drained── asked for ──► main part ──drained── asked for ──┐

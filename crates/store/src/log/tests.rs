@@ -1,19 +1,25 @@
 use super::*;
 
+const WAY: Way = Way {
+    stripe: 0,
+    part: Part::Small,
+    expiry: Expiry::NEVER,
+    now_s: 1,
+    is_copy: false,
+};
+
+/// Four segments of 8 KiB.
+fn log() -> Log {
+    Log::new(Heap::new(4, 13).unwrap(), Epochs::new(), 4, 1)
+}
+
 #[test]
 fn a_segment_that_is_filled_to_its_last_byte_counts_as_written() {
-    let log = Log::new(Heap::new(4, 13).unwrap(), Epochs::new(), 4, 1);
-    let way = Way {
-        stripe: 0,
-        part: Part::Small,
-        expiry: Expiry::NEVER,
-        now_s: 1,
-        is_copy: false,
-    };
+    let log = log();
     // Sixty-six of them are just as long as a segment is; one more takes another segment.
-    let first = log.take(124, &way).unwrap().number;
+    let first = log.take(124, &WAY).unwrap().number;
     for _ in 0..66 {
-        assert!(log.take(124, &way).is_some());
+        assert!(log.take(124, &WAY).is_some());
     }
     let segment = log.heap.segment(first);
     assert_eq!(segment.phase(), Phase::Sealed);
@@ -23,23 +29,16 @@ fn a_segment_that_is_filled_to_its_last_byte_counts_as_written() {
 /// Once it did, and after four gigabytes of refusals the tail began anew, over living items.
 #[test]
 fn asking_in_vain_does_not_move_the_tail_of_a_full_segment() {
-    let log = Log::new(Heap::new(4, 13).unwrap(), Epochs::new(), 4, 1);
-    let way = Way {
-        stripe: 0,
-        part: Part::Small,
-        expiry: Expiry::NEVER,
-        now_s: 1,
-        is_copy: false,
-    };
+    let log = log();
     let mut last = None;
-    while let Some(taken) = log.take(1000, &way) {
+    while let Some(taken) = log.take(1000, &WAY) {
         last = Some(taken.number);
         log.heap.segment(taken.number).release_writer();
     }
     let segment = log.heap.segment(last.unwrap());
     let tail = segment.tail();
     for _ in 0..100 {
-        assert!(log.take(1000, &way).is_none());
+        assert!(log.take(1000, &WAY).is_none());
     }
     assert_eq!(segment.tail(), tail);
 }

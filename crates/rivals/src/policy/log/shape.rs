@@ -30,7 +30,8 @@ pub struct LogShape {
 }
 
 impl LogShape {
-    /// As the store has it.
+    /// As the store had it before its eviction leant: it has four shapes now, chosen as it runs,
+    /// and what is overwritten stays in its part.
     pub const DEFAULT: Self = Self {
         segments: 1024,
         small_share: 0.05,

@@ -28,11 +28,15 @@ fn stage(slots: usize) -> Stage {
     stage
 }
 
+/// Shows one request.
+fn show(stage: &mut Stage, hash: u64, seen: Seen, now_s: u32) {
+    stage.look(&Look { hash, seen, now_s }, &SCENE);
+}
+
 /// A read that is answered by a write.
 fn ask(stage: &mut Stage, record: u64, now_s: u32) {
-    let hash = hash_of(record);
     for seen in [Seen::Missed, Seen::Stored(traits(100))] {
-        stage.look(&Look { hash, seen, now_s }, &SCENE);
+        show(stage, hash_of(record), seen, now_s);
     }
 }
 
@@ -84,26 +88,8 @@ fn fewer_keys_are_watched_when_there_are_no_slots_left() {
     stage.queues.check(&stage.directory);
     // And more again when there are few.
     for turn in 0..u64::from(CENSUS) * 40 {
-        let hash = turn % 20;
-        let seen = Seen::Missed;
-        stage.look(
-            &Look {
-                hash,
-                seen,
-                now_s: 1,
-            },
-            &SCENE,
-        );
-        let seen = Seen::Deleted;
-        let gone = hash_of(turn % 20_000);
-        stage.look(
-            &Look {
-                hash: gone,
-                seen,
-                now_s: 1,
-            },
-            &SCENE,
-        );
+        show(&mut stage, turn % 20, Seen::Missed, 1);
+        show(&mut stage, hash_of(turn % 20_000), Seen::Deleted, 1);
     }
     assert_eq!(stage.threshold(), before);
 }
@@ -113,14 +99,8 @@ fn what_expired_or_was_flushed_is_no_hit() {
     let mut stage = stage(512);
     let look = |stage: &mut Stage, seen, now_s, flushes| {
         let scene = Scene { flushes, ..SCENE };
-        stage.look(
-            &Look {
-                hash: 7,
-                seen,
-                now_s,
-            },
-            &scene,
-        );
+        let hash = 7;
+        stage.look(&Look { hash, seen, now_s }, &scene);
         (0..WAYS).all(|way| stage.scores[way] > 0)
     };
     let brief = Traits {
@@ -140,12 +120,7 @@ fn what_was_deleted_is_no_hit_and_what_was_touched_stays_one() {
     let mut stage = stage(512);
     let mut look = |seen, now_s| {
         let before = stage.scores;
-        let look = Look {
-            hash: 7,
-            seen,
-            now_s,
-        };
-        stage.look(&look, &SCENE);
+        show(&mut stage, 7, seen, now_s);
         (0..WAYS).all(|way| stage.scores[way] > before[way])
     };
     let until = |second| Traits {
