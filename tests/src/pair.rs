@@ -64,6 +64,8 @@ struct Pair {
     evicted_before: u64,
     /// Items the model has forgotten because the store evicted them.
     forgotten: u64,
+    /// The next set is of a value that comes behind its line.
+    uploads: bool,
 }
 
 /// What became of a write, in words that both have.
@@ -108,6 +110,7 @@ impl Pair {
             cas: HashMap::new(),
             evicted_before: 0,
             forgotten: 0,
+            uploads: false,
         }
     }
 
@@ -303,22 +306,20 @@ impl Pair {
 
     fn set(&mut self, key: u16, value: &[u8], write: &Write, their_write: &model::Store<'_>) {
         self.see_eviction(key);
-        let hash = self.store.hash(&name(key));
-        let asked = Reserve {
-            value_len: value.len(),
-            flags: write.flags,
-            expiry: write.expiry,
-            whole: true,
+        self.uploads = !self.uploads;
+        let put = if self.uploads {
+            self.upload(key, value, write)
+        } else {
+            let hash = self.store.hash(&name(key));
+            self.store.put(&name(key), hash, value, write, self.now_s)
         };
-        let reserved = self.store.reserve(&name(key), hash, &asked, self.now_s);
         let fits = self.model.fits(&name(key), write.flags, value.len());
-        let Ok(mut upload) = reserved else {
-            assert_eq!((reserved.unwrap_err(), fits), (Refused::TooLarge, false));
+        let Ok(published) = put else {
+            assert_eq!((put.unwrap_err(), fits), (Refused::TooLarge, false));
             return;
         };
         assert!(fits);
-        self.store.fill(&mut upload, value, self.now_s).unwrap();
-        let (ours, our_cas) = match self.store.publish(upload, write, self.now_s) {
+        let (ours, our_cas) = match published {
             Published::Stored { cas, value_len } => (Written::Stored { value_len }, Some(cas)),
             // Joined, it would be too long.
             Published::NotStored | Published::NoRoom => (Written::NotStored, None),
@@ -341,6 +342,20 @@ impl Pair {
             let last = self.cas.insert(key, (ours, their_cas.unwrap()));
             assert!(last.is_none_or(|(last, _)| last < ours), "a CAS came again");
         }
+    }
+
+    /// As one whose value comes behind its line would set it.
+    fn upload(&self, key: u16, value: &[u8], write: &Write) -> Result<Published, Refused> {
+        let asked = Reserve {
+            value_len: value.len(),
+            flags: write.flags,
+            expiry: write.expiry,
+            whole: false,
+        };
+        let hash = self.store.hash(&name(key));
+        let mut upload = self.store.reserve(&name(key), hash, &asked, self.now_s)?;
+        self.store.fill(&mut upload, value, self.now_s)?;
+        Ok(self.store.publish(upload, write, self.now_s))
     }
 
     fn delete(&mut self, key: u16, compare: Compare) {

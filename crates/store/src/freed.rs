@@ -14,15 +14,16 @@
 //! Readers may still be looking at it until its batch's stamp is over (`epochs.rs`). Its segment
 //! may have been drained meanwhile, may be held by a pin, or be opened anew as another's: whoever
 //! writes again takes part in it first, which a segment that is closed refuses, and looks whether
-//! it is the one it was. Every list is short, and what finds no place in one is forgotten: draining
+//! it is the one it was. They are so many at most, and what finds no place is forgotten: draining
 //! finds it.
 
 use std::collections::VecDeque;
+use std::mem;
 
 use crate::epochs::{Epochs, Stamp};
 use crate::heap::segment::Part;
 use crate::index::Location;
-use crate::limits::{FREED_BATCH, FREED_LISTS, FREED_OF_A_LENGTH, FREED_WAITING};
+use crate::limits::{FREED_BATCH, FREED_HOLES, FREED_LISTS, FREED_TRIES, FREED_WAITING};
 use crate::log::{Taken, Way, part_of_opening};
 use crate::tally::Count;
 use crate::worker::Worker;
@@ -44,15 +45,7 @@ pub(crate) struct Freed {
     young: Batch,
     young_len: usize,
     waiting: VecDeque<(Stamp, Batch)>,
-    ready: Box<[Ready]>,
-}
-
-/// Holes of one length, in segments of one part.
-#[derive(Debug, Clone, Copy, Default)]
-struct Ready {
-    len: u32,
-    count: usize,
-    holes: [Option<Hole>; FREED_OF_A_LENGTH],
+    ready: Ready,
 }
 
 impl Freed {
@@ -61,7 +54,7 @@ impl Freed {
             young: Batch::default(),
             young_len: 0,
             waiting: VecDeque::with_capacity(FREED_WAITING),
-            ready: vec![Ready::default(); FREED_LISTS].into(),
+            ready: Ready::new(),
         }
     }
 
@@ -81,38 +74,118 @@ impl Freed {
             && epochs.is_over(stamp)
         {
             self.waiting.pop_front();
-            batch.into_iter().flatten().for_each(|hole| self.add(hole));
+            let holes = batch.into_iter().flatten();
+            holes.for_each(|hole| self.ready.add(hole));
         }
         if self.waiting.len() < FREED_WAITING {
             self.waiting.push_back((epochs.retire(), self.young));
         }
         self.young_len = 0;
     }
+}
 
-    fn add(&mut self, hole: Hole) {
-        let ready = &mut self.ready[place_of(hole.len, part_of_opening(hole.opening))];
-        if ready.len != hole.len {
-            // Two lengths share a place: the one let go last is in use.
-            (ready.len, ready.count) = (hole.len, 0);
-        }
-        if let Some(place) = ready.holes.get_mut(ready.count) {
-            *place = Some(hole);
-            ready.count += 1;
+/// No place in [`Ready`].
+const NONE: u16 = u16::MAX;
+
+const _: () = assert!(FREED_HOLES < NONE as usize);
+
+/// Holes that may be filled: a list for each length and part, the last let go first. Where there is
+/// no place for one more, one that has been there for long is forgotten.
+#[derive(Debug)]
+struct Ready {
+    places: Box<[Place]>,
+    /// The first of each list.
+    firsts: Box<[u16]>,
+    /// The first of those without a hole.
+    empty: u16,
+    /// The next that is forgotten.
+    hand: u16,
+}
+
+/// A hole among others of its list.
+#[derive(Debug, Clone, Copy)]
+struct Place {
+    hole: Option<Hole>,
+    before: u16,
+    behind: u16,
+}
+
+impl Ready {
+    fn new() -> Self {
+        let place = |number: usize| Place {
+            hole: None,
+            before: NONE,
+            behind: match number + 1 {
+                FREED_HOLES => NONE,
+                next => next as u16,
+            },
+        };
+        Self {
+            places: (0..FREED_HOLES).map(place).collect(),
+            firsts: vec![NONE; FREED_LISTS].into(),
+            empty: 0,
+            hand: 0,
         }
     }
 
-    fn pop(&mut self, len: u32, part: Part) -> Option<Hole> {
-        let ready = self.ready.get_mut(place_of(len, part))?;
-        if ready.len != len {
-            return None;
+    fn add(&mut self, hole: Hole) {
+        if self.empty == NONE {
+            self.take_out(self.hand);
+            self.hand = (self.hand + 1) % FREED_HOLES as u16;
         }
-        ready.count = ready.count.checked_sub(1)?;
-        ready.holes[ready.count].take()
+        let list = list_of(hole.len, part_of_opening(hole.opening));
+        let (number, first) = (self.empty, self.firsts[list]);
+        let place = &mut self.places[usize::from(number)];
+        self.empty = place.behind;
+        *place = Place {
+            hole: Some(hole),
+            before: NONE,
+            behind: first,
+        };
+        if let Some(first) = self.places.get_mut(usize::from(first)) {
+            first.before = number;
+        }
+        self.firsts[list] = number;
+    }
+
+    /// Takes the first hole of that length; and the one that is next.
+    fn pop(&mut self, len: u32, part: Part) -> Option<(Hole, Option<Hole>)> {
+        let list = list_of(len, part);
+        let number = self.firsts[list];
+        let place = self.places.get_mut(usize::from(number))?;
+        // Lengths that are long share lists.
+        let hole = place.hole.take_if(|hole| hole.len == len)?;
+        self.firsts[list] = place.behind;
+        place.behind = mem::replace(&mut self.empty, number);
+        let next = self.places.get_mut(usize::from(self.firsts[list]));
+        let next = next.and_then(|place| {
+            place.before = NONE;
+            place.hole
+        });
+        Some((hole, next))
+    }
+
+    /// Takes a hole out of its list.
+    fn take_out(&mut self, number: u16) {
+        let place = &mut self.places[usize::from(number)];
+        let (hole, before) = (place.hole.take(), mem::replace(&mut place.before, NONE));
+        let behind = mem::replace(&mut place.behind, mem::replace(&mut self.empty, number));
+        if let Some(next) = self.places.get_mut(usize::from(behind)) {
+            next.before = before;
+        }
+        match (self.places.get_mut(usize::from(before)), hole) {
+            (Some(last), _) => last.behind = behind,
+            (None, Some(hole)) => {
+                self.firsts[list_of(hole.len, part_of_opening(hole.opening))] = behind;
+            }
+            (None, None) => {}
+        }
     }
 }
 
 /// Lengths are multiples of 4.
-fn place_of(len: u32, part: Part) -> usize {
+#[inline]
+fn list_of(len: u32, part: Part) -> usize {
     (len / 4 * 2) as usize % FREED_LISTS + part as usize
 }
 
@@ -135,11 +208,11 @@ impl Worker {
         let log = &self.store.log;
         let mut freed = self.freed.borrow_mut();
         freed.age(&self.store.epochs);
-        // All there are of this length, so few that none are left to be asked again.
-        for _ in 0..FREED_OF_A_LENGTH {
+        for _ in 0..FREED_TRIES {
+            let (hole, next) = freed.ready.pop(len as u32, way.part)?;
             let Hole {
                 location, opening, ..
-            } = freed.pop(len as u32, way.part)?;
+            } = hole;
             let number = log.heap.number_of(location);
             let segment = log.heap.segment(number);
             let is_same = || segment.opening() == opening;
@@ -149,11 +222,100 @@ impl Worker {
                 if is_same() && log.is_open_to_all(segment) {
                     segment.raise_expiry(way.expiry);
                     self.tally.count(Count::Refilled);
+                    // The next value is often as long.
+                    if let Some(next) = next {
+                        log.heap.prefetch_block(next.location, len);
+                    }
                     return Some(Taken { location, number });
                 }
                 segment.release_writer();
             }
         }
         None
+    }
+}
+
+#[cfg(test)]
+#[cfg(not(shuttle))]
+mod tests {
+    use super::*;
+
+    fn hole(number: u64, len: u32, part: Part) -> Hole {
+        Hole {
+            location: Location::new(number).unwrap(),
+            len,
+            opening: 2 + part as u32,
+        }
+    }
+
+    fn popped(ready: &mut Ready, len: u32, part: Part) -> Option<u64> {
+        let (hole, next) = ready.pop(len, part)?;
+        assert!(next.is_none_or(|next| next.location != hole.location));
+        Some(hole.location.units())
+    }
+
+    #[test]
+    fn the_last_hole_of_a_length_and_part_comes_first() {
+        let mut ready = Ready::new();
+        for number in 1..=3 {
+            ready.add(hole(number, 100, Part::Small));
+            ready.add(hole(10 + number, 104, Part::Small));
+            ready.add(hole(20 + number, 100, Part::Main));
+        }
+        assert_eq!(popped(&mut ready, 96, Part::Small), None);
+        for number in (1..=3).rev() {
+            assert_eq!(popped(&mut ready, 100, Part::Main), Some(20 + number));
+            assert_eq!(popped(&mut ready, 100, Part::Small), Some(number));
+            assert_eq!(popped(&mut ready, 104, Part::Small), Some(10 + number));
+        }
+        assert_eq!(popped(&mut ready, 100, Part::Small), None);
+    }
+
+    #[test]
+    fn lengths_that_share_a_list_are_told_apart() {
+        let mut ready = Ready::new();
+        let other = 100 + FREED_LISTS as u32 * 2;
+        ready.add(hole(1, 100, Part::Small));
+        ready.add(hole(2, other, Part::Small));
+        assert_eq!(popped(&mut ready, 100, Part::Small), None);
+        assert_eq!(popped(&mut ready, other, Part::Small), Some(2));
+        assert_eq!(popped(&mut ready, 100, Part::Small), Some(1));
+    }
+
+    /// Against lists that are looked through: whatever comes and goes, every hole is in its list
+    /// until it is popped or forgotten, and no more than there is room for are kept.
+    #[test]
+    fn whatever_comes_and_goes_each_is_popped_once() {
+        let mut ready = Ready::new();
+        let mut there = std::collections::HashMap::new();
+        let mut random = 1_u64;
+        for number in 1..=200_000_u64 {
+            random = random
+                .wrapping_mul(6_364_136_223_846_793_005)
+                .wrapping_add(1);
+            let len = 4 * (4 + (random >> 33) as u32 % 40);
+            let part = if random >> 63 == 0 {
+                Part::Small
+            } else {
+                Part::Main
+            };
+            if number % 50_000 < 30_000 || random >> 32 & 1 == 0 {
+                ready.add(hole(number, len, part));
+                there.insert(number, (len, part));
+            } else if let Some(number) = popped(&mut ready, len, part) {
+                assert_eq!(there.remove(&number), Some((len, part)));
+            }
+        }
+        let mut left = 0;
+        for len in (16..16 + 160).step_by(4) {
+            for part in [Part::Small, Part::Main] {
+                while let Some(number) = popped(&mut ready, len, part) {
+                    assert_eq!(there.remove(&number), Some((len, part)));
+                    left += 1;
+                }
+            }
+        }
+        assert!((FREED_HOLES / 2..=FREED_HOLES).contains(&left), "{left}");
+        assert!(!there.is_empty(), "none was forgotten");
     }
 }

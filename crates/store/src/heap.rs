@@ -28,6 +28,10 @@ pub(crate) type Number = u32;
 
 /// Bytes of what a location counts in.
 const UNIT: u64 = 4;
+/// Bytes of a line of the processor's caches.
+const LINE: usize = 64;
+/// Bytes of a block that are asked for before it is written.
+const PREFETCH_BYTES: usize = 4 * LINE;
 
 /// All segments.
 #[derive(Debug)]
@@ -120,6 +124,19 @@ impl Heap {
         let at = (location.units() * UNIT) as usize;
         if at < self.memory.len() {
             crate::prefetch::line(self.memory.byte(at).as_ptr());
+        }
+    }
+
+    /// Asks for the memory of the first lines of a block, to be written soon. A hint.
+    #[inline]
+    pub(crate) fn prefetch_block(&self, location: Location, len: usize) {
+        let at = (location.units() * UNIT) as usize;
+        let len = len.min(PREFETCH_BYTES);
+        if at + len <= self.memory.len() {
+            let start = self.memory.byte(at).as_ptr();
+            for line in 0..len.div_ceil(LINE) {
+                crate::prefetch::line(start.wrapping_add(line * LINE));
+            }
         }
     }
 

@@ -179,6 +179,13 @@ impl Index {
         self.look(hash, &mut |_| true).map(|found| found.entry)
     }
 
+    /// As [`find`](Self::find), in one look, which may miss an entry that moves just now; and where
+    /// it was seen.
+    #[inline]
+    pub(crate) fn spot(&self, hash: u64, mut is_it: impl FnMut(Entry) -> bool) -> Option<Found> {
+        self.look(hash, &mut is_it)
+    }
+
     /// Whether it is really not there.
     fn look_again(&self, hash: u64, is_it: &mut impl FnMut(Entry) -> bool) -> Option<Entry> {
         let class = self.class(hash);

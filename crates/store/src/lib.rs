@@ -2,12 +2,12 @@
 //! argument.
 //!
 //! The seam is [`Worker`]: every thread that touches the store holds one of its own. Through it
-//! a thread hashes and prefetches ([`Worker::prefetch`]), reads ([`Worker::read`] shows an item
-//! to a closure, which copies a small value or takes an owned [`Pin`] of a large one), and
-//! writes ([`Worker::reserve`] hands out memory to be filled in place, [`Worker::publish`] makes
-//! it visible). A worker says when it holds nothing of a burst any more
-//! ([`Worker::quiescent`]) and when it sleeps ([`Worker::offline`]); what must outlive a burst is
-//! a `Pin` or an [`Upload`].
+//! a thread hashes and prefetches ([`Worker::prefetch`]), reads ([`Worker::read`] shows an item to
+//! a closure, which copies a small value or takes an owned [`Pin`] of a large one), and writes
+//! ([`Worker::put`] a value at hand; for one on its way [`Worker::reserve`] hands out memory to be
+//! filled in place and [`Worker::publish`] makes it visible). A worker says when it holds nothing
+//! of a burst any more ([`Worker::quiescent`]) and when it sleeps ([`Worker::offline`]); what must
+//! outlive a burst is a `Pin` or an [`Upload`].
 //!
 //! Behind the seam stands a log of segments under an index that readers do not lock:
 //!
@@ -18,13 +18,13 @@
 //!        or leave
 //! ```
 //!
-//! `worker.rs`, `read.rs`, `index.rs`, `heap.rs`, `upload.rs`, `write.rs`, `log.rs`, `drain.rs` is
-//! a good order to read in. Invariants: the bytes of a block that is published are never written; a
-//! location is looked at only by a worker that is online and has not been quiescent since the index
-//! gave it, or that holds the segment; segments that may be resident, index, ghosts and miniatures
-//! together stay at or below the limit; no operation visits more than [`limits::VISITS_MAX`] blocks
-//! and buckets beside those it names, but for one that writes more than 12 KiB or finds no segment
-//! at all; an item past its time or its flush is never shown.
+//! `worker.rs`, `read.rs`, `index.rs`, `heap.rs`, `upload.rs`, `write.rs`, `place.rs`, `log.rs`,
+//! `drain.rs` is a good order to read in. Invariants: the bytes of a block that is published are
+//! never written; a location is looked at only by a worker that is online and has not been
+//! quiescent since the index gave it, or that holds the segment; segments that may be resident,
+//! index, ghosts and miniatures together stay at or below the limit; no operation visits more than
+//! [`limits::VISITS_MAX`] blocks and buckets beside those it names, but for one that writes more
+//! than 12 KiB or finds no segment at all; an item past its time or its flush is never shown.
 
 mod config;
 mod drain;
@@ -42,6 +42,7 @@ mod log;
 mod miniature;
 mod number;
 mod pin;
+mod place;
 mod prefetch;
 mod read;
 mod region;

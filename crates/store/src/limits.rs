@@ -97,11 +97,13 @@ pub(crate) const RESIZE_BUCKETS: usize = 2;
 /// Blocks a worker unlinks before their stamp is taken.
 pub(crate) const FREED_BATCH: usize = 16;
 /// Batches of them that wait for their stamps to be over.
-pub(crate) const FREED_WAITING: usize = 4;
-/// Lists of holes that a worker keeps: of sixty-four lengths, in either part.
-pub(crate) const FREED_LISTS: usize = 128;
-/// Holes of one length that it keeps.
-pub(crate) const FREED_OF_A_LENGTH: usize = 16;
+pub(crate) const FREED_WAITING: usize = 32;
+/// Holes that a worker keeps beside those.
+pub(crate) const FREED_HOLES: usize = 2048;
+/// Lists of them: of so many lengths, multiples of 4 bytes, in either part.
+pub(crate) const FREED_LISTS: usize = 2 * 512;
+/// Holes that a write asks for at most, which draining may have been quicker to find.
+pub(crate) const FREED_TRIES: usize = 16;
 /// Keys that a worker remembers as read much.
 pub const HOT_KEYS: usize = 32;
 /// One read in so many is looked at for that, on average.

@@ -211,12 +211,6 @@ impl Log {
         self.leaning.store(number as u32, Ordering::Relaxed);
     }
 
-    /// Whether there ever was a main part: until then all lie in the small one.
-    #[inline]
-    pub(crate) fn has_main(&self) -> bool {
-        self.openings[Part::Main as usize].load(Ordering::Relaxed) > 0
-    }
-
     /// Segments that new items fill before the oldest of them goes first.
     fn small_share(&self) -> u32 {
         (u64::from(self.allowed()) * self.leaning().small_thousandths / 1000) as u32
@@ -285,13 +279,11 @@ impl Log {
         class_of(expiry, now_s) * self.classes / CLASSES_MAX
     }
 
-    /// Whether a block that would go that way may lie in this segment instead.
+    /// Whether a block that would go that way may lie in this segment of its part instead.
     #[inline]
     pub(crate) fn suits(&self, segment: &Segment, way: &Way) -> bool {
-        segment.part() == way.part
-            && self.is_open_to_all(segment)
-            && self.suits_expiry(segment, way)
-            && !self.leaves_soon(segment)
+        let is_evicting = self.is_evicting.load(Ordering::Relaxed);
+        self.suits_expiry(segment, way) && !(is_evicting && self.is_old(segment))
     }
 
     /// Whether it is neither flushed nor held by a peer.
@@ -315,9 +307,9 @@ impl Log {
                 && (present >= wanted || may_raise()))
     }
 
-    /// Whether it is of the oldest quarter of its part while items leave: what is written there
+    /// Whether it is of the oldest quarter of its part: while items leave, what is written there
     /// would go before it could be asked for.
-    fn leaves_soon(&self, segment: &Segment) -> bool {
+    fn is_old(&self, segment: &Segment) -> bool {
         let part = segment.part();
         let small = self.small_share();
         let share = match part {
@@ -329,7 +321,7 @@ impl Log {
         let age = openings.wrapping_sub(segment.opening()) / 2;
         // As many as may be open at a time are not old.
         let young = (share / 4 * 3).max((self.stripes * self.classes) as u32);
-        age > young && self.is_evicting.load(Ordering::Relaxed)
+        age > young
     }
 
     /// Puts a free segment in the place of `full` in a lane; false: none is free. True as well if

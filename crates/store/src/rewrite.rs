@@ -10,10 +10,10 @@ use crate::limits::{REWRITE_ATTEMPTS, REWRITE_BUSY};
 use crate::miniature::Seen;
 use crate::number::Digits;
 use crate::pin::Pin;
+use crate::place::{Draft, Facts};
 use crate::sync::yield_now;
 use crate::upload::{Refused, Reserve, Upload};
 use crate::worker::{KeyHash, Worker, traits};
-use crate::write::{Draft, Facts};
 
 /// What stands behind a number that has become shorter.
 static SPACES: [u8; 4096] = [b' '; 4096];
@@ -96,7 +96,7 @@ impl Worker {
             };
             let draft = match upload.block() {
                 Some(_) => None,
-                None => match self.draft(&upload, found.expiry, change.cas, now_s) {
+                None => match self.draft(&upload.candidate(), found.expiry, change.cas, now_s) {
                     Some(draft) => Some(draft),
                     None => return Rewritten::NoRoom,
                 },
@@ -190,7 +190,7 @@ impl Worker {
         &self,
         found: &Snapshot,
         new: &Upload,
-        draft: Option<&Draft>,
+        draft: Option<&Draft<'_>>,
         change: Change,
         now_s: u32,
     ) -> Option<u64> {
@@ -214,7 +214,7 @@ impl Worker {
             stale: old.access().is_stale(),
             claimed: old.access().is_claimed(),
         };
-        if !block.outline().takes_cas(facts.cas) {
+        if !block.takes_cas(facts.cas) {
             return None;
         }
         self.link(&writer, Some(&present), location, block, facts, now_s);

@@ -104,14 +104,7 @@ impl Worker {
         cas: Option<u64>,
         now_s: u32,
     ) -> Result<Upload, Refused> {
-        self.wake();
-        self.visits_before.set(self.visits());
-        // For `publish`, which comes soon if the value is at hand.
-        self.prefetch(hash);
-        let is_key = (1..=KEY_MAX).contains(&key.len());
-        if !is_key || !self.fits(key, asked.flags, asked.value_len) {
-            return Err(Refused::TooLarge);
-        }
+        self.begin_write(key, asked.flags, asked.value_len)?;
         let heap = &self.store.log.heap;
         let credit = if asked.whole {
             None
@@ -124,9 +117,14 @@ impl Worker {
         let outline = Outline::whole(key.len(), asked.value_len, asked.flags, cas);
         let block_len = outline.block_len();
         self.pay(block_len, now_s);
-        let part = self.part_for(hash);
+        let present = self.store.index.guess(hash.0);
+        let part = self.part_for(present, hash);
         let place = if block_len <= heap.block_max() / WHOLE_PART {
-            match self.take_whole(block_len, part, asked, now_s) {
+            let at_once = match asked.whole {
+                true => self.take_at_once(block_len, part, asked.expiry, now_s),
+                false => None,
+            };
+            match at_once.or_else(|| self.take(block_len, part, asked.expiry, now_s)) {
                 Some(taken) => Place::Whole(taken),
                 None => {
                     if let Some(credit) = credit {
@@ -165,15 +163,37 @@ impl Worker {
         Ok(upload)
     }
 
-    /// Takes memory for an item that lies in one piece: a hole, if its bytes are at hand.
-    fn take_whole(&self, len: usize, part: Part, asked: &Reserve, now_s: u32) -> Option<Taken> {
-        let way = self.way(part, asked.expiry, now_s);
-        let freed = if asked.whole {
-            self.take_freed(len, &way)
-        } else {
-            None
-        };
-        freed.or_else(|| self.take(len, part, asked.expiry, now_s))
+    /// Every write of an item begins so.
+    ///
+    /// # Errors
+    /// No item may be so large.
+    pub(crate) fn begin_write(
+        &self,
+        key: &[u8],
+        flags: u32,
+        value_len: usize,
+    ) -> Result<(), Refused> {
+        self.wake();
+        self.visits_before.set(self.visits());
+        let is_key = (1..=KEY_MAX).contains(&key.len());
+        if !is_key || !self.fits(key, flags, value_len) {
+            return Err(Refused::TooLarge);
+        }
+        Ok(())
+    }
+
+    /// Takes memory, without waiting for any, for an item whose bytes are at hand: a hole, if one
+    /// has its length.
+    pub(crate) fn take_at_once(
+        &self,
+        len: usize,
+        part: Part,
+        expiry: Expiry,
+        now_s: u32,
+    ) -> Option<Taken> {
+        let way = self.way(part, expiry, now_s);
+        let freed = self.take_freed(len, &way);
+        freed.or_else(|| self.store.log.take(len, &way))
     }
 
     /// Copies from the front of `bytes` what an upload misses; returns how much that was. Memory is
@@ -246,23 +266,6 @@ impl Worker {
             if !self.wait_for_segment(now_s) {
                 return None;
             }
-        }
-    }
-
-    /// Where a new value of this key is written: in the part where the present one lies; or else on
-    /// trial, unless it left not long ago.
-    fn part_for(&self, hash: KeyHash) -> Part {
-        if !self.store.log.leaning().tries {
-            return Part::Main;
-        }
-        if self.store.log.has_main()
-            && let Some(entry) = self.store.index.guess(hash.0)
-        {
-            return self.store.log.heap.segment_of(entry.location()).part();
-        }
-        match self.store.ghosts.contains(hash.0) {
-            true => Part::Main,
-            false => Part::Small,
         }
     }
 }

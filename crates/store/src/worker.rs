@@ -216,6 +216,7 @@ impl Worker {
         self.store.log.heap.block(location)
     }
 
+    #[inline]
     pub(crate) fn way(&self, part: Part, expiry: Expiry, now_s: u32) -> Way {
         Way {
             stripe: self.stripe,
@@ -244,6 +245,7 @@ impl Worker {
 
     /// The bytes of an item that the index no longer leads to are alive no more. Returns how many
     /// its block has.
+    #[inline]
     pub(crate) fn unlinked(&self, location: Location) -> usize {
         let heap = &self.store.log.heap;
         let block = heap.block(location);

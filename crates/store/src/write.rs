@@ -1,20 +1,14 @@
 //! Writing.
 
-use std::sync::atomic::Ordering;
-
-use crate::heap::block::{Access, Block, Outline};
-use crate::index::{Found, Inserted, Location, Writer};
+use crate::heap::block::Outline;
 use crate::item::Expiry;
-use crate::limits::{LONG_SEARCH, REMAKES_MAX};
-use crate::log::Taken;
+use crate::limits::WHOLE_PART;
 use crate::miniature::Seen;
 use crate::number::{self, Digits};
+use crate::place::{Candidate, Value};
 use crate::rewrite::{Change, Made, Rewritten, Snapshot};
-use crate::store::Store;
-use crate::sync::Arc;
-use crate::tally::Count;
-use crate::upload::{Reserve, Upload};
-use crate::worker::{KeyHash, Worker, traits};
+use crate::upload::{Refused, Reserve, Upload};
+use crate::worker::{KeyHash, Worker};
 
 /// How a new value meets what is there.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -160,36 +154,6 @@ pub struct Counted {
     pub expiry: Expiry,
 }
 
-/// What an item becomes by a write, beside its value.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct Facts {
-    /// It takes the place of one that was alive.
-    pub(crate) is_overwrite: bool,
-    pub(crate) cas: u64,
-    pub(crate) expiry: Expiry,
-    pub(crate) stale: bool,
-    pub(crate) claimed: bool,
-}
-
-/// A block made for an item that is about to be published, held until it is.
-pub(crate) struct Draft {
-    store: Arc<Store>,
-    taken: Taken,
-}
-
-impl Draft {
-    pub(crate) fn location(&self) -> Location {
-        self.taken.location
-    }
-}
-
-impl Drop for Draft {
-    fn drop(&mut self) {
-        let heap = &self.store.log.heap;
-        heap.segment(self.taken.number).release_writer();
-    }
-}
-
 impl Worker {
     /// Makes an upload the value of its key, if `write` allows.
     #[expect(
@@ -201,8 +165,81 @@ impl Worker {
         self.wake();
         match write.mode {
             Mode::Append | Mode::Prepend => self.join(&upload, write, now_s),
-            Mode::Set | Mode::Add | Mode::Replace => self.place(&upload, write, now_s),
+            Mode::Set | Mode::Add | Mode::Replace => {
+                let made = upload.block().map(|(location, _)| location);
+                self.place(&upload.candidate(), made, None, write, now_s)
+            }
         }
+    }
+
+    /// Makes a value that is at hand that of its key, if `write` allows: [`Worker::reserve`],
+    /// [`Worker::fill`] and [`Worker::publish`] in one.
+    ///
+    /// # Errors
+    /// See [`Refused`]; never [`Refused::HeldFull`].
+    pub fn put(
+        &self,
+        key: &[u8],
+        hash: KeyHash,
+        value: &[u8],
+        write: &Write,
+        now_s: u32,
+    ) -> Result<Published, Refused> {
+        self.begin_write(key, write.flags, value.len())?;
+        let outline = Outline::whole(key.len(), value.len(), write.flags, write.explicit_cas);
+        let len = outline.block_len();
+        let joins = matches!(write.mode, Mode::Append | Mode::Prepend);
+        if joins || len > self.store.log.heap.block_max() / WHOLE_PART {
+            return self.put_long(key, hash, value, write, now_s);
+        }
+        self.pay(len, now_s);
+        let seen = self
+            .store
+            .index
+            .spot(hash.0, |entry| self.has_key(entry, key));
+        let part = self.part_for(seen.map(|found| found.entry()), hash);
+        let (taken, seen) = match self.take_at_once(len, part, write.expiry, now_s) {
+            Some(taken) => (taken, seen),
+            // It waits until others are quiescent, and so is this worker: nothing it saw counts.
+            None => match self.take(len, part, write.expiry, now_s) {
+                Some(taken) => (taken, None),
+                None => return Err(Refused::NoMemory),
+            },
+        };
+        let draft = self.hold_draft(taken);
+        let block = self.block(draft.location());
+        block.begin(&outline, key);
+        // SAFETY: the block was taken just now and nothing leads there.
+        unsafe { block.value_mut() }.copy_from_slice(value);
+        let item = Candidate {
+            key,
+            hash,
+            flags: write.flags,
+            part,
+            value: Value::Whole(value),
+        };
+        Ok(self.place(&item, Some(draft.location()), seen, write, now_s))
+    }
+
+    /// As [`Worker::put`], of a value that lies in pieces or joins another.
+    #[cold]
+    fn put_long(
+        &self,
+        key: &[u8],
+        hash: KeyHash,
+        value: &[u8],
+        write: &Write,
+        now_s: u32,
+    ) -> Result<Published, Refused> {
+        let asked = Reserve {
+            value_len: value.len(),
+            flags: write.flags,
+            expiry: write.expiry,
+            whole: true,
+        };
+        let mut upload = self.reserve(key, hash, &asked, now_s)?;
+        self.fill(&mut upload, value, now_s)?;
+        Ok(self.publish(upload, write, now_s))
     }
 
     /// Removes an item.
@@ -271,207 +308,6 @@ impl Worker {
         ArithOutcome::NotFound
     }
 
-    fn place(&self, upload: &Upload, write: &Write, now_s: u32) -> Published {
-        let mut draft = None;
-        let mut cas_needed = None;
-        for _ in 0..REMAKES_MAX {
-            let (location, block) = match (&draft, upload.block()) {
-                (None, Some(whole)) => whole,
-                (Some(Draft { taken, .. }), _) => (taken.location, self.block(taken.location)),
-                (None, None) => {
-                    draft = self.draft(upload, write.expiry, cas_needed, now_s);
-                    if draft.is_none() {
-                        return Published::NoRoom;
-                    }
-                    continue;
-                }
-            };
-            let writer = self.store.index.lock(upload.hash.0);
-            let found = writer.find(|entry| self.has_key(entry, upload.key()));
-            let facts = match self.decide(&writer, found.as_ref(), write, now_s) {
-                Ok(facts) => facts,
-                Err(refused) => return refused,
-            };
-            if self.is_flushed(location, now_s) || !block.outline().takes_cas(facts.cas) {
-                drop(writer);
-                // Flushed since it was reserved, or its form was chosen before this CAS was.
-                cas_needed = Some(facts.cas);
-                draft = self.draft(upload, facts.expiry, cas_needed, now_s);
-                if draft.is_none() {
-                    return Published::NoRoom;
-                }
-                continue;
-            }
-            let is_linked = self.link(&writer, found.as_ref(), location, block, facts, now_s);
-            drop(writer);
-            self.adjust();
-            if !is_linked {
-                return Published::NoRoom;
-            }
-            self.rehearse(upload.hash, now_s, || Seen::Stored(traits(block)));
-            return Published::Stored {
-                cas: facts.cas,
-                value_len: upload.value_len(),
-            };
-        }
-        Published::NoRoom
-    }
-
-    pub(crate) fn is_flushed(&self, location: Location, now_s: u32) -> bool {
-        let segment = self.store.log.heap.segment_of(location);
-        segment.birth() != self.store.flushes(now_s)
-    }
-
-    /// Gives a block its facts and lets the index lead to it, in the place of `found`. False: the
-    /// index has no place for one more.
-    pub(crate) fn link(
-        &self,
-        writer: &Writer<'_>,
-        found: Option<&Found>,
-        location: Location,
-        block: Block<'_>,
-        facts: Facts,
-        now_s: u32,
-    ) -> bool {
-        let heap = &self.store.log.heap;
-        block.set_expiry(facts.expiry);
-        block.set_access(Access::new(now_s).with(facts.stale, facts.claimed));
-        block.set_cas(facts.cas);
-        let segment = heap.segment_of(location);
-        segment.raise_expiry(facts.expiry);
-        segment.add_live(block.len());
-        if block.is_in_pieces() {
-            for piece in crate::worker::pieces_of(block) {
-                heap.segment_of(piece).add_live(heap.block(piece).len());
-            }
-        }
-        if let Some(found) = found {
-            self.tally.count(Count::Stored);
-            // Who writes it again wants it as much as who reads it; what is dead begins anew.
-            let frequency = match facts.is_overwrite {
-                true => found.entry().frequency() + 1,
-                false => 0,
-            };
-            let old = writer.replace(found, location, frequency);
-            self.free(old.location());
-            return true;
-        }
-        let evicts = self.store.config().evicts;
-        let budget = if evicts {
-            self.visits_left()
-        } else {
-            LONG_SEARCH
-        };
-        let inserted = writer.insert(location, 0, evicts, budget);
-        self.tally.add(Count::Visits, writer.visits() as u64);
-        match inserted {
-            Inserted::Placed => {
-                if self.store.ghosts.take(writer.hash()) {
-                    self.tally.count(Count::Returned);
-                }
-            }
-            Inserted::Displaced(old) => {
-                let part = heap.segment_of(old.location()).part();
-                self.tally.count(Count::Displaced);
-                self.count_evicted(self.block(old.location()), part, now_s);
-                self.unlinked(old.location());
-            }
-            Inserted::Full => {
-                self.unlinked(location);
-                return false;
-            }
-        }
-        self.tally.count(Count::Stored);
-        true
-    }
-
-    /// Makes a block for the item of an upload: the list of its pieces, or a copy of the whole.
-    pub(crate) fn draft(
-        &self,
-        upload: &Upload,
-        expiry: Expiry,
-        cas: Option<u64>,
-        now_s: u32,
-    ) -> Option<Draft> {
-        let key = upload.key();
-        let outline = match upload.pieces() {
-            Some(pieces) => {
-                Outline::pieces(key.len(), upload.value_len(), upload.flags, pieces.len())
-            }
-            None => Outline::whole(key.len(), upload.value_len(), upload.flags, cas),
-        };
-        if outline.block_len() > self.store.log.heap.block_max() {
-            return None;
-        }
-        let taken = self.take(outline.block_len(), upload.part(), expiry, now_s)?;
-        let block = self.block(taken.location);
-        block.begin(&outline, key);
-        match upload.pieces() {
-            Some(pieces) => {
-                for (place, piece) in block.pieces().iter().zip(pieces) {
-                    place.store(piece.location.units(), Ordering::Relaxed);
-                }
-            }
-            None => {
-                // SAFETY: the block was taken just now and nothing leads there.
-                let mut rest = unsafe { block.value_mut() };
-                for piece in upload.value() {
-                    let (head, tail) = rest.split_at_mut(piece.len());
-                    head.copy_from_slice(piece);
-                    rest = tail;
-                }
-            }
-        }
-        Some(Draft {
-            store: Arc::clone(&self.store),
-            taken,
-        })
-    }
-
-    /// Whether a set, add or replace may go ahead, and the facts of the item it makes.
-    fn decide(
-        &self,
-        writer: &Writer<'_>,
-        found: Option<&Found>,
-        write: &Write,
-        now_s: u32,
-    ) -> Result<Facts, Published> {
-        let present = found.and_then(|found| {
-            let location = found.entry().location();
-            let block = self.block(location);
-            // One that is dead gives its place, but is no item any more.
-            self.death(location, block, now_s)
-                .is_none()
-                .then_some(block)
-        });
-        let mut facts = Facts {
-            is_overwrite: present.is_some(),
-            expiry: write.expiry,
-            cas: 0,
-            stale: false,
-            claimed: false,
-        };
-        match (write.mode, present, write.compare) {
-            (Mode::Add, Some(_), _) | (Mode::Replace, None, _) => {
-                return Err(Published::NotStored);
-            }
-            (Mode::Set, None, Some(_)) => return Err(Published::NotFound),
-            (Mode::Set, Some(present), Some(compare)) if compare != present.cas() => {
-                if !(write.invalidate && compare != 0 && compare < present.cas()) {
-                    return Err(Published::Exists);
-                }
-                facts.expiry = present.expiry();
-                facts.stale = true;
-                facts.claimed = present.access().is_claimed();
-            }
-            _ => {}
-        }
-        facts.cas = write
-            .explicit_cas
-            .unwrap_or_else(|| writer.next_cas(present.map(Block::cas)));
-        Ok(facts)
-    }
-
     fn join(&self, upload: &Upload, write: &Write, now_s: u32) -> Published {
         let change = Change {
             cas: write.explicit_cas,
@@ -508,23 +344,11 @@ impl Worker {
             return Some(ArithOutcome::NotFound);
         };
         let digits = Digits::of(initial);
-        let asked = Reserve {
-            value_len: digits.as_bytes().len(),
-            flags: 0,
-            expiry,
-            whole: true,
-        };
-        let Ok(mut upload) = self.reserve(key, hash, &asked, now_s) else {
-            return Some(ArithOutcome::NoRoom);
-        };
-        if self.fill(&mut upload, digits.as_bytes(), now_s).is_err() {
-            return Some(ArithOutcome::NoRoom);
-        }
         let write = Write {
             explicit_cas: arithmetic.explicit_cas,
             ..Write::plain(Mode::Add, expiry)
         };
-        match self.place(&upload, &write, now_s) {
+        match self.put(key, hash, digits.as_bytes(), &write, now_s).ok()? {
             Published::Stored { cas, .. } => {
                 let expiry_before = Expiry::NEVER;
                 let counted = Counted {

@@ -32,30 +32,16 @@ fn store(memory_bytes: u64) -> Worker {
 }
 
 fn set(worker: &Worker, key: &[u8], len: usize, write: &Write) -> Published {
-    let hash = worker.hash(key);
-    let asked = Reserve {
-        value_len: len,
-        flags: write.flags,
-        expiry: write.expiry,
-        whole: true,
-    };
-    let mut upload = worker.reserve(key, hash, &asked, NOW_S).unwrap();
-    worker.fill(&mut upload, &vec![b'x'; len], NOW_S).unwrap();
-    worker.publish(upload, write, NOW_S)
+    let value = vec![b'x'; len];
+    worker
+        .put(key, worker.hash(key), &value, write, NOW_S)
+        .unwrap()
 }
 
 fn set_to(worker: &Worker, key: &[u8], value: &[u8]) {
-    let asked = Reserve {
-        value_len: value.len(),
-        flags: 0,
-        expiry: Expiry::NEVER,
-        whole: true,
-    };
-    let mut upload = worker
-        .reserve(key, worker.hash(key), &asked, NOW_S)
+    worker
+        .put(key, worker.hash(key), value, &SET, NOW_S)
         .unwrap();
-    worker.fill(&mut upload, value, NOW_S).unwrap();
-    worker.publish(upload, &SET, NOW_S);
 }
 
 fn has(worker: &Worker, key: &[u8], now_s: u32) -> bool {
@@ -153,6 +139,56 @@ fn a_delayed_flush_takes_what_was_written_before_it_is_due() {
     assert!(!has(&worker, b"late", 4));
     set(&worker, b"new", 1, &SET);
     assert!(has(&worker, b"new", 5));
+}
+
+/// A value at hand is stored whatever form its item takes.
+#[test]
+fn a_value_is_put_with_any_length_flags_and_cas() {
+    let worker = store(64 << 20);
+    for (number, len) in [0, 1, 100, 5000, 20_000, 500_000, 1_000_000]
+        .into_iter()
+        .enumerate()
+    {
+        for (flags, cas) in [
+            (0, None),
+            (u32::MAX, None),
+            (7, Some(9)),
+            (0, Some(u64::MAX)),
+        ] {
+            let write = Write {
+                flags,
+                explicit_cas: cas,
+                ..SET
+            };
+            let value: Vec<u8> = (0..len).map(|at| (at % 251) as u8).collect();
+            for key in [&[b'k'; 250][..], &[number as u8]] {
+                let hash = worker.hash(key);
+                let put = worker.put(key, hash, &value, &write, NOW_S);
+                let Ok(Published::Stored {
+                    cas: given,
+                    value_len,
+                }) = put
+                else {
+                    panic!("{len} {flags} {cas:?}: {put:?}");
+                };
+                assert!(value_len == len && cas.is_none_or(|cas| cas == given));
+                let shown = worker.read(key, hash, NOW_S, Read::default(), |item| {
+                    Some((
+                        item.value().collect::<Vec<_>>().concat(),
+                        item.flags,
+                        item.cas,
+                    ))
+                });
+                assert_eq!(shown.unwrap(), Some((value.clone(), flags, given)));
+            }
+        }
+    }
+    let long = [b'k'; 251];
+    let refused =
+        |key: &[u8], len: usize| worker.put(key, worker.hash(key), &vec![0; len], &SET, NOW_S);
+    assert_eq!(refused(&long, 1), Err(Refused::TooLarge));
+    assert_eq!(refused(b"", 1), Err(Refused::TooLarge));
+    assert_eq!(refused(b"k", 1 << 20), Err(Refused::TooLarge));
 }
 
 fn begin(worker: &Worker, key: &[u8], len: usize) -> Result<Upload, Refused> {
@@ -318,22 +354,9 @@ fn full_for_good(memory_bytes: u64) -> (Worker, u32) {
 }
 
 fn try_set(worker: &Worker, key: &[u8], len: usize) -> bool {
-    let asked = Reserve {
-        value_len: len,
-        flags: 0,
-        expiry: Expiry::NEVER,
-        whole: true,
-    };
-    let Ok(mut upload) = worker.reserve(key, worker.hash(key), &asked, NOW_S) else {
-        return false;
-    };
-    if worker.fill(&mut upload, &vec![b'x'; len], NOW_S).is_err() {
-        return false;
-    }
-    matches!(
-        worker.publish(upload, &SET, NOW_S),
-        Published::Stored { .. }
-    )
+    let value = vec![b'x'; len];
+    let put = worker.put(key, worker.hash(key), &value, &SET, NOW_S);
+    matches!(put, Ok(Published::Stored { .. }))
 }
 
 #[test]

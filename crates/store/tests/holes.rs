@@ -37,8 +37,10 @@ fn upload(
 }
 
 fn set(worker: &mut Worker, key: &str, len: usize, expiry: Expiry, now_s: u32) -> bool {
-    let stored = upload(worker, key, len, expiry, true, now_s)
-        .map(|upload| worker.publish(upload, &Write::plain(Mode::Set, expiry), now_s));
+    let key = key.as_bytes();
+    let value = vec![key.last().copied().unwrap_or_default(); len];
+    let write = Write::plain(Mode::Set, expiry);
+    let stored = worker.put(key, worker.hash(key), &value, &write, now_s);
     worker.quiescent();
     stored.is_ok()
 }
@@ -59,6 +61,23 @@ fn overwriting_fills_holes_and_drains_nothing() {
     assert!(statistics.refilled > 190_000, "{statistics:?}");
     assert_eq!(statistics.drained, 0);
     assert_eq!(statistics.items, 1000);
+}
+
+#[test]
+fn values_of_many_lengths_find_holes_too() {
+    let mut worker = store(64 << 20, true);
+    let mut random = 1_u64;
+    for turn in 0..100_000 {
+        random = random
+            .wrapping_mul(6_364_136_223_846_793_005)
+            .wrapping_add(1);
+        // Some are longer than the lists of holes tell apart.
+        let len = (random >> 40) as usize % 3000;
+        let key = format!("{}", turn % 2000);
+        assert!(set(&mut worker, &key, len, Expiry::NEVER, 1));
+    }
+    let statistics = worker.store().statistics();
+    assert!(statistics.refilled > 50_000, "{statistics:?}");
 }
 
 #[test]

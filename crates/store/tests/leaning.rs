@@ -2,7 +2,7 @@
 
 #![allow(clippy::unwrap_used, reason = "a test may")]
 
-use store::{Config, Expiry, Mode, Read, Reserve, Store, Worker, Write};
+use store::{Config, Expiry, Mode, Read, Store, Worker, Write};
 
 /// Requests that make a second.
 const SECOND: u64 = 20_000;
@@ -51,16 +51,9 @@ impl Asked {
         let now_s = self.now_s();
         let key = record.to_le_bytes();
         let hash = self.worker.hash(&key);
-        let asked = Reserve {
-            value_len: 100,
-            flags: 0,
-            expiry: Expiry::NEVER,
-            whole: true,
-        };
-        let mut upload = self.worker.reserve(&key, hash, &asked, now_s).unwrap();
-        self.worker.fill(&mut upload, &[7; 100], now_s).unwrap();
         let write = Write::plain(Mode::Set, Expiry::NEVER);
-        self.worker.publish(upload, &write, now_s);
+        let put = self.worker.put(&key, hash, &[7; 100], &write, now_s);
+        assert!(put.is_ok());
         self.worker.quiescent();
     }
 

@@ -12,7 +12,8 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use store::{
-    Config, Expiry, Item, Mode, Pin, Published, Read, Refused, Reserve, Store, Worker, Write,
+    Config, Expiry, Item, KeyHash, Mode, Pin, Published, Read, Refused, Reserve, Store, Worker,
+    Write,
 };
 
 const KEYS: u64 = 4_000;
@@ -160,48 +161,49 @@ impl Client {
         let name = key.to_le_bytes();
         let hash = self.worker.hash(&name);
         let value = value(&mut self.random, key);
-        let expiry = self.expiry(now_s);
-        let asked = Reserve {
-            value_len: value.len(),
-            flags: (key % 3) as u32,
-            expiry,
-            whole: self.random.next(2) == 0,
-        };
-        let reserved = self.worker.reserve(&name, hash, &asked, now_s);
-        let mut upload = match reserved {
-            Ok(upload) => upload,
-            // Beside the other's pins there may be no room for a large one just now.
-            Err(Refused::HeldFull | Refused::NoMemory) => return self.pins.clear(),
-            Err(refused) => panic!("{refused}"),
-        };
-        // Given up half way now and then.
-        let given_up = self.random.next(20) == 0;
-        let len = if given_up {
-            value.len() / 2
-        } else {
-            value.len()
-        };
-        match self.worker.fill(&mut upload, &value[..len], now_s) {
-            Ok(filled) => assert_eq!(filled, len),
-            Err(_) => return self.pins.clear(),
-        }
-        if given_up {
-            return;
-        }
         let write = Write {
-            mode: Mode::Set,
-            flags: asked.flags,
-            expiry,
-            compare: None,
-            invalidate: false,
+            flags: (key % 3) as u32,
             explicit_cas: (self.random.next(50) == 0).then_some(u64::MAX - 5),
+            ..Write::plain(Mode::Set, self.expiry(now_s))
         };
-        let published = self.worker.publish(upload, &write, now_s);
+        let published = match self.random.next(2) {
+            0 => self.worker.put(&name, hash, &value, &write, now_s),
+            _ => self.upload(&name, hash, &value, &write, now_s),
+        };
         match published {
-            Published::Stored { .. } => self.stored += 1,
-            Published::NoRoom => self.pins.clear(),
+            Ok(Published::Stored { .. }) => self.stored += 1,
+            // Given up.
+            Ok(Published::NotStored) => {}
+            // Beside the other's pins there may be no room for a large one just now.
+            Ok(Published::NoRoom) | Err(Refused::HeldFull | Refused::NoMemory) => self.pins.clear(),
             other => panic!("{other:?}"),
         }
+    }
+
+    /// Sends a value in two halves, now and then only the first.
+    fn upload(
+        &mut self,
+        name: &[u8],
+        hash: KeyHash,
+        value: &[u8],
+        write: &Write,
+        now_s: u32,
+    ) -> Result<Published, Refused> {
+        let asked = Reserve {
+            value_len: value.len(),
+            flags: write.flags,
+            expiry: write.expiry,
+            whole: false,
+        };
+        let mut upload = self.worker.reserve(name, hash, &asked, now_s)?;
+        let (first, second) = value.split_at(value.len() / 2);
+        self.worker.fill(&mut upload, first, now_s)?;
+        if self.random.next(10) == 0 {
+            return Ok(Published::NotStored);
+        }
+        self.worker.fill(&mut upload, second, now_s)?;
+        assert_eq!(upload.missing(), 0);
+        Ok(self.worker.publish(upload, write, now_s))
     }
 }
 

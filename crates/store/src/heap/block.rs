@@ -63,6 +63,11 @@ impl Form {
             Self::Wide | Self::Pieces => 16,
         }
     }
+
+    /// Whether an item of this form may have this CAS.
+    fn takes_cas(self, cas: u64) -> bool {
+        cas <= SHORT_CAS_MAX || matches!(self, Self::Wide | Self::Pieces)
+    }
 }
 
 /// What an item's header says and does not change.
@@ -103,11 +108,6 @@ impl Outline {
             flags,
             pieces,
         }
-    }
-
-    /// Whether the item may have this CAS.
-    pub(crate) fn takes_cas(&self, cas: u64) -> bool {
-        cas <= SHORT_CAS_MAX || matches!(self.form, Form::Wide | Form::Pieces)
     }
 
     fn key_start(&self) -> usize {
@@ -190,6 +190,12 @@ impl<'h> Block<'h> {
     #[inline]
     fn key_start(self) -> usize {
         HEADER_LEN + self.form().extra_len()
+    }
+
+    /// Whether the item may have this CAS.
+    #[inline]
+    pub(crate) fn takes_cas(self, cas: u64) -> bool {
+        self.form().takes_cas(cas)
     }
 
     /// What the header says for good.
@@ -512,7 +518,7 @@ mod tests {
             let key = vec![b'k'; outline.key_len];
             let made = block(&mut memory);
             made.begin(&outline, &key);
-            let cas = if outline.takes_cas(u64::MAX) {
+            let cas = if outline.form.takes_cas(u64::MAX) {
                 u64::MAX
             } else {
                 SHORT_CAS_MAX

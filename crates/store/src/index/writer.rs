@@ -96,6 +96,15 @@ impl<'a> Writer<'a> {
         self.index.look(self.hash, &mut is_it)
     }
 
+    /// An entry that was seen before the lock was taken, by a worker that has not been quiescent
+    /// since, as it is now; none: it has moved, gone, or leads elsewhere.
+    pub(crate) fn find_again(&self, seen: &Found) -> Option<Found> {
+        let word = self.index.word(seen.bucket, seen.slot);
+        let entry = Entry::of_word(word.load(Ordering::Relaxed))?;
+        // A location is nobody else's before the worker is quiescent.
+        (entry.location() == seen.entry.location()).then_some(Found { entry, ..*seen })
+    }
+
     /// Adds an entry; its item must be complete. At most `budget` buckets beside its own are looked
     /// at to make room for it.
     pub(crate) fn insert(
@@ -123,31 +132,23 @@ impl<'a> Writer<'a> {
         }
     }
 
-    /// Lets an entry point to another place. Returns the old one as it was at the end.
-    pub(crate) fn replace(&self, found: &Found, location: Location, frequency: u8) -> Entry {
+    /// Lets an entry point to another place. A request that readers count meanwhile is forgotten.
+    pub(crate) fn replace(&self, found: &Found, location: Location, frequency: u8) {
         let entry = found.entry.with_location(location);
-        self.swap(found.bucket, found.slot, entry.with_frequency(frequency))
-            .unwrap_or(found.entry)
+        self.put(found.bucket, found.slot, entry.with_frequency(frequency));
     }
 
-    /// Takes an entry away. Returns it as it was at the end.
-    pub(crate) fn remove(&self, found: &Found) -> Entry {
+    /// Takes an entry away.
+    pub(crate) fn remove(&self, found: &Found) {
         let word = self.index.word(found.bucket, found.slot);
-        let old = word.swap(0, Ordering::Relaxed);
+        word.store(0, Ordering::Relaxed);
         self.index.items.0.fetch_sub(1, Ordering::Relaxed);
-        Entry::of_word(old).unwrap_or(found.entry)
     }
 
     fn put(&self, bucket: u64, slot: usize, entry: Entry) {
         let word = self.index.word(bucket, slot);
         // Release: pairs with the acquire in `look`: who sees the entry sees its item whole.
         word.store(entry.word(), Ordering::Release);
-    }
-
-    fn swap(&self, bucket: u64, slot: usize, entry: Entry) -> Option<Entry> {
-        let word = self.index.word(bucket, slot);
-        // Release: pairs with the acquire in `look`, as in `put`.
-        Entry::of_word(word.swap(entry.word(), Ordering::Release))
     }
 
     /// A free place in the choice that has more of them.
@@ -267,10 +268,10 @@ impl<'a> Writer<'a> {
             Entry::of_word(word).map_or(0, Entry::frequency)
         });
         let (role, slot) = least.unwrap_or_default();
-        match self.swap(choices[role], slot, entry(role)) {
-            Some(old) => Inserted::Displaced(old),
-            None => Inserted::Placed,
-        }
+        let word = self.index.word(choices[role], slot);
+        let old = Entry::of_word(word.load(Ordering::Relaxed));
+        self.put(choices[role], slot, entry(role));
+        old.map_or(Inserted::Placed, Inserted::Displaced)
     }
 }
 

@@ -6,7 +6,6 @@
 use super::*;
 use crate::item::Expiry;
 use crate::read::Read;
-use crate::upload::Reserve;
 use crate::write::{Mode, Published, Write};
 use shuttle::thread;
 
@@ -43,20 +42,12 @@ fn store() -> Arc<Store> {
 fn set(worker: &Worker, number: u8) {
     let key = [number];
     let value = [number; 40];
-    let asked = Reserve {
-        value_len: value.len(),
-        flags: 0,
-        expiry: Expiry::NEVER,
-        whole: true,
-    };
+    let write = Write::plain(Mode::Set, Expiry::NEVER);
     let hash = worker.hash(&key);
-    let mut upload = match worker.reserve(&key, hash, &asked, NOW_S) {
-        Ok(upload) => upload,
+    let published = match worker.put(&key, hash, &value, &write, NOW_S) {
+        Ok(published) => published,
         Err(refused) => panic!("no room for {number}: {refused}"),
     };
-    assert!(worker.fill(&mut upload, &value, NOW_S).is_ok());
-    let write = Write::plain(Mode::Set, Expiry::NEVER);
-    let published = worker.publish(upload, &write, NOW_S);
     assert!(matches!(published, Published::Stored { .. }));
 }
 
