@@ -1,4 +1,5 @@
-//! The operating system's edge: readiness, sockets, clocks, processors, children, counters.
+//! The operating system's edge: readiness, completions, sockets, clocks, processors, children,
+//! counters.
 //!
 //! Everything that must speak to Linux directly does so here, and hands out safe types. Nothing
 //! in this room knows what a cache is. Where `unsafe` stands, a `SAFETY` line names the
@@ -10,6 +11,7 @@ pub mod cost;
 pub mod limits;
 pub mod poll;
 pub mod privileges;
+pub mod ring;
 pub mod signals;
 pub mod socket;
 pub mod thread;

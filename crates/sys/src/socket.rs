@@ -11,7 +11,7 @@ use rustix::io::Errno;
 use rustix::net::{
     AddressFamily, RecvFlags, SendAncillaryBuffer, SendFlags, Shutdown, SocketAddrUnix,
     SocketFlags, SocketType, accept_with, bind, connect, getsockname, listen, recv, send, sendmsg,
-    shutdown, socket_with, sockopt,
+    shutdown, socket_with, socketpair, sockopt,
 };
 
 const FLAGS: SocketFlags = SocketFlags::NONBLOCK.union(SocketFlags::CLOEXEC);
@@ -49,6 +49,15 @@ impl Stream {
         let fd = socket_with(AddressFamily::UNIX, SocketType::STREAM, FLAGS, None)?;
         connect(&fd, &SocketAddrUnix::new(path)?)?;
         Ok(Self { fd })
+    }
+
+    /// Two streams that are each other's peer.
+    ///
+    /// # Errors
+    /// No descriptor left.
+    pub fn pair() -> io::Result<(Self, Self)> {
+        let (one, other) = socketpair(AddressFamily::UNIX, SocketType::STREAM, FLAGS, None)?;
+        Ok((one.into(), other.into()))
     }
 
     /// The error a connection attempt ended in, if any.
@@ -147,10 +156,24 @@ impl Stream {
         )?)
     }
 
+    /// Ends both directions: whoever waits for bytes or for room is told at once. The descriptor
+    /// stays.
+    pub fn shut(&self) {
+        // Fails only when the connection is gone already.
+        let _ = shutdown(&self.fd, Shutdown::Both);
+    }
+
     /// Tells the peer that nothing more will come, keeping the other direction.
     pub fn shutdown_send(&self) {
         // Fails only when the connection is gone already.
         let _ = shutdown(&self.fd, Shutdown::Write);
+    }
+}
+
+impl From<OwnedFd> for Stream {
+    /// Of a connected stream socket that does not block.
+    fn from(fd: OwnedFd) -> Self {
+        Self { fd }
     }
 }
 

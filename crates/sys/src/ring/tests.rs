@@ -1,0 +1,219 @@
+use super::*;
+
+const CONFIG: RingConfig = RingConfig {
+    entries: 8,
+    buffers: 4,
+    buffer_len: 64,
+};
+
+/// Takes events until `wanted` has had enough.
+fn until(ring: &mut Ring, mut wanted: impl FnMut(&mut Ring, Event) -> bool) {
+    for _ in 0..1_000 {
+        ring.wait(Some(TURN_NS * 10)).unwrap();
+        while let Some(event) = ring.next_event() {
+            if wanted(ring, event) {
+                return;
+            }
+        }
+    }
+    panic!("what was waited for did not come");
+}
+
+#[test]
+fn what_is_sent_is_received_and_its_memory_comes_back() {
+    Ring::probe().unwrap();
+    let (mut ring, mut inputs) = Ring::new(CONFIG).unwrap();
+    let (source, target) = Stream::pair().unwrap();
+    ring.receive(&source, 7);
+    for turn in 0..100_u8 {
+        ring.send(&target, 9, vec![turn; 50]);
+        let (mut has_come, mut is_sent) = (false, false);
+        until(&mut ring, |_, event| {
+            match event {
+                Event::Received {
+                    token,
+                    bytes,
+                    goes_on,
+                } => {
+                    assert_eq!((token, inputs.bytes(&bytes)), (7, &[turn; 50][..]));
+                    assert!(goes_on);
+                    inputs.give_back(bytes);
+                    has_come = true;
+                }
+                Event::Sent {
+                    token,
+                    bytes,
+                    result,
+                } => {
+                    assert_eq!((token, bytes), (9, vec![turn; 50]));
+                    result.unwrap();
+                    is_sent = true;
+                }
+                other => panic!("{other:?}"),
+            }
+            has_come && is_sent
+        });
+    }
+    drop(target);
+    until(&mut ring, |_, event| {
+        matches!(
+            event,
+            Event::ReceiveEnded {
+                how: Ended::Closed,
+                ..
+            }
+        )
+    });
+    assert_eq!(ring.under_way, 0);
+}
+
+#[test]
+fn without_a_buffer_receiving_ends_and_begins_again() {
+    let (mut ring, mut inputs) = Ring::new(CONFIG).unwrap();
+    let (source, target) = Stream::pair().unwrap();
+    ring.receive(&source, 1);
+    target.send(&[b'x'; 1000]).unwrap();
+    let (mut kept, mut total, mut starved) = (Vec::new(), 0, 0);
+    until(&mut ring, |ring, event| {
+        match event {
+            Event::Received { bytes, goes_on, .. } => {
+                total += bytes.len();
+                kept.push(bytes);
+                if !goes_on {
+                    ring.receive(&source, 1);
+                }
+            }
+            Event::ReceiveEnded {
+                how: Ended::NoBuffer,
+                ..
+            } => {
+                starved += 1;
+                kept.drain(..).for_each(|bytes| inputs.give_back(bytes));
+                ring.receive(&source, 1);
+            }
+            other => panic!("{other:?}"),
+        }
+        total == 1000
+    });
+    assert!(starved > 0);
+}
+
+#[test]
+fn receiving_can_be_stopped_and_goes_on_where_it_was() {
+    let (mut ring, mut inputs) = Ring::new(CONFIG).unwrap();
+    let (source, target) = Stream::pair().unwrap();
+    ring.receive(&source, 1);
+    ring.wait(Some(0)).unwrap();
+    ring.stop_receiving(1);
+    until(&mut ring, |_, event| {
+        matches!(
+            event,
+            Event::ReceiveEnded {
+                how: Ended::Stopped,
+                ..
+            }
+        )
+    });
+    target.send(b"later").unwrap();
+    ring.wait(Some(TURN_NS)).unwrap();
+    assert!(ring.next_event().is_none());
+    ring.receive(&source, 2);
+    until(&mut ring, |_, event| match event {
+        Event::Received { token, bytes, .. } => {
+            assert_eq!((token, inputs.bytes(&bytes)), (2, &b"later"[..]));
+            inputs.give_back(bytes);
+            true
+        }
+        other => panic!("{other:?}"),
+    });
+}
+
+#[test]
+fn more_than_the_queue_holds_is_asked_for_all_the_same() {
+    let (mut ring, _inputs) = Ring::new(CONFIG).unwrap();
+    let pairs: Vec<_> = (0..100).map(|_| Stream::pair().unwrap()).collect();
+    for (token, (_, target)) in pairs.iter().enumerate() {
+        ring.send(target, token as u32, b"hello".to_vec());
+    }
+    let mut sent = [false; 100];
+    until(&mut ring, |_, event| {
+        if let Event::Sent { token, result, .. } = event {
+            result.unwrap();
+            sent[token as usize] = true;
+        }
+        sent.iter().all(|&it| it)
+    });
+    let mut buffer = [0; 8];
+    for (source, _) in &pairs {
+        assert_eq!(source.recv(&mut buffer).unwrap(), 5);
+    }
+}
+
+#[test]
+fn a_long_message_to_a_slow_peer_arrives_whole() {
+    let (mut ring, _inputs) = Ring::new(CONFIG).unwrap();
+    let (source, target) = Stream::pair().unwrap();
+    let bytes: Vec<u8> = (0..4_000_000_u32).map(|at| (at % 251) as u8).collect();
+    ring.send(&target, 3, bytes.clone());
+    let (mut got, mut is_sent, mut buffer) = (Vec::new(), false, [0; 65_536]);
+    while !is_sent || got.len() < bytes.len() {
+        ring.wait(Some(0)).unwrap();
+        while let Some(event) = ring.next_event() {
+            is_sent |= matches!(event, Event::Sent { result: Ok(()), .. });
+        }
+        if let Ok(len) = source.recv(&mut buffer) {
+            got.extend_from_slice(&buffer[..len]);
+        }
+    }
+    assert!(got == bytes);
+}
+
+#[test]
+fn connections_are_accepted_and_who_sleeps_is_woken() {
+    use crate::poll::Waker;
+    let (mut ring, mut inputs) = Ring::new(CONFIG).unwrap();
+    let listener = Listener::tcp("127.0.0.1:0".parse().unwrap(), 16).unwrap();
+    let waker = Waker::new().unwrap();
+    ring.accept(&listener, 5);
+    ring.watch(&waker, 6);
+    let client = Stream::connect(listener.address().unwrap()).unwrap();
+    let mut accepted = None;
+    until(&mut ring, |_, event| {
+        if let Event::Accepted {
+            token: 5,
+            stream,
+            goes_on: true,
+        } = event
+        {
+            accepted = Some(stream.unwrap());
+        }
+        accepted.is_some()
+    });
+    for _ in 0..2 {
+        waker.wake();
+        until(&mut ring, |_, event| {
+            waker.clear();
+            matches!(
+                event,
+                Event::Ready {
+                    token: 6,
+                    goes_on: true
+                }
+            )
+        });
+    }
+    let server = accepted.unwrap();
+    ring.receive(&server, 8);
+    client.send(b"over tcp").unwrap();
+    until(&mut ring, |_, event| match event {
+        Event::Received {
+            token: 8, bytes, ..
+        } => {
+            assert_eq!(inputs.bytes(&bytes), b"over tcp");
+            inputs.give_back(bytes);
+            true
+        }
+        other => panic!("{other:?}"),
+    });
+    // Dropped with everything under way.
+}
