@@ -165,8 +165,29 @@ pub fn wait(child: &mut Child) -> Result<ExitStatus> {
 #[must_use]
 pub fn curtail() -> Command {
     let mut command = Command::new(curtail_path());
-    command.arg("serve");
+    command.args(["serve", "--runtime", runtime()]);
     command
+}
+
+/// On what the program under test is to run its conversations: `$CURTAIL_RUNTIME`, or what the
+/// name of the test program says (`on_rings`).
+#[expect(clippy::print_stderr, reason = "what was skipped is said")]
+pub fn runtime() -> &'static str {
+    static RUNTIME: OnceLock<String> = OnceLock::new();
+    RUNTIME.get_or_init(|| {
+        let program = env::current_exe().unwrap_or_default();
+        let name = program.file_name().unwrap_or_default().to_string_lossy();
+        let is_on_rings = name.starts_with("on_rings");
+        let asked = env::var("CURTAIL_RUNTIME").ok();
+        let wanted = asked.unwrap_or_else(|| if is_on_rings { "rings" } else { "events" }.into());
+        match sys::ring::Ring::probe() {
+            Err(error) if wanted == "rings" => {
+                eprintln!("skipped: --runtime rings: {error}; on events instead");
+                "events".to_owned()
+            }
+            _ => wanted,
+        }
+    })
 }
 
 /// A memcached that is installed (`$MEMCACHED`, else on the PATH).

@@ -9,7 +9,7 @@ use std::process::{Command, Output, Stdio};
 
 use curtail_tests::client::Client;
 use curtail_tests::peer::Address;
-use curtail_tests::process::{Server, curtail, curtail_path};
+use curtail_tests::process::{Server, curtail, curtail_path, runtime};
 use curtail_tests::witness::Witness;
 use rustix::process::{Pid, Resource, Rlimit, prlimit};
 
@@ -144,6 +144,8 @@ fn root_is_given_up_for_the_user_named() {
     }
     let nobody = sys::privileges::find_user("nobody").unwrap().unwrap();
     let server = server(&["-u", "nobody"]);
+    // It listens while it is root, and answers when it is no more.
+    assert_eq!(client(&server).ask("mn").unwrap(), "MN");
     let status = fs::read_to_string(format!("/proc/{}/status", server.pid())).unwrap();
     for (field, number) in [("Uid:", nobody.uid), ("Gid:", nobody.gid)] {
         let line = status.lines().find(|line| line.starts_with(field)).unwrap();
@@ -151,7 +153,6 @@ fn root_is_given_up_for_the_user_named() {
         let mut numbers = line.split_whitespace().skip(1);
         assert!(numbers.all(|word| word == expected), "{line}");
     }
-    assert_eq!(client(&server).ask("mn").unwrap(), "MN");
 }
 
 #[test]
@@ -204,6 +205,10 @@ fn a_user_nobody_knows_is_an_error_that_names_it() {
 
 #[test]
 fn without_descriptors_newcomers_wait_and_the_others_go_on() {
+    if runtime() == "rings" {
+        eprintln!("skipped: io_uring accepts by the limit there was when it was asked to");
+        return;
+    }
     // Only its own user may limit a process.
     let same_user: &[&str] = if sys::privileges::is_root() {
         &["-u", "root"]

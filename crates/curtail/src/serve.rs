@@ -6,7 +6,8 @@ use std::process::ExitCode;
 
 use anyhow::{Context, bail};
 use clap::{ArgAction, Args};
-use server::{Config, Server, UnixSocket};
+
+use server::{Config, Kind, Server, UnixSocket};
 
 /// Listens on all addresses unless told otherwise, as memcached does.
 const ANY: [IpAddr; 2] = [
@@ -104,6 +105,10 @@ pub(crate) struct Flags {
     #[arg(short = 'u', long = "user", value_name = "USER")]
     user: Option<String>,
 
+    /// Who runs the conversations: events (epoll), rings (io_uring), auto
+    #[arg(long = "runtime", value_name = "KIND", default_value = "auto", value_parser = runtime_kind)]
+    runtime: RuntimeKind,
+
     /// Say more on standard error; twice: much more
     #[arg(short = 'v', long = "verbose", action = ArgAction::Count)]
     verbose: u8,
@@ -158,6 +163,7 @@ impl Flags {
             huge_pages: self.enable_largepages,
             lock_memory: self.lock_memory,
             user: self.user.clone(),
+            runtime: self.runtime.0,
             verbosity: u32::from(self.verbose),
         })
     }
@@ -202,6 +208,20 @@ fn resolve(text: &str, port: u16) -> anyhow::Result<Vec<SocketAddr>> {
         .to_socket_addrs()
         .with_context(|| format!("-l {text}: no such address (give a host, host:port or IP)"))?;
     Ok(found.collect())
+}
+
+/// A runtime; none: the server chooses.
+#[derive(Debug, Clone, Copy)]
+struct RuntimeKind(Option<Kind>);
+
+fn runtime_kind(text: &str) -> Result<RuntimeKind, String> {
+    if text == "auto" {
+        return Ok(RuntimeKind(None));
+    }
+    let kind = Kind::ALL.into_iter().find(|kind| kind.name() == text);
+    let names = Kind::ALL.map(Kind::name).join(", ");
+    kind.map(|kind| RuntimeKind(Some(kind)))
+        .ok_or_else(|| format!("one of auto, {names} is needed"))
 }
 
 fn octal(text: &str) -> Result<u32, String> {

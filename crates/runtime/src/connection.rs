@@ -1,22 +1,20 @@
 //! A connection between bursts: the peer, the conversation, and what could not be finished.
 
-use session::{Output, Session};
-use sys::poll::Interest;
-
 use crate::limits::SLOW_PEER_S;
 use crate::transport::Transport;
+use session::{Output, Session};
 
 /// A connection.
 #[derive(Debug)]
-pub(crate) struct Connection {
+pub(crate) struct Connection<W> {
     pub(crate) transport: Transport,
+    /// What the runtime has asked the kernel for.
+    pub(crate) wire: W,
     pub(crate) session: Session,
     /// Input that could not be used yet.
     pub(crate) held: Held,
     /// Output that the peer has not taken yet.
     pub(crate) unsent: Option<Box<Unsent>>,
-    /// What is being waited for.
-    pub(crate) interest: Interest,
     /// It stands in a list of connections that go on without an event.
     pub(crate) queued: bool,
     /// It holds input that can be answered without receiving more.
@@ -27,14 +25,14 @@ pub(crate) struct Connection {
     pub(crate) moved_s: u32,
 }
 
-impl Connection {
-    pub(crate) fn new(transport: Transport, now_s: u32) -> Self {
+impl<W> Connection<W> {
+    pub(crate) fn new(transport: Transport, wire: W, now_s: u32) -> Self {
         Self {
             transport,
+            wire,
             session: Session::default(),
             held: Held::default(),
             unsent: None,
-            interest: Interest::Read,
             queued: false,
             wants_turn: false,
             closing: false,
@@ -84,6 +82,10 @@ impl Held {
 
     pub(crate) fn is_empty(&self) -> bool {
         self.start == self.bytes.len()
+    }
+
+    pub(crate) fn len(&self) -> usize {
+        self.bytes.len() - self.start
     }
 
     pub(crate) fn append(&mut self, bytes: &[u8]) {

@@ -2,8 +2,9 @@
 //! and send what they answer.
 //!
 //! Each runtime is a folder with the same four files: `accept` (new connections), `worker` (the
-//! loop), `wake` (how one thread rouses another), `stop` (how it all ends). This version has one,
-//! [`events`]: an epoll loop per worker. Whatever runs a session must give the same answers.
+//! loop), `wake` (how one thread rouses another), `stop` (how a worker ends). [`Kind::Events`]: an
+//! epoll loop per worker; [`Kind::Rings`]: an io_uring per worker. What they have in common lies
+//! beside them. Whatever runs a session must give the same answers.
 //!
 //! Invariants: a connection belongs to one worker for life; a worker makes no system call while
 //! it answers, unless it is asked for statistics or told to say more or less; what a slow peer
@@ -14,10 +15,68 @@
 
 mod census;
 mod connection;
-pub mod events;
+mod dealer;
+mod desk;
+mod events;
+mod inbox;
 pub mod limits;
+mod rings;
+mod running;
 mod setup;
+mod table;
 mod transport;
 
+use std::io;
+
+use sys::socket::Listener;
+
 pub use census::{Census, Tally};
+pub use running::{Panicked, Running};
 pub use setup::{Clock, Setup};
+
+/// Which runtime.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Kind {
+    /// An epoll loop per worker.
+    Events,
+    /// An io_uring per worker.
+    Rings,
+}
+
+impl Kind {
+    /// All of them.
+    pub const ALL: [Self; 2] = [Self::Events, Self::Rings];
+    /// What is tried where none is asked for.
+    pub const BEST_FIRST: [Self; 1] = [Self::Events];
+
+    /// What it is called.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Events => "events",
+            Self::Rings => "rings",
+        }
+    }
+
+    /// Whether this machine has what it needs.
+    ///
+    /// # Errors
+    /// What is missing.
+    pub fn probe(self) -> io::Result<()> {
+        match self {
+            Self::Events => Ok(()),
+            Self::Rings => sys::ring::Ring::probe(),
+        }
+    }
+}
+
+/// Starts the workers of a runtime and the thread that accepts for them.
+///
+/// # Errors
+/// No descriptor or thread left, or the kernel has not what the runtime needs ([`Kind::probe`]).
+pub fn start(kind: Kind, setup: Setup, listeners: Vec<Listener>) -> io::Result<Running> {
+    match kind {
+        Kind::Events => events::start(setup, listeners),
+        Kind::Rings => rings::start(setup, listeners),
+    }
+}

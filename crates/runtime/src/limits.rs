@@ -31,3 +31,15 @@ pub const MAINTAIN_ITEMS: usize = 16;
 pub const DRAIN_NS: u64 = 5_000_000_000;
 /// How often a stopping worker looks whether it is done, in nanoseconds.
 pub const DRAIN_CHECK_NS: u64 = 20_000_000;
+/// Requests a worker's ring is handed at once.
+pub const RING_ENTRIES: u32 = 1024;
+/// Buffers a worker's ring receives into.
+pub const RING_BUFFERS: u16 = 32;
+/// Bytes of each.
+pub const RING_BUFFER_LEN: u32 = 16 * 1024;
+/// Bytes that a connection which cannot go on holds before no more are received for it.
+pub const HELD_FULL: usize = 64 * 1024;
+/// Bytes of memory for answers that a worker keeps for others when they have been sent.
+pub const SPARE_LEN: usize = 16 * 1024;
+/// Emptied memory for answers that a worker keeps.
+pub const SPARE_OUTPUTS: usize = 256;

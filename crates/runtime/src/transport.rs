@@ -32,6 +32,12 @@ impl Transport {
         stream.recv(buffer)
     }
 
+    /// Ends both directions; whoever waits for it is told.
+    pub(crate) fn shut(&self) {
+        let Self::Plain(stream) = self;
+        stream.shut();
+    }
+
     /// Sends the output from byte `sent` on, as much as there is room for and one turn allows.
     pub(crate) fn send(&self, output: &Output, mut sent: usize) -> io::Result<Sent> {
         let turn_end = sent + SEND_A_TURN;

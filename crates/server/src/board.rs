@@ -114,7 +114,8 @@ impl Board for Noticeboard {
         stat(out, b"maxconns_fast", b"yes");
         stat(out, b"flush_enabled", b"yes");
         stat(out, b"hash_algorithm", b"rapidhash");
-        stat(out, b"runtime", b"events");
+        let runtime = config.runtime.map_or("auto", runtime::Kind::name);
+        stat(out, b"runtime", runtime.as_bytes());
     }
 
     fn reset(&self) {

@@ -39,6 +39,8 @@ pub struct Config {
     pub lock_memory: bool,
     /// The user to become when started as root (`-u`).
     pub user: Option<String>,
+    /// Who runs the conversations; none: what this machine does best.
+    pub runtime: Option<runtime::Kind>,
     /// How much to say on standard error (`-v`).
     pub verbosity: u32,
 }

@@ -72,10 +72,18 @@ pub enum Error {
         /// Descriptors there may be.
         limit: u64,
     },
+    /// The machine has not what the runtime needs.
+    #[error("failed to use --runtime {}: {source} (leave it out, or give --runtime events)", kind.name())]
+    Runtime {
+        /// Which.
+        kind: runtime::Kind,
+        /// What is missing.
+        source: io::Error,
+    },
     /// Threads or descriptors ran out while starting.
     #[error("failed to start: {0}")]
     Start(io::Error),
     /// A thread panicked.
     #[error("{0}")]
-    Panicked(#[from] runtime::events::stop::Panicked),
+    Panicked(#[from] runtime::Panicked),
 }

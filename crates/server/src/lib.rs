@@ -15,4 +15,5 @@ mod watch;
 
 pub use config::{Config, UnixSocket};
 pub use error::Error;
+pub use runtime::Kind;
 pub use start::Server;

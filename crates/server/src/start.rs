@@ -6,8 +6,7 @@ use std::io;
 use std::net::{Ipv4Addr, SocketAddr};
 use std::sync::Arc;
 
-use runtime::events::stop::Running;
-use runtime::{Census, Clock, Setup};
+use runtime::{Census, Clock, Kind, Running, Setup};
 use store::Store;
 use sys::privileges::{self, User};
 use sys::signals::Signals;
@@ -42,6 +41,8 @@ impl Server {
     /// See [`Error`]; nothing is left running.
     pub fn start(mut config: Config, say: &mut dyn FnMut(&str)) -> Result<Self, Error> {
         let signals = Signals::block().map_err(Error::Start)?;
+        let kind = choose_runtime(config.runtime, say)?;
+        config.runtime = Some(kind);
         let user = user_to_become(&config)?;
         need_open_files(&config)?;
         let listeners = listen(&config)?;
@@ -74,7 +75,7 @@ impl Server {
             census: Arc::clone(&census),
             clock: Clock::start(),
         };
-        let running = runtime::events::start(setup, listeners).map_err(Error::Start)?;
+        let running = runtime::start(kind, setup, listeners).map_err(Error::Start)?;
         Ok(Self {
             running,
             signals,
@@ -100,6 +101,23 @@ impl Server {
         self.running.stop()?;
         Ok(())
     }
+}
+
+/// The runtime asked for, or the best that this machine has.
+fn choose_runtime(asked: Option<Kind>, say: &mut dyn FnMut(&str)) -> Result<Kind, Error> {
+    if let Some(kind) = asked {
+        return match kind.probe() {
+            Ok(()) => Ok(kind),
+            Err(source) => Err(Error::Runtime { kind, source }),
+        };
+    }
+    for kind in Kind::BEST_FIRST {
+        match kind.probe() {
+            Ok(()) => return Ok(kind),
+            Err(error) => say(&format!("no --runtime {} here: {error}", kind.name())),
+        }
+    }
+    Ok(Kind::Events)
 }
 
 /// As memcached, starts where the limit allows the connections alone; the last few then wait in

@@ -71,6 +71,17 @@ impl Output {
         self.pins.is_empty().then_some(&self.bytes)
     }
 
+    /// Gives all away as one piece, where no value is pinned, and is empty then; `memory`, which is
+    /// emptied, is what it fills next.
+    #[must_use]
+    pub fn give_away(&mut self, mut memory: Vec<u8>) -> Option<Vec<u8>> {
+        if self.has_pins() {
+            return None;
+        }
+        memory.clear();
+        Some(std::mem::replace(&mut self.bytes, memory))
+    }
+
     /// Makes it empty, keeping a sensible capacity.
     pub fn clear(&mut self) {
         self.bytes.clear();

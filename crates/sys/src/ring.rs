@@ -213,7 +213,7 @@ impl Ring {
             buffers: 2,
             buffer_len: 64,
         };
-        let (mut ring, mut inputs) = Self::new(config)?;
+        let (mut ring, inputs) = Self::new(config)?;
         let (source, target) = Stream::pair()?;
         ring.receive(&source, 0);
         ring.send(&target, 1, b"probe".to_vec());
@@ -411,12 +411,12 @@ impl Ring {
         match (result, cqueue::buffer_select(flags)) {
             (Ok(len), Some(buffer)) if len > 0 => Event::Received {
                 token,
-                bytes: self.pool.arrived(buffer, len),
+                bytes: self.pool.arrived(buffer, len, flags),
                 goes_on: cqueue::more(flags),
             },
             // A buffer that was chosen for nothing.
             (Ok(_), Some(buffer)) => {
-                self.pool.give_back(&self.pool.arrived(buffer, 0));
+                self.pool.give_back(&self.pool.arrived(buffer, 0, flags));
                 ended(Ended::Closed)
             }
             (Ok(_), None) => ended(Ended::Closed),

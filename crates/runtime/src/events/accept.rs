@@ -4,27 +4,21 @@ use std::io;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use protocol::reply::TOO_MANY_CONNECTIONS;
-use sys::poll::{Events, Interest, Poll, Waker};
-use sys::socket::{Listener, Stream, is_exhaustion};
+use sys::poll::{Events, Interest, Poll};
+use sys::socket::{Listener, is_exhaustion};
 
-use super::wake::Inbox;
+use crate::dealer::Dealer;
 use crate::limits::{ACCEPT_REST_NS, ACCEPTS_IN_A_ROW};
-use crate::setup::Setup;
+use crate::running::Running;
 
 const WAKER: u64 = u64::MAX;
 
 /// The thread that accepts.
-pub struct Acceptor {
+pub(super) struct Acceptor {
     poll: Poll,
     listeners: Vec<Listener>,
-    inboxes: Vec<Arc<Inbox>>,
-    /// Which inboxes were given something in this round.
-    has_mail: Vec<bool>,
-    next: usize,
-    setup: Arc<Setup>,
+    dealer: Dealer,
     stopping: Arc<AtomicBool>,
-    waker: Arc<Waker>,
 }
 
 /// What came of accepting.
@@ -40,30 +34,20 @@ enum Accepted {
 impl Acceptor {
     pub(super) fn new(
         listeners: Vec<Listener>,
-        inboxes: Vec<Arc<Inbox>>,
-        setup: Arc<Setup>,
-        stopping: Arc<AtomicBool>,
+        dealer: Dealer,
+        running: &Running,
     ) -> io::Result<Self> {
         let poll = Poll::new()?;
-        let waker = Arc::new(Waker::new()?);
-        poll.add(&*waker, WAKER, Interest::Read)?;
+        poll.add(&*running.accept_waker, WAKER, Interest::Read)?;
         for (token, listener) in listeners.iter().enumerate() {
             poll.add(listener, token as u64, Interest::Read)?;
         }
         Ok(Self {
             poll,
             listeners,
-            has_mail: vec![false; inboxes.len()],
-            inboxes,
-            next: 0,
-            setup,
-            stopping,
-            waker,
+            dealer,
+            stopping: Arc::clone(&running.stopping),
         })
-    }
-
-    pub(super) fn waker(&self) -> Arc<Waker> {
-        Arc::clone(&self.waker)
     }
 
     pub(super) fn run(mut self) {
@@ -80,11 +64,7 @@ impl Acceptor {
                     exhausted |= matches!(self.accept(token), Accepted::Exhausted);
                 }
             }
-            for (inbox, has_mail) in self.inboxes.iter().zip(&mut self.has_mail) {
-                if std::mem::take(has_mail) {
-                    inbox.waker.wake();
-                }
-            }
+            self.dealer.rouse();
             if exhausted {
                 self.rest();
             }
@@ -94,7 +74,7 @@ impl Acceptor {
     fn accept(&mut self, token: usize) -> Accepted {
         for _ in 0..ACCEPTS_IN_A_ROW {
             match self.listeners[token].accept() {
-                Ok(stream) => self.admit(stream),
+                Ok(stream) => self.dealer.deal(stream),
                 Err(error) if is_exhaustion(&error) => return Accepted::Exhausted,
                 Err(_) => return Accepted::AllThere,
             }
@@ -102,23 +82,9 @@ impl Acceptor {
         Accepted::Enough
     }
 
-    fn admit(&mut self, stream: Stream) {
-        if !self.setup.census.admit() {
-            turn_away(&stream);
-            return;
-        }
-        stream.set_nodelay();
-        self.next = (self.next + 1) % self.inboxes.len();
-        if let Err(stream) = self.inboxes[self.next].push(stream) {
-            self.setup.census.turn_away();
-            turn_away(&stream);
-        }
-        self.has_mail[self.next] = true;
-    }
-
     /// Lets those who wait wait on in the kernel, until descriptors may have come free.
     fn rest(&self) {
-        let census = &self.setup.census;
+        let census = &self.dealer.setup.census;
         census.rest();
         let started_ns = sys::clock::monotonic_ns();
         self.listen_for(Interest::None);
@@ -136,9 +102,4 @@ impl Acceptor {
             let _ = self.poll.change(listener, token as u64, interest);
         }
     }
-}
-
-/// Says why, as far as there is room, and closes.
-fn turn_away(stream: &Stream) {
-    let _ = stream.send(TOO_MANY_CONNECTIONS);
 }

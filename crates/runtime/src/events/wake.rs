@@ -1,43 +1,47 @@
-//! How a worker is roused: its inbox of new connections.
+//! How a worker is roused: an event of its inbox says that there are new connections, or that
+//! somebody wants memory.
 
-use std::collections::VecDeque;
-use std::io;
-use std::sync::{Mutex, PoisonError};
-
-use sys::poll::Waker;
+use sys::poll::Interest;
 use sys::socket::Stream;
 
-use crate::limits::INBOX_MAX;
+use super::worker::Worker;
+use crate::connection::Connection;
+use crate::transport::Transport;
 
-/// New connections on their way to a worker, and the event that tells it to look.
-#[derive(Debug)]
-pub(crate) struct Inbox {
-    streams: Mutex<VecDeque<Stream>>,
-    pub(crate) waker: Waker,
-}
-
-impl Inbox {
-    pub(crate) fn new() -> io::Result<Self> {
-        Ok(Self {
-            streams: Mutex::default(),
-            waker: Waker::new()?,
-        })
-    }
-
-    /// Hands a connection over, or back if too many wait already. The caller wakes the worker.
-    pub(crate) fn push(&self, stream: Stream) -> Result<(), Stream> {
-        let mut streams = self.streams.lock().unwrap_or_else(PoisonError::into_inner);
-        if streams.len() >= INBOX_MAX {
-            return Err(stream);
+impl Worker {
+    /// Takes up what has come to the inbox.
+    pub(super) fn take_mail(&mut self, now_ns: u64) {
+        self.desk.inbox.waker.clear();
+        let now_s = self.desk.setup.clock.at(now_ns).elapsed_s;
+        if self.desk.setup.census.is_memory_wanted(now_s) {
+            self.close_slow_holders(now_s);
         }
-        streams.push_back(stream);
-        Ok(())
+        while let Some(stream) = self.desk.inbox.take() {
+            self.add(stream, now_s);
+        }
     }
 
-    pub(crate) fn take(&self) -> Option<Stream> {
-        self.streams
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .pop_front()
+    fn add(&mut self, stream: Stream, now_s: u32) {
+        let connection = Connection::new(Transport::Plain(stream), Interest::Read, now_s);
+        let place = self.table.add(connection);
+        if let Some(connection) = self.table.get(place)
+            && self
+                .poll
+                .add(&connection.transport, place as u64, Interest::Read)
+                .is_err()
+        {
+            self.close(place);
+        }
+    }
+
+    /// Closes every peer that holds memory and has not moved for long.
+    fn close_slow_holders(&mut self, now_s: u32) {
+        for place in self.table.places() {
+            let connection = self.table.get(place);
+            if connection.is_some_and(|connection| connection.is_slow_holder(now_s)) {
+                self.desk.setup.census.close_slow();
+                self.close(place);
+            }
+        }
     }
 }

@@ -1,8 +1,10 @@
 //! Memory to receive into: buffers that the kernel is lent, in a ring of its own, and of which it
-//! takes one when bytes come.
+//! takes as much as has come: what follows lies behind it in the same buffer (Linux 6.12), or in
+//! another. So many small messages share a few buffers, which stay near.
 //!
-//! A buffer is the kernel's from when it is given back until an event names it, and the receiver's
-//! from then on: [`Arrived`] stands for that, and cannot be copied.
+//! The part of a buffer that an event names is the receiver's until it is given back: [`Arrived`]
+//! stands for that, and cannot be copied. The kernel is lent a buffer again when it has no room
+//! left and all its parts are back.
 
 use std::alloc::{Layout, alloc_zeroed, dealloc, handle_alloc_error};
 use std::cell::Cell;
@@ -12,18 +14,21 @@ use std::rc::Rc;
 use std::slice;
 use std::sync::atomic::{AtomicU16, AtomicU32, Ordering};
 
-use io_uring::IoUring;
 use io_uring::types::BufRingEntry;
+use io_uring::{IoUring, cqueue};
 
 /// The name of the buffers in their ring.
 pub(super) const GROUP: u16 = 0;
 const PAGE: usize = 4096;
+/// The kernel may use a buffer bit by bit (`IOU_PBUF_RING_INC`).
+const TAKES_PARTS: u16 = 2;
 
 /// Bytes that have come, until they are given back.
 #[derive(Debug)]
 pub struct Arrived {
     pool: u32,
     buffer: u16,
+    start: u32,
     len: u32,
 }
 
@@ -41,8 +46,8 @@ impl Arrived {
     }
 }
 
-/// The memory a ring receives into.
-#[derive(Debug)]
+/// The memory a ring receives into. A clone is another handle on the same.
+#[derive(Debug, Clone)]
 pub struct Inputs {
     pool: Rc<Pool>,
 }
@@ -54,7 +59,7 @@ impl Inputs {
 
     /// The bytes that have come.
     #[must_use]
-    pub fn bytes(&self, arrived: &Arrived) -> &[u8] {
+    pub fn bytes<'a>(&'a self, arrived: &'a Arrived) -> &'a [u8] {
         self.pool.bytes(arrived)
     }
 
@@ -63,7 +68,7 @@ impl Inputs {
         clippy::needless_pass_by_value,
         reason = "what was given back must not be looked at again"
     )]
-    pub fn give_back(&mut self, arrived: Arrived) {
+    pub fn give_back(&self, arrived: Arrived) {
         self.pool.give_back(&arrived);
     }
 }
@@ -78,6 +83,20 @@ pub(super) struct Pool {
     buffers: u16,
     buffer_len: u32,
     tail: Cell<u16>,
+    lent: Box<[Cell<Lent>]>,
+    /// The kernel takes parts of buffers.
+    takes_parts: Cell<bool>,
+}
+
+/// How far the kernel is with a buffer.
+#[derive(Debug, Clone, Copy, Default)]
+struct Lent {
+    /// Bytes it has used.
+    used: u32,
+    /// Parts that have not been given back.
+    parts: u32,
+    /// It has done with it.
+    is_over: bool,
 }
 
 static POOLS: AtomicU32 = AtomicU32::new(0);
@@ -94,6 +113,8 @@ impl Pool {
             buffers,
             buffer_len,
             tail: Cell::new(0),
+            lent: vec![Cell::default(); usize::from(buffers)].into(),
+            takes_parts: Cell::new(true),
         };
         (0..buffers).for_each(|buffer| pool.lend(buffer));
         Ok(pool)
@@ -101,44 +122,68 @@ impl Pool {
 
     pub(super) fn register(&self, uring: &IoUring) -> io::Result<()> {
         let at = self.entries.as_ptr() as u64;
-        // SAFETY: the ring of buffers is of a page's alignment, has so many entries, and lives for
-        // as long as the io_uring, which keeps this pool or leaks it (`ring.rs`).
-        unsafe {
-            uring
-                .submitter()
-                .register_buf_ring_with_flags(at, self.buffers, GROUP, 0)
+        let register = |flags| {
+            let submitter = uring.submitter();
+            // SAFETY: the ring of buffers is of a page's alignment, has so many entries, and lives
+            // for as long as the io_uring, which keeps this pool or leaks it (`ring.rs`).
+            unsafe { submitter.register_buf_ring_with_flags(at, self.buffers, GROUP, flags) }
+        };
+        match register(TAKES_PARTS) {
+            Err(error) if error.raw_os_error() == Some(libc::EINVAL) => {
+                self.takes_parts.set(false);
+                register(0)
+            }
+            registered => registered,
         }
     }
 
-    /// Bytes in a buffer that an event has named.
-    pub(super) fn arrived(&self, buffer: u16, len: u32) -> Arrived {
+    /// Bytes in a buffer that an event has named. `flags`: the event's.
+    pub(super) fn arrived(&self, buffer: u16, len: u32, flags: u32) -> Arrived {
+        assert!(buffer < self.buffers, "a buffer outside");
+        let lent = &self.lent[usize::from(buffer)];
+        let Lent { used, parts, .. } = lent.get();
+        let len = len.min(self.buffer_len - used);
+        lent.set(Lent {
+            used: used + len,
+            parts: parts + 1,
+            is_over: !(self.takes_parts.get() && cqueue::buffer_more(flags)),
+        });
         Arrived {
             pool: self.number,
             buffer,
-            len: len.min(self.buffer_len),
+            start: used,
+            len,
         }
     }
 
-    fn bytes(&self, arrived: &Arrived) -> &[u8] {
+    fn bytes<'a>(&'a self, arrived: &'a Arrived) -> &'a [u8] {
         assert_eq!(arrived.pool, self.number, "bytes of another ring");
         let start = self.byte_of(arrived.buffer);
+        let start = start.wrapping_add(arrived.start as usize);
         // SAFETY: inside the memory, which is zeroed or was written by the kernel; the kernel has
-        // given the buffer away, and gets it back only when `arrived` is given up.
+        // given this part away, and gets it back only when `arrived` is given up, which is
+        // borrowed for as long as the bytes are.
         unsafe { slice::from_raw_parts(start, arrived.len()) }
     }
 
     pub(super) fn give_back(&self, arrived: &Arrived) {
         assert_eq!(arrived.pool, self.number, "bytes of another ring");
-        self.lend(arrived.buffer);
+        let lent = &self.lent[usize::from(arrived.buffer)];
+        let before = lent.get();
+        let parts = before.parts - 1;
+        lent.set(Lent { parts, ..before });
+        if parts == 0 && before.is_over {
+            self.lend(arrived.buffer);
+        }
     }
 
     fn byte_of(&self, buffer: u16) -> *mut u8 {
-        assert!(buffer < self.buffers, "a buffer outside");
         let at = usize::from(buffer) * self.buffer_len as usize;
         self.bytes.as_ptr().wrapping_add(at)
     }
 
     fn lend(&self, buffer: u16) {
+        self.lent[usize::from(buffer)].set(Lent::default());
         let tail = self.tail.get();
         let place = usize::from(tail & (self.buffers - 1));
         // SAFETY: inside the ring of buffers.

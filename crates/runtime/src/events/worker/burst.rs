@@ -2,12 +2,13 @@
 
 use std::io;
 
-use session::{Counter, Next, Now, Progress, Surroundings, prefetch_items, recycle};
+use session::{Counter, Next, Now, Progress, prefetch_items, recycle};
 use sys::poll::Interest;
 
-use super::{Place, Worker};
+use super::Worker;
 use crate::connection::{Held, Unsent};
 use crate::limits::DIRECT_MIN;
+use crate::table::Place;
 use crate::transport::Sent;
 
 /// One connection's part in a burst.
@@ -45,8 +46,8 @@ impl Input {
 
 impl Worker {
     /// Serves connections that have something to say or something left to say.
-    pub(super) fn serve(&mut self, places: &[Place], now_ns: u64) {
-        let now = self.setup.clock.at(now_ns);
+    pub(in crate::events) fn serve(&mut self, places: &[Place], now_ns: u64) {
+        let now = self.desk.setup.clock.at(now_ns);
         let mut parts = std::mem::take(&mut self.parts);
         for &place in places {
             parts.extend(self.receive(place, now.elapsed_s));
@@ -68,16 +69,14 @@ impl Worker {
     /// Prepares all parts, then answers each and sends its answers.
     fn converse(&mut self, parts: &[Part], now: Now) {
         let mut planned = recycle(std::mem::take(&mut self.planned));
-        let most = self.setup.requests_a_turn;
         for part in parts {
-            let count = match self.connections.get_mut(part.place) {
-                Some(Some(connection)) => {
+            let count = match self.table.get_mut(part.place) {
+                Some(connection) => {
                     let input = part.input.as_slice();
-                    connection
-                        .session
-                        .prepare(input, most, &self.store, &mut planned)
+                    self.desk
+                        .prepare(&mut connection.session, input, &mut planned)
                 }
-                _ => 0,
+                None => 0,
             };
             self.outcomes.push(Outcome {
                 planned: count,
@@ -88,23 +87,16 @@ impl Worker {
                 lost: false,
             });
         }
-        prefetch_items(&planned, &self.store);
+        prefetch_items(&planned, &self.desk.store);
         let mut first = 0;
         for (at, part) in parts.iter().enumerate() {
-            let Some(Some(connection)) = self.connections.get_mut(part.place) else {
+            let Some(connection) = self.table.get_mut(part.place) else {
                 continue;
-            };
-            let around = Surroundings {
-                now,
-                worker: &self.store,
-                counters: &self.counters,
-                board: &*self.setup.board,
             };
             let requests = &planned[first..first + self.outcomes[at].planned];
             first += requests.len();
-            let (input, output) = (part.input.as_slice(), &mut self.output);
-            self.outcomes[at].progress =
-                connection.session.answer(requests, input, &around, output);
+            let (session, input) = (&mut connection.session, part.input.as_slice());
+            self.outcomes[at].progress = self.desk.answer(session, requests, input, now);
             self.outcomes[at].lost = !self.send(part.place, now.elapsed_s);
         }
         self.planned = recycle(planned);
@@ -112,7 +104,7 @@ impl Worker {
 
     /// Takes what has arrived; none if there is nothing to serve.
     fn receive(&mut self, place: Place, now_s: u32) -> Option<Part> {
-        let connection = self.connections.get_mut(place)?.as_mut()?;
+        let connection = self.table.get_mut(place)?;
         let had_turn = std::mem::take(&mut connection.queued);
         if connection.unsent.is_some() {
             return None;
@@ -135,7 +127,7 @@ impl Worker {
             let input = Input::Held(held);
             return match self.count_received(place, received, now_s) {
                 Received::Some(len) => {
-                    let connection = self.connections.get_mut(place)?.as_mut()?;
+                    let connection = self.table.get_mut(place)?;
                     connection.session.uploaded(len);
                     part(input, false)
                 }
@@ -176,8 +168,8 @@ impl Worker {
         match received {
             Ok(0) => Received::End,
             Ok(len) => {
-                self.counters.add(Counter::BytesRead, len as u64);
-                if let Some(Some(connection)) = self.connections.get_mut(place) {
+                self.desk.counters.add(Counter::BytesRead, len as u64);
+                if let Some(connection) = self.table.get_mut(place) {
                     connection.moved_s = now_s;
                 }
                 Received::Some(len)
@@ -200,16 +192,16 @@ impl Worker {
     /// Sends the worker's output to a connection; what there is no room for stays with the
     /// connection. False: the connection is lost.
     fn send(&mut self, place: Place, now_s: u32) -> bool {
-        if self.output.is_empty() {
+        if self.desk.output.is_empty() {
             return true;
         }
-        let Some(Some(connection)) = self.connections.get_mut(place) else {
+        let Some(connection) = self.table.get_mut(place) else {
             return true;
         };
-        let (sent, kept) = match connection.transport.send(&self.output, 0) {
-            Ok(Sent::All) => (self.output.len(), true),
+        let (sent, kept) = match connection.transport.send(&self.desk.output, 0) {
+            Ok(Sent::All) => (self.desk.output.len(), true),
             Ok(Sent::Part(sent)) => {
-                let output = std::mem::take(&mut self.output);
+                let output = std::mem::take(&mut self.desk.output);
                 connection.unsent = Some(Box::new(Unsent { output, sent }));
                 (sent, true)
             }
@@ -218,14 +210,14 @@ impl Worker {
         if sent > 0 {
             connection.moved_s = now_s;
         }
-        self.counters.add(Counter::BytesWritten, sent as u64);
-        self.output.clear();
+        self.desk.counters.add(Counter::BytesWritten, sent as u64);
+        self.desk.output.clear();
         kept
     }
 
     /// Keeps the input that was not consumed and frees the rest.
     fn put_back(&mut self, place: Place, input: Input, consumed: usize) {
-        let connection = self.connections.get_mut(place).and_then(Option::as_mut);
+        let connection = self.table.get_mut(place);
         match (input, connection) {
             (Input::Buffer { bytes, len }, connection) => {
                 if let Some(connection) = connection
@@ -245,7 +237,7 @@ impl Worker {
 
     /// Sees to what a connection needs next.
     fn go_on(&mut self, place: Place, next: Next, ended: bool) {
-        let Some(Some(connection)) = self.connections.get_mut(place) else {
+        let Some(connection) = self.table.get_mut(place) else {
             return;
         };
         let blocked = connection.unsent.is_some();
@@ -262,15 +254,15 @@ impl Worker {
             }
             (false, Next::Turn | Next::Room) => {
                 connection.queued = true;
-                self.again.push(place);
-                self.counters.count(Counter::ConnYields);
+                self.desk.again.push(place);
+                self.desk.counters.count(Counter::ConnYields);
             }
             (false, Next::Memory) => {
                 connection.queued = true;
-                self.waiting.push(place);
+                self.desk.waiting.push(place);
                 // One that tries again in vain still waits the same wait.
-                if connection.interest != Interest::None {
-                    self.counters.count(Counter::HeldWaits);
+                if connection.wire != Interest::None {
+                    self.desk.counters.count(Counter::HeldWaits);
                 }
                 self.wait_for(place, Interest::None);
             }

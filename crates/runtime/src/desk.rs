@@ -1,0 +1,137 @@
+//! What every worker has, whatever it waits with: its handle on the store, its counters, and what
+//! a burst is prepared and answered in.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use session::{Counters, Now, Output, Planned, Progress, Session, Surroundings};
+
+use crate::inbox::Inbox;
+use crate::limits::{DRAIN_CHECK_NS, DRAIN_NS, MAINTAIN_EVERY_NS, MAINTAIN_ITEMS, MEMORY_RETRY_NS};
+use crate::running::Running;
+use crate::setup::Setup;
+use crate::table::Place;
+
+/// What every worker has.
+pub(crate) struct Desk {
+    pub(crate) setup: Arc<Setup>,
+    pub(crate) inbox: Arc<Inbox>,
+    /// Those of all workers.
+    inboxes: Vec<Arc<Inbox>>,
+    ending: Arc<AtomicBool>,
+    pub(crate) store: store::Worker,
+    pub(crate) counters: Arc<Counters>,
+    /// Connections whose turn ended with input left.
+    pub(crate) again: Vec<Place>,
+    /// Connections that wait for memory others hold.
+    pub(crate) waiting: Vec<Place>,
+    /// The answers to one connection.
+    pub(crate) output: Output,
+    /// When those that wait for memory try again.
+    retry_ns: u64,
+    maintained_ns: u64,
+    /// When a worker that ends does so, whoever is left.
+    stop_by_ns: Option<u64>,
+}
+
+impl Desk {
+    /// That of worker `number`.
+    pub(crate) fn new(setup: &Arc<Setup>, running: &Running, number: usize) -> Self {
+        Self {
+            inbox: Arc::clone(&running.inboxes[number]),
+            store: setup.store.worker(),
+            counters: setup.census.counters(),
+            setup: Arc::clone(setup),
+            inboxes: running.inboxes.clone(),
+            ending: Arc::clone(&running.ending),
+            again: Vec::new(),
+            waiting: Vec::new(),
+            output: Output::default(),
+            retry_ns: 0,
+            maintained_ns: 0,
+            stop_by_ns: None,
+        }
+    }
+
+    /// How long the next wait may last; none: for ever.
+    pub(crate) fn patience_ns(&self) -> Option<u64> {
+        if !self.again.is_empty() {
+            Some(0)
+        } else if !self.waiting.is_empty() {
+            Some(MEMORY_RETRY_NS)
+        } else {
+            self.stop_by_ns.map(|_| DRAIN_CHECK_NS)
+        }
+    }
+
+    /// Those who go on without an event: whose turn has come again, and who tries once more to have
+    /// memory. Who holds it may be another worker's: once a second all are told to look.
+    pub(crate) fn take_up(&mut self, now_ns: u64, burst: &mut Vec<Place>) {
+        burst.append(&mut self.again);
+        if self.waiting.is_empty() || now_ns < self.retry_ns {
+            return;
+        }
+        self.retry_ns = now_ns + MEMORY_RETRY_NS;
+        let now_s = self.setup.clock.at(now_ns).elapsed_s;
+        if self.setup.census.want_memory(now_s) {
+            for inbox in &self.inboxes {
+                inbox.waker.wake();
+            }
+        }
+        burst.append(&mut self.waiting);
+    }
+
+    /// Parses what has come on a connection and asks for the memory its requests will visit;
+    /// returns how many they are.
+    pub(crate) fn prepare<'i>(
+        &self,
+        session: &mut Session,
+        input: &'i [u8],
+        planned: &mut Vec<Planned<'i>>,
+    ) -> usize {
+        session.prepare(input, self.setup.requests_a_turn, &self.store, planned)
+    }
+
+    /// Answers what was prepared into `output`.
+    pub(crate) fn answer(
+        &mut self,
+        session: &mut Session,
+        planned: &[Planned<'_>],
+        input: &[u8],
+        now: Now,
+    ) -> Progress {
+        let around = Surroundings {
+            now,
+            worker: &self.store,
+            counters: &self.counters,
+            board: &*self.setup.board,
+        };
+        session.answer(planned, input, &around, &mut self.output)
+    }
+
+    /// What is done between bursts, in steps.
+    pub(crate) fn maintain(&mut self, now_ns: u64) {
+        if now_ns - self.maintained_ns >= MAINTAIN_EVERY_NS {
+            self.maintained_ns = now_ns;
+            self.store
+                .maintain(self.setup.clock.at(now_ns).elapsed_s, MAINTAIN_ITEMS);
+            if self.store.store().wants_tending() {
+                self.setup.board.tend_store();
+            }
+        }
+    }
+
+    /// Whether the worker is to end.
+    pub(crate) fn is_ending(&mut self, now_ns: u64) -> bool {
+        let is_ending = self.ending.load(Ordering::Relaxed);
+        if is_ending {
+            self.stop_by_ns.get_or_insert(now_ns + DRAIN_NS);
+        }
+        is_ending
+    }
+
+    /// Whether the time it has for that is over.
+    pub(crate) fn is_out_of_time(&self, now_ns: u64) -> bool {
+        self.stop_by_ns.is_some_and(|by_ns| now_ns >= by_ns)
+    }
+}

@@ -1,0 +1,318 @@
+//! A worker: it waits for its connections, answers them in bursts, and keeps the store in order.
+
+mod burst;
+
+use session::{Counter, Planned};
+use sys::clock::monotonic_ns;
+use sys::ring::{Arrived, Ended, Event, Inputs, Ring};
+
+use self::burst::{Outcome, Part};
+use crate::connection::Connection;
+use crate::desk::Desk;
+use crate::limits::{BURST_CONNECTIONS, EVENTS_A_WAIT, HELD_FULL, SPARE_LEN, SPARE_OUTPUTS};
+use crate::table::{Place, Table};
+use crate::transport::Sent;
+
+pub(super) const INBOX: u32 = u32::MAX;
+
+/// What a connection has asked its worker's ring for.
+#[derive(Debug, Default)]
+pub(super) struct Wire {
+    /// Receiving goes on by itself.
+    is_receiving: bool,
+    /// It was asked to end.
+    is_stopping: bool,
+    /// Bytes that have come and have not been looked at.
+    arrived: Option<Arrived>,
+    /// The peer will send no more.
+    has_ended: bool,
+    /// Answers are on their way.
+    is_sending: bool,
+    /// It waits for room to send.
+    is_watched: bool,
+    /// It waits for memory that others hold.
+    wants_memory: bool,
+    /// It is closed as soon as nothing of it is under way.
+    is_shut: bool,
+}
+
+impl Wire {
+    /// Whether the kernel will still say something of it.
+    fn is_under_way(&self) -> bool {
+        self.is_receiving || self.is_sending || self.is_watched
+    }
+
+    /// Whether all that has come was looked at, and all answers were taken.
+    pub(super) fn is_idle(&self) -> bool {
+        self.arrived.is_none() && !self.is_sending && !self.is_shut
+    }
+}
+
+/// A worker.
+pub(super) struct Worker {
+    pub(super) desk: Desk,
+    pub(super) ring: Ring,
+    inputs: Inputs,
+    pub(super) table: Table<Wire>,
+    /// Connections for whose bytes no buffer was left.
+    starved: Vec<Place>,
+    /// Memory for answers.
+    spare: Vec<Vec<u8>>,
+    planned: Vec<Planned<'static>>,
+    parts: Vec<Part>,
+    outcomes: Vec<Outcome>,
+}
+
+impl Worker {
+    pub(super) fn new(desk: Desk, ring: Ring, inputs: Inputs) -> Self {
+        Self {
+            desk,
+            ring,
+            inputs,
+            table: Table::new(),
+            starved: Vec::new(),
+            spare: Vec::new(),
+            planned: Vec::new(),
+            parts: Vec::with_capacity(BURST_CONNECTIONS),
+            outcomes: Vec::with_capacity(BURST_CONNECTIONS),
+        }
+    }
+
+    pub(super) fn run(mut self) {
+        let mut burst: Vec<Place> = Vec::with_capacity(EVENTS_A_WAIT);
+        self.watch_inbox();
+        loop {
+            self.desk.store.offline();
+            if self.ring.wait(self.desk.patience_ns()).is_err() {
+                return;
+            }
+            self.desk.store.online();
+            let now_ns = monotonic_ns();
+            let now_s = self.desk.setup.clock.at(now_ns).elapsed_s;
+            let mut has_mail = false;
+            self.desk.take_up(now_ns, &mut burst);
+            // What is left is there without waiting.
+            for _ in 0..EVENTS_A_WAIT {
+                match self.ring.next_event() {
+                    Some(Event::Ready { token, goes_on }) if token == INBOX => {
+                        has_mail = true;
+                        if !goes_on {
+                            self.watch_inbox();
+                        }
+                    }
+                    Some(event) => self.note(event, &mut burst, now_s),
+                    None => break,
+                }
+            }
+            for places in burst.chunks(BURST_CONNECTIONS) {
+                self.serve(places, now_ns);
+                self.desk.store.quiescent();
+            }
+            burst.clear();
+            for place in std::mem::take(&mut self.starved) {
+                self.receive(place);
+            }
+            // New connections take places only when no event of an old one is left.
+            if has_mail {
+                self.take_mail(now_ns);
+            }
+            self.desk.maintain(now_ns);
+            if self.desk.is_ending(now_ns) && (self.drain() || self.desk.is_out_of_time(now_ns)) {
+                return;
+            }
+        }
+    }
+
+    /// Sorts an event: what has come joins the burst, and so does who may go on.
+    fn note(&mut self, event: Event, burst: &mut Vec<Place>, now_s: u32) {
+        match event {
+            Event::Received {
+                token,
+                bytes,
+                goes_on,
+            } => self.note_bytes(token as Place, bytes, goes_on, burst, now_s),
+            Event::ReceiveEnded { token, how } => self.note_end(token as Place, &how, burst),
+            Event::Sent {
+                token,
+                bytes,
+                result,
+            } => {
+                let place = token as Place;
+                if let Some(connection) = self.table.get_mut(place) {
+                    connection.wire.is_sending = false;
+                    connection.moved_s = now_s;
+                }
+                if self.spare.len() < SPARE_OUTPUTS && bytes.capacity() <= SPARE_LEN {
+                    self.spare.push(bytes);
+                }
+                self.room(place, result.is_ok(), burst);
+            }
+            Event::Ready { token, .. } => self.send_rest(token as Place, burst, now_s),
+            Event::Accepted { .. } => {}
+        }
+    }
+
+    fn note_bytes(
+        &mut self,
+        place: Place,
+        bytes: Arrived,
+        goes_on: bool,
+        burst: &mut Vec<Place>,
+        now_s: u32,
+    ) {
+        let Some(connection) = self.table.get_mut(place) else {
+            return self.inputs.give_back(bytes);
+        };
+        connection.wire.is_receiving = goes_on;
+        if connection.wire.is_shut {
+            self.inputs.give_back(bytes);
+            return self.close_if_over(place);
+        }
+        connection.moved_s = now_s;
+        let len = bytes.len() as u64;
+        self.desk.counters.add(Counter::BytesRead, len);
+        if connection.wire.arrived.is_none() && connection.held.is_empty() {
+            connection.wire.arrived = Some(bytes);
+        } else {
+            for arrived in connection.wire.arrived.take().into_iter().chain([bytes]) {
+                connection.held.append(self.inputs.bytes(&arrived));
+                self.inputs.give_back(arrived);
+            }
+        }
+        // What it sends beyond that waits in the kernel.
+        if is_full(connection) && connection.wire.is_receiving && !connection.wire.is_stopping {
+            connection.wire.is_stopping = true;
+            self.ring.stop_receiving(place as u32);
+        }
+        self.join(place, burst);
+    }
+
+    fn note_end(&mut self, place: Place, how: &Ended, burst: &mut Vec<Place>) {
+        let Some(connection) = self.table.get_mut(place) else {
+            return;
+        };
+        connection.wire.is_receiving = false;
+        connection.wire.is_stopping = false;
+        if connection.wire.is_shut {
+            return self.close_if_over(place);
+        }
+        match how {
+            Ended::Closed => {
+                connection.wire.has_ended = true;
+                self.join(place, burst);
+            }
+            Ended::NoBuffer => self.starved.push(place),
+            // It goes on when what it holds has been answered; that may have been.
+            Ended::Stopped => self.join(place, burst),
+            Ended::Lost(_) => self.close(place),
+        }
+    }
+
+    /// A connection with something to be answered takes part in the burst, unless its answers are
+    /// still on their way.
+    fn join(&mut self, place: Place, burst: &mut Vec<Place>) {
+        if let Some(connection) = self.table.get_mut(place)
+            && !connection.queued
+            && !connection.wire.is_sending
+            && connection.unsent.is_none()
+        {
+            connection.queued = true;
+            burst.push(place);
+        }
+    }
+
+    /// The answers of a connection have been taken, or never will be.
+    fn room(&mut self, place: Place, is_sent: bool, burst: &mut Vec<Place>) {
+        let Some(connection) = self.table.get_mut(place) else {
+            return;
+        };
+        if connection.wire.is_shut {
+            return self.close_if_over(place);
+        }
+        if !is_sent || connection.closing {
+            return self.close(place);
+        }
+        let has_input = connection.wire.arrived.is_some() || !connection.held.is_empty();
+        if connection.wants_turn || connection.wire.has_ended || has_input {
+            self.join(place, burst);
+        } else {
+            self.receive(place);
+        }
+    }
+
+    /// Sends what an earlier burst could not; once it is gone the connection goes on.
+    fn send_rest(&mut self, place: Place, burst: &mut Vec<Place>, now_s: u32) {
+        let Some(connection) = self.table.get_mut(place) else {
+            return;
+        };
+        connection.wire.is_watched = false;
+        if connection.wire.is_shut {
+            return self.close_if_over(place);
+        }
+        let Some(mut unsent) = connection.unsent.take() else {
+            return;
+        };
+        let before = unsent.sent;
+        let (sent, is_over) = match connection.transport.send(&unsent.output, before) {
+            Ok(Sent::All) => (unsent.output.len(), true),
+            Ok(Sent::Part(sent)) => (sent, false),
+            Err(_) => return self.close(place),
+        };
+        let count = (sent - before) as u64;
+        self.desk.counters.add(Counter::BytesWritten, count);
+        if count > 0 {
+            connection.moved_s = now_s;
+        }
+        if is_over {
+            return self.room(place, true, burst);
+        }
+        unsent.sent = sent;
+        connection.unsent = Some(unsent);
+        connection.wire.is_watched = true;
+        self.ring.watch_room(&connection.transport, place as u32);
+    }
+
+    /// Receives, unless it does already or there is nothing to come.
+    pub(super) fn receive(&mut self, place: Place) {
+        if let Some(connection) = self.table.get_mut(place) {
+            let is_full = is_full(connection);
+            let wire = &mut connection.wire;
+            if !is_full && !wire.is_receiving && !wire.has_ended && !wire.is_shut {
+                wire.is_receiving = true;
+                self.ring.receive(&connection.transport, place as u32);
+            }
+        }
+    }
+
+    /// Closes a connection: at once, or when the kernel has said its last of it.
+    pub(super) fn close(&mut self, place: Place) {
+        let Some(connection) = self.table.get_mut(place) else {
+            return;
+        };
+        if connection.wire.is_under_way() && !connection.wire.is_shut {
+            connection.wire.is_shut = true;
+            connection.transport.shut();
+        }
+        // What it held is others' from now on.
+        connection.unsent = None;
+        connection.session = session::Session::default();
+        if let Some(arrived) = connection.wire.arrived.take() {
+            self.inputs.give_back(arrived);
+        }
+        self.close_if_over(place);
+    }
+
+    fn close_if_over(&mut self, place: Place) {
+        let is_over = |wire: &Wire| !wire.is_under_way();
+        if self.table.get(place).is_some_and(|it| is_over(&it.wire)) {
+            self.table.close(place, &self.desk.setup.census);
+        }
+    }
+}
+
+/// Whether it holds as much input as one may that cannot go on for now. One that can needs it: a
+/// line may be long.
+fn is_full(connection: &Connection<Wire>) -> bool {
+    let is_blocked = connection.wire.is_sending || connection.unsent.is_some();
+    (is_blocked || connection.wants_turn) && connection.held.len() >= HELD_FULL
+}
