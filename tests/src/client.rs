@@ -1,7 +1,7 @@
 //! A small blocking client for tests that talk to a server.
 
 use std::collections::BTreeMap;
-use std::io::{Read, Write};
+use std::io::{self, Read, Write};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -168,11 +168,11 @@ impl Client {
     pub fn rest(&mut self) -> Result<Vec<u8>> {
         let mut buffer = [0; 4096];
         loop {
-            match self.socket.read(&mut buffer) {
+            match self.receive(&mut buffer) {
                 Ok(0) => return Ok(std::mem::take(&mut self.heard)),
                 Ok(len) => self.heard.extend_from_slice(&buffer[..len]),
                 // A server that closes with input unread resets the connection.
-                Err(error) if error.kind() == std::io::ErrorKind::ConnectionReset => {
+                Err(error) if error.kind() == io::ErrorKind::ConnectionReset => {
                     return Ok(std::mem::take(&mut self.heard));
                 }
                 Err(error) => return Err(error).context("wait for the end"),
@@ -180,9 +180,19 @@ impl Client {
         }
     }
 
+    /// Receives; an interrupted call is made again (an io_uring that ends may interrupt one).
+    fn receive(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        loop {
+            match self.socket.read(buffer) {
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                received => return received,
+            }
+        }
+    }
+
     fn hear(&mut self) -> Result<()> {
         let mut buffer = [0; 64 * 1024];
-        let len = self.socket.read(&mut buffer).with_context(|| {
+        let len = self.receive(&mut buffer).with_context(|| {
             format!("wait for an answer, heard so far: '{}'", show(&self.heard))
         })?;
         if len == 0 {

@@ -180,13 +180,13 @@ pub fn runtime() -> &'static str {
         let is_on_rings = name.starts_with("on_rings");
         let asked = env::var("CURTAIL_RUNTIME").ok();
         let wanted = asked.unwrap_or_else(|| if is_on_rings { "rings" } else { "events" }.into());
-        match sys::ring::Ring::probe() {
-            Err(error) if wanted == "rings" => {
-                eprintln!("skipped: --runtime rings: {error}; on events instead");
-                "events".to_owned()
-            }
-            _ => wanted,
+        if wanted == "rings"
+            && let Err(error) = sys::ring::Ring::probe()
+        {
+            eprintln!("skipped: --runtime rings: {error}; on events instead");
+            return "events".to_owned();
         }
+        wanted
     })
 }
 
