@@ -9,3 +9,5 @@ mod lifecycle;
 mod memory;
 #[path = "transcripts.rs"]
 mod transcripts;
+#[path = "waiting.rs"]
+mod waiting;

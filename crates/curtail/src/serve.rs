@@ -7,7 +7,7 @@ use std::process::ExitCode;
 use anyhow::{Context, bail};
 use clap::{ArgAction, Args};
 
-use server::{Config, Kind, Server, UnixSocket};
+use server::{Config, Kind, Patience, Server, UnixSocket};
 
 /// Listens on all addresses unless told otherwise, as memcached does.
 const ANY: [IpAddr; 2] = [
@@ -109,6 +109,14 @@ pub(crate) struct Flags {
     #[arg(long = "runtime", value_name = "KIND", default_value = "auto", value_parser = runtime_kind)]
     runtime: RuntimeKind,
 
+    /// How long after a request to ask for the next again and again before sleeping, such as 50us
+    #[arg(long = "busy-poll", value_name = "TIME", default_value = "0", value_parser = wait_ns)]
+    busy_poll: u64,
+
+    /// Least time between two wake-ups of a worker, such as 20us: what comes meanwhile is one burst
+    #[arg(long = "min-wait", value_name = "TIME", default_value = "0", value_parser = wait_ns)]
+    min_wait: u64,
+
     /// Say more on standard error; twice: much more
     #[arg(short = 'v', long = "verbose", action = ArgAction::Count)]
     verbose: u8,
@@ -164,6 +172,10 @@ impl Flags {
             lock_memory: self.lock_memory,
             user: self.user.clone(),
             runtime: self.runtime.0,
+            patience: Patience {
+                busy_poll_ns: self.busy_poll,
+                min_wait_ns: self.min_wait,
+            },
             verbosity: u32::from(self.verbose),
         })
     }
@@ -222,6 +234,24 @@ fn runtime_kind(text: &str) -> Result<RuntimeKind, String> {
     let names = Kind::ALL.map(Kind::name).join(", ");
     kind.map(|kind| RuntimeKind(Some(kind)))
         .ok_or_else(|| format!("one of auto, {names} is needed"))
+}
+
+/// A time of at most a second, in nanoseconds.
+fn wait_ns(text: &str) -> Result<u64, String> {
+    let digits_len = text.bytes().take_while(u8::is_ascii_digit).count();
+    let (digits, unit) = text.split_at(digits_len);
+    let unit_ns = match unit {
+        "us" => Some(1_000),
+        "ms" => Some(1_000_000),
+        "s" => Some(1_000_000_000),
+        "" if digits == "0" => Some(0),
+        _ => None,
+    };
+    let time_ns = digits.parse::<u64>().ok().zip(unit_ns);
+    match time_ns.and_then(|(number, unit_ns)| number.checked_mul(unit_ns)) {
+        Some(time_ns) if time_ns <= 1_000_000_000 => Ok(time_ns),
+        _ => Err("a time of at most a second is needed, such as 50us or 1ms; 0: off".to_owned()),
+    }
 }
 
 fn octal(text: &str) -> Result<u32, String> {

@@ -20,7 +20,26 @@ pub struct Census {
     slow_closed: AtomicU64,
     /// The last second in which somebody waited for memory.
     memory_wanted_s: AtomicU32,
-    workers: Mutex<Vec<Arc<Counters>>>,
+    workers: Mutex<Vec<(Arc<Counters>, Arc<Bursts>)>>,
+}
+
+/// Sizes of bursts that are told apart: 1, 2, up to 4, up to 8, and so on, the last without end.
+pub const BURST_SIZES: usize = 11;
+
+/// How many connections had something to say when a worker woke up, by powers of two: how bursty
+/// its work was. One worker writes it.
+#[derive(Debug, Default)]
+pub(crate) struct Bursts([AtomicU64; BURST_SIZES]);
+
+impl Bursts {
+    /// Counts a burst of so many connections; none is no burst.
+    pub(crate) fn count(&self, connections: usize) {
+        if let Some(less) = connections.checked_sub(1) {
+            let size = (usize::BITS - less.leading_zeros()) as usize;
+            let cell = &self.0[size.min(BURST_SIZES - 1)];
+            cell.store(cell.load(Ordering::Relaxed) + 1, Ordering::Relaxed);
+        }
+    }
 }
 
 /// The census at one moment.
@@ -83,17 +102,32 @@ impl Census {
     #[must_use]
     pub fn counts(&self) -> Snapshot {
         let workers = self.workers.lock().unwrap_or_else(PoisonError::into_inner);
-        workers.iter().fold(Snapshot::default(), |sum, counters| {
-            sum.plus(&counters.snapshot())
-        })
+        workers
+            .iter()
+            .fold(Snapshot::default(), |sum, (counters, _)| {
+                sum.plus(&counters.snapshot())
+            })
     }
 
-    /// A set of counters for a new worker.
-    pub(crate) fn counters(&self) -> Arc<Counters> {
-        let counters = Arc::new(Counters::default());
+    /// Bursts of all workers by their size, as [`Bursts`] tells them apart.
+    #[must_use]
+    pub fn bursts(&self) -> [u64; BURST_SIZES] {
+        let workers = self.workers.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut sum = [0; BURST_SIZES];
+        for (_, bursts) in &*workers {
+            for (sum, count) in sum.iter_mut().zip(&bursts.0) {
+                *sum += count.load(Ordering::Relaxed);
+            }
+        }
+        sum
+    }
+
+    /// What a new worker counts in.
+    pub(crate) fn counters(&self) -> (Arc<Counters>, Arc<Bursts>) {
+        let new = (Arc::<Counters>::default(), Arc::<Bursts>::default());
         let mut workers = self.workers.lock().unwrap_or_else(PoisonError::into_inner);
-        workers.push(Arc::clone(&counters));
-        counters
+        workers.push((Arc::clone(&new.0), Arc::clone(&new.1)));
+        new
     }
 
     /// Admits one more connection, or counts it as rejected.
@@ -162,6 +196,16 @@ mod tests {
         assert!(census.is_memory_wanted(5) && census.is_memory_wanted(6));
         assert!(!census.is_memory_wanted(7));
         assert!(census.want_memory(7));
+    }
+
+    #[test]
+    fn bursts_are_counted_by_powers_of_two() {
+        let census = Census::new(1);
+        let (_, bursts) = census.counters();
+        for size in [0, 1, 2, 3, 4, 5, 8, 9, 512, 513, 1 << 20] {
+            bursts.count(size);
+        }
+        assert_eq!(census.bursts(), [1, 1, 2, 2, 1, 0, 0, 0, 0, 1, 2]);
     }
 
     #[test]

@@ -6,6 +6,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use session::{Counters, Now, Output, Planned, Progress, Session, Surroundings};
 
+use crate::census::Bursts;
 use crate::inbox::Inbox;
 use crate::limits::{DRAIN_CHECK_NS, DRAIN_NS, MAINTAIN_EVERY_NS, MAINTAIN_ITEMS, MEMORY_RETRY_NS};
 use crate::running::Running;
@@ -21,6 +22,10 @@ pub(crate) struct Desk {
     ending: Arc<AtomicBool>,
     pub(crate) store: store::Worker,
     pub(crate) counters: Arc<Counters>,
+    bursts: Arc<Bursts>,
+    /// When it woke up last, and when it last had something to do.
+    woke_ns: u64,
+    worked_ns: u64,
     /// Connections whose turn ended with input left.
     pub(crate) again: Vec<Place>,
     /// Connections that wait for memory others hold.
@@ -37,10 +42,14 @@ pub(crate) struct Desk {
 impl Desk {
     /// That of worker `number`.
     pub(crate) fn new(setup: &Arc<Setup>, running: &Running, number: usize) -> Self {
+        let (counters, bursts) = setup.census.counters();
         Self {
             inbox: Arc::clone(&running.inboxes[number]),
             store: setup.store.worker(),
-            counters: setup.census.counters(),
+            counters,
+            bursts,
+            woke_ns: 0,
+            worked_ns: 0,
             setup: Arc::clone(setup),
             inboxes: running.inboxes.clone(),
             ending: Arc::clone(&running.ending),
@@ -53,14 +62,41 @@ impl Desk {
         }
     }
 
+    /// The worker's own thread begins so.
+    pub(crate) fn begin(&self) {
+        if self.setup.patience.min_wait_ns > 0 {
+            sys::thread::sleep_precisely();
+        }
+    }
+
+    /// Whether the worker has to let time pass before it waits again.
+    pub(crate) fn is_to_rest(&self) -> bool {
+        self.setup.patience.min_wait_ns > 0 && self.again.is_empty()
+    }
+
+    /// Lets it pass: since the last burst, so that the first after a while is answered at once.
+    pub(crate) fn rest(&self) {
+        sys::clock::sleep_until_ns(self.worked_ns + self.setup.patience.min_wait_ns);
+    }
+
     /// How long the next wait may last; none: for ever.
     pub(crate) fn patience_ns(&self) -> Option<u64> {
-        if !self.again.is_empty() {
+        let is_polling = self.woke_ns < self.worked_ns + self.setup.patience.busy_poll_ns;
+        if !self.again.is_empty() || is_polling {
             Some(0)
         } else if !self.waiting.is_empty() {
             Some(MEMORY_RETRY_NS)
         } else {
             self.stop_by_ns.map(|_| DRAIN_CHECK_NS)
+        }
+    }
+
+    /// Takes note that the worker woke up, and for how many connections.
+    pub(crate) fn woke(&mut self, now_ns: u64, connections: usize) {
+        self.woke_ns = now_ns;
+        if connections > 0 {
+            self.worked_ns = now_ns;
+            self.bursts.count(connections);
         }
     }
 

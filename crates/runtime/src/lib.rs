@@ -30,9 +30,9 @@ use std::io;
 
 use sys::socket::Listener;
 
-pub use census::{Census, Tally};
+pub use census::{BURST_SIZES, Census, Tally};
 pub use running::{Panicked, Running};
-pub use setup::{Clock, Setup};
+pub use setup::{Clock, Patience, Setup};
 
 /// Which runtime.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

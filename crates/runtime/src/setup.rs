@@ -13,6 +13,8 @@ pub struct Setup {
     pub workers: usize,
     /// Requests of one connection answered before others have their turn.
     pub requests_a_turn: usize,
+    /// How a worker waits.
+    pub patience: Patience,
     /// The cache.
     pub store: Arc<Store>,
     /// The process's statistics and switches.
@@ -21,6 +23,17 @@ pub struct Setup {
     pub census: Arc<Census>,
     /// The server's time.
     pub clock: Clock,
+}
+
+/// How a worker waits for its connections. All zero: it sleeps at once, and wakes at once.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Patience {
+    /// So long after the last request it asks again and again before it sleeps, in nanoseconds:
+    /// processor time for the latency of waking up.
+    pub busy_poll_ns: u64,
+    /// So long it lets pass between two wake-ups, in nanoseconds: what comes meanwhile is one
+    /// burst. Latency for processor time; what an interrupt delay does, in software.
+    pub min_wait_ns: u64,
 }
 
 /// The server's time: whole seconds since it started.

@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use protocol::reply::{stat, stat_number};
-use runtime::Census;
+use runtime::{BURST_SIZES, Census};
 use session::{Board, Counter, Now, Snapshot};
 use store::{EVICTED_AGES_S, Statistics, Store};
 use sys::poll::Waker;
@@ -35,6 +35,7 @@ struct Reset {
     rejected: u64,
     rests: u64,
     rested_ns: u64,
+    bursts: [u64; BURST_SIZES],
     store: Statistics,
 }
 
@@ -76,6 +77,7 @@ impl Board for Noticeboard {
         for counter in Counter::ALL {
             stat_number(out, counter.name().as_bytes(), counts.of(counter));
         }
+        self.bursts(&reset, out);
         self.memory(now, &reset, out);
         stat_number(out, b"threads", u64::from(self.config.workers));
         stat(out, b"curtail", env!("CARGO_PKG_VERSION").as_bytes());
@@ -114,6 +116,8 @@ impl Board for Noticeboard {
         stat(out, b"maxconns_fast", b"yes");
         stat(out, b"flush_enabled", b"yes");
         stat(out, b"hash_algorithm", b"rapidhash");
+        stat_number(out, b"busy_poll_us", config.patience.busy_poll_ns / 1000);
+        stat_number(out, b"min_wait_us", config.patience.min_wait_ns / 1000);
         let runtime = config.runtime.map_or("auto", runtime::Kind::name);
         stat(out, b"runtime", runtime.as_bytes());
     }
@@ -126,6 +130,7 @@ impl Board for Noticeboard {
             rejected: tally.rejected,
             rests: tally.rests,
             rested_ns: tally.rested_ns,
+            bursts: self.census.bursts(),
             store,
         };
     }
@@ -163,6 +168,19 @@ impl Noticeboard {
         let rested_us = (tally.rested_ns - reset.rested_ns) / 1_000;
         stat_number(out, b"time_in_listen_disabled_us", rested_us);
         stat_number(out, b"slow_peers_closed", tally.slow_closed);
+    }
+
+    /// Bursts by how many connections had something to say when a worker woke up.
+    fn bursts(&self, reset: &Reset, out: &mut Vec<u8>) {
+        let bursts = self.census.bursts();
+        for (power, (count, before)) in bursts.iter().zip(reset.bursts).enumerate() {
+            let name = match power {
+                0 => "bursts_of_1".to_owned(),
+                power if power + 1 == BURST_SIZES => "bursts_of_more".to_owned(),
+                power => format!("bursts_to_{}", 1 << power),
+            };
+            stat_number(out, name.as_bytes(), count - before);
+        }
     }
 
     fn memory(&self, now: Now, reset: &Reset, out: &mut Vec<u8>) {

@@ -15,5 +15,5 @@ mod watch;
 
 pub use config::{Config, UnixSocket};
 pub use error::Error;
-pub use runtime::Kind;
+pub use runtime::{Kind, Patience};
 pub use start::Server;

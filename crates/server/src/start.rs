@@ -70,6 +70,7 @@ impl Server {
             workers: config.workers.max(1) as usize,
             requests_a_turn: (config.requests_a_turn.max(1) as usize)
                 .min(session::limits::REQUESTS_A_TURN_MAX),
+            patience: config.patience,
             store,
             board: Arc::<Noticeboard>::clone(&board),
             census: Arc::clone(&census),

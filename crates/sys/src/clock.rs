@@ -1,6 +1,8 @@
 //! Clocks. Reading one takes no system call where the kernel has a vDSO.
 
-use rustix::time::{ClockId, clock_gettime};
+use rustix::io::Errno;
+use rustix::thread::clock_nanosleep_absolute;
+use rustix::time::{ClockId, Timespec, clock_gettime};
 
 const NS_PER_S: u64 = 1_000_000_000;
 
@@ -14,6 +16,19 @@ fn read_ns(clock: ClockId) -> u64 {
 #[must_use]
 pub fn monotonic_ns() -> u64 {
     read_ns(ClockId::Monotonic)
+}
+
+/// Sleeps until [`monotonic_ns`] is that. It may sleep longer by the thread's timer slack
+/// ([`crate::thread::sleep_precisely`]).
+pub fn sleep_until_ns(time_ns: u64) {
+    let time = Timespec {
+        tv_sec: (time_ns / NS_PER_S).cast_signed(),
+        tv_nsec: (time_ns % NS_PER_S).cast_signed(),
+    };
+    // A signal may end it early.
+    while monotonic_ns() < time_ns
+        && clock_nanosleep_absolute(ClockId::Monotonic, &time) == Err(Errno::INTR)
+    {}
 }
 
 /// Nanoseconds since 1970.

@@ -48,8 +48,12 @@ impl Worker {
     pub(super) fn run(mut self) {
         let mut events = Events::with_capacity(EVENTS_A_WAIT);
         let mut burst: Vec<Place> = Vec::with_capacity(EVENTS_A_WAIT);
+        self.desk.begin();
         loop {
             self.desk.store.offline();
+            if self.desk.is_to_rest() {
+                self.desk.rest();
+            }
             if self
                 .poll
                 .wait(&mut events, self.desk.patience_ns())
@@ -68,6 +72,7 @@ impl Worker {
                     self.note(ready, &mut burst);
                 }
             }
+            self.desk.woke(now_ns, burst.len());
             for places in burst.chunks(BURST_CONNECTIONS) {
                 self.serve(places, now_ns);
                 self.desk.store.quiescent();

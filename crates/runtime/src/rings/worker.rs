@@ -80,9 +80,14 @@ impl Worker {
 
     pub(super) fn run(mut self) {
         let mut burst: Vec<Place> = Vec::with_capacity(EVENTS_A_WAIT);
+        self.desk.begin();
         self.watch_inbox();
         loop {
             self.desk.store.offline();
+            // What has been answered must not wait for what is to come.
+            if self.desk.is_to_rest() && self.ring.wait(Some(0)).is_ok() {
+                self.desk.rest();
+            }
             if self.ring.wait(self.desk.patience_ns()).is_err() {
                 return;
             }
@@ -104,6 +109,7 @@ impl Worker {
                     None => break,
                 }
             }
+            self.desk.woke(now_ns, burst.len());
             for places in burst.chunks(BURST_CONNECTIONS) {
                 self.serve(places, now_ns);
                 self.desk.store.quiescent();
