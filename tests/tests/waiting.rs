@@ -61,7 +61,6 @@ fn least_time_between_wake_ups_is_kept_and_the_first_request_does_not_wait() {
     assert!(all >= Duration::from_millis(95), "six took {all:?}");
     // Each was a burst by itself, and so was this.
     assert!(client.stat("bursts_of_1").unwrap() >= 7);
-    assert_eq!(client.stat("bursts_to_2").unwrap(), 0);
 }
 
 #[test]

@@ -24,7 +24,7 @@ use std::mem;
 use std::os::fd::{AsFd, AsRawFd, FromRawFd, OwnedFd, RawFd};
 use std::rc::Rc;
 
-use io_uring::squeue::Entry;
+use io_uring::squeue::{Entry, Flags};
 use io_uring::types::{CancelBuilder, Fd, SubmitArgs, Timespec};
 use io_uring::{IoUring, cqueue, opcode};
 
@@ -158,6 +158,8 @@ pub struct Ring {
     backlog: VecDeque<Entry>,
     /// Requests that the kernel will still say something of.
     under_way: usize,
+    /// Nothing is asked for any more.
+    is_ending: bool,
 }
 
 impl std::fmt::Debug for Ring {
@@ -199,6 +201,7 @@ impl Ring {
             unused: Vec::new(),
             backlog: VecDeque::new(),
             under_way: 0,
+            is_ending: false,
         };
         Ok((ring, Inputs::new(pool)))
     }
@@ -245,6 +248,15 @@ impl Ring {
     pub fn receive(&mut self, source: impl AsFd, token: u32) {
         let fd = Fd(source.as_fd().as_raw_fd());
         let entry = opcode::RecvMulti::new(fd, GROUP).build();
+        self.push(entry.user_data(Kind::Receive.data(token)));
+    }
+
+    /// Receives once from a socket, a buffer at most.
+    pub fn receive_once(&mut self, source: impl AsFd, token: u32) {
+        let fd = Fd(source.as_fd().as_raw_fd());
+        let anywhere = std::ptr::null_mut();
+        let entry = opcode::Recv::new(fd, anywhere, 0).buf_group(GROUP).build();
+        let entry = entry.flags(Flags::BUFFER_SELECT);
         self.push(entry.user_data(Kind::Receive.data(token)));
     }
 
@@ -433,11 +445,15 @@ impl Ring {
         let result = match result {
             Ok(len) => {
                 sending.sent += len as usize;
-                if len > 0 && sending.sent < sending.bytes.len() {
+                let is_whole = sending.sent == sending.bytes.len();
+                if len > 0 && !is_whole && !self.is_ending {
                     self.send_rest(number, sending);
                     return None;
                 }
-                Ok(())
+                match is_whole {
+                    true => Ok(()),
+                    false => Err(io::ErrorKind::WriteZero.into()),
+                }
             }
             Err(error) => Err(error),
         };
@@ -453,6 +469,9 @@ impl Ring {
 
 impl Drop for Ring {
     fn drop(&mut self) {
+        self.is_ending = true;
+        // What was not handed over has nothing to say.
+        self.under_way -= self.backlog.len();
         self.backlog.clear();
         let everything = CancelBuilder::any();
         // What cannot be ended is waited for.

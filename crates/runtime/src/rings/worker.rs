@@ -9,7 +9,10 @@ use sys::ring::{Arrived, Ended, Event, Inputs, Ring};
 use self::burst::{Outcome, Part};
 use crate::connection::Connection;
 use crate::desk::Desk;
-use crate::limits::{BURST_CONNECTIONS, EVENTS_A_WAIT, HELD_FULL, SPARE_LEN, SPARE_OUTPUTS};
+use crate::limits::{
+    BURST_CONNECTIONS, DIRECT_MIN, EVENTS_A_WAIT, HELD_FULL, RING_BUFFER_LEN, SPARE_LEN,
+    SPARE_OUTPUTS,
+};
 use crate::table::{Place, Table};
 use crate::transport::Sent;
 
@@ -18,8 +21,10 @@ pub(super) const INBOX: u32 = u32::MAX;
 /// What a connection has asked its worker's ring for.
 #[derive(Debug, Default)]
 pub(super) struct Wire {
-    /// Receiving goes on by itself.
+    /// It receives.
     is_receiving: bool,
+    /// That goes on by itself.
+    goes_on: bool,
     /// It was asked to end.
     is_stopping: bool,
     /// Bytes that have come and have not been looked at.
@@ -170,6 +175,7 @@ impl Worker {
             return self.inputs.give_back(bytes);
         };
         connection.wire.is_receiving = goes_on;
+        connection.wire.goes_on &= goes_on;
         if connection.wire.is_shut {
             self.inputs.give_back(bytes);
             return self.close_if_over(place);
@@ -185,12 +191,8 @@ impl Worker {
                 self.inputs.give_back(arrived);
             }
         }
-        // What it sends beyond that waits in the kernel.
-        if is_full(connection) && connection.wire.is_receiving && !connection.wire.is_stopping {
-            connection.wire.is_stopping = true;
-            self.ring.stop_receiving(place as u32);
-        }
         self.join(place, burst);
+        self.rein_in(place);
     }
 
     fn note_end(&mut self, place: Place, how: &Ended, burst: &mut Vec<Place>) {
@@ -198,6 +200,7 @@ impl Worker {
             return;
         };
         connection.wire.is_receiving = false;
+        connection.wire.goes_on = false;
         connection.wire.is_stopping = false;
         if connection.wire.is_shut {
             return self.close_if_over(place);
@@ -278,13 +281,32 @@ impl Worker {
         self.ring.watch_room(&connection.transport, place as u32);
     }
 
+    /// Receiving does not go on by itself for one that sends much at a time, or cannot go on: what
+    /// it sends beyond a buffer waits in the kernel.
+    pub(super) fn rein_in(&mut self, place: Place) {
+        if let Some(connection) = self.table.get_mut(place)
+            && is_heavy(connection)
+            && connection.wire.goes_on
+            && !connection.wire.is_stopping
+        {
+            connection.wire.is_stopping = true;
+            self.ring.stop_receiving(place as u32);
+        }
+    }
+
     /// Receives, unless it does already or there is nothing to come.
     pub(super) fn receive(&mut self, place: Place) {
         if let Some(connection) = self.table.get_mut(place) {
-            let is_full = is_full(connection);
+            let (is_full, is_heavy) = (is_full(connection), is_heavy(connection));
             let wire = &mut connection.wire;
-            if !is_full && !wire.is_receiving && !wire.has_ended && !wire.is_shut {
-                wire.is_receiving = true;
+            if is_full || wire.is_receiving || wire.has_ended || wire.is_shut {
+                return;
+            }
+            wire.is_receiving = true;
+            wire.goes_on = !is_heavy;
+            if is_heavy {
+                self.ring.receive_once(&connection.transport, place as u32);
+            } else {
                 self.ring.receive(&connection.transport, place as u32);
             }
         }
@@ -314,6 +336,13 @@ impl Worker {
             self.table.close(place, &self.desk.setup.census);
         }
     }
+}
+
+/// Whether more than a buffer of it should not be received at a time: a large value is on its way,
+/// or what it has sent cannot be looked at yet.
+fn is_heavy(connection: &mut Connection<Wire>) -> bool {
+    let holds_much = connection.held.len() >= RING_BUFFER_LEN as usize;
+    holds_much || connection.wants_turn || connection.session.upload().len() >= DIRECT_MIN
 }
 
 /// Whether it holds as much input as one may that cannot go on for now. One that can needs it: a

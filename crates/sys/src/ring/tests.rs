@@ -100,6 +100,30 @@ fn without_a_buffer_receiving_ends_and_begins_again() {
 }
 
 #[test]
+fn received_once_the_rest_waits_in_the_kernel() {
+    let (mut ring, inputs) = Ring::new(CONFIG).unwrap();
+    let (source, target) = Stream::pair().unwrap();
+    target.send(&[b'x'; 100]).unwrap();
+    for len in [64, 36] {
+        ring.receive_once(&source, 4);
+        until(&mut ring, |_, event| match event {
+            Event::Received {
+                token: 4,
+                bytes,
+                goes_on: false,
+            } => {
+                assert_eq!(bytes.len(), len);
+                inputs.give_back(bytes);
+                true
+            }
+            other => panic!("{other:?}"),
+        });
+        ring.wait(Some(TURN_NS)).unwrap();
+        assert!(ring.next_event().is_none());
+    }
+}
+
+#[test]
 fn receiving_can_be_stopped_and_goes_on_where_it_was() {
     let (mut ring, inputs) = Ring::new(CONFIG).unwrap();
     let (source, target) = Stream::pair().unwrap();
@@ -167,6 +191,18 @@ fn a_long_message_to_a_slow_peer_arrives_whole() {
         }
     }
     assert!(got == bytes);
+}
+
+#[test]
+fn a_ring_that_is_dropped_does_not_wait_for_a_peer_that_does_not_read() {
+    let (mut ring, _inputs) = Ring::new(CONFIG).unwrap();
+    let (_source, target) = Stream::pair().unwrap();
+    ring.send(&target, 3, vec![0; 10_000_000]);
+    ring.wait(Some(0)).unwrap();
+    let start = std::time::Instant::now();
+    drop(ring);
+    let took = start.elapsed();
+    assert!(took < std::time::Duration::from_millis(150), "{took:?}");
 }
 
 #[test]

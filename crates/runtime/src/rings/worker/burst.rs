@@ -211,6 +211,7 @@ impl Worker {
             }
             (false, Next::Input | Next::Upload | Next::Close) => {}
         }
+        self.rein_in(place);
         if !is_blocked && !is_over {
             self.receive(place);
         }
