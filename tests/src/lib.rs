@@ -14,6 +14,7 @@
 
 pub mod calibration;
 pub mod client;
+pub mod echo;
 pub mod pair;
 pub mod pattern;
 pub mod peer;

@@ -35,13 +35,21 @@ impl Server {
     /// # Errors
     /// It cannot be started, ends at once, or does not listen.
     pub fn tcp(command: impl Fn() -> Command) -> Result<Self> {
+        Self::tcp_on(&[], command)
+    }
+
+    /// As [`Server::tcp`], with all its threads on these processors (none named: on any).
+    ///
+    /// # Errors
+    /// As [`Server::tcp`], or no such processor.
+    pub fn tcp_on(cpus: &[usize], command: impl Fn() -> Command) -> Result<Self> {
         let mut last = anyhow!("not tried");
         for _ in 0..ATTEMPTS {
             let port = free_port()?;
             let mut command = command();
             command.args(["-l", "127.0.0.1", "-p", &port.to_string()]);
             let address = SocketAddr::from((Ipv4Addr::LOCALHOST, port));
-            match Self::at(command, Address::Tcp(address)) {
+            match Self::start(command, Address::Tcp(address), cpus) {
                 Ok(server) => return Ok(server),
                 Err(error) => last = error,
             }
@@ -53,8 +61,13 @@ impl Server {
     ///
     /// # Errors
     /// As [`Server::tcp`].
-    pub fn at(mut command: Command, address: Address) -> Result<Self> {
+    pub fn at(command: Command, address: Address) -> Result<Self> {
+        Self::start(command, address, &[])
+    }
+
+    fn start(mut command: Command, address: Address, cpus: &[usize]) -> Result<Self> {
         let bounds = Bounds {
+            cpus: cpus.to_vec(),
             dies_with_parent: true,
             ..Bounds::default()
         };

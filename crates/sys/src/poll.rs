@@ -1,10 +1,14 @@
 //! Readiness: epoll, level-triggered, and an event that another thread can set.
 
 use std::io;
-use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 
 use rustix::event::epoll;
 use rustix::event::{EventfdFlags, Timespec, eventfd};
+use rustix::io::Errno;
+
+const _: () = assert!(size_of::<epoll::Event>() == size_of::<libc::epoll_event>());
+const _: () = assert!(align_of::<epoll::Event>() == align_of::<libc::epoll_event>());
 
 /// What a registration waits for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -151,9 +155,33 @@ impl Poll {
         });
         let spare = rustix::buffer::spare_capacity(&mut events.list);
         match epoll::wait(&self.epoll, spare, timeout.as_ref()) {
-            Ok(_) | Err(rustix::io::Errno::INTR) => Ok(()),
+            Ok(_) | Err(Errno::INTR) => Ok(()),
+            // epoll_pwait2: Linux before 5.11 does not know it, nor do many a valgrind.
+            Err(Errno::NOSYS) => self.wait_ms(events, timeout_ns),
             Err(error) => Err(error.into()),
         }
+    }
+
+    /// As [`Poll::wait`], by the older call, which counts in milliseconds: it never returns early.
+    fn wait_ms(&self, events: &mut Events, timeout_ns: Option<u64>) -> io::Result<()> {
+        let timeout_ms = timeout_ns.map_or(-1, |ns| {
+            i32::try_from(ns.div_ceil(1_000_000)).unwrap_or(i32::MAX)
+        });
+        let room = i32::try_from(events.list.capacity()).unwrap_or(i32::MAX);
+        // The two name the kernel's own structure.
+        let list = events.list.as_mut_ptr().cast::<libc::epoll_event>();
+        // SAFETY: the list has room for so many events of the kernel's layout (asserted above).
+        let count = unsafe { libc::epoll_wait(self.epoll.as_raw_fd(), list, room, timeout_ms) };
+        let Ok(count) = usize::try_from(count) else {
+            let error = io::Error::last_os_error();
+            return match error.kind() {
+                io::ErrorKind::Interrupted => Ok(()),
+                _ => Err(error),
+            };
+        };
+        // SAFETY: the kernel has written so many, and no more than there is room for.
+        unsafe { events.list.set_len(count) };
+        Ok(())
     }
 }
 
@@ -222,5 +250,24 @@ mod tests {
         waker.clear();
         poll.wait(&mut events, Some(1000)).unwrap();
         assert!(events.is_empty());
+    }
+
+    #[test]
+    fn the_older_call_waits_and_tells_the_same() {
+        let poll = Poll::new().unwrap();
+        let waker = Waker::new().unwrap();
+        let mut events = Events::with_capacity(4);
+        poll.add(&waker, 7, Interest::Read).unwrap();
+        let start_ns = crate::clock::monotonic_ns();
+        poll.wait_ms(&mut events, Some(1_500_000)).unwrap();
+        assert!(events.is_empty() && crate::clock::monotonic_ns() - start_ns >= 1_500_000);
+
+        waker.wake();
+        poll.wait(&mut events, None).unwrap();
+        let newer: Vec<Ready> = events.iter().collect();
+        events.list.clear();
+        poll.wait_ms(&mut events, None).unwrap();
+        assert_eq!(events.iter().collect::<Vec<Ready>>(), newer);
+        assert_eq!(newer.len(), 1);
     }
 }

@@ -1,0 +1,213 @@
+//! To the kernel's floor: what a server pays for a request beside what a server pays that only
+//! echoes.
+//!
+//! `[--quick] [--rounds N] [--records N] [CASE]`: fewer rounds and records, or so many; the cases
+//! whose names contain `CASE` (`instructions`: their table alone).
+//!
+//! Every server has one worker and is a process of its own with all its threads on one processor;
+//! the client, a closed loop, is on another. The figure is the processor time of the server's
+//! process for each request, user and system, and its ratio within a round to the echo's by
+//! io_uring. What the network stack does while the client sends is paid by the client.
+#![forbid(unsafe_code)]
+#![allow(
+    clippy::print_stdout,
+    clippy::print_stderr,
+    reason = "a benchmark speaks to the terminal"
+)]
+
+mod asks;
+mod cases;
+mod client;
+mod instructions;
+mod rounds;
+mod servers;
+mod table;
+
+use std::env;
+use std::process::ExitCode;
+
+use anyhow::{Context, Result, bail};
+use curtail_tests::echo::Kind;
+
+use cases::Case;
+use rounds::Progress;
+use servers::{Cache, Role, Subject};
+
+const USAGE: &str = "there are --quick, --rounds N, --records N and the name of a case";
+/// Files the client needs: a connection to each of six servers, and some.
+const OPEN_FILES: u64 = 6 * 1000 + 200;
+/// What a case takes beside its rounds: echoes are started, connections made.
+const CASE_NS: u64 = 500_000_000;
+/// Filling a server takes about so long for each record.
+const FILL_NS: u64 = 1_500;
+
+/// How it is measured.
+pub(crate) struct Settings {
+    pub(crate) rounds: usize,
+    pub(crate) warm_ns: u64,
+    pub(crate) trial_ns: u64,
+    pub(crate) records: u64,
+    /// Requests under valgrind, and twice as many.
+    pub(crate) counted_requests: u64,
+    pub(crate) server_cpu: usize,
+    pub(crate) client_cpu: usize,
+    only: Option<String>,
+}
+
+fn main() -> ExitCode {
+    match run() {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("floor: {error:#}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn run() -> Result<()> {
+    let words: Vec<String> = env::args().skip(1).collect();
+    let words: Vec<&str> = words.iter().map(String::as_str).collect();
+    if let Some((&servers::ECHO, words)) = words.split_first() {
+        return servers::serve_echo(words);
+    }
+    let settings = Settings::parse(&words)?;
+    let cases: Vec<Case> = Case::ALL
+        .into_iter()
+        .filter(|case| settings.means(&case.name()))
+        .collect();
+    let counts_instructions = settings.means("instructions");
+    if cases.is_empty() && !counts_instructions {
+        let names = Case::ALL.map(|case| case.name()).join("\n  ");
+        bail!("no case has that in its name; the cases are:\n  {names}\n  instructions");
+    }
+    // Before anything is bound to a processor: this may have to build.
+    let caches = Cache::all()?;
+    sys::limits::raise_open_files(OPEN_FILES);
+    sys::thread::pin(&[settings.client_cpu]).context("bind the client to its processor")?;
+    let mut expected_ns = settings.expected_ns(&cases, caches.len());
+    if counts_instructions {
+        expected_ns += instructions::expected_ns(&settings, caches.len());
+    }
+    settings.announce(&caches, expected_ns);
+    if !cases.is_empty() {
+        measure(&settings, &cases, &caches, &Progress::new(expected_ns))?;
+    }
+    if counts_instructions {
+        instructions::print(&settings, &caches);
+    }
+    Ok(())
+}
+
+fn measure(
+    settings: &Settings,
+    cases: &[Case],
+    caches: &[Cache],
+    progress: &Progress,
+) -> Result<()> {
+    let mut filled = Vec::new();
+    for cache in caches {
+        let subject = cache.start(settings.records, settings.server_cpu)?;
+        asks::fill(subject.address()?, settings.records).with_context(|| cache.name.clone())?;
+        filled.push(subject);
+    }
+    for case in cases {
+        let mut echoes = Vec::new();
+        if let Some(exchange) = case.asks.exchange() {
+            for kind in Kind::ALL {
+                match kind.probe() {
+                    Ok(()) => {
+                        let echo = servers::start_echo(kind, exchange, settings.server_cpu)?;
+                        echoes.push(echo);
+                    }
+                    Err(error) => println!("skipped: no echo by {}: {error}", kind.name()),
+                }
+            }
+        }
+        let subjects: Vec<&Subject> = echoes.iter().chain(&filled).collect();
+        let trials =
+            rounds::measure(case, &subjects, settings, progress).with_context(|| case.name())?;
+        progress.clear();
+        table::print(case, &subjects, &trials);
+    }
+    Ok(())
+}
+
+impl Settings {
+    fn parse(words: &[&str]) -> Result<Self> {
+        let cpus = sys::thread::allowed_cpus()?;
+        let &[server_cpu, client_cpu, ..] = cpus.as_slice() else {
+            bail!(
+                "one processor is too few: the server needs one to itself, since what the client \
+                 does there would delay it and take its caches"
+            );
+        };
+        let quick = words.contains(&"--quick");
+        let mut settings = Self {
+            rounds: if quick { 5 } else { 15 },
+            warm_ns: if quick { 30_000_000 } else { 100_000_000 },
+            trial_ns: if quick { 150_000_000 } else { 500_000_000 },
+            records: if quick { 10_000 } else { 1_000_000 },
+            counted_requests: if quick { 5_000 } else { 20_000 },
+            server_cpu,
+            client_cpu,
+            only: None,
+        };
+        let mut words = words.iter();
+        while let Some(&word) = words.next() {
+            match word {
+                // Cargo says so to every benchmark.
+                "--quick" | "--bench" => {}
+                "--rounds" => {
+                    settings.rounds = number(word, words.next(), 10_000)? as usize;
+                }
+                "--records" => {
+                    settings.records = number(word, words.next(), asks::RECORDS_MAX)?;
+                }
+                _ if word.starts_with('-') => bail!("no option {word:?}; {USAGE}"),
+                _ if settings.only.is_some() => bail!("one case at most, not also {word:?}"),
+                _ => settings.only = Some(word.to_owned()),
+            }
+        }
+        Ok(settings)
+    }
+
+    fn means(&self, name: &str) -> bool {
+        self.only.as_ref().is_none_or(|only| name.contains(only))
+    }
+
+    fn expected_ns(&self, cases: &[Case], caches: usize) -> u64 {
+        let rounds = cases.iter().map(|case| {
+            let echoes = case.asks.exchange().map_or(0, |_| Kind::ALL.len());
+            let trial_ns = self.warm_ns + self.trial_ns + 5_000_000;
+            CASE_NS + (self.rounds * (caches + echoes)) as u64 * trial_ns
+        });
+        let filling = caches as u64 * (CASE_NS + self.records * FILL_NS);
+        rounds.sum::<u64>() + if cases.is_empty() { 0 } else { filling }
+    }
+
+    fn announce(&self, caches: &[Cache], expected_ns: u64) {
+        println!(
+            "servers on processor {}, the client on {}; closed loop, {} records, {} rounds in \
+             random order; about {} s",
+            self.server_cpu,
+            self.client_cpu,
+            self.records,
+            self.rounds,
+            expected_ns.div_ceil(1_000_000_000)
+        );
+        if self.rounds < 6 {
+            println!("fewer than 6 rounds: their intervals are the whole range, and below 95 %");
+        }
+        if !caches.iter().any(|cache| cache.role == Role::Memcached) {
+            println!("skipped: no memcached to compare with; none is installed");
+        }
+    }
+}
+
+fn number(option: &str, text: Option<&&str>, most: u64) -> Result<u64> {
+    let text = text.with_context(|| format!("{option} wants a number"))?;
+    match text.parse() {
+        Ok(number) if (1..=most).contains(&number) => Ok(number),
+        _ => bail!("{option} {text}: it is a number from 1 to {most}"),
+    }
+}

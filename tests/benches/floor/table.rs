@@ -1,0 +1,115 @@
+//! A case as it is printed: estimates with their intervals, and whether ours meet the target.
+
+use measure::{Estimate, median_of_trials, paired_ratio};
+
+use crate::cases::{Case, Target};
+use crate::rounds::Trial;
+use crate::servers::{Role, Subject};
+
+const CONFIDENCE: f64 = 0.95;
+
+/// Prints the trials of a case.
+pub(crate) fn print(case: &Case, subjects: &[&Subject], trials: &[Vec<Trial>]) {
+    let base_role = match case.target {
+        Target::BelowMemcached => Role::Memcached,
+        Target::TimesFloor(_) | Target::CpuUs(_) => Role::Floor,
+    };
+    let base = subjects.iter().position(|it| it.role == base_role);
+    let beside = base.map_or("-", |at| subjects[at].name.as_str());
+    let rows: Vec<Row> = trials
+        .iter()
+        .enumerate()
+        .map(|(at, own)| Row {
+            cpu_us: median(own, |trial| trial.cpu_us),
+            rate_rps: median(own, |trial| trial.rate_rps),
+            busy: median(own, |trial| trial.busy),
+            ratio: base
+                .filter(|&base| base != at)
+                .and_then(|base| ratio(own, &trials[base])),
+        })
+        .collect();
+    // Order statistics have a confidence of their own, the same for all with as many rounds.
+    let confidence = rows.iter().find_map(|row| row.cpu_us);
+    let percent = confidence.map_or(0.0, |it| (it.interval.confidence * 100.0).floor());
+    println!("\n{}", case.name());
+    println!(
+        "  {:<17}{:>21}{:>12}{:>8}   {:<26}target",
+        "server",
+        format!("CPU µs/request [{percent} %]"),
+        "requests/s",
+        "busy",
+        format!("times {beside}"),
+    );
+    for (subject, row) in subjects.iter().zip(&rows) {
+        let target = match subject.role {
+            Role::Curtail => judged(case.target, row),
+            _ => String::new(),
+        };
+        let line = format!(
+            "  {:<17}{:>22}{:>12}{:>8}   {:<26}{target}",
+            subject.name,
+            shown(row.cpu_us),
+            row.rate_rps
+                .map_or("-".to_owned(), |it| format!("{:.0}", it.value)),
+            row.busy
+                .map_or("-".to_owned(), |it| format!("{:.0} %", it.value * 100.0)),
+            shown(row.ratio),
+        );
+        println!("{}", line.trim_end());
+    }
+}
+
+/// What a server came to.
+struct Row {
+    cpu_us: Option<Estimate>,
+    rate_rps: Option<Estimate>,
+    busy: Option<Estimate>,
+    /// Of processor time, to that of the one it is compared with.
+    ratio: Option<Estimate>,
+}
+
+fn judged(target: Target, row: &Row) -> String {
+    let (text, reached) = match target {
+        Target::TimesFloor(most) => (
+            format!("≤ {most} times"),
+            row.ratio.map(|ratio| ratio.interval.high <= most),
+        ),
+        Target::CpuUs(most) => (
+            format!("≤ {most} µs"),
+            row.cpu_us.map(|cpu_us| cpu_us.interval.high <= most),
+        ),
+        Target::BelowMemcached => (
+            "below memcached".to_owned(),
+            row.ratio.map(|ratio| ratio.interval.high < 1.0),
+        ),
+    };
+    let verdict = match reached {
+        Some(true) => "met",
+        Some(false) => "not met",
+        None => "not judged: nothing to compare with",
+    };
+    format!("{text}: {verdict}")
+}
+
+fn median(trials: &[Trial], of: impl Fn(&Trial) -> f64) -> Option<Estimate> {
+    let values: Vec<f64> = trials.iter().map(of).collect();
+    median_of_trials(&values, CONFIDENCE)
+}
+
+/// Within the rounds, so that what a round's servers share cancels.
+fn ratio(trials: &[Trial], base: &[Trial]) -> Option<Estimate> {
+    let pairs = trials.iter().zip(base);
+    let pairs: Vec<(f64, f64)> = pairs
+        .map(|(one, other)| (one.cpu_us, other.cpu_us))
+        .collect();
+    paired_ratio(&pairs, CONFIDENCE)
+}
+
+fn shown(estimate: Option<Estimate>) -> String {
+    match estimate {
+        Some(Estimate {
+            value, interval, ..
+        }) => format!("{value:.2} [{:.2}, {:.2}]", interval.low, interval.high),
+        None => "-".to_owned(),
+    }
+}

@@ -1,0 +1,110 @@
+use std::io::{Read, Write};
+use std::net::{Ipv4Addr, SocketAddr, TcpStream};
+use std::sync::Arc;
+use std::thread;
+use std::time::Duration;
+
+use super::*;
+
+const EXCHANGE: Exchange = Exchange {
+    request_len: 36,
+    answer_len: 190,
+};
+
+/// Talks to a server of each kind, which is told to end afterwards and has to.
+fn with_each(talk: impl Fn(SocketAddr)) {
+    for kind in Kind::ALL {
+        if let Err(error) = kind.probe() {
+            println!("skipped: no server by {}: {error}", kind.name());
+            continue;
+        }
+        let listener = listen(SocketAddr::from((Ipv4Addr::LOCALHOST, 0))).unwrap();
+        let address = listener.address().unwrap();
+        let end = Arc::new(Waker::new().unwrap());
+        let seen = Arc::clone(&end);
+        let server = thread::spawn(move || serve(kind, &listener, EXCHANGE, &seen));
+        talk(address);
+        end.wake();
+        server.join().unwrap().unwrap();
+    }
+}
+
+fn connect(address: SocketAddr) -> TcpStream {
+    let stream = TcpStream::connect(address).unwrap();
+    stream.set_nodelay(true).unwrap();
+    let patience = Some(Duration::from_secs(20));
+    stream.set_read_timeout(patience).unwrap();
+    stream.set_write_timeout(patience).unwrap();
+    stream
+}
+
+fn hear(mut stream: &TcpStream, answers: usize) {
+    let mut heard = vec![0; answers * EXCHANGE.answer_len];
+    stream.read_exact(&mut heard).unwrap();
+}
+
+#[test]
+fn an_answer_for_each_request_however_they_are_split() {
+    with_each(|address| {
+        let mut stream = connect(address);
+        // Whole, in pieces, two in one, and the beginning of a third with the end of a second.
+        for pieces in [
+            &[36][..],
+            &[1, 35],
+            &[72],
+            &[54, 18],
+            &[7; 36],
+            &[37, 70, 1],
+        ] {
+            for piece in pieces {
+                stream.write_all(&vec![b'q'; *piece]).unwrap();
+            }
+            hear(&stream, pieces.iter().sum::<usize>() / EXCHANGE.request_len);
+        }
+        // Nothing was answered that was not asked for: the end comes next.
+        stream.shutdown(std::net::Shutdown::Write).unwrap();
+        assert_eq!(stream.read(&mut [0; 1]).unwrap(), 0);
+    });
+}
+
+#[test]
+fn several_connections_are_counted_apart() {
+    with_each(|address| {
+        let mut streams: Vec<TcpStream> = (0..50).map(|_| connect(address)).collect();
+        for stream in &mut streams {
+            stream.write_all(&[b'q'; 20]).unwrap();
+        }
+        for stream in &mut streams {
+            stream.write_all(&[b'q'; 16 + 36 * 15]).unwrap();
+        }
+        for stream in &streams {
+            hear(stream, 16);
+        }
+    });
+}
+
+#[test]
+fn who_does_not_read_for_a_while_gets_all_the_same() {
+    with_each(|address| {
+        let requests = 50_000;
+        let mut stream = connect(address);
+        let reader = stream.try_clone().unwrap();
+        let (sender, said) = std::sync::mpsc::channel();
+        let reading = thread::spawn(move || {
+            // As many as sockets hold have gone out before the first is read.
+            said.recv().unwrap();
+            hear(&reader, requests);
+        });
+        stream.set_nonblocking(true).unwrap();
+        let asked = vec![b'q'; requests * EXCHANGE.request_len];
+        let mut sent = 0;
+        while let Ok(len @ 1..) = stream.write(&asked[sent..]) {
+            sent += len;
+        }
+        // The reader's handle is of the same socket.
+        stream.set_nonblocking(false).unwrap();
+        sender.send(()).unwrap();
+        stream.write_all(&asked[sent..]).unwrap();
+        reading.join().unwrap();
+    });
+}
