@@ -14,6 +14,9 @@ use crate::{Parsed, Refusal, Request};
 /// Splitting the input differently never changes what is found.
 #[must_use]
 pub fn parse(input: &[u8], scanned: usize) -> Parsed<'_> {
+    if let Some((request, len)) = classic::lone_get(input) {
+        return Parsed::Request { request, len };
+    }
     let from = scanned.min(input.len());
     let found = memchr(b'\n', &input[from..]).map(|at| from + at);
     let line_len = found.unwrap_or(input.len());

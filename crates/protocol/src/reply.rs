@@ -65,9 +65,13 @@ pub fn value_header(
 ) {
     out.extend_from_slice(b"VALUE ");
     out.extend_from_slice(key);
-    out.push(b' ');
-    decimal::write(out, u64::from(client_flags));
-    out.push(b' ');
+    if client_flags == 0 {
+        out.extend_from_slice(b" 0 ");
+    } else {
+        out.push(b' ');
+        decimal::write(out, u64::from(client_flags));
+        out.push(b' ');
+    }
     decimal::write(out, u64::from(value_len));
     if let Some(cas) = cas {
         out.push(b' ');

@@ -96,6 +96,8 @@ pub struct Get<'a> {
 pub struct Keys<'a> {
     /// The rest of the line.
     pub(crate) rest: &'a [u8],
+    /// That is one key and nothing else, as nearly always: nobody need look for spaces again.
+    pub(crate) is_lone: bool,
 }
 
 /// How a storage command treats what is there.

@@ -64,7 +64,11 @@ impl<'a> Keys<'a> {
     /// caller answer some of them now and the rest later.
     #[must_use]
     pub const fn new(text: &'a [u8]) -> Self {
-        Self { rest: text }
+        let is_lone = false;
+        Self {
+            rest: text,
+            is_lone,
+        }
     }
 
     /// The keys not yet taken, as they stood on the line.
@@ -77,7 +81,12 @@ impl<'a> Keys<'a> {
 impl<'a> Iterator for Keys<'a> {
     type Item = &'a [u8];
 
+    #[inline]
     fn next(&mut self) -> Option<&'a [u8]> {
+        if self.is_lone {
+            self.is_lone = false;
+            return Some(std::mem::take(&mut self.rest));
+        }
         next(&mut self.rest)
     }
 }

@@ -47,7 +47,7 @@ impl Kind {
     /// All of them.
     pub const ALL: [Self; 2] = [Self::Events, Self::Rings];
     /// What is tried where none is asked for.
-    pub const BEST_FIRST: [Self; 1] = [Self::Events];
+    pub const BEST_FIRST: [Self; 2] = [Self::Rings, Self::Events];
 
     /// What it is called.
     #[must_use]

@@ -8,5 +8,7 @@ pub const OUTPUT_FULL: usize = 64 * 1024;
 pub const PINS_MAX: usize = 16;
 /// Keys of one `get` answered in one turn.
 pub const KEYS_A_TURN: usize = 256;
+/// Keys of one `get` whose memory is asked for together.
+pub const KEYS_AHEAD: usize = 16;
 /// Most requests a session can be allowed in one turn.
 pub const REQUESTS_A_TURN_MAX: usize = 1024;

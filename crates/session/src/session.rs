@@ -105,11 +105,11 @@ impl Session {
                 return self.stop(consumed, Next::Room);
             }
             let rest = &input[consumed..];
-            let step = match request.what {
-                What::Request(asked) => answer::request(&asked, request, rest, around, out),
+            let step = match &request.what {
+                What::Request(asked) => answer::request(asked, request, rest, around, out),
                 What::Refused { refusal, swallow } => {
                     out.bytes_mut().extend_from_slice(refusal.reply());
-                    Step::swallow(request.line_len, swallow)
+                    Step::swallow(request.line_len, *swallow)
                 }
                 What::Hopeless => Step::then(0, State::Closed),
             };
@@ -157,7 +157,21 @@ impl Session {
 
     /// Goes on with what an earlier request began; what is needed if that is not over with this
     /// input.
+    #[inline]
     fn finish_started(
+        &mut self,
+        input: &[u8],
+        consumed: &mut usize,
+        around: &Surroundings<'_>,
+        out: &mut Output,
+    ) -> Option<Next> {
+        if matches!(self.state, State::Command) {
+            return None;
+        }
+        self.finish(input, consumed, around, out)
+    }
+
+    fn finish(
         &mut self,
         input: &[u8],
         consumed: &mut usize,

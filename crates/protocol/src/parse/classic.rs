@@ -1,6 +1,6 @@
 //! The classic text commands.
 
-use memchr::memchr;
+use memchr::{memchr, memchr2};
 
 use super::Wrong;
 use crate::decimal;
@@ -9,6 +9,9 @@ use crate::words::{self, Words};
 use crate::{
     Arith, ArithMode, Delete, FlushAll, Get, Keys, Refusal, Request, Set, SetMode, Stats, Touch,
 };
+
+/// Longest end of a line.
+const LINE_END_MAX: usize = 2;
 
 type Outcome<'a> = Result<Request<'a>, Wrong>;
 
@@ -36,6 +39,26 @@ pub(super) fn command<'a>(word: &[u8], line: &'a [u8], rest: &'a [u8]) -> Outcom
     }
 }
 
+/// A `get` of one key, whose line `input` begins with: what most lines are, found in one pass. Its
+/// length, line end included, is beside it. None: it is something else, or not all here.
+pub(super) fn lone_get(input: &[u8]) -> Option<(Request<'_>, usize)> {
+    let text = input.strip_prefix(b"get ")?;
+    let most = text.len().min(KEY_MAX + LINE_END_MAX);
+    let at = memchr2(b' ', b'\n', &text[..most])?;
+    if text[at] != b'\n' {
+        return None;
+    }
+    let key = &text[..at];
+    let rest = key.strip_suffix(b"\r").unwrap_or(key);
+    let is_lone = (1..=KEY_MAX).contains(&rest.len());
+    let get = Get {
+        keys: Keys { rest, is_lone },
+        with_cas: false,
+        exptime: None,
+    };
+    is_lone.then(|| (Request::Get(get), input.len() - text.len() + at + 1))
+}
+
 /// `get` and `gets`: `rest` holds the keys.
 pub(super) fn get(rest: &[u8], with_cas: bool) -> Outcome<'_> {
     let keys = checked_keys(rest)?;
@@ -48,7 +71,7 @@ pub(super) fn get(rest: &[u8], with_cas: bool) -> Outcome<'_> {
 
 fn get_and_touch(mut rest: &[u8], with_cas: bool) -> Outcome<'_> {
     let exptime = words::next(&mut rest).ok_or(Refusal::BadFormat)?;
-    if (Keys { rest }).next().is_none() {
+    if Keys::new(rest).next().is_none() {
         return Err(Refusal::BadFormat.into());
     }
     let exptime = decimal::signed_32(exptime).ok_or(Refusal::BadExptime)?;
@@ -63,11 +86,11 @@ fn get_and_touch(mut rest: &[u8], with_cas: bool) -> Outcome<'_> {
 /// All keys of a line; one too long takes the others with it, as memcached drops what it had
 /// found for them.
 fn checked_keys(rest: &[u8]) -> Result<Keys<'_>, Refusal> {
-    let keys = Keys { rest };
-    // A lone short key is what nearly every line holds.
     if !rest.is_empty() && rest.len() <= KEY_MAX && memchr(b' ', rest).is_none() {
-        return Ok(keys);
+        let is_lone = true;
+        return Ok(Keys { rest, is_lone });
     }
+    let keys = Keys::new(rest);
     if keys.clone().next().is_none() {
         return Err(Refusal::BadFormat);
     }

@@ -5,7 +5,7 @@ use store::{Item, KeyHash, Miss, Read};
 
 use super::count_either;
 use crate::counters::Counter;
-use crate::limits::{COPY_MAX, KEYS_A_TURN};
+use crate::limits::{COPY_MAX, KEYS_A_TURN, KEYS_AHEAD};
 use crate::output::Output;
 use crate::prepare::Planned;
 use crate::session::{Asked, Next, State, Step, Surroundings};
@@ -60,23 +60,27 @@ pub(crate) fn keys(
     };
     let mut left = Keys::new(&input[..asked.keys_len]);
     let mut answered = 0;
-    let next = loop {
-        let before = left;
-        let Some(key) = left.next() else { break None };
-        let stop = if answered == KEYS_A_TURN {
-            Some(Next::Turn)
-        } else if out.is_full() {
-            Some(Next::Room)
-        } else if !one(key, around.worker.hash(key), form, around, out) {
-            Some(Next::Memory)
-        } else {
-            None
-        };
-        if stop.is_some() {
-            left = before;
-            break stop;
+    let next = 'line: loop {
+        let (ahead, count) = look_ahead(&mut left, around);
+        if count == 0 {
+            break None;
         }
-        answered += 1;
+        for &Ahead { key, hash, before } in &ahead[..count] {
+            let stop = if answered == KEYS_A_TURN {
+                Some(Next::Turn)
+            } else if out.is_full() {
+                Some(Next::Room)
+            } else if !one(key, hash, form, around, out) {
+                Some(Next::Memory)
+            } else {
+                None
+            };
+            if stop.is_some() {
+                left = before;
+                break 'line stop;
+            }
+            answered += 1;
+        }
     };
     let done = asked.keys_len - left.as_bytes().len();
     asked.keys_len -= done;
@@ -87,6 +91,42 @@ pub(crate) fn keys(
             (done + asked.keys_len + asked.line_end_len, None)
         }
     }
+}
+
+/// A key of several that are asked for together.
+#[derive(Clone, Copy)]
+struct Ahead<'i> {
+    key: &'i [u8],
+    hash: KeyHash,
+    /// This key and those behind it.
+    before: Keys<'i>,
+}
+
+/// Takes the next few keys and asks for the memory they will visit, all buckets and then all items,
+/// so that their cache misses are one another's company. Returns how many they are.
+fn look_ahead<'i>(
+    left: &mut Keys<'i>,
+    around: &Surroundings<'_>,
+) -> ([Ahead<'i>; KEYS_AHEAD], usize) {
+    let none = Ahead {
+        key: &[],
+        hash: KeyHash::default(),
+        before: *left,
+    };
+    let mut ahead = [none; KEYS_AHEAD];
+    let mut count = 0;
+    for slot in &mut ahead {
+        let before = *left;
+        let Some(key) = left.next() else { break };
+        let hash = around.worker.hash(key);
+        around.worker.prefetch(hash);
+        *slot = Ahead { key, hash, before };
+        count += 1;
+    }
+    for next in &ahead[..count] {
+        around.worker.prefetch_item(next.hash);
+    }
+    (ahead, count)
 }
 
 #[derive(Clone, Copy)]
