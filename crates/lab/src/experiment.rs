@@ -47,6 +47,10 @@ pub fn shipped() -> &'static [Shipped] {
             text: include_str!("../../../experiments/rate-ladder.toml"),
         },
         Shipped {
+            name: "runtimes",
+            text: include_str!("../../../experiments/runtimes.toml"),
+        },
+        Shipped {
             name: "smoke",
             text: include_str!("../../../experiments/smoke.toml"),
         },

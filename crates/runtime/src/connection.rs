@@ -13,6 +13,8 @@ pub(crate) struct Connection<W> {
     pub(crate) session: Session,
     /// Input that could not be used yet.
     pub(crate) held: Held,
+    /// Answers of earlier turns that are sent with those of the last: at most a full output.
+    pub(crate) begun: Vec<u8>,
     /// Output that the peer has not taken yet.
     pub(crate) unsent: Option<Box<Unsent>>,
     /// It stands in a list of connections that go on without an event.
@@ -32,6 +34,7 @@ impl<W> Connection<W> {
             wire,
             session: Session::default(),
             held: Held::default(),
+            begun: Vec::new(),
             unsent: None,
             queued: false,
             wants_turn: false,

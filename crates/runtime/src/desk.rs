@@ -4,9 +4,10 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use session::{Counters, Now, Output, Planned, Progress, Session, Surroundings};
+use session::{Counters, Next, Now, Output, Planned, Progress, Session, Surroundings};
 
 use crate::census::Bursts;
+use crate::connection::Connection;
 use crate::inbox::Inbox;
 use crate::limits::{DRAIN_CHECK_NS, DRAIN_NS, MAINTAIN_EVERY_NS, MAINTAIN_ITEMS, MEMORY_RETRY_NS};
 use crate::running::Running;
@@ -128,21 +129,33 @@ impl Desk {
         session.prepare(input, self.setup.requests_a_turn, &self.store, planned)
     }
 
-    /// Answers what was prepared into `output`.
-    pub(crate) fn answer(
+    /// Answers what was prepared, into `output`, behind what was begun in earlier turns. True: that
+    /// was all, and is to be sent; false: another turn is to come, whose answers go with these.
+    pub(crate) fn answer<W>(
         &mut self,
-        session: &mut Session,
+        connection: &mut Connection<W>,
         planned: &[Planned<'_>],
         input: &[u8],
         now: Now,
-    ) -> Progress {
+    ) -> (Progress, bool) {
         let around = Surroundings {
             now,
             worker: &self.store,
             counters: &self.counters,
             board: &*self.setup.board,
         };
-        session.answer(planned, input, &around, &mut self.output)
+        if !connection.begun.is_empty() {
+            self.output.go_on(std::mem::take(&mut connection.begun));
+        }
+        let session = &mut connection.session;
+        let progress = session.answer(planned, input, &around, &mut self.output);
+        if progress.next == Next::Turn
+            && let Some(begun) = self.output.give_away(Vec::new())
+        {
+            connection.begun = begun;
+            return (progress, false);
+        }
+        (progress, true)
     }
 
     /// What is done between bursts, in steps.

@@ -82,6 +82,12 @@ impl Output {
         Some(std::mem::replace(&mut self.bytes, memory))
     }
 
+    /// Goes on behind what was given away before; it is empty.
+    pub fn go_on(&mut self, begun: Vec<u8>) {
+        debug_assert!(self.is_empty());
+        self.bytes = begun;
+    }
+
     /// Makes it empty, keeping a sensible capacity.
     pub fn clear(&mut self) {
         self.bytes.clear();

@@ -37,6 +37,10 @@ pub(crate) fn print(settings: &Settings, caches: &[Cache]) {
     let names = DEPTHS.map(|depth| format!("{:>12}", format!("depth {depth}")));
     println!("  {:<17}{}", "server", names.concat());
     for cache in caches {
+        if !cache.is_counted {
+            println!("  {:<17}  skipped: valgrind knows no io_uring", cache.name);
+            continue;
+        }
         let counts = DEPTHS.map(|depth| each(cache, depth, settings));
         let shown = counts.iter().map(|count| match count {
             Ok(count) => format!("{count:>12.0}"),

@@ -81,7 +81,7 @@ fn run() -> Result<()> {
         bail!("no case has that in its name; the cases are:\n  {names}\n  instructions");
     }
     // Before anything is bound to a processor: this may have to build.
-    let caches = Cache::all()?;
+    let caches = Cache::all();
     sys::limits::raise_open_files(OPEN_FILES);
     sys::thread::pin(&[settings.client_cpu]).context("bind the client to its processor")?;
     let mut expected_ns = settings.expected_ns(&cases, caches.len());

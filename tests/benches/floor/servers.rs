@@ -51,35 +51,29 @@ pub(crate) struct Cache {
     pub(crate) role: Role,
     program: PathBuf,
     arguments: Vec<String>,
+    /// Valgrind knows what it asks the kernel for.
+    pub(crate) is_counted: bool,
 }
 
 impl Cache {
-    /// Curtail, once for each of its runtimes if it has several, and a memcached if there is one.
-    pub(crate) fn all() -> Result<Vec<Self>> {
+    /// Curtail, once for each of its runtimes that this machine has, and a memcached, if there is
+    /// one.
+    pub(crate) fn all() -> Vec<Self> {
         let curtail = process::curtail_path();
-        let help = Command::new(curtail)
-            .args(["serve", "--help"])
-            .output()
-            .with_context(|| format!("start {}", curtail.display()))?;
-        let has_runtimes = String::from_utf8_lossy(&help.stdout).contains("--runtime");
-        let runtimes: &[Option<Kind>] = if has_runtimes {
-            &[Some(Kind::Events), Some(Kind::Rings)]
-        } else {
-            &[None]
-        };
         let mut caches = Vec::new();
-        for runtime in runtimes {
-            let mut arguments = vec!["serve".to_owned()];
-            let mut name = "curtail".to_owned();
-            if let Some(kind) = runtime {
-                arguments.extend(["--runtime".to_owned(), kind.name().to_owned()]);
-                name = format!("curtail ({})", kind.name());
+        for kind in runtime::Kind::ALL {
+            if let Err(error) = kind.probe() {
+                println!("skipped: --runtime {}: {error}", kind.name());
+                continue;
             }
             caches.push(Self {
-                name,
+                name: format!("curtail ({})", kind.name()),
                 role: Role::Curtail,
                 program: curtail.to_owned(),
-                arguments,
+                arguments: ["serve", "--runtime", kind.name()]
+                    .map(str::to_owned)
+                    .into(),
+                is_counted: kind != runtime::Kind::Rings,
             });
         }
         if let Some(program) = process::memcached() {
@@ -88,9 +82,10 @@ impl Cache {
                 role: Role::Memcached,
                 program,
                 arguments: Vec::new(),
+                is_counted: true,
             });
         }
-        Ok(caches)
+        caches
     }
 
     /// Starts it with room for `records` on one processor.

@@ -185,8 +185,8 @@ fn rates_are_an_alternative_to_levels() {
 fn a_name_that_is_nearly_right_is_suggested() {
     assert_eq!(
         Experiment::load("rate-lader").unwrap_err().to_string(),
-        "no experiment `rate-lader`: it is neither a file nor shipped (rate-ladder, smoke); did \
-         you mean `rate-ladder`?"
+        "no experiment `rate-lader`: it is neither a file nor shipped (rate-ladder, runtimes, \
+         smoke); did you mean `rate-ladder`?"
     );
     let missing = Experiment::load("./none.toml").unwrap_err().to_string();
     assert!(missing.starts_with("open ./none.toml: "), "{missing}");

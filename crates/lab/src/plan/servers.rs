@@ -221,7 +221,8 @@ mod tests {
 
     #[test]
     fn no_server_at_all_is_an_error() {
-        let text = crate::experiment::shipped()[1].text.replace(
+        let smoke = Experiment::load("smoke").unwrap();
+        let text = smoke.text.replace(
             "name = \"curtail\"\nkind = \"curtail\"",
             "name = \"other\"\nkind = \"command\"\nprogram = \"./other\"",
         );

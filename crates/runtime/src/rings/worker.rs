@@ -323,6 +323,7 @@ impl Worker {
         }
         // What it held is others' from now on.
         connection.unsent = None;
+        connection.begun = Vec::new();
         connection.session = session::Session::default();
         if let Some(arrived) = connection.wire.arrived.take() {
             self.inputs.give_back(arrived);

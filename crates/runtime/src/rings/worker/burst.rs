@@ -117,9 +117,10 @@ impl Worker {
             };
             let requests = &planned[first..first + self.outcomes[at].planned];
             first += requests.len();
-            let (session, input) = (&mut connection.session, part.input.as_slice(&inputs));
-            self.outcomes[at].progress = self.desk.answer(session, requests, input, now);
-            self.outcomes[at].lost = !self.send(part.place, now.elapsed_s);
+            let input = part.input.as_slice(&inputs);
+            let (progress, is_all) = self.desk.answer(connection, requests, input, now);
+            self.outcomes[at].progress = progress;
+            self.outcomes[at].lost = is_all && !self.send(part.place, now.elapsed_s);
         }
         self.planned = recycle(planned);
     }
