@@ -429,3 +429,27 @@ fn hot_keys_are_told_by_name_whatever_is_in_the_name() {
     assert!((hot / all - 2.0 / 3.0).abs() < 0.15, "{lines:?}");
     assert_eq!(lines[4], "STAT hotkeys:2:key cold");
 }
+
+#[test]
+fn many_who_do_not_read_leave_room_to_be_received_in() {
+    let server = server(&["-t", "1", "-m", "64"]);
+    let mut observer = client(&server);
+    observer.set("big", &[b'x'; 10_000]).unwrap();
+    // Each has more answers coming than sockets hold, and goes on asking, a little at a time.
+    let mut deaf: Vec<Client> = (0..40).map(|_| client(&server)).collect();
+    for one in &mut deaf {
+        push(one, &b"get big\r\n".repeat(1_000));
+    }
+    for _ in 0..20 {
+        for one in &mut deaf {
+            push(one, b"get big\r\n");
+        }
+        // Others are received between them.
+        observer.set("other", &[b'y'; 3_000]).unwrap();
+    }
+    let start = Instant::now();
+    for _ in 0..50 {
+        assert_eq!(observer.get("other").unwrap().unwrap().len(), 3_000);
+    }
+    assert!(start.elapsed() < Duration::from_secs(5));
+}

@@ -13,8 +13,11 @@ pub(crate) struct Connection<W> {
     pub(crate) session: Session,
     /// Input that could not be used yet.
     pub(crate) held: Held,
-    /// Answers of earlier turns that are sent with those of the last: at most a full output.
+    /// Answers of earlier turns that are sent with those of the last: those of
+    /// [`TURNS_A_SEND`](crate::limits::TURNS_A_SEND) turns, and a full output, at most.
     pub(crate) begun: Vec<u8>,
+    /// Turns since answers were sent.
+    pub(crate) turns: u8,
     /// Output that the peer has not taken yet.
     pub(crate) unsent: Option<Box<Unsent>>,
     /// It stands in a list of connections that go on without an event.
@@ -35,6 +38,7 @@ impl<W> Connection<W> {
             session: Session::default(),
             held: Held::default(),
             begun: Vec::new(),
+            turns: 0,
             unsent: None,
             queued: false,
             wants_turn: false,
@@ -70,8 +74,8 @@ pub(crate) struct Unsent {
     pub(crate) sent: usize,
 }
 
-/// Input kept from one burst to the next. Bounded by the longest line a session accepts and one
-/// receive.
+/// Input kept from one burst to the next. Bounded by the longest line a session accepts and what
+/// one wait brings: a receive on events, all buffers on rings.
 #[derive(Debug, Default)]
 pub(crate) struct Held {
     bytes: Vec<u8>,

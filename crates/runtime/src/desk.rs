@@ -9,7 +9,9 @@ use session::{Counters, Next, Now, Output, Planned, Progress, Session, Surroundi
 use crate::census::Bursts;
 use crate::connection::Connection;
 use crate::inbox::Inbox;
-use crate::limits::{DRAIN_CHECK_NS, DRAIN_NS, MAINTAIN_EVERY_NS, MAINTAIN_ITEMS, MEMORY_RETRY_NS};
+use crate::limits::{
+    DRAIN_CHECK_NS, DRAIN_NS, MAINTAIN_EVERY_NS, MAINTAIN_ITEMS, MEMORY_RETRY_NS, TURNS_A_SEND,
+};
 use crate::running::Running;
 use crate::setup::Setup;
 use crate::table::Place;
@@ -149,12 +151,15 @@ impl Desk {
         }
         let session = &mut connection.session;
         let progress = session.answer(planned, input, &around, &mut self.output);
+        connection.turns += 1;
         if progress.next == Next::Turn
+            && connection.turns < TURNS_A_SEND
             && let Some(begun) = self.output.give_away(Vec::new())
         {
             connection.begun = begun;
             return (progress, false);
         }
+        connection.turns = 0;
         (progress, true)
     }
 

@@ -31,6 +31,8 @@ pub const MAINTAIN_ITEMS: usize = 16;
 pub const DRAIN_NS: u64 = 5_000_000_000;
 /// How often a stopping worker looks whether it is done, in nanoseconds.
 pub const DRAIN_CHECK_NS: u64 = 20_000_000;
+/// Turns of a connection whose answers are sent together.
+pub const TURNS_A_SEND: u8 = 4;
 /// Requests a worker's ring is handed at once.
 pub const RING_ENTRIES: u32 = 1024;
 /// Buffers a worker's ring receives into.

@@ -15,9 +15,9 @@ mod worker;
 
 use std::io;
 use std::sync::Arc;
-use std::sync::mpsc;
+use std::sync::mpsc::{self, Receiver, SyncSender};
 
-use sys::ring::{Ring, RingConfig};
+use sys::ring::{Inputs, Ring, RingConfig};
 use sys::socket::Listener;
 
 use crate::dealer::Dealer;
@@ -41,30 +41,55 @@ const RING: RingConfig = RingConfig {
 pub(crate) fn start(setup: Setup, listeners: Vec<Listener>) -> io::Result<Running> {
     let setup = Arc::new(setup);
     let mut running = Running::new(setup.workers)?;
-    // A ring belongs to the thread that makes it: each says whether it could.
-    let (made, is_made) = mpsc::sync_channel(1);
+    match start_threads(&mut running, &setup, listeners) {
+        Ok(()) => Ok(running),
+        Err(error) => {
+            // Those that run have nobody to serve; that one of them panicked is known already.
+            let _ = running.stop();
+            Err(error)
+        }
+    }
+}
+
+fn start_threads(
+    running: &mut Running,
+    setup: &Arc<Setup>,
+    listeners: Vec<Listener>,
+) -> io::Result<()> {
     for number in 0..setup.workers {
-        let desk = Desk::new(&setup, &running, number);
-        let made = made.clone();
+        let desk = Desk::new(setup, running, number);
+        let (made, is_made) = mpsc::sync_channel(1);
         running.spawn(format!("worker-{number}"), move || {
-            let ring = Ring::new(RING);
-            let (ring, inputs) = match ring {
-                Ok(ring) => ring,
-                Err(error) => return drop(made.send(Err(error))),
-            };
-            if made.send(Ok(())).is_ok() {
+            if let Some((ring, inputs)) = make(RING, &made) {
                 Worker::new(desk, ring, inputs).run();
             }
         })?;
-        let result = is_made.recv().unwrap_or(Err(io::ErrorKind::Other.into()));
-        if let Err(error) = result {
-            // The others have nobody to serve.
-            let _ = running.stop();
-            return Err(error);
-        }
+        heard(&is_made)?;
     }
-    let dealer = Dealer::new(setup, &running);
-    let acceptor = Acceptor::new(listeners, dealer, &running);
-    running.spawn_acceptor(move || acceptor.run())?;
-    Ok(running)
+    let dealer = Dealer::new(Arc::clone(setup), running);
+    let acceptor = Acceptor::new(listeners, dealer, running);
+    let (made, is_made) = mpsc::sync_channel(1);
+    running.spawn_acceptor(move || {
+        if let Some((ring, _)) = make(accept::RING, &made) {
+            acceptor.run(ring);
+        }
+    })?;
+    heard(&is_made)
+}
+
+/// Makes the calling thread's ring, whose alone it is, and says whether it could.
+fn make(config: RingConfig, made: &SyncSender<io::Result<()>>) -> Option<(Ring, Inputs)> {
+    let (said, ring) = match Ring::new(config) {
+        Ok(ring) => (Ok(()), Some(ring)),
+        Err(error) => (Err(error), None),
+    };
+    made.send(said).ok()?;
+    ring
+}
+
+/// What a thread that was started said of its ring; one that says nothing has panicked.
+fn heard(is_made: &Receiver<io::Result<()>>) -> io::Result<()> {
+    is_made
+        .recv()
+        .unwrap_or_else(|_| Err(io::Error::other("a thread panicked")))
 }

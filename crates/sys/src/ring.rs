@@ -432,11 +432,16 @@ impl Ring {
                 ended(Ended::Closed)
             }
             (Ok(_), None) => ended(Ended::Closed),
-            (Err(error), _) => ended(match error.raw_os_error() {
-                Some(libc::ENOBUFS) => Ended::NoBuffer,
-                Some(libc::ECANCELED) => Ended::Stopped,
-                _ => Ended::Lost(error),
-            }),
+            (Err(error), buffer) => {
+                if let Some(buffer) = buffer {
+                    self.pool.give_back(&self.pool.arrived(buffer, 0, flags));
+                }
+                ended(match error.raw_os_error() {
+                    Some(libc::ENOBUFS) => Ended::NoBuffer,
+                    Some(libc::ECANCELED) => Ended::Stopped,
+                    _ => Ended::Lost(error),
+                })
+            }
         }
     }
 
@@ -473,6 +478,8 @@ impl Drop for Ring {
         // What was not handed over has nothing to say.
         self.under_way -= self.backlog.len();
         self.backlog.clear();
+        // What is in the queue can be ended when the kernel has it.
+        let _ = self.uring.submit();
         let everything = CancelBuilder::any();
         // What cannot be ended is waited for.
         let _ = self

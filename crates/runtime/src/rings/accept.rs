@@ -15,7 +15,7 @@ use crate::running::Running;
 const WAKER: u32 = u32::MAX;
 
 /// It receives nothing.
-const RING: RingConfig = RingConfig {
+pub(super) const RING: RingConfig = RingConfig {
     entries: 64,
     buffers: 1,
     buffer_len: 64,
@@ -39,11 +39,7 @@ impl Acceptor {
         }
     }
 
-    pub(super) fn run(mut self) {
-        // A worker could have one, so this thread can, unless descriptors have run out since.
-        let Ok((mut ring, _)) = Ring::new(RING) else {
-            return;
-        };
+    pub(super) fn run(mut self, mut ring: Ring) {
         ring.watch(&*self.waker, WAKER);
         for (token, listener) in self.listeners.iter().enumerate() {
             ring.accept(listener, token as u32);

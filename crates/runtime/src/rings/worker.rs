@@ -101,7 +101,7 @@ impl Worker {
             let now_s = self.desk.setup.clock.at(now_ns).elapsed_s;
             let mut has_mail = false;
             self.desk.take_up(now_ns, &mut burst);
-            // What is left is there without waiting.
+            // What is left is there at once the next time.
             for _ in 0..EVENTS_A_WAIT {
                 match self.ring.next_event() {
                     Some(Event::Ready { token, goes_on }) if token == INBOX => {
@@ -123,7 +123,7 @@ impl Worker {
             for place in std::mem::take(&mut self.starved) {
                 self.receive(place);
             }
-            // New connections take places only when no event of an old one is left.
+            // New connections take places only when nobody in the burst had them.
             if has_mail {
                 self.take_mail(now_ns);
             }
@@ -153,6 +153,10 @@ impl Worker {
                     connection.wire.is_sending = false;
                     connection.moved_s = now_s;
                 }
+                if result.is_ok() {
+                    let len = bytes.len() as u64;
+                    self.desk.counters.add(Counter::BytesWritten, len);
+                }
                 if self.spare.len() < SPARE_OUTPUTS && bytes.capacity() <= SPARE_LEN {
                     self.spare.push(bytes);
                 }
@@ -176,6 +180,7 @@ impl Worker {
         };
         connection.wire.is_receiving = goes_on;
         connection.wire.goes_on &= goes_on;
+        connection.wire.is_stopping &= goes_on;
         if connection.wire.is_shut {
             self.inputs.give_back(bytes);
             return self.close_if_over(place);
@@ -183,7 +188,11 @@ impl Worker {
         connection.moved_s = now_s;
         let len = bytes.len() as u64;
         self.desk.counters.add(Counter::BytesRead, len);
-        if connection.wire.arrived.is_none() && connection.held.is_empty() {
+        // Only what is answered now may stay where the kernel has put it: a buffer is lent again
+        // when all that lie in it have given it back.
+        let is_blocked = connection.wire.is_sending || connection.unsent.is_some();
+        let is_first = connection.wire.arrived.is_none() && connection.held.is_empty();
+        if is_first && !is_blocked && !connection.wire.wants_memory {
             connection.wire.arrived = Some(bytes);
         } else {
             for arrived in connection.wire.arrived.take().into_iter().chain([bytes]) {
@@ -303,6 +312,7 @@ impl Worker {
                 return;
             }
             wire.is_receiving = true;
+            wire.is_stopping = false;
             wire.goes_on = !is_heavy;
             if is_heavy {
                 self.ring.receive_once(&connection.transport, place as u32);
@@ -320,6 +330,10 @@ impl Worker {
         if connection.wire.is_under_way() && !connection.wire.is_shut {
             connection.wire.is_shut = true;
             connection.transport.shut();
+        }
+        if connection.queued {
+            // Its place will be another's.
+            self.desk.waiting.retain(|&waiting| waiting != place);
         }
         // What it held is others' from now on.
         connection.unsent = None;

@@ -61,10 +61,13 @@ impl Worker {
         self.outcomes = outcomes;
     }
 
-    /// What a connection brings to a burst; none: its answers are still on their way.
+    /// What a connection brings to a burst; none: its answers are still on their way, or it was in
+    /// the burst already.
     fn part(&mut self, place: Place) -> Option<Part> {
         let connection = self.table.get_mut(place)?;
-        connection.queued = false;
+        if !std::mem::take(&mut connection.queued) {
+            return None;
+        }
         let wire = &mut connection.wire;
         if connection.unsent.is_some() || wire.is_sending || wire.is_shut {
             return None;
@@ -136,8 +139,6 @@ impl Worker {
         };
         let memory = self.spare.pop().unwrap_or_default();
         if let Some(bytes) = self.desk.output.give_away(memory) {
-            let len = bytes.len() as u64;
-            self.desk.counters.add(Counter::BytesWritten, len);
             connection.wire.is_sending = true;
             self.ring.send(&connection.transport, place as u32, bytes);
             return true;
