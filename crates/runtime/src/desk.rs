@@ -113,12 +113,17 @@ impl Desk {
     pub(crate) fn maintain(&mut self, now_ns: u64) {
         if now_ns - self.maintained_ns >= MAINTAIN_EVERY_NS {
             self.maintained_ns = now_ns;
-            self.store
-                .maintain(self.setup.clock.at(now_ns).elapsed_s, MAINTAIN_ITEMS);
+            self.maintain_store(now_ns);
             if self.store.store().wants_tending() {
                 self.setup.board.tend_store();
             }
         }
+    }
+
+    /// One step of it, without a system call. True: there may be more to do.
+    pub(crate) fn maintain_store(&mut self, now_ns: u64) -> bool {
+        let now_s = self.setup.clock.at(now_ns).elapsed_s;
+        self.store.maintain(now_s, MAINTAIN_ITEMS)
     }
 
     /// Whether the worker is to end.
