@@ -41,12 +41,12 @@ use sys::socket::Listener;
 
 use crate::desk::Desk;
 use crate::inbox::Inbox;
-use crate::limits::{CONVERSATION_AREAS, OTHER_AREAS};
+use crate::limits::{CONVERSATION_AREAS, MAINTAIN_EVERY_NS, OTHER_AREAS};
 use crate::running::Running;
 use crate::setup::Setup;
 use accept::Acceptor;
 use attend::Attendant;
-use desks::Desks;
+use desks::{Desks, Which};
 use wake::Live;
 
 /// What all conversations share.
@@ -67,9 +67,12 @@ impl Hall {
     /// Does a step of the store's maintenance if it is time for one and a desk is free; the
     /// attendant goes on with what is left.
     fn maintain(&self, now_ns: u64) {
-        let Some(mut seat) = self.desks.borrow_for_maintenance(now_ns) else {
-            return;
-        };
+        // As often as so many workers of another runtime would, together.
+        let every_ns = MAINTAIN_EVERY_NS / self.desks.count().max(1) as u64;
+        let lent = self
+            .desks
+            .borrow_for_maintenance(Which::UsedLast, every_ns, now_ns);
+        let Some(mut seat) = lent else { return };
         let has_more = seat.desk.maintain_store(now_ns);
         drop(seat);
         if self.setup.store.wants_tending() {

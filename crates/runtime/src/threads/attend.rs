@@ -11,6 +11,7 @@ use sys::clock::monotonic_ns;
 use sys::poll::{Events, Interest, Poll};
 
 use super::Hall;
+use super::desks::Which;
 use crate::limits::{DRAIN_CHECK_NS, MAINTAIN_ALONE_NS, MAINTAIN_ALONE_STEPS};
 
 /// The attendant.
@@ -24,6 +25,8 @@ pub(super) struct Attendant {
     /// When the next step of maintenance is due, if one is.
     maintain_ns: Option<u64>,
     steps: u32,
+    /// Desks in a row that had no more to do.
+    done: usize,
     /// When conversations are ended that have not come to their end.
     pub(super) stop_by_ns: Option<u64>,
 }
@@ -39,6 +42,7 @@ impl Attendant {
             looked_s: 0,
             maintain_ns: None,
             steps: 0,
+            done: 0,
             stop_by_ns: None,
         })
     }
@@ -96,8 +100,9 @@ impl Attendant {
         }
     }
 
-    /// Goes on with the store's maintenance where no request does, for a bounded time after the
-    /// last.
+    /// Goes on with the store's maintenance where requests do not, desk after desk, for a bounded
+    /// time after the last. While they do, it keeps out of their way: a writer that needs a
+    /// segment waits for whoever is at a desk.
     fn maintain(&mut self, now_ns: u64) {
         if !self.hall.has_more.load(Ordering::Relaxed) {
             return;
@@ -106,20 +111,20 @@ impl Attendant {
         if now_ns < due_ns {
             return;
         }
+        let desks = &self.hall.desks;
+        let lent = desks.borrow_for_maintenance(Which::UsedFirst, MAINTAIN_ALONE_NS / 2, now_ns);
+        if let Some(mut seat) = lent {
+            let has_more = seat.desk.maintain_store(now_ns);
+            self.done = if has_more { 0 } else { self.done + 1 };
+        }
         self.steps += 1;
-        let has_more = match self.hall.desks.borrow_for_maintenance(now_ns) {
-            Some(mut seat) => seat.desk.maintain_store(now_ns),
-            // Somebody did it a moment ago, or all are busy.
-            None => true,
-        };
         if self.hall.setup.store.wants_tending() {
             self.hall.setup.board.tend_store();
         }
-        if has_more && self.steps < MAINTAIN_ALONE_STEPS {
+        if self.done < desks.count() && self.steps < MAINTAIN_ALONE_STEPS {
             self.maintain_ns = Some(now_ns + MAINTAIN_ALONE_NS);
         } else {
-            self.maintain_ns = None;
-            self.steps = 0;
+            (self.maintain_ns, self.steps, self.done) = (None, 0, 0);
             self.hall.has_more.store(false, Ordering::Relaxed);
         }
     }

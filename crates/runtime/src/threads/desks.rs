@@ -8,7 +8,6 @@ use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use session::{Output, Planned};
 
 use crate::desk::Desk;
-use crate::limits::MAINTAIN_EVERY_NS;
 
 /// The desks.
 pub(super) struct Desks {
@@ -23,6 +22,15 @@ pub(super) struct Desks {
 pub(super) struct Seat {
     pub(super) desk: Desk,
     pub(super) planned: Vec<Planned<'static>>,
+}
+
+/// Which of the free desks.
+#[derive(Debug, Clone, Copy)]
+pub(super) enum Which {
+    /// The one whose memory is nearest: what it drains, the next write would go on with.
+    UsedLast,
+    /// The one that has slept longest: what it had begun to drain must not lie for ever.
+    UsedFirst,
 }
 
 struct Free {
@@ -82,18 +90,31 @@ impl Desks {
         self.lend(number)
     }
 
-    /// Borrows the desk that was used longest ago, if one is free and the store has not been
-    /// maintained for a while: what a desk had begun to drain must not lie until it is busy again.
-    pub(super) fn borrow_for_maintenance(&self, now_ns: u64) -> Option<Lent<'_>> {
+    /// Borrows a desk for a step of the store's maintenance, if one is free and the last step was
+    /// `every_ns` ago or more.
+    pub(super) fn borrow_for_maintenance(
+        &self,
+        which: Which,
+        every_ns: u64,
+        now_ns: u64,
+    ) -> Option<Lent<'_>> {
         let last_ns = self.maintained_ns.load(Ordering::Relaxed);
-        // Each worker of another runtime does it so often.
-        let every_ns = MAINTAIN_EVERY_NS / self.seats.len().max(1) as u64;
         if now_ns.saturating_sub(last_ns) < every_ns {
             return None;
         }
-        let number = self.free().numbers.pop_front()?;
+        let mut free = self.free();
+        let number = match which {
+            Which::UsedLast => free.numbers.pop_back(),
+            Which::UsedFirst => free.numbers.pop_front(),
+        }?;
+        drop(free);
         self.maintained_ns.store(now_ns, Ordering::Relaxed);
         Some(self.lend(number))
+    }
+
+    /// How many there are.
+    pub(super) fn count(&self) -> usize {
+        self.seats.len()
     }
 
     fn lend(&self, number: usize) -> Lent<'_> {
