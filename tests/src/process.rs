@@ -183,16 +183,18 @@ pub fn curtail() -> Command {
 }
 
 /// On what the program under test is to run its conversations: `$CURTAIL_RUNTIME`, or what the
-/// name of the test program says (`on_rings`).
+/// name of the test program says (`on_rings`, `on_threads`).
 #[expect(clippy::print_stderr, reason = "what was skipped is said")]
 pub fn runtime() -> &'static str {
     static RUNTIME: OnceLock<String> = OnceLock::new();
     RUNTIME.get_or_init(|| {
         let program = env::current_exe().unwrap_or_default();
         let name = program.file_name().unwrap_or_default().to_string_lossy();
-        let is_on_rings = name.starts_with("on_rings");
+        let named = ["rings", "threads"]
+            .into_iter()
+            .find(|kind| name.starts_with(&format!("on_{kind}")));
         let asked = env::var("CURTAIL_RUNTIME").ok();
-        let wanted = asked.unwrap_or_else(|| if is_on_rings { "rings" } else { "events" }.into());
+        let wanted = asked.unwrap_or_else(|| named.unwrap_or("events").to_owned());
         if wanted == "rings"
             && let Err(error) = sys::ring::Ring::probe()
         {

@@ -105,7 +105,8 @@ pub(crate) struct Flags {
     #[arg(short = 'u', long = "user", value_name = "USER")]
     user: Option<String>,
 
-    /// Who runs the conversations: events (epoll), rings (io_uring), auto
+    /// Who runs the conversations: events (epoll), rings (io_uring), threads (one for each
+    /// connection), auto
     #[arg(long = "runtime", value_name = "KIND", default_value = "auto", value_parser = runtime_kind)]
     runtime: RuntimeKind,
 

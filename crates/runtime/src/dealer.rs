@@ -54,7 +54,7 @@ impl Dealer {
     }
 }
 
-/// Says why, as far as there is room, and closes.
-fn turn_away(stream: &Stream) {
+/// Says why, as far as there is room; the caller closes.
+pub(crate) fn turn_away(stream: &Stream) {
     let _ = stream.send(TOO_MANY_CONNECTIONS);
 }

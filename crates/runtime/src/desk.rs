@@ -131,26 +131,36 @@ impl Desk {
         session.prepare(input, self.setup.requests_a_turn, &self.store, planned)
     }
 
-    /// Answers what was prepared, into `output`, behind what was begun in earlier turns. True: that
-    /// was all, and is to be sent; false: another turn is to come, whose answers go with these.
-    pub(crate) fn answer<W>(
+    /// Answers what was prepared, into `output`.
+    pub(crate) fn answer(
         &mut self,
-        connection: &mut Connection<W>,
+        session: &mut Session,
         planned: &[Planned<'_>],
         input: &[u8],
         now: Now,
-    ) -> (Progress, bool) {
+    ) -> Progress {
         let around = Surroundings {
             now,
             worker: &self.store,
             counters: &self.counters,
             board: &*self.setup.board,
         };
+        session.answer(planned, input, &around, &mut self.output)
+    }
+
+    /// As [`Desk::answer`], behind what was begun in earlier turns. True: that was all, and is to
+    /// be sent; false: another turn is to come, whose answers go with these.
+    pub(crate) fn answer_turn<W>(
+        &mut self,
+        connection: &mut Connection<W>,
+        planned: &[Planned<'_>],
+        input: &[u8],
+        now: Now,
+    ) -> (Progress, bool) {
         if !connection.begun.is_empty() {
             self.output.go_on(std::mem::take(&mut connection.begun));
         }
-        let session = &mut connection.session;
-        let progress = session.answer(planned, input, &around, &mut self.output);
+        let progress = self.answer(&mut connection.session, planned, input, now);
         connection.turns += 1;
         if progress.next == Next::Turn
             && connection.turns < TURNS_A_SEND
@@ -167,12 +177,17 @@ impl Desk {
     pub(crate) fn maintain(&mut self, now_ns: u64) {
         if now_ns - self.maintained_ns >= MAINTAIN_EVERY_NS {
             self.maintained_ns = now_ns;
-            self.store
-                .maintain(self.setup.clock.at(now_ns).elapsed_s, MAINTAIN_ITEMS);
+            self.maintain_store(now_ns);
             if self.store.store().wants_tending() {
                 self.setup.board.tend_store();
             }
         }
+    }
+
+    /// One step of it, without a system call. True: there may be more to do.
+    pub(crate) fn maintain_store(&mut self, now_ns: u64) -> bool {
+        let now_s = self.setup.clock.at(now_ns).elapsed_s;
+        self.store.maintain(now_s, MAINTAIN_ITEMS)
     }
 
     /// Whether the worker is to end.

@@ -3,13 +3,14 @@
 //!
 //! Each runtime is a folder with the same four files: `accept` (new connections), `worker` (the
 //! loop), `wake` (how one thread rouses another), `stop` (how a worker ends). [`Kind::Events`]: an
-//! epoll loop per worker; [`Kind::Rings`]: an io_uring per worker. What they have in common lies
+//! epoll loop per worker; [`Kind::Rings`]: an io_uring per worker; [`Kind::Threads`]: a thread per
+//! connection, and as many bursts at once as there are workers. What they have in common lies
 //! beside them. Whatever runs a session must give the same answers.
 //!
-//! Invariants: a connection belongs to one worker for life; a worker makes no system call while
-//! it answers, unless it is asked for statistics or told to say more or less; what a slow peer
-//! can make the server hold is bounded, and while a peer does not
-//! take its answers its requests are not read.
+//! Invariants: a connection belongs to one thread for life; nobody makes a system call while
+//! answering, unless asked for statistics or told to say more or less; what a slow peer can make
+//! the server hold is bounded, and while a peer does not take its answers its requests are not
+//! read.
 
 #![forbid(unsafe_code)]
 
@@ -24,6 +25,7 @@ mod rings;
 mod running;
 mod setup;
 mod table;
+mod threads;
 mod transport;
 
 use std::io;
@@ -41,11 +43,13 @@ pub enum Kind {
     Events,
     /// An io_uring per worker.
     Rings,
+    /// A thread per connection.
+    Threads,
 }
 
 impl Kind {
     /// All of them.
-    pub const ALL: [Self; 2] = [Self::Events, Self::Rings];
+    pub const ALL: [Self; 3] = [Self::Events, Self::Rings, Self::Threads];
     /// What is tried where none is asked for.
     pub const BEST_FIRST: [Self; 2] = [Self::Rings, Self::Events];
 
@@ -55,6 +59,7 @@ impl Kind {
         match self {
             Self::Events => "events",
             Self::Rings => "rings",
+            Self::Threads => "threads",
         }
     }
 
@@ -64,7 +69,7 @@ impl Kind {
     /// What is missing.
     pub fn probe(self) -> io::Result<()> {
         match self {
-            Self::Events => Ok(()),
+            Self::Events | Self::Threads => Ok(()),
             Self::Rings => sys::ring::Ring::probe(),
         }
     }
@@ -78,5 +83,6 @@ pub fn start(kind: Kind, setup: Setup, listeners: Vec<Listener>) -> io::Result<R
     match kind {
         Kind::Events => events::start(setup, listeners),
         Kind::Rings => rings::start(setup, listeners),
+        Kind::Threads => threads::start(setup, listeners),
     }
 }

@@ -45,3 +45,22 @@ pub const HELD_FULL: usize = 64 * 1024;
 pub const SPARE_LEN: usize = 16 * 1024;
 /// Emptied memory for answers that a worker keeps.
 pub const SPARE_OUTPUTS: usize = 256;
+/// Bytes of a conversation's stack where each has a thread: address space, of which it touches
+/// little.
+pub const CONVERSATION_STACK_LEN: usize = 128 * 1024;
+/// Areas of memory the kernel sees in such a thread: its stack, the one for signals that the
+/// standard library gives it, and a page before each.
+pub const CONVERSATION_AREAS: usize = 4;
+/// Areas of memory left for everything else.
+pub const OTHER_AREAS: usize = 4096;
+/// Bytes an idle conversation with a thread of its own receives at first, and keeps for answers.
+/// One that fills them receives [`RECEIVE_LEN`] at once until it does not any more.
+pub const RESTING_LEN: usize = 2 * 1024;
+/// Bytes one blocking send takes at most: it is seen to move after each.
+pub const SEND_AT_ONCE: usize = 128 * 1024;
+/// How long a blocking send waits for room before it is seen not to move, in nanoseconds.
+pub const SEND_PATIENCE_NS: u64 = 250_000_000;
+/// Time between two steps of maintenance that go on without requests, in nanoseconds.
+pub const MAINTAIN_ALONE_NS: u64 = 1_000_000;
+/// Such steps after the last request at most.
+pub const MAINTAIN_ALONE_STEPS: u32 = 1024;

@@ -32,6 +32,25 @@ impl Transport {
         stream.recv(buffer)
     }
 
+    /// Its thread sleeps from now on where there is nothing to receive or no room to send, in
+    /// sends for `send_ns` at most.
+    pub(crate) fn set_blocking(&self, send_ns: u64) -> io::Result<()> {
+        let Self::Plain(stream) = self;
+        stream.set_blocking(send_ns)
+    }
+
+    /// Sleeps for `timeout_ns`, or until the peer is gone or lost: true.
+    pub(crate) fn hangs_up_within(&self, timeout_ns: u64) -> bool {
+        let Self::Plain(stream) = self;
+        stream.hangs_up_within(timeout_ns)
+    }
+
+    /// Lets what has come be the last; whoever waits for more is told.
+    pub(crate) fn end_input(&self) {
+        let Self::Plain(stream) = self;
+        stream.shutdown_receive();
+    }
+
     /// Ends both directions; whoever waits for it is told.
     pub(crate) fn shut(&self) {
         let Self::Plain(stream) = self;
@@ -45,7 +64,7 @@ impl Transport {
             if sent >= turn_end {
                 return Ok(Sent::Part(sent));
             }
-            match self.send_once(output, sent) {
+            match self.send_once(output, sent, usize::MAX) {
                 Ok(len) => sent += len,
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
                     return Ok(Sent::Part(sent));
@@ -57,15 +76,27 @@ impl Transport {
         Ok(Sent::All)
     }
 
-    fn send_once(&self, output: &Output, sent: usize) -> io::Result<usize> {
+    /// Sends from byte `sent` on by one system call, at most `most` bytes; returns how many.
+    pub(crate) fn send_once(
+        &self,
+        output: &Output,
+        sent: usize,
+        mut most: usize,
+    ) -> io::Result<usize> {
         let Self::Plain(stream) = self;
         if let Some(bytes) = output.as_bytes() {
-            return stream.send(&bytes[sent..]);
+            let rest = &bytes[sent..];
+            return stream.send(&rest[..rest.len().min(most)]);
         }
         let mut slices = [IoSlice::new(&[]); PIECES_MAX];
         let mut count = 0;
         for (slice, piece) in slices.iter_mut().zip(output.pieces(sent)) {
-            *slice = IoSlice::new(piece);
+            let len = piece.len().min(most);
+            if len == 0 {
+                break;
+            }
+            *slice = IoSlice::new(&piece[..len]);
+            most -= len;
             count += 1;
         }
         stream.send_vectored(&slices[..count])

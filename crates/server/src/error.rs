@@ -80,6 +80,12 @@ pub enum Error {
         /// What is missing.
         source: io::Error,
     },
+    /// Flags that the runtime has no use for.
+    #[error(
+        "--busy-poll and --min-wait are for workers that serve many connections: leave them out, or \
+         give --runtime rings or events"
+    )]
+    Patience,
     /// Threads or descriptors ran out while starting.
     #[error("failed to start: {0}")]
     Start(io::Error),

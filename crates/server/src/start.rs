@@ -43,6 +43,9 @@ impl Server {
         let signals = Signals::block().map_err(Error::Start)?;
         let kind = choose_runtime(config.runtime, say)?;
         config.runtime = Some(kind);
+        if kind == Kind::Threads && config.patience != runtime::Patience::default() {
+            return Err(Error::Patience);
+        }
         let user = user_to_become(&config)?;
         need_open_files(&config)?;
         let listeners = listen(&config)?;

@@ -1,4 +1,4 @@
-//! The process's own limits: open files, locked memory.
+//! The process's own limits: open files, locked memory, areas of memory.
 
 use std::io;
 
@@ -68,9 +68,25 @@ pub fn lock_memory() -> io::Result<()> {
     )?)
 }
 
+/// Most areas of memory the kernel keeps for a process (`vm.max_map_count`); the kernel's default
+/// where it does not say.
+#[must_use]
+pub fn memory_areas() -> u64 {
+    const DEFAULT: u64 = 65_530;
+    std::fs::read_to_string("/proc/sys/vm/max_map_count")
+        .ok()
+        .and_then(|text| text.trim().parse().ok())
+        .unwrap_or(DEFAULT)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_process_may_have_areas_of_memory() {
+        assert!(memory_areas() > 1_000);
+    }
 
     #[test]
     fn asking_for_what_is_there_changes_nothing() {

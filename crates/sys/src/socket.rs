@@ -1,4 +1,5 @@
-//! Stream sockets that never block: TCP and Unix, listening and connected.
+//! Stream sockets, TCP and Unix, listening and connected. None of them blocks, but a connected one
+//! that is told to ([`Stream::set_blocking`]).
 
 use std::fs;
 use std::io::{self, IoSlice};
@@ -6,8 +7,10 @@ use std::net::SocketAddr;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::os::unix::fs::{FileTypeExt, PermissionsExt};
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
-use rustix::io::Errno;
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::io::{Errno, ioctl_fionbio};
 use rustix::net::{
     AddressFamily, RecvFlags, SendAncillaryBuffer, SendFlags, Shutdown, SocketAddrUnix,
     SocketFlags, SocketType, accept_with, bind, connect, getsockname, listen, recv, send, sendmsg,
@@ -72,6 +75,31 @@ impl Stream {
     pub fn set_nodelay(&self) {
         // A Unix socket has no such option; a TCP socket cannot refuse it.
         let _ = sockopt::set_tcp_nodelay(&self.fd, true);
+    }
+
+    /// From now on its thread sleeps where [`Stream::recv`] finds nothing and [`Stream::send`] no
+    /// room. A send gives up after `send_ns`: it returns what was taken until then, or
+    /// `WouldBlock` where nothing was.
+    ///
+    /// # Errors
+    /// The kernel's own, none for a connected stream and a time above a microsecond.
+    pub fn set_blocking(&self, send_ns: u64) -> io::Result<()> {
+        let patience = Some(Duration::from_nanos(send_ns));
+        sockopt::set_socket_timeout(&self.fd, sockopt::Timeout::Send, patience)?;
+        Ok(ioctl_fionbio(&self.fd, false)?)
+    }
+
+    /// Sleeps for `timeout_ns`, or until both directions are closed or an error is pending: true.
+    /// Neither bytes nor room end it.
+    #[must_use]
+    pub fn hangs_up_within(&self, timeout_ns: u64) -> bool {
+        let timeout = Timespec {
+            tv_sec: (timeout_ns / 1_000_000_000).cast_signed(),
+            tv_nsec: (timeout_ns % 1_000_000_000).cast_signed(),
+        };
+        let mut asked = [PollFd::new(&self.fd, PollFlags::empty())];
+        // Only a signal can interrupt it; who waits looks again.
+        poll(&mut asked, Some(&timeout)).is_ok_and(|ready| ready > 0)
     }
 
     /// Receives what is there, at most the buffer; 0 is the peer's end.
@@ -161,6 +189,13 @@ impl Stream {
     pub fn shut(&self) {
         // Fails only when the connection is gone already.
         let _ = shutdown(&self.fd, Shutdown::Both);
+    }
+
+    /// Receives no more: what has come can still be received, then the end, at once. The other
+    /// direction stays.
+    pub fn shutdown_receive(&self) {
+        // Fails only when the connection is gone already.
+        let _ = shutdown(&self.fd, Shutdown::Read);
     }
 
     /// Tells the peer that nothing more will come, keeping the other direction.
@@ -370,6 +405,27 @@ mod tests {
         fs::write(&path, "precious").unwrap();
         assert!(Listener::unix(&path, 0o700, 1).is_err());
         assert_eq!(fs::read(&path).unwrap(), b"precious");
+    }
+
+    #[test]
+    fn a_blocking_stream_sleeps_until_it_is_told_that_nothing_will_come() {
+        let (client, server) = Stream::pair().unwrap();
+        server.set_blocking(1_000_000).unwrap();
+        client.send(b"abc").unwrap();
+        let mut buffer = [0; 16];
+        assert_eq!(server.recv(&mut buffer).unwrap(), 3);
+        std::thread::scope(|scope| {
+            let receiving = scope.spawn(|| server.recv(&mut [0; 16]).unwrap());
+            server.shutdown_receive();
+            assert_eq!(receiving.join().unwrap(), 0);
+        });
+        // Nobody reads: what there is room for is taken, then nothing.
+        let chunk = [0; 64 * 1024];
+        let full = (0..1_000).find_map(|_| server.send(&chunk).err()).unwrap();
+        assert_eq!(full.kind(), io::ErrorKind::WouldBlock);
+        assert!(!server.hangs_up_within(1_000));
+        drop(client);
+        assert!(server.hangs_up_within(5_000_000_000));
     }
 
     #[test]

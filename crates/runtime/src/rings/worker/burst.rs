@@ -121,7 +121,7 @@ impl Worker {
             let requests = &planned[first..first + self.outcomes[at].planned];
             first += requests.len();
             let input = part.input.as_slice(&inputs);
-            let (progress, is_all) = self.desk.answer(connection, requests, input, now);
+            let (progress, is_all) = self.desk.answer_turn(connection, requests, input, now);
             self.outcomes[at].progress = progress;
             self.outcomes[at].lost = is_all && !self.send(part.place, now.elapsed_s);
         }

@@ -1,0 +1,119 @@
+//! Threads: one for each connection. It sleeps in the kernel until its peer says something.
+//!
+//! ```text
+//! accept ──▶ a thread: receive → borrow a desk → prepare, answer → put it back → send → receive …
+//!            attendant: joins who is done, closes slow holders, goes on with maintenance
+//! ```
+//!
+//! A desk (a handle on the store, counters, a list of requests) is tens of KiB and a seat that
+//! whoever reclaims memory asks. So there are as many as workers, whatever the connections, and
+//! a conversation has one for the length of a burst only: between receiving and sending, without
+//! a system call in between. Taking one and putting it back are two short locks, which all
+//! conversations share, and a fence, for the desk sleeps meanwhile: about a tenth of a
+//! microsecond where nobody waits. Who finds none sleeps until one is put back, and whoever comes
+//! by at that moment may be faster: not fair, but no desk lies idle while a sleeper wakes up. One
+//! burst answers one connection, so nothing is fetched ahead for others.
+//!
+//! An idle connection costs what it has touched of its stack (three pages of
+//! [`CONVERSATION_STACK_LEN`](crate::limits::CONVERSATION_STACK_LEN)), its receive buffer and its
+//! output, both of [`RESTING_LEN`](crate::limits::RESTING_LEN) at most, and a few hundred bytes of
+//! state: 18 KiB resident where it has been used, 12 KiB where it has not, measured with 500 of
+//! them. The kernel has a stack of its own for it. An answer longer than that takes memory from
+//! the allocator at each burst, and gives it back.
+//!
+//! The kernel sees four areas of memory in each thread, and allows a process so many
+//! (`vm.max_map_count`). A thread whose first two were had and the others not would take the
+//! process with it, so there are never more threads than that allows: some fifteen thousand,
+//! unless it is raised. One more, or one that cannot be had, is turned away, and accepting rests.
+
+mod accept;
+mod attend;
+mod desks;
+mod stop;
+mod wake;
+mod worker;
+
+use std::io;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use sys::socket::Listener;
+
+use crate::desk::Desk;
+use crate::inbox::Inbox;
+use crate::limits::{CONVERSATION_AREAS, MAINTAIN_EVERY_NS, OTHER_AREAS};
+use crate::running::Running;
+use crate::setup::Setup;
+use accept::Acceptor;
+use attend::Attendant;
+use desks::{Desks, Which};
+use wake::Live;
+
+/// What all conversations share.
+struct Hall {
+    setup: Arc<Setup>,
+    desks: Desks,
+    live: Live,
+    /// Conversations that memory has areas for.
+    conversations_max: usize,
+    /// Rouses the attendant.
+    inbox: Arc<Inbox>,
+    ending: Arc<AtomicBool>,
+    /// The attendant has been told that the store has more to do.
+    has_more: AtomicBool,
+}
+
+impl Hall {
+    /// Does a step of the store's maintenance if it is time for one and a desk is free; the
+    /// attendant goes on with what is left.
+    fn maintain(&self, now_ns: u64) {
+        // As often as so many workers of another runtime would, together.
+        let every_ns = MAINTAIN_EVERY_NS / self.desks.count().max(1) as u64;
+        let lent = self
+            .desks
+            .borrow_for_maintenance(Which::UsedLast, every_ns, now_ns);
+        let Some(mut seat) = lent else { return };
+        let has_more = seat.desk.maintain_store(now_ns);
+        drop(seat);
+        if self.setup.store.wants_tending() {
+            self.setup.board.tend_store();
+        }
+        if has_more && !self.has_more.swap(true, Ordering::Relaxed) {
+            self.inbox.waker.wake();
+        }
+    }
+}
+
+/// Starts the thread that accepts, and the one that attends to those it starts.
+///
+/// # Errors
+/// No descriptor or thread left.
+pub(crate) fn start(setup: Setup, listeners: Vec<Listener>) -> io::Result<Running> {
+    let setup = Arc::new(setup);
+    // One inbox, the attendant's: whoever is to be roused is roused by it.
+    let mut running = Running::new(1)?;
+    let desks = (0..setup.workers).map(|_| Desk::new(&setup, &running, 0));
+    let hall = Arc::new(Hall {
+        desks: Desks::new(desks),
+        live: Live::default(),
+        conversations_max: conversations_max(sys::limits::memory_areas()),
+        inbox: Arc::clone(&running.inboxes[0]),
+        ending: Arc::clone(&running.ending),
+        has_more: AtomicBool::new(false),
+        setup,
+    });
+    let attendant = Attendant::new(Arc::clone(&hall))?;
+    let acceptor = Acceptor::new(listeners, hall, &running)?;
+    running.spawn("attendant".to_owned(), move || attendant.run())?;
+    running.spawn_acceptor(move || acceptor.run())?;
+    Ok(running)
+}
+
+/// How many conversations so many areas of memory are enough for.
+fn conversations_max(areas: u64) -> usize {
+    let areas = usize::try_from(areas).unwrap_or(usize::MAX);
+    (areas.saturating_sub(OTHER_AREAS) / CONVERSATION_AREAS).max(1)
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,131 @@
+//! The attendant: a thread that sleeps until a conversation is over, memory is wanted, the store
+//! has more to do than requests brought about, or the server is to stop.
+
+use std::any::Any;
+use std::io;
+use std::panic::resume_unwind;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use sys::clock::monotonic_ns;
+use sys::poll::{Events, Interest, Poll};
+
+use super::Hall;
+use super::desks::Which;
+use crate::limits::{DRAIN_CHECK_NS, MAINTAIN_ALONE_NS, MAINTAIN_ALONE_STEPS};
+
+/// The attendant.
+pub(super) struct Attendant {
+    pub(super) hall: Arc<Hall>,
+    poll: Poll,
+    /// What the first conversation that panicked ended with.
+    panicked: Option<Box<dyn Any + Send>>,
+    /// The second in which slow holders were last looked for.
+    looked_s: u32,
+    /// When the next step of maintenance is due, if one is.
+    maintain_ns: Option<u64>,
+    steps: u32,
+    /// Desks in a row that had no more to do.
+    done: usize,
+    /// When conversations are ended that have not come to their end.
+    pub(super) stop_by_ns: Option<u64>,
+}
+
+impl Attendant {
+    pub(super) fn new(hall: Arc<Hall>) -> io::Result<Self> {
+        let poll = Poll::new()?;
+        poll.add(&hall.inbox.waker, 0, Interest::Read)?;
+        Ok(Self {
+            hall,
+            poll,
+            panicked: None,
+            looked_s: 0,
+            maintain_ns: None,
+            steps: 0,
+            done: 0,
+            stop_by_ns: None,
+        })
+    }
+
+    /// Attends until the last conversation is over; panics as the first that did.
+    pub(super) fn run(mut self) {
+        let mut events = Events::with_capacity(1);
+        loop {
+            // Cannot fail; if it did, the next look would come at once and do no harm.
+            let _ = self
+                .poll
+                .wait(&mut events, self.patience_ns(monotonic_ns()));
+            if !events.is_empty() {
+                self.hall.inbox.waker.clear();
+            }
+            let now_ns = monotonic_ns();
+            self.join();
+            self.close_slow_holders(now_ns);
+            self.maintain(now_ns);
+            if self.hall.ending.load(Ordering::Relaxed) && self.drain(now_ns) {
+                break;
+            }
+        }
+        if let Some(panic) = self.panicked {
+            resume_unwind(panic);
+        }
+    }
+
+    fn patience_ns(&self, now_ns: u64) -> Option<u64> {
+        let maintain_ns = self.maintain_ns.map(|at_ns| at_ns.saturating_sub(now_ns));
+        let drain_ns = self.stop_by_ns.map(|_| DRAIN_CHECK_NS);
+        maintain_ns.into_iter().chain(drain_ns).min()
+    }
+
+    /// Waits for the threads that are done: they have nothing left to do but end.
+    pub(super) fn join(&mut self) {
+        for thread in self.hall.live.take_over() {
+            if let Err(panic) = thread.join() {
+                self.panicked.get_or_insert(panic);
+            }
+        }
+    }
+
+    /// Closes every peer that holds memory others wait for and has not moved for long.
+    fn close_slow_holders(&mut self, now_ns: u64) {
+        let (setup, live) = (&self.hall.setup, &self.hall.live);
+        let now_s = setup.clock.at(now_ns).elapsed_s;
+        if self.looked_s == now_s || !setup.census.is_memory_wanted(now_s) {
+            return;
+        }
+        self.looked_s = now_s;
+        for peer in live.peers(|peer| peer.is_slow_holder(now_s)) {
+            setup.census.close_slow();
+            peer.shut();
+        }
+    }
+
+    /// Goes on with the store's maintenance where requests do not, desk after desk, for a bounded
+    /// time after the last. While they do, it keeps out of their way: a writer that needs a
+    /// segment waits for whoever is at a desk.
+    fn maintain(&mut self, now_ns: u64) {
+        if !self.hall.has_more.load(Ordering::Relaxed) {
+            return;
+        }
+        let due_ns = *self.maintain_ns.get_or_insert(now_ns + MAINTAIN_ALONE_NS);
+        if now_ns < due_ns {
+            return;
+        }
+        let desks = &self.hall.desks;
+        let lent = desks.borrow_for_maintenance(Which::UsedFirst, MAINTAIN_ALONE_NS / 2, now_ns);
+        if let Some(mut seat) = lent {
+            let has_more = seat.desk.maintain_store(now_ns);
+            self.done = if has_more { 0 } else { self.done + 1 };
+        }
+        self.steps += 1;
+        if self.hall.setup.store.wants_tending() {
+            self.hall.setup.board.tend_store();
+        }
+        if self.done < desks.count() && self.steps < MAINTAIN_ALONE_STEPS {
+            self.maintain_ns = Some(now_ns + MAINTAIN_ALONE_NS);
+        } else {
+            (self.maintain_ns, self.steps, self.done) = (None, 0, 0);
+            self.hall.has_more.store(false, Ordering::Relaxed);
+        }
+    }
+}

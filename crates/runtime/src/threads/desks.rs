@@ -1,0 +1,186 @@
+//! The desks, and who has one: each is lent for the length of a burst.
+
+use std::collections::VecDeque;
+use std::ops::{Deref, DerefMut};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
+
+use session::{Output, Planned};
+
+use crate::desk::Desk;
+
+/// The desks.
+pub(super) struct Desks {
+    seats: Box<[Mutex<Seat>]>,
+    free: Mutex<Free>,
+    is_free: Condvar,
+    /// When the store was last maintained.
+    maintained_ns: AtomicU64,
+}
+
+/// A desk, and the list of requests that is prepared at it.
+pub(super) struct Seat {
+    pub(super) desk: Desk,
+    pub(super) planned: Vec<Planned<'static>>,
+}
+
+/// Which of the free desks.
+#[derive(Debug, Clone, Copy)]
+pub(super) enum Which {
+    /// The one whose memory is nearest: what it drains, the next write would go on with.
+    UsedLast,
+    /// The one that has slept longest: what it had begun to drain must not lie for ever.
+    UsedFirst,
+}
+
+struct Free {
+    /// Numbers of desks; the last was used last.
+    numbers: VecDeque<usize>,
+    waiting: usize,
+}
+
+/// A desk that is lent. Dropped, it sleeps and is another's.
+pub(super) struct Lent<'a> {
+    // Dropped in this order: nobody is given a desk that is still locked.
+    seat: MutexGuard<'a, Seat>,
+    _return: Return<'a>,
+}
+
+struct Return<'a> {
+    desks: &'a Desks,
+    number: usize,
+}
+
+impl Desks {
+    pub(super) fn new(desks: impl Iterator<Item = Desk>) -> Self {
+        let seat = |desk| {
+            Mutex::new(Seat {
+                desk,
+                planned: Vec::new(),
+            })
+        };
+        let seats: Box<[_]> = desks.map(seat).collect();
+        let numbers = (0..seats.len()).collect();
+        Self {
+            seats,
+            free: Mutex::new(Free {
+                numbers,
+                waiting: 0,
+            }),
+            is_free: Condvar::new(),
+            maintained_ns: AtomicU64::new(0),
+        }
+    }
+
+    /// Borrows the desk that was used last, whose memory is nearest; waits if all are lent.
+    pub(super) fn borrow(&self) -> Lent<'_> {
+        let mut free = self.free();
+        let number = loop {
+            if let Some(number) = free.numbers.pop_back() {
+                break number;
+            }
+            free.waiting += 1;
+            free = self
+                .is_free
+                .wait(free)
+                .unwrap_or_else(PoisonError::into_inner);
+            free.waiting -= 1;
+        };
+        drop(free);
+        self.lend(number)
+    }
+
+    /// Borrows a desk for a step of the store's maintenance, if one is free and the last step was
+    /// `every_ns` ago or more.
+    pub(super) fn borrow_for_maintenance(
+        &self,
+        which: Which,
+        every_ns: u64,
+        now_ns: u64,
+    ) -> Option<Lent<'_>> {
+        let last_ns = self.maintained_ns.load(Ordering::Relaxed);
+        if now_ns.saturating_sub(last_ns) < every_ns {
+            return None;
+        }
+        let mut free = self.free();
+        let number = match which {
+            Which::UsedLast => free.numbers.pop_back(),
+            Which::UsedFirst => free.numbers.pop_front(),
+        }?;
+        drop(free);
+        self.maintained_ns.store(now_ns, Ordering::Relaxed);
+        Some(self.lend(number))
+    }
+
+    /// How many there are.
+    pub(super) fn count(&self) -> usize {
+        self.seats.len()
+    }
+
+    fn lend(&self, number: usize) -> Lent<'_> {
+        let seat = &self.seats[number];
+        let mut guard = match seat.lock() {
+            Ok(guard) => guard,
+            // Whoever had it panicked: what it left half done is not gone on with.
+            Err(poisoned) => {
+                seat.clear_poison();
+                let mut guard = poisoned.into_inner();
+                guard.renew();
+                guard
+            }
+        };
+        guard.desk.store.online();
+        Lent {
+            seat: guard,
+            _return: Return {
+                desks: self,
+                number,
+            },
+        }
+    }
+
+    fn free(&self) -> MutexGuard<'_, Free> {
+        // Nothing panics half way through a change of the list.
+        self.free.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Seat {
+    fn renew(&mut self) {
+        self.desk.store = self.desk.setup.store.worker();
+        self.desk.output = Output::default();
+        self.planned = Vec::new();
+    }
+}
+
+impl Deref for Lent<'_> {
+    type Target = Seat;
+
+    fn deref(&self) -> &Seat {
+        &self.seat
+    }
+}
+
+impl DerefMut for Lent<'_> {
+    fn deref_mut(&mut self) -> &mut Seat {
+        &mut self.seat
+    }
+}
+
+impl Drop for Lent<'_> {
+    fn drop(&mut self) {
+        self.seat.desk.store.offline();
+    }
+}
+
+impl Drop for Return<'_> {
+    fn drop(&mut self) {
+        let mut free = self.desks.free();
+        free.numbers.push_back(self.number);
+        let is_awaited = free.waiting > 0;
+        drop(free);
+        if is_awaited {
+            self.desks.is_free.notify_one();
+        }
+    }
+}

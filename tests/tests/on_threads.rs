@@ -1,0 +1,70 @@
+//! The tests of the server once more, with a thread for each connection: whoever runs the
+//! conversations must give the same answers, hold the same bounds, and end in the same order.
+// Tests all the way down: helpers may do what tests may.
+#![allow(clippy::unwrap_used, clippy::print_stderr)]
+
+#[path = "edges.rs"]
+mod edges;
+#[path = "lifecycle.rs"]
+mod lifecycle;
+#[path = "memory.rs"]
+mod memory;
+#[path = "transcripts.rs"]
+mod transcripts;
+
+use std::process::Command;
+
+use curtail_tests::client::Client;
+use curtail_tests::process::{Server, curtail_path, runtime};
+use curtail_tests::witness::Witness;
+
+/// A user who runs nothing: the limit counts all threads of a user.
+const USER: &str = "games";
+/// The server's own three, and as many for conversations.
+const LIMITED: &str = "ulimit -u 6 2>/dev/null || ulimit -p 6; exec \"$0\" \"$@\"";
+
+#[test]
+fn without_threads_newcomers_are_turned_away_and_the_others_go_on() {
+    if runtime() != "threads" {
+        eprintln!("skipped: only where each connection has a thread can there be none left");
+        return;
+    }
+    let is_there = sys::privileges::find_user(USER).unwrap().is_some();
+    if !sys::privileges::is_root() || !is_there {
+        eprintln!("skipped: not root, or no user {USER} to become: others' threads would count");
+        return;
+    }
+    let server = Server::tcp(|| {
+        let mut command = Command::new("sh");
+        command.args(["-c", LIMITED]).arg(curtail_path());
+        command.args(["serve", "--runtime", "threads", "-u", USER]);
+        command
+    })
+    .unwrap();
+    let mut witness = Witness::start(&server.address).unwrap();
+    let mut observer = admitted(&server);
+    let third = admitted(&server);
+    let before = observer.stat("rejected_connections").unwrap();
+    let told = Client::connect(&server.address).unwrap().rest().unwrap();
+    assert_eq!(
+        String::from_utf8_lossy(&told),
+        "ERROR Too many open connections\r\n"
+    );
+    assert_eq!(observer.stat("rejected_connections").unwrap(), before + 1);
+    assert!(observer.stat("listen_disabled_num").unwrap() > 0);
+    witness.rounds(20).unwrap();
+
+    // One that leaves makes room for another.
+    drop(third);
+    admitted(&server);
+    assert_eq!(observer.ask("mn").unwrap(), "MN");
+    witness.end().unwrap();
+}
+
+/// A client who has a thread: that of another who left may take a moment to end.
+fn admitted(server: &Server) -> Client {
+    let mut tries = (0..1_000).map(|_| Client::connect(&server.address).unwrap());
+    tries
+        .find_map(|mut client| (client.ask("mn").ok()? == "MN").then_some(client))
+        .unwrap()
+}
