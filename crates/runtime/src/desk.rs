@@ -1,20 +1,25 @@
 //! What every worker has, whatever it waits with: its handle on the store, its counters, and what
 //! a burst is prepared and answered in.
 
+use std::mem;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use session::{Counters, Next, Now, Output, Planned, Progress, Session, Surroundings};
+use session::{
+    Counter, Counters, Next, Now, Output, Planned, Progress, Session, Surroundings, prefetch_items,
+    recycle,
+};
 
 use crate::census::Bursts;
-use crate::connection::Connection;
+use crate::connection::{Connection, Unsent};
 use crate::inbox::Inbox;
 use crate::limits::{
     DRAIN_CHECK_NS, DRAIN_NS, MAINTAIN_EVERY_NS, MAINTAIN_ITEMS, MEMORY_RETRY_NS, TURNS_A_SEND,
 };
 use crate::running::Running;
 use crate::setup::Setup;
-use crate::table::Place;
+use crate::table::{Place, Table};
+use crate::transport::Sent;
 
 /// What every worker has.
 pub(crate) struct Desk {
@@ -33,6 +38,8 @@ pub(crate) struct Desk {
     pub(crate) again: Vec<Place>,
     /// Connections that wait for memory others hold.
     pub(crate) waiting: Vec<Place>,
+    /// The requests of a burst.
+    planned: Vec<Planned<'static>>,
     /// The answers to one connection.
     pub(crate) output: Output,
     /// When those that wait for memory try again.
@@ -40,6 +47,25 @@ pub(crate) struct Desk {
     maintained_ns: u64,
     /// When a worker that ends does so, whoever is left.
     stop_by_ns: Option<u64>,
+}
+
+/// What came of one connection's part in a burst.
+pub(crate) struct Outcome {
+    /// How many requests were planned.
+    planned: usize,
+    pub(crate) progress: Progress,
+    pub(crate) is_lost: bool,
+}
+
+/// How far sending what was left came.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Rest {
+    /// To the end.
+    Gone,
+    /// Some of it is left still.
+    Left,
+    /// The connection is lost.
+    Lost,
 }
 
 impl Desk {
@@ -58,6 +84,7 @@ impl Desk {
             ending: Arc::clone(&running.ending),
             again: Vec::new(),
             waiting: Vec::new(),
+            planned: Vec::new(),
             output: Output::default(),
             retry_ns: 0,
             maintained_ns: 0,
@@ -120,9 +147,79 @@ impl Desk {
         burst.append(&mut self.waiting);
     }
 
+    /// Takes note of what has come to the inbox: the second it is, and who is to be closed, those
+    /// that hold memory others want and have not moved for long. New connections are still there.
+    pub(crate) fn open_mail<W>(&self, table: &Table<W>, now_ns: u64) -> (u32, Vec<Place>) {
+        self.inbox.waker.clear();
+        let (census, now_s) = (&self.setup.census, self.setup.clock.at(now_ns).elapsed_s);
+        if !census.is_memory_wanted(now_s) {
+            return (now_s, Vec::new());
+        }
+        let is_slow = |&place: &Place| {
+            let connection = table.get(place);
+            connection.is_some_and(|connection| connection.is_slow_holder(now_s))
+        };
+        let slow: Vec<Place> = table.places().filter(is_slow).collect();
+        slow.iter().for_each(|_| census.close_slow());
+        (now_s, slow)
+    }
+
+    /// Prepares all that has come on the connections of a burst, then answers each and has `send`
+    /// send its answers (false: it is lost). `said`: the place of a part, and what has come there.
+    pub(crate) fn converse<'i, P, W>(
+        &mut self,
+        table: &mut Table<W>,
+        parts: &'i [P],
+        said: impl Fn(&'i P) -> (Place, &'i [u8]),
+        now: Now,
+        outcomes: &mut Vec<Outcome>,
+        mut send: impl FnMut(&mut Self, &mut Connection<W>, Place) -> bool,
+    ) {
+        let mut planned = recycle(mem::take(&mut self.planned));
+        for part in parts {
+            let (place, input) = said(part);
+            let count = match table.get_mut(place) {
+                Some(connection) => self.prepare(&mut connection.session, input, &mut planned),
+                None => 0,
+            };
+            outcomes.push(Outcome {
+                planned: count,
+                progress: Progress {
+                    consumed: 0,
+                    next: Next::Close,
+                },
+                is_lost: false,
+            });
+        }
+        prefetch_items(&planned, &self.store);
+        let mut first = 0;
+        for (part, outcome) in parts.iter().zip(outcomes) {
+            let (place, input) = said(part);
+            let Some(connection) = table.get_mut(place) else {
+                continue;
+            };
+            let requests = &planned[first..first + outcome.planned];
+            first += requests.len();
+            let (progress, is_all) = self.answer_turn(connection, requests, input, now);
+            outcome.progress = progress;
+            outcome.is_lost = is_all && !send(self, connection, place);
+        }
+        self.planned = recycle(planned);
+    }
+
+    /// As [`Desk::converse`], with one connection and into `output`, which is not sent.
+    pub(crate) fn answer_one(&mut self, session: &mut Session, input: &[u8], now: Now) -> Progress {
+        let mut planned = recycle(mem::take(&mut self.planned));
+        self.prepare(session, input, &mut planned);
+        prefetch_items(&planned, &self.store);
+        let progress = self.answer(session, &planned, input, now);
+        self.planned = recycle(planned);
+        progress
+    }
+
     /// Parses what has come on a connection and asks for the memory its requests will visit;
     /// returns how many they are.
-    pub(crate) fn prepare<'i>(
+    fn prepare<'i>(
         &self,
         session: &mut Session,
         input: &'i [u8],
@@ -132,7 +229,7 @@ impl Desk {
     }
 
     /// Answers what was prepared, into `output`.
-    pub(crate) fn answer(
+    fn answer(
         &mut self,
         session: &mut Session,
         planned: &[Planned<'_>],
@@ -150,7 +247,7 @@ impl Desk {
 
     /// As [`Desk::answer`], behind what was begun in earlier turns. True: that was all, and is to
     /// be sent; false: another turn is to come, whose answers go with these.
-    pub(crate) fn answer_turn<W>(
+    fn answer_turn<W>(
         &mut self,
         connection: &mut Connection<W>,
         planned: &[Planned<'_>],
@@ -158,7 +255,7 @@ impl Desk {
         now: Now,
     ) -> (Progress, bool) {
         if !connection.begun.is_empty() {
-            self.output.go_on(std::mem::take(&mut connection.begun));
+            self.output.go_on(mem::take(&mut connection.begun));
         }
         let progress = self.answer(&mut connection.session, planned, input, now);
         connection.turns += 1;
@@ -171,6 +268,54 @@ impl Desk {
         }
         connection.turns = 0;
         (progress, true)
+    }
+
+    /// Sends the output to a connection; what there is no room for stays with the connection.
+    /// False: the connection is lost.
+    pub(crate) fn send<W>(&mut self, connection: &mut Connection<W>, now_s: u32) -> bool {
+        if self.output.is_empty() {
+            return true;
+        }
+        let (sent, is_kept) = match connection.transport.send(&self.output, 0) {
+            Ok(Sent::All) => (self.output.len(), true),
+            Ok(Sent::Part(sent)) => {
+                let output = mem::take(&mut self.output);
+                connection.unsent = Some(Box::new(Unsent { output, sent }));
+                (sent, true)
+            }
+            Err(_) => (0, false),
+        };
+        self.count_sent(connection, sent, now_s);
+        self.output.clear();
+        is_kept
+    }
+
+    /// Sends what an earlier burst could not; none: nothing was left.
+    pub(crate) fn send_rest<W>(
+        &mut self,
+        connection: &mut Connection<W>,
+        now_s: u32,
+    ) -> Option<Rest> {
+        let mut unsent = connection.unsent.take()?;
+        let before = unsent.sent;
+        let (sent, rest) = match connection.transport.send(&unsent.output, before) {
+            Ok(Sent::All) => (unsent.output.len(), Rest::Gone),
+            Ok(Sent::Part(sent)) => (sent, Rest::Left),
+            Err(_) => return Some(Rest::Lost),
+        };
+        self.count_sent(connection, sent - before, now_s);
+        if rest == Rest::Left {
+            unsent.sent = sent;
+            connection.unsent = Some(unsent);
+        }
+        Some(rest)
+    }
+
+    fn count_sent<W>(&mut self, connection: &mut Connection<W>, len: usize, now_s: u32) {
+        if len > 0 {
+            connection.moved_s = now_s;
+        }
+        self.counters.add(Counter::BytesWritten, len as u64);
     }
 
     /// What is done between bursts, in steps.
@@ -188,6 +333,13 @@ impl Desk {
     pub(crate) fn maintain_store(&mut self, now_ns: u64) -> bool {
         let now_s = self.setup.clock.at(now_ns).elapsed_s;
         self.store.maintain(now_s, MAINTAIN_ITEMS)
+    }
+
+    /// Begins anew after a panic: what was left half done is not gone on with.
+    pub(crate) fn renew(&mut self) {
+        self.store = self.setup.store.worker();
+        self.output = Output::default();
+        self.planned = Vec::new();
     }
 
     /// Whether the worker is to end.

@@ -72,9 +72,9 @@ impl Hall {
         let lent = self
             .desks
             .borrow_for_maintenance(Which::UsedLast, every_ns, now_ns);
-        let Some(mut seat) = lent else { return };
-        let has_more = seat.desk.maintain_store(now_ns);
-        drop(seat);
+        let Some(mut desk) = lent else { return };
+        let has_more = desk.maintain_store(now_ns);
+        drop(desk);
         if self.setup.store.wants_tending() {
             self.setup.board.tend_store();
         }

@@ -11,11 +11,8 @@ use crate::transport::Transport;
 impl Worker {
     /// Takes up what has come to the inbox.
     pub(super) fn take_mail(&mut self, now_ns: u64) {
-        self.desk.inbox.waker.clear();
-        let now_s = self.desk.setup.clock.at(now_ns).elapsed_s;
-        if self.desk.setup.census.is_memory_wanted(now_s) {
-            self.close_slow_holders(now_s);
-        }
+        let (now_s, slow) = self.desk.open_mail(&self.table, now_ns);
+        slow.into_iter().for_each(|place| self.close(place));
         while let Some(stream) = self.desk.inbox.take() {
             self.add(stream, now_s);
         }
@@ -31,17 +28,6 @@ impl Worker {
                 .is_err()
         {
             self.close(place);
-        }
-    }
-
-    /// Closes every peer that holds memory and has not moved for long.
-    fn close_slow_holders(&mut self, now_s: u32) {
-        for place in self.table.places() {
-            let connection = self.table.get(place);
-            if connection.is_some_and(|connection| connection.is_slow_holder(now_s)) {
-                self.desk.setup.census.close_slow();
-                self.close(place);
-            }
         }
     }
 }

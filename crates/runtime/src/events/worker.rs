@@ -7,11 +7,10 @@ use std::io;
 use sys::clock::monotonic_ns;
 use sys::poll::{Events, Interest, Poll, Ready};
 
-use self::burst::{Outcome, Part};
-use crate::desk::Desk;
+use self::burst::Part;
+use crate::desk::{Desk, Outcome, Rest};
 use crate::limits::{BURST_CONNECTIONS, EVENTS_A_WAIT, RECEIVE_LEN};
 use crate::table::{Place, Table};
-use session::Planned;
 
 pub(super) const INBOX: u64 = u64::MAX;
 
@@ -23,7 +22,6 @@ pub(super) struct Worker {
     pub(super) table: Table<Interest>,
     /// Receive buffers, one for each connection of a burst.
     buffers: Vec<Vec<u8>>,
-    planned: Vec<Planned<'static>>,
     parts: Vec<Part>,
     outcomes: Vec<Outcome>,
 }
@@ -39,7 +37,6 @@ impl Worker {
             buffers: (0..BURST_CONNECTIONS)
                 .map(|_| vec![0; RECEIVE_LEN])
                 .collect(),
-            planned: Vec::new(),
             parts: Vec::with_capacity(BURST_CONNECTIONS),
             outcomes: Vec::with_capacity(BURST_CONNECTIONS),
         })
@@ -121,36 +118,16 @@ impl Worker {
         let Some(connection) = self.table.get_mut(place) else {
             return;
         };
-        let Some(mut unsent) = connection.unsent.take() else {
-            return;
-        };
-        let before = unsent.sent;
-        match connection.transport.send(&unsent.output, unsent.sent) {
-            Ok(crate::transport::Sent::All) => {
-                self.desk.counters.add(
-                    session::Counter::BytesWritten,
-                    (unsent.output.len() - before) as u64,
-                );
-                connection.moved_s = now_s;
-                if connection.closing {
-                    return self.close(place);
-                }
+        match self.desk.send_rest(connection, now_s) {
+            Some(Rest::Gone) if connection.closing => self.close(place),
+            Some(Rest::Gone) => {
                 // What it was asked before may be waiting in the input it holds.
                 connection.queued = true;
                 self.desk.again.push(place);
                 self.wait_for(place, Interest::Read);
             }
-            Ok(crate::transport::Sent::Part(sent)) => {
-                self.desk
-                    .counters
-                    .add(session::Counter::BytesWritten, (sent - before) as u64);
-                if sent > before {
-                    connection.moved_s = now_s;
-                }
-                unsent.sent = sent;
-                connection.unsent = Some(unsent);
-            }
-            Err(_) => self.close(place),
+            Some(Rest::Lost) => self.close(place),
+            Some(Rest::Left) | None => {}
         }
     }
 

@@ -2,19 +2,18 @@
 
 mod burst;
 
-use session::{Counter, Planned};
+use session::Counter;
 use sys::clock::monotonic_ns;
 use sys::ring::{Arrived, Ended, Event, Inputs, Ring};
 
-use self::burst::{Outcome, Part};
+use self::burst::Part;
 use crate::connection::Connection;
-use crate::desk::Desk;
+use crate::desk::{Desk, Outcome, Rest};
 use crate::limits::{
     BURST_CONNECTIONS, DIRECT_MIN, EVENTS_A_WAIT, HELD_FULL, RING_BUFFER_LEN, SPARE_LEN,
     SPARE_OUTPUTS,
 };
 use crate::table::{Place, Table};
-use crate::transport::Sent;
 
 pub(super) const INBOX: u32 = u32::MAX;
 
@@ -63,7 +62,6 @@ pub(super) struct Worker {
     starved: Vec<Place>,
     /// Memory for answers.
     spare: Vec<Vec<u8>>,
-    planned: Vec<Planned<'static>>,
     parts: Vec<Part>,
     outcomes: Vec<Outcome>,
 }
@@ -77,7 +75,6 @@ impl Worker {
             table: Table::new(),
             starved: Vec::new(),
             spare: Vec::new(),
-            planned: Vec::new(),
             parts: Vec::with_capacity(BURST_CONNECTIONS),
             outcomes: Vec::with_capacity(BURST_CONNECTIONS),
         }
@@ -267,27 +264,12 @@ impl Worker {
         if connection.wire.is_shut {
             return self.close_if_over(place);
         }
-        let Some(mut unsent) = connection.unsent.take() else {
-            return;
-        };
-        let before = unsent.sent;
-        let (sent, is_over) = match connection.transport.send(&unsent.output, before) {
-            Ok(Sent::All) => (unsent.output.len(), true),
-            Ok(Sent::Part(sent)) => (sent, false),
-            Err(_) => return self.close(place),
-        };
-        let count = (sent - before) as u64;
-        self.desk.counters.add(Counter::BytesWritten, count);
-        if count > 0 {
-            connection.moved_s = now_s;
+        match self.desk.send_rest(connection, now_s) {
+            Some(Rest::Gone) => self.room(place, true, burst),
+            Some(Rest::Left) => watch_room(&mut self.ring, connection, place),
+            Some(Rest::Lost) => self.close(place),
+            None => {}
         }
-        if is_over {
-            return self.room(place, true, burst);
-        }
-        unsent.sent = sent;
-        connection.unsent = Some(unsent);
-        connection.wire.is_watched = true;
-        self.ring.watch_room(&connection.transport, place as u32);
     }
 
     /// Receiving does not go on by itself for one that sends much at a time, or cannot go on: what
@@ -351,6 +333,12 @@ impl Worker {
             self.table.close(place, &self.desk.setup.census);
         }
     }
+}
+
+/// Has the ring say when there is room for what is left to send.
+fn watch_room(ring: &mut Ring, connection: &mut Connection<Wire>, place: Place) {
+    connection.wire.is_watched = true;
+    ring.watch_room(&connection.transport, place as u32);
 }
 
 /// Whether more than a buffer of it should not be received at a time: a large value is on its way,

@@ -113,8 +113,8 @@ impl Attendant {
         }
         let desks = &self.hall.desks;
         let lent = desks.borrow_for_maintenance(Which::UsedFirst, MAINTAIN_ALONE_NS / 2, now_ns);
-        if let Some(mut seat) = lent {
-            let has_more = seat.desk.maintain_store(now_ns);
+        if let Some(mut desk) = lent {
+            let has_more = desk.maintain_store(now_ns);
             self.done = if has_more { 0 } else { self.done + 1 };
         }
         self.steps += 1;

@@ -5,23 +5,15 @@ use std::ops::{Deref, DerefMut};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 
-use session::{Output, Planned};
-
 use crate::desk::Desk;
 
 /// The desks.
 pub(super) struct Desks {
-    seats: Box<[Mutex<Seat>]>,
+    all: Box<[Mutex<Desk>]>,
     free: Mutex<Free>,
     is_free: Condvar,
     /// When the store was last maintained.
     maintained_ns: AtomicU64,
-}
-
-/// A desk, and the list of requests that is prepared at it.
-pub(super) struct Seat {
-    pub(super) desk: Desk,
-    pub(super) planned: Vec<Planned<'static>>,
 }
 
 /// Which of the free desks.
@@ -42,7 +34,7 @@ struct Free {
 /// A desk that is lent. Dropped, it sleeps and is another's.
 pub(super) struct Lent<'a> {
     // Dropped in this order: nobody is given a desk that is still locked.
-    seat: MutexGuard<'a, Seat>,
+    desk: MutexGuard<'a, Desk>,
     _return: Return<'a>,
 }
 
@@ -53,16 +45,10 @@ struct Return<'a> {
 
 impl Desks {
     pub(super) fn new(desks: impl Iterator<Item = Desk>) -> Self {
-        let seat = |desk| {
-            Mutex::new(Seat {
-                desk,
-                planned: Vec::new(),
-            })
-        };
-        let seats: Box<[_]> = desks.map(seat).collect();
-        let numbers = (0..seats.len()).collect();
+        let all: Box<[_]> = desks.map(Mutex::new).collect();
+        let numbers = (0..all.len()).collect();
         Self {
-            seats,
+            all,
             free: Mutex::new(Free {
                 numbers,
                 waiting: 0,
@@ -114,24 +100,21 @@ impl Desks {
 
     /// How many there are.
     pub(super) fn count(&self) -> usize {
-        self.seats.len()
+        self.all.len()
     }
 
     fn lend(&self, number: usize) -> Lent<'_> {
-        let seat = &self.seats[number];
-        let mut guard = match seat.lock() {
-            Ok(guard) => guard,
-            // Whoever had it panicked: what it left half done is not gone on with.
-            Err(poisoned) => {
-                seat.clear_poison();
-                let mut guard = poisoned.into_inner();
-                guard.renew();
-                guard
-            }
-        };
-        guard.desk.store.online();
+        let kept = &self.all[number];
+        let mut desk = kept.lock().unwrap_or_else(|poisoned| {
+            // Whoever had it panicked.
+            kept.clear_poison();
+            let mut desk = poisoned.into_inner();
+            desk.renew();
+            desk
+        });
+        desk.store.online();
         Lent {
-            seat: guard,
+            desk,
             _return: Return {
                 desks: self,
                 number,
@@ -145,31 +128,23 @@ impl Desks {
     }
 }
 
-impl Seat {
-    fn renew(&mut self) {
-        self.desk.store = self.desk.setup.store.worker();
-        self.desk.output = Output::default();
-        self.planned = Vec::new();
-    }
-}
-
 impl Deref for Lent<'_> {
-    type Target = Seat;
+    type Target = Desk;
 
-    fn deref(&self) -> &Seat {
-        &self.seat
+    fn deref(&self) -> &Desk {
+        &self.desk
     }
 }
 
 impl DerefMut for Lent<'_> {
-    fn deref_mut(&mut self) -> &mut Seat {
-        &mut self.seat
+    fn deref_mut(&mut self) -> &mut Desk {
+        &mut self.desk
     }
 }
 
 impl Drop for Lent<'_> {
     fn drop(&mut self) {
-        self.seat.desk.store.offline();
+        self.desk.store.offline();
     }
 }
 

@@ -2,14 +2,14 @@
 
 use std::io;
 
-use session::{Counter, Next, Now, Progress, prefetch_items, recycle};
+use session::{Counter, Next};
 use sys::poll::Interest;
 
 use super::Worker;
-use crate::connection::{Held, Unsent};
+use crate::connection::{Connection, Held};
+use crate::desk::Desk;
 use crate::limits::DIRECT_MIN;
 use crate::table::Place;
-use crate::transport::Sent;
 
 /// One connection's part in a burst.
 pub(super) struct Part {
@@ -19,28 +19,22 @@ pub(super) struct Part {
     ended: bool,
 }
 
-/// What came of a part.
-pub(super) struct Outcome {
-    /// How many requests were planned.
-    planned: usize,
-    progress: Progress,
-    lost: bool,
-}
-
 /// Where a connection's input lies during a burst.
-pub(super) enum Input {
+enum Input {
     /// In one of the worker's buffers.
     Buffer { bytes: Vec<u8>, len: usize },
     /// Behind what was held from before.
     Held(Held),
 }
 
-impl Input {
-    fn as_slice(&self) -> &[u8] {
-        match self {
-            Self::Buffer { bytes, len } => &bytes[..*len],
-            Self::Held(held) => held.as_slice(),
-        }
+impl Part {
+    /// Whose it is, and what has come.
+    fn said(&self) -> (Place, &[u8]) {
+        let input = match &self.input {
+            Input::Buffer { bytes, len } => &bytes[..*len],
+            Input::Held(held) => held.as_slice(),
+        };
+        (self.place, input)
     }
 }
 
@@ -52,11 +46,21 @@ impl Worker {
         for &place in places {
             parts.extend(self.receive(place, now.elapsed_s));
         }
-        self.converse(&parts, now);
         let mut outcomes = std::mem::take(&mut self.outcomes);
+        let send = |desk: &mut Desk, connection: &mut Connection<_>, _| {
+            desk.send(connection, now.elapsed_s)
+        };
+        self.desk.converse(
+            &mut self.table,
+            &parts,
+            Part::said,
+            now,
+            &mut outcomes,
+            send,
+        );
         for (part, outcome) in parts.drain(..).zip(outcomes.drain(..)) {
             self.put_back(part.place, part.input, outcome.progress.consumed);
-            if outcome.lost {
+            if outcome.is_lost {
                 self.close(part.place);
             } else {
                 self.go_on(part.place, outcome.progress.next, part.ended);
@@ -64,43 +68,6 @@ impl Worker {
         }
         self.parts = parts;
         self.outcomes = outcomes;
-    }
-
-    /// Prepares all parts, then answers each and sends its answers.
-    fn converse(&mut self, parts: &[Part], now: Now) {
-        let mut planned = recycle(std::mem::take(&mut self.planned));
-        for part in parts {
-            let count = match self.table.get_mut(part.place) {
-                Some(connection) => {
-                    let input = part.input.as_slice();
-                    self.desk
-                        .prepare(&mut connection.session, input, &mut planned)
-                }
-                None => 0,
-            };
-            self.outcomes.push(Outcome {
-                planned: count,
-                progress: Progress {
-                    consumed: 0,
-                    next: Next::Close,
-                },
-                lost: false,
-            });
-        }
-        prefetch_items(&planned, &self.desk.store);
-        let mut first = 0;
-        for (at, part) in parts.iter().enumerate() {
-            let Some(connection) = self.table.get_mut(part.place) else {
-                continue;
-            };
-            let requests = &planned[first..first + self.outcomes[at].planned];
-            first += requests.len();
-            let input = part.input.as_slice();
-            let (progress, is_all) = self.desk.answer_turn(connection, requests, input, now);
-            self.outcomes[at].progress = progress;
-            self.outcomes[at].lost = is_all && !self.send(part.place, now.elapsed_s);
-        }
-        self.planned = recycle(planned);
     }
 
     /// Takes what has arrived; none if there is nothing to serve.
@@ -188,32 +155,6 @@ impl Worker {
                 Received::Lost
             }
         }
-    }
-
-    /// Sends the worker's output to a connection; what there is no room for stays with the
-    /// connection. False: the connection is lost.
-    fn send(&mut self, place: Place, now_s: u32) -> bool {
-        if self.desk.output.is_empty() {
-            return true;
-        }
-        let Some(connection) = self.table.get_mut(place) else {
-            return true;
-        };
-        let (sent, kept) = match connection.transport.send(&self.desk.output, 0) {
-            Ok(Sent::All) => (self.desk.output.len(), true),
-            Ok(Sent::Part(sent)) => {
-                let output = std::mem::take(&mut self.desk.output);
-                connection.unsent = Some(Box::new(Unsent { output, sent }));
-                (sent, true)
-            }
-            Err(_) => (0, false),
-        };
-        if sent > 0 {
-            connection.moved_s = now_s;
-        }
-        self.desk.counters.add(Counter::BytesWritten, sent as u64);
-        self.desk.output.clear();
-        kept
     }
 
     /// Keeps the input that was not consumed and frees the rest.

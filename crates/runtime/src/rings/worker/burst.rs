@@ -1,12 +1,12 @@
 //! A burst: prepare what has come on every connection, answer all, send once each.
 
-use session::{Counter, Next, Now, Progress, prefetch_items, recycle};
-use sys::ring::{Arrived, Inputs};
+use session::{Counter, Next};
+use sys::ring::{Arrived, Inputs, Ring};
 
-use super::Worker;
-use crate::connection::{Held, Unsent};
+use super::{Wire, Worker, watch_room};
+use crate::connection::{Connection, Held};
+use crate::desk::Desk;
 use crate::table::Place;
-use crate::transport::Sent;
 
 /// One connection's part in a burst.
 pub(super) struct Part {
@@ -14,14 +14,6 @@ pub(super) struct Part {
     input: Input,
     /// The peer will send no more.
     ended: bool,
-}
-
-/// What came of a part.
-pub(super) struct Outcome {
-    /// How many requests were planned.
-    planned: usize,
-    progress: Progress,
-    lost: bool,
 }
 
 /// Where a connection's input lies during a burst.
@@ -32,12 +24,14 @@ enum Input {
     Held(Held),
 }
 
-impl Input {
-    fn as_slice<'i>(&'i self, inputs: &'i Inputs) -> &'i [u8] {
-        match self {
-            Self::Arrived(arrived) => inputs.bytes(arrived),
-            Self::Held(held) => held.as_slice(),
-        }
+impl Part {
+    /// Whose it is, and what has come.
+    fn said<'i>(&'i self, inputs: &'i Inputs) -> (Place, &'i [u8]) {
+        let input = match &self.input {
+            Input::Arrived(arrived) => inputs.bytes(arrived),
+            Input::Held(held) => held.as_slice(),
+        };
+        (self.place, input)
     }
 }
 
@@ -47,11 +41,17 @@ impl Worker {
         let now = self.desk.setup.clock.at(now_ns);
         let mut parts = std::mem::take(&mut self.parts);
         parts.extend(places.iter().filter_map(|&place| self.part(place)));
-        self.converse(&parts, now);
         let mut outcomes = std::mem::take(&mut self.outcomes);
+        let said = |part| Part::said(part, &self.inputs);
+        let send = |desk: &mut Desk, connection: &mut Connection<Wire>, place| {
+            let (ring, spare) = (&mut self.ring, &mut self.spare);
+            send(desk, ring, spare, connection, place, now.elapsed_s)
+        };
+        self.desk
+            .converse(&mut self.table, &parts, said, now, &mut outcomes, send);
         for (part, outcome) in parts.drain(..).zip(outcomes.drain(..)) {
             self.put_back(part.place, part.input, outcome.progress.consumed);
-            if outcome.lost {
+            if outcome.is_lost {
                 self.close(part.place);
             } else {
                 self.go_on(part.place, outcome.progress.next, part.ended);
@@ -88,78 +88,6 @@ impl Worker {
             input,
             ended: wire.has_ended,
         })
-    }
-
-    /// Prepares all parts, then answers each and sends its answers.
-    fn converse(&mut self, parts: &[Part], now: Now) {
-        let inputs = self.inputs.clone();
-        let mut planned = recycle(std::mem::take(&mut self.planned));
-        for part in parts {
-            let count = match self.table.get_mut(part.place) {
-                Some(connection) => {
-                    let input = part.input.as_slice(&inputs);
-                    self.desk
-                        .prepare(&mut connection.session, input, &mut planned)
-                }
-                None => 0,
-            };
-            self.outcomes.push(Outcome {
-                planned: count,
-                progress: Progress {
-                    consumed: 0,
-                    next: Next::Close,
-                },
-                lost: false,
-            });
-        }
-        prefetch_items(&planned, &self.desk.store);
-        let mut first = 0;
-        for (at, part) in parts.iter().enumerate() {
-            let Some(connection) = self.table.get_mut(part.place) else {
-                continue;
-            };
-            let requests = &planned[first..first + self.outcomes[at].planned];
-            first += requests.len();
-            let input = part.input.as_slice(&inputs);
-            let (progress, is_all) = self.desk.answer_turn(connection, requests, input, now);
-            self.outcomes[at].progress = progress;
-            self.outcomes[at].lost = is_all && !self.send(part.place, now.elapsed_s);
-        }
-        self.planned = recycle(planned);
-    }
-
-    /// Sends the worker's output to a connection: with all others of the burst, or at once where
-    /// values are pinned, which only this can wait for. False: the connection is lost.
-    fn send(&mut self, place: Place, now_s: u32) -> bool {
-        if self.desk.output.is_empty() {
-            return true;
-        }
-        let Some(connection) = self.table.get_mut(place) else {
-            return true;
-        };
-        let memory = self.spare.pop().unwrap_or_default();
-        if let Some(bytes) = self.desk.output.give_away(memory) {
-            connection.wire.is_sending = true;
-            self.ring.send(&connection.transport, place as u32, bytes);
-            return true;
-        }
-        let (sent, is_kept) = match connection.transport.send(&self.desk.output, 0) {
-            Ok(Sent::All) => (self.desk.output.len(), true),
-            Ok(Sent::Part(sent)) => {
-                let output = std::mem::take(&mut self.desk.output);
-                connection.unsent = Some(Box::new(Unsent { output, sent }));
-                connection.wire.is_watched = true;
-                self.ring.watch_room(&connection.transport, place as u32);
-                (sent, true)
-            }
-            Err(_) => (0, false),
-        };
-        if sent > 0 {
-            connection.moved_s = now_s;
-        }
-        self.desk.counters.add(Counter::BytesWritten, sent as u64);
-        self.desk.output.clear();
-        is_kept
     }
 
     /// Keeps the input that was not consumed and frees the rest.
@@ -218,4 +146,31 @@ impl Worker {
             self.receive(place);
         }
     }
+}
+
+/// Sends a desk's output to a connection: with all others of the burst, or at once where values are
+/// pinned, which only this can wait for. False: the connection is lost.
+fn send(
+    desk: &mut Desk,
+    ring: &mut Ring,
+    spare: &mut Vec<Vec<u8>>,
+    connection: &mut Connection<Wire>,
+    place: Place,
+    now_s: u32,
+) -> bool {
+    if desk.output.is_empty() {
+        return true;
+    }
+    if !desk.output.has_pins()
+        && let Some(bytes) = desk.output.give_away(spare.pop().unwrap_or_default())
+    {
+        connection.wire.is_sending = true;
+        ring.send(&connection.transport, place as u32, bytes);
+        return true;
+    }
+    let is_kept = desk.send(connection, now_s);
+    if connection.unsent.is_some() {
+        watch_room(ring, connection, place);
+    }
+    is_kept
 }

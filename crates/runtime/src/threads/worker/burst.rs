@@ -1,10 +1,9 @@
 //! A burst of one connection, at a borrowed desk: prepare, answer. No system call is made here, but
 //! for a desk when all are lent.
 
-use session::{Counter, Next, prefetch_items, recycle};
+use session::{Counter, Next};
 
 use super::Conversation;
-use crate::threads::desks::Seat;
 
 impl Conversation {
     /// Answers what has come: the first `fresh_len` bytes of the buffer, or else what is held. What
@@ -16,15 +15,10 @@ impl Conversation {
         } else {
             self.held.as_slice()
         };
-        let mut lent = self.hall.desks.borrow();
-        let Seat { desk, planned } = &mut *lent;
+        let mut desk = self.hall.desks.borrow();
         desk.counters.add(Counter::BytesRead, received_len);
         std::mem::swap(&mut desk.output, &mut self.output);
-        let mut requests = recycle(std::mem::take(planned));
-        desk.prepare(&mut self.session, input, &mut requests);
-        prefetch_items(&requests, &desk.store);
-        let progress = desk.answer(&mut self.session, &requests, input, now);
-        *planned = recycle(requests);
+        let progress = desk.answer_one(&mut self.session, input, now);
         std::mem::swap(&mut desk.output, &mut self.output);
         // A desk's counters are counted by whoever has it: what is about to be sent, too.
         desk.counters
@@ -36,7 +30,7 @@ impl Conversation {
             Next::Memory if !self.wants_memory => desk.counters.count(Counter::HeldWaits),
             _ => {}
         }
-        drop(lent);
+        drop(desk);
         self.wants_memory = wants_memory;
         if fresh_len > 0 {
             let rest = &self.buffer[progress.consumed..fresh_len];
