@@ -12,7 +12,7 @@ use std::time::Duration;
 
 use curtail_tests::client::Client;
 use curtail_tests::peer::Address;
-use curtail_tests::process::{Server, curtail, curtail_path, runtime};
+use curtail_tests::process::{Server, curtail, curtail_path};
 use curtail_tests::witness::Witness;
 use rustix::process::{Pid, Resource, Rlimit, prlimit};
 
@@ -213,10 +213,6 @@ fn a_user_nobody_knows_is_an_error_that_names_it() {
 
 #[test]
 fn without_descriptors_newcomers_wait_and_the_others_go_on() {
-    if runtime() == "rings" {
-        eprintln!("skipped: io_uring accepts by the limit there was when it was asked to");
-        return;
-    }
     // Only its own user may limit a process.
     let same_user: &[&str] = if sys::privileges::is_root() {
         &["-u", "root"]

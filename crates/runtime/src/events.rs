@@ -1,7 +1,7 @@
-//! Event loops: one epoll loop per worker, and a thread that accepts.
+//! Event loops: one epoll loop per worker.
 //!
 //! ```text
-//! accept ──▶ inbox of the next worker, in turn ──▶ worker: wait → burst → maintain → wait …
+//! worker: wait → burst → maintain → wait …
 //! ```
 
 mod accept;
@@ -12,28 +12,19 @@ mod worker;
 use std::io;
 use std::sync::Arc;
 
-use sys::socket::Listener;
-
-use crate::dealer::Dealer;
 use crate::desk::Desk;
 use crate::running::Running;
 use crate::setup::Setup;
-use accept::Acceptor;
 use worker::Worker;
 
-/// Starts the workers and the thread that accepts for them.
+/// Starts the workers.
 ///
 /// # Errors
 /// No descriptor or thread left.
-pub(crate) fn start(setup: Setup, listeners: Vec<Listener>) -> io::Result<Running> {
-    let setup = Arc::new(setup);
-    let mut running = Running::new(setup.workers)?;
+pub(crate) fn start(running: &mut Running, setup: &Arc<Setup>) -> io::Result<()> {
     for number in 0..setup.workers {
-        let worker = Worker::new(Desk::new(&setup, &running, number))?;
+        let worker = Worker::new(Desk::new(setup, running, number))?;
         running.spawn(format!("worker-{number}"), move || worker.run())?;
     }
-    let dealer = Dealer::new(setup, &running);
-    let acceptor = Acceptor::new(listeners, dealer, &running)?;
-    running.spawn_acceptor(move || acceptor.run())?;
-    Ok(running)
+    Ok(())
 }

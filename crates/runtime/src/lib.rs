@@ -1,8 +1,14 @@
 //! Who runs the conversations: threads that wait for sockets, hand what has arrived to sessions,
 //! and send what they answer.
 //!
-//! Each runtime is a folder with the same four files: `accept` (new connections), `worker` (the
-//! loop), `wake` (how one thread rouses another), `stop` (how a worker ends). [`Kind::Events`]: an
+//! ```text
+//! acceptor ──▶ inbox of the next worker, in turn ──▶ worker: wait → burst → maintain → wait …
+//!          └─▶ or a thread for each
+//! ```
+//!
+//! Each runtime is a folder with the same four files: `accept` (what becomes of a new connection),
+//! `worker` (the loop), `wake` (how one thread rouses another), `stop` (how it ends).
+//! [`Kind::Events`]: an
 //! epoll loop per worker; [`Kind::Rings`]: an io_uring per worker; [`Kind::Threads`]: a thread per
 //! connection, and as many bursts at once as there are workers. What they have in common lies
 //! beside them. Whatever runs a session must give the same answers.
@@ -14,6 +20,7 @@
 
 #![forbid(unsafe_code)]
 
+mod acceptor;
 mod census;
 mod connection;
 mod dealer;
@@ -29,8 +36,12 @@ mod threads;
 mod transport;
 
 use std::io;
+use std::sync::Arc;
 
 use sys::socket::Listener;
+
+use acceptor::{Acceptor, Host};
+use dealer::Dealer;
 
 pub use census::{BURST_SIZES, Census, Tally};
 pub use running::{Panicked, Running};
@@ -75,14 +86,52 @@ impl Kind {
     }
 }
 
-/// Starts the workers of a runtime and the thread that accepts for them.
+/// Starts a runtime's threads, and the one that accepts for them.
 ///
 /// # Errors
 /// No descriptor or thread left, or the kernel has not what the runtime needs ([`Kind::probe`]).
+/// No thread goes on then.
 pub fn start(kind: Kind, setup: Setup, listeners: Vec<Listener>) -> io::Result<Running> {
-    match kind {
-        Kind::Events => events::start(setup, listeners),
-        Kind::Rings => rings::start(setup, listeners),
-        Kind::Threads => threads::start(setup, listeners),
+    let setup = Arc::new(setup);
+    let mut running = Running::new(match kind {
+        Kind::Events | Kind::Rings => setup.workers,
+        // The attendant's: whoever is to be roused is roused by it.
+        Kind::Threads => 1,
+    })?;
+    match start_threads(kind, &mut running, &setup, listeners) {
+        Ok(()) => Ok(running),
+        Err(error) => {
+            // Those that run have nobody to serve; that one of them panicked is known already.
+            let _ = running.stop();
+            Err(error)
+        }
     }
+}
+
+fn start_threads(
+    kind: Kind,
+    running: &mut Running,
+    setup: &Arc<Setup>,
+    listeners: Vec<Listener>,
+) -> io::Result<()> {
+    match kind {
+        Kind::Events => events::start(running, setup)?,
+        Kind::Rings => rings::start(running, setup)?,
+        Kind::Threads => {
+            let hall = threads::start(running, setup)?;
+            return accept_for(hall, running, setup, listeners);
+        }
+    }
+    let dealer = Dealer::new(setup, running);
+    accept_for(dealer, running, setup, listeners)
+}
+
+fn accept_for(
+    host: impl Host + Send + 'static,
+    running: &mut Running,
+    setup: &Arc<Setup>,
+    listeners: Vec<Listener>,
+) -> io::Result<()> {
+    let acceptor = Acceptor::new(listeners, running, Arc::clone(setup), host)?;
+    running.spawn_acceptor(move || acceptor.run())
 }

@@ -1,7 +1,7 @@
 //! Threads: one for each connection. It sleeps in the kernel until its peer says something.
 //!
 //! ```text
-//! accept ──▶ a thread: receive → borrow a desk → prepare, answer → put it back → send → receive …
+//! acceptor ──▶ a thread: receive → borrow a desk → prepare, answer → put it back → send → receive …
 //!            attendant: joins who is done, closes slow holders, goes on with maintenance
 //! ```
 //!
@@ -9,8 +9,8 @@
 //! whoever reclaims memory asks. So there are as many as workers, whatever the connections, and
 //! a conversation has one for the length of a burst only: between receiving and sending, without
 //! a system call in between. Taking one and putting it back are two short locks, which all
-//! conversations share, and a fence, for the desk sleeps meanwhile: about a tenth of a
-//! microsecond where nobody waits. Who finds none sleeps until one is put back, and whoever comes
+//! conversations share, and a fence, for the desk sleeps meanwhile. Who finds none sleeps until
+//! one is put back, and whoever comes
 //! by at that moment may be faster: not fair, but no desk lies idle while a sleeper wakes up. One
 //! burst answers one connection, so nothing is fetched ahead for others.
 //!
@@ -37,20 +37,17 @@ use std::io;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use sys::socket::Listener;
-
 use crate::desk::Desk;
 use crate::inbox::Inbox;
 use crate::limits::{CONVERSATION_AREAS, MAINTAIN_EVERY_NS, OTHER_AREAS};
 use crate::running::Running;
 use crate::setup::Setup;
-use accept::Acceptor;
 use attend::Attendant;
 use desks::{Desks, Which};
 use wake::Live;
 
 /// What all conversations share.
-struct Hall {
+pub(crate) struct Hall {
     setup: Arc<Setup>,
     desks: Desks,
     live: Live,
@@ -84,29 +81,24 @@ impl Hall {
     }
 }
 
-/// Starts the thread that accepts, and the one that attends to those it starts.
+/// Starts the attendant; what it returns gives each connection its thread.
 ///
 /// # Errors
 /// No descriptor or thread left.
-pub(crate) fn start(setup: Setup, listeners: Vec<Listener>) -> io::Result<Running> {
-    let setup = Arc::new(setup);
-    // One inbox, the attendant's: whoever is to be roused is roused by it.
-    let mut running = Running::new(1)?;
-    let desks = (0..setup.workers).map(|_| Desk::new(&setup, &running, 0));
+pub(crate) fn start(running: &mut Running, setup: &Arc<Setup>) -> io::Result<Arc<Hall>> {
+    let desks = (0..setup.workers).map(|_| Desk::new(setup, running, 0));
     let hall = Arc::new(Hall {
+        setup: Arc::clone(setup),
         desks: Desks::new(desks),
         live: Live::default(),
         conversations_max: conversations_max(sys::limits::memory_areas()),
         inbox: Arc::clone(&running.inboxes[0]),
         ending: Arc::clone(&running.ending),
         has_more: AtomicBool::new(false),
-        setup,
     });
     let attendant = Attendant::new(Arc::clone(&hall))?;
-    let acceptor = Acceptor::new(listeners, hall, &running)?;
     running.spawn("attendant".to_owned(), move || attendant.run())?;
-    running.spawn_acceptor(move || acceptor.run())?;
-    Ok(running)
+    Ok(hall)
 }
 
 /// How many conversations so many areas of memory are enough for.

@@ -1,12 +1,12 @@
-//! Completions: one io_uring that accepts, receives and sends for its thread.
+//! Completions: one io_uring that receives and sends for its thread.
 //!
 //! ```text
-//! receive, send, accept, watch ──► submission queue ─┐
-//!                                                    ├ wait: one system call for all of them
-//! Event ◄── completion queue ◄───────────────────────┘
+//! receive, send, watch ──► submission queue ─┐
+//!                                            ├ wait: one system call for all of them
+//! Event ◄── completion queue ◄───────────────┘
 //! ```
 //!
-//! Receiving and accepting are *multishot*: asked for once, they go on by themselves until an event
+//! Receiving and watching are *multishot*: asked for once, they go on by themselves until an event
 //! says that they have ended. What is received lies in [`Inputs`], memory the kernel chooses from
 //! as bytes come, so that a connection that says nothing holds none. What is to be sent is given
 //! away until its event gives it back.
@@ -21,7 +21,7 @@ mod inputs;
 use std::collections::VecDeque;
 use std::io;
 use std::mem;
-use std::os::fd::{AsFd, AsRawFd, FromRawFd, OwnedFd, RawFd};
+use std::os::fd::{AsFd, AsRawFd, RawFd};
 use std::rc::Rc;
 
 use io_uring::squeue::{Entry, Flags};
@@ -31,7 +31,7 @@ use io_uring::{IoUring, cqueue, opcode};
 pub use inputs::{Arrived, Inputs};
 use inputs::{GROUP, Pool};
 
-use crate::socket::{Listener, Stream};
+use crate::socket::Stream;
 
 /// How long a ring that is dropped waits for the kernel to end what is under way, in turns of a
 /// millisecond.
@@ -78,15 +78,6 @@ pub enum Event {
         /// An error: the connection is lost.
         result: io::Result<()>,
     },
-    /// A connection was accepted, or none can be.
-    Accepted {
-        /// The listener's.
-        token: u32,
-        /// The connection.
-        stream: io::Result<Stream>,
-        /// Accepting goes on by itself.
-        goes_on: bool,
-    },
     /// What was watched is ready.
     Ready {
         /// Its token.
@@ -115,7 +106,6 @@ pub enum Ended {
 enum Kind {
     Receive = 1,
     Send,
-    Accept,
     Watch,
     WatchOnce,
     Stop,
@@ -130,7 +120,6 @@ impl Kind {
         let kinds = [
             Self::Receive,
             Self::Send,
-            Self::Accept,
             Self::Watch,
             Self::WatchOnce,
             Self::Stop,
@@ -295,14 +284,6 @@ impl Ring {
         self.push(entry.build().user_data(Kind::Send.data(number)));
     }
 
-    /// Accepts connections until an event says that it has ended.
-    pub fn accept(&mut self, listener: &Listener, token: u32) {
-        let fd = Fd(listener.as_fd().as_raw_fd());
-        let flags = libc::SOCK_CLOEXEC | libc::SOCK_NONBLOCK;
-        let entry = opcode::AcceptMulti::new(fd).flags(flags).build();
-        self.push(entry.user_data(Kind::Accept.data(token)));
-    }
-
     /// Says each time that something has become readable.
     pub fn watch(&mut self, source: impl AsFd, token: u32) {
         let fd = Fd(source.as_fd().as_raw_fd());
@@ -399,15 +380,6 @@ impl Ring {
                     if let Some(event) = self.sent(number, result) {
                         return Some(event);
                     }
-                }
-                Kind::Accept => {
-                    return Some(Event::Accepted {
-                        token: number,
-                        // SAFETY: the kernel has just made this descriptor for us.
-                        stream: result
-                            .map(|fd| unsafe { OwnedFd::from_raw_fd(fd as RawFd) }.into()),
-                        goes_on,
-                    });
                 }
                 Kind::Watch | Kind::WatchOnce => {
                     let token = number;

@@ -39,18 +39,21 @@ pub(super) fn serve(listener: &Listener, exchange: Exchange, end: &Waker) -> io:
         marked: Vec::new(),
         spare: Vec::new(),
     };
-    server.ring.accept(listener, LISTENER);
+    server.ring.watch(listener, LISTENER);
     server.ring.watch(end, END);
     loop {
         server.ring.wait(None)?;
         while let Some(event) = server.ring.next_event() {
             match event {
-                Event::Accepted {
-                    stream, goes_on, ..
+                Event::Ready {
+                    token: LISTENER,
+                    goes_on,
                 } => {
-                    server.accepted(stream?);
+                    while let Ok(stream) = listener.accept() {
+                        server.accepted(stream);
+                    }
                     if !goes_on {
-                        server.ring.accept(listener, LISTENER);
+                        server.ring.watch(listener, LISTENER);
                     }
                 }
                 Event::Ready { .. } => return Ok(()),
@@ -139,7 +142,7 @@ impl Server {
                     self.mark(token);
                 }
             }
-            Event::Accepted { .. } | Event::Ready { .. } => {}
+            Event::Ready { .. } => {}
         }
     }
 

@@ -1,11 +1,7 @@
 //! How a worker is roused: an event of its inbox says that there are new connections, or that
 //! somebody wants memory.
 
-use sys::socket::Stream;
-
-use super::worker::{INBOX, Wire, Worker};
-use crate::connection::Connection;
-use crate::transport::Transport;
+use super::worker::{INBOX, Worker};
 
 impl Worker {
     /// Has the ring say when something has come to the inbox.
@@ -18,13 +14,7 @@ impl Worker {
         let (now_s, slow) = self.desk.open_mail(&self.table, now_ns);
         slow.into_iter().for_each(|place| self.close(place));
         while let Some(stream) = self.desk.inbox.take() {
-            self.add(stream, now_s);
+            self.take_up(stream, now_s);
         }
-    }
-
-    fn add(&mut self, stream: Stream, now_s: u32) {
-        let connection = Connection::new(Transport::Plain(stream), Wire::default(), now_s);
-        let place = self.table.add(connection);
-        self.receive(place);
     }
 }

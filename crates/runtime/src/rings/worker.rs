@@ -160,7 +160,6 @@ impl Worker {
                 self.room(place, result.is_ok(), burst);
             }
             Event::Ready { token, .. } => self.send_rest(token as Place, burst, now_s),
-            Event::Accepted { .. } => {}
         }
     }
 

@@ -1,0 +1,137 @@
+//! The thread that accepts: it admits or turns away. What becomes of those it admits is for its
+//! host to say.
+//!
+//! It waits by epoll under every runtime. A ring would keep a listener for some milliseconds after
+//! its process was killed: who comes then waits for nobody, and a new server finds its port in use.
+
+use std::io;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use protocol::reply::TOO_MANY_CONNECTIONS;
+use sys::clock::monotonic_ns;
+use sys::poll::{Events, Interest, Poll};
+use sys::socket::{Listener, Stream, is_exhaustion};
+
+use crate::census::Census;
+use crate::limits::{ACCEPT_REST_NS, ACCEPTS_IN_A_ROW};
+use crate::running::Running;
+use crate::setup::Setup;
+
+const WAKER: u64 = u64::MAX;
+
+/// Descriptors, memory or threads have run out.
+pub(crate) struct Exhausted;
+
+/// Whoever gives connections their place.
+pub(crate) trait Host {
+    /// Gives an admitted connection its place, or turns it away ([`turn_away`]).
+    fn take(&mut self, stream: Stream) -> Result<(), Exhausted>;
+
+    /// Rouses those that were given something since the last time.
+    fn rouse(&mut self);
+}
+
+/// The thread that accepts.
+pub(crate) struct Acceptor<H> {
+    poll: Poll,
+    listeners: Vec<Listener>,
+    stopping: Arc<AtomicBool>,
+    setup: Arc<Setup>,
+    host: H,
+}
+
+impl<H: Host> Acceptor<H> {
+    pub(crate) fn new(
+        listeners: Vec<Listener>,
+        running: &Running,
+        setup: Arc<Setup>,
+        host: H,
+    ) -> io::Result<Self> {
+        let poll = Poll::new()?;
+        poll.add(&*running.accept_waker, WAKER, Interest::Read)?;
+        for (token, listener) in listeners.iter().enumerate() {
+            poll.add(listener, token as u64, Interest::Read)?;
+        }
+        Ok(Self {
+            poll,
+            listeners,
+            stopping: Arc::clone(&running.stopping),
+            setup,
+            host,
+        })
+    }
+
+    pub(crate) fn run(mut self) {
+        let mut events = Events::with_capacity(self.listeners.len() + 1);
+        while !self.stopping.load(Ordering::Relaxed) {
+            if self.poll.wait(&mut events, None).is_err() {
+                return;
+            }
+            let mut is_exhausted = false;
+            for ready in events.iter() {
+                if let Ok(token) = usize::try_from(ready.token)
+                    && token < self.listeners.len()
+                {
+                    is_exhausted |= self.accept(token).is_err();
+                }
+            }
+            self.host.rouse();
+            if is_exhausted {
+                self.rest();
+            }
+        }
+    }
+
+    fn accept(&mut self, token: usize) -> Result<(), Exhausted> {
+        for _ in 0..ACCEPTS_IN_A_ROW {
+            match self.listeners[token].accept() {
+                Ok(stream) => self.admit(stream)?,
+                Err(error) if is_exhaustion(&error) => return Err(Exhausted),
+                Err(_) => return Ok(()),
+            }
+        }
+        Ok(())
+    }
+
+    fn admit(&mut self, stream: Stream) -> Result<(), Exhausted> {
+        if !self.setup.census.admit() {
+            say_why(&stream);
+            return Ok(());
+        }
+        stream.set_nodelay();
+        self.host.take(stream)
+    }
+
+    /// Lets those who wait wait on in the kernel, until what has run out may have come free.
+    fn rest(&self) {
+        let census = &self.setup.census;
+        census.rest();
+        let started_ns = monotonic_ns();
+        self.listen_for(Interest::None);
+        // Only the waker can be ready.
+        let _ = self
+            .poll
+            .wait(&mut Events::with_capacity(1), Some(ACCEPT_REST_NS));
+        self.listen_for(Interest::Read);
+        census.resume(monotonic_ns() - started_ns);
+    }
+
+    fn listen_for(&self, interest: Interest) {
+        for (token, listener) in self.listeners.iter().enumerate() {
+            // They were added at the start; changing what is registered cannot fail.
+            let _ = self.poll.change(listener, token as u64, interest);
+        }
+    }
+}
+
+/// Turns away a connection that was admitted; the caller closes it.
+pub(crate) fn turn_away(stream: &Stream, census: &Census) {
+    census.turn_away();
+    say_why(stream);
+}
+
+/// Says why, as far as there is room.
+fn say_why(stream: &Stream) {
+    let _ = stream.send(TOO_MANY_CONNECTIONS);
+}
