@@ -355,7 +355,8 @@ impl Pair {
         let hash = self.store.hash(&name(key));
         let mut upload = self.store.reserve(&name(key), hash, &asked, self.now_s)?;
         self.store.fill(&mut upload, value, self.now_s)?;
-        Ok(self.store.publish(upload, write, self.now_s))
+        let published = self.store.publish(upload, write, self.now_s);
+        published.map_err(|_| Refused::NotYet)
     }
 
     fn delete(&mut self, key: u16, compare: Compare) {
@@ -406,7 +407,7 @@ impl Pair {
             ArithOutcome::NotFound => (Written::NotFound, None),
             ArithOutcome::Exists => (Written::Exists, None),
             ArithOutcome::NotNumeric => (Written::NotNumeric, None),
-            ArithOutcome::NoRoom => panic!("no room for a counter"),
+            ArithOutcome::NoRoom | ArithOutcome::NotYet => panic!("no room for a counter"),
         };
         let theirs = model::Arithmetic {
             mode: if up {

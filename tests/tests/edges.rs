@@ -177,6 +177,7 @@ fn clients_that_vanish_in_the_middle_of_a_value_leave_nothing_behind() {
             observer.stat_until(stat, |count| count == wanted).unwrap();
         }
     }
+    assert_eq!(observer.stat("store_no_memory").unwrap(), 0);
     assert_eq!(observer.get("v").unwrap().unwrap(), b"old");
     for number in 0..20 {
         let key = format!("after{number}");

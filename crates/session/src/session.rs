@@ -1,6 +1,6 @@
 //! The conversation's state, and its second half: answering a burst.
 
-use store::Worker;
+use store::{Refused, Worker};
 
 use crate::answer;
 use crate::board::Board;
@@ -57,7 +57,8 @@ pub enum Next {
     Room,
     /// Another turn with the input it has: others come first.
     Turn,
-    /// Memory that slower peers hold: another turn when some of it is free.
+    /// Memory that slower peers hold, or that is about to come free: another turn when some of it
+    /// is.
     Memory,
     /// To be closed, after the output has been sent.
     Close,
@@ -196,8 +197,12 @@ impl Session {
                 let before = uploading.missing();
                 match uploading.take(&input[*consumed..], worker, now_s) {
                     Ok(len) => *consumed += len,
+                    // What fitted is taken: the rest of the value must not be read as commands.
+                    Err(Refused::NotYet) => {
+                        *consumed += before - uploading.missing();
+                        return Some(Next::Memory);
+                    }
                     Err(_) => {
-                        // What fitted is taken: the rest of the value must not be read as commands.
                         *consumed += before - uploading.missing();
                         let missing = uploading.missing() as u64;
                         answer::upload_failed(uploading, around, out);
@@ -208,8 +213,11 @@ impl Session {
                 if uploading.missing() > 0 {
                     return Some(Next::Upload);
                 }
-                if let State::Upload(uploading) = std::mem::take(&mut self.state) {
-                    answer::uploaded(*uploading, around, out);
+                if let State::Upload(uploading) = std::mem::take(&mut self.state)
+                    && let Some(uploading) = answer::uploaded(*uploading, around, out)
+                {
+                    self.state = State::Upload(uploading);
+                    return Some(Next::Memory);
                 }
                 None
             }
@@ -241,7 +249,7 @@ pub(crate) enum Step {
         /// What the input behind them is.
         then: State,
     },
-    /// It needs memory that slower peers hold; nothing was done.
+    /// It needs memory ([`Next::Memory`]); nothing was done.
     Memory,
 }
 

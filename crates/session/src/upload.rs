@@ -8,8 +8,14 @@ pub(crate) struct Uploading {
     pub(crate) upload: Upload,
     /// The command line, parsed again when the value is whole. Bounded as every line is.
     pub(crate) line: Box<[u8]>,
-    tail: [u8; 2],
-    tail_len: usize,
+    pub(crate) tail: Tail,
+}
+
+/// What has come of the line end behind a value.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct Tail {
+    bytes: [u8; 2],
+    len: usize,
 }
 
 impl Uploading {
@@ -17,14 +23,13 @@ impl Uploading {
         Self {
             upload,
             line: line.into(),
-            tail: [0; 2],
-            tail_len: 0,
+            tail: Tail::default(),
         }
     }
 
     /// Bytes still to come, the line end included.
     pub(crate) fn missing(&self) -> usize {
-        self.upload.missing() + self.tail.len() - self.tail_len
+        self.upload.missing() + self.tail.bytes.len() - self.tail.len
     }
 
     /// Takes from the front of `bytes` what is missing; returns how much that was.
@@ -35,7 +40,7 @@ impl Uploading {
         now_s: u32,
     ) -> Result<usize, Refused> {
         let filled = worker.fill(&mut self.upload, bytes, now_s)?;
-        let room = &mut self.tail[self.tail_len..];
+        let room = &mut self.tail.bytes[self.tail.len..];
         let rest = if self.upload.missing() == 0 {
             &bytes[filled..]
         } else {
@@ -43,7 +48,7 @@ impl Uploading {
         };
         let len = room.len().min(rest.len());
         room[..len].copy_from_slice(&rest[..len]);
-        self.tail_len += len;
+        self.tail.len += len;
         Ok(filled + len)
     }
 
@@ -57,6 +62,6 @@ impl Uploading {
 
     /// Whether the value ended as values must.
     pub(crate) fn is_well_ended(&self) -> bool {
-        self.tail == *b"\r\n"
+        self.tail.bytes == *b"\r\n"
     }
 }

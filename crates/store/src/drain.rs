@@ -18,11 +18,12 @@ use crate::heap::segment::Part;
 use crate::index::{Entry, Found, Location, Writer};
 use crate::limits::{
     COPY_BYTES_A_VISIT, COPY_WAITS_MAX, MOVES_AT, STEP_BYTES, STEP_ITEMS, STEPS_MAX,
-    WAIT_STEPS_MAX, WAITS_MAX,
+    WAIT_STEPS_MAX, WAIT_YIELDS_MAX,
 };
 use crate::log::{Taken, Task, Victim, Way};
 use crate::sync::yield_now;
 use crate::tally::Count;
+use crate::upload::Refused;
 use crate::worker::Worker;
 
 /// How far a worker is with a segment.
@@ -93,33 +94,42 @@ impl Worker {
     }
 
     /// Waits for a segment to come free: drains if too little is on its way, and lets others be
-    /// quiescent. False: it cannot.
-    pub(crate) fn wait_for_segment(&self, now_s: u32) -> bool {
+    /// quiescent.
+    ///
+    /// # Errors
+    /// One is on its way, but somebody has not been quiescent for long
+    /// ([`Refused::NotYet`]); or none is.
+    pub(crate) fn wait_for_segment(&self, now_s: u32) -> Result<(), Refused> {
         let log = &self.store.log;
-        let (mut steps, mut looks) = (0, 0);
-        for turn in 0..WAITS_MAX {
-            self.pass();
-            if log.is_one_free() {
-                return true;
-            }
-            if turn == 0 {
-                self.tally.count(Count::Waits);
-            }
+        let (mut steps, mut yields, mut looks) = (0, 0, 0);
+        self.pass();
+        if log.is_one_free() {
+            return Ok(());
+        }
+        self.tally.count(Count::Waits);
+        loop {
             let is_behind = log.spare() < log.reserve() && steps < WAIT_STEPS_MAX;
             if is_behind && self.drain_step(STEP_ITEMS, now_s) {
                 steps += 1;
                 looks = 0;
             } else if log.is_one_coming(false) {
+                if yields == WAIT_YIELDS_MAX {
+                    return Err(Refused::NotYet);
+                }
+                yields += 1;
                 yield_now();
             } else {
                 looks += 1;
                 // One look sees some of the segments only.
                 if !is_behind || looks > log.looks_around() {
-                    return false;
+                    return Err(Refused::NoMemory);
                 }
             }
+            self.pass();
+            if log.is_one_free() {
+                return Ok(());
+            }
         }
-        false
     }
 
     /// Visits up to `budget` blocks of the segment that is being drained, or of the next. False:

@@ -80,8 +80,9 @@ pub(crate) const STEP_BYTES: usize = 4 * 1024;
 pub(crate) const STEPS_MAX: usize = 32;
 /// How often a worker that finds no segment for a copy lets others run before the item leaves.
 pub(crate) const COPY_WAITS_MAX: usize = 200;
-/// How often a worker that finds no segment drains or yields before it gives up.
-pub(crate) const WAITS_MAX: usize = 2_000;
+/// How often a worker that finds no segment lets others run before it has its peer wait instead:
+/// what that takes, and no more, is what others on its connections pay.
+pub(crate) const WAIT_YIELDS_MAX: usize = 256;
 /// Pins and unfinished uploads together hold at most this part of the memory (one eighth).
 pub const HELD_PART: u32 = 8;
 /// Blocks and buckets an operation visits beside what it names.

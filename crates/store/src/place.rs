@@ -15,7 +15,7 @@ use crate::limits::{LONG_SEARCH, REMAKES_MAX};
 use crate::log::Taken;
 use crate::miniature::Seen;
 use crate::tally::Count;
-use crate::upload::Upload;
+use crate::upload::{Refused, Upload};
 use crate::worker::{KeyHash, Worker, traits};
 use crate::write::{Mode, Published, Write};
 
@@ -58,6 +58,16 @@ pub(crate) struct Facts {
     pub(crate) claimed: bool,
 }
 
+/// As [`Refused::NotYet`]; nothing was changed.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct NotYet;
+
+impl From<NotYet> for Refused {
+    fn from(_: NotYet) -> Self {
+        Self::NotYet
+    }
+}
+
 /// Of what a block has to be made once more.
 #[derive(Debug, Clone, Copy)]
 struct Again {
@@ -94,6 +104,9 @@ impl Worker {
 
     /// Lets an item take its place, if `write` allows. `made`: its block, if there is one already.
     /// `seen`: the entry of its key, if one was seen since this worker was last quiescent.
+    ///
+    /// # Errors
+    /// Its block has to be made, and memory for it is not there yet.
     #[inline]
     pub(crate) fn place(
         &self,
@@ -102,10 +115,10 @@ impl Worker {
         seen: Option<Found>,
         write: &Write,
         now_s: u32,
-    ) -> Published {
+    ) -> Result<Published, NotYet> {
         let again = match made {
             Some(location) => match self.try_place(item, location, seen, write, now_s) {
-                Ok(published) => return published,
+                Ok(published) => return Ok(published),
                 Err(again) => again,
             },
             None => Again {
@@ -124,17 +137,19 @@ impl Worker {
         mut again: Again,
         write: &Write,
         now_s: u32,
-    ) -> Published {
+    ) -> Result<Published, NotYet> {
         for _ in 0..REMAKES_MAX {
-            let Some(draft) = self.draft(item, again.expiry, again.cas, now_s) else {
-                return Published::NoRoom;
+            let draft = match self.draft(item, again.expiry, again.cas, now_s) {
+                Ok(draft) => draft,
+                Err(Refused::NotYet) => return Err(NotYet),
+                Err(_) => return Ok(Published::NoRoom),
             };
             match self.try_place(item, draft.location(), None, write, now_s) {
-                Ok(published) => return published,
+                Ok(published) => return Ok(published),
                 Err(other) => again = other,
             }
         }
-        Published::NoRoom
+        Ok(Published::NoRoom)
     }
 
     /// Lets an item whose block has been made take its place. Err: the block has to be made again.
@@ -274,14 +289,14 @@ impl Worker {
         expiry: Expiry,
         cas: Option<u64>,
         now_s: u32,
-    ) -> Option<Draft<'_>> {
+    ) -> Result<Draft<'_>, Refused> {
         let key_len = item.key.len();
         let outline = match item.value {
             Value::Pieces(len, pieces) => Outline::pieces(key_len, len, item.flags, pieces.len()),
             Value::Whole(bytes) => Outline::whole(key_len, bytes.len(), item.flags, cas),
         };
         if outline.block_len() > self.store.log.heap.block_max() {
-            return None;
+            return Err(Refused::TooLarge);
         }
         let taken = self.take(outline.block_len(), item.part, expiry, now_s)?;
         let draft = self.hold_draft(taken);
@@ -296,7 +311,7 @@ impl Worker {
             // SAFETY: the block was taken just now and nothing leads there.
             Value::Whole(bytes) => unsafe { block.value_mut() }.copy_from_slice(bytes),
         }
-        Some(draft)
+        Ok(draft)
     }
 
     /// Whether a set, add or replace may go ahead, and the facts of the item it makes.

@@ -60,6 +60,17 @@ pub(crate) enum Rewritten<T> {
     Refused(T),
     /// The new value is longer than the store takes, or there is no memory for it.
     NoRoom,
+    /// As [`Refused::NotYet`].
+    NotYet,
+}
+
+impl<T> Rewritten<T> {
+    fn without_memory(refused: Refused) -> Self {
+        match refused {
+            Refused::NotYet => Self::NotYet,
+            Refused::TooLarge | Refused::NoMemory | Refused::HeldFull => Self::NoRoom,
+        }
+    }
 }
 
 /// A rewrite that was made.
@@ -91,14 +102,15 @@ impl Worker {
                 Ok(made) => made,
                 Err(refused) => return Rewritten::Refused(refused),
             };
-            let Ok(upload) = self.make(key, hash, &found, &made, change, now_s) else {
-                return Rewritten::NoRoom;
+            let upload = match self.make(key, hash, &found, &made, change, now_s) {
+                Ok(upload) => upload,
+                Err(refused) => return Rewritten::without_memory(refused),
             };
             let draft = match upload.block() {
                 Some(_) => None,
                 None => match self.draft(&upload.candidate(), found.expiry, change.cas, now_s) {
-                    Some(draft) => Some(draft),
-                    None => return Rewritten::NoRoom,
+                    Ok(draft) => Some(draft),
+                    Err(refused) => return Rewritten::without_memory(refused),
                 },
             };
             if let Some(cas) = self.swap(&found, &upload, draft.as_ref(), change, now_s) {

@@ -27,6 +27,10 @@ pub enum Refused {
     /// As many uploads and pins wait for their peers as may: try again when one is done.
     #[error("too much memory held for slow peers")]
     HeldFull,
+    /// Memory is on its way, but a worker that may still look at what was there has stood still for
+    /// long: try again in a moment.
+    #[error("memory that is to be used again is still looked at")]
+    NotYet,
 }
 
 /// What a value is reserved for.
@@ -124,13 +128,14 @@ impl Worker {
                 true => self.take_at_once(block_len, part, asked.expiry, now_s),
                 false => None,
             };
-            match at_once.or_else(|| self.take(block_len, part, asked.expiry, now_s)) {
-                Some(taken) => Place::Whole(taken),
-                None => {
+            let later = || self.take(block_len, part, asked.expiry, now_s);
+            match at_once.map_or_else(later, Ok) {
+                Ok(taken) => Place::Whole(taken),
+                Err(refused) => {
                     if let Some(credit) = credit {
                         self.store.holds.settle(credit);
                     }
-                    return Err(Refused::NoMemory);
+                    return Err(refused);
                 }
             }
         } else {
@@ -200,7 +205,7 @@ impl Worker {
     /// taken as it is needed.
     ///
     /// # Errors
-    /// There is no more memory.
+    /// There is no more memory, or not yet ([`Refused::NotYet`]): what fitted has been taken.
     pub fn fill(&self, upload: &mut Upload, bytes: &[u8], now_s: u32) -> Result<usize, Refused> {
         self.wake();
         let mut done = 0;
@@ -243,9 +248,7 @@ impl Worker {
             if let Some(taken) = self.store.log.take_some(lens.0, lens.1, &way) {
                 break taken;
             }
-            if !self.wait_for_segment(now_s) {
-                return Err(Refused::NoMemory);
-            }
+            self.wait_for_segment(now_s)?;
         };
         let piece = heap.block(taken.location);
         piece.begin_piece(upload.hash.0, number, most.min(block_len - HEADER_LEN));
@@ -257,15 +260,19 @@ impl Worker {
     }
 
     /// Takes memory for a block; waits for it if it can be had.
-    pub(crate) fn take(&self, len: usize, part: Part, expiry: Expiry, now_s: u32) -> Option<Taken> {
+    pub(crate) fn take(
+        &self,
+        len: usize,
+        part: Part,
+        expiry: Expiry,
+        now_s: u32,
+    ) -> Result<Taken, Refused> {
         let way = self.way(part, expiry, now_s);
         loop {
             if let Some(taken) = self.store.log.take(len, &way) {
-                return Some(taken);
+                return Ok(taken);
             }
-            if !self.wait_for_segment(now_s) {
-                return None;
-            }
+            self.wait_for_segment(now_s)?;
         }
     }
 }

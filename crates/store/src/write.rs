@@ -5,7 +5,7 @@ use crate::item::Expiry;
 use crate::limits::WHOLE_PART;
 use crate::miniature::Seen;
 use crate::number::{self, Digits};
-use crate::place::{Candidate, Value};
+use crate::place::{Candidate, NotYet, Value};
 use crate::rewrite::{Change, Made, Rewritten, Snapshot};
 use crate::upload::{Refused, Reserve, Upload};
 use crate::worker::{KeyHash, Worker};
@@ -137,6 +137,8 @@ pub enum ArithOutcome {
     Exists,
     /// There is no room.
     NoRoom,
+    /// As [`Refused::NotYet`].
+    NotYet,
 }
 
 /// A counter after arithmetic.
@@ -156,20 +158,20 @@ pub struct Counted {
 
 impl Worker {
     /// Makes an upload the value of its key, if `write` allows.
-    #[expect(
-        clippy::needless_pass_by_value,
-        reason = "what was published must not be filled again"
-    )]
-    pub fn publish(&self, upload: Upload, write: &Write, now_s: u32) -> Published {
+    ///
+    /// # Errors
+    /// As [`Refused::NotYet`]; the upload, to be published later.
+    pub fn publish(&self, upload: Upload, write: &Write, now_s: u32) -> Result<Published, Upload> {
         debug_assert_eq!(upload.missing(), 0);
         self.wake();
-        match write.mode {
+        let published = match write.mode {
             Mode::Append | Mode::Prepend => self.join(&upload, write, now_s),
             Mode::Set | Mode::Add | Mode::Replace => {
                 let made = upload.block().map(|(location, _)| location);
                 self.place(&upload.candidate(), made, None, write, now_s)
             }
-        }
+        };
+        published.map_err(|NotYet| upload)
     }
 
     /// Makes a value that is at hand that of its key, if `write` allows: [`Worker::reserve`],
@@ -201,10 +203,7 @@ impl Worker {
         let (taken, seen) = match self.take_at_once(len, part, write.expiry, now_s) {
             Some(taken) => (taken, seen),
             // It waits until others are quiescent, and so is this worker: nothing it saw counts.
-            None => match self.take(len, part, write.expiry, now_s) {
-                Some(taken) => (taken, None),
-                None => return Err(Refused::NoMemory),
-            },
+            None => (self.take(len, part, write.expiry, now_s)?, None),
         };
         let draft = self.hold_draft(taken);
         let block = self.block(draft.location());
@@ -218,7 +217,8 @@ impl Worker {
             part,
             value: Value::Whole(value),
         };
-        Ok(self.place(&item, Some(draft.location()), seen, write, now_s))
+        let placed = self.place(&item, Some(draft.location()), seen, write, now_s);
+        placed.map_err(Refused::from)
     }
 
     /// As [`Worker::put`], of a value that lies in pieces or joins another.
@@ -239,7 +239,8 @@ impl Worker {
         };
         let mut upload = self.reserve(key, hash, &asked, now_s)?;
         self.fill(&mut upload, value, now_s)?;
-        Ok(self.publish(upload, write, now_s))
+        let published = self.publish(upload, write, now_s);
+        published.map_err(|_| Refused::NotYet)
     }
 
     /// Removes an item.
@@ -299,6 +300,7 @@ impl Worker {
                 }
                 Rewritten::Refused(outcome) => return outcome,
                 Rewritten::NoRoom => return ArithOutcome::NoRoom,
+                Rewritten::NotYet => return ArithOutcome::NotYet,
                 Rewritten::Absent => {}
             }
             if let Some(outcome) = self.vivify(key, hash, arithmetic, now_s) {
@@ -308,7 +310,7 @@ impl Worker {
         ArithOutcome::NotFound
     }
 
-    fn join(&self, upload: &Upload, write: &Write, now_s: u32) -> Published {
+    fn join(&self, upload: &Upload, write: &Write, now_s: u32) -> Result<Published, NotYet> {
         let change = Change {
             cas: write.explicit_cas,
             expiry: None,
@@ -322,7 +324,7 @@ impl Worker {
                 is_before: write.mode == Mode::Prepend,
             })
         });
-        match joined {
+        Ok(match joined {
             Rewritten::Done(done) => Published::Stored {
                 cas: done.cas,
                 value_len: done.value_len,
@@ -330,7 +332,8 @@ impl Worker {
             Rewritten::Absent => Published::NotStored,
             Rewritten::Refused(outcome) => outcome,
             Rewritten::NoRoom => Published::NoRoom,
-        }
+            Rewritten::NotYet => return Err(NotYet),
+        })
     }
 
     fn vivify(
@@ -348,8 +351,8 @@ impl Worker {
             explicit_cas: arithmetic.explicit_cas,
             ..Write::plain(Mode::Add, expiry)
         };
-        match self.put(key, hash, digits.as_bytes(), &write, now_s).ok()? {
-            Published::Stored { cas, .. } => {
+        match self.put(key, hash, digits.as_bytes(), &write, now_s) {
+            Ok(Published::Stored { cas, .. }) => {
                 let expiry_before = Expiry::NEVER;
                 let counted = Counted {
                     value: initial,
@@ -360,7 +363,8 @@ impl Worker {
                 };
                 Some(ArithOutcome::Counted(counted))
             }
-            Published::NoRoom => Some(ArithOutcome::NoRoom),
+            Err(Refused::NotYet) => Some(ArithOutcome::NotYet),
+            Err(_) | Ok(Published::NoRoom) => Some(ArithOutcome::NoRoom),
             // Somebody else was first: count on theirs.
             _ => None,
         }

@@ -4,8 +4,8 @@
 #![allow(clippy::unwrap_used, reason = "a test may")]
 
 use store::{
-    Arithmetic, Config, Direction, Expiry, Mode, Published, Read, Refused, Reserve, Store, Upload,
-    Worker, Write,
+    ArithOutcome, Arithmetic, Config, Direction, Expiry, Mode, Published, Read, Refused, Reserve,
+    Store, Upload, Vivify, Worker, Write,
 };
 
 const NOW_S: u32 = 1;
@@ -217,6 +217,55 @@ fn unfinished_uploads_hold_at_most_an_eighth() {
 }
 
 #[test]
+fn while_another_stands_still_writers_wait_and_nothing_is_refused() {
+    let worker = store(8 << 20);
+    let mut other = worker.store().worker();
+    set(&worker, b"first", 10, &SET);
+    let mut long = begin(&worker, b"long", 900_000).unwrap();
+    // In the middle of a burst: it may look at all there was until it is quiescent.
+    assert!(has(&other, b"first", NOW_S));
+    let value = vec![b'x'; 1_000];
+    let put = |number: u32| {
+        let key = number.to_be_bytes();
+        worker.put(&key, worker.hash(&key), &value, &SET, NOW_S)
+    };
+    let refused = (0..100_000).find_map(|number| put(number).err()).unwrap();
+    assert_eq!(refused, Refused::NotYet);
+    let counter = Arithmetic {
+        vivify: Some(Vivify {
+            initial: 1,
+            expiry: Expiry::NEVER,
+        }),
+        ..ONE_MORE
+    };
+    let count = || worker.arith(b"n", worker.hash(b"n"), &counter, NOW_S);
+    assert_eq!(count(), ArithOutcome::NotYet);
+    // What fits in the memory it has been given is taken all the same.
+    let bytes = vec![b'l'; 900_000];
+    let filled = worker.fill(&mut long, &bytes, NOW_S);
+    assert_eq!(filled.unwrap_err(), Refused::NotYet);
+    assert!(long.missing() < 900_000);
+
+    while long.missing() > 0 {
+        other.quiescent();
+        let missing = long.missing();
+        let _ = worker.fill(&mut long, &bytes[..missing], NOW_S);
+        assert!(long.missing() < missing);
+    }
+    other.quiescent();
+    assert!(matches!(
+        worker.publish(long, &SET, NOW_S),
+        Ok(Published::Stored { .. })
+    ));
+    assert!(matches!(count(), ArithOutcome::Counted(_)));
+    for number in 0..100 {
+        assert!(put(number).is_ok());
+        other.quiescent();
+    }
+    assert_eq!(worker.store().statistics().bytes_held, 0);
+}
+
+#[test]
 fn pins_hold_at_most_an_eighth_and_outlive_their_items() {
     let worker = store(8 << 20);
     set(&worker, b"large", 600_000, &SET);
@@ -253,10 +302,7 @@ fn two_threads_count_without_losing_any() {
             scope.spawn(move || {
                 for _ in 0..20_000 {
                     let outcome = worker.arith(b"n", worker.hash(b"n"), &ONE_MORE, NOW_S);
-                    assert!(
-                        matches!(outcome, store::ArithOutcome::Counted(_)),
-                        "{outcome:?}"
-                    );
+                    assert!(matches!(outcome, ArithOutcome::Counted(_)), "{outcome:?}");
                 }
             });
         }
@@ -474,7 +520,7 @@ fn a_number_keeps_its_length_however_long_its_tail_of_spaces() {
     set_to(&worker, b"n", &value);
     for (number, len) in [(2, 500_000), (3, 500_000)] {
         let outcome = worker.arith(b"n", worker.hash(b"n"), &ONE_MORE, NOW_S);
-        assert!(matches!(outcome, store::ArithOutcome::Counted(it) if it.value == number));
+        assert!(matches!(outcome, ArithOutcome::Counted(it) if it.value == number));
         assert_eq!(value_len(&worker, b"n"), Some(len));
     }
 }

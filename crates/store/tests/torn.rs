@@ -176,6 +176,8 @@ impl Client {
             Ok(Published::NotStored) => {}
             // Beside the other's pins there may be no room for a large one just now.
             Ok(Published::NoRoom) | Err(Refused::HeldFull | Refused::NoMemory) => self.pins.clear(),
+            // The other stood still.
+            Err(Refused::NotYet) => thread::yield_now(),
             other => panic!("{other:?}"),
         }
     }
@@ -203,7 +205,8 @@ impl Client {
         }
         self.worker.fill(&mut upload, second, now_s)?;
         assert_eq!(upload.missing(), 0);
-        Ok(self.worker.publish(upload, write, now_s))
+        let published = self.worker.publish(upload, write, now_s);
+        published.map_err(|_| Refused::NotYet)
     }
 }
 

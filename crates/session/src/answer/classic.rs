@@ -3,7 +3,7 @@
 use protocol::{Arith, ArithMode, Delete, FlushAll, Touch, reply};
 use store::{ArithOutcome, Arithmetic, Deleted, Direction, KeyHash};
 
-use super::{count_either, say};
+use super::{NotYet, count_either, say};
 use crate::counters::Counter;
 use crate::session::Surroundings;
 
@@ -34,7 +34,7 @@ pub(super) fn arith(
     hash: KeyHash,
     around: &Surroundings<'_>,
     bytes: &mut Vec<u8>,
-) {
+) -> Result<(), NotYet> {
     let arithmetic = Arithmetic {
         delta: asked.delta,
         direction: direction(asked.mode),
@@ -55,7 +55,9 @@ pub(super) fn arith(
         ArithOutcome::NoRoom | ArithOutcome::Exists => {
             say(bytes, reply::NO_MEMORY, asked.noreply);
         }
+        ArithOutcome::NotYet => return Err(NotYet),
     }
+    Ok(())
 }
 
 pub(super) fn direction(mode: ArithMode) -> Direction {
@@ -73,7 +75,10 @@ pub(super) fn count_arith(mode: ArithMode, outcome: &ArithOutcome, around: &Surr
     match outcome {
         ArithOutcome::Counted(counted) => count_either(around, counted.created, misses, hits),
         ArithOutcome::NotFound => around.counters.count(misses),
-        ArithOutcome::NotNumeric | ArithOutcome::Exists | ArithOutcome::NoRoom => {}
+        ArithOutcome::NotNumeric
+        | ArithOutcome::Exists
+        | ArithOutcome::NoRoom
+        | ArithOutcome::NotYet => {}
     }
 }
 

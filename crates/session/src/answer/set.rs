@@ -4,7 +4,7 @@
 use protocol::limits::KEY_MAX;
 use protocol::reply::{self, MetaStatus, meta_stored};
 use protocol::{MetaSet, Parsed, Request, Set, SetMode, parse};
-use store::{Expiry, Mode, Published, Refused, Reserve, Write};
+use store::{Mode, Published, Refused, Reserve, Write};
 
 use super::say;
 use crate::counters::Counter;
@@ -23,44 +23,22 @@ pub(super) fn set(
     around: &Surroundings<'_>,
     out: &mut Output,
 ) -> Step {
-    let write = write_of(asked, around);
-    let wanted = Wanted {
-        value_len: asked.value_len as usize,
-        flags: asked.flags,
-        expiry: write.expiry,
-    };
-    let refused = match receive(asked.key, wanted, planned, input, around) {
-        Received::Whole { value, len } => {
-            let now_s = around.now.elapsed_s;
-            let put = around
-                .worker
-                .put(asked.key, planned.hash, value, &write, now_s);
-            match put {
-                Ok(published) => {
-                    answer_set(asked, Some((&write, published)), around, out.bytes_mut());
-                    return Step::done(len);
-                }
-                Err(refused) => refused,
+    let (write, value_len) = (write_of(asked, around), asked.value_len as usize);
+    match receive(asked.key, value_len, &write, planned, input, around) {
+        Received::Whole { written, len } => {
+            answer_set(asked, &write, written, around, out.bytes_mut());
+            Step::done(len)
+        }
+        Received::Part(step) => step,
+        Received::Refused(refused) => {
+            say(out.bytes_mut(), refusal(refused, around), asked.noreply);
+            // What could not be replaced must not be found either.
+            if asked.mode == SetMode::Set && asked.cas.is_none() {
+                forget(asked.key, planned, around);
             }
+            swallow(planned, asked.value_len)
         }
-        Received::BadlyEnded { len } => {
-            answer_set(asked, None, around, out.bytes_mut());
-            return Step::done(len);
-        }
-        Received::Part(step) => return step,
-        Received::Refused(refused) => refused,
-    };
-    say(out.bytes_mut(), refusal(refused, around), asked.noreply);
-    // What could not be replaced must not be found either.
-    if asked.mode == SetMode::Set && asked.cas.is_none() {
-        around
-            .worker
-            .delete(asked.key, planned.hash, None, around.now.elapsed_s);
     }
-    Step::swallow(
-        planned.line_len,
-        u64::from(asked.value_len) + LINE_END_LEN as u64,
-    )
 }
 
 pub(super) fn meta_set(
@@ -72,68 +50,58 @@ pub(super) fn meta_set(
 ) -> Step {
     let mut buffer = [0; KEY_MAX];
     let key = asked.key.decode(&mut buffer);
-    let write = write_of_meta(asked, around);
-    let wanted = Wanted {
-        value_len: asked.value_len as usize,
-        flags: asked.client_flags,
-        expiry: write.expiry,
-    };
-    let refused = match receive(key, wanted, planned, input, around) {
-        Received::Whole { value, len } => {
-            let now_s = around.now.elapsed_s;
-            match around.worker.put(key, planned.hash, value, &write, now_s) {
-                Ok(published) => {
-                    answer_meta_set(asked, Some((&write, published)), around, out.bytes_mut());
-                    return Step::done(len);
-                }
-                Err(refused) => refused,
-            }
+    let (write, value_len) = (write_of_meta(asked, around), asked.value_len as usize);
+    match receive(key, value_len, &write, planned, input, around) {
+        Received::Whole { written, len } => {
+            answer_meta_set(asked, &write, written, around, out.bytes_mut());
+            Step::done(len)
         }
-        Received::BadlyEnded { len } => {
-            answer_meta_set(asked, None, around, out.bytes_mut());
-            return Step::done(len);
+        Received::Part(step) => step,
+        Received::Refused(refused) => {
+            out.bytes_mut().extend_from_slice(refusal(refused, around));
+            forget(key, planned, around);
+            swallow(planned, asked.value_len)
         }
-        Received::Part(step) => return step,
-        Received::Refused(refused) => refused,
-    };
-    out.bytes_mut().extend_from_slice(refusal(refused, around));
-    around
-        .worker
-        .delete(key, planned.hash, None, around.now.elapsed_s);
-    Step::swallow(
-        planned.line_len,
-        u64::from(asked.value_len) + LINE_END_LEN as u64,
-    )
+    }
 }
 
-/// Stores a value that arrived in pieces.
-pub(crate) fn uploaded(uploading: Uploading, around: &Surroundings<'_>, out: &mut Output) {
-    let well_ended = uploading.is_well_ended();
-    let Uploading { upload, line, .. } = uploading;
-    let publish = |upload, write: &Write| {
-        let now_s = around.now.elapsed_s;
-        around.worker.publish(upload, write, now_s)
+/// Stores a value that arrived in pieces; gives it back if memory for it is not there yet.
+pub(crate) fn uploaded(
+    uploading: Uploading,
+    around: &Surroundings<'_>,
+    out: &mut Output,
+) -> Option<Box<Uploading>> {
+    let (well_ended, now_s) = (uploading.is_well_ended(), around.now.elapsed_s);
+    let Uploading { upload, line, tail } = uploading;
+    let publish = |write: &Write| match well_ended {
+        true => around
+            .worker
+            .publish(upload, write, now_s)
+            .map(Written::Published),
+        false => Ok(Written::BadlyEnded),
     };
     // The line was parsed before the value was waited for, so it is one of these two.
-    match parse(&line, 0) {
+    let published = match parse(&line, 0) {
         Parsed::Request {
             request: Request::Set(asked),
             ..
         } => {
             let write = write_of(&asked, around);
-            let published = well_ended.then(|| (&write, publish(upload, &write)));
-            answer_set(&asked, published, around, out.bytes_mut());
+            publish(&write)
+                .map(|written| answer_set(&asked, &write, written, around, out.bytes_mut()))
         }
         Parsed::Request {
             request: Request::MetaSet(asked),
             ..
         } => {
             let write = write_of_meta(&asked, around);
-            let published = well_ended.then(|| (&write, publish(upload, &write)));
-            answer_meta_set(&asked, published, around, out.bytes_mut());
+            publish(&write)
+                .map(|written| answer_meta_set(&asked, &write, written, around, out.bytes_mut()))
         }
-        _ => {}
-    }
+        _ => Ok(()),
+    };
+    let upload = published.err()?;
+    Some(Box::new(Uploading { upload, line, tail }))
 }
 
 /// Answers a command whose value was on its way when memory ran out.
@@ -163,57 +131,71 @@ pub(crate) fn upload_failed(uploading: &Uploading, around: &Surroundings<'_>, ou
     }
 }
 
-/// What a value is to be reserved for.
-#[derive(Clone, Copy)]
-struct Wanted {
-    value_len: usize,
-    flags: u32,
-    expiry: Expiry,
-}
-
 /// What became of the value behind a command line.
-enum Received<'i> {
-    /// It is here; with its line and what ends it it is `len` bytes.
-    Whole { value: &'i [u8], len: usize },
-    /// It is here, but does not end as values must.
-    BadlyEnded { len: usize },
+enum Received {
+    /// It was there; with its line and what ends it it is `len` bytes.
+    Whole { written: Written, len: usize },
     /// The rest will come, or must wait.
     Part(Step),
     /// There is no place for it.
     Refused(Refused),
 }
 
-fn receive<'i>(
+/// What became of a value that was there.
+#[derive(Clone, Copy)]
+enum Written {
+    Published(Published),
+    /// It did not end as values must.
+    BadlyEnded,
+}
+
+/// Stores a value that is there, or begins to receive it.
+fn receive(
     key: &[u8],
-    wanted: Wanted,
+    value_len: usize,
+    write: &Write,
     planned: &Planned<'_>,
-    input: &'i [u8],
+    input: &[u8],
     around: &Surroundings<'_>,
-) -> Received<'i> {
+) -> Received {
+    let (worker, now_s) = (around.worker, around.now.elapsed_s);
     let (line, rest) = input.split_at(planned.line_len);
-    let value_len = wanted.value_len;
     let whole = rest.len() >= value_len + LINE_END_LEN;
-    let len = planned.line_len + value_len + LINE_END_LEN;
-    if whole && rest[value_len..].starts_with(b"\r\n") {
-        let value = &rest[..value_len];
-        return Received::Whole { value, len };
-    }
-    let asked = Reserve {
-        value_len,
-        flags: wanted.flags,
-        expiry: wanted.expiry,
-        whole,
+    let is_well_ended = whole && rest[value_len..].starts_with(b"\r\n");
+    let came = if is_well_ended {
+        let put = worker.put(key, planned.hash, &rest[..value_len], write, now_s);
+        put.map(Ok)
+    } else {
+        let asked = Reserve {
+            value_len,
+            flags: write.flags,
+            expiry: write.expiry,
+            whole,
+        };
+        worker.reserve(key, planned.hash, &asked, now_s).map(Err)
     };
-    let now_s = around.now.elapsed_s;
-    match around.worker.reserve(key, planned.hash, &asked, now_s) {
-        Ok(_) if whole => Received::BadlyEnded { len },
-        Ok(upload) => {
+    let written = match came {
+        Ok(Ok(published)) => Written::Published(published),
+        Ok(Err(_)) if whole => Written::BadlyEnded,
+        Ok(Err(upload)) => {
             let uploading = Box::new(Uploading::new(upload, line));
-            Received::Part(Step::then(planned.line_len, State::Upload(uploading)))
+            return Received::Part(Step::then(planned.line_len, State::Upload(uploading)));
         }
-        Err(Refused::HeldFull) => Received::Part(Step::Memory),
-        Err(refused) => Received::Refused(refused),
-    }
+        Err(Refused::HeldFull | Refused::NotYet) => return Received::Part(Step::Memory),
+        Err(refused) => return Received::Refused(refused),
+    };
+    let len = planned.line_len + value_len + LINE_END_LEN;
+    Received::Whole { written, len }
+}
+
+fn forget(key: &[u8], planned: &Planned<'_>, around: &Surroundings<'_>) {
+    let now_s = around.now.elapsed_s;
+    around.worker.delete(key, planned.hash, None, now_s);
+}
+
+fn swallow(planned: &Planned<'_>, value_len: u32) -> Step {
+    let missing = u64::from(value_len) + LINE_END_LEN as u64;
+    Step::swallow(planned.line_len, missing)
 }
 
 /// Counts a refusal; the answer to it.
@@ -223,7 +205,7 @@ fn refusal(refused: Refused, around: &Surroundings<'_>) -> &'static [u8] {
             around.counters.count(Counter::StoreTooLarge);
             reply::TOO_LARGE
         }
-        Refused::NoMemory | Refused::HeldFull => {
+        Refused::NoMemory | Refused::HeldFull | Refused::NotYet => {
             around.counters.count(Counter::StoreNoMemory);
             reply::NO_MEMORY_TO_STORE
         }
@@ -256,12 +238,13 @@ fn write_of_meta(asked: &MetaSet<'_>, around: &Surroundings<'_>) -> Write {
 /// Answers one whose value was written, or ended badly.
 fn answer_set(
     asked: &Set<'_>,
-    written: Option<(&Write, Published)>,
+    write: &Write,
+    written: Written,
     around: &Surroundings<'_>,
     bytes: &mut Vec<u8>,
 ) {
     around.counters.count(Counter::CmdSet);
-    let Some((write, published)) = written else {
+    let Written::Published(published) = written else {
         return say(bytes, reply::BAD_DATA_CHUNK, asked.noreply);
     };
     count_cas(write, published, around);
@@ -278,13 +261,14 @@ fn answer_set(
 /// As [`answer_set`].
 fn answer_meta_set(
     asked: &MetaSet<'_>,
-    written: Option<(&Write, Published)>,
+    write: &Write,
+    written: Written,
     around: &Surroundings<'_>,
     bytes: &mut Vec<u8>,
 ) {
     around.counters.count(Counter::CmdSet);
     around.counters.count(Counter::CmdMeta);
-    let Some((write, published)) = written else {
+    let Written::Published(published) = written else {
         return bytes.extend_from_slice(reply::BAD_DATA_CHUNK);
     };
     count_cas(write, published, around);
