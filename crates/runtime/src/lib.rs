@@ -16,7 +16,7 @@
 //! Invariants: a connection belongs to one thread for life; nobody makes a system call while
 //! answering, unless asked for statistics or told to say more or less; what a slow peer can make
 //! the server hold is bounded, and while a peer does not take its answers its requests are not
-//! read.
+//! read, but for what a ring received meanwhile.
 
 #![forbid(unsafe_code)]
 

@@ -1,8 +1,8 @@
 //! Threads: one for each connection. It sleeps in the kernel until its peer says something.
 //!
 //! ```text
-//! acceptor ──▶ a thread: receive → borrow a desk → prepare, answer → put it back → send → receive …
-//!            attendant: joins who is done, closes slow holders, goes on with maintenance
+//! acceptor ──▶ a thread: receive → borrow a desk → prepare, answer → put it back → send → …
+//!              attendant: joins who is done, closes slow holders, goes on with maintenance
 //! ```
 //!
 //! A desk (a handle on the store, counters, a list of requests) is tens of KiB and a seat that

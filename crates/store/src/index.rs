@@ -170,29 +170,22 @@ impl Index {
         if let Some(found) = self.look(hash, &mut is_it) {
             return Some(found.entry);
         }
-        self.look_again(hash, &mut is_it)
+        self.look_again(hash, is_it)
     }
 
     /// An entry that may be the key's of this hash: for hints. The item may be another's.
     #[inline]
     pub(crate) fn guess(&self, hash: u64) -> Option<Entry> {
-        self.look(hash, &mut |_| true).map(|found| found.entry)
-    }
-
-    /// As [`find`](Self::find), in one look, which may miss an entry that moves just now; and where
-    /// it was seen.
-    #[inline]
-    pub(crate) fn spot(&self, hash: u64, mut is_it: impl FnMut(Entry) -> bool) -> Option<Found> {
-        self.look(hash, &mut is_it)
+        self.look(hash, |_| true).map(|found| found.entry)
     }
 
     /// Whether it is really not there.
-    fn look_again(&self, hash: u64, is_it: &mut impl FnMut(Entry) -> bool) -> Option<Entry> {
+    fn look_again(&self, hash: u64, mut is_it: impl FnMut(Entry) -> bool) -> Option<Entry> {
         let class = self.class(hash);
         for _ in 0..LOOKS_MAX {
             // Acquire: pairs with the release in `Moving`: what moved before this is seen below.
             let before = class.version.load(Ordering::Acquire);
-            if let Some(found) = self.look(hash, is_it) {
+            if let Some(found) = self.look(hash, &mut is_it) {
                 return Some(found.entry);
             }
             // The words above were loaded with acquire, which pairs with the release that emptied
@@ -203,12 +196,13 @@ impl Index {
             }
         }
         let _guard = lock(&class.lock);
-        self.look(hash, is_it).map(|found| found.entry)
+        self.look(hash, &mut is_it).map(|found| found.entry)
     }
 
-    /// One pass over both choices.
+    /// As [`find`](Self::find), in one pass over both choices, which may miss an entry that moves
+    /// just now; and where it was seen.
     #[inline]
-    fn look(&self, hash: u64, is_it: &mut impl FnMut(Entry) -> bool) -> Option<Found> {
+    pub(crate) fn look(&self, hash: u64, mut is_it: impl FnMut(Entry) -> bool) -> Option<Found> {
         // Acquire: pairs with the release in `split`.
         let buckets = self.buckets.load(Ordering::Acquire);
         let numbers = self.shape.numbers(hash);

@@ -96,12 +96,6 @@ impl Drop for Draft<'_> {
 }
 
 impl Worker {
-    /// Holds memory taken for an item until its writer is done.
-    pub(crate) fn hold_draft(&self, taken: Taken) -> Draft<'_> {
-        let heap = &self.store.log.heap;
-        Draft { heap, taken }
-    }
-
     /// Lets an item take its place, if `write` allows. `made`: its block, if there is one already.
     /// `seen`: the entry of its key, if one was seen since this worker was last quiescent.
     ///
@@ -299,9 +293,21 @@ impl Worker {
             return Err(Refused::TooLarge);
         }
         let taken = self.take(outline.block_len(), item.part, expiry, now_s)?;
-        let draft = self.hold_draft(taken);
+        Ok(self.draft_in(taken, &outline, item))
+    }
+
+    /// Writes an item into memory taken for it, and holds that.
+    #[inline]
+    pub(crate) fn draft_in(
+        &self,
+        taken: Taken,
+        outline: &Outline,
+        item: &Candidate<'_>,
+    ) -> Draft<'_> {
+        let heap = &self.store.log.heap;
+        let draft = Draft { heap, taken };
         let block = self.block(draft.location());
-        block.begin(&outline, item.key);
+        block.begin(outline, item.key);
         match item.value {
             Value::Pieces(_, pieces) => {
                 for (place, piece) in block.pieces().iter().zip(pieces) {
@@ -311,7 +317,7 @@ impl Worker {
             // SAFETY: the block was taken just now and nothing leads there.
             Value::Whole(bytes) => unsafe { block.value_mut() }.copy_from_slice(bytes),
         }
-        Ok(draft)
+        draft
     }
 
     /// Whether a set, add or replace may go ahead, and the facts of the item it makes.

@@ -198,18 +198,13 @@ impl Worker {
         let seen = self
             .store
             .index
-            .spot(hash.0, |entry| self.has_key(entry, key));
+            .look(hash.0, |entry| self.has_key(entry, key));
         let part = self.part_for(seen.map(|found| found.entry()), hash);
         let (taken, seen) = match self.take_at_once(len, part, write.expiry, now_s) {
             Some(taken) => (taken, seen),
             // It waits until others are quiescent, and so is this worker: nothing it saw counts.
             None => (self.take(len, part, write.expiry, now_s)?, None),
         };
-        let draft = self.hold_draft(taken);
-        let block = self.block(draft.location());
-        block.begin(&outline, key);
-        // SAFETY: the block was taken just now and nothing leads there.
-        unsafe { block.value_mut() }.copy_from_slice(value);
         let item = Candidate {
             key,
             hash,
@@ -217,6 +212,7 @@ impl Worker {
             part,
             value: Value::Whole(value),
         };
+        let draft = self.draft_in(taken, &outline, &item);
         let placed = self.place(&item, Some(draft.location()), seen, write, now_s);
         placed.map_err(Refused::from)
     }

@@ -92,8 +92,8 @@ impl<'a> Writer<'a> {
     }
 
     /// The entry for which `is_it` is true.
-    pub(crate) fn find(&self, mut is_it: impl FnMut(Entry) -> bool) -> Option<Found> {
-        self.index.look(self.hash, &mut is_it)
+    pub(crate) fn find(&self, is_it: impl FnMut(Entry) -> bool) -> Option<Found> {
+        self.index.look(self.hash, is_it)
     }
 
     /// An entry that was seen before the lock was taken, by a worker that has not been quiescent
