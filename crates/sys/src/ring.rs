@@ -169,6 +169,8 @@ impl Ring {
         let build = |is_deferred: bool| {
             let mut builder = IoUring::builder();
             builder.setup_cqsize(2 * config.entries).setup_submit_all();
+            // Linux 5.19: it says when it has work to do for an event.
+            builder.setup_taskrun_flag();
             if is_deferred {
                 // Linux 6.1: nothing happens but while this thread waits.
                 builder.setup_single_issuer().setup_defer_taskrun();
@@ -332,6 +334,9 @@ impl Ring {
             };
             let entered = match timeout_ns {
                 None => self.uring.submit_and_wait(1),
+                // A time of 0 would be waited for like any other, with a timer.
+                Some(0) if self.is_at_rest() => Ok(0),
+                Some(0) => self.uring.submit(),
                 Some(ns) => {
                     let time = Timespec::new()
                         .sec(ns / 1_000_000_000)
@@ -358,6 +363,13 @@ impl Ring {
             }
             self.fill_queue();
         }
+    }
+
+    /// Whether there is nothing to be handed over, and nothing the kernel has to do for events to
+    /// come.
+    fn is_at_rest(&mut self) -> bool {
+        let queue = self.uring.submission();
+        queue.is_empty() && !queue.taskrun() && !queue.cq_overflow()
     }
 
     /// The next event, if one has come.
