@@ -29,6 +29,15 @@ pub(crate) struct Flags {
     #[arg(long, short = 'd', value_name = "N", default_value_t = 1)]
     depth: u32,
 
+    /// Connections beside those, on the first thread, that take what they can get whatever the
+    /// rate: only the number of their answers is told
+    #[arg(long, value_name = "N", default_value_t = 0)]
+    greedy: u32,
+
+    /// Requests one of those may have outstanding
+    #[arg(long, value_name = "N", default_value_t = 512)]
+    greedy_depth: u32,
+
     /// Threads, each with its share of the connections
     #[arg(long, short = 'T', value_name = "N", default_value_t = 1)]
     threads: u32,
@@ -169,6 +178,8 @@ impl Flags {
         config.rate = self.rate;
         config.connections = self.connections;
         config.depth = self.depth;
+        config.greedy_connections = self.greedy;
+        config.greedy_depth = self.greedy_depth;
         config.threads = self.threads;
         config.cpus.clone_from(&self.cpus);
         config.duration_ns = self.duration;

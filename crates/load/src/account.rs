@@ -44,7 +44,8 @@ impl Account {
             .map_or(0, |totals| totals.lost_connections);
         let last = self.last_loss.clone()?;
         let connections = config.connections;
-        (lost >= u64::from(connections)).then_some(Error::AllLost { connections, last })
+        let all = u64::from(connections) + u64::from(config.greedy_connections);
+        (lost >= all).then_some(Error::AllLost { connections, last })
     }
 
     /// The summary, and the requests kept one by one.
@@ -108,6 +109,8 @@ impl Account {
             bytes_sent: totals.bytes_sent,
             bytes_received: totals.bytes_received,
             unstamped: totals.unstamped,
+            greedy_rps: (config.greedy_connections > 0)
+                .then(|| totals.greedy as f64 * 1e9 / config.duration_ns as f64),
             watched,
         };
         (summary, self.recorded)

@@ -8,8 +8,8 @@ use std::str::FromStr;
 use workload::{Demand, DemandError, Keyspace, Law, Popularity, Superposition};
 
 use crate::limits::{
-    CONNECTIONS_MAX, DEPTH_MAX, DURATION_NS_MAX, GRACE_NS_MAX, OUTSTANDING_MAX, TARGETS_MAX,
-    THREADS_MAX,
+    CONNECTIONS_MAX, DEPTH_MAX, DURATION_NS_MAX, GRACE_NS_MAX, GREEDY_MAX, OUTSTANDING_MAX,
+    TARGETS_MAX, THREADS_MAX,
 };
 use crate::units;
 
@@ -53,6 +53,12 @@ pub struct Config {
     pub connections: u32,
     /// Requests one connection may have outstanding.
     pub depth: u32,
+    /// Connections beside those, each of which has as many requests outstanding as it may, whatever
+    /// the rate; nothing of them is measured but how many answers they get. All are the first
+    /// thread's.
+    pub greedy_connections: u32,
+    /// Requests one of those may have outstanding.
+    pub greedy_depth: u32,
     /// Threads; each has its share of the connections.
     pub threads: u32,
     /// Thread `i` stays on processor `cpus[i % cpus.len()]`. Empty: threads are not pinned.
@@ -120,6 +126,8 @@ impl Config {
             rate: Rate::PerSecond(20_000.0),
             connections: 16,
             depth: 1,
+            greedy_connections: 0,
+            greedy_depth: 512,
             threads: 1,
             cpus: Vec::new(),
             duration_ns: 5_000_000_000,
@@ -164,6 +172,18 @@ impl Config {
         within("depth", u64::from(self.depth), 1, u64::from(DEPTH_MAX))?;
         let outstanding = connections * u64::from(self.depth);
         within("connections × depth", outstanding, 1, OUTSTANDING_MAX)?;
+        within(
+            "greedy connections",
+            u64::from(self.greedy_connections),
+            0,
+            u64::from(GREEDY_MAX),
+        )?;
+        within(
+            "greedy depth",
+            u64::from(self.greedy_depth),
+            1,
+            u64::from(DEPTH_MAX),
+        )?;
         within(
             "duration in ns",
             self.duration_ns,

@@ -14,6 +14,7 @@
 //! after the recv that brought it. Between send and recv there is no lock and no allocation.
 
 mod complete;
+mod greedy;
 #[cfg(test)]
 mod tests;
 
@@ -23,6 +24,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::mpsc::{Receiver, Sender};
 
+pub(crate) use greedy::Greedy;
 use sys::clock::{monotonic_ns, thread_cpu_ns, unix_less_monotonic_ns};
 use sys::poll::{Events, Interest, Poll};
 use workload::Requests;
@@ -108,7 +110,9 @@ struct Place {
 /// One generator thread at work.
 pub(crate) struct Engine {
     poll: Poll,
+    /// The measured connections; a greedy one's token is its number behind theirs.
     places: Vec<Place>,
+    greedy: Option<Greedy>,
     source: Source,
     manner: Manner,
     timeline: Timeline,
@@ -140,6 +144,7 @@ impl Engine {
     pub(crate) fn new(
         poll: Poll,
         lanes: Vec<Lane>,
+        greedy: Option<Greedy>,
         source: Source,
         manner: Manner,
         wires: Wires,
@@ -159,6 +164,7 @@ impl Engine {
         Self {
             poll,
             places: lanes.into_iter().map(place).collect(),
+            greedy,
             source,
             timeline: Timeline::default(),
             wires,
@@ -190,6 +196,7 @@ impl Engine {
         if matches!(self.source, Source::Closed(_)) {
             (0..self.places.len()).for_each(|place| self.list(place));
         }
+        self.begin_greedy();
         let mut events = Events::with_capacity(EVENTS_MAX);
         let mut buffer = vec![0; RECEIVE_BYTES_MAX];
         let mut now_ns = monotonic_ns();
@@ -220,6 +227,12 @@ impl Engine {
             }
             for event in events.iter() {
                 let place = event.token as usize;
+                if let Some(number) = place.checked_sub(self.places.len()) {
+                    self.serve_greedy(number, event.writable, &mut buffer);
+                    now_ns = monotonic_ns();
+                    let _ = self.dispatch(now_ns, 1) | self.flush(now_ns, 1);
+                    continue;
+                }
                 if event.writable {
                     self.unblock(place);
                 }

@@ -34,6 +34,10 @@ pub const COPIED_VALUE_LEN_MAX: usize = 4096;
 pub const SPLICES_MAX: usize = 64;
 /// Room for one receive.
 pub const RECEIVE_BYTES_MAX: usize = 1 << 17;
+/// Most greedy connections.
+pub const GREEDY_MAX: u32 = 1024;
+/// Room for one receive of a greedy connection: what is measured waits while it is looked at.
+pub const GREEDY_RECEIVE_MAX: usize = 1 << 13;
 /// Connections being opened at a time, over all threads: well below the usual backlog of 1024.
 pub const OPENING_MAX: usize = 256;
 /// Times a connection is tried before the run is given up.

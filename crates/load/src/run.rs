@@ -9,10 +9,11 @@ use std::time::Duration;
 use sys::clock::monotonic_ns;
 use sys::cost;
 use sys::poll::Poll;
+use sys::socket::Stream;
 
 use crate::account::Account;
 use crate::config::{Config, ConfigError, Rate};
-use crate::engine::{Ended, Engine, Manner, Outcome, Source, Wires};
+use crate::engine::{Ended, Engine, Greedy, Manner, Outcome, Source, Wires};
 use crate::error::Error;
 use crate::feed::Feed;
 use crate::lane::Lane;
@@ -77,7 +78,7 @@ pub fn run_recorded(
     mut on_second: impl FnMut(&Second),
 ) -> Result<(Summary, Vec<Recorded>), Error> {
     config.validate()?;
-    opening::allow_files(config.connections)?;
+    opening::allow_files(config.connections + config.greedy_connections)?;
     if let Some(pid) = config.watch_pid {
         cost::of_process(pid).map_err(|source| Error::Watch { pid, source })?;
     }
@@ -284,12 +285,29 @@ impl Post {
         }
         sys::thread::sleep_precisely();
         let poll = Poll::new().map_err(Error::system("open an epoll descriptor"))?;
-        let streams = opening::open(&config.targets, &poll, self.share)?;
-        let lanes = streams
-            .into_iter()
-            .map(|stream| Lane::new(stream, config.depth))
-            .collect();
+        let mut share = self.share;
+        if self.number == 0 {
+            share.count += config.greedy_connections;
+        }
+        let mut streams = opening::open(&config.targets, &poll, share)?;
+        let greedy = streams.split_off(self.share.count as usize);
+        let lanes = |streams: Vec<Stream>, depth| {
+            let lanes = streams.into_iter().map(|stream| Lane::new(stream, depth));
+            lanes.collect::<Vec<_>>()
+        };
         let demand = config.demand();
+        let requests = |stream| {
+            let requests = demand.requests(stream);
+            requests.map_err(|error| ConfigError::demand(&error))
+        };
+        let greedy = match greedy.is_empty() {
+            true => None,
+            false => Some(Greedy::new(
+                lanes(greedy, config.greedy_depth),
+                requests(config.connections)?,
+                config.greedy_depth,
+            )),
+        };
         let first = self.share.first;
         let source = match config.rate {
             Rate::PerSecond(rate_rps) => {
@@ -300,11 +318,7 @@ impl Post {
                 let share_rps = rate_rps / f64::from(config.threads);
                 Source::Open(Feed::new(schedule, share_rps, end_ns))
             }
-            Rate::Max => Source::Closed(
-                demand
-                    .requests(first)
-                    .map_err(|error| ConfigError::demand(&error))?,
-            ),
+            Rate::Max => Source::Closed(requests(first)?),
         };
         let manner = Manner {
             depth: config.depth as usize,
@@ -314,7 +328,15 @@ impl Post {
             opaque: u64::from(self.number) << OPAQUE_BITS,
             recorded_max: self.recorded_max,
         };
-        let engine = Engine::new(poll, lanes, source, manner, self.wires, self.batch);
+        let engine = Engine::new(
+            poll,
+            lanes(streams, config.depth),
+            greedy,
+            source,
+            manner,
+            self.wires,
+            self.batch,
+        );
         // The crew is gone only if it has panicked. It counts who says so until all have let go.
         let _ = ready.send(());
         drop(ready);

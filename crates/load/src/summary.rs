@@ -80,6 +80,10 @@ pub struct Summary {
     /// (Unix sockets, the first moments of a run).
     #[serde(default)]
     pub unstamped: u64,
+    /// Answers a second that the greedy connections got beside those counted above, where there
+    /// were any.
+    #[serde(default)]
+    pub greedy_rps: Option<f64>,
     /// The processor time, memory and switches of the process under test over the interval, where
     /// `--watch-pid` named it.
     pub watched: Option<Watched>,

@@ -101,6 +101,8 @@ pub(crate) struct Totals {
     pub(crate) service_sum_ns: u64,
     /// Answers whose arrival the kernel did not note.
     pub(crate) unstamped: u64,
+    /// Answers that greedy connections took in the interval.
+    pub(crate) greedy: u64,
     /// Bytes that left in the interval.
     pub(crate) bytes_sent: u64,
     /// Bytes that came in the interval.
@@ -127,6 +129,7 @@ impl Totals {
             achieved: 0,
             service_sum_ns: 0,
             unstamped: 0,
+            greedy: 0,
             bytes_sent: 0,
             bytes_received: 0,
             lost_connections: 0,
@@ -147,6 +150,7 @@ impl Totals {
         self.achieved += other.achieved;
         self.service_sum_ns += other.service_sum_ns;
         self.unstamped += other.unstamped;
+        self.greedy += other.greedy;
         self.bytes_sent += other.bytes_sent;
         self.bytes_received += other.bytes_received;
         self.lost_connections += other.lost_connections;

@@ -160,6 +160,10 @@ fn count_lines(summary: &Summary) -> Vec<String> {
             show_share(summary.generator_busy)
         ),
     ];
+    lines.extend(summary.greedy_rps.map(|rate_rps| {
+        let rate = show_rate(rate_rps);
+        format!("{:<10} {rate}/s answered beside those above", "greedy")
+    }));
     lines.extend(watched_line(summary));
     if summary.lost_connections > 0 {
         lines.push(format!(
@@ -176,7 +180,8 @@ fn count_lines(summary: &Summary) -> Vec<String> {
 
 fn watched_line(summary: &Summary) -> Option<String> {
     let watched = summary.watched?;
-    let answers = (summary.achieved_rps * summary.duration_ns as f64 / 1e9).max(1.0);
+    let rate_rps = summary.achieved_rps + summary.greedy_rps.unwrap_or_default();
+    let answers = (rate_rps * summary.duration_ns as f64 / 1e9).max(1.0);
     let each = |ns: u64| show_duration((ns as f64 / answers).round() as u64);
     Some(format!(
         "{:<10} {} user, {} system a request; {:.1} MB; {} voluntary, {} involuntary switches",

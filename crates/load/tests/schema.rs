@@ -43,6 +43,7 @@ fn summary() -> Summary {
         bytes_sent: 60,
         bytes_received: 4_000_000,
         unstamped: 3,
+        greedy_rps: Some(2.5),
         watched: Some(Watched {
             user_ns: 4_000,
             system_ns: 6_000,
@@ -53,7 +54,7 @@ fn summary() -> Summary {
     }
 }
 
-const JSON: &str = r#"{"schema":"curtail.load/1","demand":"open","offered_rps":3.0,"duration_ns":1000000000,"intended":3,"sent":2,"answered":2,"censored":1,"errors":0,"achieved_rps":2.0,"gets":1,"hits":1,"sets":1,"lost_connections":0,"resident":1.0,"response":{"count":2,"mean":1500.0,"min":1000,"max":2000,"percentiles":[[50.0,1000],[99.9,2000]],"hdr":"HISTFAAA"},"service":{"count":2,"mean":1500.0,"min":1000,"max":2000,"percentiles":[[50.0,1000],[99.9,2000]],"hdr":"HISTFAAA"},"slip":null,"lateness":null,"generator_limited":true,"generator_cpu":0.5,"generator_busy":0.25,"outstanding_mean":1.5,"outstanding_expected":1.25,"bytes_sent":60,"bytes_received":4000000,"unstamped":3,"watched":{"user_ns":4000,"system_ns":6000,"resident_bytes":1000000,"voluntary_switches":3,"involuntary_switches":4}}"#;
+const JSON: &str = r#"{"schema":"curtail.load/1","demand":"open","offered_rps":3.0,"duration_ns":1000000000,"intended":3,"sent":2,"answered":2,"censored":1,"errors":0,"achieved_rps":2.0,"gets":1,"hits":1,"sets":1,"lost_connections":0,"resident":1.0,"response":{"count":2,"mean":1500.0,"min":1000,"max":2000,"percentiles":[[50.0,1000],[99.9,2000]],"hdr":"HISTFAAA"},"service":{"count":2,"mean":1500.0,"min":1000,"max":2000,"percentiles":[[50.0,1000],[99.9,2000]],"hdr":"HISTFAAA"},"slip":null,"lateness":null,"generator_limited":true,"generator_cpu":0.5,"generator_busy":0.25,"outstanding_mean":1.5,"outstanding_expected":1.25,"bytes_sent":60,"bytes_received":4000000,"unstamped":3,"greedy_rps":2.5,"watched":{"user_ns":4000,"system_ns":6000,"resident_bytes":1000000,"voluntary_switches":3,"involuntary_switches":4}}"#;
 
 const TABLE: &str = "\
 latency          mean       p50     p99.9       max
@@ -66,7 +67,8 @@ answers    1 gets (100.0% hits), 1 sets
 bytes      0.0 MB/s out, 4.0 MB/s in
 check      1.50 outstanding on average; rate × service time says 1.25
 generator  50.0% processor, 25.0% busy
-watched    2.00 µs user, 3.00 µs system a request; 1.0 MB; 3 voluntary, 4 involuntary switches
+greedy     2.50/s answered beside those above
+watched    889 ns user, 1.33 µs system a request; 1.0 MB; 3 voluntary, 4 involuntary switches
 GENERATOR-LIMITED: these figures say more of the generator than of the server
 ";
 

@@ -148,6 +148,7 @@ mod tests {
             bytes_sent: 1,
             bytes_received: 2,
             unstamped: 0,
+            greedy_rps: None,
             watched: Some(Watched {
                 user_ns: 3_000,
                 system_ns: 5_000,

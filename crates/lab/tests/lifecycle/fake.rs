@@ -134,6 +134,7 @@ fn summary(offered_rps: Option<f64>, answered: u64) -> Summary {
         bytes_sent: 1,
         bytes_received: 1,
         unstamped: 0,
+        greedy_rps: None,
         watched: None,
     }
 }

@@ -47,7 +47,7 @@ fn engine(config: &mut Config) -> (Engine, Receiver<Ended>) {
     let batch = Batch::new(config.keyspace().unwrap(), Protocol::Text, filler);
     let lanes = vec![Lane::new(stream, 64)];
     (
-        Engine::new(poll, lanes, source, manner, wires, batch),
+        Engine::new(poll, lanes, None, source, manner, wires, batch),
         ended,
     )
 }

@@ -1,0 +1,133 @@
+//! Connections that take what they can get, beside those that are measured.
+
+use sys::clock::monotonic_ns;
+use sys::poll::Interest;
+use workload::Requests;
+
+use super::Engine;
+use crate::lane::{Broken, InFlight, Lane};
+use crate::limits::GREEDY_RECEIVE_MAX;
+
+/// Connections each of which asks on as its answers come. Nothing of them is measured but how many
+/// answers they got.
+pub(crate) struct Greedy {
+    lanes: Vec<Option<Lane>>,
+    requests: Requests,
+    /// Requests one has outstanding.
+    depth: usize,
+}
+
+impl Greedy {
+    pub(crate) fn new(lanes: Vec<Lane>, requests: Requests, depth: u32) -> Self {
+        Self {
+            lanes: lanes.into_iter().map(Some).collect(),
+            requests,
+            depth: depth as usize,
+        }
+    }
+}
+
+impl Engine {
+    /// Lets the greedy begin.
+    pub(super) fn begin_greedy(&mut self) {
+        let count = self.greedy.as_ref().map_or(0, |it| it.lanes.len());
+        for number in 0..count {
+            let outcome = self.ask_on(number);
+            self.count_greedy(number, outcome.map(|()| 0));
+        }
+    }
+
+    /// Takes some of a greedy connection's answers, and asks for as many more. Few at a time: what
+    /// is measured waits for it.
+    pub(super) fn serve_greedy(&mut self, number: usize, is_writable: bool, buffer: &mut [u8]) {
+        let outcome = self.hear_greedy(number, is_writable, buffer);
+        let outcome = outcome.and_then(|answered| self.ask_on(number).map(|()| answered));
+        self.count_greedy(number, outcome);
+    }
+
+    fn hear_greedy(
+        &mut self,
+        number: usize,
+        is_writable: bool,
+        buffer: &mut [u8],
+    ) -> Result<u64, Broken> {
+        let lane = self
+            .greedy
+            .as_mut()
+            .and_then(|it| it.lanes[number].as_mut());
+        let Some(lane) = lane else { return Ok(0) };
+        if is_writable && lane.is_blocked() {
+            lane.send_unsent()?;
+            if !lane.is_blocked() {
+                let token = (self.places.len() + number) as u64;
+                self.poll.change(&lane.stream, token, Interest::Read)?;
+            }
+        }
+        let most = buffer.len().min(GREEDY_RECEIVE_MAX);
+        let (len, _) = lane.receive(&mut buffer[..most])?;
+        let mut input = &buffer[..len];
+        let mut answered = 0;
+        while lane.answer(&mut input, self.manner.protocol)?.is_some() {
+            answered += 1;
+        }
+        Ok(answered)
+    }
+
+    /// Sends as many requests as a greedy connection may have outstanding more, or as one send
+    /// takes.
+    fn ask_on(&mut self, number: usize) -> Result<(), Broken> {
+        let Some(greedy) = &mut self.greedy else {
+            return Ok(());
+        };
+        let Some(lane) = &mut greedy.lanes[number] else {
+            return Ok(());
+        };
+        let now_ns = monotonic_ns();
+        if lane.is_blocked() || now_ns >= self.timeline.end_ns {
+            return Ok(());
+        }
+        self.batch.clear();
+        while lane.in_flight.len() < greedy.depth && !self.batch.is_full() {
+            let Some((record, op)) = greedy.requests.next() else {
+                break;
+            };
+            let opaque = self.next_opaque;
+            self.next_opaque += 1;
+            self.batch.push(op, record, opaque);
+            lane.in_flight.push_back(InFlight {
+                intended_ns: now_ns,
+                sent_ns: now_ns,
+                opaque,
+                late_ns: 0,
+                op,
+                measured: false,
+                interrupted: false,
+            });
+        }
+        if self.batch.len() > 0 {
+            lane.send(&self.batch)?;
+        }
+        if lane.is_blocked() {
+            let token = (self.places.len() + number) as u64;
+            self.poll.change(&lane.stream, token, Interest::ReadWrite)?;
+        }
+        Ok(())
+    }
+
+    fn count_greedy(&mut self, number: usize, outcome: Result<u64, Broken>) {
+        match outcome {
+            Ok(answered) if self.timeline.measures(monotonic_ns()) => {
+                self.totals.greedy += answered;
+            }
+            Ok(_) => {}
+            Err(broken) => {
+                if let Some(greedy) = &mut self.greedy {
+                    greedy.lanes[number] = None;
+                }
+                self.totals.lost_connections += 1;
+                self.part.lost_connections += 1;
+                self.last_loss = Some(broken.to_string());
+            }
+        }
+    }
+}
