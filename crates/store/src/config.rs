@@ -21,7 +21,8 @@ pub struct Config {
     pub workers: usize,
     /// Items leave to make room for others; otherwise what does not fit is refused.
     pub evicts: bool,
-    /// Ask the kernel for huge pages.
+    /// Ask the kernel for huge pages though the memory is small; where it is not, they are asked
+    /// for in any case.
     pub huge_pages: bool,
 }
 

@@ -16,6 +16,7 @@ pub(crate) mod block;
 pub(crate) mod segment;
 
 use std::io;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use block::{Block, HEADER_LEN};
 use segment::{FIRST, Segment};
@@ -32,6 +33,8 @@ const UNIT: u64 = 4;
 const LINE: usize = 64;
 /// Bytes of a block that are asked for before it is written.
 const PREFETCH_BYTES: usize = 4 * LINE;
+/// Lines of a block that are asked for before it is read, whose length is not known yet.
+const READ_LINES: usize = 3;
 
 /// All segments.
 #[derive(Debug)]
@@ -39,6 +42,8 @@ pub(crate) struct Heap {
     memory: Mapping,
     segments: Table<Segment>,
     size_bits: u32,
+    /// Huge pages have been asked for.
+    is_huge: AtomicBool,
 }
 
 impl Heap {
@@ -51,6 +56,7 @@ impl Heap {
             memory: Mapping::reserve(count << size_bits)?,
             segments: Table::reserve(count)?,
             size_bits,
+            is_huge: AtomicBool::new(false),
         })
     }
 
@@ -123,7 +129,10 @@ impl Heap {
     pub(crate) fn prefetch(&self, location: Location) {
         let at = (location.units() * UNIT) as usize;
         if at < self.memory.len() {
-            crate::prefetch::line(self.memory.byte(at).as_ptr());
+            let start = self.memory.byte(at).as_ptr();
+            for line in 0..READ_LINES {
+                crate::prefetch::line(start.wrapping_add(line * LINE));
+            }
         }
     }
 
@@ -147,10 +156,14 @@ impl Heap {
 
     pub(crate) fn advise_huge(&self) {
         self.memory.advise_huge();
+        self.is_huge.store(true, Ordering::Relaxed);
     }
 
     /// Gives the pages of a segment back; true: they are gone. It calls the kernel.
     pub(crate) fn discard(&self, number: Number) -> bool {
+        if self.is_huge.swap(false, Ordering::Relaxed) {
+            self.memory.refuse_huge();
+        }
         let words = |number: Number| ((number as usize) << self.size_bits) / 8;
         self.memory
             .discard(words(number), words(number + 1))

@@ -14,7 +14,7 @@ use crate::holds::Holds;
 use crate::hot::{HotKeys, Sketch};
 use crate::index::Index;
 use crate::limits::{
-    CLASS_BUCKETS, CLASS_MEMORY, GHOST_PART, HOT_KEYS, INDEX_CLASSES_MAX, INDEX_PART,
+    CLASS_BUCKETS, CLASS_MEMORY, GHOST_PART, HOT_KEYS, HUGE_FROM, INDEX_CLASSES_MAX, INDEX_PART,
     MINIATURE_PART, MINIATURE_SLOTS, SEGMENT_BITS, SEGMENTS_LEAST,
 };
 use crate::log::Log;
@@ -81,7 +81,7 @@ impl Store {
         .map_err(ConfigError::NoRoom)?;
         let heap =
             Heap::new(geometry.segments, geometry.segment_bits).map_err(ConfigError::NoRoom)?;
-        if config.huge_pages {
+        if config.huge_pages || config.memory_bytes >= HUGE_FROM {
             heap.advise_huge();
             index.advise_huge();
         }

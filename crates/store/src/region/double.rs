@@ -16,6 +16,8 @@ impl Region {
 
     pub(crate) fn advise_huge(&self) {}
 
+    pub(crate) fn refuse_huge(&self) {}
+
     pub(crate) fn populate(&self, _from: usize, _to: usize) {}
 
     pub(crate) fn words(&self) -> &[AtomicU64] {

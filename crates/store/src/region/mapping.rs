@@ -64,14 +64,17 @@ impl Mapping {
 
     /// Asks for huge pages from now on. A hint.
     pub(crate) fn advise_huge(&self) {
-        // SAFETY: the range is the mapping; the advice changes no contents.
-        let _ = unsafe {
-            madvise(
-                self.start.as_ptr().cast(),
-                self.len(),
-                Advice::LinuxHugepage,
-            )
-        };
+        self.advise(Advice::LinuxHugepage);
+    }
+
+    /// Has the kernel make no more of them: it would fill up what was given back. A hint.
+    pub(crate) fn refuse_huge(&self) {
+        self.advise(Advice::LinuxNoHugepage);
+    }
+
+    fn advise(&self, advice: Advice) {
+        // SAFETY: the range is the mapping; such advice changes no contents.
+        let _ = unsafe { madvise(self.start.as_ptr().cast(), self.len(), advice) };
     }
 
     /// Has the kernel find the pages of some bytes now. A hint. It calls the kernel: never on a
