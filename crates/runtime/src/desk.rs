@@ -14,7 +14,8 @@ use crate::census::Bursts;
 use crate::connection::{Connection, Unsent};
 use crate::inbox::Inbox;
 use crate::limits::{
-    DRAIN_CHECK_NS, DRAIN_NS, MAINTAIN_EVERY_NS, MAINTAIN_ITEMS, MEMORY_RETRY_NS, TURNS_A_SEND,
+    DRAIN_CHECK_NS, DRAIN_NS, FETCHED_AHEAD, MAINTAIN_EVERY_NS, MAINTAIN_ITEMS, MEMORY_RETRY_NS,
+    TURNS_A_SEND,
 };
 use crate::running::Running;
 use crate::setup::Setup;
@@ -191,9 +192,11 @@ impl Desk {
                 is_lost: false,
             });
         }
-        prefetch_items(&planned, &self.store);
-        let mut first = 0;
+        let (mut first, mut fetched) = (0, 0);
         for (part, outcome) in parts.iter().zip(outcomes) {
+            let ahead = (first + outcome.planned + FETCHED_AHEAD).min(planned.len());
+            prefetch_items(&planned[fetched..ahead], &self.store);
+            fetched = ahead;
             let (place, input) = said(part);
             let Some(connection) = table.get_mut(place) else {
                 continue;

@@ -4,6 +4,8 @@
 pub const EVENTS_A_WAIT: usize = 256;
 /// Connections whose requests are prepared together before any is answered.
 pub const BURST_CONNECTIONS: usize = 32;
+/// Requests whose items are asked for from memory beyond those about to be answered.
+pub const FETCHED_AHEAD: usize = 16;
 /// Bytes received at once.
 pub const RECEIVE_LEN: usize = 16 * 1024;
 /// Least bytes of a value worth receiving straight into place.
@@ -40,7 +42,7 @@ pub const RING_BUFFERS: u16 = 32;
 /// Bytes of each.
 pub const RING_BUFFER_LEN: u32 = 16 * 1024;
 /// Bytes that a connection which cannot go on holds before no more are received for it.
-pub const HELD_FULL: usize = 64 * 1024;
+pub const HELD_FULL: usize = 4 * 1024;
 /// Bytes of memory for answers that a worker keeps for others when they have been sent.
 pub const SPARE_LEN: usize = 16 * 1024;
 /// Emptied memory for answers that a worker keeps.
