@@ -38,7 +38,8 @@ impl Server {
         Self::tcp_on(&[], command)
     }
 
-    /// As [`Server::tcp`], with all its threads on these processors (none named: on any).
+    /// As [`Server::tcp`], to be measured: with all its threads on these processors (none named: on
+    /// any), before whatever else the machine does, where it may.
     ///
     /// # Errors
     /// As [`Server::tcp`], or no such processor.
@@ -66,10 +67,12 @@ impl Server {
     }
 
     fn start(mut command: Command, address: Address, cpus: &[usize]) -> Result<Self> {
+        let is_measured = !cpus.is_empty();
         let bounds = Bounds {
             cpus: cpus.to_vec(),
             dies_with_parent: true,
-            ..Bounds::default()
+            own_session: is_measured,
+            goes_first: is_measured && sys::thread::may_go_first(),
         };
         bind(&mut command, &bounds)?;
         command.stdin(Stdio::null());

@@ -3,7 +3,7 @@
 //! Keys are of 30 bytes and values of 139, so that a request for one is 36 bytes and its answer
 //! 190; a miss, of 5 bytes, shows in the length.
 
-use std::io::{Read, Write};
+use std::io::{BufRead, BufReader, Write};
 use std::net::{SocketAddr, TcpStream};
 use std::time::Duration;
 
@@ -141,9 +141,10 @@ pub(crate) fn fill(address: SocketAddr, records: u64) -> Result<()> {
     }
     // It is answered when all before it has been done.
     stream.write_all(b"version\r\n")?;
-    let mut heard = [0; 256];
-    let len = stream.read(&mut heard).context("fill the server")?;
-    let heard = String::from_utf8_lossy(&heard[..len]);
+    let mut heard = String::new();
+    BufReader::new(stream)
+        .read_line(&mut heard)
+        .context("fill the server")?;
     if !heard.starts_with("VERSION ") {
         bail!("a server that was filled says {heard:?}");
     }

@@ -9,35 +9,37 @@ use std::process::{Command, Stdio};
 use anyhow::{Context, Result, bail};
 use tempfile::TempDir;
 
-use crate::Settings;
 use crate::asks::{Asks, Requests, fill};
 use crate::client::{Client, Until};
 use crate::servers::Cache;
+use crate::{Progress, Settings};
 
 /// Few, since valgrind takes fifty times as long.
 const RECORDS: u64 = 1_000;
 const DEPTHS: [usize; 2] = [1, 16];
 
+pub(crate) const NAME: &str = "instructions";
+
 /// How long it takes, roughly: programs start slowly under valgrind.
-pub(crate) fn expected_ns(settings: &Settings, caches: usize) -> u64 {
+pub(crate) fn expected_ns(settings: &Settings, caches: &[Cache]) -> u64 {
     if !is_installed() {
         return 0;
     }
-    let runs = (2 * DEPTHS.len() * caches) as u64;
+    let runs = (2 * DEPTHS.len() * caches.len()) as u64;
     runs * (2_000_000_000 + settings.counted_requests * 60_000)
 }
 
 /// Prints the table.
-pub(crate) fn print(settings: &Settings, caches: &[Cache]) {
+pub(crate) fn print(settings: &Settings, caches: &[Cache], _: &Progress) -> Result<()> {
     println!("\ninstructions for each GET, user mode, one connection, {RECORDS} records");
     if !is_installed() {
         println!("  skipped: valgrind is not installed");
-        return;
+        return Ok(());
     }
     let names = DEPTHS.map(|depth| format!("{:>12}", format!("depth {depth}")));
     println!("  {:<17}{}", "server", names.concat());
     for cache in caches {
-        if !cache.is_counted {
+        if cache.kind == Some(runtime::Kind::Rings) {
             println!("  {:<17}  skipped: valgrind knows no io_uring", cache.name);
             continue;
         }
@@ -51,6 +53,7 @@ pub(crate) fn print(settings: &Settings, caches: &[Cache]) {
             println!("    {error:#}");
         }
     }
+    Ok(())
 }
 
 /// The one number of connections that memcached can ask for there: it sets the hard limit of open

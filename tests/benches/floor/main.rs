@@ -2,12 +2,15 @@
 //! echoes.
 //!
 //! `[--quick] [--rounds N] [--records N] [CASE]`: fewer rounds and records, or so many; the cases
-//! whose names contain `CASE` (`instructions`: their table alone).
+//! whose names contain `CASE`.
 //!
 //! Every server has one worker and is a process of its own with all its threads on one processor;
 //! the client, a closed loop, is on another. The figure is the processor time of the server's
 //! process for each request, user and system, and its ratio within a round to the echo's by
 //! io_uring. What the network stack does while the client sends is paid by the client.
+//!
+//! Behind the cases come tables of another kind: instructions, memory of idle connections, and two
+//! of the tail under an offered rate.
 #![forbid(unsafe_code)]
 #![allow(
     clippy::print_stdout,
@@ -18,7 +21,11 @@
 mod asks;
 mod cases;
 mod client;
+mod greedy;
+mod idle;
 mod instructions;
+mod levels;
+mod offered;
 mod rounds;
 mod servers;
 mod table;
@@ -34,12 +41,43 @@ use rounds::Progress;
 use servers::{Cache, Role, Subject};
 
 const USAGE: &str = "there are --quick, --rounds N, --records N and the name of a case";
-/// Files the client needs: a connection to each of six servers, and some.
-const OPEN_FILES: u64 = 6 * 1000 + 200;
+/// Files the client needs: a thousand connections to each of six servers, or those of the ladder,
+/// and some.
+const OPEN_FILES: u64 = 15_360 + 200;
 /// What a case takes beside its rounds: echoes are started, connections made.
 const CASE_NS: u64 = 500_000_000;
 /// Filling a server takes about so long for each record.
 const FILL_NS: u64 = 1_500;
+
+/// What is measured in another way than the cases.
+struct Table {
+    name: &'static str,
+    expected_ns: fn(&Settings, &[Cache]) -> u64,
+    print: fn(&Settings, &[Cache], &Progress) -> Result<()>,
+}
+
+const TABLES: [Table; 4] = [
+    Table {
+        name: instructions::NAME,
+        expected_ns: instructions::expected_ns,
+        print: instructions::print,
+    },
+    Table {
+        name: idle::NAME,
+        expected_ns: idle::expected_ns,
+        print: idle::print,
+    },
+    Table {
+        name: greedy::NAME,
+        expected_ns: greedy::expected_ns,
+        print: greedy::print,
+    },
+    Table {
+        name: levels::NAME,
+        expected_ns: levels::expected_ns,
+        print: levels::print,
+    },
+];
 
 /// How it is measured.
 pub(crate) struct Settings {
@@ -47,6 +85,12 @@ pub(crate) struct Settings {
     pub(crate) warm_ns: u64,
     pub(crate) trial_ns: u64,
     pub(crate) records: u64,
+    /// Before a trial under an offered rate is measured.
+    pub(crate) offered_warm_ns: u64,
+    /// Of such a trial.
+    pub(crate) offered_ns: u64,
+    /// Connections at the levels.
+    pub(crate) ladder_connections: u32,
     /// Requests under valgrind, and twice as many.
     pub(crate) counted_requests: u64,
     pub(crate) server_cpu: usize,
@@ -75,25 +119,30 @@ fn run() -> Result<()> {
         .into_iter()
         .filter(|case| settings.means(&case.name()))
         .collect();
-    let counts_instructions = settings.means("instructions");
-    if cases.is_empty() && !counts_instructions {
+    let tables: Vec<&Table> = TABLES
+        .iter()
+        .filter(|table| settings.means(table.name))
+        .collect();
+    if cases.is_empty() && tables.is_empty() {
         let names = Case::ALL.map(|case| case.name()).join("\n  ");
-        bail!("no case has that in its name; the cases are:\n  {names}\n  instructions");
+        let others = TABLES.map(|table| table.name).join("\n  ");
+        bail!("no case has that in its name; the cases are:\n  {names}\n  {others}");
     }
     // Before anything is bound to a processor: this may have to build.
     let caches = Cache::all();
     sys::limits::raise_open_files(OPEN_FILES);
     sys::thread::pin(&[settings.client_cpu]).context("bind the client to its processor")?;
     let mut expected_ns = settings.expected_ns(&cases, caches.len());
-    if counts_instructions {
-        expected_ns += instructions::expected_ns(&settings, caches.len());
+    for table in &tables {
+        expected_ns += (table.expected_ns)(&settings, &caches);
     }
     settings.announce(&caches, expected_ns);
+    let progress = Progress::new(expected_ns);
     if !cases.is_empty() {
-        measure(&settings, &cases, &caches, &Progress::new(expected_ns))?;
+        measure(&settings, &cases, &caches, &progress)?;
     }
-    if counts_instructions {
-        instructions::print(&settings, &caches);
+    for table in tables {
+        (table.print)(&settings, &caches, &progress).context(table.name)?;
     }
     Ok(())
 }
@@ -147,6 +196,9 @@ impl Settings {
             warm_ns: if quick { 30_000_000 } else { 100_000_000 },
             trial_ns: if quick { 150_000_000 } else { 500_000_000 },
             records: if quick { 10_000 } else { 1_000_000 },
+            offered_warm_ns: if quick { 300_000_000 } else { 800_000_000 },
+            offered_ns: if quick { 500_000_000 } else { 2_000_000_000 },
+            ladder_connections: if quick { 1_024 } else { 15_360 },
             counted_requests: if quick { 5_000 } else { 20_000 },
             server_cpu,
             client_cpu,

@@ -44,19 +44,32 @@ pub(crate) fn measure(
         clients.push(client.with_context(|| subject.name.clone())?);
     }
     let mut trials = vec![Vec::new(); subjects.len()];
-    let mut order: Vec<usize> = (0..subjects.len()).collect();
+    let name = case.name();
+    in_turns(settings.rounds, subjects.len(), |round, at| {
+        progress.say(&name, round);
+        let trial = measure_once(&mut clients[at], subjects[at], settings);
+        trials[at].push(trial.with_context(|| subjects[at].name.clone())?);
+        Ok(())
+    })?;
+    Ok(trials)
+}
+
+/// Has each of `count` its turn in every round, in an order drawn anew: told the round and whose
+/// turn it is.
+pub(crate) fn in_turns(
+    rounds: usize,
+    count: usize,
+    mut turn: impl FnMut(usize, usize) -> Result<()>,
+) -> Result<()> {
+    let mut order: Vec<usize> = (0..count).collect();
     let mut random = Stream::new(2, Purpose::Other, 0);
-    for round in 0..settings.rounds {
+    for round in 0..rounds {
         for last in (1..order.len()).rev() {
             order.swap(last, random.below(last as u64 + 1) as usize);
         }
-        for &at in &order {
-            progress.say(case, round);
-            let trial = measure_once(&mut clients[at], subjects[at], settings);
-            trials[at].push(trial.with_context(|| subjects[at].name.clone())?);
-        }
+        order.iter().try_for_each(|&at| turn(round, at))?;
     }
-    Ok(trials)
+    Ok(())
 }
 
 fn measure_once(client: &mut Client, subject: &Subject, settings: &Settings) -> Result<Trial> {
@@ -89,17 +102,13 @@ impl Progress {
         }
     }
 
-    fn say(&self, case: &Case, round: usize) {
+    pub(crate) fn say(&self, name: &str, round: usize) {
         if !std::io::stderr().is_terminal() {
             return;
         }
         let past_ns = monotonic_ns() - self.begun_ns;
         let left_s = self.expected_ns.saturating_sub(past_ns) / 1_000_000_000;
-        let text = format!(
-            "{}, round {}, about {left_s} s to go",
-            case.name(),
-            round + 1
-        );
+        let text = format!("{name}, round {}, about {left_s} s to go", round + 1);
         // Whether a terminal shows it is no concern of the measurement.
         let _ = write!(std::io::stderr(), "\r\x1b[K{text}");
     }

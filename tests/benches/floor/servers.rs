@@ -51,8 +51,8 @@ pub(crate) struct Cache {
     pub(crate) role: Role,
     program: PathBuf,
     arguments: Vec<String>,
-    /// Valgrind knows what it asks the kernel for.
-    pub(crate) is_counted: bool,
+    /// Of ours.
+    pub(crate) kind: Option<runtime::Kind>,
 }
 
 impl Cache {
@@ -73,7 +73,7 @@ impl Cache {
                 arguments: ["serve", "--runtime", kind.name()]
                     .map(str::to_owned)
                     .into(),
-                is_counted: kind != runtime::Kind::Rings,
+                kind: Some(kind),
             });
         }
         if let Some(program) = process::memcached() {
@@ -82,7 +82,7 @@ impl Cache {
                 role: Role::Memcached,
                 program,
                 arguments: Vec::new(),
-                is_counted: true,
+                kind: None,
             });
         }
         caches

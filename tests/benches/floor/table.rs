@@ -6,13 +6,13 @@ use crate::cases::{Case, Target};
 use crate::rounds::Trial;
 use crate::servers::{Role, Subject};
 
-const CONFIDENCE: f64 = 0.95;
+pub(crate) const CONFIDENCE: f64 = 0.95;
 
 /// Prints the trials of a case.
 pub(crate) fn print(case: &Case, subjects: &[&Subject], trials: &[Vec<Trial>]) {
     let base_role = match case.target {
-        Target::BelowMemcached => Role::Memcached,
-        Target::TimesFloor(_) | Target::CpuUs(_) => Role::Floor,
+        Target::BelowMemcached(_) => Role::Memcached,
+        Target::TimesFloor(_) => Role::Floor,
     };
     let base = subjects.iter().position(|it| it.role == base_role);
     let beside = base.map_or("-", |at| subjects[at].name.as_str());
@@ -74,13 +74,9 @@ fn judged(target: Target, row: &Row) -> String {
             format!("≤ {most} times"),
             row.ratio.map(|ratio| ratio.interval.high <= most),
         ),
-        Target::CpuUs(most) => (
-            format!("≤ {most} µs"),
-            row.cpu_us.map(|cpu_us| cpu_us.interval.high <= most),
-        ),
-        Target::BelowMemcached => (
-            "below memcached".to_owned(),
-            row.ratio.map(|ratio| ratio.interval.high < 1.0),
+        Target::BelowMemcached(times) => (
+            format!("< {times:.2} times"),
+            row.ratio.map(|ratio| ratio.interval.high < times),
         ),
     };
     let verdict = match reached {
@@ -105,11 +101,24 @@ fn ratio(trials: &[Trial], base: &[Trial]) -> Option<Estimate> {
     paired_ratio(&pairs, CONFIDENCE)
 }
 
-fn shown(estimate: Option<Estimate>) -> String {
+/// A value and its interval, to hundredths.
+pub(crate) fn shown(estimate: Option<Estimate>) -> String {
+    shown_to(2, estimate)
+}
+
+/// A value and its interval, as whole numbers.
+pub(crate) fn shown_whole(estimate: Option<Estimate>) -> String {
+    shown_to(0, estimate)
+}
+
+fn shown_to(digits: usize, estimate: Option<Estimate>) -> String {
     match estimate {
         Some(Estimate {
             value, interval, ..
-        }) => format!("{value:.2} [{:.2}, {:.2}]", interval.low, interval.high),
+        }) => format!(
+            "{value:.digits$} [{:.digits$}, {:.digits$}]",
+            interval.low, interval.high
+        ),
         None => "-".to_owned(),
     }
 }

@@ -1,0 +1,90 @@
+//! One greedy, deeply pipelined connection among a thousand modest ones: what the modest pay.
+
+use anyhow::{Context, Result};
+use measure::{Estimate, median};
+
+use crate::offered::{self, Load, Tail, limited, ratio};
+use crate::rounds::in_turns;
+use crate::servers::{Cache, Role};
+use crate::table::{shown, shown_whole};
+use crate::{Progress, Settings};
+
+pub(crate) const NAME: &str = "one greedy among modest";
+const MODEST: u32 = 1_000;
+/// Of all the modest together: a tenth of what the server can do.
+const MODEST_RPS: f64 = 10_000.0;
+const DEPTH: u32 = 512;
+/// How much longer the modest may wait.
+const TARGET_TIMES: f64 = 1.5;
+const OPEN_NS: u64 = 100_000_000;
+
+pub(crate) fn expected_ns(settings: &Settings, caches: &[Cache]) -> u64 {
+    let trial_ns = OPEN_NS + settings.offered_warm_ns + settings.offered_ns;
+    (2 * settings.rounds * caches.len()) as u64 * trial_ns
+}
+
+/// Prints the table.
+pub(crate) fn print(settings: &Settings, caches: &[Cache], progress: &Progress) -> Result<()> {
+    let mut asked = Load {
+        connections: MODEST,
+        rate_rps: Some(MODEST_RPS),
+        greedy: 0,
+        greedy_depth: DEPTH,
+        fills: true,
+    };
+    let mut subjects = Vec::new();
+    for cache in caches {
+        let subject = cache.start(settings.records, settings.server_cpu)?;
+        offered::trial(&subject, &asked, settings).with_context(|| cache.name.clone())?;
+        subjects.push(subject);
+    }
+    asked.fills = false;
+    // Without the greedy one, and with it.
+    let mut trials: Vec<[Vec<Tail>; 2]> = vec![Default::default(); subjects.len()];
+    in_turns(settings.rounds, 2 * subjects.len(), |round, at| {
+        progress.say(NAME, round);
+        let (at, greedy) = (at / 2, at % 2);
+        asked.greedy = greedy as u32;
+        let summary = offered::trial(&subjects[at], &asked, settings);
+        let summary = summary.with_context(|| subjects[at].name.clone())?;
+        trials[at][greedy].push(Tail::of(&summary)?);
+        Ok(())
+    })?;
+    progress.clear();
+    println!(
+        "\n{NAME}: {MODEST} connections, {MODEST_RPS} requests/s together; one with {DEPTH} \
+         outstanding"
+    );
+    println!(
+        "  {:<19}{:>24}{:>24}{:>13}{:>13}   {:<24}target",
+        "server", "p99 alone, µs", "p99 beside, µs", "greedy/s", "gen.-limited", "p99, times"
+    );
+    for (subject, [alone, beside]) in subjects.iter().zip(&trials) {
+        let times = ratio(beside, alone, |it| it.p99_us);
+        let target = match subject.role {
+            Role::Curtail => judged(times),
+            _ => String::new(),
+        };
+        let rates: Vec<f64> = beside.iter().filter_map(|it| it.greedy_rps).collect();
+        let line = format!(
+            "  {:<19}{:>24}{:>24}{:>13}{:>13}   {:<24}{target}",
+            subject.name,
+            shown_whole(offered::median(alone, |it| it.p99_us)),
+            shown_whole(offered::median(beside, |it| it.p99_us)),
+            median(&rates).map_or("-".to_owned(), |it| format!("{it:.0}")),
+            limited(beside),
+            shown(times),
+        );
+        println!("{}", line.trim_end());
+    }
+    Ok(())
+}
+
+fn judged(times: Option<Estimate>) -> String {
+    let verdict = match times {
+        Some(times) if times.interval.high <= TARGET_TIMES => "met",
+        Some(_) => "not met",
+        None => "not judged",
+    };
+    format!("≤ {TARGET_TIMES} times: {verdict}")
+}
