@@ -17,9 +17,8 @@
 //! An idle connection costs what it has touched of its stack (three pages of
 //! [`CONVERSATION_STACK_LEN`](crate::limits::CONVERSATION_STACK_LEN)), its receive buffer and its
 //! output, both of [`RESTING_LEN`](crate::limits::RESTING_LEN) at most, and a few hundred bytes of
-//! state: 18 KiB resident where it has been used, 12 KiB where it has not, measured with 500 of
-//! them. The kernel has a stack of its own for it. An answer longer than that takes memory from
-//! the allocator at each burst, and gives it back.
+//! state (`cargo xtask bench floor -- idle`). The kernel has a stack of its own for it. An answer
+//! longer than that takes memory from the allocator at each burst, and gives it back.
 //!
 //! The kernel sees four areas of memory in each thread, and allows a process so many
 //! (`vm.max_map_count`). A thread whose first two were had and the others not would take the
