@@ -51,7 +51,9 @@ fn without_threads_newcomers_are_turned_away_and_the_others_go_on() {
         "ERROR Too many open connections\r\n"
     );
     assert_eq!(observer.stat("rejected_connections").unwrap(), before + 1);
-    assert!(observer.stat("listen_disabled_num").unwrap() > 0);
+    observer
+        .stat_until("listen_disabled_num", |count| count > 0)
+        .unwrap();
     witness.rounds(20).unwrap();
 
     // One that leaves makes room for another.
