@@ -63,10 +63,22 @@ fn main() -> ExitCode {
     match outcome {
         Ok(code) => code,
         Err(error) => {
-            eprintln!("curtail: {error:#}");
+            eprintln!("curtail: {}", told(&error));
             exit_code(&error)
         }
     }
+}
+
+/// An error and its causes, but for those that the one before has told already.
+fn told(error: &anyhow::Error) -> String {
+    let mut text = error.to_string();
+    for cause in error.chain().skip(1).map(ToString::to_string) {
+        if !text.contains(&cause) {
+            text.push_str(": ");
+            text.push_str(&cause);
+        }
+    }
+    text
 }
 
 #[cfg(feature = "lab")]
@@ -119,5 +131,14 @@ mod tests {
     #[test]
     fn the_flags_do_not_contradict_each_other() {
         Arguments::command().debug_assert();
+    }
+
+    #[test]
+    fn a_cause_is_told_once() {
+        let denied = || std::io::Error::other("denied");
+        let alone = anyhow::Error::new(denied()).context("listen");
+        assert_eq!(told(&alone), "listen: denied");
+        let with = anyhow::Error::new(denied()).context("listen: denied (try another)");
+        assert_eq!(told(&with), "listen: denied (try another)");
     }
 }
