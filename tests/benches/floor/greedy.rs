@@ -1,12 +1,12 @@
 //! One greedy, deeply pipelined connection among a thousand modest ones: what the modest pay.
 
-use anyhow::{Context, Result};
-use measure::{Estimate, median};
+use anyhow::Result;
+use measure::median;
 
-use crate::offered::{self, Load, Tail, limited, ratio};
+use crate::offered::{self, Load, Tail, limited};
 use crate::rounds::in_turns;
-use crate::servers::{Cache, Role};
-use crate::table::{shown, shown_whole};
+use crate::servers::{Cache, Role, Subject};
+use crate::table::{self, ratio, shown, shown_whole, verdict};
 use crate::{Progress, Settings};
 
 pub(crate) const NAME: &str = "one greedy among modest";
@@ -30,23 +30,18 @@ pub(crate) fn print(settings: &Settings, caches: &[Cache], progress: &Progress) 
         rate_rps: Some(MODEST_RPS),
         greedy: 0,
         greedy_depth: DEPTH,
-        fills: true,
     };
-    let mut subjects = Vec::new();
-    for cache in caches {
-        let subject = cache.start(settings.records, settings.server_cpu)?;
-        offered::trial(&subject, &asked, settings).with_context(|| cache.name.clone())?;
-        subjects.push(subject);
-    }
-    asked.fills = false;
+    let subjects = caches
+        .iter()
+        .map(|cache| offered::start_filled(cache, &asked, settings))
+        .collect::<Result<Vec<Subject>>>()?;
     // Without the greedy one, and with it.
     let mut trials: Vec<[Vec<Tail>; 2]> = vec![Default::default(); subjects.len()];
     in_turns(settings.rounds, 2 * subjects.len(), |round, at| {
         progress.say(NAME, round);
         let (at, greedy) = (at / 2, at % 2);
         asked.greedy = greedy as u32;
-        let summary = offered::trial(&subjects[at], &asked, settings);
-        let summary = summary.with_context(|| subjects[at].name.clone())?;
+        let summary = offered::trial(&subjects[at], &asked, settings)?;
         trials[at][greedy].push(Tail::of(&summary)?);
         Ok(())
     })?;
@@ -62,15 +57,18 @@ pub(crate) fn print(settings: &Settings, caches: &[Cache], progress: &Progress) 
     for (subject, [alone, beside]) in subjects.iter().zip(&trials) {
         let times = ratio(beside, alone, |it| it.p99_us);
         let target = match subject.role {
-            Role::Curtail => judged(times),
+            Role::Curtail => verdict(
+                &format!("≤ {TARGET_TIMES} times"),
+                times.map(|times| times.interval.high <= TARGET_TIMES),
+            ),
             _ => String::new(),
         };
         let rates: Vec<f64> = beside.iter().filter_map(|it| it.greedy_rps).collect();
         let line = format!(
             "  {:<19}{:>24}{:>24}{:>13}{:>13}   {:<24}{target}",
             subject.name,
-            shown_whole(offered::median(alone, |it| it.p99_us)),
-            shown_whole(offered::median(beside, |it| it.p99_us)),
+            shown_whole(table::median(alone, |it| it.p99_us)),
+            shown_whole(table::median(beside, |it| it.p99_us)),
             median(&rates).map_or("-".to_owned(), |it| format!("{it:.0}")),
             limited(beside),
             shown(times),
@@ -78,13 +76,4 @@ pub(crate) fn print(settings: &Settings, caches: &[Cache], progress: &Progress) 
         println!("{}", line.trim_end());
     }
     Ok(())
-}
-
-fn judged(times: Option<Estimate>) -> String {
-    let verdict = match times {
-        Some(times) if times.interval.high <= TARGET_TIMES => "met",
-        Some(_) => "not met",
-        None => "not judged",
-    };
-    format!("≤ {TARGET_TIMES} times: {verdict}")
 }

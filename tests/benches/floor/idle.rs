@@ -10,7 +10,7 @@ use measure::{Estimate, median_of_trials};
 use crate::asks::{Asks, Requests, fill};
 use crate::client::{Client, Until};
 use crate::servers::{Cache, Role};
-use crate::table::{CONFIDENCE, shown_whole};
+use crate::table::{CONFIDENCE, shown_whole, verdict};
 use crate::{Progress, Settings};
 
 pub(crate) const NAME: &str = "idle connections";
@@ -77,16 +77,14 @@ fn judged(bytes: Option<Estimate>, memcached: Option<Estimate>) -> String {
         // Nothing to compare with.
         _ => true,
     };
-    let verdict = if is_small && is_below {
-        "met"
-    } else {
-        "not met"
-    };
     let beside = match memcached {
         Some(_) => " and memcached's",
         None => "",
     };
-    format!("≤ {TARGET_BYTES}{beside}: {verdict}")
+    verdict(
+        &format!("≤ {TARGET_BYTES}{beside}"),
+        Some(is_small && is_below),
+    )
 }
 
 fn measure(cache: &Cache, connections: usize, settings: &Settings) -> Result<f64> {

@@ -3,10 +3,10 @@
 use anyhow::{Context, Result};
 use measure::{Estimate, median};
 
-use crate::offered::{self, Load, Tail, limited, ratio};
+use crate::offered::{self, Load, Tail, limited};
 use crate::rounds::in_turns;
 use crate::servers::{Cache, Role, Subject};
-use crate::table::{shown, shown_whole};
+use crate::table::{self, ratio, shown, shown_whole, verdict};
 use crate::{Progress, Settings};
 
 pub(crate) const NAME: &str = "levels of memcached's capacity";
@@ -16,40 +16,42 @@ const CAPACITY_TRIALS: usize = 3;
 const OPEN_NS: u64 = 70_000;
 
 pub(crate) fn expected_ns(settings: &Settings, caches: &[Cache]) -> u64 {
-    let subjects = caches.iter().filter(|cache| is_compared(cache)).count();
+    let subjects = compared(caches).map_or(0, |(caches, _)| caches.len());
+    if subjects == 0 {
+        return 0;
+    }
     let trials = CAPACITY_TRIALS + LEVELS.len() * settings.rounds * subjects;
     let opening_ns = u64::from(settings.ladder_connections) * OPEN_NS;
     let trial_ns = opening_ns + settings.offered_warm_ns + settings.offered_ns;
     trials as u64 * trial_ns + subjects as u64 * 4_000_000_000
 }
 
-/// A thread for each of so many connections is another experiment.
-fn is_compared(cache: &Cache) -> bool {
-    cache.kind != Some(runtime::Kind::Threads)
+/// The servers that are compared, and which of them is memcached; none: it is not there. A thread
+/// for each of so many connections is another experiment.
+fn compared(caches: &[Cache]) -> Option<(Vec<&Cache>, usize)> {
+    let is_compared = |cache: &&Cache| cache.kind != Some(runtime::Kind::Threads);
+    let caches: Vec<&Cache> = caches.iter().filter(is_compared).collect();
+    let base = caches.iter().position(|it| it.role == Role::Memcached)?;
+    Some((caches, base))
 }
 
 /// Prints the tables.
 pub(crate) fn print(settings: &Settings, caches: &[Cache], progress: &Progress) -> Result<()> {
+    let Some((caches, base)) = compared(caches) else {
+        println!("\nskipped: {NAME}: no memcached is installed");
+        return Ok(());
+    };
     let connections = settings.ladder_connections;
     let mut asked = Load {
         connections,
         rate_rps: None,
         greedy: 0,
         greedy_depth: 1,
-        fills: true,
     };
-    let mut subjects = Vec::new();
-    for cache in caches.iter().filter(|cache| is_compared(cache)) {
-        let most = u64::from(connections) + 64;
-        let subject = cache.start_under(&[], most, settings.records, settings.server_cpu)?;
-        offered::trial(&subject, &asked, settings).with_context(|| cache.name.clone())?;
-        subjects.push(subject);
-    }
-    let Some(base) = subjects.iter().position(|it| it.role == Role::Memcached) else {
-        println!("\nskipped: {NAME}: no memcached is installed");
-        return Ok(());
-    };
-    asked.fills = false;
+    let subjects = caches
+        .iter()
+        .map(|cache| offered::start_filled(cache, &asked, settings))
+        .collect::<Result<Vec<Subject>>>()?;
     let rates = (0..CAPACITY_TRIALS)
         .map(|_| Ok(offered::trial(&subjects[base], &asked, settings)?.achieved_rps))
         .collect::<Result<Vec<f64>>>()?;
@@ -60,8 +62,7 @@ pub(crate) fn print(settings: &Settings, caches: &[Cache], progress: &Progress) 
         let mut trials: Vec<Vec<Tail>> = vec![Vec::new(); subjects.len()];
         in_turns(settings.rounds, subjects.len(), |round, at| {
             progress.say(&name, round);
-            let summary = offered::trial(&subjects[at], &asked, settings);
-            let summary = summary.with_context(|| subjects[at].name.clone())?;
+            let summary = offered::trial(&subjects[at], &asked, settings)?;
             trials[at].push(Tail::of(&summary)?);
             Ok(())
         })?;
@@ -92,8 +93,8 @@ fn print_level(subjects: &[Subject], trials: &[Vec<Tail>], base: usize) {
         let line = format!(
             "  {:<19}{:>24}{:>24}{:>13}   {:<24}{:<24}{target}",
             subject.name,
-            shown_whole(offered::median(own, |it| it.p99_us)),
-            shown_whole(offered::median(own, |it| it.p999_us)),
+            shown_whole(table::median(own, |it| it.p99_us)),
+            shown_whole(table::median(own, |it| it.p999_us)),
             limited(own),
             shown(p99),
             shown(p999),
@@ -104,8 +105,5 @@ fn print_level(subjects: &[Subject], trials: &[Vec<Tail>], base: usize) {
 
 fn judged(p99: Option<Estimate>, p999: Option<Estimate>) -> String {
     let is_below = |it: Option<Estimate>| it.is_some_and(|it| it.interval.high < 1.0);
-    match is_below(p99) && is_below(p999) {
-        true => "below memcached: met".to_owned(),
-        false => "below memcached: not met".to_owned(),
-    }
+    verdict("below memcached", Some(is_below(p99) && is_below(p999)))
 }

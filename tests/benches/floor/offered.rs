@@ -6,12 +6,13 @@ use std::process::{Command, Stdio};
 use anyhow::{Context, Result, bail};
 use curtail_tests::process;
 use load::Summary;
-use measure::{Estimate, median_of_trials, paired_ratio};
 use sys::child::{Bounds, bind};
 
 use crate::Settings;
-use crate::servers::Subject;
-use crate::table::CONFIDENCE;
+use crate::servers::{Cache, Subject};
+
+/// Connections a server lets in beside those of the load: those that fill it, and the greedy.
+const OTHERS: u64 = 64;
 
 /// What is asked of a server: the load of the rate ladder, keys, values and arrivals of Facebook's
 /// ETC pool.
@@ -24,12 +25,23 @@ pub(crate) struct Load {
     pub(crate) greedy: u32,
     /// Requests one of those has outstanding.
     pub(crate) greedy_depth: u32,
-    /// The server is filled first.
-    pub(crate) fills: bool,
 }
 
-/// One trial. Generator and server go before whatever else the machine does, where they may.
+/// Starts a server, fills it with the records and has it answer a first trial.
+pub(crate) fn start_filled(cache: &Cache, load: &Load, settings: &Settings) -> Result<Subject> {
+    let most = u64::from(load.connections) + OTHERS;
+    let subject = cache.start_under(&[], most, settings.records, settings.server_cpu)?;
+    generate(&subject, load, settings, &["--prefill"])?;
+    Ok(subject)
+}
+
+/// One trial.
 pub(crate) fn trial(subject: &Subject, load: &Load, settings: &Settings) -> Result<Summary> {
+    generate(subject, load, settings, &[])
+}
+
+/// Runs the generator. It and the server go before whatever else the machine does, where they may.
+fn generate(subject: &Subject, load: &Load, settings: &Settings, more: &[&str]) -> Result<Summary> {
     let mut command = Command::new(process::curtail_path());
     command.args(["load", &subject.address()?.to_string(), "--json", "-"]);
     let rate = load.rate_rps.map_or("max".to_owned(), |it| it.to_string());
@@ -46,9 +58,7 @@ pub(crate) fn trial(subject: &Subject, load: &Load, settings: &Settings) -> Resu
     ] {
         command.args([name, &value]);
     }
-    if load.fills {
-        command.arg("--prefill");
-    }
+    command.args(more);
     let bounds = Bounds {
         cpus: vec![settings.client_cpu],
         dies_with_parent: true,
@@ -56,13 +66,11 @@ pub(crate) fn trial(subject: &Subject, load: &Load, settings: &Settings) -> Resu
         goes_first: sys::thread::may_go_first(),
     };
     bind(&mut command, &bounds)?;
-    let output = command
-        .stdin(Stdio::null())
-        .output()
-        .context("start the generator")?;
+    let output = command.stdin(Stdio::null()).output();
+    let output = output.context("start the generator")?;
     if !output.status.success() {
         let said = String::from_utf8_lossy(&output.stderr);
-        bail!("the generator failed: {}", said.trim());
+        bail!("{}: {}", subject.name, said.trim());
     }
     serde_json::from_slice(&output.stdout).context("the generator's summary")
 }
@@ -92,18 +100,6 @@ impl Tail {
             greedy_rps: summary.greedy_rps,
         })
     }
-}
-
-pub(crate) fn median(trials: &[Tail], of: impl Fn(&Tail) -> f64) -> Option<Estimate> {
-    let values: Vec<f64> = trials.iter().map(of).collect();
-    median_of_trials(&values, CONFIDENCE)
-}
-
-/// Within the rounds, so that what a round's trials share cancels.
-pub(crate) fn ratio(trials: &[Tail], base: &[Tail], of: impl Fn(&Tail) -> f64) -> Option<Estimate> {
-    let pairs = trials.iter().zip(base);
-    let pairs: Vec<(f64, f64)> = pairs.map(|(one, other)| (of(one), of(other))).collect();
-    paired_ratio(&pairs, CONFIDENCE)
 }
 
 /// How many of the trials say more of the generator.

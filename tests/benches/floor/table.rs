@@ -25,7 +25,7 @@ pub(crate) fn print(case: &Case, subjects: &[&Subject], trials: &[Vec<Trial>]) {
             busy: median(own, |trial| trial.busy),
             ratio: base
                 .filter(|&base| base != at)
-                .and_then(|base| ratio(own, &trials[base])),
+                .and_then(|base| ratio(own, &trials[base], |trial| trial.cpu_us)),
         })
         .collect();
     // Order statistics have a confidence of their own, the same for all with as many rounds.
@@ -79,25 +79,29 @@ fn judged(target: Target, row: &Row) -> String {
             row.ratio.map(|ratio| ratio.interval.high < times),
         ),
     };
+    verdict(&text, reached)
+}
+
+/// A target and whether it is reached; none: there is nothing to judge it by.
+pub(crate) fn verdict(target: &str, reached: Option<bool>) -> String {
     let verdict = match reached {
         Some(true) => "met",
         Some(false) => "not met",
         None => "not judged: nothing to compare with",
     };
-    format!("{text}: {verdict}")
+    format!("{target}: {verdict}")
 }
 
-fn median(trials: &[Trial], of: impl Fn(&Trial) -> f64) -> Option<Estimate> {
+/// Of one figure of each trial.
+pub(crate) fn median<T>(trials: &[T], of: impl Fn(&T) -> f64) -> Option<Estimate> {
     let values: Vec<f64> = trials.iter().map(of).collect();
     median_of_trials(&values, CONFIDENCE)
 }
 
-/// Within the rounds, so that what a round's servers share cancels.
-fn ratio(trials: &[Trial], base: &[Trial]) -> Option<Estimate> {
+/// Of one figure, within the rounds, so that what a round's trials share cancels.
+pub(crate) fn ratio<T>(trials: &[T], base: &[T], of: impl Fn(&T) -> f64) -> Option<Estimate> {
     let pairs = trials.iter().zip(base);
-    let pairs: Vec<(f64, f64)> = pairs
-        .map(|(one, other)| (one.cpu_us, other.cpu_us))
-        .collect();
+    let pairs: Vec<(f64, f64)> = pairs.map(|(one, other)| (of(one), of(other))).collect();
     paired_ratio(&pairs, CONFIDENCE)
 }
 
