@@ -228,19 +228,18 @@ impl Engine {
             for event in events.iter() {
                 let place = event.token as usize;
                 if let Some(number) = place.checked_sub(self.places.len()) {
-                    self.serve_greedy(number, event.writable, &mut buffer);
-                    now_ns = monotonic_ns();
-                    let _ = self.dispatch(now_ns, 1) | self.flush(now_ns, 1);
-                    continue;
-                }
-                if event.writable {
-                    self.unblock(place);
-                }
-                if event.readable {
+                    now_ns = self.serve_greedy(number, event.writable, &mut buffer);
+                } else {
+                    if event.writable {
+                        self.unblock(place);
+                    }
+                    if !event.readable {
+                        continue;
+                    }
                     now_ns = self.receive(place, &mut buffer, now_ns);
-                    // What became due meanwhile does not wait for the rest of the answers.
-                    let _ = self.dispatch(now_ns, 1) | self.flush(now_ns, 1);
                 }
+                // What became due meanwhile does not wait for the rest of the answers.
+                let _ = self.dispatch(now_ns, 1) | self.flush(now_ns, 1);
             }
             now_ns = monotonic_ns();
         }

@@ -31,18 +31,26 @@ impl Engine {
     /// Lets the greedy begin.
     pub(super) fn begin_greedy(&mut self) {
         let count = self.greedy.as_ref().map_or(0, |it| it.lanes.len());
+        let now_ns = monotonic_ns();
         for number in 0..count {
-            let outcome = self.ask_on(number);
-            self.count_greedy(number, outcome.map(|()| 0));
+            let outcome = self.ask_on(number, now_ns);
+            self.count_greedy(number, outcome.map(|()| 0), now_ns);
         }
     }
 
     /// Takes some of a greedy connection's answers, and asks for as many more. Few at a time: what
-    /// is measured waits for it.
-    pub(super) fn serve_greedy(&mut self, number: usize, is_writable: bool, buffer: &mut [u8]) {
-        let outcome = self.hear_greedy(number, is_writable, buffer);
-        let outcome = outcome.and_then(|answered| self.ask_on(number).map(|()| answered));
-        self.count_greedy(number, outcome);
+    /// is measured waits for it. Returns the time by the thread's clock.
+    pub(super) fn serve_greedy(
+        &mut self,
+        number: usize,
+        is_writable: bool,
+        buffer: &mut [u8],
+    ) -> u64 {
+        let heard = self.hear_greedy(number, is_writable, buffer);
+        let now_ns = monotonic_ns();
+        let outcome = heard.and_then(|answered| self.ask_on(number, now_ns).map(|()| answered));
+        self.count_greedy(number, outcome, now_ns);
+        now_ns
     }
 
     fn hear_greedy(
@@ -75,14 +83,13 @@ impl Engine {
 
     /// Sends as many requests as a greedy connection may have outstanding more, or as one send
     /// takes.
-    fn ask_on(&mut self, number: usize) -> Result<(), Broken> {
+    fn ask_on(&mut self, number: usize, now_ns: u64) -> Result<(), Broken> {
         let Some(greedy) = &mut self.greedy else {
             return Ok(());
         };
         let Some(lane) = &mut greedy.lanes[number] else {
             return Ok(());
         };
-        let now_ns = monotonic_ns();
         if lane.is_blocked() || now_ns >= self.timeline.end_ns {
             return Ok(());
         }
@@ -114,9 +121,9 @@ impl Engine {
         Ok(())
     }
 
-    fn count_greedy(&mut self, number: usize, outcome: Result<u64, Broken>) {
+    fn count_greedy(&mut self, number: usize, outcome: Result<u64, Broken>, now_ns: u64) {
         match outcome {
-            Ok(answered) if self.timeline.measures(monotonic_ns()) => {
+            Ok(answered) if self.timeline.measures(now_ns) => {
                 self.totals.greedy += answered;
             }
             Ok(_) => {}
