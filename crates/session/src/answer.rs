@@ -34,18 +34,10 @@ pub(crate) fn request(
         Request::MetaGet(asked) => return meta::get(asked, planned, around, out),
         Request::MetaSet(asked) => return set::meta_set(asked, planned, input, around, out),
         Request::MetaDelete(asked) => meta::delete(asked, planned.hash, around, bytes),
-        Request::MetaArith(asked) => {
-            if meta::arith(asked, planned.hash, around, bytes).is_err() {
-                return Step::Memory;
-            }
-        }
+        Request::MetaArith(asked) => return meta::arith(asked, planned, around, bytes),
         Request::MetaNoop => bytes.extend_from_slice(reply::MN),
         Request::Delete(asked) => classic::delete(asked, planned.hash, around, bytes),
-        Request::Arith(asked) => {
-            if classic::arith(asked, planned.hash, around, bytes).is_err() {
-                return Step::Memory;
-            }
-        }
+        Request::Arith(asked) => return classic::arith(asked, planned, around, bytes),
         Request::Touch(asked) => classic::touch(asked, planned.hash, around, bytes),
         Request::FlushAll(asked) => classic::flush_all(asked, around, bytes),
         Request::Version => reply::version(bytes, VERSION),
@@ -61,9 +53,6 @@ pub(crate) fn request(
     }
     Step::done(planned.line_len)
 }
-
-/// Memory for it is not there yet; nothing was done.
-struct NotYet;
 
 /// Adds an answer, unless none is wanted.
 fn say(bytes: &mut Vec<u8>, answer: &[u8], noreply: bool) {

@@ -195,15 +195,14 @@ impl Session {
             State::Upload(uploading) => {
                 let (worker, now_s) = (around.worker, around.now.elapsed_s);
                 let before = uploading.missing();
-                match uploading.take(&input[*consumed..], worker, now_s) {
-                    Ok(len) => *consumed += len,
-                    // What fitted is taken: the rest of the value must not be read as commands.
-                    Err(Refused::NotYet) => {
-                        *consumed += before - uploading.missing();
-                        return Some(Next::Memory);
-                    }
+                let taken = uploading.take(&input[*consumed..], worker, now_s);
+                // Where memory runs out, what fitted is taken all the same: the rest of the value
+                // must not be read as commands.
+                *consumed += before - uploading.missing();
+                match taken {
+                    Ok(()) => {}
+                    Err(Refused::NotYet) => return Some(Next::Memory),
                     Err(_) => {
-                        *consumed += before - uploading.missing();
                         let missing = uploading.missing() as u64;
                         answer::upload_failed(uploading, around, out);
                         self.state = State::Swallow { missing };

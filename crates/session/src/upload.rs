@@ -32,13 +32,13 @@ impl Uploading {
         self.upload.missing() + self.tail.bytes.len() - self.tail.len
     }
 
-    /// Takes from the front of `bytes` what is missing; returns how much that was.
+    /// Takes from the front of `bytes` what is missing.
     pub(crate) fn take(
         &mut self,
         bytes: &[u8],
         worker: &Worker,
         now_s: u32,
-    ) -> Result<usize, Refused> {
+    ) -> Result<(), Refused> {
         let filled = worker.fill(&mut self.upload, bytes, now_s)?;
         let room = &mut self.tail.bytes[self.tail.len..];
         let rest = if self.upload.missing() == 0 {
@@ -49,7 +49,7 @@ impl Uploading {
         let len = room.len().min(rest.len());
         room[..len].copy_from_slice(&rest[..len]);
         self.tail.len += len;
-        Ok(filled + len)
+        Ok(())
     }
 
     pub(crate) fn unfilled(&mut self) -> &mut [u8] {

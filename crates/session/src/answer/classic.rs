@@ -3,9 +3,10 @@
 use protocol::{Arith, ArithMode, Delete, FlushAll, Touch, reply};
 use store::{ArithOutcome, Arithmetic, Deleted, Direction, KeyHash};
 
-use super::{NotYet, count_either, say};
+use super::{count_either, say};
 use crate::counters::Counter;
-use crate::session::Surroundings;
+use crate::prepare::Planned;
+use crate::session::{Step, Surroundings};
 
 pub(super) fn delete(
     asked: &Delete<'_>,
@@ -31,10 +32,10 @@ pub(super) fn delete(
 
 pub(super) fn arith(
     asked: &Arith<'_>,
-    hash: KeyHash,
+    planned: &Planned<'_>,
     around: &Surroundings<'_>,
     bytes: &mut Vec<u8>,
-) -> Result<(), NotYet> {
+) -> Step {
     let arithmetic = Arithmetic {
         delta: asked.delta,
         direction: direction(asked.mode),
@@ -45,7 +46,7 @@ pub(super) fn arith(
     };
     let outcome = around
         .worker
-        .arith(asked.key, hash, &arithmetic, around.now.elapsed_s);
+        .arith(asked.key, planned.hash, &arithmetic, around.now.elapsed_s);
     count_arith(asked.mode, &outcome, around);
     match outcome {
         ArithOutcome::Counted(counted) if !asked.noreply => reply::number(bytes, counted.value),
@@ -55,9 +56,9 @@ pub(super) fn arith(
         ArithOutcome::NoRoom | ArithOutcome::Exists => {
             say(bytes, reply::NO_MEMORY, asked.noreply);
         }
-        ArithOutcome::NotYet => return Err(NotYet),
+        ArithOutcome::NotYet => return Step::Memory,
     }
-    Ok(())
+    Step::done(planned.line_len)
 }
 
 pub(super) fn direction(mode: ArithMode) -> Direction {

@@ -6,8 +6,8 @@ use protocol::{MetaArith, MetaDelete, MetaGet};
 use store::{ArithOutcome, Arithmetic, Counted, Deleted, Expiry, Item, KeyHash, Read, Vivify};
 
 use super::classic::{count_arith, direction};
+use super::count_either;
 use super::get::{add_value, count_miss, count_read};
-use super::{NotYet, count_either};
 use crate::counters::Counter;
 use crate::output::Output;
 use crate::prepare::Planned;
@@ -101,10 +101,10 @@ pub(super) fn delete(
 
 pub(super) fn arith(
     asked: &MetaArith<'_>,
-    hash: KeyHash,
+    planned: &Planned<'_>,
     around: &Surroundings<'_>,
     bytes: &mut Vec<u8>,
-) -> Result<(), NotYet> {
+) -> Step {
     let mut buffer = [0; KEY_MAX];
     let key = asked.key.decode(&mut buffer);
     let expiry = |exptime| around.now.expiry(exptime);
@@ -122,12 +122,7 @@ pub(super) fn arith(
     };
     let outcome = around
         .worker
-        .arith(key, hash, &arithmetic, around.now.elapsed_s);
-    if outcome == ArithOutcome::NotYet {
-        return Err(NotYet);
-    }
-    around.counters.count(Counter::CmdMeta);
-    count_arith(asked.mode, &outcome, around);
+        .arith(key, planned.hash, &arithmetic, around.now.elapsed_s);
     match outcome {
         ArithOutcome::Counted(_) if asked.quiet => {}
         ArithOutcome::Counted(counted) => {
@@ -146,9 +141,12 @@ pub(super) fn arith(
         }
         ArithOutcome::Exists => meta_echo(bytes, MetaStatus::Exists, &asked.key, asked.flags),
         ArithOutcome::NotNumeric => bytes.extend_from_slice(reply::NON_NUMERIC),
-        ArithOutcome::NoRoom | ArithOutcome::NotYet => bytes.extend_from_slice(reply::NO_MEMORY),
+        ArithOutcome::NoRoom => bytes.extend_from_slice(reply::NO_MEMORY),
+        ArithOutcome::NotYet => return Step::Memory,
     }
-    Ok(())
+    around.counters.count(Counter::CmdMeta);
+    count_arith(asked.mode, &outcome, around);
+    Step::done(planned.line_len)
 }
 
 fn counted_facts(counted: &Counted, now_s: u32) -> MetaFacts {
