@@ -102,8 +102,11 @@ impl Worker {
     pub(crate) fn wait_for_segment(&self, now_s: u32) -> Result<(), Refused> {
         let log = &self.store.log;
         let (mut steps, mut yields, mut looks) = (0, 0, 0);
-        self.pass();
-        if log.is_one_free() {
+        let is_one_free = || {
+            self.pass();
+            log.is_one_free()
+        };
+        if is_one_free() {
             return Ok(());
         }
         self.tally.count(Count::Waits);
@@ -125,8 +128,7 @@ impl Worker {
                     return Err(Refused::NoMemory);
                 }
             }
-            self.pass();
-            if log.is_one_free() {
+            if is_one_free() {
                 return Ok(());
             }
         }
