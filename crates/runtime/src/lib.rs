@@ -8,10 +8,9 @@
 //!
 //! Each runtime is a folder with the same four files: `accept` (what becomes of a new connection),
 //! `worker` (the loop), `wake` (how one thread rouses another), `stop` (how it ends).
-//! [`Kind::Events`]: an
-//! epoll loop per worker; [`Kind::Rings`]: an io_uring per worker; [`Kind::Threads`]: a thread per
-//! connection, and as many bursts at once as there are workers. What they have in common lies
-//! beside them. Whatever runs a session must give the same answers.
+//! [`Kind::Events`]: an epoll loop per worker; [`Kind::Rings`]: an io_uring per worker;
+//! [`Kind::Threads`]: a thread per connection, and as many bursts at once as there are workers.
+//! What they have in common lies beside them. Whatever runs a session must give the same answers.
 //!
 //! Invariants: a connection belongs to one thread for life; nobody makes a system call while
 //! answering, unless asked for statistics or told to say more or less; what a slow peer can make

@@ -10,9 +10,9 @@
 //! a conversation has one for the length of a burst only: between receiving and sending, without
 //! a system call in between. Taking one and putting it back are two short locks, which all
 //! conversations share, and a fence, for the desk sleeps meanwhile. Who finds none sleeps until
-//! one is put back, and whoever comes
-//! by at that moment may be faster: not fair, but no desk lies idle while a sleeper wakes up. One
-//! burst answers one connection, so nothing is fetched ahead for others.
+//! one is put back, and whoever comes by at that moment may be faster: not fair, but no desk lies
+//! idle while a sleeper wakes up. One burst answers one connection, so nothing is fetched ahead for
+//! others.
 //!
 //! An idle connection costs what it has touched of its stack (three pages of
 //! [`CONVERSATION_STACK_LEN`](crate::limits::CONVERSATION_STACK_LEN)), its receive buffer and its

@@ -25,6 +25,7 @@ pub(crate) trait Subject: Send {
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Kind {
     Curtail,
+    /// Asks for huge pages, as one that is given 256 MiB or more does by itself.
     CurtailHuge,
     /// Every read gives the item a new expiry.
     CurtailGat,
@@ -51,7 +52,7 @@ impl Kind {
     pub(crate) fn name(self) -> &'static str {
         match self {
             Self::Curtail => "curtail",
-            Self::CurtailHuge => "curtail, huge pages",
+            Self::CurtailHuge => "curtail, -L",
             Self::CurtailGat => "curtail, all gat",
             Self::CurtailApart => "curtail, one each",
             Self::QuickCache => "quick_cache",
