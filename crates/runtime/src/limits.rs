@@ -53,8 +53,9 @@ pub const CONVERSATION_STACK_LEN: usize = 128 * 1024;
 /// Areas of memory the kernel sees in such a thread: its stack, the one for signals that the
 /// standard library gives it, and a page before each.
 pub const CONVERSATION_AREAS: usize = 4;
-/// Areas of memory left for everything else.
-pub const OTHER_AREAS: usize = 4096;
+/// Areas of memory left for everything else. By the kernel's default there are 65 530: enough for
+/// the 15 360 connections of the published experiments.
+pub const OTHER_AREAS: usize = 3072;
 /// Bytes an idle conversation with a thread of its own receives at first, and keeps for answers.
 /// One that fills them receives [`RECEIVE_LEN`] at once until it does not any more.
 pub const RESTING_LEN: usize = 2 * 1024;

@@ -47,12 +47,17 @@ pub(crate) fn until_stopped(
 fn tell(last: &Tally, now: &Tally, verbosity: u32, say: &mut dyn FnMut(&str)) {
     if now.rejected > last.rejected {
         let count = now.rejected - last.rejected;
-        say(&format!(
-            "turned {count} connections away: {} is the most (-c)",
-            now.max
-        ));
-    }
-    if now.rests > last.rests {
+        let why = match now.rests > last.rests {
+            // Only where a connection needs a thread is one turned away as accepting rests.
+            true => {
+                "no more threads can be had (raise vm.max_map_count, ulimit -u or the container's \
+                 pids.max, or lower -c)"
+                    .to_owned()
+            }
+            false => format!("{} is the most (-c)", now.max),
+        };
+        say(&format!("turned {count} connections away: {why}"));
+    } else if now.rests > last.rests {
         say("accepting rested: open files have run out (raise ulimit -n or lower -c)");
     }
     if now.slow_closed > last.slow_closed {
@@ -67,5 +72,40 @@ fn tell(last: &Tally, now: &Tally, verbosity: u32, say: &mut dyn FnMut(&str)) {
             "accepted {count} connections, {} are open",
             now.current
         ));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn who_is_turned_away_is_told_with_the_limit_to_raise() {
+        let before = Tally {
+            max: 8,
+            current: 8,
+            total: 8,
+            rejected: 0,
+            accepting: true,
+            rests: 0,
+            rested_ns: 0,
+            slow_closed: 0,
+        };
+        let told = |rejected, rests| {
+            let now = Tally {
+                rejected,
+                rests,
+                ..before
+            };
+            let mut lines = Vec::new();
+            tell(&before, &now, 1, &mut |line| lines.push(line.to_owned()));
+            lines.join("\n")
+        };
+        assert_eq!(told(0, 0), "");
+        assert_eq!(told(2, 0), "turned 2 connections away: 8 is the most (-c)");
+        assert!(told(0, 1).contains("open files have run out"));
+        let threads = told(1, 1);
+        assert!(threads.starts_with("turned 1 connections away: no more threads"));
+        assert!(!threads.contains("open files"));
     }
 }

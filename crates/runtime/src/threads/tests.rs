@@ -123,7 +123,7 @@ fn who_is_idle_ends_at_once_and_nobody_is_left() {
 
 #[test]
 fn conversations_are_as_many_as_memory_has_areas_for() {
-    assert_eq!(super::conversations_max(65_530), 15_358);
+    assert_eq!(super::conversations_max(65_530), 15_614);
     assert_eq!(super::conversations_max(0), 1);
     let live = super::Live::default();
     let peer = || {
