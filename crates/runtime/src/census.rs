@@ -29,15 +29,30 @@ pub const BURST_SIZES: usize = 11;
 /// How many connections had something to say when a worker woke up, by powers of two: how bursty
 /// its work was. One worker writes it.
 #[derive(Debug, Default)]
-pub(crate) struct Bursts([AtomicU64; BURST_SIZES]);
+pub(crate) struct Bursts {
+    sizes: [AtomicU64; BURST_SIZES],
+    connections: AtomicU64,
+}
+
+/// The bursts of all workers.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct BurstTally {
+    /// Bursts by size: of 1 connection, 2, up to 4, up to 8, and so on, the last without end.
+    pub sizes: [u64; BURST_SIZES],
+    /// Connections in all of them.
+    pub connections: u64,
+}
 
 impl Bursts {
     /// Counts a burst of so many connections; none is no burst.
     pub(crate) fn count(&self, connections: usize) {
         if let Some(less) = connections.checked_sub(1) {
             let size = (usize::BITS - less.leading_zeros()) as usize;
-            let cell = &self.0[size.min(BURST_SIZES - 1)];
-            cell.store(cell.load(Ordering::Relaxed) + 1, Ordering::Relaxed);
+            let add = |cell: &AtomicU64, count: u64| {
+                cell.store(cell.load(Ordering::Relaxed) + count, Ordering::Relaxed);
+            };
+            add(&self.sizes[size.min(BURST_SIZES - 1)], 1);
+            add(&self.connections, connections as u64);
         }
     }
 }
@@ -109,15 +124,16 @@ impl Census {
             })
     }
 
-    /// Bursts of all workers by their size, as [`Bursts`] tells them apart.
+    /// The bursts of all workers.
     #[must_use]
-    pub fn bursts(&self) -> [u64; BURST_SIZES] {
+    pub fn bursts(&self) -> BurstTally {
         let workers = self.workers.lock().unwrap_or_else(PoisonError::into_inner);
-        let mut sum = [0; BURST_SIZES];
+        let mut sum = BurstTally::default();
         for (_, bursts) in &*workers {
-            for (sum, count) in sum.iter_mut().zip(&bursts.0) {
+            for (sum, count) in sum.sizes.iter_mut().zip(&bursts.sizes) {
                 *sum += count.load(Ordering::Relaxed);
             }
+            sum.connections += bursts.connections.load(Ordering::Relaxed);
         }
         sum
     }
@@ -205,7 +221,9 @@ mod tests {
         for size in [0, 1, 2, 3, 4, 5, 8, 9, 512, 513, 1 << 20] {
             bursts.count(size);
         }
-        assert_eq!(census.bursts(), [1, 1, 2, 2, 1, 0, 0, 0, 0, 1, 2]);
+        let tally = census.bursts();
+        assert_eq!(tally.sizes, [1, 1, 2, 2, 1, 0, 0, 0, 0, 1, 2]);
+        assert_eq!(tally.connections, 32 + 512 + 513 + (1 << 20));
     }
 
     #[test]

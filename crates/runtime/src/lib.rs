@@ -42,7 +42,7 @@ use sys::socket::Listener;
 use acceptor::{Acceptor, Host};
 use dealer::Dealer;
 
-pub use census::{BURST_SIZES, Census, Tally};
+pub use census::{BURST_SIZES, BurstTally, Census, Tally};
 pub use running::{Panicked, Running};
 pub use setup::{Clock, Patience, Setup};
 

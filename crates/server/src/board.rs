@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use protocol::reply::{stat, stat_number};
-use runtime::{BURST_SIZES, Census};
+use runtime::{BURST_SIZES, BurstTally, Census};
 use session::{Board, Counter, Now, Snapshot};
 use store::{EVICTED_AGES_S, Statistics, Store};
 use sys::poll::Waker;
@@ -35,7 +35,7 @@ struct Reset {
     rejected: u64,
     rests: u64,
     rested_ns: u64,
-    bursts: [u64; BURST_SIZES],
+    bursts: BurstTally,
     store: Statistics,
 }
 
@@ -173,7 +173,7 @@ impl Noticeboard {
     /// Bursts by how many connections had something to say when a worker woke up.
     fn bursts(&self, reset: &Reset, out: &mut Vec<u8>) {
         let bursts = self.census.bursts();
-        for (power, (count, before)) in bursts.iter().zip(reset.bursts).enumerate() {
+        for (power, (count, before)) in bursts.sizes.iter().zip(reset.bursts.sizes).enumerate() {
             let name = match power {
                 0 => "bursts_of_1".to_owned(),
                 power if power + 1 == BURST_SIZES => "bursts_of_more".to_owned(),
@@ -181,6 +181,8 @@ impl Noticeboard {
             };
             stat_number(out, name.as_bytes(), count - before);
         }
+        let connections = bursts.connections - reset.bursts.connections;
+        stat_number(out, b"bursts_connections", connections);
     }
 
     fn memory(&self, now: Now, reset: &Reset, out: &mut Vec<u8>) {
