@@ -3,10 +3,12 @@
 // Tests all the way down: helpers may do what tests may.
 #![allow(clippy::unwrap_used)]
 
+use std::process::Command;
 use std::time::{Duration, Instant};
 
 use curtail_tests::client::Client;
-use curtail_tests::process::{Server, curtail};
+use curtail_tests::peer::Address;
+use curtail_tests::process::{Server, curtail, curtail_path, runtime};
 use sys::cost::{Cost, of_process};
 
 fn server(arguments: &[&str]) -> (Server, Client) {
@@ -78,4 +80,33 @@ fn busy_polling_lasts_as_long_as_it_was_told_and_no_longer() {
         idle.user_ns + idle.system_ns < 10_000_000,
         "it goes on: {idle:?}"
     );
+}
+
+#[test]
+fn the_generator_reports_the_bursts_of_its_interval() {
+    let (server, mut client) = server(&["-t", "1"]);
+    // None of these is of the interval.
+    for _ in 0..100 {
+        client.get("key").unwrap();
+    }
+    let Address::Tcp(address) = &server.address else {
+        panic!("asked for a port");
+    };
+    let mut load = Command::new(curtail_path());
+    load.args(["load", &address.to_string()]);
+    load.args(
+        "--rate 2k -c 8 -w 100ms -t 500ms -r 100 --no-spin --watch-bursts --json -".split(' '),
+    );
+    let output = load.output().unwrap();
+    let summary: load::Summary = serde_json::from_slice(&output.stdout).unwrap();
+    let Some(bursts) = summary.bursts else {
+        // Who has a thread for each connection has no bursts.
+        assert_eq!(runtime(), "threads");
+        return;
+    };
+    assert!(bursts.wakes() > 0 && bursts.connections >= bursts.wakes());
+    // Every request came with a burst; `stats` was one of them, or two.
+    let requests = summary.answered + 2;
+    assert!(bursts.connections <= requests + requests / 10, "{bursts:?}");
+    assert!(bursts.connections >= summary.answered / 2, "{bursts:?}");
 }

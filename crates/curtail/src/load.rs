@@ -112,6 +112,11 @@ pub(crate) struct Flags {
     #[arg(long, value_name = "PID")]
     watch_pid: Option<u32>,
 
+    /// Report how many connections had something to say at each wake-up of the (first) server: it
+    /// is asked for its `stats` as the measured time begins and ends; only Curtail's has them
+    #[arg(long)]
+    watch_bursts: bool,
+
     /// Sleep between requests instead of polling: frees the processor, adds its wake-up time
     #[arg(long)]
     no_spin: bool,
@@ -199,6 +204,7 @@ impl Flags {
         config.records = self.records;
         config.protocol = self.protocol;
         config.watch_pid = self.watch_pid;
+        config.watch_bursts = self.watch_bursts;
         config.spin = !self.no_spin;
         config.percentiles.clone_from(&self.percentiles);
         config.validate()?;

@@ -5,9 +5,10 @@ use measure::{BUSY_LIMIT, Histogram, LittlesLaw, generator_limited};
 use crate::config::{Config, Rate};
 use crate::engine::Outcome;
 use crate::error::Error;
-use crate::summary::{Distribution, Loop, SCHEMA, Summary, Watched};
+use crate::summary::{Distribution, Loop, SCHEMA, Summary};
 use crate::tally::{Part, Recorded, Totals};
 use crate::timeline::Timeline;
+use crate::watch::Seen;
 
 /// What is known of a run so far.
 #[derive(Default)]
@@ -53,7 +54,7 @@ impl Account {
         self,
         config: &Config,
         timeline: &Timeline,
-        watched: Option<Watched>,
+        seen: Seen,
     ) -> (Summary, Vec<Recorded>) {
         let totals = self
             .totals
@@ -111,7 +112,8 @@ impl Account {
             unstamped: totals.unstamped,
             greedy_rps: (config.greedy_connections > 0)
                 .then(|| totals.greedy as f64 * 1e9 / config.duration_ns as f64),
-            watched,
+            watched: seen.watched,
+            bursts: seen.bursts,
         };
         (summary, self.recorded)
     }

@@ -92,6 +92,8 @@ pub struct Config {
     pub protocol: Protocol,
     /// The process whose cost over the interval is reported.
     pub watch_pid: Option<u32>,
+    /// The first server is asked at the interval's ends how many connections its wake-ups had.
+    pub watch_bursts: bool,
     /// Threads poll without sleeping while an answer is owed or the next request is near. It
     /// spares the time of a wake-up, and costs a processor for each thread.
     pub spin: bool,
@@ -144,6 +146,7 @@ impl Config {
             records: 10_000,
             protocol: Protocol::Text,
             watch_pid: None,
+            watch_bursts: false,
             spin: true,
             percentiles: vec![50.0, 90.0, 95.0, 99.0, 99.9, 99.99],
         }

@@ -25,6 +25,7 @@ pub mod text;
 mod timeline;
 pub mod units;
 mod waiting;
+mod watch;
 mod wire;
 
 pub use config::{Config, ConfigError, Protocol, Rate, Target};

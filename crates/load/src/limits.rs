@@ -1,5 +1,7 @@
 //! Every bound of the generator, in one place.
 
+use std::time::Duration;
+
 /// Most connections of one run, over all threads.
 pub const CONNECTIONS_MAX: u32 = 1 << 20;
 /// Most requests one connection may have outstanding.
@@ -63,5 +65,9 @@ pub const SPIN_NS: u64 = 20_000_000;
 /// than this was interrupted: by the kernel's own work, another process or the host of a virtual
 /// machine.
 pub const INTERRUPTED_NS: u64 = 15_000;
+/// Bytes of a server's answer to `stats`.
+pub const STATS_LEN: u64 = 64 << 10;
+/// How long a server may take to answer it, and to let the connection for it in.
+pub const STATS_PATIENCE: Duration = Duration::from_millis(500);
 /// Most requests whose times are kept one by one.
 pub const RECORDED_MAX: usize = 1 << 24;

@@ -4,7 +4,6 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicU32;
 use std::sync::mpsc::{self, Receiver, Sender};
 use std::thread::{self, JoinHandle};
-use std::time::Duration;
 
 use sys::clock::monotonic_ns;
 use sys::cost;
@@ -19,9 +18,10 @@ use crate::feed::Feed;
 use crate::lane::Lane;
 use crate::limits::{OPENING_MAX, RECORDED_MAX};
 use crate::opening::{self, Share};
-use crate::summary::{Summary, Watched};
+use crate::summary::Summary;
 use crate::tally::{Latencies, Part, Recorded};
 use crate::timeline::Timeline;
+use crate::watch::Watch;
 use crate::wire::{self, Batch};
 
 /// Between the last thread's being ready and the start, so that all are there in time.
@@ -85,47 +85,15 @@ pub fn run_recorded(
     let crew = Crew::start(config, recorded_max.min(RECORDED_MAX))?;
     let timeline = Timeline::new(config, monotonic_ns() + START_AHEAD_NS);
     crew.begin(&timeline);
-    let watching = config
-        .watch_pid
-        .map(|pid| watch(pid, &timeline))
-        .transpose()?;
+    let watch = Watch::start(config, &timeline)?;
     let mut account = Account::default();
     crew.listen(&timeline, &mut account, &mut on_second);
     account.add_outcomes(crew.join()?);
     if let Some(error) = account.loss_of_all(config) {
         return Err(error);
     }
-    let watched = match watching {
-        Some(watching) => Some(watching.join().map_err(|_| Error::Panicked)??),
-        None => None,
-    };
-    Ok(account.conclude(config, &timeline, watched))
-}
-
-/// Reads what a process costs at the interval's start and end, on a thread of its own: neither
-/// the readings nor what is done with a second may delay the other.
-fn watch(pid: u32, timeline: &Timeline) -> Result<JoinHandle<Result<Watched, Error>>, Error> {
-    let (measure_ns, end_ns) = (timeline.measure_ns, timeline.end_ns);
-    let read = move |at_ns: u64| {
-        thread::sleep(Duration::from_nanos(at_ns.saturating_sub(monotonic_ns())));
-        cost::of_process(pid).map_err(|source| Error::Watch { pid, source })
-    };
-    let readings = move || {
-        sys::thread::sleep_precisely();
-        let before = read(measure_ns)?;
-        let cost = read(end_ns)?.since(&before);
-        Ok(Watched {
-            user_ns: cost.user_ns,
-            system_ns: cost.system_ns,
-            resident_bytes: cost.resident_bytes,
-            voluntary_switches: cost.voluntary_switches,
-            involuntary_switches: cost.involuntary_switches,
-        })
-    };
-    let builder = thread::Builder::new().name("load-watch".to_owned());
-    builder
-        .spawn(readings)
-        .map_err(Error::system("start a thread"))
+    let seen = watch.join()?;
+    Ok(account.conclude(config, &timeline, seen))
 }
 
 /// The threads of a run.

@@ -87,6 +87,10 @@ pub struct Summary {
     /// The processor time, memory and switches of the process under test over the interval, where
     /// `--watch-pid` named it.
     pub watched: Option<Watched>,
+    /// The first server's wake-ups over the interval, where `--watch-bursts` asked for them and
+    /// the server counts them.
+    #[serde(default)]
+    pub bursts: Option<Bursts>,
 }
 
 /// A distribution: chosen points and, losslessly, the whole.
@@ -104,6 +108,30 @@ pub struct Distribution {
     pub percentiles: Vec<(f64, u64)>,
     /// Base64 of the HDR V2 serialisation.
     pub hdr: String,
+}
+
+/// How many connections had something to say when a worker of the server woke up.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Bursts {
+    /// Wake-ups by their size: of 1, then up to 2, 4, 8 and so on, the last of any more.
+    pub counts: Vec<u64>,
+    /// Connections in all of them.
+    pub connections: u64,
+}
+
+impl Bursts {
+    /// Wake-ups in all.
+    #[must_use]
+    pub fn wakes(&self) -> u64 {
+        self.counts.iter().sum()
+    }
+
+    /// Connections a wake-up. None: there was none.
+    #[must_use]
+    pub fn mean(&self) -> Option<f64> {
+        let wakes = self.wakes();
+        (wakes > 0).then(|| self.connections as f64 / wakes as f64)
+    }
 }
 
 /// What the process under test paid over the measured interval.

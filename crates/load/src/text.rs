@@ -165,6 +165,7 @@ fn count_lines(summary: &Summary) -> Vec<String> {
         format!("{:<10} {rate}/s answered beside those above", "greedy")
     }));
     lines.extend(watched_line(summary));
+    lines.extend(bursts_line(summary));
     if summary.lost_connections > 0 {
         lines.push(format!(
             "{:<10} {} connections",
@@ -191,6 +192,19 @@ fn watched_line(summary: &Summary) -> Option<String> {
         watched.resident_bytes as f64 / 1e6,
         watched.voluntary_switches,
         watched.involuntary_switches
+    ))
+}
+
+/// The mean, and the share of wake-ups that had one connection only.
+fn bursts_line(summary: &Summary) -> Option<String> {
+    let bursts = summary.bursts.as_ref()?;
+    let mean = bursts.mean()?;
+    let wakes = bursts.wakes();
+    let alone = bursts.counts.first().copied().unwrap_or_default();
+    Some(format!(
+        "{:<10} {mean:.2} connections a wake-up of the server, {} of {wakes} with one alone",
+        "bursts",
+        show_share(alone as f64 / wakes as f64),
     ))
 }
 

@@ -156,6 +156,7 @@ mod tests {
                 voluntary_switches: 8,
                 involuntary_switches: 9,
             }),
+            bursts: None,
         }
     }
 

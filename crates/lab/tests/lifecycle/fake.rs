@@ -136,6 +136,7 @@ fn summary(offered_rps: Option<f64>, answered: u64) -> Summary {
         unstamped: 0,
         greedy_rps: None,
         watched: None,
+        bursts: None,
     }
 }
 

@@ -1,0 +1,221 @@
+//! What the server pays and counts over the measured interval, read at its start and its end.
+//!
+//! On a thread of its own: neither the readings nor what the run does with a second may delay the
+//! other.
+
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::TcpStream;
+use std::os::unix::net::UnixStream;
+use std::thread::{self, JoinHandle};
+use std::time::Duration;
+
+use sys::clock::monotonic_ns;
+use sys::cost::{self, Cost};
+
+use crate::config::{Config, Target};
+use crate::error::Error;
+use crate::limits::{STATS_LEN, STATS_PATIENCE};
+use crate::summary::{Bursts, Watched};
+use crate::timeline::Timeline;
+
+/// What was seen of the server.
+#[derive(Debug, Default)]
+pub(crate) struct Seen {
+    pub(crate) watched: Option<Watched>,
+    pub(crate) bursts: Option<Bursts>,
+}
+
+/// The thread that looks.
+pub(crate) struct Watch(Option<JoinHandle<Result<Seen, Error>>>);
+
+impl Watch {
+    /// Looks at what `config` asks for, at the ends of the interval of `timeline`.
+    pub(crate) fn start(config: &Config, timeline: &Timeline) -> Result<Self, Error> {
+        if config.watch_pid.is_none() && !config.watch_bursts {
+            return Ok(Self(None));
+        }
+        let (measure_ns, end_ns) = (timeline.measure_ns, timeline.end_ns);
+        let pid = config.watch_pid;
+        let target = config.targets.first().filter(|_| config.watch_bursts);
+        let target = target.cloned();
+        let look = move || {
+            // Before the interval: within it, nothing but the question is asked.
+            let mut asked = target.as_ref().and_then(Questions::to);
+            sys::thread::sleep_precisely();
+            let before = Reading::at(measure_ns, pid, asked.as_mut())?;
+            let after = Reading::at(end_ns, pid, asked.as_mut())?;
+            Ok(after.since(&before))
+        };
+        let builder = thread::Builder::new().name("load-watch".to_owned());
+        let thread = builder
+            .spawn(look)
+            .map_err(Error::system("start a thread"))?;
+        Ok(Self(Some(thread)))
+    }
+
+    /// What was seen, once the interval is over.
+    pub(crate) fn join(self) -> Result<Seen, Error> {
+        match self.0 {
+            Some(thread) => thread.join().map_err(|_| Error::Panicked)?,
+            None => Ok(Seen::default()),
+        }
+    }
+}
+
+/// The server at one moment.
+struct Reading {
+    cost: Option<Cost>,
+    bursts: Option<Bursts>,
+}
+
+impl Reading {
+    fn at(at_ns: u64, pid: Option<u32>, asked: Option<&mut Questions>) -> Result<Self, Error> {
+        thread::sleep(Duration::from_nanos(at_ns.saturating_sub(monotonic_ns())));
+        let cost =
+            pid.map(|pid| cost::of_process(pid).map_err(|source| Error::Watch { pid, source }));
+        Ok(Self {
+            cost: cost.transpose()?,
+            bursts: asked.and_then(Questions::bursts),
+        })
+    }
+
+    fn since(self, before: &Self) -> Seen {
+        let watched = self.cost.zip(before.cost.as_ref()).map(|(after, before)| {
+            let cost = after.since(before);
+            Watched {
+                user_ns: cost.user_ns,
+                system_ns: cost.system_ns,
+                resident_bytes: cost.resident_bytes,
+                voluntary_switches: cost.voluntary_switches,
+                involuntary_switches: cost.involuntary_switches,
+            }
+        });
+        let bursts = self.bursts.zip(before.bursts.as_ref());
+        Seen {
+            watched,
+            bursts: bursts.and_then(|(after, before)| after.since(before)),
+        }
+    }
+}
+
+trait Stream: Read + Write + Send {}
+
+impl<T: Read + Write + Send> Stream for T {}
+
+/// A connection on which a server is asked for its statistics.
+struct Questions(BufReader<Box<dyn Stream>>);
+
+impl Questions {
+    /// None: the server cannot be reached, which the run will say.
+    fn to(target: &Target) -> Option<Self> {
+        let patience = Some(STATS_PATIENCE);
+        let stream: Box<dyn Stream> = match target {
+            Target::Tcp(address) => {
+                let stream = TcpStream::connect_timeout(address, STATS_PATIENCE).ok()?;
+                stream.set_read_timeout(patience).ok()?;
+                stream.set_write_timeout(patience).ok()?;
+                Box::new(stream)
+            }
+            Target::Unix(path) => {
+                let stream = UnixStream::connect(path).ok()?;
+                stream.set_read_timeout(patience).ok()?;
+                stream.set_write_timeout(patience).ok()?;
+                Box::new(stream)
+            }
+        };
+        Some(Self(BufReader::new(stream)))
+    }
+
+    /// None: the server does not answer, or does not count bursts.
+    fn bursts(&mut self) -> Option<Bursts> {
+        self.0.get_mut().write_all(b"stats\r\n").ok()?;
+        let mut text = String::new();
+        // A bound on the answer of a server that never ends it.
+        let mut answer = (&mut self.0).take(STATS_LEN);
+        loop {
+            let start = text.len();
+            let len = answer.read_line(&mut text).ok()?;
+            match text[start..].trim_end() {
+                "END" => return bursts_of(&text),
+                line if len == 0 || !line.starts_with("STAT ") => return None,
+                _ => {}
+            }
+        }
+    }
+}
+
+/// The bursts in an answer to `stats`: `bursts_of_1`, `bursts_to_2` and so on in order, and the
+/// connections in all of them. None: there are none.
+fn bursts_of(stats: &str) -> Option<Bursts> {
+    let mut counts = Vec::new();
+    let mut connections = None;
+    for line in stats.lines() {
+        let Some((name, value)) = line
+            .strip_prefix("STAT bursts_")
+            .and_then(|it| it.split_once(' '))
+        else {
+            continue;
+        };
+        let value = value.trim().parse().ok()?;
+        match name {
+            "connections" => connections = Some(value),
+            _ => counts.push(value),
+        }
+    }
+    let connections = connections?;
+    (!counts.is_empty()).then_some(Bursts {
+        counts,
+        connections,
+    })
+}
+
+impl Bursts {
+    /// None: they are not of one server's life, or there were none.
+    fn since(self, before: &Self) -> Option<Self> {
+        let is_alike = self.counts.len() == before.counts.len();
+        let counts: Option<Vec<u64>> = self
+            .counts
+            .iter()
+            .zip(&before.counts)
+            .map(|(after, before)| after.checked_sub(*before))
+            .collect();
+        let counts = counts.filter(|counts| is_alike && counts.iter().any(|&count| count > 0))?;
+        Some(Self {
+            counts,
+            connections: self.connections.checked_sub(before.connections)?,
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const STATS: &str = "STAT pid 7\r\nSTAT bursts_of_1 3\r\nSTAT bursts_to_2 4\r\n\
+                         STAT bursts_of_more 1\r\nSTAT bursts_connections 30\r\nEND\r\n";
+
+    fn bursts(counts: [u64; 3], connections: u64) -> Bursts {
+        Bursts {
+            counts: counts.to_vec(),
+            connections,
+        }
+    }
+
+    #[test]
+    fn bursts_are_read_in_their_order() {
+        assert_eq!(bursts_of(STATS), Some(bursts([3, 4, 1], 30)));
+        assert_eq!(bursts_of("STAT pid 7\r\nEND\r\n"), None);
+        assert_eq!(bursts_of(&STATS.replace("to_2 4", "to_2 four")), None);
+        assert_eq!(bursts_of(&STATS.replace("connections", "else")), None);
+    }
+
+    #[test]
+    fn what_the_interval_had_is_the_difference() {
+        let after = || bursts([3, 4, 1], 30);
+        let seen = after().since(&bursts([1, 4, 0], 20));
+        assert_eq!(seen, Some(bursts([2, 0, 1], 10)));
+        // Counted from anew within the interval, of another server, or nothing happened.
+        assert_eq!(after().since(&bursts([4, 0, 0], 20)), None);
+        assert_eq!(after().since(&after()), None);
+    }
+}
