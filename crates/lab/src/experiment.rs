@@ -8,7 +8,8 @@ use std::io::Read;
 use std::path::Path;
 use std::time::Duration;
 
-use report::folder::FigureKind;
+use report::Vary;
+use report::folder::{self, FigureKind};
 use serde::Deserialize;
 
 use crate::error::{Error, nearest};
@@ -43,6 +44,14 @@ pub struct Shipped {
 pub fn shipped() -> &'static [Shipped] {
     &[
         Shipped {
+            name: "connections",
+            text: include_str!("../../../experiments/connections.toml"),
+        },
+        Shipped {
+            name: "fairness",
+            text: include_str!("../../../experiments/fairness.toml"),
+        },
+        Shipped {
             name: "rate-ladder",
             text: include_str!("../../../experiments/rate-ladder.toml"),
         },
@@ -53,6 +62,10 @@ pub fn shipped() -> &'static [Shipped] {
         Shipped {
             name: "smoke",
             text: include_str!("../../../experiments/smoke.toml"),
+        },
+        Shipped {
+            name: "updates",
+            text: include_str!("../../../experiments/updates.toml"),
         },
     ]
 }
@@ -73,6 +86,7 @@ pub(crate) struct Content {
     #[serde(default)]
     pub(crate) pins: Pins,
     pub(crate) sweep: Sweep,
+    pub(crate) vary: Option<Vary>,
     pub(crate) server: Vec<Server>,
     pub(crate) quick: Option<Quick>,
 }
@@ -89,6 +103,15 @@ pub(crate) struct Load {
     pub(crate) popularity: String,
     pub(crate) update: f64,
     pub(crate) records: u64,
+    #[serde(default)]
+    pub(crate) greedy: u32,
+    #[serde(default = "greedy_depth")]
+    pub(crate) greedy_depth: u32,
+}
+
+/// As of `curtail load`.
+fn greedy_depth() -> u32 {
+    512
 }
 
 /// Processors; an empty list: not pinned.
@@ -141,6 +164,48 @@ pub(crate) struct Quick {
     #[serde(default, deserialize_with = "place::optional_duration")]
     pub(crate) warmup: Option<Duration>,
     pub(crate) capacity_trials: Option<u32>,
+    pub(crate) levels: Option<Vec<f64>>,
+    #[serde(default, deserialize_with = "place::rates")]
+    pub(crate) rates: Option<Vec<f64>>,
+    pub(crate) vary: Option<Vary>,
+}
+
+impl Content {
+    /// With the values of `[quick]` in place, and without it.
+    pub(crate) fn quickened(mut self, quick: &Quick) -> Self {
+        self.quick = None;
+        let load = &mut self.load;
+        load.connections = quick.connections.unwrap_or(load.connections);
+        load.records = quick.records.unwrap_or(load.records);
+        self.repeats = quick.repeats.unwrap_or(self.repeats);
+        self.trial = quick.trial.unwrap_or(self.trial);
+        self.warmup = quick.warmup.unwrap_or(self.warmup);
+        let sweep = &mut self.sweep;
+        sweep.capacity_trials = quick.capacity_trials.unwrap_or(sweep.capacity_trials);
+        sweep.levels = quick.levels.clone().or(sweep.levels.take());
+        sweep.rates = quick.rates.clone().or(sweep.rates.take());
+        self.vary = quick.vary.clone().or(self.vary);
+        self
+    }
+}
+
+impl Load {
+    /// For a plan.
+    pub(crate) fn planned(&self) -> folder::Load {
+        folder::Load {
+            connections: self.connections,
+            depth: self.depth,
+            threads: self.threads,
+            keys: self.keys.clone(),
+            values: self.values.clone(),
+            arrivals: self.arrivals.clone(),
+            popularity: self.popularity.clone(),
+            update: self.update,
+            records: self.records,
+            greedy: self.greedy,
+            greedy_depth: self.greedy_depth,
+        }
+    }
 }
 
 impl Experiment {

@@ -10,6 +10,8 @@ pub const SERVERS: usize = 8;
 pub const ARGUMENTS: usize = 128;
 /// Offered rates of one sweep.
 pub const CELLS: usize = 64;
+/// Settings it is made under.
+pub const SETTINGS: usize = 16;
 /// Repeats of a cell, and capacity trials of a server.
 pub const REPEATS: u32 = 1_000;
 /// Shortest measured interval: below it a trial has too few requests to have a tail.

@@ -81,10 +81,10 @@ impl Experiment {
         allowed: &[usize],
         servers: Vec<folder::Server>,
     ) -> Result<folder::Plan, Error> {
-        let mut content = self.content.clone();
-        if options.quick {
-            self.quicken(&mut content)?;
-        }
+        let content = match options.quick {
+            true => self.quick()?,
+            false => self.content.clone(),
+        };
         let seed = options.seed.unwrap_or(content.seed);
         if i64::try_from(seed).is_err() {
             return Err(Error::Option {
@@ -97,7 +97,6 @@ impl Experiment {
         if pins.go_first && !goes_first {
             notes.push(NOT_FIRST.to_owned());
         }
-        let load = content.load;
         Ok(folder::Plan {
             schema: folder::SCHEMA.to_owned(),
             experiment: self.name.clone(),
@@ -107,17 +106,7 @@ impl Experiment {
             repeats: content.repeats,
             trial_ns: nanoseconds(content.trial),
             warmup_ns: nanoseconds(content.warmup),
-            load: folder::Load {
-                connections: load.connections,
-                depth: load.depth,
-                threads: load.threads,
-                keys: load.keys,
-                values: load.values,
-                arrivals: load.arrivals,
-                popularity: load.popularity,
-                update: load.update,
-                records: load.records,
-            },
+            load: content.load.planned(),
             server_cpus: pins.server,
             load_cpus: pins.load,
             goes_first,
@@ -125,6 +114,7 @@ impl Experiment {
                 (Some(levels), _) => folder::Sweep::LoadLevels(levels),
                 (None, rates) => folder::Sweep::Rates(rates.unwrap_or_default()),
             },
+            vary: content.vary,
             capacity_trials: content.sweep.capacity_trials,
             servers,
             figures: content.figures,
@@ -132,9 +122,9 @@ impl Experiment {
         })
     }
 
-    /// Puts the values of `[quick]` in place.
-    fn quicken(&self, content: &mut Content) -> Result<(), Error> {
-        let Some(quick) = content.quick.take() else {
+    /// What `--quick` makes of the file.
+    fn quick(&self) -> Result<Content, Error> {
+        let Some(quick) = &self.content.quick else {
             return Err(Error::Option {
                 option: "--quick".to_owned(),
                 problem: format!(
@@ -144,15 +134,7 @@ impl Experiment {
                 ),
             });
         };
-        let load = &mut content.load;
-        load.connections = quick.connections.unwrap_or(load.connections);
-        load.records = quick.records.unwrap_or(load.records);
-        content.repeats = quick.repeats.unwrap_or(content.repeats);
-        content.trial = quick.trial.unwrap_or(content.trial);
-        content.warmup = quick.warmup.unwrap_or(content.warmup);
-        let sweep = &mut content.sweep;
-        sweep.capacity_trials = quick.capacity_trials.unwrap_or(sweep.capacity_trials);
-        Ok(())
+        Ok(self.content.clone().quickened(quick))
     }
 }
 
@@ -160,43 +142,26 @@ const NOT_FIRST: &str = "This user may not raise priorities (root or CAP_SYS_NIC
     what else runs here takes its turns on the processors of server and generator, and latencies \
     include it.";
 
-/// The cells of a sweep.
-#[must_use]
-pub fn cells(sweep: &folder::Sweep) -> u32 {
-    let (folder::Sweep::LoadLevels(cells) | folder::Sweep::Rates(cells)) = sweep;
-    // Bounded by `limits::CELLS`.
-    u32::try_from(cells.len()).unwrap_or(u32::MAX)
-}
-
-/// The load level of a cell, where the sweep is in levels.
-#[must_use]
-pub fn level(sweep: &folder::Sweep, cell: u32) -> Option<f64> {
-    match sweep {
-        folder::Sweep::LoadLevels(levels) => levels.get(cell as usize).copied(),
-        folder::Sweep::Rates(_) => None,
-    }
-}
-
 /// The offered rate of a cell for a server of that capacity, in whole requests per second; none:
 /// the sweep is in levels and the capacity is not known.
 #[must_use]
-pub fn offered_rps(sweep: &folder::Sweep, cell: u32, capacity_rps: Option<f64>) -> Option<f64> {
-    match sweep {
-        folder::Sweep::LoadLevels(levels) => Some(
-            (levels.get(cell as usize)? * capacity_rps?)
-                .round()
-                .max(1.0),
-        ),
-        folder::Sweep::Rates(rates) => rates.get(cell as usize).copied(),
+pub fn offered_rps(plan: &folder::Plan, cell: u32, capacity_rps: Option<f64>) -> Option<f64> {
+    match &plan.sweep {
+        folder::Sweep::LoadLevels(_) => Some((plan.level(cell)? * capacity_rps?).round().max(1.0)),
+        folder::Sweep::Rates(rates) => rates.get(plan.place(cell).1 as usize).copied(),
     }
 }
 
-/// A server's capacity, as the report states it ([`measure::Capacity`]). None: none was measured.
+/// A server's capacity under a setting, as the report states it ([`measure::Capacity`]). None:
+/// none was measured.
 #[must_use]
-pub fn capacity_rps(trials: &[folder::Trial], server: &str) -> Option<f64> {
+pub fn capacity_rps(trials: &[folder::Trial], server: &str, setting: u32) -> Option<f64> {
+    let is_of = |trial: &&folder::Trial| {
+        trial.phase == folder::Phase::Capacity && trial.server == server && trial.cell == setting
+    };
     let trials: Vec<CapacityTrial> = trials
         .iter()
-        .filter(|trial| trial.phase == folder::Phase::Capacity && trial.server == server)
+        .filter(is_of)
         .filter_map(|trial| match &trial.outcome {
             folder::Outcome::Measured(measured) => Some(CapacityTrial {
                 achieved_rps: measured.achieved_rps,

@@ -111,7 +111,9 @@ pub fn run(
 }
 
 fn check_open_files(plan: &Plan) -> Result<(), Error> {
-    let connections = plan.load.connections;
+    let loads = (0..plan.settings()).map(|setting| plan.load_at(setting));
+    let connections = loads.map(|load| load.connections + load.greedy).max();
+    let connections = connections.unwrap_or_default();
     let needed = u64::from(connections) + limits::OTHER_FILES;
     let limit = sys::limits::raise_open_files(needed);
     if limit < needed {
@@ -239,8 +241,9 @@ impl Run<'_> {
         if slot.phase == Phase::Capacity {
             return None;
         }
-        let capacity = plan::capacity_rps(&self.done, &plan.servers[slot.server].name);
-        plan::offered_rps(&plan.sweep, slot.cell, capacity)
+        let name = &plan.servers[slot.server].name;
+        let capacity = plan::capacity_rps(&self.done, name, slot.setting);
+        plan::offered_rps(plan, slot.cell, capacity)
     }
 
     /// Why the trial of `slot` need not be tried.

@@ -92,6 +92,7 @@ pub(crate) fn unmade(
         server: plan.servers[slot.server].name.clone(),
         cell: slot.cell,
         repeat: slot.repeat,
+        setting: plan.value(slot.setting),
         level: slot.level,
         offered_rps,
         started_unix_ns: sys::clock::unix_ns(),

@@ -23,6 +23,7 @@ use std::time::Duration;
 use gate::Bench;
 use lab::limits::CONSECUTIVE_FAILURES;
 use lab::{Ending, Event, Experiment, Lines, Options, Reporter};
+use report::Vary;
 use report::folder::{Host, Outcome, Phase, Plan, Trial, TrialHistograms};
 
 /// Two servers, two levels, two repeats, two capacity trials: twelve trials.
@@ -376,4 +377,29 @@ fn the_time_left_ends_at_nothing() {
     assert_eq!((counter.began, counter.ended), (12, 12));
     assert!(counter.left[0] > Duration::ZERO);
     assert_eq!(counter.left[11], Duration::ZERO);
+}
+
+#[test]
+fn every_setting_is_asked_and_recorded() {
+    let bench = Bench::new();
+    let options = bench.options();
+    let mut plan = second(&bench, "fake", "well").plan(&options).unwrap();
+    plan.vary = Some(Vary::Greedy(vec![0, 7]));
+    let outcome = lab::run(&plan, &options, &mut Lines::new(Vec::new())).unwrap();
+    assert_eq!((outcome.measured, outcome.failed), (24, 0));
+    for trial in trials(&outcome.folder) {
+        let Outcome::Measured(measured) = &trial.outcome else {
+            panic!("{trial:?}");
+        };
+        let (setting, greedy_rps) = match trial.setting.unwrap() as u32 {
+            0 => (0, None),
+            _ => (1, Some(7.0)),
+        };
+        assert_eq!(measured.greedy_rps, greedy_rps, "{}", trial.id);
+        let of = match trial.phase {
+            Phase::Capacity => trial.cell,
+            Phase::Sweep => plan.place(trial.cell).0,
+        };
+        assert_eq!(of, setting, "{}", trial.id);
+    }
 }

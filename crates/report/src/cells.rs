@@ -1,11 +1,13 @@
-//! The trials of a run gathered by server and setting.
+//! The trials of a run gathered by server, rate and setting.
 
 use crate::folder::{Cost, Measurement, Outcome, Phase, Quantiles, Sweep, Trial};
-use crate::run::{Run, cells};
+use crate::run::Run;
 
-/// All the trials of one server at one offered rate.
+/// All the trials of one server at one offered rate under one setting.
 #[derive(Debug, Clone)]
 pub(crate) struct Cell<'a> {
+    /// What is varied, here. None: nothing is.
+    pub(crate) setting: Option<f64>,
     /// Offered ÷ that server's capacity, where the sweep is in load levels.
     pub(crate) level: Option<f64>,
     /// Median of the offered rates. None where no trial of the cell says one.
@@ -51,29 +53,28 @@ fn median_sorted(values: &[f64]) -> f64 {
 }
 
 impl<'a> Cell<'a> {
-    /// The cells of one server, in the order of the sweep; one each, measured or not.
-    pub(crate) fn of_server(run: &'a Run, server: &str) -> Vec<Self> {
-        (0..cells(&run.plan.sweep))
-            .map(|index| {
-                let mut trials: Vec<&Trial> = run
-                    .trials
-                    .iter()
-                    .filter(|t| t.phase == Phase::Sweep && t.server == server && t.cell == index)
-                    .collect();
-                trials.sort_by_key(|trial| trial.repeat);
-                let (level, planned_rps) = match &run.plan.sweep {
-                    Sweep::LoadLevels(levels) => (levels.get(index as usize).copied(), None),
-                    Sweep::Rates(rates) => (None, rates.get(index as usize).copied()),
-                };
-                let offered = Spread::of(trials.iter().filter_map(|trial| trial.offered_rps));
-                Self {
-                    level,
-                    offered_rps: offered.map(|offered| offered.median).or(planned_rps),
-                    measured: trials.into_iter().filter_map(measured).collect(),
-                    planned: run.plan.repeats,
-                }
-            })
-            .collect()
+    /// One cell of a server, measured or not.
+    pub(crate) fn of(run: &'a Run, server: &str, index: u32) -> Self {
+        let plan = &run.plan;
+        let mut trials: Vec<&Trial> = run
+            .trials
+            .iter()
+            .filter(|t| t.phase == Phase::Sweep && t.server == server && t.cell == index)
+            .collect();
+        trials.sort_by_key(|trial| trial.repeat);
+        let (setting, rate) = plan.place(index);
+        let planned_rps = match &plan.sweep {
+            Sweep::LoadLevels(_) => None,
+            Sweep::Rates(rates) => rates.get(rate as usize).copied(),
+        };
+        let offered = Spread::of(trials.iter().filter_map(|trial| trial.offered_rps));
+        Self {
+            setting: plan.value(setting),
+            level: plan.level(index),
+            offered_rps: offered.map(|offered| offered.median).or(planned_rps),
+            measured: trials.into_iter().filter_map(measured).collect(),
+            planned: plan.repeats,
+        }
     }
 
     /// What `value` is over the measured repeats.

@@ -23,6 +23,7 @@ pub(crate) mod svg;
 use self::axis::{Axis, Scale};
 use self::svg::{Svg, escaped, place};
 use crate::Error;
+use crate::across::Across;
 use crate::cells::Cell;
 use crate::figures::Figure;
 use crate::folder::FigureKind;
@@ -45,11 +46,23 @@ const INK: &str = "#000000";
 const PAPER: &str = "#FFFFFF";
 const SOFT_INK: &str = "#444444";
 
-/// A server, as figures see it.
+/// The curves of one figure.
+#[derive(Debug, Clone)]
+pub(crate) struct Panel<'a> {
+    /// The server they are all of; none: each is of another.
+    pub(crate) of: Option<&'a str>,
+    /// What the name of its files ends with.
+    pub(crate) suffix: String,
+    pub(crate) across: Across<'a>,
+    pub(crate) subjects: Vec<Subject<'a>>,
+}
+
+/// A curve: a server or, where there is a figure for each server, what it was asked under a
+/// setting.
 #[derive(Debug, Clone)]
 pub(crate) struct Subject<'a> {
     pub(crate) name: &'a str,
-    /// Among the servers drawn, from 0.
+    /// Among the curves drawn, from 0.
     pub(crate) place: usize,
     pub(crate) look: Look,
     pub(crate) cells: Vec<Cell<'a>>,
@@ -64,9 +77,9 @@ pub(crate) struct Drawing {
     /// What is missing, and other things to know.
     pub(crate) notes: Vec<String>,
     /// File stem.
-    pub(crate) stem: &'static str,
+    pub(crate) stem: String,
     /// What is shown.
-    pub(crate) title: &'static str,
+    pub(crate) title: String,
     /// What there is to see, for who cannot.
     pub(crate) description: String,
     inside: String,
@@ -108,24 +121,26 @@ impl Field {
     }
 }
 
-/// Draws a figure of `subjects`; `about` says what was measured, `notes` what is missing.
+/// Draws a figure of a panel; `about` says what was measured, `notes` what is missing.
 ///
 /// # Errors
 /// plotters could not draw.
 pub(crate) fn draw(
     figure: &dyn Figure,
-    subjects: &[Subject],
+    panel: &Panel,
     about: &str,
     notes: Vec<String>,
 ) -> Result<Drawing, Error> {
-    let legend = legend::Legend::of(figure, subjects);
+    let stem = format!("{}{}", figure.stem(), panel.suffix);
+    let title = title(figure, panel);
+    let legend = legend::Legend::of(figure, panel);
     let plot = Plot {
         left: PLOT_LEFT,
         top: HEADING_HEIGHT + legend.height(),
         width: PLOT_RIGHT - PLOT_LEFT,
         height: PLOT_HEIGHT,
     };
-    let field = field(figure, subjects, plot);
+    let field = field(figure, panel, plot);
     let note_lines = note_lines(&notes);
     let bottom = plot.top + plot.height + AXIS_HEIGHT;
     let height = bottom + note_lines.len() as f64 * NOTE_LINE + 10.0;
@@ -140,10 +155,10 @@ pub(crate) fn draw(
             ("fill", PAPER),
         ],
     );
-    heading(&mut svg, figure.title(), about);
+    heading(&mut svg, &title, about);
     legend.draw(&mut svg, HEADING_HEIGHT);
-    frame::draw(&mut svg, figure, &field, height)?;
-    data::draw(&mut svg, figure, &field, subjects);
+    frame::draw(&mut svg, figure, panel.across, &field, height)?;
+    data::draw(&mut svg, &stem, figure, &field, panel);
     svg.group(&[
         ("class", "notes"),
         ("font-size", "11.5"),
@@ -156,9 +171,9 @@ pub(crate) fn draw(
     Ok(Drawing {
         kind: figure.kind(),
         notes,
-        stem: figure.stem(),
-        title: figure.title(),
-        description: description(figure, subjects),
+        description: description(figure, panel),
+        stem,
+        title,
         inside: svg.into_string(),
         height,
         crop: (HEADING_HEIGHT - 6.0, bottom),
@@ -178,7 +193,7 @@ impl Drawing {
             "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"{width}\" height=\"{height}\" \
              viewBox=\"0 0 {width} {height}\" font-family=\"sans-serif\" role=\"img\">\n\
              <title>{}</title>\n<desc>{}</desc>\n{}</svg>\n",
-            escaped(self.title),
+            escaped(&self.title),
             escaped(&self.description),
             self.inside,
         )
@@ -194,32 +209,42 @@ impl Drawing {
             place(top),
             place(WIDTH),
             place(bottom - top),
-            escaped(self.title),
+            escaped(&self.title),
             escaped(&self.description),
             self.inside,
         )
     }
 }
 
-fn field(figure: &dyn Figure, subjects: &[Subject], plot: Plot) -> Field {
-    let cells = || subjects.iter().flat_map(|subject| &subject.cells);
+fn title(figure: &dyn Figure, panel: &Panel) -> String {
+    let of = panel.of.map(|of| format!(": {of}")).unwrap_or_default();
+    format!("{} against {}{of}", figure.quantity(), panel.across.name())
+}
+
+impl Panel<'_> {
+    /// Both axes of `figure` are one: the rate achieved against the rate offered.
+    pub(crate) fn follows_offered(&self, figure: &dyn Figure) -> bool {
+        figure.follows_offered() && matches!(self.across, Across::Rate)
+    }
+}
+
+fn field(figure: &dyn Figure, panel: &Panel, plot: Plot) -> Field {
+    let cells = || panel.subjects.iter().flat_map(|subject| &subject.cells);
     let offered = || cells().filter_map(|cell| cell.offered_rps);
     let values = cells()
         .flat_map(|cell| &cell.measured)
         .filter_map(|(_, measured)| figure.value(measured));
-    let x = Axis::over(Scale::Linear, offered());
-    // Where the quantity is the rate itself, both axes are one: equal rates lie on the diagonal.
-    let y = if figure.follows_offered() {
-        Axis::over(figure.scale(), values.chain(offered()))
-    } else {
-        Axis::over(figure.scale(), values)
-    };
-    let x = if figure.follows_offered() {
-        y.clone()
-    } else {
-        x
-    };
-    Field { plot, x, y }
+    // Equal rates lie on the diagonal.
+    if panel.follows_offered(figure) {
+        let axis = Axis::over(figure.scale(), values.chain(offered()));
+        let (x, y) = (axis.clone(), axis);
+        return Field { plot, x, y };
+    }
+    Field {
+        plot,
+        x: panel.across.axis(cells()),
+        y: Axis::over(figure.scale(), values),
+    }
 }
 
 fn heading(svg: &mut Svg, title: &str, about: &str) {
@@ -250,30 +275,29 @@ fn note_lines(notes: &[String]) -> Vec<String> {
     lines
 }
 
-/// From where to where each server's median goes.
-fn description(figure: &dyn Figure, subjects: &[Subject]) -> String {
-    let sentences: Vec<String> = subjects
-        .iter()
-        .map(|subject| {
-            let medians: Vec<(f64, f64)> = subject
-                .cells
-                .iter()
-                .filter_map(|cell| {
-                    Some((cell.offered_rps?, cell.spread(|m| figure.value(m))?.median))
-                })
-                .collect();
-            match (medians.first(), medians.last()) {
-                (Some(first), Some(last)) => format!(
-                    "{}: median {} at {} offered to {} at {}.",
-                    subject.name,
-                    figure.words(first.1),
-                    crate::words::rate(first.0),
-                    figure.words(last.1),
-                    crate::words::rate(last.0),
-                ),
-                _ => format!("{}: no measurement.", subject.name),
-            }
-        })
-        .collect();
+/// From where to where each curve's median goes.
+fn description(figure: &dyn Figure, panel: &Panel) -> String {
+    let across = panel.across;
+    let sentence = |subject: &Subject| {
+        let cells = subject.cells.iter();
+        let medians: Vec<(f64, f64)> = cells
+            .filter_map(|cell| {
+                let median = cell.spread(|m| figure.value(m))?.median;
+                Some((across.of_cell(cell)?, median))
+            })
+            .collect();
+        match (medians.first(), medians.last()) {
+            (Some(first), Some(last)) => format!(
+                "{}: median {} {} to {} {}.",
+                subject.name,
+                figure.words(first.1),
+                across.place(first.0),
+                figure.words(last.1),
+                across.place(last.0),
+            ),
+            _ => format!("{}: no measurement.", subject.name),
+        }
+    };
+    let sentences: Vec<String> = panel.subjects.iter().map(sentence).collect();
     sentences.join(" ")
 }

@@ -1,43 +1,28 @@
-//! What a run found of each server: capacity, knee, tail, cost, and how it stands to another.
+//! What a run found of each server: capacity, knee, tail, cost, and how it stands to others.
 //!
 //! Trials the generator limited are kept out of capacity, knee and tail, and where they are more
 //! than half there is nothing left to say. What a request costs the server is counted over all
 //! trials: its processor time is its own, whoever was the limit.
 
+mod spot;
+
 use measure::{
     Capacity, CapacityTrial, Estimate, KNEE_FACTOR, Knee, LITTLES_LAW_TOLERANCE, LittlesLaw,
-    RankTest, TailPoint,
+    TailPoint,
 };
 
+pub(crate) use self::spot::{Against, Spot};
+
+use crate::across::Across;
 use crate::cells::{self, Cell, Spread};
 use crate::chart::Look;
 use crate::folder::{Measurement, Phase, Server, Trial};
 use crate::run::Run;
+use crate::settings::Vary;
 use crate::words;
 
 /// Of every interval, where there are trials enough; the interval says what it really has.
 const CONFIDENCE: f64 = 0.95;
-
-/// Load levels the verdict speaks of.
-const HALF: f64 = 0.5;
-const NEARLY_FULL: f64 = 0.9;
-
-/// A server at one load level.
-#[derive(Debug, Clone, PartialEq)]
-pub(crate) struct AtLevel {
-    pub(crate) level: f64,
-    /// Trials measured, and those of them in which the generator was the limit.
-    pub(crate) measured: u64,
-    pub(crate) limited: u64,
-    /// Of the trials the generator did not limit. None where it limited more than half.
-    pub(crate) p99_ns: Option<Estimate>,
-    /// `p99_ns` falls among requests that were never answered.
-    pub(crate) p99_is_lower_bound: bool,
-    /// Of all trials.
-    pub(crate) cpu_ns: Option<Estimate>,
-    /// Medians of processor time a request, (user, system).
-    pub(crate) cpu_parts_ns: Option<(f64, f64)>,
-}
 
 /// Little's law over a server's trials.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -49,39 +34,39 @@ pub(crate) struct Outstanding {
     pub(crate) worst: f64,
 }
 
-/// This server's figures ÷ another's of the same run: the median ratio over all pairs of trials,
-/// with the exact interval of the rank-sum test.
-#[derive(Debug, Clone, PartialEq)]
-pub(crate) struct Ratio<'a> {
-    pub(crate) to: &'a str,
-    pub(crate) capacity: Option<Estimate>,
-    pub(crate) p99_half: Option<Estimate>,
-    pub(crate) p99_nearly_full: Option<Estimate>,
-    pub(crate) cpu_half: Option<Estimate>,
-    pub(crate) cpu_nearly_full: Option<Estimate>,
-}
-
-/// All that is said of a server.
+/// All that is said of a curve: a server or, where there is a curve for each setting, a server
+/// under one.
 #[derive(Debug, Clone)]
 pub(crate) struct Standing<'a> {
     pub(crate) server: &'a Server,
+    /// The setting whose curve it is. None: nothing is varied, or the curve goes across settings.
+    pub(crate) setting: Option<u32>,
+    /// The server, and the setting whose curve it is.
+    pub(crate) name: String,
     pub(crate) look: Look,
+    pub(crate) across: Across<'a>,
+    /// What the run varies.
+    pub(crate) vary: Option<&'a Vary>,
     pub(crate) cells: Vec<Cell<'a>>,
-    /// None: there was no trial of it.
+    /// None: there was no trial of it, or each setting has its own ([`Spot::capacity`]).
     pub(crate) capacity: Option<Capacity>,
+    /// Capacity ÷ that of `beside`: the median ratio over all pairs of trials, with the exact
+    /// interval of the rank-sum test.
+    pub(crate) capacity_ratio: Option<Estimate>,
+    /// The server it is compared with: the first of the plan that took part; of that one, the
+    /// second.
+    pub(crate) beside: Option<&'a str>,
     /// Share of the time that the generator was busy in the capacity trials, median.
     pub(crate) generator_busy: Option<f64>,
     /// What the host took of the server's and of the generator's processors, over all trials.
     pub(crate) stolen: Option<(Spread, Spread)>,
     /// Trials in which connections were lost, and how many.
     pub(crate) lost_connections: (u64, u64),
-    /// By offered rate. None: too few levels.
+    /// By offered rate. None: too few levels, or the curve goes across settings.
     pub(crate) knee: Option<Knee>,
-    pub(crate) half: Option<AtLevel>,
-    pub(crate) nearly_full: Option<AtLevel>,
+    /// The cells the verdict speaks of, in their order.
+    pub(crate) spots: Vec<Spot>,
     pub(crate) littles_law: Option<Outstanding>,
-    /// To the first server of the plan that took part; of that one, to the second.
-    pub(crate) ratio: Option<Ratio<'a>>,
 }
 
 impl Standing<'_> {
@@ -95,53 +80,129 @@ impl Standing<'_> {
     }
 }
 
-/// The findings of every server that took part, in the order of the plan.
+/// The findings of every server that took part, in the order of the plan; where each setting has a
+/// curve, setting by setting.
 pub(crate) fn of(run: &Run) -> Vec<Standing<'_>> {
-    let mut standings: Vec<Standing> = run
-        .plan
-        .servers
-        .iter()
-        .enumerate()
-        .filter(|(_, server)| server.skipped.is_none())
-        .map(|(index, server)| standing(run, server, Look::of(index)))
-        .collect();
-    for index in 0..standings.len() {
-        let other = usize::from(index == 0);
-        if let Some(to) = standings.get(other) {
-            let ratio = ratio(run, &standings[index], to);
-            standings[index].ratio = Some(ratio);
+    let plan = &run.plan;
+    let has_curve_each = plan.vary.is_some() && matches!(Across::of(plan), Across::Rate);
+    let mut standings = Vec::new();
+    let servers = plan.servers.iter().enumerate();
+    for (index, server) in servers.filter(|(_, server)| server.skipped.is_none()) {
+        if has_curve_each {
+            let of = |setting| standing(run, server, Some(setting), Look::of(setting as usize));
+            standings.extend((0..plan.settings()).map(of));
+        } else {
+            standings.push(standing(run, server, None, Look::of(index)));
         }
+    }
+    let compared: Vec<Compared> = standings
+        .iter()
+        .map(|own| compare(run, &standings, own))
+        .collect();
+    for (standing, compared) in standings.iter_mut().zip(compared) {
+        standing.beside = compared.beside;
+        standing.capacity_ratio = compared.capacity_ratio;
+        standing.spots = compared.spots;
     }
     standings
 }
 
-fn standing<'a>(run: &'a Run, server: &'a Server, look: Look) -> Standing<'a> {
-    let cells = Cell::of_server(run, &server.name);
+fn standing<'a>(
+    run: &'a Run,
+    server: &'a Server,
+    setting: Option<u32>,
+    look: Look,
+) -> Standing<'a> {
+    let plan = &run.plan;
+    let across = Across::of(plan);
+    let indices: Vec<u32> = match setting {
+        Some(setting) => (0..plan.sweep.rates())
+            .map(|rate| plan.cell(setting, rate))
+            .collect(),
+        None => (0..plan.cells()).collect(),
+    };
+    let cells: Vec<Cell> = indices
+        .into_iter()
+        .map(|index| Cell::of(run, &server.name, index))
+        .collect();
+    let trials = trials_of(run, &server.name, setting);
+    let is_by_rate = matches!(across, Across::Rate);
     Standing {
         server,
+        setting,
+        name: match setting.and_then(|setting| plan.condition(setting)) {
+            Some(condition) => format!("{}, {condition}", server.name),
+            None => server.name.clone(),
+        },
         look,
-        capacity: capacity(run, &server.name),
-        generator_busy: generator_busy(run, &server.name),
-        stolen: stolen(run, &server.name),
-        lost_connections: lost_connections(run, &server.name),
-        knee: knee(&cells),
-        half: half(&cells).map(at_level),
-        nearly_full: nearly_full(&cells).map(at_level),
-        littles_law: littles_law(run, &server.name),
-        ratio: None,
+        across,
+        vary: plan.vary.as_ref(),
+        capacity: capacity(&trials).filter(|_| is_by_rate),
+        capacity_ratio: None,
+        beside: None,
+        generator_busy: generator_busy(&trials).filter(|_| is_by_rate),
+        stolen: stolen(&trials),
+        lost_connections: lost_connections(&trials),
+        knee: knee(&cells).filter(|_| is_by_rate),
+        spots: Vec::new(),
+        littles_law: littles_law(&trials),
         cells,
     }
 }
 
-fn trials_of<'a>(run: &'a Run, server: &str) -> impl Iterator<Item = (&'a Trial, &'a Measurement)> {
-    run.trials
-        .iter()
-        .filter(move |trial| trial.server == server)
-        .filter_map(cells::measured)
+/// How a curve stands to others.
+struct Compared<'a> {
+    beside: Option<&'a str>,
+    capacity_ratio: Option<Estimate>,
+    spots: Vec<Spot>,
 }
 
-fn capacity_trials(run: &Run, server: &str) -> Vec<CapacityTrial> {
-    trials_of(run, server)
+fn compare<'a>(run: &'a Run, standings: &[Standing<'a>], own: &Standing<'a>) -> Compared<'a> {
+    let is_own = |other: &&Standing| other.server.name == own.server.name;
+    let beside = standings
+        .iter()
+        .find(|other| !is_own(other) && other.setting == own.setting);
+    let reference = run.plan.reference();
+    let before = standings
+        .iter()
+        .find(|other| is_own(other) && other.setting.is_some() && other.setting == reference);
+    let capacities = |standing: &Standing| -> Vec<f64> {
+        // A lower bound has no ratio to anything.
+        if standing.capacity.is_none_or(|capacity| capacity.at_least) {
+            return Vec::new();
+        }
+        let trials = trials_of(run, &standing.server.name, standing.setting);
+        capacity_trials(&trials)
+            .iter()
+            .filter(|trial| !trial.generator_limited)
+            .map(|trial| trial.achieved_rps)
+            .collect()
+    };
+    Compared {
+        beside: beside.map(|other| other.server.name.as_str()),
+        capacity_ratio: beside.and_then(|to| spot::times(&capacities(own), &capacities(to))),
+        spots: spot::of(run, own, beside, before),
+    }
+}
+
+type Measured<'a> = (&'a Trial, &'a Measurement);
+
+/// The trials of a server that were measured; under one setting only, where one is given.
+fn trials_of<'a>(run: &'a Run, server: &str, setting: Option<u32>) -> Vec<Measured<'a>> {
+    let is_of = |trial: &&Trial| {
+        let of = match trial.phase {
+            Phase::Capacity => trial.cell,
+            Phase::Sweep => run.plan.place(trial.cell).0,
+        };
+        trial.server == server && setting.is_none_or(|setting| setting == of)
+    };
+    let trials = run.trials.iter().filter(is_of);
+    trials.filter_map(cells::measured).collect()
+}
+
+fn capacity_trials(trials: &[Measured]) -> Vec<CapacityTrial> {
+    trials
+        .iter()
         .filter(|(trial, _)| trial.phase == Phase::Capacity)
         .map(|(_, measured)| CapacityTrial {
             achieved_rps: measured.achieved_rps,
@@ -150,24 +211,26 @@ fn capacity_trials(run: &Run, server: &str) -> Vec<CapacityTrial> {
         .collect()
 }
 
-fn capacity(run: &Run, server: &str) -> Option<Capacity> {
-    Capacity::of(&capacity_trials(run, server), CONFIDENCE)
+fn capacity(trials: &[Measured]) -> Option<Capacity> {
+    Capacity::of(&capacity_trials(trials), CONFIDENCE)
 }
 
-fn generator_busy(run: &Run, server: &str) -> Option<f64> {
-    let trials = trials_of(run, server).filter(|(trial, _)| trial.phase == Phase::Capacity);
+fn generator_busy(trials: &[Measured]) -> Option<f64> {
+    let trials = trials.iter();
+    let trials = trials.filter(|(trial, _)| trial.phase == Phase::Capacity);
     let busy = trials.filter_map(|(_, measured)| measured.generator_busy);
     Spread::of(busy).map(|spread| spread.median)
 }
 
-fn stolen(run: &Run, server: &str) -> Option<(Spread, Spread)> {
-    let shares = || trials_of(run, server).filter_map(|(_, measured)| measured.stolen);
+fn stolen(trials: &[Measured]) -> Option<(Spread, Spread)> {
+    let shares = || trials.iter().filter_map(|(_, measured)| measured.stolen);
     Spread::of(shares().map(|stolen| stolen.server))
         .zip(Spread::of(shares().map(|stolen| stolen.load)))
 }
 
-fn lost_connections(run: &Run, server: &str) -> (u64, u64) {
-    trials_of(run, server)
+fn lost_connections(trials: &[Measured]) -> (u64, u64) {
+    trials
+        .iter()
         .filter_map(|(_, measured)| measured.lost_connections)
         .filter(|&lost| lost > 0)
         .fold((0, 0), |(trials, all), lost| (trials + 1, all + lost))
@@ -191,56 +254,9 @@ fn knee(cells: &[Cell]) -> Option<Knee> {
     Knee::of(&points, KNEE_FACTOR)
 }
 
-/// A cell and its load level.
-type Level<'c, 'a> = (&'c Cell<'a>, f64);
-
-/// The cell nearest a load level, measured or not: two servers are compared at one level.
-fn nearest<'c, 'a>(cells: &'c [Cell<'a>], level: f64) -> Option<Level<'c, 'a>> {
-    cells
+fn littles_law(trials: &[Measured]) -> Option<Outstanding> {
+    let checks: Vec<LittlesLaw> = trials
         .iter()
-        .filter_map(|cell| Some((cell, cell.level?)))
-        .min_by(|(_, a), (_, b)| (a - level).abs().total_cmp(&(b - level).abs()))
-}
-
-/// The level at which a server is half loaded.
-fn half<'c, 'a>(cells: &'c [Cell<'a>]) -> Option<Level<'c, 'a>> {
-    let other = nearest(cells, NEARLY_FULL).map(|(_, level)| level);
-    // A sweep of one level has one thing to say.
-    nearest(cells, HALF).filter(|&(_, level)| other != Some(level))
-}
-
-fn nearly_full<'c, 'a>(cells: &'c [Cell<'a>]) -> Option<Level<'c, 'a>> {
-    nearest(cells, NEARLY_FULL)
-}
-
-fn at_level((cell, level): Level) -> AtLevel {
-    let estimate = |values: &[f64]| measure::median_of_trials(values, CONFIDENCE);
-    let middle =
-        |part: fn(&Measurement) -> Option<f64>| cell.spread(part).map(|spread| spread.median);
-    let free = cell.measured.iter().map(|(_, measured)| *measured);
-    let free = free.filter(|measured| !measured.generator_limited);
-    AtLevel {
-        level,
-        measured: cell.measured.len() as u64,
-        limited: u64::from(cell.limited()),
-        p99_ns: estimate(&tails_ns(cell)),
-        p99_is_lower_bound: cells::lower_bounds(free, cells::P99).0,
-        cpu_ns: estimate(&cell.values(cells::cpu_ns)),
-        cpu_parts_ns: middle(cells::user_ns).zip(middle(cells::system_ns)),
-    }
-}
-
-/// The tails of a cell that say something of the server. None where the generator was the limit of
-/// most.
-fn tails_ns(cell: &Cell) -> Vec<f64> {
-    if cell.mostly_limited() {
-        return Vec::new();
-    }
-    cell.unlimited(cells::p99_ns)
-}
-
-fn littles_law(run: &Run, server: &str) -> Option<Outstanding> {
-    let checks: Vec<LittlesLaw> = trials_of(run, server)
         .map(|(_, measured)| {
             LittlesLaw::check(
                 measured.outstanding_mean,
@@ -260,37 +276,4 @@ fn littles_law(run: &Run, server: &str) -> Option<Outstanding> {
         holding,
         worst,
     })
-}
-
-fn ratio<'a>(run: &Run, of: &Standing<'a>, to: &Standing<'a>) -> Ratio<'a> {
-    let capacities = |standing: &Standing| -> Vec<f64> {
-        // A lower bound has no ratio to anything.
-        let known = standing.capacity.filter(|capacity| !capacity.at_least);
-        let trials = known.map(|_| capacity_trials(run, &standing.server.name));
-        let trials = trials.into_iter().flatten();
-        trials
-            .filter(|trial| !trial.generator_limited)
-            .map(|trial| trial.achieved_rps)
-            .collect()
-    };
-    let tails = |of: Option<Level>, to: Option<Level>| {
-        let (of, to) = (of?.0, to?.0);
-        let bound = of.lower_bounds(cells::P99).0 || to.lower_bounds(cells::P99).0;
-        times(&tails_ns(of), &tails_ns(to)).filter(|_| !bound)
-    };
-    let costs = |of: Option<Level>, to: Option<Level>| {
-        times(&of?.0.values(cells::cpu_ns), &to?.0.values(cells::cpu_ns))
-    };
-    Ratio {
-        to: &to.server.name,
-        capacity: times(&capacities(of), &capacities(to)),
-        p99_half: tails(half(&of.cells), half(&to.cells)),
-        p99_nearly_full: tails(nearly_full(&of.cells), nearly_full(&to.cells)),
-        cpu_half: costs(half(&of.cells), half(&to.cells)),
-        cpu_nearly_full: costs(nearly_full(&of.cells), nearly_full(&to.cells)),
-    }
-}
-
-fn times(of: &[f64], to: &[f64]) -> Option<Estimate> {
-    RankTest::of(of, to, CONFIDENCE)?.ratio
 }

@@ -16,6 +16,8 @@
 
 use serde::{Deserialize, Serialize};
 
+use crate::settings::Vary;
+
 /// The version of everything in this module.
 pub const SCHEMA: &str = "curtail.run/1";
 
@@ -49,7 +51,11 @@ pub struct Plan {
     pub goes_first: bool,
     /// Offered rates.
     pub sweep: Sweep,
-    /// Closed-loop trials of each server before the sweep; their median is its capacity.
+    /// What is varied beside the rate; under each of its values the sweep is made again.
+    #[serde(default)]
+    pub vary: Option<Vary>,
+    /// Closed-loop trials of each server and setting before the sweep; their median is its
+    /// capacity.
     #[serde(default)]
     pub capacity_trials: u32,
     /// The servers, in the order of the file.
@@ -83,6 +89,12 @@ pub struct Load {
     pub update: f64,
     /// Records.
     pub records: u64,
+    /// Greedy connections beside those measured.
+    #[serde(default)]
+    pub greedy: u32,
+    /// Requests one of those has outstanding.
+    #[serde(default)]
+    pub greedy_depth: u32,
 }
 
 /// The offered rates of a plan.
@@ -108,16 +120,19 @@ pub struct Server {
     pub skipped: Option<String>,
 }
 
-/// A figure that can be drawn.
+/// A quantity that can be drawn: against *offered* rate or, where there is one rate only, against
+/// what is varied.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum FigureKind {
-    /// Achieved rate against offered rate.
+    /// Achieved rate.
     Throughput,
-    /// 99th percentile of response time, log axis, against *offered* rate.
+    /// 99th percentile of response time, log axis.
     Tail,
-    /// Server processor time a request, against offered rate.
+    /// Server processor time a request.
     Cpu,
+    /// Connections served a wake-up of the server, where it counts them.
+    Bursts,
 }
 
 /// What a trial is of.
@@ -139,10 +154,13 @@ pub struct Trial {
     pub phase: Phase,
     /// A name of [`Plan::servers`].
     pub server: String,
-    /// Index into the sweep; 0 for a capacity.
+    /// Of a sweep: [`Plan::cell`]; of a capacity: the setting.
     pub cell: u32,
     /// From 0.
     pub repeat: u32,
+    /// What is varied, at this trial. None: nothing is.
+    #[serde(default)]
+    pub setting: Option<f64>,
     /// Offered ÷ that server's capacity, where the sweep is in load levels.
     pub level: Option<f64>,
     /// Offered rate; none in a capacity trial.
@@ -208,8 +226,15 @@ pub struct Measurement {
     pub outstanding_mean: f64,
     /// Little's law: achieved rate × mean service time.
     pub outstanding_expected: f64,
+    /// Answers a second that the greedy connections got beside, where there were any.
+    #[serde(default)]
+    pub greedy_rps: Option<f64>,
     /// What the server paid. None where it could not be read.
     pub cost: Option<Cost>,
+    /// How many connections had something to say when a worker woke up. None where the server
+    /// does not count them.
+    #[serde(default)]
+    pub bursts: Option<Bursts>,
     /// What the host took. None where it could not be read.
     #[serde(default)]
     pub stolen: Option<Stolen>,
@@ -255,7 +280,8 @@ pub struct Cost {
     pub user_ns: u64,
     /// Processor time in the kernel.
     pub system_ns: u64,
-    /// (user + system) ÷ answers that arrived in the interval (`achieved_rps` × its length).
+    /// (user + system) ÷ answers that arrived in the interval (`achieved_rps` and `greedy_rps` ×
+    /// its length).
     pub cpu_ns_per_request: f64,
     /// Resident memory at the end.
     pub resident_bytes: u64,
@@ -263,6 +289,15 @@ pub struct Cost {
     pub voluntary_switches: u64,
     /// Involuntary context switches.
     pub involuntary_switches: u64,
+}
+
+/// The bursts of a trial's measured interval: connections with something to say at a wake-up.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Bursts {
+    /// Wake-ups by size: of 1, then up to 2, 4, 8 and so on, the last of any more.
+    pub counts: Vec<u64>,
+    /// Mean size.
+    pub mean: f64,
 }
 
 /// `histograms/ID.hist`: lossless, base64 of HDR V2 serialisation.

@@ -5,6 +5,7 @@
 //! that is missing is drawn as missing.
 #![forbid(unsafe_code)]
 
+mod across;
 mod cells;
 mod chart;
 mod error;
@@ -17,6 +18,7 @@ mod page;
 mod picture;
 mod render;
 mod run;
+mod settings;
 mod text;
 mod trials_csv;
 mod verdict;
@@ -25,5 +27,6 @@ mod words;
 pub use error::Error;
 pub use render::{Figure, Rendered, figures_of, page_of, render};
 pub use run::{Missing, Run};
+pub use settings::Vary;
 pub use text::text_summary;
 pub use trials_csv::write_csv;

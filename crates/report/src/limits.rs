@@ -15,6 +15,9 @@ pub const SERVERS: usize = 49;
 /// Characters of a server's name in a figure; the page has it whole.
 pub const NAME_CHARACTERS: usize = 26;
 
+/// Characters of a server's name and the setting of its curve, in a summary.
+pub const CURVE_CHARACTERS: usize = 48;
+
 /// Lines of notes under a figure; the page has them all.
 pub const NOTE_LINES: usize = 6;
 

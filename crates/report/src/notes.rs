@@ -2,40 +2,74 @@
 
 use std::collections::BTreeMap;
 
+use crate::across::Across;
+use crate::cells::Cell;
+use crate::chart::Panel;
 use crate::chart::axis::Scale;
 use crate::figures::Figure;
-use crate::findings::Standing;
-use crate::folder::{Phase, Sweep};
+use crate::folder::{Phase, Plan, Sweep};
 use crate::run::{Missing, Run};
+use crate::settings::Vary;
 use crate::words;
 
 /// What was measured, in a line.
 pub(crate) fn about(run: &Run) -> String {
     let plan = &run.plan;
     let sweep = match &plan.sweep {
-        Sweep::LoadLevels(_) => "load levels of each server's own capacity",
-        Sweep::Rates(_) => "absolute rates",
+        Sweep::LoadLevels(_) => "load levels of each server's own capacity".to_owned(),
+        Sweep::Rates(rates) => match rates.as_slice() {
+            [rate_rps] => format!("{} offered", words::rate(*rate_rps)),
+            _ => "absolute rates".to_owned(),
+        },
+    };
+    let updates = match &plan.vary {
+        Some(vary @ Vary::Update(_)) => range(vary),
+        _ => words::percent(plan.load.update),
+    };
+    let more = match &plan.vary {
+        Some(vary @ Vary::Greedy(_)) => format!(" · {} greedy", range(vary)),
+        Some(vary @ Vary::Depth(_)) => format!(" · depth {}", range(vary)),
+        _ => String::new(),
     };
     format!(
-        "{}{} · {} connections · {} of {} a point · {} · updates {}",
+        "{}{} · {} · {} of {} a point · {sweep} · updates {updates}{more}",
         words::shortened(&plan.experiment, 40),
         if plan.quick { " (quick)" } else { "" },
-        words::count(u64::from(plan.load.connections)),
+        connections(plan),
         words::plural(u64::from(plan.repeats), "trial"),
         words::duration_tick(plan.trial_ns as f64),
-        sweep,
-        words::percent(plan.load.update),
     )
 }
 
-/// What a figure does not show, or shows differently.
-pub(crate) fn of_figure(run: &Run, standings: &[Standing], figure: &dyn Figure) -> Vec<String> {
-    let mut notes: Vec<String> = limited(standings).into_iter().collect();
+fn connections(plan: &Plan) -> String {
+    let count = match &plan.vary {
+        Some(vary @ Vary::Connections(_)) => range(vary),
+        _ => words::count(u64::from(plan.load.connections)),
+    };
+    format!("{count} connections")
+}
+
+/// From where to where something is varied: `16 to 15 360`.
+fn range(vary: &Vary) -> String {
+    let values = vary.values();
+    let ends = [values.first(), values.last()].into_iter().flatten();
+    let mut ends: Vec<String> = ends.map(|&value| vary.value_text(value)).collect();
+    ends.dedup();
+    ends.join(" to ")
+}
+
+/// What a figure of a panel does not show, or shows differently.
+pub(crate) fn of_figure(run: &Run, panel: &Panel, figure: &dyn Figure) -> Vec<String> {
+    let mut notes: Vec<String> = limited(panel).into_iter().collect();
     notes.extend(of_run(run));
-    notes.extend(unmeasured(standings, figure));
-    notes.extend(lower_bounds(standings, figure));
-    if run.plan.repeats > 1 && !figure.follows_offered() {
-        notes.push("Trials of one rate are drawn side by side.".to_owned());
+    notes.extend(unmeasured(panel, figure));
+    notes.extend(lower_bounds(panel, figure));
+    if run.plan.repeats > 1 && !panel.follows_offered(figure) {
+        let what = match panel.across {
+            Across::Rate => "rate",
+            Across::Setting(_) => "setting",
+        };
+        notes.push(format!("Trials of one {what} are drawn side by side."));
     }
     notes
 }
@@ -54,16 +88,20 @@ pub(crate) fn of_run(run: &Run) -> Vec<String> {
 /// What `--quick` costs.
 pub(crate) fn quick(run: &Run) -> String {
     format!(
-        "Quick run: {} connections, {} a point of {}. Enough to see the shape, not to quote.",
-        words::count(u64::from(run.plan.load.connections)),
+        "Quick run: {}, {} a point of {}. Enough to see the shape, not to quote.",
+        connections(&run.plan),
         words::plural(u64::from(run.plan.repeats), "trial"),
         words::duration_tick(run.plan.trial_ns as f64),
     )
 }
 
+fn cells<'p, 'a>(panel: &'p Panel<'a>) -> impl Iterator<Item = &'p Cell<'a>> {
+    panel.subjects.iter().flat_map(|subject| &subject.cells)
+}
+
 /// Which points are hollow, and why.
-fn limited(standings: &[Standing]) -> Option<String> {
-    let cells = || standings.iter().flat_map(|standing| &standing.cells);
+fn limited(panel: &Panel) -> Option<String> {
+    let cells = || cells(panel);
     let limited: u64 = cells().map(|cell| u64::from(cell.limited())).sum();
     let measured: u64 = cells().map(|cell| cell.measured.len() as u64).sum();
     (limited > 0).then(|| {
@@ -106,20 +144,26 @@ fn missing(run: &Run) -> Option<String> {
     ))
 }
 
-/// Where a missing trial would be: `memcached at 0.8`.
+/// Where a missing trial would be: `memcached at 0.8`, `memcached at 0.8 with 16 connections`.
 pub(crate) fn place(run: &Run, missing: &Missing) -> String {
+    let plan = &run.plan;
     let name = words::shortened(&missing.server, crate::limits::NAME_CHARACTERS);
-    match (missing.phase, &run.plan.sweep) {
-        (Phase::Capacity, _) => format!("{name}, capacity"),
-        (Phase::Sweep, Sweep::LoadLevels(levels)) => match levels.get(missing.cell as usize) {
-            Some(&level) => format!("{name} at level {}", words::level(level)),
-            None => name,
-        },
-        (Phase::Sweep, Sweep::Rates(rates)) => match rates.get(missing.cell as usize) {
-            Some(&rate) => format!("{name} at {}", words::rate(rate)),
-            None => name,
-        },
-    }
+    let (setting, rate) = match missing.phase {
+        Phase::Capacity => (missing.cell, 0),
+        Phase::Sweep => plan.place(missing.cell),
+    };
+    let at = match (missing.phase, &plan.sweep) {
+        (Phase::Capacity, _) => Some(", capacity".to_owned()),
+        (Phase::Sweep, Sweep::LoadLevels(levels)) => levels
+            .get(rate as usize)
+            .map(|&level| format!(" at level {}", words::level(level))),
+        (Phase::Sweep, Sweep::Rates(rates)) => rates
+            .get(rate as usize)
+            .map(|&rate_rps| format!(" at {}", words::rate(rate_rps))),
+    };
+    let with = plan.condition(setting);
+    let with = with.map(|with| format!(" with {with}")).unwrap_or_default();
+    format!("{name}{}{with}", at.unwrap_or_default())
 }
 
 /// Which servers took no part, and why.
@@ -133,10 +177,8 @@ fn skipped(run: &Run) -> Vec<String> {
 }
 
 /// Trials that were measured, but not what this figure is of.
-fn unmeasured(standings: &[Standing], figure: &dyn Figure) -> Option<String> {
-    let values = standings
-        .iter()
-        .flat_map(|standing| &standing.cells)
+fn unmeasured(panel: &Panel, figure: &dyn Figure) -> Option<String> {
+    let values = cells(panel)
         .flat_map(|cell| &cell.measured)
         .map(|(_, measured)| figure.value(measured));
     let absent = values
@@ -154,11 +196,8 @@ fn unmeasured(standings: &[Standing], figure: &dyn Figure) -> Option<String> {
 }
 
 /// Points that stand lower than what they are of.
-fn lower_bounds(standings: &[Standing], figure: &dyn Figure) -> Option<String> {
-    let measured = || {
-        let cells = standings.iter().flat_map(|standing| &standing.cells);
-        cells.flat_map(|cell| &cell.measured)
-    };
+fn lower_bounds(panel: &Panel, figure: &dyn Figure) -> Option<String> {
+    let measured = || cells(panel).flat_map(|cell| &cell.measured);
     let bounds = measured().filter(|(_, measured)| figure.is_lower_bound(measured));
     let bounds = bounds.count() as u64;
     (bounds > 0).then(|| {

@@ -7,7 +7,8 @@ mod tables;
 
 use askama::Template;
 
-use self::tables::{CellRow, LawRow, MissingRow, TrialRow};
+use self::tables::{CellRow, LawRow, MissingRow, More, TrialRow};
+use crate::across::Across;
 use crate::chart::Drawing;
 use crate::findings::Standing;
 use crate::{Error, Run, notes, verdict, words};
@@ -29,6 +30,8 @@ struct Page {
     torn: bool,
     brackets: &'static str,
     servers: Vec<ServerPart>,
+    has_settings: bool,
+    heads: Vec<(&'static str, &'static str)>,
     figures: Vec<FigurePart>,
     laws: Vec<LawRow>,
     law_tolerance: String,
@@ -49,12 +52,13 @@ struct ServerPart {
     shape: &'static str,
     verdict: String,
     cells: Vec<CellRow>,
+    has_settings: bool,
     has_levels: bool,
 }
 
 struct FigurePart {
-    stem: &'static str,
-    title: &'static str,
+    stem: String,
+    title: String,
     svg: String,
     notes: Vec<String>,
 }
@@ -75,6 +79,7 @@ pub(crate) fn html(
             .as_ref()
             .map(|why| (server.name.clone(), why.clone()))
     });
+    let more = More::of(run);
     let page = Page {
         style: STYLE,
         script: SCRIPT,
@@ -88,8 +93,10 @@ pub(crate) fn html(
         brackets: verdict::BRACKETS,
         servers: standings
             .iter()
-            .map(|standing| server_part(run, standing))
+            .map(|standing| server_part(run, standing, more))
             .collect(),
+        has_settings: run.plan.vary.is_some(),
+        heads: tables::heads(more),
         figures: drawings.iter().map(figure_part).collect(),
         laws: tables::laws(standings),
         law_tolerance: words::percent(measure::LITTLES_LAW_TOLERANCE),
@@ -105,22 +112,27 @@ pub(crate) fn html(
     Ok(page.render()?)
 }
 
-fn server_part(run: &Run, standing: &Standing) -> ServerPart {
+fn server_part(run: &Run, standing: &Standing, more: More) -> ServerPart {
     ServerPart {
-        name: standing.server.name.clone(),
+        name: standing.name.clone(),
         version: standing.server.version.clone().unwrap_or_default(),
         class: standing.look.class,
         shape: standing.look.shape,
         verdict: verdict::sentences(run, standing).join(" "),
-        cells: standing.cells.iter().map(CellRow::of).collect(),
+        cells: standing
+            .cells
+            .iter()
+            .map(|cell| CellRow::of(standing, cell, more))
+            .collect(),
+        has_settings: matches!(standing.across, Across::Setting(_)),
         has_levels: standing.cells.iter().any(|cell| cell.level.is_some()),
     }
 }
 
 fn figure_part(drawing: &Drawing) -> FigurePart {
     FigurePart {
-        stem: drawing.stem,
-        title: drawing.title,
+        stem: drawing.stem.clone(),
+        title: drawing.title.clone(),
         svg: drawing.inline(),
         notes: drawing.notes.clone(),
     }

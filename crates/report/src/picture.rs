@@ -20,7 +20,7 @@ const SEMI_BOLD: &[u8] = include_bytes!("../fonts/Inter-SemiBold.otf");
 /// The figure is no SVG, or too large.
 pub(crate) fn png(drawing: &Drawing) -> Result<Vec<u8>, Error> {
     let failed = |what: String| Error::Draw {
-        figure: drawing.stem.to_owned(),
+        figure: drawing.stem.clone(),
         what,
     };
     let mut fonts = fontdb::Database::new();

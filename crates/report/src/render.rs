@@ -7,8 +7,10 @@ use std::fs::{self, File};
 use std::io::Write;
 use std::path::{Path, PathBuf};
 
-use crate::chart::{self, Drawing};
-use crate::{Error, Run, figures, findings, notes, page, picture, trials_csv};
+use crate::across::Across;
+use crate::chart::{self, Drawing, Panel, Subject};
+use crate::findings::{self, Standing};
+use crate::{Error, Run, figures, limits, notes, page, picture, trials_csv};
 
 /// What [`render`] wrote.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -24,8 +26,8 @@ pub struct Rendered {
 /// A figure as a file of its own.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Figure {
-    /// File stem, such as `tail`.
-    pub name: &'static str,
+    /// File stem, such as `tail`, or `tail-memcached` where there is one for each server.
+    pub name: String,
     /// The SVG document, for papers: black on white, `sans-serif`.
     pub svg: String,
 }
@@ -69,7 +71,7 @@ pub fn render(folder: &Path) -> Result<Rendered, Error> {
 pub fn figures_of(run: &Run) -> Result<Vec<Figure>, Error> {
     let drawings = draw(run, &findings::of(run))?;
     let figure = |drawing: &Drawing| Figure {
-        name: drawing.stem,
+        name: drawing.stem.clone(),
         svg: drawing.file(),
     };
     Ok(drawings.iter().map(figure).collect())
@@ -85,29 +87,66 @@ pub fn page_of(run: &Run) -> Result<String, Error> {
     page::html(run, &standings, &drawings)
 }
 
-fn draw(run: &Run, standings: &[findings::Standing]) -> Result<Vec<Drawing>, Error> {
-    let subjects: Vec<chart::Subject> = standings
-        .iter()
-        .enumerate()
-        .map(|(place, standing)| chart::Subject {
-            name: &standing.server.name,
-            place,
-            look: standing.look,
-            cells: standing.cells.clone(),
-            knee_rps: standing.knee.map(|knee| knee.level),
-        })
-        .collect();
+fn draw(run: &Run, standings: &[Standing]) -> Result<Vec<Drawing>, Error> {
     let about = notes::about(run);
+    let panels = panels(run, standings);
     let mut drawings: Vec<Drawing> = Vec::new();
     for &kind in &run.plan.figures {
         let figure = figures::of(kind);
         if drawings.iter().any(|drawn| drawn.kind == kind) {
             continue;
         }
-        let notes = notes::of_figure(run, standings, figure.as_ref());
-        drawings.push(chart::draw(figure.as_ref(), &subjects, &about, notes)?);
+        for panel in &panels {
+            let notes = notes::of_figure(run, panel, figure.as_ref());
+            drawings.push(chart::draw(figure.as_ref(), panel, &about, notes)?);
+        }
     }
     Ok(drawings)
+}
+
+/// One for all servers or, where each setting has a curve, one a server.
+fn panels<'a>(run: &'a Run, standings: &'a [Standing<'a>]) -> Vec<Panel<'a>> {
+    let across = Across::of(&run.plan);
+    let mut panels: Vec<Panel> = Vec::new();
+    for standing in standings {
+        let of = standing.setting.map(|_| standing.server.name.as_str());
+        if panels.last().is_none_or(|panel| panel.of != of) {
+            let suffix = of.map(|name| file_suffix(name, panels.len()));
+            panels.push(Panel {
+                of,
+                suffix: suffix.unwrap_or_default(),
+                across,
+                subjects: Vec::new(),
+            });
+        }
+        if let Some(panel) = panels.last_mut() {
+            panel.subjects.push(Subject {
+                name: &standing.name,
+                place: panel.subjects.len(),
+                look: standing.look,
+                cells: standing.cells.clone(),
+                knee_rps: standing.knee.map(|knee| knee.level),
+            });
+        }
+    }
+    if panels.is_empty() {
+        panels.push(Panel {
+            of: None,
+            suffix: String::new(),
+            across,
+            subjects: Vec::new(),
+        });
+    }
+    panels
+}
+
+/// What the files of the `index`-th server are told by: its name, where that is fit for one.
+fn file_suffix(name: &str, index: usize) -> String {
+    let is_plain = |c: char| c.is_ascii_alphanumeric() || "-_.".contains(c);
+    match name.len() <= limits::NAME_CHARACTERS && name.chars().all(is_plain) {
+        true => format!("-{name}"),
+        false => format!("-{}", index + 1),
+    }
 }
 
 /// Puts `content` at `path` whole or not at all.

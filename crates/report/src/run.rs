@@ -34,7 +34,7 @@ pub struct Missing {
     pub server: String,
     /// What the trial was to be of.
     pub phase: Phase,
-    /// Index into the sweep.
+    /// As of [`Trial::cell`].
     pub cell: u32,
     /// From 0.
     pub repeat: u32,
@@ -87,12 +87,14 @@ impl Run {
             Sweep::Rates(_) => self.plan.capacity_trials,
         };
         let ended = self.ended(Phase::Capacity, server);
-        for repeat in 0..planned {
-            if let Some(failure) = failure(ended.get(&(0, repeat)).copied()) {
+        for (cell, repeat) in (0..self.plan.settings())
+            .flat_map(|cell| (0..planned).map(move |repeat| (cell, repeat)))
+        {
+            if let Some(failure) = failure(ended.get(&(cell, repeat)).copied()) {
                 missing.push(Missing {
                     server: server.to_owned(),
                     phase: Phase::Capacity,
-                    cell: 0,
+                    cell,
                     repeat,
                     offered_rps: None,
                     failure,
@@ -103,7 +105,7 @@ impl Run {
 
     fn missing_sweep(&self, server: &str, missing: &mut Vec<Missing>) {
         let ended = self.ended(Phase::Sweep, server);
-        for cell in 0..cells(&self.plan.sweep) {
+        for cell in 0..self.plan.cells() {
             let offered_rps = (0..self.plan.repeats).find_map(|repeat| {
                 ended
                     .get(&(cell, repeat))
@@ -143,12 +145,6 @@ fn failure(trial: Option<&Trial>) -> Option<Option<String>> {
     }
 }
 
-/// How many cells a sweep has.
-pub(crate) fn cells(sweep: &Sweep) -> u32 {
-    let (Sweep::LoadLevels(points) | Sweep::Rates(points)) = sweep;
-    u32::try_from(points.len()).unwrap_or(u32::MAX)
-}
-
 fn read_plan(path: &Path) -> Result<Plan, Error> {
     let text = read_bounded(path, limits::DESCRIPTION_BYTES)?;
     let plan: Plan = toml::from_str(&text).map_err(|error| {
@@ -177,8 +173,7 @@ fn read_plan(path: &Path) -> Result<Plan, Error> {
         );
         return Err(Error::content(path, 1, what, "split the experiment"));
     }
-    let planned =
-        plan.servers.len() as u64 * u64::from(plan.repeats) * u64::from(cells(&plan.sweep));
+    let planned = plan.servers.len() as u64 * u64::from(plan.repeats) * u64::from(plan.cells());
     if planned > limits::TRIALS as u64 {
         let what = format!("{planned} trials planned, at most {}", limits::TRIALS);
         return Err(Error::content(path, 1, what, "split the experiment"));
@@ -253,11 +248,11 @@ fn check(trial: &Trial, plan: &Plan) -> Result<(), String> {
         return Err(format!("server {:?} is not in the plan", trial.server));
     }
     if trial.phase == Phase::Sweep {
-        if trial.cell >= cells(&plan.sweep) {
+        if trial.cell >= plan.cells() {
             return Err(format!(
                 "cell {} of a sweep of {}",
                 trial.cell,
-                cells(&plan.sweep)
+                plan.cells()
             ));
         }
         if trial.repeat >= plan.repeats {
@@ -273,10 +268,11 @@ fn check(trial: &Trial, plan: &Plan) -> Result<(), String> {
             return Err("offered_rps of a trial of the sweep must be above 0".to_owned());
         }
     }
-    if trial.phase == Phase::Capacity && trial.cell != 0 {
+    if trial.phase == Phase::Capacity && trial.cell >= plan.settings() {
         return Err(format!(
-            "cell {} of a capacity, which has only cell 0",
-            trial.cell
+            "cell {} of capacities under {} settings",
+            trial.cell,
+            plan.settings()
         ));
     }
     match &trial.outcome {
@@ -296,6 +292,11 @@ fn check_measurement(measurement: &Measurement) -> Result<(), String> {
             measurement.cost.map_or(0.0, |cost| cost.cpu_ns_per_request),
         ),
         ("hit_rate", measurement.hit_rate.unwrap_or(0.0)),
+        ("greedy_rps", measurement.greedy_rps.unwrap_or(0.0)),
+        (
+            "bursts.mean",
+            measurement.bursts.as_ref().map_or(0.0, |it| it.mean),
+        ),
         ("generator_busy", measurement.generator_busy.unwrap_or(0.0)),
         (
             "stolen.server",

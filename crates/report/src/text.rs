@@ -1,6 +1,7 @@
 //! The summary a run ends with on a terminal: a table, what is missing, and what was found.
 
-use crate::cells::Percentile;
+use crate::across::Across;
+use crate::cells::{Cell, Percentile};
 use crate::findings::{self, Standing};
 use crate::folder::Measurement;
 use crate::words::Quantity;
@@ -47,7 +48,7 @@ fn table(standings: &[Standing]) -> Vec<String> {
             };
             let limited = if cell.limited() > 0 { "*" } else { "" };
             rows.push(row(&[
-                words::shortened(&standing.server.name, WIDTHS[0]),
+                named(standing, cell),
                 cell.level.map(words::level).unwrap_or_default(),
                 cell.offered_rps.map_or("–".to_owned(), words::rate),
                 middle(|m| Some(m.achieved_rps), words::rate),
@@ -60,6 +61,17 @@ fn table(standings: &[Standing]) -> Vec<String> {
         }
     }
     rows
+}
+
+/// A server and, where something is varied, its value.
+fn named(standing: &Standing, cell: &Cell) -> String {
+    let name = standing.server.name.as_str();
+    let value = cell.setting.zip(standing.vary);
+    let Some(value) = value.map(|(value, vary)| vary.value_text(value)) else {
+        return words::shortened(name, WIDTHS[0]);
+    };
+    let room = WIDTHS[0].saturating_sub(value.chars().count() + 3);
+    format!("{} · {value}", words::shortened(name, room))
 }
 
 /// The first column to the left, numbers to the right.
@@ -79,8 +91,39 @@ fn row(fields: &[String; 9]) -> String {
     line
 }
 
-/// Capacity, knee and Little's law of a server, in a line.
+/// Capacity, knee and Little's law of a curve in a line; of one across settings, its tail at them.
 fn found(standing: &Standing) -> String {
+    let law = standing.littles_law.map(|law| {
+        format!(
+            ", Little's law in {} of {}",
+            law.holding,
+            words::plural(law.trials as u64, "trial")
+        )
+    });
+    let law = law.unwrap_or_default();
+    let name = words::shortened(&standing.name, limits::CURVE_CHARACTERS);
+    match standing.across {
+        Across::Rate => format!("{name}: {}{law}", capacity_and_knee(standing)),
+        Across::Setting(_) => format!("{name}: {}{law}", tails(standing)),
+    }
+}
+
+fn tails(standing: &Standing) -> String {
+    let tails: Vec<String> = standing
+        .spots
+        .iter()
+        .map(|spot| match &spot.p99_ns {
+            Some(p99) => format!("{} {}", words::duration(p99.value), spot.place),
+            None => format!("not known {}", spot.place),
+        })
+        .collect();
+    match tails.is_empty() {
+        true => "nothing measured".to_owned(),
+        false => format!("p99 {}", words::listed(&tails)),
+    }
+}
+
+fn capacity_and_knee(standing: &Standing) -> String {
     let capacity = match &standing.capacity {
         Some(capacity) => format!(
             "capacity {}{} {}",
@@ -112,26 +155,12 @@ fn found(standing: &Standing) -> String {
         }
         None => "no knee found".to_owned(),
     };
-    let law = standing.littles_law.map(|law| {
-        format!(
-            ", Little's law in {} of {}",
-            law.holding,
-            words::plural(law.trials as u64, "trial")
-        )
+    let ratio = standing.capacity_ratio.as_ref().zip(standing.beside);
+    let ratio = ratio.map(|(times, beside)| {
+        let name = words::shortened(beside, limits::NAME_CHARACTERS);
+        format!(", {} times {name}'s", Quantity::Factor.words(times.value))
     });
-    let ratio = standing.ratio.as_ref().and_then(|ratio| {
-        let name = words::shortened(ratio.to, limits::NAME_CHARACTERS);
-        Some(format!(
-            ", {} times {name}'s",
-            Quantity::Factor.words(ratio.capacity.as_ref()?.value)
-        ))
-    });
-    format!(
-        "{}: {capacity}{}, {knee}{}",
-        words::shortened(&standing.server.name, limits::NAME_CHARACTERS),
-        ratio.unwrap_or_default(),
-        law.unwrap_or_default(),
-    )
+    format!("{capacity}{}, {knee}", ratio.unwrap_or_default())
 }
 
 fn remarks(run: &Run, standings: &[Standing]) -> Vec<String> {

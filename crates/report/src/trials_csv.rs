@@ -4,19 +4,20 @@ use std::io::{self, Write};
 
 use crate::folder::{Outcome, Phase, Quantiles, Trial};
 
-const TRIAL_COLUMNS: [&str; 9] = [
+const TRIAL_COLUMNS: [&str; 10] = [
     "id",
     "phase",
     "server",
     "cell",
     "repeat",
+    "setting",
     "level",
     "offered_rps",
     "started_unix_ns",
     "failure",
 ];
 
-const MEASUREMENT_COLUMNS: [&str; 17] = [
+const MEASUREMENT_COLUMNS: [&str; 19] = [
     "duration_ns",
     "intended",
     "answered",
@@ -34,6 +35,8 @@ const MEASUREMENT_COLUMNS: [&str; 17] = [
     "lost_connections",
     "server_stolen_share",
     "load_stolen_share",
+    "greedy_rps",
+    "burst_mean",
 ];
 
 const QUANTILE_COLUMNS: [&str; 9] = [
@@ -83,6 +86,7 @@ fn row(trial: &Trial) -> Vec<String> {
         trial.server.clone(),
         trial.cell.to_string(),
         trial.repeat.to_string(),
+        optional(trial.setting),
         optional(trial.level),
         optional(trial.offered_rps),
         trial.started_unix_ns.to_string(),
@@ -114,6 +118,8 @@ fn row(trial: &Trial) -> Vec<String> {
         optional(measured.lost_connections),
         optional(measured.stolen.map(|stolen| stolen.server)),
         optional(measured.stolen.map(|stolen| stolen.load)),
+        optional(measured.greedy_rps),
+        optional(measured.bursts.as_ref().map(|bursts| bursts.mean)),
     ]);
     for quantiles in [measured.response, Some(measured.service), measured.slip] {
         fields.extend(quantile_fields(quantiles));

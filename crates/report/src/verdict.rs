@@ -1,17 +1,24 @@
-//! What was found of a server, in plain words.
+//! What was found of a server, or of a server under one setting, in plain words.
 
 use measure::{Estimate, Interval};
 
+use crate::across::Across;
 use crate::cells::Spread;
-use crate::findings::{AtLevel, Standing};
+use crate::findings::{Against, Spot, Standing};
 use crate::run::Run;
 use crate::words::{self, Quantity};
 
-/// The sentences on one server.
+/// The sentences on one curve.
 pub(crate) fn sentences(run: &Run, standing: &Standing) -> Vec<String> {
-    let mut sentences = vec![capacity(run, standing)];
-    sentences.extend(busy_generator(standing));
-    sentences.push(knee(standing));
+    let mut sentences = Vec::new();
+    match standing.across {
+        Across::Rate => {
+            sentences.push(capacity(run, standing));
+            sentences.extend(busy_generator(standing));
+            sentences.push(knee(standing));
+        }
+        Across::Setting(_) => sentences.extend(capacities(standing)),
+    }
     sentences.extend(tail(standing));
     sentences.extend(cost(standing));
     sentences.extend(limited(standing));
@@ -47,7 +54,7 @@ fn estimated(estimate: &Estimate, quantity: Quantity) -> String {
 }
 
 fn capacity(run: &Run, standing: &Standing) -> String {
-    let server = &standing.server.name;
+    let server = &standing.name;
     let Some(capacity) = &standing.capacity else {
         let achieved = standing
             .cells
@@ -79,12 +86,10 @@ fn capacity(run: &Run, standing: &Standing) -> String {
             words::count(limited),
         );
     }
-    let against = standing.ratio.as_ref().and_then(|ratio| {
-        Some(format!(
-            ", {} times what {} does",
-            estimated(ratio.capacity.as_ref()?, Quantity::Factor),
-            ratio.to
-        ))
+    let ratio = standing.capacity_ratio.as_ref().zip(standing.beside);
+    let against = ratio.map(|(times, beside)| {
+        let times = estimated(times, Quantity::Factor);
+        format!(", {times} times what {beside} does")
     });
     let excluded = match limited {
         0 => String::new(),
@@ -97,6 +102,30 @@ fn capacity(run: &Run, standing: &Standing) -> String {
         "{server} answers {rate} under infinite demand, median of {trials}{excluded}{}.",
         against.unwrap_or_default(),
     )
+}
+
+/// What it answers under infinite demand in one setting after the other. None: it was not asked.
+fn capacities(standing: &Standing) -> Option<String> {
+    if standing.cells.iter().all(|cell| cell.measured.is_empty()) {
+        return Some(format!("Nothing of {} was measured.", standing.name));
+    }
+    let capacities: Vec<String> = standing
+        .spots
+        .iter()
+        .filter_map(|spot| {
+            let capacity = spot.capacity.as_ref()?;
+            let bound = if capacity.at_least { "at least " } else { "" };
+            let rate = estimated(&capacity.rps, Quantity::Rate);
+            Some(format!("{bound}{rate} {}", spot.place))
+        })
+        .collect();
+    (!capacities.is_empty()).then(|| {
+        format!(
+            "{} answers {} under infinite demand.",
+            standing.name,
+            words::listed(&capacities)
+        )
+    })
 }
 
 /// Where the generator had little left, a capacity may be the pair's rather than the server's.
@@ -168,39 +197,19 @@ fn no_knee(standing: &Standing) -> String {
 }
 
 fn tail(standing: &Standing) -> Option<String> {
-    let ratio = standing.ratio.as_ref();
-    let levels = [
-        (
-            standing.half.as_ref(),
-            ratio.and_then(|ratio| ratio.p99_half.as_ref()),
-        ),
-        (
-            standing.nearly_full.as_ref(),
-            ratio.and_then(|ratio| ratio.p99_nearly_full.as_ref()),
-        ),
-    ];
     let (mut tails, mut unknown) = (Vec::new(), Vec::new());
-    for (at, against) in levels {
-        let Some(at) = at.filter(|at| at.measured > 0) else {
+    for spot in standing.spots.iter().filter(|spot| spot.measured > 0) {
+        let Some(p99) = spot.p99_ns.as_ref() else {
+            unknown.extend(hidden(spot));
             continue;
         };
-        let level = words::level(at.level);
-        let Some(p99) = at.p99_ns.as_ref() else {
-            unknown.extend(hidden(at));
-            continue;
-        };
-        let bound = words::lower_bound(at.p99_is_lower_bound);
-        let against = against.zip(ratio).map(|(times, ratio)| {
-            format!(
-                " ({} times {}'s there)",
-                estimated(times, Quantity::Factor),
-                ratio.to
-            )
-        });
+        let bound = words::lower_bound(spot.p99_is_lower_bound);
+        let against = compared(spot, |against| against.p99.as_ref());
         tails.push(format!(
-            "{bound}{} at load level {level}{}",
+            "{bound}{} {}{}",
             estimated(p99, Quantity::Duration),
-            against.unwrap_or_default()
+            spot.place,
+            against.map(|it| format!(" ({it})")).unwrap_or_default()
         ));
     }
     if !unknown.is_empty() {
@@ -214,67 +223,75 @@ fn tail(standing: &Standing) -> Option<String> {
     })
 }
 
-/// Why a tail is not known: `at 0.9 (in all 15 trials the generator was the limit)`.
-fn hidden(at: &AtLevel) -> Option<String> {
-    let trials = match at.limited {
+/// `0.94 [0.89, 1.01] times memcached's there, 1.20 [1.1, 1.3] times its own with depth 1`.
+fn compared(spot: &Spot, ratio: fn(&Against) -> Option<&Estimate>) -> Option<String> {
+    let times: Vec<String> = spot
+        .against
+        .iter()
+        .filter_map(|against| {
+            let times = estimated(ratio(against)?, Quantity::Factor);
+            Some(format!("{times} times {}", against.whose))
+        })
+        .collect();
+    (!times.is_empty()).then(|| times.join(", "))
+}
+
+/// Why a tail is not known: `at load level 0.9 (in all 15 trials the generator was the limit)`.
+fn hidden(spot: &Spot) -> Option<String> {
+    let trials = match spot.limited {
         0 => return None,
-        all if all == at.measured => format!("all {}", words::plural(all, "trial")),
+        all if all == spot.measured => format!("all {}", words::plural(all, "trial")),
         some => format!(
             "{} of {}",
             words::count(some),
-            words::plural(at.measured, "trial")
+            words::plural(spot.measured, "trial")
         ),
     };
-    let level = words::level(at.level);
     Some(format!(
-        "at {level} (in {trials} the generator was the limit)"
+        "{} (in {trials} the generator was the limit)",
+        spot.place
     ))
 }
 
+/// At every setting; along a curve of rates, where most is asked.
 fn cost(standing: &Standing) -> Option<String> {
-    let (at, times) = [
-        (
-            &standing.nearly_full,
-            standing.ratio.as_ref().map(|ratio| &ratio.cpu_nearly_full),
-        ),
-        (
-            &standing.half,
-            standing.ratio.as_ref().map(|ratio| &ratio.cpu_half),
-        ),
-    ]
-    .into_iter()
-    .find_map(|(at, times)| {
-        let at = at.as_ref()?;
-        at.cpu_ns.as_ref()?;
-        Some((at, times.and_then(Option::as_ref)))
-    })?;
-    let cpu = estimated(at.cpu_ns.as_ref()?, Quantity::Duration);
-    let parts = at.cpu_parts_ns.map(|(user, system)| {
-        format!(
-            " ({} user, {} system)",
-            words::duration(user),
-            words::duration(system)
-        )
-    });
-    let against = times.zip(standing.ratio.as_ref()).map(|(times, ratio)| {
-        format!(
-            ": {} times {}'s",
-            estimated(times, Quantity::Factor),
-            ratio.to
-        )
-    });
-    Some(format!(
-        "A request costs it {cpu} of processor time at load level {}{}{}{}.",
-        words::level(at.level),
-        parts.unwrap_or_default(),
-        against.unwrap_or_default(),
-        if at.limited > 0 {
+    let known: Vec<&Spot> = standing
+        .spots
+        .iter()
+        .filter(|spot| spot.cpu_ns.is_some())
+        .collect();
+    let told = match standing.across {
+        Across::Rate => known.get(known.len().checked_sub(1)?..)?,
+        Across::Setting(_) => known.as_slice(),
+    };
+    let costs: Vec<String> = told
+        .iter()
+        .filter_map(|spot| {
+            let cpu = estimated(spot.cpu_ns.as_ref()?, Quantity::Duration);
+            let parts = spot.cpu_parts_ns.map(|(user, system)| {
+                format!(
+                    " ({} user, {} system)",
+                    words::duration(user),
+                    words::duration(system)
+                )
+            });
+            let against = compared(spot, |against| against.cpu.as_ref());
+            Some(format!(
+                "{cpu} of processor time {}{}{}",
+                spot.place,
+                parts.unwrap_or_default(),
+                against.map(|it| format!(": {it}")).unwrap_or_default(),
+            ))
+        })
+        .collect();
+    let limited = match told.iter().any(|spot| spot.limited > 0) {
+        true => {
             "; trials that the generator limited count here, for the server's processor time is \
              its own"
-        } else {
-            ""
-        },
-    ))
+        }
+        false => "",
+    };
+    (!costs.is_empty()).then(|| format!("A request costs it {}{limited}.", costs.join("; ")))
 }
 
 fn limited(standing: &Standing) -> Option<String> {

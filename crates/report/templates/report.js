@@ -199,6 +199,8 @@
   }
   function label(v, unit, high) {
     const digits = (n) => String(Number(n.toPrecision(6)));
+    if (unit === 'count') return digits(v);
+    if (unit === 'share') return digits(v * 100) + ' %';
     if (v === 0 || unit === 'micro') return digits(v / 1e3);
     const scales = unit === 'rate'
       ? [[2e6, 1e6, ' M'], [2e3, 1e3, ' k'], [0, 1, '']]

@@ -8,8 +8,9 @@ use std::time::Duration;
 
 use load::limits::{CONNECTIONS_MAX, DEPTH_MAX, THREADS_MAX};
 use load::{Config, Target};
+use report::folder::Load;
 
-use super::{Content, Experiment, Load, Server, ServerKind, place};
+use super::{Content, Experiment, Server, ServerKind, Sweep, place};
 use crate::error::Error;
 use crate::limits;
 use crate::units::duration_text;
@@ -17,31 +18,57 @@ use crate::units::duration_text;
 /// One complaint: table header, which of that name, key, what is wrong.
 type Complaint = (&'static str, usize, &'static str, String);
 
-/// Checks every value.
+/// Checks every value, and every value with what `[quick]` changes.
 pub(super) fn check(experiment: &Experiment) -> Result<(), Error> {
-    let content = &experiment.content;
-    let complaint = check_times(content)
-        .or_else(|| check_load(content))
-        .or_else(|| check_sweep(content))
-        .or_else(|| check_quick(content))
-        .or_else(|| check_servers(&content.server));
-    let Some((table, nth, key, problem)) = complaint else {
+    let Some((table, place, key, problem)) = complaint(experiment) else {
         return Ok(());
     };
     let path = &experiment.path;
-    let place = match place::line_of(&experiment.text, table, nth, key) {
+    let place = match place {
         Some(line) => format!("{path}:{line}"),
         None => path.clone(),
     };
-    let table = if table.is_empty() {
-        String::new()
-    } else {
-        format!(" in {table}")
+    let table = match table {
+        "" => String::new(),
+        table => format!(" in {table}"),
     };
     Err(Error::Experiment {
         place,
         problem: format!("`{key}`{table} {problem}"),
     })
+}
+
+/// The first complaint: table header, line, key, what is wrong.
+fn complaint(
+    experiment: &Experiment,
+) -> Option<(&'static str, Option<usize>, &'static str, String)> {
+    let (content, text) = (&experiment.content, experiment.text.as_str());
+    if let Some((table, nth, key, problem)) = check_content(content) {
+        return Some((table, place::line_of(text, table, nth, key), key, problem));
+    }
+    let quick = content.clone().quickened(content.quick.as_ref()?);
+    let (table, nth, key, problem) = check_content(&quick)?;
+    let quick_table = match table {
+        "[vary]" => "[quick.vary]",
+        _ => "[quick]",
+    };
+    // What is wrong may stand there, or be right but for what stands there.
+    Some(match place::line_of(text, quick_table, 0, key) {
+        Some(line) => (quick_table, Some(line), key, problem),
+        None => {
+            let problem = format!("{problem}, with what [quick] changes");
+            (table, place::line_of(text, table, nth, key), key, problem)
+        }
+    })
+}
+
+fn check_content(content: &Content) -> Option<Complaint> {
+    check_times(content)
+        .or_else(|| check_load(&content.load.planned()))
+        .or_else(|| check_sweep(&content.sweep))
+        .or_else(|| check_vary(content))
+        .or_else(|| check_servers(&content.server))
+        .or_else(|| check_count(content))
 }
 
 fn check_times(content: &Content) -> Option<Complaint> {
@@ -56,9 +83,13 @@ fn check_times(content: &Content) -> Option<Complaint> {
     if i64::try_from(content.seed).is_err() {
         return Some(("", 0, "seed", "is beyond 2^63 - 1".to_owned()));
     }
-    repeats("", "repeats", content.repeats)
-        .or_else(|| trial("", content.trial))
-        .or_else(|| warmup("", content.warmup))
+    let most = limits::REPEATS;
+    if !(1..=most).contains(&content.repeats) {
+        let problem = format!("is {}, not 1 to {most}", content.repeats);
+        return Some(("", 0, "repeats", problem));
+    }
+    trial(content.trial)
+        .or_else(|| warmup(content.warmup))
         .or_else(|| {
             let distinct: HashSet<_> = content.figures.iter().collect();
             (distinct.len() != content.figures.len())
@@ -66,12 +97,13 @@ fn check_times(content: &Content) -> Option<Complaint> {
         })
 }
 
-fn check_load(content: &Content) -> Option<Complaint> {
-    const TABLE: &str = "[load]";
-    let load = &content.load;
-    let complaint = |key, problem: String| Some((TABLE, 0, key, problem));
-    if let Some(found) = connections(TABLE, load.connections) {
-        return Some(found);
+fn check_load(load: &Load) -> Option<Complaint> {
+    let complaint = |key, problem: String| Some(("[load]", 0, key, problem));
+    if !(1..=CONNECTIONS_MAX).contains(&load.connections) {
+        return complaint(
+            "connections",
+            format!("is {}, not 1 to {CONNECTIONS_MAX}", load.connections),
+        );
     }
     if !(1..=DEPTH_MAX).contains(&load.depth) {
         return complaint(
@@ -95,7 +127,10 @@ fn check_load(content: &Content) -> Option<Complaint> {
             format!("is {}, not a share from 0 to 1", load.update),
         );
     }
-    records(TABLE, load.records).or_else(|| check_laws(load))
+    if load.records == 0 {
+        return complaint("records", "is 0: there would be nothing to get".to_owned());
+    }
+    check_laws(load)
 }
 
 /// The laws are read by who will follow them, and checked together.
@@ -104,6 +139,8 @@ fn check_laws(load: &Load) -> Option<Complaint> {
     config.connections = load.connections;
     config.depth = load.depth;
     config.threads = load.threads;
+    config.greedy_connections = load.greedy;
+    config.greedy_depth = load.greedy_depth;
     config.update = load.update;
     config.records = load.records;
     let laws = read(&load.keys, "keys", &mut config.keys)
@@ -126,9 +163,8 @@ fn read<T: FromStr<Err: Display>>(text: &str, key: &'static str, law: &mut T) ->
     }
 }
 
-fn check_sweep(content: &Content) -> Option<Complaint> {
+fn check_sweep(sweep: &Sweep) -> Option<Complaint> {
     const TABLE: &str = "[sweep]";
-    let sweep = &content.sweep;
     let complaint = |key, problem: String| Some((TABLE, 0, key, problem));
     let (key, cells, most) = match (&sweep.levels, &sweep.rates) {
         (Some(levels), None) => ("levels", levels, limits::LEVEL),
@@ -176,45 +212,49 @@ fn check_sweep(content: &Content) -> Option<Complaint> {
     None
 }
 
-fn check_quick(content: &Content) -> Option<Complaint> {
-    const TABLE: &str = "[quick]";
-    let quick = content.quick.as_ref()?;
-    let by_levels = content.sweep.levels.is_some();
-    quick
-        .connections
-        .and_then(|count| {
-            connections(TABLE, count).or_else(|| {
-                (count < content.load.threads).then(|| {
-                    (
-                        TABLE,
-                        0,
-                        "connections",
-                        "is less than `threads` in [load]".to_owned(),
-                    )
-                })
-            })
+fn check_vary(content: &Content) -> Option<Complaint> {
+    let vary = content.vary.as_ref()?;
+    let complaint = |problem: String| Some(("[vary]", 0, vary.key(), problem));
+    let values = vary.values();
+    if values.is_empty() || values.len() > limits::SETTINGS {
+        let most = limits::SETTINGS;
+        return complaint(format!("has {} entries, not 1 to {most}", values.len()));
+    }
+    if values.windows(2).any(|pair| pair[0] >= pair[1]) {
+        return complaint("must ascend, each once".to_owned());
+    }
+    let load = content.load.planned();
+    let own = vary.own(&load);
+    if !values.contains(&own) {
+        return complaint(format!(
+            "lacks {own}, which [load] has: the others are compared with it"
+        ));
+    }
+    (0..values.len() as u32).find_map(|setting| {
+        let (_, _, key, problem) = check_load(&vary.applied(&load, setting))?;
+        let value = vary.values()[setting as usize];
+        complaint(match key == vary.key() {
+            true => format!("holds a value that {problem}"),
+            false => format!("holds {value}, with which `{key}` {problem}"),
         })
-        .or_else(|| quick.records.and_then(|count| records(TABLE, count)))
-        .or_else(|| {
-            check_laws(&Load {
-                connections: quick.connections.unwrap_or(content.load.connections),
-                records: quick.records.unwrap_or(content.load.records),
-                ..content.load.clone()
-            })
-        })
-        .or_else(|| {
-            quick
-                .repeats
-                .and_then(|count| repeats(TABLE, "repeats", count))
-        })
-        .or_else(|| quick.trial.and_then(|length| trial(TABLE, length)))
-        .or_else(|| quick.warmup.and_then(|length| warmup(TABLE, length)))
-        .or_else(|| {
-            let count = quick
-                .capacity_trials
-                .filter(|&count| count > 0 || by_levels)?;
-            repeats(TABLE, "capacity-trials", count)
-        })
+    })
+}
+
+fn check_count(content: &Content) -> Option<Complaint> {
+    let sweep = &content.sweep;
+    let rates = sweep
+        .levels
+        .as_ref()
+        .or(sweep.rates.as_ref())
+        .map_or(0, Vec::len);
+    let settings = content.vary.as_ref().map_or(1, |vary| vary.values().len());
+    let cells = (rates * settings * content.server.len()) as u64;
+    let trials = cells * u64::from(content.repeats);
+    (trials > report::limits::TRIALS as u64).then(|| {
+        let most = report::limits::TRIALS;
+        let problem = format!("makes {trials} trials of {cells} cells, more than {most}");
+        ("", 0, "repeats", problem)
+    })
 }
 
 fn check_servers(servers: &[Server]) -> Option<Complaint> {
@@ -263,18 +303,7 @@ fn check_servers(servers: &[Server]) -> Option<Complaint> {
     None
 }
 
-fn repeats(table: &'static str, key: &'static str, count: u32) -> Option<Complaint> {
-    (count == 0 || count > limits::REPEATS).then(|| {
-        (
-            table,
-            0,
-            key,
-            format!("is {count}, not 1 to {}", limits::REPEATS),
-        )
-    })
-}
-
-fn trial(table: &'static str, length: Duration) -> Option<Complaint> {
+fn trial(length: Duration) -> Option<Complaint> {
     let (least, most) = (limits::TRIAL_MIN, limits::TRIAL_MAX);
     (length < least || length > most).then(|| {
         let problem = format!(
@@ -283,35 +312,13 @@ fn trial(table: &'static str, length: Duration) -> Option<Complaint> {
             duration_text(least),
             duration_text(most)
         );
-        (table, 0, "trial", problem)
+        ("", 0, "trial", problem)
     })
 }
 
-fn warmup(table: &'static str, length: Duration) -> Option<Complaint> {
+fn warmup(length: Duration) -> Option<Complaint> {
     (length > limits::TRIAL_MAX).then(|| {
         let problem = format!("is more than {}", duration_text(limits::TRIAL_MAX));
-        (table, 0, "warmup", problem)
-    })
-}
-
-fn connections(table: &'static str, count: u32) -> Option<Complaint> {
-    (count == 0 || count > CONNECTIONS_MAX).then(|| {
-        (
-            table,
-            0,
-            "connections",
-            format!("is {count}, not 1 to {}", CONNECTIONS_MAX),
-        )
-    })
-}
-
-fn records(table: &'static str, count: u64) -> Option<Complaint> {
-    (count == 0).then(|| {
-        (
-            table,
-            0,
-            "records",
-            "is 0: there would be nothing to get".to_owned(),
-        )
+        ("", 0, "warmup", problem)
     })
 }

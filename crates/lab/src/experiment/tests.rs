@@ -185,9 +185,122 @@ fn rates_are_an_alternative_to_levels() {
 fn a_name_that_is_nearly_right_is_suggested() {
     assert_eq!(
         Experiment::load("rate-lader").unwrap_err().to_string(),
-        "no experiment `rate-lader`: it is neither a file nor shipped (rate-ladder, runtimes, \
-         smoke); did you mean `rate-ladder`?"
+        "no experiment `rate-lader`: it is neither a file nor shipped (connections, \
+         fairness, rate-ladder, runtimes, smoke, updates); did you mean `rate-ladder`?"
     );
     let missing = Experiment::load("./none.toml").unwrap_err().to_string();
     assert!(missing.starts_with("open ./none.toml: "), "{missing}");
+}
+
+/// [`GOOD`] that varies the share of updates.
+fn varying(vary: &str) -> String {
+    GOOD.replace(
+        "[[server]]\nname = \"one\"",
+        &format!("[vary]\n{vary}\n\n[[server]]\nname = \"one\""),
+    )
+}
+
+#[test]
+fn one_thing_may_be_varied_beside_the_rate() {
+    let experiment = |vary| Experiment::parse("ladder", "my/ladder.toml", &varying(vary));
+    let found = experiment("update = [0.03, 0.1, 0.5]").unwrap();
+    assert_eq!(found.content.vary, Some(Vary::Update(vec![0.03, 0.1, 0.5])));
+    for (vary, message) in [
+        (
+            "updates = [0.1]",
+            "24: unknown value `updates` in [vary]; did you mean `update`?",
+        ),
+        (
+            "update = [0.5, 0.1]",
+            "24: `update` in [vary] must ascend, each once",
+        ),
+        (
+            "update = []",
+            "24: `update` in [vary] has 0 entries, not 1 to 16",
+        ),
+        (
+            "update = [0.3, 0.5]",
+            "24: `update` in [vary] lacks 0.1, which [load] has: the others are compared with it",
+        ),
+        (
+            "update = [0.1, 1.5]",
+            "24: `update` in [vary] holds a value that is 1.5, not a share from 0 to 1",
+        ),
+        (
+            "depth = [1, 2000]",
+            "24: `depth` in [vary] holds a value that is 2000, not 1 to 1024",
+        ),
+    ] {
+        let error = experiment(vary).unwrap_err().to_string();
+        assert_eq!(error, format!("my/ladder.toml:{message}"));
+    }
+    let error = experiment("greedy = [0, 100_000]").unwrap_err().to_string();
+    assert!(
+        error.contains("`greedy` in [vary] holds 100000, with which"),
+        "{error}"
+    );
+}
+
+#[test]
+fn quick_may_shorten_every_list() {
+    let text = varying("update = [0.03, 0.1, 0.5]").replace(
+        "repeats = 1\n",
+        "levels = [0.9]\n[quick.vary]\nupdate = [0.1, 0.5]\n",
+    );
+    let experiment = Experiment::parse("ladder", "my/ladder.toml", &text).unwrap();
+    let quick = experiment.content.quick.as_ref().unwrap();
+    let quick = experiment.content.clone().quickened(quick);
+    assert_eq!(quick.sweep.levels, Some(vec![0.9]));
+    assert_eq!(quick.vary, Some(Vary::Update(vec![0.1, 0.5])));
+    assert_eq!(quick.repeats, 2);
+
+    let wrong = |from, to| {
+        let text = text.replace(from, to);
+        Experiment::parse("ladder", "my/ladder.toml", &text)
+            .unwrap_err()
+            .to_string()
+    };
+    assert_eq!(
+        wrong("update = [0.1, 0.5]", "update = [0.5]"),
+        "my/ladder.toml:40: `update` in [quick.vary] lacks 0.1, which [load] has: the others are \
+         compared with it"
+    );
+    assert_eq!(
+        wrong("levels = [0.9]", "rates = [\"10k\"]"),
+        "my/ladder.toml:38: `rates` in [quick] and `levels` exclude each other: keep one"
+    );
+}
+
+#[test]
+fn what_is_right_but_for_quick_says_so() {
+    let text = GOOD
+        .replace("threads = 1", "threads = 4")
+        .replace("repeats = 1", "connections = 2");
+    assert_eq!(
+        Experiment::parse("ladder", "my/ladder.toml", &text)
+            .unwrap_err()
+            .to_string(),
+        "my/ladder.toml:11: `threads` in [load] is 4, not 1 to 2 (at most one a connection), with \
+         what [quick] changes"
+    );
+}
+
+#[test]
+fn a_run_without_end_is_refused() {
+    let text = GOOD.replace("repeats = 2", "repeats = 1000").replace(
+        "levels = [0.5, 1.0]",
+        &format!(
+            "levels = [{}]",
+            (1..=60)
+                .map(|level| format!("0.{level:02}"))
+                .collect::<Vec<_>>()
+                .join(", ")
+        ),
+    );
+    assert_eq!(
+        Experiment::parse("ladder", "my/ladder.toml", &text)
+            .unwrap_err()
+            .to_string(),
+        "my/ladder.toml:3: `repeats` makes 120000 trials of 120 cells, more than 100000"
+    );
 }

@@ -13,12 +13,19 @@ const CONNECT: Duration = Duration::from_micros(50);
 /// Storing one record while filling, and reading a sample back.
 const FILL: Duration = Duration::from_nanos(2_200);
 
-/// One trial.
+/// One trial, on average over the settings.
 #[must_use]
 pub fn trial(plan: &Plan) -> Duration {
-    let records = u32::try_from(plan.load.records).unwrap_or(u32::MAX);
+    let settings = plan.settings();
+    let all: Duration = (0..settings).map(|setting| under(plan, setting)).sum();
+    all / settings.max(1)
+}
+
+fn under(plan: &Plan, setting: u32) -> Duration {
+    let load = plan.load_at(setting);
+    let records = u32::try_from(load.records).unwrap_or(u32::MAX);
     START_STOP
-        + CONNECT * plan.load.connections
+        + CONNECT * load.connections
         + FILL * records
         + Duration::from_nanos(plan.warmup_ns)
         + Duration::from_nanos(plan.trial_ns)

@@ -10,8 +10,6 @@ use rand::seq::SliceRandom;
 use rand_xoshiro::Xoshiro256PlusPlus;
 use report::folder::{Phase, Plan};
 
-use super::{cells, level};
-
 /// A trial to be made.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Slot {
@@ -21,13 +19,16 @@ pub struct Slot {
     pub phase: Phase,
     /// Index into the plan's servers.
     pub server: usize,
-    /// Index into the sweep; 0 for a capacity.
+    /// The cell, as the plan numbers them; the setting for a capacity.
     pub cell: u32,
+    /// The setting, from 0.
+    pub setting: u32,
     /// From 0.
     pub repeat: u32,
     /// Load level, where the sweep is in levels.
     pub level: Option<f64>,
-    /// Seeds the trial's schedule; the same for every server, so that all are asked the same.
+    /// Seeds the trial's schedule; the same for every server and setting, so that all are asked
+    /// the same.
     pub seed: u64,
 }
 
@@ -38,8 +39,8 @@ pub fn trials(plan: &Plan) -> Vec<Slot> {
     let mut random = Xoshiro256PlusPlus::seed_from_u64(plan.seed);
     let mut slots = Vec::new();
     for (phase, blocks, cells) in [
-        (Phase::Capacity, plan.capacity_trials, 1),
-        (Phase::Sweep, plan.repeats, cells(&plan.sweep)),
+        (Phase::Capacity, plan.capacity_trials, plan.settings()),
+        (Phase::Sweep, plan.repeats, plan.cells()),
     ] {
         for repeat in 0..blocks {
             let mut block = block(plan, phase, repeat, cells);
@@ -62,24 +63,32 @@ fn block(plan: &Plan, phase: Phase, repeat: u32, cells: u32) -> Vec<Slot> {
         .filter(|(_, server)| server.skipped.is_none());
     taking_part
         .flat_map(|(index, server)| {
-            (0..cells).map(move |cell| Slot {
-                id: format!("{letter}-{}-{cell}-{repeat:02}", server.name),
-                phase,
-                server: index,
-                cell,
-                repeat,
-                level: (phase == Phase::Sweep)
-                    .then(|| level(&plan.sweep, cell))
-                    .flatten(),
-                seed: schedule_seed(plan.seed, phase, cell, repeat),
+            (0..cells).map(move |cell| {
+                let (setting, rate, level) = match phase {
+                    Phase::Capacity => (cell, 0, None),
+                    Phase::Sweep => {
+                        let (setting, rate) = plan.place(cell);
+                        (setting, rate, plan.level(cell))
+                    }
+                };
+                Slot {
+                    id: format!("{letter}-{}-{cell}-{repeat:02}", server.name),
+                    phase,
+                    server: index,
+                    cell,
+                    setting,
+                    repeat,
+                    level,
+                    seed: schedule_seed(plan.seed, phase, rate, repeat),
+                }
             })
         })
         .collect()
 }
 
-/// A seed for each setting and repeat (`SplitMix64` over its coordinates), below 2^63.
-fn schedule_seed(seed: u64, phase: Phase, cell: u32, repeat: u32) -> u64 {
-    let coordinates = (phase as u64) << 62 | u64::from(cell) << 31 | u64::from(repeat);
+/// A seed for each rate and repeat (`SplitMix64` over its coordinates), below 2^63.
+fn schedule_seed(seed: u64, phase: Phase, rate: u32, repeat: u32) -> u64 {
+    let coordinates = (phase as u64) << 62 | u64::from(rate) << 31 | u64::from(repeat);
     let mut z = seed ^ coordinates.wrapping_mul(0x9e37_79b9_7f4a_7c15);
     z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
     z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
@@ -91,6 +100,8 @@ mod tests {
     use std::collections::HashSet;
 
     use proptest::prelude::*;
+
+    use report::Vary;
 
     use super::*;
     use crate::plan::tests::plan;
@@ -152,6 +163,30 @@ mod tests {
             assert_eq!(alike.len(), 2, "{alike:?}");
             assert_ne!(alike[0].server, alike[1].server);
         }
+    }
+
+    #[test]
+    fn under_every_setting_the_same_schedules_are_asked_of_all() {
+        let plan = Plan {
+            vary: Some(Vary::Depth(vec![1, 4])),
+            ..plan(3)
+        };
+        let slots = trials(&plan);
+        let capacities = 2 * 2 * plan.capacity_trials as usize;
+        assert_eq!(slots.len(), capacities + 2 * 2 * 3 * plan.repeats as usize);
+        let distinct: HashSet<_> = slots.iter().map(|slot| &slot.id).collect();
+        assert_eq!(distinct.len(), slots.len());
+        for slot in &slots {
+            let alike = slots.iter().filter(|other| other.seed == slot.seed);
+            let of: HashSet<_> = alike.map(|other| (other.server, other.setting)).collect();
+            assert_eq!(of.len(), 4, "{slot:?}");
+            assert_eq!(slot.level.is_some(), slot.phase == Phase::Sweep);
+        }
+        let last = slots
+            .iter()
+            .find(|slot| slot.id == "s-curtail-5-00")
+            .unwrap();
+        assert_eq!((last.setting, last.level), (1, Some(0.3)));
     }
 
     #[test]

@@ -1,5 +1,6 @@
 //! Plans: what the file says, what `--quick` changes, which rates follow from a capacity.
 
+use report::Vary;
 use report::folder::{Measurement, Outcome, Phase, Plan, Quantiles, Server, Sweep, Trial};
 
 use super::*;
@@ -49,6 +50,7 @@ fn capacity(server: &str, achieved_rps: f64, generator_limited: bool) -> Trial {
         server: server.to_owned(),
         cell: 0,
         repeat: 0,
+        setting: None,
         level: None,
         offered_rps: None,
         started_unix_ns: 0,
@@ -71,6 +73,8 @@ fn capacity(server: &str, achieved_rps: f64, generator_limited: bool) -> Trial {
             lost_connections: None,
             outstanding_mean: 1.0,
             outstanding_expected: 1.0,
+            greedy_rps: None,
+            bursts: None,
             cost: None,
             stolen: None,
         })),
@@ -103,6 +107,10 @@ fn the_shipped_experiments_keep_their_time() {
     for (name, quick, most_s) in [
         ("rate-ladder", true, 200),
         ("rate-ladder", false, 2_400),
+        ("updates", true, 240),
+        ("connections", true, 240),
+        ("fairness", true, 240),
+        ("runtimes", true, 240),
         ("smoke", false, 20),
     ] {
         let estimate = estimate::run(&plan_of(name, quick));
@@ -129,35 +137,57 @@ fn a_level_is_a_share_of_the_median_capacity() {
         capacity("memcached", 70_000.0, false),
         capacity("memcached", 80_000.0, false),
     ];
-    assert_eq!(capacity_rps(&trials, "curtail"), Some(100_000.0));
-    assert_eq!(capacity_rps(&trials, "memcached"), Some(75_000.0));
-    assert_eq!(capacity_rps(&trials, "other"), None);
-    let levels = Sweep::LoadLevels(vec![0.5, 1.1]);
+    assert_eq!(capacity_rps(&trials, "curtail", 0), Some(100_000.0));
+    assert_eq!(capacity_rps(&trials, "memcached", 0), Some(75_000.0));
+    assert_eq!(capacity_rps(&trials, "other", 0), None);
+    let by = |sweep| Plan { sweep, ..plan(1) };
+    let levels = by(Sweep::LoadLevels(vec![0.5, 1.1]));
     assert_eq!(offered_rps(&levels, 0, Some(100_001.0)), Some(50_001.0));
     assert_eq!(offered_rps(&levels, 1, Some(100_000.0)), Some(110_000.0));
     assert_eq!(offered_rps(&levels, 1, None), None);
-    assert_eq!(offered_rps(&Sweep::Rates(vec![5.0]), 0, None), Some(5.0));
+    let rates = by(Sweep::Rates(vec![5.0]));
+    assert_eq!(offered_rps(&rates, 0, None), Some(5.0));
+}
+
+#[test]
+fn every_setting_has_a_capacity_of_its_own() {
+    let mut trials = [
+        capacity("curtail", 90_000.0, false),
+        capacity("curtail", 50_000.0, false),
+    ];
+    trials[1].cell = 1;
+    assert_eq!(capacity_rps(&trials, "curtail", 0), Some(90_000.0));
+    assert_eq!(capacity_rps(&trials, "curtail", 1), Some(50_000.0));
+    let plan = Plan {
+        vary: Some(Vary::Depth(vec![1, 4])),
+        ..plan(2)
+    };
+    // Two levels under each: the fourth cell is the second level under the second setting.
+    assert_eq!(offered_rps(&plan, 3, Some(50_000.0)), Some(10_000.0));
+    assert_eq!((plan.load_at(0).depth, plan.load_at(1).depth), (1, 4));
+    assert_eq!(plan.reference(), Some(0));
+    assert!(plan_text(&plan).contains("under    depth 1, depth 4: all of the sweep under each"));
 }
 
 #[test]
 fn a_capacity_that_the_generator_limited_counts_only_where_few_others_are() {
     let limited = capacity("curtail", 50.0, true);
     assert_eq!(
-        capacity_rps(std::slice::from_ref(&limited), "curtail"),
+        capacity_rps(std::slice::from_ref(&limited), "curtail", 0),
         Some(50.0)
     );
     let trials = [limited.clone(), capacity("curtail", 80.0, false)];
-    assert_eq!(capacity_rps(&trials, "curtail"), Some(80.0));
+    assert_eq!(capacity_rps(&trials, "curtail", 0), Some(80.0));
     let [a, b] = trials;
     // One free trial of three is luck: the median of all.
-    assert_eq!(capacity_rps(&[a, b, limited], "curtail"), Some(50.0));
+    assert_eq!(capacity_rps(&[a, b, limited], "curtail", 0), Some(50.0));
 }
 
 #[test]
 fn a_failed_capacity_trial_is_no_capacity() {
     let mut failed = capacity("curtail", 1.0, false);
     failed.outcome = Outcome::Failed("it broke".to_owned());
-    assert_eq!(capacity_rps(&[failed], "curtail"), None);
+    assert_eq!(capacity_rps(&[failed], "curtail", 0), None);
 }
 
 #[test]

@@ -4,7 +4,7 @@ use std::fmt::Write;
 use std::time::Duration;
 
 use load::units::show_rate;
-use report::folder::{Phase, Plan, Sweep};
+use report::folder::{Load, Phase, Plan, Sweep};
 
 use super::estimate;
 use super::order::{self, Slot};
@@ -37,7 +37,7 @@ fn write_plan(out: &mut String, plan: &Plan) -> std::fmt::Result {
     writeln!(
         out,
         "  load     {} connections of depth {}, {} thread{}; keys {}, values {}, arrivals {}, \
-         popularity {}, updates {} %, {} records",
+         popularity {}, updates {} %, {} records{}",
         load.connections,
         load.depth,
         load.threads,
@@ -48,9 +48,13 @@ fn write_plan(out: &mut String, plan: &Plan) -> std::fmt::Result {
         load.popularity,
         (load.update * 1e4).round() / 1e2,
         load.records,
+        greedy(load),
     )?;
     writeln!(out, "  pinned   {}", pinned(plan))?;
     writeln!(out, "  sweep    {}", sweep(plan))?;
+    if let Some(varied) = varied(plan) {
+        writeln!(out, "  under    {varied}")?;
+    }
     for note in &plan.notes {
         writeln!(out, "  note     {note}")?;
     }
@@ -80,6 +84,21 @@ fn pinned(plan: &Plan) -> String {
     )
 }
 
+fn greedy(load: &Load) -> String {
+    match load.greedy {
+        0 => String::new(),
+        count => format!("; {count} greedy of depth {}", load.greedy_depth),
+    }
+}
+
+/// What is varied, value by value.
+fn varied(plan: &Plan) -> Option<String> {
+    let conditions: Option<Vec<String>> =
+        (0..plan.settings()).map(|at| plan.condition(at)).collect();
+    let conditions = conditions?.join(", ").replace('\u{a0}', " ");
+    Some(format!("{conditions}: all of the sweep under each"))
+}
+
 fn sweep(plan: &Plan) -> String {
     let cells_text = match &plan.sweep {
         Sweep::LoadLevels(levels) => {
@@ -92,11 +111,16 @@ fn sweep(plan: &Plan) -> String {
         }
     };
     format!(
-        "{cells_text}; {} repeats of {} after {} of warm-up; {} capacity trials a server",
+        "{cells_text}; {} repeats of {} after {} of warm-up; {} capacity trials a server{}",
         plan.repeats,
         duration_text(Duration::from_nanos(plan.trial_ns)),
         duration_text(Duration::from_nanos(plan.warmup_ns)),
         plan.capacity_trials,
+        if plan.vary.is_some() {
+            " and setting"
+        } else {
+            ""
+        },
     )
 }
 
@@ -106,12 +130,17 @@ pub(crate) fn cpu_list(cpus: &[usize]) -> String {
     words.join(",")
 }
 
-/// A trial's setting for people, such as `level 0.8`.
+/// A trial's cell for people, such as `level 0.8` or `16 connections, level 0.8`.
 pub(crate) fn cell_text(plan: &Plan, slot: &Slot) -> String {
-    let (Sweep::LoadLevels(cells) | Sweep::Rates(cells)) = &plan.sweep;
-    match (slot.phase, cells.get(slot.cell as usize), slot.level) {
+    let (Sweep::LoadLevels(rates) | Sweep::Rates(rates)) = &plan.sweep;
+    let rate = rates.get(plan.place(slot.cell).1 as usize);
+    let rate = match (slot.phase, rate, slot.level) {
         (Phase::Capacity, ..) | (_, None, _) => "capacity".to_owned(),
         (Phase::Sweep, _, Some(level)) => format!("level {level}"),
         (Phase::Sweep, Some(&rate), None) => format!("{}/s", show_rate(rate)),
+    };
+    match plan.condition(slot.setting) {
+        Some(condition) => format!("{}, {rate}", condition.replace('\u{a0}', " ")),
+        None => rate,
     }
 }

@@ -24,6 +24,7 @@ fn trial(slot: &Slot) -> Trial {
         server: "curtail".to_owned(),
         cell: slot.cell,
         repeat: slot.repeat,
+        setting: None,
         level: slot.level,
         offered_rps: None,
         started_unix_ns: 1,

@@ -71,7 +71,7 @@ fn arguments(
     offered_rps: Option<f64>,
 ) -> Vec<String> {
     let plan = bench.plan;
-    let load = &plan.load;
+    let load = plan.load_at(slot.setting);
     let rate = offered_rps.map_or_else(|| "max".to_owned(), |rate| rate.to_string());
     let mut arguments = vec!["load".to_owned(), server.address.to_string()];
     let mut option = |name: &str, value: &dyn ToString| {
@@ -90,12 +90,16 @@ fn arguments(
     option("warmup", &duration_argument(plan.warmup_ns));
     option("duration", &duration_argument(plan.trial_ns));
     option("seed", &slot.seed);
+    if load.greedy > 0 {
+        option("greedy", &load.greedy);
+        option("greedy-depth", &load.greedy_depth);
+    }
     option("watch-pid", &server.id());
     option("json", &"-");
     if !plan.load_cpus.is_empty() {
         option("cpus", &cpu_list(&plan.load_cpus));
     }
-    arguments.push("--prefill".to_owned());
+    arguments.extend(["--prefill", "--watch-bursts"].map(str::to_owned));
     arguments
 }
 

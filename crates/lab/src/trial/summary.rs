@@ -1,7 +1,7 @@
 //! From the generator's summary to a trial's measurement.
 
 use load::summary::{Distribution, SCHEMA, Summary};
-use report::folder::{Cost, Measurement, Quantiles, TrialHistograms};
+use report::folder::{Bursts, Cost, Measurement, Quantiles, TrialHistograms};
 
 /// A measurement for the record, and its histograms in full.
 pub(super) type Measured = (Box<Measurement>, TrialHistograms);
@@ -50,7 +50,9 @@ pub(super) fn read(id: &str, text: &str) -> Result<Measured, String> {
         lost_connections: Some(summary.lost_connections),
         outstanding_mean: summary.outstanding_mean,
         outstanding_expected: summary.outstanding_expected,
+        greedy_rps: summary.greedy_rps,
         cost: cost(&summary),
+        bursts: bursts(&summary),
         stolen: None,
     };
     let histograms = TrialHistograms {
@@ -64,7 +66,9 @@ pub(super) fn read(id: &str, text: &str) -> Result<Measured, String> {
 
 fn cost(summary: &Summary) -> Option<Cost> {
     let watched = summary.watched?;
-    let answers = summary.achieved_rps * summary.duration_ns as f64 / 1e9;
+    // What the greedy got was work as well.
+    let rate_rps = summary.achieved_rps + summary.greedy_rps.unwrap_or_default();
+    let answers = rate_rps * summary.duration_ns as f64 / 1e9;
     if answers < 1.0 {
         return None;
     }
@@ -75,6 +79,14 @@ fn cost(summary: &Summary) -> Option<Cost> {
         resident_bytes: watched.resident_bytes,
         voluntary_switches: watched.voluntary_switches,
         involuntary_switches: watched.involuntary_switches,
+    })
+}
+
+fn bursts(summary: &Summary) -> Option<Bursts> {
+    let bursts = summary.bursts.as_ref()?;
+    Some(Bursts {
+        counts: bursts.counts.clone(),
+        mean: bursts.mean()?,
     })
 }
 
@@ -156,7 +168,10 @@ mod tests {
                 voluntary_switches: 8,
                 involuntary_switches: 9,
             }),
-            bursts: None,
+            bursts: Some(load::summary::Bursts {
+                counts: vec![3, 0, 1],
+                connections: 6,
+            }),
         }
     }
 
@@ -177,6 +192,22 @@ mod tests {
         assert!((measurement.cost.unwrap().cpu_ns_per_request - 100.0).abs() < 1e-9);
         assert_eq!(histograms.response.as_deref(), Some("hdr 1000"));
         assert_eq!(histograms.service, "hdr 100");
+    }
+
+    #[test]
+    fn bursts_are_kept_with_their_mean_and_greedy_answers_are_paid_for_too() {
+        let beside = Summary {
+            greedy_rps: Some(640.0),
+            ..summary()
+        };
+        let (measurement, _) = read_as(&beside).unwrap();
+        let bursts = measurement.bursts.unwrap();
+        assert_eq!((bursts.counts, bursts.mean), (vec![3, 0, 1], 1.5));
+        // 8 µs for the 400 answers of half a second, a fifth of them measured.
+        assert!((measurement.cost.unwrap().cpu_ns_per_request - 20.0).abs() < 1e-9);
+        let mut silent = summary();
+        silent.bursts = None;
+        assert_eq!(read_as(&silent).unwrap().0.bursts, None);
     }
 
     #[test]

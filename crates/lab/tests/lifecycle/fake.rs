@@ -83,9 +83,13 @@ fn load(address: &str, words: &[&str]) -> i32 {
     };
     assert_eq!(value("--json"), "-");
     assert_eq!(value("--duration"), "100ms");
-    assert!(words.contains(&"--prefill"));
+    assert!(words.contains(&"--prefill") && words.contains(&"--watch-bursts"));
     let offered_rps = value("--rate").parse().ok();
-    let summary = summary(offered_rps, u64::from(answered) * 100);
+    let mut summary = summary(offered_rps, u64::from(answered) * 100);
+    summary.greedy_rps = words.contains(&"--greedy").then(|| {
+        assert_eq!(value("--greedy-depth"), "512");
+        value("--greedy").parse().unwrap()
+    });
     // The scripts keep the true standard output at descriptor 3; 1 is the test harness's.
     let mut output = File::options().write(true).open("/dev/fd/3").unwrap();
     serde_json::to_writer(&mut output, &summary).unwrap();

@@ -39,6 +39,13 @@ impl Axis {
         }
     }
 
+    /// The same axis, labelled at `values` and nowhere else.
+    pub(crate) fn labelled_at(mut self, values: &[f64]) -> Self {
+        self.labelled = values.iter().filter_map(|&at| self.position(at)).collect();
+        self.between.clear();
+        self
+    }
+
     /// Where a value stands; none where it cannot.
     pub(crate) fn position(&self, value: f64) -> Option<f64> {
         if !stands_on(self.scale, value) {

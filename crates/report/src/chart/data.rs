@@ -2,7 +2,8 @@
 //! the minimum dotted.
 
 use super::svg::{place, places};
-use super::{Field, INK, Scale, Subject, Svg};
+use super::{Axis, Field, INK, Panel, Scale, Subject, Svg};
+use crate::across::Across;
 use crate::cells::{Cell, Spread};
 use crate::figures::Figure;
 use crate::words;
@@ -23,9 +24,9 @@ const SIDE_STEP: f64 = 3.0;
 /// Widths of the medians: where two lie on each other, the wider shows beside the narrower.
 const MEDIAN_WIDTHS: [&str; 2] = ["2.8", "1.7"];
 
-pub(super) fn draw(svg: &mut Svg, figure: &dyn Figure, field: &Field, subjects: &[Subject]) {
+pub(super) fn draw(svg: &mut Svg, stem: &str, figure: &dyn Figure, field: &Field, panel: &Panel) {
     let plot = field.plot;
-    let clip = format!("clip-{}", figure.stem());
+    let clip = format!("clip-{stem}");
     let [left, top, width, height] = [plot.left, plot.top, plot.width, plot.height].map(place);
     svg.raw(&format!(
         "<clipPath id=\"{clip}\"><rect x=\"{left}\" y=\"{top}\" width=\"{width}\" \
@@ -33,18 +34,8 @@ pub(super) fn draw(svg: &mut Svg, figure: &dyn Figure, field: &Field, subjects: 
     ));
     let clip = format!("url(#{clip})");
     let rectangle = format!("{left} {top} {width} {height}");
-    let x = format!("linear {} {} rate", field.x.start, field.x.end);
-    let scale = if field.y.scale == Scale::Log {
-        "log"
-    } else {
-        "linear"
-    };
-    let y = format!(
-        "{scale} {} {} {}",
-        field.y.start,
-        field.y.end,
-        figure.unit()
-    );
+    let x = axis_text(&field.x, panel.across.unit());
+    let y = axis_text(&field.y, figure.unit());
     svg.group(&[
         ("class", "data"),
         ("clip-path", &clip),
@@ -52,24 +43,48 @@ pub(super) fn draw(svg: &mut Svg, figure: &dyn Figure, field: &Field, subjects: 
         ("data-x", &x),
         ("data-y", &y),
     ]);
-    if figure.follows_offered() {
+    if panel.follows_offered(figure) {
         guide(svg, field);
     }
-    for subject in subjects {
-        server(svg, figure, field, subject, markers);
-    }
-    for subject in subjects {
-        server(svg, figure, field, subject, lines);
+    let drawn = Drawn {
+        figure,
+        field,
+        across: panel.across,
+        // On one axis, what differs lies beside by itself.
+        is_spread: !panel.follows_offered(figure),
+    };
+    for part in [markers, lines] {
+        for subject in &panel.subjects {
+            server(svg, &drawn, subject, part);
+        }
     }
     svg.close();
 }
 
-type Part = fn(&mut Svg, &dyn Figure, &Field, &Subject);
+/// What the script of the page reads an axis by.
+fn axis_text(axis: &Axis, unit: &str) -> String {
+    let scale = match axis.scale {
+        Scale::Log => "log",
+        Scale::Linear => "linear",
+    };
+    format!("{scale} {} {} {unit}", axis.start, axis.end)
+}
 
-fn server(svg: &mut Svg, figure: &dyn Figure, field: &Field, subject: &Subject, part: Part) {
+/// The figure being drawn.
+struct Drawn<'a> {
+    figure: &'a dyn Figure,
+    field: &'a Field,
+    across: Across<'a>,
+    /// The trials of a cell stand side by side.
+    is_spread: bool,
+}
+
+type Part = fn(&mut Svg, &Drawn, &Subject);
+
+fn server(svg: &mut Svg, drawn: &Drawn, subject: &Subject, part: Part) {
     let class = format!("server {}", subject.look.class);
     svg.group(&[("class", &class), ("data-server", subject.name)]);
-    part(svg, figure, field, subject);
+    part(svg, drawn, subject);
     svg.close();
 }
 
@@ -92,27 +107,27 @@ fn guide(svg: &mut Svg, field: &Field) {
     }
 }
 
-fn markers(svg: &mut Svg, figure: &dyn Figure, field: &Field, subject: &Subject) {
+fn markers(svg: &mut Svg, drawn: &Drawn, subject: &Subject) {
+    let (figure, field, across) = (drawn.figure, drawn.field, drawn.across);
     for cell in &subject.cells {
         for (trial, measured) in &cell.measured {
-            let (Some(offered), Some(value)) = (trial.offered_rps, figure.value(measured)) else {
+            let (Some(at), Some(value)) = (across.of_trial(trial), figure.value(measured)) else {
                 continue;
             };
-            let Some((x, y)) = field.pixel(offered, value) else {
+            let Some((x, y)) = field.pixel(at, value) else {
                 continue;
             };
-            let aside = if figure.follows_offered() {
-                0.0
-            } else {
-                aside(trial.repeat, cell)
+            let aside = match drawn.is_spread {
+                true => aside(trial.repeat, cell),
+                false => 0.0,
             };
             let limited = measured.generator_limited;
             let hint = format!(
-                "{}: {}{} at {} offered{}, trial {} of {}{}",
+                "{}: {}{} {}{}, trial {} of {}{}",
                 subject.name,
                 words::lower_bound(figure.is_lower_bound(measured)),
                 figure.words(value),
-                words::rate(offered),
+                across.place(at),
                 cell.level
                     .map(|level| format!(" (level {})", words::level(level)))
                     .unwrap_or_default(),
@@ -141,7 +156,7 @@ fn markers(svg: &mut Svg, figure: &dyn Figure, field: &Field, subject: &Subject)
                 &hint,
             );
         }
-        absent(svg, field, subject, cell);
+        absent(svg, drawn, subject, cell);
     }
 }
 
@@ -157,11 +172,12 @@ fn aside(repeat: u32, cell: &Cell) -> f64 {
 }
 
 /// A cross at the foot of the figure where repeats are missing.
-fn absent(svg: &mut Svg, field: &Field, subject: &Subject, cell: &Cell) {
-    let (missing, Some(x)) = (
-        cell.missing(),
-        cell.offered_rps.and_then(|x| field.pixel_x(x)),
-    ) else {
+fn absent(svg: &mut Svg, drawn: &Drawn, subject: &Subject, cell: &Cell) {
+    let (field, missing) = (drawn.field, cell.missing());
+    let Some(stands_at) = drawn.across.of_cell(cell) else {
+        return;
+    };
+    let Some(x) = field.pixel_x(stands_at) else {
         return;
     };
     if missing == 0 {
@@ -173,10 +189,10 @@ fn absent(svg: &mut Svg, field: &Field, subject: &Subject, cell: &Cell) {
         place(field.plot.top + field.plot.height - 7.0)
     );
     let hint = format!(
-        "{}: {missing} of {} trials missing at {} offered",
+        "{}: {missing} of {} trials missing {}",
         subject.name,
         cell.planned,
-        cell.offered_rps.map(words::rate).unwrap_or_default(),
+        drawn.across.place(stands_at),
     );
     svg.hinted(
         "path",
@@ -195,7 +211,8 @@ fn absent(svg: &mut Svg, field: &Field, subject: &Subject, cell: &Cell) {
 /// Class, which end of a spread, width and dashes of a line.
 type LineStyle = (&'static str, fn(&Spread) -> f64, &'static str, &'static str);
 
-fn lines(svg: &mut Svg, figure: &dyn Figure, field: &Field, subject: &Subject) {
+fn lines(svg: &mut Svg, drawn: &Drawn, subject: &Subject) {
+    let (figure, field) = (drawn.figure, drawn.field);
     let spread = |cell: &Cell| cell.spread(|measured| figure.value(measured));
     let median = MEDIAN_WIDTHS[subject.place % MEDIAN_WIDTHS.len()];
     let styles: [LineStyle; 3] = [
@@ -209,8 +226,9 @@ fn lines(svg: &mut Svg, figure: &dyn Figure, field: &Field, subject: &Subject) {
         let mut pieces = Vec::new();
         for cell in &subject.cells {
             let at = spread(cell).map(|spread| end(&spread));
-            match cell
-                .offered_rps
+            match drawn
+                .across
+                .of_cell(cell)
                 .zip(at)
                 .and_then(|(x, y)| field.pixel(x, y))
             {

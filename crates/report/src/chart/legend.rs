@@ -2,7 +2,7 @@
 //! markers mean; only what the figure has.
 
 use super::svg::{place, width};
-use super::{INK, Look, Subject, Svg, WIDTH, data};
+use super::{INK, Look, Panel, Svg, WIDTH, data};
 use crate::figures::Figure;
 use crate::{limits, words};
 
@@ -15,7 +15,7 @@ const GAP: f64 = 18.0;
 /// What stands before an entry's text.
 #[derive(Debug, Clone, Copy)]
 enum Sample {
-    Server(Look),
+    Curve(Look),
     Line {
         class: &'static str,
         dashes: &'static str,
@@ -42,23 +42,23 @@ pub(super) struct Legend {
 }
 
 impl Legend {
-    pub(super) fn of(figure: &dyn Figure, subjects: &[Subject]) -> Self {
+    pub(super) fn of(figure: &dyn Figure, panel: &Panel) -> Self {
         let mut legend = Self {
             entries: Vec::new(),
             rows: 0,
         };
-        let servers = subjects.iter().map(|subject| {
+        let curves = panel.subjects.iter().map(|subject| {
             let name = words::shortened(subject.name, limits::NAME_CHARACTERS);
             let knee = subject
                 .knee_rps
                 .map(|rate| format!(" (knee {})", words::rate(rate)));
             (
-                Sample::Server(subject.look),
+                Sample::Curve(subject.look),
                 format!("{name}{}", knee.unwrap_or_default()),
             )
         });
-        legend.rows_of(servers);
-        legend.rows_of(key(figure, subjects));
+        legend.rows_of(curves);
+        legend.rows_of(key(figure, panel));
         legend
     }
 
@@ -101,7 +101,8 @@ impl Legend {
 }
 
 /// What lines and markers mean.
-fn key(figure: &dyn Figure, subjects: &[Subject]) -> Vec<(Sample, String)> {
+fn key(figure: &dyn Figure, panel: &Panel) -> Vec<(Sample, String)> {
+    let subjects = &panel.subjects;
     let cells = || subjects.iter().flat_map(|subject| &subject.cells);
     let line = |class, dashes, stroke_width| Sample::Line {
         class,
@@ -119,7 +120,7 @@ fn key(figure: &dyn Figure, subjects: &[Subject]) -> Vec<(Sample, String)> {
             "minimum".to_owned(),
         ),
     ];
-    if figure.follows_offered() {
+    if panel.follows_offered(figure) {
         key.push((
             line("guide", data::GUIDE_DASHES, "1"),
             "achieved = offered".to_owned(),
@@ -156,7 +157,7 @@ fn sample(svg: &mut Svg, sample: Sample, x: f64, y: f64) {
         );
     };
     match sample {
-        Sample::Server(look) => {
+        Sample::Curve(look) => {
             svg.group(&[("class", look.class)]);
             line("median", look.colour, "2", "none", svg);
             let shape = [

@@ -18,8 +18,8 @@ impl Figure for Cpu {
         "cpu"
     }
 
-    fn title(&self) -> &'static str {
-        "Server processor time per request against offered rate"
+    fn quantity(&self) -> &'static str {
+        "Server processor time per request"
     }
 
     fn axis_title(&self) -> &'static str {

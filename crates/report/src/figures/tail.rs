@@ -18,8 +18,8 @@ impl Figure for Tail {
         "tail"
     }
 
-    fn title(&self) -> &'static str {
-        "99th percentile of response time against offered rate"
+    fn quantity(&self) -> &'static str {
+        "99th percentile of response time"
     }
 
     fn axis_title(&self) -> &'static str {

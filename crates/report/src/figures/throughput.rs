@@ -16,8 +16,8 @@ impl Figure for Throughput {
         "throughput"
     }
 
-    fn title(&self) -> &'static str {
-        "Achieved rate against offered rate"
+    fn quantity(&self) -> &'static str {
+        "Achieved rate"
     }
 
     fn axis_title(&self) -> &'static str {

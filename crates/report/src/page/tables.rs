@@ -1,8 +1,9 @@
 //! The rows of the page's tables, as text.
 
+use crate::across::Across;
 use crate::cells::{self, Cell, Percentile, Spread};
 use crate::findings::Standing;
-use crate::folder::{Measurement, Outcome, Phase};
+use crate::folder::{Measurement, Outcome, Phase, Trial};
 use crate::words::Quantity;
 use crate::{Run, notes, words};
 
@@ -48,8 +49,55 @@ impl Value {
     }
 }
 
+/// What only some runs have measured.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct More {
+    bursts: bool,
+    greedy: bool,
+}
+
+impl More {
+    pub(super) fn of(run: &Run) -> Self {
+        let has = |is_there: fn(&Measurement) -> bool| {
+            let mut measured = run.trials.iter().filter_map(cells::measured);
+            measured.any(|(_, measured)| is_there(measured))
+        };
+        Self {
+            bursts: has(|measured| measured.bursts.is_some()),
+            greedy: has(|measured| measured.greedy_rps.is_some()),
+        }
+    }
+}
+
+/// The heads of the values of a cell: (what, of it what).
+pub(super) fn heads(more: More) -> Vec<(&'static str, &'static str)> {
+    let mut heads = vec![
+        ("Achieved", ""),
+        ("Response", "median"),
+        ("Response", "p99"),
+        ("Response", "p99.9"),
+        ("Slip", "p99"),
+        ("CPU user", "a request"),
+        ("CPU system", "a request"),
+        ("Resident memory", ""),
+        ("Switches", "voluntary"),
+        ("Switches", "involuntary"),
+        ("Hit rate", ""),
+        ("Censored", ""),
+    ];
+    if more.bursts {
+        heads.push(("Burst", "connections a wake-up"));
+    }
+    if more.greedy {
+        heads.push(("Greedy", "their rate"));
+    }
+    heads
+}
+
 /// One cell of a server.
 pub(super) struct CellRow {
+    /// Where a curve goes across settings.
+    pub(super) setting: String,
     pub(super) level: String,
     pub(super) offered: String,
     /// In the order of the table's heads.
@@ -62,8 +110,8 @@ pub(super) struct CellRow {
 type Reading = (fn(&Measurement) -> Option<f64>, Quantity);
 
 impl CellRow {
-    pub(super) fn of(cell: &Cell) -> Self {
-        let readings: [Reading; 8] = [
+    pub(super) fn of(standing: &Standing, cell: &Cell, more: More) -> Self {
+        let mut readings: Vec<Reading> = vec![
             (|m| m.slip.map(|slip| slip.p99 as f64), Quantity::Duration),
             (cells::user_ns, Quantity::Duration),
             (cells::system_ns, Quantity::Duration),
@@ -82,12 +130,24 @@ impl CellRow {
             (|m| m.hit_rate, Quantity::Share),
             (censored_share, Quantity::Share),
         ];
+        if more.bursts {
+            readings.push((|m| m.bursts.as_ref().map(|it| it.mean), Quantity::Factor));
+        }
+        if more.greedy {
+            readings.push((|m| m.greedy_rps, Quantity::Rate));
+        }
         let achieved = cell.spread(|measured| Some(measured.achieved_rps));
         let mut values = vec![Value::of(achieved, Quantity::Rate)];
         let percentiles = [cells::P50, cells::P99, cells::P999];
         values.extend(percentiles.map(|percentile| Value::of_percentile(cell, percentile)));
+        let readings = readings.into_iter();
         values.extend(readings.map(|(value, quantity)| Value::of(cell.spread(value), quantity)));
+        let setting = match standing.across {
+            Across::Rate => None,
+            Across::Setting(vary) => cell.setting.map(|value| vary.condition(value)),
+        };
         Self {
+            setting: setting.unwrap_or_default(),
             level: cell.level.map(words::level).unwrap_or_default(),
             offered: cell.offered_rps.map_or("–".to_owned(), words::rate),
             values,
@@ -117,7 +177,7 @@ pub(super) fn laws(standings: &[Standing]) -> Vec<LawRow> {
     let rows = standings.iter().filter_map(|standing| {
         let law = standing.littles_law?;
         Some(LawRow {
-            server: standing.server.name.clone(),
+            server: standing.name.clone(),
             trials: format!("{} of {}", law.holding, law.trials),
             worst: words::share(law.worst),
             holds: law.holding == law.trials,
@@ -149,6 +209,7 @@ pub(super) fn missing(run: &Run) -> Vec<MissingRow> {
 pub(super) struct TrialRow {
     pub(super) id: String,
     pub(super) server: String,
+    pub(super) setting: String,
     pub(super) level: String,
     pub(super) offered: String,
     pub(super) achieved: String,
@@ -193,6 +254,7 @@ pub(super) fn trials(run: &Run) -> Vec<TrialRow> {
         TrialRow {
             id: trial.id.clone(),
             server: trial.server.clone(),
+            setting: condition(run, trial),
             level: trial.level.map(words::level).unwrap_or_default(),
             offered: trial.offered_rps.map_or_else(none, words::rate),
             achieved: measured.map_or_else(none, |m| words::rate(m.achieved_rps)),
@@ -214,6 +276,12 @@ pub(super) fn trials(run: &Run) -> Vec<TrialRow> {
         }
     });
     rows.collect()
+}
+
+fn condition(run: &Run, trial: &Trial) -> String {
+    let vary = run.plan.vary.as_ref().zip(trial.setting);
+    let condition = vary.map(|(vary, value)| vary.condition(value));
+    condition.unwrap_or_default()
 }
 
 fn p99(measured: &Measurement) -> Option<String> {

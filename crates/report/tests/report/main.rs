@@ -9,5 +9,6 @@ mod browser;
 mod figures;
 mod page;
 mod reading;
+mod settings;
 mod summary;
 mod synthetic;

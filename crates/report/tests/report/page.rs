@@ -219,8 +219,8 @@ fn a_tail_that_the_generator_hides_is_not_known_and_says_why() {
     limit(&mut ladder, 2, 8);
     limit(&mut ladder, 6, 15);
     let html = page(&ladder);
-    let unknown = "is not known at 0.5 (in 8 of 15 trials the generator was the limit) and at 0.9 \
-                   (in all 15 trials the generator was the limit).";
+    let unknown = "is not known at load level 0.5 (in 8 of 15 trials the generator was the limit) \
+                   and at load level 0.9 (in all 15 trials the generator was the limit).";
     assert!(html.contains(unknown), "{unknown}");
     // What a request costs is known all the same, and against the other server too.
     let (_, cost) = html.split_once("A request costs it").unwrap();

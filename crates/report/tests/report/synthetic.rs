@@ -3,11 +3,11 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use report::Run;
 use report::folder::{
     Cost, FigureKind, Host, Load, Measurement, Outcome, Phase, Plan, Quantiles, SCHEMA, Server,
     Stolen, Sweep, Trial,
 };
+use report::{Run, Vary};
 
 /// Load levels of the made-up sweep.
 pub(crate) const LEVELS: [f64; 8] = [0.1, 0.3, 0.5, 0.6, 0.7, 0.8, 0.9, 1.0];
@@ -65,6 +65,72 @@ impl Synthetic {
         }
         Self {
             plan: plan(seed),
+            host: host(),
+            trials,
+        }
+    }
+
+    /// Two servers under several settings: the tail doubles from each to the next. By levels there
+    /// are capacities too; greedy connections got 1000 answers a second each.
+    pub(crate) fn varied(seed: u64, vary: Vary, sweep: Sweep) -> Self {
+        let mut random = SplitMix(seed);
+        let mut plan = plan(seed);
+        let has_capacities = matches!(sweep, Sweep::LoadLevels(_));
+        let own = vary.values()[0];
+        plan.capacity_trials = if has_capacities { 5 } else { 0 };
+        match vary {
+            Vary::Connections(_) => plan.load.connections = own as u32,
+            Vary::Depth(_) => plan.load.depth = own as u32,
+            Vary::Update(_) => plan.load.update = own,
+            Vary::Greedy(_) => plan.load.greedy = own as u32,
+        }
+        plan.figures = vec![FigureKind::Tail];
+        plan.servers.truncate(2);
+        (plan.vary, plan.sweep) = (Some(vary), sweep);
+        let mut trials = Vec::new();
+        for (name, capacity, plateau, cpu) in SERVERS {
+            for setting in 0..plan.settings() {
+                for repeat in 0..plan.capacity_trials {
+                    let mut trial = capacity_trial(&mut random, name, repeat, capacity, cpu);
+                    trial.id = format!("c-{name}-{setting}-{repeat:02}");
+                    trial.cell = setting;
+                    trials.push(trial);
+                }
+            }
+            for cell in 0..plan.cells() {
+                let (setting, rate) = plan.place(cell);
+                let level = match &plan.sweep {
+                    Sweep::LoadLevels(levels) => levels[rate as usize],
+                    Sweep::Rates(rates) => rates[rate as usize] / capacity,
+                };
+                let law = (capacity, plateau * f64::from(1 << setting), cpu);
+                for repeat in 0..REPEATS {
+                    let mut trial = sweep_trial(&mut random, name, cell, level, repeat, law);
+                    trial.level = plan.level(cell);
+                    trials.push(trial);
+                }
+            }
+        }
+        for trial in &mut trials {
+            let setting = match trial.phase {
+                Phase::Capacity => trial.cell,
+                Phase::Sweep => plan.place(trial.cell).0,
+            };
+            trial.setting = plan.value(setting);
+            if let (Outcome::Measured(measured), Some(Vary::Greedy(greedy))) =
+                (&mut trial.outcome, &plan.vary)
+            {
+                let count = greedy[setting as usize];
+                measured.greedy_rps = (count > 0).then(|| 1_000.0 * f64::from(count));
+            }
+        }
+        for trial in &mut trials {
+            if let Outcome::Measured(measured) = &mut trial.outcome {
+                measured.generator_limited = false;
+            }
+        }
+        Self {
+            plan,
             host: host(),
             trials,
         }
@@ -151,11 +217,14 @@ fn plan(seed: u64) -> Plan {
             popularity: "uniform".to_owned(),
             update: 0.03,
             records: 1_000_000,
+            greedy: 0,
+            greedy_depth: 512,
         },
         server_cpus: vec![0],
         load_cpus: vec![1],
         goes_first: false,
         sweep: Sweep::LoadLevels(LEVELS.to_vec()),
+        vary: None,
         capacity_trials: 5,
         servers: vec![
             server("curtail", Some("curtail 0.1.0"), None),
@@ -197,6 +266,7 @@ fn capacity_trial(
         server: server.to_owned(),
         cell: 0,
         repeat,
+        setting: None,
         level: None,
         offered_rps: None,
         started_unix_ns: 0,
@@ -230,6 +300,7 @@ fn sweep_trial(
         server: server.to_owned(),
         cell,
         repeat,
+        setting: None,
         level: Some(level),
         offered_rps: Some(offered),
         started_unix_ns: 0,
@@ -268,6 +339,8 @@ fn measurement(
         lost_connections: Some(0),
         outstanding_mean: expected * random.about(0.01),
         outstanding_expected: expected,
+        greedy_rps: None,
+        bursts: None,
         cost: Some(Cost {
             user_ns: (cpu_ns * answered as f64 * 0.31) as u64,
             system_ns: (cpu_ns * answered as f64 * 0.69) as u64,

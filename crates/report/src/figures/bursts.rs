@@ -1,0 +1,47 @@
+//! How many connections had something to say when a worker of the server woke up, on average: the
+//! burstiness of its work. Only servers that count it are drawn.
+
+use super::Figure;
+use crate::chart::axis::Scale;
+use crate::folder::{FigureKind, Measurement};
+use crate::words;
+
+pub(super) struct Bursts;
+
+impl Figure for Bursts {
+    fn kind(&self) -> FigureKind {
+        FigureKind::Bursts
+    }
+
+    fn stem(&self) -> &'static str {
+        "bursts"
+    }
+
+    fn quantity(&self) -> &'static str {
+        "Connections served a wake-up"
+    }
+
+    fn axis_title(&self) -> &'static str {
+        "connections with something to say at a wake-up, mean (log scale)"
+    }
+
+    fn scale(&self) -> Scale {
+        Scale::Log
+    }
+
+    fn value(&self, measured: &Measurement) -> Option<f64> {
+        measured.bursts.as_ref().map(|bursts| bursts.mean)
+    }
+
+    fn words(&self, value: f64) -> String {
+        format!("{} a wake-up", words::number(value))
+    }
+
+    fn tick(&self, value: f64, _greatest: f64) -> String {
+        words::plain_tick(value)
+    }
+
+    fn unit(&self) -> &'static str {
+        "count"
+    }
+}

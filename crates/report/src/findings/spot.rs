@@ -1,0 +1,169 @@
+//! The cells of a curve that the verdict speaks of, and how they stand to others.
+
+use measure::{Capacity, Estimate, RankTest};
+
+use super::{CONFIDENCE, Standing, capacity, trials_of};
+use crate::across::Across;
+use crate::cells::{self, Cell};
+use crate::folder::Measurement;
+use crate::run::Run;
+use crate::words;
+
+/// Load levels the verdict speaks of.
+const HALF: f64 = 0.5;
+const NEARLY_FULL: f64 = 0.9;
+/// Up to so many settings are all spoken of.
+const ALL_SETTINGS: usize = 4;
+
+/// A cell of a curve.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct Spot {
+    /// Where it is: `at load level 0.9`, `at 20.0 k/s offered`, `with 16 connections`.
+    pub(crate) place: String,
+    /// Under this setting, where a curve goes across settings.
+    pub(crate) capacity: Option<Capacity>,
+    /// Trials measured, and those of them in which the generator was the limit.
+    pub(crate) measured: u64,
+    pub(crate) limited: u64,
+    /// Of the trials the generator did not limit. None where it limited more than half.
+    pub(crate) p99_ns: Option<Estimate>,
+    /// `p99_ns` falls among requests that were never answered.
+    pub(crate) p99_is_lower_bound: bool,
+    /// Of all trials.
+    pub(crate) cpu_ns: Option<Estimate>,
+    /// Medians of processor time a request, (user, system).
+    pub(crate) cpu_parts_ns: Option<(f64, f64)>,
+    /// How it stands to others.
+    pub(crate) against: Vec<Against>,
+}
+
+/// A cell's figures ÷ another's of the same run: the median ratio over all pairs of trials, with
+/// the exact interval of the rank-sum test.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct Against {
+    /// `memcached's there`, `its own with 16 connections`.
+    pub(crate) whose: String,
+    pub(crate) p99: Option<Estimate>,
+    pub(crate) cpu: Option<Estimate>,
+}
+
+/// The spots of a curve beside another server's under the same setting, and beside the same
+/// server's under the setting others are compared with.
+pub(super) fn of(
+    run: &Run,
+    own: &Standing,
+    beside: Option<&Standing>,
+    before: Option<&Standing>,
+) -> Vec<Spot> {
+    let reference = run.plan.reference();
+    let of_reference = reference.and_then(|setting| run.plan.condition(setting));
+    let (is_across, reference) = match own.across {
+        Across::Rate => (false, None),
+        Across::Setting(_) => (true, reference.map(|setting| setting as usize)),
+    };
+    let spot = |at: usize| {
+        let cell = own.cells.get(at)?;
+        let mut spot = alone(own, cell)?;
+        if is_across {
+            let trials = trials_of(run, &own.server.name, u32::try_from(at).ok());
+            spot.capacity = capacity(&trials);
+        }
+        let other =
+            beside.and_then(|to| Some((format!("{}'s there", to.server.name), to.cells.get(at)?)));
+        let earlier = match is_across {
+            true => reference
+                .filter(|&it| it != at)
+                .and_then(|it| own.cells.get(it)),
+            false => before
+                .filter(|to| to.setting != own.setting)
+                .and_then(|to| to.cells.get(at)),
+        };
+        let earlier = earlier.zip(of_reference.as_ref());
+        let earlier = earlier.map(|(cell, with)| (format!("its own with {with}"), cell));
+        spot.against = [other, earlier]
+            .into_iter()
+            .flatten()
+            .map(|(whose, to)| against(whose, cell, to))
+            .collect();
+        Some(spot)
+    };
+    indices(own, reference)
+        .into_iter()
+        .filter_map(spot)
+        .collect()
+}
+
+/// Which cells are spoken of: of levels those nearest a half and nearly full, of rates the ends, of
+/// settings all where they are few, else the ends and the one others are compared with.
+fn indices(own: &Standing, reference: Option<usize>) -> Vec<usize> {
+    let last = own.cells.len().saturating_sub(1);
+    let mut indices = match own.across {
+        Across::Setting(_) if own.cells.len() <= ALL_SETTINGS => (0..=last).collect(),
+        Across::Setting(_) => vec![0, reference.unwrap_or(0), last],
+        Across::Rate => match (nearest(&own.cells, HALF), nearest(&own.cells, NEARLY_FULL)) {
+            (Some(half), Some(nearly_full)) => vec![half, nearly_full],
+            _ => vec![0, last],
+        },
+    };
+    indices.sort_unstable();
+    // A sweep of one level has one thing to say.
+    indices.dedup();
+    indices
+}
+
+/// The cell nearest a load level, measured or not: two servers are compared at one level.
+fn nearest(cells: &[Cell], level: f64) -> Option<usize> {
+    let distance = |cell: &Cell| cell.level.map(|at| (at - level).abs());
+    cells
+        .iter()
+        .enumerate()
+        .filter_map(|(index, cell)| Some((index, distance(cell)?)))
+        .min_by(|(_, a), (_, b)| a.total_cmp(b))
+        .map(|(index, _)| index)
+}
+
+/// A cell by itself. None: it stands nowhere, for no trial says what it was offered.
+fn alone(own: &Standing, cell: &Cell) -> Option<Spot> {
+    let place = match (own.across, cell.level) {
+        (Across::Rate, Some(level)) => format!("at load level {}", words::level(level)),
+        (across, _) => across.place(across.of_cell(cell)?),
+    };
+    let estimate = |values: &[f64]| measure::median_of_trials(values, CONFIDENCE);
+    let middle =
+        |part: fn(&Measurement) -> Option<f64>| cell.spread(part).map(|spread| spread.median);
+    let free = cell.measured.iter().map(|(_, measured)| *measured);
+    let free = free.filter(|measured| !measured.generator_limited);
+    Some(Spot {
+        place,
+        capacity: None,
+        measured: cell.measured.len() as u64,
+        limited: u64::from(cell.limited()),
+        p99_ns: estimate(&tails_ns(cell)),
+        p99_is_lower_bound: cells::lower_bounds(free, cells::P99).0,
+        cpu_ns: estimate(&cell.values(cells::cpu_ns)),
+        cpu_parts_ns: middle(cells::user_ns).zip(middle(cells::system_ns)),
+        against: Vec::new(),
+    })
+}
+
+/// The tails of a cell that say something of the server. None where the generator was the limit of
+/// most.
+fn tails_ns(cell: &Cell) -> Vec<f64> {
+    if cell.mostly_limited() {
+        return Vec::new();
+    }
+    cell.unlimited(cells::p99_ns)
+}
+
+fn against(whose: String, of: &Cell, to: &Cell) -> Against {
+    let bound = of.lower_bounds(cells::P99).0 || to.lower_bounds(cells::P99).0;
+    Against {
+        whose,
+        p99: times(&tails_ns(of), &tails_ns(to)).filter(|_| !bound),
+        cpu: times(&of.values(cells::cpu_ns), &to.values(cells::cpu_ns)),
+    }
+}
+
+pub(super) fn times(of: &[f64], to: &[f64]) -> Option<Estimate> {
+    RankTest::of(of, to, CONFIDENCE)?.ratio
+}

@@ -1,0 +1,180 @@
+//! What an experiment varies beside the rate: under each setting the whole sweep is made again.
+//!
+//! Cells are numbered setting by setting, and within a setting rate by rate. Where nothing is
+//! varied there is one setting, which has no value.
+
+use serde::{Deserialize, Serialize};
+
+use crate::folder::{Load, Plan, Sweep};
+use crate::words;
+
+/// What is varied, and the values it takes, ascending. One of them is the load's own: others are
+/// compared with it.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Vary {
+    /// Connections of the generator.
+    Connections(Vec<u32>),
+    /// Requests one connection may have outstanding.
+    Depth(Vec<u32>),
+    /// Share of updates, 0 to 1.
+    Update(Vec<f64>),
+    /// Greedy connections beside those measured.
+    Greedy(Vec<u32>),
+}
+
+impl Vary {
+    /// The key of an experiment file.
+    #[must_use]
+    pub fn key(&self) -> &'static str {
+        match self {
+            Self::Connections(_) => "connections",
+            Self::Depth(_) => "depth",
+            Self::Update(_) => "update",
+            Self::Greedy(_) => "greedy",
+        }
+    }
+
+    /// The values, as numbers.
+    #[must_use]
+    pub fn values(&self) -> Vec<f64> {
+        match self {
+            Self::Connections(values) | Self::Depth(values) | Self::Greedy(values) => {
+                values.iter().copied().map(f64::from).collect()
+            }
+            Self::Update(values) => values.clone(),
+        }
+    }
+
+    /// What `load` has of it.
+    #[must_use]
+    pub fn own(&self, load: &Load) -> f64 {
+        match self {
+            Self::Connections(_) => f64::from(load.connections),
+            Self::Depth(_) => f64::from(load.depth),
+            Self::Update(_) => load.update,
+            Self::Greedy(_) => f64::from(load.greedy),
+        }
+    }
+
+    /// `load` with the `setting`-th value; as it is where there is no such value.
+    #[must_use]
+    pub fn applied(&self, load: &Load, setting: u32) -> Load {
+        let mut load = load.clone();
+        let at = setting as usize;
+        match self {
+            Self::Connections(values) => put(values, at, &mut load.connections),
+            Self::Depth(values) => put(values, at, &mut load.depth),
+            Self::Update(values) => put(values, at, &mut load.update),
+            Self::Greedy(values) => put(values, at, &mut load.greedy),
+        }
+        load
+    }
+
+    /// A value as a condition: `16 connections`, `no greedy connection`, `updates 50 %`.
+    #[must_use]
+    pub fn condition(&self, value: f64) -> String {
+        match self {
+            Self::Connections(_) => words::plural(value.round() as u64, "connection"),
+            Self::Depth(_) => format!("depth\u{a0}{}", words::plain_tick(value)),
+            Self::Update(_) => format!("updates\u{a0}{}", words::percent(value)),
+            Self::Greedy(_) if value == 0.0 => "no greedy connection".to_owned(),
+            Self::Greedy(_) => words::plural(value.round() as u64, "greedy connection"),
+        }
+    }
+
+    /// A value alone, with its unit: `15 360`, `50 %`. It may come back from its logarithm.
+    #[must_use]
+    pub fn value_text(&self, value: f64) -> String {
+        match self {
+            Self::Connections(_) | Self::Depth(_) | Self::Greedy(_) => {
+                words::count(value.round() as u64)
+            }
+            Self::Update(_) => words::percent(value),
+        }
+    }
+}
+
+fn put<T: Copy>(values: &[T], at: usize, place: &mut T) {
+    if let Some(&value) = values.get(at) {
+        *place = value;
+    }
+}
+
+impl Sweep {
+    /// Offered rates of one setting.
+    #[must_use]
+    pub fn rates(&self) -> u32 {
+        let (Self::LoadLevels(points) | Self::Rates(points)) = self;
+        u32::try_from(points.len()).unwrap_or(u32::MAX)
+    }
+}
+
+impl Plan {
+    /// Settings of the sweep; 1 where nothing is varied.
+    #[must_use]
+    pub fn settings(&self) -> u32 {
+        let count = self.vary.as_ref().map_or(1, |vary| vary.values().len());
+        u32::try_from(count).unwrap_or(u32::MAX)
+    }
+
+    /// Cells of the sweep.
+    #[must_use]
+    pub fn cells(&self) -> u32 {
+        self.settings().saturating_mul(self.sweep.rates())
+    }
+
+    /// The (setting, rate) of a cell, both as indices.
+    #[must_use]
+    pub fn place(&self, cell: u32) -> (u32, u32) {
+        let rates = self.sweep.rates().max(1);
+        (cell / rates, cell % rates)
+    }
+
+    /// The cell of a rate under a setting.
+    #[must_use]
+    pub fn cell(&self, setting: u32, rate: u32) -> u32 {
+        setting * self.sweep.rates() + rate
+    }
+
+    /// What is varied, at a setting. None: nothing is.
+    #[must_use]
+    pub fn value(&self, setting: u32) -> Option<f64> {
+        let values = self.vary.as_ref()?.values();
+        values.get(setting as usize).copied()
+    }
+
+    /// A setting as a condition, such as `16 connections`. None: nothing is varied.
+    #[must_use]
+    pub fn condition(&self, setting: u32) -> Option<String> {
+        let value = self.value(setting)?;
+        self.vary.as_ref().map(|vary| vary.condition(value))
+    }
+
+    /// The setting that is the load's own: others are compared with it.
+    #[must_use]
+    pub fn reference(&self) -> Option<u32> {
+        let vary = self.vary.as_ref()?;
+        let own = vary.own(&self.load);
+        let at = vary.values().iter().position(|&value| value == own)?;
+        u32::try_from(at).ok()
+    }
+
+    /// What is asked under a setting.
+    #[must_use]
+    pub fn load_at(&self, setting: u32) -> Load {
+        match &self.vary {
+            Some(vary) => vary.applied(&self.load, setting),
+            None => self.load.clone(),
+        }
+    }
+
+    /// The load level of a cell, where the sweep is in levels.
+    #[must_use]
+    pub fn level(&self, cell: u32) -> Option<f64> {
+        match &self.sweep {
+            Sweep::LoadLevels(levels) => levels.get(self.place(cell).1 as usize).copied(),
+            Sweep::Rates(_) => None,
+        }
+    }
+}

@@ -1,0 +1,189 @@
+//! Runs that vary something beside the rate: a figure a server where there are several rates, a
+//! curve across the settings where there is one.
+
+use report::folder::{FigureKind, Outcome, Phase, Sweep};
+use report::{Vary, page_of, text_summary, write_csv};
+
+use crate::synthetic::{REPEATS, Synthetic};
+
+/// Four shares of updates, two levels.
+fn updates() -> Synthetic {
+    let updates = Vary::Update(vec![0.03, 0.05, 0.1, 0.5]);
+    Synthetic::varied(5, updates, Sweep::LoadLevels(vec![0.5, 0.9]))
+}
+
+/// None, one and four greedy connections at one rate.
+fn greedy() -> Synthetic {
+    let greedy = Vary::Greedy(vec![0, 1, 4]);
+    Synthetic::varied(5, greedy, Sweep::Rates(vec![10_000.0]))
+}
+
+fn names(run: &Synthetic) -> Vec<String> {
+    let figures = report::figures_of(&run.run()).unwrap();
+    figures.into_iter().map(|figure| figure.name).collect()
+}
+
+fn figure(run: &Synthetic, name: &str) -> String {
+    let figures = report::figures_of(&run.run()).unwrap();
+    let found = figures.into_iter().find(|figure| figure.name == name);
+    found.unwrap_or_else(|| panic!("no {name}")).svg
+}
+
+/// The page's text between two headings, without tags.
+fn part(run: &Synthetic, from: &str, to: &str) -> String {
+    let page = page_of(&run.run()).unwrap();
+    let (_, rest) = page.split_once(from).unwrap();
+    let (part, _) = rest.split_once(to).unwrap();
+    let mut text = String::new();
+    for piece in part.split('<') {
+        text.push_str(piece.split_once('>').map_or(piece, |(_, text)| text));
+    }
+    text.replace('\u{a0}', " ").replace("&#39;", "'")
+}
+
+#[test]
+fn several_rates_give_a_figure_a_server_and_a_curve_a_setting() {
+    let run = updates();
+    assert_eq!(names(&run), ["tail-curtail", "tail-memcached"]);
+    let svg = figure(&run, "tail-memcached");
+    assert!(svg.contains("against offered rate: memcached"));
+    for curve in ["3", "5", "10", "50"] {
+        let name = format!("data-server=\"memcached, updates\u{a0}{curve}\u{a0}%\"");
+        assert!(svg.contains(&name), "{name}");
+    }
+    assert!(!svg.contains("data-server=\"curtail"));
+    let marks = svg.matches("class=\"mark\"").count();
+    // Four stand in the legend.
+    assert_eq!(marks, 4 + 4 * 2 * REPEATS as usize);
+}
+
+#[test]
+fn one_rate_gives_a_curve_a_server_across_the_settings() {
+    let mut run = greedy();
+    run.plan.figures.push(FigureKind::Throughput);
+    assert_eq!(names(&run), ["tail", "throughput"]);
+    let svg = figure(&run, "tail");
+    assert!(svg.contains("against greedy connections"));
+    assert!(svg.contains("data-x=\"linear 0 ") && svg.contains(" count\""));
+    assert!(svg.contains("with 4 greedy connections"), "no hint");
+    assert!(svg.contains("with no greedy connection"), "no hint");
+    // Where achieved is not drawn against offered, there is no diagonal.
+    assert!(!figure(&run, "throughput").contains("class=\"guide\""));
+}
+
+#[test]
+fn wide_settings_stand_by_their_logarithms_and_are_labelled_each() {
+    let connections = Vary::Connections(vec![16, 1_024, 15_360]);
+    let run = Synthetic::varied(5, connections, Sweep::Rates(vec![40_000.0]));
+    let svg = figure(&run, "tail");
+    assert!(svg.contains("data-x=\"log "));
+    for label in ["16", "1\u{a0}024", "15\u{a0}360"] {
+        assert!(svg.contains(&format!("\n{label}\n</text>")), "{label}");
+    }
+}
+
+#[test]
+fn a_verdict_compares_with_the_other_server_and_with_the_load_s_own_setting() {
+    let verdict = part(&greedy(), "id=\"verdict\">", "id=\"figures\">");
+    let (curtail, memcached) = verdict.split_once("memcached 1.6.45").unwrap();
+    for words in [
+        "with no greedy connection (",
+        "times memcached's there)",
+        "times its own with no greedy connection",
+    ] {
+        assert!(curtail.contains(words), "{words}: {curtail}");
+    }
+    // The tail doubles with every setting, in which the truth lies.
+    let doubled = "2.11 [1.92, 2.33] times its own with no greedy connection";
+    assert!(curtail.contains(doubled), "{curtail}");
+    assert!(memcached.contains("times curtail's there"), "{memcached}");
+    assert!(!verdict.contains("knee"), "{verdict}");
+
+    let verdict = part(&updates(), "id=\"verdict\">", "id=\"figures\">");
+    for words in [
+        "curtail, updates 50 %",
+        "under infinite demand",
+        "at load level 0.9 (",
+        "times its own with updates 3 %",
+    ] {
+        assert!(verdict.contains(words), "{words}: {verdict}");
+    }
+    let own = verdict.split_once("curtail, updates 3 %").unwrap().1;
+    let own = own.split_once("curtail, updates 5 %").unwrap().0;
+    assert!(!own.contains("its own with"), "{own}");
+}
+
+#[test]
+fn tables_and_summaries_name_the_setting() {
+    let run = greedy();
+    let cells = part(&run, "id=\"cells\">", "id=\"checks\">");
+    assert!(cells.contains("4 greedy connections"), "{cells}");
+    assert!(cells.contains("Greedy"), "{cells}");
+    let text = text_summary(&run.run());
+    for line in text.lines() {
+        assert!(line.chars().count() <= 100, "{line}");
+    }
+    let text = text.replace('\u{a0}', " ").replace("\n  ", " ");
+    for words in [
+        "0 to 4 greedy",
+        "curtail · 4",
+        "p99 ",
+        "with 4 greedy connections",
+    ] {
+        assert!(text.contains(words), "{words}\n{text}");
+    }
+    let text = text_summary(&updates().run()).replace('\u{a0}', " ");
+    assert!(text.contains("memcached · 50 %"), "{text}");
+
+    let mut table = Vec::new();
+    write_csv(&run.trials, &mut table).unwrap();
+    let mut reader = csv::Reader::from_reader(table.as_slice());
+    let at = |reader: &mut csv::Reader<_>, name| {
+        let heads = reader.headers().unwrap();
+        heads.iter().position(|head| head == name).unwrap()
+    };
+    let (setting, greedy_rps) = (at(&mut reader, "setting"), at(&mut reader, "greedy_rps"));
+    for (row, trial) in reader.records().zip(&run.trials) {
+        let row = row.unwrap();
+        assert_eq!(row[setting].parse().ok(), trial.setting);
+        let Outcome::Measured(measured) = &trial.outcome else {
+            panic!("all are measured");
+        };
+        assert_eq!(row[greedy_rps].parse().ok(), measured.greedy_rps);
+    }
+}
+
+#[test]
+fn what_is_missing_is_missing_under_its_setting() {
+    let mut run = updates();
+    run.trials.retain(|trial| {
+        let is_capacity = trial.phase == Phase::Capacity;
+        !(trial.server == "curtail" && trial.setting == Some(0.5) && is_capacity)
+    });
+    let lost = run.trials.iter().position(|trial| {
+        trial.server == "memcached" && trial.setting == Some(0.05) && trial.level == Some(0.9)
+    });
+    run.trials.remove(lost.unwrap());
+    let missing = run.run().missing();
+    assert_eq!(missing.len(), run.plan.capacity_trials as usize + 1);
+    let page = page_of(&run.run()).unwrap().replace('\u{a0}', " ");
+    assert!(page.contains("curtail, capacity with updates 50 %"));
+    assert!(page.contains("memcached at level 0.9 with updates 5 %"));
+    assert!(page.contains("The capacity of curtail, updates 50 % was not measured"));
+}
+
+#[test]
+fn a_cell_beyond_the_settings_is_refused() {
+    let mut run = greedy();
+    let sweep = run
+        .trials
+        .iter()
+        .position(|trial| trial.phase == Phase::Sweep);
+    run.trials[sweep.unwrap()].cell = 3;
+    let place = tempfile::tempdir().unwrap();
+    let error = report::Run::open(run.write(place.path())).unwrap_err();
+    assert!(
+        error.to_string().contains("cell 3 of a sweep of 3"),
+        "{error}"
+    );
+}
