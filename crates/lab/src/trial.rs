@@ -8,9 +8,9 @@ use std::io::{self, Read, Seek, SeekFrom};
 use std::path::Path;
 
 use report::folder::{Outcome, Plan, Stolen, Trial, TrialHistograms};
+use sys::machine::Ticks;
 
 use crate::error::Error;
-use crate::host::Ticks;
 use crate::limits::{self, Patience};
 use crate::plan::order::Slot;
 use crate::run_folder::RunFolder;

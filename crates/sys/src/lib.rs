@@ -1,5 +1,5 @@
 //! The operating system's edge: readiness, completions, sockets, clocks, processors, children,
-//! counters.
+//! counters, and what the machine says of itself.
 //!
 //! Everything that must speak to Linux directly does so here, and hands out safe types. Nothing
 //! in this room knows what a cache is. Where `unsafe` stands, a `SAFETY` line names the
@@ -9,6 +9,7 @@ pub mod child;
 pub mod clock;
 pub mod cost;
 pub mod limits;
+pub mod machine;
 pub mod poll;
 pub mod privileges;
 pub mod ring;
