@@ -61,7 +61,7 @@ impl Kind {
     pub fn probe(self) -> io::Result<()> {
         match self {
             Self::Events => Ok(()),
-            Self::Rings => Ring::probe(),
+            Self::Rings => Ring::probe().map(drop),
         }
     }
 }

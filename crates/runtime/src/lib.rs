@@ -45,6 +45,7 @@ use dealer::Dealer;
 pub use census::{BURST_SIZES, BurstTally, Census, Tally};
 pub use running::{Panicked, Running};
 pub use setup::{Clock, Patience, Setup};
+pub use threads::conversations_max;
 
 /// Which runtime.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -80,7 +81,7 @@ impl Kind {
     pub fn probe(self) -> io::Result<()> {
         match self {
             Self::Events | Self::Threads => Ok(()),
-            Self::Rings => sys::ring::Ring::probe(),
+            Self::Rings => sys::ring::Ring::probe().map(drop),
         }
     }
 }

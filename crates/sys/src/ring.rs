@@ -16,6 +16,7 @@
 //! A ring stays on the thread that made it. A socket must not be closed before the event that ends
 //! what was asked for it; nothing worse than a message to the wrong peer would come of that.
 
+mod features;
 mod inputs;
 
 use std::collections::VecDeque;
@@ -28,6 +29,7 @@ use io_uring::squeue::{Entry, Flags};
 use io_uring::types::{CancelBuilder, Fd, SubmitArgs, Timespec};
 use io_uring::{IoUring, cqueue, opcode};
 
+pub use features::Features;
 pub use inputs::{Arrived, Inputs};
 use inputs::{GROUP, Pool};
 
@@ -197,11 +199,12 @@ impl Ring {
         Ok((ring, Inputs::new(pool)))
     }
 
-    /// Whether this machine has what a ring needs: makes one and receives through it.
+    /// Whether this machine has what a ring needs: makes one and receives through it. Then, what
+    /// else its kernel does.
     ///
     /// # Errors
     /// What is missing.
-    pub fn probe() -> io::Result<()> {
+    pub fn probe() -> io::Result<Features> {
         let config = RingConfig {
             entries: 8,
             buffers: 2,
@@ -228,7 +231,7 @@ impl Ring {
                 }
             }
             if has_come {
-                return Ok(());
+                return Ok(Features::of(&ring.uring, &ring.pool));
             }
         }
         let what = "io_uring does not receive by itself (Linux 6.0 is needed)";

@@ -137,6 +137,11 @@ impl Pool {
         }
     }
 
+    /// Whether the kernel uses a buffer bit by bit; known once it has been registered.
+    pub(super) fn takes_parts(&self) -> bool {
+        self.takes_parts.get()
+    }
+
     /// Bytes in a buffer that an event has named. `flags`: the event's.
     pub(super) fn arrived(&self, buffer: u16, len: u32, flags: u32) -> Arrived {
         assert!(buffer < self.buffers, "a buffer outside");
