@@ -45,7 +45,7 @@ use dealer::Dealer;
 pub use census::{BURST_SIZES, BurstTally, Census, Tally};
 pub use running::{Panicked, Running};
 pub use setup::{Clock, Patience, Setup};
-pub use threads::conversations_max;
+pub use threads::{conversations_max, memory_areas_wanted};
 
 /// Which runtime.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

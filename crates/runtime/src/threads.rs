@@ -100,10 +100,18 @@ pub(crate) fn start(running: &mut Running, setup: &Arc<Setup>) -> io::Result<Arc
     Ok(hall)
 }
 
-/// How many conversations so many areas of memory are enough for.
-fn conversations_max(areas: u64) -> usize {
+/// How many conversations with a thread each so many areas of memory are enough for
+/// ([`sys::limits::memory_areas`]).
+#[must_use]
+pub fn conversations_max(areas: u64) -> usize {
     let areas = usize::try_from(areas).unwrap_or(usize::MAX);
     (areas.saturating_sub(OTHER_AREAS) / CONVERSATION_AREAS).max(1)
+}
+
+/// How many areas of memory so many conversations want.
+#[must_use]
+pub fn memory_areas_wanted(conversations: usize) -> u64 {
+    (conversations.saturating_mul(CONVERSATION_AREAS)).saturating_add(OTHER_AREAS) as u64
 }
 
 #[cfg(test)]

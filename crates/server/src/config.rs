@@ -48,4 +48,4 @@ pub struct Config {
 }
 
 /// The user a server started as root becomes if it is told none.
-pub(crate) const DEFAULT_USER: &str = "nobody";
+pub const DEFAULT_USER: &str = "nobody";

@@ -13,7 +13,8 @@ mod error;
 mod start;
 mod watch;
 
-pub use config::{Config, UnixSocket};
+pub use config::{Config, DEFAULT_USER, UnixSocket};
 pub use error::Error;
-pub use runtime::{Kind, Patience};
-pub use start::Server;
+pub use runtime::{Kind, Patience, conversations_max, memory_areas_wanted};
+pub use start::{Server, best_runtime, open_files_wanted};
+pub use store::limits::HUGE_FROM;

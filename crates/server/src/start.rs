@@ -115,20 +115,31 @@ fn choose_runtime(asked: Option<Kind>, say: &mut dyn FnMut(&str)) -> Result<Kind
             Err(source) => Err(Error::Runtime { kind, source }),
         };
     }
+    Ok(best_runtime(say))
+}
+
+/// The best runtime that this machine has. `say` is told why a better one is not it.
+pub fn best_runtime(say: &mut dyn FnMut(&str)) -> Kind {
     for kind in Kind::BEST_FIRST {
         match kind.probe() {
-            Ok(()) => return Ok(kind),
+            Ok(()) => return kind,
             Err(error) => say(&format!("no --runtime {} here: {error}", kind.name())),
         }
     }
-    Ok(Kind::Events)
+    Kind::Events
+}
+
+/// Open files that a server wants for so many connections and workers.
+#[must_use]
+pub fn open_files_wanted(connections: u32, workers: u32) -> u64 {
+    u64::from(connections) + u64::from(workers) * 2 + OTHER_FILES
 }
 
 /// As memcached, starts where the limit allows the connections alone; the last few then wait in
 /// the kernel until descriptors come free.
 fn need_open_files(config: &Config) -> Result<(), Error> {
     let connections = config.connections_max;
-    let wanted = u64::from(connections) + u64::from(config.workers) * 2 + OTHER_FILES;
+    let wanted = open_files_wanted(connections, config.workers);
     let limit = sys::limits::raise_open_files(wanted);
     if limit < u64::from(connections) {
         return Err(Error::OpenFiles {

@@ -68,7 +68,7 @@ pub(crate) const WATCHED_BITS_MAX: u32 = 40;
 pub(crate) const SCORE_BITS: std::ops::RangeInclusive<u32> = 9..=14;
 /// From so much memory on huge pages are asked for though nobody said so: below, a page of 2 MiB is
 /// too large a part of it.
-pub(crate) const HUGE_FROM: u64 = 256 << 20;
+pub const HUGE_FROM: u64 = 256 << 20;
 /// Memory one class of the index is made for, in bytes.
 pub(crate) const CLASS_MEMORY: u64 = 1 << 20;
 /// Classes of the index at most.

@@ -2,12 +2,15 @@
 
 use rustix::io::Errno;
 use rustix::thread::clock_nanosleep_absolute;
-use rustix::time::{ClockId, Timespec, clock_gettime};
+use rustix::time::{ClockId, Timespec, clock_getres, clock_gettime};
 
 const NS_PER_S: u64 = 1_000_000_000;
 
 fn read_ns(clock: ClockId) -> u64 {
-    let time = clock_gettime(clock);
+    nanoseconds(clock_gettime(clock))
+}
+
+fn nanoseconds(time: Timespec) -> u64 {
     // Neither part is negative for the clocks read here.
     time.tv_sec.unsigned_abs() * NS_PER_S + time.tv_nsec.unsigned_abs()
 }
@@ -16,6 +19,13 @@ fn read_ns(clock: ClockId) -> u64 {
 #[must_use]
 pub fn monotonic_ns() -> u64 {
     read_ns(ClockId::Monotonic)
+}
+
+/// The step of `CLOCK_MONOTONIC` and of its timers: 1 ns where the kernel has timers of high
+/// resolution, else the time between two ticks.
+#[must_use]
+pub fn resolution_ns() -> u64 {
+    nanoseconds(clock_getres(ClockId::Monotonic))
 }
 
 /// Sleeps until [`monotonic_ns`] is that. It may sleep longer by the thread's timer slack
@@ -75,6 +85,7 @@ mod tests {
         let first = monotonic_ns();
         assert!(monotonic_ns() >= first);
         assert!(unix_ns() > 1_600_000_000 * NS_PER_S);
+        assert!((1..NS_PER_S).contains(&resolution_ns()));
     }
 
     #[test]

@@ -38,6 +38,12 @@ pub fn open_files() -> u64 {
     getrlimit(Resource::Nofile).current.unwrap_or(u64::MAX)
 }
 
+/// The hard limit of open files: how far a process without privilege may raise its own.
+#[must_use]
+pub fn open_files_hard() -> u64 {
+    getrlimit(Resource::Nofile).maximum.unwrap_or(u64::MAX)
+}
+
 /// Raises the limit of locked memory as far as the process may. Returns the limit in force, in
 /// bytes. It bounds whoever lacks the privilege to lock without one.
 pub fn raise_locked_memory() -> u64 {
@@ -93,5 +99,6 @@ mod tests {
         let before = open_files();
         assert_eq!(raise_open_files(1), before);
         assert_eq!(open_files(), before);
+        assert!(open_files_hard() >= before);
     }
 }

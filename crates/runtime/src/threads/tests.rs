@@ -125,6 +125,10 @@ fn who_is_idle_ends_at_once_and_nobody_is_left() {
 fn conversations_are_as_many_as_memory_has_areas_for() {
     assert_eq!(super::conversations_max(65_530), 15_614);
     assert_eq!(super::conversations_max(0), 1);
+    assert_eq!(
+        super::conversations_max(super::memory_areas_wanted(100)),
+        100
+    );
     let live = super::Live::default();
     let peer = || {
         let (stream, _) = Stream::pair().unwrap();
