@@ -1,8 +1,9 @@
-//! The program: `serve`, `load`, `lab`. Each command is a module that turns flags into the
-//! configuration of a room and prints what the room says; nothing is decided here.
+//! The program: `serve`, `load`, `lab`, `doctor`. Each command is a module that turns flags into
+//! the configuration of a room and prints what the room says; nothing is decided here. `doctor` is
+//! a module and no room: it looks and judges for the program alone.
 //!
-//! Exit codes: 0 done; 1 failed, and standard error says why; 2 the command line was wrong;
-//! 130 interrupted.
+//! Exit codes: 0 done; 1 failed, and standard error says why, or the doctor found something wrong;
+//! 2 the command line was wrong; 130 interrupted.
 
 #![forbid(unsafe_code)]
 #![allow(
@@ -11,6 +12,8 @@
     reason = "a program prints"
 )]
 
+#[cfg(feature = "serve")]
+mod doctor;
 #[cfg(feature = "lab")]
 mod lab;
 #[cfg(feature = "load")]
@@ -42,6 +45,10 @@ enum Command {
     /// Run experiments: servers side by side, and a page that shows what came of it.
     #[cfg(feature = "lab")]
     Lab(lab::Flags),
+    /// Say what this machine offers a server and a measurement, what stands in the way, and what
+    /// to do about it.
+    #[cfg(feature = "serve")]
+    Doctor(doctor::Flags),
 }
 
 fn main() -> ExitCode {
@@ -59,6 +66,8 @@ fn main() -> ExitCode {
         Command::Load(flags) => load::run(&flags),
         #[cfg(feature = "lab")]
         Command::Lab(flags) => lab::run(&flags),
+        #[cfg(feature = "serve")]
+        Command::Doctor(flags) => doctor::run(&flags),
     };
     match outcome {
         Ok(code) => code,

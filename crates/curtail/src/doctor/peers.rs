@@ -1,0 +1,80 @@
+//! The servers that the shipped experiments compare with, and what their largest asks for: asked of
+//! the laboratory's own planning, so that what is found here is what a run will find.
+
+use super::machine::Peers;
+
+/// What an experiment would find. Nothing where the laboratory is not part of this program.
+#[cfg(not(feature = "lab"))]
+pub(super) fn peers() -> Peers {
+    Peers::default()
+}
+
+/// What an experiment would find.
+#[cfg(feature = "lab")]
+pub(super) fn peers() -> Peers {
+    planned().unwrap_or_default()
+}
+
+#[cfg(feature = "lab")]
+fn planned() -> Result<Peers, ::lab::Error> {
+    use super::machine::Peer;
+    use ::lab::{Experiment, Options};
+
+    let mut peers = Peers::default();
+    let options = Options::new()?;
+    for shipped in ::lab::shipped() {
+        let plan = Experiment::load(shipped.name)?.plan(&options)?;
+        peers.connections = peers.connections.max(plan.load.connections);
+        for server in plan.servers {
+            // Curtail itself is there, or nobody would be asking.
+            let is_curtail = server.command.get(1).is_some_and(|verb| verb == "serve");
+            if is_curtail || peers.servers.iter().any(|peer| peer.name == server.name) {
+                continue;
+            }
+            let program = server.command.into_iter().next().unwrap_or_default();
+            let found = match server.skipped {
+                Some(reason) => Err(reason),
+                None => Ok((program.clone(), version(&program))),
+            };
+            let name = server.name;
+            peers.servers.push(Peer { name, found });
+        }
+    }
+    peers.open_files = u64::from(peers.connections) + ::lab::limits::OTHER_FILES;
+    Ok(peers)
+}
+
+/// What a program calls itself when it is asked as memcached is. None: it does not say, or not
+/// within a second.
+#[cfg(feature = "lab")]
+fn version(program: &str) -> Option<String> {
+    use std::io::Read;
+    use std::process::{Command, Stdio};
+    use std::time::{Duration, Instant};
+
+    const PATIENCE: Duration = Duration::from_secs(1);
+    const LOOK_EVERY: Duration = Duration::from_millis(2);
+    const TEXT_LEN: u64 = 4096;
+
+    let mut child = Command::new(program)
+        .arg("-V")
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::null())
+        .spawn()
+        .ok()?;
+    let deadline = Instant::now() + PATIENCE;
+    while child.try_wait().ok()?.is_none() {
+        if Instant::now() > deadline {
+            // Whether it could be killed or not, it has not said anything.
+            let _ = child.kill();
+            let _ = child.wait();
+            return None;
+        }
+        std::thread::sleep(LOOK_EVERY);
+    }
+    let mut text = String::new();
+    let output = child.stdout.take()?;
+    output.take(TEXT_LEN).read_to_string(&mut text).ok()?;
+    super::read::version(&text)
+}
