@@ -177,6 +177,7 @@ fn hidden() -> Machine {
     machine.memory = Memory::default();
     machine.processors = Processors::default();
     machine.clock.source = None;
+    machine.peers = Peers::default();
     machine
 }
 
@@ -329,6 +330,21 @@ fn rings_that_root_has_and_its_server_has_not_are_wrong() {
     assert_eq!(mark(&machine, "--runtime auto"), Mark::Fine, "a member");
     machine.runtimes.server_group = None;
     assert_eq!(mark(&machine, "--runtime auto"), Mark::Wrong);
+}
+
+#[test]
+fn root_without_anybody_to_become_is_wrong() {
+    let mut machine = sound();
+    machine.runtimes.server_group = None;
+    let findings = judge::findings(&machine, &WANTED);
+    assert!(
+        findings.iter().all(|finding| !finding.is_wrong()),
+        "a user starts it"
+    );
+    machine.is_root = true;
+    assert_eq!(mark(&machine, "user"), Mark::Wrong);
+    machine.runtimes.server_group = Some(65_534);
+    assert_eq!(mark(&machine, "user"), Mark::Fine);
 }
 
 #[test]

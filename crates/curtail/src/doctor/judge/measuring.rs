@@ -6,6 +6,7 @@ use super::super::machine::{Clock, Machine, Peer, Processors, Wanted};
 use super::time_text;
 
 const GROUP: Group = Group::Measuring;
+const PEER: &str = "to compare with";
 
 /// Sources that are read without a system call, and a few that are not on x86.
 const READ_AT_ONCE: [&str; 4] = [
@@ -38,7 +39,10 @@ pub(super) fn findings(machine: &Machine, wanted: &Wanted) -> Vec<Finding> {
     ];
     if wanted.lab {
         findings.push(priorities(clock));
-        findings.extend(machine.peers.servers.iter().map(peer));
+        match machine.peers.servers.as_slice() {
+            [] => findings.push(Finding::not_shown(GROUP, PEER)),
+            servers => findings.extend(servers.iter().map(peer)),
+        }
     }
     findings
 }
@@ -263,7 +267,7 @@ fn priorities(clock: &Clock) -> Finding {
 }
 
 fn peer(peer: &Peer) -> Finding {
-    let name = "to compare with";
+    let name = PEER;
     match &peer.found {
         Ok((program, version)) => {
             let version = version.as_deref().unwrap_or("no version told");

@@ -23,7 +23,23 @@ pub(super) fn findings(machine: &Machine) -> Vec<Finding> {
         Err(missing) => findings.push(not_there(missing, seen)),
     }
     findings.push(chosen(seen, machine.is_root));
+    if machine.is_root {
+        findings.push(user(seen));
+    }
     findings
+}
+
+/// Whom a server that root starts becomes.
+fn user(seen: &Runtimes) -> Finding {
+    let name = server::DEFAULT_USER;
+    let finding = Finding::fine(GROUP, "user", format!("root; the server becomes {name}"));
+    if seen.server_group.is_some() {
+        return finding;
+    }
+    finding.wrong(
+        format!("There is no user {name}: the server does not start."),
+        "`curtail serve -u USER` with one there is (`-u root` stays root), or start it as another.",
+    )
 }
 
 fn there(features: Features) -> Vec<Finding> {
