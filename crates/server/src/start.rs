@@ -41,9 +41,8 @@ impl Server {
     /// See [`Error`]; nothing is left running.
     pub fn start(mut config: Config, say: &mut dyn FnMut(&str)) -> Result<Self, Error> {
         let signals = Signals::block().map_err(Error::Start)?;
-        let kind = choose_runtime(config.runtime, say)?;
-        config.runtime = Some(kind);
-        if kind == Kind::Threads && config.patience != runtime::Patience::default() {
+        if config.runtime == Some(Kind::Threads) && config.patience != runtime::Patience::default()
+        {
             return Err(Error::Patience);
         }
         let user = user_to_become(&config)?;
@@ -56,6 +55,9 @@ impl Server {
             lock_memory(config.memory_bytes, user.as_ref())?;
         }
         give_up_root(user.as_ref(), config.user.is_some(), say)?;
+        // As who will serve: root may use what others may not (`kernel.io_uring_disabled = 1`).
+        let kind = choose_runtime(config.runtime, say)?;
+        config.runtime = Some(kind);
         let store = Store::new(store::Config {
             memory_bytes: config.memory_bytes,
             memory_max: config.memory_bytes.saturating_mul(MEMORY_GROWTH),
