@@ -121,7 +121,7 @@ fn ailing() -> Machine {
         backlog_max: Some(128),
         local_ports: Some((60_000, 60_999)),
         reuses_ports: Some(0),
-        memory_areas: Some(8_000),
+        memory_areas: Some(6_000),
     };
     machine.control = Control {
         memory_bytes: Some(Bound::At(512 << 20)),
