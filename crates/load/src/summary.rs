@@ -143,8 +143,8 @@ pub struct Watched {
     pub system_ns: u64,
     /// Resident memory at the end.
     pub resident_bytes: u64,
-    /// Voluntary context switches, all threads.
-    pub voluntary_switches: u64,
-    /// Involuntary context switches, all threads.
-    pub involuntary_switches: u64,
+    /// Voluntary context switches, all threads. None: there are too many of them to be asked.
+    pub voluntary_switches: Option<u64>,
+    /// Involuntary context switches, all threads, likewise.
+    pub involuntary_switches: Option<u64>,
 }

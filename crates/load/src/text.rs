@@ -184,14 +184,17 @@ fn watched_line(summary: &Summary) -> Option<String> {
     let rate_rps = summary.achieved_rps + summary.greedy_rps.unwrap_or_default();
     let answers = (rate_rps * summary.duration_ns as f64 / 1e9).max(1.0);
     let each = |ns: u64| show_duration((ns as f64 / answers).round() as u64);
+    let switches = watched.voluntary_switches.zip(watched.involuntary_switches);
+    let switches = switches.map(|(voluntary, involuntary)| {
+        format!("; {voluntary} voluntary, {involuntary} involuntary switches")
+    });
     Some(format!(
-        "{:<10} {} user, {} system a request; {:.1} MB; {} voluntary, {} involuntary switches",
+        "{:<10} {} user, {} system a request; {:.1} MB{}",
         "watched",
         each(watched.user_ns),
         each(watched.system_ns),
         watched.resident_bytes as f64 / 1e6,
-        watched.voluntary_switches,
-        watched.involuntary_switches
+        switches.unwrap_or_default(),
     ))
 }
 

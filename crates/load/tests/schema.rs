@@ -48,8 +48,8 @@ fn summary() -> Summary {
             user_ns: 4_000,
             system_ns: 6_000,
             resident_bytes: 1_000_000,
-            voluntary_switches: 3,
-            involuntary_switches: 4,
+            voluntary_switches: Some(3),
+            involuntary_switches: Some(4),
         }),
         bursts: Some(Bursts {
             counts: vec![3, 0, 1],

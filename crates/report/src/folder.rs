@@ -285,10 +285,10 @@ pub struct Cost {
     pub cpu_ns_per_request: f64,
     /// Resident memory at the end.
     pub resident_bytes: u64,
-    /// Voluntary context switches.
-    pub voluntary_switches: u64,
-    /// Involuntary context switches.
-    pub involuntary_switches: u64,
+    /// Voluntary context switches. None: the server has too many threads to be asked.
+    pub voluntary_switches: Option<u64>,
+    /// Involuntary context switches, likewise.
+    pub involuntary_switches: Option<u64>,
 }
 
 /// The bursts of a trial's measured interval: connections with something to say at a wake-up.

@@ -131,8 +131,8 @@ fn row(trial: &Trial) -> Vec<String> {
             cost.system_ns.to_string(),
             cost.cpu_ns_per_request.to_string(),
             cost.resident_bytes.to_string(),
-            cost.voluntary_switches.to_string(),
-            cost.involuntary_switches.to_string(),
+            optional(cost.voluntary_switches),
+            optional(cost.involuntary_switches),
         ],
     });
     fields

@@ -14,65 +14,100 @@ pub struct Cost {
     pub system_ns: u64,
     /// Resident memory.
     pub resident_bytes: u64,
-    /// Voluntary context switches of all threads alive.
-    pub voluntary_switches: u64,
-    /// Involuntary context switches of all threads alive.
-    pub involuntary_switches: u64,
+    /// Voluntary context switches of all threads alive. None: there are more than
+    /// [`SWITCHES_THREADS_MAX`].
+    pub voluntary_switches: Option<u64>,
+    /// Involuntary context switches, likewise.
+    pub involuntary_switches: Option<u64>,
 }
+
+/// Threads of a process beyond which nobody counts their context switches: each is a file to be
+/// read, and with thousands the reading itself would be part of what is measured.
+pub const SWITCHES_THREADS_MAX: u64 = 256;
 
 impl Cost {
     /// What was paid from `earlier` to `self`.
     #[must_use]
     pub fn since(&self, earlier: &Self) -> Self {
+        let switches = |now: Option<u64>, before: Option<u64>| {
+            now.zip(before)
+                .map(|(now, before)| now.saturating_sub(before))
+        };
         Self {
             user_ns: self.user_ns.saturating_sub(earlier.user_ns),
             system_ns: self.system_ns.saturating_sub(earlier.system_ns),
             resident_bytes: self.resident_bytes,
-            voluntary_switches: self
-                .voluntary_switches
-                .saturating_sub(earlier.voluntary_switches),
-            involuntary_switches: self
-                .involuntary_switches
-                .saturating_sub(earlier.involuntary_switches),
+            voluntary_switches: switches(self.voluntary_switches, earlier.voluntary_switches),
+            involuntary_switches: switches(self.involuntary_switches, earlier.involuntary_switches),
         }
     }
 }
 
-/// Reads what process `pid` has paid. The sum of user and system time is exact to the
-/// nanosecond for the threads alive (`schedstat`); its division follows the kernel's own ticks
-/// of 10 ms.
+/// Reads what process `pid` has paid. The sum of user and system time is the kernel's clock of the
+/// process, to the nanosecond, threads that have ended included; its division follows the kernel's
+/// own ticks of 10 ms.
 ///
 /// # Errors
 /// There is no such process, or `/proc` is not mounted.
 pub fn of_process(pid: u32) -> io::Result<Cost> {
-    let (user_ticks, system_ticks) = ticks(&fs::read_to_string(format!("/proc/{pid}/stat"))?)?;
-    let mut cost = Cost::default();
-    let mut run_ns = 0;
-    for task in fs::read_dir(format!("/proc/{pid}/task"))? {
-        let path = task?.path();
-        // A thread may end between the listing and the reading; what it paid is then in the
-        // ticks of the process alone.
-        let Ok(status) = fs::read_to_string(path.join("status")) else {
-            continue;
-        };
-        cost.voluntary_switches += field(&status, "voluntary_ctxt_switches:");
-        cost.involuntary_switches += field(&status, "nonvoluntary_ctxt_switches:");
-        cost.resident_bytes = field(&status, "VmRSS:") * 1024;
-        if let Ok(schedstat) = fs::read_to_string(path.join("schedstat")) {
-            run_ns += first_number(&schedstat);
-        }
-    }
-    let tick_ns = 1_000_000_000 / rustix::param::clock_ticks_per_second();
-    let ticks = user_ticks + system_ticks;
-    let total_ns = if run_ns == 0 { ticks * tick_ns } else { run_ns };
+    // First: what else is read takes its time.
+    let total_ns = cpu_ns(pid)?;
+    let stat = Stat::read(&fs::read_to_string(format!("/proc/{pid}/stat"))?)?;
+    let status = fs::read_to_string(format!("/proc/{pid}/status"))?;
+    let ticks = stat.user_ticks + stat.system_ticks;
     let user_share = if ticks == 0 {
         1.0
     } else {
-        user_ticks as f64 / ticks as f64
+        stat.user_ticks as f64 / ticks as f64
     };
-    cost.user_ns = (total_ns as f64 * user_share) as u64;
-    cost.system_ns = total_ns - cost.user_ns.min(total_ns);
-    Ok(cost)
+    let user_ns = (total_ns as f64 * user_share) as u64;
+    let switches = match stat.threads <= SWITCHES_THREADS_MAX {
+        true => Some(switches(pid)?),
+        false => None,
+    };
+    Ok(Cost {
+        user_ns,
+        system_ns: total_ns - user_ns.min(total_ns),
+        resident_bytes: field(&status, "VmRSS:") * 1024,
+        voluntary_switches: switches.map(|(voluntary, _)| voluntary),
+        involuntary_switches: switches.map(|(_, involuntary)| involuntary),
+    })
+}
+
+/// Processor time of all threads a process has or had.
+fn cpu_ns(pid: u32) -> io::Result<u64> {
+    let missing = || io::Error::from_raw_os_error(libc::ESRCH);
+    let pid = libc::pid_t::try_from(pid).map_err(|_| missing())?;
+    let mut clock: libc::clockid_t = 0;
+    // SAFETY: the number is writable for the length of the call.
+    let code = unsafe { libc::clock_getcpuclockid(pid, &raw mut clock) };
+    if code != 0 {
+        return Err(io::Error::from_raw_os_error(code));
+    }
+    let mut time = libc::timespec {
+        tv_sec: 0,
+        tv_nsec: 0,
+    };
+    // SAFETY: the structure is writable for the length of the call.
+    if unsafe { libc::clock_gettime(clock, &raw mut time) } != 0 {
+        // It ended meanwhile.
+        return Err(missing());
+    }
+    Ok(time.tv_sec.unsigned_abs() * 1_000_000_000 + time.tv_nsec.unsigned_abs())
+}
+
+/// Context switches of all threads alive: (voluntary, involuntary).
+fn switches(pid: u32) -> io::Result<(u64, u64)> {
+    let mut sum = (0, 0);
+    for task in fs::read_dir(format!("/proc/{pid}/task"))? {
+        // A thread may end between the listing and the reading.
+        let Ok(status) = fs::read_to_string(task?.path().join("status")) else {
+            continue;
+        };
+        sum.0 += field(&status, "voluntary_ctxt_switches:");
+        sum.1 += field(&status, "nonvoluntary_ctxt_switches:");
+    }
+    Ok(sum)
 }
 
 /// Processor time the calling process has used: user, system, in nanoseconds.
@@ -89,14 +124,29 @@ pub fn own_times_ns() -> (u64, u64) {
     (ns(usage.ru_utime), ns(usage.ru_stime))
 }
 
-/// User and system time from `/proc/PID/stat`, whose second field may hold spaces and brackets.
-fn ticks(stat: &str) -> io::Result<(u64, u64)> {
-    let malformed = || io::Error::new(io::ErrorKind::InvalidData, "malformed /proc/PID/stat");
-    let (_, rest) = stat.rsplit_once(')').ok_or_else(malformed)?;
-    let mut fields = rest.split_whitespace().skip(11).map(str::parse::<u64>);
-    match (fields.next(), fields.next()) {
-        (Some(Ok(user)), Some(Ok(system))) => Ok((user, system)),
-        _ => Err(malformed()),
+/// Of `/proc/PID/stat`, whose second field may hold spaces and brackets.
+#[derive(Debug, PartialEq, Eq)]
+struct Stat {
+    user_ticks: u64,
+    system_ticks: u64,
+    threads: u64,
+}
+
+impl Stat {
+    fn read(stat: &str) -> io::Result<Self> {
+        let malformed = || io::Error::new(io::ErrorKind::InvalidData, "malformed /proc/PID/stat");
+        let (_, rest) = stat.rsplit_once(')').ok_or_else(malformed)?;
+        let fields: Vec<&str> = rest.split_whitespace().collect();
+        let number = |at: usize| fields.get(at)?.parse().ok();
+        // Fields 14, 15 and 20 of proc_pid_stat(5), of which two stand before the bracket.
+        match (number(11), number(12), number(17)) {
+            (Some(user_ticks), Some(system_ticks), Some(threads)) => Ok(Self {
+                user_ticks,
+                system_ticks,
+                threads,
+            }),
+            _ => Err(malformed()),
+        }
     }
 }
 
@@ -135,8 +185,27 @@ mod tests {
     #[test]
     fn a_name_with_brackets_does_not_shift_the_fields() {
         let stat = "7 (a) b (c)) S 1 7 7 0 -1 4194560 10 0 0 0 12 34 0 0 20 0 1 0 5 0 0";
-        assert_eq!(ticks(stat).unwrap(), (12, 34));
-        assert!(ticks("7 nothing").is_err());
+        let read = Stat {
+            user_ticks: 12,
+            system_ticks: 34,
+            threads: 1,
+        };
+        assert_eq!(Stat::read(stat).unwrap(), read);
+        assert!(Stat::read("7 nothing").is_err());
+    }
+
+    #[test]
+    fn what_a_thread_has_paid_stays_when_it_has_ended() {
+        let pid = std::process::id();
+        let before = of_process(pid).unwrap();
+        let busy = std::thread::spawn(|| {
+            let start_ns = crate::clock::thread_cpu_ns();
+            while crate::clock::thread_cpu_ns() < start_ns + 20_000_000 {}
+        });
+        busy.join().unwrap();
+        let spent = of_process(pid).unwrap().since(&before);
+        assert!(spent.user_ns + spent.system_ns >= 20_000_000, "{spent:?}");
+        assert!(spent.voluntary_switches.is_some_and(|count| count > 0));
     }
 
     #[test]

@@ -165,8 +165,8 @@ mod tests {
                 user_ns: 3_000,
                 system_ns: 5_000,
                 resident_bytes: 7,
-                voluntary_switches: 8,
-                involuntary_switches: 9,
+                voluntary_switches: Some(8),
+                involuntary_switches: Some(9),
             }),
             bursts: Some(load::summary::Bursts {
                 counts: vec![3, 0, 1],

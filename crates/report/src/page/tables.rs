@@ -120,11 +120,11 @@ impl CellRow {
                 Quantity::Bytes,
             ),
             (
-                |m| per_second(m, m.cost?.voluntary_switches),
+                |m| per_second(m, m.cost?.voluntary_switches?),
                 Quantity::Rate,
             ),
             (
-                |m| per_second(m, m.cost?.involuntary_switches),
+                |m| per_second(m, m.cost?.involuntary_switches?),
                 Quantity::Rate,
             ),
             (|m| m.hit_rate, Quantity::Share),

@@ -346,8 +346,8 @@ fn measurement(
             system_ns: (cpu_ns * answered as f64 * 0.69) as u64,
             cpu_ns_per_request: cpu_ns,
             resident_bytes: (512 << 20) + (random.next() % (9 << 20)),
-            voluntary_switches: 41_000 + random.next() % 900,
-            involuntary_switches: 300 + random.next() % 90,
+            voluntary_switches: Some(41_000 + random.next() % 900),
+            involuntary_switches: Some(300 + random.next() % 90),
         }),
         stolen: Some(Stolen {
             server: 0.012,
