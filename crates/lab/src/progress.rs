@@ -60,10 +60,13 @@ pub enum Event<'a> {
         /// After it.
         progress: Progress,
     },
-    /// The remaining trials of a server are recorded as failed without being tried.
+    /// The remaining trials of a server, under one setting where there are several, are recorded as
+    /// failed without being tried.
     GivenUp {
         /// Its name.
         server: &'a str,
+        /// The setting.
+        condition: Option<String>,
         /// Why.
         reason: &'a str,
     },
@@ -207,7 +210,16 @@ fn lines(event: &Event<'_>) -> String {
             result(trial),
             width = progress.total.to_string().len(),
         ),
-        Event::GivenUp { server, reason } => format!("{server} is given up: {reason}"),
+        Event::GivenUp {
+            server,
+            condition,
+            reason,
+        } => {
+            let with = condition
+                .as_ref()
+                .map(|it| format!(" with {}", it.replace('\u{a0}', " ")));
+            format!("{server} is given up{}: {reason}", with.unwrap_or_default())
+        }
         Event::Ended { outcome } => ended(outcome),
     }
 }

@@ -170,8 +170,8 @@ struct Run<'a> {
     ports: Ports,
     folder: RunFolder,
     done: Vec<Trial>,
-    /// Servers whose trials are no longer tried.
-    given_up: HashSet<usize>,
+    /// Servers, and the setting, whose trials are no longer tried.
+    given_up: HashSet<(usize, u32)>,
     pace: Pace,
 }
 
@@ -216,7 +216,7 @@ impl Run<'_> {
         Ok(Ending::Complete)
     }
 
-    /// Records a trial as failed without trying it; the first of a server is told.
+    /// Records a trial as failed without trying it; the first of a server under a setting is told.
     fn give_up(
         &mut self,
         slot: &Slot,
@@ -224,13 +224,15 @@ impl Run<'_> {
         reason: String,
         reporter: &mut dyn Reporter,
     ) -> Result<(), Error> {
-        if self.given_up.insert(slot.server) {
+        let plan = self.bench.plan;
+        if self.given_up.insert((slot.server, slot.setting)) {
             reporter.event(&Event::GivenUp {
-                server: &self.bench.plan.servers[slot.server].name,
+                server: &plan.servers[slot.server].name,
+                condition: plan.condition(slot.setting),
                 reason: &reason,
             });
         }
-        let trial = trial::unmade(self.bench.plan, slot, offered_rps, Outcome::Failed(reason));
+        let trial = trial::unmade(plan, slot, offered_rps, Outcome::Failed(reason));
         self.folder.append(&trial, None)?;
         self.done.push(trial);
         Ok(())
@@ -246,10 +248,15 @@ impl Run<'_> {
         plan::offered_rps(plan, slot.cell, capacity)
     }
 
-    /// Why the trial of `slot` need not be tried.
+    /// Why the trial of `slot` need not be tried. What fails under one setting may not under
+    /// another.
     fn hopeless(&self, slot: &Slot, offered_rps: Option<f64>) -> Option<String> {
-        let name = &self.bench.plan.servers[slot.server].name;
-        let of_server = self.done.iter().rev().filter(|trial| trial.server == *name);
+        let plan = self.bench.plan;
+        let name = &plan.servers[slot.server].name;
+        let of_server = self.done.iter().rev().filter(|trial| {
+            let setting = plan.setting_of(trial.phase, trial.cell);
+            trial.server == *name && setting == slot.setting
+        });
         let failures: Vec<&str> = of_server
             .map_while(|trial| match &trial.outcome {
                 Outcome::Failed(reason) => Some(reason.as_str()),

@@ -396,10 +396,28 @@ fn every_setting_is_asked_and_recorded() {
             _ => (1, Some(7.0)),
         };
         assert_eq!(measured.greedy_rps, greedy_rps, "{}", trial.id);
-        let of = match trial.phase {
-            Phase::Capacity => trial.cell,
-            Phase::Sweep => plan.place(trial.cell).0,
-        };
+        let of = plan.setting_of(trial.phase, trial.cell);
         assert_eq!(of, setting, "{}", trial.id);
     }
+}
+
+#[test]
+fn a_server_that_fails_under_one_setting_goes_on_under_another() {
+    let bench = Bench::new();
+    let options = bench.options();
+    let mut plan = second(&bench, "fake", "well").plan(&options).unwrap();
+    // The pretended generator fails at this depth.
+    plan.vary = Some(Vary::Depth(vec![1, 13]));
+    plan.repeats = 4;
+    let mut told = Vec::new();
+    let outcome = lab::run(&plan, &options, &mut Lines::new(&mut told)).unwrap();
+    // Two servers, under each setting two capacities and four repeats of two levels.
+    assert_eq!((outcome.measured, outcome.failed), (20, 20));
+    for trial in trials(&outcome.folder) {
+        let is_measured = matches!(trial.outcome, Outcome::Measured(_));
+        assert_eq!(is_measured, trial.setting == Some(1.0), "{trial:?}");
+    }
+    let told = String::from_utf8(told).unwrap();
+    assert!(told.contains("first is given up with depth 13: "), "{told}");
+    assert!(!told.contains("given up with depth 1:"), "{told}");
 }

@@ -67,7 +67,10 @@ pub const SPIN_NS: u64 = 20_000_000;
 pub const INTERRUPTED_NS: u64 = 15_000;
 /// Bytes of a server's answer to `stats`.
 pub const STATS_LEN: u64 = 64 << 10;
-/// How long a server may take to answer it, and to let the connection for it in.
+/// Bytes of one of its lines.
+pub const STATS_LINE_LEN: u64 = 4 << 10;
+/// How long a server may take to answer it, and to let the connection for it in; half of a shorter
+/// interval.
 pub const STATS_PATIENCE: Duration = Duration::from_millis(500);
 /// Most requests whose times are kept one by one.
 pub const RECORDED_MAX: usize = 1 << 24;

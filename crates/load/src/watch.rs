@@ -3,18 +3,18 @@
 //! On a thread of its own: neither the readings nor what the run does with a second may delay the
 //! other.
 
-use std::io::{BufRead, BufReader, Read, Write};
+use std::io::{self, BufRead, BufReader, Read, Write};
 use std::net::TcpStream;
 use std::os::unix::net::UnixStream;
 use std::thread::{self, JoinHandle};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use sys::clock::monotonic_ns;
 use sys::cost::{self, Cost};
 
 use crate::config::{Config, Target};
 use crate::error::Error;
-use crate::limits::{STATS_LEN, STATS_PATIENCE};
+use crate::limits::{STATS_LEN, STATS_LINE_LEN, STATS_PATIENCE};
 use crate::summary::{Bursts, Watched};
 use crate::timeline::Timeline;
 
@@ -40,7 +40,8 @@ impl Watch {
         let target = target.cloned();
         let look = move || {
             // Before the interval: within it, nothing but the question is asked.
-            let mut asked = target.as_ref().and_then(Questions::to);
+            let patience = Duration::from_nanos((end_ns - measure_ns) / 2).min(STATS_PATIENCE);
+            let mut asked = target.as_ref().and_then(|it| Questions::to(it, patience));
             sys::thread::sleep_precisely();
             let before = Reading::at(measure_ns, pid, asked.as_mut())?;
             let after = Reading::at(end_ns, pid, asked.as_mut())?;
@@ -98,49 +99,62 @@ impl Reading {
     }
 }
 
-trait Stream: Read + Write + Send {}
+/// A stream whose reads and writes can be bounded.
+trait Stream: Read + Write + Send {
+    fn bound(&self, patience: Duration) -> io::Result<()>;
+}
 
-impl<T: Read + Write + Send> Stream for T {}
+impl Stream for TcpStream {
+    fn bound(&self, patience: Duration) -> io::Result<()> {
+        self.set_write_timeout(Some(patience))?;
+        self.set_read_timeout(Some(patience))
+    }
+}
+
+impl Stream for UnixStream {
+    fn bound(&self, patience: Duration) -> io::Result<()> {
+        self.set_write_timeout(Some(patience))?;
+        self.set_read_timeout(Some(patience))
+    }
+}
 
 /// A connection on which a server is asked for its statistics.
-struct Questions(BufReader<Box<dyn Stream>>);
+struct Questions {
+    stream: BufReader<Box<dyn Stream>>,
+    /// For a whole answer: the second reading must not wait for the first.
+    patience: Duration,
+}
 
 impl Questions {
     /// None: the server cannot be reached, which the run will say.
-    fn to(target: &Target) -> Option<Self> {
-        let patience = Some(STATS_PATIENCE);
+    fn to(target: &Target, patience: Duration) -> Option<Self> {
         let stream: Box<dyn Stream> = match target {
-            Target::Tcp(address) => {
-                let stream = TcpStream::connect_timeout(address, STATS_PATIENCE).ok()?;
-                stream.set_read_timeout(patience).ok()?;
-                stream.set_write_timeout(patience).ok()?;
-                Box::new(stream)
-            }
-            Target::Unix(path) => {
-                let stream = UnixStream::connect(path).ok()?;
-                stream.set_read_timeout(patience).ok()?;
-                stream.set_write_timeout(patience).ok()?;
-                Box::new(stream)
-            }
+            Target::Tcp(address) => Box::new(TcpStream::connect_timeout(address, patience).ok()?),
+            Target::Unix(path) => Box::new(UnixStream::connect(path).ok()?),
         };
-        Some(Self(BufReader::new(stream)))
+        let stream = BufReader::new(stream);
+        Some(Self { stream, patience })
     }
 
-    /// None: the server does not answer, or does not count bursts.
+    /// None: the server does not answer in time, or does not count bursts.
     fn bursts(&mut self) -> Option<Bursts> {
-        self.0.get_mut().write_all(b"stats\r\n").ok()?;
+        let deadline = Instant::now() + self.patience;
+        self.stream.get_ref().bound(self.patience).ok()?;
+        self.stream.get_mut().write_all(b"stats\r\n").ok()?;
         let mut text = String::new();
-        // A bound on the answer of a server that never ends it.
-        let mut answer = (&mut self.0).take(STATS_LEN);
-        loop {
+        while (text.len() as u64) < STATS_LEN {
+            let left = deadline.checked_duration_since(Instant::now())?;
+            self.stream.get_ref().bound(left).ok()?;
             let start = text.len();
-            let len = answer.read_line(&mut text).ok()?;
+            let mut line = (&mut self.stream).take(STATS_LINE_LEN);
+            let len = line.read_line(&mut text).ok()?;
             match text[start..].trim_end() {
                 "END" => return bursts_of(&text),
                 line if len == 0 || !line.starts_with("STAT ") => return None,
                 _ => {}
             }
         }
+        None
     }
 }
 

@@ -55,6 +55,8 @@ pub(crate) struct Panel<'a> {
     pub(crate) suffix: String,
     pub(crate) across: Across<'a>,
     pub(crate) subjects: Vec<Subject<'a>>,
+    /// Curves that were measured, but not in what the figure is of.
+    pub(crate) lacking: Vec<&'a str>,
 }
 
 /// A curve: a server or, where there is a figure for each server, what it was asked under a
@@ -62,6 +64,8 @@ pub(crate) struct Panel<'a> {
 #[derive(Debug, Clone)]
 pub(crate) struct Subject<'a> {
     pub(crate) name: &'a str,
+    /// In the legend of a panel that says whose the curves are.
+    pub(crate) short: &'a str,
     /// Among the curves drawn, from 0.
     pub(crate) place: usize,
     pub(crate) look: Look,

@@ -41,6 +41,8 @@ pub(crate) struct Standing<'a> {
     pub(crate) server: &'a Server,
     /// The setting whose curve it is. None: nothing is varied, or the curve goes across settings.
     pub(crate) setting: Option<u32>,
+    /// That setting, such as `16 connections`.
+    pub(crate) condition: Option<String>,
     /// The server, and the setting whose curve it is.
     pub(crate) name: String,
     pub(crate) look: Look,
@@ -56,6 +58,8 @@ pub(crate) struct Standing<'a> {
     /// The server it is compared with: the first of the plan that took part; of that one, the
     /// second.
     pub(crate) beside: Option<&'a str>,
+    /// Capacity ÷ its own under the setting that others are compared with, likewise.
+    pub(crate) capacity_change: Option<Estimate>,
     /// Share of the time that the generator was busy in the capacity trials, median.
     pub(crate) generator_busy: Option<f64>,
     /// What the host took of the server's and of the generator's processors, over all trials.
@@ -102,6 +106,7 @@ pub(crate) fn of(run: &Run) -> Vec<Standing<'_>> {
     for (standing, compared) in standings.iter_mut().zip(compared) {
         standing.beside = compared.beside;
         standing.capacity_ratio = compared.capacity_ratio;
+        standing.capacity_change = compared.capacity_change;
         standing.spots = compared.spots;
     }
     standings
@@ -127,19 +132,22 @@ fn standing<'a>(
         .collect();
     let trials = trials_of(run, &server.name, setting);
     let is_by_rate = matches!(across, Across::Rate);
+    let condition = setting.and_then(|setting| plan.condition(setting));
     Standing {
         server,
         setting,
-        name: match setting.and_then(|setting| plan.condition(setting)) {
+        name: match &condition {
             Some(condition) => format!("{}, {condition}", server.name),
             None => server.name.clone(),
         },
+        condition,
         look,
         across,
         vary: plan.vary.as_ref(),
         capacity: capacity(&trials).filter(|_| is_by_rate),
         capacity_ratio: None,
         beside: None,
+        capacity_change: None,
         generator_busy: generator_busy(&trials).filter(|_| is_by_rate),
         stolen: stolen(&trials),
         lost_connections: lost_connections(&trials),
@@ -154,6 +162,7 @@ fn standing<'a>(
 struct Compared<'a> {
     beside: Option<&'a str>,
     capacity_ratio: Option<Estimate>,
+    capacity_change: Option<Estimate>,
     spots: Vec<Spot>,
 }
 
@@ -163,9 +172,10 @@ fn compare<'a>(run: &'a Run, standings: &[Standing<'a>], own: &Standing<'a>) -> 
         .iter()
         .find(|other| !is_own(other) && other.setting == own.setting);
     let reference = run.plan.reference();
-    let before = standings
-        .iter()
-        .find(|other| is_own(other) && other.setting.is_some() && other.setting == reference);
+    let before = standings.iter().find(|other| {
+        let is_other = other.setting.is_some() && other.setting != own.setting;
+        is_own(other) && is_other && other.setting == reference
+    });
     let capacities = |standing: &Standing| -> Vec<f64> {
         // A lower bound has no ratio to anything.
         if standing.capacity.is_none_or(|capacity| capacity.at_least) {
@@ -181,6 +191,7 @@ fn compare<'a>(run: &'a Run, standings: &[Standing<'a>], own: &Standing<'a>) -> 
     Compared {
         beside: beside.map(|other| other.server.name.as_str()),
         capacity_ratio: beside.and_then(|to| spot::times(&capacities(own), &capacities(to))),
+        capacity_change: before.and_then(|to| spot::times(&capacities(own), &capacities(to))),
         spots: spot::of(run, own, beside, before),
     }
 }
@@ -190,10 +201,7 @@ type Measured<'a> = (&'a Trial, &'a Measurement);
 /// The trials of a server that were measured; under one setting only, where one is given.
 fn trials_of<'a>(run: &'a Run, server: &str, setting: Option<u32>) -> Vec<Measured<'a>> {
     let is_of = |trial: &&Trial| {
-        let of = match trial.phase {
-            Phase::Capacity => trial.cell,
-            Phase::Sweep => run.plan.place(trial.cell).0,
-        };
+        let of = run.plan.setting_of(trial.phase, trial.cell);
         trial.server == server && setting.is_none_or(|setting| setting == of)
     };
     let trials = run.trials.iter().filter(is_of);

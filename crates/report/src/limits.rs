@@ -9,14 +9,20 @@ pub const TRIALS_BYTES: u64 = 256 << 20;
 /// Trials of a run.
 pub const TRIALS: usize = 100_000;
 
+/// Settings of a run.
+pub const SETTINGS: u32 = 1_000;
+
+/// Rates under each.
+pub const RATES: u32 = 1_000;
+
 /// Servers of a run: as many as colour and shape tell apart in a figure.
 pub const SERVERS: usize = 49;
 
 /// Characters of a server's name in a figure; the page has it whole.
 pub const NAME_CHARACTERS: usize = 26;
 
-/// Characters of a server's name and the setting of its curve, in a summary.
-pub const CURVE_CHARACTERS: usize = 48;
+/// Characters of a server's name in the name of a file.
+pub const FILE_NAME_CHARACTERS: usize = 64;
 
 /// Lines of notes under a figure; the page has them all.
 pub const NOTE_LINES: usize = 6;

@@ -16,7 +16,17 @@ use crate::words;
 pub(crate) fn about(run: &Run) -> String {
     let plan = &run.plan;
     let sweep = match &plan.sweep {
-        Sweep::LoadLevels(_) => "load levels of each server's own capacity".to_owned(),
+        Sweep::LoadLevels(levels) => {
+            let level = match levels.as_slice() {
+                [level] => format!("load level {}", words::level(*level)),
+                _ => "load levels".to_owned(),
+            };
+            let under = match plan.vary {
+                Some(_) => " under each setting",
+                None => "",
+            };
+            format!("{level} of each server's own capacity{under}")
+        }
         Sweep::Rates(rates) => match rates.as_slice() {
             [rate_rps] => format!("{} offered", words::rate(*rate_rps)),
             _ => "absolute rates".to_owned(),
@@ -31,8 +41,14 @@ pub(crate) fn about(run: &Run) -> String {
         Some(vary @ Vary::Depth(_)) => format!(" · depth {}", range(vary)),
         _ => String::new(),
     };
+    let greedy = match plan.load.greedy {
+        count if more.is_empty() && count > 0 => {
+            format!(" · {} greedy", words::count(count.into()))
+        }
+        _ => String::new(),
+    };
     format!(
-        "{}{} · {} · {} of {} a point · {sweep} · updates {updates}{more}",
+        "{}{} · {} · {} of {} a point · {sweep} · updates {updates}{more}{greedy}",
         words::shortened(&plan.experiment, 40),
         if plan.quick { " (quick)" } else { "" },
         connections(plan),
@@ -62,6 +78,7 @@ fn range(vary: &Vary) -> String {
 pub(crate) fn of_figure(run: &Run, panel: &Panel, figure: &dyn Figure) -> Vec<String> {
     let mut notes: Vec<String> = limited(panel).into_iter().collect();
     notes.extend(of_run(run));
+    notes.extend(lacking(panel));
     notes.extend(unmeasured(panel, figure));
     notes.extend(lower_bounds(panel, figure));
     if run.plan.repeats > 1 && !panel.follows_offered(figure) {
@@ -148,10 +165,8 @@ fn missing(run: &Run) -> Option<String> {
 pub(crate) fn place(run: &Run, missing: &Missing) -> String {
     let plan = &run.plan;
     let name = words::shortened(&missing.server, crate::limits::NAME_CHARACTERS);
-    let (setting, rate) = match missing.phase {
-        Phase::Capacity => (missing.cell, 0),
-        Phase::Sweep => plan.place(missing.cell),
-    };
+    let setting = plan.setting_of(missing.phase, missing.cell);
+    let (_, rate) = plan.place(missing.cell);
     let at = match (missing.phase, &plan.sweep) {
         (Phase::Capacity, _) => Some(", capacity".to_owned()),
         (Phase::Sweep, Sweep::LoadLevels(levels)) => levels
@@ -174,6 +189,20 @@ fn skipped(run: &Run) -> Vec<String> {
         Some(format!("Skipped: {name} ({}).", words::shortened(why, 120)))
     });
     skipped.collect()
+}
+
+/// Servers that do not show what this figure is of.
+fn lacking(panel: &Panel) -> Option<String> {
+    let names = panel.lacking.iter();
+    let names: Vec<String> = names
+        .map(|name| words::shortened(name, crate::limits::NAME_CHARACTERS))
+        .collect();
+    (!names.is_empty()).then(|| {
+        format!(
+            "Not drawn: {}, of which this cannot be read.",
+            words::listed(&names)
+        )
+    })
 }
 
 /// Trials that were measured, but not what this figure is of.

@@ -3,6 +3,7 @@
 //! Every file is written beside its place and renamed into it: a reader never sees half a file,
 //! and a report that fails leaves the last one standing. The page comes last.
 
+use std::collections::HashSet;
 use std::fs::{self, File};
 use std::io::Write;
 use std::path::{Path, PathBuf};
@@ -96,7 +97,7 @@ fn draw(run: &Run, standings: &[Standing]) -> Result<Vec<Drawing>, Error> {
         if drawings.iter().any(|drawn| drawn.kind == kind) {
             continue;
         }
-        for panel in &panels {
+        for panel in &shown(&panels, figure.as_ref()) {
             let notes = notes::of_figure(run, panel, figure.as_ref());
             drawings.push(chart::draw(figure.as_ref(), panel, &about, notes)?);
         }
@@ -106,22 +107,34 @@ fn draw(run: &Run, standings: &[Standing]) -> Result<Vec<Drawing>, Error> {
 
 /// One for all servers or, where each setting has a curve, one a server.
 fn panels<'a>(run: &'a Run, standings: &'a [Standing<'a>]) -> Vec<Panel<'a>> {
-    let across = Across::of(&run.plan);
-    let mut panels: Vec<Panel> = Vec::new();
+    let panel = |of: Option<&'a str>, suffix| Panel {
+        of,
+        suffix,
+        across: Across::of(&run.plan),
+        subjects: Vec::new(),
+        lacking: Vec::new(),
+    };
+    let mut servers: Vec<&str> = standings
+        .iter()
+        .filter(|standing| standing.setting.is_some())
+        .map(|standing| standing.server.name.as_str())
+        .collect();
+    servers.dedup();
+    let suffixes = file_suffixes(&servers).into_iter();
+    let mut panels: Vec<Panel> = servers
+        .into_iter()
+        .zip(suffixes)
+        .map(|(server, suffix)| panel(Some(server), suffix))
+        .collect();
+    if panels.is_empty() {
+        panels.push(panel(None, String::new()));
+    }
     for standing in standings {
-        let of = standing.setting.map(|_| standing.server.name.as_str());
-        if panels.last().is_none_or(|panel| panel.of != of) {
-            let suffix = of.map(|name| file_suffix(name, panels.len()));
-            panels.push(Panel {
-                of,
-                suffix: suffix.unwrap_or_default(),
-                across,
-                subjects: Vec::new(),
-            });
-        }
-        if let Some(panel) = panels.last_mut() {
+        let is_its = |panel: &&mut Panel| panel.of.is_none_or(|of| of == standing.server.name);
+        if let Some(panel) = panels.iter_mut().find(is_its) {
             panel.subjects.push(Subject {
                 name: &standing.name,
+                short: standing.condition.as_ref().unwrap_or(&standing.name),
                 place: panel.subjects.len(),
                 look: standing.look,
                 cells: standing.cells.clone(),
@@ -129,24 +142,46 @@ fn panels<'a>(run: &'a Run, standings: &'a [Standing<'a>]) -> Vec<Panel<'a>> {
             });
         }
     }
-    if panels.is_empty() {
-        panels.push(Panel {
-            of: None,
-            suffix: String::new(),
-            across,
-            subjects: Vec::new(),
-        });
-    }
     panels
 }
 
-/// What the files of the `index`-th server are told by: its name, where that is fit for one.
-fn file_suffix(name: &str, index: usize) -> String {
-    let is_plain = |c: char| c.is_ascii_alphanumeric() || "-_.".contains(c);
-    match name.len() <= limits::NAME_CHARACTERS && name.chars().all(is_plain) {
-        true => format!("-{name}"),
-        false => format!("-{}", index + 1),
+/// What `figure` has something to show of. A curve that was measured, but not in this, is in none
+/// of its panels; where that leaves none, the first is drawn to say so.
+fn shown<'a>(panels: &[Panel<'a>], figure: &dyn figures::Figure) -> Vec<Panel<'a>> {
+    let is_lacking = |subject: &Subject| {
+        let measured = || subject.cells.iter().flat_map(|cell| &cell.measured);
+        let mut values = measured().map(|(_, measured)| figure.value(measured));
+        measured().next().is_some() && values.all(|value| value.is_none())
+    };
+    let is_shown = |panel: &&Panel| !panel.subjects.iter().all(is_lacking);
+    let mut shown: Vec<Panel> = panels.iter().filter(is_shown).cloned().collect();
+    if shown.is_empty() {
+        shown.extend(panels.first().cloned());
     }
+    for panel in &mut shown {
+        let (lacking, subjects) = panel.subjects.drain(..).partition(is_lacking);
+        let lacking: Vec<Subject> = lacking;
+        panel.lacking = lacking.into_iter().map(|subject| subject.name).collect();
+        panel.subjects = subjects;
+    }
+    shown
+}
+
+/// What the files of each server are told by: its name or, where that of one of them is not fit for
+/// a file, its number.
+fn file_suffixes(servers: &[&str]) -> Vec<String> {
+    let is_plain = |c: char| c.is_ascii_alphanumeric() || "-_.".contains(c);
+    let is_fit =
+        |name: &&str| name.len() <= limits::FILE_NAME_CHARACTERS && name.chars().all(is_plain);
+    let distinct: HashSet<&str> = servers.iter().copied().collect();
+    let are_fit = distinct.len() == servers.len() && servers.iter().all(is_fit);
+    let names = servers.iter().enumerate();
+    names
+        .map(|(index, name)| match are_fit {
+            true => format!("-{name}"),
+            false => format!("-{}", index + 1),
+        })
+        .collect()
 }
 
 /// Puts `content` at `path` whole or not at all.

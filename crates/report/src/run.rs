@@ -173,7 +173,16 @@ fn read_plan(path: &Path) -> Result<Plan, Error> {
         );
         return Err(Error::content(path, 1, what, "split the experiment"));
     }
-    let planned = plan.servers.len() as u64 * u64::from(plan.repeats) * u64::from(plan.cells());
+    for (what, count, most) in [
+        ("settings", plan.settings(), limits::SETTINGS),
+        ("rates", plan.sweep.rates(), limits::RATES),
+    ] {
+        if count > most {
+            let what = format!("{count} {what}, at most {most}");
+            return Err(Error::content(path, 1, what, "split the experiment"));
+        }
+    }
+    let planned = plan.trials();
     if planned > limits::TRIALS as u64 {
         let what = format!("{planned} trials planned, at most {}", limits::TRIALS);
         return Err(Error::content(path, 1, what, "split the experiment"));
@@ -273,6 +282,13 @@ fn check(trial: &Trial, plan: &Plan) -> Result<(), String> {
             "cell {} of capacities under {} settings",
             trial.cell,
             plan.settings()
+        ));
+    }
+    let setting = plan.value(plan.setting_of(trial.phase, trial.cell));
+    if trial.setting != setting {
+        return Err(format!(
+            "setting {:?} of cell {}, which has {setting:?}",
+            trial.setting, trial.cell
         ));
     }
     match &trial.outcome {

@@ -5,7 +5,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::folder::{Load, Plan, Sweep};
+use crate::folder::{Load, Phase, Plan, Sweep};
 use crate::words;
 
 /// What is varied, and the values it takes, ascending. One of them is the load's own: others are
@@ -77,7 +77,7 @@ impl Vary {
         match self {
             Self::Connections(_) => words::plural(value.round() as u64, "connection"),
             Self::Depth(_) => format!("depth\u{a0}{}", words::plain_tick(value)),
-            Self::Update(_) => format!("updates\u{a0}{}", words::percent(value)),
+            Self::Update(_) => format!("updates\u{a0}{}", percent(value)),
             Self::Greedy(_) if value == 0.0 => "no greedy connection".to_owned(),
             Self::Greedy(_) => words::plural(value.round() as u64, "greedy connection"),
         }
@@ -90,9 +90,14 @@ impl Vary {
             Self::Connections(_) | Self::Depth(_) | Self::Greedy(_) => {
                 words::count(value.round() as u64)
             }
-            Self::Update(_) => words::percent(value),
+            Self::Update(_) => percent(value),
         }
     }
+}
+
+/// A share in per cent, as finely as it was given.
+fn percent(share: f64) -> String {
+    format!("{}\u{a0}%", words::plain_tick(share * 100.0))
 }
 
 fn put<T: Copy>(values: &[T], at: usize, place: &mut T) {
@@ -131,10 +136,32 @@ impl Plan {
         (cell / rates, cell % rates)
     }
 
+    /// The setting of a cell, which a capacity's is itself.
+    #[must_use]
+    pub fn setting_of(&self, phase: Phase, cell: u32) -> u32 {
+        match phase {
+            Phase::Capacity => cell,
+            Phase::Sweep => self.place(cell).0,
+        }
+    }
+
+    /// Trials of all servers; those skipped, which have none, as well.
+    #[must_use]
+    pub fn trials(&self) -> u64 {
+        let settings = u64::from(self.settings());
+        let each = u64::from(self.capacity_trials)
+            .saturating_add(u64::from(self.sweep.rates()).saturating_mul(u64::from(self.repeats)));
+        settings
+            .saturating_mul(each)
+            .saturating_mul(self.servers.len() as u64)
+    }
+
     /// The cell of a rate under a setting.
     #[must_use]
     pub fn cell(&self, setting: u32, rate: u32) -> u32 {
-        setting * self.sweep.rates() + rate
+        setting
+            .saturating_mul(self.sweep.rates())
+            .saturating_add(rate)
     }
 
     /// What is varied, at a setting. None: nothing is.

@@ -101,7 +101,10 @@ fn found(standing: &Standing) -> String {
         )
     });
     let law = law.unwrap_or_default();
-    let name = words::shortened(&standing.name, limits::CURVE_CHARACTERS);
+    let mut name = words::shortened(&standing.server.name, limits::NAME_CHARACTERS);
+    if let Some(condition) = &standing.condition {
+        name = format!("{name}, {condition}");
+    }
     match standing.across {
         Across::Rate => format!("{name}: {}{law}", capacity_and_knee(standing)),
         Across::Setting(_) => format!("{name}: {}{law}", tails(standing)),
@@ -113,7 +116,12 @@ fn tails(standing: &Standing) -> String {
         .spots
         .iter()
         .map(|spot| match &spot.p99_ns {
-            Some(p99) => format!("{} {}", words::duration(p99.value), spot.place),
+            Some(p99) => format!(
+                "{}{} {}",
+                words::lower_bound(spot.p99_is_lower_bound),
+                words::duration(p99.value),
+                spot.place
+            ),
             None => format!("not known {}", spot.place),
         })
         .collect();

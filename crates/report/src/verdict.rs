@@ -87,10 +87,16 @@ fn capacity(run: &Run, standing: &Standing) -> String {
         );
     }
     let ratio = standing.capacity_ratio.as_ref().zip(standing.beside);
-    let against = ratio.map(|(times, beside)| {
+    let mut against = ratio.map_or_else(String::new, |(times, beside)| {
         let times = estimated(times, Quantity::Factor);
         format!(", {times} times what {beside} does")
     });
+    let change = standing.capacity_change.as_ref();
+    let reference = run.plan.reference().and_then(|at| run.plan.condition(at));
+    if let Some((times, reference)) = change.zip(reference) {
+        let times = estimated(times, Quantity::Factor);
+        against.push_str(&format!(", {times} times its own with {reference}"));
+    }
     let excluded = match limited {
         0 => String::new(),
         count => format!(
@@ -98,17 +104,11 @@ fn capacity(run: &Run, standing: &Standing) -> String {
             words::plural(count, "trial")
         ),
     };
-    format!(
-        "{server} answers {rate} under infinite demand, median of {trials}{excluded}{}.",
-        against.unwrap_or_default(),
-    )
+    format!("{server} answers {rate} under infinite demand, median of {trials}{excluded}{against}.",)
 }
 
 /// What it answers under infinite demand in one setting after the other. None: it was not asked.
 fn capacities(standing: &Standing) -> Option<String> {
-    if standing.cells.iter().all(|cell| cell.measured.is_empty()) {
-        return Some(format!("Nothing of {} was measured.", standing.name));
-    }
     let capacities: Vec<String> = standing
         .spots
         .iter()
@@ -119,13 +119,15 @@ fn capacities(standing: &Standing) -> Option<String> {
             Some(format!("{bound}{rate} {}", spot.place))
         })
         .collect();
-    (!capacities.is_empty()).then(|| {
-        format!(
+    if !capacities.is_empty() {
+        return Some(format!(
             "{} answers {} under infinite demand.",
             standing.name,
             words::listed(&capacities)
-        )
-    })
+        ));
+    }
+    let is_empty = standing.cells.iter().all(|cell| cell.measured.is_empty());
+    is_empty.then(|| format!("Nothing of {} was measured.", standing.name))
 }
 
 /// Where the generator had little left, a capacity may be the pair's rather than the server's.

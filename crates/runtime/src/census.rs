@@ -70,7 +70,8 @@ pub struct Tally {
     pub rejected: u64,
     /// New connections are being accepted.
     pub accepting: bool,
-    /// How often accepting rested because descriptors had run out.
+    /// How often accepting rested because descriptors, or threads where each needs one, had run
+    /// out.
     pub rests: u64,
     /// For how long, in all.
     pub rested_ns: u64,

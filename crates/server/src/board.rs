@@ -59,6 +59,11 @@ impl Noticeboard {
         &self.store
     }
 
+    /// A connection needs a thread of its own.
+    pub(crate) fn needs_threads(&self) -> bool {
+        self.config.runtime == Some(runtime::Kind::Threads)
+    }
+
     pub(crate) fn verbosity(&self) -> u32 {
         self.verbosity.load(Ordering::Relaxed)
     }

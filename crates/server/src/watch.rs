@@ -38,17 +38,32 @@ pub(crate) fn until_stopped(
         }
         let now = census.tally();
         if board.verbosity() > 0 {
-            tell(&last, &now, board.verbosity(), say);
+            let manner = Manner {
+                verbosity: board.verbosity(),
+                needs_threads: board.needs_threads(),
+            };
+            tell(&last, &now, manner, say);
         }
         last = now;
     }
 }
 
-fn tell(last: &Tally, now: &Tally, verbosity: u32, say: &mut dyn FnMut(&str)) {
+/// What is told how.
+#[derive(Debug, Clone, Copy)]
+struct Manner {
+    verbosity: u32,
+    /// A connection needs a thread of its own.
+    needs_threads: bool,
+}
+
+fn tell(last: &Tally, now: &Tally, manner: Manner, say: &mut dyn FnMut(&str)) {
+    let Manner {
+        verbosity,
+        needs_threads,
+    } = manner;
     if now.rejected > last.rejected {
         let count = now.rejected - last.rejected;
-        let why = match now.rests > last.rests {
-            // Only where a connection needs a thread is one turned away as accepting rests.
+        let why = match needs_threads && now.rests > last.rests {
             true => {
                 "no more threads can be had (raise vm.max_map_count, ulimit -u or the container's \
                  pids.max, or lower -c)"
@@ -57,7 +72,9 @@ fn tell(last: &Tally, now: &Tally, verbosity: u32, say: &mut dyn FnMut(&str)) {
             false => format!("{} is the most (-c)", now.max),
         };
         say(&format!("turned {count} connections away: {why}"));
-    } else if now.rests > last.rests {
+    }
+    // Where each needs a thread, accepting rests for want of one, too.
+    if now.rests > last.rests && !(needs_threads && now.rejected > last.rejected) {
         say("accepting rested: open files have run out (raise ulimit -n or lower -c)");
     }
     if now.slow_closed > last.slow_closed {
@@ -91,21 +108,32 @@ mod tests {
             rested_ns: 0,
             slow_closed: 0,
         };
-        let told = |rejected, rests| {
+        let told = |needs_threads, rejected, rests| {
             let now = Tally {
                 rejected,
                 rests,
                 ..before
             };
+            let manner = Manner {
+                verbosity: 1,
+                needs_threads,
+            };
             let mut lines = Vec::new();
-            tell(&before, &now, 1, &mut |line| lines.push(line.to_owned()));
-            lines.join("\n")
+            tell(&before, &now, manner, &mut |line| {
+                lines.push(line.to_owned());
+            });
+            lines
         };
-        assert_eq!(told(0, 0), "");
-        assert_eq!(told(2, 0), "turned 2 connections away: 8 is the most (-c)");
-        assert!(told(0, 1).contains("open files have run out"));
-        let threads = told(1, 1);
-        assert!(threads.starts_with("turned 1 connections away: no more threads"));
-        assert!(!threads.contains("open files"));
+        let most = "turned 2 connections away: 8 is the most (-c)";
+        for needs_threads in [false, true] {
+            assert!(told(needs_threads, 0, 0).is_empty());
+            assert_eq!(told(needs_threads, 2, 0), [most]);
+            let files = told(needs_threads, 0, 1);
+            assert!(files.len() == 1 && files[0].contains("open files have run out"));
+        }
+        let threads = told(true, 1, 1);
+        assert!(threads.len() == 1 && threads[0].contains("no more threads"));
+        let both = told(false, 2, 1);
+        assert!(both.len() == 2 && both[0] == most && both[1].contains("open files"));
     }
 }

@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use load::limits::{CONNECTIONS_MAX, DEPTH_MAX, THREADS_MAX};
 use load::{Config, Target};
+use report::Vary;
 use report::folder::Load;
 
 use super::{Content, Experiment, Server, ServerKind, Sweep, place};
@@ -67,6 +68,7 @@ fn check_content(content: &Content) -> Option<Complaint> {
         .or_else(|| check_load(&content.load.planned()))
         .or_else(|| check_sweep(&content.sweep))
         .or_else(|| check_vary(content))
+        .or_else(|| check_greedy(content))
         .or_else(|| check_servers(&content.server))
         .or_else(|| check_count(content))
 }
@@ -216,9 +218,9 @@ fn check_vary(content: &Content) -> Option<Complaint> {
     let vary = content.vary.as_ref()?;
     let complaint = |problem: String| Some(("[vary]", 0, vary.key(), problem));
     let values = vary.values();
-    if values.is_empty() || values.len() > limits::SETTINGS {
+    if values.len() < 2 || values.len() > limits::SETTINGS {
         let most = limits::SETTINGS;
-        return complaint(format!("has {} entries, not 1 to {most}", values.len()));
+        return complaint(format!("has {} entries, not 2 to {most}", values.len()));
     }
     if values.windows(2).any(|pair| pair[0] >= pair[1]) {
         return complaint("must ascend, each once".to_owned());
@@ -240,19 +242,26 @@ fn check_vary(content: &Content) -> Option<Complaint> {
     })
 }
 
+/// A capacity is what a server does when nothing else is asked of it.
+fn check_greedy(content: &Content) -> Option<Complaint> {
+    let is_greedy = content.load.greedy > 0 || matches!(content.vary, Some(Vary::Greedy(_)));
+    (is_greedy && content.sweep.capacity_trials > 0).then(|| {
+        let problem = "beside greedy connections would find what they leave: remove it, and give \
+                       `rates`";
+        ("[sweep]", 0, "capacity-trials", problem.to_owned())
+    })
+}
+
 fn check_count(content: &Content) -> Option<Complaint> {
     let sweep = &content.sweep;
-    let rates = sweep
-        .levels
-        .as_ref()
-        .or(sweep.rates.as_ref())
-        .map_or(0, Vec::len);
-    let settings = content.vary.as_ref().map_or(1, |vary| vary.values().len());
-    let cells = (rates * settings * content.server.len()) as u64;
-    let trials = cells * u64::from(content.repeats);
+    let rates = sweep.levels.as_ref().or(sweep.rates.as_ref());
+    let rates = rates.map_or(0, Vec::len) as u64;
+    let settings = content.vary.as_ref().map_or(1, |it| it.values().len()) as u64;
+    let each = u64::from(sweep.capacity_trials) + rates * u64::from(content.repeats);
+    let trials = settings * each * content.server.len() as u64;
     (trials > report::limits::TRIALS as u64).then(|| {
         let most = report::limits::TRIALS;
-        let problem = format!("makes {trials} trials of {cells} cells, more than {most}");
+        let problem = format!("makes {trials} trials in all, more than {most}");
         ("", 0, "repeats", problem)
     })
 }

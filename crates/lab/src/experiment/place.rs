@@ -31,6 +31,9 @@ pub(super) fn explain(error: &toml::de::Error, path: &str, text: &str) -> Error 
         Some((name, _)) if message.starts_with("missing field") => {
             format!("the key `{name}` is missing{table}")
         }
+        _ if message.starts_with("wanted exactly 1 element") => {
+            format!("one thing can be varied{table}: keep one key")
+        }
         _ => message.replace('\n', ", "),
     };
     Error::Experiment { place, problem }

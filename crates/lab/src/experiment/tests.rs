@@ -215,8 +215,12 @@ fn one_thing_may_be_varied_beside_the_rate() {
             "24: `update` in [vary] must ascend, each once",
         ),
         (
-            "update = []",
-            "24: `update` in [vary] has 0 entries, not 1 to 16",
+            "update = [0.1]",
+            "24: `update` in [vary] has 1 entries, not 2 to 16",
+        ),
+        (
+            "update = [0.1, 0.5]\ndepth = [1, 2]",
+            "23: one thing can be varied in [vary]: keep one key",
         ),
         (
             "update = [0.3, 0.5]",
@@ -234,6 +238,11 @@ fn one_thing_may_be_varied_beside_the_rate() {
         let error = experiment(vary).unwrap_err().to_string();
         assert_eq!(error, format!("my/ladder.toml:{message}"));
     }
+    let error = experiment("greedy = [0, 7]").unwrap_err().to_string();
+    assert!(
+        error.contains("`capacity-trials` in [sweep] beside greedy connections"),
+        "{error}"
+    );
     let error = experiment("greedy = [0, 100_000]").unwrap_err().to_string();
     assert!(
         error.contains("`greedy` in [vary] holds 100000, with which"),
@@ -261,7 +270,7 @@ fn quick_may_shorten_every_list() {
             .to_string()
     };
     assert_eq!(
-        wrong("update = [0.1, 0.5]", "update = [0.5]"),
+        wrong("update = [0.1, 0.5]", "update = [0.5, 0.6]"),
         "my/ladder.toml:40: `update` in [quick.vary] lacks 0.1, which [load] has: the others are \
          compared with it"
     );
@@ -301,6 +310,6 @@ fn a_run_without_end_is_refused() {
         Experiment::parse("ladder", "my/ladder.toml", &text)
             .unwrap_err()
             .to_string(),
-        "my/ladder.toml:3: `repeats` makes 120000 trials of 120 cells, more than 100000"
+        "my/ladder.toml:3: `repeats` makes 120002 trials in all, more than 100000"
     );
 }

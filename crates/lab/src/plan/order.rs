@@ -27,8 +27,8 @@ pub struct Slot {
     pub repeat: u32,
     /// Load level, where the sweep is in levels.
     pub level: Option<f64>,
-    /// Seeds the trial's schedule; the same for every server and setting, so that all are asked
-    /// the same.
+    /// Seeds the trial's schedule; the same for every server and setting, so that all that are
+    /// asked alike are asked the same.
     pub seed: u64,
 }
 

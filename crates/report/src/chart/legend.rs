@@ -48,7 +48,7 @@ impl Legend {
             rows: 0,
         };
         let curves = panel.subjects.iter().map(|subject| {
-            let name = words::shortened(subject.name, limits::NAME_CHARACTERS);
+            let name = words::shortened(subject.short, limits::NAME_CHARACTERS);
             let knee = subject
                 .knee_rps
                 .map(|rate| format!(" (knee {})", words::rate(rate)));

@@ -74,9 +74,7 @@ pub(super) fn of(
             true => reference
                 .filter(|&it| it != at)
                 .and_then(|it| own.cells.get(it)),
-            false => before
-                .filter(|to| to.setting != own.setting)
-                .and_then(|to| to.cells.get(at)),
+            false => before.and_then(|to| to.cells.get(at)),
         };
         let earlier = earlier.zip(of_reference.as_ref());
         let earlier = earlier.map(|(cell, with)| (format!("its own with {with}"), cell));

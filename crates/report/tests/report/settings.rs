@@ -1,7 +1,7 @@
 //! Runs that vary something beside the rate: a figure a server where there are several rates, a
 //! curve across the settings where there is one.
 
-use report::folder::{FigureKind, Outcome, Phase, Sweep};
+use report::folder::{Bursts, FigureKind, Outcome, Phase, Sweep};
 use report::{Vary, page_of, text_summary, write_csv};
 
 use crate::synthetic::{REPEATS, Synthetic};
@@ -173,17 +173,105 @@ fn what_is_missing_is_missing_under_its_setting() {
 }
 
 #[test]
-fn a_cell_beyond_the_settings_is_refused() {
-    let mut run = greedy();
-    let sweep = run
-        .trials
-        .iter()
-        .position(|trial| trial.phase == Phase::Sweep);
-    run.trials[sweep.unwrap()].cell = 3;
-    let place = tempfile::tempdir().unwrap();
-    let error = report::Run::open(run.write(place.path())).unwrap_err();
+fn the_reference_may_stand_anywhere() {
+    let connections = Vary::Connections(vec![16, 1_024, 15_360]);
+    let run = Synthetic::varied_from(5, connections, Sweep::Rates(vec![40_000.0]), 1);
+    let verdict = part(&run, "id=\"verdict\">", "id=\"figures\">");
+    let (curtail, _) = verdict.split_once("memcached 1.6.45").unwrap();
+    let own = "times its own with 1 024 connections";
+    let (_, few) = curtail.split_once("with 16 connections").unwrap();
+    // Half and twice the tail of the one in the middle.
     assert!(
-        error.to_string().contains("cell 3 of a sweep of 3"),
-        "{error}"
+        few.starts_with(" (0.87") && few.contains(&format!("0.47 [0.43, 0.52] {own}")),
+        "{few}"
     );
+    assert_eq!(curtail.matches(own).count(), 4, "{curtail}");
+}
+
+#[test]
+fn capacities_are_compared_with_their_own_under_the_reference() {
+    let verdict = part(&updates(), "id=\"verdict\">", "id=\"figures\">");
+    let (_, fifty) = verdict.split_once("curtail, updates 50 % curtail").unwrap();
+    let (capacity, _) = fifty.split_once(" Its 99th").unwrap_or((fifty, ""));
+    assert!(
+        capacity.contains("times what memcached does, 1."),
+        "{capacity}"
+    );
+    assert!(
+        capacity.contains("times its own with updates 3 %"),
+        "{capacity}"
+    );
+}
+
+#[test]
+fn one_level_is_said_to_be_of_each_setting_s_own_capacity() {
+    let depths = Vary::Depth(vec![1, 16]);
+    let run = Synthetic::varied(5, depths, Sweep::LoadLevels(vec![0.9]));
+    let page = page_of(&run.run()).unwrap().replace('\u{a0}', " ");
+    assert!(page.contains("load level 0.9 of each server&#39;s own capacity under each setting"));
+    let verdict = part(&run, "id=\"verdict\">", "id=\"figures\">");
+    assert!(verdict.contains("curtail answers 240 k/s"), "{verdict}");
+    assert!(
+        verdict.contains("with depth 16 under infinite demand"),
+        "{verdict}"
+    );
+}
+
+#[test]
+fn a_server_that_does_not_count_bursts_is_named_and_not_drawn() {
+    let mut run = greedy();
+    run.plan.figures = vec![FigureKind::Bursts];
+    for trial in &mut run.trials {
+        if let Outcome::Measured(measured) = &mut trial.outcome {
+            measured.bursts = (trial.server == "curtail").then(|| Bursts {
+                counts: vec![10, 5],
+                mean: 1.5,
+            });
+        }
+    }
+    let svg = figure(&run, "bursts");
+    assert!(svg.contains("data-server=\"curtail\""));
+    assert!(!svg.contains("data-server=\"memcached\""));
+    assert!(svg.contains("Not drawn: memcached, of which this cannot be read."));
+}
+
+#[test]
+fn servers_whose_names_are_no_file_s_are_numbered() {
+    let mut run = updates();
+    run.rename("memcached", "mem/../cached");
+    assert_eq!(names(&run), ["tail-1", "tail-2"]);
+}
+
+#[test]
+fn what_does_not_fit_its_plan_is_refused() {
+    let refused = |change: &dyn Fn(&mut Synthetic)| {
+        let mut run = greedy();
+        change(&mut run);
+        let place = tempfile::tempdir().unwrap();
+        report::Run::open(run.write(place.path()))
+            .unwrap_err()
+            .to_string()
+    };
+    let told = refused(&|run| run.trials[0].cell = 3);
+    assert!(told.contains("cell 3 of a sweep of 3"), "{told}");
+    let told = refused(&|run| run.trials[0].setting = Some(2.0));
+    assert!(told.contains("setting Some(2.0) of cell 0"), "{told}");
+    let told = refused(&|run| {
+        let trial = &mut run.trials[0];
+        (trial.phase, trial.cell, trial.setting) = (Phase::Capacity, 3, None);
+    });
+    assert!(
+        told.contains("cell 3 of capacities under 3 settings"),
+        "{told}"
+    );
+    let told = refused(&|run| {
+        run.trials.clear();
+        run.plan.vary = Some(Vary::Depth((1..=1_001).collect()));
+    });
+    assert!(told.contains("1001 settings, at most 1000"), "{told}");
+    let told = refused(&|run| {
+        run.trials.clear();
+        (run.plan.repeats, run.plan.capacity_trials) = (u32::MAX, u32::MAX);
+    });
+    assert!(told.contains("trials planned, at most 100000"), "{told}");
 }

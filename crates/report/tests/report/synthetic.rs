@@ -73,10 +73,15 @@ impl Synthetic {
     /// Two servers under several settings: the tail doubles from each to the next. By levels there
     /// are capacities too; greedy connections got 1000 answers a second each.
     pub(crate) fn varied(seed: u64, vary: Vary, sweep: Sweep) -> Self {
+        Self::varied_from(seed, vary, sweep, 0)
+    }
+
+    /// As [`Synthetic::varied`], where the load has the `reference`-th value.
+    pub(crate) fn varied_from(seed: u64, vary: Vary, sweep: Sweep, reference: usize) -> Self {
         let mut random = SplitMix(seed);
         let mut plan = plan(seed);
         let has_capacities = matches!(sweep, Sweep::LoadLevels(_));
-        let own = vary.values()[0];
+        let own = vary.values()[reference];
         plan.capacity_trials = if has_capacities { 5 } else { 0 };
         match vary {
             Vary::Connections(_) => plan.load.connections = own as u32,
@@ -112,10 +117,7 @@ impl Synthetic {
             }
         }
         for trial in &mut trials {
-            let setting = match trial.phase {
-                Phase::Capacity => trial.cell,
-                Phase::Sweep => plan.place(trial.cell).0,
-            };
+            let setting = plan.setting_of(trial.phase, trial.cell);
             trial.setting = plan.value(setting);
             if let (Outcome::Measured(measured), Some(Vary::Greedy(greedy))) =
                 (&mut trial.outcome, &plan.vary)
