@@ -109,7 +109,8 @@ fn a_closed_loop_shows_a_stall_once_a_connection() {
     (config.connections, config.depth) = (5, 1);
     config.warmup_ns = 10_000_000;
     let trial = alone(STALL, &config);
-    let slow = trial.slower_than(STALL_NS * 9 / 10);
+    // Who is kept from asking for a moment meets what is left of the stall.
+    let slow = trial.slower_than(STALL_NS / 2);
     assert!(
         slow >= 5 && slow * 20 < trial.requests.len(),
         "{slow} of {}",
