@@ -7,8 +7,9 @@
 //! the rest leaves, remembered by name; who comes back while its name is known is written to the
 //! main part at once. When the oldest segment of the main part goes, what has been asked for since
 //! it was last looked at is copied behind the newest and the rest leaves. How large the small part
-//! is, and what becomes of counts, follows what is asked for (`leaning.rs`). Copying, and nothing
-//! else, is why this never waits for the shape of what is stored: any segment can be drained.
+//! is, what becomes of counts and how long names are known follows what is asked for
+//! (`leaning.rs`). Copying, and nothing else, is why this never waits for the shape of what is
+//! stored: any segment can be drained.
 
 use std::sync::atomic::Ordering;
 

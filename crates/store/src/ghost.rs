@@ -40,10 +40,13 @@ impl Ghosts {
         (self.sets.len() * WAYS) as u64
     }
 
-    /// Whether the item of this hash left not long ago.
-    pub(crate) fn contains(&self, hash: u64) -> bool {
+    /// Whether the item of this hash left not long ago. Unless `is_long`, only the younger half
+    /// of the names count.
+    pub(crate) fn contains(&self, hash: u64, is_long: bool) -> bool {
         let (set, name) = self.place(hash);
-        set.iter()
+        let words = if is_long { set.len() } else { 1 };
+        set[..words]
+            .iter()
             .any(|word| shift_of(word.load(Ordering::Relaxed), name).is_some())
     }
 
@@ -108,7 +111,10 @@ mod tests {
             ghosts.remember(hash);
         });
         assert!(!ghosts.take(hashes[0]));
-        assert!(hashes[1..].iter().all(|&hash| ghosts.contains(hash)));
+        assert!(hashes[1..].iter().all(|&hash| ghosts.contains(hash, true)));
+        let young = |hash: &&u64| ghosts.contains(**hash, false);
+        assert_eq!(hashes.iter().filter(young).count(), NAMES_A_WORD);
+        assert!(hashes[5..].iter().all(|hash| young(&hash)));
         assert!(hashes[1..].iter().all(|&hash| ghosts.take(hash)));
         assert!(!hashes.iter().any(|&hash| ghosts.take(hash)), "only once");
     }

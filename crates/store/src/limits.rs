@@ -24,7 +24,7 @@ pub(crate) const CLASSES_MAX: usize = 8;
 /// Stripes of workers that share open segments, at most.
 pub(crate) const STRIPES_MAX: usize = 16;
 /// Segments kept free: this part of all, and so many more.
-pub(crate) const RESERVE_PART: u32 = 100;
+pub(crate) const RESERVE_PART: u32 = 200;
 /// See [`RESERVE_PART`].
 pub(crate) const RESERVE_LEAST: u32 = 4;
 /// Segments looked at to find one that is cheap to drain.
@@ -49,7 +49,7 @@ pub(crate) const ROOMY_HUNDREDTHS: u64 = 85;
 /// A new item that was asked for so often when the oldest of them goes stays.
 pub(crate) const MOVES_AT: u8 = 1;
 /// Names of items that have left: this part of the memory.
-pub(crate) const GHOST_PART: u64 = 256;
+pub(crate) const GHOST_PART: u64 = 128;
 /// The small caches that eviction is tried in have a slot for each so many bytes of the memory.
 pub(crate) const MINIATURE_PART: u64 = 16 * 1024;
 /// Slots they have: least and most.

@@ -196,9 +196,14 @@ impl Worker {
         }
         match present {
             Some(entry) => log.heap.segment_of(entry.location()).part(),
-            None if self.store.ghosts.contains(hash.0) => Part::Main,
+            None if self.has_returned(hash) => Part::Main,
             None => Part::Small,
         }
+    }
+
+    fn has_returned(&self, hash: KeyHash) -> bool {
+        let is_long = self.store.log.leaning().remembers_long;
+        self.store.ghosts.contains(hash.0, is_long)
     }
 
     pub(crate) fn is_flushed(&self, location: Location, now_s: u32) -> bool {

@@ -18,7 +18,7 @@ pub struct Statistics {
     pub ghost_bytes: u64,
     /// Of the small caches that tell how eviction should lean.
     pub miniature_bytes: u64,
-    /// How eviction leans now: `even`, `frequent`, `recent` or `clock`.
+    /// How eviction leans now: `frequent`, `returning`, `recent` or `clock`.
     pub leaning: &'static str,
     /// How often that has changed.
     pub leanings: u64,

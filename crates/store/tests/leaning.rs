@@ -86,7 +86,7 @@ fn a_popularity_that_stays_is_kept_and_one_that_moves_is_followed() {
         });
     }
     let leaning = asked.leaning();
-    assert!(["frequent", "even"].contains(&leaning), "{leaning}");
+    assert!(["frequent", "returning"].contains(&leaning), "{leaning}");
     for turn in 0..1_000_000 {
         if turn == 500_000 {
             asked.hits = 0;

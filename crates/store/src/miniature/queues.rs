@@ -190,7 +190,11 @@ impl Queues {
         let leaning = &LEANINGS[way];
         for _ in 0..MINIATURE_STEPS {
             let [small, main, ghosts] = &self.queues[way];
-            if ghosts.len > room.ghosts {
+            let names = match leaning.remembers_long {
+                true => room.ghosts,
+                false => room.ghosts / 2,
+            };
+            if ghosts.len > names {
                 let slot = ghosts.oldest;
                 self.take(directory, way, slot);
                 self.drop_unknown(directory, slot);

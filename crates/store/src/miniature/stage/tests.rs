@@ -69,7 +69,7 @@ fn what_moves_is_followed_and_a_loop_is_not_let_in() {
         name(&moving)
     );
     assert!(
-        ["even", "frequent"].contains(&name(&around)),
+        ["frequent", "returning"].contains(&name(&around)),
         "{}",
         name(&around)
     );
