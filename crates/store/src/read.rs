@@ -150,7 +150,8 @@ impl Worker {
     }
 
     /// Remembers that an item was read: once a second at most, so that what is read much stays in
-    /// the caches of all who read it.
+    /// the caches of all who read it. But who has no count left, as after each move, has one at
+    /// once: where a segment lives for less than a second, it would leave although it is asked for.
     #[inline]
     pub(crate) fn notice(&self, hash: KeyHash, entry: Entry, block: Block<'_>, now_s: u32) {
         match self.until_look.get() {
@@ -162,6 +163,8 @@ impl Worker {
         let noticed = access.fetched_at(now_s);
         if noticed != access {
             block.exchange_access(access, noticed);
+        }
+        if noticed != access || entry.frequency() == 0 {
             self.store.index.count_request(hash.0, entry);
         }
     }

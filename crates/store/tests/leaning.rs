@@ -4,13 +4,14 @@
 
 use store::{Config, Expiry, Mode, Read, Store, Worker, Write};
 
-/// Requests that make a second.
+/// Requests that make a second, where nothing else is said.
 const SECOND: u64 = 20_000;
 
 struct Asked {
     worker: Worker,
     requests: u64,
     hits: u64,
+    second: u64,
 }
 
 impl Asked {
@@ -25,6 +26,7 @@ impl Asked {
             worker: Store::new(config).unwrap().worker(),
             requests: 0,
             hits: 0,
+            second: SECOND,
         }
     }
 
@@ -44,7 +46,7 @@ impl Asked {
     }
 
     fn now_s(&self) -> u32 {
-        1 + (self.requests / SECOND) as u32
+        1 + (self.requests / self.second) as u32
     }
 
     fn write(&mut self, record: u64) {
@@ -144,4 +146,24 @@ fn where_nothing_may_leave_nothing_is_watched() {
     let statistics = asked.worker.store().statistics();
     assert_eq!((statistics.items, statistics.leanings), (40_000, 0));
     assert!(statistics.miniature_bytes < 100, "{statistics:?}");
+}
+
+/// Once only the first request of each second counted, and who was asked for again after its
+/// segment had been drained left with the rest.
+#[test]
+fn who_is_asked_for_stays_where_memory_turns_over_within_a_second() {
+    let mut asked = Asked::new(true);
+    asked.second = u64::MAX;
+    let mut hits = 0;
+    for turn in 0..1_000_000_u64 {
+        // Some twice and never again, some once: of all of them sixty thousand fit.
+        asked.ask(10_000_000 + turn / 4 * 3 + (turn % 4).saturating_sub(1));
+        if turn % 10 == 0 {
+            let before = asked.hits;
+            asked.ask(turn / 10 % 2_000);
+            hits += asked.hits - before;
+        }
+    }
+    // 88 391 of 100 000 where that was so.
+    assert!(hits > 97_000, "{hits} hits");
 }

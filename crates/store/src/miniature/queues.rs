@@ -126,10 +126,13 @@ impl Queues {
         (0..WAYS).all(|way| self.state(way, slot).place() == Place::Away)
     }
 
-    /// A request of an item that a cache holds.
-    pub(super) fn count(&mut self, way: usize, slot: Slot) {
+    /// A request of an item that a cache holds; `is_first`: in its second. Who has no count left
+    /// has one at once.
+    pub(super) fn count(&mut self, way: usize, slot: Slot, is_first: bool) {
         let state = self.state(way, slot);
-        self.state[usize::from(slot)][way] = State::new(state.place(), state.frequency() + 1).0;
+        if is_first || state.frequency() == 0 {
+            self.state[usize::from(slot)][way] = State::new(state.place(), state.frequency() + 1).0;
+        }
     }
 
     /// An item comes to every cache that does not hold it. What is then too much leaves with

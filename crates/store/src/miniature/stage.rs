@@ -159,14 +159,14 @@ impl Stage {
 
     /// A read: who holds the item has a hit.
     fn read(&mut self, look: &Look, slot: Option<Slot>) {
-        let counts = slot.is_some_and(|slot| self.directory.count_second(slot, look.now_s));
+        let is_first = slot.is_some_and(|slot| self.directory.count_second(slot, look.now_s));
         let bits = self.score_bits();
         for way in 0..WAYS {
             let held = slot.filter(|&slot| self.queues.holds(way, slot));
             let hit = if held.is_some() { ONE } else { 0 };
             self.scores[way] += (hit - self.scores[way]) >> bits;
-            if let Some(slot) = held.filter(|_| counts) {
-                self.queues.count(way, slot);
+            if let Some(slot) = held {
+                self.queues.count(way, slot, is_first);
             }
         }
     }
