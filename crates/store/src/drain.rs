@@ -18,8 +18,8 @@ use crate::heap::block::Block;
 use crate::heap::segment::Part;
 use crate::index::{Entry, Found, Location, Writer};
 use crate::limits::{
-    COPY_BYTES_A_VISIT, COPY_WAITS_MAX, MOVES_AT, STEP_BYTES, STEP_ITEMS, STEPS_MAX,
-    WAIT_STEPS_MAX, WAIT_YIELDS_MAX,
+    ASKED_QUARTERS, COPY_BYTES_A_VISIT, COPY_WAITS_MAX, LIFE_LEAST_S, MOVES_AT, STEP_BYTES,
+    STEP_ITEMS, STEPS_MAX, WAIT_STEPS_MAX, WAIT_YIELDS_MAX,
 };
 use crate::log::{Taken, Task, Victim, Way};
 use crate::sync::yield_now;
@@ -216,7 +216,7 @@ impl Worker {
         if is_dead && self.bury(visited.hash, head, now_s) {
             return Drained::Gone;
         }
-        if let Fate::Stays { part, frequency } = self.fate(entry, block, victim) {
+        if let Fate::Stays { part, frequency } = self.fate(entry, block, victim, now_s) {
             let len = block.len();
             if self.copy(visited, block, part, frequency, now_s) {
                 return Drained::Moved(len);
@@ -241,7 +241,7 @@ impl Worker {
         }
     }
 
-    fn fate(&self, entry: Entry, block: Block<'_>, victim: Victim) -> Fate {
+    fn fate(&self, entry: Entry, block: Block<'_>, victim: Victim, now_s: u32) -> Fate {
         let log = &self.store.log;
         let part = log.heap.segment(victim.number).part();
         let frequency = entry.frequency();
@@ -259,15 +259,28 @@ impl Worker {
                 part: Part::Main,
                 frequency: frequency - MOVES_AT,
             },
-            (Task::Evict, Part::Main) if frequency > 0 => Fate::Stays {
-                part: Part::Main,
-                frequency: match log.leaning().keeps_count {
-                    true => frequency - 1,
-                    false => 0,
-                },
-            },
+            (Task::Evict, Part::Main) if frequency > 0 && log.leaning().keeps_count => {
+                Fate::Stays {
+                    part,
+                    frequency: frequency - 1,
+                }
+            }
+            (Task::Evict, Part::Main) if frequency > 0 && self.is_asked(entry, victim, now_s) => {
+                Fate::Stays { part, frequency: 0 }
+            }
             (Task::Evict, _) => Fate::Leaves,
         }
+    }
+
+    /// Whether an item was asked for in all but the first quarter of its segment's life. A second
+    /// chance for each request alone lets an item stay for one to two laps after its last, those
+    /// longest that were asked for again and again just when they came and never since.
+    fn is_asked(&self, entry: Entry, victim: Victim, now_s: u32) -> bool {
+        let opened_s = self.store.log.heap.segment(victim.number).opened_s();
+        let life_s = now_s.saturating_sub(opened_s);
+        let idle_s = now_s.saturating_sub(self.block(entry.location()).access().second());
+        let asked_s = u64::from(life_s) * u64::from(ASKED_QUARTERS) / 4;
+        life_s < LIFE_LEAST_S || u64::from(idle_s) <= asked_s
     }
 
     /// Copies a block behind the newest and lets what led to it lead there. False: there is no

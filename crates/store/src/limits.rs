@@ -48,6 +48,11 @@ pub(crate) const LIMIT_PART: u64 = 8;
 pub(crate) const ROOMY_HUNDREDTHS: u64 = 85;
 /// A new item that was asked for so often when the oldest of them goes stays.
 pub(crate) const MOVES_AT: u8 = 1;
+/// Where counts are not kept, an item stays if its last request came within so many quarters of its
+/// segment's life, reckoned from the end.
+pub(crate) const ASKED_QUARTERS: u32 = 3;
+/// A segment's life of fewer seconds is too short to be told in quarters.
+pub(crate) const LIFE_LEAST_S: u32 = 8;
 /// Names of items that have left: this part of the memory.
 pub(crate) const GHOST_PART: u64 = 128;
 /// The small caches that eviction is tried in have a slot for each so many bytes of the memory.
