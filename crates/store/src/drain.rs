@@ -101,16 +101,23 @@ impl Worker {
     /// One is on its way, but somebody has not been quiescent for long
     /// ([`Refused::NotYet`]); or none is.
     pub(crate) fn wait_for_segment(&self, now_s: u32) -> Result<(), Refused> {
-        let log = &self.store.log;
-        let (mut steps, mut yields, mut looks) = (0, 0, 0);
         let is_one_free = || {
             self.pass();
-            log.is_one_free()
+            self.store.log.is_one_free()
         };
         if is_one_free() {
             return Ok(());
         }
         self.tally.count(Count::Waits);
+        self.is_waiting.set(true);
+        let waited = self.wait(now_s, is_one_free);
+        self.is_waiting.set(false);
+        waited
+    }
+
+    fn wait(&self, now_s: u32, is_one_free: impl Fn() -> bool) -> Result<(), Refused> {
+        let log = &self.store.log;
+        let (mut steps, mut yields, mut looks) = (0, 0, 0);
         loop {
             let is_behind = log.spare() < log.reserve() && steps < WAIT_STEPS_MAX;
             if is_behind && self.drain_step(STEP_ITEMS, now_s) {
@@ -248,8 +255,8 @@ impl Worker {
         match (victim.task, part) {
             // Touched after its segment was chosen, or hardly anything else is left here.
             (Task::Clear | Task::Compact, part) => Fate::Stays { part, frequency },
-            // Copying gains nothing when there is nowhere to copy to.
-            (Task::Evict, _) if log.spare() <= 1 && log.lent() == 0 => Fate::Leaves,
+            // Where all has been asked for, somebody has to leave.
+            (Task::Evict, _) if self.is_waiting.get() || log.is_at_its_end() => Fate::Leaves,
             // Its item has been judged already, and stays.
             (Task::Evict, _) if block.is_piece() && log.has_moved_on(entry, victim) => {
                 let part = Part::Main;

@@ -27,6 +27,8 @@ pub(crate) const STRIPES_MAX: usize = 16;
 pub(crate) const RESERVE_PART: u32 = 200;
 /// See [`RESERVE_PART`].
 pub(crate) const RESERVE_LEAST: u32 = 4;
+/// When no more than this part of the reserve is left, nothing stays for having been asked for.
+pub(crate) const RESERVE_END_PART: u32 = 4;
 /// Segments looked at to find one that is cheap to drain.
 pub(crate) const SCAN_SEGMENTS: u32 = 32;
 /// A segment of which less is alive, in hundredths, is emptied out of turn, and what

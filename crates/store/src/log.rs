@@ -28,7 +28,8 @@ use crate::index::Location;
 use crate::item::Expiry;
 use crate::leaning::{LEANINGS, Leaning};
 use crate::limits::{
-    CLASSES_MAX, COPY_SEGMENTS, OPEN_PART, RESERVE_LEAST, RESERVE_PART, STRIPES_MAX,
+    CLASSES_MAX, COPY_SEGMENTS, OPEN_PART, RESERVE_END_PART, RESERVE_LEAST, RESERVE_PART,
+    STRIPES_MAX,
 };
 use crate::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use crate::sync::{Arc, Mutex, MutexGuard};
@@ -57,6 +58,8 @@ pub(crate) struct Log {
     lent: AtomicU32,
     /// Segments that are free, or will be without further work.
     spare: AtomicU32,
+    /// The same, with those that are lent.
+    within_reach: AtomicU32,
     /// Flushes so far.
     flushes: AtomicU32,
     /// There are pages to be given back or found.
@@ -131,6 +134,7 @@ impl Log {
             allowed: AtomicU32::new(allowed),
             lent: AtomicU32::new(0),
             spare: AtomicU32::new(allowed),
+            within_reach: AtomicU32::new(allowed),
             flushes: AtomicU32::new(0),
             wants_tending: AtomicBool::new(true),
             next_lane: AtomicU32::new(0),
@@ -159,6 +163,12 @@ impl Log {
     #[inline]
     pub(crate) fn spare(&self) -> u32 {
         self.spare.load(Ordering::Relaxed)
+    }
+
+    /// Whether hardly any segment is left: then nothing may stay for having been asked for, since
+    /// its copy takes the segment that draining wins.
+    pub(crate) fn is_at_its_end(&self) -> bool {
+        self.within_reach.load(Ordering::Relaxed) <= self.reserve() / RESERVE_END_PART
     }
 
     pub(crate) fn allowed(&self) -> u32 {
@@ -439,9 +449,10 @@ impl Log {
 
     fn count_spare(&self, shelf: &Shelf) {
         let coming = (shelf.free.len() + shelf.retired.len()) as u32;
-        let room = i64::from(self.allowed()) - i64::from(shelf.resident);
-        let spare = (i64::from(coming) + room).max(0);
-        self.spare.store(spare as u32, Ordering::Relaxed);
+        let left = |bound: u32| (coming + bound).saturating_sub(shelf.resident);
+        self.spare.store(left(self.allowed()), Ordering::Relaxed);
+        self.within_reach
+            .store(left(self.ceiling()), Ordering::Relaxed);
     }
 
     /// Whether a segment may be taken: for what is new, not one of the last.

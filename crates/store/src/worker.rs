@@ -52,6 +52,8 @@ pub struct Worker {
     is_online: Cell<bool>,
     /// What had been visited when the operation under way began to write.
     pub(crate) visits_before: Cell<u64>,
+    /// It waits for a segment: nothing that it drains stays for having been asked for.
+    pub(crate) is_waiting: Cell<bool>,
     /// A closure is being shown an item.
     pub(crate) is_visiting: Cell<bool>,
     pub(crate) tally: Arc<Tally>,
@@ -79,6 +81,7 @@ impl Worker {
             seat: store.epochs.sit(),
             is_online: Cell::new(false),
             visits_before: Cell::new(0),
+            is_waiting: Cell::new(false),
             is_visiting: Cell::new(false),
             tally,
             stripe,

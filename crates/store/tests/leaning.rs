@@ -16,8 +16,12 @@ struct Asked {
 
 impl Asked {
     fn new(evicts: bool) -> Self {
+        Self::of(evicts, 8 << 20)
+    }
+
+    fn of(evicts: bool, memory_bytes: u64) -> Self {
         let config = Config {
-            memory_bytes: 8 << 20,
+            memory_bytes,
             evicts,
             hash_seed: 1,
             ..Config::DEFAULT
@@ -166,6 +170,19 @@ fn who_is_asked_for_stays_where_memory_turns_over_within_a_second() {
     }
     // 88 391 of 100 000 where that was so.
     assert!(hits > 97_000, "{hits} hits");
+}
+
+/// Once all of the oldest were copied, nothing came free, and the writer was refused.
+#[test]
+fn a_memory_all_of_which_was_asked_for_takes_what_is_new() {
+    for memory_bytes in [2 << 20, 8 << 20, 32 << 20] {
+        let mut asked = Asked::of(true, memory_bytes);
+        for turn in 0..memory_bytes / 40 {
+            // Each twice; its write must not fail.
+            asked.ask(turn / 2);
+        }
+        assert!(asked.worker.store().statistics().evicted > 0);
+    }
 }
 
 /// Each is asked for eight times within two seconds and never again, beside what is popular.
