@@ -18,7 +18,7 @@ use crate::heap::block::Block;
 use crate::heap::segment::Part;
 use crate::index::{Entry, Found, Location, Writer};
 use crate::limits::{
-    ASKED_QUARTERS, COPY_BYTES_A_VISIT, COPY_WAITS_MAX, LIFE_LEAST_S, MOVES_AT, STEP_BYTES,
+    ASKED_PARTS, COPY_BYTES_A_VISIT, COPY_WAITS_MAX, LIFE_LEAST_S, MOVES_AT, STEP_BYTES,
     STEP_ITEMS, STEPS_MAX, WAIT_STEPS_MAX, WAIT_YIELDS_MAX,
 };
 use crate::log::{Taken, Task, Victim, Way};
@@ -48,6 +48,27 @@ const AHEAD: usize = 8;
 enum Fate {
     Leaves,
     Stays { part: Part, frequency: u8 },
+}
+
+/// A segment of the main part as it is to be drained.
+struct Life {
+    opened_s: u32,
+    now_s: u32,
+    /// How long such segments live of late.
+    usual_s: u32,
+}
+
+impl Life {
+    /// Whether an item last asked for then was asked for after the first quarter of its segment's
+    /// life. A second chance for each request alone lets an item stay for one to two laps after its
+    /// last, those longest that were asked for again and again just when they came and never
+    /// since. A life that was drawn out, for nothing was written for a while, counts as a usual
+    /// one: or else all that was asked for before would leave after.
+    fn is_asked(&self, asked_s: u32) -> bool {
+        let life_s = self.now_s.saturating_sub(self.opened_s);
+        let after_s = u64::from(asked_s.saturating_sub(self.opened_s));
+        life_s < LIFE_LEAST_S || after_s * ASKED_PARTS >= u64::from(life_s.min(self.usual_s))
+    }
 }
 
 impl Worker {
@@ -98,8 +119,8 @@ impl Worker {
     /// quiescent.
     ///
     /// # Errors
-    /// One is on its way, but somebody has not been quiescent for long
-    /// ([`Refused::NotYet`]); or none is.
+    /// One is on its way, but somebody has not been quiescent for long, or more would have to be
+    /// drained than may be at a time ([`Refused::NotYet`]); or none is.
     pub(crate) fn wait_for_segment(&self, now_s: u32) -> Result<(), Refused> {
         let is_one_free = || {
             self.pass();
@@ -130,6 +151,10 @@ impl Worker {
                 yields += 1;
                 yield_now();
             } else {
+                if steps == WAIT_STEPS_MAX && self.store.config().evicts {
+                    // Somebody has to leave; the next try goes on where this one ends.
+                    return Err(Refused::NotYet);
+                }
                 looks += 1;
                 // One look sees some of the segments only.
                 if !is_behind || looks > log.looks_around() {
@@ -148,7 +173,10 @@ impl Worker {
         let mut cursor = match self.cursor.take() {
             Some(cursor) => cursor,
             None => match self.store.log.victim(now_s, self.store.config().evicts) {
-                Some(victim) => Cursor::new(victim),
+                Some(victim) => {
+                    self.note_life(victim, now_s);
+                    Cursor::new(victim)
+                }
                 None => return false,
             },
         };
@@ -256,7 +284,7 @@ impl Worker {
             // Touched after its segment was chosen, or hardly anything else is left here.
             (Task::Clear | Task::Compact, part) => Fate::Stays { part, frequency },
             // Where all has been asked for, somebody has to leave.
-            (Task::Evict, _) if self.is_waiting.get() || log.is_at_its_end() => Fate::Leaves,
+            (Task::Evict, _) if log.is_at_its_end(self.is_waiting.get()) => Fate::Leaves,
             // Its item has been judged already, and stays.
             (Task::Evict, _) if block.is_piece() && log.has_moved_on(entry, victim) => {
                 let part = Part::Main;
@@ -279,15 +307,22 @@ impl Worker {
         }
     }
 
-    /// Whether an item was asked for in all but the first quarter of its segment's life. A second
-    /// chance for each request alone lets an item stay for one to two laps after its last, those
-    /// longest that were asked for again and again just when they came and never since.
     fn is_asked(&self, entry: Entry, victim: Victim, now_s: u32) -> bool {
-        let opened_s = self.store.log.heap.segment(victim.number).opened_s();
-        let life_s = now_s.saturating_sub(opened_s);
-        let idle_s = now_s.saturating_sub(self.block(entry.location()).access().second());
-        let asked_s = u64::from(life_s) * u64::from(ASKED_QUARTERS) / 4;
-        life_s < LIFE_LEAST_S || u64::from(idle_s) <= asked_s
+        let log = &self.store.log;
+        let life = Life {
+            opened_s: log.heap.segment(victim.number).opened_s(),
+            now_s,
+            usual_s: log.usual_life_s(),
+        };
+        life.is_asked(self.block(entry.location()).access().second())
+    }
+
+    fn note_life(&self, victim: Victim, now_s: u32) {
+        let log = &self.store.log;
+        let segment = log.heap.segment(victim.number);
+        if matches!((victim.task, segment.part()), (Task::Evict, Part::Main)) {
+            log.note_life(now_s.saturating_sub(segment.opened_s()));
+        }
     }
 
     /// Copies a block behind the newest and lets what led to it lead there. False: there is no
@@ -429,5 +464,36 @@ fn block_expiry(block: Block<'_>) -> crate::item::Expiry {
         crate::item::Expiry::NEVER
     } else {
         block.expiry()
+    }
+}
+
+#[cfg(test)]
+#[cfg(not(shuttle))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn who_was_asked_for_in_the_first_quarter_alone_was_not() {
+        let life = |now_s, usual_s| Life {
+            opened_s: 100,
+            now_s,
+            usual_s,
+        };
+        let usual = life(160, 60);
+        assert!([115, 130, 160].into_iter().all(|at| usual.is_asked(at)));
+        // Before it was opened: it was copied here, and not asked for since.
+        assert!([90, 100, 114].into_iter().all(|at| !usual.is_asked(at)));
+        // Five quiet minutes since make no difference to what came before them.
+        let lull = life(460, 60);
+        assert!([115, 130, 160].into_iter().all(|at| lull.is_asked(at)));
+        assert!(!lull.is_asked(114));
+        // Where segments live long, they do.
+        assert!(!life(460, 360).is_asked(160));
+        // Too short to tell, or nothing is known yet.
+        assert!(life(107, 60).is_asked(100));
+        assert!(!life(108, 60).is_asked(100));
+        assert!(life(160, 0).is_asked(100));
+        // A clock that went back.
+        assert!(life(90, 60).is_asked(120));
     }
 }

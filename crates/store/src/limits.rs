@@ -25,9 +25,11 @@ pub(crate) const CLASSES_MAX: usize = 8;
 pub(crate) const STRIPES_MAX: usize = 16;
 /// Segments kept free: this part of all, and so many more.
 pub(crate) const RESERVE_PART: u32 = 200;
-/// See [`RESERVE_PART`].
+/// See [`RESERVE_PART`]. Where several workers drain, each for itself, one more for each other, up
+/// to as many again as the part.
 pub(crate) const RESERVE_LEAST: u32 = 4;
-/// When no more than this part of the reserve is left, nothing stays for having been asked for.
+/// When no more than this part of the reserve is left, nothing stays for having been asked for, nor
+/// in the hands of who waits while no more than [`COPY_SEGMENTS`] are.
 pub(crate) const RESERVE_END_PART: u32 = 4;
 /// Segments looked at to find one that is cheap to drain.
 pub(crate) const SCAN_SEGMENTS: u32 = 32;
@@ -50,9 +52,15 @@ pub(crate) const LIMIT_PART: u64 = 8;
 pub(crate) const ROOMY_HUNDREDTHS: u64 = 85;
 /// A new item that was asked for so often when the oldest of them goes stays.
 pub(crate) const MOVES_AT: u8 = 1;
-/// Where counts are not kept, an item stays if its last request came within so many quarters of its
-/// segment's life, reckoned from the end.
-pub(crate) const ASKED_QUARTERS: u32 = 3;
+/// Where counts are not kept, an item leaves if its last request came within this part of its
+/// segment's life, reckoned from the beginning.
+pub(crate) const ASKED_PARTS: u64 = 4;
+/// The usual life of a segment is the average of so many, a part of each going to the next.
+pub(crate) const LIFE_WEIGHT: u32 = 8;
+/// It is kept in this part of a second.
+pub(crate) const LIFE_UNIT: u32 = 64;
+/// A longer life counts as one of so many seconds: half a year.
+pub(crate) const LIFE_MOST_S: u32 = 1 << 24;
 /// A segment's life of fewer seconds is too short to be told in quarters.
 pub(crate) const LIFE_LEAST_S: u32 = 8;
 /// Names of items that have left: this part of the memory.

@@ -28,8 +28,8 @@ use crate::index::Location;
 use crate::item::Expiry;
 use crate::leaning::{LEANINGS, Leaning};
 use crate::limits::{
-    CLASSES_MAX, COPY_SEGMENTS, OPEN_PART, RESERVE_END_PART, RESERVE_LEAST, RESERVE_PART,
-    STRIPES_MAX,
+    CLASSES_MAX, COPY_SEGMENTS, LIFE_MOST_S, LIFE_UNIT, LIFE_WEIGHT, OPEN_PART, RESERVE_END_PART,
+    RESERVE_LEAST, RESERVE_PART, STRIPES_MAX,
 };
 use crate::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use crate::sync::{Arc, Mutex, MutexGuard};
@@ -72,6 +72,8 @@ pub(crate) struct Log {
     is_evicting: AtomicBool,
     /// Which of [`LEANINGS`] decides what leaves.
     leaning: AtomicU32,
+    /// A moving average, in parts of a second ([`LIFE_UNIT`]).
+    usual_life: AtomicU32,
 }
 
 #[derive(Debug, Default)]
@@ -141,6 +143,7 @@ impl Log {
             openings: Default::default(),
             is_evicting: AtomicBool::new(false),
             leaning: AtomicU32::new(0),
+            usual_life: AtomicU32::new(0),
         }
     }
 
@@ -156,7 +159,9 @@ impl Log {
 
     /// Segments that are wanted free.
     pub(crate) fn reserve(&self) -> u32 {
-        self.allowed.load(Ordering::Relaxed) / RESERVE_PART + RESERVE_LEAST
+        let part = self.allowed.load(Ordering::Relaxed) / RESERVE_PART;
+        // What workers drain at the same time comes free when each is done.
+        part + RESERVE_LEAST + part.min(self.stripes as u32 - 1)
     }
 
     /// Segments that are free, or will be without further work.
@@ -165,10 +170,33 @@ impl Log {
         self.spare.load(Ordering::Relaxed)
     }
 
-    /// Whether hardly any segment is left: then nothing may stay for having been asked for, since
-    /// its copy takes the segment that draining wins.
-    pub(crate) fn is_at_its_end(&self) -> bool {
-        self.within_reach.load(Ordering::Relaxed) <= self.reserve() / RESERVE_END_PART
+    /// Whether hardly any segment is left, to somebody who waits for one or not: then nothing may
+    /// stay for having been asked for, since its copy takes the segment that draining wins.
+    pub(crate) fn is_at_its_end(&self, is_waiting: bool) -> bool {
+        let least = match is_waiting {
+            true => COPY_SEGMENTS,
+            false => 0,
+        };
+        let left = self.within_reach.load(Ordering::Relaxed);
+        left <= least.max(self.reserve() / RESERVE_END_PART)
+    }
+
+    /// Notes how long a segment of the main part that is to be drained has lived.
+    pub(crate) fn note_life(&self, life_s: u32) {
+        let usual = self.usual_life.load(Ordering::Relaxed);
+        let life = life_s.min(LIFE_MOST_S) * LIFE_UNIT;
+        // One that was drawn out moves it by no more than one of twice the usual.
+        let next = match usual {
+            0 => life,
+            _ => usual - usual / LIFE_WEIGHT + life.min(2 * usual) / LIFE_WEIGHT,
+        };
+        // Another worker's may be lost to it.
+        self.usual_life.store(next, Ordering::Relaxed);
+    }
+
+    /// How long segments of the main part live of late.
+    pub(crate) fn usual_life_s(&self) -> u32 {
+        self.usual_life.load(Ordering::Relaxed) / LIFE_UNIT
     }
 
     pub(crate) fn allowed(&self) -> u32 {

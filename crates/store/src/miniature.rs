@@ -4,8 +4,9 @@
 //! One key in sixty-four to a few thousand, chosen by its hash, is watched. Its requests are made
 //! to four small caches too, one for each leaning, that hold names and lengths and nothing else, in
 //! the same part of the memory as the watched keys are of all keys: what such a cache hits, a whole
-//! one that leans so would hit. Each has a score, its share of hits of late; the store leans as the
-//! best.
+//! one that leans so would hit. (They count requests and do not know when the last one came:
+//! `recent` and `clock` hit a little less here than they would.) Each has a score, its share of
+//! hits of late; the store leans as the best.
 //!
 //! ```text
 //! request ── hash below the threshold? ──► directory: slot of the hash        (`directory.rs`)

@@ -263,9 +263,9 @@ impl Worker {
         self.tally.add(Count::Visits, writer.visits() as u64);
         match inserted {
             Inserted::Placed => {
-                if self.store.ghosts.take(writer.hash()) {
-                    self.tally.count(Count::Returned);
-                }
+                let is_back = self.has_returned(KeyHash(writer.hash()));
+                self.store.ghosts.take(writer.hash());
+                self.tally.add(Count::Returned, u64::from(is_back));
             }
             Inserted::Displaced(old) => {
                 let part = self.store.log.heap.segment_of(old.location()).part();

@@ -42,3 +42,42 @@ fn asking_in_vain_does_not_move_the_tail_of_a_full_segment() {
     }
     assert_eq!(segment.tail(), tail);
 }
+
+#[test]
+fn a_usual_life_follows_what_lasts_and_not_one_lull() {
+    let log = log();
+    assert_eq!(log.usual_life_s(), 0);
+    for _ in 0..10 {
+        log.note_life(60);
+    }
+    assert_eq!(log.usual_life_s(), 60);
+    log.note_life(100_000);
+    assert!((61..=68).contains(&log.usual_life_s()));
+    for _ in 0..40 {
+        log.note_life(u32::MAX);
+    }
+    assert!(log.usual_life_s() > 1_000);
+    for _ in 0..100 {
+        log.note_life(1);
+    }
+    assert_eq!(log.usual_life_s(), 1);
+    for _ in 0..100 {
+        log.note_life(0);
+    }
+    assert_eq!(log.usual_life_s(), 0);
+    for _ in 0..200 {
+        log.note_life(60);
+    }
+    assert!((55..=60).contains(&log.usual_life_s()));
+}
+
+#[test]
+fn several_workers_find_a_larger_reserve() {
+    let reserve = |segments: u32, workers| {
+        let heap = Heap::new(segments as usize, 13).unwrap();
+        Log::new(heap, Epochs::new(), segments, workers).reserve()
+    };
+    assert_eq!(reserve(1_000, 1), 9);
+    assert_eq!(reserve(1_000, 4), 12);
+    assert_eq!(reserve(1_000, 64), 14);
+}
