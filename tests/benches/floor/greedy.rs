@@ -51,8 +51,15 @@ pub(crate) fn print(settings: &Settings, caches: &[Cache], progress: &Progress) 
          outstanding"
     );
     println!(
-        "  {:<19}{:>24}{:>24}{:>13}{:>13}   {:<24}target",
-        "server", "p99 alone, µs", "p99 beside, µs", "greedy/s", "gen.-limited", "p99, times"
+        "  {:<19}{:>24}{:>24}{:>13}{:>13}   {:<24}{:<24}{:<24}target",
+        "server",
+        "p99 alone, µs",
+        "p99 beside, µs",
+        "greedy/s",
+        "gen.-limited",
+        "p50, times",
+        "p95, times",
+        "p99, times"
     );
     for (subject, [alone, beside]) in subjects.iter().zip(&trials) {
         let times = ratio(beside, alone, |it| it.p99_us);
@@ -65,12 +72,14 @@ pub(crate) fn print(settings: &Settings, caches: &[Cache], progress: &Progress) 
         };
         let rates: Vec<f64> = beside.iter().filter_map(|it| it.greedy_rps).collect();
         let line = format!(
-            "  {:<19}{:>24}{:>24}{:>13}{:>13}   {:<24}{target}",
+            "  {:<19}{:>24}{:>24}{:>13}{:>13}   {:<24}{:<24}{:<24}{target}",
             subject.name,
             shown_whole(table::median(alone, |it| it.p99_us)),
             shown_whole(table::median(beside, |it| it.p99_us)),
             median(&rates).map_or("-".to_owned(), |it| format!("{it:.0}")),
             limited(beside),
+            shown(ratio(beside, alone, |it| it.p50_us)),
+            shown(ratio(beside, alone, |it| it.p95_us)),
             shown(times),
         );
         println!("{}", line.trim_end());

@@ -78,6 +78,8 @@ fn generate(subject: &Subject, load: &Load, settings: &Settings, more: &[&str]) 
 /// The tail of one trial.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Tail {
+    pub(crate) p50_us: f64,
+    pub(crate) p95_us: f64,
     pub(crate) p99_us: f64,
     pub(crate) p999_us: f64,
     /// The generator was late: these say more of it than of the server.
@@ -94,6 +96,8 @@ impl Tail {
             found.next().map_or(f64::NAN, |point| point.1 as f64 / 1e3)
         };
         Ok(Self {
+            p50_us: at(50.0),
+            p95_us: at(95.0),
             p99_us: at(99.0),
             p999_us: at(99.9),
             is_limited: summary.generator_limited,
