@@ -1,0 +1,197 @@
+//! A channel of bounded length, for any number of senders and receivers.
+
+use std::collections::VecDeque;
+use std::fmt;
+use std::sync::Arc;
+
+use crate::sync::{Mutex, lock};
+use crate::wait::WaitList;
+
+/// A channel that holds `capacity` values at most (at least one): who sends more waits.
+#[must_use]
+pub fn channel<T: Send>(capacity: usize) -> (Sender<T>, Receiver<T>) {
+    let shared = Arc::new(Shared {
+        capacity: capacity.max(1),
+        state: Mutex::new(State {
+            values: VecDeque::new(),
+            senders: 1,
+            receivers: 1,
+            for_room: WaitList::new(),
+            for_values: WaitList::new(),
+        }),
+    });
+    (
+        Sender {
+            shared: Arc::clone(&shared),
+        },
+        Receiver { shared },
+    )
+}
+
+struct Shared<T> {
+    capacity: usize,
+    state: Mutex<State<T>>,
+}
+
+struct State<T> {
+    values: VecDeque<T>,
+    senders: usize,
+    receivers: usize,
+    for_room: WaitList,
+    for_values: WaitList,
+}
+
+/// The end that sends. A clone is another sender; when all are gone, receivers are told.
+pub struct Sender<T> {
+    shared: Arc<Shared<T>>,
+}
+
+/// The end that receives. A clone is another receiver, and a value goes to one of them.
+pub struct Receiver<T> {
+    shared: Arc<Shared<T>>,
+}
+
+/// Nobody is there to receive: the value back.
+#[derive(PartialEq, Eq, Clone, Copy, thiserror::Error)]
+#[error("nobody receives any more")]
+pub struct SendError<T>(pub T);
+
+/// Nobody is there to send, and all that was sent has been received.
+#[derive(Debug, PartialEq, Eq, Clone, Copy, thiserror::Error)]
+#[error("nobody sends any more")]
+pub struct ReceiveError;
+
+impl<T> fmt::Debug for SendError<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("SendError").finish_non_exhaustive()
+    }
+}
+
+impl<T> fmt::Debug for Sender<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Sender").finish_non_exhaustive()
+    }
+}
+
+impl<T> fmt::Debug for Receiver<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Receiver").finish_non_exhaustive()
+    }
+}
+
+impl<T: Send> Sender<T> {
+    /// Sends a value; waits for room.
+    ///
+    /// # Errors
+    /// Nobody receives any more.
+    pub fn send(&self, value: T) -> Result<(), SendError<T>> {
+        let mut state = lock(&self.shared.state);
+        loop {
+            if state.receivers == 0 {
+                return Err(SendError(value));
+            }
+            if state.values.len() < self.shared.capacity {
+                break;
+            }
+            let waiter = state.for_room.enter();
+            drop(state);
+            waiter.wait_for_grant();
+            state = lock(&self.shared.state);
+        }
+        state.values.push_back(value);
+        let receiver = state.for_values.pop();
+        drop(state);
+        if let Some(receiver) = receiver {
+            receiver.grant();
+        }
+        Ok(())
+    }
+}
+
+impl<T: Send> Receiver<T> {
+    /// Receives a value; waits for one.
+    ///
+    /// # Errors
+    /// Nobody sends any more.
+    pub fn receive(&self) -> Result<T, ReceiveError> {
+        let mut state = lock(&self.shared.state);
+        loop {
+            if let Some(value) = state.values.pop_front() {
+                let sender = state.for_room.pop();
+                drop(state);
+                if let Some(sender) = sender {
+                    sender.grant();
+                }
+                return Ok(value);
+            }
+            if state.senders == 0 {
+                return Err(ReceiveError);
+            }
+            let waiter = state.for_values.enter();
+            drop(state);
+            waiter.wait_for_grant();
+            state = lock(&self.shared.state);
+        }
+    }
+
+    /// Receives a value, if there is one.
+    #[must_use]
+    pub fn try_receive(&self) -> Option<T> {
+        let mut state = lock(&self.shared.state);
+        let value = state.values.pop_front()?;
+        let sender = state.for_room.pop();
+        drop(state);
+        if let Some(sender) = sender {
+            sender.grant();
+        }
+        Some(value)
+    }
+}
+
+impl<T> Clone for Sender<T> {
+    fn clone(&self) -> Self {
+        lock(&self.shared.state).senders += 1;
+        Self {
+            shared: Arc::clone(&self.shared),
+        }
+    }
+}
+
+impl<T> Clone for Receiver<T> {
+    fn clone(&self) -> Self {
+        lock(&self.shared.state).receivers += 1;
+        Self {
+            shared: Arc::clone(&self.shared),
+        }
+    }
+}
+
+impl<T> Drop for Sender<T> {
+    fn drop(&mut self) {
+        let mut state = lock(&self.shared.state);
+        state.senders -= 1;
+        if state.senders == 0 {
+            let mut all = std::mem::take(&mut state.for_values);
+            drop(state);
+            while let Some(waiter) = all.pop() {
+                waiter.grant();
+            }
+        }
+    }
+}
+
+impl<T> Drop for Receiver<T> {
+    fn drop(&mut self) {
+        let mut state = lock(&self.shared.state);
+        state.receivers -= 1;
+        if state.receivers == 0 {
+            let mut all = std::mem::take(&mut state.for_room);
+            let values = std::mem::take(&mut state.values);
+            drop(state);
+            while let Some(waiter) = all.pop() {
+                waiter.grant();
+            }
+            drop(values);
+        }
+    }
+}

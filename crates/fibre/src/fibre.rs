@@ -1,0 +1,144 @@
+//! A fibre: what is known of it, and the handle by which others rouse it.
+
+use std::cell::UnsafeCell;
+use std::fmt;
+use std::ptr;
+use std::sync::Arc;
+
+use crate::permit::Permit;
+use crate::runtime::Anchor;
+use crate::switch::Body;
+use crate::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, AtomicU64, Ordering};
+
+/// What is known of a fibre.
+///
+/// One reference is the fibre's own: it is where the fibre is, in the processor that runs it or in
+/// a lane, and while it is parked, nowhere ([`Ready::park`]): who rouses it takes it up again.
+pub(crate) struct Record {
+    pub(crate) permit: Permit,
+    /// What it waits for in a [`WaitList`](crate::wait::WaitList) has been given to it.
+    pub(crate) granted: AtomicBool,
+    cancelled: AtomicBool,
+    /// The processor that ran it last.
+    pub(crate) processor: AtomicU32,
+    /// Its place in its runtime's roll.
+    pub(crate) place: AtomicU32,
+    /// The next in its lane, and when it came there: the lane's lock guards them.
+    pub(crate) link: AtomicPtr<Record>,
+    pub(crate) since: AtomicU64,
+    /// The stack and what runs there; whoever runs it has it alone.
+    pub(crate) body: UnsafeCell<Option<Body>>,
+    pub(crate) anchor: Arc<Anchor>,
+}
+
+// SAFETY: `body` is touched by the processor that runs the fibre, and `Permit` and the lanes give
+// it from one to the next (`switch.rs`). What lies on the stack came there from a closure that may
+// be sent, and is bound by what `spawn` says may cross a wait. All else is shared by its nature.
+unsafe impl Send for Record {}
+// SAFETY: as above.
+unsafe impl Sync for Record {}
+
+impl Record {
+    pub(crate) fn new(anchor: Arc<Anchor>, body: Option<Body>) -> Self {
+        Self {
+            permit: Permit::new(),
+            granted: AtomicBool::new(false),
+            cancelled: AtomicBool::new(false),
+            processor: AtomicU32::new(0),
+            place: AtomicU32::new(u32::MAX),
+            link: AtomicPtr::new(ptr::null_mut()),
+            since: AtomicU64::new(0),
+            body: UnsafeCell::new(body),
+            anchor,
+        }
+    }
+}
+
+impl fmt::Debug for Record {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Record")
+            .field("permit", &self.permit)
+            .finish_non_exhaustive()
+    }
+}
+
+/// A fibre's own reference to itself: the right to run it. There is one of each fibre.
+#[derive(Debug)]
+pub(crate) struct Ready(Arc<Record>);
+
+impl Ready {
+    pub(crate) fn new(record: Arc<Record>) -> Self {
+        Self(record)
+    }
+
+    pub(crate) fn record(&self) -> &Arc<Record> {
+        &self.0
+    }
+
+    pub(crate) fn into_raw(self) -> *const Record {
+        Arc::into_raw(self.0)
+    }
+
+    /// # Safety
+    /// `raw` comes from [`Ready::into_raw`], and this is the only call for it.
+    pub(crate) unsafe fn from_raw(raw: *const Record) -> Self {
+        // SAFETY: the caller's.
+        Self(unsafe { Arc::from_raw(raw) })
+    }
+
+    /// Parks the fibre, which is off its stack; or gives it back if it has to go on.
+    pub(crate) fn park(self) -> Option<Self> {
+        // First: whoever rouses it may take it up at once.
+        let raw = self.into_raw();
+        // SAFETY: not taken up before it is parked.
+        let record = unsafe { &*raw };
+        if record.permit.park() {
+            return None;
+        }
+        // SAFETY: it was not parked, so nobody has taken it up.
+        Some(unsafe { Self::from_raw(raw) })
+    }
+}
+
+/// A fibre, to others: it can be roused, told to end, and waited for (by its
+/// [`JoinHandle`](crate::JoinHandle)). A clone is another handle on the same.
+#[derive(Clone, Debug)]
+pub struct Fibre {
+    pub(crate) record: Arc<Record>,
+}
+
+impl Fibre {
+    /// Lets the fibre go on if it is [parked](crate::park), or not park the next time. As with
+    /// threads, several before it runs again are one.
+    pub fn unpark(&self) {
+        if self.record.permit.give() {
+            // SAFETY: `park` gave up the fibre's own reference, and only one who rouses it is told
+            // so: this takes it up again, once.
+            let ready = unsafe { Ready::from_raw(Arc::as_ptr(&self.record)) };
+            self.record.anchor.shared.take_in(ready);
+        }
+    }
+
+    /// Tells the fibre to end: what it waits for in input, output or sleep, now or later, fails
+    /// with [`Cancelled`](crate::Cancelled). It is the fibre that ends, by its own will.
+    pub fn cancel(&self) {
+        // Release: pairs with `is_cancelled`.
+        self.record.cancelled.store(true, Ordering::Release);
+        self.unpark();
+    }
+
+    /// Whether it has been told to end.
+    #[must_use]
+    pub fn is_cancelled(&self) -> bool {
+        // Acquire: pairs with `cancel`.
+        self.record.cancelled.load(Ordering::Acquire)
+    }
+}
+
+impl PartialEq for Fibre {
+    fn eq(&self, other: &Self) -> bool {
+        Arc::ptr_eq(&self.record, &other.record)
+    }
+}
+
+impl Eq for Fibre {}

@@ -1,0 +1,113 @@
+//! Files whose reads and writes block the fibre only.
+
+use std::ffi::CString;
+use std::io;
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
+use std::os::unix::ffi::OsStrExt;
+use std::path::Path;
+
+use io_uring::opcode;
+use io_uring::types::Fd;
+use rustix::fs::{Mode, OFlags};
+
+use crate::io::Kind;
+use crate::io::rings::{perform, told};
+use crate::offload::offload;
+use crate::switch::current;
+
+/// A file. Its reads and writes are done by the kernel's ring, or, where there is none, by a few
+/// threads that block for all fibres.
+#[derive(Debug)]
+pub struct File {
+    fd: OwnedFd,
+    wire: Kind,
+}
+
+impl File {
+    /// Opens a file, `flags` and `mode` as for `open(2)`; closed when another program is started.
+    ///
+    /// # Errors
+    /// The kernel's; or the fibre was told to end.
+    ///
+    /// # Panics
+    /// Not in a fibre.
+    pub fn open(path: &Path, flags: OFlags, mode: Mode) -> io::Result<Self> {
+        let wire = current().record.anchor.shared.wire;
+        let flags = flags | OFlags::CLOEXEC;
+        let path = CString::new(path.as_os_str().as_bytes())?;
+        let fd = match wire {
+            Kind::Rings => {
+                let entry = opcode::OpenAt::new(Fd(libc::AT_FDCWD), path.as_ptr())
+                    .flags(flags.bits().cast_signed())
+                    .mode(mode.bits());
+                // SAFETY: the path lives until the end.
+                let [result] = unsafe { perform([entry.build()], None)? };
+                told(result)?;
+                // SAFETY: the kernel has just made it, for us.
+                unsafe { OwnedFd::from_raw_fd(result) }
+            }
+            Kind::Readiness => offload(|| rustix::fs::open(&path, flags, mode))??,
+        };
+        Ok(Self { fd, wire })
+    }
+
+    /// Reads into `buffer` from byte `at` on: how many; 0 is the end.
+    ///
+    /// # Errors
+    /// As [`File::open`].
+    pub fn pread(&self, buffer: &mut [u8], at: u64) -> io::Result<usize> {
+        match self.wire {
+            Kind::Rings => {
+                let len = u32::try_from(buffer.len()).unwrap_or(u32::MAX);
+                let entry = opcode::Read::new(self.fd(), buffer.as_mut_ptr(), len).offset(at);
+                // SAFETY: the buffer is borrowed for the call.
+                let [result] = unsafe { perform([entry.build()], None)? };
+                told(result)
+            }
+            Kind::Readiness => Ok(offload(|| rustix::io::pread(&self.fd, buffer, at))??),
+        }
+    }
+
+    /// Writes from `bytes` to byte `at` on: how many.
+    ///
+    /// # Errors
+    /// As [`File::open`].
+    pub fn pwrite(&self, bytes: &[u8], at: u64) -> io::Result<usize> {
+        match self.wire {
+            Kind::Rings => {
+                let len = u32::try_from(bytes.len()).unwrap_or(u32::MAX);
+                let entry = opcode::Write::new(self.fd(), bytes.as_ptr(), len).offset(at);
+                // SAFETY: the bytes are borrowed for the call.
+                let [result] = unsafe { perform([entry.build()], None)? };
+                told(result)
+            }
+            Kind::Readiness => Ok(offload(|| rustix::io::pwrite(&self.fd, bytes, at))??),
+        }
+    }
+
+    /// Waits until all that was written is on the disk.
+    ///
+    /// # Errors
+    /// As [`File::open`].
+    pub fn fsync(&self) -> io::Result<()> {
+        match self.wire {
+            Kind::Rings => {
+                let entry = opcode::Fsync::new(self.fd()).build();
+                // SAFETY: it points nowhere.
+                let [result] = unsafe { perform([entry], None)? };
+                told(result).map(drop)
+            }
+            Kind::Readiness => Ok(offload(|| rustix::fs::fsync(&self.fd))??),
+        }
+    }
+
+    fn fd(&self) -> Fd {
+        Fd(self.fd.as_raw_fd())
+    }
+}
+
+impl AsFd for File {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.fd.as_fd()
+    }
+}

@@ -1,0 +1,370 @@
+//! Completions: an io_uring a processor.
+//!
+//! What a fibre asks for goes into the ring of the processor it runs on, and is handed over with
+//! all else when that has nothing to run, or every so often. What has been done may be looked at by
+//! any processor, so that fibres whose processor is busy are not kept waiting. For that the kernel
+//! has to note it while the processor runs, by an interrupt of its own (no `DEFER_TASKRUN`, no
+//! `COOP_TASKRUN`); a runtime with one processor, whom nobody helps, has both.
+//!
+//! Invariants: a fibre does not go on, nor end, before all it asked for has been done, or been
+//! ended by the kernel: what the kernel reads and writes meanwhile lies where the fibre put it. The
+//! submission queue is its processor's alone; the completion queue is whose who has `draining`.
+
+use std::cell::UnsafeCell;
+use std::io;
+use std::os::fd::{AsRawFd, BorrowedFd, RawFd};
+use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU32, Ordering};
+use std::sync::{Mutex, PoisonError};
+
+use io_uring::squeue::{Entry, Flags};
+use io_uring::types::{Fd, SubmitArgs, Timespec};
+use io_uring::{EnterFlags, IoUring, cqueue, opcode};
+
+use crate::cancel::Cancelled;
+use crate::fibre::Fibre;
+use crate::io::Port;
+use crate::limits::RING_ENTRIES;
+use crate::switch::{current, local, park};
+use crate::time::Alarm;
+
+/// Completions taken out at once.
+const BATCH: usize = 64;
+
+/// What a completion is of, where it is not of a fibre's.
+const NOBODY: u64 = 0;
+const EVENT: u64 = 8;
+/// The second of two that were asked for together.
+const SECOND: u64 = 1;
+
+/// A processor's ring.
+pub(crate) struct Ring {
+    uring: IoUring,
+    event: RawFd,
+    /// Somebody takes completions out.
+    draining: AtomicBool,
+    /// Only this processor does.
+    is_alone: bool,
+    /// The ring does not say by itself what has been done.
+    is_enabled: AtomicBool,
+    /// The event is no more watched.
+    event_ended: AtomicBool,
+    /// Requests that are to be ended, by anybody.
+    to_end: Mutex<Vec<u64>>,
+    has_to_end: AtomicBool,
+    unsubmitted: AtomicU32,
+}
+
+// SAFETY: the submission queue is touched by the processor's own thread alone, the completion queue
+// by whoever has `draining`; the rest is shared by its nature.
+unsafe impl Sync for Ring {}
+
+/// What a fibre waits for: it lies on its stack.
+struct Operation {
+    results: [AtomicI32; 2],
+    /// Completions to come.
+    pending: AtomicU32,
+    /// Taken by the last of them.
+    fibre: UnsafeCell<Option<Fibre>>,
+}
+
+/// Whether this kernel has rings that serve, and lets this process use them.
+pub(crate) fn probe() -> io::Result<()> {
+    let uring = IoUring::new(4)?;
+    let mut probe = io_uring::Probe::new();
+    uring.submitter().register_probe(&mut probe)?;
+    let wanted = [
+        opcode::Recv::CODE,
+        opcode::Send::CODE,
+        opcode::Accept::CODE,
+        opcode::Connect::CODE,
+        opcode::Read::CODE,
+        opcode::Write::CODE,
+        opcode::OpenAt::CODE,
+        opcode::Fsync::CODE,
+        opcode::PollAdd::CODE,
+        opcode::AsyncCancel::CODE,
+    ];
+    let has_all = wanted.iter().all(|&code| probe.is_supported(code));
+    // Waiting for so long, without a signal to end it: Linux 5.11. Polling on: 5.13.
+    if has_all && uring.params().is_feature_ext_arg() {
+        return Ok(());
+    }
+    Err(io::Error::new(
+        io::ErrorKind::Unsupported,
+        "io_uring lacks what fibres need (Linux 5.13 has it)",
+    ))
+}
+
+impl Ring {
+    /// `event`: what is set to call the processor.
+    pub(crate) fn new(processors: usize, event: BorrowedFd<'_>) -> io::Result<Self> {
+        let is_alone = processors == 1;
+        let build = |is_deferred: bool| {
+            let mut builder = IoUring::builder();
+            builder.setup_cqsize(4 * RING_ENTRIES).setup_submit_all();
+            if is_deferred {
+                // Enabled by its own thread, which is its only one then.
+                builder.setup_single_issuer().setup_defer_taskrun();
+                builder.setup_r_disabled();
+            }
+            builder.build(RING_ENTRIES)
+        };
+        // Linux 6.1 defers.
+        let (uring, is_deferred) = match is_alone.then(|| build(true)) {
+            Some(Ok(uring)) => (uring, true),
+            _ => (build(false)?, false),
+        };
+        Ok(Self {
+            uring,
+            event: event.as_raw_fd(),
+            draining: AtomicBool::new(false),
+            is_alone,
+            is_enabled: AtomicBool::new(!is_deferred),
+            event_ended: AtomicBool::new(true),
+            to_end: Mutex::default(),
+            has_to_end: AtomicBool::new(false),
+            unsubmitted: AtomicU32::new(0),
+        })
+    }
+
+    /// The processor's own thread: hands over, and takes out.
+    pub(crate) fn poll(&self) -> usize {
+        self.enter(0, None);
+        self.drain()
+    }
+
+    /// The processor's own thread: hands over and sleeps.
+    pub(crate) fn sleep(&self, patience_ns: Option<u64>) {
+        self.enter(1, patience_ns);
+    }
+
+    fn enter(&self, wanted: usize, patience_ns: Option<u64>) {
+        self.enable();
+        self.watch_event();
+        self.end_what_is_to_end();
+        let submitter = self.uring.submitter();
+        let submitted = match patience_ns {
+            Some(ns) if wanted > 0 => {
+                let time = Timespec::new()
+                    .sec(ns / 1_000_000_000)
+                    .nsec((ns % 1_000_000_000) as u32);
+                submitter.submit_with_args(wanted, &SubmitArgs::new().timespec(&time))
+            }
+            _ if wanted > 0 => submitter.submit_and_wait(wanted),
+            _ => {
+                let unsubmitted = self.unsubmitted.load(Ordering::Relaxed);
+                if unsubmitted == 0 && !self.is_alone {
+                    return;
+                }
+                let flags = EnterFlags::GETEVENTS;
+                // SAFETY: no signal set is passed.
+                unsafe { submitter.enter::<libc::sigset_t>(unsubmitted, 0, flags.bits(), None) }
+            }
+        };
+        // A time that is over, a signal: the loop looks again. A full completion queue: it is
+        // emptied next.
+        if submitted.is_ok() {
+            self.unsubmitted.store(0, Ordering::Relaxed);
+        }
+    }
+
+    fn enable(&self) {
+        if !self.is_enabled.load(Ordering::Relaxed) {
+            let enabled = self.uring.submitter().register_enable_rings();
+            debug_assert!(enabled.is_ok(), "a ring that was enabled twice");
+            self.is_enabled.store(true, Ordering::Relaxed);
+        }
+    }
+
+    /// Has the kernel say when the processor is called.
+    fn watch_event(&self) {
+        if self.event_ended.load(Ordering::Relaxed) {
+            self.event_ended.store(false, Ordering::Relaxed);
+            let poll = opcode::PollAdd::new(Fd(self.event), libc::POLLIN as u32).multi(true);
+            self.push(&[poll.build().user_data(EVENT)]);
+        }
+    }
+
+    /// Puts requests in the submission queue, together.
+    fn push(&self, entries: &[Entry]) {
+        loop {
+            // SAFETY: this is the processor's own thread.
+            let mut queue = unsafe { self.uring.submission_shared() };
+            // SAFETY: what the entries point to lies on a fibre's stack, or is held by who waits
+            // there, until all have completed (`perform`).
+            if unsafe { queue.push_multiple(entries) }.is_ok() {
+                break;
+            }
+            drop(queue);
+            self.enable();
+            if self.uring.submit().is_ok() {
+                self.unsubmitted.store(0, Ordering::Relaxed);
+            }
+        }
+        let unsubmitted = self.unsubmitted.load(Ordering::Relaxed) + entries.len() as u32;
+        self.unsubmitted.store(unsubmitted, Ordering::Relaxed);
+    }
+
+    /// Anybody: has a request ended. The processor is to be called afterwards.
+    fn end(&self, data: u64) {
+        let mut to_end = self.to_end.lock().unwrap_or_else(PoisonError::into_inner);
+        to_end.push(data);
+        self.has_to_end.store(true, Ordering::Relaxed);
+    }
+
+    fn end_what_is_to_end(&self) {
+        if !self.has_to_end.load(Ordering::Relaxed) {
+            return;
+        }
+        let mut to_end = self.to_end.lock().unwrap_or_else(PoisonError::into_inner);
+        self.has_to_end.store(false, Ordering::Relaxed);
+        let all = std::mem::take(&mut *to_end);
+        drop(to_end);
+        for data in all {
+            self.push(&[opcode::AsyncCancel::new(data).build().user_data(NOBODY)]);
+        }
+    }
+
+    /// Anybody: takes completions out and rouses those who waited for them: how many.
+    pub(crate) fn drain(&self) -> usize {
+        let mut count = 0;
+        loop {
+            let mut fibres: [Option<Fibre>; BATCH] = [const { None }; BATCH];
+            let taken = self.take_out(&mut fibres);
+            let found = fibres.iter().flatten().count();
+            // Without the lock: rousing may make a system call.
+            fibres
+                .into_iter()
+                .flatten()
+                .for_each(|fibre| fibre.unpark());
+            count += found;
+            if taken < BATCH {
+                return count;
+            }
+        }
+    }
+
+    fn take_out(&self, fibres: &mut [Option<Fibre>; BATCH]) -> usize {
+        // Acquire: pairs with the release below.
+        if self.draining.load(Ordering::Relaxed) || self.draining.swap(true, Ordering::Acquire) {
+            return 0;
+        }
+        let mut taken = 0;
+        // SAFETY: nobody else has the queue.
+        let mut queue = unsafe { self.uring.completion_shared() };
+        while taken < BATCH
+            && let Some(completion) = queue.next()
+        {
+            fibres[taken] = self.take_note(&completion);
+            taken += 1;
+        }
+        drop(queue);
+        // Release: pairs with the acquire above: the queue is as this left it.
+        self.draining.store(false, Ordering::Release);
+        taken
+    }
+
+    /// Notes a completion; the fibre to rouse, if that was the last it waited for.
+    fn take_note(&self, completion: &cqueue::Entry) -> Option<Fibre> {
+        let data = completion.user_data();
+        if data == NOBODY {
+            return None;
+        }
+        if data == EVENT {
+            if !cqueue::more(completion.flags()) {
+                self.event_ended.store(true, Ordering::Relaxed);
+            }
+            return None;
+        }
+        let operation = (data & !SECOND) as *const Operation;
+        // SAFETY: it lies on the stack of a fibre that waits until this, or a later one, has been
+        // noted.
+        let operation = unsafe { &*operation };
+        let nth = (data & SECOND) as usize;
+        operation.results[nth].store(completion.result(), Ordering::Relaxed);
+        let pending = operation.pending.load(Ordering::Relaxed) - 1;
+        let fibre = if pending == 0 {
+            // SAFETY: nobody else touches it before `pending` is 0.
+            unsafe { (*operation.fibre.get()).take() }
+        } else {
+            None
+        };
+        // Release: pairs with `perform`. The operation is gone after this.
+        operation.pending.store(pending, Ordering::Release);
+        fibre
+    }
+}
+
+/// Has the kernel do something, and waits until it has, until `alarm_ns`, or until the fibre is
+/// told to end. Two entries are done one after the other; the second is not done if the first
+/// fails.
+///
+/// # Safety
+/// What the entries point to stays where it is until this returns.
+pub(crate) unsafe fn perform<const N: usize>(
+    entries: [Entry; N],
+    due_ns: Option<u64>,
+) -> io::Result<[i32; N]> {
+    const { assert!(N == 1 || N == 2) };
+    let fibre = current();
+    if fibre.is_cancelled() {
+        return Err(Cancelled.into());
+    }
+    let operation = Operation {
+        results: [AtomicI32::new(0), AtomicI32::new(0)],
+        pending: AtomicU32::new(N as u32),
+        fibre: UnsafeCell::new(Some(fibre.clone())),
+    };
+    let data = &raw const operation as u64;
+    let mut nth = 0;
+    let entries = entries.map(|entry| {
+        nth += 1;
+        let is_linked = nth < N as u64;
+        let entry = entry.user_data(data | (nth - 1));
+        match is_linked {
+            true => entry.flags(Flags::IO_LINK),
+            false => entry,
+        }
+    });
+    let number = local(|local| {
+        let number = local?.number;
+        if let Port::Rings(ring) = &fibre.record.anchor.shared.seats[number].port {
+            ring.push(&entries);
+        }
+        Some(number)
+    });
+    let number = number.unwrap_or_default();
+    let alarm = due_ns.map(|due_ns| Alarm::set(&fibre, due_ns));
+    let mut is_ended = false;
+    // Acquire: pairs with `take_note`.
+    while operation.pending.load(Ordering::Acquire) > 0 {
+        let is_late = alarm.as_ref().is_some_and(Alarm::is_due);
+        if !is_ended && (is_late || fibre.is_cancelled()) {
+            is_ended = true;
+            let shared = &fibre.record.anchor.shared;
+            if let Port::Rings(ring) = &shared.seats[number].port {
+                (0..N as u64).rev().for_each(|nth| ring.end(data | nth));
+                shared.rest.call(number);
+            }
+        }
+        park();
+    }
+    drop(alarm);
+    let mut nth = 0;
+    let results = [(); N].map(|()| {
+        nth += 1;
+        operation.results[nth - 1].load(Ordering::Relaxed)
+    });
+    if is_ended && results[N - 1] == -libc::ECANCELED {
+        return Err(match fibre.is_cancelled() {
+            true => Cancelled.into(),
+            false => io::ErrorKind::TimedOut.into(),
+        });
+    }
+    Ok(results)
+}
+
+/// What the kernel says in a completion.
+pub(crate) fn told(result: i32) -> io::Result<usize> {
+    usize::try_from(result).map_err(|_| io::Error::from_raw_os_error(-result))
+}

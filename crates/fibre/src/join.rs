@@ -1,0 +1,166 @@
+//! A fibre's result, and whoever waits for it.
+
+use std::any::Any;
+use std::cell::UnsafeCell;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
+
+use crate::fibre::{Fibre, Record};
+use crate::switch::local;
+use crate::sync::atomic::{AtomicU8, Ordering};
+use crate::wait::Waiter;
+
+/// What a fibre that panicked ended with.
+pub type Panic = Box<dyn Any + Send + 'static>;
+
+const RUNS: u8 = 0;
+const AWAITED: u8 = 1;
+const DONE: u8 = 2;
+
+/// Where a result is put.
+struct Packet<T> {
+    state: AtomicU8,
+    /// Written by the fibre before DONE, read by whoever waits after it.
+    result: UnsafeCell<Option<Result<T, Panic>>>,
+    /// Written by whoever waits before AWAITED, read by the fibre after it.
+    waiter: UnsafeCell<Option<Waiter>>,
+}
+
+// SAFETY: `state` says whose the cells are: there is one writer and one reader of each, and each
+// turns it over once.
+unsafe impl<T: Send> Send for Packet<T> {}
+// SAFETY: as above.
+unsafe impl<T: Send> Sync for Packet<T> {}
+
+/// The fibre's end of it.
+pub(crate) struct Writer<T>(Arc<Packet<T>>);
+
+/// The other end.
+pub(crate) struct Reader<T>(Arc<Packet<T>>);
+
+/// A packet for one result.
+pub(crate) fn packet<T>() -> (Writer<T>, Reader<T>) {
+    let packet = Arc::new(Packet {
+        state: AtomicU8::new(RUNS),
+        result: UnsafeCell::new(None),
+        waiter: UnsafeCell::new(None),
+    });
+    (Writer(Arc::clone(&packet)), Reader(packet))
+}
+
+impl<T> Writer<T> {
+    /// Runs what a fibre has to do, and leaves its result, or its panic.
+    pub(crate) fn fill(self, run: impl FnOnce() -> T) {
+        let result = catch_unwind(AssertUnwindSafe(run));
+        let packet = &*self.0;
+        // SAFETY: nobody reads before DONE.
+        unsafe { *packet.result.get() = Some(result) };
+        // Release: pairs with `Reader::wait`: the result is there. Acquire: pairs with it, too.
+        if packet.state.swap(DONE, Ordering::AcqRel) == AWAITED {
+            // SAFETY: written before AWAITED, and its writer does not touch it again.
+            let waiter = unsafe { (*packet.waiter.get()).take() };
+            if let Some(waiter) = waiter {
+                waiter.rouse();
+            }
+        }
+    }
+}
+
+impl<T> Reader<T> {
+    /// Whether the result is there.
+    fn is_done(&self) -> bool {
+        // Acquire: pairs with `Writer::fill`.
+        self.0.state.load(Ordering::Acquire) == DONE
+    }
+
+    /// Waits for the result.
+    pub(crate) fn wait(self) -> Result<T, Panic> {
+        let packet = &*self.0;
+        if !self.is_done() {
+            let waiter = Waiter::current();
+            // SAFETY: nobody reads before AWAITED.
+            unsafe { *packet.waiter.get() = Some(waiter.clone()) };
+            // Release: pairs with `Writer::fill`: the waiter is there.
+            let awaited =
+                packet
+                    .state
+                    .compare_exchange(RUNS, AWAITED, Ordering::Release, Ordering::Relaxed);
+            if awaited.is_ok() {
+                while !self.is_done() {
+                    waiter.wait();
+                }
+            }
+        }
+        // Acquire, where DONE was found by the exchange: pairs with `Writer::fill`.
+        let _ = self.is_done();
+        // SAFETY: DONE: the fibre does not touch it again.
+        let result = unsafe { (*packet.result.get()).take() };
+        result.unwrap_or_else(|| Err(Box::new("the result was taken already")))
+    }
+}
+
+/// A fibre that was spawned, and its result. Dropped, the fibre goes on by itself.
+pub struct JoinHandle<T> {
+    reader: Reader<T>,
+    fibre: Fibre,
+}
+
+impl<T> JoinHandle<T> {
+    pub(crate) fn new(reader: Reader<T>, record: Arc<Record>) -> Self {
+        Self {
+            reader,
+            fibre: Fibre { record },
+        }
+    }
+
+    /// Waits for the fibre's result, in a fibre or a thread.
+    ///
+    /// # Errors
+    /// The fibre panicked: with what.
+    pub fn join(self) -> Result<T, Panic> {
+        self.reader.wait()
+    }
+
+    /// Whether the result is there.
+    #[must_use]
+    pub fn is_finished(&self) -> bool {
+        self.reader.is_done()
+    }
+
+    /// The fibre.
+    #[must_use]
+    pub fn fibre(&self) -> &Fibre {
+        &self.fibre
+    }
+}
+
+impl<T> std::fmt::Debug for JoinHandle<T> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("JoinHandle")
+            .field("is_finished", &self.is_finished())
+            .finish_non_exhaustive()
+    }
+}
+
+/// Spawns a fibre from a fibre, in the same runtime. It is put behind those that are ready.
+///
+/// What the closure owns must be [`Send`], and so must its result: a fibre comes back from a wait
+/// on any of the runtime's threads. The compiler cannot see what lies on a fibre's stack while it
+/// waits; so see to it that across a wait (every function of this crate that waits, and
+/// [`yield_now`])
+///
+/// - no reference into a `thread_local!` is kept, nor anything cloned from one (an `Rc`, say);
+/// - no guard of a `std::sync::Mutex` or `RwLock` is held: others that want it block a processor,
+///   for ever if the one that is to free it is to run there. Take [`Mutex`](crate::Mutex).
+///
+/// [`yield_now`]: crate::yield_now
+///
+/// # Panics
+/// Not in a fibre; or there is no memory for its stack.
+pub fn spawn<T: Send + 'static>(run: impl FnOnce() -> T + Send + 'static) -> JoinHandle<T> {
+    let anchor = local(|local| local.map(|local| Arc::clone(&local.anchor)));
+    let anchor = anchor.unwrap_or_else(|| crate::switch::current().record.anchor.clone());
+    anchor
+        .spawn(run)
+        .unwrap_or_else(|error| panic!("no stack for another fibre: {error}"))
+}

@@ -1,0 +1,48 @@
+//! Which last-level cache a thread is at.
+
+use std::fs;
+use std::sync::OnceLock;
+
+/// The number of the last-level cache of the processor of the machine that this thread is on; 0
+/// where the machine does not say.
+pub(crate) fn last_level_cache() -> u32 {
+    static CACHES: OnceLock<Vec<u32>> = OnceLock::new();
+    let caches = CACHES.get_or_init(caches);
+    let cpu = rustix::thread::sched_getcpu();
+    caches.get(cpu).copied().unwrap_or(0)
+}
+
+/// That of each processor of the machine: the first of those who share it.
+fn caches() -> Vec<u32> {
+    let mut caches = Vec::new();
+    loop {
+        let cpu = caches.len();
+        let folder = format!("/sys/devices/system/cpu/cpu{cpu}/cache");
+        if fs::metadata(format!("/sys/devices/system/cpu/cpu{cpu}")).is_err() {
+            return caches;
+        }
+        // The highest index is the last level.
+        let sharing = (0..8).rev().find_map(|index| {
+            fs::read_to_string(format!("{folder}/index{index}/shared_cpu_list")).ok()
+        });
+        caches.push(sharing.as_deref().map_or(0, first_of));
+    }
+}
+
+/// The first number of a list such as `0-3,8`.
+fn first_of(list: &str) -> u32 {
+    let digits = list.trim().split(|c: char| !c.is_ascii_digit()).next();
+    digits.and_then(|digits| digits.parse().ok()).unwrap_or(0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_first_of_those_who_share_is_the_caches_number() {
+        assert_eq!(first_of("0-3,8\n"), 0);
+        assert_eq!(first_of("12,14\n"), 12);
+        assert_eq!(first_of(""), 0);
+    }
+}

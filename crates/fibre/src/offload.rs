@@ -1,0 +1,137 @@
+//! Calls that block whoever makes them, made by threads that are there for it.
+
+use std::collections::VecDeque;
+use std::io;
+use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
+use std::thread;
+use std::time::Duration;
+
+use crate::cancel::Cancelled;
+use crate::limits::{HELPER_IDLE_NS, HELPERS_MAX};
+use crate::switch::current;
+use crate::sync::atomic::{AtomicBool, Ordering};
+use crate::wait::Waiter;
+
+/// A call to be made.
+type Job = Box<dyn FnOnce() + Send>;
+
+/// The threads, and what waits for them.
+struct Helpers {
+    queue: Mutex<Queue>,
+    has_job: Condvar,
+}
+
+struct Queue {
+    jobs: VecDeque<Job>,
+    threads: usize,
+    idle: usize,
+}
+
+static HELPERS: Helpers = Helpers {
+    queue: Mutex::new(Queue {
+        jobs: VecDeque::new(),
+        threads: 0,
+        idle: 0,
+    }),
+    has_job: Condvar::new(),
+};
+
+/// Has a thread make a call that blocks, and waits for it: the fibre only. A panic of the call is
+/// the fibre's.
+///
+/// # Errors
+/// The fibre was told to end before it began.
+pub fn offload<'a, R: Send + 'a>(call: impl FnOnce() -> R + Send + 'a) -> io::Result<R> {
+    if current().is_cancelled() {
+        return Err(Cancelled.into());
+    }
+    let waiter = Waiter::current();
+    let is_done = AtomicBool::new(false);
+    let mut result = None;
+    {
+        let (is_done, result, waiter) = (&is_done, SendPtr(&raw mut result), waiter.clone());
+        let job: Box<dyn FnOnce() + Send + '_> = Box::new(move || {
+            let result = result;
+            let made = std::panic::catch_unwind(std::panic::AssertUnwindSafe(call));
+            // SAFETY: the fibre does not touch it before `is_done`.
+            unsafe { *result.0 = Some(made) };
+            // Release: pairs with the fibre's look. What it borrows is gone after this.
+            is_done.store(true, Ordering::Release);
+            waiter.rouse();
+        });
+        // SAFETY: the fibre waits below until the job is done, or has not been taken: what it
+        // borrows outlives it.
+        let job: Job = unsafe { std::mem::transmute(job) };
+        HELPERS.take_in(job);
+    }
+    // Acquire: pairs with the job.
+    while !is_done.load(Ordering::Acquire) {
+        waiter.wait();
+    }
+    match result {
+        Some(Ok(made)) => Ok(made),
+        Some(Err(panic)) => std::panic::resume_unwind(panic),
+        None => Err(io::ErrorKind::Other.into()),
+    }
+}
+
+/// A pointer that the other thread has alone, until it says that it is done.
+struct SendPtr<T>(*mut T);
+
+// SAFETY: what it points to may be sent, and is one thread's at a time.
+unsafe impl<T: Send> Send for SendPtr<T> {}
+
+impl Helpers {
+    fn queue(&self) -> MutexGuard<'_, Queue> {
+        self.queue.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn take_in(&'static self, job: Job) {
+        let mut queue = self.queue();
+        queue.jobs.push_back(job);
+        if queue.idle >= queue.jobs.len() {
+            drop(queue);
+            self.has_job.notify_one();
+            return;
+        }
+        if queue.threads >= HELPERS_MAX {
+            return;
+        }
+        queue.threads += 1;
+        drop(queue);
+        let named = thread::Builder::new().name("offload".to_owned());
+        if named.spawn(|| self.help()).is_err() {
+            let mut queue = self.queue();
+            queue.threads -= 1;
+            if queue.threads == 0 {
+                // Nobody else will: better a processor that blocks than a fibre that waits for
+                // ever.
+                let jobs = std::mem::take(&mut queue.jobs);
+                drop(queue);
+                jobs.into_iter().for_each(|job| job());
+            }
+        }
+    }
+
+    fn help(&self) {
+        let idle = Duration::from_nanos(HELPER_IDLE_NS);
+        let mut queue = self.queue();
+        loop {
+            if let Some(job) = queue.jobs.pop_front() {
+                drop(queue);
+                job();
+                queue = self.queue();
+                continue;
+            }
+            queue.idle += 1;
+            let waited = self.has_job.wait_timeout(queue, idle);
+            let timeout;
+            (queue, timeout) = waited.unwrap_or_else(PoisonError::into_inner);
+            queue.idle -= 1;
+            if timeout.timed_out() && queue.jobs.is_empty() {
+                queue.threads -= 1;
+                return;
+            }
+        }
+    }
+}

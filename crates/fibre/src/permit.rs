@@ -1,0 +1,71 @@
+//! The word on which a fibre parks, and whoever rouses it finds out whether it has to.
+//!
+//! ```text
+//!             unpark                      park
+//! RUNNING ───────────► PERMITTED ───────────────► RUNNING     the permit is used up
+//!    │ park, once off its stack
+//!    ▼       unpark
+//! PARKED ────────────► RUNNING, and it is the rouser who puts it in a lane
+//! ```
+//!
+//! A fibre that parks is taken off its stack *first*; the processor then says so here. Until it
+//! has, nobody else runs it: who rouses it meanwhile leaves a permit, and the processor, which
+//! finds it, runs the fibre again. So a fibre is never in two places, and no rousing is lost.
+
+use crate::sync::atomic::{AtomicU8, Ordering};
+
+const RUNNING: u8 = 0;
+const PERMITTED: u8 = 1;
+const PARKED: u8 = 2;
+
+/// Whether a fibre runs, may go on, or is parked.
+#[derive(Debug)]
+pub(crate) struct Permit {
+    word: AtomicU8,
+}
+
+impl Permit {
+    /// Of a fibre that runs, or is about to.
+    pub(crate) fn new() -> Self {
+        Self {
+            word: AtomicU8::new(RUNNING),
+        }
+    }
+
+    /// The fibre, before it parks: uses up the permit, if there is one. It need not park then.
+    pub(crate) fn take(&self) -> bool {
+        if self.word.load(Ordering::Relaxed) == PERMITTED {
+            // Acquire: pairs with `give`: what the rouser did before is seen.
+            self.word.swap(RUNNING, Ordering::Acquire);
+            return true;
+        }
+        false
+    }
+
+    /// The processor, with the fibre off its stack: parks it. False: there is a permit, which is
+    /// used up; the fibre has to go on.
+    pub(crate) fn park(&self) -> bool {
+        // Release: pairs with `give`: whoever runs the fibre next finds its stack as it left it.
+        // Acquire, in failing: as in `take`.
+        let parked =
+            self.word
+                .compare_exchange(RUNNING, PARKED, Ordering::Release, Ordering::Acquire);
+        if parked.is_err() {
+            self.word.store(RUNNING, Ordering::Relaxed);
+        }
+        parked.is_ok()
+    }
+
+    /// Anybody: lets the fibre go on. True: it was parked, and the caller alone has to put it in a
+    /// lane.
+    #[must_use]
+    pub(crate) fn give(&self) -> bool {
+        // Release: pairs with `take` and `park`. Acquire: pairs with `park`.
+        let is_parked = self.word.swap(PERMITTED, Ordering::AcqRel) == PARKED;
+        if is_parked {
+            // Whoever comes between these finds a permit and leaves: the fibre is about to run.
+            self.word.store(RUNNING, Ordering::Relaxed);
+        }
+        is_parked
+    }
+}

@@ -1,0 +1,229 @@
+//! A processor: a kernel thread that runs fibres, one after the other, and sleeps when none is
+//! ready.
+//!
+//! ```text
+//! next: take → poll, steal, poll, steal … → announce → search → sleep ─┐
+//!  ▲                                                                    │
+//!  └────────────── run until it leaves its stack ◄──────────────────────┘
+//! ```
+
+use std::cell::Cell;
+use std::sync::Arc;
+
+use crate::fibre::Ready;
+use crate::limits::{RUNS_A_POLL, STEALS};
+use crate::rest::Rest;
+use crate::runtime::{Anchor, Shared};
+use crate::scheduler::{Choose, Lot};
+use crate::stack::Warm;
+use crate::switch::{Left, as_processor, resume};
+use crate::sync::atomic::Ordering;
+use crate::sync::pause;
+
+/// What only a processor's own thread has, fibres that run there among it.
+pub(crate) struct Local {
+    pub(crate) number: usize,
+    pub(crate) anchor: Arc<Anchor>,
+    /// Stacks of fibres that ended here.
+    pub(crate) warm: Warm,
+    /// Fibres run so far.
+    runs: Cell<u64>,
+}
+
+impl Local {
+    pub(crate) fn shared(&self) -> &Shared {
+        &self.anchor.shared
+    }
+}
+
+/// What a processor asks between fibres, and sleeps in.
+pub(crate) trait Port {
+    /// Hands over what fibres have asked for, and makes ready those whose wait is over.
+    fn poll(&mut self);
+
+    /// Makes ready those whose wait is over, as far as can be seen without asking the kernel: how
+    /// many.
+    fn glance(&mut self) -> usize;
+
+    /// Hands over, then sleeps until a wait of its own is over, or it is called; makes ready those
+    /// whose wait is over.
+    fn sleep(&mut self);
+
+    /// Whether the processor is to end.
+    fn is_over(&self) -> bool;
+}
+
+/// The next fibre for a processor to run; none: it is to end.
+pub(crate) fn next<S: Choose>(
+    scheduler: &S,
+    rest: &Rest,
+    lot: &mut Lot,
+    port: &mut impl Port,
+) -> Option<Ready> {
+    loop {
+        if let Some(ready) = scheduler.take(lot) {
+            return Some(ready);
+        }
+        if let Some(ready) = look_around(scheduler, lot, port) {
+            return Some(ready);
+        }
+        if port.is_over() {
+            return None;
+        }
+        rest.announce(lot.processor);
+        if let Some(ready) = scheduler.search(lot) {
+            rest.withdraw(lot.processor);
+            return Some(ready);
+        }
+        if rest.fall_asleep(lot.processor) {
+            port.sleep();
+            rest.wake_up(lot.processor);
+        }
+        // Whoever called has taken it off already.
+        rest.withdraw(lot.processor);
+    }
+}
+
+/// Looks at what has come and at others, some times.
+fn look_around<S: Choose>(scheduler: &S, lot: &mut Lot, port: &mut impl Port) -> Option<Ready> {
+    if scheduler.is_alone() {
+        return (port.glance() > 0).then(|| scheduler.take(lot)).flatten();
+    }
+    for round in 0..S::SPINS {
+        for _ in 0..STEALS {
+            if port.glance() > 0
+                && let Some(ready) = scheduler.take(lot)
+            {
+                return Some(ready);
+            }
+            if let Some(ready) = scheduler.steal(lot) {
+                return Some(ready);
+            }
+        }
+        if S::SPINS > 1 {
+            pause(round);
+        }
+    }
+    None
+}
+
+/// Runs fibres on the calling thread until the runtime is over.
+pub(crate) fn run<S: Choose>(scheduler: &S, anchor: Arc<Anchor>, number: usize) {
+    let local = Local {
+        number,
+        anchor,
+        warm: Warm::default(),
+        runs: Cell::new(0),
+    };
+    let shared = local.shared();
+    as_processor(&local, || {
+        let mut lot = Lot::new(number);
+        let mut duty = Duty { local: &local };
+        duty.begin();
+        while let Some(ready) = next(scheduler, &shared.rest, &mut lot, &mut duty) {
+            run_one(scheduler, &local, ready);
+            let runs = local.runs.get() + 1;
+            local.runs.set(runs);
+            if runs.is_multiple_of(u64::from(RUNS_A_POLL)) {
+                shared.seats[number].counters.runs(runs);
+                duty.poll();
+                if duty.is_over() {
+                    break;
+                }
+            }
+        }
+        duty.end();
+    });
+}
+
+fn run_one<S: Choose>(scheduler: &S, local: &Local, ready: Ready) {
+    let record = ready.record();
+    record
+        .processor
+        .store(local.number as u32, Ordering::Relaxed);
+    // SAFETY: `ready` is the right to run it.
+    match unsafe { resume(record) } {
+        Left::Yielded => scheduler.put_back(local.number, ready),
+        Left::Parked => {
+            if let Some(ready) = ready.park() {
+                scheduler.put_back(local.number, ready);
+            }
+        }
+        Left::Ended => local.shared().bury(ready, &local.warm),
+    }
+}
+
+/// A processor's dealings with the kernel.
+struct Duty<'a> {
+    local: &'a Local,
+}
+
+impl Duty<'_> {
+    fn begin(&self) {
+        let shared = self.local.shared();
+        shared.settle(self.local.number);
+        if let Some(watch) = &shared.watch {
+            watch.wakes(self.local.number);
+        }
+    }
+
+    fn tell(&self, ready: usize) {
+        if ready > 0
+            && let Some(watch) = &self.local.shared().watch
+        {
+            watch.polled(self.local.number, ready);
+        }
+    }
+
+    fn end(&self) {
+        let shared = self.local.shared();
+        shared.seats[self.local.number]
+            .counters
+            .runs(self.local.runs.get());
+        if let Some(watch) = &shared.watch {
+            watch.sleeps(self.local.number);
+        }
+    }
+}
+
+impl Port for Duty<'_> {
+    fn poll(&mut self) {
+        let (shared, number) = (self.local.shared(), self.local.number);
+        let seat = &shared.seats[number];
+        let ready = seat.port.poll() + seat.timers.expire();
+        self.tell(ready);
+        shared.help(number);
+    }
+
+    fn glance(&mut self) -> usize {
+        let (shared, number) = (self.local.shared(), self.local.number);
+        let seat = &shared.seats[number];
+        let ready = seat.port.glance() + seat.timers.expire();
+        self.tell(ready);
+        ready
+    }
+
+    fn sleep(&mut self) {
+        let (shared, number) = (self.local.shared(), self.local.number);
+        let seat = &shared.seats[number];
+        seat.counters.runs(self.local.runs.get());
+        if let Some(watch) = &shared.watch {
+            watch.sleeps(number);
+        }
+        seat.doze();
+        seat.port.sleep(seat.timers.patience_ns());
+        seat.counters.slept();
+        shared.settle(number);
+        if let Some(watch) = &shared.watch {
+            watch.wakes(number);
+        }
+        let ready = seat.port.woke() + seat.timers.expire();
+        self.tell(ready);
+        shared.help(number);
+    }
+
+    fn is_over(&self) -> bool {
+        // Acquire: pairs with `Runtime::stop`.
+        self.local.shared().over.load(Ordering::Acquire)
+    }
+}

@@ -1,0 +1,189 @@
+//! Where processors rest that have nothing to do, and how one of them is called back.
+//!
+//! Who finds nothing announces itself, *then* looks everywhere once more, then sleeps. Who makes a
+//! fibre ready puts it in a lane, *then* looks whether anybody rests, and calls the one that came
+//! last. So one of the two sees the other. A word of three states for each processor spares the
+//! caller a system call when the other has not gone to sleep yet:
+//!
+//! ```text
+//! AWAKE ── sleep ──► ASLEEP       CALLED: do not sleep, or not again
+//!   └─ call ► CALLED ◄─ call, and the event is set
+//! ```
+
+use std::io;
+
+use crate::sync::atomic::{AtomicU32, AtomicUsize, Ordering, fence};
+use crate::sync::{Mutex, lock};
+
+const AWAKE: u32 = 0;
+const CALLED: u32 = 1;
+const ASLEEP: u32 = 2;
+
+/// The places of all processors.
+#[derive(Debug)]
+pub(crate) struct Rest {
+    places: Box<[Place]>,
+    /// Those who have announced that they have nothing to do; the last came last.
+    idle: Mutex<Vec<usize>>,
+    /// How many they are.
+    count: AtomicUsize,
+}
+
+/// One processor's.
+#[derive(Debug)]
+#[repr(align(128))]
+struct Place {
+    word: AtomicU32,
+    event: Event,
+}
+
+impl Rest {
+    pub(crate) fn new(processors: usize) -> io::Result<Self> {
+        let place = |_| {
+            Ok(Place {
+                word: AtomicU32::new(AWAKE),
+                event: Event::new()?,
+            })
+        };
+        Ok(Self {
+            places: (0..processors).map(place).collect::<io::Result<_>>()?,
+            idle: Mutex::new(Vec::with_capacity(processors)),
+            count: AtomicUsize::new(0),
+        })
+    }
+
+    /// What is set when a processor that sleeps is called.
+    pub(crate) fn event(&self, processor: usize) -> &Event {
+        &self.places[processor].event
+    }
+
+    /// Says that a processor has nothing to do. It looks everywhere once more before it sleeps.
+    pub(crate) fn announce(&self, processor: usize) {
+        let mut idle = lock(&self.idle);
+        idle.push(processor);
+        self.count.store(idle.len(), Ordering::Relaxed);
+        drop(idle);
+        // SeqCst: pairs with the fence in `take_one`: what was put in a lane before that is seen by
+        // the look that follows this; or this is seen there.
+        fence(Ordering::SeqCst);
+    }
+
+    /// Takes an announcement back. False: somebody has called, or is about to.
+    pub(crate) fn withdraw(&self, processor: usize) -> bool {
+        let mut idle = lock(&self.idle);
+        let before = idle.len();
+        idle.retain(|&other| other != processor);
+        self.count.store(idle.len(), Ordering::Relaxed);
+        idle.len() < before
+    }
+
+    /// Takes the processor off that announced itself last, for the caller to call. To be used when
+    /// what it is to find has been put where it will look.
+    pub(crate) fn take_one(&self) -> Option<usize> {
+        // SeqCst: pairs with `announce`.
+        fence(Ordering::SeqCst);
+        if self.count.load(Ordering::Relaxed) == 0 {
+            return None;
+        }
+        let mut idle = lock(&self.idle);
+        let taken = idle.pop();
+        self.count.store(idle.len(), Ordering::Relaxed);
+        taken
+    }
+
+    /// Calls a processor that was taken off, or all of whose places are to be looked at anew.
+    pub(crate) fn call(&self, processor: usize) {
+        let place = &self.places[processor];
+        // Release: pairs with `fall_asleep` and `wake_up`: what the caller did is seen.
+        if place.word.swap(CALLED, Ordering::AcqRel) == ASLEEP {
+            place.event.set();
+        }
+    }
+
+    /// Calls the processor that announced itself last, if one has.
+    pub(crate) fn call_one(&self) {
+        if let Some(processor) = self.take_one() {
+            self.call(processor);
+        }
+    }
+
+    /// The processor, about to sleep. False: it was called and must not.
+    pub(crate) fn fall_asleep(&self, processor: usize) -> bool {
+        let word = &self.places[processor].word;
+        // Acquire: pairs with `call`.
+        let is_asleep = word
+            .compare_exchange(AWAKE, ASLEEP, Ordering::AcqRel, Ordering::Acquire)
+            .is_ok();
+        if !is_asleep {
+            word.store(AWAKE, Ordering::Relaxed);
+        }
+        is_asleep
+    }
+
+    /// The processor, awake again for whatever reason. True: it was called.
+    pub(crate) fn wake_up(&self, processor: usize) -> bool {
+        // Acquire: pairs with `call`.
+        self.places[processor].word.swap(AWAKE, Ordering::AcqRel) == CALLED
+    }
+}
+
+/// What is set for a processor that sleeps: an eventfd.
+#[cfg(not(shuttle))]
+#[derive(Debug)]
+pub(crate) struct Event {
+    fd: std::os::fd::OwnedFd,
+}
+
+#[cfg(not(shuttle))]
+impl Event {
+    fn new() -> io::Result<Self> {
+        use rustix::event::{EventfdFlags, eventfd};
+        Ok(Self {
+            fd: eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?,
+        })
+    }
+
+    fn set(&self) {
+        // The write can only fail with EAGAIN, when the event is set 2^64 - 2 times already.
+        let _ = rustix::io::write(&self.fd, &1_u64.to_ne_bytes());
+    }
+}
+
+#[cfg(not(shuttle))]
+impl std::os::fd::AsFd for Event {
+    fn as_fd(&self) -> std::os::fd::BorrowedFd<'_> {
+        self.fd.as_fd()
+    }
+}
+
+/// The same in a model, where a processor waits for nothing else.
+#[cfg(shuttle)]
+#[derive(Debug)]
+pub(crate) struct Event {
+    is_set: Mutex<bool>,
+    condition: shuttle::sync::Condvar,
+}
+
+#[cfg(shuttle)]
+impl Event {
+    #[expect(clippy::unnecessary_wraps, reason = "as the other")]
+    fn new() -> io::Result<Self> {
+        Ok(Self {
+            is_set: Mutex::new(false),
+            condition: shuttle::sync::Condvar::new(),
+        })
+    }
+
+    fn set(&self) {
+        *lock(&self.is_set) = true;
+        self.condition.notify_all();
+    }
+
+    pub(crate) fn wait(&self) {
+        let mut is_set = lock(&self.is_set);
+        while !*is_set {
+            is_set = self.condition.wait(is_set).unwrap();
+        }
+        *is_set = false;
+    }
+}

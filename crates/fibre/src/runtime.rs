@@ -1,0 +1,461 @@
+//! A runtime: its processors, from their start to their end.
+
+use std::fmt;
+use std::io;
+use std::sync::{Arc, Condvar, PoisonError};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use crate::fibre::{Fibre, Ready, Record};
+use crate::io::{self as input_output, Kind, Wire};
+use crate::join::{JoinHandle, packet};
+use crate::limits::{PROCESSORS_MAX, STACK_LEN};
+use crate::processor::{Local, run};
+use crate::rest::Rest;
+use crate::roll::Roll;
+use crate::scheduler::{Any, Scheduler};
+use crate::seat::Seat;
+use crate::stack::{Stacks, Warm};
+use crate::switch::{Body, local};
+use crate::sync::atomic::{AtomicBool, Ordering};
+
+/// How long a runtime that is dropped waits for its fibres to end.
+const PATIENCE: Duration = Duration::from_secs(5);
+
+/// What all processors of a runtime share.
+pub(crate) struct Shared {
+    scheduler: Any,
+    pub(crate) rest: Rest,
+    pub(crate) seats: Box<[Seat]>,
+    pub(crate) stacks: Stacks,
+    pub(crate) roll: Roll,
+    pub(crate) wire: Kind,
+    pub(crate) watch: Option<Box<dyn Watch>>,
+    /// Fibres have been told to end: who ends says so.
+    stopping: AtomicBool,
+    /// Processors are to end.
+    pub(crate) over: AtomicBool,
+    ended: std::sync::Mutex<()>,
+    has_ended: Condvar,
+}
+
+/// A processor's hold on what all share: its fibres count here, apart from those of others.
+pub(crate) struct Anchor {
+    pub(crate) shared: Arc<Shared>,
+    number: usize,
+}
+
+/// Whoever wants to know what processors do. Called on the processor's own thread, between fibres;
+/// what it does, all its fibres wait for.
+pub trait Watch: Send + Sync + 'static {
+    /// The processor is about to sleep, or to end.
+    fn sleeps(&self, processor: usize) {
+        let _ = processor;
+    }
+
+    /// The processor begins, or is awake again.
+    fn wakes(&self, processor: usize) {
+        let _ = processor;
+    }
+
+    /// The processor asked the kernel, and so many fibres have become ready.
+    fn polled(&self, processor: usize, fibres: usize) {
+        let _ = (processor, fibres);
+    }
+}
+
+/// What a runtime is to be like.
+#[must_use]
+pub struct Builder {
+    processors: usize,
+    scheduler: Scheduler,
+    stack_len: usize,
+    wire: Wire,
+    name: String,
+    watch: Option<Box<dyn Watch>>,
+}
+
+/// A runtime that runs. Dropped, it is [stopped](Runtime::stop), with five seconds' patience.
+pub struct Runtime {
+    anchors: Box<[Arc<Anchor>]>,
+    threads: Vec<thread::JoinHandle<()>>,
+}
+
+/// A runtime could not be started.
+#[derive(Debug, thiserror::Error)]
+pub enum StartError {
+    /// No processor, or too many.
+    #[error("a runtime has 1 to {PROCESSORS_MAX} processors, not {0}")]
+    Processors(usize),
+    /// What was asked for, the kernel has not, or does not let this process use.
+    #[error("failed to set up {0}: {1}")]
+    Wire(&'static str, io::Error),
+    /// No descriptor, thread or memory left.
+    #[error("failed to start a processor: {0}")]
+    Processor(io::Error),
+}
+
+/// Fibres were left when the patience of [`Runtime::stop`] was over. They are given up where they
+/// are, with their stacks.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error("{count} fibres did not end in time and were given up")]
+pub struct GivenUp {
+    /// How many.
+    pub count: usize,
+}
+
+/// What processors have counted, all together.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Statistics {
+    /// Times a fibre was run, from one leaving of its stack to the next.
+    pub runs: u64,
+    /// Times a processor slept.
+    pub sleeps: u64,
+    /// Fibres that live.
+    pub fibres: usize,
+    /// Stacks that fibres have.
+    pub stacks: usize,
+}
+
+impl Default for Builder {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl Builder {
+    /// A processor for each that this process may use, the fair scheduler, stacks of 256 KiB.
+    pub fn new() -> Self {
+        Self {
+            processors: thread::available_parallelism().map_or(1, usize::from),
+            scheduler: Scheduler::Fair,
+            stack_len: STACK_LEN,
+            wire: Wire::Auto,
+            name: "processor".to_owned(),
+            watch: None,
+        }
+    }
+
+    /// How many processors.
+    pub fn processors(mut self, processors: usize) -> Self {
+        self.processors = processors;
+        self
+    }
+
+    /// Which scheduler.
+    pub fn scheduler(mut self, scheduler: Scheduler) -> Self {
+        self.scheduler = scheduler;
+        self
+    }
+
+    /// Bytes of a fibre's stack, rounded up to pages; at least 8 KiB.
+    pub fn stack_len(mut self, stack_len: usize) -> Self {
+        self.stack_len = stack_len;
+        self
+    }
+
+    /// How fibres wait for sockets.
+    pub fn wire(mut self, wire: Wire) -> Self {
+        self.wire = wire;
+        self
+    }
+
+    /// What threads are called: this, a dash and the processor's number.
+    pub fn name(mut self, name: &str) -> Self {
+        name.clone_into(&mut self.name);
+        self
+    }
+
+    /// Who wants to know what processors do.
+    pub fn watch(mut self, watch: impl Watch) -> Self {
+        self.watch = Some(Box::new(watch));
+        self
+    }
+
+    /// Starts the processors.
+    ///
+    /// # Errors
+    /// A number of processors that cannot be, a kernel without what was asked for, or no
+    /// descriptor, thread or memory left. Nothing goes on then.
+    pub fn start(self) -> Result<Runtime, StartError> {
+        let processors = self.processors;
+        if processors == 0 || processors > PROCESSORS_MAX {
+            return Err(StartError::Processors(processors));
+        }
+        let rest = Rest::new(processors).map_err(StartError::Processor)?;
+        let wire = input_output::choose(self.wire, self.scheduler)
+            .map_err(|error| StartError::Wire("io_uring", error))?;
+        let seat = |number| Seat::new(wire, processors, rest.event(number));
+        let seats = (0..processors).map(seat).collect::<io::Result<_>>();
+        let shared = Arc::new(Shared {
+            scheduler: Any::new(self.scheduler, processors),
+            seats: seats.map_err(|error| StartError::Wire(wire.name(), error))?,
+            rest,
+            stacks: Stacks::new(self.stack_len),
+            roll: Roll::new(processors),
+            wire,
+            watch: self.watch,
+            stopping: AtomicBool::new(false),
+            over: AtomicBool::new(false),
+            ended: std::sync::Mutex::new(()),
+            has_ended: Condvar::new(),
+        });
+        let anchor = |number| {
+            Arc::new(Anchor {
+                shared: Arc::clone(&shared),
+                number,
+            })
+        };
+        let mut runtime = Runtime {
+            anchors: (0..processors).map(anchor).collect(),
+            threads: Vec::with_capacity(processors),
+        };
+        for number in 0..processors {
+            let anchor = Arc::clone(&runtime.anchors[number]);
+            let named = thread::Builder::new().name(format!("{}-{number}", self.name));
+            let thread = named.spawn(move || begin(anchor, number));
+            // Dropped, the runtime ends those that run.
+            runtime.threads.push(thread.map_err(StartError::Processor)?);
+        }
+        Ok(runtime)
+    }
+}
+
+/// A processor's thread.
+fn begin(anchor: Arc<Anchor>, number: usize) {
+    let shared = Arc::clone(&anchor.shared);
+    match &shared.scheduler {
+        Any::Fair(fair) => run(fair, anchor, number),
+        Any::Steal(steal) => run(steal, anchor, number),
+        Any::Global(global) => run(&**global, anchor, number),
+    }
+}
+
+impl Runtime {
+    /// Spawns a fibre from outside; see [`spawn`](crate::spawn).
+    ///
+    /// # Errors
+    /// No memory left for its stack.
+    pub fn try_spawn<T: Send + 'static>(
+        &self,
+        run: impl FnOnce() -> T + Send + 'static,
+    ) -> io::Result<JoinHandle<T>> {
+        let anchor = self.anchor();
+        anchor.spawn(run)
+    }
+
+    /// As [`Runtime::try_spawn`].
+    ///
+    /// # Panics
+    /// No memory left for its stack.
+    pub fn spawn<T: Send + 'static>(
+        &self,
+        run: impl FnOnce() -> T + Send + 'static,
+    ) -> JoinHandle<T> {
+        self.try_spawn(run)
+            .unwrap_or_else(|error| panic!("no stack for another fibre: {error}"))
+    }
+
+    /// Runs a fibre and waits for its result.
+    ///
+    /// # Panics
+    /// If the fibre does, with what it did; or there is no memory for its stack.
+    pub fn run<T: Send + 'static>(&self, run: impl FnOnce() -> T + Send + 'static) -> T {
+        match self.spawn(run).join() {
+            Ok(result) => result,
+            Err(panic) => std::panic::resume_unwind(panic),
+        }
+    }
+
+    /// What has been counted.
+    #[must_use]
+    pub fn statistics(&self) -> Statistics {
+        let shared = self.shared();
+        let mut sum = Statistics {
+            fibres: shared.roll.len(),
+            stacks: shared.stacks.taken(),
+            ..Statistics::default()
+        };
+        for seat in &shared.seats {
+            sum.runs += seat.counters.count_runs();
+            sum.sleeps += seat.counters.count_sleeps();
+        }
+        sum
+    }
+
+    /// How fibres wait for sockets here.
+    #[must_use]
+    pub fn wire(&self) -> Kind {
+        self.shared().wire
+    }
+
+    /// Tells every fibre to end ([`Fibre::cancel`](crate::Fibre::cancel)), waits until they have or
+    /// `patience` is over, and ends the processors.
+    ///
+    /// # Errors
+    /// Fibres were left.
+    pub fn stop(mut self, patience: Duration) -> Result<(), GivenUp> {
+        self.end(patience)
+    }
+
+    fn end(&mut self, patience: Duration) -> Result<(), GivenUp> {
+        let shared = self.shared();
+        shared.stopping.store(true, Ordering::Relaxed);
+        for page in 0..self.anchors.len() {
+            for fibre in shared.roll.fibres(page) {
+                fibre.cancel();
+            }
+        }
+        let by = Instant::now() + patience;
+        let mut ended = shared.ended.lock().unwrap_or_else(PoisonError::into_inner);
+        let count = loop {
+            let count = shared.roll.len();
+            let left = by.saturating_duration_since(Instant::now());
+            if count == 0 || left.is_zero() {
+                break count;
+            }
+            // New ones may have come while the others were told.
+            let short = left.min(Duration::from_millis(20));
+            let waited = shared.has_ended.wait_timeout(ended, short);
+            ended = waited.unwrap_or_else(PoisonError::into_inner).0;
+            drop(ended);
+            for page in 0..self.anchors.len() {
+                let fibres = shared.roll.fibres(page);
+                let untold = fibres.iter().filter(|fibre| !fibre.is_cancelled());
+                untold.for_each(Fibre::cancel);
+            }
+            ended = shared.ended.lock().unwrap_or_else(PoisonError::into_inner);
+        };
+        drop(ended);
+        // Release: pairs with `Duty::is_over`.
+        shared.over.store(true, Ordering::Release);
+        for number in 0..self.anchors.len() {
+            shared.rest.call(number);
+        }
+        for thread in self.threads.drain(..) {
+            // A processor's loop does not panic: its fibres' panics are theirs.
+            let _ = thread.join();
+        }
+        match count {
+            0 => Ok(()),
+            count => Err(GivenUp { count }),
+        }
+    }
+
+    fn shared(&self) -> &Shared {
+        &self.anchors[0].shared
+    }
+
+    /// That of the processor which asks, else of any.
+    fn anchor(&self) -> Arc<Anchor> {
+        let own = |local: Option<&Local>| {
+            let local = local?;
+            Arc::ptr_eq(&local.anchor.shared, &self.anchors[0].shared)
+                .then(|| Arc::clone(&local.anchor))
+        };
+        local(own).unwrap_or_else(|| {
+            let next = self.shared().seats[0].counters.deal() as usize;
+            Arc::clone(&self.anchors[next % self.anchors.len()])
+        })
+    }
+}
+
+impl Drop for Runtime {
+    fn drop(&mut self) {
+        if !self.threads.is_empty() {
+            let _ = self.end(PATIENCE);
+        }
+    }
+}
+
+impl fmt::Debug for Runtime {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Runtime")
+            .field("processors", &self.anchors.len())
+            .field("statistics", &self.statistics())
+            .finish_non_exhaustive()
+    }
+}
+
+impl fmt::Debug for Anchor {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Anchor").finish_non_exhaustive()
+    }
+}
+
+impl Anchor {
+    /// Spawns a fibre that counts here.
+    pub(crate) fn spawn<T: Send + 'static>(
+        self: &Arc<Self>,
+        run: impl FnOnce() -> T + Send + 'static,
+    ) -> io::Result<JoinHandle<T>> {
+        let shared = &self.shared;
+        local(|local| {
+            let local = local.filter(|local| Arc::ptr_eq(&local.anchor, self));
+            let stack = shared.stacks.take(local.map(|local| &local.warm))?;
+            let (writer, reader) = packet();
+            let body = Body::new(stack, move || writer.fill(run));
+            let record = Arc::new(Record::new(Arc::clone(self), Some(body)));
+            record
+                .processor
+                .store(self.number as u32, Ordering::Relaxed);
+            shared.roll.enter(self.number, &record);
+            let handle = JoinHandle::new(reader, Arc::clone(&record));
+            let from = local.map(|local| local.number);
+            shared.scheduler.put(from, Ready::new(record), &shared.rest);
+            Ok(handle)
+        })
+    }
+}
+
+impl Shared {
+    /// Takes in a fibre that was roused.
+    pub(crate) fn take_in(&self, ready: Ready) {
+        let from = local(|local| {
+            let local = local?;
+            std::ptr::eq(local.shared(), self).then_some(local.number)
+        });
+        self.scheduler.put(from, ready, &self.rest);
+    }
+
+    /// Sees off a fibre that has ended.
+    pub(crate) fn bury(&self, ready: Ready, warm: &Warm) {
+        let record = ready.record();
+        // SAFETY: `ready` is the right to run it, and it runs no more.
+        let body = unsafe { (*record.body.get()).take() };
+        if let Some(body) = body {
+            self.stacks.give_back(body.into_stack(), Some(warm));
+        }
+        self.roll.strike(record);
+        drop(ready);
+        if self.stopping.load(Ordering::Relaxed) {
+            let _ended = self.ended.lock().unwrap_or_else(PoisonError::into_inner);
+            self.has_ended.notify_all();
+        }
+    }
+
+    /// Notes where a processor is.
+    pub(crate) fn settle(&self, processor: usize) {
+        if let Any::Fair(fair) = &self.scheduler
+            && self.seats.len() > 1
+        {
+            fair.settle(processor, crate::near::last_level_cache());
+        }
+    }
+
+    /// Looks at another processor's completions and timers, if it has not for long.
+    pub(crate) fn help(&self, processor: usize) {
+        let count = self.seats.len();
+        let seat = &self.seats[processor];
+        let interval = seat.polled();
+        if count == 1 {
+            return;
+        }
+        let other =
+            &self.seats[(processor + 1 + seat.counters.deal() as usize % (count - 1)) % count];
+        if other.has_waited(interval) {
+            other.port.help();
+            other.timers.expire();
+        }
+    }
+}

@@ -1,0 +1,119 @@
+//! Which fibre runs next, and where. Three ways, of one shape; chosen at start, and the loop of a
+//! processor is compiled for each.
+
+pub(crate) mod fair;
+pub(crate) mod global;
+pub(crate) mod steal;
+
+use crate::fibre::Ready;
+use crate::rest::Rest;
+use fair::Fair;
+use global::Global;
+use steal::Steal;
+
+/// Which scheduler.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Scheduler {
+    /// Two lanes a processor, first in, first out; processors help lanes whose first has waited
+    /// long, though they have work of their own. Nobody starves.
+    Fair,
+    /// A lane a processor; who has nothing to do steals, in a ring. Who always has something to do
+    /// never looks at others.
+    Steal,
+    /// One lane for all.
+    Global,
+}
+
+impl Scheduler {
+    /// All of them.
+    pub const ALL: [Self; 3] = [Self::Fair, Self::Steal, Self::Global];
+
+    /// What it is called.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Fair => "fair",
+            Self::Steal => "steal",
+            Self::Global => "global",
+        }
+    }
+}
+
+/// What a processor knows of its own choosing.
+#[derive(Debug)]
+pub(crate) struct Lot {
+    pub(crate) processor: usize,
+    random: u64,
+    /// Takings so far.
+    pub(crate) turn: u32,
+}
+
+impl Lot {
+    pub(crate) fn new(processor: usize) -> Self {
+        Self {
+            processor,
+            random: (processor as u64 + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15),
+            turn: 0,
+        }
+    }
+
+    /// A number below `bound`, by Marsaglia's xorshift.
+    pub(crate) fn random(&mut self, bound: usize) -> usize {
+        self.random ^= self.random << 13;
+        self.random ^= self.random >> 7;
+        self.random ^= self.random << 17;
+        (((self.random >> 32) * bound as u64) >> 32) as usize
+    }
+}
+
+/// A way of choosing.
+pub(crate) trait Choose: Send + Sync + 'static {
+    /// Rounds of looking before a processor without work blocks.
+    const SPINS: u32;
+
+    /// Whether there is one processor only.
+    fn is_alone(&self) -> bool;
+
+    /// Takes in a fibre that has become ready, and calls a processor that rests, if one does.
+    /// `from`: the processor whose thread this is.
+    fn put(&self, from: Option<usize>, ready: Ready, rest: &Rest);
+
+    /// Takes back a fibre that let others go first. Nobody is called: its processor goes on.
+    fn put_back(&self, from: usize, ready: Ready);
+
+    /// The next of a processor's own, or of one that is to be helped.
+    fn take(&self, lot: &mut Lot) -> Option<Ready>;
+
+    /// One of another's, if it is found at once.
+    fn steal(&self, lot: &mut Lot) -> Option<Ready>;
+
+    /// Anybody, wherever they wait: nobody means that nobody waited when the call began and still
+    /// waits.
+    fn search(&self, lot: &mut Lot) -> Option<Ready>;
+}
+
+/// A scheduler of any kind, for those who are not its processors.
+#[derive(Debug)]
+pub(crate) enum Any {
+    Fair(Fair),
+    Steal(Steal),
+    Global(Box<Global>),
+}
+
+impl Any {
+    pub(crate) fn new(kind: Scheduler, processors: usize) -> Self {
+        match kind {
+            Scheduler::Fair => Self::Fair(Fair::new(processors)),
+            Scheduler::Steal => Self::Steal(Steal::new(processors)),
+            Scheduler::Global => Self::Global(Box::new(Global::new(processors))),
+        }
+    }
+
+    pub(crate) fn put(&self, from: Option<usize>, ready: Ready, rest: &Rest) {
+        match self {
+            Self::Fair(fair) => fair.put(from, ready, rest),
+            Self::Steal(steal) => steal.put(from, ready, rest),
+            Self::Global(global) => global.put(from, ready, rest),
+        }
+    }
+}

@@ -1,0 +1,331 @@
+//! Sockets that block the fibre only.
+
+use std::io;
+use std::net::SocketAddr;
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use io_uring::opcode;
+use io_uring::types::Fd;
+use rustix::net::{self, AddressFamily, RecvFlags, SendFlags, SocketFlags, SocketType};
+
+use crate::fibre::Fibre;
+use crate::io::Port;
+use crate::io::poll::{Gate, Source};
+use crate::io::rings::{perform, told};
+use crate::switch::{current, local};
+use crate::time::deadline_ns;
+
+/// No end.
+const PATIENT: u64 = u64::MAX;
+
+/// A socket whose waits block the fibre only. `T` owns the descriptor: an [`OwnedFd`], a
+/// `std::net::TcpStream`, or what else has one. It is made not to block.
+///
+/// One fibre may receive and one may send at a time: another would find it
+/// [busy](io::ErrorKind::ResourceBusy), or, over rings, share what comes with it.
+#[derive(Debug)]
+pub struct Socket<T: AsFd> {
+    /// Before the descriptor is closed.
+    registered: Option<Registered>,
+    timeout_ns: AtomicU64,
+    inner: T,
+}
+
+#[derive(Debug)]
+struct Registered {
+    source: Arc<Source>,
+    fd: RawFd,
+    seat: usize,
+    fibre: Fibre,
+}
+
+/// Which way.
+#[derive(Debug, Clone, Copy)]
+enum Direction {
+    Reading,
+    Writing,
+}
+
+impl<T: AsFd> Socket<T> {
+    /// Of the runtime whose fibre runs here.
+    ///
+    /// # Errors
+    /// The descriptor is none of a socket, or is one already.
+    ///
+    /// # Panics
+    /// Not in a fibre.
+    pub fn new(inner: T) -> io::Result<Self> {
+        rustix::io::ioctl_fionbio(&inner, true)?;
+        let fibre = current();
+        let seat = local(|local| local.map_or(0, |local| local.number));
+        let registered = match &fibre.record.anchor.shared.seats[seat].port {
+            Port::Rings(_) => None,
+            Port::Readiness(poller) => Some(Registered {
+                source: poller.register(inner.as_fd())?,
+                fd: inner.as_fd().as_raw_fd(),
+                seat,
+                fibre,
+            }),
+        };
+        Ok(Self {
+            registered,
+            timeout_ns: AtomicU64::new(PATIENT),
+            inner,
+        })
+    }
+
+    /// What owns the descriptor.
+    pub fn inner(&self) -> &T {
+        &self.inner
+    }
+
+    /// How long a wait may last, from now on; none: for ever. One that lasts longer fails with
+    /// [`TimedOut`](io::ErrorKind::TimedOut).
+    pub fn set_timeout(&self, timeout: Option<Duration>) {
+        let ns = timeout.map(|timeout| u64::try_from(timeout.as_nanos()).unwrap_or(PATIENT));
+        self.timeout_ns
+            .store(ns.unwrap_or(PATIENT), Ordering::Relaxed);
+    }
+
+    fn due_ns(&self) -> Option<u64> {
+        let ns = self.timeout_ns.load(Ordering::Relaxed);
+        (ns != PATIENT).then(|| deadline_ns(Duration::from_nanos(ns)))
+    }
+
+    fn fd(&self) -> Fd {
+        Fd(self.inner.as_fd().as_raw_fd())
+    }
+
+    /// Receives into `buffer`; 0 is the peer's end.
+    ///
+    /// # Errors
+    /// The connection is lost, the time is over, or the fibre was told to end.
+    pub fn read(&self, buffer: &mut [u8]) -> io::Result<usize> {
+        let len = buffer.len();
+        if let Some(registered) = &self.registered {
+            let call =
+                || net::recv(&self.inner, &mut *buffer, RecvFlags::empty()).map(|read| read.1);
+            return registered.attempt(Direction::Reading, self.due_ns(), len, call);
+        }
+        let entry = opcode::Recv::new(self.fd(), buffer.as_mut_ptr(), clamp(len)).build();
+        // SAFETY: the buffer is borrowed for the call.
+        let [result] = unsafe { perform([entry], self.due_ns())? };
+        told(result)
+    }
+
+    /// Sends from `bytes`, as much as there is room for, at least one: how many.
+    ///
+    /// # Errors
+    /// As [`Socket::read`].
+    pub fn write(&self, bytes: &[u8]) -> io::Result<usize> {
+        let len = bytes.len();
+        if let Some(registered) = &self.registered {
+            let call = || net::send(&self.inner, bytes, SendFlags::NOSIGNAL);
+            return registered.attempt(Direction::Writing, self.due_ns(), len, call);
+        }
+        let entry = opcode::Send::new(self.fd(), bytes.as_ptr(), clamp(len));
+        let entry = entry.flags(libc::MSG_NOSIGNAL).build();
+        // SAFETY: the bytes are borrowed for the call.
+        let [result] = unsafe { perform([entry], self.due_ns())? };
+        told(result)
+    }
+
+    /// Sends all of `bytes`.
+    ///
+    /// # Errors
+    /// As [`Socket::read`]; how much was sent is not known then.
+    pub fn write_all(&self, mut bytes: &[u8]) -> io::Result<()> {
+        while !bytes.is_empty() {
+            match self.write(bytes)? {
+                0 => return Err(io::ErrorKind::WriteZero.into()),
+                len => bytes = &bytes[len..],
+            }
+        }
+        Ok(())
+    }
+
+    /// Sends all of `bytes`, then receives into `buffer`: one wait for both, over rings. 0 is the
+    /// peer's end.
+    ///
+    /// # Errors
+    /// As [`Socket::read`].
+    pub fn exchange(&self, bytes: &[u8], buffer: &mut [u8]) -> io::Result<usize> {
+        if self.registered.is_some() || bytes.is_empty() {
+            self.write_all(bytes)?;
+            return self.read(buffer);
+        }
+        let send = opcode::Send::new(self.fd(), bytes.as_ptr(), clamp(bytes.len()));
+        let send = send.flags(libc::MSG_NOSIGNAL | libc::MSG_WAITALL).build();
+        let receive = opcode::Recv::new(self.fd(), buffer.as_mut_ptr(), clamp(buffer.len()));
+        // SAFETY: both are borrowed for the call.
+        let [sent, received] = unsafe { perform([send, receive.build()], self.due_ns())? };
+        let sent = told(sent)?;
+        if sent < bytes.len() {
+            // The kernel did not go on to the second.
+            self.write_all(&bytes[sent..])?;
+            return self.read(buffer);
+        }
+        told(received)
+    }
+
+    /// Waits until something can be received, or the peer is gone.
+    ///
+    /// # Errors
+    /// As [`Socket::read`].
+    pub fn wait_readable(&self) -> io::Result<()> {
+        self.wait(Direction::Reading, libc::POLLIN)
+    }
+
+    /// Waits until there is room to send, or the peer is gone. To be called when a call that does
+    /// not block has said that there is none.
+    ///
+    /// # Errors
+    /// As [`Socket::read`].
+    pub fn wait_writable(&self) -> io::Result<()> {
+        self.wait(Direction::Writing, libc::POLLOUT)
+    }
+
+    fn wait(&self, direction: Direction, flags: i16) -> io::Result<()> {
+        if let Some(registered) = &self.registered {
+            let gate = registered.gate(direction);
+            gate.close();
+            if is_ready(&self.inner, flags)? {
+                gate.reopen();
+                return Ok(());
+            }
+            return gate.wait(self.due_ns());
+        }
+        let entry = opcode::PollAdd::new(self.fd(), flags as u32).build();
+        // SAFETY: it points nowhere.
+        let [result] = unsafe { perform([entry], self.due_ns())? };
+        told(result).map(drop)
+    }
+
+    /// Accepts a connection of a listening socket; what comes does not block.
+    ///
+    /// # Errors
+    /// As [`Socket::read`], and what accepting may bring: no descriptor left, say.
+    pub fn accept(&self) -> io::Result<OwnedFd> {
+        let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
+        if let Some(registered) = &self.registered {
+            let gate = registered.gate(Direction::Reading);
+            loop {
+                gate.close();
+                match net::accept_with(&self.inner, flags) {
+                    Ok(fd) => {
+                        gate.reopen();
+                        return Ok(fd);
+                    }
+                    Err(rustix::io::Errno::AGAIN) => gate.wait(self.due_ns())?,
+                    Err(error) => return Err(error.into()),
+                }
+            }
+        }
+        let nowhere = std::ptr::null_mut();
+        let entry = opcode::Accept::new(self.fd(), nowhere, nowhere.cast());
+        let entry = entry.flags(flags.bits().cast_signed()).build();
+        // SAFETY: it points nowhere.
+        let [result] = unsafe { perform([entry], self.due_ns())? };
+        told(result)?;
+        // SAFETY: the kernel has just made it, for us.
+        Ok(unsafe { OwnedFd::from_raw_fd(result) })
+    }
+}
+
+impl Socket<OwnedFd> {
+    /// Connects to `address`, by TCP.
+    ///
+    /// # Errors
+    /// Nobody answers there; or as [`Socket::read`].
+    ///
+    /// # Panics
+    /// Not in a fibre.
+    pub fn connect(address: SocketAddr) -> io::Result<Self> {
+        let family = match address {
+            SocketAddr::V4(_) => AddressFamily::INET,
+            SocketAddr::V6(_) => AddressFamily::INET6,
+        };
+        let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
+        let fd = net::socket_with(family, SocketType::STREAM, flags, None)?;
+        match net::connect(&fd, &address) {
+            Ok(()) => return Self::new(fd),
+            Err(rustix::io::Errno::INPROGRESS) => {}
+            Err(error) => return Err(error.into()),
+        }
+        let socket = Self::new(fd)?;
+        // Room to send means that it is decided.
+        socket.wait_writable()?;
+        net::sockopt::socket_error(&socket.inner)??;
+        Ok(socket)
+    }
+}
+
+impl Registered {
+    fn gate(&self, direction: Direction) -> &Gate {
+        match direction {
+            Direction::Reading => &self.source.reading,
+            Direction::Writing => &self.source.writing,
+        }
+    }
+
+    /// Makes a call that does not block; waits where it finds nothing, as is known beforehand where
+    /// the last found less than it had room for.
+    fn attempt(
+        &self,
+        direction: Direction,
+        due_ns: Option<u64>,
+        room: usize,
+        mut call: impl FnMut() -> rustix::io::Result<usize>,
+    ) -> io::Result<usize> {
+        let gate = self.gate(direction);
+        loop {
+            if matches!(direction, Direction::Reading) {
+                gate.wait(due_ns)?;
+            }
+            gate.close();
+            match call() {
+                Ok(len) => {
+                    if len == room || matches!(direction, Direction::Writing) {
+                        gate.reopen();
+                    }
+                    return Ok(len);
+                }
+                Err(rustix::io::Errno::AGAIN) => gate.wait(due_ns)?,
+                Err(rustix::io::Errno::INTR) => gate.reopen(),
+                Err(error) => return Err(error.into()),
+            }
+        }
+    }
+}
+
+impl Drop for Registered {
+    fn drop(&mut self) {
+        let seats = &self.fibre.record.anchor.shared.seats;
+        if let Port::Readiness(poller) = &seats[self.seat].port {
+            // SAFETY: the descriptor is closed after this: `inner` is dropped last.
+            let fd = unsafe { BorrowedFd::borrow_raw(self.fd) };
+            poller.remove(fd, Arc::clone(&self.source));
+        }
+    }
+}
+
+impl<T: AsFd> AsFd for Socket<T> {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.inner.as_fd()
+    }
+}
+
+/// Whether a descriptor is ready now.
+fn is_ready(fd: impl AsFd, flags: i16) -> io::Result<bool> {
+    use rustix::event::{PollFd, PollFlags, Timespec, poll};
+    let flags = PollFlags::from_bits_retain(flags.cast_unsigned());
+    let now = Timespec::default();
+    Ok(poll(&mut [PollFd::new(&fd, flags)], Some(&now))? > 0)
+}
+
+fn clamp(len: usize) -> u32 {
+    u32::try_from(len).unwrap_or(u32::MAX)
+}

@@ -1,0 +1,304 @@
+//! Stacks: mapped in slabs, used again, each with a guard below it.
+//!
+//! ```text
+//! slab │ guard │ stack … base │ guard │ stack … base │ …      one mapping for SLAB_STACKS of them
+//! ```
+//!
+//! A stack grows down from its base into pages that the kernel finds when they are touched; whoever
+//! grows too far meets the guard and is killed there and then, with a signal. Where the kernel has
+//! light guards (Linux 6.13) a slab stays one area of memory; elsewhere each guard is an area of
+//! its own, and `vm.max_map_count` allows some thirty thousand stacks ([`guards_are_light`]).
+//!
+//! Free stacks lie with the processor that freed them last, memory and all, up to a bound; then
+//! with all of them, up to a bound; the rest give their memory back and keep their place. A slab
+//! goes when the runtime does.
+
+use std::cell::RefCell;
+use std::ffi::c_void;
+use std::io;
+use std::num::NonZeroUsize;
+use std::ptr;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Mutex, OnceLock, PoisonError};
+
+use corosensei::stack::StackPointer;
+use rustix::mm::{Advice, MapFlags, MprotectFlags, ProtFlags};
+
+use crate::limits::{SHARED_STACKS, SLAB_STACKS, STACK_LEN_MIN, WARM_STACKS};
+
+const PAGE: usize = 4096;
+/// `MADV_GUARD_INSTALL` (Linux 6.13).
+const GUARD_INSTALL: libc::c_int = 102;
+
+/// A stack that nobody runs on.
+#[derive(Debug)]
+pub(crate) struct Stack {
+    base: StackPointer,
+    len: usize,
+}
+
+// SAFETY: base and limit enclose `len` bytes that are mapped, aligned to a page, and this stack's
+// alone: a stack is in one place at a time, and the slabs outlive them all (`Stacks::drop`).
+unsafe impl corosensei::stack::Stack for Stack {
+    fn base(&self) -> StackPointer {
+        self.base
+    }
+
+    fn limit(&self) -> StackPointer {
+        // Not zero: a slab does not begin there.
+        NonZeroUsize::new(self.base.get() - self.len).unwrap_or(self.base)
+    }
+}
+
+/// A mapping of many stacks.
+#[derive(Debug)]
+struct Slab {
+    start: *mut c_void,
+    len: usize,
+}
+
+// SAFETY: an address; whoever has the slab only unmaps it.
+unsafe impl Send for Slab {}
+
+/// All stacks of a runtime.
+#[derive(Debug)]
+pub(crate) struct Stacks {
+    stack_len: usize,
+    shared: Mutex<Shared>,
+    /// Stacks that fibres have.
+    taken: AtomicUsize,
+}
+
+#[derive(Debug, Default)]
+struct Shared {
+    slabs: Vec<Slab>,
+    warm: Vec<Stack>,
+    cold: Vec<Stack>,
+}
+
+/// The stacks one processor keeps.
+#[derive(Debug, Default)]
+pub(crate) struct Warm {
+    stacks: RefCell<Vec<Stack>>,
+}
+
+impl Stacks {
+    /// Stacks of so many bytes, rounded up to pages.
+    pub(crate) fn new(stack_len: usize) -> Self {
+        Self {
+            stack_len: stack_len.max(STACK_LEN_MIN).next_multiple_of(PAGE),
+            shared: Mutex::default(),
+            taken: AtomicUsize::new(0),
+        }
+    }
+
+    /// A stack; `warm`: those of the processor that asks, if it is one.
+    pub(crate) fn take(&self, warm: Option<&Warm>) -> io::Result<Stack> {
+        let stack = match warm.and_then(|warm| warm.stacks.borrow_mut().pop()) {
+            Some(stack) => stack,
+            None => self.take_shared()?,
+        };
+        self.taken.fetch_add(1, Ordering::Relaxed);
+        Ok(stack)
+    }
+
+    #[cold]
+    fn take_shared(&self) -> io::Result<Stack> {
+        let mut shared = self.shared.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(stack) = shared.warm.pop().or_else(|| shared.cold.pop()) {
+            return Ok(stack);
+        }
+        let slab = Slab::map(self.stack_len)?;
+        shared.cold.extend(slab.stacks(self.stack_len));
+        shared.slabs.push(slab);
+        shared.cold.pop().ok_or(io::ErrorKind::OutOfMemory.into())
+    }
+
+    /// Takes a stack back.
+    pub(crate) fn give_back(&self, stack: Stack, warm: Option<&Warm>) {
+        self.taken.fetch_sub(1, Ordering::Relaxed);
+        if let Some(warm) = warm {
+            let mut stacks = warm.stacks.borrow_mut();
+            if stacks.len() < WARM_STACKS {
+                stacks.push(stack);
+                return;
+            }
+        }
+        self.give_back_shared(stack);
+    }
+
+    #[cold]
+    fn give_back_shared(&self, stack: Stack) {
+        let is_full = |shared: &Shared| shared.warm.len() >= SHARED_STACKS;
+        let mut shared = self.shared.lock().unwrap_or_else(PoisonError::into_inner);
+        if !is_full(&shared) {
+            shared.warm.push(stack);
+            return;
+        }
+        drop(shared);
+        // Without the lock: this asks the kernel.
+        stack.cool();
+        let mut shared = self.shared.lock().unwrap_or_else(PoisonError::into_inner);
+        shared.cold.push(stack);
+    }
+
+    /// Stacks that fibres have.
+    pub(crate) fn taken(&self) -> usize {
+        self.taken.load(Ordering::Relaxed)
+    }
+}
+
+impl Drop for Stacks {
+    fn drop(&mut self) {
+        if *self.taken.get_mut() > 0 {
+            // A fibre was given up half way: what lies on its stack stays where it is.
+            return;
+        }
+        let shared = self
+            .shared
+            .get_mut()
+            .unwrap_or_else(PoisonError::into_inner);
+        for slab in shared.slabs.drain(..) {
+            // SAFETY: mapped by `Slab::map`, and all its stacks are back.
+            let unmapped = unsafe { rustix::mm::munmap(slab.start, slab.len) };
+            debug_assert!(unmapped.is_ok(), "a slab that was not mapped");
+        }
+    }
+}
+
+impl Stack {
+    /// Gives its memory back to the kernel; the next who grows into it finds zeroes.
+    fn cool(&self) {
+        let limit = (self.base.get() - self.len) as *mut c_void;
+        // SAFETY: the pages are mapped, and nobody's: what lay on the stack has ended.
+        let _ = unsafe { rustix::mm::madvise(limit, self.len, Advice::LinuxDontNeed) };
+    }
+}
+
+impl Slab {
+    fn map(stack_len: usize) -> io::Result<Self> {
+        let len = SLAB_STACKS * (PAGE + stack_len);
+        let access = ProtFlags::READ | ProtFlags::WRITE;
+        // SAFETY: a new mapping, at an address of the kernel's choice.
+        let start = unsafe {
+            rustix::mm::mmap_anonymous(
+                ptr::null_mut(),
+                len,
+                access,
+                MapFlags::PRIVATE | MapFlags::NORESERVE,
+            )?
+        };
+        let slab = Self { start, len };
+        // A huge page would give each of some thirty stacks all the memory it may ever use.
+        // SAFETY: the mapping is whole and ours.
+        let _ = unsafe { rustix::mm::madvise(start, len, Advice::LinuxNoHugepage) };
+        for number in 0..SLAB_STACKS {
+            let guard = start.wrapping_byte_add(number * (PAGE + stack_len));
+            if let Err(error) = install_guard(guard) {
+                // SAFETY: mapped above, and nobody's yet.
+                let _ = unsafe { rustix::mm::munmap(start, len) };
+                return Err(error);
+            }
+        }
+        Ok(slab)
+    }
+
+    fn stacks(&self, stack_len: usize) -> impl Iterator<Item = Stack> {
+        let start = self.start as usize;
+        // The last first: they are taken from the end.
+        (1..=SLAB_STACKS).rev().filter_map(move |number| {
+            let base = NonZeroUsize::new(start + number * (PAGE + stack_len))?;
+            Some(Stack {
+                base,
+                len: stack_len,
+            })
+        })
+    }
+}
+
+/// Makes the page at `guard` one that nobody may touch.
+fn install_guard(guard: *mut c_void) -> io::Result<()> {
+    if guards_are_light() {
+        // SAFETY: the page is mapped and nobody's.
+        return match unsafe { libc::madvise(guard, PAGE, GUARD_INSTALL) } {
+            0 => Ok(()),
+            _ => Err(io::Error::last_os_error()),
+        };
+    }
+    // SAFETY: as above.
+    unsafe { rustix::mm::mprotect(guard, PAGE, MprotectFlags::empty())? };
+    Ok(())
+}
+
+/// Whether this kernel guards a page without an area of memory of its own (Linux 6.13). Where it
+/// does not, each stack takes two of the areas that `vm.max_map_count` allows a process.
+#[must_use]
+pub fn guards_are_light() -> bool {
+    static LIGHT: OnceLock<bool> = OnceLock::new();
+    *LIGHT.get_or_init(|| {
+        let access = ProtFlags::READ | ProtFlags::WRITE;
+        // SAFETY: a new mapping, at an address of the kernel's choice.
+        let mapped =
+            unsafe { rustix::mm::mmap_anonymous(ptr::null_mut(), PAGE, access, MapFlags::PRIVATE) };
+        let Ok(page) = mapped else { return false };
+        // SAFETY: the page is mapped and nobody's.
+        let is_light = unsafe { libc::madvise(page, PAGE, GUARD_INSTALL) } == 0;
+        // SAFETY: mapped above.
+        let _ = unsafe { rustix::mm::munmap(page, PAGE) };
+        is_light
+    })
+}
+
+#[cfg(all(test, not(shuttle)))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn stacks_are_apart_and_used_again() {
+        let stacks = Stacks::new(1);
+        let warm = Warm::default();
+        let mut taken: Vec<_> = (0..3 * SLAB_STACKS)
+            .map(|_| stacks.take(Some(&warm)).unwrap())
+            .collect();
+        let mut bases: Vec<_> = taken.iter().map(|stack| stack.base.get()).collect();
+        bases.sort_unstable();
+        for pair in bases.windows(2) {
+            assert!(pair[1] - pair[0] >= STACK_LEN_MIN + PAGE);
+        }
+        assert_eq!(stacks.taken(), 3 * SLAB_STACKS);
+        let last = taken.pop().unwrap();
+        let base = last.base;
+        stacks.give_back(last, Some(&warm));
+        assert_eq!(stacks.take(Some(&warm)).unwrap().base, base);
+        for stack in taken {
+            stacks.give_back(stack, Some(&warm));
+        }
+        assert_eq!(warm.stacks.borrow().len(), WARM_STACKS);
+        assert_eq!(stacks.taken(), 1);
+    }
+
+    #[test]
+    fn beyond_the_bound_a_stack_gives_its_memory_back() {
+        let stacks = Stacks::new(STACK_LEN_MIN);
+        let taken: Vec<_> = (0..SHARED_STACKS + 1)
+            .map(|_| stacks.take(None).unwrap())
+            .collect();
+        for stack in &taken {
+            let top = (stack.base.get() - 8) as *mut u64;
+            // SAFETY: inside a stack that nobody runs on.
+            unsafe { top.write(7) };
+        }
+        taken
+            .into_iter()
+            .for_each(|stack| stacks.give_back(stack, None));
+        let shared = stacks.shared.lock().unwrap();
+        let read = |stack: &Stack| {
+            let top = (stack.base.get() - 8) as *const u64;
+            // SAFETY: as above.
+            unsafe { top.read() }
+        };
+        assert_eq!(shared.warm.len(), SHARED_STACKS);
+        assert!(shared.warm.iter().all(|stack| read(stack) == 7));
+        assert_eq!(read(shared.cold.last().unwrap()), 0);
+    }
+}

@@ -1,0 +1,208 @@
+//! Switching: from a processor's thread onto a fibre's stack and back.
+//!
+//! A fibre leaves its stack in one place only, [`leave`], and says what for. It never does while it
+//! unwinds: the standard library counts panics by thread, and the fibre may come back on another.
+//! Whatever is looked up by thread is looked up in functions of their own that are not inlined: a
+//! compiler that sees no switch may keep a thread's address across one.
+
+use std::cell::Cell;
+use std::mem::ManuallyDrop;
+use std::ptr;
+use std::thread;
+
+use corosensei::{Coroutine, CoroutineResult, Yielder};
+
+use crate::fibre::{Fibre, Record};
+use crate::processor::Local;
+use crate::stack::Stack;
+
+/// Why a fibre has left its stack.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Left {
+    /// Others are to run first.
+    Yielded,
+    /// It waits to be roused.
+    Parked,
+    /// It has nothing more to do.
+    Ended,
+}
+
+/// A fibre's stack, and what runs there.
+pub(crate) struct Body {
+    coroutine: ManuallyDrop<Coroutine<(), Left, (), Stack>>,
+}
+
+impl Body {
+    /// On `stack`, `run`, which must not panic.
+    pub(crate) fn new(stack: Stack, run: impl FnOnce() + Send + 'static) -> Self {
+        let coroutine = Coroutine::with_stack(stack, move |yielder: &Yielder<(), Left>, ()| {
+            let here = here();
+            // SAFETY: this thread's own, and no reference to it is kept.
+            unsafe { (*here).yielder.set(yielder) };
+            run();
+        });
+        Self {
+            coroutine: ManuallyDrop::new(coroutine),
+        }
+    }
+
+    /// The stack of one that has ended.
+    pub(crate) fn into_stack(mut self) -> Stack {
+        // SAFETY: not used again: `self` is forgotten.
+        let coroutine = unsafe { ManuallyDrop::take(&mut self.coroutine) };
+        std::mem::forget(self);
+        coroutine.into_stack()
+    }
+}
+
+impl Drop for Body {
+    fn drop(&mut self) {
+        if !self.coroutine.started() || self.coroutine.done() {
+            // SAFETY: not used again.
+            unsafe { ManuallyDrop::drop(&mut self.coroutine) };
+        }
+        // Else it was given up half way: others may still point to what lies on its stack.
+    }
+}
+
+/// What a thread is doing.
+struct Here {
+    /// The fibre it runs.
+    record: Cell<*const Record>,
+    yielder: Cell<*const Yielder<(), Left>>,
+    /// Its own, if it is a processor.
+    local: Cell<*const Local>,
+}
+
+thread_local! {
+    static HERE: Here = const {
+        Here {
+            record: Cell::new(ptr::null()),
+            yielder: Cell::new(ptr::null()),
+            local: Cell::new(ptr::null()),
+        }
+    };
+}
+
+/// This thread's, now: not to be kept across a switch.
+#[inline(never)]
+fn here() -> *const Here {
+    // Opaque: two calls are not one.
+    HERE.with(|here| std::hint::black_box(ptr::from_ref(here)))
+}
+
+/// The processor's thread: says that it is one, for as long as `run` takes.
+pub(crate) fn as_processor(local: &Local, run: impl FnOnce()) {
+    // SAFETY: this thread's own; it never leaves its stack while it is a processor.
+    let here = unsafe { &*here() };
+    here.local.set(local);
+    run();
+    here.local.set(ptr::null());
+}
+
+/// The processor this thread is, now; none: it is another thread.
+#[inline]
+pub(crate) fn local<R>(look: impl FnOnce(Option<&Local>) -> R) -> R {
+    // SAFETY: this thread's own, for the length of the call alone: `look` does not leave.
+    let local = unsafe { (*here()).local.get() };
+    // SAFETY: set while the processor runs, and nobody outlives that on its thread.
+    look(unsafe { local.as_ref() })
+}
+
+/// The fibre that runs here; none: this is a thread.
+#[must_use]
+pub fn try_current() -> Option<Fibre> {
+    // SAFETY: this thread's own.
+    let record = unsafe { (*here()).record.get() };
+    if record.is_null() {
+        return None;
+    }
+    // SAFETY: whoever runs has a reference to itself, in `Processor::run`.
+    unsafe { std::sync::Arc::increment_strong_count(record) };
+    // SAFETY: counted above.
+    let record = unsafe { std::sync::Arc::from_raw(record) };
+    Some(Fibre { record })
+}
+
+/// The fibre that runs here.
+///
+/// # Panics
+/// Not in a fibre.
+#[must_use]
+pub fn current() -> Fibre {
+    try_current().unwrap_or_else(|| no_fibre())
+}
+
+#[cold]
+fn no_fibre() -> ! {
+    panic!("not in a fibre: this can be done only in one (fibre::spawn, Runtime::run)")
+}
+
+/// Runs a fibre until it leaves its stack.
+///
+/// # Safety
+/// The caller alone runs it: it has the fibre's own reference.
+pub(crate) unsafe fn resume(record: &Record) -> Left {
+    // SAFETY: this thread's own.
+    let here = unsafe { &*here() };
+    // SAFETY: the caller's.
+    let body = unsafe { &mut *record.body.get() };
+    let Some(body) = body else {
+        return Left::Ended;
+    };
+    // Where it has been left, it was another thread's.
+    here.record.set(record);
+    let left = match body.coroutine.resume(()) {
+        CoroutineResult::Yield(left) => left,
+        CoroutineResult::Return(()) => Left::Ended,
+    };
+    here.record.set(ptr::null());
+    left
+}
+
+/// Leaves the stack; comes back when a processor resumes the fibre.
+#[inline(never)]
+pub(crate) fn leave(left: Left) {
+    // SAFETY: this thread's own.
+    let yielder = unsafe { (*here()).yielder.get() };
+    // SAFETY: set by the fibre that runs here (`Body::new`, and below), on whose stack it lies.
+    let yielder = unsafe { &*yielder };
+    yielder.suspend(left);
+    // SAFETY: this thread's own: another's than before, perhaps.
+    unsafe { (*here()).yielder.set(yielder) };
+}
+
+/// Lets fibres that are ready run first. In a thread: other threads.
+///
+/// Does nothing while a panic unwinds.
+pub fn yield_now() {
+    // SAFETY: this thread's own.
+    let is_fibre = unsafe { !(*here()).record.get().is_null() };
+    if !is_fibre {
+        thread::yield_now();
+    } else if !thread::panicking() {
+        leave(Left::Yielded);
+    }
+}
+
+/// Waits until somebody [unparks](Fibre::unpark) this fibre, or has since it last waited. May
+/// return for no reason: what is waited for is to be looked at again.
+///
+/// # Panics
+/// Not in a fibre, or while a panic unwinds: who waited would come back on another thread, half
+/// unwound.
+pub fn park() {
+    // SAFETY: this thread's own.
+    let record = unsafe { (*here()).record.get() };
+    // SAFETY: whoever runs has a reference to itself, in `Processor::run`.
+    let Some(record) = (unsafe { record.as_ref() }) else {
+        no_fibre()
+    };
+    assert!(
+        !thread::panicking(),
+        "a fibre must not wait while it unwinds"
+    );
+    if !record.permit.take() {
+        leave(Left::Parked);
+    }
+}

@@ -1,0 +1,144 @@
+//! Sleep, and waits with an end.
+
+use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Mutex, PoisonError};
+use std::thread;
+use std::time::Duration;
+
+use rustix::time::{ClockId, clock_gettime};
+
+use crate::cancel::Cancelled;
+use crate::fibre::Fibre;
+use crate::switch::{local, park, try_current};
+
+/// Never.
+const NEVER: u64 = u64::MAX;
+
+/// Nanoseconds of the system's monotonic clock.
+pub(crate) fn monotonic_ns() -> u64 {
+    let now = clock_gettime(ClockId::Monotonic);
+    now.tv_sec.cast_unsigned() * 1_000_000_000 + now.tv_nsec.cast_unsigned()
+}
+
+/// So much later than now, in nanoseconds of the monotonic clock.
+pub(crate) fn deadline_ns(after: Duration) -> u64 {
+    let after_ns = u64::try_from(after.as_nanos()).unwrap_or(NEVER);
+    monotonic_ns().saturating_add(after_ns)
+}
+
+/// Sleeps for `duration`, or a little longer; in a fibre, others run meanwhile.
+///
+/// # Errors
+/// The fibre was told to end.
+pub fn sleep(duration: Duration) -> Result<(), Cancelled> {
+    let Some(fibre) = try_current() else {
+        thread::sleep(duration);
+        return Ok(());
+    };
+    let alarm = Alarm::set(&fibre, deadline_ns(duration));
+    while !alarm.is_due() {
+        if fibre.is_cancelled() {
+            return Err(Cancelled);
+        }
+        park();
+    }
+    Ok(())
+}
+
+/// The fibres a processor is to rouse at their time.
+#[derive(Debug)]
+pub(crate) struct Timers {
+    /// When the first is due; read without the lock.
+    next_ns: AtomicU64,
+    list: Mutex<List>,
+}
+
+#[derive(Debug, Default)]
+struct List {
+    entries: BTreeMap<(u64, u64), Fibre>,
+    count: u64,
+}
+
+impl Timers {
+    pub(crate) fn new() -> Self {
+        Self {
+            next_ns: AtomicU64::new(NEVER),
+            list: Mutex::default(),
+        }
+    }
+
+    /// How long until the first is due; none: there is none.
+    pub(crate) fn patience_ns(&self) -> Option<u64> {
+        let next_ns = self.next_ns.load(Ordering::Relaxed);
+        (next_ns != NEVER).then(|| next_ns.saturating_sub(monotonic_ns()))
+    }
+
+    /// Rouses those whose time has come: how many.
+    pub(crate) fn expire(&self) -> usize {
+        let next_ns = self.next_ns.load(Ordering::Relaxed);
+        if next_ns == NEVER {
+            return 0;
+        }
+        let now_ns = monotonic_ns();
+        if now_ns < next_ns {
+            return 0;
+        }
+        let later = (now_ns + 1, 0);
+        let mut list = self.list.lock().unwrap_or_else(PoisonError::into_inner);
+        let rest = list.entries.split_off(&later);
+        let due = std::mem::replace(&mut list.entries, rest);
+        self.note_next(&list);
+        drop(list);
+        due.values().for_each(Fibre::unpark);
+        due.len()
+    }
+
+    fn note_next(&self, list: &List) {
+        let next = list.entries.first_key_value();
+        let next_ns = next.map_or(NEVER, |(&(due_ns, _), _)| due_ns);
+        self.next_ns.store(next_ns, Ordering::Relaxed);
+    }
+}
+
+/// A wait's end: the fibre is roused at its time, unless this is dropped before.
+pub(crate) struct Alarm {
+    due_ns: u64,
+    number: u64,
+    processor: usize,
+    fibre: Fibre,
+}
+
+impl Alarm {
+    /// For the fibre that runs.
+    pub(crate) fn set(fibre: &Fibre, due_ns: u64) -> Self {
+        let processor = local(|local| local.map_or(0, |local| local.number));
+        let timers = &fibre.record.anchor.shared.seats[processor].timers;
+        let mut list = timers.list.lock().unwrap_or_else(PoisonError::into_inner);
+        list.count += 1;
+        let number = list.count;
+        list.entries.insert((due_ns, number), fibre.clone());
+        timers.note_next(&list);
+        Self {
+            due_ns,
+            number,
+            processor,
+            fibre: fibre.clone(),
+        }
+    }
+
+    /// Whether its time has come.
+    pub(crate) fn is_due(&self) -> bool {
+        monotonic_ns() >= self.due_ns
+    }
+}
+
+impl Drop for Alarm {
+    fn drop(&mut self) {
+        let timers = &self.fibre.record.anchor.shared.seats[self.processor].timers;
+        let mut list = timers.list.lock().unwrap_or_else(PoisonError::into_inner);
+        if list.entries.remove(&(self.due_ns, self.number)).is_some() {
+            timers.note_next(&list);
+        }
+    }
+}

@@ -1,0 +1,133 @@
+//! Waiting for something that others give: by a fibre, which parks, or by a thread, which sleeps.
+
+use std::cell::RefCell;
+use std::collections::VecDeque;
+use std::sync::Arc;
+use std::thread::{self, Thread};
+
+use crate::fibre::Fibre;
+use crate::switch::{park, try_current};
+use crate::sync::atomic::{AtomicBool, Ordering};
+
+/// Who waits.
+#[derive(Debug, Clone)]
+pub(crate) enum Waiter {
+    Fibre(Fibre),
+    Thread(Arc<Sleeper>),
+}
+
+/// A thread that is no processor.
+#[derive(Debug)]
+pub(crate) struct Sleeper {
+    thread: Thread,
+    granted: AtomicBool,
+}
+
+thread_local! {
+    static SLEEPER: RefCell<Option<Arc<Sleeper>>> = const { RefCell::new(None) };
+}
+
+impl Waiter {
+    /// The fibre that runs here, or else the thread.
+    pub(crate) fn current() -> Self {
+        try_current().map_or_else(|| Self::Thread(sleeper()), Self::Fibre)
+    }
+
+    /// Waits to be roused; may return for no reason.
+    pub(crate) fn wait(&self) {
+        match self {
+            Self::Fibre(_) => park(),
+            Self::Thread(_) => thread::park(),
+        }
+    }
+
+    /// Rouses who waits.
+    pub(crate) fn rouse(&self) {
+        match self {
+            Self::Fibre(fibre) => fibre.unpark(),
+            Self::Thread(sleeper) => sleeper.thread.unpark(),
+        }
+    }
+
+    fn granted(&self) -> &AtomicBool {
+        match self {
+            Self::Fibre(fibre) => &fibre.record.granted,
+            Self::Thread(sleeper) => &sleeper.granted,
+        }
+    }
+
+    /// Waits for something in one list at a time: until [`Waiter::grant`].
+    pub(crate) fn wait_for_grant(&self) {
+        // Acquire: pairs with `grant`.
+        while !self.granted().load(Ordering::Acquire) {
+            self.wait();
+        }
+    }
+
+    /// Whether it has been given what it waits for.
+    pub(crate) fn is_granted(&self) -> bool {
+        // Acquire: pairs with `grant`.
+        self.granted().load(Ordering::Acquire)
+    }
+
+    /// Gives it what it waits for. It has left the list.
+    pub(crate) fn grant(self) {
+        // Release: pairs with `wait_for_grant`.
+        self.granted().store(true, Ordering::Release);
+        self.rouse();
+    }
+}
+
+impl PartialEq for Waiter {
+    fn eq(&self, other: &Self) -> bool {
+        std::ptr::eq(self.granted(), other.granted())
+    }
+}
+
+#[inline(never)]
+fn sleeper() -> Arc<Sleeper> {
+    SLEEPER.with_borrow_mut(|sleeper| {
+        let new = || {
+            Arc::new(Sleeper {
+                thread: thread::current(),
+                granted: AtomicBool::new(false),
+            })
+        };
+        Arc::clone(sleeper.get_or_insert_with(new))
+    })
+}
+
+/// Those who wait, first come first served.
+#[derive(Debug, Default)]
+pub(crate) struct WaitList {
+    waiters: VecDeque<Waiter>,
+}
+
+impl WaitList {
+    pub(crate) const fn new() -> Self {
+        Self {
+            waiters: VecDeque::new(),
+        }
+    }
+
+    /// Puts the caller last. What guards the list is to be let go before it waits.
+    pub(crate) fn enter(&mut self) -> Waiter {
+        let waiter = Waiter::current();
+        // Nobody grants it anything before it stands in the list.
+        waiter.granted().store(false, Ordering::Relaxed);
+        self.waiters.push_back(waiter.clone());
+        waiter
+    }
+
+    /// Takes out who came first.
+    pub(crate) fn pop(&mut self) -> Option<Waiter> {
+        self.waiters.pop_front()
+    }
+
+    /// Takes out one that waits no longer. False: it is not here any more, and has been granted
+    /// what it waited for, or is about to be.
+    pub(crate) fn leave(&mut self, waiter: &Waiter) -> bool {
+        let place = self.waiters.iter().position(|other| other == waiter);
+        place.is_some_and(|place| self.waiters.remove(place).is_some())
+    }
+}

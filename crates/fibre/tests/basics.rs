@@ -1,0 +1,151 @@
+//! Fibres do what they are told, under every scheduler and either way of waiting for the kernel.
+
+#![allow(
+    clippy::unwrap_used,
+    clippy::print_stderr,
+    reason = "a failing test says where"
+)]
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
+
+use fibre::{Builder, Kind, Runtime, Scheduler, Wire};
+
+/// A runtime of each kind.
+fn each(processors: usize, test: impl Fn(&Runtime)) {
+    for scheduler in Scheduler::ALL {
+        for wire in [Kind::Rings, Kind::Readiness] {
+            let builder = Builder::new().processors(processors).scheduler(scheduler);
+            let started = builder.wire(Wire::Only(wire)).start();
+            let Ok(runtime) = started else {
+                eprintln!("skipped: {} cannot be used here", wire.name());
+                continue;
+            };
+            test(&runtime);
+            runtime.stop(Duration::from_secs(5)).unwrap();
+        }
+    }
+}
+
+#[test]
+fn results_come_back() {
+    for processors in 1..=3 {
+        each(processors, |runtime| {
+            let sum = runtime.run(|| {
+                let parts: Vec<_> = (0..1000_usize).map(|n| fibre::spawn(move || n)).collect();
+                parts
+                    .into_iter()
+                    .map(|part| part.join().unwrap())
+                    .sum::<usize>()
+            });
+            assert_eq!(sum, 499_500);
+        });
+    }
+}
+
+#[test]
+fn all_have_their_turn() {
+    each(2, |runtime| {
+        let turns = Arc::new(AtomicUsize::new(0));
+        let fibres: Vec<_> = (0..100)
+            .map(|_| {
+                let turns = Arc::clone(&turns);
+                runtime.spawn(move || {
+                    for _ in 0..100 {
+                        turns.fetch_add(1, Ordering::Relaxed);
+                        fibre::yield_now();
+                    }
+                })
+            })
+            .collect();
+        fibres.into_iter().for_each(|fibre| fibre.join().unwrap());
+        assert_eq!(turns.load(Ordering::Relaxed), 10_000);
+    });
+}
+
+#[test]
+fn a_panic_is_its_fibres() {
+    each(2, |runtime| {
+        let panicked = runtime.spawn(|| panic!("on purpose")).join();
+        assert_eq!(
+            panicked.unwrap_err().downcast_ref::<&str>(),
+            Some(&"on purpose")
+        );
+        assert_eq!(runtime.run(|| 7), 7);
+    });
+}
+
+#[test]
+fn a_ring_of_fibres_passes_a_ball() {
+    each(2, |runtime| {
+        const ROUNDS: usize = 2000;
+        let turns = Arc::new(AtomicUsize::new(0));
+        let fibres: Vec<_> = (0..5)
+            .map(|me| {
+                let turns = Arc::clone(&turns);
+                runtime.spawn(move || {
+                    while turns.load(Ordering::Acquire) < ROUNDS {
+                        if turns.load(Ordering::Acquire) % 5 == me {
+                            turns.fetch_add(1, Ordering::AcqRel);
+                        }
+                        fibre::yield_now();
+                    }
+                })
+            })
+            .collect();
+        fibres.into_iter().for_each(|fibre| fibre.join().unwrap());
+        assert!(turns.load(Ordering::Relaxed) >= ROUNDS);
+    });
+}
+
+#[test]
+fn fibres_rouse_each_other() {
+    each(2, |runtime| {
+        let (sender, receiver) = fibre::channel::<u32>(4);
+        let (back, answers) = fibre::channel::<u32>(4);
+        let echo = runtime.spawn(move || {
+            while let Ok(value) = receiver.receive() {
+                back.send(value + 1).unwrap();
+            }
+        });
+        let asked = runtime.spawn(move || {
+            for n in 0..5000 {
+                sender.send(n).unwrap();
+                assert_eq!(answers.receive(), Ok(n + 1));
+            }
+        });
+        asked.join().unwrap();
+        echo.join().unwrap();
+    });
+}
+
+#[test]
+fn sleepers_wake_in_order() {
+    each(2, |runtime| {
+        let order = Arc::new(fibre::Mutex::new(Vec::new()));
+        let fibres: Vec<_> = [30_u64, 10, 20]
+            .map(|ms| {
+                let order = Arc::clone(&order);
+                runtime.spawn(move || {
+                    fibre::sleep(Duration::from_millis(ms)).unwrap();
+                    order.lock().push(ms);
+                })
+            })
+            .into();
+        fibres.into_iter().for_each(|fibre| fibre.join().unwrap());
+        assert_eq!(*order.lock(), [10, 20, 30]);
+    });
+}
+
+#[test]
+fn told_to_end_a_sleeper_does() {
+    each(2, |runtime| {
+        let sleeper = runtime.spawn(|| fibre::sleep(Duration::from_secs(3600)));
+        std::thread::sleep(Duration::from_millis(5));
+        sleeper.fibre().cancel();
+        assert_eq!(sleeper.join().unwrap(), Err(fibre::Cancelled));
+        // Stopping does the same: `each` stops with a sleeper left.
+        drop(runtime.spawn(|| fibre::sleep(Duration::from_secs(3600))));
+    });
+}
