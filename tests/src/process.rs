@@ -182,18 +182,28 @@ pub fn wait(child: &mut Child) -> Result<ExitStatus> {
 pub fn curtail() -> Command {
     let mut command = Command::new(curtail_path());
     command.args(["serve", "--runtime", runtime()]);
+    if program_name().starts_with("on_fibres_steal") {
+        command.args(["--fibre-scheduler", "steal"]);
+    }
     command
 }
 
+/// What the test program is called.
+fn program_name() -> String {
+    let program = env::current_exe().unwrap_or_default();
+    let name = program.file_name().unwrap_or_default();
+    name.to_string_lossy().into_owned()
+}
+
 /// On what the program under test is to run its conversations: `$CURTAIL_RUNTIME`, or what the
-/// name of the test program says (`on_rings`, `on_threads`).
+/// name of the test program says (`on_rings`, `on_threads`,
+/// `on_fibres`).
 #[expect(clippy::print_stderr, reason = "what was skipped is said")]
 pub fn runtime() -> &'static str {
     static RUNTIME: OnceLock<String> = OnceLock::new();
     RUNTIME.get_or_init(|| {
-        let program = env::current_exe().unwrap_or_default();
-        let name = program.file_name().unwrap_or_default().to_string_lossy();
-        let named = ["rings", "threads"]
+        let name = program_name();
+        let named = ["rings", "threads", "fibres"]
             .into_iter()
             .find(|kind| name.starts_with(&format!("on_{kind}")));
         let asked = env::var("CURTAIL_RUNTIME").ok();

@@ -7,7 +7,7 @@ use std::process::ExitCode;
 use anyhow::{Context, bail};
 use clap::{ArgAction, Args};
 
-use server::{Config, Kind, Patience, Server, UnixSocket};
+use server::{Config, Kind, Patience, Scheduler, Server, UnixSocket};
 
 /// Listens on all addresses unless told otherwise, as memcached does.
 const ANY: [IpAddr; 2] = [
@@ -105,10 +105,16 @@ pub(crate) struct Flags {
     #[arg(short = 'u', long = "user", value_name = "USER")]
     user: Option<String>,
 
-    /// Who runs the conversations: events (epoll), rings (io_uring), threads (one for each
-    /// connection), auto
+    /// Who runs the conversations: events (epoll), rings (io_uring), threads or fibres (one for
+    /// each connection), auto
     #[arg(long = "runtime", value_name = "KIND", default_value = "auto", value_parser = runtime_kind)]
     runtime: RuntimeKind,
+
+    /// Which fibre runs next: fair (nobody starves), steal (who has nothing to do steals), global
+    /// (one list for all)
+    #[arg(long = "fibre-scheduler", value_name = "KIND", default_value = "fair",
+          value_parser = fibre_scheduler)]
+    fibre_scheduler: Scheduler,
 
     /// How long after a request to ask for the next again and again before sleeping, such as 50us
     #[arg(long = "busy-poll", value_name = "TIME", default_value = "0", value_parser = wait_ns)]
@@ -173,6 +179,7 @@ impl Flags {
             lock_memory: self.lock_memory,
             user: self.user.clone(),
             runtime: self.runtime.0,
+            fibre_scheduler: self.fibre_scheduler,
             patience: Patience {
                 busy_poll_ns: self.busy_poll,
                 min_wait_ns: self.min_wait,
@@ -235,6 +242,12 @@ fn runtime_kind(text: &str) -> Result<RuntimeKind, String> {
     let names = Kind::ALL.map(Kind::name).join(", ");
     kind.map(|kind| RuntimeKind(Some(kind)))
         .ok_or_else(|| format!("one of auto, {names} is needed"))
+}
+
+fn fibre_scheduler(text: &str) -> Result<Scheduler, String> {
+    let names = Scheduler::ALL.map(Scheduler::name).join(", ");
+    let named = Scheduler::ALL.into_iter().find(|kind| kind.name() == text);
+    named.ok_or_else(|| format!("one of {names} is needed"))
 }
 
 /// A time of at most a second, in nanoseconds.

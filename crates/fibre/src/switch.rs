@@ -172,6 +172,39 @@ pub(crate) fn leave(left: Left) {
     unsafe { (*here()).yielder.set(yielder) };
 }
 
+/// The number of the processor this runs on, from 0; none: it is another thread. A fibre may be on
+/// another after each wait.
+#[must_use]
+pub fn processor() -> Option<usize> {
+    local(|local| local.map(|local| local.number))
+}
+
+/// Runs `run` on the stack of the processor's own thread, which is large and near: so a fibre whose
+/// own is small may do deep things between its waits. `run` itself must not wait: what does panics.
+/// In a thread: on its own stack.
+pub fn on_processor_stack<R>(run: impl FnOnce() -> R + Send) -> R {
+    /// Puts back whose fibre runs here, however `run` ends.
+    struct Absent(*const Record);
+
+    impl Drop for Absent {
+        fn drop(&mut self) {
+            // SAFETY: this thread's own, and the same as before: nobody has waited.
+            unsafe { (*here()).record.set(self.0) };
+        }
+    }
+
+    // SAFETY: this thread's own.
+    let here = unsafe { &*here() };
+    let record = here.record.replace(ptr::null());
+    if record.is_null() {
+        return run();
+    }
+    let _absent = Absent(record);
+    // SAFETY: the fibre's that runs here, on whose stack it lies.
+    let yielder = unsafe { &*here.yielder.get() };
+    yielder.on_parent_stack(run)
+}
+
 /// Lets fibres that are ready run first. In a thread: other threads.
 ///
 /// Does nothing while a panic unwinds.

@@ -3,18 +3,19 @@
 //!
 //! ```text
 //! acceptor ──▶ inbox of the next worker, in turn ──▶ worker: wait → burst → maintain → wait …
-//!          └─▶ or a thread for each
+//!          └─▶ or a thread, or a fibre, for each
 //! ```
 //!
 //! Each runtime is a folder with the same four files: `accept` (what becomes of a new connection),
 //! `worker` (the loop), `wake` (how one thread rouses another), `stop` (how it ends).
 //! [`Kind::Events`]: an epoll loop per worker; [`Kind::Rings`]: an io_uring per worker;
-//! [`Kind::Threads`]: a thread per connection, and as many bursts at once as there are workers.
+//! [`Kind::Threads`]: a thread per connection, and as many bursts at once as there are workers;
+//! [`Kind::Fibres`]: a fibre per connection, over as many threads as there are workers.
 //! What they have in common lies beside them. Whatever runs a session must give the same answers.
 //!
-//! Invariants: a connection belongs to one thread for life; nobody makes a system call while
-//! answering, unless asked for statistics or told to say more or less; what a slow peer can make
-//! the server hold is bounded, and while a peer does not take its answers its requests are not
+//! Invariants: a connection belongs to one thread, or fibre, for life; nobody makes a system call
+//! while answering, unless asked for statistics or told to say more or less; what a slow peer can
+//! make the server hold is bounded, and while a peer does not take its answers its requests are not
 //! read, but for what a ring received meanwhile.
 
 #![forbid(unsafe_code)]
@@ -25,6 +26,8 @@ mod connection;
 mod dealer;
 mod desk;
 mod events;
+mod fibres;
+mod hall;
 mod inbox;
 pub mod limits;
 mod rings;
@@ -43,6 +46,7 @@ use acceptor::{Acceptor, Host};
 use dealer::Dealer;
 
 pub use census::{BURST_SIZES, BurstTally, Census, Tally};
+pub use fibre::Scheduler;
 pub use running::{Panicked, Running};
 pub use setup::{Clock, Patience, Setup};
 pub use threads::{conversations_max, memory_areas_wanted};
@@ -56,11 +60,13 @@ pub enum Kind {
     Rings,
     /// A thread per connection.
     Threads,
+    /// A fibre per connection.
+    Fibres,
 }
 
 impl Kind {
     /// All of them.
-    pub const ALL: [Self; 3] = [Self::Events, Self::Rings, Self::Threads];
+    pub const ALL: [Self; 4] = [Self::Events, Self::Rings, Self::Threads, Self::Fibres];
     /// What is tried where none is asked for.
     pub const BEST_FIRST: [Self; 2] = [Self::Rings, Self::Events];
 
@@ -71,6 +77,7 @@ impl Kind {
             Self::Events => "events",
             Self::Rings => "rings",
             Self::Threads => "threads",
+            Self::Fibres => "fibres",
         }
     }
 
@@ -80,7 +87,7 @@ impl Kind {
     /// What is missing.
     pub fn probe(self) -> io::Result<()> {
         match self {
-            Self::Events | Self::Threads => Ok(()),
+            Self::Events | Self::Threads | Self::Fibres => Ok(()),
             Self::Rings => sys::ring::Ring::probe().map(drop),
         }
     }
@@ -96,7 +103,7 @@ pub fn start(kind: Kind, setup: Setup, listeners: Vec<Listener>) -> io::Result<R
     let mut running = Running::new(match kind {
         Kind::Events | Kind::Rings => setup.workers,
         // The attendant's: whoever is to be roused is roused by it.
-        Kind::Threads => 1,
+        Kind::Threads | Kind::Fibres => 1,
     })?;
     match start_threads(kind, &mut running, &setup, listeners) {
         Ok(()) => Ok(running),
@@ -119,6 +126,10 @@ fn start_threads(
         Kind::Rings => rings::start(running, setup)?,
         Kind::Threads => {
             let hall = threads::start(running, setup)?;
+            return accept_for(hall, running, setup, listeners);
+        }
+        Kind::Fibres => {
+            let hall = fibres::start(running, setup, setup.fibre_scheduler)?;
             return accept_for(hall, running, setup, listeners);
         }
     }

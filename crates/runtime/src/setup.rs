@@ -15,6 +15,8 @@ pub struct Setup {
     pub requests_a_turn: usize,
     /// How a worker waits.
     pub patience: Patience,
+    /// Which fibre runs next, where fibres converse.
+    pub fibre_scheduler: fibre::Scheduler,
     /// The cache.
     pub store: Arc<Store>,
     /// The process's statistics and switches.

@@ -2,17 +2,11 @@
 //!
 //! ```text
 //! acceptor ──▶ a thread: receive → borrow a desk → prepare, answer → put it back → send → …
-//!              attendant: joins who is done, closes slow holders, goes on with maintenance
 //! ```
 //!
-//! A desk (a handle on the store, counters, a list of requests) is tens of KiB and a seat that
-//! whoever reclaims memory asks. So there are as many as workers, whatever the connections, and
-//! a conversation has one for the length of a burst only: between receiving and sending, without
-//! a system call in between. Taking one and putting it back are two short locks, which all
-//! conversations share, and a fence, for the desk sleeps meanwhile. Who finds none sleeps until
-//! one is put back, and whoever comes by at that moment may be faster: not fair, but no desk lies
-//! idle while a sleeper wakes up. One burst answers one connection, so nothing is fetched ahead for
-//! others.
+//! Taking a desk and putting it back are two short locks, which all conversations share, and a
+//! fence, for the desk sleeps meanwhile. Who finds none sleeps until one is put back, and whoever
+//! comes by at that moment may be faster: not fair, but no desk lies idle while a sleeper wakes up.
 //!
 //! An idle connection costs what it has touched of its stack (three pages of
 //! [`CONVERSATION_STACK_LEN`](crate::limits::CONVERSATION_STACK_LEN)), its receive buffer and its
@@ -26,7 +20,6 @@
 //! unless it is raised. One more, or one that cannot be had, is turned away, and accepting rests.
 
 mod accept;
-mod attend;
 mod desks;
 mod stop;
 mod wake;
@@ -34,70 +27,30 @@ mod worker;
 
 use std::io;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 
 use crate::desk::Desk;
-use crate::inbox::Inbox;
-use crate::limits::{CONVERSATION_AREAS, MAINTAIN_EVERY_NS, OTHER_AREAS};
+use crate::hall::Hall;
+use crate::limits::{CONVERSATION_AREAS, OTHER_AREAS};
 use crate::running::Running;
 use crate::setup::Setup;
-use attend::Attendant;
-use desks::{Desks, Which};
-use wake::Live;
+use desks::Desks;
 
-/// What all conversations share.
-pub(crate) struct Hall {
-    setup: Arc<Setup>,
+/// A thread for each conversation, and the desks they share.
+pub(crate) struct Threads {
     desks: Desks,
-    live: Live,
-    /// Conversations that memory has areas for.
-    conversations_max: usize,
-    /// Rouses the attendant.
-    inbox: Arc<Inbox>,
-    ending: Arc<AtomicBool>,
-    /// The attendant has been told that the store has more to do.
-    has_more: AtomicBool,
-}
-
-impl Hall {
-    /// Does a step of the store's maintenance if it is time for one and a desk is free; the
-    /// attendant goes on with what is left.
-    fn maintain(&self, now_ns: u64) {
-        // As often as so many workers of another runtime would, together.
-        let every_ns = MAINTAIN_EVERY_NS / self.desks.count().max(1) as u64;
-        let lent = self
-            .desks
-            .borrow_for_maintenance(Which::UsedLast, every_ns, now_ns);
-        let Some(mut desk) = lent else { return };
-        let has_more = desk.maintain_store(now_ns);
-        drop(desk);
-        if self.setup.store.wants_tending() {
-            self.setup.board.tend_store();
-        }
-        if has_more && !self.has_more.swap(true, Ordering::Relaxed) {
-            self.inbox.waker.wake();
-        }
-    }
 }
 
 /// Starts the attendant; what it returns gives each connection its thread.
 ///
 /// # Errors
 /// No descriptor or thread left.
-pub(crate) fn start(running: &mut Running, setup: &Arc<Setup>) -> io::Result<Arc<Hall>> {
+pub(crate) fn start(running: &mut Running, setup: &Arc<Setup>) -> io::Result<Arc<Hall<Threads>>> {
     let desks = (0..setup.workers).map(|_| Desk::new(setup, running, 0));
-    let hall = Arc::new(Hall {
-        setup: Arc::clone(setup),
+    let threads = Threads {
         desks: Desks::new(desks),
-        live: Live::default(),
-        conversations_max: conversations_max(sys::limits::memory_areas()),
-        inbox: Arc::clone(&running.inboxes[0]),
-        ending: Arc::clone(&running.ending),
-        has_more: AtomicBool::new(false),
-    });
-    let attendant = Attendant::new(Arc::clone(&hall))?;
-    running.spawn("attendant".to_owned(), move || attendant.run())?;
-    Ok(hall)
+    };
+    let most = conversations_max(sys::limits::memory_areas());
+    Hall::open(running, setup, threads, most)
 }
 
 /// How many conversations with a thread each so many areas of memory are enough for

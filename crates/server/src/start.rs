@@ -41,8 +41,8 @@ impl Server {
     /// See [`Error`]; nothing is left running.
     pub fn start(mut config: Config, say: &mut dyn FnMut(&str)) -> Result<Self, Error> {
         let signals = Signals::block().map_err(Error::Start)?;
-        if config.runtime == Some(Kind::Threads) && config.patience != runtime::Patience::default()
-        {
+        let by_conversation = matches!(config.runtime, Some(Kind::Threads | Kind::Fibres));
+        if by_conversation && config.patience != runtime::Patience::default() {
             return Err(Error::Patience);
         }
         let user = user_to_become(&config)?;
@@ -76,6 +76,7 @@ impl Server {
             requests_a_turn: (config.requests_a_turn.max(1) as usize)
                 .min(session::limits::REQUESTS_A_TURN_MAX),
             patience: config.patience,
+            fibre_scheduler: config.fibre_scheduler,
             store,
             board: Arc::<Noticeboard>::clone(&board),
             census: Arc::clone(&census),

@@ -99,9 +99,7 @@ impl Poller {
         let events = unsafe { &mut *self.events.get() };
         events.clear();
         // What the last wait returned has been looked at: nothing leads to these any more.
-        let mut gone = self.gone.lock().unwrap_or_else(PoisonError::into_inner);
-        let gone = std::mem::take(&mut *gone);
-        drop(gone);
+        drop(self.take_gone());
         let timeout = patience_ns.map(|ns| Timespec {
             tv_sec: (ns / 1_000_000_000).cast_signed(),
             tv_nsec: (ns % 1_000_000_000).cast_signed(),
@@ -112,6 +110,11 @@ impl Poller {
             rustix::buffer::spare_capacity(events),
             timeout.as_ref(),
         );
+    }
+
+    fn take_gone(&self) -> Vec<Arc<Source>> {
+        let mut gone = self.gone.lock().unwrap_or_else(PoisonError::into_inner);
+        std::mem::take(&mut *gone)
     }
 
     /// Opens the gates of what is ready: how many fibres were roused.

@@ -6,6 +6,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 
 use crate::desk::Desk;
+use crate::hall::Which;
 
 /// The desks.
 pub(super) struct Desks {
@@ -14,15 +15,6 @@ pub(super) struct Desks {
     is_free: Condvar,
     /// When the store was last maintained.
     maintained_ns: AtomicU64,
-}
-
-/// Which of the free desks.
-#[derive(Debug, Clone, Copy)]
-pub(super) enum Which {
-    /// The one whose memory is nearest: what it drains, the next write would go on with.
-    UsedLast,
-    /// The one that has slept longest: what it had begun to drain must not lie for ever.
-    UsedFirst,
 }
 
 struct Free {

@@ -50,6 +50,7 @@ fn serve() -> Served {
     let census = Arc::new(Census::new(16));
     let setup = Setup {
         patience: crate::Patience::default(),
+        fibre_scheduler: crate::Scheduler::Fair,
         workers: 1,
         requests_a_turn: 2,
         store: store.unwrap(),
@@ -129,16 +130,4 @@ fn conversations_are_as_many_as_memory_has_areas_for() {
         super::conversations_max(super::memory_areas_wanted(100)),
         100
     );
-    let live = super::Live::default();
-    let peer = || {
-        let (stream, _) = Stream::pair().unwrap();
-        Arc::new(super::wake::Peer::new(
-            crate::transport::Transport::Plain(stream),
-            1,
-        ))
-    };
-    assert_eq!(live.enter(peer(), 1), Some(0));
-    assert_eq!(live.enter(peer(), 1), None);
-    live.withdraw(0);
-    assert_eq!(live.enter(peer(), 1), Some(0));
 }

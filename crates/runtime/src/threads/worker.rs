@@ -1,221 +1,39 @@
-//! A conversation on a thread of its own: it receives, answers all it was asked, sends, and
-//! receives again. While a peer does not take its answers, its thread sleeps sending them and
-//! reads nothing.
-
-mod burst;
+//! What a conversation's thread works with: a desk, borrowed for a burst.
 
 use std::io;
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
+use std::thread::JoinHandle;
 
-use session::{Next, Output, Session};
-use sys::clock::monotonic_ns;
+use super::Threads;
+use super::wake::Blocking;
+use crate::acceptor::Exhausted;
+use crate::desk::Desk;
+use crate::hall::{Crew, Peer, Which};
 
-use super::Hall;
-use super::wake::Peer;
-use crate::connection::Held;
-use crate::limits::{
-    DIRECT_MIN, MEMORY_RETRY_NS, RECEIVE_LEN, RESTING_LEN, SEND_AT_ONCE, SEND_PATIENCE_NS,
-};
-use crate::table::Place;
+impl Crew for Threads {
+    type Task = JoinHandle<()>;
+    type Line = Blocking;
 
-/// A conversation.
-struct Conversation {
-    session: Session,
-    /// Input that could not be used yet.
-    held: Held,
-    /// What is received into.
-    buffer: Vec<u8>,
-    output: Output,
-    /// It waits for memory that others hold.
-    wants_memory: bool,
-    peer: Arc<Peer>,
-    hall: Arc<Hall>,
-}
-
-/// What has come.
-struct Received {
-    len: usize,
-    /// So much of it lies in the buffer; the rest is held, or in its place in the store.
-    fresh_len: usize,
-}
-
-/// A conversation's place among those that live. Dropped last, however a thread ends.
-struct Stay {
-    place: Place,
-    peer: Option<Arc<Peer>>,
-    hall: Arc<Hall>,
-}
-
-/// Converses with a peer until one of them has enough.
-pub(super) fn converse(hall: Arc<Hall>, peer: Arc<Peer>, place: Place) {
-    let _stay = Stay {
-        place,
-        peer: Some(Arc::clone(&peer)),
-        hall: Arc::clone(&hall),
-    };
-    let conversation = Conversation {
-        session: Session::default(),
-        held: Held::default(),
-        buffer: vec![0; RESTING_LEN],
-        output: Output::default(),
-        wants_memory: false,
-        peer,
-        hall,
-    };
-    conversation.run();
-}
-
-impl Drop for Stay {
-    fn drop(&mut self) {
-        let is_first = self.hall.live.leave(self.place);
-        // The last who has it closes the socket, and that is not the list.
-        self.peer = None;
-        self.hall.setup.census.leave();
-        if is_first {
-            self.hall.inbox.waker.wake();
-        }
-    }
-}
-
-impl Conversation {
-    fn run(mut self) {
-        let is_ready = self.peer.transport.set_blocking(SEND_PATIENCE_NS);
-        if is_ready.is_err() {
-            return;
-        }
-        while let Some(received) = self.receive()
-            && self.answer_all(&received)
-        {}
+    fn engage(&self, converse: impl FnOnce() + Send + 'static) -> Result<Self::Task, Exhausted> {
+        self.start(converse)
     }
 
-    /// Sleeps until something comes; none: the connection is lost or shut.
-    fn receive(&mut self) -> Option<Received> {
-        let is_idle = self.held.is_empty() && !self.session.holds_memory();
-        self.peer.set_holding(self.session.holds_memory());
-        self.peer.set_idle(is_idle);
-        if is_idle && self.hall.ending.load(Ordering::Relaxed) {
-            // What has come is the last that is answered.
-            self.peer.transport.end_input();
-        }
-        let is_direct = self.session.upload().len() >= DIRECT_MIN && self.held.is_empty();
-        let len = loop {
-            if self.peer.is_shut() {
-                return None;
-            }
-            let room = match is_direct {
-                true => self.session.upload(),
-                false => &mut self.buffer[..],
-            };
-            match self.peer.transport.receive(room) {
-                Ok(len) => break len,
-                Err(error) if is_passing(&error) => {}
-                Err(_) => return None,
-            }
-        };
-        self.peer.set_idle(false);
-        if is_direct {
-            self.session.uploaded(len);
-            return Some(Received { len, fresh_len: 0 });
-        }
-        let mut fresh_len = len;
-        if !self.held.is_empty() {
-            self.held.append(&self.buffer[..len]);
-            fresh_len = 0;
-        }
-        Some(Received { len, fresh_len })
+    fn line(&self, peer: &Arc<Peer>) -> io::Result<Self::Line> {
+        Blocking::new(peer)
     }
 
-    /// Answers what can be answered without receiving more, turn by turn; false: it is over.
-    fn answer_all(&mut self, received: &Received) -> bool {
-        let mut uncounted = received.len as u64;
-        let mut fresh_len = received.fresh_len;
-        loop {
-            let now_ns = monotonic_ns();
-            if uncounted > 0 {
-                let now_s = self.hall.setup.clock.at(now_ns).elapsed_s;
-                self.peer.moved(now_s);
-            }
-            let next = self.burst(fresh_len, std::mem::take(&mut uncounted), now_ns);
-            if !self.send() {
-                return false;
-            }
-            // A turn ends here: the desk was others' while this was sent.
-            self.hall.maintain(now_ns);
-            if fresh_len > 0 {
-                self.fit_buffer(fresh_len);
-                fresh_len = 0;
-            }
-            match next {
-                Next::Turn | Next::Room => {}
-                Next::Memory => {
-                    if !self.wait_for_memory(now_ns) {
-                        return false;
-                    }
-                }
-                Next::Close => return false,
-                // A peer that has sent its last is owed no more.
-                Next::Input | Next::Upload => return received.len > 0,
-            }
-        }
+    fn at_desk<R: Send>(&self, work: impl FnOnce(&mut Desk) -> R + Send) -> R {
+        work(&mut self.desks.borrow())
     }
 
-    /// A peer that fills what it is given is given more, until it does not.
-    fn fit_buffer(&mut self, received_len: usize) {
-        let wanted = if received_len < RESTING_LEN {
-            RESTING_LEN
-        } else {
-            RECEIVE_LEN
-        };
-        if self.buffer.len() != wanted {
-            self.buffer = vec![0; wanted];
-        }
+    fn maintain(&self, which: Which, every_ns: u64, now_ns: u64) -> Option<bool> {
+        let mut desk = self.desks.borrow_for_maintenance(which, every_ns, now_ns)?;
+        Some(desk.maintain_store(now_ns))
     }
 
-    /// Sends all answers, however long the peer takes; false: it will not take them.
-    fn send(&mut self) -> bool {
-        let len = self.output.len();
-        let is_holding = self.output.has_pins();
-        self.peer
-            .set_holding(is_holding || self.session.holds_memory());
-        let mut sent = 0;
-        while sent < len {
-            match self
-                .peer
-                .transport
-                .send_once(&self.output, sent, SEND_AT_ONCE)
-            {
-                Ok(part) => sent += part,
-                Err(error) if is_passing(&error) && !self.peer.is_shut() => continue,
-                Err(_) => return false,
-            }
-            if is_holding {
-                self.peer.moved(self.hall.setup.clock.now().elapsed_s);
-            }
-        }
-        if len > RESTING_LEN {
-            self.output = Output::default();
-        } else {
-            self.output.clear();
-        }
-        true
+    fn desks(&self) -> usize {
+        self.desks.count()
     }
 
-    /// Waits a moment before memory is tried to be had again, and sees that those who hold it are
-    /// looked at; false: the peer has hung up.
-    fn wait_for_memory(&mut self, now_ns: u64) -> bool {
-        let setup = &self.hall.setup;
-        if setup.census.want_memory(setup.clock.at(now_ns).elapsed_s) {
-            self.hall.inbox.waker.wake();
-        }
-        // One that has its turn coming is not slow.
-        self.peer.set_holding(false);
-        !self.peer.transport.hangs_up_within(MEMORY_RETRY_NS)
-    }
-}
-
-/// Whether the same call may succeed the next time.
-fn is_passing(error: &io::Error) -> bool {
-    use io::ErrorKind::{Interrupted, WouldBlock};
-    matches!(error.kind(), WouldBlock | Interrupted)
+    fn dismiss(&self) {}
 }

@@ -10,13 +10,12 @@ use std::sync::atomic::Ordering;
 use sys::clock::monotonic_ns;
 use sys::poll::{Events, Interest, Poll};
 
-use super::Hall;
-use super::desks::Which;
-use crate::limits::{DRAIN_CHECK_NS, MAINTAIN_ALONE_NS, MAINTAIN_ALONE_STEPS};
+use super::{Crew, Hall, Task, Which};
+use crate::limits::{DRAIN_CHECK_NS, DRAIN_NS, MAINTAIN_ALONE_NS, MAINTAIN_ALONE_STEPS};
 
 /// The attendant.
-pub(super) struct Attendant {
-    pub(super) hall: Arc<Hall>,
+pub(crate) struct Attendant<C: Crew> {
+    pub(crate) hall: Arc<Hall<C>>,
     poll: Poll,
     /// What the first conversation that panicked ended with.
     panicked: Option<Box<dyn Any + Send>>,
@@ -28,11 +27,11 @@ pub(super) struct Attendant {
     /// Desks in a row that had no more to do.
     done: usize,
     /// When conversations are ended that have not come to their end.
-    pub(super) stop_by_ns: Option<u64>,
+    pub(crate) stop_by_ns: Option<u64>,
 }
 
-impl Attendant {
-    pub(super) fn new(hall: Arc<Hall>) -> io::Result<Self> {
+impl<C: Crew> Attendant<C> {
+    pub(crate) fn new(hall: Arc<Hall<C>>) -> io::Result<Self> {
         let poll = Poll::new()?;
         poll.add(&hall.inbox.waker, 0, Interest::Read)?;
         Ok(Self {
@@ -48,7 +47,7 @@ impl Attendant {
     }
 
     /// Attends until the last conversation is over; panics as the first that did.
-    pub(super) fn run(mut self) {
+    pub(crate) fn run(mut self) {
         let mut events = Events::with_capacity(1);
         loop {
             // Cannot fail; if it did, the next look would come at once and do no harm.
@@ -66,6 +65,7 @@ impl Attendant {
                 break;
             }
         }
+        self.hall.crew.dismiss();
         if let Some(panic) = self.panicked {
             resume_unwind(panic);
         }
@@ -77,10 +77,10 @@ impl Attendant {
         maintain_ns.into_iter().chain(drain_ns).min()
     }
 
-    /// Waits for the threads that are done: they have nothing left to do but end.
-    pub(super) fn join(&mut self) {
-        for thread in self.hall.live.take_over() {
-            if let Err(panic) = thread.join() {
+    /// Waits for the tasks that are done: they have nothing left to do but end.
+    pub(crate) fn join(&mut self) {
+        for task in self.hall.live.take_over() {
+            if let Err(panic) = task.join() {
                 self.panicked.get_or_insert(panic);
             }
         }
@@ -111,21 +111,40 @@ impl Attendant {
         if now_ns < due_ns {
             return;
         }
-        let desks = &self.hall.desks;
-        let lent = desks.borrow_for_maintenance(Which::UsedFirst, MAINTAIN_ALONE_NS / 2, now_ns);
-        if let Some(mut desk) = lent {
-            let has_more = desk.maintain_store(now_ns);
+        let crew = &self.hall.crew;
+        let maintained = crew.maintain(Which::UsedFirst, MAINTAIN_ALONE_NS / 2, now_ns);
+        if let Some(has_more) = maintained {
             self.done = if has_more { 0 } else { self.done + 1 };
         }
         self.steps += 1;
         if self.hall.setup.store.wants_tending() {
             self.hall.setup.board.tend_store();
         }
-        if self.done < desks.count() && self.steps < MAINTAIN_ALONE_STEPS {
+        if self.done < crew.desks() && self.steps < MAINTAIN_ALONE_STEPS {
             self.maintain_ns = Some(now_ns + MAINTAIN_ALONE_NS);
         } else {
             (self.maintain_ns, self.steps, self.done) = (None, 0, 0);
             self.hall.has_more.store(false, Ordering::Relaxed);
         }
+    }
+
+    /// Rouses who is to end; true when nobody is left, and no task.
+    ///
+    /// An idle conversation still answers what had come by then: its socket gives that out before
+    /// the end. One that is not idle finds out by itself when it is; if it misses that, the next
+    /// look does not.
+    fn drain(&mut self, now_ns: u64) -> bool {
+        let by_ns = *self.stop_by_ns.get_or_insert(now_ns + DRAIN_NS);
+        let is_out_of_time = now_ns >= by_ns;
+        let live = &self.hall.live;
+        for peer in live.peers(|peer| is_out_of_time || peer.is_idle()) {
+            if is_out_of_time {
+                peer.shut();
+            } else {
+                peer.transport.end_input();
+            }
+        }
+        self.join();
+        self.hall.live.is_empty()
     }
 }

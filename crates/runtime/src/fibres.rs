@@ -1,0 +1,90 @@
+//! Fibres: one for each connection, on as many kernel threads as there are workers.
+//!
+//! ```text
+//! acceptor ──▶ a fibre: exchange → at the processor's desk: prepare, answer → exchange → …
+//! ```
+//!
+//! Each processor has a desk of its own, and since a fibre lets nobody else run while it answers,
+//! the desk is that fibre's for the length of a burst: its lock is met by nobody but the attendant,
+//! who goes on with maintenance while a processor sleeps, and then is only tried. A burst is
+//! answered on the processor's stack, which is near and large; a fibre's own holds no more than its
+//! conversation, a page of it.
+//!
+//! An idle connection costs that page, its receive buffer and its output, both of
+//! [`RESTING_LEN`](crate::limits::RESTING_LEN) at most, and a few hundred bytes of state.
+
+mod accept;
+mod stop;
+mod wake;
+mod worker;
+
+use std::io;
+use std::sync::atomic::{AtomicU64, AtomicUsize};
+use std::sync::{Arc, Mutex};
+
+use fibre::{Builder, Runtime};
+
+use crate::desk::Desk;
+use crate::hall::Hall;
+use crate::limits::{FIBRE_STACK_LEN, OTHER_AREAS};
+use crate::running::Running;
+use crate::setup::Setup;
+use wake::Waking;
+
+/// A fibre for each conversation, and the desks of their processors.
+pub(crate) struct Fibres {
+    /// None: the last conversation is over.
+    runtime: Mutex<Option<Runtime>>,
+    desks: Arc<Desks>,
+    /// When the attendant last maintained the store, and at which desk.
+    maintained_ns: AtomicU64,
+    turn: AtomicUsize,
+}
+
+/// A desk for each processor, whose fibres have it by turns.
+pub(crate) struct Desks {
+    all: Box<[Mutex<Desk>]>,
+}
+
+/// Starts the processors and the attendant; what it returns gives each connection its fibre.
+///
+/// # Errors
+/// No descriptor or thread left.
+pub(crate) fn start(
+    running: &mut Running,
+    setup: &Arc<Setup>,
+    scheduler: fibre::Scheduler,
+) -> io::Result<Arc<Hall<Fibres>>> {
+    let desks = (0..setup.workers).map(|_| Mutex::new(Desk::new(setup, running, 0)));
+    let desks = Arc::new(Desks {
+        all: desks.collect(),
+    });
+    let runtime = Builder::new()
+        .processors(setup.workers)
+        .scheduler(scheduler)
+        .stack_len(FIBRE_STACK_LEN)
+        .name("worker")
+        .watch(Waking::new(&desks))
+        .start()
+        .map_err(io::Error::other)?;
+    let fibres = Fibres {
+        runtime: Mutex::new(Some(runtime)),
+        desks,
+        maintained_ns: AtomicU64::new(0),
+        turn: AtomicUsize::new(0),
+    };
+    let most = conversations_max(sys::limits::memory_areas());
+    Hall::open(running, setup, fibres, most)
+}
+
+/// How many conversations with a fibre each so many areas of memory are enough for: any number,
+/// where stacks are guarded without one.
+#[must_use]
+fn conversations_max(areas: u64) -> usize {
+    if fibre::guards_are_light() {
+        return usize::MAX;
+    }
+    let areas = usize::try_from(areas).unwrap_or(usize::MAX);
+    // A stack and its guard.
+    (areas.saturating_sub(OTHER_AREAS) / 2).max(1)
+}

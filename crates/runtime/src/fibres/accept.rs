@@ -1,0 +1,19 @@
+//! How a connection that was admitted is given a fibre.
+
+use std::sync::PoisonError;
+
+use fibre::JoinHandle;
+
+use super::Fibres;
+use crate::acceptor::Exhausted;
+
+impl Fibres {
+    pub(super) fn start(
+        &self,
+        converse: impl FnOnce() + Send + 'static,
+    ) -> Result<JoinHandle<()>, Exhausted> {
+        let runtime = self.runtime.lock().unwrap_or_else(PoisonError::into_inner);
+        let runtime = runtime.as_ref().ok_or(Exhausted)?;
+        runtime.try_spawn(converse).map_err(|_| Exhausted)
+    }
+}

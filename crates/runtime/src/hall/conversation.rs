@@ -1,0 +1,239 @@
+//! A conversation that has a task of its own: it receives, answers all it was asked, sends, and
+//! receives again. While a peer does not take its answers, its task sleeps sending them and reads
+//! nothing.
+
+mod burst;
+
+use std::io;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use session::{Next, Output, Session};
+use sys::clock::monotonic_ns;
+
+use super::live::Peer;
+use super::{Crew, Hall, Line};
+use crate::connection::Held;
+use crate::limits::{DIRECT_MIN, MEMORY_RETRY_NS, RECEIVE_LEN, RESTING_LEN, SEND_AT_ONCE};
+use crate::table::Place;
+
+/// A conversation.
+pub(crate) struct Conversation<C: Crew> {
+    session: Session,
+    /// Input that could not be used yet.
+    held: Held,
+    /// What is received into.
+    buffer: Vec<u8>,
+    output: Output,
+    /// It waits for memory that others hold.
+    wants_memory: bool,
+    line: C::Line,
+    peer: Arc<Peer>,
+    hall: Arc<Hall<C>>,
+}
+
+/// What has come.
+struct Received {
+    len: usize,
+    /// So much of it lies in the buffer; the rest is held, or in its place in the store.
+    fresh_len: usize,
+}
+
+/// A conversation's place among those that live. Dropped last, however its task ends.
+struct Stay<C: Crew> {
+    place: Place,
+    peer: Option<Arc<Peer>>,
+    hall: Arc<Hall<C>>,
+}
+
+/// Converses with a peer until one of them has enough.
+pub(super) fn converse<C: Crew>(hall: Arc<Hall<C>>, peer: Arc<Peer>, place: Place) {
+    let _stay = Stay {
+        place,
+        peer: Some(Arc::clone(&peer)),
+        hall: Arc::clone(&hall),
+    };
+    let Ok(line) = hall.crew.line(&peer) else {
+        return;
+    };
+    let conversation = Conversation {
+        session: Session::default(),
+        held: Held::default(),
+        buffer: vec![0; RESTING_LEN],
+        output: Output::default(),
+        wants_memory: false,
+        line,
+        peer,
+        hall,
+    };
+    conversation.run();
+}
+
+impl<C: Crew> Drop for Stay<C> {
+    fn drop(&mut self) {
+        let is_first = self.hall.live.leave(self.place);
+        // The last who has it closes the socket, and that is not the list.
+        self.peer = None;
+        self.hall.setup.census.leave();
+        if is_first {
+            self.hall.inbox.waker.wake();
+        }
+    }
+}
+
+impl<C: Crew> Conversation<C> {
+    fn run(mut self) {
+        while let Some(received) = self.receive()
+            && self.answer_all(&received)
+        {}
+    }
+
+    /// Sleeps until something comes; none: the connection is lost or shut.
+    fn receive(&mut self) -> Option<Received> {
+        let is_idle = self.held.is_empty() && !self.session.holds_memory();
+        self.peer.set_holding(self.session.holds_memory());
+        self.peer.set_idle(is_idle);
+        if is_idle && self.hall.ending.load(Ordering::Relaxed) {
+            // What has come is the last that is answered.
+            self.peer.transport.end_input();
+        }
+        let is_direct = self.session.upload().len() >= DIRECT_MIN && self.held.is_empty();
+        let len = match self.output.as_bytes() {
+            Some(bytes) if !bytes.is_empty() => {
+                // `send` left them for this.
+                let exchanged = self.line.exchange(bytes, &mut self.buffer);
+                self.clear_output();
+                exchanged.ok()?
+            }
+            _ => self.receive_only(is_direct)?,
+        };
+        self.peer.set_idle(false);
+        if is_direct {
+            self.session.uploaded(len);
+            return Some(Received { len, fresh_len: 0 });
+        }
+        let mut fresh_len = len;
+        if !self.held.is_empty() {
+            self.held.append(&self.buffer[..len]);
+            fresh_len = 0;
+        }
+        Some(Received { len, fresh_len })
+    }
+
+    fn receive_only(&mut self, is_direct: bool) -> Option<usize> {
+        loop {
+            if self.peer.is_shut() {
+                return None;
+            }
+            let room = match is_direct {
+                true => self.session.upload(),
+                false => &mut self.buffer[..],
+            };
+            match self.line.receive(room) {
+                Ok(len) => return Some(len),
+                Err(error) if is_passing(&error) => {}
+                Err(_) => return None,
+            }
+        }
+    }
+
+    /// Answers what can be answered without receiving more, turn by turn; false: it is over.
+    fn answer_all(&mut self, received: &Received) -> bool {
+        let mut uncounted = received.len as u64;
+        let mut fresh_len = received.fresh_len;
+        loop {
+            let now_ns = monotonic_ns();
+            if uncounted > 0 {
+                let now_s = self.hall.setup.clock.at(now_ns).elapsed_s;
+                self.peer.moved(now_s);
+            }
+            let next = self.burst(fresh_len, std::mem::take(&mut uncounted), now_ns);
+            let is_last = matches!(next, Next::Input | Next::Upload);
+            let goes_along = is_last && self.can_exchange();
+            if !goes_along && !self.send() {
+                return false;
+            }
+            // A turn ends here: the desk was others' while this was sent.
+            self.hall.maintain(now_ns);
+            if fresh_len > 0 {
+                self.fit_buffer(fresh_len);
+                fresh_len = 0;
+            }
+            match next {
+                Next::Turn | Next::Room => {}
+                Next::Memory => {
+                    if !self.wait_for_memory(now_ns) {
+                        return false;
+                    }
+                }
+                Next::Close => return false,
+                // A peer that has sent its last is owed no more.
+                Next::Input | Next::Upload => return received.len > 0,
+            }
+        }
+    }
+
+    /// Whether the answers may wait for what is received next: they are sent right before.
+    fn can_exchange(&self) -> bool {
+        C::Line::EXCHANGES && self.output.as_bytes().is_some() && !self.session.holds_memory()
+    }
+
+    /// A peer that fills what it is given is given more, until it does not.
+    fn fit_buffer(&mut self, received_len: usize) {
+        let wanted = if received_len < RESTING_LEN {
+            RESTING_LEN
+        } else {
+            RECEIVE_LEN
+        };
+        if self.buffer.len() != wanted {
+            self.buffer = vec![0; wanted];
+        }
+    }
+
+    /// Sends all answers, however long the peer takes; false: it will not take them.
+    fn send(&mut self) -> bool {
+        let len = self.output.len();
+        let is_holding = self.output.has_pins();
+        self.peer
+            .set_holding(is_holding || self.session.holds_memory());
+        let mut sent = 0;
+        while sent < len {
+            match self.line.send_once(&self.output, sent, SEND_AT_ONCE) {
+                Ok(part) => sent += part,
+                Err(error) if is_passing(&error) && !self.peer.is_shut() => continue,
+                Err(_) => return false,
+            }
+            if is_holding {
+                self.peer.moved(self.hall.setup.clock.now().elapsed_s);
+            }
+        }
+        self.clear_output();
+        true
+    }
+
+    fn clear_output(&mut self) {
+        if self.output.len() > RESTING_LEN {
+            self.output = Output::default();
+        } else {
+            self.output.clear();
+        }
+    }
+
+    /// Waits a moment before memory is tried to be had again, and sees that those who hold it are
+    /// looked at; false: the peer has hung up.
+    fn wait_for_memory(&mut self, now_ns: u64) -> bool {
+        let setup = &self.hall.setup;
+        if setup.census.want_memory(setup.clock.at(now_ns).elapsed_s) {
+            self.hall.inbox.waker.wake();
+        }
+        // One that has its turn coming is not slow.
+        self.peer.set_holding(false);
+        !self.line.hangs_up_within(MEMORY_RETRY_NS)
+    }
+}
+
+/// Whether the same call may succeed the next time.
+fn is_passing(error: &io::Error) -> bool {
+    use io::ErrorKind::{Interrupted, WouldBlock};
+    matches!(error.kind(), WouldBlock | Interrupted)
+}
