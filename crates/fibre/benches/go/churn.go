@@ -1,0 +1,38 @@
+package main
+
+// How many spots there are, and how many goroutines begin by waiting on one.
+func spotsOf(s setting) (spots, waiting int) {
+	spots = max(1, s.threads()/2)
+	return spots, min(spots, s.threads()-1)
+}
+
+func churn(s setting) outcome {
+	count, waiting := spotsOf(s)
+	var clock clock
+	spots := make([]chan struct{}, count)
+	for i := range spots {
+		// Room for what goroutines give and what the end gives: giving never blocks.
+		spots[i] = make(chan struct{}, 2*s.threads())
+	}
+	sum := start(s.threads(), func(me int) uint64 {
+		random, count := newRandom(me+1), uint64(0)
+		clock.awaitStart()
+		if me < waiting {
+			<-spots[me]
+		}
+		for !clock.over.Load() {
+			spot := spots[random.below(len(spots))]
+			spot <- struct{}{}
+			<-spot
+			count++
+		}
+		return count
+	})
+	seconds := clock.run(s.duration)
+	for _, spot := range spots {
+		for i := 0; i < s.threads(); i++ {
+			spot <- struct{}{}
+		}
+	}
+	return outcome{threads: s.threads(), operations: sum(), seconds: seconds, finished: true}
+}

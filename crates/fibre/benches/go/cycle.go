@@ -1,0 +1,31 @@
+package main
+
+const ringSize = 5
+
+func cycle(s setting) outcome {
+	rings := s.threads()
+	var clock clock
+	balls := make([]chan struct{}, rings*ringSize)
+	for i := range balls {
+		balls[i] = make(chan struct{}, 1)
+	}
+	sum := start(len(balls), func(me int) uint64 {
+		ring := me / ringSize * ringSize
+		mine, next := balls[me], balls[ring+(me-ring+1)%ringSize]
+		count := uint64(0)
+		<-mine
+		for !clock.over.Load() {
+			next <- struct{}{}
+			<-mine
+			count++
+		}
+		// The others of the ring wait for the ball to leave too; the first that left ignores it.
+		next <- struct{}{}
+		return count
+	})
+	for ring := 0; ring < rings; ring++ {
+		balls[ring*ringSize] <- struct{}{}
+	}
+	seconds := clock.run(s.duration)
+	return outcome{threads: len(balls), operations: sum(), seconds: seconds, finished: true}
+}

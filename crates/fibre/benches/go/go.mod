@@ -1,0 +1,3 @@
+module scheduling
+
+go 1.22

@@ -1,0 +1,61 @@
+package main
+
+const (
+	lines   = 100
+	touches = 100
+)
+
+type cacheLine struct {
+	count uint64
+	_     [56]byte
+}
+
+type workingSet struct{ lines [lines]cacheLine }
+
+func (w *workingSet) touch(random *random) {
+	for i := 0; i < touches; i++ {
+		w.lines[random.below(lines)].count++
+	}
+}
+
+func locality(s setting, share bool) outcome {
+	count, waiting := spotsOf(s)
+	var clock clock
+	spots := make([]chan *workingSet, count)
+	for i := range spots {
+		spots[i] = make(chan *workingSet, 2*s.threads())
+	}
+	sum := start(s.threads(), func(me int) uint64 {
+		random, count := newRandom(me+1), uint64(0)
+		mine := new(workingSet)
+		clock.awaitStart()
+		if me < waiting {
+			if given := <-spots[me]; given != nil {
+				mine = given
+			}
+		}
+		for !clock.over.Load() {
+			mine.touch(&random)
+			spot := spots[random.below(len(spots))]
+			if share {
+				spot <- mine
+				// The end gives nothing.
+				if given := <-spot; given != nil {
+					mine = given
+				}
+			} else {
+				spot <- nil
+				<-spot
+			}
+			count++
+		}
+		return count
+	})
+	seconds := clock.run(s.duration)
+	for _, spot := range spots {
+		for i := 0; i < s.threads(); i++ {
+			spot <- nil
+		}
+	}
+	return outcome{threads: s.threads(), operations: sum(), seconds: seconds, finished: true}
+}

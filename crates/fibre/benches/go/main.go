@@ -1,0 +1,138 @@
+// The five scheduler benchmarks of T. Delisle's thesis (The Cforall Scheduler, Waterloo 2022,
+// chapter 6) on goroutines. The Rust program beside this folder has the same benchmarks for its
+// runtimes, the same flags and the same line of JSON; its modules say what each one is.
+//
+// Semaphores are buffered channels: of channels with and without a buffer and sync.Cond, they gave
+// Go its best figures in cycle.
+package main
+
+import (
+	"encoding/json"
+	"flag"
+	"fmt"
+	"os"
+	"runtime"
+	"sync/atomic"
+	"time"
+)
+
+type setting struct {
+	processors   int
+	perProcessor int
+	duration     time.Duration
+}
+
+func (s setting) threads() int { return s.processors * s.perProcessor }
+
+// What a benchmark found.
+type outcome struct {
+	threads    int
+	operations uint64
+	seconds    float64
+	finished   bool
+	turns      *turns
+	rounds     *turns
+}
+
+// The line that is printed.
+type line struct {
+	Runtime      string  `json:"runtime"`
+	Benchmark    string  `json:"benchmark"`
+	Processors   int     `json:"processors"`
+	PerProcessor int     `json:"per_processor"`
+	Threads      int     `json:"threads"`
+	Operations   uint64  `json:"operations"`
+	Seconds      float64 `json:"seconds"`
+	Finished     bool    `json:"finished"`
+	TurnP50      *uint64 `json:"turn_p50_ns,omitempty"`
+	TurnMax      *uint64 `json:"turn_max_ns,omitempty"`
+	RoundP50     *uint64 `json:"round_p50_ns,omitempty"`
+	RoundMax     *uint64 `json:"round_max_ns,omitempty"`
+}
+
+var benchmarks = map[string]func(setting) outcome{
+	"cycle":            cycle,
+	"yield":            yield,
+	"churn":            churn,
+	"locality-share":   func(s setting) outcome { return locality(s, true) },
+	"locality-noshare": func(s setting) outcome { return locality(s, false) },
+	"transfer":         transfer,
+}
+
+func main() {
+	name := flag.String("benchmark", "", "cycle, yield, churn, locality-share, locality-noshare, transfer")
+	processors := flag.Int("processors", runtime.NumCPU(), "kernel threads that run goroutines")
+	perProcessor := flag.Int("per-processor", 100, "rings or goroutines for each processor")
+	seconds := flag.Float64("seconds", 1, "how long to measure")
+	flag.Parse()
+	benchmark, known := benchmarks[*name]
+	if !known || *processors < 1 || *perProcessor < 1 || *seconds <= 0 {
+		fmt.Fprintf(os.Stderr, "no benchmark is called %q, or a number is not positive\n", *name)
+		flag.Usage()
+		os.Exit(2)
+	}
+	runtime.GOMAXPROCS(*processors)
+	found := benchmark(setting{*processors, *perProcessor, time.Duration(*seconds * 1e9)})
+	printed := line{
+		Runtime: "go", Benchmark: *name,
+		Processors: *processors, PerProcessor: *perProcessor, Threads: found.threads,
+		Operations: found.operations, Seconds: found.seconds, Finished: found.finished,
+	}
+	printed.TurnP50, printed.TurnMax = found.turns.figures()
+	printed.RoundP50, printed.RoundMax = found.rounds.figures()
+	if err := json.NewEncoder(os.Stdout).Encode(printed); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
+	}
+}
+
+// The time that is measured: goroutines that exist before it begins wait for that, yielding.
+type clock struct {
+	started atomic.Bool
+	over    atomic.Bool
+}
+
+func (c *clock) awaitStart() {
+	for !c.started.Load() {
+		runtime.Gosched()
+	}
+}
+
+// Starts, lets a time pass, ends, and says how many seconds it really was.
+func (c *clock) run(duration time.Duration) float64 {
+	begin := time.Now()
+	c.started.Store(true)
+	time.Sleep(duration)
+	c.over.Store(true)
+	return time.Since(begin).Seconds()
+}
+
+// Starts every goroutine; the function returned waits for all and adds up what they counted.
+func start(count int, body func(me int) uint64) (sum func() uint64) {
+	counts := make(chan uint64, count)
+	for me := 0; me < count; me++ {
+		go func() { counts <- body(me) }()
+	}
+	return func() uint64 {
+		total := uint64(0)
+		for i := 0; i < count; i++ {
+			total += <-counts
+		}
+		return total
+	}
+}
+
+// Numbers that need not be good, only cheap and the same in every language: xorshift64* by
+// Marsaglia and Vigna.
+type random uint64
+
+func newRandom(me int) random { return random(uint64(me)*0x9e3779b97f4a7c15 | 1) }
+
+func (r *random) below(bound int) int {
+	x := uint64(*r)
+	x ^= x >> 12
+	x ^= x << 25
+	x ^= x >> 27
+	*r = random(x)
+	return int((x * 0x2545f4914f6cdd1d >> 32) * uint64(bound) >> 32)
+}
