@@ -1,0 +1,145 @@
+//! The scheduler benchmarks of T. Delisle's thesis (*The Cforall Scheduler*, University of
+//! Waterloo 2022, chapter 6) on fibres, on tokio and, in `go/`, on Go.
+//!
+//! | benchmark | an operation | what it asks of a scheduler |
+//! |---|---|---|
+//! | *cycle* | wake the next of a ring of five, wait to be woken | the cost of waking and waiting |
+//! | *yield* | yield | the same without another thread |
+//! | *churn* | release a random spot (a semaphore), acquire it | wakes from any processor |
+//! | *locality* | the same, then touch a working set | threads stay near what they touch |
+//! | *transfer* | a leader is seen by everyone, and the next one leads | that nobody starves |
+//!
+//! In *locality-share* whoever wakes hands its working set over; in *locality-noshare* everyone
+//! keeps their own. Each runs with 100 rings or threads for each processor, and with 1, where
+//! processors fall asleep and are woken all the time.
+//!
+//! With `--benchmark` one of them runs in this process on one runtime and prints a line of JSON.
+//! Without, this program starts itself and the Go program again and again, in random order, and
+//! prints what came out: see [`suite`].
+//!
+//! ```text
+//! scheduling.rs ┬ suite     repeats, interleaves ─ go (builds it) ─ summary (tables, CSV)
+//!               └ fibres, tasks   the loops, in two files of the same shape
+//!                   └ benchmark, clock, rounds, turns, spots, random   what they have alike
+//! ```
+#![allow(
+    clippy::print_stdout,
+    clippy::print_stderr,
+    reason = "a benchmark speaks to the terminal"
+)]
+
+#[path = "scheduling/benchmark.rs"]
+mod benchmark;
+#[path = "scheduling/clock.rs"]
+mod clock;
+#[path = "scheduling/fibres.rs"]
+mod fibres;
+#[path = "scheduling/go.rs"]
+mod go;
+#[path = "scheduling/random.rs"]
+mod random;
+#[path = "scheduling/rounds.rs"]
+mod rounds;
+#[path = "scheduling/spots.rs"]
+mod spots;
+#[path = "scheduling/suite.rs"]
+mod suite;
+#[path = "scheduling/summary.rs"]
+mod summary;
+#[path = "scheduling/tasks.rs"]
+mod tasks;
+#[path = "scheduling/turns.rs"]
+mod turns;
+
+use std::process::ExitCode;
+use std::thread;
+use std::time::Duration;
+
+use benchmark::{Benchmark, Line, RuntimeKind, Setting};
+use clap::Parser;
+
+/// Scheduler benchmarks: fibres beside tokio and Go.
+#[derive(Parser)]
+struct Arguments {
+    /// Run this one here, and print a line of JSON
+    #[arg(long, value_enum, requires = "runtime")]
+    benchmark: Option<Benchmark>,
+    /// Where --benchmark runs
+    #[arg(long, value_enum)]
+    runtime: Option<RuntimeKind>,
+    /// Kernel threads that run fibres, tasks or goroutines [default: those of the machine]
+    #[arg(long)]
+    processors: Option<usize>,
+    /// Rings or threads for each processor [default: 100; with --suite 1 and 100]
+    #[arg(long)]
+    per_processor: Vec<usize>,
+    /// How long to measure [default: 1; with --quick 0.5]
+    #[arg(long)]
+    seconds: Option<f64>,
+    /// Run all in turns and compare; so it is without --benchmark
+    #[arg(long, conflicts_with = "benchmark")]
+    suite: bool,
+    /// 3 repeats of half a second
+    #[arg(long)]
+    quick: bool,
+    /// How often each is run [default: 15; with --quick 3]
+    #[arg(long)]
+    repeats: Option<usize>,
+    /// Of the random order
+    #[arg(long, default_value_t = 1)]
+    seed: u64,
+    /// Run only these, or those whose names begin so
+    benchmarks: Vec<String>,
+    /// What `cargo bench` passes on
+    #[arg(long, hide = true)]
+    bench: bool,
+}
+
+fn main() -> ExitCode {
+    match run(&Arguments::parse()) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("scheduling: {error}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn run(arguments: &Arguments) -> Result<(), String> {
+    let of_machine = || thread::available_parallelism().map_or(1, usize::from);
+    let processors = arguments.processors.unwrap_or_else(of_machine);
+    let (repeats, seconds) = if arguments.quick { (3, 0.5) } else { (15, 1.0) };
+    let seconds = arguments.seconds.unwrap_or(seconds);
+    let duration = Duration::try_from_secs_f64(seconds).map_err(|error| error.to_string())?;
+    let positive = |&count: &usize| count > 0;
+    if !positive(&processors) || !arguments.per_processor.iter().all(positive) || seconds == 0.0 {
+        return Err("--processors, --per-processor and --seconds are positive".to_owned());
+    }
+    if let (Some(benchmark), Some(runtime)) = (arguments.benchmark, arguments.runtime) {
+        let setting = Setting {
+            processors,
+            per_processor: arguments.per_processor.first().copied().unwrap_or(100),
+            duration,
+        };
+        let outcome = match runtime.scheduler() {
+            Some(scheduler) => fibres::run(benchmark, setting, scheduler)?,
+            None => tasks::run(benchmark, setting)?,
+        };
+        let line = Line::new(runtime, benchmark, setting, &outcome);
+        let line = serde_json::to_string(&line).map_err(|error| error.to_string())?;
+        println!("{line}");
+        return Ok(());
+    }
+    let per_processor = match &arguments.per_processor[..] {
+        [] => vec![1, 100],
+        given => given.to_vec(),
+    };
+    suite::run(&suite::Plan {
+        benchmarks: suite::chosen(&arguments.benchmarks)?,
+        processors,
+        per_processor,
+        duration,
+        repeats: arguments.repeats.unwrap_or(repeats),
+        seed: arguments.seed,
+    })
+}

@@ -1,0 +1,229 @@
+//! The benchmarks on fibres. The same as in `tasks.rs`, function by function.
+//!
+//! *cycle* parks and unparks, as the thesis's own does; spots are the crate's semaphores.
+
+use std::sync::{Arc, OnceLock};
+
+use fibre::{Fibre, JoinHandle, Runtime, Scheduler, Semaphore};
+
+use crate::benchmark::{Benchmark, Outcome, Setting};
+use crate::clock::Clock;
+use crate::random::Random;
+use crate::rounds::{Member, Rounds};
+use crate::spots::{Handover, WorkingSet, spots, waiting_first};
+
+const RING_LEN: usize = 5;
+
+/// Runs a benchmark under a scheduler.
+pub(crate) fn run(
+    benchmark: Benchmark,
+    setting: Setting,
+    scheduler: Scheduler,
+) -> Result<Outcome, String> {
+    let runtime = fibre::Builder::new()
+        .processors(setting.processors)
+        .scheduler(scheduler)
+        .start()
+        .map_err(|error| error.to_string())?;
+    match benchmark {
+        Benchmark::Cycle => cycle(&runtime, setting),
+        Benchmark::Yield => yields(&runtime, setting),
+        Benchmark::Churn => churn(&runtime, setting),
+        Benchmark::LocalityShare => locality_share(&runtime, setting),
+        Benchmark::LocalityNoshare => locality_noshare(&runtime, setting),
+        Benchmark::Transfer => transfer(&runtime, setting),
+    }
+}
+
+fn cycle(runtime: &Runtime, setting: Setting) -> Result<Outcome, String> {
+    let clock = Arc::new(Clock::default());
+    let mut handles = Vec::new();
+    let mut rings = Vec::new();
+    for _ in 0..setting.threads() {
+        let ring: Arc<[OnceLock<Fibre>; RING_LEN]> = Arc::default();
+        for me in 0..RING_LEN {
+            let (clock, members) = (Arc::clone(&clock), Arc::clone(&ring));
+            let handle = runtime.spawn(move || {
+                let next = loop {
+                    fibre::park();
+                    if let Some(next) = members[(me + 1) % RING_LEN].get() {
+                        break next;
+                    }
+                };
+                let mut count = 0_u64;
+                while !clock.is_over() {
+                    next.unpark();
+                    fibre::park();
+                    count += 1;
+                }
+                // The others of the ring wait for the ball to leave too; the first that left
+                // does nothing with it.
+                next.unpark();
+                count
+            });
+            let _ = ring[me].set(handle.fibre().clone());
+            handles.push(handle);
+        }
+        rings.push(ring);
+    }
+    for first in rings.iter().filter_map(|ring| ring[0].get()) {
+        first.unpark();
+    }
+    let seconds = clock.run(setting.duration);
+    Ok(Outcome::new(handles.len(), sum(handles)?, seconds))
+}
+
+fn yields(runtime: &Runtime, setting: Setting) -> Result<Outcome, String> {
+    let clock = Arc::new(Clock::default());
+    let handles = (0..setting.threads()).map(|_| {
+        let clock = Arc::clone(&clock);
+        runtime.spawn(move || {
+            await_start(&clock);
+            let mut count = 0_u64;
+            while !clock.is_over() {
+                fibre::yield_now();
+                count += 1;
+            }
+            count
+        })
+    });
+    let handles: Vec<_> = handles.collect();
+    let seconds = clock.run(setting.duration);
+    Ok(Outcome::new(handles.len(), sum(handles)?, seconds))
+}
+
+fn churn(runtime: &Runtime, setting: Setting) -> Result<Outcome, String> {
+    let clock = Arc::new(Clock::default());
+    let spots = semaphores(setting);
+    let handles = (0..setting.threads()).map(|me| {
+        let (clock, spots) = (Arc::clone(&clock), Arc::clone(&spots));
+        runtime.spawn(move || {
+            let (mut random, mut count) = (Random::new(me as u64 + 1), 0_u64);
+            await_start(&clock);
+            if me < waiting_first(setting) {
+                spots[me].acquire();
+            }
+            while !clock.is_over() {
+                let spot = &spots[random.below(spots.len())];
+                spot.release();
+                spot.acquire();
+                count += 1;
+            }
+            count
+        })
+    });
+    let handles: Vec<_> = handles.collect();
+    let seconds = clock.run(setting.duration);
+    release_all(&spots, setting);
+    Ok(Outcome::new(handles.len(), sum(handles)?, seconds))
+}
+
+fn locality_share(runtime: &Runtime, setting: Setting) -> Result<Outcome, String> {
+    let clock = Arc::new(Clock::default());
+    let spots = semaphores(setting);
+    let handovers: Arc<[Handover]> = spots.iter().map(|_| Handover::default()).collect();
+    let handles = (0..setting.threads()).map(|me| {
+        let (clock, spots) = (Arc::clone(&clock), Arc::clone(&spots));
+        let handovers = Arc::clone(&handovers);
+        runtime.spawn(move || {
+            let (mut random, mut count) = (Random::new(me as u64 + 1), 0_u64);
+            let mut set = Some(WorkingSet::new());
+            await_start(&clock);
+            if me < waiting_first(setting) {
+                spots[me].acquire();
+                set = handovers[me].take();
+            }
+            while !clock.is_over() {
+                let Some(mut mine) = set else { break };
+                mine.touch(&mut random);
+                let spot = random.below(spots.len());
+                handovers[spot].put(mine);
+                spots[spot].release();
+                spots[spot].acquire();
+                set = handovers[spot].take();
+                count += 1;
+            }
+            count
+        })
+    });
+    let handles: Vec<_> = handles.collect();
+    let seconds = clock.run(setting.duration);
+    release_all(&spots, setting);
+    Ok(Outcome::new(handles.len(), sum(handles)?, seconds))
+}
+
+fn locality_noshare(runtime: &Runtime, setting: Setting) -> Result<Outcome, String> {
+    let clock = Arc::new(Clock::default());
+    let spots = semaphores(setting);
+    let handles = (0..setting.threads()).map(|me| {
+        let (clock, spots) = (Arc::clone(&clock), Arc::clone(&spots));
+        runtime.spawn(move || {
+            let (mut random, mut count) = (Random::new(me as u64 + 1), 0_u64);
+            let mut mine = WorkingSet::new();
+            await_start(&clock);
+            if me < waiting_first(setting) {
+                spots[me].acquire();
+            }
+            while !clock.is_over() {
+                mine.touch(&mut random);
+                let spot = &spots[random.below(spots.len())];
+                spot.release();
+                spot.acquire();
+                count += 1;
+            }
+            count
+        })
+    });
+    let handles: Vec<_> = handles.collect();
+    let seconds = clock.run(setting.duration);
+    release_all(&spots, setting);
+    Ok(Outcome::new(handles.len(), sum(handles)?, seconds))
+}
+
+fn transfer(runtime: &Runtime, setting: Setting) -> Result<Outcome, String> {
+    let clock = Arc::new(Clock::default());
+    let rounds = Rounds::new(setting.threads());
+    let handles = (0..setting.threads()).map(|me| {
+        let (clock, mut member) = (Arc::clone(&clock), Member::new(&rounds, me));
+        runtime.spawn(move || {
+            await_start(&clock);
+            while !clock.is_over() {
+                member.step();
+                fibre::yield_now();
+            }
+            member.close()
+        })
+    });
+    let handles: Vec<_> = handles.collect();
+    let measured = rounds.measure(&clock, setting.duration);
+    Ok(measured.outcome(&joined(handles)?))
+}
+
+fn await_start(clock: &Clock) {
+    while !clock.has_started() {
+        fibre::yield_now();
+    }
+}
+
+fn semaphores(setting: Setting) -> Arc<[Semaphore]> {
+    (0..spots(setting)).map(|_| Semaphore::new(0)).collect()
+}
+
+/// Wakes everyone for good.
+fn release_all(spots: &[Semaphore], setting: Setting) {
+    for spot in spots {
+        for _ in 0..setting.threads() {
+            spot.release();
+        }
+    }
+}
+
+fn sum(handles: Vec<JoinHandle<u64>>) -> Result<u64, String> {
+    Ok(joined(handles)?.into_iter().sum())
+}
+
+fn joined<T>(handles: Vec<JoinHandle<T>>) -> Result<Vec<T>, String> {
+    let joined = handles.into_iter().map(JoinHandle::join);
+    let all: Result<Vec<T>, _> = joined.collect();
+    all.map_err(|_| "a fibre panicked".to_owned())
+}

@@ -1,0 +1,189 @@
+//! *transfer*: everyone must see one leader's signal.
+//!
+//! A leader publishes the number of a round and waits until everyone has seen it, then the next
+//! one leads. Nobody blocks: leader and followers alike do what they can and yield. A scheduler
+//! that forgets a thread for a while therefore stops all others, and one that never remembers it
+//! never finishes; nothing but fairness helps, for every processor has something to run all the
+//! time.
+//!
+//! All of it is here but the yielding, so that it is the same for every runtime.
+//!
+//! A *turn* is the time from the publication of a round until a thread has seen it: how long it
+//! waited to run. A round is as long as its longest turn, and a little longer.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Instant;
+
+use crate::benchmark::Outcome;
+use crate::clock::Clock;
+use crate::turns::Turns;
+
+/// Has two cache lines, which processors fetch in pairs, for itself.
+#[repr(align(128))]
+#[derive(Default)]
+struct Apart<T>(T);
+
+/// What all share.
+pub(crate) struct Rounds {
+    /// Who leads.
+    leader: Apart<AtomicU64>,
+    round: Apart<Round>,
+    /// The last round each has seen.
+    seen: Box<[Apart<AtomicU64>]>,
+    born: Instant,
+}
+
+#[derive(Default)]
+struct Round {
+    /// From 1; 0 before the first.
+    number: AtomicU64,
+    published_ns: AtomicU64,
+}
+
+impl Rounds {
+    pub(crate) fn new(threads: usize) -> Arc<Self> {
+        Arc::new(Self {
+            leader: Apart::default(),
+            round: Apart::default(),
+            seen: (0..threads).map(|_| Apart::default()).collect(),
+            born: Instant::now(),
+        })
+    }
+
+    fn now_ns(&self) -> u64 {
+        self.born.elapsed().as_nanos() as u64
+    }
+
+    /// How long ago the last round was published.
+    fn age_ns(&self) -> u64 {
+        let published_ns = self.round.0.published_ns.load(Ordering::Relaxed);
+        self.now_ns().saturating_sub(published_ns)
+    }
+
+    /// Lets the benchmark run; [`Measured::outcome`] adds up once all threads have ended.
+    pub(crate) fn measure(&self, clock: &Clock, duration: std::time::Duration) -> Measured {
+        self.round
+            .0
+            .published_ns
+            .store(self.now_ns(), Ordering::Relaxed);
+        let seconds = clock.run(duration);
+        let is_finished = (self.age_ns() as f64) < seconds * 1e9 / 2.0;
+        Measured {
+            seconds,
+            is_finished,
+        }
+    }
+}
+
+/// A run of *transfer*.
+pub(crate) struct Measured {
+    seconds: f64,
+    /// Some round began in the second half of the run. Where none did, someone was not given its
+    /// turn for as long, and the rounds before are no rate of anything.
+    is_finished: bool,
+}
+
+impl Measured {
+    pub(crate) fn outcome(&self, members: &[Member]) -> Outcome {
+        let (mut turns, mut durations) = (Turns::new(), Turns::new());
+        for member in members {
+            turns.merge(&member.turns);
+            durations.merge(&member.durations);
+        }
+        Outcome {
+            is_finished: self.is_finished,
+            turns: Some((turns, durations)),
+            ..Outcome::new(
+                members.len(),
+                members.iter().map(|member| member.led).sum(),
+                self.seconds,
+            )
+        }
+    }
+}
+
+/// One thread's part.
+pub(crate) struct Member {
+    rounds: Arc<Rounds>,
+    me: usize,
+    /// The last round it has seen.
+    round: u64,
+    /// While it leads: the first of whom it does not know that they have seen the round.
+    awaiting: Option<usize>,
+    /// Rounds it has led to their end.
+    led: u64,
+    turns: Turns,
+    durations: Turns,
+}
+
+impl Member {
+    pub(crate) fn new(rounds: &Arc<Rounds>, me: usize) -> Self {
+        Self {
+            rounds: Arc::clone(rounds),
+            me,
+            round: 0,
+            awaiting: None,
+            led: 0,
+            turns: Turns::new(),
+            durations: Turns::new(),
+        }
+    }
+
+    /// Does what can be done without waiting.
+    #[inline]
+    pub(crate) fn step(&mut self) {
+        // Pairs with the store in `lead`, of the one before.
+        if self.rounds.leader.0.load(Ordering::Acquire) == self.me as u64 {
+            self.lead();
+        } else {
+            self.follow();
+        }
+    }
+
+    /// To be called at the end: who has not had a turn since the last round began has waited at
+    /// least this long, and that must not be forgotten.
+    pub(crate) fn close(mut self) -> Self {
+        self.follow();
+        self
+    }
+
+    fn lead(&mut self) {
+        let rounds = &*self.rounds;
+        let (round, seen) = (&rounds.round.0, &rounds.seen);
+        let mut awaiting = self.awaiting.unwrap_or_else(|| {
+            self.round = round.number.load(Ordering::Relaxed) + 1;
+            seen[self.me].0.store(self.round, Ordering::Relaxed);
+            round.published_ns.store(rounds.now_ns(), Ordering::Relaxed);
+            // Pairs with the load in `follow`: the time is that of the round.
+            round.number.store(self.round, Ordering::Release);
+            0
+        });
+        while let Some(other) = seen.get(awaiting) {
+            // Pairs with the store in `follow`.
+            if other.0.load(Ordering::Acquire) != self.round {
+                self.awaiting = Some(awaiting);
+                return;
+            }
+            awaiting += 1;
+        }
+        self.awaiting = None;
+        self.led += 1;
+        self.durations.record(rounds.age_ns());
+        let next = (self.me + 1) % seen.len();
+        // Pairs with the load in `step`.
+        rounds.leader.0.store(next as u64, Ordering::Release);
+    }
+
+    fn follow(&mut self) {
+        let rounds = &*self.rounds;
+        // Pairs with the store in `lead`.
+        let round = rounds.round.0.number.load(Ordering::Acquire);
+        if round != self.round {
+            self.round = round;
+            self.turns.record(rounds.age_ns());
+            // Pairs with the load in `lead`.
+            rounds.seen[self.me].0.store(round, Ordering::Release);
+        }
+    }
+}

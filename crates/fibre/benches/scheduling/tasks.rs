@@ -1,0 +1,258 @@
+//! The benchmarks on tokio's multi-threaded runtime. The same as in `fibres.rs`, function by
+//! function.
+//!
+//! *cycle* wakes a task by its `Waker`, which is what parking and unparking are there: of that,
+//! `Notify`, `Semaphore` and `mpsc` it is the fastest by far (`Notify` has a third of its
+//! operations). Spots are tokio's semaphores: a `Notify` forgets permits beyond one.
+
+use std::future;
+use std::sync::{Arc, OnceLock};
+use std::task::{Poll, Waker};
+use std::thread;
+
+use tokio::runtime::{Builder, Runtime};
+use tokio::sync::Semaphore;
+use tokio::task::{self, JoinHandle};
+
+use crate::benchmark::{Benchmark, Outcome, Setting};
+use crate::clock::Clock;
+use crate::random::Random;
+use crate::rounds::{Member, Rounds};
+use crate::spots::{Handover, WorkingSet, spots, waiting_first};
+
+const RING_LEN: usize = 5;
+
+/// Runs a benchmark.
+pub(crate) fn run(benchmark: Benchmark, setting: Setting) -> Result<Outcome, String> {
+    let runtime = Builder::new_multi_thread()
+        .worker_threads(setting.processors)
+        .build()
+        .map_err(|error| error.to_string())?;
+    match benchmark {
+        Benchmark::Cycle => cycle(&runtime, setting),
+        Benchmark::Yield => yields(&runtime, setting),
+        Benchmark::Churn => churn(&runtime, setting),
+        Benchmark::LocalityShare => locality_share(&runtime, setting),
+        Benchmark::LocalityNoshare => locality_noshare(&runtime, setting),
+        Benchmark::Transfer => transfer(&runtime, setting),
+    }
+}
+
+fn cycle(runtime: &Runtime, setting: Setting) -> Result<Outcome, String> {
+    let clock = Arc::new(Clock::default());
+    let mut handles = Vec::new();
+    let mut rings = Vec::new();
+    for _ in 0..setting.threads() {
+        let ring: Arc<[OnceLock<Waker>; RING_LEN]> = Arc::default();
+        for me in 0..RING_LEN {
+            let (clock, members) = (Arc::clone(&clock), Arc::clone(&ring));
+            handles.push(runtime.spawn(async move {
+                let _ = members[me].set(waker().await);
+                let next = loop {
+                    park().await;
+                    if let Some(next) = members[(me + 1) % RING_LEN].get() {
+                        break next;
+                    }
+                };
+                let mut count = 0_u64;
+                while !clock.is_over() {
+                    next.wake_by_ref();
+                    park().await;
+                    count += 1;
+                }
+                // The others of the ring wait for the ball to leave too; the first that left
+                // does nothing with it.
+                next.wake_by_ref();
+                count
+            }));
+        }
+        rings.push(ring);
+    }
+    let known = |ring: &[OnceLock<Waker>; RING_LEN]| ring.iter().all(|it| it.get().is_some());
+    while !rings.iter().all(|ring| known(ring)) {
+        thread::yield_now();
+    }
+    for first in rings.iter().filter_map(|ring| ring[0].get()) {
+        first.wake_by_ref();
+    }
+    let seconds = clock.run(setting.duration);
+    Ok(Outcome::new(handles.len(), sum(runtime, handles)?, seconds))
+}
+
+fn yields(runtime: &Runtime, setting: Setting) -> Result<Outcome, String> {
+    let clock = Arc::new(Clock::default());
+    let handles = (0..setting.threads()).map(|_| {
+        let clock = Arc::clone(&clock);
+        runtime.spawn(async move {
+            await_start(&clock).await;
+            let mut count = 0_u64;
+            while !clock.is_over() {
+                task::yield_now().await;
+                count += 1;
+            }
+            count
+        })
+    });
+    let handles: Vec<_> = handles.collect();
+    let seconds = clock.run(setting.duration);
+    Ok(Outcome::new(handles.len(), sum(runtime, handles)?, seconds))
+}
+
+fn churn(runtime: &Runtime, setting: Setting) -> Result<Outcome, String> {
+    let clock = Arc::new(Clock::default());
+    let spots = semaphores(setting);
+    let handles = (0..setting.threads()).map(|me| {
+        let (clock, spots) = (Arc::clone(&clock), Arc::clone(&spots));
+        runtime.spawn(async move {
+            let (mut random, mut count) = (Random::new(me as u64 + 1), 0_u64);
+            await_start(&clock).await;
+            if me < waiting_first(setting) {
+                acquire(&spots[me]).await;
+            }
+            while !clock.is_over() {
+                let spot = &spots[random.below(spots.len())];
+                spot.add_permits(1);
+                acquire(spot).await;
+                count += 1;
+            }
+            count
+        })
+    });
+    let handles: Vec<_> = handles.collect();
+    let seconds = clock.run(setting.duration);
+    release_all(&spots, setting);
+    Ok(Outcome::new(handles.len(), sum(runtime, handles)?, seconds))
+}
+
+fn locality_share(runtime: &Runtime, setting: Setting) -> Result<Outcome, String> {
+    let clock = Arc::new(Clock::default());
+    let spots = semaphores(setting);
+    let handovers: Arc<[Handover]> = spots.iter().map(|_| Handover::default()).collect();
+    let handles = (0..setting.threads()).map(|me| {
+        let (clock, spots) = (Arc::clone(&clock), Arc::clone(&spots));
+        let handovers = Arc::clone(&handovers);
+        runtime.spawn(async move {
+            let (mut random, mut count) = (Random::new(me as u64 + 1), 0_u64);
+            let mut set = Some(WorkingSet::new());
+            await_start(&clock).await;
+            if me < waiting_first(setting) {
+                acquire(&spots[me]).await;
+                set = handovers[me].take();
+            }
+            while !clock.is_over() {
+                let Some(mut mine) = set else { break };
+                mine.touch(&mut random);
+                let spot = random.below(spots.len());
+                handovers[spot].put(mine);
+                spots[spot].add_permits(1);
+                acquire(&spots[spot]).await;
+                set = handovers[spot].take();
+                count += 1;
+            }
+            count
+        })
+    });
+    let handles: Vec<_> = handles.collect();
+    let seconds = clock.run(setting.duration);
+    release_all(&spots, setting);
+    Ok(Outcome::new(handles.len(), sum(runtime, handles)?, seconds))
+}
+
+fn locality_noshare(runtime: &Runtime, setting: Setting) -> Result<Outcome, String> {
+    let clock = Arc::new(Clock::default());
+    let spots = semaphores(setting);
+    let handles = (0..setting.threads()).map(|me| {
+        let (clock, spots) = (Arc::clone(&clock), Arc::clone(&spots));
+        runtime.spawn(async move {
+            let (mut random, mut count) = (Random::new(me as u64 + 1), 0_u64);
+            let mut mine = WorkingSet::new();
+            await_start(&clock).await;
+            if me < waiting_first(setting) {
+                acquire(&spots[me]).await;
+            }
+            while !clock.is_over() {
+                mine.touch(&mut random);
+                let spot = &spots[random.below(spots.len())];
+                spot.add_permits(1);
+                acquire(spot).await;
+                count += 1;
+            }
+            count
+        })
+    });
+    let handles: Vec<_> = handles.collect();
+    let seconds = clock.run(setting.duration);
+    release_all(&spots, setting);
+    Ok(Outcome::new(handles.len(), sum(runtime, handles)?, seconds))
+}
+
+fn transfer(runtime: &Runtime, setting: Setting) -> Result<Outcome, String> {
+    let clock = Arc::new(Clock::default());
+    let rounds = Rounds::new(setting.threads());
+    let handles = (0..setting.threads()).map(|me| {
+        let (clock, mut member) = (Arc::clone(&clock), Member::new(&rounds, me));
+        runtime.spawn(async move {
+            await_start(&clock).await;
+            while !clock.is_over() {
+                member.step();
+                task::yield_now().await;
+            }
+            member.close()
+        })
+    });
+    let handles: Vec<_> = handles.collect();
+    let measured = rounds.measure(&clock, setting.duration);
+    Ok(measured.outcome(&joined(runtime, handles)?))
+}
+
+async fn await_start(clock: &Clock) {
+    while !clock.has_started() {
+        task::yield_now().await;
+    }
+}
+
+/// The task's own waker.
+async fn waker() -> Waker {
+    future::poll_fn(|context| Poll::Ready(context.waker().clone())).await
+}
+
+/// Waits until the task is woken; a wake that came before counts, as with `std::thread::park`.
+async fn park() {
+    let mut is_parked = false;
+    future::poll_fn(|_| {
+        if is_parked {
+            return Poll::Ready(());
+        }
+        is_parked = true;
+        Poll::Pending
+    })
+    .await;
+}
+
+async fn acquire(spot: &Semaphore) {
+    // An error would mean that somebody closed it, and nobody does.
+    if let Ok(permit) = spot.acquire().await {
+        permit.forget();
+    }
+}
+
+fn semaphores(setting: Setting) -> Arc<[Semaphore]> {
+    (0..spots(setting)).map(|_| Semaphore::new(0)).collect()
+}
+
+/// Wakes everyone for good.
+fn release_all(spots: &[Semaphore], setting: Setting) {
+    for spot in spots {
+        spot.add_permits(setting.threads());
+    }
+}
+
+fn sum(runtime: &Runtime, handles: Vec<JoinHandle<u64>>) -> Result<u64, String> {
+    Ok(joined(runtime, handles)?.into_iter().sum())
+}
+
+fn joined<T>(runtime: &Runtime, handles: Vec<JoinHandle<T>>) -> Result<Vec<T>, String> {
+    let joined = handles.into_iter().map(|handle| runtime.block_on(handle));
+    let all: Result<Vec<T>, _> = joined.collect();
+    all.map_err(|error| error.to_string())
+}

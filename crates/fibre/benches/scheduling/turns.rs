@@ -1,0 +1,69 @@
+//! How long turns were: a histogram small enough that every thread has its own.
+
+/// Buckets for each power of two: a figure is 3 % too great at most.
+const WIDTH: u64 = 32;
+const WIDTH_BITS: u32 = WIDTH.ilog2();
+const BUCKETS: usize = (65 - WIDTH_BITS as usize) * WIDTH as usize;
+
+/// Durations in nanoseconds.
+#[derive(Debug, Clone)]
+pub(crate) struct Turns {
+    counts: Box<[u32]>,
+    count: u64,
+    max_ns: u64,
+}
+
+impl Turns {
+    pub(crate) fn new() -> Self {
+        Self {
+            counts: vec![0; BUCKETS].into_boxed_slice(),
+            count: 0,
+            max_ns: 0,
+        }
+    }
+
+    #[inline]
+    pub(crate) fn record(&mut self, ns: u64) {
+        self.counts[bucket_of(ns)] += 1;
+        self.count += 1;
+        self.max_ns = self.max_ns.max(ns);
+    }
+
+    pub(crate) fn merge(&mut self, other: &Self) {
+        for (mine, theirs) in self.counts.iter_mut().zip(&other.counts) {
+            *mine += theirs;
+        }
+        self.count += other.count;
+        self.max_ns = self.max_ns.max(other.max_ns);
+    }
+
+    /// None where there are none.
+    pub(crate) fn median(&self) -> Option<u64> {
+        let rank = self.count.div_ceil(2);
+        let mut seen = 0;
+        for (bucket, &count) in self.counts.iter().enumerate() {
+            seen += u64::from(count);
+            if seen >= rank && seen > 0 {
+                return Some(greatest_of(bucket as u64).min(self.max_ns));
+            }
+        }
+        None
+    }
+
+    /// Exact; none where there are none.
+    pub(crate) fn greatest(&self) -> Option<u64> {
+        (self.count > 0).then_some(self.max_ns)
+    }
+}
+
+/// Values below the width have a bucket each; above, the power of two and the next five bits.
+fn bucket_of(ns: u64) -> usize {
+    let power = (u64::BITS - ns.leading_zeros()).saturating_sub(WIDTH_BITS + 1);
+    (u64::from(power) * WIDTH + (ns >> power)) as usize
+}
+
+/// The greatest value of a bucket.
+fn greatest_of(bucket: u64) -> u64 {
+    let power = (bucket / WIDTH).saturating_sub(1);
+    ((bucket - power * WIDTH + 1) << power) - 1
+}
