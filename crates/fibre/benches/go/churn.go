@@ -16,9 +16,11 @@ func churn(s setting) outcome {
 	}
 	sum := start(s.threads(), func(me int) uint64 {
 		random, count := newRandom(me+1), uint64(0)
-		clock.awaitStart()
 		if me < waiting {
+			clock.arrived.Add(1)
 			<-spots[me]
+		} else {
+			clock.awaitStart()
 		}
 		for !clock.over.Load() {
 			spot := spots[random.below(len(spots))]
@@ -28,6 +30,7 @@ func churn(s setting) outcome {
 		}
 		return count
 	})
+	clock.awaitArrivals(waiting)
 	seconds := clock.run(s.duration)
 	for _, spot := range spots {
 		for i := 0; i < s.threads(); i++ {

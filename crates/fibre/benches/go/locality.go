@@ -28,8 +28,10 @@ func locality(s setting, share bool) outcome {
 	sum := start(s.threads(), func(me int) uint64 {
 		random, count := newRandom(me+1), uint64(0)
 		mine := new(workingSet)
-		clock.awaitStart()
-		if me < waiting {
+		if me >= waiting {
+			clock.awaitStart()
+		} else {
+			clock.arrived.Add(1)
 			if given := <-spots[me]; given != nil {
 				mine = given
 			}
@@ -51,6 +53,7 @@ func locality(s setting, share bool) outcome {
 		}
 		return count
 	})
+	clock.awaitArrivals(waiting)
 	seconds := clock.run(s.duration)
 	for _, spot := range spots {
 		for i := 0; i < s.threads(); i++ {

@@ -88,12 +88,21 @@ func main() {
 
 // The time that is measured: goroutines that exist before it begins wait for that, yielding.
 type clock struct {
+	// Goroutines that are about to wait, and not for the start.
+	arrived atomic.Int64
 	started atomic.Bool
 	over    atomic.Bool
 }
 
 func (c *clock) awaitStart() {
 	for !c.started.Load() {
+		runtime.Gosched()
+	}
+}
+
+// Waits until so many have arrived.
+func (c *clock) awaitArrivals(count int) {
+	for c.arrived.Load() < int64(count) {
 		runtime.Gosched()
 	}
 }

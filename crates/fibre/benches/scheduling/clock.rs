@@ -1,6 +1,6 @@
 //! The time that is measured.
 
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -8,6 +8,8 @@ use std::time::{Duration, Instant};
 /// what it costs to make them is no part of a figure.
 #[derive(Default)]
 pub(crate) struct Clock {
+    /// Threads that have come to where they wait for the others.
+    arrived: AtomicUsize,
     started: AtomicBool,
     over: AtomicBool,
 }
@@ -20,6 +22,18 @@ impl Clock {
     #[inline]
     pub(crate) fn is_over(&self) -> bool {
         self.over.load(Ordering::Relaxed)
+    }
+
+    /// A thread says that it is about to wait, and not for the start.
+    pub(crate) fn arrive(&self) {
+        self.arrived.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// Waits until so many have arrived. For a kernel thread that is none of the runtime's.
+    pub(crate) fn await_arrivals(&self, count: usize) {
+        while self.arrived.load(Ordering::Relaxed) < count {
+            thread::yield_now();
+        }
     }
 
     /// Starts, lets the time pass, ends, and says how many seconds it really was. For a kernel

@@ -99,9 +99,11 @@ fn churn(runtime: &Runtime, setting: Setting) -> Result<Outcome, String> {
         let (clock, spots) = (Arc::clone(&clock), Arc::clone(&spots));
         runtime.spawn(move || {
             let (mut random, mut count) = (Random::new(me as u64 + 1), 0_u64);
-            await_start(&clock);
             if me < waiting_first(setting) {
+                clock.arrive();
                 spots[me].acquire();
+            } else {
+                await_start(&clock);
             }
             while !clock.is_over() {
                 let spot = &spots[random.below(spots.len())];
@@ -113,6 +115,7 @@ fn churn(runtime: &Runtime, setting: Setting) -> Result<Outcome, String> {
         })
     });
     let handles: Vec<_> = handles.collect();
+    clock.await_arrivals(waiting_first(setting));
     let seconds = clock.run(setting.duration);
     release_all(&spots, setting);
     Ok(Outcome::new(handles.len(), sum(handles)?, seconds))
@@ -128,10 +131,12 @@ fn locality_share(runtime: &Runtime, setting: Setting) -> Result<Outcome, String
         runtime.spawn(move || {
             let (mut random, mut count) = (Random::new(me as u64 + 1), 0_u64);
             let mut set = Some(WorkingSet::new());
-            await_start(&clock);
             if me < waiting_first(setting) {
+                clock.arrive();
                 spots[me].acquire();
                 set = handovers[me].take();
+            } else {
+                await_start(&clock);
             }
             while !clock.is_over() {
                 let Some(mut mine) = set else { break };
@@ -147,6 +152,7 @@ fn locality_share(runtime: &Runtime, setting: Setting) -> Result<Outcome, String
         })
     });
     let handles: Vec<_> = handles.collect();
+    clock.await_arrivals(waiting_first(setting));
     let seconds = clock.run(setting.duration);
     release_all(&spots, setting);
     Ok(Outcome::new(handles.len(), sum(handles)?, seconds))
@@ -160,9 +166,11 @@ fn locality_noshare(runtime: &Runtime, setting: Setting) -> Result<Outcome, Stri
         runtime.spawn(move || {
             let (mut random, mut count) = (Random::new(me as u64 + 1), 0_u64);
             let mut mine = WorkingSet::new();
-            await_start(&clock);
             if me < waiting_first(setting) {
+                clock.arrive();
                 spots[me].acquire();
+            } else {
+                await_start(&clock);
             }
             while !clock.is_over() {
                 mine.touch(&mut random);
@@ -175,6 +183,7 @@ fn locality_noshare(runtime: &Runtime, setting: Setting) -> Result<Outcome, Stri
         })
     });
     let handles: Vec<_> = handles.collect();
+    clock.await_arrivals(waiting_first(setting));
     let seconds = clock.run(setting.duration);
     release_all(&spots, setting);
     Ok(Outcome::new(handles.len(), sum(handles)?, seconds))

@@ -2,8 +2,9 @@
 //!
 //! A spot is a semaphore without permits, and there are half as many as threads. Whoever comes to
 //! one releases it, which wakes the one that waits there, and acquires it, which is to wait in its
-//! place. So that there is somebody to wake, the first threads begin by waiting on a spot each;
-//! without them nobody would ever wait, for everybody would take the permit they just gave.
+//! place. So that there is somebody to wake, the first threads begin by waiting on a spot each, and
+//! the others start when they do; before, nobody would ever wait, for everybody would take the
+//! permit they just gave.
 //!
 //! Nobody is stuck for ever: permits given and asked for differ by those first threads, so at any
 //! time as many threads wait as there were first ones, or fewer, and there is always one more

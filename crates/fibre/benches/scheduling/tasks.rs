@@ -105,9 +105,11 @@ fn churn(runtime: &Runtime, setting: Setting) -> Result<Outcome, String> {
         let (clock, spots) = (Arc::clone(&clock), Arc::clone(&spots));
         runtime.spawn(async move {
             let (mut random, mut count) = (Random::new(me as u64 + 1), 0_u64);
-            await_start(&clock).await;
             if me < waiting_first(setting) {
+                clock.arrive();
                 acquire(&spots[me]).await;
+            } else {
+                await_start(&clock).await;
             }
             while !clock.is_over() {
                 let spot = &spots[random.below(spots.len())];
@@ -119,6 +121,7 @@ fn churn(runtime: &Runtime, setting: Setting) -> Result<Outcome, String> {
         })
     });
     let handles: Vec<_> = handles.collect();
+    clock.await_arrivals(waiting_first(setting));
     let seconds = clock.run(setting.duration);
     release_all(&spots, setting);
     Ok(Outcome::new(handles.len(), sum(runtime, handles)?, seconds))
@@ -134,10 +137,12 @@ fn locality_share(runtime: &Runtime, setting: Setting) -> Result<Outcome, String
         runtime.spawn(async move {
             let (mut random, mut count) = (Random::new(me as u64 + 1), 0_u64);
             let mut set = Some(WorkingSet::new());
-            await_start(&clock).await;
             if me < waiting_first(setting) {
+                clock.arrive();
                 acquire(&spots[me]).await;
                 set = handovers[me].take();
+            } else {
+                await_start(&clock).await;
             }
             while !clock.is_over() {
                 let Some(mut mine) = set else { break };
@@ -153,6 +158,7 @@ fn locality_share(runtime: &Runtime, setting: Setting) -> Result<Outcome, String
         })
     });
     let handles: Vec<_> = handles.collect();
+    clock.await_arrivals(waiting_first(setting));
     let seconds = clock.run(setting.duration);
     release_all(&spots, setting);
     Ok(Outcome::new(handles.len(), sum(runtime, handles)?, seconds))
@@ -166,9 +172,11 @@ fn locality_noshare(runtime: &Runtime, setting: Setting) -> Result<Outcome, Stri
         runtime.spawn(async move {
             let (mut random, mut count) = (Random::new(me as u64 + 1), 0_u64);
             let mut mine = WorkingSet::new();
-            await_start(&clock).await;
             if me < waiting_first(setting) {
+                clock.arrive();
                 acquire(&spots[me]).await;
+            } else {
+                await_start(&clock).await;
             }
             while !clock.is_over() {
                 mine.touch(&mut random);
@@ -181,6 +189,7 @@ fn locality_noshare(runtime: &Runtime, setting: Setting) -> Result<Outcome, Stri
         })
     });
     let handles: Vec<_> = handles.collect();
+    clock.await_arrivals(waiting_first(setting));
     let seconds = clock.run(setting.duration);
     release_all(&spots, setting);
     Ok(Outcome::new(handles.len(), sum(runtime, handles)?, seconds))
