@@ -4,10 +4,11 @@ use std::cell::UnsafeCell;
 use std::fmt;
 use std::ptr;
 use std::sync::Arc;
+use std::sync::atomic::AtomicPtr as StdPtr;
 
 use crate::permit::Permit;
 use crate::runtime::Anchor;
-use crate::switch::Body;
+use crate::switch::{Body, Suspend};
 use crate::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, AtomicU64, Ordering};
 
 /// What is known of a fibre.
@@ -26,6 +27,10 @@ pub(crate) struct Record {
     /// The next in its lane, and when it came there: the lane's lock guards them.
     pub(crate) link: AtomicPtr<Record>,
     pub(crate) since: AtomicU64,
+    /// About where on its stack it left off: to be asked for before it runs again.
+    pub(crate) left_at: StdPtr<u8>,
+    /// Where it leaves its stack, once it has begun.
+    pub(crate) yielder: StdPtr<Suspend>,
     /// The stack and what runs there; whoever runs it has it alone.
     pub(crate) body: UnsafeCell<Option<Body>>,
     pub(crate) anchor: Arc<Anchor>,
@@ -48,6 +53,8 @@ impl Record {
             place: AtomicU32::new(u32::MAX),
             link: AtomicPtr::new(ptr::null_mut()),
             since: AtomicU64::new(0),
+            left_at: StdPtr::new(ptr::null_mut()),
+            yielder: StdPtr::new(ptr::null_mut()),
             body: UnsafeCell::new(body),
             anchor,
         }

@@ -6,7 +6,7 @@ use std::ptr;
 
 use crate::fibre::{Ready, Record};
 use crate::sync::atomic::{AtomicBool, AtomicPtr, AtomicU64, Ordering};
-use crate::sync::{pause, ticks};
+use crate::sync::{pause, prefetch};
 
 /// Nobody waits.
 const EMPTY: u64 = u64::MAX;
@@ -23,26 +23,6 @@ pub(crate) struct Lane {
     /// Those who wait, a list by their links: the lock guards it.
     first: AtomicPtr<Record>,
     last: AtomicPtr<Record>,
-}
-
-/// What looking into a lane came to.
-#[derive(Debug)]
-pub(crate) enum Taken {
-    /// The first.
-    One(Ready),
-    /// Nobody was there.
-    Nobody,
-    /// Somebody else is at it.
-    Busy,
-}
-
-impl Taken {
-    pub(crate) fn one(self) -> Option<Ready> {
-        match self {
-            Self::One(ready) => Some(ready),
-            Self::Nobody | Self::Busy => None,
-        }
-    }
 }
 
 /// The lock, held.
@@ -72,11 +52,11 @@ impl Lane {
         self.average.load(Ordering::Relaxed)
     }
 
-    /// Puts a fibre last, if nobody else is at the lane.
-    pub(crate) fn try_push(&self, ready: Ready) -> Result<(), Ready> {
+    /// Puts a fibre last, if nobody else is at the lane. `now`: see [`ticks`](crate::sync::ticks).
+    pub(crate) fn try_push(&self, ready: Ready, now: u64) -> Result<(), Ready> {
         match self.try_lock() {
             Some(held) => {
-                held.push(ready);
+                held.push(ready, now);
                 Ok(())
             }
             None => Err(ready),
@@ -84,24 +64,33 @@ impl Lane {
     }
 
     /// Puts a fibre last.
-    pub(crate) fn push(&self, ready: Ready) {
-        self.lock().push(ready);
+    pub(crate) fn push(&self, ready: Ready, now: u64) {
+        self.lock().push(ready, now);
     }
 
-    /// Takes the first, if nobody else is at the lane.
-    pub(crate) fn try_pop(&self) -> Taken {
-        if self.since().is_none() {
-            return Taken::Nobody;
-        }
-        match self.try_lock() {
-            Some(held) => held.pop().map_or(Taken::Nobody, Taken::One),
-            None => Taken::Busy,
-        }
+    /// Takes the first, if there is one and nobody else is at the lane.
+    pub(crate) fn try_pop(&self, now: u64) -> Option<Ready> {
+        self.since()?;
+        self.try_lock()?.pop(now)
     }
 
     /// Takes the first. Nobody there means that nobody was, at a moment during the call.
-    pub(crate) fn pop(&self) -> Option<Ready> {
-        self.lock().pop()
+    pub(crate) fn pop(&self, now: u64) -> Option<Ready> {
+        self.lock().pop(now)
+    }
+
+    /// Puts a fibre last and takes the first, which may be the same, if nobody else is at the lane.
+    pub(crate) fn try_exchange(&self, ready: Ready, now: u64) -> Result<Ready, Ready> {
+        let Some(held) = self.try_lock() else {
+            return Err(ready);
+        };
+        match held.pop(now) {
+            Some(first) => {
+                held.push(ready, now);
+                Ok(first)
+            }
+            None => Ok(ready),
+        }
     }
 
     fn try_lock(&self) -> Option<Held<'_>> {
@@ -124,8 +113,8 @@ impl Lane {
 }
 
 impl Held<'_> {
-    fn push(&self, ready: Ready) {
-        let (lane, now) = (self.lane, ticks());
+    fn push(&self, ready: Ready, now: u64) {
+        let lane = self.lane;
         let record = ready.record();
         record.since.store(now, Ordering::Relaxed);
         record.link.store(ptr::null_mut(), Ordering::Relaxed);
@@ -142,7 +131,7 @@ impl Held<'_> {
         lane.last.store(record, Ordering::Relaxed);
     }
 
-    fn pop(&self) -> Option<Ready> {
+    fn pop(&self, now: u64) -> Option<Ready> {
         let lane = self.lane;
         let first = lane.first.load(Ordering::Relaxed);
         if first.is_null() {
@@ -153,11 +142,16 @@ impl Held<'_> {
         let next = ready.record().link.load(Ordering::Relaxed);
         lane.first.store(next, Ordering::Relaxed);
         // SAFETY: in this lane, whose lock is held.
-        let since = unsafe { next.as_ref() };
-        let since = since.map_or(EMPTY, |next| next.since.load(Ordering::Relaxed));
+        let next = unsafe { next.as_ref() };
+        let since = next.map_or(EMPTY, |next| next.since.load(Ordering::Relaxed));
         lane.since.store(since, Ordering::Relaxed);
+        if let Some(next) = next {
+            // While this one runs: where the next left off, and what is known of the one after it.
+            prefetch(next.left_at.load(Ordering::Relaxed));
+            prefetch(next.link.load(Ordering::Relaxed));
+        }
         let came = ready.record().since.load(Ordering::Relaxed);
-        let (waited, average) = (ticks().saturating_sub(came), lane.average());
+        let (waited, average) = (now.saturating_sub(came), lane.average());
         // Twelve parts new and four old, as Cforall has it.
         let average = 12 * (waited / 16) + 4 * (average / 16);
         lane.average.store(average, Ordering::Relaxed);
@@ -174,6 +168,6 @@ impl Drop for Held<'_> {
 
 impl Drop for Lane {
     fn drop(&mut self) {
-        while self.pop().is_some() {}
+        while self.pop(0).is_some() {}
     }
 }

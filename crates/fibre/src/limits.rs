@@ -26,6 +26,15 @@ pub const SPIN_ROUNDS: u32 = 64;
 /// How much older than the largest moving average of a processor's own lanes a lane's head is
 /// helped, as a factor.
 pub const HELP_FACTOR: u64 = 8;
+/// Takings between two looks at the clock, which costs as much as the rest of a taking: fibres are
+/// taken for older by as much as so few have run.
+pub const CLOCK_PERIOD: u32 = 4;
+/// Takings between two looks at a lane of another's: as often as Cforall looks, while there is
+/// somebody to help.
+pub const HELP_PERIOD_MIN: u32 = 2;
+/// The same while there is not: it doubles up to this. A look takes the lane's memory away from
+/// those who use it.
+pub const HELP_PERIOD_MAX: u32 = 64;
 /// Out of 256: how often a victim that does not share the last-level cache is taken.
 pub const FAR_ODDS: u32 = 3;
 /// Requests a processor's ring is handed at once.

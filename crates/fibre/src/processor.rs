@@ -16,7 +16,7 @@ use crate::rest::Rest;
 use crate::runtime::{Anchor, Shared};
 use crate::scheduler::{Choose, Lot};
 use crate::stack::Warm;
-use crate::switch::{Left, as_processor, resume};
+use crate::switch::{Here, Left, as_processor, resume};
 use crate::sync::atomic::Ordering;
 use crate::sync::pause;
 
@@ -28,6 +28,8 @@ pub(crate) struct Local {
     pub(crate) warm: Warm,
     /// Fibres run so far.
     runs: Cell<u64>,
+    /// See [`Lot::clock`].
+    pub(crate) clock: Cell<u64>,
 }
 
 impl Local {
@@ -57,7 +59,7 @@ pub(crate) trait Port {
 pub(crate) fn next<S: Choose>(
     scheduler: &S,
     rest: &Rest,
-    lot: &mut Lot,
+    lot: &mut Lot<'_>,
     port: &mut impl Port,
 ) -> Option<Ready> {
     loop {
@@ -85,7 +87,7 @@ pub(crate) fn next<S: Choose>(
 }
 
 /// Looks at what has come and at others, some times.
-fn look_around<S: Choose>(scheduler: &S, lot: &mut Lot, port: &mut impl Port) -> Option<Ready> {
+fn look_around<S: Choose>(scheduler: &S, lot: &mut Lot<'_>, port: &mut impl Port) -> Option<Ready> {
     if scheduler.is_alone() {
         return (port.glance() > 0).then(|| scheduler.take(lot)).flatten();
     }
@@ -114,20 +116,26 @@ pub(crate) fn run<S: Choose>(scheduler: &S, anchor: Arc<Anchor>, number: usize) 
         anchor,
         warm: Warm::default(),
         runs: Cell::new(0),
+        clock: Cell::new(0),
     };
     let shared = local.shared();
-    as_processor(&local, || {
-        let mut lot = Lot::new(number);
+    as_processor(&local, |here| {
+        let mut lot = Lot::new(number, &local.clock);
         let mut duty = Duty { local: &local };
         duty.begin();
-        while let Some(ready) = next(scheduler, &shared.rest, &mut lot, &mut duty) {
-            run_one(scheduler, &local, ready);
+        let mut first = None;
+        while let Some(ready) = first.or_else(|| next(scheduler, &shared.rest, &mut lot, &mut duty))
+        {
+            let back = run_one(here, &local, ready);
+            first = back.map(|ready| scheduler.exchange(&mut lot, ready));
             let runs = local.runs.get() + 1;
             local.runs.set(runs);
             if runs.is_multiple_of(u64::from(RUNS_A_POLL)) {
                 shared.seats[number].counters.runs(runs);
                 duty.poll();
                 if duty.is_over() {
+                    // Whoever is left is given up, and told so by `Runtime::stop`.
+                    std::mem::forget(first);
                     break;
                 }
             }
@@ -136,20 +144,21 @@ pub(crate) fn run<S: Choose>(scheduler: &S, anchor: Arc<Anchor>, number: usize) 
     });
 }
 
-fn run_one<S: Choose>(scheduler: &S, local: &Local, ready: Ready) {
+/// Runs a fibre until it leaves its stack; gives it back if it is to go on.
+fn run_one(here: &Here, local: &Local, ready: Ready) -> Option<Ready> {
     let record = ready.record();
-    record
-        .processor
-        .store(local.number as u32, Ordering::Relaxed);
+    let number = local.number as u32;
+    if record.processor.load(Ordering::Relaxed) != number {
+        record.processor.store(number, Ordering::Relaxed);
+    }
     // SAFETY: `ready` is the right to run it.
-    match unsafe { resume(record) } {
-        Left::Yielded => scheduler.put_back(local.number, ready),
-        Left::Parked => {
-            if let Some(ready) = ready.park() {
-                scheduler.put_back(local.number, ready);
-            }
+    match unsafe { resume(here, record) } {
+        Left::Yielded => Some(ready),
+        Left::Parked => ready.park(),
+        Left::Ended => {
+            local.shared().bury(ready, &local.warm);
+            None
         }
-        Left::Ended => local.shared().bury(ready, &local.warm),
     }
 }
 

@@ -2,7 +2,9 @@
 //!
 //! Who finds nothing announces itself, *then* looks everywhere once more, then sleeps. Who makes a
 //! fibre ready puts it in a lane, *then* looks whether anybody rests, and calls the one that came
-//! last. So one of the two sees the other. A word of three states for each processor spares the
+//! last. Both take the lane's lock in between: if the look came first, its letting the lock go
+//! shows the announcement to the other; if not, it finds the fibre. So one of the two sees the
+//! other, and no fence is needed. A word of three states for each processor spares the
 //! caller a system call when the other has not gone to sleep yet:
 //!
 //! ```text
@@ -12,7 +14,7 @@
 
 use std::io;
 
-use crate::sync::atomic::{AtomicU32, AtomicUsize, Ordering, fence};
+use crate::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
 use crate::sync::{Mutex, lock};
 
 const AWAKE: u32 = 0;
@@ -62,10 +64,6 @@ impl Rest {
         let mut idle = lock(&self.idle);
         idle.push(processor);
         self.count.store(idle.len(), Ordering::Relaxed);
-        drop(idle);
-        // SeqCst: pairs with the fence in `take_one`: what was put in a lane before that is seen by
-        // the look that follows this; or this is seen there.
-        fence(Ordering::SeqCst);
     }
 
     /// Takes an announcement back. False: somebody has called, or is about to.
@@ -80,8 +78,6 @@ impl Rest {
     /// Takes the processor off that announced itself last, for the caller to call. To be used when
     /// what it is to find has been put where it will look.
     pub(crate) fn take_one(&self) -> Option<usize> {
-        // SeqCst: pairs with `announce`.
-        fence(Ordering::SeqCst);
         if self.count.load(Ordering::Relaxed) == 0 {
             return None;
         }

@@ -401,8 +401,8 @@ impl Anchor {
                 .store(self.number as u32, Ordering::Relaxed);
             shared.roll.enter(self.number, &record);
             let handle = JoinHandle::new(reader, Arc::clone(&record));
-            let from = local.map(|local| local.number);
-            shared.scheduler.put(from, Ready::new(record), &shared.rest);
+            let by = local.map(|local| (local.number, local.clock.get()));
+            shared.scheduler.put(by, Ready::new(record), &shared.rest);
             Ok(handle)
         })
     }
@@ -411,11 +411,11 @@ impl Anchor {
 impl Shared {
     /// Takes in a fibre that was roused.
     pub(crate) fn take_in(&self, ready: Ready) {
-        let from = local(|local| {
-            let local = local?;
-            std::ptr::eq(local.shared(), self).then_some(local.number)
+        let by = local(|local| {
+            let local = local.filter(|local| std::ptr::eq(local.shared(), self))?;
+            Some((local.number, local.clock.get()))
         });
-        self.scheduler.put(from, ready, &self.rest);
+        self.scheduler.put(by, ready, &self.rest);
     }
 
     /// Sees off a fibre that has ended.

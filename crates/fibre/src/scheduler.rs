@@ -5,6 +5,8 @@ pub(crate) mod fair;
 pub(crate) mod global;
 pub(crate) mod steal;
 
+use std::cell::Cell;
+
 use crate::fibre::Ready;
 use crate::rest::Rest;
 use fair::Fair;
@@ -41,19 +43,27 @@ impl Scheduler {
 
 /// What a processor knows of its own choosing.
 #[derive(Debug)]
-pub(crate) struct Lot {
+pub(crate) struct Lot<'a> {
     pub(crate) processor: usize,
     random: u64,
-    /// Takings so far.
-    pub(crate) turn: u32,
+    /// Takings until others are looked at, and how many there were to be since the last look.
+    pub(crate) left: u32,
+    pub(crate) period: u32,
+    /// When the last was taken: what is put until the next has that for its time.
+    pub(crate) clock: &'a Cell<u64>,
 }
 
-impl Lot {
-    pub(crate) fn new(processor: usize) -> Self {
+/// Who makes a fibre ready: a processor, and when it last took one; none: another thread.
+pub(crate) type By = Option<(usize, u64)>;
+
+impl<'a> Lot<'a> {
+    pub(crate) fn new(processor: usize, clock: &'a Cell<u64>) -> Self {
         Self {
             processor,
             random: (processor as u64 + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15),
-            turn: 0,
+            left: 1,
+            period: 1,
+            clock,
         }
     }
 
@@ -75,21 +85,21 @@ pub(crate) trait Choose: Send + Sync + 'static {
     fn is_alone(&self) -> bool;
 
     /// Takes in a fibre that has become ready, and calls a processor that rests, if one does.
-    /// `from`: the processor whose thread this is.
-    fn put(&self, from: Option<usize>, ready: Ready, rest: &Rest);
+    fn put(&self, by: By, ready: Ready, rest: &Rest);
 
-    /// Takes back a fibre that let others go first. Nobody is called: its processor goes on.
-    fn put_back(&self, from: usize, ready: Ready);
+    /// Takes back a fibre that lets others go first, and gives the next, which may be the same.
+    /// Nobody is called: the processor goes on with as many as before.
+    fn exchange(&self, lot: &mut Lot<'_>, ready: Ready) -> Ready;
 
     /// The next of a processor's own, or of one that is to be helped.
-    fn take(&self, lot: &mut Lot) -> Option<Ready>;
+    fn take(&self, lot: &mut Lot<'_>) -> Option<Ready>;
 
     /// One of another's, if it is found at once.
-    fn steal(&self, lot: &mut Lot) -> Option<Ready>;
+    fn steal(&self, lot: &mut Lot<'_>) -> Option<Ready>;
 
     /// Anybody, wherever they wait: nobody means that nobody waited when the call began and still
     /// waits.
-    fn search(&self, lot: &mut Lot) -> Option<Ready>;
+    fn search(&self, lot: &mut Lot<'_>) -> Option<Ready>;
 }
 
 /// A scheduler of any kind, for those who are not its processors.
@@ -109,11 +119,11 @@ impl Any {
         }
     }
 
-    pub(crate) fn put(&self, from: Option<usize>, ready: Ready, rest: &Rest) {
+    pub(crate) fn put(&self, by: By, ready: Ready, rest: &Rest) {
         match self {
-            Self::Fair(fair) => fair.put(from, ready, rest),
-            Self::Steal(steal) => steal.put(from, ready, rest),
-            Self::Global(global) => global.put(from, ready, rest),
+            Self::Fair(fair) => fair.put(by, ready, rest),
+            Self::Steal(steal) => steal.put(by, ready, rest),
+            Self::Global(global) => global.put(by, ready, rest),
         }
     }
 }

@@ -27,6 +27,9 @@ use rustix::mm::{Advice, MapFlags, MprotectFlags, ProtFlags};
 use crate::limits::{SHARED_STACKS, SLAB_STACKS, STACK_LEN_MIN, WARM_STACKS};
 
 const PAGE: usize = 4096;
+/// Places of a page at which stacks begin, and how far apart they are.
+const SHADES: usize = 16;
+const SHADE_LEN: usize = 128;
 /// `MADV_GUARD_INSTALL` (Linux 6.13).
 const GUARD_INSTALL: libc::c_int = 102;
 
@@ -207,10 +210,13 @@ impl Slab {
         let start = self.start as usize;
         // The last first: they are taken from the end.
         (1..=SLAB_STACKS).rev().filter_map(move |number| {
-            let base = NonZeroUsize::new(start + number * (PAGE + stack_len))?;
+            // Were they all to begin at the same place of a page, they would take each other's
+            // places in the nearest cache, which is looked up by that.
+            let shade = (number % SHADES) * SHADE_LEN;
+            let base = NonZeroUsize::new(start + number * (PAGE + stack_len) - shade)?;
             Some(Stack {
                 base,
-                len: stack_len,
+                len: stack_len - shade,
             })
         })
     }
@@ -263,7 +269,7 @@ mod tests {
         let mut bases: Vec<_> = taken.iter().map(|stack| stack.base.get()).collect();
         bases.sort_unstable();
         for pair in bases.windows(2) {
-            assert!(pair[1] - pair[0] >= STACK_LEN_MIN + PAGE);
+            assert!(pair[1] - pair[0] >= STACK_LEN_MIN + PAGE - SHADES * SHADE_LEN);
         }
         assert_eq!(stacks.taken(), 3 * SLAB_STACKS);
         let last = taken.pop().unwrap();

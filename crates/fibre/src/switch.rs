@@ -8,6 +8,7 @@
 use std::cell::Cell;
 use std::mem::ManuallyDrop;
 use std::ptr;
+use std::sync::atomic::Ordering;
 use std::thread;
 
 use corosensei::{Coroutine, CoroutineResult, Yielder};
@@ -35,10 +36,13 @@ pub(crate) struct Body {
 impl Body {
     /// On `stack`, `run`, which must not panic.
     pub(crate) fn new(stack: Stack, run: impl FnOnce() + Send + 'static) -> Self {
-        let coroutine = Coroutine::with_stack(stack, move |yielder: &Yielder<(), Left>, ()| {
-            let here = here();
-            // SAFETY: this thread's own, and no reference to it is kept.
-            unsafe { (*here).yielder.set(yielder) };
+        let coroutine = Coroutine::with_stack(stack, move |yielder: &Suspend, ()| {
+            // SAFETY: this thread's own.
+            let record = unsafe { (*here()).record.get() };
+            // SAFETY: whoever runs has a reference to itself, in `processor::run_one`.
+            let record = unsafe { &*record };
+            let yielder = ptr::from_ref(yielder).cast_mut();
+            record.yielder.store(yielder, Ordering::Relaxed);
             run();
         });
         Self {
@@ -65,11 +69,13 @@ impl Drop for Body {
     }
 }
 
+/// Where a fibre leaves its stack: it lies there.
+pub(crate) type Suspend = Yielder<(), Left>;
+
 /// What a thread is doing.
-struct Here {
+pub(crate) struct Here {
     /// The fibre it runs.
     record: Cell<*const Record>,
-    yielder: Cell<*const Yielder<(), Left>>,
     /// Its own, if it is a processor.
     local: Cell<*const Local>,
 }
@@ -78,7 +84,6 @@ thread_local! {
     static HERE: Here = const {
         Here {
             record: Cell::new(ptr::null()),
-            yielder: Cell::new(ptr::null()),
             local: Cell::new(ptr::null()),
         }
     };
@@ -92,11 +97,11 @@ fn here() -> *const Here {
 }
 
 /// The processor's thread: says that it is one, for as long as `run` takes.
-pub(crate) fn as_processor(local: &Local, run: impl FnOnce()) {
-    // SAFETY: this thread's own; it never leaves its stack while it is a processor.
+pub(crate) fn as_processor(local: &Local, run: impl FnOnce(&Here)) {
+    // SAFETY: this thread's own; `run` never leaves it.
     let here = unsafe { &*here() };
     here.local.set(local);
-    run();
+    run(here);
     here.local.set(ptr::null());
 }
 
@@ -117,7 +122,7 @@ pub fn try_current() -> Option<Fibre> {
     if record.is_null() {
         return None;
     }
-    // SAFETY: whoever runs has a reference to itself, in `Processor::run`.
+    // SAFETY: whoever runs has a reference to itself, in `processor::run_one`.
     unsafe { std::sync::Arc::increment_strong_count(record) };
     // SAFETY: counted above.
     let record = unsafe { std::sync::Arc::from_raw(record) };
@@ -142,15 +147,12 @@ fn no_fibre() -> ! {
 ///
 /// # Safety
 /// The caller alone runs it: it has the fibre's own reference.
-pub(crate) unsafe fn resume(record: &Record) -> Left {
-    // SAFETY: this thread's own.
-    let here = unsafe { &*here() };
+pub(crate) unsafe fn resume(here: &Here, record: &Record) -> Left {
     // SAFETY: the caller's.
     let body = unsafe { &mut *record.body.get() };
     let Some(body) = body else {
         return Left::Ended;
     };
-    // Where it has been left, it was another thread's.
     here.record.set(record);
     let left = match body.coroutine.resume(()) {
         CoroutineResult::Yield(left) => left,
@@ -160,16 +162,15 @@ pub(crate) unsafe fn resume(record: &Record) -> Left {
     left
 }
 
-/// Leaves the stack; comes back when a processor resumes the fibre.
-#[inline(never)]
-pub(crate) fn leave(left: Left) {
-    // SAFETY: this thread's own.
-    let yielder = unsafe { (*here()).yielder.get() };
-    // SAFETY: set by the fibre that runs here (`Body::new`, and below), on whose stack it lies.
+/// Leaves the stack of the fibre that runs here; comes back when a processor resumes it.
+fn leave(record: &Record, left: Left) {
+    let yielder = record.yielder.load(Ordering::Relaxed);
+    // What is pushed last lies just below this.
+    let here = (&raw const yielder).cast_mut().cast::<u8>();
+    record.left_at.store(here, Ordering::Relaxed);
+    // SAFETY: set when it began, on whose stack it lies.
     let yielder = unsafe { &*yielder };
     yielder.suspend(left);
-    // SAFETY: this thread's own: another's than before, perhaps.
-    unsafe { (*here()).yielder.set(yielder) };
 }
 
 /// The number of the processor this runs on, from 0; none: it is another thread. A fibre may be on
@@ -200,8 +201,10 @@ pub fn on_processor_stack<R>(run: impl FnOnce() -> R + Send) -> R {
         return run();
     }
     let _absent = Absent(record);
-    // SAFETY: the fibre's that runs here, on whose stack it lies.
-    let yielder = unsafe { &*here.yielder.get() };
+    // SAFETY: whoever runs has a reference to itself, in `processor::run_one`.
+    let yielder = unsafe { (*record).yielder.load(Ordering::Relaxed) };
+    // SAFETY: set when it began, on whose stack it lies.
+    let yielder = unsafe { &*yielder };
     yielder.on_parent_stack(run)
 }
 
@@ -210,11 +213,14 @@ pub fn on_processor_stack<R>(run: impl FnOnce() -> R + Send) -> R {
 /// Does nothing while a panic unwinds.
 pub fn yield_now() {
     // SAFETY: this thread's own.
-    let is_fibre = unsafe { !(*here()).record.get().is_null() };
-    if !is_fibre {
+    let record = unsafe { (*here()).record.get() };
+    // SAFETY: whoever runs has a reference to itself, in `processor::run_one`.
+    let Some(record) = (unsafe { record.as_ref() }) else {
         thread::yield_now();
-    } else if !thread::panicking() {
-        leave(Left::Yielded);
+        return;
+    };
+    if !thread::panicking() {
+        leave(record, Left::Yielded);
     }
 }
 
@@ -227,7 +233,7 @@ pub fn yield_now() {
 pub fn park() {
     // SAFETY: this thread's own.
     let record = unsafe { (*here()).record.get() };
-    // SAFETY: whoever runs has a reference to itself, in `Processor::run`.
+    // SAFETY: whoever runs has a reference to itself, in `processor::run_one`.
     let Some(record) = (unsafe { record.as_ref() }) else {
         no_fibre()
     };
@@ -236,6 +242,6 @@ pub fn park() {
         "a fibre must not wait while it unwinds"
     );
     if !record.permit.take() {
-        leave(Left::Parked);
+        leave(record, Left::Parked);
     }
 }

@@ -30,6 +30,21 @@ pub(crate) fn pause(round: u32) {
     }
 }
 
+/// Asks for two lines of memory at `address`, which may be anything.
+pub(crate) fn prefetch<T>(address: *const T) {
+    #[cfg(target_arch = "x86_64")]
+    {
+        use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
+        let address = address.cast::<i8>();
+        // SAFETY: a hint: nothing is read, and no address faults.
+        unsafe { _mm_prefetch::<_MM_HINT_T0>(address) };
+        // SAFETY: as above.
+        unsafe { _mm_prefetch::<_MM_HINT_T0>(address.wrapping_add(64)) };
+    }
+    #[cfg(not(target_arch = "x86_64"))]
+    let _ = address;
+}
+
 /// A point in time, in the processor's own ticks where it has them, else in nanoseconds: only to
 /// be compared with others.
 #[cfg(not(shuttle))]

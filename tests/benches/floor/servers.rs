@@ -66,15 +66,24 @@ impl Cache {
                 println!("skipped: --runtime {}: {error}", kind.name());
                 continue;
             }
-            caches.push(Self {
-                name: format!("curtail ({})", kind.name()),
-                role: Role::Curtail,
-                program: curtail.to_owned(),
-                arguments: ["serve", "--runtime", kind.name()]
-                    .map(str::to_owned)
-                    .into(),
-                kind: Some(kind),
-            });
+            let schedulers: &[&str] = match kind {
+                runtime::Kind::Fibres => &["fair", "steal"],
+                _ => &[""],
+            };
+            for &scheduler in schedulers {
+                let mut arguments = vec!["serve", "--runtime", kind.name()];
+                if !scheduler.is_empty() {
+                    arguments.extend(["--fibre-scheduler", scheduler]);
+                }
+                let name = [kind.name(), scheduler].join(" ");
+                caches.push(Self {
+                    name: format!("curtail ({})", name.trim_end()),
+                    role: Role::Curtail,
+                    program: curtail.to_owned(),
+                    arguments: arguments.into_iter().map(str::to_owned).collect(),
+                    kind: Some(kind),
+                });
+            }
         }
         if let Some(program) = process::memcached() {
             caches.push(Self {

@@ -10,9 +10,9 @@
 
 use crate::fibre::Ready;
 use crate::lane::Lane;
-use crate::limits::{FAR_ODDS, HELP_FACTOR, LANES};
+use crate::limits::{CLOCK_PERIOD, FAR_ODDS, HELP_FACTOR, HELP_PERIOD_MAX, HELP_PERIOD_MIN, LANES};
 use crate::rest::Rest;
-use crate::scheduler::{Choose, Lot};
+use crate::scheduler::{By, Choose, Lot};
 use crate::sync::atomic::{AtomicU32, Ordering};
 use crate::sync::{pause, ticks};
 
@@ -20,137 +20,179 @@ use crate::sync::{pause, ticks};
 #[derive(Debug)]
 pub(crate) struct Fair {
     lanes: Box<[Lane]>,
-    processors: Box<[Processor]>,
+    /// Lanes of each processor: one that is alone tells no ages, and has one.
+    each: usize,
+    /// Which of its lanes a processor puts the next fibre in.
+    puts: Box<[Put]>,
+    /// The last-level cache each processor is at, as far as is known.
+    caches: Box<[AtomicU32]>,
 }
 
-/// What others may know of a processor.
+/// A processor's own, apart from what others read.
 #[derive(Debug, Default)]
 #[repr(align(128))]
-struct Processor {
-    /// The last-level cache it is at, as far as is known.
-    cache: AtomicU32,
-    /// Fibres it has put.
-    put: AtomicU32,
-}
+struct Put(AtomicU32);
 
 impl Fair {
     pub(crate) fn new(processors: usize) -> Self {
+        let each = if processors == 1 { 1 } else { LANES };
         Self {
-            lanes: (0..processors * LANES).map(|_| Lane::new()).collect(),
-            processors: (0..processors).map(|_| Processor::default()).collect(),
+            lanes: (0..processors * each).map(|_| Lane::new()).collect(),
+            each,
+            puts: (0..processors).map(|_| Put::default()).collect(),
+            caches: (0..processors).map(|_| AtomicU32::new(0)).collect(),
         }
     }
 
     /// Notes which last-level cache a processor is at.
     pub(crate) fn settle(&self, processor: usize, cache: u32) {
-        self.processors[processor]
-            .cache
-            .store(cache, Ordering::Relaxed);
+        self.caches[processor].store(cache, Ordering::Relaxed);
     }
 
     fn own(&self, processor: usize) -> &[Lane] {
-        &self.lanes[processor * LANES..][..LANES]
+        &self.lanes[processor * self.each..][..self.each]
     }
 
     /// Puts a fibre in one of a processor's lanes, the next in turn if nobody is at it.
-    fn push(&self, processor: usize, mut ready: Ready) {
-        let put = &self.processors[processor].put;
+    fn push(&self, processor: usize, mut ready: Ready, now: u64) {
+        let put = &self.puts[processor].0;
         // Two that come at once may get the same number: they find another lane.
         let first = put.load(Ordering::Relaxed).wrapping_add(1);
         put.store(first, Ordering::Relaxed);
         let lanes = self.own(processor);
         for round in 0.. {
-            let lane = &lanes[(first.wrapping_add(round)) as usize % LANES];
-            match lane.try_push(ready) {
+            let lane = &lanes[(first.wrapping_add(round)) as usize % lanes.len()];
+            match lane.try_push(ready, now) {
                 Ok(()) => return,
                 Err(back) => ready = back,
             }
-            if round as usize >= LANES {
+            if round as usize >= lanes.len() {
                 pause(round);
             }
         }
     }
 
-    /// The first of the own lane whose first has waited longest, or of another of one's own.
-    fn take_own(&self, processor: usize) -> Option<Ready> {
+    /// The own lanes, the one whose first has waited longest before the others.
+    fn by_age(&self, processor: usize) -> impl Iterator<Item = &Lane> {
         let lanes = self.own(processor);
         let since = |lane: &Lane| lane.since().unwrap_or(u64::MAX);
-        let oldest = usize::from(since(&lanes[1]) < since(&lanes[0]));
-        (0..LANES).find_map(|nth| lanes[(oldest + nth) % LANES].try_pop().one())
+        let is_last_older = since(&lanes[self.each - 1]) < since(&lanes[0]);
+        let first = if is_last_older { self.each - 1 } else { 0 };
+        (0..self.each).map(move |nth| &lanes[(first + nth) % self.each])
     }
 
-    /// A lane to be looked at: any, but seldom one of a processor that is far away.
-    fn pick(&self, lot: &mut Lot) -> Option<&Lane> {
-        let number = lot.random(self.lanes.len());
-        let cache = |processor: usize| self.processors[processor].cache.load(Ordering::Relaxed);
-        let is_near = cache(number / LANES) == cache(lot.processor);
-        (is_near || lot.random(256) < FAR_ODDS as usize).then(|| &self.lanes[number])
+    /// Another's lane to be looked at: any, but seldom one of a processor that is far away.
+    fn pick(&self, lot: &mut Lot<'_>) -> &Lane {
+        let number = self.another(lot);
+        let cache = |processor: usize| self.caches[processor].load(Ordering::Relaxed);
+        let is_near = cache(number / self.each) == cache(lot.processor);
+        match is_near || lot.random(256) < FAR_ODDS as usize {
+            true => &self.lanes[number],
+            false => &self.lanes[self.another(lot)],
+        }
     }
 
-    /// Takes from a lane picked at random, if its first has waited long.
-    fn help(&self, lot: &mut Lot) -> Option<Ready> {
-        let since = self.pick(lot)?;
-        let (lane, since) = (since, since.since()?);
+    /// The number of another's lane.
+    fn another(&self, lot: &mut Lot<'_>) -> usize {
+        let number = lot.random(self.lanes.len() - self.each);
+        ((lot.processor + 1) * self.each + number) % self.lanes.len()
+    }
+
+    /// Looks at the clock, where it is time to, and at a lane picked at random, and takes from it if its first has
+    /// waited long.
+    fn help(&self, lot: &mut Lot<'_>) -> Option<Ready> {
+        if self.is_alone() {
+            return None;
+        }
+        lot.left -= 1;
+        if lot.left.is_multiple_of(CLOCK_PERIOD) {
+            lot.clock.set(ticks());
+        }
+        if lot.left > 0 {
+            return None;
+        }
+        let helped = self.help_one(lot);
+        lot.period = match helped {
+            Some(_) => HELP_PERIOD_MIN,
+            None => (lot.period * 2).clamp(HELP_PERIOD_MIN, HELP_PERIOD_MAX),
+        };
+        lot.left = lot.period;
+        helped
+    }
+
+    fn help_one(&self, lot: &mut Lot<'_>) -> Option<Ready> {
+        let lane = self.pick(lot);
+        let since = lane.since()?;
         let own = self.own(lot.processor);
         let average = own.iter().map(Lane::average).max().unwrap_or(0);
         let cutoff = average.saturating_mul(HELP_FACTOR);
-        if ticks().saturating_sub(since) <= cutoff {
-            return None;
-        }
-        lane.try_pop().one()
+        let now = lot.clock.get();
+        (now.saturating_sub(since) > cutoff)
+            .then(|| lane.try_pop(now))
+            .flatten()
     }
 }
 
-const _: () = assert!(LANES == 2, "`take_own` compares two");
+const _: () = assert!(LANES <= 2, "`by_age` compares two");
 
 impl Choose for Fair {
     const SPINS: u32 = 1;
 
     fn is_alone(&self) -> bool {
-        self.processors.len() == 1
+        self.puts.len() == 1
     }
 
-    fn put(&self, from: Option<usize>, ready: Ready, rest: &Rest) {
-        let processor = match from {
-            Some(processor) => processor,
-            // Where its memory is near.
-            None => ready.record().processor.load(Ordering::Relaxed) as usize,
-        };
-        self.push(processor, ready);
-        if !self.is_alone() || from.is_none() {
+    fn put(&self, by: By, ready: Ready, rest: &Rest) {
+        match by {
+            Some((processor, now)) => self.push(processor, ready, now),
+            None => {
+                // Where its memory is near.
+                let processor = ready.record().processor.load(Ordering::Relaxed);
+                self.push(
+                    processor as usize,
+                    ready,
+                    if self.is_alone() { 0 } else { ticks() },
+                );
+            }
+        }
+        if !self.is_alone() || by.is_none() {
             rest.call_one();
         }
     }
 
-    fn put_back(&self, from: usize, ready: Ready) {
-        self.push(from, ready);
-    }
-
-    fn take(&self, lot: &mut Lot) -> Option<Ready> {
-        lot.turn = lot.turn.wrapping_add(1);
-        if lot.turn.is_multiple_of(2)
-            && !self.is_alone()
-            && let Some(ready) = self.help(lot)
-        {
-            return Some(ready);
+    fn exchange(&self, lot: &mut Lot<'_>, mut ready: Ready) -> Ready {
+        if let Some(helped) = self.help(lot) {
+            self.push(lot.processor, ready, lot.clock.get());
+            return helped;
         }
-        self.take_own(lot.processor)
-    }
-
-    fn steal(&self, lot: &mut Lot) -> Option<Ready> {
-        self.lanes[lot.random(self.lanes.len())].try_pop().one()
-    }
-
-    fn search(&self, lot: &mut Lot) -> Option<Ready> {
-        let first = lot.processor * LANES;
-        let count = self.lanes.len();
-        for nth in 0..count {
-            let lane = &self.lanes[(first + nth) % count];
-            // Only a lock shows what others have just put there.
-            if let Some(ready) = lane.pop() {
-                return Some(ready);
+        let now = lot.clock.get();
+        for lane in self.by_age(lot.processor) {
+            match lane.try_exchange(ready, now) {
+                Ok(first) => return first,
+                Err(back) => ready = back,
             }
         }
-        None
+        // Others are at both: it has let them go first.
+        ready
+    }
+
+    fn take(&self, lot: &mut Lot<'_>) -> Option<Ready> {
+        if let Some(helped) = self.help(lot) {
+            return Some(helped);
+        }
+        let now = lot.clock.get();
+        self.by_age(lot.processor)
+            .find_map(|lane| lane.try_pop(now))
+    }
+
+    fn steal(&self, lot: &mut Lot<'_>) -> Option<Ready> {
+        self.lanes[lot.random(self.lanes.len())].try_pop(lot.clock.get())
+    }
+
+    fn search(&self, lot: &mut Lot<'_>) -> Option<Ready> {
+        let (first, now) = (lot.processor * self.each, lot.clock.get());
+        let count = self.lanes.len();
+        // Each by its lock: see `Rest`.
+        (0..count).find_map(|nth| self.lanes[(first + nth) % count].pop(now))
     }
 }

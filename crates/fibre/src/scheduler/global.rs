@@ -3,7 +3,8 @@
 use crate::fibre::Ready;
 use crate::lane::Lane;
 use crate::rest::Rest;
-use crate::scheduler::{Choose, Lot};
+use crate::scheduler::{By, Choose, Lot};
+use crate::sync::pause;
 
 /// The scheduler with one lane.
 #[derive(Debug)]
@@ -28,25 +29,32 @@ impl Choose for Global {
         self.processors == 1
     }
 
-    fn put(&self, _from: Option<usize>, ready: Ready, rest: &Rest) {
-        self.lane.push(ready);
+    fn put(&self, _by: By, ready: Ready, rest: &Rest) {
+        self.lane.push(ready, 0);
         rest.call_one();
     }
 
-    fn put_back(&self, _from: usize, ready: Ready) {
-        self.lane.push(ready);
+    fn exchange(&self, _lot: &mut Lot<'_>, mut ready: Ready) -> Ready {
+        for round in 0.. {
+            match self.lane.try_exchange(ready, 0) {
+                Ok(first) => return first,
+                Err(back) => ready = back,
+            }
+            pause(round);
+        }
+        ready
     }
 
-    fn take(&self, _lot: &mut Lot) -> Option<Ready> {
+    fn take(&self, _lot: &mut Lot<'_>) -> Option<Ready> {
         self.lane.since()?;
-        self.lane.pop()
+        self.lane.pop(0)
     }
 
-    fn steal(&self, _lot: &mut Lot) -> Option<Ready> {
+    fn steal(&self, _lot: &mut Lot<'_>) -> Option<Ready> {
         None
     }
 
-    fn search(&self, _lot: &mut Lot) -> Option<Ready> {
-        self.lane.pop()
+    fn search(&self, _lot: &mut Lot<'_>) -> Option<Ready> {
+        self.lane.pop(0)
     }
 }

@@ -10,7 +10,7 @@ use crate::fibre::{Ready, Record};
 use crate::lane::Lane;
 use crate::limits::SPIN_ROUNDS;
 use crate::rest::Rest;
-use crate::scheduler::{Choose, Lot};
+use crate::scheduler::{By, Choose, Lot};
 use crate::sync::atomic::{AtomicPtr, Ordering};
 use std::ptr;
 
@@ -49,7 +49,7 @@ impl Processor {
         if !before.is_null() {
             // It was called, and called again before it looked.
             // SAFETY: put here by `into_raw`, and taken out by the swap.
-            self.lane.push(unsafe { Ready::from_raw(before) });
+            self.lane.push(unsafe { Ready::from_raw(before) }, 0);
         }
     }
 
@@ -71,47 +71,53 @@ impl Choose for Steal {
         self.processors.len() == 1
     }
 
-    fn put(&self, from: Option<usize>, ready: Ready, rest: &Rest) {
-        if (!self.is_alone() || from.is_none())
-            && let Some(resting) = rest.take_one()
-        {
+    fn put(&self, by: By, ready: Ready, rest: &Rest) {
+        let calls = !self.is_alone() || by.is_none();
+        if calls && let Some(resting) = rest.take_one() {
             self.processors[resting].hand_over(ready);
             rest.call(resting);
             return;
         }
-        let processor = match from {
-            Some(processor) => processor,
+        let processor = match by {
+            Some((processor, _)) => processor,
             None => ready.record().processor.load(Ordering::Relaxed) as usize,
         };
-        self.processors[processor].lane.push(ready);
-        if !self.is_alone() || from.is_none() {
+        self.processors[processor].lane.push(ready, 0);
+        if calls {
             // Somebody may have announced itself between the two.
             rest.call_one();
         }
     }
 
-    fn put_back(&self, from: usize, ready: Ready) {
-        self.processors[from].lane.push(ready);
-    }
-
-    fn take(&self, lot: &mut Lot) -> Option<Ready> {
+    fn exchange(&self, lot: &mut Lot<'_>, ready: Ready) -> Ready {
         let own = &self.processors[lot.processor];
-        own.take_hand().or_else(|| own.lane.try_pop().one())
+        match own.take_hand() {
+            Some(handed) => {
+                own.lane.push(ready, 0);
+                handed
+            }
+            None => own.lane.try_exchange(ready, 0).unwrap_or_else(|back| back),
+        }
     }
 
-    fn steal(&self, lot: &mut Lot) -> Option<Ready> {
+    fn take(&self, lot: &mut Lot<'_>) -> Option<Ready> {
+        let own = &self.processors[lot.processor];
+        own.take_hand().or_else(|| own.lane.try_pop(0))
+    }
+
+    fn steal(&self, lot: &mut Lot<'_>) -> Option<Ready> {
         let (me, count) = (lot.processor, self.processors.len());
         let others = (1..count).map(|nth| &self.processors[(me + nth) % count]);
         others
             .into_iter()
-            .find_map(|other| other.lane.try_pop().one().or_else(|| other.take_hand()))
+            .find_map(|other| other.lane.try_pop(0).or_else(|| other.take_hand()))
     }
 
-    fn search(&self, lot: &mut Lot) -> Option<Ready> {
+    fn search(&self, lot: &mut Lot<'_>) -> Option<Ready> {
         let (me, count) = (lot.processor, self.processors.len());
         (0..count)
             .map(|nth| &self.processors[(me + nth) % count])
-            .find_map(|processor| processor.take_hand().or_else(|| processor.lane.pop()))
+            .find_map(|processor| processor.take_hand().or_else(|| processor.lane.pop(0)))
     }
 }
 
