@@ -63,6 +63,10 @@ impl<T> Writer<T> {
                 waiter.rouse();
             }
         }
+        // Where nobody waits, the result ends here, and a panic of that, too, is the fibre's.
+        if let Err(panic) = catch_unwind(AssertUnwindSafe(|| drop(self.0))) {
+            std::mem::forget(panic);
+        }
     }
 }
 

@@ -2,6 +2,7 @@
 
 use std::cell::UnsafeCell;
 use std::fmt;
+use std::marker::PhantomData;
 use std::ops::{Deref, DerefMut};
 use std::time::Duration;
 
@@ -24,8 +25,20 @@ unsafe impl<T: ?Sized + Send> Send for Mutex<T> {}
 unsafe impl<T: ?Sized + Send> Sync for Mutex<T> {}
 
 /// The data, held. Dropped, it is the next one's.
+///
+/// What only one thread may look at, only one may through a guard:
+///
+/// ```compile_fail
+/// let mutex = fibre::Mutex::new(std::cell::Cell::new(0));
+/// let guard = mutex.lock();
+/// std::thread::scope(|scope| {
+///     scope.spawn(|| guard.set(1));
+/// });
+/// ```
 pub struct MutexGuard<'a, T: ?Sized> {
     mutex: &'a Mutex<T>,
+    /// What it gives to others is the data: a guard may be shared where that may.
+    data: PhantomData<&'a mut T>,
 }
 
 impl<T> Mutex<T> {
@@ -47,13 +60,19 @@ impl<T: ?Sized> Mutex<T> {
     /// Waits for the data.
     pub fn lock(&self) -> MutexGuard<'_, T> {
         self.semaphore.acquire();
-        MutexGuard { mutex: self }
+        MutexGuard {
+            mutex: self,
+            data: PhantomData,
+        }
     }
 
     /// The data, if nobody has it.
     pub fn try_lock(&self) -> Option<MutexGuard<'_, T>> {
         let has = self.semaphore.try_acquire();
-        has.then(|| MutexGuard { mutex: self })
+        has.then(|| MutexGuard {
+            mutex: self,
+            data: PhantomData,
+        })
     }
 }
 

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use crate::cancel::Cancelled;
 use crate::limits::{HELPER_IDLE_NS, HELPERS_MAX};
-use crate::switch::current;
+use crate::switch::{current, may_wait};
 use crate::sync::atomic::{AtomicBool, Ordering};
 use crate::wait::Waiter;
 
@@ -40,11 +40,16 @@ static HELPERS: Helpers = Helpers {
 /// the fibre's.
 ///
 /// # Errors
-/// The fibre was told to end before it began.
+/// The fibre was told to end before it began, or unwinds.
+///
+/// # Panics
+/// Not in a fibre.
 pub fn offload<'a, R: Send + 'a>(call: impl FnOnce() -> R + Send + 'a) -> io::Result<R> {
     if current().is_cancelled() {
         return Err(Cancelled.into());
     }
+    // Before the call is handed over: what it borrows could not be waited for.
+    may_wait()?;
     let waiter = Waiter::current();
     let is_done = AtomicBool::new(false);
     let mut result = None;

@@ -51,7 +51,8 @@ impl Permit {
             self.word
                 .compare_exchange(RUNNING, PARKED, Ordering::Release, Ordering::Acquire);
         if parked.is_err() {
-            self.word.store(RUNNING, Ordering::Relaxed);
+            // Acquire: pairs with `give`: of whoever left another permit since, too.
+            self.word.swap(RUNNING, Ordering::Acquire);
         }
         parked.is_ok()
     }
@@ -60,12 +61,19 @@ impl Permit {
     /// lane.
     #[must_use]
     pub(crate) fn give(&self) -> bool {
-        // Release: pairs with `take` and `park`. Acquire: pairs with `park`.
-        let is_parked = self.word.swap(PERMITTED, Ordering::AcqRel) == PARKED;
-        if is_parked {
-            // Whoever comes between these finds a permit and leaves: the fibre is about to run.
-            self.word.store(RUNNING, Ordering::Relaxed);
+        let mut word = self.word.load(Ordering::Relaxed);
+        loop {
+            let is_parked = word == PARKED;
+            let next = if is_parked { RUNNING } else { PERMITTED };
+            // Release: pairs with `take` and `park`: what the rouser did before is seen, and where a
+            // permit was there already, that of both. Acquire: pairs with `park`.
+            let given =
+                self.word
+                    .compare_exchange_weak(word, next, Ordering::AcqRel, Ordering::Relaxed);
+            match given {
+                Ok(_) => return is_parked,
+                Err(now) => word = now,
+            }
         }
-        is_parked
     }
 }

@@ -63,10 +63,9 @@ pub(crate) fn next<S: Choose>(
     port: &mut impl Port,
 ) -> Option<Ready> {
     loop {
-        if let Some(ready) = scheduler.take(lot) {
-            return Some(ready);
-        }
-        if let Some(ready) = look_around(scheduler, lot, port) {
+        let taken = scheduler.take(lot);
+        if let Some(ready) = taken.or_else(|| look_around(scheduler, lot, port)) {
+            call_for_more(scheduler, rest, lot.processor);
             return Some(ready);
         }
         if port.is_over() {
@@ -74,7 +73,10 @@ pub(crate) fn next<S: Choose>(
         }
         rest.announce(lot.processor);
         if let Some(ready) = scheduler.search(lot) {
-            rest.withdraw(lot.processor);
+            if !rest.withdraw(lot.processor) {
+                // Called for another fibre than this, perhaps: that one is for somebody else.
+                rest.call_one();
+            }
             return Some(ready);
         }
         if rest.fall_asleep(lot.processor) {
@@ -83,6 +85,17 @@ pub(crate) fn next<S: Choose>(
         }
         // Whoever called has taken it off already.
         rest.withdraw(lot.processor);
+    }
+}
+
+/// Calls somebody who rests, if more wait here than the one just taken.
+///
+/// Who rests has searched one lane after the other, and fibres that yield go from one to another: it
+/// may have overlooked one that waits here, while the one taken may run for ever. The lock of the
+/// lane it was put back to shows whoever searched that before.
+fn call_for_more<S: Choose>(scheduler: &S, rest: &Rest, processor: usize) {
+    if rest.has_any() && scheduler.has_more(processor) {
+        rest.call_one();
     }
 }
 
@@ -127,7 +140,11 @@ pub(crate) fn run<S: Choose>(scheduler: &S, anchor: Arc<Anchor>, number: usize) 
         while let Some(ready) = first.or_else(|| next(scheduler, &shared.rest, &mut lot, &mut duty))
         {
             let back = run_one(here, &local, ready);
-            first = back.map(|ready| scheduler.exchange(&mut lot, ready));
+            first = back.map(|ready| {
+                let next = scheduler.exchange(&mut lot, ready);
+                call_for_more(scheduler, &shared.rest, number);
+                next
+            });
             let runs = local.runs.get() + 1;
             local.runs.set(runs);
             if runs.is_multiple_of(u64::from(RUNS_A_POLL)) {

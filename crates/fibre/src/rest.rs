@@ -87,13 +87,22 @@ impl Rest {
         taken
     }
 
+    /// Whether anybody rests. Who asks after it has held a lane's lock sees whoever announced
+    /// itself and searched that lane before.
+    pub(crate) fn has_any(&self) -> bool {
+        self.count.load(Ordering::Relaxed) > 0
+    }
+
     /// Calls a processor that was taken off, or all of whose places are to be looked at anew.
-    pub(crate) fn call(&self, processor: usize) {
+    /// False: it was not asleep, and may have found something else meanwhile.
+    pub(crate) fn call(&self, processor: usize) -> bool {
         let place = &self.places[processor];
         // Release: pairs with `fall_asleep` and `wake_up`: what the caller did is seen.
-        if place.word.swap(CALLED, Ordering::AcqRel) == ASLEEP {
+        let was_asleep = place.word.swap(CALLED, Ordering::AcqRel) == ASLEEP;
+        if was_asleep {
             place.event.set();
         }
+        was_asleep
     }
 
     /// Calls the processor that announced itself last, if one has.
@@ -111,7 +120,8 @@ impl Rest {
             .compare_exchange(AWAKE, ASLEEP, Ordering::AcqRel, Ordering::Acquire)
             .is_ok();
         if !is_asleep {
-            word.store(AWAKE, Ordering::Relaxed);
+            // Acquire: pairs with `call`: with that of whoever called again since, too.
+            word.swap(AWAKE, Ordering::Acquire);
         }
         is_asleep
     }

@@ -88,8 +88,12 @@ pub(crate) trait Choose: Send + Sync + 'static {
     fn put(&self, by: By, ready: Ready, rest: &Rest);
 
     /// Takes back a fibre that lets others go first, and gives the next, which may be the same.
-    /// Nobody is called: the processor goes on with as many as before.
+    /// Nobody is called: the processor goes on with as many as before, and calls somebody if it has
+    /// more ([`Choose::has_more`]).
     fn exchange(&self, lot: &mut Lot<'_>, ready: Ready) -> Ready;
+
+    /// Whether more wait where a processor put fibres back, as far as can be seen without a lock.
+    fn has_more(&self, processor: usize) -> bool;
 
     /// The next of a processor's own, or of one that is to be helped.
     fn take(&self, lot: &mut Lot<'_>) -> Option<Ready>;

@@ -6,6 +6,7 @@
 //! compiler that sees no switch may keep a thread's address across one.
 
 use std::cell::Cell;
+use std::io;
 use std::mem::ManuallyDrop;
 use std::ptr;
 use std::sync::atomic::Ordering;
@@ -224,6 +225,17 @@ pub fn yield_now() {
     }
 }
 
+/// Whether a fibre may wait now: not while it unwinds. To be asked before anything is put where
+/// others find it, such as a place in a list or a buffer for the kernel.
+pub(crate) fn may_wait() -> io::Result<()> {
+    match thread::panicking() {
+        false => Ok(()),
+        true => Err(io::Error::other(UNWINDS)),
+    }
+}
+
+const UNWINDS: &str = "a fibre must not wait while it unwinds";
+
 /// Waits until somebody [unparks](Fibre::unpark) this fibre, or has since it last waited. May
 /// return for no reason: what is waited for is to be looked at again.
 ///
@@ -237,10 +249,7 @@ pub fn park() {
     let Some(record) = (unsafe { record.as_ref() }) else {
         no_fibre()
     };
-    assert!(
-        !thread::panicking(),
-        "a fibre must not wait while it unwinds"
-    );
+    assert!(!thread::panicking(), "{UNWINDS}");
     if !record.permit.take() {
         leave(record, Left::Parked);
     }

@@ -37,13 +37,15 @@ pub fn sleep(duration: Duration) -> Result<(), Cancelled> {
         return Ok(());
     };
     let alarm = Alarm::set(&fibre, deadline_ns(duration));
-    while !alarm.is_due() {
+    loop {
         if fibre.is_cancelled() {
             return Err(Cancelled);
         }
+        if alarm.is_due() {
+            return Ok(());
+        }
         park();
     }
-    Ok(())
 }
 
 /// The fibres a processor is to rouse at their time.

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::thread::{self, Thread};
 
 use crate::fibre::Fibre;
-use crate::switch::{park, try_current};
+use crate::switch::{may_wait, park, try_current};
 use crate::sync::atomic::{AtomicBool, Ordering};
 
 /// Who waits.
@@ -113,6 +113,10 @@ impl WaitList {
     /// Puts the caller last. What guards the list is to be let go before it waits.
     pub(crate) fn enter(&mut self) -> Waiter {
         let waiter = Waiter::current();
+        if let Waiter::Fibre(_) = waiter {
+            // Before it stands in the list, where it would be granted what it cannot take.
+            assert!(may_wait().is_ok(), "a fibre must not wait while it unwinds");
+        }
         // Nobody grants it anything before it stands in the list.
         waiter.granted().store(false, Ordering::Relaxed);
         self.waiters.push_back(waiter.clone());

@@ -15,7 +15,7 @@ use rustix::event::epoll::{self, EventData, EventFlags};
 use crate::cancel::Cancelled;
 use crate::fibre::{Fibre, Record};
 use crate::limits::EVENTS_A_POLL;
-use crate::switch::{current, park};
+use crate::switch::{current, may_wait, park};
 use crate::time::Alarm;
 
 /// The processor is called.
@@ -204,6 +204,7 @@ impl Gate {
         if fibre.is_cancelled() {
             return Err(Cancelled.into());
         }
+        may_wait()?;
         let raw = Arc::into_raw(Arc::clone(&fibre.record)).cast_mut();
         // Release: pairs with `open`.
         let put = self

@@ -8,7 +8,9 @@
 //!
 //! Invariants: a fibre does not go on, nor end, before all it asked for has been done, or been
 //! ended by the kernel: what the kernel reads and writes meanwhile lies where the fibre put it. The
-//! submission queue is its processor's alone; the completion queue is whose who has `draining`.
+//! submission queue is its processor's alone; the completion queue is whose who has `draining`. A
+//! processor that sleeps has it: what is to wake it must not be taken out by another before it is
+//! in the kernel.
 
 use std::cell::UnsafeCell;
 use std::io;
@@ -24,7 +26,8 @@ use crate::cancel::Cancelled;
 use crate::fibre::Fibre;
 use crate::io::Port;
 use crate::limits::RING_ENTRIES;
-use crate::switch::{current, local, park};
+use crate::switch::{current, local, may_wait, park};
+use crate::sync::pause;
 use crate::time::Alarm;
 
 /// Completions taken out at once.
@@ -48,10 +51,11 @@ pub(crate) struct Ring {
     is_enabled: AtomicBool,
     /// The event is no more watched.
     event_ended: AtomicBool,
+    /// Somebody else has taken out that the event was set.
+    was_called: AtomicBool,
     /// Requests that are to be ended, by anybody.
     to_end: Mutex<Vec<u64>>,
     has_to_end: AtomicBool,
-    unsubmitted: AtomicU32,
 }
 
 // SAFETY: the submission queue is touched by the processor's own thread alone, the completion queue
@@ -99,9 +103,12 @@ impl Ring {
     /// `event`: what is set to call the processor.
     pub(crate) fn new(processors: usize, event: BorrowedFd<'_>) -> io::Result<Self> {
         let is_alone = processors == 1;
-        let build = |is_deferred: bool| {
+        let build = |submits_all: bool, is_deferred: bool| {
             let mut builder = IoUring::builder();
-            builder.setup_cqsize(4 * RING_ENTRIES).setup_submit_all();
+            builder.setup_cqsize(4 * RING_ENTRIES);
+            if submits_all {
+                builder.setup_submit_all();
+            }
             if is_deferred {
                 // Enabled by its own thread, which is its only one then.
                 builder.setup_single_issuer().setup_defer_taskrun();
@@ -109,10 +116,10 @@ impl Ring {
             }
             builder.build(RING_ENTRIES)
         };
-        // Linux 6.1 defers.
-        let (uring, is_deferred) = match is_alone.then(|| build(true)) {
+        // Linux 6.1 defers, 5.18 submits what follows a faulty request at once, not the next time.
+        let (uring, is_deferred) = match is_alone.then(|| build(true, true)) {
             Some(Ok(uring)) => (uring, true),
-            _ => (build(false)?, false),
+            _ => (build(true, false).or_else(|_| build(false, false))?, false),
         };
         Ok(Self {
             uring,
@@ -121,9 +128,9 @@ impl Ring {
             is_alone,
             is_enabled: AtomicBool::new(!is_deferred),
             event_ended: AtomicBool::new(true),
+            was_called: AtomicBool::new(false),
             to_end: Mutex::default(),
             has_to_end: AtomicBool::new(false),
-            unsubmitted: AtomicU32::new(0),
         })
     }
 
@@ -135,7 +142,24 @@ impl Ring {
 
     /// The processor's own thread: hands over and sleeps.
     pub(crate) fn sleep(&self, patience_ns: Option<u64>) {
-        self.enter(1, patience_ns);
+        let mut round = 0;
+        while !self.try_drain() {
+            pause(round);
+            round = round.wrapping_add(1);
+        }
+        let was_called = self.was_called.swap(false, Ordering::Relaxed);
+        self.enter(usize::from(!was_called), patience_ns);
+        self.leave_drain();
+    }
+
+    fn try_drain(&self) -> bool {
+        // Acquire: pairs with `leave_drain`.
+        !self.draining.load(Ordering::Relaxed) && !self.draining.swap(true, Ordering::Acquire)
+    }
+
+    fn leave_drain(&self) {
+        // Release: pairs with `try_drain`: the queue is as this left it.
+        self.draining.store(false, Ordering::Release);
     }
 
     fn enter(&self, wanted: usize, patience_ns: Option<u64>) {
@@ -152,8 +176,12 @@ impl Ring {
             }
             _ if wanted > 0 => submitter.submit_and_wait(wanted),
             _ => {
-                let unsubmitted = self.unsubmitted.load(Ordering::Relaxed);
-                if unsubmitted == 0 && !self.is_alone {
+                // SAFETY: this is the processor's own thread.
+                let queue = unsafe { self.uring.submission_shared() };
+                let (unsubmitted, has_overflown) = (queue.len() as u32, queue.cq_overflow());
+                drop(queue);
+                // What had no place in the completion queue comes by this call alone.
+                if unsubmitted == 0 && !self.is_alone && !has_overflown {
                     return;
                 }
                 let flags = EnterFlags::GETEVENTS;
@@ -162,10 +190,8 @@ impl Ring {
             }
         };
         // A time that is over, a signal: the loop looks again. A full completion queue: it is
-        // emptied next.
-        if submitted.is_ok() {
-            self.unsubmitted.store(0, Ordering::Relaxed);
-        }
+        // emptied next. What was not handed over is still in the queue.
+        drop(submitted);
     }
 
     fn enable(&self) {
@@ -197,12 +223,11 @@ impl Ring {
             }
             drop(queue);
             self.enable();
-            if self.uring.submit().is_ok() {
-                self.unsubmitted.store(0, Ordering::Relaxed);
+            if self.uring.submit().is_err() {
+                // Before Linux 5.19 it may say that there is no room for completions.
+                self.drain();
             }
         }
-        let unsubmitted = self.unsubmitted.load(Ordering::Relaxed) + entries.len() as u32;
-        self.unsubmitted.store(unsubmitted, Ordering::Relaxed);
     }
 
     /// Anybody: has a request ended. The processor is to be called afterwards.
@@ -210,6 +235,12 @@ impl Ring {
         let mut to_end = self.to_end.lock().unwrap_or_else(PoisonError::into_inner);
         to_end.push(data);
         self.has_to_end.store(true, Ordering::Relaxed);
+    }
+
+    /// Anybody: what was to be ended has ended. Another that lies where it lay is not meant.
+    fn has_ended(&self, data: u64) {
+        let mut to_end = self.to_end.lock().unwrap_or_else(PoisonError::into_inner);
+        to_end.retain(|other| other & !SECOND != data);
     }
 
     fn end_what_is_to_end(&self) {
@@ -225,12 +256,22 @@ impl Ring {
         }
     }
 
-    /// Anybody: takes completions out and rouses those who waited for them: how many.
+    /// The processor's own thread: takes completions out and rouses those who waited for them: how
+    /// many.
     pub(crate) fn drain(&self) -> usize {
+        self.drain_for(true)
+    }
+
+    /// The same for anybody else.
+    pub(crate) fn help(&self) -> usize {
+        self.drain_for(false)
+    }
+
+    fn drain_for(&self, is_own: bool) -> usize {
         let mut count = 0;
         loop {
             let mut fibres: [Option<Fibre>; BATCH] = [const { None }; BATCH];
-            let taken = self.take_out(&mut fibres);
+            let taken = self.take_out(&mut fibres, is_own);
             let found = fibres.iter().flatten().count();
             // Without the lock: rousing may make a system call.
             fibres
@@ -244,9 +285,8 @@ impl Ring {
         }
     }
 
-    fn take_out(&self, fibres: &mut [Option<Fibre>; BATCH]) -> usize {
-        // Acquire: pairs with the release below.
-        if self.draining.load(Ordering::Relaxed) || self.draining.swap(true, Ordering::Acquire) {
+    fn take_out(&self, fibres: &mut [Option<Fibre>; BATCH], is_own: bool) -> usize {
+        if !self.try_drain() {
             return 0;
         }
         let mut taken = 0;
@@ -255,12 +295,14 @@ impl Ring {
         while taken < BATCH
             && let Some(completion) = queue.next()
         {
+            if completion.user_data() == EVENT && !is_own {
+                self.was_called.store(true, Ordering::Relaxed);
+            }
             fibres[taken] = self.take_note(&completion);
             taken += 1;
         }
         drop(queue);
-        // Release: pairs with the acquire above: the queue is as this left it.
-        self.draining.store(false, Ordering::Release);
+        self.leave_drain();
         taken
     }
 
@@ -299,6 +341,9 @@ impl Ring {
 /// told to end. Two entries are done one after the other; the second is not done if the first
 /// fails.
 ///
+/// # Errors
+/// The fibre was told to end, or unwinds; the time is over; or there is no ring here.
+///
 /// # Safety
 /// What the entries point to stays where it is until this returns.
 pub(crate) unsafe fn perform<const N: usize>(
@@ -310,6 +355,8 @@ pub(crate) unsafe fn perform<const N: usize>(
     if fibre.is_cancelled() {
         return Err(Cancelled.into());
     }
+    // Before anything is asked for: it could not be waited for.
+    may_wait()?;
     let operation = Operation {
         results: [AtomicI32::new(0), AtomicI32::new(0)],
         pending: AtomicU32::new(N as u32),
@@ -328,12 +375,18 @@ pub(crate) unsafe fn perform<const N: usize>(
     });
     let number = local(|local| {
         let number = local?.number;
-        if let Port::Rings(ring) = &fibre.record.anchor.shared.seats[number].port {
-            ring.push(&entries);
-        }
+        let Port::Rings(ring) = &fibre.record.anchor.shared.seats[number].port else {
+            return None;
+        };
+        ring.push(&entries);
         Some(number)
     });
-    let number = number.unwrap_or_default();
+    let Some(number) = number else {
+        return Err(io::Error::new(
+            io::ErrorKind::Unsupported,
+            "this belongs to a runtime with rings, and here are none",
+        ));
+    };
     let alarm = due_ns.map(|due_ns| Alarm::set(&fibre, due_ns));
     let mut is_ended = false;
     // Acquire: pairs with `take_note`.
@@ -343,19 +396,24 @@ pub(crate) unsafe fn perform<const N: usize>(
             is_ended = true;
             let shared = &fibre.record.anchor.shared;
             if let Port::Rings(ring) = &shared.seats[number].port {
-                (0..N as u64).rev().for_each(|nth| ring.end(data | nth));
+                // The first first: if it is done before it is ended, the second has begun.
+                (0..N as u64).for_each(|nth| ring.end(data | nth));
                 shared.rest.call(number);
             }
         }
         park();
     }
     drop(alarm);
+    if is_ended && let Port::Rings(ring) = &fibre.record.anchor.shared.seats[number].port {
+        ring.has_ended(data);
+    }
     let mut nth = 0;
     let results = [(); N].map(|()| {
         nth += 1;
         operation.results[nth - 1].load(Ordering::Relaxed)
     });
-    if is_ended && results[N - 1] == -libc::ECANCELED {
+    // Interrupted: it was ended while one of the kernel's own threads was at it.
+    if is_ended && [-libc::ECANCELED, -libc::EINTR].contains(&results[N - 1]) {
         return Err(match fibre.is_cancelled() {
             true => Cancelled.into(),
             false => io::ErrorKind::TimedOut.into(),

@@ -160,6 +160,11 @@ impl Choose for Fair {
         }
     }
 
+    fn has_more(&self, processor: usize) -> bool {
+        let mut own = self.own(processor).iter();
+        own.any(|lane| lane.since().is_some())
+    }
+
     fn exchange(&self, lot: &mut Lot<'_>, mut ready: Ready) -> Ready {
         if let Some(helped) = self.help(lot) {
             self.push(lot.processor, ready, lot.clock.get());

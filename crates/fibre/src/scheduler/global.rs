@@ -45,6 +45,10 @@ impl Choose for Global {
         ready
     }
 
+    fn has_more(&self, _processor: usize) -> bool {
+        self.lane.since().is_some()
+    }
+
     fn take(&self, _lot: &mut Lot<'_>) -> Option<Ready> {
         self.lane.since()?;
         self.lane.pop(0)

@@ -75,7 +75,10 @@ impl Choose for Steal {
         let calls = !self.is_alone() || by.is_none();
         if calls && let Some(resting) = rest.take_one() {
             self.processors[resting].hand_over(ready);
-            rest.call(resting);
+            if !rest.call(resting) {
+                // It may run another already, and this one lies in its hand: whoever rests takes it.
+                rest.call_one();
+            }
             return;
         }
         let processor = match by {
@@ -87,6 +90,11 @@ impl Choose for Steal {
             // Somebody may have announced itself between the two.
             rest.call_one();
         }
+    }
+
+    fn has_more(&self, processor: usize) -> bool {
+        let own = &self.processors[processor];
+        own.lane.since().is_some() || !own.hand.load(Ordering::Relaxed).is_null()
     }
 
     fn exchange(&self, lot: &mut Lot<'_>, ready: Ready) -> Ready {
