@@ -2,7 +2,7 @@
 
 use std::fmt;
 use std::io;
-use std::sync::{Arc, Condvar, PoisonError};
+use std::sync::{Arc, Condvar, MutexGuard, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -21,6 +21,10 @@ use crate::sync::atomic::{AtomicBool, Ordering};
 
 /// How long a runtime that is dropped waits for its fibres to end.
 const PATIENCE: Duration = Duration::from_secs(5);
+/// How long a processor may take to end whose fibres were given up: one of them may never leave it.
+const GRACE: Duration = Duration::from_millis(500);
+/// How often it is looked for fibres that came while the others were told to end.
+const LOOK: Duration = Duration::from_millis(20);
 
 /// What all processors of a runtime share.
 pub(crate) struct Shared {
@@ -35,7 +39,8 @@ pub(crate) struct Shared {
     stopping: AtomicBool,
     /// Processors are to end.
     pub(crate) over: AtomicBool,
-    ended: std::sync::Mutex<()>,
+    /// Processors that have not ended. Its condition: one has, or a fibre.
+    running: std::sync::Mutex<usize>,
     has_ended: Condvar,
 }
 
@@ -197,7 +202,7 @@ impl Builder {
             watch: self.watch,
             stopping: AtomicBool::new(false),
             over: AtomicBool::new(false),
-            ended: std::sync::Mutex::new(()),
+            running: std::sync::Mutex::new(0),
             has_ended: Condvar::new(),
         });
         let anchor = |number| {
@@ -213,9 +218,13 @@ impl Builder {
         for number in 0..processors {
             let anchor = Arc::clone(&runtime.anchors[number]);
             let named = thread::Builder::new().name(format!("{}-{number}", self.name));
+            *shared.running() += 1;
             let thread = named.spawn(move || begin(anchor, number));
             // Dropped, the runtime ends those that run.
-            runtime.threads.push(thread.map_err(StartError::Processor)?);
+            runtime.threads.push(thread.map_err(|error| {
+                *shared.running() -= 1;
+                StartError::Processor(error)
+            })?);
         }
         Ok(runtime)
     }
@@ -229,6 +238,8 @@ fn begin(anchor: Arc<Anchor>, number: usize) {
         Any::Steal(steal) => run(steal, anchor, number),
         Any::Global(global) => run(&**global, anchor, number),
     }
+    *shared.running() -= 1;
+    shared.has_ended.notify_all();
 }
 
 impl Runtime {
@@ -306,35 +317,45 @@ impl Runtime {
                 fibre.cancel();
             }
         }
-        let by = Instant::now() + patience;
-        let mut ended = shared.ended.lock().unwrap_or_else(PoisonError::into_inner);
+        // So late that nobody can say when: never.
+        let by = Instant::now().checked_add(patience);
+        let left = || by.map_or(LOOK, |by| by.saturating_duration_since(Instant::now()));
+        let mut running = shared.running();
         let count = loop {
             let count = shared.roll.len();
-            let left = by.saturating_duration_since(Instant::now());
+            let left = left();
             if count == 0 || left.is_zero() {
                 break count;
             }
+            let waited = shared.has_ended.wait_timeout(running, left.min(LOOK));
+            drop(waited.unwrap_or_else(PoisonError::into_inner));
             // New ones may have come while the others were told.
-            let short = left.min(Duration::from_millis(20));
-            let waited = shared.has_ended.wait_timeout(ended, short);
-            ended = waited.unwrap_or_else(PoisonError::into_inner).0;
-            drop(ended);
             for page in 0..self.anchors.len() {
                 let fibres = shared.roll.fibres(page);
                 let untold = fibres.iter().filter(|fibre| !fibre.is_cancelled());
                 untold.for_each(Fibre::cancel);
             }
-            ended = shared.ended.lock().unwrap_or_else(PoisonError::into_inner);
+            running = shared.running();
         };
-        drop(ended);
         // Release: pairs with `Duty::is_over`.
         shared.over.store(true, Ordering::Release);
+        drop(running);
         for number in 0..self.anchors.len() {
             shared.rest.call(number);
         }
+        if count > 0 {
+            let is_left = |running: &mut usize| *running > 0;
+            let ended = shared
+                .has_ended
+                .wait_timeout_while(shared.running(), GRACE, is_left);
+            drop(ended.unwrap_or_else(PoisonError::into_inner));
+        }
         for thread in self.threads.drain(..) {
-            // A processor's loop does not panic: its fibres' panics are theirs.
-            let _ = thread.join();
+            if count == 0 || thread.is_finished() {
+                // A processor's loop does not panic: its fibres' panics are theirs.
+                let _ = thread.join();
+            }
+            // Else a fibre that was given up has it. What all share lives as long as that.
         }
         match count {
             0 => Ok(()),
@@ -409,6 +430,10 @@ impl Anchor {
 }
 
 impl Shared {
+    fn running(&self) -> MutexGuard<'_, usize> {
+        self.running.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
     /// Takes in a fibre that was roused.
     pub(crate) fn take_in(&self, ready: Ready) {
         let by = local(|local| {
@@ -429,7 +454,7 @@ impl Shared {
         self.roll.strike(record);
         drop(ready);
         if self.stopping.load(Ordering::Relaxed) {
-            let _ended = self.ended.lock().unwrap_or_else(PoisonError::into_inner);
+            let _running = self.running();
             self.has_ended.notify_all();
         }
     }

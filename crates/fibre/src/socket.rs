@@ -37,6 +37,8 @@ pub struct Socket<T: AsFd> {
 #[derive(Debug)]
 struct Registered {
     source: Arc<Source>,
+    /// What comes is not in parts of a length of their own.
+    is_stream: bool,
     fd: RawFd,
     seat: usize,
     fibre: Fibre,
@@ -46,6 +48,7 @@ struct Registered {
 #[derive(Debug, Clone, Copy)]
 enum Direction {
     Reading,
+    Accepting,
     Writing,
 }
 
@@ -59,12 +62,14 @@ impl<T: AsFd> Socket<T> {
     /// Not in a fibre.
     pub fn new(inner: T) -> io::Result<Self> {
         rustix::io::ioctl_fionbio(&inner, true)?;
+        let is_stream = net::sockopt::socket_type(&inner)? == SocketType::STREAM;
         let fibre = current();
         let seat = local(|local| local.map_or(0, |local| local.number));
         let registered = match &fibre.record.anchor.shared.seats[seat].port {
             Port::Rings(_) => None,
             Port::Readiness(poller) => Some(Registered {
                 source: poller.register(inner.as_fd())?,
+                is_stream,
                 fd: inner.as_fd().as_raw_fd(),
                 seat,
                 fibre,
@@ -106,9 +111,11 @@ impl<T: AsFd> Socket<T> {
     pub fn read(&self, buffer: &mut [u8]) -> io::Result<usize> {
         let len = buffer.len();
         if let Some(registered) = &self.registered {
-            let call =
-                || net::recv(&self.inner, &mut *buffer, RecvFlags::empty()).map(|read| read.1);
-            return registered.attempt(Direction::Reading, self.due_ns(), len, call);
+            return registered.attempt(Direction::Reading, self.due_ns(), || {
+                let (_, read) = net::recv(&self.inner, &mut *buffer, RecvFlags::empty())?;
+                // Less than there was room for is all there was, of what comes in a stream.
+                Ok((read, read == len || !registered.is_stream))
+            });
         }
         let entry = opcode::Recv::new(self.fd(), buffer.as_mut_ptr(), clamp(len)).build();
         // SAFETY: the buffer is borrowed for the call.
@@ -121,12 +128,12 @@ impl<T: AsFd> Socket<T> {
     /// # Errors
     /// As [`Socket::read`].
     pub fn write(&self, bytes: &[u8]) -> io::Result<usize> {
-        let len = bytes.len();
         if let Some(registered) = &self.registered {
-            let call = || net::send(&self.inner, bytes, SendFlags::NOSIGNAL);
-            return registered.attempt(Direction::Writing, self.due_ns(), len, call);
+            return registered.attempt(Direction::Writing, self.due_ns(), || {
+                Ok((net::send(&self.inner, bytes, SendFlags::NOSIGNAL)?, true))
+            });
         }
-        let entry = opcode::Send::new(self.fd(), bytes.as_ptr(), clamp(len));
+        let entry = opcode::Send::new(self.fd(), bytes.as_ptr(), clamp(bytes.len()));
         let entry = entry.flags(libc::MSG_NOSIGNAL).build();
         // SAFETY: the bytes are borrowed for the call.
         let [result] = unsafe { perform([entry], self.due_ns())? };
@@ -192,7 +199,11 @@ impl<T: AsFd> Socket<T> {
         if let Some(registered) = &self.registered {
             let gate = registered.gate(direction);
             gate.close();
-            if is_ready(&self.inner, flags)? {
+            let mut is_ready_now = is_ready(&self.inner, flags)?;
+            if !is_ready_now && gate.take_back() {
+                is_ready_now = is_ready(&self.inner, flags)?;
+            }
+            if is_ready_now {
                 gate.reopen();
                 return Ok(());
             }
@@ -211,18 +222,9 @@ impl<T: AsFd> Socket<T> {
     pub fn accept(&self) -> io::Result<OwnedFd> {
         let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
         if let Some(registered) = &self.registered {
-            let gate = registered.gate(Direction::Reading);
-            loop {
-                gate.close();
-                match net::accept_with(&self.inner, flags) {
-                    Ok(fd) => {
-                        gate.reopen();
-                        return Ok(fd);
-                    }
-                    Err(rustix::io::Errno::AGAIN) => gate.wait(self.due_ns())?,
-                    Err(error) => return Err(error.into()),
-                }
-            }
+            return registered.attempt(Direction::Accepting, self.due_ns(), || {
+                Ok((net::accept_with(&self.inner, flags)?, true))
+            });
         }
         let nowhere = std::ptr::null_mut();
         let entry = opcode::Accept::new(self.fd(), nowhere, nowhere.cast());
@@ -266,36 +268,41 @@ impl Socket<OwnedFd> {
 impl Registered {
     fn gate(&self, direction: Direction) -> &Gate {
         match direction {
-            Direction::Reading => &self.source.reading,
+            Direction::Reading | Direction::Accepting => &self.source.reading,
             Direction::Writing => &self.source.writing,
         }
     }
 
-    /// Makes a call that does not block; waits where it finds nothing, as is known beforehand where
-    /// the last found less than it had room for.
-    fn attempt(
+    /// Makes a call that does not block and says whether another may find more; waits where it
+    /// finds nothing, as is known of reading beforehand where the last call found all there was.
+    fn attempt<R>(
         &self,
         direction: Direction,
         due_ns: Option<u64>,
-        room: usize,
-        mut call: impl FnMut() -> rustix::io::Result<usize>,
-    ) -> io::Result<usize> {
+        mut call: impl FnMut() -> rustix::io::Result<(R, bool)>,
+    ) -> io::Result<R> {
         let gate = self.gate(direction);
+        let mut waits = matches!(direction, Direction::Reading);
         loop {
-            if matches!(direction, Direction::Reading) {
+            if waits {
                 gate.wait(due_ns)?;
             }
             gate.close();
             match call() {
-                Ok(len) => {
-                    if len == room || matches!(direction, Direction::Writing) {
+                Ok((result, has_more)) => {
+                    if has_more {
                         gate.reopen();
                     }
-                    return Ok(len);
+                    return Ok(result);
                 }
-                Err(rustix::io::Errno::AGAIN) => gate.wait(due_ns)?,
-                Err(rustix::io::Errno::INTR) => gate.reopen(),
-                Err(error) => return Err(error.into()),
+                Err(rustix::io::Errno::AGAIN) => waits = !gate.take_back(),
+                Err(error) => {
+                    // It was told of what may be read all the same, and is not told again.
+                    gate.reopen();
+                    if error != rustix::io::Errno::INTR {
+                        return Err(error.into());
+                    }
+                }
             }
         }
     }

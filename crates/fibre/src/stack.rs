@@ -224,13 +224,11 @@ impl Slab {
 
 /// Makes the page at `guard` one that nobody may touch.
 fn install_guard(guard: *mut c_void) -> io::Result<()> {
-    if guards_are_light() {
-        // SAFETY: the page is mapped and nobody's.
-        return match unsafe { libc::madvise(guard, PAGE, GUARD_INSTALL) } {
-            0 => Ok(()),
-            _ => Err(io::Error::last_os_error()),
-        };
+    // SAFETY: the page is mapped and nobody's.
+    if guards_are_light() && unsafe { libc::madvise(guard, PAGE, GUARD_INSTALL) } == 0 {
+        return Ok(());
     }
+    // There are none, or not in memory that is locked.
     // SAFETY: as above.
     unsafe { rustix::mm::mprotect(guard, PAGE, MprotectFlags::empty())? };
     Ok(())

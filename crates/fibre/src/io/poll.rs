@@ -130,12 +130,14 @@ impl Poller {
             // SAFETY: registered, and kept until the wait after its removal.
             let source = unsafe { &*(data as *const Source) };
             let flags = event.flags;
-            let is_over = flags.intersects(EventFlags::HUP | EventFlags::ERR);
+            let is_over = flags.contains(EventFlags::HUP);
             let is_last = is_over || flags.contains(EventFlags::RDHUP);
-            if is_last || flags.contains(EventFlags::IN) {
+            // An error is told once: a socket without connections goes on after it.
+            let is_wrong = flags.contains(EventFlags::ERR);
+            if is_last || is_wrong || flags.contains(EventFlags::IN) {
                 count += usize::from(source.reading.open(is_last));
             }
-            if is_over || flags.contains(EventFlags::OUT) {
+            if is_over || is_wrong || flags.contains(EventFlags::OUT) {
                 count += usize::from(source.writing.open(is_over));
             }
         }
@@ -162,6 +164,15 @@ impl Gate {
             .word
             // Acquire: pairs with `open`: what is ready is seen by the call that follows.
             .compare_exchange(OPEN, CLOSED, Ordering::Acquire, Ordering::Relaxed);
+    }
+
+    /// A call found nothing: takes back that it was open for ever, as before a socket is connected.
+    /// True: it was, and the call is to be made again before it is waited.
+    pub(crate) fn take_back(&self) -> bool {
+        self.word
+            // Acquire: pairs with `open`.
+            .compare_exchange(ENDED, CLOSED, Ordering::Acquire, Ordering::Relaxed)
+            .is_ok()
     }
 
     /// Opens it: a call found all it had room for, and there may be more.
