@@ -301,10 +301,12 @@ impl Runtime {
     }
 
     /// Tells every fibre to end ([`Fibre::cancel`](crate::Fibre::cancel)), waits until they have or
-    /// `patience` is over, and ends the processors.
+    /// `patience` is over, and ends the processors. Not for one of its own fibres, which would wait
+    /// for itself, in vain.
     ///
     /// # Errors
-    /// Fibres were left.
+    /// Fibres were left. Whoever waits for the result of one of them waits for ever; a processor
+    /// that one of them does not leave goes on with it.
     pub fn stop(mut self, patience: Duration) -> Result<(), GivenUp> {
         self.end(patience)
     }
@@ -343,15 +345,15 @@ impl Runtime {
         for number in 0..self.anchors.len() {
             shared.rest.call(number);
         }
-        if count > 0 {
+        let mut have_ended = count == 0;
+        if !have_ended {
             let is_left = |running: &mut usize| *running > 0;
-            let ended = shared
-                .has_ended
-                .wait_timeout_while(shared.running(), GRACE, is_left);
-            drop(ended.unwrap_or_else(PoisonError::into_inner));
+            let running = shared.running();
+            let waited = shared.has_ended.wait_timeout_while(running, GRACE, is_left);
+            have_ended = *waited.unwrap_or_else(PoisonError::into_inner).0 == 0;
         }
         for thread in self.threads.drain(..) {
-            if count == 0 || thread.is_finished() {
+            if have_ended || thread.is_finished() {
                 // A processor's loop does not panic: its fibres' panics are theirs.
                 let _ = thread.join();
             }
