@@ -1,12 +1,13 @@
 //! Models: what threads share without locks, run in many orders by a scheduler that stands in for
-//! the standard library's (`crates/store/src/sync.rs`).
+//! the standard library's (`crates/fibre/src/sync.rs`,
+//! `crates/store/src/sync.rs`).
 
 use anyhow::Result;
 
 use crate::cargo;
 
 /// Crates with models, which are their unit tests called so.
-const CRATES: [&str; 1] = ["store"];
+const CRATES: [&str; 2] = ["fibre", "store"];
 
 /// Runs the models of every crate that has some.
 pub(crate) fn run() -> Result<()> {

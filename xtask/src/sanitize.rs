@@ -1,5 +1,6 @@
-//! The store under the address sanitizer, which sees what is read or written where nothing is, or
-//! where something was. It needs a nightly compiler; without one it says so and passes.
+//! The store and fibres under the address sanitizer, which sees what is read or written where
+//! nothing is, or where something was. It needs a nightly compiler; without one it says so and
+//! passes.
 
 use std::process::Stdio;
 
@@ -21,14 +22,24 @@ const TESTS: [&str; 10] = [
     "pair",
 ];
 
+/// The tests of what fibres do with stacks; the sanitizer is told of every switch between them.
+const FIBRES: [&str; 4] = ["--package", "fibre", "--features", "fibre/sanitizer"];
+
 /// Runs them, the search for torn reads for so many seconds.
 pub(crate) fn run(seconds: u32) -> Result<()> {
     let Some(host) = nightly_host() else {
         println!("sanitizer skipped: a nightly compiler is not installed");
         return Ok(());
     };
-    let mut arguments = vec!["+nightly", "test", "--target", &host];
-    arguments.extend(TESTS);
+    for tests in [&FIBRES[..], &TESTS[..]] {
+        run_under(&host, tests, seconds)?;
+    }
+    Ok(())
+}
+
+fn run_under(host: &str, tests: &[&str], seconds: u32) -> Result<()> {
+    let mut arguments = vec!["+nightly", "test", "--target", host];
+    arguments.extend(tests);
     let mut command = cargo::command(&arguments);
     command.env("RUSTFLAGS", "-Zsanitizer=address");
     command.env("CARGO_TARGET_DIR", cargo::target_apart("sanitize"));

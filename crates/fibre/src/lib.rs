@@ -34,6 +34,8 @@ mod io;
 mod join;
 mod lane;
 pub mod limits;
+#[cfg(all(test, shuttle))]
+mod models;
 mod mutex;
 mod near;
 mod offload;

@@ -19,10 +19,10 @@ pub const SHARED_STACKS: usize = 256;
 pub const SPINS: u32 = 64;
 /// Fibres run between two looks at the kernel's completions, or readiness, while there is work.
 pub const RUNS_A_POLL: u32 = 61;
-/// Random victims asked before a processor announces that it has nothing to do.
-pub const STEALS: u32 = 5;
-/// Rounds of looking that the stealing scheduler spends before it blocks.
-pub const SPIN_ROUNDS: u32 = 64;
+/// Random victims asked before a processor announces that it has nothing to do; few in a model.
+pub const STEALS: u32 = if cfg!(shuttle) { 1 } else { 5 };
+/// Rounds of looking that the stealing scheduler spends before it blocks; few in a model.
+pub const SPIN_ROUNDS: u32 = if cfg!(shuttle) { 2 } else { 64 };
 /// How much older than the largest moving average of a processor's own lanes a lane's head is
 /// helped, as a factor.
 pub const HELP_FACTOR: u64 = 8;

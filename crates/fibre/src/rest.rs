@@ -162,6 +162,13 @@ impl std::os::fd::AsFd for Event {
     }
 }
 
+#[cfg(shuttle)]
+impl std::os::fd::AsFd for Event {
+    fn as_fd(&self) -> std::os::fd::BorrowedFd<'_> {
+        unreachable!("a model asks no kernel")
+    }
+}
+
 /// The same in a model, where a processor waits for nothing else.
 #[cfg(shuttle)]
 #[derive(Debug)]

@@ -28,7 +28,7 @@ const LOOK: Duration = Duration::from_millis(20);
 
 /// What all processors of a runtime share.
 pub(crate) struct Shared {
-    scheduler: Any,
+    pub(crate) scheduler: Any,
     pub(crate) rest: Rest,
     pub(crate) seats: Box<[Seat]>,
     pub(crate) stacks: Stacks,
@@ -407,6 +407,28 @@ impl fmt::Debug for Anchor {
 }
 
 impl Anchor {
+    /// Of a runtime without threads or dealings with the kernel.
+    #[cfg(all(test, shuttle))]
+    pub(crate) fn model(scheduler: Scheduler, processors: usize) -> Arc<Self> {
+        let shared = Shared {
+            scheduler: Any::new(scheduler, processors),
+            seats: Box::default(),
+            rest: Rest::new(processors).unwrap(),
+            stacks: Stacks::new(STACK_LEN),
+            roll: Roll::new(processors),
+            wire: Kind::Readiness,
+            watch: None,
+            stopping: AtomicBool::new(false),
+            over: AtomicBool::new(false),
+            running: std::sync::Mutex::new(0),
+            has_ended: Condvar::new(),
+        };
+        Arc::new(Self {
+            shared: Arc::new(shared),
+            number: 0,
+        })
+    }
+
     /// Spawns a fibre that counts here.
     pub(crate) fn spawn<T: Send + 'static>(
         self: &Arc<Self>,

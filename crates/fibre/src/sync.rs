@@ -2,10 +2,16 @@
 //! scheduler that tries the orders in which they may come (`cargo xtask models`).
 
 #[cfg(not(shuttle))]
-pub(crate) use std::sync::{Mutex, MutexGuard, atomic};
+pub(crate) use std::{
+    sync::{Mutex, MutexGuard, atomic},
+    thread, thread_local,
+};
 
 #[cfg(shuttle)]
-pub(crate) use shuttle::sync::{Mutex, MutexGuard, atomic};
+pub(crate) use shuttle::{
+    sync::{Mutex, MutexGuard, atomic},
+    thread, thread_local,
+};
 
 use std::sync::PoisonError;
 
@@ -26,7 +32,7 @@ pub(crate) fn pause(round: u32) {
     #[cfg(shuttle)]
     {
         let _ = round;
-        shuttle::thread::yield_now();
+        thread::yield_now();
     }
 }
 

@@ -1,13 +1,14 @@
 //! Waiting for something that others give: by a fibre, which parks, or by a thread, which sleeps.
 
-use std::cell::RefCell;
+use std::cell::OnceCell;
 use std::collections::VecDeque;
 use std::sync::Arc;
-use std::thread::{self, Thread};
 
 use crate::fibre::Fibre;
 use crate::switch::{may_wait, park, try_current};
 use crate::sync::atomic::{AtomicBool, Ordering};
+use crate::sync::thread::{self, Thread};
+use crate::sync::thread_local;
 
 /// Who waits.
 #[derive(Debug, Clone)]
@@ -24,7 +25,7 @@ pub(crate) struct Sleeper {
 }
 
 thread_local! {
-    static SLEEPER: RefCell<Option<Arc<Sleeper>>> = const { RefCell::new(None) };
+    static SLEEPER: OnceCell<Arc<Sleeper>> = OnceCell::new();
 }
 
 impl Waiter {
@@ -86,15 +87,13 @@ impl PartialEq for Waiter {
 
 #[inline(never)]
 fn sleeper() -> Arc<Sleeper> {
-    SLEEPER.with_borrow_mut(|sleeper| {
-        let new = || {
-            Arc::new(Sleeper {
-                thread: thread::current(),
-                granted: AtomicBool::new(false),
-            })
-        };
-        Arc::clone(sleeper.get_or_insert_with(new))
-    })
+    let new = || {
+        Arc::new(Sleeper {
+            thread: thread::current(),
+            granted: AtomicBool::new(false),
+        })
+    };
+    SLEEPER.with(|sleeper| Arc::clone(sleeper.get_or_init(new)))
 }
 
 /// Those who wait, first come first served.

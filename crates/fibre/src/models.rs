@@ -1,0 +1,381 @@
+//! Fibres without stacks, taken and roused in many orders (`cargo xtask models`): what decides is
+//! the code that runs fibres, on words and locks whose orders the model chooses. Nothing in it
+//! waits but as in earnest; so a wake that is lost is a deadlock, which the model reports.
+
+use std::sync::Arc;
+
+use shuttle::sync::Condvar;
+use shuttle::thread;
+
+use crate::channel::channel;
+use crate::fibre::{Fibre, Ready, Record};
+use crate::join::packet;
+use crate::mutex;
+use crate::permit::Permit;
+use crate::processor::{Port, next};
+use crate::rest::Rest;
+use crate::runtime::Anchor;
+use crate::scheduler::{Any, Choose, Lot, Scheduler};
+use crate::semaphore::Semaphore;
+use crate::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering};
+use crate::sync::{Mutex, lock};
+
+const ORDERS: usize = 3_000;
+const PROCESSORS: usize = 2;
+
+/// As many orders at random, and as many in which a few threads at a time are held up for long.
+fn check(model: impl Fn() + Send + Sync + 'static) {
+    let model = Arc::new(model);
+    let again = Arc::clone(&model);
+    shuttle::check_random(move || model(), ORDERS);
+    shuttle::check_pct(move || again(), ORDERS, 3);
+}
+
+fn join(threads: impl IntoIterator<Item = thread::JoinHandle<()>>) {
+    for thread in threads {
+        thread.join().unwrap();
+    }
+}
+
+/// What some wait for: a number reached.
+struct Count {
+    count: Mutex<usize>,
+    condition: Condvar,
+}
+
+impl Count {
+    fn new() -> Self {
+        Self {
+            count: Mutex::new(0),
+            condition: Condvar::new(),
+        }
+    }
+
+    fn add(&self) {
+        *lock(&self.count) += 1;
+        self.condition.notify_all();
+    }
+
+    fn wait_for(&self, wanted: usize) {
+        let mut count = lock(&self.count);
+        while *count < wanted {
+            count = self.condition.wait(count).unwrap();
+        }
+    }
+}
+
+/// A processor that has nothing but its lanes.
+struct Bare<'a> {
+    rest: &'a Rest,
+    over: &'a AtomicBool,
+    number: usize,
+}
+
+impl Port for Bare<'_> {
+    fn poll(&mut self) {}
+
+    fn glance(&mut self) -> usize {
+        0
+    }
+
+    fn sleep(&mut self) {
+        self.rest.event(self.number).wait();
+    }
+
+    fn is_over(&self) -> bool {
+        self.over.load(Ordering::Acquire)
+    }
+}
+
+/// What a fibre does when it is run.
+type Run = dyn Fn(&Anchor, usize, Ready) + Send + Sync;
+
+fn take_all<S: Choose>(scheduler: &S, anchor: &Anchor, number: usize, run: &Run) {
+    let mut lot = Lot::new(number);
+    let shared = &*anchor.shared;
+    let mut port = Bare {
+        rest: &shared.rest,
+        over: &shared.over,
+        number,
+    };
+    while let Some(ready) = next(scheduler, &shared.rest, &mut lot, &mut port) {
+        run(anchor, number, ready);
+    }
+}
+
+fn processor(anchor: &Arc<Anchor>, number: usize, run: &Arc<Run>) -> thread::JoinHandle<()> {
+    let (anchor, run) = (Arc::clone(anchor), Arc::clone(run));
+    thread::spawn(move || match &anchor.shared.scheduler {
+        Any::Fair(fair) => take_all(fair, &anchor, number, &*run),
+        Any::Steal(steal) => take_all(steal, &anchor, number, &*run),
+        Any::Global(global) => take_all(&**global, &anchor, number, &*run),
+    })
+}
+
+fn put_back(anchor: &Anchor, number: usize, ready: Ready) {
+    match &anchor.shared.scheduler {
+        Any::Fair(fair) => fair.put_back(number, ready),
+        Any::Steal(steal) => steal.put_back(number, ready),
+        Any::Global(global) => global.put_back(number, ready),
+    }
+}
+
+/// Ends processors as `Runtime::stop` does.
+fn end(anchor: &Anchor, processors: Vec<thread::JoinHandle<()>>) {
+    anchor.shared.over.store(true, Ordering::Release);
+    for number in 0..processors.len() {
+        anchor.shared.rest.call(number);
+    }
+    join(processors);
+}
+
+fn record(anchor: &Arc<Anchor>, name: usize) -> Arc<Record> {
+    let record = Record::new(Arc::clone(anchor), None);
+    // Where nothing else looks in a model.
+    record.place.store(name as u32, Ordering::Relaxed);
+    record
+        .processor
+        .store((name % PROCESSORS) as u32, Ordering::Relaxed);
+    Arc::new(record)
+}
+
+/// Every fibre runs twice, yielding between; the first then keeps its processor until all others
+/// have. One is put by the processor that runs the second, the others by strangers.
+fn nobody_sleeps_while_a_fibre_is_ready(kind: Scheduler) {
+    const FIBRES: usize = 4;
+    let anchor = Anchor::model(kind, PROCESSORS);
+    let (done, runs) = (
+        Arc::new(Count::new()),
+        [(); FIBRES].map(|()| AtomicUsize::new(0)),
+    );
+    let counts = Arc::clone(&done);
+    let run: Arc<Run> = Arc::new(move |anchor, number, ready| {
+        let name = ready.record().place.load(Ordering::Relaxed) as usize;
+        match runs[name].fetch_add(1, Ordering::Relaxed) {
+            0 => {
+                if name == 1 {
+                    let another = Ready::new(record(&ready.record().anchor, FIBRES - 1));
+                    let shared = &anchor.shared;
+                    shared.scheduler.put(Some(number), another, &shared.rest);
+                }
+                put_back(anchor, number, ready);
+            }
+            1 => {
+                if name == 0 {
+                    counts.wait_for(FIBRES - 1);
+                }
+                counts.add();
+            }
+            _ => panic!("taken again after its end"),
+        }
+    });
+    let processors: Vec<_> = (0..PROCESSORS)
+        .map(|number| processor(&anchor, number, &run))
+        .collect();
+    let strangers = [vec![0, 1], vec![2]].map(|names| {
+        let anchor = Arc::clone(&anchor);
+        thread::spawn(move || {
+            for name in names {
+                let ready = Ready::new(record(&anchor, name));
+                anchor.shared.take_in(ready);
+            }
+        })
+    });
+    done.wait_for(FIBRES);
+    join(strangers);
+    end(&anchor, processors);
+}
+
+#[test]
+fn nobody_sleeps_while_a_fibre_is_ready_fair() {
+    check(|| nobody_sleeps_while_a_fibre_is_ready(Scheduler::Fair));
+}
+
+#[test]
+fn nobody_sleeps_while_a_fibre_is_ready_steal() {
+    check(|| nobody_sleeps_while_a_fibre_is_ready(Scheduler::Steal));
+}
+
+#[test]
+fn nobody_sleeps_while_a_fibre_is_ready_global() {
+    check(|| nobody_sleeps_while_a_fibre_is_ready(Scheduler::Global));
+}
+
+/// A fibre parks until it has seen what each of its rousers does; it is run by one at a time.
+fn no_rousing_is_lost(kind: Scheduler) {
+    const ROUSERS: usize = 2;
+    const TIMES: usize = 2;
+    let anchor = Anchor::model(kind, PROCESSORS);
+    let (done, events) = (Arc::new(Count::new()), Arc::new(AtomicUsize::new(0)));
+    let (counts, seen) = (Arc::clone(&done), Arc::clone(&events));
+    let is_run = AtomicBool::new(false);
+    let run: Arc<Run> = Arc::new(move |anchor, number, ready| {
+        assert!(!is_run.swap(true, Ordering::SeqCst), "run twice at once");
+        while seen.load(Ordering::Relaxed) < ROUSERS * TIMES {
+            // As `park` does.
+            if !ready.record().permit.take() {
+                is_run.store(false, Ordering::SeqCst);
+                if let Some(ready) = ready.park() {
+                    put_back(anchor, number, ready);
+                }
+                return;
+            }
+        }
+        is_run.store(false, Ordering::SeqCst);
+        counts.add();
+    });
+    let fibre = Fibre {
+        record: record(&anchor, 0),
+    };
+    let processors: Vec<_> = (0..PROCESSORS)
+        .map(|number| processor(&anchor, number, &run))
+        .collect();
+    let rousers = [(); ROUSERS].map(|()| {
+        let (fibre, events) = (fibre.clone(), Arc::clone(&events));
+        thread::spawn(move || {
+            for _ in 0..TIMES {
+                events.fetch_add(1, Ordering::Relaxed);
+                fibre.unpark();
+            }
+        })
+    });
+    anchor.shared.take_in(Ready::new(Arc::clone(&fibre.record)));
+    done.wait_for(1);
+    join(rousers);
+    end(&anchor, processors);
+    assert_eq!(Arc::strong_count(&fibre.record), 1, "its own reference");
+}
+
+#[test]
+fn no_rousing_is_lost_fair() {
+    check(|| no_rousing_is_lost(Scheduler::Fair));
+}
+
+#[test]
+fn no_rousing_is_lost_steal() {
+    check(|| no_rousing_is_lost(Scheduler::Steal));
+}
+
+#[test]
+fn no_rousing_is_lost_global() {
+    check(|| no_rousing_is_lost(Scheduler::Global));
+}
+
+/// The word alone: who is told to take the fibre up is one, and only while it is parked.
+#[test]
+fn a_parked_fibre_is_taken_up_once() {
+    check(|| {
+        let permit = Arc::new(Permit::new());
+        let (parked, taken) = (Arc::new(AtomicU32::new(0)), Arc::new(AtomicU32::new(0)));
+        let rousers = [(); 3].map(|()| {
+            let (permit, taken) = (Arc::clone(&permit), Arc::clone(&taken));
+            thread::spawn(move || {
+                if permit.give() {
+                    taken.fetch_add(1, Ordering::Relaxed);
+                }
+            })
+        });
+        let parker = {
+            let parked = Arc::clone(&parked);
+            let permit = Arc::clone(&permit);
+            thread::spawn(move || {
+                if !permit.take() && permit.park() {
+                    parked.fetch_add(1, Ordering::Relaxed);
+                }
+            })
+        };
+        join(rousers);
+        parker.join().unwrap();
+        // Parked last, it waits for the next; else one rouser has it.
+        let is_parked = parked.load(Ordering::Relaxed) > taken.load(Ordering::Relaxed);
+        assert_eq!(permit.give(), is_parked);
+        assert!(taken.load(Ordering::Relaxed) <= parked.load(Ordering::Relaxed));
+    });
+}
+
+#[test]
+fn whoever_waits_for_a_result_gets_it() {
+    check(|| {
+        let (writer, reader) = packet();
+        let fibre = thread::spawn(move || writer.fill(|| 7));
+        assert_eq!(reader.wait().ok(), Some(7));
+        fibre.join().unwrap();
+    });
+}
+
+#[test]
+fn permits_go_to_one_at_a_time_and_all_come_back() {
+    check(|| {
+        let semaphore = Arc::new(Semaphore::new(1));
+        let held = Arc::new(AtomicUsize::new(0));
+        let takers = [false, true, true, false].map(|is_hasty| {
+            let (semaphore, held) = (Arc::clone(&semaphore), Arc::clone(&held));
+            thread::spawn(move || {
+                let has = match is_hasty {
+                    true => semaphore.acquire_timeout(std::time::Duration::ZERO),
+                    false => {
+                        semaphore.acquire();
+                        true
+                    }
+                };
+                if has {
+                    assert_eq!(held.fetch_add(1, Ordering::Relaxed), 0, "two have it");
+                    held.fetch_sub(1, Ordering::Relaxed);
+                    semaphore.release();
+                }
+            })
+        });
+        join(takers);
+        assert_eq!(semaphore.permits(), 1);
+    });
+}
+
+#[test]
+fn whoever_waits_for_a_condition_is_told() {
+    check(|| {
+        let shared = Arc::new((mutex::Mutex::new(0), mutex::Condition::new()));
+        let waiters = [1, 2].map(|wanted| {
+            let shared = Arc::clone(&shared);
+            thread::spawn(move || {
+                let mut count = shared.0.lock();
+                while *count < wanted {
+                    count = shared.1.wait(count);
+                }
+            })
+        });
+        for _ in 0..2 {
+            *shared.0.lock() += 1;
+            shared.1.notify_all();
+        }
+        join(waiters);
+    });
+}
+
+#[test]
+fn all_that_is_sent_is_received() {
+    check(|| {
+        let (sender, receiver) = channel(1);
+        let senders = [1, 2].map(|value| {
+            let sender = sender.clone();
+            thread::spawn(move || {
+                sender.send(value).unwrap();
+                sender.send(value).unwrap();
+            })
+        });
+        drop(sender);
+        let other = receiver.clone();
+        let other = thread::spawn(move || {
+            let mut sum = 0;
+            while let Ok(value) = other.receive() {
+                sum += value;
+            }
+            sum
+        });
+        let mut sum = 0;
+        while let Ok(value) = receiver.receive() {
+            sum += value;
+        }
+        assert_eq!(sum + other.join().unwrap(), 6);
+        join(senders);
+    });
+}
