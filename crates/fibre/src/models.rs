@@ -20,15 +20,21 @@ use crate::semaphore::Semaphore;
 use crate::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering};
 use crate::sync::{Mutex, lock};
 
-const ORDERS: usize = 3_000;
+const ORDERS: usize = 2_000;
+/// Of models that are small, and about what comes about seldom.
+const SMALL_ORDERS: usize = 10_000;
 const PROCESSORS: usize = 2;
 
 /// As many orders at random, and as many in which a few threads at a time are held up for long.
 fn check(model: impl Fn() + Send + Sync + 'static) {
+    check_often(ORDERS, model);
+}
+
+fn check_often(orders: usize, model: impl Fn() + Send + Sync + 'static) {
     let model = Arc::new(model);
     let again = Arc::clone(&model);
-    shuttle::check_random(move || model(), ORDERS);
-    shuttle::check_pct(move || again(), ORDERS, 3);
+    shuttle::check_random(move || model(), orders);
+    shuttle::check_pct(move || again(), orders, 5);
 }
 
 fn join(threads: impl IntoIterator<Item = thread::JoinHandle<()>>) {
@@ -199,6 +205,82 @@ fn nobody_sleeps_while_a_fibre_is_ready_steal() {
 #[test]
 fn nobody_sleeps_while_a_fibre_is_ready_global() {
     check(|| nobody_sleeps_while_a_fibre_is_ready(Scheduler::Global));
+}
+
+/// Two come at once from strangers; the first keeps its processor until the second has run.
+fn nobody_waits_behind_one_that_stays(kind: Scheduler) {
+    let anchor = Anchor::model(kind, PROCESSORS);
+    let done = Arc::new(Count::new());
+    let counts = Arc::clone(&done);
+    let run: Arc<Run> = Arc::new(move |_, _, ready| {
+        if ready.record().place.load(Ordering::Relaxed) == 0 {
+            counts.wait_for(1);
+        }
+        counts.add();
+    });
+    let processors: Vec<_> = (0..PROCESSORS)
+        .map(|number| processor(&anchor, number, &run))
+        .collect();
+    let strangers = [0, 1].map(|name| {
+        let anchor = Arc::clone(&anchor);
+        thread::spawn(move || anchor.shared.take_in(Ready::new(record(&anchor, name))))
+    });
+    done.wait_for(2);
+    join(strangers);
+    end(&anchor, processors);
+}
+
+#[test]
+fn nobody_waits_behind_one_that_stays_fair() {
+    check_often(SMALL_ORDERS, || {
+        nobody_waits_behind_one_that_stays(Scheduler::Fair)
+    });
+}
+
+#[test]
+fn nobody_waits_behind_one_that_stays_steal() {
+    check_often(SMALL_ORDERS, || {
+        nobody_waits_behind_one_that_stays(Scheduler::Steal)
+    });
+}
+
+/// Two go from lane to lane of one processor, yielding, while the other searches lane after lane;
+/// then one stays until the other has ended.
+fn nobody_is_overlooked_who_yields(kind: Scheduler) {
+    const YIELDS: usize = 3;
+    let anchor = Anchor::model(kind, PROCESSORS);
+    let (done, runs) = (
+        Arc::new(Count::new()),
+        [(); 2].map(|()| AtomicUsize::new(0)),
+    );
+    let counts = Arc::clone(&done);
+    let run: Arc<Run> = Arc::new(move |anchor, number, ready| {
+        let name = ready.record().place.load(Ordering::Relaxed) as usize;
+        if runs[name].fetch_add(1, Ordering::Relaxed) < YIELDS {
+            return put_back(anchor, number, ready);
+        }
+        if name == 0 {
+            counts.wait_for(1);
+        }
+        counts.add();
+    });
+    for name in 0..2 {
+        let ready = Ready::new(record(&anchor, name));
+        let shared = &anchor.shared;
+        shared.scheduler.put(Some(1), ready, &shared.rest);
+    }
+    let processors: Vec<_> = (0..PROCESSORS)
+        .map(|number| processor(&anchor, number, &run))
+        .collect();
+    done.wait_for(2);
+    end(&anchor, processors);
+}
+
+#[test]
+fn nobody_is_overlooked_who_yields_fair() {
+    check_often(SMALL_ORDERS, || {
+        nobody_is_overlooked_who_yields(Scheduler::Fair)
+    });
 }
 
 /// A fibre parks until it has seen what each of its rousers does; it is run by one at a time.

@@ -10,23 +10,10 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
-use fibre::{Builder, Kind, Runtime, Scheduler, Wire};
+#[path = "common/each.rs"]
+mod each;
 
-/// A runtime of each kind.
-fn each(processors: usize, test: impl Fn(&Runtime)) {
-    for scheduler in Scheduler::ALL {
-        for wire in [Kind::Rings, Kind::Readiness] {
-            let builder = Builder::new().processors(processors).scheduler(scheduler);
-            let started = builder.wire(Wire::Only(wire)).start();
-            let Ok(runtime) = started else {
-                eprintln!("skipped: {} cannot be used here", wire.name());
-                continue;
-            };
-            test(&runtime);
-            runtime.stop(Duration::from_secs(5)).unwrap();
-        }
-    }
-}
+use each::each;
 
 #[test]
 fn results_come_back() {

@@ -1,0 +1,184 @@
+//! What the process has to show for it: descriptors, threads, switches, memory, and its end.
+
+#[path = "common/each.rs"]
+mod each;
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::os::unix::net::UnixStream;
+use std::os::unix::process::ExitStatusExt;
+use std::process::{Command, Stdio};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use each::{LONG, kinds, start};
+use fibre::{Builder, Semaphore, Socket};
+
+/// One of these tests at a time: they count what all have.
+fn alone() -> MutexGuard<'static, ()> {
+    static ALONE: Mutex<()> = Mutex::new(());
+    ALONE.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+fn count(folder: &str) -> usize {
+    fs::read_dir(folder).unwrap().count()
+}
+
+/// Looks until it is so; threads of the kernel end a little after those they were for.
+fn comes_about(mut is_so: impl FnMut() -> bool) -> bool {
+    let by = Instant::now() + LONG;
+    while Instant::now() < by {
+        if is_so() {
+            return true;
+        }
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    false
+}
+
+#[test]
+fn runtimes_leave_nothing_behind() {
+    let _alone = alone();
+    let round = || {
+        for kind in kinds() {
+            let runtime = start(2, kind);
+            runtime.run(|| {
+                let (near, far) = UnixStream::pair().unwrap();
+                let (near, far) = (Socket::new(near).unwrap(), Socket::new(far).unwrap());
+                let echo = fibre::spawn(move || {
+                    let mut bytes = [0; 8];
+                    let len = far.read(&mut bytes).unwrap();
+                    far.write_all(&bytes[..len]).unwrap();
+                });
+                assert_eq!(near.exchange(b"ball", &mut [0; 8]).unwrap(), 4);
+                echo.join().unwrap();
+            });
+            drop(runtime.spawn(|| fibre::sleep(LONG)));
+            runtime.stop(LONG).unwrap();
+        }
+    };
+    round();
+    let (fds, tasks) = (count("/proc/self/fd"), count("/proc/self/task"));
+    for _ in 0..10 {
+        round();
+    }
+    assert!(comes_about(|| count("/proc/self/fd") <= fds), "descriptors");
+    assert!(comes_about(|| count("/proc/self/task") <= tasks), "threads");
+}
+
+/// How often each processor of a runtime called so has given up its own.
+fn switches(name: &str) -> BTreeMap<String, u64> {
+    let mut switches = BTreeMap::new();
+    for task in fs::read_dir("/proc/self/task").unwrap().flatten() {
+        let Ok(status) = fs::read_to_string(task.path().join("status")) else {
+            continue;
+        };
+        let field = |key: &str| {
+            let line = status.lines().find(|line| line.starts_with(key));
+            line.map_or("", |line| line[key.len()..].trim())
+        };
+        if field("Name:").starts_with(name) {
+            let number = field("voluntary_ctxt_switches:").parse().unwrap();
+            switches.insert(task.file_name().into_string().unwrap(), number);
+        }
+    }
+    switches
+}
+
+#[test]
+fn who_has_nothing_to_do_does_nothing() {
+    let _alone = alone();
+    for (scheduler, kind) in kinds() {
+        let builder = Builder::new().processors(2).scheduler(scheduler);
+        let builder = builder.wire(fibre::Wire::Only(kind)).name("quiet");
+        let runtime = builder.start().unwrap();
+        // Those who wait change nothing.
+        drop(runtime.spawn(|| fibre::sleep(LONG * 60)));
+        runtime.run(|| (0..100).for_each(|_| fibre::yield_now()));
+        // A thread takes its name when it begins.
+        assert!(comes_about(|| switches("quiet").len() == 2));
+        let is_quiet = (0..20).any(|_| {
+            let before = switches("quiet");
+            std::thread::sleep(Duration::from_millis(300));
+            before == switches("quiet")
+        });
+        assert!(is_quiet, "{scheduler:?} {kind:?}");
+        runtime.stop(LONG).unwrap();
+    }
+}
+
+const OVERFLOWS: &str = "FIBRE_TEST_OVERFLOWS";
+
+fn deep(depth: u64) -> u64 {
+    let frame = std::hint::black_box([depth; 64]);
+    if depth == u64::MAX {
+        return 0;
+    }
+    deep(depth + 1) + frame[7]
+}
+
+#[test]
+fn who_grows_beyond_the_stack_is_killed() {
+    if std::env::var_os(OVERFLOWS).is_some() {
+        let runtime = Builder::new().processors(1).start().unwrap();
+        println!("{}", runtime.run(|| deep(0)));
+        return;
+    }
+    if cfg!(feature = "sanitizer") {
+        eprintln!("skipped: the sanitizer reports it first");
+        return;
+    }
+    let mut child = Command::new(std::env::current_exe().unwrap());
+    child.args(["--exact", "who_grows_beyond_the_stack_is_killed"]);
+    child
+        .env(OVERFLOWS, "1")
+        .stdout(Stdio::null())
+        .stderr(Stdio::null());
+    let status = child.status().unwrap();
+    let signals = [libc::SIGSEGV, libc::SIGBUS, libc::SIGABRT];
+    assert!(
+        status
+            .signal()
+            .is_some_and(|signal| signals.contains(&signal)),
+        "{status}"
+    );
+}
+
+fn resident() -> usize {
+    let status = fs::read_to_string("/proc/self/status").unwrap();
+    let line = status.lines().find(|line| line.starts_with("VmRSS:"));
+    let kib = line.and_then(|line| line.split_whitespace().nth(1));
+    kib.unwrap().parse::<usize>().unwrap() * 1024
+}
+
+#[test]
+fn twenty_thousand_wait_in_little_memory() {
+    const FIBRES: usize = 20_000;
+    let _alone = alone();
+    let runtime = Builder::new().processors(2).start().unwrap();
+    let (waiting, gate) = (Arc::new(Semaphore::new(0)), Arc::new(Semaphore::new(0)));
+    let before = resident();
+    let fibres: Vec<_> = (0..FIBRES)
+        .map(|_| {
+            let (waiting, gate) = (Arc::clone(&waiting), Arc::clone(&gate));
+            runtime.spawn(move || {
+                waiting.release();
+                gate.acquire();
+            })
+        })
+        .collect();
+    for _ in 0..FIBRES {
+        waiting.acquire();
+    }
+    assert_eq!(runtime.statistics().fibres, FIBRES);
+    let each = resident().saturating_sub(before) / FIBRES;
+    println!("{each} bytes a fibre that waits");
+    if !cfg!(feature = "sanitizer") {
+        assert!(each < 8192, "{each} bytes a fibre");
+    }
+    for _ in 0..FIBRES {
+        gate.release();
+    }
+    fibres.into_iter().for_each(|fibre| fibre.join().unwrap());
+    runtime.stop(LONG).unwrap();
+}
