@@ -2,6 +2,7 @@
 //! the code that runs fibres, on words and locks whose orders the model chooses. Nothing in it
 //! waits but as in earnest; so a wake that is lost is a deadlock, which the model reports.
 
+use std::cell::Cell;
 use std::sync::Arc;
 
 use shuttle::sync::Condvar;
@@ -12,7 +13,7 @@ use crate::fibre::{Fibre, Ready, Record};
 use crate::join::packet;
 use crate::mutex;
 use crate::permit::Permit;
-use crate::processor::{Port, next};
+use crate::processor::{Port, exchange, next};
 use crate::rest::Rest;
 use crate::runtime::Anchor;
 use crate::scheduler::{Any, Choose, Lot, Scheduler};
@@ -93,19 +94,22 @@ impl Port for Bare<'_> {
     }
 }
 
-/// What a fibre does when it is run.
-type Run = dyn Fn(&Anchor, usize, Ready) + Send + Sync;
+/// What a fibre does when it is run: gives itself back if it yields.
+type Run = dyn Fn(&Anchor, usize, Ready) -> Option<Ready> + Send + Sync;
 
 fn take_all<S: Choose>(scheduler: &S, anchor: &Anchor, number: usize, run: &Run) {
-    let mut lot = Lot::new(number);
+    let clock = Cell::new(1);
+    let mut lot = Lot::new(number, &clock);
     let shared = &*anchor.shared;
     let mut port = Bare {
         rest: &shared.rest,
         over: &shared.over,
         number,
     };
-    while let Some(ready) = next(scheduler, &shared.rest, &mut lot, &mut port) {
-        run(anchor, number, ready);
+    let mut first = None;
+    while let Some(ready) = first.or_else(|| next(scheduler, &shared.rest, &mut lot, &mut port)) {
+        let back = run(anchor, number, ready);
+        first = back.map(|ready| exchange(scheduler, &shared.rest, &mut lot, ready));
     }
 }
 
@@ -116,14 +120,6 @@ fn processor(anchor: &Arc<Anchor>, number: usize, run: &Arc<Run>) -> thread::Joi
         Any::Steal(steal) => take_all(steal, &anchor, number, &*run),
         Any::Global(global) => take_all(&**global, &anchor, number, &*run),
     })
-}
-
-fn put_back(anchor: &Anchor, number: usize, ready: Ready) {
-    match &anchor.shared.scheduler {
-        Any::Fair(fair) => fair.put_back(number, ready),
-        Any::Steal(steal) => steal.put_back(number, ready),
-        Any::Global(global) => global.put_back(number, ready),
-    }
 }
 
 /// Ends processors as `Runtime::stop` does.
@@ -162,15 +158,18 @@ fn nobody_sleeps_while_a_fibre_is_ready(kind: Scheduler) {
                 if name == 1 {
                     let another = Ready::new(record(&ready.record().anchor, FIBRES - 1));
                     let shared = &anchor.shared;
-                    shared.scheduler.put(Some(number), another, &shared.rest);
+                    shared
+                        .scheduler
+                        .put(Some((number, 1)), another, &shared.rest);
                 }
-                put_back(anchor, number, ready);
+                Some(ready)
             }
             1 => {
                 if name == 0 {
                     counts.wait_for(FIBRES - 1);
                 }
                 counts.add();
+                None
             }
             _ => panic!("taken again after its end"),
         }
@@ -217,6 +216,7 @@ fn nobody_waits_behind_one_that_stays(kind: Scheduler) {
             counts.wait_for(1);
         }
         counts.add();
+        None
     });
     let processors: Vec<_> = (0..PROCESSORS)
         .map(|number| processor(&anchor, number, &run))
@@ -254,20 +254,21 @@ fn nobody_is_overlooked_who_yields(kind: Scheduler) {
         [(); 2].map(|()| AtomicUsize::new(0)),
     );
     let counts = Arc::clone(&done);
-    let run: Arc<Run> = Arc::new(move |anchor, number, ready| {
+    let run: Arc<Run> = Arc::new(move |_, _, ready| {
         let name = ready.record().place.load(Ordering::Relaxed) as usize;
         if runs[name].fetch_add(1, Ordering::Relaxed) < YIELDS {
-            return put_back(anchor, number, ready);
+            return Some(ready);
         }
         if name == 0 {
             counts.wait_for(1);
         }
         counts.add();
+        None
     });
     for name in 0..2 {
         let ready = Ready::new(record(&anchor, name));
         let shared = &anchor.shared;
-        shared.scheduler.put(Some(1), ready, &shared.rest);
+        shared.scheduler.put(Some((1, 1)), ready, &shared.rest);
     }
     let processors: Vec<_> = (0..PROCESSORS)
         .map(|number| processor(&anchor, number, &run))
@@ -291,20 +292,18 @@ fn no_rousing_is_lost(kind: Scheduler) {
     let (done, events) = (Arc::new(Count::new()), Arc::new(AtomicUsize::new(0)));
     let (counts, seen) = (Arc::clone(&done), Arc::clone(&events));
     let is_run = AtomicBool::new(false);
-    let run: Arc<Run> = Arc::new(move |anchor, number, ready| {
+    let run: Arc<Run> = Arc::new(move |_, _, ready| {
         assert!(!is_run.swap(true, Ordering::SeqCst), "run twice at once");
         while seen.load(Ordering::Relaxed) < ROUSERS * TIMES {
             // As `park` does.
             if !ready.record().permit.take() {
                 is_run.store(false, Ordering::SeqCst);
-                if let Some(ready) = ready.park() {
-                    put_back(anchor, number, ready);
-                }
-                return;
+                return ready.park();
             }
         }
         is_run.store(false, Ordering::SeqCst);
         counts.add();
+        None
     });
     let fibre = Fibre {
         record: record(&anchor, 0),

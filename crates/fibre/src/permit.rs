@@ -65,8 +65,8 @@ impl Permit {
         loop {
             let is_parked = word == PARKED;
             let next = if is_parked { RUNNING } else { PERMITTED };
-            // Release: pairs with `take` and `park`: what the rouser did before is seen, and where a
-            // permit was there already, that of both. Acquire: pairs with `park`.
+            // Release: pairs with `take` and `park`: what the rouser did before is seen, and where
+            // a permit was there already, that of both. Acquire: pairs with `park`.
             let given =
                 self.word
                     .compare_exchange_weak(word, next, Ordering::AcqRel, Ordering::Relaxed);

@@ -88,11 +88,23 @@ pub(crate) fn next<S: Choose>(
     }
 }
 
+/// The next fibre, after one that lets others go first, which may be the same.
+pub(crate) fn exchange<S: Choose>(
+    scheduler: &S,
+    rest: &Rest,
+    lot: &mut Lot<'_>,
+    ready: Ready,
+) -> Ready {
+    let next = scheduler.exchange(lot, ready);
+    call_for_more(scheduler, rest, lot.processor);
+    next
+}
+
 /// Calls somebody who rests, if more wait here than the one just taken.
 ///
-/// Who rests has searched one lane after the other, and fibres that yield go from one to another: it
-/// may have overlooked one that waits here, while the one taken may run for ever. The lock of the
-/// lane it was put back to shows whoever searched that before.
+/// Who rests has searched one lane after the other, and fibres that yield go from one to another:
+/// it may have overlooked one that waits here, while the one taken may run for ever. The lock of
+/// the lane it was put back to shows whoever searched that before.
 fn call_for_more<S: Choose>(scheduler: &S, rest: &Rest, processor: usize) {
     if rest.has_any() && scheduler.has_more(processor) {
         rest.call_one();
@@ -140,11 +152,7 @@ pub(crate) fn run<S: Choose>(scheduler: &S, anchor: Arc<Anchor>, number: usize) 
         while let Some(ready) = first.or_else(|| next(scheduler, &shared.rest, &mut lot, &mut duty))
         {
             let back = run_one(here, &local, ready);
-            first = back.map(|ready| {
-                let next = scheduler.exchange(&mut lot, ready);
-                call_for_more(scheduler, &shared.rest, number);
-                next
-            });
+            first = back.map(|ready| exchange(scheduler, &shared.rest, &mut lot, ready));
             let runs = local.runs.get() + 1;
             local.runs.set(runs);
             if runs.is_multiple_of(u64::from(RUNS_A_POLL)) {

@@ -25,6 +25,7 @@ pub(crate) struct Sleeper {
 }
 
 thread_local! {
+    #[allow(clippy::missing_const_for_thread_local, reason = "a model's has no such form")]
     static SLEEPER: OnceCell<Arc<Sleeper>> = OnceCell::new();
 }
 

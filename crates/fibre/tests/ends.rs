@@ -1,5 +1,11 @@
 //! How fibres and runtimes end: by panics, when told, or never.
 
+#![allow(
+    clippy::unwrap_used,
+    clippy::print_stderr,
+    reason = "a failing test says where"
+)]
+
 #[path = "common/each.rs"]
 mod each;
 

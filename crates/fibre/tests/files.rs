@@ -1,5 +1,11 @@
 //! Files, through the ring or through threads that block for fibres.
 
+#![allow(
+    clippy::unwrap_used,
+    clippy::print_stderr,
+    reason = "a failing test says where"
+)]
+
 #[path = "common/each.rs"]
 mod each;
 

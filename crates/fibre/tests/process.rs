@@ -1,5 +1,11 @@
 //! What the process has to show for it: descriptors, threads, switches, memory, and its end.
 
+#![allow(
+    clippy::unwrap_used,
+    clippy::print_stderr,
+    reason = "a failing test says where"
+)]
+
 #[path = "common/each.rs"]
 mod each;
 

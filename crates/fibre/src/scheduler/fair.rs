@@ -98,8 +98,8 @@ impl Fair {
         ((lot.processor + 1) * self.each + number) % self.lanes.len()
     }
 
-    /// Looks at the clock, where it is time to, and at a lane picked at random, and takes from it if its first has
-    /// waited long.
+    /// Looks at the clock, where it is time to, and at a lane picked at random, and takes from it
+    /// if its first has waited long.
     fn help(&self, lot: &mut Lot<'_>) -> Option<Ready> {
         if self.is_alone() {
             return None;

@@ -76,7 +76,8 @@ impl Choose for Steal {
         if calls && let Some(resting) = rest.take_one() {
             self.processors[resting].hand_over(ready);
             if !rest.call(resting) {
-                // It may run another already, and this one lies in its hand: whoever rests takes it.
+                // It may run another already, and this one lies in its hand: whoever rests takes
+                // it.
                 rest.call_one();
             }
             return;

@@ -1,6 +1,11 @@
 //! Every scheduler over either way of waiting for the kernel.
 
 #![allow(dead_code, reason = "not every test uses all of it")]
+#![allow(
+    clippy::unwrap_used,
+    clippy::print_stderr,
+    reason = "a failing test says where"
+)]
 
 use std::time::Duration;
 
