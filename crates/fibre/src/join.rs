@@ -6,7 +6,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
 use crate::fibre::{Fibre, Record};
-use crate::switch::local;
+use crate::switch::{local, no_fibre};
 use crate::sync::atomic::{AtomicU8, Ordering};
 use crate::wait::Waiter;
 
@@ -81,9 +81,8 @@ impl<T> Reader<T> {
     pub(crate) fn wait(self) -> Result<T, Panic> {
         let packet = &*self.0;
         if !self.is_done() {
-            let waiter = Waiter::current();
             // SAFETY: nobody reads before AWAITED.
-            unsafe { *packet.waiter.get() = Some(waiter.clone()) };
+            unsafe { *packet.waiter.get() = Some(Waiter::current()) };
             // Release: pairs with `Writer::fill`: the waiter is there.
             let awaited =
                 packet
@@ -91,7 +90,7 @@ impl<T> Reader<T> {
                     .compare_exchange(RUNS, AWAITED, Ordering::Release, Ordering::Relaxed);
             if awaited.is_ok() {
                 while !self.is_done() {
-                    waiter.wait();
+                    Waiter::wait_here();
                 }
             }
         }
@@ -162,9 +161,9 @@ impl<T> std::fmt::Debug for JoinHandle<T> {
 /// # Panics
 /// Not in a fibre; or there is no memory for its stack.
 pub fn spawn<T: Send + 'static>(run: impl FnOnce() -> T + Send + 'static) -> JoinHandle<T> {
-    let anchor = local(|local| local.map(|local| Arc::clone(&local.anchor)));
-    let anchor = anchor.unwrap_or_else(|| crate::switch::current().record.anchor.clone());
-    anchor
-        .spawn(run)
-        .unwrap_or_else(|error| panic!("no stack for another fibre: {error}"))
+    let spawned = local(|local| match local {
+        Some(local) => local.anchor.spawn(run),
+        None => no_fibre(),
+    });
+    spawned.unwrap_or_else(|error| panic!("no stack for another fibre: {error}"))
 }

@@ -71,7 +71,7 @@ pub fn offload<'a, R: Send + 'a>(call: impl FnOnce() -> R + Send + 'a) -> io::Re
     }
     // Acquire: pairs with the job.
     while !is_done.load(Ordering::Acquire) {
-        waiter.wait();
+        Waiter::wait_here();
     }
     match result {
         Some(Ok(made)) => Ok(made),

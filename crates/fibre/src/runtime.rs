@@ -118,8 +118,6 @@ pub struct Statistics {
     pub sleeps: u64,
     /// Fibres that live.
     pub fibres: usize,
-    /// Stacks that fibres have.
-    pub stacks: usize,
 }
 
 impl Default for Builder {
@@ -284,7 +282,6 @@ impl Runtime {
         let shared = self.shared();
         let mut sum = Statistics {
             fibres: shared.roll.len(),
-            stacks: shared.stacks.taken(),
             ..Statistics::default()
         };
         for seat in &shared.seats {
@@ -347,6 +344,7 @@ impl Runtime {
         }
         let mut have_ended = count == 0;
         if !have_ended {
+            shared.stacks.give_up();
             let is_left = |running: &mut usize| *running > 0;
             let running = shared.running();
             let waited = shared.has_ended.wait_timeout_while(running, GRACE, is_left);

@@ -100,7 +100,7 @@ pub(crate) fn wait_until(waiter: &Waiter, timeout: Duration) -> bool {
                 if alarm.is_due() {
                     return false;
                 }
-                waiter.wait();
+                Waiter::wait_here();
             }
         }
         Waiter::Thread(_) => {

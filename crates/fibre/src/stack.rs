@@ -18,7 +18,7 @@ use std::ffi::c_void;
 use std::io;
 use std::num::NonZeroUsize;
 use std::ptr;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, OnceLock, PoisonError};
 
 use corosensei::stack::StackPointer;
@@ -68,8 +68,8 @@ unsafe impl Send for Slab {}
 pub(crate) struct Stacks {
     stack_len: usize,
     shared: Mutex<Shared>,
-    /// Stacks that fibres have.
-    taken: AtomicUsize,
+    /// Fibres were given up with theirs.
+    is_given_up: AtomicBool,
 }
 
 #[derive(Debug, Default)]
@@ -91,18 +91,16 @@ impl Stacks {
         Self {
             stack_len: stack_len.max(STACK_LEN_MIN).next_multiple_of(PAGE),
             shared: Mutex::default(),
-            taken: AtomicUsize::new(0),
+            is_given_up: AtomicBool::new(false),
         }
     }
 
     /// A stack; `warm`: those of the processor that asks, if it is one.
     pub(crate) fn take(&self, warm: Option<&Warm>) -> io::Result<Stack> {
-        let stack = match warm.and_then(|warm| warm.stacks.borrow_mut().pop()) {
-            Some(stack) => stack,
-            None => self.take_shared()?,
-        };
-        self.taken.fetch_add(1, Ordering::Relaxed);
-        Ok(stack)
+        match warm.and_then(|warm| warm.stacks.borrow_mut().pop()) {
+            Some(stack) => Ok(stack),
+            None => self.take_shared(),
+        }
     }
 
     #[cold]
@@ -119,7 +117,6 @@ impl Stacks {
 
     /// Takes a stack back.
     pub(crate) fn give_back(&self, stack: Stack, warm: Option<&Warm>) {
-        self.taken.fetch_sub(1, Ordering::Relaxed);
         if let Some(warm) = warm {
             let mut stacks = warm.stacks.borrow_mut();
             if stacks.len() < WARM_STACKS {
@@ -145,16 +142,15 @@ impl Stacks {
         shared.cold.push(stack);
     }
 
-    /// Stacks that fibres have.
-    pub(crate) fn taken(&self) -> usize {
-        self.taken.load(Ordering::Relaxed)
+    /// Fibres are given up: what lies on their stacks stays where it is, and so do all slabs.
+    pub(crate) fn give_up(&self) {
+        self.is_given_up.store(true, Ordering::Relaxed);
     }
 }
 
 impl Drop for Stacks {
     fn drop(&mut self) {
-        if *self.taken.get_mut() > 0 {
-            // A fibre was given up half way: what lies on its stack stays where it is.
+        if *self.is_given_up.get_mut() {
             return;
         }
         let shared = self
@@ -269,7 +265,6 @@ mod tests {
         for pair in bases.windows(2) {
             assert!(pair[1] - pair[0] >= STACK_LEN_MIN + PAGE - SHADES * SHADE_LEN);
         }
-        assert_eq!(stacks.taken(), 3 * SLAB_STACKS);
         let last = taken.pop().unwrap();
         let base = last.base;
         stacks.give_back(last, Some(&warm));
@@ -278,7 +273,6 @@ mod tests {
             stacks.give_back(stack, Some(&warm));
         }
         assert_eq!(warm.stacks.borrow().len(), WARM_STACKS);
-        assert_eq!(stacks.taken(), 1);
     }
 
     #[test]

@@ -115,6 +115,12 @@ pub(crate) fn local<R>(look: impl FnOnce(Option<&Local>) -> R) -> R {
     look(unsafe { local.as_ref() })
 }
 
+/// Whether a fibre runs here.
+pub(crate) fn is_fibre() -> bool {
+    // SAFETY: this thread's own.
+    unsafe { !(*here()).record.get().is_null() }
+}
+
 /// The fibre that runs here; none: this is a thread.
 #[must_use]
 pub fn try_current() -> Option<Fibre> {
@@ -140,7 +146,7 @@ pub fn current() -> Fibre {
 }
 
 #[cold]
-fn no_fibre() -> ! {
+pub(crate) fn no_fibre() -> ! {
     panic!("not in a fibre: this can be done only in one (fibre::spawn, Runtime::run)")
 }
 

@@ -5,7 +5,7 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 
 use crate::fibre::Fibre;
-use crate::switch::{may_wait, park, try_current};
+use crate::switch::{is_fibre, may_wait, park, try_current};
 use crate::sync::atomic::{AtomicBool, Ordering};
 use crate::sync::thread::{self, Thread};
 use crate::sync::thread_local;
@@ -35,11 +35,11 @@ impl Waiter {
         try_current().map_or_else(|| Self::Thread(sleeper()), Self::Fibre)
     }
 
-    /// Waits to be roused; may return for no reason.
-    pub(crate) fn wait(&self) {
-        match self {
-            Self::Fibre(_) => park(),
-            Self::Thread(_) => thread::park(),
+    /// Whoever runs here waits to be roused; may return for no reason.
+    pub(crate) fn wait_here() {
+        match is_fibre() {
+            true => park(),
+            false => thread::park(),
         }
     }
 
@@ -62,7 +62,7 @@ impl Waiter {
     pub(crate) fn wait_for_grant(&self) {
         // Acquire: pairs with `grant`.
         while !self.granted().load(Ordering::Acquire) {
-            self.wait();
+            Self::wait_here();
         }
     }
 
