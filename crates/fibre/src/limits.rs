@@ -39,6 +39,9 @@ pub const HELP_PERIOD_MAX: u32 = 64;
 pub const FAR_ODDS: u32 = 3;
 /// Requests a processor's ring is handed at once.
 pub const RING_ENTRIES: u32 = 1024;
+/// How long a request that is to be ended may go on before that is asked for again, in nanoseconds;
+/// from time to time twice as long, up to a second.
+pub const END_AGAIN_NS: u64 = 1_000_000;
 /// Events one look at readiness returns at most.
 pub const EVENTS_A_POLL: usize = 256;
 /// Threads that may block on behalf of fibres where the kernel has no other way.

@@ -7,7 +7,7 @@ use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::ptr;
 use std::sync::atomic::{AtomicPtr, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use rustix::event::Timespec;
 use rustix::event::epoll::{self, EventData, EventFlags};
@@ -81,8 +81,11 @@ impl Poller {
     pub(crate) fn remove(&self, fd: BorrowedFd<'_>, source: Arc<Source>) {
         // It is registered.
         let _ = epoll::delete(&self.epoll, fd);
-        let mut gone = self.gone.lock().unwrap_or_else(PoisonError::into_inner);
-        gone.push(source);
+        self.gone().push(source);
+    }
+
+    fn gone(&self) -> MutexGuard<'_, Vec<Arc<Source>>> {
+        self.gone.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     pub(crate) fn poll(&self) -> usize {
@@ -99,7 +102,9 @@ impl Poller {
         let events = unsafe { &mut *self.events.get() };
         events.clear();
         // What the last wait returned has been looked at: nothing leads to these any more.
-        drop(self.take_gone());
+        // The lock is let go before it sleeps: others drop sockets meanwhile.
+        let gone = std::mem::take(&mut *self.gone());
+        drop(gone);
         let timeout = patience_ns.map(|ns| Timespec {
             tv_sec: (ns / 1_000_000_000).cast_signed(),
             tv_nsec: (ns % 1_000_000_000).cast_signed(),
@@ -110,11 +115,6 @@ impl Poller {
             rustix::buffer::spare_capacity(events),
             timeout.as_ref(),
         );
-    }
-
-    fn take_gone(&self) -> Vec<Arc<Source>> {
-        let mut gone = self.gone.lock().unwrap_or_else(PoisonError::into_inner);
-        std::mem::take(&mut *gone)
     }
 
     /// Opens the gates of what is ready: how many fibres were roused.

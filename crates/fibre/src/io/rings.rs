@@ -25,10 +25,10 @@ use io_uring::{EnterFlags, IoUring, cqueue, opcode};
 use crate::cancel::Cancelled;
 use crate::fibre::Fibre;
 use crate::io::Port;
-use crate::limits::RING_ENTRIES;
+use crate::limits::{END_AGAIN_NS, RING_ENTRIES};
 use crate::switch::{current, local, may_wait, park};
 use crate::sync::pause;
-use crate::time::Alarm;
+use crate::time::{Alarm, monotonic_ns};
 
 /// Completions taken out at once.
 const BATCH: usize = 64;
@@ -387,23 +387,29 @@ pub(crate) unsafe fn perform<const N: usize>(
             "this belongs to a runtime with rings, and here are none",
         ));
     };
-    let alarm = due_ns.map(|due_ns| Alarm::set(&fibre, due_ns));
-    let mut is_ended = false;
+    let mut alarm = due_ns.map(|due_ns| Alarm::set(&fibre, due_ns));
+    let mut ends = 0_u32;
     // Acquire: pairs with `take_note`.
     while operation.pending.load(Ordering::Acquire) > 0 {
-        let is_late = alarm.as_ref().is_some_and(Alarm::is_due);
-        if !is_ended && (is_late || fibre.is_cancelled()) {
-            is_ended = true;
+        let is_late = due_ns.is_some_and(|due_ns| monotonic_ns() >= due_ns);
+        let is_again = ends == 0 || alarm.as_ref().is_some_and(Alarm::is_due);
+        if (is_late || fibre.is_cancelled()) && is_again {
             let shared = &fibre.record.anchor.shared;
             if let Port::Rings(ring) = &shared.seats[number].port {
                 // The first first: if it is done before it is ended, the second has begun.
                 (0..N as u64).for_each(|nth| ring.end(data | nth));
                 shared.rest.call(number);
             }
+            // On the way from one wait of the kernel's to the next, as from the first to the
+            // second, it is not found: then it is ended again.
+            let patience_ns = END_AGAIN_NS << ends.min(10);
+            alarm = Some(Alarm::set(&fibre, monotonic_ns() + patience_ns));
+            ends += 1;
         }
         park();
     }
     drop(alarm);
+    let is_ended = ends > 0;
     if is_ended && let Port::Rings(ring) = &fibre.record.anchor.shared.seats[number].port {
         ring.has_ended(data);
     }

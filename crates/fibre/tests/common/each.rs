@@ -36,6 +36,8 @@ pub(crate) fn start(processors: usize, (scheduler, kind): (Scheduler, Kind)) -> 
 /// A runtime of each kind.
 pub(crate) fn each(processors: usize, test: impl Fn(&Runtime)) {
     for kind in kinds() {
+        // Seen where the test fails.
+        eprintln!("{kind:?}, {processors} processors");
         let runtime = start(processors, kind);
         test(&runtime);
         if let Err(given_up) = runtime.stop(LONG) {

@@ -1,0 +1,21 @@
+//! Sockets: what is sent arrives, in spite of ends, errors, timeouts and other fibres.
+
+#[path = "common/each.rs"]
+mod each;
+#[path = "sockets/ends.rs"]
+mod ends;
+#[path = "sockets/patience.rs"]
+mod patience;
+#[path = "sockets/traffic.rs"]
+mod traffic;
+
+use std::net::{SocketAddr, TcpListener};
+
+use fibre::Socket;
+
+/// A socket that listens on the loopback, for a fibre.
+fn listen() -> (Socket<TcpListener>, SocketAddr) {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = listener.local_addr().unwrap();
+    (Socket::new(listener).unwrap(), address)
+}

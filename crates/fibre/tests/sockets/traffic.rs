@@ -1,0 +1,268 @@
+//! Many connections, much data, datagrams, and fibres that come and go.
+
+use std::net::UdpSocket;
+use std::os::fd::AsFd;
+use std::os::unix::net::{UnixDatagram, UnixStream};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use fibre::Socket;
+
+use crate::each::{LONG, each, each_inside};
+use crate::listen;
+
+/// Sends back all it gets, until the peer ends: how much.
+fn echo(socket: &Socket<impl AsFd>) -> usize {
+    let (mut bytes, mut sum) = ([0; 512], 0);
+    loop {
+        match socket.read(&mut bytes).unwrap() {
+            0 => return sum,
+            len => socket.write_all(&bytes[..len]).unwrap(),
+        }
+        sum += 1;
+    }
+}
+
+/// Sends messages of many lengths, and gets each back.
+fn converse(socket: &Socket<impl AsFd>, seed: usize, rounds: usize) {
+    let mut answer = [0; 2048];
+    for round in 0..rounds {
+        let len = 1 + (seed * 31 + round * 257) % answer.len();
+        let message: Vec<u8> = (0..len).map(|n| (n + seed + round) as u8).collect();
+        let mut got = socket.exchange(&message, &mut answer[..len]).unwrap();
+        while got < len {
+            let more = socket.read(&mut answer[got..len]).unwrap();
+            assert!(more > 0, "the peer ended");
+            got += more;
+        }
+        assert_eq!(answer[..len], message[..]);
+    }
+}
+
+fn echo_over_tcp(connections: usize, rounds: usize) {
+    let (listener, address) = listen();
+    let accepts = fibre::spawn(move || {
+        let served: Vec<_> = (0..connections)
+            .map(|_| {
+                let socket = Socket::new(listener.accept().unwrap()).unwrap();
+                fibre::spawn(move || echo(&socket))
+            })
+            .collect();
+        served
+            .into_iter()
+            .for_each(|fibre| assert!(fibre.join().is_ok()));
+    });
+    let clients: Vec<_> = (0..connections)
+        .map(|seed| {
+            fibre::spawn(move || {
+                let socket = Socket::connect(address).unwrap();
+                converse(&socket, seed, rounds);
+            })
+        })
+        .collect();
+    clients.into_iter().for_each(|fibre| fibre.join().unwrap());
+    accepts.join().unwrap();
+}
+
+#[test]
+fn all_that_is_sent_comes_back() {
+    each_inside(1, || echo_over_tcp(50, 40));
+    each_inside(3, || echo_over_tcp(50, 40));
+}
+
+/// As many descriptors as this process may have.
+fn descriptors() -> usize {
+    let mut limit = libc::rlimit {
+        rlim_cur: 0,
+        rlim_max: 0,
+    };
+    // SAFETY: the limit is ours for the calls.
+    unsafe {
+        libc::getrlimit(libc::RLIMIT_NOFILE, &raw mut limit);
+        limit.rlim_cur = limit.rlim_max;
+        libc::setrlimit(libc::RLIMIT_NOFILE, &raw const limit);
+        libc::getrlimit(libc::RLIMIT_NOFILE, &raw mut limit);
+    }
+    limit.rlim_cur as usize
+}
+
+#[test]
+fn a_thousand_connections_on_two_processors() {
+    let connections = ((descriptors() - 200) / 4).min(1000);
+    each(2, |runtime| {
+        runtime.run(move || echo_over_tcp(connections, 3));
+    });
+}
+
+#[test]
+fn pairs_within_the_machine() {
+    each_inside(2, || {
+        let pairs: Vec<_> = (0..100)
+            .map(|seed| {
+                let (near, far) = UnixStream::pair().unwrap();
+                fibre::spawn(move || {
+                    let (near, far) = (Socket::new(near).unwrap(), Socket::new(far).unwrap());
+                    let echo = fibre::spawn(move || echo(&far));
+                    converse(&near, seed, 20);
+                    drop(near);
+                    assert!(echo.join().unwrap() >= 20);
+                })
+            })
+            .collect();
+        pairs.into_iter().for_each(|fibre| fibre.join().unwrap());
+    });
+}
+
+/// One processor: a writer that blocked it would wait for a reader that never runs.
+#[test]
+fn who_waits_for_room_blocks_itself_only() {
+    each_inside(1, || {
+        const LEN: usize = 4 << 20;
+        let (near, far) = UnixStream::pair().unwrap();
+        let (near, far) = (Socket::new(near).unwrap(), Socket::new(far).unwrap());
+        let writer = fibre::spawn(move || {
+            let bytes: Vec<u8> = (0..LEN).map(|n| (n % 251) as u8).collect();
+            near.write_all(&bytes).unwrap();
+        });
+        let (mut bytes, mut at) = (vec![0; 10_000], 0);
+        loop {
+            let len = far.read(&mut bytes).unwrap();
+            if len == 0 {
+                break;
+            }
+            let is_right = |(n, &byte): (usize, &u8)| byte == ((at + n) % 251) as u8;
+            assert!(bytes[..len].iter().enumerate().all(is_right));
+            at += len;
+            fibre::yield_now();
+        }
+        assert_eq!(at, LEN);
+        writer.join().unwrap();
+    });
+}
+
+/// More than a socket has room for, sent and answered in one wait.
+#[test]
+fn an_exchange_longer_than_the_socket_has_room_for() {
+    each_inside(2, || {
+        const LEN: usize = 3 << 20;
+        let (near, far) = UnixStream::pair().unwrap();
+        let (near, far) = (Socket::new(near).unwrap(), Socket::new(far).unwrap());
+        let peer = fibre::spawn(move || {
+            let (mut bytes, mut left) = (vec![0; 65_536], LEN);
+            while left > 0 {
+                left -= far.read(&mut bytes).unwrap();
+            }
+            far.write_all(b"all").unwrap();
+        });
+        let mut answer = [0; 8];
+        assert_eq!(near.exchange(&vec![7; LEN], &mut answer).unwrap(), 3);
+        peer.join().unwrap();
+    });
+}
+
+#[test]
+fn many_come_at_once_and_all_are_accepted() {
+    const PEERS: usize = 200;
+    each(2, |runtime| {
+        let accepted = Arc::new(AtomicUsize::new(0));
+        let count = Arc::clone(&accepted);
+        let (sender, receiver) = std::sync::mpsc::channel();
+        let server = runtime.spawn(move || {
+            let (listener, address) = listen();
+            sender.send(address).unwrap();
+            let peers: Vec<_> = (0..PEERS).map(|_| listener.accept().unwrap()).collect();
+            count.store(peers.len(), Ordering::Relaxed);
+        });
+        let address = receiver.recv().unwrap();
+        let peers: Vec<_> = (0..PEERS)
+            .map(|_| std::net::TcpStream::connect(address).unwrap())
+            .collect();
+        server.join().unwrap();
+        drop(peers);
+        assert_eq!(accepted.load(Ordering::Relaxed), PEERS);
+    });
+}
+
+/// A socket stays with the processor it was made on; its fibre does not.
+#[test]
+fn a_fibre_may_go_from_processor_to_processor() {
+    each_inside(2, || {
+        let pairs: Vec<_> = (0..8)
+            .map(|seed| {
+                fibre::spawn(move || {
+                    let (near, far) = UnixStream::pair().unwrap();
+                    let (near, far) = (Socket::new(near).unwrap(), Socket::new(far).unwrap());
+                    let echo = fibre::spawn(move || echo(&far));
+                    for round in 0..50 {
+                        converse(&near, seed + round, 1);
+                        (0..3).for_each(|_| fibre::yield_now());
+                    }
+                    drop(near);
+                    echo.join().unwrap();
+                })
+            })
+            .collect();
+        pairs
+            .into_iter()
+            .for_each(|fibre| assert!(fibre.join().is_ok()));
+    });
+}
+
+/// Sockets that go while the kernel tells of them.
+#[test]
+fn a_socket_may_go_while_there_is_news_of_it() {
+    each_inside(2, || {
+        let fibres: Vec<_> = (0..8)
+            .map(|_| {
+                fibre::spawn(|| {
+                    for round in 0..100 {
+                        let (near, far) = UnixStream::pair().unwrap();
+                        let (near, far) = (Socket::new(near).unwrap(), Socket::new(far).unwrap());
+                        far.write_all(b"news").unwrap();
+                        if round % 3 == 0 {
+                            fibre::yield_now();
+                        }
+                        drop(near);
+                        if round % 2 == 0 {
+                            fibre::yield_now();
+                        }
+                        drop(far);
+                    }
+                })
+            })
+            .collect();
+        fibres.into_iter().for_each(|fibre| fibre.join().unwrap());
+    });
+}
+
+/// Each is shorter than there is room for, and another waits behind it.
+#[test]
+fn every_datagram_of_several_is_received() {
+    each_inside(2, || {
+        let (near, far) = UnixDatagram::pair().unwrap();
+        let (near, far) = (Socket::new(near).unwrap(), Socket::new(far).unwrap());
+        near.set_timeout(Some(LONG));
+        for round in 1..=5 {
+            for len in 1..=4 {
+                assert_eq!(far.write(&[7; 4][..len]).unwrap(), len);
+            }
+            for len in 1..=4 {
+                assert_eq!(near.read(&mut [0; 64]).unwrap(), len, "round {round}");
+            }
+        }
+        let (near, far) = (
+            UdpSocket::bind("127.0.0.1:0"),
+            UdpSocket::bind("127.0.0.1:0"),
+        );
+        let (near, far) = (near.unwrap(), far.unwrap());
+        far.connect(near.local_addr().unwrap()).unwrap();
+        let (near, far) = (Socket::new(near).unwrap(), Socket::new(far).unwrap());
+        near.set_timeout(Some(LONG));
+        for len in 1..=4 {
+            far.write(&[7; 4][..len]).unwrap();
+        }
+        for len in 1..=4 {
+            assert_eq!(near.read(&mut [0; 64]).unwrap(), len);
+        }
+    });
+}
