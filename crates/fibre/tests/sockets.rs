@@ -16,6 +16,8 @@ use fibre::Socket;
 /// A socket that listens on the loopback, for a fibre.
 fn listen() -> (Socket<TcpListener>, SocketAddr) {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    // Room for all who come at once: whom the kernel turns away comes again after seconds.
+    rustix::net::listen(&listener, 4096).unwrap();
     let address = listener.local_addr().unwrap();
     (Socket::new(listener).unwrap(), address)
 }
