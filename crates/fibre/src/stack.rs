@@ -67,6 +67,8 @@ unsafe impl Send for Slab {}
 #[derive(Debug)]
 pub(crate) struct Stacks {
     stack_len: usize,
+    /// Guards of the light kind are tried.
+    is_light: bool,
     shared: Mutex<Shared>,
     /// Fibres were given up with theirs.
     is_given_up: AtomicBool,
@@ -90,6 +92,7 @@ impl Stacks {
     pub(crate) fn new(stack_len: usize) -> Self {
         Self {
             stack_len: stack_len.max(STACK_LEN_MIN).next_multiple_of(PAGE),
+            is_light: guards_are_light(),
             shared: Mutex::default(),
             is_given_up: AtomicBool::new(false),
         }
@@ -109,7 +112,7 @@ impl Stacks {
         if let Some(stack) = shared.warm.pop().or_else(|| shared.cold.pop()) {
             return Ok(stack);
         }
-        let slab = Slab::map(self.stack_len)?;
+        let slab = Slab::map(self.stack_len, self.is_light)?;
         shared.cold.extend(slab.stacks(self.stack_len));
         shared.slabs.push(slab);
         shared.cold.pop().ok_or(io::ErrorKind::OutOfMemory.into())
@@ -175,7 +178,7 @@ impl Stack {
 }
 
 impl Slab {
-    fn map(stack_len: usize) -> io::Result<Self> {
+    fn map(stack_len: usize, is_light: bool) -> io::Result<Self> {
         let len = SLAB_STACKS * (PAGE + stack_len);
         let access = ProtFlags::READ | ProtFlags::WRITE;
         // SAFETY: a new mapping, at an address of the kernel's choice.
@@ -193,7 +196,7 @@ impl Slab {
         let _ = unsafe { rustix::mm::madvise(start, len, Advice::LinuxNoHugepage) };
         for number in 0..SLAB_STACKS {
             let guard = start.wrapping_byte_add(number * (PAGE + stack_len));
-            if let Err(error) = install_guard(guard) {
+            if let Err(error) = install_guard(guard, is_light) {
                 // SAFETY: mapped above, and nobody's yet.
                 let _ = unsafe { rustix::mm::munmap(start, len) };
                 return Err(error);
@@ -219,9 +222,9 @@ impl Slab {
 }
 
 /// Makes the page at `guard` one that nobody may touch.
-fn install_guard(guard: *mut c_void) -> io::Result<()> {
+fn install_guard(guard: *mut c_void, is_light: bool) -> io::Result<()> {
     // SAFETY: the page is mapped and nobody's.
-    if guards_are_light() && unsafe { libc::madvise(guard, PAGE, GUARD_INSTALL) } == 0 {
+    if is_light && unsafe { libc::madvise(guard, PAGE, GUARD_INSTALL) } == 0 {
         return Ok(());
     }
     // There are none, or not in memory that is locked.
@@ -273,6 +276,39 @@ mod tests {
             stacks.give_back(stack, Some(&warm));
         }
         assert_eq!(warm.stacks.borrow().len(), WARM_STACKS);
+    }
+
+    /// Whether the kernel may read a byte there; it says so where a program would be killed.
+    fn is_readable(at: usize) -> bool {
+        let (_reader, writer) = io::pipe().unwrap();
+        let fd = std::os::fd::AsRawFd::as_raw_fd(&writer);
+        // SAFETY: it is the kernel that reads, and refuses.
+        unsafe { libc::write(fd, at as *const c_void, 1) == 1 }
+    }
+
+    #[test]
+    fn below_every_stack_is_a_guard_of_either_kind() {
+        for is_light in [guards_are_light(), false] {
+            let mut stacks = Stacks::new(STACK_LEN_MIN);
+            stacks.is_light = is_light;
+            let taken: Vec<_> = (0..20_000).map(|_| stacks.take(None).unwrap()).collect();
+            for stack in &taken {
+                let limit = stack.base.get() - stack.len;
+                // SAFETY: the ends of a stack that nobody runs on.
+                unsafe {
+                    (limit as *mut u8).write(1);
+                    ((stack.base.get() - 1) as *mut u8).write(1);
+                }
+            }
+            for stack in taken.iter().step_by(100) {
+                let limit = stack.base.get() - stack.len;
+                assert!(is_readable(limit) && !is_readable(limit - 1));
+                assert!(!is_readable(limit - PAGE));
+            }
+            taken
+                .into_iter()
+                .for_each(|stack| stacks.give_back(stack, None));
+        }
     }
 
     #[test]

@@ -57,7 +57,7 @@ fn a_wait_ends_at_its_time_and_the_next_begins_anew() {
 #[test]
 fn a_time_that_comes_late_ends_nothing_else() {
     each_inside(2, || {
-        const BYTES: usize = 1000;
+        const BYTES: usize = 300;
         let (near, far) = pair();
         let writer = fibre::spawn(move || {
             for n in 0..BYTES {

@@ -7,6 +7,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use fibre::Socket;
+use rustix::net::sockopt;
 
 use crate::each::{LONG, each, each_inside};
 use crate::listen;
@@ -45,6 +46,8 @@ fn echo_over_tcp(connections: usize, rounds: usize) {
         let served: Vec<_> = (0..connections)
             .map(|_| {
                 let socket = Socket::new(listener.accept().unwrap()).unwrap();
+                // Else an answer in parts waits for what the peer acknowledges late.
+                sockopt::set_tcp_nodelay(&socket, true).unwrap();
                 fibre::spawn(move || echo(&socket))
             })
             .collect();
@@ -56,6 +59,7 @@ fn echo_over_tcp(connections: usize, rounds: usize) {
         .map(|seed| {
             fibre::spawn(move || {
                 let socket = Socket::connect(address).unwrap();
+                sockopt::set_tcp_nodelay(&socket, true).unwrap();
                 converse(&socket, seed, rounds);
             })
         })
