@@ -252,7 +252,8 @@ pub fn guards_are_light() -> bool {
     })
 }
 
-#[cfg(all(test, not(shuttle)))]
+#[cfg(test)]
+#[cfg(not(shuttle))]
 mod tests {
     use super::*;
 
@@ -294,10 +295,9 @@ mod tests {
             let taken: Vec<_> = (0..20_000).map(|_| stacks.take(None).unwrap()).collect();
             for stack in &taken {
                 let limit = stack.base.get() - stack.len;
-                // SAFETY: the ends of a stack that nobody runs on.
-                unsafe {
-                    (limit as *mut u8).write(1);
-                    ((stack.base.get() - 1) as *mut u8).write(1);
+                for end in [limit, stack.base.get() - 1] {
+                    // SAFETY: the ends of a stack that nobody runs on.
+                    unsafe { (end as *mut u8).write(1) };
                 }
             }
             for stack in taken.iter().step_by(100) {

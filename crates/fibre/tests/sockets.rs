@@ -1,5 +1,11 @@
 //! Sockets: what is sent arrives, in spite of ends, errors, timeouts and other fibres.
 
+#![allow(
+    clippy::unwrap_used,
+    clippy::print_stderr,
+    reason = "a failing test says where"
+)]
+
 #[path = "common/each.rs"]
 mod each;
 #[path = "sockets/ends.rs"]

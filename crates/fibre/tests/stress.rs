@@ -1,5 +1,11 @@
 //! Everything at once, for a while, in an order drawn from a seed; and at the end the counts add up.
 
+#![allow(
+    clippy::unwrap_used,
+    clippy::print_stderr,
+    reason = "a failing test says where"
+)]
+
 #[path = "common/each.rs"]
 mod each;
 
