@@ -73,18 +73,19 @@ pub(crate) fn start(
         maintained_ns: AtomicU64::new(0),
         turn: AtomicUsize::new(0),
     };
-    let most = conversations_max(sys::limits::memory_areas());
-    Hall::open(running, setup, fibres, most)
+    let most = fibres_max(sys::limits::memory_areas(), fibre::guards_are_light());
+    Hall::open(running, setup, fibres, most.unwrap_or(usize::MAX))
 }
 
-/// How many conversations with a fibre each so many areas of memory are enough for: any number,
-/// where stacks are guarded without one.
+/// How many conversations with a fibre each so many areas of memory are enough for
+/// ([`sys::limits::memory_areas`]); none: any number, since stacks are guarded without one
+/// ([`fibre::guards_are_light`]).
 #[must_use]
-fn conversations_max(areas: u64) -> usize {
-    if fibre::guards_are_light() {
-        return usize::MAX;
+pub fn fibres_max(areas: u64, guards_are_light: bool) -> Option<usize> {
+    if guards_are_light {
+        return None;
     }
     let areas = usize::try_from(areas).unwrap_or(usize::MAX);
     // A stack and its guard.
-    (areas.saturating_sub(OTHER_AREAS) / 2).max(1)
+    Some((areas.saturating_sub(OTHER_AREAS) / 2).max(1))
 }

@@ -76,6 +76,8 @@ pub(super) struct Limits {
     pub(super) reuses_ports: Option<u64>,
     /// `vm.max_map_count`.
     pub(super) memory_areas: Option<u64>,
+    /// A page can be guarded without an area of its own.
+    pub(super) guards_are_light: bool,
 }
 
 /// A bound, or that there is none.

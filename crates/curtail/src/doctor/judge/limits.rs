@@ -20,6 +20,7 @@ pub(super) fn findings(machine: &Machine, wanted: &Wanted) -> Vec<Finding> {
         findings.push(port_reuse(seen));
     }
     findings.push(threads(seen, wanted));
+    findings.push(stacks(seen, wanted));
     findings.push(locked(seen, wanted));
     findings
 }
@@ -152,6 +153,31 @@ fn threads(seen: &Limits, wanted: &Wanted) -> Finding {
     finding.note(
         format!("That is less than -c {connections}; the other runtimes do not mind."),
         format!("For `--runtime threads`: `sysctl -w vm.max_map_count={needed}`"),
+    )
+}
+
+/// Guards of fibres' stacks.
+fn stacks(seen: &Limits, wanted: &Wanted) -> Finding {
+    let name = "stacks of fibres";
+    let areas = match seen.memory_areas {
+        _ if seen.guards_are_light => 0,
+        Some(areas) => areas,
+        None => return Finding::not_shown(GROUP, name),
+    };
+    let Some(most) = server::fibres_max(areas, seen.guards_are_light) else {
+        let value = "guarded without an area of memory each: as many as wanted";
+        return Finding::fine(GROUP, name, value);
+    };
+    let value =
+        format!("two areas of memory each: with --runtime fibres, {most} connections at most");
+    let finding = Finding::fine(GROUP, name, value).number(most as f64, "fibres");
+    let connections = wanted.connections as usize;
+    if most >= connections {
+        return finding;
+    }
+    finding.note(
+        format!("That is less than -c {connections}; rings and events do not mind."),
+        "For `--runtime fibres`: Linux 6.13, or raise vm.max_map_count.",
     )
 }
 
