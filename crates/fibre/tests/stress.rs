@@ -1,4 +1,5 @@
-//! Everything at once, for a while, in an order drawn from a seed; and at the end the counts add up.
+//! Everything at once, for a while, in an order drawn from a seed; and at the end the counts add
+//! up.
 
 #![allow(
     clippy::unwrap_used,

@@ -64,7 +64,7 @@ pub(crate) fn print(settings: &Settings, caches: &[Cache], progress: &Progress) 
     for (subject, [alone, beside]) in subjects.iter().zip(&trials) {
         let times = ratio(beside, alone, |it| it.p99_us);
         let target = match subject.role {
-            Role::Curtail => verdict(
+            Role::Curtail | Role::Fibres => verdict(
                 &format!("≤ {TARGET_TIMES} times"),
                 times.map(|times| times.interval.high <= TARGET_TIMES),
             ),

@@ -26,6 +26,8 @@ const RUNS: usize = 3;
 const SETTLE: Duration = Duration::from_millis(300);
 const RUN_NS: u64 = 3_000_000_000;
 const TARGET_BYTES: f64 = 1024.0;
+/// With a stack for each.
+const TARGET_FIBRE_BYTES: f64 = 8192.0;
 
 pub(crate) fn expected_ns(_: &Settings, caches: &[Cache]) -> u64 {
     (RUNS * caches.len()) as u64 * RUN_NS
@@ -52,16 +54,20 @@ pub(crate) fn print(settings: &Settings, caches: &[Cache], progress: &Progress) 
     let memcached = memcached.and_then(|row| row.2);
     println!("\n{NAME}, after one request each; {RUNS} servers started anew");
     println!(
-        "  {:<19}{:>12}{:>24}   target",
+        "  {:<23}{:>12}{:>24}   target",
         "server", "connections", "bytes each [range]"
     );
     for (cache, connections, bytes) in &rows {
         let target = match cache.role {
             Role::Curtail => judged(*bytes, memcached),
+            Role::Fibres => {
+                let is_small = bytes.map(|bytes| bytes.interval.high <= TARGET_FIBRE_BYTES);
+                verdict(&format!("≤ {TARGET_FIBRE_BYTES}"), is_small)
+            }
             _ => String::new(),
         };
         let line = format!(
-            "  {:<19}{connections:>12}{:>24}   {target}",
+            "  {:<23}{connections:>12}{:>24}   {target}",
             cache.name,
             shown_whole(*bytes)
         );

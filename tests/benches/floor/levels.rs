@@ -29,7 +29,8 @@ pub(crate) fn expected_ns(settings: &Settings, caches: &[Cache]) -> u64 {
 /// The servers that are compared, and which of them is memcached; none: it is not there. A thread
 /// for each of so many connections is another experiment.
 fn compared(caches: &[Cache]) -> Option<(Vec<&Cache>, usize)> {
-    let is_compared = |cache: &&Cache| cache.kind != Some(runtime::Kind::Threads);
+    let by_conversation = [runtime::Kind::Threads, runtime::Kind::Fibres].map(Some);
+    let is_compared = |cache: &&Cache| !by_conversation.contains(&cache.kind);
     let caches: Vec<&Cache> = caches.iter().filter(is_compared).collect();
     let base = caches.iter().position(|it| it.role == Role::Memcached)?;
     Some((caches, base))

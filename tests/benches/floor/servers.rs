@@ -25,9 +25,14 @@ pub(crate) enum Role {
     Echo,
     /// Ours.
     Curtail,
+    /// Ours, with a fibre for each connection: to be compared with our own loops.
+    Fibres,
     /// The original.
     Memcached,
 }
+
+/// What ours with fibres are compared with.
+pub(crate) const EVENTS: &str = "curtail (events)";
 
 /// A server to be measured.
 pub(crate) struct Subject {
@@ -78,7 +83,10 @@ impl Cache {
                 let name = [kind.name(), scheduler].join(" ");
                 caches.push(Self {
                     name: format!("curtail ({})", name.trim_end()),
-                    role: Role::Curtail,
+                    role: match kind {
+                        runtime::Kind::Fibres => Role::Fibres,
+                        _ => Role::Curtail,
+                    },
                     program: curtail.to_owned(),
                     arguments: arguments.into_iter().map(str::to_owned).collect(),
                     kind: Some(kind),

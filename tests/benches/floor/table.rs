@@ -4,7 +4,7 @@ use measure::{Estimate, median_of_trials, paired_ratio};
 
 use crate::cases::{Case, Target};
 use crate::rounds::Trial;
-use crate::servers::{Role, Subject};
+use crate::servers::{EVENTS, Role, Subject};
 
 pub(crate) const CONFIDENCE: f64 = 0.95;
 
@@ -16,6 +16,7 @@ pub(crate) fn print(case: &Case, subjects: &[&Subject], trials: &[Vec<Trial>]) {
     };
     let base = subjects.iter().position(|it| it.role == base_role);
     let beside = base.map_or("-", |at| subjects[at].name.as_str());
+    let events = subjects.iter().position(|it| it.name == EVENTS);
     let rows: Vec<Row> = trials
         .iter()
         .enumerate()
@@ -26,6 +27,7 @@ pub(crate) fn print(case: &Case, subjects: &[&Subject], trials: &[Vec<Trial>]) {
             ratio: base
                 .filter(|&base| base != at)
                 .and_then(|base| ratio(own, &trials[base], |trial| trial.cpu_us)),
+            beside_events: events.and_then(|at| ratio(own, &trials[at], |trial| trial.cpu_us)),
         })
         .collect();
     // Order statistics have a confidence of their own, the same for all with as many rounds.
@@ -33,7 +35,7 @@ pub(crate) fn print(case: &Case, subjects: &[&Subject], trials: &[Vec<Trial>]) {
     let percent = confidence.map_or(0.0, |it| (it.interval.confidence * 100.0).floor());
     println!("\n{}", case.name());
     println!(
-        "  {:<17}{:>21}{:>12}{:>8}   {:<26}target",
+        "  {:<23}{:>21}{:>12}{:>8}   {:<26}target",
         "server",
         format!("CPU µs/request [{percent} %]"),
         "requests/s",
@@ -43,10 +45,11 @@ pub(crate) fn print(case: &Case, subjects: &[&Subject], trials: &[Vec<Trial>]) {
     for (subject, row) in subjects.iter().zip(&rows) {
         let target = match subject.role {
             Role::Curtail => judged(case.target, row),
+            Role::Fibres => judged_beside_events(case, row),
             _ => String::new(),
         };
         let line = format!(
-            "  {:<17}{:>22}{:>12}{:>8}   {:<26}{target}",
+            "  {:<23}{:>22}{:>12}{:>8}   {:<26}{target}",
             subject.name,
             shown(row.cpu_us),
             row.rate_rps
@@ -66,6 +69,21 @@ struct Row {
     busy: Option<Estimate>,
     /// Of processor time, to that of the one it is compared with.
     ratio: Option<Estimate>,
+    /// Of processor time, to that of our event loops.
+    beside_events: Option<Estimate>,
+}
+
+/// What a fibre for each connection costs beside a loop for all; memcached pays 1.25 times for the
+/// same (Karsten and Barghi, 2020).
+fn judged_beside_events(case: &Case, row: &Row) -> String {
+    let shown = format!("{} times events", shown(row.beside_events));
+    let most = match case.depth {
+        1 => 1.15,
+        16 => 1.3,
+        _ => return shown,
+    };
+    let reached = row.beside_events.map(|it| it.interval.high <= most);
+    format!("{shown}, {}", verdict(&format!("≤ {most}"), reached))
 }
 
 fn judged(target: Target, row: &Row) -> String {

@@ -80,13 +80,13 @@ fn descriptors() -> usize {
         rlim_cur: 0,
         rlim_max: 0,
     };
-    // SAFETY: the limit is ours for the calls.
-    unsafe {
-        libc::getrlimit(libc::RLIMIT_NOFILE, &raw mut limit);
-        limit.rlim_cur = limit.rlim_max;
-        libc::setrlimit(libc::RLIMIT_NOFILE, &raw const limit);
-        libc::getrlimit(libc::RLIMIT_NOFILE, &raw mut limit);
-    }
+    // SAFETY: the limit is ours for the call.
+    unsafe { libc::getrlimit(libc::RLIMIT_NOFILE, &raw mut limit) };
+    limit.rlim_cur = limit.rlim_max;
+    // SAFETY: as above.
+    unsafe { libc::setrlimit(libc::RLIMIT_NOFILE, &raw const limit) };
+    // SAFETY: as above.
+    unsafe { libc::getrlimit(libc::RLIMIT_NOFILE, &raw mut limit) };
     limit.rlim_cur as usize
 }
 
