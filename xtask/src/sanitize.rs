@@ -23,7 +23,15 @@ const TESTS: [&str; 10] = [
 ];
 
 /// The tests of what fibres do with stacks; the sanitizer is told of every switch between them.
-const FIBRES: [&str; 4] = ["--package", "fibre", "--features", "fibre/sanitizer"];
+/// Those in documents are left out: they are not linked with it.
+const FIBRES: [&str; 6] = [
+    "--package",
+    "fibre",
+    "--features",
+    "fibre/sanitizer",
+    "--lib",
+    "--tests",
+];
 
 /// Runs them, the search for torn reads for so many seconds.
 pub(crate) fn run(seconds: u32) -> Result<()> {

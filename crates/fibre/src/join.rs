@@ -65,7 +65,8 @@ impl<T> Writer<T> {
         }
         // Where nobody waits, the result ends here, and a panic of that, too, is the fibre's.
         if let Err(panic) = catch_unwind(AssertUnwindSafe(|| drop(self.0))) {
-            std::mem::forget(panic);
+            let dropped = catch_unwind(AssertUnwindSafe(|| drop(panic)));
+            dropped.unwrap_or_else(std::mem::forget);
         }
     }
 }

@@ -284,6 +284,37 @@ fn nobody_is_overlooked_who_yields_fair() {
     });
 }
 
+/// Two lie in the lanes of a processor, and the other sleeps, having overlooked them; the processor
+/// goes off with the first, which stays until the second has run.
+fn whoever_stays_leaves_nobody_behind(kind: Scheduler) {
+    let anchor = Anchor::model(kind, PROCESSORS);
+    let done = Arc::new(Count::new());
+    let counts = Arc::clone(&done);
+    let run: Arc<Run> = Arc::new(move |_, number, ready| {
+        if ready.record().place.load(Ordering::Relaxed) == 0 && number == 0 {
+            counts.wait_for(1);
+        }
+        counts.add();
+    });
+    let other = processor(&anchor, 1, &run);
+    while !anchor.shared.rest.has_any() {
+        thread::yield_now();
+    }
+    for name in 0..2 {
+        put_back(&anchor, 0, Ready::new(record(&anchor, name)));
+    }
+    let processors = vec![processor(&anchor, 0, &run), other];
+    done.wait_for(2);
+    end(&anchor, processors);
+}
+
+#[test]
+fn whoever_stays_leaves_nobody_behind_of_each() {
+    for kind in Scheduler::ALL {
+        check(move || whoever_stays_leaves_nobody_behind(kind));
+    }
+}
+
 /// A fibre parks until it has seen what each of its rousers does; it is run by one at a time.
 fn no_rousing_is_lost(kind: Scheduler) {
     const ROUSERS: usize = 2;

@@ -25,8 +25,7 @@ pub(crate) struct Sleeper {
 }
 
 thread_local! {
-    #[allow(clippy::missing_const_for_thread_local, reason = "a model's has no such form")]
-    static SLEEPER: OnceCell<Arc<Sleeper>> = OnceCell::new();
+    static SLEEPER: OnceCell<Arc<Sleeper>> = const { OnceCell::new() };
 }
 
 impl Waiter {

@@ -3,6 +3,7 @@
 #![allow(
     clippy::unwrap_used,
     clippy::print_stderr,
+    clippy::print_stdout,
     reason = "a failing test says where"
 )]
 

@@ -1,9 +1,9 @@
-//! Everything at once, for a while, in an order drawn from a seed; and at the end the counts add
-//! up.
+//! Everything at once, for a while, drawn from a seed; and at the end the counts add up.
 
 #![allow(
     clippy::unwrap_used,
     clippy::print_stderr,
+    clippy::print_stdout,
     reason = "a failing test says where"
 )]
 

@@ -76,8 +76,7 @@ impl Choose for Steal {
         if calls && let Some(resting) = rest.take_one() {
             self.processors[resting].hand_over(ready);
             if !rest.call(resting) {
-                // It may run another already, and this one lies in its hand: whoever rests takes
-                // it.
+                // It may run another already, and this one lies in its hand: for whoever rests.
                 rest.call_one();
             }
             return;

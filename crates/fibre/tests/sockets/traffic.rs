@@ -82,11 +82,12 @@ fn descriptors() -> usize {
     };
     // SAFETY: the limit is ours for the call.
     unsafe { libc::getrlimit(libc::RLIMIT_NOFILE, &raw mut limit) };
+    let before = limit.rlim_cur;
     limit.rlim_cur = limit.rlim_max;
     // SAFETY: as above.
-    unsafe { libc::setrlimit(libc::RLIMIT_NOFILE, &raw const limit) };
-    // SAFETY: as above.
-    unsafe { libc::getrlimit(libc::RLIMIT_NOFILE, &raw mut limit) };
+    if unsafe { libc::setrlimit(libc::RLIMIT_NOFILE, &raw const limit) } != 0 {
+        limit.rlim_cur = before;
+    }
     limit.rlim_cur as usize
 }
 
