@@ -2,9 +2,10 @@
 //! 2022).
 //!
 //! Every processor has two lanes. Fibres it makes ready go to them in turn, and it takes from the
-//! one whose first has waited longer. Every other time it looks at one lane picked at random, and
+//! one whose first has waited longer. Now and then (every second to every 64th time, the less often
+//! the longer there was nothing to help) it looks at one of another's lanes, picked at random, and
 //! takes from that if its first has waited more than eight times as long as fibres wait in the
-//! processor's own lanes. So a lane whose processor is busy with one long fibre is emptied by the
+//! processor's own. So a lane whose processor is busy with one long fibre is emptied by the
 //! others, whose lanes need never run dry for that: nobody waits for ever, and the order is not far
 //! from that of coming, though no list is shared by all.
 
