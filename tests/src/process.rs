@@ -11,6 +11,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, anyhow, bail};
 use sys::child::{Bounds, bind, terminate};
+use sys::cost::{Cost, of_process};
 
 use crate::peer::Address;
 
@@ -131,6 +132,16 @@ impl Server {
         times
             .map(|ticks| ticks.parse::<u64>().context("no number in stat"))
             .sum()
+    }
+
+    /// What it pays in a while in which nobody asks it for anything.
+    ///
+    /// # Errors
+    /// The kernel does not say.
+    pub fn idle_cost(&self, time: Duration) -> Result<Cost> {
+        let before = of_process(self.pid())?;
+        thread::sleep(time);
+        Ok(of_process(self.pid())?.since(&before))
     }
 
     /// Bytes of memory resident now.

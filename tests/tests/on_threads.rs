@@ -5,6 +5,8 @@
 
 #[path = "edges.rs"]
 mod edges;
+#[path = "idle.rs"]
+mod idle;
 #[path = "lifecycle.rs"]
 mod lifecycle;
 #[path = "memory.rs"]

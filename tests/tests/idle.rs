@@ -1,0 +1,66 @@
+//! An idle server does nothing at all; and how bursty its work was, whoever asks is told.
+// Tests all the way down: helpers may do what tests may.
+#![allow(clippy::unwrap_used)]
+
+use std::process::Command;
+use std::time::{Duration, Instant};
+
+use curtail_tests::client::Client;
+use curtail_tests::peer::Address;
+use curtail_tests::process::{Server, curtail, curtail_path, runtime};
+
+fn server(arguments: &[&str]) -> (Server, Client) {
+    let server = Server::tcp(|| {
+        let mut command = curtail();
+        command.args(arguments);
+        command
+    })
+    .unwrap();
+    let mut client = Client::connect(&server.address).unwrap();
+    client.set("key", b"value").unwrap();
+    (server, client)
+}
+
+#[test]
+fn an_idle_server_neither_wakes_up_nor_works() {
+    let (server, mut client) = server(&["-t", "2"]);
+    // What it finds in order after the last request is done soon.
+    let deadline = Instant::now() + Duration::from_secs(10);
+    loop {
+        let cost = server.idle_cost(Duration::from_millis(300)).unwrap();
+        if cost.user_ns + cost.system_ns == 0 && cost.voluntary_switches == Some(0) {
+            break;
+        }
+        assert!(Instant::now() < deadline, "it never rests: {cost:?}");
+    }
+    assert_eq!(client.get("key").unwrap().unwrap(), b"value");
+}
+
+#[test]
+fn the_generator_reports_the_bursts_of_its_interval() {
+    let (server, mut client) = server(&["-t", "1"]);
+    // None of these is of the interval.
+    for _ in 0..100 {
+        client.get("key").unwrap();
+    }
+    let Address::Tcp(address) = &server.address else {
+        panic!("asked for a port");
+    };
+    let mut load = Command::new(curtail_path());
+    load.args(["load", &address.to_string()]);
+    load.args(
+        "--rate 2k -c 8 -w 100ms -t 500ms -r 100 --no-spin --watch-bursts --json -".split(' '),
+    );
+    let output = load.output().unwrap();
+    let summary: load::Summary = serde_json::from_slice(&output.stdout).unwrap();
+    let Some(bursts) = summary.bursts else {
+        // Who has a thread for each connection has no bursts.
+        assert_eq!(runtime(), "threads");
+        return;
+    };
+    assert!(bursts.wakes() > 0 && bursts.connections >= bursts.wakes());
+    // Every request came with a burst; `stats` was one of them, or two.
+    let requests = summary.answered + 2;
+    assert!(bursts.connections <= requests + requests / 10, "{bursts:?}");
+    assert!(bursts.connections >= summary.answered / 2, "{bursts:?}");
+}
