@@ -12,9 +12,9 @@ use io_uring::types::Fd;
 use rustix::net::{self, AddressFamily, RecvFlags, SendFlags, SocketFlags, SocketType};
 
 use crate::fibre::Fibre;
-use crate::io::Port;
 use crate::io::poll::{Gate, Source};
 use crate::io::rings::{perform, told};
+use crate::io::{Kind, Port};
 use crate::switch::{current, local};
 use crate::time::deadline_ns;
 
@@ -85,6 +85,15 @@ impl<T: AsFd> Socket<T> {
     /// What owns the descriptor.
     pub fn inner(&self) -> &T {
         &self.inner
+    }
+
+    /// How its fibres wait. By readiness one that finds all it wants at each call never waits: where
+    /// others are to have their turn, it has to [yield](crate::yield_now).
+    pub fn kind(&self) -> Kind {
+        match self.registered {
+            Some(_) => Kind::Readiness,
+            None => Kind::Rings,
+        }
     }
 
     /// How long a wait may last, from now on; none: for ever. One that lasts longer fails with

@@ -115,6 +115,12 @@ pub(crate) trait Line: Send {
     /// Sends all of `bytes`, then receives; any error means that the connection is lost.
     fn exchange(&self, bytes: &[u8], room: &mut [u8]) -> io::Result<usize>;
 
+    /// Lets other conversations have their turn: this one has more to do.
+    fn let_others(&self);
+
+    /// Whether a peer that sends without end may keep this one from ever waiting.
+    fn may_never_wait(&self) -> bool;
+
     /// Waits so long, or until the peer is gone or lost: true.
     fn hangs_up_within(&self, timeout_ns: u64) -> bool;
 }

@@ -6,7 +6,7 @@ use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::Arc;
 use std::time::Duration;
 
-use fibre::{Socket, Watch};
+use fibre::{Kind, Socket, Watch};
 use session::Output;
 use sys::clock::monotonic_ns;
 
@@ -58,6 +58,14 @@ impl Line for Waiting {
 
     fn exchange(&self, bytes: &[u8], room: &mut [u8]) -> io::Result<usize> {
         self.socket.exchange(bytes, room)
+    }
+
+    fn let_others(&self) {
+        fibre::yield_now();
+    }
+
+    fn may_never_wait(&self) -> bool {
+        self.socket.kind() == Kind::Readiness
     }
 
     fn hangs_up_within(&self, timeout_ns: u64) -> bool {

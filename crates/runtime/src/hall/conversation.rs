@@ -85,7 +85,11 @@ impl<C: Crew> Conversation<C> {
     fn run(mut self) {
         while let Some(received) = self.receive()
             && self.answer_all(&received)
-        {}
+        {
+            if self.line.may_never_wait() {
+                self.line.let_others();
+            }
+        }
     }
 
     /// Sleeps until something comes; none: the connection is lost or shut.
@@ -160,7 +164,7 @@ impl<C: Crew> Conversation<C> {
                 fresh_len = 0;
             }
             match next {
-                Next::Turn | Next::Room => {}
+                Next::Turn | Next::Room => self.line.let_others(),
                 Next::Memory => {
                     if !self.wait_for_memory(now_ns) {
                         return false;
