@@ -193,7 +193,7 @@ pub fn wait(child: &mut Child) -> Result<ExitStatus> {
 pub fn curtail() -> Command {
     let mut command = Command::new(curtail_path());
     command.args(["serve", "--runtime", runtime()]);
-    if program_name().starts_with("on_fibres_steal") {
+    if runtime() == "fibres" && program_name().starts_with("on_fibres_steal") {
         command.args(["--fibre-scheduler", "steal"]);
     }
     command
@@ -224,6 +224,11 @@ pub fn runtime() -> &'static str {
         {
             eprintln!("skipped: --runtime rings: {error}; on events instead");
             return "events".to_owned();
+        }
+        if wanted == "fibres"
+            && let Err(error) = runtime::rings_for_fibres()
+        {
+            eprintln!("skipped: fibres over io_uring: {error}; over epoll instead");
         }
         wanted
     })

@@ -110,11 +110,10 @@ pub(crate) struct Flags {
     #[arg(long = "runtime", value_name = "KIND", default_value = "auto", value_parser = runtime_kind)]
     runtime: RuntimeKind,
 
-    /// Which fibre runs next: fair (nobody starves), steal (who has nothing to do steals), global
-    /// (one list for all)
-    #[arg(long = "fibre-scheduler", value_name = "KIND", default_value = "fair",
-          value_parser = fibre_scheduler)]
-    fibre_scheduler: Scheduler,
+    /// Which fibre runs next: fair (nobody starves; the default), steal (who has nothing to do
+    /// steals), global (one list for all)
+    #[arg(long = "fibre-scheduler", value_name = "KIND", value_parser = fibre_scheduler)]
+    fibre_scheduler: Option<Scheduler>,
 
     /// How long after a request to ask for the next again and again before sleeping, such as 50us
     #[arg(long = "busy-poll", value_name = "TIME", default_value = "0", value_parser = wait_ns)]

@@ -33,6 +33,17 @@ pub enum Kind {
 }
 
 impl Kind {
+    /// Whether this machine has it, and lets this process use it.
+    ///
+    /// # Errors
+    /// What is missing.
+    pub fn probe(self) -> io::Result<()> {
+        match self {
+            Self::Rings => rings::probe(),
+            Self::Readiness => Ok(()),
+        }
+    }
+
     /// What the kernel calls it.
     #[must_use]
     pub fn name(self) -> &'static str {

@@ -67,5 +67,7 @@ pub use scheduler::Scheduler;
 pub use semaphore::Semaphore;
 pub use socket::Socket;
 pub use stack::guards_are_light;
-pub use switch::{current, on_processor_stack, park, processor, try_current, yield_now};
+pub use switch::{
+    current, on_processor_stack, park, processor, try_current, yield_now, yield_to_all,
+};
 pub use time::sleep;

@@ -151,7 +151,10 @@ pub(crate) fn run<S: Choose>(scheduler: &S, anchor: Arc<Anchor>, number: usize) 
         let mut first = None;
         while let Some(ready) = first.or_else(|| next(scheduler, &shared.rest, &mut lot, &mut duty))
         {
-            let back = run_one(here, &local, ready);
+            let (back, to_all) = run_one(here, &local, ready);
+            if to_all && !scheduler.has_more(number) {
+                duty.poll();
+            }
             first = back.map(|ready| exchange(scheduler, &shared.rest, &mut lot, ready));
             let runs = local.runs.get() + 1;
             local.runs.set(runs);
@@ -169,8 +172,9 @@ pub(crate) fn run<S: Choose>(scheduler: &S, anchor: Arc<Anchor>, number: usize) 
     });
 }
 
-/// Runs a fibre until it leaves its stack; gives it back if it is to go on.
-fn run_one(here: &Here, local: &Local, ready: Ready) -> Option<Ready> {
+/// Runs a fibre until it leaves its stack; gives it back if it is to go on, and says whether all
+/// others are to run first.
+fn run_one(here: &Here, local: &Local, ready: Ready) -> (Option<Ready>, bool) {
     let record = ready.record();
     let number = local.number as u32;
     if record.processor.load(Ordering::Relaxed) != number {
@@ -178,11 +182,12 @@ fn run_one(here: &Here, local: &Local, ready: Ready) -> Option<Ready> {
     }
     // SAFETY: `ready` is the right to run it.
     match unsafe { resume(here, record) } {
-        Left::Yielded => Some(ready),
-        Left::Parked => ready.park(),
+        Left::Yielded => (Some(ready), false),
+        Left::YieldedToAll => (Some(ready), true),
+        Left::Parked => (ready.park(), false),
         Left::Ended => {
             local.shared().bury(ready, &local.warm);
-            None
+            (None, false)
         }
     }
 }

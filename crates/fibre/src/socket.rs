@@ -87,8 +87,8 @@ impl<T: AsFd> Socket<T> {
         &self.inner
     }
 
-    /// How its fibres wait. By readiness one that finds all it wants at each call never waits: where
-    /// others are to have their turn, it has to [yield](crate::yield_now).
+    /// How its fibres wait. By readiness one that finds all it wants at each call never waits:
+    /// where others are to have their turn, it has to [yield](crate::yield_now).
     pub fn kind(&self) -> Kind {
         match self.registered {
             Some(_) => Kind::Readiness,

@@ -23,6 +23,8 @@ use crate::stack::Stack;
 pub(crate) enum Left {
     /// Others are to run first.
     Yielded,
+    /// Others are to run first, those among them whose wait may be over.
+    YieldedToAll,
     /// It waits to be roused.
     Parked,
     /// It has nothing more to do.
@@ -219,6 +221,16 @@ pub fn on_processor_stack<R>(run: impl FnOnce() -> R + Send) -> R {
 ///
 /// Does nothing while a panic unwinds.
 pub fn yield_now() {
+    yield_as(Left::Yielded);
+}
+
+/// As [`yield_now`]; and where nobody else is ready, the kernel is asked first whose wait is over.
+/// For who has run for long, or has much to do: a yield alone asks it now and then only.
+pub fn yield_to_all() {
+    yield_as(Left::YieldedToAll);
+}
+
+fn yield_as(left: Left) {
     // SAFETY: this thread's own.
     let record = unsafe { (*here()).record.get() };
     // SAFETY: whoever runs has a reference to itself, in `processor::run_one`.
@@ -227,7 +239,7 @@ pub fn yield_now() {
         return;
     };
     if !thread::panicking() {
-        leave(record, Left::Yielded);
+        leave(record, left);
     }
 }
 

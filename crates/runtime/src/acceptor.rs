@@ -132,6 +132,6 @@ pub(crate) fn turn_away(stream: &Stream, census: &Census) {
 }
 
 /// Says why, as far as there is room.
-fn say_why(stream: &Stream) {
+pub(crate) fn say_why(stream: &Stream) {
     let _ = stream.send(TOO_MANY_CONNECTIONS);
 }

@@ -169,6 +169,11 @@ impl Census {
         self.rejected.fetch_add(1, Ordering::Relaxed);
     }
 
+    /// Counts one that was admitted, and had a place, as rejected; it leaves by itself.
+    pub(crate) fn refuse(&self) {
+        self.rejected.fetch_add(1, Ordering::Relaxed);
+    }
+
     pub(crate) fn leave(&self) {
         self.current.fetch_sub(1, Ordering::Relaxed);
     }

@@ -26,7 +26,7 @@ use fibre::{Builder, Runtime};
 
 use crate::desk::Desk;
 use crate::hall::Hall;
-use crate::limits::{FIBRE_STACK_LEN, OTHER_AREAS};
+use crate::limits::OTHER_AREAS;
 use crate::running::Running;
 use crate::setup::Setup;
 use wake::Waking;
@@ -36,14 +36,22 @@ pub(crate) struct Fibres {
     /// None: the last conversation is over.
     runtime: Mutex<Option<Runtime>>,
     desks: Arc<Desks>,
-    /// When the attendant last maintained the store, and at which desk.
+    /// When the store was last maintained.
     maintained_ns: AtomicU64,
+    /// Times the attendant has looked for a desk to do so at.
     turn: AtomicUsize,
 }
 
 /// A desk for each processor, whose fibres have it by turns.
 pub(crate) struct Desks {
-    all: Box<[Mutex<Desk>]>,
+    all: Box<[Mutex<Kept>]>,
+}
+
+/// A processor's desk.
+struct Kept {
+    desk: Desk,
+    /// Its processor sleeps: another may maintain the store here.
+    sleeps: bool,
 }
 
 /// Starts the processors and the attendant; what it returns gives each connection its fibre.
@@ -55,14 +63,18 @@ pub(crate) fn start(
     setup: &Arc<Setup>,
     scheduler: fibre::Scheduler,
 ) -> io::Result<Arc<Hall<Fibres>>> {
-    let desks = (0..setup.workers).map(|_| Mutex::new(Desk::new(setup, running, 0)));
+    let desks = (0..setup.workers).map(|_| {
+        Mutex::new(Kept {
+            desk: Desk::new(setup, running, 0),
+            sleeps: false,
+        })
+    });
     let desks = Arc::new(Desks {
         all: desks.collect(),
     });
     let runtime = Builder::new()
         .processors(setup.workers)
         .scheduler(scheduler)
-        .stack_len(FIBRE_STACK_LEN)
         .name("worker")
         .watch(Waking::new(&desks))
         .start()

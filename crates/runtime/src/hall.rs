@@ -55,7 +55,8 @@ pub(crate) struct Hall<C: Crew> {
 pub(crate) enum Which {
     /// The one whose memory is nearest: what it drains, the next write would go on with.
     UsedLast,
-    /// The one that has slept longest: what it had begun to drain must not lie for ever.
+    /// The one that has slept longest, or each in turn: what one had begun to drain must not lie
+    /// for ever.
     UsedFirst,
 }
 
@@ -75,7 +76,7 @@ pub(crate) trait Crew: Send + Sync + Sized + 'static {
     /// The conversation's own: how it is to wait for its peer.
     ///
     /// # Errors
-    /// The connection is lost already.
+    /// The connection is lost already, or the kernel has no room to watch it.
     fn line(&self, peer: &Arc<Peer>) -> io::Result<Self::Line>;
 
     /// Does a burst's work at a desk. It makes no system call.
@@ -101,16 +102,16 @@ pub(crate) trait Task: Send + 'static {
     fn join(self) -> Result<(), Box<dyn Any + Send>>;
 }
 
-/// How a conversation waits for its peer; an error that passes is tried again.
+/// How a conversation waits for its peer. An error that passes is tried again, but of an exchange.
 pub(crate) trait Line: Send {
-    /// Whether [`Line::exchange`] is better than sending and receiving.
-    const EXCHANGES: bool;
-
     /// Waits for bytes; 0 is the peer's end.
     fn receive(&self, room: &mut [u8]) -> io::Result<usize>;
 
     /// Sends from byte `sent` on, `most` bytes at most; waits for room.
     fn send_once(&self, output: &Output, sent: usize, most: usize) -> io::Result<usize>;
+
+    /// Whether [`Line::exchange`] is better than sending and receiving.
+    fn exchanges(&self) -> bool;
 
     /// Sends all of `bytes`, then receives; any error means that the connection is lost.
     fn exchange(&self, bytes: &[u8], room: &mut [u8]) -> io::Result<usize>;

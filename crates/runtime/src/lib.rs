@@ -94,6 +94,14 @@ impl Kind {
     }
 }
 
+/// Whether fibres can wait by io_uring here; else they do by epoll.
+///
+/// # Errors
+/// What is missing.
+pub fn rings_for_fibres() -> io::Result<()> {
+    fibre::Kind::Rings.probe()
+}
+
 /// Starts a runtime's threads, and the one that accepts for them.
 ///
 /// # Errors

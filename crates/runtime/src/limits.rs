@@ -53,8 +53,6 @@ pub const CONVERSATION_STACK_LEN: usize = 128 * 1024;
 /// Areas of memory the kernel sees in such a thread: its stack, the one for signals that the
 /// standard library gives it, and a page before each.
 pub const CONVERSATION_AREAS: usize = 4;
-/// Bytes of a conversation's stack where each has a fibre, whose bursts are answered on another.
-pub const FIBRE_STACK_LEN: usize = 64 * 1024;
 /// Areas of memory left for everything else. By the kernel's default there are 65 530: enough for
 /// the 15 360 connections of the published experiments.
 pub const OTHER_AREAS: usize = 3072;

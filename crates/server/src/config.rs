@@ -41,8 +41,8 @@ pub struct Config {
     pub user: Option<String>,
     /// Who runs the conversations; none: what this machine does best.
     pub runtime: Option<runtime::Kind>,
-    /// Which fibre runs next, where fibres converse.
-    pub fibre_scheduler: runtime::Scheduler,
+    /// Which fibre runs next, where fibres converse; none: the fair one's.
+    pub fibre_scheduler: Option<runtime::Scheduler>,
     /// How its workers wait.
     pub patience: runtime::Patience,
     /// How much to say on standard error (`-v`).

@@ -86,6 +86,11 @@ pub enum Error {
          give --runtime rings or events"
     )]
     Patience,
+    /// A scheduler of fibres where there are none.
+    #[error(
+        "--fibre-scheduler chooses among fibres: leave it out, or give --runtime fibres as well"
+    )]
+    Scheduler,
     /// Threads or descriptors ran out while starting.
     #[error("failed to start: {0}")]
     Start(io::Error),

@@ -6,7 +6,7 @@ use std::io;
 use std::net::{Ipv4Addr, SocketAddr};
 use std::sync::Arc;
 
-use runtime::{Census, Clock, Kind, Running, Setup};
+use runtime::{Census, Clock, Kind, Running, Scheduler, Setup};
 use store::Store;
 use sys::privileges::{self, User};
 use sys::signals::Signals;
@@ -45,6 +45,9 @@ impl Server {
         if by_conversation && config.patience != runtime::Patience::default() {
             return Err(Error::Patience);
         }
+        if config.runtime != Some(Kind::Fibres) && config.fibre_scheduler.is_some() {
+            return Err(Error::Scheduler);
+        }
         let user = user_to_become(&config)?;
         need_open_files(&config)?;
         let listeners = listen(&config)?;
@@ -57,6 +60,14 @@ impl Server {
         give_up_root(user.as_ref(), config.user.is_some(), say)?;
         // As who will serve: root may use what others may not (`kernel.io_uring_disabled = 1`).
         let kind = choose_runtime(config.runtime, say)?;
+        if kind == Kind::Fibres
+            && config
+                .fibre_scheduler
+                .is_none_or(|it| it == Scheduler::Fair)
+            && let Err(error) = runtime::rings_for_fibres()
+        {
+            say(&format!("fibres wait by epoll, since here {error}"));
+        }
         config.runtime = Some(kind);
         let store = Store::new(store::Config {
             memory_bytes: config.memory_bytes,
@@ -76,7 +87,7 @@ impl Server {
             requests_a_turn: (config.requests_a_turn.max(1) as usize)
                 .min(session::limits::REQUESTS_A_TURN_MAX),
             patience: config.patience,
-            fibre_scheduler: config.fibre_scheduler,
+            fibre_scheduler: config.fibre_scheduler.unwrap_or(Scheduler::Fair),
             store,
             board: Arc::<Noticeboard>::clone(&board),
             census: Arc::clone(&census),

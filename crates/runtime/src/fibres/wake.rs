@@ -39,8 +39,6 @@ impl Waiting {
 }
 
 impl Line for Waiting {
-    const EXCHANGES: bool = true;
-
     fn receive(&self, room: &mut [u8]) -> io::Result<usize> {
         self.socket.read(room)
     }
@@ -56,12 +54,16 @@ impl Line for Waiting {
         }
     }
 
+    fn exchanges(&self) -> bool {
+        self.socket.kind() == Kind::Rings
+    }
+
     fn exchange(&self, bytes: &[u8], room: &mut [u8]) -> io::Result<usize> {
         self.socket.exchange(bytes, room)
     }
 
     fn let_others(&self) {
-        fibre::yield_now();
+        fibre::yield_to_all();
     }
 
     fn may_never_wait(&self) -> bool {
@@ -90,10 +92,16 @@ impl Waking {
 
 impl Watch for Waking {
     fn sleeps(&self, processor: usize) {
-        self.desks.of(processor).store.offline();
+        let mut kept = self.desks.of(processor);
+        kept.desk.store.offline();
+        kept.sleeps = true;
+    }
+
+    fn wakes(&self, processor: usize) {
+        self.desks.of(processor).sleeps = false;
     }
 
     fn polled(&self, processor: usize, fibres: usize) {
-        self.desks.of(processor).woke(monotonic_ns(), fibres);
+        self.desks.of(processor).desk.woke(monotonic_ns(), fibres);
     }
 }

@@ -2,29 +2,29 @@
 
 use std::io;
 use std::sync::atomic::Ordering;
-use std::sync::{Arc, MutexGuard, TryLockError};
+use std::sync::{Arc, MutexGuard};
 
 use super::wake::Waiting;
-use super::{Desks, Fibres};
+use super::{Desks, Fibres, Kept};
 use crate::acceptor::Exhausted;
 use crate::desk::Desk;
 use crate::hall::{Crew, Peer, Which};
 
 impl Desks {
     /// A processor's. Nobody else has it for longer than a step of maintenance.
-    pub(super) fn of(&self, processor: usize) -> MutexGuard<'_, Desk> {
-        let kept = &self.all[processor];
-        kept.lock().unwrap_or_else(|poisoned| {
+    pub(super) fn of(&self, processor: usize) -> MutexGuard<'_, Kept> {
+        let place = &self.all[processor];
+        place.lock().unwrap_or_else(|poisoned| {
             // Whoever had it panicked.
-            kept.clear_poison();
-            let mut desk = poisoned.into_inner();
-            desk.renew();
-            desk
+            place.clear_poison();
+            let mut kept = poisoned.into_inner();
+            kept.desk.renew();
+            kept
         })
     }
 
     /// That of the processor this fibre is on.
-    fn own(&self) -> MutexGuard<'_, Desk> {
+    fn own(&self) -> MutexGuard<'_, Kept> {
         self.of(fibre::processor().unwrap_or(0))
     }
 }
@@ -43,8 +43,8 @@ impl Crew for Fibres {
 
     fn at_desk<R: Send>(&self, work: impl FnOnce(&mut Desk) -> R + Send) -> R {
         fibre::on_processor_stack(|| {
-            let mut desk = self.desks.own();
-            let result = work(&mut desk);
+            let desk = &mut self.desks.own().desk;
+            let result = work(desk);
             desk.store.quiescent();
             result
         })
@@ -55,25 +55,26 @@ impl Crew for Fibres {
         if now_ns.saturating_sub(last_ns) < every_ns {
             return None;
         }
-        self.maintained_ns.store(now_ns, Ordering::Relaxed);
+        let note = || self.maintained_ns.store(now_ns, Ordering::Relaxed);
         match which {
             Which::UsedLast => fibre::on_processor_stack(|| {
-                let mut desk = self.desks.own();
+                note();
+                let desk = &mut self.desks.own().desk;
                 let has_more = desk.maintain_store(now_ns);
                 desk.store.quiescent();
                 Some(has_more)
             }),
             Which::UsedFirst => {
                 let turn = self.turn.fetch_add(1, Ordering::Relaxed);
-                let desk = self.desks.all[turn % self.desks.all.len()].try_lock();
-                // Whose processor is at work maintains it itself, or will renew it.
-                let mut desk = match desk {
-                    Ok(desk) => desk,
-                    Err(TryLockError::WouldBlock | TryLockError::Poisoned(_)) => return None,
+                let kept = self.desks.all[turn % self.desks.all.len()].try_lock();
+                // Whose processor is awake, that goes on with it, or sleeps soon.
+                let Some(mut kept) = kept.ok().filter(|kept| kept.sleeps) else {
+                    return Some(true);
                 };
-                let has_more = desk.maintain_store(now_ns);
+                note();
+                let has_more = kept.desk.maintain_store(now_ns);
                 // The next who works at it wakes it.
-                desk.store.offline();
+                kept.desk.store.offline();
                 Some(has_more)
             }
         }

@@ -13,9 +13,13 @@ use sys::clock::monotonic_ns;
 
 use super::live::Peer;
 use super::{Crew, Hall, Line};
+use crate::acceptor::say_why;
 use crate::connection::Held;
-use crate::limits::{DIRECT_MIN, MEMORY_RETRY_NS, RECEIVE_LEN, RESTING_LEN, SEND_AT_ONCE};
+use crate::limits::{
+    DIRECT_MIN, MEMORY_RETRY_NS, RECEIVE_LEN, RESTING_LEN, SEND_A_TURN, SEND_AT_ONCE,
+};
 use crate::table::Place;
+use crate::transport::Transport;
 
 /// A conversation.
 pub(crate) struct Conversation<C: Crew> {
@@ -54,6 +58,10 @@ pub(super) fn converse<C: Crew>(hall: Arc<Hall<C>>, peer: Arc<Peer>, place: Plac
         hall: Arc::clone(&hall),
     };
     let Ok(line) = hall.crew.line(&peer) else {
+        let Transport::Plain(stream) = &peer.transport;
+        hall.setup.census.refuse();
+        say_why(stream);
+        drop(peer);
         return;
     };
     let conversation = Conversation {
@@ -104,7 +112,8 @@ impl<C: Crew> Conversation<C> {
         let is_direct = self.session.upload().len() >= DIRECT_MIN && self.held.is_empty();
         let len = match self.output.as_bytes() {
             Some(bytes) if !bytes.is_empty() => {
-                // `send` left them for this.
+                // Left for this by `answer_all`, where no value is on its way into the store.
+                assert!(!is_direct, "a value would land in the buffer");
                 let exchanged = self.line.exchange(bytes, &mut self.buffer);
                 self.clear_output();
                 exchanged.ok()?
@@ -153,11 +162,11 @@ impl<C: Crew> Conversation<C> {
             }
             let next = self.burst(fresh_len, std::mem::take(&mut uncounted), now_ns);
             let is_last = matches!(next, Next::Input | Next::Upload);
-            let goes_along = is_last && self.can_exchange();
+            let goes_along = is_last && received.len > 0 && self.can_exchange();
             if !goes_along && !self.send() {
                 return false;
             }
-            // A turn ends here: the desk was others' while this was sent.
+            // A turn ends here, and with it goes a bounded step.
             self.hall.maintain(now_ns);
             if fresh_len > 0 {
                 self.fit_buffer(fresh_len);
@@ -179,7 +188,11 @@ impl<C: Crew> Conversation<C> {
 
     /// Whether the answers may wait for what is received next: they are sent right before.
     fn can_exchange(&self) -> bool {
-        C::Line::EXCHANGES && self.output.as_bytes().is_some() && !self.session.holds_memory()
+        let is_small = self
+            .output
+            .as_bytes()
+            .is_some_and(|it| it.len() <= RESTING_LEN);
+        is_small && self.line.exchanges() && !self.session.holds_memory()
     }
 
     /// A peer that fills what it is given is given more, until it does not.
@@ -200,8 +213,14 @@ impl<C: Crew> Conversation<C> {
         let is_holding = self.output.has_pins();
         self.peer
             .set_holding(is_holding || self.session.holds_memory());
-        let mut sent = 0;
+        let (mut sent, mut turn_end) = (0, SEND_A_TURN);
         while sent < len {
+            if sent >= turn_end {
+                turn_end = sent + SEND_A_TURN;
+                // What the desk has seen, others may have back meanwhile.
+                self.hall.crew.at_desk(|_| ());
+                self.line.let_others();
+            }
             match self.line.send_once(&self.output, sent, SEND_AT_ONCE) {
                 Ok(part) => sent += part,
                 Err(error) if is_passing(&error) && !self.peer.is_shut() => continue,

@@ -13,7 +13,7 @@ use crate::transport::Transport;
 #[derive(Debug)]
 pub(crate) struct Peer {
     pub(crate) transport: Transport,
-    /// Nothing has been begun that is not finished.
+    /// It waits for its peer to say something; its last answers may be on their way.
     is_idle: AtomicBool,
     /// It keeps memory of the store from others.
     holds_memory: AtomicBool,

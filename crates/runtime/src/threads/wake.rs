@@ -23,14 +23,16 @@ impl Blocking {
 }
 
 impl Line for Blocking {
-    const EXCHANGES: bool = false;
-
     fn receive(&self, room: &mut [u8]) -> io::Result<usize> {
         self.peer.transport.receive(room)
     }
 
     fn send_once(&self, output: &Output, sent: usize, most: usize) -> io::Result<usize> {
         self.peer.transport.send_once(output, sent, most)
+    }
+
+    fn exchanges(&self) -> bool {
+        false
     }
 
     fn exchange(&self, _: &[u8], _: &mut [u8]) -> io::Result<usize> {
