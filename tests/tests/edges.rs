@@ -3,6 +3,9 @@
 #![allow(clippy::unwrap_used, clippy::print_stderr)]
 
 use std::io::{ErrorKind, Write};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
 use std::time::{Duration, Instant};
 
 use curtail_tests::client::Client;
@@ -460,4 +463,28 @@ fn many_who_do_not_read_leave_room_to_be_received_in() {
         assert_eq!(observer.get("other").unwrap().unwrap().len(), 3_000);
     }
     assert!(start.elapsed() < Duration::from_secs(5));
+}
+
+/// One that asks without end, and never for what it would have to wait for, is not all there is.
+#[test]
+fn who_asks_without_end_leaves_others_their_turn() {
+    let server = server(&["-t", "1"]);
+    let mut witness = Witness::start(&server.address).unwrap();
+    let mut greedy = client(&server);
+    // Nothing is answered but the last.
+    let quiet = b"mg no-such-key v q\r\n".repeat(1000);
+    let ends = Arc::new(AtomicBool::new(false));
+    let asks = thread::spawn({
+        let ends = Arc::clone(&ends);
+        move || {
+            while !ends.load(Ordering::Relaxed) {
+                greedy.send(&quiet).unwrap();
+            }
+            greedy.ask("mn").unwrap()
+        }
+    });
+    witness.rounds(50).unwrap();
+    ends.store(true, Ordering::Relaxed);
+    assert_eq!(asks.join().unwrap(), "MN");
+    witness.end().unwrap();
 }

@@ -89,6 +89,8 @@ impl Port for Bare<'_> {
         self.rest.event(self.number).wait();
     }
 
+    fn woke(&mut self) {}
+
     fn is_over(&self) -> bool {
         self.over.load(Ordering::Acquire)
     }
@@ -295,13 +297,17 @@ fn whoever_stays_leaves_nobody_behind(kind: Scheduler) {
             counts.wait_for(1);
         }
         counts.add();
+        None
     });
     let other = processor(&anchor, 1, &run);
     while !anchor.shared.rest.has_any() {
         thread::yield_now();
     }
+    // Laid there without calling anybody: it is another's rest.
+    let nobody = Rest::new(PROCESSORS).unwrap();
     for name in 0..2 {
-        put_back(&anchor, 0, Ready::new(record(&anchor, name)));
+        let ready = Ready::new(record(&anchor, name));
+        anchor.shared.scheduler.put(Some((0, 1)), ready, &nobody);
     }
     let processors = vec![processor(&anchor, 0, &run), other];
     done.wait_for(2);

@@ -18,7 +18,7 @@ use crate::scheduler::{Choose, Lot};
 use crate::stack::Warm;
 use crate::switch::{Here, Left, as_processor, resume};
 use crate::sync::atomic::Ordering;
-use crate::sync::pause;
+use crate::sync::{pause, ticks};
 
 /// What only a processor's own thread has, fibres that run there among it.
 pub(crate) struct Local {
@@ -47,9 +47,11 @@ pub(crate) trait Port {
     /// many.
     fn glance(&mut self) -> usize;
 
-    /// Hands over, then sleeps until a wait of its own is over, or it is called; makes ready those
-    /// whose wait is over.
+    /// Hands over, then sleeps until a wait of its own is over, or it is called.
     fn sleep(&mut self);
+
+    /// After that: makes ready those whose wait is over.
+    fn woke(&mut self);
 
     /// Whether the processor is to end.
     fn is_over(&self) -> bool;
@@ -81,6 +83,10 @@ pub(crate) fn next<S: Choose>(
         }
         if rest.fall_asleep(lot.processor) {
             port.sleep();
+            // First: the first fibre that becomes ready is its own, and it need not be called for
+            // it.
+            rest.wake_up(lot.processor);
+            port.woke();
             rest.wake_up(lot.processor);
         }
         // Whoever called has taken it off already.
@@ -144,6 +150,7 @@ pub(crate) fn run<S: Choose>(scheduler: &S, anchor: Arc<Anchor>, number: usize) 
         clock: Cell::new(0),
     };
     let shared = local.shared();
+    let _whole = Whole;
     as_processor(&local, |here| {
         let mut lot = Lot::new(number, &local.clock);
         let mut duty = Duty { local: &local };
@@ -192,6 +199,18 @@ fn run_one(here: &Here, local: &Local, ready: Ready) -> (Option<Ready>, bool) {
     }
 }
 
+/// Ends the program if a processor unwinds: its fibres would be nowhere, and whoever waits for them
+/// would for ever. What fibres do does not come here; what a [`Watch`](crate::Watch) does, may.
+struct Whole;
+
+impl Drop for Whole {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            std::process::abort();
+        }
+    }
+}
+
 /// A processor's dealings with the kernel.
 struct Duty<'a> {
     local: &'a Local,
@@ -201,6 +220,9 @@ impl Duty<'_> {
     fn begin(&self) {
         let shared = self.local.shared();
         shared.settle(self.local.number);
+        // Awake: others look after what it asked for, if it does not.
+        shared.seats[self.local.number].polled();
+        self.local.clock.set(ticks());
         if let Some(watch) = &shared.watch {
             watch.wakes(self.local.number);
         }
@@ -252,10 +274,17 @@ impl Port for Duty<'_> {
         seat.doze();
         seat.port.sleep(seat.timers.patience_ns());
         seat.counters.slept();
+        // Nobody becomes ready in the time before it slept.
+        self.local.clock.set(ticks());
         shared.settle(number);
         if let Some(watch) = &shared.watch {
             watch.wakes(number);
         }
+    }
+
+    fn woke(&mut self) {
+        let (shared, number) = (self.local.shared(), self.local.number);
+        let seat = &shared.seats[number];
         let ready = seat.port.woke() + seat.timers.expire();
         self.tell(ready);
         shared.help(number);

@@ -51,7 +51,8 @@ pub(crate) struct Anchor {
 }
 
 /// Whoever wants to know what processors do. Called on the processor's own thread, between fibres;
-/// what it does, all its fibres wait for.
+/// what it does, all its fibres wait for. It must not panic, which ends the program, nor make
+/// fibres ready.
 pub trait Watch: Send + Sync + 'static {
     /// The processor is about to sleep, or to end.
     fn sleeps(&self, processor: usize) {

@@ -18,6 +18,9 @@ use crate::io::{Kind, Port};
 use crate::switch::{current, local};
 use crate::time::deadline_ns;
 
+/// What completions say of what was not done.
+const EAGAIN: i32 = -libc::EAGAIN;
+const ECANCELED: i32 = -libc::ECANCELED;
 /// No end.
 const PATIENT: u64 = u64::MAX;
 
@@ -126,10 +129,14 @@ impl<T: AsFd> Socket<T> {
                 Ok((read, read == len || !registered.is_stream))
             });
         }
-        let entry = opcode::Recv::new(self.fd(), buffer.as_mut_ptr(), clamp(len)).build();
-        // SAFETY: the buffer is borrowed for the call.
-        let [result] = unsafe { perform([entry], self.due_ns())? };
-        told(result)
+        loop {
+            let entry = opcode::Recv::new(self.fd(), buffer.as_mut_ptr(), clamp(len)).build();
+            // SAFETY: the buffer is borrowed for the call.
+            let [result] = unsafe { perform([entry], self.due_ns())? };
+            if !self.is_to_wait(result, libc::POLLIN)? {
+                return told(result);
+            }
+        }
     }
 
     /// Sends from `bytes`, as much as there is room for, at least one: how many.
@@ -142,11 +149,15 @@ impl<T: AsFd> Socket<T> {
                 Ok((net::send(&self.inner, bytes, SendFlags::NOSIGNAL)?, true))
             });
         }
-        let entry = opcode::Send::new(self.fd(), bytes.as_ptr(), clamp(bytes.len()));
-        let entry = entry.flags(libc::MSG_NOSIGNAL).build();
-        // SAFETY: the bytes are borrowed for the call.
-        let [result] = unsafe { perform([entry], self.due_ns())? };
-        told(result)
+        loop {
+            let entry = opcode::Send::new(self.fd(), bytes.as_ptr(), clamp(bytes.len()));
+            let entry = entry.flags(libc::MSG_NOSIGNAL).build();
+            // SAFETY: the bytes are borrowed for the call.
+            let [result] = unsafe { perform([entry], self.due_ns())? };
+            if !self.is_to_wait(result, libc::POLLOUT)? {
+                return told(result);
+            }
+        }
     }
 
     /// Sends all of `bytes`.
@@ -178,13 +189,17 @@ impl<T: AsFd> Socket<T> {
         let receive = opcode::Recv::new(self.fd(), buffer.as_mut_ptr(), clamp(buffer.len()));
         // SAFETY: both are borrowed for the call.
         let [sent, received] = unsafe { perform([send, receive.build()], self.due_ns())? };
-        let sent = told(sent)?;
-        if sent < bytes.len() {
-            // The kernel did not go on to the second.
-            self.write_all(&bytes[sent..])?;
-            return self.read(buffer);
+        // Kernels before 5.19 say so where they might have waited.
+        let sent = match sent {
+            EAGAIN => 0,
+            sent => told(sent)?,
+        };
+        self.write_all(&bytes[sent..])?;
+        match received {
+            // The kernel did not go on to it.
+            ECANCELED | EAGAIN => self.read(buffer),
+            _ => told(received),
         }
-        told(received)
     }
 
     /// Waits until something can be received, or the peer is gone.
@@ -202,6 +217,16 @@ impl<T: AsFd> Socket<T> {
     /// As [`Socket::read`].
     pub fn wait_writable(&self) -> io::Result<()> {
         self.wait(Direction::Writing, libc::POLLOUT)
+    }
+
+    /// Over rings: waits where the kernel has not, as before Linux 5.19 with what does not block.
+    /// True: it is to be asked again.
+    fn is_to_wait(&self, result: i32, flags: i16) -> io::Result<bool> {
+        let is_to_wait = result == EAGAIN;
+        if is_to_wait {
+            self.wait(Direction::Reading, flags)?;
+        }
+        Ok(is_to_wait)
     }
 
     fn wait(&self, direction: Direction, flags: i16) -> io::Result<()> {
@@ -236,10 +261,15 @@ impl<T: AsFd> Socket<T> {
             });
         }
         let nowhere = std::ptr::null_mut();
-        let entry = opcode::Accept::new(self.fd(), nowhere, nowhere.cast());
-        let entry = entry.flags(flags.bits().cast_signed()).build();
-        // SAFETY: it points nowhere.
-        let [result] = unsafe { perform([entry], self.due_ns())? };
+        let result = loop {
+            let entry = opcode::Accept::new(self.fd(), nowhere, nowhere.cast());
+            let entry = entry.flags(flags.bits().cast_signed()).build();
+            // SAFETY: it points nowhere.
+            let [result] = unsafe { perform([entry], self.due_ns())? };
+            if !self.is_to_wait(result, libc::POLLIN)? {
+                break result;
+            }
+        };
         told(result)?;
         // SAFETY: the kernel has just made it, for us.
         Ok(unsafe { OwnedFd::from_raw_fd(result) })

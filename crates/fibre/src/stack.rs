@@ -1,7 +1,7 @@
 //! Stacks: mapped in slabs, used again, each with a guard below it.
 //!
 //! ```text
-//! slab │ guard │ stack … base │ guard │ stack … base │ …      one mapping for SLAB_STACKS of them
+//! slab │ guard │ stack … base ░│ guard │ stack … base ░│ …    one mapping for SLAB_STACKS of them
 //! ```
 //!
 //! A stack grows down from its base into pages that the kernel finds when they are touched; whoever
@@ -40,7 +40,7 @@ pub(crate) struct Stack {
     len: usize,
 }
 
-// SAFETY: base and limit enclose `len` bytes that are mapped, aligned to a page, and this stack's
+// SAFETY: base and limit enclose `len` bytes that are mapped, aligned to a shade, and this stack's
 // alone: a stack is in one place at a time, and the slabs outlive them all (`Stacks::drop`).
 unsafe impl corosensei::stack::Stack for Stack {
     fn base(&self) -> StackPointer {
@@ -171,15 +171,16 @@ impl Drop for Stacks {
 impl Stack {
     /// Gives its memory back to the kernel; the next who grows into it finds zeroes.
     fn cool(&self) {
-        let limit = (self.base.get() - self.len) as *mut c_void;
+        let limit = (self.base.get() - self.len) / PAGE * PAGE;
+        let (limit, len) = (limit as *mut c_void, self.base.get() - limit);
         // SAFETY: the pages are mapped, and nobody's: what lay on the stack has ended.
-        let _ = unsafe { rustix::mm::madvise(limit, self.len, Advice::LinuxDontNeed) };
+        let _ = unsafe { rustix::mm::madvise(limit, len, Advice::LinuxDontNeed) };
     }
 }
 
 impl Slab {
     fn map(stack_len: usize, is_light: bool) -> io::Result<Self> {
-        let len = SLAB_STACKS * (PAGE + stack_len);
+        let len = SLAB_STACKS * place_len(stack_len);
         let access = ProtFlags::READ | ProtFlags::WRITE;
         // SAFETY: a new mapping, at an address of the kernel's choice.
         let start = unsafe {
@@ -195,7 +196,7 @@ impl Slab {
         // SAFETY: the mapping is whole and ours.
         let _ = unsafe { rustix::mm::madvise(start, len, Advice::LinuxNoHugepage) };
         for number in 0..SLAB_STACKS {
-            let guard = start.wrapping_byte_add(number * (PAGE + stack_len));
+            let guard = start.wrapping_byte_add(number * place_len(stack_len));
             if let Err(error) = install_guard(guard, is_light) {
                 // SAFETY: mapped above, and nobody's yet.
                 let _ = unsafe { rustix::mm::munmap(start, len) };
@@ -212,14 +213,21 @@ impl Slab {
             // Were they all to begin at the same place of a page, they would take each other's
             // places in the nearest cache, which is looked up by that.
             let shade = (number % SHADES) * SHADE_LEN;
-            let base = NonZeroUsize::new(start + number * (PAGE + stack_len) - shade)?;
+            let base = NonZeroUsize::new(start + number * place_len(stack_len) - shade)?;
             Some(Stack {
                 base,
-                len: stack_len - shade,
+                len: stack_len,
             })
         })
     }
 }
+
+/// Bytes from one stack's guard to the next: guard, stack, and a page in which it may begin.
+fn place_len(stack_len: usize) -> usize {
+    PAGE + stack_len + PAGE
+}
+
+const _: () = assert!(SHADES * SHADE_LEN <= PAGE);
 
 /// Makes the page at `guard` one that nobody may touch.
 fn install_guard(guard: *mut c_void, is_light: bool) -> io::Result<()> {
@@ -301,7 +309,7 @@ mod tests {
                 }
             }
             for stack in taken.iter().step_by(100) {
-                let limit = stack.base.get() - stack.len;
+                let limit = (stack.base.get() - stack.len) / PAGE * PAGE;
                 assert!(is_readable(limit) && !is_readable(limit - 1));
                 assert!(!is_readable(limit - PAGE));
             }

@@ -117,10 +117,19 @@ pub(crate) fn local<R>(look: impl FnOnce(Option<&Local>) -> R) -> R {
     look(unsafe { local.as_ref() })
 }
 
-/// Whether a fibre runs here.
+/// Whether a fibre runs here, about to wait; false: a thread.
+///
+/// # Panics
+/// A processor is at work for itself: all its fibres would wait.
 pub(crate) fn is_fibre() -> bool {
-    // SAFETY: this thread's own.
-    unsafe { !(*here()).record.get().is_null() }
+    // SAFETY: this thread's own, for as long as this takes.
+    let here = unsafe { &*here() };
+    let is_fibre = !here.record.get().is_null();
+    assert!(
+        is_fibre || here.local.get().is_null(),
+        "a processor must not wait: neither in a `Watch` nor in `on_processor_stack`"
+    );
+    is_fibre
 }
 
 /// The fibre that runs here; none: this is a thread.

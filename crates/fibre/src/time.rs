@@ -10,7 +10,7 @@ use rustix::time::{ClockId, clock_gettime};
 
 use crate::cancel::Cancelled;
 use crate::fibre::Fibre;
-use crate::switch::{local, park, try_current};
+use crate::switch::{current, is_fibre, local, park};
 
 /// Never.
 const NEVER: u64 = u64::MAX;
@@ -32,10 +32,11 @@ pub(crate) fn deadline_ns(after: Duration) -> u64 {
 /// # Errors
 /// The fibre was told to end.
 pub fn sleep(duration: Duration) -> Result<(), Cancelled> {
-    let Some(fibre) = try_current() else {
+    if !is_fibre() {
         thread::sleep(duration);
         return Ok(());
-    };
+    }
+    let fibre = current();
     let alarm = Alarm::set(&fibre, deadline_ns(duration));
     loop {
         if fibre.is_cancelled() {

@@ -5,7 +5,7 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 
 use crate::fibre::Fibre;
-use crate::switch::{is_fibre, may_wait, park, try_current};
+use crate::switch::{current, is_fibre, may_wait, park};
 use crate::sync::atomic::{AtomicBool, Ordering};
 use crate::sync::thread::{self, Thread};
 use crate::sync::thread_local;
@@ -31,7 +31,10 @@ thread_local! {
 impl Waiter {
     /// The fibre that runs here, or else the thread.
     pub(crate) fn current() -> Self {
-        try_current().map_or_else(|| Self::Thread(sleeper()), Self::Fibre)
+        match is_fibre() {
+            true => Self::Fibre(current()),
+            false => Self::Thread(sleeper()),
+        }
     }
 
     /// Whoever runs here waits to be roused; may return for no reason.

@@ -204,19 +204,4 @@ impl<C: Crew> Host for Arc<Hall<C>> {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn no_more_are_engaged_than_there_may_be() {
-        let live = Live::<()>::default();
-        let peer = || {
-            let (stream, _) = Stream::pair().unwrap();
-            Arc::new(Peer::new(Transport::Plain(stream), 1))
-        };
-        assert_eq!(live.enter(peer(), 1), Some(0));
-        assert_eq!(live.enter(peer(), 1), None);
-        live.withdraw(0);
-        assert_eq!(live.enter(peer(), 1), Some(0));
-    }
-}
+mod tests;

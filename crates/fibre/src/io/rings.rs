@@ -136,12 +136,16 @@ impl Ring {
 
     /// The processor's own thread: hands over, and takes out.
     pub(crate) fn poll(&self) -> usize {
+        self.prepare();
         self.enter(0, None);
         self.drain()
     }
 
     /// The processor's own thread: hands over and sleeps.
     pub(crate) fn sleep(&self, patience_ns: Option<u64>) {
+        // Before completions are kept from others: a full queue may want them taken out. If the
+        // event's end is taken out after this, so was the event, and it does not sleep.
+        self.prepare();
         let mut round = 0;
         while !self.try_drain() {
             pause(round);
@@ -162,10 +166,14 @@ impl Ring {
         self.draining.store(false, Ordering::Release);
     }
 
-    fn enter(&self, wanted: usize, patience_ns: Option<u64>) {
+    /// Puts what the processor itself asks for in the queue.
+    fn prepare(&self) {
         self.enable();
         self.watch_event();
         self.end_what_is_to_end();
+    }
+
+    fn enter(&self, wanted: usize, patience_ns: Option<u64>) {
         let submitter = self.uring.submitter();
         let submitted = match patience_ns {
             Some(ns) if wanted > 0 => {

@@ -83,20 +83,12 @@ impl Fair {
     }
 
     /// Another's lane to be looked at: any, but seldom one of a processor that is far away.
-    fn pick(&self, lot: &mut Lot<'_>) -> &Lane {
-        let number = self.another(lot);
+    fn pick(&self, lot: &mut Lot<'_>) -> Option<&Lane> {
+        let number = lot.random(self.lanes.len() - self.each);
+        let number = ((lot.processor + 1) * self.each + number) % self.lanes.len();
         let cache = |processor: usize| self.caches[processor].load(Ordering::Relaxed);
         let is_near = cache(number / self.each) == cache(lot.processor);
-        match is_near || lot.random(256) < FAR_ODDS as usize {
-            true => &self.lanes[number],
-            false => &self.lanes[self.another(lot)],
-        }
-    }
-
-    /// The number of another's lane.
-    fn another(&self, lot: &mut Lot<'_>) -> usize {
-        let number = lot.random(self.lanes.len() - self.each);
-        ((lot.processor + 1) * self.each + number) % self.lanes.len()
+        (is_near || lot.random(256) < FAR_ODDS as usize).then(|| &self.lanes[number])
     }
 
     /// Looks at the clock, where it is time to, and at a lane picked at random, and takes from it
@@ -122,10 +114,12 @@ impl Fair {
     }
 
     fn help_one(&self, lot: &mut Lot<'_>) -> Option<Ready> {
-        let lane = self.pick(lot);
+        let lane = self.pick(lot)?;
         let since = lane.since()?;
-        let own = self.own(lot.processor);
-        let average = own.iter().map(Lane::average).max().unwrap_or(0);
+        // Where nobody waits, nobody has been taken for a while: what it says is of another time.
+        let own = self.own(lot.processor).iter();
+        let own = own.filter(|lane| lane.since().is_some());
+        let average = own.map(Lane::average).max().unwrap_or(0);
         let cutoff = average.saturating_mul(HELP_FACTOR);
         let now = lot.clock.get();
         (now.saturating_sub(since) > cutoff)

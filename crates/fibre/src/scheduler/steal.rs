@@ -57,6 +57,12 @@ impl Processor {
         if self.hand.load(Ordering::Relaxed).is_null() {
             return None;
         }
+        self.empty_hand()
+    }
+
+    /// The same, whatever it looks like from afar: who announced that it rests before this is seen
+    /// by whoever hands over after it, and the other way round.
+    fn empty_hand(&self) -> Option<Ready> {
         // Acquire: pairs with `hand_over`.
         let record = self.hand.swap(ptr::null_mut(), Ordering::AcqRel);
         // SAFETY: put here by `into_raw`, and taken out by the swap.
@@ -75,6 +81,10 @@ impl Choose for Steal {
         let calls = !self.is_alone() || by.is_none();
         if calls && let Some(resting) = rest.take_one() {
             self.processors[resting].hand_over(ready);
+            if by.is_some_and(|(processor, _)| processor == resting) {
+                // It is about to look.
+                return;
+            }
             if !rest.call(resting) {
                 // It may run another already, and this one lies in its hand: for whoever rests.
                 rest.call_one();
@@ -125,7 +135,7 @@ impl Choose for Steal {
         let (me, count) = (lot.processor, self.processors.len());
         (0..count)
             .map(|nth| &self.processors[(me + nth) % count])
-            .find_map(|processor| processor.take_hand().or_else(|| processor.lane.pop(0)))
+            .find_map(|processor| processor.empty_hand().or_else(|| processor.lane.pop(0)))
     }
 }
 
