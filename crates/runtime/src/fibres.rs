@@ -31,6 +31,9 @@ use crate::running::Running;
 use crate::setup::Setup;
 use wake::Waking;
 
+/// A stack and its guard.
+const AREAS: usize = 2;
+
 /// A fibre for each conversation, and the desks of their processors.
 pub(crate) struct Fibres {
     /// None: the last conversation is over.
@@ -98,6 +101,11 @@ pub fn fibres_max(areas: u64, guards_are_light: bool) -> Option<usize> {
         return None;
     }
     let areas = usize::try_from(areas).unwrap_or(usize::MAX);
-    // A stack and its guard.
-    Some((areas.saturating_sub(OTHER_AREAS) / 2).max(1))
+    Some((areas.saturating_sub(OTHER_AREAS) / AREAS).max(1))
+}
+
+/// How many areas of memory so many conversations want, where each stack takes some.
+#[must_use]
+pub fn fibre_areas_wanted(conversations: usize) -> u64 {
+    (conversations.saturating_mul(AREAS)).saturating_add(OTHER_AREAS) as u64
 }

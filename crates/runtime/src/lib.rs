@@ -47,7 +47,7 @@ use dealer::Dealer;
 
 pub use census::{BURST_SIZES, BurstTally, Census, Tally};
 pub use fibre::{Scheduler, guards_are_light};
-pub use fibres::fibres_max;
+pub use fibres::{fibre_areas_wanted, fibres_max};
 pub use running::{Panicked, Running};
 pub use setup::{Clock, Patience, Setup};
 pub use threads::{conversations_max, memory_areas_wanted};

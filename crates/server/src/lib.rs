@@ -16,7 +16,8 @@ mod watch;
 pub use config::{Config, DEFAULT_USER, UnixSocket};
 pub use error::Error;
 pub use runtime::{
-    Kind, Patience, Scheduler, conversations_max, fibres_max, guards_are_light, memory_areas_wanted,
+    Kind, Patience, Scheduler, conversations_max, fibre_areas_wanted, fibres_max, guards_are_light,
+    memory_areas_wanted,
 };
 pub use start::{Server, best_runtime, open_files_wanted};
 pub use store::limits::HUGE_FROM;

@@ -165,7 +165,7 @@ fn stacks(seen: &Limits, wanted: &Wanted) -> Finding {
         None => return Finding::not_shown(GROUP, name),
     };
     let Some(most) = server::fibres_max(areas, seen.guards_are_light) else {
-        let value = "guarded without an area of memory each: as many as wanted";
+        let value = "guarded without an area of memory each: as many as wanted, but with -k";
         return Finding::fine(GROUP, name, value);
     };
     let value =
@@ -177,7 +177,10 @@ fn stacks(seen: &Limits, wanted: &Wanted) -> Finding {
     }
     finding.note(
         format!("That is less than -c {connections}; rings and events do not mind."),
-        "For `--runtime fibres`: Linux 6.13, or raise vm.max_map_count.",
+        format!(
+            "For `--runtime fibres`: Linux 6.13, or `sysctl -w vm.max_map_count={}`",
+            server::fibre_areas_wanted(connections)
+        ),
     )
 }
 
