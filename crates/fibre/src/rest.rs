@@ -5,8 +5,8 @@
 //! last. Both take the lane's lock in between: if the look came first, its letting the lock go
 //! shows the announcement to the other; if not, it finds the fibre. So one of the two sees the
 //! other, and no fence is needed. (What is put into a
-//! processor's hand passes no lane: there each reads and writes the hand in one step, which orders the
-//! two as well.) A word of three states for each processor spares the
+//! processor's hand passes no lane: there each reads and writes the hand in one step, which orders
+//! the two as well.) A word of three states for each processor spares the
 //! caller a system call when the other has not gone to sleep yet:
 //!
 //! ```text
