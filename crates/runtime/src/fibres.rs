@@ -8,7 +8,7 @@
 //! the desk is that fibre's for the length of a burst: its lock is met by nobody but the attendant,
 //! who goes on with maintenance while a processor sleeps, and then is only tried. A burst is
 //! answered on the processor's stack, which is near and large; a fibre's own holds no more than its
-//! conversation, a page of it.
+//! conversation, a page or little more of it.
 //!
 //! An idle connection costs that page, its receive buffer and its output, both of
 //! [`RESTING_LEN`](crate::limits::RESTING_LEN) at most, and a few hundred bytes of state.

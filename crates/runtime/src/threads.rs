@@ -8,7 +8,7 @@
 //! fence, for the desk sleeps meanwhile. Who finds none sleeps until one is put back, and whoever
 //! comes by at that moment may be faster: not fair, but no desk lies idle while a sleeper wakes up.
 //!
-//! An idle connection costs what it has touched of its stack (three pages of
+//! An idle connection costs what it has touched of its stack (four pages of
 //! [`CONVERSATION_STACK_LEN`](crate::limits::CONVERSATION_STACK_LEN)), its receive buffer and its
 //! output, both of [`RESTING_LEN`](crate::limits::RESTING_LEN) at most, and a few hundred bytes of
 //! state (`cargo xtask bench floor -- idle`). The kernel has a stack of its own for it. An answer
