@@ -20,8 +20,14 @@ use crate::setup::Setup;
 
 const WAKER: u64 = u64::MAX;
 
-/// Descriptors, memory or threads have run out.
-pub(crate) struct Exhausted;
+/// What has run out.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum Exhausted {
+    /// Descriptors, or the kernel's memory for sockets.
+    Files,
+    /// Threads or stacks, where each connection needs one.
+    Tasks,
+}
 
 /// Whoever gives connections their place.
 pub(crate) trait Host {
@@ -68,17 +74,17 @@ impl<H: Host> Acceptor<H> {
             if self.poll.wait(&mut events, None).is_err() {
                 return;
             }
-            let mut is_exhausted = false;
+            let mut exhausted = None;
             for ready in events.iter() {
                 if let Ok(token) = usize::try_from(ready.token)
                     && token < self.listeners.len()
                 {
-                    is_exhausted |= self.accept(token).is_err();
+                    exhausted = self.accept(token).err().or(exhausted);
                 }
             }
             self.host.rouse();
-            if is_exhausted {
-                self.rest();
+            if let Some(exhausted) = exhausted {
+                self.rest(exhausted);
             }
         }
     }
@@ -87,7 +93,7 @@ impl<H: Host> Acceptor<H> {
         for _ in 0..ACCEPTS_IN_A_ROW {
             match self.listeners[token].accept() {
                 Ok(stream) => self.admit(stream)?,
-                Err(error) if is_exhaustion(&error) => return Err(Exhausted),
+                Err(error) if is_exhaustion(&error) => return Err(Exhausted::Files),
                 Err(_) => return Ok(()),
             }
         }
@@ -104,9 +110,9 @@ impl<H: Host> Acceptor<H> {
     }
 
     /// Lets those who wait wait on in the kernel, until what has run out may have come free.
-    fn rest(&self) {
+    fn rest(&self, exhausted: Exhausted) {
         let census = &self.setup.census;
-        census.rest();
+        census.rest(exhausted);
         let started_ns = monotonic_ns();
         self.listen_for(Interest::None);
         // Only the waker can be ready.

@@ -7,6 +7,8 @@ use std::sync::{Arc, PoisonError};
 
 use session::{Counters, Snapshot};
 
+use crate::acceptor::Exhausted;
+
 /// Who is connected, and what all workers have counted.
 #[derive(Debug)]
 pub struct Census {
@@ -15,7 +17,8 @@ pub struct Census {
     total: AtomicU64,
     rejected: AtomicU64,
     accepting: AtomicBool,
-    rests: AtomicU64,
+    file_rests: AtomicU64,
+    task_rests: AtomicU64,
     rested_ns: AtomicU64,
     slow_closed: AtomicU64,
     /// The last second in which somebody waited for memory.
@@ -70,13 +73,22 @@ pub struct Tally {
     pub rejected: u64,
     /// New connections are being accepted.
     pub accepting: bool,
-    /// How often accepting rested because descriptors, or threads where each needs one, had run
-    /// out.
-    pub rests: u64,
+    /// How often accepting rested because descriptors had run out.
+    pub file_rests: u64,
+    /// The same, because threads or stacks had, where each connection needs one.
+    pub task_rests: u64,
     /// For how long, in all.
     pub rested_ns: u64,
     /// Connections closed because they held memory and did not move.
     pub slow_closed: u64,
+}
+
+impl Tally {
+    /// How often accepting rested, for whatever had run out.
+    #[must_use]
+    pub fn rests(&self) -> u64 {
+        self.file_rests + self.task_rests
+    }
 }
 
 impl Census {
@@ -90,7 +102,8 @@ impl Census {
             total: zero(),
             rejected: zero(),
             accepting: AtomicBool::new(true),
-            rests: zero(),
+            file_rests: zero(),
+            task_rests: zero(),
             rested_ns: zero(),
             slow_closed: zero(),
             memory_wanted_s: AtomicU32::new(0),
@@ -108,7 +121,8 @@ impl Census {
             total: read(&self.total),
             rejected: read(&self.rejected),
             accepting: self.accepting.load(Ordering::Relaxed),
-            rests: read(&self.rests),
+            file_rests: read(&self.file_rests),
+            task_rests: read(&self.task_rests),
             rested_ns: read(&self.rested_ns),
             slow_closed: read(&self.slow_closed),
         }
@@ -166,7 +180,7 @@ impl Census {
     /// Takes an admission back: the connection is turned away after all.
     pub(crate) fn turn_away(&self) {
         self.leave();
-        self.rejected.fetch_add(1, Ordering::Relaxed);
+        self.refuse();
     }
 
     /// Counts one that was admitted, and had a place, as rejected; it leaves by itself.
@@ -178,9 +192,13 @@ impl Census {
         self.current.fetch_sub(1, Ordering::Relaxed);
     }
 
-    pub(crate) fn rest(&self) {
+    pub(crate) fn rest(&self, exhausted: Exhausted) {
         self.accepting.store(false, Ordering::Relaxed);
-        self.rests.fetch_add(1, Ordering::Relaxed);
+        let rests = match exhausted {
+            Exhausted::Files => &self.file_rests,
+            Exhausted::Tasks => &self.task_rests,
+        };
+        rests.fetch_add(1, Ordering::Relaxed);
     }
 
     pub(crate) fn resume(&self, rested_ns: u64) {

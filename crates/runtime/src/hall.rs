@@ -169,7 +169,7 @@ impl<C: Crew> Hall<C> {
     /// Starts a peer's conversation.
     fn engage(self: &Arc<Self>, peer: &Arc<Peer>) -> Result<(), Exhausted> {
         let place = self.live.enter(Arc::clone(peer), self.most);
-        let place = place.ok_or(Exhausted)?;
+        let place = place.ok_or(Exhausted::Tasks)?;
         let (its_hall, its_peer) = (Arc::clone(self), Arc::clone(peer));
         let engaged = self
             .crew

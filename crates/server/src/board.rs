@@ -59,9 +59,18 @@ impl Noticeboard {
         &self.store
     }
 
-    /// A connection needs a thread of its own.
-    pub(crate) fn needs_threads(&self) -> bool {
-        self.config.runtime == Some(runtime::Kind::Threads)
+    /// What is lacking, and what to do, where a connection needs more than a descriptor and finds
+    /// none.
+    pub(crate) fn no_tasks(&self) -> &'static str {
+        match self.config.runtime {
+            Some(runtime::Kind::Fibres) => {
+                "no more stacks can be had (raise vm.max_map_count, or lower -c)"
+            }
+            _ => {
+                "no more threads can be had (raise vm.max_map_count, ulimit -u or the container's \
+                 pids.max, or lower -c)"
+            }
+        }
     }
 
     pub(crate) fn verbosity(&self) -> u32 {
@@ -133,7 +142,7 @@ impl Board for Noticeboard {
             counts: self.census.counts(),
             connections: tally.total,
             rejected: tally.rejected,
-            rests: tally.rests,
+            rests: tally.rests(),
             rested_ns: tally.rested_ns,
             bursts: self.census.bursts(),
             store,
@@ -169,7 +178,7 @@ impl Noticeboard {
         );
         stat_number(out, b"connection_structures", tally.current);
         stat_number(out, b"accepting_conns", u64::from(tally.accepting));
-        stat_number(out, b"listen_disabled_num", tally.rests - reset.rests);
+        stat_number(out, b"listen_disabled_num", tally.rests() - reset.rests);
         let rested_us = (tally.rested_ns - reset.rested_ns) / 1_000;
         stat_number(out, b"time_in_listen_disabled_us", rested_us);
         stat_number(out, b"slow_peers_closed", tally.slow_closed);

@@ -40,7 +40,7 @@ pub(crate) fn until_stopped(
         if board.verbosity() > 0 {
             let manner = Manner {
                 verbosity: board.verbosity(),
-                needs_threads: board.needs_threads(),
+                no_tasks: board.no_tasks(),
             };
             tell(&last, &now, manner, say);
         }
@@ -52,29 +52,20 @@ pub(crate) fn until_stopped(
 #[derive(Debug, Clone, Copy)]
 struct Manner {
     verbosity: u32,
-    /// A connection needs a thread of its own.
-    needs_threads: bool,
+    /// How it is said that a connection found no thread or stack.
+    no_tasks: &'static str,
 }
 
 fn tell(last: &Tally, now: &Tally, manner: Manner, say: &mut dyn FnMut(&str)) {
-    let Manner {
-        verbosity,
-        needs_threads,
-    } = manner;
     if now.rejected > last.rejected {
         let count = now.rejected - last.rejected;
-        let why = match needs_threads && now.rests > last.rests {
-            true => {
-                "no more threads can be had (raise vm.max_map_count, ulimit -u or the container's \
-                 pids.max, or lower -c)"
-                    .to_owned()
-            }
+        let why = match now.task_rests > last.task_rests {
+            true => manner.no_tasks.to_owned(),
             false => format!("{} is the most (-c)", now.max),
         };
         say(&format!("turned {count} connections away: {why}"));
     }
-    // Where each needs a thread, accepting rests for want of one, too.
-    if now.rests > last.rests && !(needs_threads && now.rejected > last.rejected) {
+    if now.file_rests > last.file_rests {
         say("accepting rested: open files have run out (raise ulimit -n or lower -c)");
     }
     if now.slow_closed > last.slow_closed {
@@ -83,7 +74,7 @@ fn tell(last: &Tally, now: &Tally, manner: Manner, say: &mut dyn FnMut(&str)) {
             "closed {count} connections that held memory and did not move"
         ));
     }
-    if verbosity > 1 && now.total > last.total {
+    if manner.verbosity > 1 && now.total > last.total {
         let count = now.total - last.total;
         say(&format!(
             "accepted {count} connections, {} are open",
@@ -104,19 +95,21 @@ mod tests {
             total: 8,
             rejected: 0,
             accepting: true,
-            rests: 0,
+            file_rests: 0,
+            task_rests: 0,
             rested_ns: 0,
             slow_closed: 0,
         };
-        let told = |needs_threads, rejected, rests| {
+        let told = |rejected, file_rests, task_rests| {
             let now = Tally {
                 rejected,
-                rests,
+                file_rests,
+                task_rests,
                 ..before
             };
             let manner = Manner {
                 verbosity: 1,
-                needs_threads,
+                no_tasks: "no more threads",
             };
             let mut lines = Vec::new();
             tell(&before, &now, manner, &mut |line| {
@@ -125,15 +118,13 @@ mod tests {
             lines
         };
         let most = "turned 2 connections away: 8 is the most (-c)";
-        for needs_threads in [false, true] {
-            assert!(told(needs_threads, 0, 0).is_empty());
-            assert_eq!(told(needs_threads, 2, 0), [most]);
-            let files = told(needs_threads, 0, 1);
-            assert!(files.len() == 1 && files[0].contains("open files have run out"));
-        }
-        let threads = told(true, 1, 1);
+        assert!(told(0, 0, 0).is_empty());
+        assert_eq!(told(2, 0, 0), [most]);
+        let files = told(0, 1, 0);
+        assert!(files.len() == 1 && files[0].contains("open files have run out"));
+        let threads = told(1, 0, 1);
         assert!(threads.len() == 1 && threads[0].contains("no more threads"));
-        let both = told(false, 2, 1);
+        let both = told(2, 1, 0);
         assert!(both.len() == 2 && both[0] == most && both[1].contains("open files"));
     }
 }

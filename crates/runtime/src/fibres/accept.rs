@@ -13,7 +13,7 @@ impl Fibres {
         converse: impl FnOnce() + Send + 'static,
     ) -> Result<JoinHandle<()>, Exhausted> {
         let runtime = self.runtime.lock().unwrap_or_else(PoisonError::into_inner);
-        let runtime = runtime.as_ref().ok_or(Exhausted)?;
-        runtime.try_spawn(converse).map_err(|_| Exhausted)
+        let runtime = runtime.as_ref().ok_or(Exhausted::Tasks)?;
+        runtime.try_spawn(converse).map_err(|_| Exhausted::Tasks)
     }
 }

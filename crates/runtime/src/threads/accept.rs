@@ -15,6 +15,6 @@ impl Threads {
             .name("conversation".to_owned())
             .stack_size(CONVERSATION_STACK_LEN)
             .spawn(converse)
-            .map_err(|_| Exhausted)
+            .map_err(|_| Exhausted::Tasks)
     }
 }
