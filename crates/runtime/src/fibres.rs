@@ -19,7 +19,7 @@ mod wake;
 mod worker;
 
 use std::io;
-use std::sync::atomic::{AtomicU64, AtomicUsize};
+use std::sync::atomic::AtomicUsize;
 use std::sync::{Arc, Mutex};
 
 use fibre::{Builder, Runtime};
@@ -39,8 +39,6 @@ pub(crate) struct Fibres {
     /// None: the last conversation is over.
     runtime: Mutex<Option<Runtime>>,
     desks: Arc<Desks>,
-    /// When the store was last maintained.
-    maintained_ns: AtomicU64,
     /// Times the attendant has looked for a desk to do so at.
     turn: AtomicUsize,
 }
@@ -85,7 +83,6 @@ pub(crate) fn start(
     let fibres = Fibres {
         runtime: Mutex::new(Some(runtime)),
         desks,
-        maintained_ns: AtomicU64::new(0),
         turn: AtomicUsize::new(0),
     };
     let most = fibres_max(sys::limits::memory_areas(), fibre::guards_are_light());

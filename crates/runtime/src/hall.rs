@@ -19,7 +19,7 @@ mod live;
 use std::any::Any;
 use std::io;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use session::Output;
 use sys::socket::Stream;
@@ -48,6 +48,8 @@ pub(crate) struct Hall<C: Crew> {
     ending: Arc<AtomicBool>,
     /// The attendant has been told that the store has more to do.
     has_more: AtomicBool,
+    /// When the store was last maintained.
+    maintained_ns: AtomicU64,
 }
 
 /// Which desk.
@@ -82,9 +84,8 @@ pub(crate) trait Crew: Send + Sync + Sized + 'static {
     /// Does a burst's work at a desk. It makes no system call.
     fn at_desk<R: Send>(&self, work: impl FnOnce(&mut Desk) -> R + Send) -> R;
 
-    /// Does a step of the store's maintenance, if a desk is free and the last step was `every_ns`
-    /// ago or more; true: there is more to do.
-    fn maintain(&self, which: Which, every_ns: u64, now_ns: u64) -> Option<bool>;
+    /// Does a step of the store's maintenance, if a desk is free; true: there is more to do.
+    fn maintain(&self, which: Which, now_ns: u64) -> Option<bool>;
 
     /// How many desks there are.
     fn desks(&self) -> usize;
@@ -116,11 +117,9 @@ pub(crate) trait Line: Send {
     /// Sends all of `bytes`, then receives; any error means that the connection is lost.
     fn exchange(&self, bytes: &[u8], room: &mut [u8]) -> io::Result<usize>;
 
-    /// Lets other conversations have their turn: this one has more to do.
+    /// Lets other conversations have their turn: this one has more to do, or might never wait,
+    /// where its peer sends without end and it does not [exchange](Line::exchange).
     fn let_others(&self);
-
-    /// Whether a peer that sends without end may keep this one from ever waiting.
-    fn may_never_wait(&self) -> bool;
 
     /// Waits so long, or until the peer is gone or lost: true.
     fn hangs_up_within(&self, timeout_ns: u64) -> bool;
@@ -145,6 +144,7 @@ impl<C: Crew> Hall<C> {
             inbox: Arc::clone(&running.inboxes[0]),
             ending: Arc::clone(&running.ending),
             has_more: AtomicBool::new(false),
+            maintained_ns: AtomicU64::new(0),
         });
         let attendant = Attendant::new(Arc::clone(&hall))?;
         running.spawn("attendant".to_owned(), move || attendant.run())?;
@@ -156,7 +156,10 @@ impl<C: Crew> Hall<C> {
     fn maintain(&self, now_ns: u64) {
         // As often as so many workers of another runtime would, together.
         let every_ns = MAINTAIN_EVERY_NS / self.crew.desks().max(1) as u64;
-        let maintained = self.crew.maintain(Which::UsedLast, every_ns, now_ns);
+        if !self.is_maintenance_due(every_ns, now_ns) {
+            return;
+        }
+        let maintained = self.maintain_at(Which::UsedLast, now_ns);
         let Some(has_more) = maintained else { return };
         if self.setup.store.wants_tending() {
             self.setup.board.tend_store();
@@ -164,6 +167,19 @@ impl<C: Crew> Hall<C> {
         if has_more && !self.has_more.swap(true, Ordering::Relaxed) {
             self.inbox.waker.wake();
         }
+    }
+
+    /// Whether the last step was so long ago.
+    fn is_maintenance_due(&self, every_ns: u64, now_ns: u64) -> bool {
+        let last_ns = self.maintained_ns.load(Ordering::Relaxed);
+        now_ns.saturating_sub(last_ns) >= every_ns
+    }
+
+    /// A step, if a desk is free; true: there is more to do.
+    fn maintain_at(&self, which: Which, now_ns: u64) -> Option<bool> {
+        let has_more = self.crew.maintain(which, now_ns)?;
+        self.maintained_ns.store(now_ns, Ordering::Relaxed);
+        Some(has_more)
     }
 
     /// Starts a peer's conversation.

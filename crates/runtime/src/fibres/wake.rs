@@ -66,10 +66,6 @@ impl Line for Waiting {
         fibre::yield_to_all();
     }
 
-    fn may_never_wait(&self) -> bool {
-        self.socket.kind() == Kind::Readiness
-    }
-
     fn hangs_up_within(&self, timeout_ns: u64) -> bool {
         let slept = fibre::sleep(Duration::from_nanos(timeout_ns));
         slept.is_err() || self.socket.inner().peer.transport.hangs_up_within(0)

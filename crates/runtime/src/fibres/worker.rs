@@ -50,34 +50,18 @@ impl Crew for Fibres {
         })
     }
 
-    fn maintain(&self, which: Which, every_ns: u64, now_ns: u64) -> Option<bool> {
-        let last_ns = self.maintained_ns.load(Ordering::Relaxed);
-        if now_ns.saturating_sub(last_ns) < every_ns {
-            return None;
+    fn maintain(&self, which: Which, now_ns: u64) -> Option<bool> {
+        if let Which::UsedLast = which {
+            return Some(self.at_desk(|desk| desk.maintain_store(now_ns)));
         }
-        let note = || self.maintained_ns.store(now_ns, Ordering::Relaxed);
-        match which {
-            Which::UsedLast => fibre::on_processor_stack(|| {
-                note();
-                let desk = &mut self.desks.own().desk;
-                let has_more = desk.maintain_store(now_ns);
-                desk.store.quiescent();
-                Some(has_more)
-            }),
-            Which::UsedFirst => {
-                let turn = self.turn.fetch_add(1, Ordering::Relaxed);
-                let kept = self.desks.all[turn % self.desks.all.len()].try_lock();
-                // Whose processor is awake, that goes on with it, or sleeps soon.
-                let Some(mut kept) = kept.ok().filter(|kept| kept.sleeps) else {
-                    return Some(true);
-                };
-                note();
-                let has_more = kept.desk.maintain_store(now_ns);
-                // The next who works at it wakes it.
-                kept.desk.store.offline();
-                Some(has_more)
-            }
-        }
+        let turn = self.turn.fetch_add(1, Ordering::Relaxed);
+        let kept = self.desks.all[turn % self.desks.all.len()].try_lock();
+        // Whose processor is awake, that goes on with it, or sleeps soon.
+        let mut kept = kept.ok().filter(|kept| kept.sleeps)?;
+        let has_more = kept.desk.maintain_store(now_ns);
+        // The next who works at it wakes it.
+        kept.desk.store.offline();
+        Some(has_more)
     }
 
     fn desks(&self) -> usize {

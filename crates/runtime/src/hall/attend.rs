@@ -14,8 +14,8 @@ use super::{Crew, Hall, Task, Which};
 use crate::limits::{DRAIN_CHECK_NS, DRAIN_NS, MAINTAIN_ALONE_NS, MAINTAIN_ALONE_STEPS};
 
 /// The attendant.
-pub(crate) struct Attendant<C: Crew> {
-    pub(crate) hall: Arc<Hall<C>>,
+pub(super) struct Attendant<C: Crew> {
+    hall: Arc<Hall<C>>,
     poll: Poll,
     /// What the first conversation that panicked ended with.
     panicked: Option<Box<dyn Any + Send>>,
@@ -27,11 +27,11 @@ pub(crate) struct Attendant<C: Crew> {
     /// Desks in a row that had no more to do.
     done: usize,
     /// When conversations are ended that have not come to their end.
-    pub(crate) stop_by_ns: Option<u64>,
+    stop_by_ns: Option<u64>,
 }
 
 impl<C: Crew> Attendant<C> {
-    pub(crate) fn new(hall: Arc<Hall<C>>) -> io::Result<Self> {
+    pub(super) fn new(hall: Arc<Hall<C>>) -> io::Result<Self> {
         let poll = Poll::new()?;
         poll.add(&hall.inbox.waker, 0, Interest::Read)?;
         Ok(Self {
@@ -47,7 +47,7 @@ impl<C: Crew> Attendant<C> {
     }
 
     /// Attends until the last conversation is over; panics as the first that did.
-    pub(crate) fn run(mut self) {
+    pub(super) fn run(mut self) {
         let mut events = Events::with_capacity(1);
         loop {
             // Cannot fail; if it did, the next look would come at once and do no harm.
@@ -78,7 +78,7 @@ impl<C: Crew> Attendant<C> {
     }
 
     /// Waits for the tasks that are done: they have nothing left to do but end.
-    pub(crate) fn join(&mut self) {
+    fn join(&mut self) {
         for task in self.hall.live.take_over() {
             if let Err(panic) = task.join() {
                 self.panicked.get_or_insert(panic);
@@ -111,16 +111,17 @@ impl<C: Crew> Attendant<C> {
         if now_ns < due_ns {
             return;
         }
-        let crew = &self.hall.crew;
-        let maintained = crew.maintain(Which::UsedFirst, MAINTAIN_ALONE_NS / 2, now_ns);
-        if let Some(has_more) = maintained {
+        let hall = &self.hall;
+        if hall.is_maintenance_due(MAINTAIN_ALONE_NS / 2, now_ns) {
+            // A desk that is not free has not been asked.
+            let has_more = hall.maintain_at(Which::UsedFirst, now_ns).unwrap_or(true);
             self.done = if has_more { 0 } else { self.done + 1 };
         }
         self.steps += 1;
         if self.hall.setup.store.wants_tending() {
             self.hall.setup.board.tend_store();
         }
-        if self.done < crew.desks() && self.steps < MAINTAIN_ALONE_STEPS {
+        if self.done < hall.crew.desks() && self.steps < MAINTAIN_ALONE_STEPS {
             self.maintain_ns = Some(now_ns + MAINTAIN_ALONE_NS);
         } else {
             (self.maintain_ns, self.steps, self.done) = (None, 0, 0);

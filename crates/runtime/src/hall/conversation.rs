@@ -22,7 +22,7 @@ use crate::table::Place;
 use crate::transport::Transport;
 
 /// A conversation.
-pub(crate) struct Conversation<C: Crew> {
+struct Conversation<C: Crew> {
     session: Session,
     /// Input that could not be used yet.
     held: Held,
@@ -94,7 +94,7 @@ impl<C: Crew> Conversation<C> {
         while let Some(received) = self.receive()
             && self.answer_all(&received)
         {
-            if self.line.may_never_wait() {
+            if !self.line.exchanges() {
                 self.line.let_others();
             }
         }

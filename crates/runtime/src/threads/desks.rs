@@ -2,7 +2,6 @@
 
 use std::collections::VecDeque;
 use std::ops::{Deref, DerefMut};
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 
 use crate::desk::Desk;
@@ -13,8 +12,6 @@ pub(super) struct Desks {
     all: Box<[Mutex<Desk>]>,
     free: Mutex<Free>,
     is_free: Condvar,
-    /// When the store was last maintained.
-    maintained_ns: AtomicU64,
 }
 
 struct Free {
@@ -46,7 +43,6 @@ impl Desks {
                 waiting: 0,
             }),
             is_free: Condvar::new(),
-            maintained_ns: AtomicU64::new(0),
         }
     }
 
@@ -68,25 +64,14 @@ impl Desks {
         self.lend(number)
     }
 
-    /// Borrows a desk for a step of the store's maintenance, if one is free and the last step was
-    /// `every_ns` ago or more.
-    pub(super) fn borrow_for_maintenance(
-        &self,
-        which: Which,
-        every_ns: u64,
-        now_ns: u64,
-    ) -> Option<Lent<'_>> {
-        let last_ns = self.maintained_ns.load(Ordering::Relaxed);
-        if now_ns.saturating_sub(last_ns) < every_ns {
-            return None;
-        }
+    /// Borrows a desk, if one is free.
+    pub(super) fn borrow_if_free(&self, which: Which) -> Option<Lent<'_>> {
         let mut free = self.free();
         let number = match which {
             Which::UsedLast => free.numbers.pop_back(),
             Which::UsedFirst => free.numbers.pop_front(),
         }?;
         drop(free);
-        self.maintained_ns.store(now_ns, Ordering::Relaxed);
         Some(self.lend(number))
     }
 

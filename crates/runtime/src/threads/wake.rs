@@ -42,10 +42,6 @@ impl Line for Blocking {
     /// The kernel sees to that.
     fn let_others(&self) {}
 
-    fn may_never_wait(&self) -> bool {
-        false
-    }
-
     fn hangs_up_within(&self, timeout_ns: u64) -> bool {
         self.peer.transport.hangs_up_within(timeout_ns)
     }

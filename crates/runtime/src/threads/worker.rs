@@ -26,8 +26,8 @@ impl Crew for Threads {
         work(&mut self.desks.borrow())
     }
 
-    fn maintain(&self, which: Which, every_ns: u64, now_ns: u64) -> Option<bool> {
-        let mut desk = self.desks.borrow_for_maintenance(which, every_ns, now_ns)?;
+    fn maintain(&self, which: Which, now_ns: u64) -> Option<bool> {
+        let mut desk = self.desks.borrow_if_free(which)?;
         Some(desk.maintain_store(now_ns))
     }
 
