@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 use std::fmt;
 use std::sync::Arc;
 
-use crate::sync::{Mutex, lock};
+use crate::sync::{Mutex, MutexGuard, lock};
 use crate::wait::WaitList;
 
 /// A channel that holds `capacity` values at most (at least one): who sends more waits.
@@ -116,14 +116,10 @@ impl<T: Send> Receiver<T> {
     pub fn receive(&self) -> Result<T, ReceiveError> {
         let mut state = lock(&self.shared.state);
         loop {
-            if let Some(value) = state.values.pop_front() {
-                let sender = state.for_room.pop();
-                drop(state);
-                if let Some(sender) = sender {
-                    sender.grant();
-                }
-                return Ok(value);
-            }
+            state = match take(state) {
+                Ok(value) => return Ok(value),
+                Err(state) => state,
+            };
             if state.senders == 0 {
                 return Err(ReceiveError);
             }
@@ -137,15 +133,21 @@ impl<T: Send> Receiver<T> {
     /// Receives a value, if there is one.
     #[must_use]
     pub fn try_receive(&self) -> Option<T> {
-        let mut state = lock(&self.shared.state);
-        let value = state.values.pop_front()?;
-        let sender = state.for_room.pop();
-        drop(state);
-        if let Some(sender) = sender {
-            sender.grant();
-        }
-        Some(value)
+        take(lock(&self.shared.state)).ok()
     }
+}
+
+/// Takes the first value out, and lets who waits for room first have it; or gives the state back.
+fn take<T>(mut state: MutexGuard<'_, State<T>>) -> Result<T, MutexGuard<'_, State<T>>> {
+    let Some(value) = state.values.pop_front() else {
+        return Err(state);
+    };
+    let sender = state.for_room.pop();
+    drop(state);
+    if let Some(sender) = sender {
+        sender.grant();
+    }
+    Ok(value)
 }
 
 impl<T> Clone for Sender<T> {
@@ -171,11 +173,9 @@ impl<T> Drop for Sender<T> {
         let mut state = lock(&self.shared.state);
         state.senders -= 1;
         if state.senders == 0 {
-            let mut all = std::mem::take(&mut state.for_values);
+            let all = std::mem::take(&mut state.for_values);
             drop(state);
-            while let Some(waiter) = all.pop() {
-                waiter.grant();
-            }
+            all.grant_all();
         }
     }
 }
@@ -185,12 +185,10 @@ impl<T> Drop for Receiver<T> {
         let mut state = lock(&self.shared.state);
         state.receivers -= 1;
         if state.receivers == 0 {
-            let mut all = std::mem::take(&mut state.for_room);
+            let all = std::mem::take(&mut state.for_room);
             let values = std::mem::take(&mut state.values);
             drop(state);
-            while let Some(waiter) = all.pop() {
-                waiter.grant();
-            }
+            all.grant_all();
             drop(values);
         }
     }

@@ -115,6 +115,18 @@ pub struct Fibre {
 }
 
 impl Fibre {
+    /// Another handle on a fibre.
+    ///
+    /// # Safety
+    /// Somebody has a reference to it, and keeps it meanwhile.
+    pub(crate) unsafe fn of(record: *const Record) -> Self {
+        // SAFETY: the caller's.
+        unsafe { Arc::increment_strong_count(record) };
+        // SAFETY: counted above.
+        let record = unsafe { Arc::from_raw(record) };
+        Self { record }
+    }
+
     /// Lets the fibre go on if it is [parked](crate::park), or not park the next time. As with
     /// threads, several before it runs again are one.
     pub fn unpark(&self) {

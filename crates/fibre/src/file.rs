@@ -11,7 +11,7 @@ use io_uring::types::Fd;
 use rustix::fs::{Mode, OFlags};
 
 use crate::io::Kind;
-use crate::io::rings::{perform, told};
+use crate::io::rings::{clamp, perform, told};
 use crate::offload::offload;
 use crate::switch::current;
 
@@ -58,7 +58,7 @@ impl File {
     pub fn pread(&self, buffer: &mut [u8], at: u64) -> io::Result<usize> {
         match self.wire {
             Kind::Rings => {
-                let len = u32::try_from(buffer.len()).unwrap_or(u32::MAX);
+                let len = clamp(buffer.len());
                 let entry = opcode::Read::new(self.fd(), buffer.as_mut_ptr(), len).offset(at);
                 // SAFETY: the buffer is borrowed for the call.
                 let [result] = unsafe { perform([entry.build()], None)? };
@@ -75,7 +75,7 @@ impl File {
     pub fn pwrite(&self, bytes: &[u8], at: u64) -> io::Result<usize> {
         match self.wire {
             Kind::Rings => {
-                let len = u32::try_from(bytes.len()).unwrap_or(u32::MAX);
+                let len = clamp(bytes.len());
                 let entry = opcode::Write::new(self.fd(), bytes.as_ptr(), len).offset(at);
                 // SAFETY: the bytes are borrowed for the call.
                 let [result] = unsafe { perform([entry.build()], None)? };

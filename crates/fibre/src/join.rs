@@ -84,19 +84,18 @@ impl<T> Reader<T> {
         if !self.is_done() {
             // SAFETY: nobody reads before AWAITED.
             unsafe { *packet.waiter.get() = Some(Waiter::current()) };
-            // Release: pairs with `Writer::fill`: the waiter is there.
+            // Release: pairs with `Writer::fill`: the waiter is there. Acquire, in failing: with
+            // it, too: the result is.
             let awaited =
                 packet
                     .state
-                    .compare_exchange(RUNS, AWAITED, Ordering::Release, Ordering::Relaxed);
+                    .compare_exchange(RUNS, AWAITED, Ordering::Release, Ordering::Acquire);
             if awaited.is_ok() {
                 while !self.is_done() {
                     Waiter::wait_here();
                 }
             }
         }
-        // Acquire, where DONE was found by the exchange: pairs with `Writer::fill`.
-        let _ = self.is_done();
         // SAFETY: DONE: the fibre does not touch it again.
         let result = unsafe { (*packet.result.get()).take() };
         result.unwrap_or_else(|| Err(Box::new("the result was taken already")))

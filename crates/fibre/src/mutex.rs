@@ -6,9 +6,9 @@ use std::marker::PhantomData;
 use std::ops::{Deref, DerefMut};
 use std::time::Duration;
 
-use crate::semaphore::{Semaphore, wait_until};
+use crate::semaphore::Semaphore;
 use crate::sync::{self, lock};
-use crate::wait::WaitList;
+use crate::wait::{WaitList, Waiter};
 
 /// Data that one fibre, or thread, has at a time; handed on in the order of asking. Held across
 /// waits, it is held: nobody runs with it meanwhile, but nobody's thread is blocked either.
@@ -143,12 +143,8 @@ impl Condition {
         let mutex = guard.mutex;
         let waiter = lock(&self.waiting).enter();
         drop(guard);
-        let mut is_told = wait_until(&waiter, timeout);
-        if !is_told && !lock(&self.waiting).leave(&waiter) {
-            // Told between the two.
-            waiter.wait_for_grant();
-            is_told = true;
-        }
+        let leave = |waiter: &Waiter| lock(&self.waiting).leave(waiter);
+        let is_told = waiter.wait_for_grant_within(timeout, leave);
         (mutex.lock(), is_told)
     }
 
@@ -162,9 +158,7 @@ impl Condition {
 
     /// Tells all who wait now.
     pub fn notify_all(&self) {
-        let mut all = std::mem::take(&mut *lock(&self.waiting));
-        while let Some(waiter) = all.pop() {
-            waiter.grant();
-        }
+        let all = std::mem::take(&mut *lock(&self.waiting));
+        all.grant_all();
     }
 }

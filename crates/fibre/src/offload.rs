@@ -6,9 +6,8 @@ use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::Duration;
 
-use crate::cancel::Cancelled;
+use crate::cancel::begin_wait;
 use crate::limits::{HELPER_IDLE_NS, HELPERS_MAX};
-use crate::switch::{current, may_wait};
 use crate::sync::atomic::{AtomicBool, Ordering};
 use crate::wait::Waiter;
 
@@ -45,12 +44,7 @@ static HELPERS: Helpers = Helpers {
 /// # Panics
 /// Not in a fibre.
 pub fn offload<'a, R: Send + 'a>(call: impl FnOnce() -> R + Send + 'a) -> io::Result<R> {
-    if current().is_cancelled() {
-        return Err(Cancelled.into());
-    }
-    // Before the call is handed over: what it borrows could not be waited for.
-    may_wait()?;
-    let waiter = Waiter::current();
+    let waiter = Waiter::Fibre(begin_wait()?);
     let is_done = AtomicBool::new(false);
     let mut result = None;
     {

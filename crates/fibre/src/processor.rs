@@ -15,6 +15,7 @@ use crate::limits::{RUNS_A_POLL, STEALS};
 use crate::rest::Rest;
 use crate::runtime::{Anchor, Shared};
 use crate::scheduler::{Choose, Lot};
+use crate::seat::Seat;
 use crate::stack::Warm;
 use crate::switch::{Here, Left, as_processor, resume};
 use crate::sync::atomic::Ordering;
@@ -175,7 +176,7 @@ pub(crate) fn run<S: Choose>(scheduler: &S, anchor: Arc<Anchor>, number: usize) 
                 }
             }
         }
-        duty.end();
+        duty.asleep();
     });
 }
 
@@ -218,62 +219,14 @@ struct Duty<'a> {
 
 impl Duty<'_> {
     fn begin(&self) {
-        let shared = self.local.shared();
-        shared.settle(self.local.number);
         // Awake: others look after what it asked for, if it does not.
-        shared.seats[self.local.number].polled();
-        self.local.clock.set(ticks());
-        if let Some(watch) = &shared.watch {
-            watch.wakes(self.local.number);
-        }
+        self.seat().polled();
+        self.awake();
     }
 
-    fn tell(&self, ready: usize) {
-        if ready > 0
-            && let Some(watch) = &self.local.shared().watch
-        {
-            watch.polled(self.local.number, ready);
-        }
-    }
-
-    fn end(&self) {
-        let shared = self.local.shared();
-        shared.seats[self.local.number]
-            .counters
-            .runs(self.local.runs.get());
-        if let Some(watch) = &shared.watch {
-            watch.sleeps(self.local.number);
-        }
-    }
-}
-
-impl Port for Duty<'_> {
-    fn poll(&mut self) {
+    /// It runs, for the first time or again: notes where and when.
+    fn awake(&self) {
         let (shared, number) = (self.local.shared(), self.local.number);
-        let seat = &shared.seats[number];
-        let ready = seat.port.poll() + seat.timers.expire();
-        self.tell(ready);
-        shared.help(number);
-    }
-
-    fn glance(&mut self) -> usize {
-        let (shared, number) = (self.local.shared(), self.local.number);
-        let seat = &shared.seats[number];
-        let ready = seat.port.glance() + seat.timers.expire();
-        self.tell(ready);
-        ready
-    }
-
-    fn sleep(&mut self) {
-        let (shared, number) = (self.local.shared(), self.local.number);
-        let seat = &shared.seats[number];
-        seat.counters.runs(self.local.runs.get());
-        if let Some(watch) = &shared.watch {
-            watch.sleeps(number);
-        }
-        seat.doze();
-        seat.port.sleep(seat.timers.patience_ns());
-        seat.counters.slept();
         // Nobody becomes ready in the time before it slept.
         self.local.clock.set(ticks());
         shared.settle(number);
@@ -282,12 +235,53 @@ impl Port for Duty<'_> {
         }
     }
 
+    /// It is about to sleep, or to end.
+    fn asleep(&self) {
+        self.seat().counters.runs(self.local.runs.get());
+        if let Some(watch) = &self.local.shared().watch {
+            watch.sleeps(self.local.number);
+        }
+    }
+
+    fn seat(&self) -> &Seat {
+        &self.local.shared().seats[self.local.number]
+    }
+
+    /// Rouses whose time has come, and says of them, and those the kernel roused, how many they
+    /// are.
+    fn tell(&self, roused: usize) -> usize {
+        let ready = roused + self.seat().timers.expire();
+        if ready > 0
+            && let Some(watch) = &self.local.shared().watch
+        {
+            watch.polled(self.local.number, ready);
+        }
+        ready
+    }
+}
+
+impl Port for Duty<'_> {
+    fn poll(&mut self) {
+        self.tell(self.seat().port.poll());
+        self.local.shared().help(self.local.number);
+    }
+
+    fn glance(&mut self) -> usize {
+        self.tell(self.seat().port.glance())
+    }
+
+    fn sleep(&mut self) {
+        let seat = self.seat();
+        self.asleep();
+        seat.doze();
+        seat.port.sleep(seat.timers.patience_ns());
+        seat.counters.slept();
+        self.awake();
+    }
+
     fn woke(&mut self) {
-        let (shared, number) = (self.local.shared(), self.local.number);
-        let seat = &shared.seats[number];
-        let ready = seat.port.woke() + seat.timers.expire();
-        self.tell(ready);
-        shared.help(number);
+        self.tell(self.seat().port.woke());
+        self.local.shared().help(self.local.number);
     }
 
     fn is_over(&self) -> bool {

@@ -4,10 +4,9 @@
 //! fibre ready puts it in a lane, *then* looks whether anybody rests, and calls the one that came
 //! last. Both take the lane's lock in between: if the look came first, its letting the lock go
 //! shows the announcement to the other; if not, it finds the fibre. So one of the two sees the
-//! other, and no fence is needed. (What is put into a
-//! processor's hand passes no lane: there each reads and writes the hand in one step, which orders
-//! the two as well.) A word of three states for each processor spares the
-//! caller a system call when the other has not gone to sleep yet:
+//! other, and no fence is needed. (What is put into a processor's hand passes no lane: there each
+//! reads and writes the hand in one step, which orders the two as well.) A word of three states for
+//! each processor spares the caller a system call when the other has not gone to sleep yet:
 //!
 //! ```text
 //! AWAKE ── sleep ──► ASLEEP       CALLED: do not sleep, or not again
@@ -128,10 +127,10 @@ impl Rest {
         is_asleep
     }
 
-    /// The processor, awake again for whatever reason. True: it was called.
-    pub(crate) fn wake_up(&self, processor: usize) -> bool {
+    /// The processor, awake again for whatever reason.
+    pub(crate) fn wake_up(&self, processor: usize) {
         // Acquire: pairs with `call`.
-        self.places[processor].word.swap(AWAKE, Ordering::AcqRel) == CALLED
+        self.places[processor].word.swap(AWAKE, Ordering::AcqRel);
     }
 }
 

@@ -2,9 +2,9 @@
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use crate::fibre::{Fibre, Record};
+use crate::sync::{Mutex, MutexGuard, lock};
 
 /// The roll, a page for each processor that spawns.
 #[derive(Debug)]
@@ -39,8 +39,7 @@ impl Roll {
     }
 
     fn page(&self, number: usize) -> MutexGuard<'_, List> {
-        let list = &self.pages[number].list;
-        list.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.pages[number].list)
     }
 
     /// Puts a new fibre on a processor's page.
@@ -86,13 +85,7 @@ impl Roll {
     pub(crate) fn fibres(&self, number: usize) -> Vec<Fibre> {
         let page = self.page(number);
         let live = page.entries.iter().filter(|entry| !entry.0.is_null());
-        live.map(|entry| {
-            // SAFETY: on the roll, so its own reference is still there.
-            unsafe { Arc::increment_strong_count(entry.0) };
-            // SAFETY: counted above.
-            let record = unsafe { Arc::from_raw(entry.0) };
-            Fibre { record }
-        })
-        .collect()
+        // SAFETY: on the roll, so its own reference is still there.
+        live.map(|entry| unsafe { Fibre::of(entry.0) }).collect()
     }
 }

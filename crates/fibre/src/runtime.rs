@@ -191,19 +191,11 @@ impl Builder {
             .map_err(|error| StartError::Wire("io_uring", error))?;
         let seat = |number| Seat::new(wire, processors, rest.event(number));
         let seats = (0..processors).map(seat).collect::<io::Result<_>>();
-        let shared = Arc::new(Shared {
-            scheduler: Any::new(self.scheduler, processors),
-            seats: seats.map_err(|error| StartError::Wire(wire.name(), error))?,
-            rest,
-            stacks: Stacks::new(self.stack_len),
-            roll: Roll::new(processors),
-            wire,
-            watch: self.watch,
-            stopping: AtomicBool::new(false),
-            over: AtomicBool::new(false),
-            running: std::sync::Mutex::new(0),
-            has_ended: Condvar::new(),
-        });
+        let seats = seats.map_err(|error| StartError::Wire(wire.name(), error))?;
+        let mut shared = Shared::new(self.scheduler, processors, rest, wire, seats);
+        shared.stacks = Stacks::new(self.stack_len);
+        shared.watch = self.watch;
+        let shared = Arc::new(shared);
         let anchor = |number| {
             Arc::new(Anchor {
                 shared: Arc::clone(&shared),
@@ -312,34 +304,27 @@ impl Runtime {
     fn end(&mut self, patience: Duration) -> Result<(), GivenUp> {
         let shared = self.shared();
         shared.stopping.store(true, Ordering::Relaxed);
-        for page in 0..self.anchors.len() {
-            for fibre in shared.roll.fibres(page) {
-                fibre.cancel();
-            }
-        }
         // So late that nobody can say when: never.
         let by = Instant::now().checked_add(patience);
         let left = || by.map_or(LOOK, |by| by.saturating_duration_since(Instant::now()));
-        let mut running = shared.running();
         let count = loop {
-            let count = shared.roll.len();
-            let left = left();
-            if count == 0 || left.is_zero() {
-                break count;
-            }
-            let waited = shared.has_ended.wait_timeout(running, left.min(LOOK));
-            drop(waited.unwrap_or_else(PoisonError::into_inner));
             // New ones may have come while the others were told.
             for page in 0..self.anchors.len() {
                 let fibres = shared.roll.fibres(page);
                 let untold = fibres.iter().filter(|fibre| !fibre.is_cancelled());
                 untold.for_each(Fibre::cancel);
             }
-            running = shared.running();
+            let running = shared.running();
+            let count = shared.roll.len();
+            let left = left();
+            if count == 0 || left.is_zero() {
+                // Release: pairs with `Duty::is_over`.
+                shared.over.store(true, Ordering::Release);
+                break count;
+            }
+            let waited = shared.has_ended.wait_timeout(running, left.min(LOOK));
+            drop(waited.unwrap_or_else(PoisonError::into_inner));
         };
-        // Release: pairs with `Duty::is_over`.
-        shared.over.store(true, Ordering::Release);
-        drop(running);
         for number in 0..self.anchors.len() {
             shared.rest.call(number);
         }
@@ -409,19 +394,9 @@ impl Anchor {
     /// Of a runtime without threads or dealings with the kernel.
     #[cfg(all(test, shuttle))]
     pub(crate) fn model(scheduler: Scheduler, processors: usize) -> Arc<Self> {
-        let shared = Shared {
-            scheduler: Any::new(scheduler, processors),
-            seats: Box::default(),
-            rest: Rest::new(processors).unwrap(),
-            stacks: Stacks::new(STACK_LEN),
-            roll: Roll::new(processors),
-            wire: Kind::Readiness,
-            watch: None,
-            stopping: AtomicBool::new(false),
-            over: AtomicBool::new(false),
-            running: std::sync::Mutex::new(0),
-            has_ended: Condvar::new(),
-        };
+        let rest = Rest::new(processors).unwrap();
+        let seats = Box::default();
+        let shared = Shared::new(scheduler, processors, rest, Kind::Readiness, seats);
         Arc::new(Self {
             shared: Arc::new(shared),
             number: 0,
@@ -445,19 +420,41 @@ impl Anchor {
                 .store(self.number as u32, Ordering::Relaxed);
             shared.roll.enter(self.number, &record);
             let handle = JoinHandle::new(reader, Arc::clone(&record));
-            let by = local.map(|local| (local.number, local.clock.get()));
-            shared.scheduler.put(by, Ready::new(record), &shared.rest);
+            shared.take_in(Ready::new(record));
             Ok(handle)
         })
     }
 }
 
 impl Shared {
+    /// With stacks of the usual length, and nobody who watches.
+    fn new(
+        scheduler: Scheduler,
+        processors: usize,
+        rest: Rest,
+        wire: Kind,
+        seats: Box<[Seat]>,
+    ) -> Self {
+        Self {
+            scheduler: Any::new(scheduler, processors),
+            rest,
+            seats,
+            stacks: Stacks::new(STACK_LEN),
+            roll: Roll::new(processors),
+            wire,
+            watch: None,
+            stopping: AtomicBool::new(false),
+            over: AtomicBool::new(false),
+            running: std::sync::Mutex::new(0),
+            has_ended: Condvar::new(),
+        }
+    }
+
     fn running(&self) -> MutexGuard<'_, usize> {
         self.running.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Takes in a fibre that was roused.
+    /// Takes in a fibre that is new, or was roused.
     pub(crate) fn take_in(&self, ready: Ready) {
         let by = local(|local| {
             let local = local.filter(|local| std::ptr::eq(local.shared(), self))?;

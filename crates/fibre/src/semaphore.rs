@@ -3,7 +3,6 @@
 use std::time::Duration;
 
 use crate::sync::{Mutex, lock};
-use crate::time::{Alarm, deadline_ns};
 use crate::wait::{WaitList, Waiter};
 
 /// A semaphore. Who waits is served in the order of coming, and nobody overtakes: a permit goes to
@@ -51,14 +50,8 @@ impl Semaphore {
         let Some(waiter) = self.take_or_enter() else {
             return true;
         };
-        if wait_until(&waiter, timeout) {
-            return true;
-        }
-        // Else it has been granted between the two.
-        !lock(&self.state).waiting.leave(&waiter) && {
-            waiter.wait_for_grant();
-            true
-        }
+        let leave = |waiter: &Waiter| lock(&self.state).waiting.leave(waiter);
+        waiter.wait_for_grant_within(timeout, leave)
     }
 
     /// None: a permit was there.
@@ -88,30 +81,4 @@ impl Semaphore {
     pub fn permits(&self) -> usize {
         lock(&self.state).permits
     }
-}
-
-/// Waits for a grant so long; false: in vain.
-pub(crate) fn wait_until(waiter: &Waiter, timeout: Duration) -> bool {
-    let by_ns = deadline_ns(timeout);
-    match waiter {
-        Waiter::Fibre(fibre) => {
-            let alarm = Alarm::set(fibre, by_ns);
-            while !waiter.is_granted() {
-                if alarm.is_due() {
-                    return false;
-                }
-                Waiter::wait_here();
-            }
-        }
-        Waiter::Thread(_) => {
-            while !waiter.is_granted() {
-                let left_ns = by_ns.saturating_sub(crate::time::monotonic_ns());
-                if left_ns == 0 {
-                    return false;
-                }
-                std::thread::park_timeout(Duration::from_nanos(left_ns));
-            }
-        }
-    }
-    true
 }

@@ -13,7 +13,7 @@ use rustix::net::{self, AddressFamily, RecvFlags, SendFlags, SocketFlags, Socket
 
 use crate::fibre::Fibre;
 use crate::io::poll::{Gate, Source};
-use crate::io::rings::{perform, told};
+use crate::io::rings::{clamp, perform, told};
 use crate::io::{Kind, Port};
 use crate::switch::{current, local};
 use crate::time::deadline_ns;
@@ -53,6 +53,16 @@ enum Direction {
     Reading,
     Accepting,
     Writing,
+}
+
+impl Direction {
+    /// What is polled for.
+    fn flags(self) -> i16 {
+        match self {
+            Self::Reading | Self::Accepting => libc::POLLIN,
+            Self::Writing => libc::POLLOUT,
+        }
+    }
 }
 
 impl<T: AsFd> Socket<T> {
@@ -133,7 +143,7 @@ impl<T: AsFd> Socket<T> {
             let entry = opcode::Recv::new(self.fd(), buffer.as_mut_ptr(), clamp(len)).build();
             // SAFETY: the buffer is borrowed for the call.
             let [result] = unsafe { perform([entry], self.due_ns())? };
-            if !self.is_to_wait(result, libc::POLLIN)? {
+            if !self.is_to_wait(result, Direction::Reading)? {
                 return told(result);
             }
         }
@@ -154,7 +164,7 @@ impl<T: AsFd> Socket<T> {
             let entry = entry.flags(libc::MSG_NOSIGNAL).build();
             // SAFETY: the bytes are borrowed for the call.
             let [result] = unsafe { perform([entry], self.due_ns())? };
-            if !self.is_to_wait(result, libc::POLLOUT)? {
+            if !self.is_to_wait(result, Direction::Writing)? {
                 return told(result);
             }
         }
@@ -207,7 +217,7 @@ impl<T: AsFd> Socket<T> {
     /// # Errors
     /// As [`Socket::read`].
     pub fn wait_readable(&self) -> io::Result<()> {
-        self.wait(Direction::Reading, libc::POLLIN)
+        self.wait(Direction::Reading)
     }
 
     /// Waits until there is room to send, or the peer is gone. To be called when a call that does
@@ -216,20 +226,21 @@ impl<T: AsFd> Socket<T> {
     /// # Errors
     /// As [`Socket::read`].
     pub fn wait_writable(&self) -> io::Result<()> {
-        self.wait(Direction::Writing, libc::POLLOUT)
+        self.wait(Direction::Writing)
     }
 
     /// Over rings: waits where the kernel has not, as before Linux 5.19 with what does not block.
     /// True: it is to be asked again.
-    fn is_to_wait(&self, result: i32, flags: i16) -> io::Result<bool> {
+    fn is_to_wait(&self, result: i32, direction: Direction) -> io::Result<bool> {
         let is_to_wait = result == EAGAIN;
         if is_to_wait {
-            self.wait(Direction::Reading, flags)?;
+            self.wait(direction)?;
         }
         Ok(is_to_wait)
     }
 
-    fn wait(&self, direction: Direction, flags: i16) -> io::Result<()> {
+    fn wait(&self, direction: Direction) -> io::Result<()> {
+        let flags = direction.flags();
         if let Some(registered) = &self.registered {
             let gate = registered.gate(direction);
             gate.close();
@@ -266,7 +277,7 @@ impl<T: AsFd> Socket<T> {
             let entry = entry.flags(flags.bits().cast_signed()).build();
             // SAFETY: it points nowhere.
             let [result] = unsafe { perform([entry], self.due_ns())? };
-            if !self.is_to_wait(result, libc::POLLIN)? {
+            if !self.is_to_wait(result, Direction::Reading)? {
                 break result;
             }
         };
@@ -370,8 +381,4 @@ fn is_ready(fd: impl AsFd, flags: i16) -> io::Result<bool> {
     let flags = PollFlags::from_bits_retain(flags.cast_unsigned());
     let now = Timespec::default();
     Ok(poll(&mut [PollFd::new(&fd, flags)], Some(&now))? > 0)
-}
-
-fn clamp(len: usize) -> u32 {
-    u32::try_from(len).unwrap_or(u32::MAX)
 }

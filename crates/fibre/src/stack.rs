@@ -19,12 +19,13 @@ use std::io;
 use std::num::NonZeroUsize;
 use std::ptr;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Mutex, OnceLock, PoisonError};
+use std::sync::{OnceLock, PoisonError};
 
 use corosensei::stack::StackPointer;
 use rustix::mm::{Advice, MapFlags, MprotectFlags, ProtFlags};
 
 use crate::limits::{SHARED_STACKS, SLAB_STACKS, STACK_LEN_MIN, WARM_STACKS};
+use crate::sync::{Mutex, lock};
 
 const PAGE: usize = 4096;
 /// Places of a page at which stacks begin, and how far apart they are.
@@ -81,6 +82,12 @@ struct Shared {
     cold: Vec<Stack>,
 }
 
+impl Shared {
+    fn take(&mut self) -> Option<Stack> {
+        self.warm.pop().or_else(|| self.cold.pop())
+    }
+}
+
 /// The stacks one processor keeps.
 #[derive(Debug, Default)]
 pub(crate) struct Warm {
@@ -108,14 +115,15 @@ impl Stacks {
 
     #[cold]
     fn take_shared(&self) -> io::Result<Stack> {
-        let mut shared = self.shared.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(stack) = shared.warm.pop().or_else(|| shared.cold.pop()) {
+        if let Some(stack) = lock(&self.shared).take() {
             return Ok(stack);
         }
+        // Without the lock: this asks the kernel. Two who come at once map one each.
         let slab = Slab::map(self.stack_len, self.is_light)?;
+        let mut shared = lock(&self.shared);
         shared.cold.extend(slab.stacks(self.stack_len));
         shared.slabs.push(slab);
-        shared.cold.pop().ok_or(io::ErrorKind::OutOfMemory.into())
+        shared.take().ok_or(io::ErrorKind::OutOfMemory.into())
     }
 
     /// Takes a stack back.
@@ -132,17 +140,15 @@ impl Stacks {
 
     #[cold]
     fn give_back_shared(&self, stack: Stack) {
-        let is_full = |shared: &Shared| shared.warm.len() >= SHARED_STACKS;
-        let mut shared = self.shared.lock().unwrap_or_else(PoisonError::into_inner);
-        if !is_full(&shared) {
+        let mut shared = lock(&self.shared);
+        if shared.warm.len() < SHARED_STACKS {
             shared.warm.push(stack);
             return;
         }
         drop(shared);
         // Without the lock: this asks the kernel.
         stack.cool();
-        let mut shared = self.shared.lock().unwrap_or_else(PoisonError::into_inner);
-        shared.cold.push(stack);
+        lock(&self.shared).cold.push(stack);
     }
 
     /// Fibres are given up: what lies on their stacks stays where it is, and so do all slabs.

@@ -137,14 +137,8 @@ pub(crate) fn is_fibre() -> bool {
 pub fn try_current() -> Option<Fibre> {
     // SAFETY: this thread's own.
     let record = unsafe { (*here()).record.get() };
-    if record.is_null() {
-        return None;
-    }
     // SAFETY: whoever runs has a reference to itself, in `processor::run_one`.
-    unsafe { std::sync::Arc::increment_strong_count(record) };
-    // SAFETY: counted above.
-    let record = unsafe { std::sync::Arc::from_raw(record) };
-    Some(Fibre { record })
+    (!record.is_null()).then(|| unsafe { Fibre::of(record) })
 }
 
 /// The fibre that runs here.
@@ -261,7 +255,7 @@ pub(crate) fn may_wait() -> io::Result<()> {
     }
 }
 
-const UNWINDS: &str = "a fibre must not wait while it unwinds";
+pub(crate) const UNWINDS: &str = "a fibre must not wait while it unwinds";
 
 /// Waits until somebody [unparks](Fibre::unpark) this fibre, or has since it last waited. May
 /// return for no reason: what is waited for is to be looked at again.

@@ -2,7 +2,6 @@
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Mutex, PoisonError};
 use std::thread;
 use std::time::Duration;
 
@@ -11,6 +10,7 @@ use rustix::time::{ClockId, clock_gettime};
 use crate::cancel::Cancelled;
 use crate::fibre::Fibre;
 use crate::switch::{current, is_fibre, local, park};
+use crate::sync::{Mutex, lock};
 
 /// Never.
 const NEVER: u64 = u64::MAX;
@@ -88,7 +88,7 @@ impl Timers {
             return 0;
         }
         let later = (now_ns + 1, 0);
-        let mut list = self.list.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut list = lock(&self.list);
         let rest = list.entries.split_off(&later);
         let due = std::mem::replace(&mut list.entries, rest);
         self.note_next(&list);
@@ -117,7 +117,7 @@ impl Alarm {
     pub(crate) fn set(fibre: &Fibre, due_ns: u64) -> Self {
         let processor = local(|local| local.map_or(0, |local| local.number));
         let timers = &fibre.record.anchor.shared.seats[processor].timers;
-        let mut list = timers.list.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut list = lock(&timers.list);
         list.count += 1;
         let number = list.count;
         list.entries.insert((due_ns, number), fibre.clone());
@@ -139,7 +139,7 @@ impl Alarm {
 impl Drop for Alarm {
     fn drop(&mut self) {
         let timers = &self.fibre.record.anchor.shared.seats[self.processor].timers;
-        let mut list = timers.list.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut list = lock(&timers.list);
         if list.entries.remove(&(self.due_ns, self.number)).is_some() {
             timers.note_next(&list);
         }

@@ -3,12 +3,15 @@
 use std::cell::OnceCell;
 use std::collections::VecDeque;
 use std::sync::Arc;
+use std::thread::park_timeout;
+use std::time::Duration;
 
 use crate::fibre::Fibre;
-use crate::switch::{current, is_fibre, may_wait, park};
+use crate::switch::{UNWINDS, current, is_fibre, may_wait, park};
 use crate::sync::atomic::{AtomicBool, Ordering};
 use crate::sync::thread::{self, Thread};
 use crate::sync::thread_local;
+use crate::time::{Alarm, deadline_ns, monotonic_ns};
 
 /// Who waits.
 #[derive(Debug, Clone)]
@@ -62,21 +65,53 @@ impl Waiter {
 
     /// Waits for something in one list at a time: until [`Waiter::grant`].
     pub(crate) fn wait_for_grant(&self) {
-        // Acquire: pairs with `grant`.
-        while !self.granted().load(Ordering::Acquire) {
+        while !self.is_granted() {
             Self::wait_here();
         }
     }
 
+    /// The same, so long at most: false, when that is over and it has left its list by `leave`,
+    /// which says whether it still stood there. Else it has been granted between the two.
+    pub(crate) fn wait_for_grant_within(
+        &self,
+        timeout: Duration,
+        leave: impl FnOnce(&Self) -> bool,
+    ) -> bool {
+        if !self.waits_in_vain(deadline_ns(timeout)) || !leave(self) {
+            self.wait_for_grant();
+            return true;
+        }
+        false
+    }
+
+    /// Waits for a grant until `by_ns`; true: in vain.
+    fn waits_in_vain(&self, by_ns: u64) -> bool {
+        let _alarm = match self {
+            Self::Fibre(fibre) => Some(Alarm::set(fibre, by_ns)),
+            Self::Thread(_) => None,
+        };
+        while !self.is_granted() {
+            let left_ns = by_ns.saturating_sub(monotonic_ns());
+            if left_ns == 0 {
+                return true;
+            }
+            match self {
+                Self::Fibre(_) => Self::wait_here(),
+                Self::Thread(_) => park_timeout(Duration::from_nanos(left_ns)),
+            }
+        }
+        false
+    }
+
     /// Whether it has been given what it waits for.
-    pub(crate) fn is_granted(&self) -> bool {
+    fn is_granted(&self) -> bool {
         // Acquire: pairs with `grant`.
         self.granted().load(Ordering::Acquire)
     }
 
     /// Gives it what it waits for. It has left the list.
     pub(crate) fn grant(self) {
-        // Release: pairs with `wait_for_grant`.
+        // Release: pairs with `is_granted`.
         self.granted().store(true, Ordering::Release);
         self.rouse();
     }
@@ -117,7 +152,7 @@ impl WaitList {
         let waiter = Waiter::current();
         if let Waiter::Fibre(_) = waiter {
             // Before it stands in the list, where it would be granted what it cannot take.
-            assert!(may_wait().is_ok(), "a fibre must not wait while it unwinds");
+            assert!(may_wait().is_ok(), "{UNWINDS}");
         }
         // Nobody grants it anything before it stands in the list.
         waiter.granted().store(false, Ordering::Relaxed);
@@ -128,6 +163,11 @@ impl WaitList {
     /// Takes out who came first.
     pub(crate) fn pop(&mut self) -> Option<Waiter> {
         self.waiters.pop_front()
+    }
+
+    /// Gives all of them what they wait for. What guarded the list is to be let go before.
+    pub(crate) fn grant_all(self) {
+        self.waiters.into_iter().for_each(Waiter::grant);
     }
 
     /// Takes out one that waits no longer. False: it is not here any more, and has been granted

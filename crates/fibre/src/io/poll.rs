@@ -6,16 +6,17 @@ use std::cell::UnsafeCell;
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::ptr;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicPtr, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use rustix::event::Timespec;
 use rustix::event::epoll::{self, EventData, EventFlags};
 
-use crate::cancel::Cancelled;
+use crate::cancel::{begin_wait, given_up};
 use crate::fibre::{Fibre, Record};
 use crate::limits::EVENTS_A_POLL;
-use crate::switch::{current, may_wait, park};
+use crate::switch::park;
+use crate::sync::{Mutex, MutexGuard, lock};
 use crate::time::Alarm;
 
 /// The processor is called.
@@ -85,7 +86,7 @@ impl Poller {
     }
 
     fn gone(&self) -> MutexGuard<'_, Vec<Arc<Source>>> {
-        self.gone.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.gone)
     }
 
     pub(crate) fn poll(&self) -> usize {
@@ -211,11 +212,7 @@ impl Gate {
 
     /// Waits before it until it is open, until `due_ns`, or until the fibre is told to end.
     pub(crate) fn wait(&self, due_ns: Option<u64>) -> io::Result<()> {
-        let fibre = current();
-        if fibre.is_cancelled() {
-            return Err(Cancelled.into());
-        }
-        may_wait()?;
+        let fibre = begin_wait()?;
         let raw = Arc::into_raw(Arc::clone(&fibre.record)).cast_mut();
         // Release: pairs with `open`.
         let put = self
@@ -243,10 +240,7 @@ impl Gate {
                 }
                 // SAFETY: counted above, and taken out again.
                 drop(unsafe { Arc::from_raw(raw) });
-                return Err(match fibre.is_cancelled() {
-                    true => Cancelled.into(),
-                    false => io::ErrorKind::TimedOut.into(),
-                });
+                return Err(given_up(&fibre));
             }
             park();
         }

@@ -4,7 +4,7 @@
 //! all else when that has nothing to run, or every so often. What has been done may be looked at by
 //! any processor, so that fibres whose processor is busy are not kept waiting. For that the kernel
 //! has to note it while the processor runs, by an interrupt of its own (no `DEFER_TASKRUN`, no
-//! `COOP_TASKRUN`); a runtime with one processor, whom nobody helps, has both.
+//! `COOP_TASKRUN`); a runtime with one processor, whom nobody helps, has the former.
 //!
 //! Invariants: a fibre does not go on, nor end, before all it asked for has been done, or been
 //! ended by the kernel: what the kernel reads and writes meanwhile lies where the fibre put it. The
@@ -16,18 +16,17 @@ use std::cell::UnsafeCell;
 use std::io;
 use std::os::fd::{AsRawFd, BorrowedFd, RawFd};
 use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU32, Ordering};
-use std::sync::{Mutex, PoisonError};
 
 use io_uring::squeue::{Entry, Flags};
 use io_uring::types::{Fd, SubmitArgs, Timespec};
 use io_uring::{EnterFlags, IoUring, cqueue, opcode};
 
-use crate::cancel::Cancelled;
+use crate::cancel::{begin_wait, given_up};
 use crate::fibre::Fibre;
 use crate::io::Port;
 use crate::limits::{END_AGAIN_NS, RING_ENTRIES};
-use crate::switch::{current, local, may_wait, park};
-use crate::sync::pause;
+use crate::switch::{local, park};
+use crate::sync::{Mutex, lock, pause};
 use crate::time::{Alarm, monotonic_ns};
 
 /// Completions taken out at once.
@@ -240,14 +239,14 @@ impl Ring {
 
     /// Anybody: has a request ended. The processor is to be called afterwards.
     fn end(&self, data: u64) {
-        let mut to_end = self.to_end.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut to_end = lock(&self.to_end);
         to_end.push(data);
         self.has_to_end.store(true, Ordering::Relaxed);
     }
 
     /// Anybody: what was to be ended has ended. Another that lies where it lay is not meant.
     fn has_ended(&self, data: u64) {
-        let mut to_end = self.to_end.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut to_end = lock(&self.to_end);
         to_end.retain(|other| other & !SECOND != data);
     }
 
@@ -255,7 +254,7 @@ impl Ring {
         if !self.has_to_end.load(Ordering::Relaxed) {
             return;
         }
-        let mut to_end = self.to_end.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut to_end = lock(&self.to_end);
         self.has_to_end.store(false, Ordering::Relaxed);
         let all = std::mem::take(&mut *to_end);
         drop(to_end);
@@ -345,7 +344,7 @@ impl Ring {
     }
 }
 
-/// Has the kernel do something, and waits until it has, until `alarm_ns`, or until the fibre is
+/// Has the kernel do something, and waits until it has, until `due_ns`, or until the fibre is
 /// told to end. Two entries are done one after the other; the second is not done if the first
 /// fails.
 ///
@@ -359,12 +358,7 @@ pub(crate) unsafe fn perform<const N: usize>(
     due_ns: Option<u64>,
 ) -> io::Result<[i32; N]> {
     const { assert!(N == 1 || N == 2) };
-    let fibre = current();
-    if fibre.is_cancelled() {
-        return Err(Cancelled.into());
-    }
-    // Before anything is asked for: it could not be waited for.
-    may_wait()?;
+    let fibre = begin_wait()?;
     let operation = Operation {
         results: [AtomicI32::new(0), AtomicI32::new(0)],
         pending: AtomicU32::new(N as u32),
@@ -428,12 +422,14 @@ pub(crate) unsafe fn perform<const N: usize>(
     });
     // Interrupted: it was ended while one of the kernel's own threads was at it.
     if is_ended && [-libc::ECANCELED, -libc::EINTR].contains(&results[N - 1]) {
-        return Err(match fibre.is_cancelled() {
-            true => Cancelled.into(),
-            false => io::ErrorKind::TimedOut.into(),
-        });
+        return Err(given_up(&fibre));
     }
     Ok(results)
+}
+
+/// A length, as the kernel is told it.
+pub(crate) fn clamp(len: usize) -> u32 {
+    u32::try_from(len).unwrap_or(u32::MAX)
 }
 
 /// What the kernel says in a completion.
