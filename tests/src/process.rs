@@ -13,6 +13,7 @@ use anyhow::{Context, Result, anyhow, bail};
 use sys::child::{Bounds, bind, terminate};
 use sys::cost::{Cost, of_process};
 
+use crate::client::Client;
 use crate::peer::Address;
 
 /// How long a server may take to listen, and to end when told.
@@ -197,6 +198,35 @@ pub fn curtail() -> Command {
         command.args(["--fibre-scheduler", "steal"]);
     }
     command
+}
+
+/// [`curtail`] with these arguments, on a free port.
+///
+/// # Panics
+/// It does not start.
+#[must_use]
+pub fn server(arguments: &[&str]) -> Server {
+    Server::tcp(|| {
+        let mut command = curtail();
+        command.args(arguments);
+        command
+    })
+    .unwrap_or_else(|error| panic!("start curtail {arguments:?}: {error:#}"))
+}
+
+/// The same, and a client that has put `key` there.
+///
+/// # Panics
+/// It does not start, or does not answer.
+#[must_use]
+pub fn server_with_key(arguments: &[&str]) -> (Server, Client) {
+    let server = server(arguments);
+    let client = Client::connect(&server.address).and_then(|mut client| {
+        client.set("key", b"value")?;
+        Ok(client)
+    });
+    let client = client.unwrap_or_else(|error| panic!("ask curtail {arguments:?}: {error:#}"));
+    (server, client)
 }
 
 /// What the test program is called.

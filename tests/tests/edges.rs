@@ -9,19 +9,10 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use curtail_tests::client::Client;
-use curtail_tests::process::{Server, curtail};
+use curtail_tests::process::{Server, server};
 use curtail_tests::witness::Witness;
 
 const MIB: u64 = 1 << 20;
-
-fn server(arguments: &[&str]) -> Server {
-    Server::tcp(|| {
-        let mut command = curtail();
-        command.args(arguments);
-        command
-    })
-    .unwrap()
-}
 
 fn client(server: &Server) -> Client {
     Client::connect(&server.address).unwrap()

@@ -5,25 +5,12 @@
 use std::process::Command;
 use std::time::{Duration, Instant};
 
-use curtail_tests::client::Client;
 use curtail_tests::peer::Address;
-use curtail_tests::process::{Server, curtail, curtail_path, runtime};
-
-fn server(arguments: &[&str]) -> (Server, Client) {
-    let server = Server::tcp(|| {
-        let mut command = curtail();
-        command.args(arguments);
-        command
-    })
-    .unwrap();
-    let mut client = Client::connect(&server.address).unwrap();
-    client.set("key", b"value").unwrap();
-    (server, client)
-}
+use curtail_tests::process::{curtail_path, runtime, server_with_key};
 
 #[test]
 fn an_idle_server_neither_wakes_up_nor_works() {
-    let (server, mut client) = server(&["-t", "2"]);
+    let (server, mut client) = server_with_key(&["-t", "2"]);
     // What it finds in order after the last request is done soon.
     let deadline = Instant::now() + Duration::from_secs(10);
     loop {
@@ -38,7 +25,7 @@ fn an_idle_server_neither_wakes_up_nor_works() {
 
 #[test]
 fn the_generator_reports_the_bursts_of_its_interval() {
-    let (server, mut client) = server(&["-t", "1"]);
+    let (server, mut client) = server_with_key(&["-t", "1"]);
     // None of these is of the interval.
     for _ in 0..100 {
         client.get("key").unwrap();

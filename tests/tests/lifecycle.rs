@@ -12,18 +12,9 @@ use std::time::Duration;
 
 use curtail_tests::client::Client;
 use curtail_tests::peer::Address;
-use curtail_tests::process::{Server, curtail, curtail_path};
+use curtail_tests::process::{Server, curtail, curtail_path, server};
 use curtail_tests::witness::Witness;
 use rustix::process::{Pid, Resource, Rlimit, prlimit};
-
-fn server(arguments: &[&str]) -> Server {
-    Server::tcp(|| {
-        let mut command = curtail();
-        command.args(arguments);
-        command
-    })
-    .unwrap()
-}
 
 fn client(server: &Server) -> Client {
     Client::connect(&server.address).unwrap()

@@ -5,20 +5,11 @@
 #![allow(clippy::unwrap_used, clippy::print_stderr)]
 
 use curtail_tests::client::Client;
-use curtail_tests::process::{Server, curtail};
+use curtail_tests::process::server;
 
 const MIB: u64 = 1 << 20;
 /// What a server grows by beside `-m`: its threads' buffers and the store's tables.
 const CONSTANT: u64 = 4 * MIB;
-
-fn server(arguments: &[&str]) -> Server {
-    Server::tcp(|| {
-        let mut command = curtail();
-        command.args(arguments);
-        command
-    })
-    .unwrap()
-}
 
 /// A number from a seed, the same every time.
 fn random(seed: &mut u64) -> u64 {

@@ -4,24 +4,11 @@
 
 use std::time::{Duration, Instant};
 
-use curtail_tests::client::Client;
-use curtail_tests::process::{Server, curtail};
-
-fn server(arguments: &[&str]) -> (Server, Client) {
-    let server = Server::tcp(|| {
-        let mut command = curtail();
-        command.args(arguments);
-        command
-    })
-    .unwrap();
-    let mut client = Client::connect(&server.address).unwrap();
-    client.set("key", b"value").unwrap();
-    (server, client)
-}
+use curtail_tests::process::server_with_key;
 
 #[test]
 fn least_time_between_wake_ups_is_kept_and_the_first_request_does_not_wait() {
-    let (_server, mut client) = server(&["-t", "1", "--min-wait", "20ms"]);
+    let (_server, mut client) = server_with_key(&["-t", "1", "--min-wait", "20ms"]);
     std::thread::sleep(Duration::from_millis(50));
     let start = Instant::now();
     client.get("key").unwrap();
@@ -41,7 +28,7 @@ fn least_time_between_wake_ups_is_kept_and_the_first_request_does_not_wait() {
 
 #[test]
 fn busy_polling_lasts_as_long_as_it_was_told_and_no_longer() {
-    let (server, mut client) = server(&["-t", "1", "--busy-poll", "300ms"]);
+    let (server, mut client) = server_with_key(&["-t", "1", "--busy-poll", "300ms"]);
     client.get("key").unwrap();
     let busy = server.idle_cost(Duration::from_millis(200)).unwrap();
     assert!(
