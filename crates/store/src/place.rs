@@ -79,8 +79,8 @@ struct Again {
 /// A block made for an item that is about to be published, held until it is.
 #[derive(Debug)]
 pub(crate) struct Draft<'s> {
-    heap: &'s Heap,
-    taken: Taken,
+    pub(crate) heap: &'s Heap,
+    pub(crate) taken: Taken,
 }
 
 impl Draft<'_> {
@@ -166,8 +166,8 @@ impl Worker {
             Ok(facts) => facts,
             Err(refused) => return Ok(refused),
         };
-        // Flushed since it was reserved, or its form was chosen before this CAS was.
-        if self.is_flushed(location, now_s) || !block.takes_cas(facts.cas) {
+        // Flushed since it was reserved, or its form was chosen before these were.
+        if self.is_flushed(location, now_s) || !block.takes(facts.cas, facts.expiry) {
             let (expiry, cas) = (facts.expiry, Some(facts.cas));
             return Err(Again { expiry, cas });
         }
@@ -292,7 +292,10 @@ impl Worker {
         let key_len = item.key.len();
         let outline = match item.value {
             Value::Pieces(len, pieces) => Outline::pieces(key_len, len, item.flags, pieces.len()),
-            Value::Whole(bytes) => Outline::whole(key_len, bytes.len(), item.flags, cas),
+            Value::Whole(bytes) => {
+                let is_timed = self.is_timed(expiry);
+                Outline::whole(key_len, bytes.len(), item.flags, cas, is_timed)
+            }
         };
         if outline.block_len() > self.store.log.heap.block_max() {
             return Err(Refused::TooLarge);

@@ -3,7 +3,11 @@
 use crate::heap::block::Block;
 use crate::index::{Entry, Location};
 use crate::item::{Expiry, Item};
+use crate::limits::{REWRITE_ATTEMPTS, REWRITE_BUSY};
 use crate::miniature::Seen;
+use crate::place::Draft;
+use crate::sync::yield_now;
+use crate::upload::Refused;
 use crate::worker::{KeyHash, Worker, traits};
 
 /// How a read leaves the item.
@@ -80,15 +84,32 @@ impl Worker {
         how: Read,
         visit: impl FnOnce(&Item<'_>) -> Option<R>,
     ) -> Result<Option<R>, Miss> {
-        let writer = self.store.index.lock(hash.0);
         let is_it = |entry: Entry| self.has_key(entry, key);
-        let found = writer.find(is_it).ok_or(Miss::Absent)?;
+        let mut moves = 0;
+        let (writer, found) = loop {
+            let writer = self.store.index.lock(hash.0);
+            let found = writer.find(is_it).ok_or(Miss::Absent)?;
+            let location = found.entry().location();
+            let block = self.block(location);
+            if let Some(miss) = self.death(location, block, now_s) {
+                self.bury_found(&writer, &found, block);
+                return Err(miss);
+            }
+            let missing = how.touch.filter(|&expiry| !block.takes_expiry(expiry));
+            let Some(expiry) = missing.filter(|_| moves < REWRITE_ATTEMPTS) else {
+                break (writer, found);
+            };
+            drop(writer);
+            moves = match self.make_timed(key, hash, expiry, now_s) {
+                Ok(()) => moves + 1,
+                Err(_) => REWRITE_ATTEMPTS,
+            };
+            if moves >= REWRITE_BUSY {
+                yield_now();
+            }
+        };
         let location = found.entry().location();
         let block = self.block(location);
-        if let Some(miss) = self.death(location, block, now_s) {
-            self.bury_found(&writer, &found, block);
-            return Err(miss);
-        }
         let access = block.access();
         let won = how.claim && access.is_stale() && !access.is_claimed();
         let Some(answer) = self.show(visit, location, block, won) else {
@@ -98,17 +119,74 @@ impl Worker {
             block.set_access(access.with(true, true));
         }
         if let Some(expiry) = how.touch {
+            let segment = self.store.log.heap.segment_of(location);
+            if !block.takes_expiry(expiry) {
+                // There is no memory to move it to. It must not be there when its time is over,
+                // so that it leaves now, as others do for want of memory.
+                self.count_evicted(block, segment.part(), now_s);
+                writer.remove(&found);
+                self.unlinked(location);
+                return Ok(Some(answer));
+            }
             block.set_expiry(expiry);
-            self.store
-                .log
-                .heap
-                .segment_of(location)
-                .raise_expiry(expiry);
+            segment.raise_expiry(expiry);
         }
         if !how.unnoticed {
             self.notice(hash, found.entry(), block, now_s);
         }
         Ok(Some(answer))
+    }
+
+    /// Moves an item that never expires to where there is a place for an expiry, as draining would.
+    /// It may be another by now: the caller looks again.
+    ///
+    /// # Errors
+    /// There is no memory for that now.
+    #[cold]
+    fn make_timed(
+        &self,
+        key: &[u8],
+        hash: KeyHash,
+        expiry: Expiry,
+        now_s: u32,
+    ) -> Result<(), Refused> {
+        let (index, heap) = (&self.store.index, &self.store.log.heap);
+        let find = || index.find(hash.0, |entry| self.has_key(entry, key));
+        let Some(entry) = find() else {
+            return Ok(());
+        };
+        let outline = self.block(entry.location()).outline().timed();
+        let part = heap.segment_of(entry.location()).part();
+        self.pay(outline.block_len(), now_s);
+        let taken = self.take(outline.block_len(), part, expiry, now_s)?;
+        let draft = Draft { heap, taken };
+        let location = draft.location();
+        let block = self.block(location);
+        block.begin(&outline, key);
+        // Who waits for memory is quiescent: what was seen before does not count.
+        let Some(old) = find().map(Entry::location) else {
+            return Ok(());
+        };
+        let old_block = self.block(old);
+        if old_block.outline() == outline || old_block.outline().timed() != outline {
+            return Ok(());
+        }
+        // SAFETY: it was taken just now and nothing leads there.
+        unsafe { block.value_mut() }.copy_from_slice(old_block.value());
+        let writer = index.lock(hash.0);
+        let found = writer.find(|entry| entry.location() == old);
+        if let Some(found) = found
+            && self.death(old, old_block, now_s).is_none()
+            && !self.is_flushed(location, now_s)
+        {
+            block.set_cas(old_block.cas());
+            block.set_access(old_block.access());
+            heap.segment_of(location).add_live(block.len());
+            writer.replace(&found, location, found.entry().frequency());
+            drop(writer);
+            self.free(old);
+        }
+        Ok(())
     }
 
     #[inline]

@@ -226,7 +226,7 @@ impl Worker {
             stale: old.access().is_stale(),
             claimed: old.access().is_claimed(),
         };
-        if !block.takes_cas(facts.cas) {
+        if !block.takes(facts.cas, facts.expiry) {
             return None;
         }
         self.link(&writer, Some(&present), location, block, facts, now_s);

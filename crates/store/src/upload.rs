@@ -4,9 +4,11 @@ use std::fmt;
 
 use thiserror::Error;
 
-use crate::heap::block::{Block, Outline, PIECE_MAX, PIECES_MAX, piece_block_len};
+use crate::heap::Number;
+use crate::heap::block::{
+    Block, Outline, PIECE_HEADER_LEN, PIECE_MAX, PIECES_MAX, piece_block_len,
+};
 use crate::heap::segment::Part;
-use crate::heap::{Number, block::HEADER_LEN};
 use crate::holds::Credit;
 use crate::index::Location;
 use crate::item::Expiry;
@@ -118,7 +120,8 @@ impl Worker {
             let credit = self.store.holds.ask(segments as u32, allowed);
             Some(credit.ok_or(Refused::HeldFull)?)
         };
-        let outline = Outline::whole(key.len(), asked.value_len, asked.flags, cas);
+        let is_timed = self.is_timed(asked.expiry);
+        let outline = Outline::whole(key.len(), asked.value_len, asked.flags, cas, is_timed);
         let block_len = outline.block_len();
         self.pay(block_len, now_s);
         let present = self.store.index.guess(hash.0);
@@ -235,7 +238,9 @@ impl Worker {
             return Ok(());
         };
         let heap = &self.store.log.heap;
-        let most = missing.min(PIECE_MAX).min(heap.block_max() - HEADER_LEN);
+        let most = missing
+            .min(PIECE_MAX)
+            .min(heap.block_max() - PIECE_HEADER_LEN);
         let least = most.min(heap.block_max() / PIECE_LEAST_PART);
         let number = pieces.len();
         if number >= PIECES_MAX {
@@ -251,7 +256,11 @@ impl Worker {
             self.wait_for_segment(now_s)?;
         };
         let piece = heap.block(taken.location);
-        piece.begin_piece(upload.hash.0, number, most.min(block_len - HEADER_LEN));
+        piece.begin_piece(
+            upload.hash.0,
+            number,
+            most.min(block_len - PIECE_HEADER_LEN),
+        );
         *before_last = upload.filled;
         let segment = taken.number;
         pieces.push(taken);

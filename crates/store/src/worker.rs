@@ -230,6 +230,13 @@ impl Worker {
         }
     }
 
+    /// Whether an item that shall expire then gets a place for it: or else it is moved should it
+    /// ever be touched, for which there may be no room where nothing may leave.
+    #[inline]
+    pub(crate) fn is_timed(&self, expiry: Expiry) -> bool {
+        expiry != Expiry::NEVER || !self.store.config().evicts
+    }
+
     /// Whether the entry's item has this key.
     #[inline]
     pub(crate) fn has_key(&self, entry: Entry, key: &[u8]) -> bool {

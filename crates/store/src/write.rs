@@ -188,7 +188,9 @@ impl Worker {
         now_s: u32,
     ) -> Result<Published, Refused> {
         self.begin_write(key, write.flags, value.len())?;
-        let outline = Outline::whole(key.len(), value.len(), write.flags, write.explicit_cas);
+        let is_timed = self.is_timed(write.expiry);
+        let cas = write.explicit_cas;
+        let outline = Outline::whole(key.len(), value.len(), write.flags, cas, is_timed);
         let len = outline.block_len();
         let joins = matches!(write.mode, Mode::Append | Mode::Prepend);
         if joins || len > self.store.log.heap.block_max() / WHOLE_PART {

@@ -1,23 +1,26 @@
 //! A block of the log: an item, or a piece of a large item's value.
 //!
 //! ```text
-//! item    word 0   expiry, seconds                                       rewritten by touch
-//!         word 1   last access 29 bits · fetched · stale · claimed       rewritten by reads
-//!         word 2   CAS, low 32 bits                                     ┐
-//!         word 3   CAS 8 bits · key length 8 · short length 14 · form 2 │
-//!         [flags]                      forms Flags, Wide, Pieces        │ immutable
-//!         [value length, CAS 64 bits]  forms Wide, Pieces               │ once published
-//!         key                                                           │
+//! item    word 0   last access 29 bits · fetched · stale · claimed       rewritten by reads
+//!         word 1   CAS, low 32 bits                                     ┐
+//!         word 2   CAS 8 bits · key length 8 · short length 13 ·        │ immutable
+//!                  timed · form 2                                       ┘ once published
+//!         [expiry, seconds]            if timed                          rewritten by touch
+//!         [flags]                      forms Flags, Wide, Pieces        ┐
+//!         [value length, CAS 64 bits]  forms Wide, Pieces               │ immutable
+//!         key                                                           │ once published
 //!         value, or up to a multiple of 8 the locations of its pieces   ┘ (these may be rewritten)
 //! piece   words 0, 1  hash of the item's key
-//!         word 2      number of the piece 15 bits · its length 17 bits
-//!         word 3      key length 0, form Pieces
+//!         word 2      key length 0, form Pieces
+//!         word 3      number of the piece 15 bits · its length 17 bits
 //!         bytes
 //! ```
 //!
 //! All words are little pieces of 4 bytes, and a block is a whole number of them. The short length
 //! is that of the value where it fits (Plain, Flags), the number of its pieces (Pieces), or unused.
-//! Word 3 is never 0 in a block: 0 there ends a segment.
+//! Word 2 is never 0 in a block: 0 there ends a segment. A block that is not timed never expires;
+//! to give its item an expiry is to move it (`read.rs`). `Wide` and `Pieces` are always timed: to
+//! move them is work, and four bytes are nothing to them.
 
 use std::marker::PhantomData;
 use std::ptr::NonNull;
@@ -26,10 +29,16 @@ use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
 use crate::item::Expiry;
 
-/// Bytes of every block's four words.
-pub(crate) const HEADER_LEN: usize = 16;
+/// Bytes of every block's three words.
+pub(crate) const HEADER_LEN: usize = 12;
+/// Bytes before those of a piece.
+pub(crate) const PIECE_HEADER_LEN: usize = 16;
+/// Bytes of an expiry.
+const EXPIRY_LEN: usize = 4;
+/// In word 2: there is an expiry.
+const TIMED: u32 = 1 << 2;
 /// The longest value whose length fits the header.
-const SHORT_MAX: usize = (1 << 14) - 1;
+const SHORT_MAX: usize = (1 << 13) - 1;
 /// The largest CAS that fits the header.
 const SHORT_CAS_MAX: u64 = (1 << 40) - 1;
 /// The longest piece, in bytes: what a step copies at most. Its length has 17 bits.
@@ -56,6 +65,7 @@ pub(crate) enum Form {
 }
 
 impl Form {
+    #[inline]
     fn extra_len(self) -> usize {
         match self {
             Self::Plain => 0,
@@ -79,11 +89,19 @@ pub(crate) struct Outline {
     pub(crate) flags: u32,
     /// Of the value, where it is elsewhere.
     pub(crate) pieces: usize,
+    /// It has a place for an expiry.
+    pub(crate) is_timed: bool,
 }
 
 impl Outline {
     /// The shortest form for a value that lies with its key. `cas`: one the client chose.
-    pub(crate) fn whole(key_len: usize, value_len: usize, flags: u32, cas: Option<u64>) -> Self {
+    pub(crate) fn whole(
+        key_len: usize,
+        value_len: usize,
+        flags: u32,
+        cas: Option<u64>,
+        is_timed: bool,
+    ) -> Self {
         let is_wide = value_len > SHORT_MAX || cas.is_some_and(|cas| cas > SHORT_CAS_MAX);
         let form = match (is_wide, flags) {
             (true, _) => Form::Wide,
@@ -96,6 +114,7 @@ impl Outline {
             value_len,
             flags,
             pieces: 0,
+            is_timed: is_timed || is_wide,
         }
     }
 
@@ -107,11 +126,20 @@ impl Outline {
             value_len,
             flags,
             pieces,
+            is_timed: true,
+        }
+    }
+
+    /// The same, with a place for an expiry.
+    pub(crate) fn timed(self) -> Self {
+        Self {
+            is_timed: true,
+            ..self
         }
     }
 
     fn key_start(&self) -> usize {
-        HEADER_LEN + self.form.extra_len()
+        key_start(self.form, self.is_timed)
     }
 
     /// Bytes of the block.
@@ -125,9 +153,15 @@ impl Outline {
     }
 }
 
+/// Where the key of an item lies in its block.
+#[inline]
+fn key_start(form: Form, is_timed: bool) -> usize {
+    HEADER_LEN + EXPIRY_LEN * usize::from(is_timed) + form.extra_len()
+}
+
 /// Bytes of the block of a piece of `len` bytes.
 pub(crate) fn piece_block_len(len: usize) -> usize {
-    (HEADER_LEN + len).next_multiple_of(4)
+    (PIECE_HEADER_LEN + len).next_multiple_of(4)
 }
 
 /// A block in the log, as long as it may be looked at.
@@ -157,8 +191,8 @@ impl<'h> Block<'h> {
     #[inline]
     fn word(self, number: usize) -> &'h AtomicU32 {
         let word = self.byte(4 * number).cast::<AtomicU32>();
-        // SAFETY: a block has at least four words (and what `extra_len` says), aligned to 4, and
-        // words are only reached as atomics. `at` promises the lifetime.
+        // SAFETY: a block has at least three words (and what word 2 says), aligned to 4, and words
+        // before the key are only reached as atomics. `at` promises the lifetime.
         unsafe { &*word }
     }
 
@@ -168,13 +202,18 @@ impl<'h> Block<'h> {
     }
 
     #[inline]
+    fn shape(self) -> u32 {
+        self.load(2)
+    }
+
+    #[inline]
     pub(crate) fn key_len(self) -> usize {
-        (self.load(3) >> 16 & 0xff) as usize
+        (self.shape() >> 16 & 0xff) as usize
     }
 
     #[inline]
     fn form(self) -> Form {
-        match self.load(3) & 0b11 {
+        match self.shape() & 0b11 {
             0 => Form::Plain,
             1 => Form::Flags,
             2 => Form::Wide,
@@ -183,19 +222,36 @@ impl<'h> Block<'h> {
     }
 
     #[inline]
+    fn is_timed(self) -> bool {
+        self.shape() & TIMED != 0
+    }
+
+    #[inline]
     fn short_len(self) -> usize {
-        (self.load(3) >> 2) as usize & SHORT_MAX
+        (self.shape() >> 3) as usize & SHORT_MAX
     }
 
     #[inline]
     fn key_start(self) -> usize {
-        HEADER_LEN + self.form().extra_len()
+        key_start(self.form(), self.is_timed())
     }
 
-    /// Whether the item may have this CAS.
+    /// The word `number` of those behind the expiry.
     #[inline]
-    pub(crate) fn takes_cas(self, cas: u64) -> bool {
-        self.form().takes_cas(cas)
+    fn further(self, number: usize) -> usize {
+        3 + usize::from(self.is_timed()) + number
+    }
+
+    /// Whether the item may have this CAS and this expiry.
+    #[inline]
+    pub(crate) fn takes(self, cas: u64, expiry: Expiry) -> bool {
+        self.form().takes_cas(cas) && self.takes_expiry(expiry)
+    }
+
+    /// Whether it may have this expiry.
+    #[inline]
+    pub(crate) fn takes_expiry(self, expiry: Expiry) -> bool {
+        self.is_timed() || expiry == Expiry::NEVER
     }
 
     /// What the header says for good.
@@ -211,6 +267,7 @@ impl<'h> Block<'h> {
             } else {
                 0
             },
+            is_timed: self.is_timed(),
         }
     }
 
@@ -224,7 +281,7 @@ impl<'h> Block<'h> {
     pub(crate) fn value_len(self) -> usize {
         match self.form() {
             Form::Plain | Form::Flags => self.short_len(),
-            Form::Wide | Form::Pieces => self.load(5) as usize,
+            Form::Wide | Form::Pieces => self.load(self.further(1)) as usize,
         }
     }
 
@@ -232,43 +289,49 @@ impl<'h> Block<'h> {
     pub(crate) fn flags(self) -> u32 {
         match self.form() {
             Form::Plain => 0,
-            Form::Flags | Form::Wide | Form::Pieces => self.load(4),
+            Form::Flags | Form::Wide | Form::Pieces => self.load(self.further(0)),
         }
     }
 
     #[inline]
     pub(crate) fn cas(self) -> u64 {
-        match self.form() {
-            Form::Plain | Form::Flags => {
-                u64::from(self.load(3) >> 24) << 32 | u64::from(self.load(2))
-            }
-            Form::Wide | Form::Pieces => u64::from(self.load(7)) << 32 | u64::from(self.load(6)),
-        }
+        let (high, low) = match self.form() {
+            Form::Plain | Form::Flags => (self.shape() >> 24, self.load(1)),
+            Form::Wide | Form::Pieces => (self.load(self.further(3)), self.load(self.further(2))),
+        };
+        u64::from(high) << 32 | u64::from(low)
     }
 
     #[inline]
     pub(crate) fn expiry(self) -> Expiry {
-        Expiry::of_word(self.load(0))
+        match self.is_timed() {
+            true => Expiry::of_word(self.load(3)),
+            false => Expiry::NEVER,
+        }
     }
 
+    /// Gives it an expiry that it [takes](Self::takes_expiry).
     pub(crate) fn set_expiry(self, expiry: Expiry) {
-        self.word(0).store(expiry.word(), Ordering::Relaxed);
+        debug_assert!(self.takes_expiry(expiry));
+        if self.is_timed() {
+            self.word(3).store(expiry.word(), Ordering::Relaxed);
+        }
     }
 
     #[inline]
     pub(crate) fn access(self) -> Access {
-        Access(self.load(1))
+        Access(self.load(0))
     }
 
     pub(crate) fn set_access(self, access: Access) {
-        self.word(1).store(access.0, Ordering::Relaxed);
+        self.word(0).store(access.0, Ordering::Relaxed);
     }
 
     /// Changes it unless somebody else does at the same moment: then theirs is as good.
     pub(crate) fn exchange_access(self, before: Access, after: Access) {
         // Relaxed: it is a word by itself.
         let _ =
-            self.word(1)
+            self.word(0)
                 .compare_exchange(before.0, after.0, Ordering::Relaxed, Ordering::Relaxed);
     }
 
@@ -314,17 +377,20 @@ impl<'h> Block<'h> {
             Form::Pieces => outline.pieces,
         };
         debug_assert!(short_len <= SHORT_MAX && key.len() == outline.key_len);
-        self.word(0).store(0, Ordering::Relaxed);
+        let timed = if outline.is_timed { TIMED } else { 0 };
+        let lens = (key.len() as u32) << 16 | (short_len as u32) << 3;
         self.mark_dead();
-        self.word(2).store(0, Ordering::Relaxed);
-        let shape = (key.len() as u32) << 16 | (short_len as u32) << 2 | outline.form as u32;
-        self.word(3).store(shape, Ordering::Relaxed);
+        self.word(1).store(0, Ordering::Relaxed);
+        self.word(2)
+            .store(lens | timed | outline.form as u32, Ordering::Relaxed);
+        self.set_expiry(Expiry::NEVER);
         if outline.form != Form::Plain {
-            self.word(4).store(outline.flags, Ordering::Relaxed);
+            let flags = self.word(self.further(0));
+            flags.store(outline.flags, Ordering::Relaxed);
         }
         if matches!(outline.form, Form::Wide | Form::Pieces) {
-            self.word(5)
-                .store(outline.value_len as u32, Ordering::Relaxed);
+            let value_len = self.word(self.further(1));
+            value_len.store(outline.value_len as u32, Ordering::Relaxed);
         }
         let to = self.byte(outline.key_start());
         // SAFETY: the block has room for its key, and nobody else has the block.
@@ -333,13 +399,14 @@ impl<'h> Block<'h> {
 
     /// Gives an item that nobody knows yet its CAS, which its form must take.
     pub(crate) fn set_cas(self, cas: u64) {
+        let (low, high) = (cas as u32, (cas >> 32) as u32);
         if matches!(self.form(), Form::Wide | Form::Pieces) {
-            self.word(6).store(cas as u32, Ordering::Relaxed);
-            self.word(7).store((cas >> 32) as u32, Ordering::Relaxed);
+            self.word(self.further(2)).store(low, Ordering::Relaxed);
+            self.word(self.further(3)).store(high, Ordering::Relaxed);
         } else {
-            let shape = self.load(3) & 0x00ff_ffff | ((cas >> 32) as u32) << 24;
-            self.word(2).store(cas as u32, Ordering::Relaxed);
-            self.word(3).store(shape, Ordering::Relaxed);
+            let shape = self.shape() & 0x00ff_ffff | high << 24;
+            self.word(1).store(low, Ordering::Relaxed);
+            self.word(2).store(shape, Ordering::Relaxed);
         }
     }
 
@@ -358,9 +425,9 @@ impl<'h> Block<'h> {
         debug_assert!(len <= PIECE_MAX && number <= PIECES_MAX);
         self.word(0).store(hash as u32, Ordering::Relaxed);
         self.word(1).store((hash >> 32) as u32, Ordering::Relaxed);
+        self.word(2).store(Form::Pieces as u32, Ordering::Relaxed);
         let place = (number as u32) << 17 | len as u32;
-        self.word(2).store(place, Ordering::Relaxed);
-        self.word(3).store(Form::Pieces as u32, Ordering::Relaxed);
+        self.word(3).store(place, Ordering::Relaxed);
     }
 
     pub(crate) fn is_piece(self) -> bool {
@@ -373,18 +440,18 @@ impl<'h> Block<'h> {
     }
 
     pub(crate) fn piece_number(self) -> usize {
-        (self.load(2) >> 17) as usize
+        (self.load(3) >> 17) as usize
     }
 
     fn piece_len(self) -> usize {
-        (self.load(2) & 0x1_ffff) as usize
+        (self.load(3) & 0x1_ffff) as usize
     }
 
     /// The bytes of a piece.
     #[inline]
     pub(crate) fn piece(self) -> &'h [u8] {
         // SAFETY: the bytes of a published piece do not change (`at`).
-        unsafe { slice::from_raw_parts(self.byte(HEADER_LEN), self.piece_len()) }
+        unsafe { slice::from_raw_parts(self.byte(PIECE_HEADER_LEN), self.piece_len()) }
     }
 
     /// The bytes of a piece, to be filled.
@@ -393,25 +460,24 @@ impl<'h> Block<'h> {
     /// Nobody else looks at the block.
     pub(crate) unsafe fn piece_mut(self) -> &'h mut [u8] {
         // SAFETY: the bytes lie in the block, which is the caller's alone.
-        unsafe { slice::from_raw_parts_mut(self.byte(HEADER_LEN), self.piece_len()) }
+        unsafe { slice::from_raw_parts_mut(self.byte(PIECE_HEADER_LEN), self.piece_len()) }
     }
 
     /// Whether this is no block but the end of a segment.
     pub(super) fn is_end(self) -> bool {
-        self.load(3) == 0
+        self.shape() == 0
     }
 
     pub(super) fn make_end(self) {
-        self.word(3).store(0, Ordering::Relaxed);
+        self.word(2).store(0, Ordering::Relaxed);
     }
 
     /// Bytes of the block.
     #[inline]
     pub(crate) fn len(self) -> usize {
         match self.form() {
-            form @ (Form::Plain | Form::Flags) => {
-                let body_len = self.key_len() + self.short_len();
-                (HEADER_LEN + form.extra_len() + body_len).next_multiple_of(4)
+            Form::Plain | Form::Flags => {
+                (self.key_start() + self.key_len() + self.short_len()).next_multiple_of(4)
             }
             Form::Wide | Form::Pieces if !self.is_piece() => self.outline().block_len(),
             Form::Wide | Form::Pieces => piece_block_len(self.piece_len()),
@@ -427,19 +493,24 @@ impl<'h> Block<'h> {
             for (to, from) in self.pieces().iter().zip(other.pieces()) {
                 to.store(from.load(Ordering::Relaxed), Ordering::Relaxed);
             }
+            self.set_expiry(other.expiry());
+            self.set_access(other.access());
         } else {
             let len = other.len();
-            for number in 0..HEADER_LEN / 4 {
+            // An expiry may change, and so does an access: by words, which each are atomic.
+            let words_len = match other.is_timed() || other.is_piece() {
+                true => HEADER_LEN + EXPIRY_LEN,
+                false => HEADER_LEN,
+            };
+            for number in 0..words_len / 4 {
                 self.word(number)
                     .store(other.load(number), Ordering::Relaxed);
             }
-            let (from, to) = (other.byte(HEADER_LEN), self.byte(HEADER_LEN));
-            // SAFETY: both have `len` bytes; behind the header none of the other's change, and
+            let (from, to) = (other.byte(words_len), self.byte(words_len));
+            // SAFETY: both have `len` bytes; behind those words none of the other's change, and
             // this is the caller's alone.
-            unsafe { to.copy_from_nonoverlapping(from, len - HEADER_LEN) };
+            unsafe { to.copy_from_nonoverlapping(from, len - words_len) };
         }
-        self.set_expiry(other.expiry());
-        self.set_access(other.access());
     }
 }
 
@@ -491,96 +562,4 @@ impl Access {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn memory() -> Vec<u64> {
-        vec![u64::MAX; 512]
-    }
-
-    fn block(memory: &mut [u64]) -> Block<'_> {
-        // SAFETY: aligned, long enough, and borrowed for as long as the block.
-        unsafe { Block::at(NonNull::new(memory.as_mut_ptr().cast()).unwrap()) }
-    }
-
-    #[test]
-    fn every_form_tells_what_it_was_told() {
-        let (mut memory, mut other) = (memory(), memory());
-        let outlines = [
-            Outline::whole(3, 70, 0, None),
-            Outline::whole(3, 0, 7, Some(9)),
-            Outline::whole(250, 1000, u32::MAX, Some(u64::MAX)),
-            Outline::whole(3, 1 << 20, 0, None),
-            Outline::pieces(3, 1 << 30, 5, 9),
-        ];
-        for (outline, form) in outlines.into_iter().zip([0, 1, 2, 2, 3]) {
-            assert_eq!(outline.form as u32, form);
-            let key = vec![b'k'; outline.key_len];
-            let made = block(&mut memory);
-            made.begin(&outline, &key);
-            let cas = if outline.form.takes_cas(u64::MAX) {
-                u64::MAX
-            } else {
-                SHORT_CAS_MAX
-            };
-            made.set_cas(cas);
-            made.set_expiry(Expiry::at(77));
-            made.set_access(Access::new(5).with(true, false).fetched_at(6));
-            assert_eq!((made.outline(), made.key()), (outline, &key[..]));
-            assert_eq!((made.cas(), made.len()), (cas, outline.block_len()));
-            assert!(!made.is_piece() && !made.is_end());
-            if outline.value_len < 2000 {
-                // SAFETY: the test's alone.
-                unsafe { made.value_mut() }.fill(b'v');
-            }
-            if outline.value_len != 1 << 20 {
-                let copy = block(&mut other);
-                copy.copy_from(made);
-                assert_eq!((copy.outline(), copy.key()), (outline, &key[..]));
-                assert_eq!((copy.cas(), copy.expiry()), (cas, Expiry::at(77)));
-                let access = copy.access();
-                assert_eq!((access.second(), access.is_stale()), (6, true));
-                assert!(access.is_fetched() && !access.is_claimed());
-                if outline.value_len < 2000 {
-                    assert_eq!(copy.value(), vec![b'v'; outline.value_len]);
-                }
-            }
-        }
-    }
-
-    #[test]
-    fn a_list_of_pieces_is_aligned_and_copied_wherever_a_block_lies() {
-        let (mut memory, mut other) = (memory(), memory());
-        let made = block(&mut memory);
-        made.begin(&Outline::pieces(3, 1000, 0, 4), b"key");
-        for (number, piece) in made.pieces().iter().enumerate() {
-            piece.store(number as u64 + 1, Ordering::Relaxed);
-        }
-        let start = NonNull::new(other.as_mut_ptr().cast::<u8>().wrapping_add(4)).unwrap();
-        // SAFETY: as in `block`, four bytes on.
-        let copy = unsafe { Block::at(start) };
-        copy.copy_from(made);
-        let numbers: Vec<u64> = copy
-            .pieces()
-            .iter()
-            .map(|it| it.load(Ordering::Relaxed))
-            .collect();
-        assert_eq!(numbers, [1, 2, 3, 4]);
-    }
-
-    #[test]
-    fn a_piece_knows_whose_it_is() {
-        let mut memory = memory();
-        let piece = block(&mut memory);
-        piece.begin_piece(0x0123_4567_89ab_cdef, PIECES_MAX, 1001);
-        assert_eq!(piece.piece_hash(), 0x0123_4567_89ab_cdef);
-        assert_eq!(
-            (piece.piece_number(), piece.piece().len()),
-            (PIECES_MAX, 1001)
-        );
-        assert_eq!(piece.len(), 1020);
-        assert!(piece.is_piece() && !piece.is_end());
-        piece.make_end();
-        assert!(piece.is_end());
-    }
-}
+mod tests;

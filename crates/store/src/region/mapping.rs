@@ -10,6 +10,8 @@ use rustix::mm::{Advice, MapFlags, ProtFlags, madvise, mmap_anonymous, munmap};
 
 /// Bytes of a word.
 const WORD: usize = size_of::<AtomicU64>();
+/// Bytes of a huge page.
+const HUGE: usize = 2 << 20;
 
 /// A mapping of zeroes that lives as long as this. Here it is reached by whole words, each of them
 /// atomic; who reaches its bytes otherwise (`heap.rs`) sees to it that nobody writes them
@@ -18,6 +20,8 @@ const WORD: usize = size_of::<AtomicU64>();
 pub(crate) struct Mapping {
     start: NonNull<AtomicU64>,
     words: usize,
+    /// Bytes of address space before it, which is the mapping's too and never touched.
+    before: usize,
 }
 
 // SAFETY: the mapping is this value's own, and is reached through atomics only.
@@ -26,18 +30,29 @@ unsafe impl Send for Mapping {}
 unsafe impl Sync for Mapping {}
 
 impl Mapping {
-    /// Reserves `bytes`, rounded up to words. Nothing is resident yet.
+    /// Reserves `bytes`, rounded up to words. Nothing is resident yet. What has room for a huge
+    /// page begins where one may, and shares none with what lies before it.
     ///
     /// # Errors
     /// The kernel has no room in the address space.
     pub(crate) fn reserve(bytes: usize) -> io::Result<Self> {
         let words = bytes.div_ceil(WORD).max(1);
+        let slack = slack(words * WORD);
         let access = ProtFlags::READ | ProtFlags::WRITE;
         let flags = MapFlags::PRIVATE | MapFlags::NORESERVE;
         // SAFETY: a fresh anonymous mapping, wherever the kernel likes, is aliased by nothing.
-        let start = unsafe { mmap_anonymous(ptr::null_mut(), words * WORD, access, flags) }?;
-        match NonNull::new(start.cast()) {
-            Some(start) => Ok(Self { start, words }),
+        let whole =
+            unsafe { mmap_anonymous(ptr::null_mut(), slack + words * WORD, access, flags) }?;
+        let before = match slack {
+            0 => 0,
+            _ => whole.cast::<u8>().align_offset(HUGE),
+        };
+        match NonNull::new(whole.wrapping_byte_add(before).cast()) {
+            Some(start) => Ok(Self {
+                start,
+                words,
+                before,
+            }),
             None => Err(io::ErrorKind::OutOfMemory.into()),
         }
     }
@@ -121,10 +136,16 @@ impl Mapping {
 
 impl Drop for Mapping {
     fn drop(&mut self) {
-        // SAFETY: nobody borrows a value that is dropped, and the mapping is its own. It fails for
-        // a range that was never mapped only.
-        let _ = unsafe { munmap(self.start.as_ptr().cast(), self.words * WORD) };
+        let whole = self.start.as_ptr().wrapping_byte_sub(self.before);
+        // SAFETY: nobody borrows a value that is dropped, and the mapping is its own, from the byte
+        // that the kernel chose to the last. It fails for a range that was never mapped only.
+        let _ = unsafe { munmap(whole.cast(), slack(self.len()) + self.len()) };
     }
+}
+
+/// Bytes of address space besides, in which a mapping of `len` finds where a huge page begins.
+fn slack(len: usize) -> usize {
+    if len < HUGE { 0 } else { HUGE }
 }
 
 #[cfg(test)]
@@ -148,6 +169,20 @@ mod tests {
         region.discard(5, 5).unwrap();
         region.discard(0, usize::MAX).unwrap();
         assert_eq!(words[3 * page].load(Relaxed), 0);
+    }
+
+    #[test]
+    fn what_has_room_for_a_huge_page_begins_where_one_may() {
+        let many: Vec<_> = [HUGE, 3 * HUGE + 40, HUGE]
+            .map(|bytes| Mapping::reserve(bytes).unwrap())
+            .into();
+        for mapping in &many {
+            assert_eq!(mapping.start().as_ptr().addr() % HUGE, 0);
+            mapping
+                .words()
+                .iter()
+                .for_each(|word| word.store(7, Relaxed));
+        }
     }
 
     #[test]

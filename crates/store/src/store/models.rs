@@ -38,8 +38,8 @@ fn store() -> Arc<Store> {
     }
 }
 
-/// A value that tells its key.
-fn set(worker: &Worker, number: u8) {
+/// A value that tells its key. Returns its CAS.
+fn set(worker: &Worker, number: u8) -> u64 {
     let key = [number];
     let value = [number; 40];
     let write = Write::plain(Mode::Set, Expiry::NEVER);
@@ -48,7 +48,10 @@ fn set(worker: &Worker, number: u8) {
         Ok(published) => published,
         Err(refused) => panic!("no room for {number}: {refused}"),
     };
-    assert!(matches!(published, Published::Stored { .. }));
+    match published {
+        Published::Stored { cas, .. } => cas,
+        other => panic!("{other:?}"),
+    }
 }
 
 /// Whether an item is there. One who lingers lets others run between finding it and looking at its
@@ -76,7 +79,7 @@ fn no_reader_sees_memory_used_again() {
             let store = store();
             {
                 let worker = store.worker();
-                (0..60).for_each(|number| set(&worker, number));
+                (0..60).for_each(|number| drop(set(&worker, number)));
             }
             let reader = {
                 let mut worker = store.worker();
@@ -186,7 +189,7 @@ fn no_reader_sees_a_hole_used_again() {
             let keys = 3_u8;
             {
                 let worker = store.worker();
-                (0..keys).for_each(|number| set(&worker, number));
+                (0..keys).for_each(|number| drop(set(&worker, number)));
             }
             let reader = {
                 let mut worker = store.worker();
@@ -230,4 +233,62 @@ fn no_reader_sees_a_hole_used_again() {
         PREEMPTIONS,
     );
     assert!(refilled.load(Ordering::Relaxed) > 0);
+}
+
+/// Who is touched moves, to have a place for its expiry, while others read it, write it again and
+/// drain what lies around it: whoever finds it later finds the last that was written, with the last
+/// expiry.
+#[test]
+fn who_is_touched_is_neither_lost_nor_torn_nor_kept_for_ever() {
+    // Not in every order: where a hundred others came meanwhile it has left.
+    let found = std::sync::Arc::new(std::sync::atomic::AtomicU64::new(0));
+    let sum = std::sync::Arc::clone(&found);
+    shuttle::check_pct(
+        move || {
+            let store = store();
+            let till = |second: u32| {
+                move |worker: &Worker| {
+                    worker.touch(&[7], worker.hash(&[7]), Expiry::at(second), NOW_S)
+                }
+            };
+            set(&store.worker(), 7);
+            let others = {
+                let mut worker = store.worker();
+                thread::spawn(move || {
+                    for number in 0..60 {
+                        till(50)(&worker);
+                        set(&worker, 20 + number % 60);
+                        look(&worker, 7, true);
+                        worker.quiescent();
+                    }
+                    worker.offline();
+                })
+            };
+            let mut worker = store.worker();
+            let seen = |worker: &Worker| {
+                let how = Read::default();
+                let seen = worker.read(&[7], worker.hash(&[7]), NOW_S, how, |item| {
+                    Some((item.cas, item.expiry))
+                });
+                seen.ok().flatten()
+            };
+            for _ in 0..20 {
+                let cas = set(&worker, 7);
+                thread::yield_now();
+                assert!(seen(&worker).is_none_or(|seen| seen.0 == cas));
+                worker.quiescent();
+            }
+            till(50)(&worker);
+            worker.offline();
+            assert!(others.join().is_ok());
+            worker.online();
+            if let Some((_, expiry)) = seen(&worker) {
+                assert_eq!(expiry, Expiry::at(50));
+                sum.fetch_add(1, Ordering::Relaxed);
+            }
+        },
+        ROUNDS,
+        PREEMPTIONS,
+    );
+    assert!(found.load(Ordering::Relaxed) > 0);
 }

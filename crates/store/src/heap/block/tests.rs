@@ -1,0 +1,98 @@
+use super::*;
+
+fn memory() -> Vec<u64> {
+    vec![u64::MAX; 512]
+}
+
+fn block(memory: &mut [u64]) -> Block<'_> {
+    // SAFETY: aligned, long enough, and borrowed for as long as the block.
+    unsafe { Block::at(NonNull::new(memory.as_mut_ptr().cast()).unwrap()) }
+}
+
+#[test]
+fn every_form_tells_what_it_was_told() {
+    let (mut memory, mut other) = (memory(), memory());
+    let outlines = [
+        Outline::whole(3, 70, 0, None, false),
+        Outline::whole(3, 70, 0, None, true),
+        Outline::whole(3, 0, 7, Some(9), false),
+        Outline::whole(3, 0, 7, Some(9), true),
+        Outline::whole(250, 1000, u32::MAX, Some(u64::MAX), false),
+        Outline::whole(3, 1 << 20, 0, None, false),
+        Outline::pieces(3, 1 << 30, 5, 9),
+    ];
+    for (outline, form) in outlines.into_iter().zip([0, 0, 1, 1, 2, 2, 3]) {
+        assert_eq!(outline.form as u32, form);
+        let key = vec![b'k'; outline.key_len];
+        let made = block(&mut memory);
+        made.begin(&outline, &key);
+        let cas = if outline.form.takes_cas(u64::MAX) {
+            u64::MAX
+        } else {
+            SHORT_CAS_MAX
+        };
+        made.set_cas(cas);
+        let expiry = match outline.is_timed {
+            true => Expiry::at(77),
+            false => Expiry::NEVER,
+        };
+        assert_eq!(made.takes_expiry(Expiry::at(77)), outline.is_timed);
+        made.set_expiry(expiry);
+        made.set_access(Access::new(5).with(true, false).fetched_at(6));
+        assert_eq!((made.outline(), made.key()), (outline, &key[..]));
+        assert_eq!((made.cas(), made.len()), (cas, outline.block_len()));
+        assert!(!made.is_piece() && !made.is_end());
+        if outline.value_len < 2000 {
+            // SAFETY: the test's alone.
+            unsafe { made.value_mut() }.fill(b'v');
+        }
+        if outline.value_len != 1 << 20 {
+            let copy = block(&mut other);
+            copy.copy_from(made);
+            assert_eq!((copy.outline(), copy.key()), (outline, &key[..]));
+            assert_eq!((copy.cas(), copy.expiry()), (cas, expiry));
+            let access = copy.access();
+            assert_eq!((access.second(), access.is_stale()), (6, true));
+            assert!(access.is_fetched() && !access.is_claimed());
+            if outline.value_len < 2000 {
+                assert_eq!(copy.value(), vec![b'v'; outline.value_len]);
+            }
+        }
+    }
+}
+
+#[test]
+fn a_list_of_pieces_is_aligned_and_copied_wherever_a_block_lies() {
+    let (mut memory, mut other) = (memory(), memory());
+    let made = block(&mut memory);
+    made.begin(&Outline::pieces(3, 1000, 0, 4), b"key");
+    for (number, piece) in made.pieces().iter().enumerate() {
+        piece.store(number as u64 + 1, Ordering::Relaxed);
+    }
+    let start = NonNull::new(other.as_mut_ptr().cast::<u8>().wrapping_add(4)).unwrap();
+    // SAFETY: as in `block`, four bytes on.
+    let copy = unsafe { Block::at(start) };
+    copy.copy_from(made);
+    let numbers: Vec<u64> = copy
+        .pieces()
+        .iter()
+        .map(|it| it.load(Ordering::Relaxed))
+        .collect();
+    assert_eq!(numbers, [1, 2, 3, 4]);
+}
+
+#[test]
+fn a_piece_knows_whose_it_is() {
+    let mut memory = memory();
+    let piece = block(&mut memory);
+    piece.begin_piece(0x0123_4567_89ab_cdef, PIECES_MAX, 1001);
+    assert_eq!(piece.piece_hash(), 0x0123_4567_89ab_cdef);
+    assert_eq!(
+        (piece.piece_number(), piece.piece().len()),
+        (PIECES_MAX, 1001)
+    );
+    assert_eq!(piece.len(), 1020);
+    assert!(piece.is_piece() && !piece.is_end());
+    piece.make_end();
+    assert!(piece.is_end());
+}

@@ -1,0 +1,184 @@
+//! What touching does to an item that was made to stay: it has no place for an expiry, and gets
+//! one, without anybody noticing.
+
+#![allow(clippy::unwrap_used, reason = "a test may")]
+
+use store::{Config, Expiry, Mode, Published, Read, Refused, Store, Worker, Write};
+
+const NOW_S: u32 = 1;
+
+const SET: Write = Write::plain(Mode::Set, Expiry::NEVER);
+
+fn store(memory_bytes: u64, evicts: bool) -> Worker {
+    let config = Config {
+        memory_bytes,
+        hash_seed: 1,
+        evicts,
+        ..Config::DEFAULT
+    };
+    Store::new(config).unwrap().worker()
+}
+
+fn set(worker: &Worker, key: &str, len: usize, write: &Write) -> u64 {
+    let value = vec![b'x'; len];
+    let key = key.as_bytes();
+    match worker.put(key, worker.hash(key), &value, write, NOW_S) {
+        Ok(Published::Stored { cas, .. }) => cas,
+        other => panic!("{other:?}"),
+    }
+}
+
+/// What a reader sees of an item.
+#[derive(Debug, PartialEq, Eq)]
+struct Seen {
+    value_len: usize,
+    flags: u32,
+    cas: u64,
+    expiry: Expiry,
+    fetched: bool,
+    last_access_s: u32,
+}
+
+fn read(worker: &Worker, key: &str, now_s: u32, touch: Option<Expiry>) -> Option<Seen> {
+    let how = Read {
+        touch,
+        ..Read::default()
+    };
+    let key = key.as_bytes();
+    let shown = worker.read(key, worker.hash(key), now_s, how, |item| {
+        assert!(item.value().flatten().all(|&byte| byte == b'x'));
+        Some(Seen {
+            value_len: item.value_len(),
+            flags: item.flags,
+            cas: item.cas,
+            expiry: item.expiry,
+            fetched: item.fetched,
+            last_access_s: item.last_access_s,
+        })
+    });
+    shown.ok().flatten()
+}
+
+fn touch(worker: &Worker, key: &str, expiry: Expiry) -> bool {
+    worker.touch(key.as_bytes(), worker.hash(key.as_bytes()), expiry, NOW_S)
+}
+
+#[test]
+fn an_item_that_is_touched_is_the_same_but_for_its_expiry() {
+    let mut worker = store(8 << 20, true);
+    for len in [0, 1, 100, 1_000, 8_191, 8_192, 500_000] {
+        for (flags, explicit_cas) in [(0, None), (7, None), (0, Some(u64::MAX - 5))] {
+            let write = Write {
+                flags,
+                explicit_cas,
+                ..SET
+            };
+            let cas = set(&worker, "key", len, &write);
+            let seen = |expiry, fetched| {
+                Some(Seen {
+                    value_len: len,
+                    flags,
+                    cas,
+                    expiry,
+                    fetched,
+                    last_access_s: NOW_S,
+                })
+            };
+            let first = read(&worker, "key", NOW_S, Some(Expiry::at(9)));
+            assert_eq!(first, seen(Expiry::NEVER, false), "it is shown as it was");
+            assert_eq!(read(&worker, "key", NOW_S, None), seen(Expiry::at(9), true));
+            assert!(touch(&worker, "key", Expiry::at(5)));
+            assert_eq!(read(&worker, "key", NOW_S, None), seen(Expiry::at(5), true));
+            assert!(touch(&worker, "key", Expiry::NEVER));
+            assert_eq!(read(&worker, "key", NOW_S, None), seen(Expiry::NEVER, true));
+            assert!(touch(&worker, "key", Expiry::at(5)));
+            assert!(read(&worker, "key", 4, None).is_some());
+            assert!(read(&worker, "key", 5, None).is_none());
+            worker.quiescent();
+        }
+    }
+    while worker.maintain(NOW_S, 64) {}
+    let statistics = worker.store().statistics();
+    assert_eq!((statistics.items, statistics.bytes_live), (0, 0));
+    assert_eq!(statistics.evicted, 0);
+}
+
+#[test]
+fn those_that_are_touched_are_not_lost_when_memory_is_full() {
+    let mut worker = store(8 << 20, true);
+    let name = |number: u32| format!("key {number}");
+    let mut lost = 0;
+    for number in 0..200_000 {
+        set(&worker, &name(number), 200, &SET);
+        if number % 4 == 0 {
+            assert!(touch(&worker, &name(number), Expiry::at(100)), "{number}");
+            let seen = read(&worker, &name(number), NOW_S, None);
+            lost += u32::from(seen.is_none_or(|seen| seen.expiry != Expiry::at(100)));
+        }
+        worker.quiescent();
+    }
+    assert_eq!(lost, 0);
+    let statistics = worker.store().statistics();
+    assert!(statistics.evicted > 100_000, "it was full: {statistics:?}");
+    assert!(statistics.bytes_used() <= 8 << 20, "{statistics:?}");
+}
+
+#[test]
+fn where_there_is_no_memory_to_move_to_an_item_is_shown_and_leaves() {
+    let worker = store(8 << 20, true);
+    let mut other = worker.store().worker();
+    set(&worker, "first", 10, &SET);
+    // In the middle of a burst: it may look at all there was until it is quiescent.
+    assert!(read(&other, "first", NOW_S, None).is_some());
+    let value = vec![b'x'; 1_000];
+    let put = |number: u32| {
+        let key = number.to_string();
+        worker.put(
+            key.as_bytes(),
+            worker.hash(key.as_bytes()),
+            &value,
+            &SET,
+            NOW_S,
+        )
+    };
+    let count = (0..100_000).find(|&number| put(number).is_err()).unwrap();
+    assert_eq!(put(count).unwrap_err(), Refused::NotYet);
+    let last = (count - 1).to_string();
+    let shown = read(&worker, &last, NOW_S, Some(Expiry::at(9)));
+    assert_eq!(shown.unwrap().value_len, 1_000);
+    assert!(read(&worker, &last, NOW_S, None).is_none(), "not for ever");
+    let before = (count - 2).to_string();
+    assert!(read(&worker, &before, NOW_S, None).is_some());
+    other.quiescent();
+    assert!(put(count).is_ok());
+    other.quiescent();
+    let shown = read(&worker, &before, NOW_S, Some(Expiry::at(9)));
+    assert!(shown.is_some());
+    assert_eq!(
+        read(&worker, &before, NOW_S, None).unwrap().expiry,
+        Expiry::at(9)
+    );
+}
+
+#[test]
+fn where_nothing_may_be_evicted_all_may_be_touched() {
+    let mut worker = store(4 << 20, false);
+    let value = [b'x'; 200];
+    let name = |number: u32| format!("key {number}");
+    let put = |number: u32| {
+        let key = name(number);
+        let hash = worker.hash(key.as_bytes());
+        let put = worker.put(key.as_bytes(), hash, &value, &SET, NOW_S);
+        matches!(put, Ok(Published::Stored { .. }))
+    };
+    let count = (0..).find(|&number| !put(number)).unwrap();
+    for number in 0..count {
+        assert!(touch(&worker, &name(number), Expiry::at(9)), "{number}");
+    }
+    for number in 0..count {
+        let seen = read(&worker, &name(number), NOW_S, None);
+        assert_eq!(seen.unwrap().expiry, Expiry::at(9), "{number}");
+    }
+    worker.quiescent();
+    assert_eq!(worker.store().statistics().evicted, 0);
+}
