@@ -113,15 +113,26 @@ fn switches(pid: u32) -> io::Result<(u64, u64)> {
 /// Processor time the calling process has used: user, system, in nanoseconds.
 #[must_use]
 pub fn own_times_ns() -> (u64, u64) {
-    let mut usage = MaybeUninit::<libc::rusage>::zeroed();
-    // SAFETY: the structure is writable; for RUSAGE_SELF the call cannot fail.
-    unsafe { libc::getrusage(libc::RUSAGE_SELF, usage.as_mut_ptr()) };
-    // SAFETY: zeroed, then filled by the kernel; every bit pattern is valid.
-    let usage = unsafe { usage.assume_init() };
+    let usage = usage(libc::RUSAGE_SELF);
     let ns = |time: libc::timeval| {
         time.tv_sec.unsigned_abs() * 1_000_000_000 + time.tv_usec.unsigned_abs() * 1_000
     };
     (ns(usage.ru_utime), ns(usage.ru_stime))
+}
+
+/// Page faults of the calling thread that needed no disk.
+#[must_use]
+pub fn thread_faults() -> u64 {
+    usage(libc::RUSAGE_THREAD).ru_minflt.unsigned_abs()
+}
+
+/// What the calling process (`RUSAGE_SELF`) or thread (`RUSAGE_THREAD`) has used.
+fn usage(whose: libc::c_int) -> libc::rusage {
+    let mut usage = MaybeUninit::<libc::rusage>::zeroed();
+    // SAFETY: the structure is writable; for the process or the thread that calls it cannot fail.
+    unsafe { libc::getrusage(whose, usage.as_mut_ptr()) };
+    // SAFETY: zeroed, then filled by the kernel; every bit pattern is valid.
+    unsafe { usage.assume_init() }
 }
 
 /// Of `/proc/PID/stat`, whose second field may hold spaces and brackets.
@@ -206,6 +217,22 @@ mod tests {
         let spent = of_process(pid).unwrap().since(&before);
         assert!(spent.user_ns + spent.system_ns >= 20_000_000, "{spent:?}");
         assert!(spent.voluntary_switches.is_some_and(|count| count > 0));
+    }
+
+    #[test]
+    fn a_page_that_is_touched_first_is_a_fault_of_who_touches_it() {
+        let bytes = 64 << 20;
+        let before = thread_faults();
+        // The kernel hands out so much at once as pages that are not there yet.
+        let zeroes = std::hint::black_box(vec![0_u8; bytes]);
+        let untouched = thread_faults() - before;
+        let sum: u64 = zeroes.iter().step_by(4096).copied().map(u64::from).sum();
+        assert_eq!(std::hint::black_box(sum), 0);
+        // Huge pages are as good.
+        let touched = thread_faults() - before;
+        assert!(touched >= untouched + 32, "{touched}, {untouched}");
+        let of_another = std::thread::spawn(thread_faults).join().unwrap();
+        assert!(of_another < touched, "{of_another}");
     }
 
     #[test]
