@@ -1,8 +1,8 @@
 //! One thread works, another tends, as in the server.
 //!
 //! Two kinds of operations are listed apart: those during which the kernel took the processor away
-//! (`nonvoluntary_ctxt_switches`), and those that began when the timer ticks, whatever they took. It
-//! ticks at equal distances, and an empty loop, run in turns with the operations, shows at which
+//! (`nonvoluntary_ctxt_switches`), and those that began when the timer ticks, whatever they took.
+//! It ticks at equal distances, and an empty loop, run in turns with the operations, shows at which
 //! moments: there most of its interruptions are. What a hypervisor takes at other moments cannot be
 //! told from the store's own time and stays in; the empty loop says how much of it there is.
 

@@ -1,11 +1,15 @@
 //! What the slowest operations of the store take: visits for each, and time, while items of all
 //! sizes come and go in a memory that is nine tenths full, the index grows, and the limit moves.
 //!
-//! `[--quick] [churn]`: twenty seconds instead of ten minutes. `churn.rs` says what is done and
-//! what the figures are worth.
+//! `[--quick] [churn|replicas]`: twenty seconds for each part instead of ten minutes, or one part
+//! alone. In the *churn* one thread works and another tends, as in the server; what the machine
+//! takes is in its figures. *Replicas* are three stores that do the same, so that what the machine
+//! takes from one of them can be told from what the store takes itself.
 #![allow(clippy::print_stdout, reason = "a benchmark speaks to the terminal")]
 
 mod churn;
+mod findings;
+mod replicas;
 mod requests;
 mod ticks;
 mod times;
@@ -22,7 +26,17 @@ const CONFIG: Config = Config {
 };
 
 fn main() {
-    let quick = std::env::args().any(|word| word == "--quick");
-    let seconds = if quick { 20 } else { 600 };
-    churn::print(seconds);
+    let words: Vec<String> = std::env::args().skip(1).collect();
+    let seconds = match words.iter().any(|word| word == "--quick") {
+        true => 20,
+        false => 600,
+    };
+    let only = words.iter().find(|word| !word.starts_with("--"));
+    let is_wanted = |part: &str| only.is_none_or(|only| only == part);
+    if is_wanted("churn") {
+        churn::print(seconds);
+    }
+    if is_wanted("replicas") {
+        replicas::print(seconds);
+    }
 }

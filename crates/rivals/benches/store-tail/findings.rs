@@ -1,0 +1,246 @@
+//! What was found out about operations that were run on each of three stores.
+
+use std::time::Duration;
+
+use store::Published;
+
+use crate::replicas::{KINDS, Outcome, REPLICAS, Run};
+use crate::times::{SHARES, SLOW_US, Slow, Times};
+
+/// The slowest that are told one by one.
+const SLOWEST: usize = 10;
+/// Below so many microseconds shall be all but one operation in ten thousand.
+const TARGET_SHARE: f64 = 0.9999;
+const TARGET_US: f64 = 20.0;
+/// And all of them.
+const TARGET_MOST_US: f64 = 100.0;
+
+/// Everything that was found.
+pub(crate) struct Findings {
+    /// Operations so far.
+    count: u64,
+    /// The least of the three times, the one in the middle, and that of the first store.
+    least: Times,
+    middle: Times,
+    first: Times,
+    /// For each of [`SLOW_US`], operations that took so long on one store alone, on two, on all.
+    slow: [[u64; REPLICAS]; SLOW_US.len()],
+    kinds: [OfKind; KINDS.len()],
+    /// By their least times, the slowest first.
+    slowest: Vec<Slowest>,
+    /// The longest least time since the stores were tended first.
+    tended_most: Duration,
+    /// The least times of operations that were not the same on all stores.
+    differing: Times,
+}
+
+#[derive(Default)]
+struct OfKind {
+    slow: Slow,
+    most: Duration,
+}
+
+/// An operation as it was on each store.
+struct Slowest {
+    number: u64,
+    runs: [Run; REPLICAS],
+}
+
+impl Slowest {
+    fn least(&self) -> Duration {
+        least(&self.runs)
+    }
+}
+
+fn least(runs: &[Run]) -> Duration {
+    runs.iter().map(|run| run.time).min().unwrap_or_default()
+}
+
+impl Findings {
+    pub(crate) fn new() -> Self {
+        Self {
+            count: 0,
+            least: Times::new(),
+            middle: Times::new(),
+            first: Times::new(),
+            slow: Default::default(),
+            kinds: Default::default(),
+            slowest: Vec::with_capacity(SLOWEST + 1),
+            tended_most: Duration::ZERO,
+            differing: Times::new(),
+        }
+    }
+
+    /// Adds operations as they were on each store.
+    pub(crate) fn add(&mut self, runs: [&[Option<Run>]; REPLICAS]) {
+        for ((&first, &second), &third) in runs[0].iter().zip(runs[1]).zip(runs[2]) {
+            match (first, second, third) {
+                (None, None, None) => continue,
+                (Some(first), Some(second), Some(third))
+                    if is_same(&first, &second) && is_same(&first, &third) =>
+                {
+                    self.compare([first, second, third]);
+                }
+                some => {
+                    let runs = [some.0, some.1, some.2];
+                    let runs: Vec<Run> = runs.into_iter().flatten().collect();
+                    self.differing.add(least(&runs));
+                }
+            }
+            self.count += 1;
+        }
+    }
+
+    fn compare(&mut self, runs: [Run; REPLICAS]) {
+        let mut times = runs.map(|run| run.time);
+        self.first.add(times[0]);
+        times.sort_unstable();
+        let [least, middle, most] = times;
+        self.least.add(least);
+        self.middle.add(middle);
+        if runs[0].is_tended {
+            self.tended_most = self.tended_most.max(least);
+        }
+        let kind = &mut self.kinds[runs[0].kind as usize];
+        kind.slow.add(least);
+        kind.most = kind.most.max(least);
+        if most >= Duration::from_micros(SLOW_US[0]) {
+            self.count_slow(times);
+        }
+        if self.slowest.len() < SLOWEST || self.slowest.last().is_some_and(|it| it.least() < least)
+        {
+            self.keep(runs);
+        }
+    }
+
+    /// Counts on how many stores an operation was slow: `times` are sorted.
+    fn count_slow(&mut self, times: [Duration; REPLICAS]) {
+        for (counts, us) in self.slow.iter_mut().zip(SLOW_US) {
+            let fast = times.partition_point(|&time| time < Duration::from_micros(us));
+            if fast < REPLICAS {
+                counts[REPLICAS - fast - 1] += 1;
+            }
+        }
+    }
+
+    #[cold]
+    fn keep(&mut self, runs: [Run; REPLICAS]) {
+        let kept = Slowest {
+            number: self.count,
+            runs,
+        };
+        let at = self
+            .slowest
+            .partition_point(|other| other.least() >= kept.least());
+        self.slowest.insert(at, kept);
+        self.slowest.truncate(SLOWEST);
+    }
+
+    pub(crate) fn print(mut self) {
+        println!("{} operations", self.count);
+        println!(
+            "{} of them not the same on all stores, and left out below: {:.1} us at most\n",
+            self.differing.count,
+            microseconds(self.differing.most)
+        );
+        println!("us              the least   the middle one    the first store's");
+        for share in SHARES {
+            println!(
+                "  p{:<8.3} {:>13.1}  {:>15.1}  {:>19.1}",
+                share * 100.0,
+                self.least.percentile(share),
+                self.middle.percentile(share),
+                self.first.percentile(share)
+            );
+        }
+        println!(
+            "  max       {:>13.1}  {:>15.1}  {:>19.1}",
+            microseconds(self.least.most),
+            microseconds(self.middle.most),
+            microseconds(self.first.most)
+        );
+        println!("\nslow operations      on one store alone      on two    on all three");
+        for ([one, two, all], us) in self.slow.iter().zip(SLOW_US) {
+            println!("  {us:>5} us or more {one:>20}  {two:>10}  {all:>14}");
+        }
+        self.print_kinds();
+        self.print_slowest();
+        let most_us = microseconds(self.least.most);
+        let share_us = self.least.percentile(TARGET_SHARE);
+        let share = TARGET_SHARE * 100.0;
+        println!("\ntargets, of the least:");
+        println!("  p{share} {}", verdict(TARGET_US, share_us));
+        println!("  maximum {}", verdict(TARGET_MOST_US, most_us));
+        let tended_us = microseconds(self.tended_most);
+        let tended = verdict(TARGET_MOST_US, tended_us);
+        println!("  maximum since they were tended first {tended}");
+    }
+
+    fn print_kinds(&self) {
+        println!(
+            "\nslow on all three    operations{}    most us",
+            slow_names()
+        );
+        for (name, kind) in KINDS.iter().zip(&self.kinds) {
+            let counts = kind.slow.counts.map(|count| format!("{count:>11}"));
+            println!(
+                "  {name:<16} {:>12}{} {:>10.1}",
+                kind.slow.turns,
+                counts.concat(),
+                microseconds(kind.most)
+            );
+        }
+    }
+
+    fn print_slowest(&self) {
+        println!(
+            "\nthe slowest              us on each store   visits    bytes   page faults   number"
+        );
+        for slowest in &self.slowest {
+            let [first, ..] = &slowest.runs;
+            let times = slowest
+                .runs
+                .map(|run| format!("{:>8.1}", microseconds(run.time)));
+            let faults = slowest.runs.map(|run| format!("{:>4}", run.faults));
+            println!(
+                "  {:<16}{}   {:>6} {:>8}  {}   {}",
+                KINDS[first.kind as usize],
+                times.concat(),
+                first.visits,
+                bytes(first.outcome),
+                faults.concat(),
+                slowest.number
+            );
+        }
+    }
+}
+
+/// Whether an operation did the same on two stores.
+fn is_same(one: &Run, other: &Run) -> bool {
+    (one.kind, one.outcome, one.visits) == (other.kind, other.outcome, other.visits)
+}
+
+/// Of the value that was read or written.
+fn bytes(outcome: Outcome) -> usize {
+    match outcome {
+        Outcome::Read(Ok(len)) => len,
+        Outcome::Written(Ok(Published::Stored { value_len, .. })) => value_len,
+        _ => 0,
+    }
+}
+
+fn slow_names() -> String {
+    SLOW_US
+        .map(|us| format!("{:>11}", format!("{us} us")))
+        .concat()
+}
+
+fn microseconds(time: Duration) -> f64 {
+    time.as_secs_f64() * 1e6
+}
+
+/// Whether a time is below what it shall be.
+fn verdict(target_us: f64, us: f64) -> String {
+    let verdict = if us < target_us { "met" } else { "not met" };
+    format!("< {target_us} us: {verdict} ({us:.1} us)")
+}
