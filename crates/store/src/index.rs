@@ -29,6 +29,7 @@ mod place;
 mod writer;
 
 use std::io;
+use std::ops::Range;
 use std::sync::PoisonError;
 
 pub(crate) use entry::{Entry, Location};
@@ -133,16 +134,21 @@ impl Index {
         self.region.advise_huge();
     }
 
-    /// Has the kernel find the pages that the next `ahead` bytes of buckets will lie in. It calls
-    /// the kernel.
+    /// Has the kernel find the pages that the buckets in use and the next `ahead` bytes of them lie
+    /// in, once for each page. It calls the kernel.
     pub(crate) fn populate(&self, ahead: usize) {
-        let used = self.bytes();
+        let range = self.next_pages(ahead);
+        self.region
+            .populate(range.start as usize, range.end as usize);
+    }
+
+    /// The bytes to be populated now; they are not again. From the first bucket on: keys lie in all
+    /// from the start, and with huge pages the first to come would wait for 2 MiB of zeroes.
+    fn next_pages(&self, ahead: usize) -> Range<u64> {
         let most = self.buckets_max * BUCKET_BYTES as u64;
-        let to = (used + ahead as u64).min(most);
-        let from = self.populated.fetch_max(to, Ordering::Relaxed).max(used);
-        if from < to {
-            self.region.populate(from as usize, to as usize);
-        }
+        let to = (self.bytes() + ahead as u64).min(most);
+        let from = self.populated.fetch_max(to, Ordering::Relaxed);
+        from..to.max(from)
     }
 
     /// Entries.

@@ -95,6 +95,29 @@ fn random_operations_agree_with_a_map() {
     }
 }
 
+/// Those it begins with were left to the first requests, which waited for pages of 2 MiB.
+#[test]
+fn every_page_of_buckets_is_populated_once_the_first_among_them() {
+    let index = Index::new(16, 256, 1 << 20).unwrap();
+    let (least, ahead) = (index.bytes(), 64 << 10);
+    assert_eq!(index.next_pages(ahead), 0..least + ahead as u64);
+    assert!(index.next_pages(ahead).is_empty());
+    let mut number = 0;
+    let mut grow_to = |bytes| {
+        while index.bytes() < bytes {
+            number += 1;
+            insert(&index, number);
+        }
+    };
+    // Further than was populated: who wrote there has touched some pages and not others.
+    grow_to(least + 2 * ahead as u64);
+    let end = least + 3 * ahead as u64;
+    assert_eq!(index.next_pages(ahead), least + ahead as u64..end);
+    grow_to((1 << 20) - ahead as u64 / 2);
+    assert_eq!(index.next_pages(ahead), end..1 << 20);
+    assert!(index.next_pages(ahead).is_empty());
+}
+
 #[test]
 fn where_it_may_not_grow_the_least_asked_for_leaves() {
     let index = Index::new(4, 64, 0).unwrap();
