@@ -2,9 +2,7 @@
 
 use std::time::Duration;
 
-use store::Published;
-
-use crate::replicas::{KINDS, Outcome, REPLICAS, Run};
+use crate::replicas::{KINDS, REPLICAS, Run};
 use crate::times::{SHARES, SLOW_US, Slow, Times};
 
 /// The slowest that are told one by one.
@@ -53,7 +51,7 @@ impl Slowest {
 }
 
 fn least(runs: &[Run]) -> Duration {
-    runs.iter().map(|run| run.time).min().unwrap_or_default()
+    runs.iter().map(Run::time).min().unwrap_or_default()
 }
 
 impl Findings {
@@ -92,7 +90,7 @@ impl Findings {
     }
 
     fn compare(&mut self, runs: [Run; REPLICAS]) {
-        let mut times = runs.map(|run| run.time);
+        let mut times = runs.map(|run| run.time());
         self.first.add(times[0]);
         times.sort_unstable();
         let [least, middle, most] = times;
@@ -200,14 +198,14 @@ impl Findings {
             let [first, ..] = &slowest.runs;
             let times = slowest
                 .runs
-                .map(|run| format!("{:>8.1}", microseconds(run.time)));
+                .map(|run| format!("{:>8.1}", microseconds(run.time())));
             let faults = slowest.runs.map(|run| format!("{:>4}", run.faults));
             println!(
                 "  {:<16}{}   {:>6} {:>8}  {}   {}",
                 KINDS[first.kind as usize],
                 times.concat(),
                 first.visits,
-                bytes(first.outcome),
+                first.bytes,
                 faults.concat(),
                 slowest.number
             );
@@ -217,16 +215,8 @@ impl Findings {
 
 /// Whether an operation did the same on two stores.
 fn is_same(one: &Run, other: &Run) -> bool {
-    (one.kind, one.outcome, one.visits) == (other.kind, other.outcome, other.visits)
-}
-
-/// Of the value that was read or written.
-fn bytes(outcome: Outcome) -> usize {
-    match outcome {
-        Outcome::Read(Ok(len)) => len,
-        Outcome::Written(Ok(Published::Stored { value_len, .. })) => value_len,
-        _ => 0,
-    }
+    let did = |run: &Run| (run.kind, run.outcome, run.bytes, run.visits);
+    did(one) == did(other)
 }
 
 fn slow_names() -> String {

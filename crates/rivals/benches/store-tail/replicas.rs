@@ -7,11 +7,10 @@
 //! visits and what comes of it is compared, and counted apart where it differs; and how many are
 //! slow on one store alone, on two and on all three shows how often the machine strikes twice.
 //!
-//! The stores are asked in turns, a chunk of requests each time: request by request, the second
-//! store would find the code in the processor's caches for having run on the first. How long a
-//! chunk is and whose turn it is are drawn: what interrupts at equal distances would otherwise
-//! strike the same operation on each. The caches are shared, so that each store has less of them
-//! for its data than one alone would have.
+//! The stores are asked in turns, a tenth of a second or so each time, and whose turn it is is
+//! drawn. In short turns all three were seen to be struck by what lasts for some milliseconds, and
+//! in equal ones by what comes at equal distances; and request by request, the second store would
+//! find the code in the processor's caches for having run on the first.
 //!
 //! Between requests a worker of the server maintains the store, and some client may change the
 //! limit: these are operations too. What its main thread does, tending, is done between chunks and
@@ -30,17 +29,19 @@ use crate::requests::{Client, Request, Requests, Wish};
 use crate::{CONFIG, MEMORY};
 
 pub(crate) const REPLICAS: usize = 3;
-/// Requests between two steps of maintenance, and between two looks whether to tend, on average: at
-/// a microsecond each, as many as the server answers meanwhile.
-const CHUNK: u64 = 100;
-/// Chunks by which one store may be ahead of another.
+/// Requests of a turn, and in a second of the stores' clock.
+const ROUND: usize = 100_000;
+/// Rounds by which one store may be ahead of another.
 const WINDOW: usize = 4;
+/// Rounds between two changes of the limit: a few a second.
+const ROUNDS_A_LIMIT: u32 = 8;
+/// Requests between two steps of maintenance, and between two looks whether to tend: at a
+/// microsecond each, as many as the server answers meanwhile.
+const CHUNK: usize = 100;
 /// Blocks a step of maintenance visits, as in the server.
 const MAINTAIN_ITEMS: usize = 16;
-/// Chunks in a second of the stores' clock.
-const CHUNKS_A_SECOND: u64 = 1_000;
-/// Chunks between two changes of the limit: a few a second.
-const CHUNKS_A_LIMIT: u64 = 8_000;
+/// Operations of a window at most: a request is two of them at most.
+const OPERATIONS: usize = WINDOW * (1 + 2 * ROUND + ROUND / CHUNK);
 /// For longer operations page faults are told.
 const NOTED: Duration = Duration::from_micros(20);
 
@@ -56,14 +57,15 @@ pub(crate) fn print(seconds: u64) {
         MEMORY >> 20
     );
     let mut replicas = [first, second, third].map(|store| Replica::new(&store));
-    let mut chunks = Chunks::new();
+    let mut rounds = Rounds::new();
+    let mut turns = Stream::new(5, Purpose::Other, 1);
     let mut findings = Findings::new();
     let end = Instant::now() + Duration::from_secs(seconds);
     while Instant::now() < end {
-        let window = [(); WINDOW].map(|()| chunks.draw());
+        let window = [(); WINDOW].map(|()| rounds.draw());
         let mut left = [WINDOW; REPLICAS];
         while left.iter().any(|&left| left > 0) {
-            let turn = chunks.turns.below(REPLICAS as u64) as usize;
+            let turn = turns.below(REPLICAS as u64) as usize;
             if left[turn] > 0 {
                 replicas[turn].run(&window[WINDOW - left[turn]]);
                 left[turn] -= 1;
@@ -92,40 +94,36 @@ pub(crate) fn print(seconds: u64) {
 }
 
 /// What a store is asked before another has its turn.
-struct Chunk {
+struct Round {
     requests: Vec<Request>,
     now_s: u32,
     /// What the limit becomes before.
     limit: Option<u64>,
 }
 
-/// All chunks, the same each time.
-struct Chunks {
+/// All rounds, the same each time.
+struct Rounds {
     requests: Requests,
-    /// Of numbers that no request depends on.
-    turns: Stream,
-    drawn: u64,
+    drawn: u32,
 }
 
-impl Chunks {
+impl Rounds {
     fn new() -> Self {
         Self {
             requests: Requests::new(),
-            turns: Stream::new(5, Purpose::Other, 1),
             drawn: 0,
         }
     }
 
-    fn draw(&mut self) -> Chunk {
+    fn draw(&mut self) -> Round {
         let number = self.drawn;
         self.drawn += 1;
-        let count = CHUNK / 2 + self.turns.below(CHUNK + 1);
         // Up and down by a quarter.
-        let limit = MEMORY + MEMORY / 4 * (number / CHUNKS_A_LIMIT % 2);
-        Chunk {
-            requests: (0..count).map(|_| self.requests.draw()).collect(),
-            now_s: 1 + (number / CHUNKS_A_SECOND) as u32,
-            limit: number.is_multiple_of(CHUNKS_A_LIMIT).then_some(limit),
+        let limit = MEMORY + MEMORY / 4 * u64::from(number / ROUNDS_A_LIMIT % 2);
+        Round {
+            requests: (0..ROUND).map(|_| self.requests.draw()).collect(),
+            now_s: 1 + number,
+            limit: number.is_multiple_of(ROUNDS_A_LIMIT).then_some(limit),
         }
     }
 }
@@ -154,8 +152,11 @@ pub(crate) const KINDS: [&str; Kind::Limit as usize + 1] = [
 /// What came of an operation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Outcome {
-    Read(Result<usize, Miss>),
-    Written(Result<Published, Refused>),
+    Found,
+    Missed(Miss),
+    /// The low bits of the CAS that it was given.
+    Stored(u32),
+    Refused,
     Deleted(Deleted),
     /// Whether there is more to do.
     Maintained(bool),
@@ -163,24 +164,32 @@ pub(crate) enum Outcome {
     Limited(bool),
 }
 
-/// An operation on one of the stores.
+/// An operation on one of the stores. There are many: it is kept small.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Run {
-    pub(crate) kind: Kind,
-    pub(crate) outcome: Outcome,
-    pub(crate) visits: u64,
-    pub(crate) time: Duration,
+    pub(crate) time_ns: u32,
+    pub(crate) visits: u32,
+    /// Of the value that was read or written.
+    pub(crate) bytes: u32,
     /// If it took long: those since the chunk began, or since the last that took long.
-    pub(crate) faults: u64,
+    pub(crate) faults: u32,
+    pub(crate) outcome: Outcome,
+    pub(crate) kind: Kind,
     /// The store had been tended before.
     pub(crate) is_tended: bool,
+}
+
+impl Run {
+    pub(crate) fn time(&self) -> Duration {
+        Duration::from_nanos(self.time_ns.into())
+    }
 }
 
 /// One of the stores.
 struct Replica {
     store: Arc<Store>,
     client: Client,
-    /// The last chunks: an operation at each place, or none where none was called for.
+    /// The last rounds: an operation at each place, or none where none was called for.
     runs: Vec<Option<Run>>,
     is_tended: bool,
     /// Page faults of the thread when they were last asked for.
@@ -189,40 +198,65 @@ struct Replica {
 
 impl Replica {
     fn new(store: &Arc<Store>) -> Self {
+        // All of it touched, so that its page faults are not taken for the store's.
+        let mut runs = vec![None; OPERATIONS];
+        runs.clear();
         Self {
             store: Arc::clone(store),
             client: Client::new(store.worker()),
-            runs: Vec::new(),
+            runs,
             is_tended: false,
             faults: 0,
         }
     }
 
-    fn run(&mut self, chunk: &Chunk) {
+    fn run(&mut self, round: &Round) {
+        self.client.now_s = round.now_s;
         self.faults = thread_faults();
-        self.client.now_s = chunk.now_s;
-        let limited = chunk.limit.map(|limit| {
+        let limited = round.limit.map(|limit| {
             self.time(Kind::Limit, |client| {
-                Outcome::Limited(client.worker.store().set_limit(limit).is_ok())
+                let limited = client.worker.store().set_limit(limit);
+                (Outcome::Limited(limited.is_ok()), 0)
             })
         });
         self.runs.push(limited);
-        for request in &chunk.requests {
-            let run = self.ask(request);
-            self.runs.push(Some(run));
-            let is_missed = matches!(run.outcome, Outcome::Read(Err(_)));
-            let set = is_missed.then(|| {
-                self.time(Kind::SetAfterMiss, |client| {
-                    Outcome::Written(client.set_missed(request))
-                })
-            });
-            self.runs.push(set);
+        for chunk in round.requests.chunks(CHUNK) {
+            self.faults = thread_faults();
+            for request in chunk {
+                self.answer(request);
+            }
+            self.maintain();
         }
-        let maintained = self.time(Kind::Maintain, |client| {
-            let has_more = client.worker.maintain(client.now_s, MAINTAIN_ITEMS);
-            Outcome::Maintained(has_more)
+    }
+
+    /// A request: two operations, the second where the first is a read that finds nothing.
+    fn answer(&mut self, request: &Request) {
+        let run = match request.wish {
+            Wish::Get => self.time(Kind::Get, |client| match client.get(request) {
+                Ok(len) => (Outcome::Found, len),
+                Err(miss) => (Outcome::Missed(miss), 0),
+            }),
+            Wish::Set => self.time(Kind::Set, |client| written(client.set(request))),
+            Wish::Delete => self.time(Kind::Delete, |client| {
+                (Outcome::Deleted(client.delete(request)), 0)
+            }),
+        };
+        self.runs.push(Some(run));
+        let is_missed = matches!(run.outcome, Outcome::Missed(_));
+        let set = is_missed.then(|| {
+            self.time(Kind::SetAfterMiss, |client| {
+                written(client.set_missed(request))
+            })
         });
-        self.runs.push(Some(maintained));
+        self.runs.push(set);
+    }
+
+    fn maintain(&mut self) {
+        let run = self.time(Kind::Maintain, |client| {
+            let has_more = client.worker.maintain(client.now_s, MAINTAIN_ITEMS);
+            (Outcome::Maintained(has_more), 0)
+        });
+        self.runs.push(Some(run));
         // The server's main thread does when a worker that has answered wakes it.
         if self.store.wants_tending() {
             self.store.tend();
@@ -230,20 +264,10 @@ impl Replica {
         }
     }
 
-    fn ask(&mut self, request: &Request) -> Run {
-        match request.wish {
-            Wish::Get => self.time(Kind::Get, |client| Outcome::Read(client.get(request))),
-            Wish::Set => self.time(Kind::Set, |client| Outcome::Written(client.set(request))),
-            Wish::Delete => self.time(Kind::Delete, |client| {
-                Outcome::Deleted(client.delete(request))
-            }),
-        }
-    }
-
-    fn time(&mut self, kind: Kind, operate: impl FnOnce(&mut Client) -> Outcome) -> Run {
+    fn time(&mut self, kind: Kind, operate: impl FnOnce(&mut Client) -> (Outcome, usize)) -> Run {
         let before = self.client.worker.visits();
         let start = Instant::now();
-        let outcome = operate(&mut self.client);
+        let (outcome, bytes) = operate(&mut self.client);
         let time = start.elapsed();
         let visits = self.client.worker.visits() - before;
         self.client.worker.quiescent();
@@ -254,12 +278,20 @@ impl Replica {
             self.faults = now;
         }
         Run {
-            kind,
+            time_ns: u32::try_from(time.as_nanos()).unwrap_or(u32::MAX),
+            visits: visits as u32,
+            bytes: bytes as u32,
+            faults: faults as u32,
             outcome,
-            visits,
-            time,
-            faults,
+            kind,
             is_tended: self.is_tended,
         }
+    }
+}
+
+fn written(written: Result<Published, Refused>) -> (Outcome, usize) {
+    match written {
+        Ok(Published::Stored { cas, value_len }) => (Outcome::Stored(cas as u32), value_len),
+        _ => (Outcome::Refused, 0),
     }
 }
