@@ -170,9 +170,10 @@ impl Heap {
             .is_ok()
     }
 
-    /// Has the kernel find the pages of a segment. It calls the kernel.
+    /// Has the kernel find the pages of a segment, and of its line. It calls the kernel.
     pub(crate) fn populate(&self, number: Number) {
         let byte = |number: Number| (number as usize) << self.size_bits;
         self.memory.populate(byte(number), byte(number + 1));
+        self.segments.populate(number as usize);
     }
 }
