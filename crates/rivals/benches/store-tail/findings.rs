@@ -71,6 +71,8 @@ impl Findings {
 
     /// Adds operations as they were on each store.
     pub(crate) fn add(&mut self, runs: [&[Option<Run>]; REPLICAS]) {
+        // Each has a place for whatever may be called for: nothing is left out at the end.
+        assert!(runs.iter().all(|it| it.len() == runs[0].len()));
         for ((&first, &second), &third) in runs[0].iter().zip(runs[1]).zip(runs[2]) {
             match (first, second, third) {
                 (None, None, None) => continue,

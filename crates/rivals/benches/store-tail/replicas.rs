@@ -42,8 +42,8 @@ const CHUNK: usize = 100;
 const MAINTAIN_ITEMS: usize = 16;
 /// Operations of a window at most: a request is two of them at most.
 const OPERATIONS: usize = WINDOW * (1 + 2 * ROUND + ROUND / CHUNK);
-/// For longer operations page faults are told.
-const NOTED: Duration = Duration::from_micros(20);
+/// For operations that take as long page faults are told.
+const NOTED: Duration = Duration::from_micros(10);
 
 /// Runs for so many seconds.
 pub(crate) fn print(seconds: u64) {
