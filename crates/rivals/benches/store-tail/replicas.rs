@@ -8,9 +8,9 @@
 //! slow on one store alone, on two and on all three shows how often the machine strikes twice.
 //!
 //! The stores are asked in turns, a tenth of a second or so each time, and whose turn it is is
-//! drawn. In short turns all three were seen to be struck by what lasts for some milliseconds, and
-//! in equal ones by what comes at equal distances; and request by request, the second store would
-//! find the code in the processor's caches for having run on the first.
+//! drawn. In short turns all three were seen to be slow at the same operations, which were not in
+//! other runs: something of the machine lasted for longer than their turns. Request by request,
+//! the second store would find the code in the processor's caches for having run on the first.
 //!
 //! Between requests a worker of the server maintains the store, and some client may change the
 //! limit: these are operations too. What its main thread does, tending, is done between chunks and
