@@ -79,6 +79,8 @@ impl Server {
             // The standard library seeds its hashers from the system's randomness.
             hash_seed: RandomState::new().hash_one(std::process::id()),
         })?;
+        // Now, for the first to ask would wait for the pages.
+        store.tend();
         let census = Arc::new(Census::new(u64::from(config.connections_max)));
         let board = Noticeboard::new(&config, &store, &census).map_err(Error::Start)?;
         let board = Arc::new(board);

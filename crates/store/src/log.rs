@@ -13,15 +13,16 @@
 
 mod chain;
 mod pages;
+mod shelf;
 mod victims;
 
-use std::collections::VecDeque;
 use std::sync::PoisonError;
 
-use chain::{Chain, Links};
+use chain::Links;
+use shelf::Shelf;
 pub(crate) use victims::{Task, Victim};
 
-use crate::epochs::{Epochs, Stamp};
+use crate::epochs::Epochs;
 use crate::heap::segment::{FIRST, Part, Phase, Segment};
 use crate::heap::{Heap, Number};
 use crate::index::Location;
@@ -76,31 +77,6 @@ pub(crate) struct Log {
     usual_life: AtomicU32,
 }
 
-#[derive(Debug, Default)]
-struct Shelf {
-    /// Resident and empty.
-    free: Vec<Number>,
-    /// Empty once their stamp is over, oldest first.
-    retired: VecDeque<(Number, Stamp)>,
-    /// Empty once nobody holds them.
-    held: Vec<Number>,
-    /// To be given back to the kernel.
-    leaving: Vec<Number>,
-    /// Given back.
-    absent: Vec<Number>,
-    /// The first never used.
-    fresh: Number,
-    /// The first that has never been given pages.
-    populated: Number,
-    /// Full ones of each part, oldest first.
-    sealed: [Chain; 2],
-    links: Vec<Links>,
-    /// Segments that may hold pages.
-    resident: u32,
-    /// Where looking for what can be had cheaply goes on.
-    hand: Number,
-}
-
 /// Memory taken for a block, held for its writer.
 #[derive(Debug)]
 pub(crate) struct Taken {
@@ -126,13 +102,14 @@ impl Log {
         let stripes = workers.clamp(1, STRIPES_MAX).min(open_max / 2);
         let classes = (open_max / (2 * stripes)).clamp(1, CLASSES_MAX);
         let lanes = 2 * stripes * classes;
+        let shelf = Shelf::for_segments(heap.count() as usize);
         Self {
             heap,
             epochs,
             lanes: (0..lanes).map(|_| Lane(AtomicU32::new(NONE))).collect(),
             stripes,
             classes,
-            shelf: Mutex::default(),
+            shelf: Mutex::new(shelf),
             allowed: AtomicU32::new(allowed),
             lent: AtomicU32::new(0),
             spare: AtomicU32::new(allowed),

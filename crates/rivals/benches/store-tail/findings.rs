@@ -26,8 +26,6 @@ pub(crate) struct Findings {
     kinds: [OfKind; KINDS.len()],
     /// By their least times, the slowest first.
     slowest: Vec<Slowest>,
-    /// The longest least time since the stores were tended first.
-    tended_most: Duration,
     /// The least times of operations that were not the same on all stores.
     differing: Times,
 }
@@ -64,7 +62,6 @@ impl Findings {
             slow: Default::default(),
             kinds: Default::default(),
             slowest: Vec::with_capacity(SLOWEST + 1),
-            tended_most: Duration::ZERO,
             differing: Times::new(),
         }
     }
@@ -98,9 +95,6 @@ impl Findings {
         let [least, middle, most] = times;
         self.least.add(least);
         self.middle.add(middle);
-        if runs[0].is_tended {
-            self.tended_most = self.tended_most.max(least);
-        }
         let kind = &mut self.kinds[runs[0].kind as usize];
         kind.slow.add(least);
         kind.most = kind.most.max(least);
@@ -171,9 +165,6 @@ impl Findings {
         println!("\ntargets, of the least:");
         println!("  p{share} {}", verdict(TARGET_US, share_us));
         println!("  maximum {}", verdict(TARGET_MOST_US, most_us));
-        let tended_us = microseconds(self.tended_most);
-        let tended = verdict(TARGET_MOST_US, tended_us);
-        println!("  maximum since they were tended first {tended}");
     }
 
     fn print_kinds(&self) {

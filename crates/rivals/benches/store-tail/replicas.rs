@@ -175,8 +175,6 @@ pub(crate) struct Run {
     pub(crate) faults: u32,
     pub(crate) outcome: Outcome,
     pub(crate) kind: Kind,
-    /// The store had been tended before.
-    pub(crate) is_tended: bool,
 }
 
 impl Run {
@@ -191,13 +189,14 @@ struct Replica {
     client: Client,
     /// The last rounds: an operation at each place, or none where none was called for.
     runs: Vec<Option<Run>>,
-    is_tended: bool,
     /// Page faults of the thread when they were last asked for.
     faults: u64,
 }
 
 impl Replica {
     fn new(store: &Arc<Store>) -> Self {
+        // As the server does before it listens.
+        store.tend();
         // All of it touched, so that its page faults are not taken for the store's.
         let mut runs = vec![None; OPERATIONS];
         runs.clear();
@@ -205,7 +204,6 @@ impl Replica {
             store: Arc::clone(store),
             client: Client::new(store.worker()),
             runs,
-            is_tended: false,
             faults: 0,
         }
     }
@@ -260,7 +258,6 @@ impl Replica {
         // The server's main thread does when a worker that has answered wakes it.
         if self.store.wants_tending() {
             self.store.tend();
-            self.is_tended = true;
         }
     }
 
@@ -284,7 +281,6 @@ impl Replica {
             faults: faults as u32,
             outcome,
             kind,
-            is_tended: self.is_tended,
         }
     }
 }

@@ -1,0 +1,48 @@
+//! Segments that are not open, by what they are.
+
+use std::collections::VecDeque;
+
+use super::chain::{Chain, Links};
+use crate::epochs::Stamp;
+use crate::heap::Number;
+
+/// Where segments are that no lane has. A part of [`Log`](super::Log), under its lock.
+#[derive(Debug, Default)]
+pub(super) struct Shelf {
+    /// Resident and empty.
+    pub(super) free: Vec<Number>,
+    /// Empty once their stamp is over, oldest first.
+    pub(super) retired: VecDeque<(Number, Stamp)>,
+    /// Empty once nobody holds them.
+    pub(super) held: Vec<Number>,
+    /// To be given back to the kernel.
+    pub(super) leaving: Vec<Number>,
+    /// Given back.
+    pub(super) absent: Vec<Number>,
+    /// The first never used.
+    pub(super) fresh: Number,
+    /// The first that has never been given pages.
+    pub(super) populated: Number,
+    /// Full ones of each part, oldest first.
+    pub(super) sealed: [Chain; 2],
+    pub(super) links: Vec<Links>,
+    /// Segments that may hold pages.
+    pub(super) resident: u32,
+    /// Where looking for what can be had cheaply goes on.
+    pub(super) hand: Number,
+}
+
+impl Shelf {
+    /// With room for so many in each list: to grow one would be to copy it, under the lock.
+    pub(super) fn for_segments(most: usize) -> Self {
+        Self {
+            free: Vec::with_capacity(most),
+            retired: VecDeque::with_capacity(most),
+            held: Vec::with_capacity(most),
+            leaving: Vec::with_capacity(most),
+            absent: Vec::with_capacity(most),
+            links: Vec::with_capacity(most),
+            ..Self::default()
+        }
+    }
+}
