@@ -63,7 +63,9 @@ const SIZES: [Sizes; 4] = [
 const KINDS: [&str; 4] = ["curtail", "quick_cache", "moka", "memcached"];
 
 fn main() -> ExitCode {
-    let words: Vec<String> = env::args().skip(1).collect();
+    // `cargo bench` adds a word of its own.
+    let words = env::args().skip(1).filter(|word| word != "--bench");
+    let words: Vec<String> = words.collect();
     let outcome = match words.iter().map(String::as_str).collect::<Vec<_>>()[..] {
         ["one", kind, sizes, count] => one(kind, sizes, count),
         _ => all(words.iter().any(|word| word == "--quick")),
