@@ -60,7 +60,7 @@ const SIZES: [Sizes; 4] = [
     },
 ];
 
-const KINDS: [&str; 4] = ["curtail", "quick_cache", "moka", "memcached"];
+const KINDS: [&str; 5] = ["curtail", "quick_cache", "foyer", "moka", "memcached"];
 
 fn main() -> ExitCode {
     // `cargo bench` adds a word of its own.
@@ -142,6 +142,15 @@ fn one(kind: &str, sizes: &str, count: &str) -> io::Result<()> {
             let cache: quick_cache::sync::Cache<Box<[u8]>, Arc<[u8]>> =
                 quick_cache::sync::Cache::new(count as usize + count as usize / 8);
             filling.library(|key, value| cache.insert(key.into(), value.into()))
+        }
+        "foyer" => {
+            let cache: foyer_memory::Cache<Box<[u8]>, Box<[u8]>> =
+                foyer_memory::CacheBuilder::new(count as usize + count as usize / 8)
+                    .with_eviction_config(foyer_memory::S3FifoConfig::default())
+                    .build();
+            filling.library(|key, value| {
+                cache.insert(key.into(), value.into());
+            })
         }
         "moka" => {
             let cache: moka::sync::Cache<Box<[u8]>, Arc<[u8]>> = moka::sync::Cache::new(count);

@@ -1,6 +1,7 @@
 //! The caches that are compared, behind one interface.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use store::{Config, Expiry, KeyHash, Read, Store, Worker};
 
@@ -32,19 +33,23 @@ pub(crate) enum Kind {
     /// A store for each thread.
     CurtailApart,
     QuickCache,
+    Foyer,
     Moka,
+    Segcache,
     DashMap,
     Papaya,
 }
 
 impl Kind {
-    pub(crate) const ALL: [Self; 8] = [
+    pub(crate) const ALL: [Self; 10] = [
         Self::Curtail,
         Self::CurtailHuge,
         Self::CurtailGat,
         Self::CurtailApart,
         Self::QuickCache,
+        Self::Foyer,
         Self::Moka,
+        Self::Segcache,
         Self::DashMap,
         Self::Papaya,
     ];
@@ -56,7 +61,9 @@ impl Kind {
             Self::CurtailGat => "curtail, all gat",
             Self::CurtailApart => "curtail, one each",
             Self::QuickCache => "quick_cache",
+            Self::Foyer => "foyer",
             Self::Moka => "moka",
+            Self::Segcache => "segcache",
             Self::DashMap => "dashmap (unbounded)",
             Self::Papaya => "papaya (unbounded)",
         }
@@ -82,6 +89,7 @@ impl Kind {
         fits: bool,
     ) -> Vec<Box<dyn Subject>> {
         let memory_bytes = items * (item_bytes + if fits { ROOM_AN_ITEM } else { COST_AN_ITEM });
+        let memory_bytes = memory_bytes.max(MEMORY_MIN);
         match self {
             Self::Curtail => curtail(memory_bytes, threads, false, false),
             Self::CurtailHuge => curtail(memory_bytes, threads, true, false),
@@ -93,10 +101,18 @@ impl Kind {
                 let cache = quick_cache::sync::Cache::new(items as usize);
                 shared(&Arc::new(cache), threads, QuickCache)
             }
+            Self::Foyer => {
+                // Of its policies the one whose reads share a shard's lock, and with most hits.
+                let cache = foyer_memory::CacheBuilder::new(items as usize)
+                    .with_eviction_config(foyer_memory::S3FifoConfig::default())
+                    .build();
+                shared(&Arc::new(cache), threads, Foyer)
+            }
             Self::Moka => {
                 let cache = moka::sync::Cache::new(items);
                 shared(&Arc::new(cache), threads, Moka)
             }
+            Self::Segcache => segcache(items, memory_bytes, threads),
             Self::DashMap => shared(&Arc::default(), threads, DashMap),
             Self::Papaya => shared(&Arc::default(), threads, Papaya),
         }
@@ -114,11 +130,13 @@ fn shared<C, S: Subject + 'static>(
 }
 
 /// What an item costs a store of ours besides its own bytes, so that it holds as many as the
-/// others.
+/// others. A store whose bound is bytes too is given as many.
 const COST_AN_ITEM: u64 = 30;
 /// What it is given where all items fit: about as much as the others take for an item, and slack
 /// for what has been overwritten, which others give to their allocator.
 const ROOM_AN_ITEM: u64 = 128;
+/// The least that a store is given.
+const MEMORY_MIN: u64 = 8 << 20;
 
 fn curtail(
     memory_bytes: u64,
@@ -131,7 +149,7 @@ fn curtail(
         ..Read::default()
     };
     let config = Config {
-        memory_bytes: memory_bytes.max(8 << 20),
+        memory_bytes,
         hash_seed: 7,
         workers: threads,
         huge_pages,
@@ -224,6 +242,21 @@ impl Subject for QuickCache {
     }
 }
 
+struct Foyer(Arc<foyer_memory::Cache<Key, Box<[u8]>>>);
+
+impl Subject for Foyer {
+    fn get(&mut self, key: &[u8], out: &mut Vec<u8>) -> bool {
+        let value = self.0.get(key);
+        value
+            .inspect(|value| out.extend_from_slice(value))
+            .is_some()
+    }
+
+    fn set(&mut self, key: &[u8], value: &[u8]) {
+        self.0.insert(key.into(), value.into());
+    }
+}
+
 struct Moka(Arc<moka::sync::Cache<Key, Value>>);
 
 impl Subject for Moka {
@@ -236,6 +269,52 @@ impl Subject for Moka {
 
     fn set(&mut self, key: &[u8], value: &[u8]) {
         self.0.insert(key.into(), value.into());
+    }
+}
+
+/// Bytes of a segment: a quarter of what it takes by itself, since a small memory of few segments
+/// has fewer hits.
+const SEGMENT_BYTES: u64 = 256 << 10;
+
+/// Its table and its segments together take `memory_bytes`. It merges segments to evict, four of at
+/// most eight, as the paper does (Yang, Yue and Rashmi, NSDI 2021).
+fn segcache(items: u64, memory_bytes: u64, threads: usize) -> Vec<Box<dyn Subject>> {
+    // Of eight bytes each, and twice as many as items: a full bucket refuses an item.
+    let slots = (2 * items).next_power_of_two();
+    let segments = memory_bytes.saturating_sub(8 * slots) / SEGMENT_BYTES;
+    let built = segcache::Segcache::builder()
+        .hash_power(slots.trailing_zeros() as u8)
+        .heap_size((segments * SEGMENT_BYTES) as usize)
+        .segment_size(SEGMENT_BYTES as i32)
+        .eviction(segcache::Policy::Merge {
+            max: 8,
+            merge: 4,
+            compact: 2,
+        })
+        .build();
+    built.map_or_else(
+        |_| Vec::new(),
+        |cache| shared(&Arc::new(cache), threads, Segcache),
+    )
+}
+
+struct Segcache(Arc<segcache::Segcache>);
+
+impl Subject for Segcache {
+    fn get(&mut self, key: &[u8], out: &mut Vec<u8>) -> bool {
+        let Some(item) = self.0.get(key) else {
+            return false;
+        };
+        let segcache::Value::Bytes(value) = item.value() else {
+            return false;
+        };
+        out.extend_from_slice(value);
+        true
+    }
+
+    fn set(&mut self, key: &[u8], value: &[u8]) {
+        // What it refuses, one in thousands where two threads overwrite, counts as done.
+        let _ = self.0.insert(key, value, None, Duration::ZERO);
     }
 }
 
