@@ -131,7 +131,7 @@ fn shared<C, S: Subject + 'static>(
 
 /// What an item costs a store of ours besides its own bytes, so that it holds as many as the
 /// others. A store whose bound is bytes too is given as many.
-const COST_AN_ITEM: u64 = 30;
+const COST_AN_ITEM: u64 = 26;
 /// What it is given where all items fit: about as much as the others take for an item, and slack
 /// for what has been overwritten, which others give to their allocator.
 const ROOM_AN_ITEM: u64 = 128;
