@@ -70,11 +70,11 @@ pub(crate) const MINIATURE_PART: u64 = 16 * 1024;
 /// Slots they have: least and most.
 pub(crate) const MINIATURE_SLOTS: std::ops::RangeInclusive<usize> = 256..=8192;
 /// Steps by which one of them makes room for a request.
-pub(crate) const MINIATURE_STEPS: usize = 16;
+pub(crate) const MINIATURE_STEPS: usize = 4;
 /// Requests of a watched key that a worker shows them in a second.
 pub(crate) const SHOWN_A_SECOND: u32 = 8;
 /// Slots that a request looks at for keys that are watched no more.
-pub(crate) const MINIATURE_SWEEP: usize = 32;
+pub(crate) const MINIATURE_SWEEP: usize = 8;
 /// Of two to the power of this many keys one is watched, at most and at least.
 pub(crate) const WATCHED_BITS_MIN: u32 = 6;
 /// See [`WATCHED_BITS_MIN`].

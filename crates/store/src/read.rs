@@ -157,8 +157,10 @@ impl Worker {
         };
         let outline = self.block(entry.location()).outline().timed();
         let part = heap.segment_of(entry.location()).part();
-        self.pay(outline.block_len(), now_s);
-        let taken = self.take(outline.block_len(), part, expiry, now_s)?;
+        let len = outline.block_len();
+        self.pay(len, now_s);
+        let at_once = self.take_at_once(len, part, expiry, now_s);
+        let taken = at_once.map_or_else(|| self.take(len, part, expiry, now_s), Ok)?;
         let draft = Draft { heap, taken };
         let location = draft.location();
         let block = self.block(location);

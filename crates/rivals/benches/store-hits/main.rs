@@ -24,7 +24,7 @@ const FOOTPRINTS: [f64; 5] = [0.01, 0.05, 0.1, 0.25, 0.5];
 /// expiry, flags, lengths), as our store lays them out, and its own order of eviction. Our own
 /// names of what left are taken out of the memory by themselves ([`LogShape::ghost_share`]).
 mod overhead {
-    pub(super) const COMMON: u32 = 28;
+    pub(super) const COMMON: u32 = 24;
     /// Two links of four bytes in a list.
     pub(super) const LINKS: u32 = 8;
     /// A name of four bytes for each record kept.

@@ -66,7 +66,16 @@ pub(crate) enum Form {
 
 impl Form {
     #[inline]
-    fn extra_len(self) -> usize {
+    const fn of_shape(shape: u32) -> Self {
+        match shape & 0b11 {
+            0 => Self::Plain,
+            1 => Self::Flags,
+            2 => Self::Wide,
+            _ => Self::Pieces,
+        }
+    }
+
+    const fn extra_len(self) -> usize {
         match self {
             Self::Plain => 0,
             Self::Flags => 4,
@@ -154,10 +163,22 @@ impl Outline {
 }
 
 /// Where the key of an item lies in its block.
-#[inline]
-fn key_start(form: Form, is_timed: bool) -> usize {
-    HEADER_LEN + EXPIRY_LEN * usize::from(is_timed) + form.extra_len()
+const fn key_start(form: Form, is_timed: bool) -> usize {
+    let expiry_len = if is_timed { EXPIRY_LEN } else { 0 };
+    HEADER_LEN + expiry_len + form.extra_len()
 }
+
+/// The same by the lowest bits of word 2.
+const KEY_STARTS: [u8; 8] = {
+    let mut starts = [0; 8];
+    let mut bits = 0;
+    while bits < 8 {
+        let form = Form::of_shape(bits as u32);
+        starts[bits] = key_start(form, bits as u32 & TIMED != 0) as u8;
+        bits += 1;
+    }
+    starts
+};
 
 /// Bytes of the block of a piece of `len` bytes.
 pub(crate) fn piece_block_len(len: usize) -> usize {
@@ -213,12 +234,7 @@ impl<'h> Block<'h> {
 
     #[inline]
     fn form(self) -> Form {
-        match self.shape() & 0b11 {
-            0 => Form::Plain,
-            1 => Form::Flags,
-            2 => Form::Wide,
-            _ => Form::Pieces,
-        }
+        Form::of_shape(self.shape())
     }
 
     #[inline]
@@ -233,7 +249,7 @@ impl<'h> Block<'h> {
 
     #[inline]
     fn key_start(self) -> usize {
-        key_start(self.form(), self.is_timed())
+        KEY_STARTS[(self.shape() & 0b111) as usize].into()
     }
 
     /// The word `number` of those behind the expiry.
