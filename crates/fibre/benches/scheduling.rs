@@ -8,6 +8,11 @@
 //! | *churn* | release a random spot (a semaphore), acquire it | wakes from any processor |
 //! | *locality* | the same, then touch a working set | threads stay near what they touch |
 //! | *transfer* | a leader is seen by everyone, and the next one leads | that nobody starves |
+//! | *turns* | the same, watched | that nobody waits for long, what the machine takes apart |
+//!
+//! *cycle* is as published: fibres park and unpark, tasks wait at tokio's semaphores, goroutines at
+//! channels. In *cycle-bare* tasks are woken by their bare wakers, in *cycle-semaphores* fibres wait
+//! at semaphores too.
 //!
 //! In *locality-share* whoever wakes hands its working set over; in *locality-noshare* everyone
 //! keeps their own. Each runs with 100 rings or threads for each processor, and with 1, where
@@ -20,7 +25,7 @@
 //! ```text
 //! scheduling.rs ┬ suite     repeats, interleaves ─ go (builds it) ─ summary (tables, CSV)
 //!               └ fibres, tasks   the loops, in two files of the same shape
-//!                   └ benchmark, clock, rounds, turns, spots, random   what they have alike
+//!                   └ benchmark, clock, rounds, turns, machine, spots, random   what they share
 //! ```
 #![allow(
     clippy::print_stdout,
@@ -36,6 +41,8 @@ mod clock;
 mod fibres;
 #[path = "scheduling/go.rs"]
 mod go;
+#[path = "scheduling/machine.rs"]
+mod machine;
 #[path = "scheduling/random.rs"]
 mod random;
 #[path = "scheduling/rounds.rs"]

@@ -13,22 +13,33 @@ use crate::turns::Turns;
 #[serde(rename_all = "kebab-case")]
 pub(crate) enum Benchmark {
     Cycle,
+    CycleBare,
+    CycleSemaphores,
     Yield,
     Churn,
     LocalityShare,
     LocalityNoshare,
     Transfer,
+    Turns,
 }
 
 impl Benchmark {
+    /// Whether Go takes part.
+    pub(crate) fn is_in_go(self) -> bool {
+        !matches!(self, Self::CycleBare | Self::CycleSemaphores | Self::Turns)
+    }
+
     pub(crate) fn name(self) -> &'static str {
         match self {
             Self::Cycle => "cycle",
+            Self::CycleBare => "cycle-bare",
+            Self::CycleSemaphores => "cycle-semaphores",
             Self::Yield => "yield",
             Self::Churn => "churn",
             Self::LocalityShare => "locality-share",
             Self::LocalityNoshare => "locality-noshare",
             Self::Transfer => "transfer",
+            Self::Turns => "turns",
         }
     }
 }
@@ -95,8 +106,21 @@ pub(crate) struct Outcome {
     pub(crate) seconds: f64,
     /// Not so where a thread waited so long that the operations say nothing.
     pub(crate) is_finished: bool,
-    /// Of *transfer*: how long threads waited for their turn in a round, and how long rounds were.
+    /// Of *transfer* and *turns*: how long threads waited for their turn in a round, and how long
+    /// rounds were.
     pub(crate) turns: Option<(Turns, Turns)>,
+    /// Of *turns*.
+    pub(crate) machine: Option<Taken>,
+}
+
+/// What the machine took while *turns* ran.
+#[derive(Debug)]
+pub(crate) struct Taken {
+    /// Turns less what was taken from somebody meanwhile.
+    pub(crate) turns: Turns,
+    /// Of all time, and of that of empty loops just before.
+    pub(crate) share: f64,
+    pub(crate) share_of_loops: f64,
 }
 
 impl Outcome {
@@ -108,6 +132,7 @@ impl Outcome {
             seconds,
             is_finished: true,
             turns: None,
+            machine: None,
         }
     }
 }
@@ -131,6 +156,13 @@ pub(crate) struct Line {
     pub(crate) round_p50_ns: Option<u64>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) round_max_ns: Option<u64>,
+    /// The longest turn less what the machine took meanwhile.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) turn_own_max_ns: Option<u64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) taken_share: Option<f64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) taken_share_of_loops: Option<f64>,
 }
 
 impl Line {
@@ -142,6 +174,7 @@ impl Line {
     ) -> Self {
         let turns = outcome.turns.as_ref().map(|(turns, _)| turns);
         let rounds = outcome.turns.as_ref().map(|(_, rounds)| rounds);
+        let machine = outcome.machine.as_ref();
         Self {
             runtime,
             benchmark,
@@ -155,6 +188,9 @@ impl Line {
             turn_max_ns: turns.and_then(Turns::greatest),
             round_p50_ns: rounds.and_then(Turns::median),
             round_max_ns: rounds.and_then(Turns::greatest),
+            turn_own_max_ns: machine.and_then(|taken| taken.turns.greatest()),
+            taken_share: machine.map(|taken| taken.share),
+            taken_share_of_loops: machine.map(|taken| taken.share_of_loops),
         }
     }
 
@@ -171,5 +207,10 @@ impl Line {
     /// The longest turn in medians.
     pub(crate) fn longest_turn(&self) -> Option<f64> {
         Some(self.turn_max_ns? as f64 / self.turn_p50_ns?.max(1) as f64)
+    }
+
+    /// The same, less what the machine took.
+    pub(crate) fn longest_own_turn(&self) -> Option<f64> {
+        Some(self.turn_own_max_ns? as f64 / self.turn_p50_ns?.max(1) as f64)
     }
 }

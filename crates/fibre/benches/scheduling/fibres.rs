@@ -1,6 +1,7 @@
 //! The benchmarks on fibres. The same as in `tasks.rs`, function by function.
 //!
-//! *cycle* parks and unparks, as the thesis's own does; spots are the crate's semaphores.
+//! *cycle* and *cycle-bare* park and unpark, as the thesis's own does; spots are the crate's
+//! semaphores.
 
 use std::sync::{Arc, OnceLock};
 
@@ -26,12 +27,14 @@ pub(crate) fn run(
         .start()
         .map_err(|error| error.to_string())?;
     match benchmark {
-        Benchmark::Cycle => cycle(&runtime, setting),
+        Benchmark::Cycle | Benchmark::CycleBare => cycle(&runtime, setting),
+        Benchmark::CycleSemaphores => cycle_semaphores(&runtime, setting),
         Benchmark::Yield => yields(&runtime, setting),
         Benchmark::Churn => churn(&runtime, setting),
         Benchmark::LocalityShare => locality_share(&runtime, setting),
         Benchmark::LocalityNoshare => locality_noshare(&runtime, setting),
-        Benchmark::Transfer => transfer(&runtime, setting),
+        Benchmark::Transfer => transfer(&runtime, setting, false),
+        Benchmark::Turns => transfer(&runtime, setting, true),
     }
 }
 
@@ -69,6 +72,35 @@ fn cycle(runtime: &Runtime, setting: Setting) -> Result<Outcome, String> {
     for first in rings.iter().filter_map(|ring| ring[0].get()) {
         first.unpark();
     }
+    let seconds = clock.run(setting.duration);
+    Ok(Outcome::new(handles.len(), sum(handles)?, seconds))
+}
+
+fn cycle_semaphores(runtime: &Runtime, setting: Setting) -> Result<Outcome, String> {
+    let clock = Arc::new(Clock::default());
+    let mut handles = Vec::new();
+    let rings: Vec<Arc<[Semaphore]>> = (0..setting.threads())
+        .map(|_| (0..RING_LEN).map(|_| Semaphore::new(0)).collect())
+        .collect();
+    for ring in &rings {
+        for me in 0..RING_LEN {
+            let (clock, spots) = (Arc::clone(&clock), Arc::clone(ring));
+            handles.push(runtime.spawn(move || {
+                let (mine, next) = (&spots[me], &spots[(me + 1) % RING_LEN]);
+                let mut count = 0_u64;
+                mine.acquire();
+                while !clock.is_over() {
+                    next.release();
+                    mine.acquire();
+                    count += 1;
+                }
+                // As above.
+                next.release();
+                count
+            }));
+        }
+    }
+    rings.iter().for_each(|ring| ring[0].release());
     let seconds = clock.run(setting.duration);
     Ok(Outcome::new(handles.len(), sum(handles)?, seconds))
 }
@@ -189,9 +221,12 @@ fn locality_noshare(runtime: &Runtime, setting: Setting) -> Result<Outcome, Stri
     Ok(Outcome::new(handles.len(), sum(handles)?, seconds))
 }
 
-fn transfer(runtime: &Runtime, setting: Setting) -> Result<Outcome, String> {
+fn transfer(runtime: &Runtime, setting: Setting, is_watched: bool) -> Result<Outcome, String> {
     let clock = Arc::new(Clock::default());
-    let rounds = Rounds::new(setting.threads());
+    let rounds = match is_watched {
+        true => Rounds::watched(setting),
+        false => Rounds::new(setting),
+    };
     let handles = (0..setting.threads()).map(|me| {
         let (clock, mut member) = (Arc::clone(&clock), Member::new(&rounds, me));
         runtime.spawn(move || {
@@ -204,7 +239,7 @@ fn transfer(runtime: &Runtime, setting: Setting) -> Result<Outcome, String> {
         })
     });
     let handles: Vec<_> = handles.collect();
-    let measured = rounds.measure(&clock, setting.duration);
+    let measured = rounds.measure(&clock, setting);
     Ok(measured.outcome(&joined(handles)?))
 }
 

@@ -10,13 +10,17 @@
 //!
 //! A *turn* is the time from the publication of a round until a thread has seen it: how long it
 //! waited to run. A round is as long as its longest turn, and a little longer.
+//!
+//! *turns* is the same with a look at the clock at each step, so that what the machine takes is
+//! known ([`crate::machine`]) and can be told from what the scheduler lets wait.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Instant;
 
-use crate::benchmark::Outcome;
+use crate::benchmark::{Outcome, Setting, Taken};
 use crate::clock::Clock;
+use crate::machine::Machine;
 use crate::turns::Turns;
 
 /// Has two cache lines, which processors fetch in pairs, for itself.
@@ -32,6 +36,8 @@ pub(crate) struct Rounds {
     /// The last round each has seen.
     seen: Box<[Apart<AtomicU64>]>,
     born: Instant,
+    /// Of *turns*.
+    machine: Option<Machine>,
 }
 
 #[derive(Default)]
@@ -42,13 +48,24 @@ struct Round {
 }
 
 impl Rounds {
-    pub(crate) fn new(threads: usize) -> Arc<Self> {
+    fn make(threads: usize, machine: Option<Machine>) -> Arc<Self> {
         Arc::new(Self {
             leader: Apart::default(),
             round: Apart::default(),
             seen: (0..threads).map(|_| Apart::default()).collect(),
             born: Instant::now(),
+            machine,
         })
+    }
+
+    /// For *transfer*.
+    pub(crate) fn new(setting: Setting) -> Arc<Self> {
+        Self::make(setting.threads(), None)
+    }
+
+    /// For *turns*.
+    pub(crate) fn watched(setting: Setting) -> Arc<Self> {
+        Self::make(setting.threads(), Some(Machine::new(setting.processors)))
     }
 
     fn now_ns(&self) -> u64 {
@@ -62,7 +79,14 @@ impl Rounds {
     }
 
     /// Lets the benchmark run; [`Measured::outcome`] adds up once all threads have ended.
-    pub(crate) fn measure(&self, clock: &Clock, duration: std::time::Duration) -> Measured {
+    pub(crate) fn measure(&self, clock: &Clock, setting: Setting) -> Measured {
+        let Setting {
+            processors,
+            duration,
+            ..
+        } = setting;
+        let watched = self.machine.as_ref();
+        let share_of_loops = watched.map(|_| Machine::taken_from_loops(processors, duration / 4));
         self.round
             .0
             .published_ns
@@ -72,6 +96,8 @@ impl Rounds {
         Measured {
             seconds,
             is_finished,
+            share: watched.map(|machine| machine.taken_share(seconds)),
+            share_of_loops,
         }
     }
 }
@@ -82,16 +108,27 @@ pub(crate) struct Measured {
     /// Some round began in the second half of the run. Where none did, someone was not given its
     /// turn for as long, and the rounds before are no rate of anything.
     is_finished: bool,
+    /// What was taken, of *turns*.
+    share: Option<f64>,
+    share_of_loops: Option<f64>,
 }
 
 impl Measured {
     pub(crate) fn outcome(&self, members: &[Member]) -> Outcome {
         let (mut turns, mut durations) = (Turns::new(), Turns::new());
+        let mut own = Turns::new();
         for member in members {
             turns.merge(&member.turns);
             durations.merge(&member.durations);
+            own.merge(&member.own);
         }
+        let machine = self.share.zip(self.share_of_loops);
         Outcome {
+            machine: machine.map(|(share, share_of_loops)| Taken {
+                turns: own,
+                share,
+                share_of_loops,
+            }),
             is_finished: self.is_finished,
             turns: Some((turns, durations)),
             ..Outcome::new(
@@ -115,6 +152,8 @@ pub(crate) struct Member {
     led: u64,
     turns: Turns,
     durations: Turns,
+    /// Turns less what the machine took.
+    own: Turns,
 }
 
 impl Member {
@@ -127,12 +166,20 @@ impl Member {
             led: 0,
             turns: Turns::new(),
             durations: Turns::new(),
+            own: Turns::new(),
         }
     }
 
     /// Does what can be done without waiting.
     #[inline]
     pub(crate) fn step(&mut self) {
+        if let Some(machine) = &self.rounds.machine {
+            let round = &self.rounds.round.0;
+            // Pairs with the store in `lead`: the time is that of the round.
+            let number = round.number.load(Ordering::Acquire);
+            let published_ns = round.published_ns.load(Ordering::Relaxed);
+            machine.runs(self.rounds.now_ns(), number, published_ns);
+        }
         // Pairs with the store in `lead`, of the one before.
         if self.rounds.leader.0.load(Ordering::Acquire) == self.me as u64 {
             self.lead();
@@ -181,7 +228,12 @@ impl Member {
         let round = rounds.round.0.number.load(Ordering::Acquire);
         if round != self.round {
             self.round = round;
-            self.turns.record(rounds.age_ns());
+            let age_ns = rounds.age_ns();
+            self.turns.record(age_ns);
+            if let Some(machine) = &rounds.machine {
+                let taken_ns = machine.taken_since(round);
+                self.own.record(age_ns.saturating_sub(taken_ns));
+            }
             // Pairs with the load in `lead`.
             rounds.seen[self.me].0.store(round, Ordering::Release);
         }

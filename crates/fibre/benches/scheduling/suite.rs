@@ -109,14 +109,19 @@ pub(crate) fn run(plan: &Plan) -> Result<(), String> {
         .collect();
 
     let mut random = Random::new(plan.seed);
-    let progress = Progress::new(plan, plan.repeats * cases.len() * runtimes.len());
+    let without_go = cases.iter().filter(|case| !case.benchmark.is_in_go());
+    let missing = if go.is_some() { without_go.count() } else { 0 };
+    let a_repeat = cases.len() * runtimes.len() - missing;
+    let progress = Progress::new(plan, plan.repeats * a_repeat);
     let mut trials = Vec::new();
     for repeat in 1..=plan.repeats {
         let mut order = cases.clone();
         random.shuffle(&mut order);
         for case in order {
             random.shuffle(&mut runtimes);
-            for &runtime in &runtimes {
+            let takes_part =
+                |it: &&RuntimeKind| **it != RuntimeKind::Go || case.benchmark.is_in_go();
+            for &runtime in runtimes.iter().filter(takes_part) {
                 progress.show(trials.len(), case, runtime);
                 let program = match runtime {
                     RuntimeKind::Go => go.as_deref().unwrap_or(&this),

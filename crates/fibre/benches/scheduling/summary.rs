@@ -39,8 +39,10 @@ pub(crate) fn print(plan: &Plan, cases: &[Case], trials: &[Trial]) {
         for runtime in RuntimeKind::OURS.into_iter().chain(RuntimeKind::THEIRS) {
             row(runtime, &of_case);
         }
-        if case.benchmark == Benchmark::Transfer {
-            turns(&of_case);
+        match case.benchmark {
+            Benchmark::Transfer => turns(&of_case),
+            Benchmark::Turns => own_turns(&of_case),
+            _ => {}
         }
     }
 }
@@ -86,36 +88,70 @@ fn row(runtime: RuntimeKind, of_case: &[&Trial]) {
     }
 }
 
-/// How long threads waited for their turn, and how that compares with the limit.
+/// How long threads waited for their turn.
 fn turns(of_case: &[&Trial]) {
     for runtime in RuntimeKind::OURS.into_iter().chain(RuntimeKind::THEIRS) {
-        // Runs that did not finish have the longest turns of all.
-        let lines = of(runtime, of_case);
-        let lines: Vec<&Line> = lines
-            .iter()
-            .filter_map(|trial| trial.line.as_ref().ok())
-            .collect();
-        let figures = |of: fn(&Line) -> Option<f64>| -> Vec<f64> {
-            lines.iter().filter_map(|line| of(line)).collect()
-        };
-        let typical = median(&figures(|line| Some(line.turn_p50_ns? as f64)));
-        let longest = figures(|line| Some(line.turn_max_ns? as f64));
-        let longest = longest.into_iter().reduce(f64::max);
-        let ratios = figures(Line::longest_turn);
-        let worst = ratios.iter().copied().reduce(f64::max);
-        if let (Some(typical), Some(longest), Some(worst), Some(middle)) =
-            (typical, longest, worst, median(&ratios))
-        {
-            let kept = ratios.iter().filter(|&&ratio| ratio <= TURN_LIMIT).count();
+        let lines = Lines::of(runtime, of_case);
+        let typical = median(&lines.figures(|line| Some(line.turn_p50_ns? as f64)));
+        let longest = lines.greatest(|line| Some(line.turn_max_ns? as f64));
+        let ratios = lines.figures(Line::longest_turn);
+        if let (Some(typical), Some(longest), Some(middle)) = (typical, longest, median(&ratios)) {
             println!(
-                "  {:<7}turn: median {}, longest {} or {worst:.0} medians (in the middle run \
-                 {middle:.0}; at most {TURN_LIMIT:.0} in {kept} of {})",
+                "  {:<7}turn: median {}, longest {} (in the middle run {middle:.0} medians)",
                 runtime.name(),
                 time(typical),
                 time(longest),
-                ratios.len()
             );
         }
+    }
+}
+
+/// How long they waited less what the machine took meanwhile, and how that compares with the limit.
+fn own_turns(of_case: &[&Trial]) {
+    println!("  longest turn in medians, less what the machine took meanwhile:");
+    for runtime in RuntimeKind::OURS.into_iter().chain(RuntimeKind::THEIRS) {
+        let lines = Lines::of(runtime, of_case);
+        let typical = median(&lines.figures(|line| Some(line.turn_p50_ns? as f64)));
+        let own = lines.figures(Line::longest_own_turn);
+        let raw = median(&lines.figures(Line::longest_turn));
+        let taken = median(&lines.figures(|line| line.taken_share));
+        let of_loops = median(&lines.figures(|line| line.taken_share_of_loops));
+        let worst = own.iter().copied().reduce(f64::max);
+        if let (Some(typical), Some(raw), Some(worst), Some(middle), Some(taken), Some(of_loops)) =
+            (typical, raw, worst, median(&own), taken, of_loops)
+        {
+            let kept = own.iter().filter(|&&ratio| ratio <= TURN_LIMIT).count();
+            println!(
+                "  {:<7}of {}: middle run {middle:.0}, worst {worst:.0}, at most {TURN_LIMIT:.0} \
+                 in {kept} of {} (nothing taken off: {raw:.0}); taken {:.1} % of the time, of \
+                 empty loops' {:.1} %",
+                runtime.name(),
+                time(typical),
+                own.len(),
+                taken * 100.0,
+                of_loops * 100.0
+            );
+        }
+    }
+}
+
+/// What a runtime's runs of a case printed. Those that did not finish are among them: they have the
+/// longest turns of all.
+struct Lines<'trials>(Vec<&'trials Line>);
+
+impl<'trials> Lines<'trials> {
+    fn of(runtime: RuntimeKind, of_case: &[&'trials Trial]) -> Self {
+        let trials = of(runtime, of_case);
+        let lines = trials.iter().filter_map(|trial| trial.line.as_ref().ok());
+        Self(lines.collect())
+    }
+
+    fn figures(&self, of: fn(&Line) -> Option<f64>) -> Vec<f64> {
+        self.0.iter().filter_map(|line| of(line)).collect()
+    }
+
+    fn greatest(&self, of: fn(&Line) -> Option<f64>) -> Option<f64> {
+        self.figures(of).into_iter().reduce(f64::max)
     }
 }
 
@@ -197,11 +233,15 @@ pub(crate) fn write(plan: &Plan, path: &Path, trials: &[Trial]) -> Result<(), St
         "turn_max_ns",
         "round_p50_ns",
         "round_max_ns",
+        "turn_own_max_ns",
+        "taken_share",
+        "taken_share_of_loops",
         "error",
     ];
     writer.write_record(head).map_err(in_file)?;
     for trial in trials {
         let text = |number: Option<u64>| number.map_or(String::new(), |it| it.to_string());
+        let share = |number: Option<f64>| number.map_or(String::new(), |it| it.to_string());
         let line = trial.line.as_ref().ok();
         let of_line = |field: fn(&Line) -> String| line.map_or(String::new(), field);
         let record = [
@@ -218,6 +258,9 @@ pub(crate) fn write(plan: &Plan, path: &Path, trials: &[Trial]) -> Result<(), St
             text(line.and_then(|line| line.turn_max_ns)),
             text(line.and_then(|line| line.round_p50_ns)),
             text(line.and_then(|line| line.round_max_ns)),
+            text(line.and_then(|line| line.turn_own_max_ns)),
+            share(line.and_then(|line| line.taken_share)),
+            share(line.and_then(|line| line.taken_share_of_loops)),
             trial.line.as_ref().err().cloned().unwrap_or_default(),
         ];
         writer.write_record(record).map_err(in_file)?;

@@ -1,9 +1,9 @@
 //! The benchmarks on tokio's multi-threaded runtime. The same as in `fibres.rs`, function by
 //! function.
 //!
-//! *cycle* wakes a task by its `Waker`, which is what parking and unparking are there: of that,
-//! `Notify`, `Semaphore` and `mpsc` it is the fastest by far (`Notify` has a third of its
-//! operations). Spots are tokio's semaphores: a `Notify` forgets permits beyond one.
+//! *cycle* waits at semaphores, as the thesis's own does on tokio; *cycle-bare* wakes a task by its
+//! `Waker`, the fastest there is, of which semaphores, channels and all else are made. Spots are
+//! tokio's semaphores: a `Notify` forgets permits beyond one.
 
 use std::future;
 use std::sync::{Arc, OnceLock};
@@ -29,16 +29,18 @@ pub(crate) fn run(benchmark: Benchmark, setting: Setting) -> Result<Outcome, Str
         .build()
         .map_err(|error| error.to_string())?;
     match benchmark {
-        Benchmark::Cycle => cycle(&runtime, setting),
+        Benchmark::Cycle | Benchmark::CycleSemaphores => cycle_semaphores(&runtime, setting),
+        Benchmark::CycleBare => cycle_bare(&runtime, setting),
         Benchmark::Yield => yields(&runtime, setting),
         Benchmark::Churn => churn(&runtime, setting),
         Benchmark::LocalityShare => locality_share(&runtime, setting),
         Benchmark::LocalityNoshare => locality_noshare(&runtime, setting),
-        Benchmark::Transfer => transfer(&runtime, setting),
+        Benchmark::Transfer => transfer(&runtime, setting, false),
+        Benchmark::Turns => transfer(&runtime, setting, true),
     }
 }
 
-fn cycle(runtime: &Runtime, setting: Setting) -> Result<Outcome, String> {
+fn cycle_bare(runtime: &Runtime, setting: Setting) -> Result<Outcome, String> {
     let clock = Arc::new(Clock::default());
     let mut handles = Vec::new();
     let mut rings = Vec::new();
@@ -75,6 +77,35 @@ fn cycle(runtime: &Runtime, setting: Setting) -> Result<Outcome, String> {
     for first in rings.iter().filter_map(|ring| ring[0].get()) {
         first.wake_by_ref();
     }
+    let seconds = clock.run(setting.duration);
+    Ok(Outcome::new(handles.len(), sum(runtime, handles)?, seconds))
+}
+
+fn cycle_semaphores(runtime: &Runtime, setting: Setting) -> Result<Outcome, String> {
+    let clock = Arc::new(Clock::default());
+    let mut handles = Vec::new();
+    let rings: Vec<Arc<[Semaphore]>> = (0..setting.threads())
+        .map(|_| (0..RING_LEN).map(|_| Semaphore::new(0)).collect())
+        .collect();
+    for ring in &rings {
+        for me in 0..RING_LEN {
+            let (clock, spots) = (Arc::clone(&clock), Arc::clone(ring));
+            handles.push(runtime.spawn(async move {
+                let (mine, next) = (&spots[me], &spots[(me + 1) % RING_LEN]);
+                let mut count = 0_u64;
+                acquire(mine).await;
+                while !clock.is_over() {
+                    next.add_permits(1);
+                    acquire(mine).await;
+                    count += 1;
+                }
+                // As above.
+                next.add_permits(1);
+                count
+            }));
+        }
+    }
+    rings.iter().for_each(|ring| ring[0].add_permits(1));
     let seconds = clock.run(setting.duration);
     Ok(Outcome::new(handles.len(), sum(runtime, handles)?, seconds))
 }
@@ -195,9 +226,12 @@ fn locality_noshare(runtime: &Runtime, setting: Setting) -> Result<Outcome, Stri
     Ok(Outcome::new(handles.len(), sum(runtime, handles)?, seconds))
 }
 
-fn transfer(runtime: &Runtime, setting: Setting) -> Result<Outcome, String> {
+fn transfer(runtime: &Runtime, setting: Setting, is_watched: bool) -> Result<Outcome, String> {
     let clock = Arc::new(Clock::default());
-    let rounds = Rounds::new(setting.threads());
+    let rounds = match is_watched {
+        true => Rounds::watched(setting),
+        false => Rounds::new(setting),
+    };
     let handles = (0..setting.threads()).map(|me| {
         let (clock, mut member) = (Arc::clone(&clock), Member::new(&rounds, me));
         runtime.spawn(async move {
@@ -210,7 +244,7 @@ fn transfer(runtime: &Runtime, setting: Setting) -> Result<Outcome, String> {
         })
     });
     let handles: Vec<_> = handles.collect();
-    let measured = rounds.measure(&clock, setting.duration);
+    let measured = rounds.measure(&clock, setting);
     Ok(measured.outcome(&joined(runtime, handles)?))
 }
 

@@ -1,0 +1,142 @@
+//! What the machine takes from the kernel threads that run fibres or tasks.
+//!
+//! A maximum of turns that take 200 ns each is the machine's before it is a scheduler's: a timer
+//! interrupt is 20 turns, a slice that the host or another process takes some ten thousand. So each
+//! thread says when it runs. Where a kernel thread has run nothing for [`GAP_NS`] and has not gone
+//! to sleep meanwhile, that time was taken from it: by an interrupt, another process, the host. (Or
+//! its scheduler went on looking for so long: how much is taken from an empty loop is measured too,
+//! and shows whether that is so.)
+
+use std::cell::Cell;
+use std::mem::MaybeUninit;
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::thread;
+use std::time::{Duration, Instant};
+
+/// What is shorter is not counted as taken.
+const GAP_NS: u64 = 2_000;
+
+/// A kernel thread: nobody else writes here.
+#[repr(align(128))]
+#[derive(Default)]
+struct Seat {
+    /// The round that `taken_ns` is of.
+    round: AtomicU64,
+    /// Taken since that round was published.
+    taken_ns: AtomicU64,
+    /// Taken in all.
+    sum_ns: AtomicU64,
+}
+
+/// What a kernel thread knows of itself.
+#[derive(Clone, Copy)]
+struct Here {
+    seat: usize,
+    last_ns: u64,
+    sleeps: i64,
+}
+
+thread_local! {
+    static HERE: Cell<Option<Here>> = const { Cell::new(None) };
+}
+
+/// All kernel threads of a runtime.
+pub(crate) struct Machine {
+    seats: Box<[Seat]>,
+    taken_seats: AtomicUsize,
+}
+
+impl Machine {
+    pub(crate) fn new(processors: usize) -> Self {
+        Self {
+            seats: (0..processors).map(|_| Seat::default()).collect(),
+            taken_seats: AtomicUsize::new(0),
+        }
+    }
+
+    /// A thread runs now. To be told at each step, so that what lies between two steps on the same
+    /// kernel thread is seen. The last round was published when `published_ns` says.
+    // Not inlined: who is moved to another kernel thread must not go on with this one's variables.
+    #[inline(never)]
+    pub(crate) fn runs(&self, now_ns: u64, round: u64, published_ns: u64) {
+        let here = HERE.get().unwrap_or_else(|| Here {
+            seat: self.taken_seats.fetch_add(1, Ordering::Relaxed),
+            last_ns: now_ns,
+            sleeps: sleeps(),
+        });
+        let mut next = Here {
+            last_ns: now_ns,
+            ..here
+        };
+        if now_ns.saturating_sub(here.last_ns) >= GAP_NS {
+            next.sleeps = sleeps();
+            if let Some(seat) = self
+                .seats
+                .get(here.seat)
+                .filter(|_| next.sleeps == here.sleeps)
+            {
+                seat.add(here.last_ns, now_ns, round, published_ns);
+            }
+        }
+        HERE.set(Some(next));
+    }
+
+    /// How much of the time since this round was published was taken from whoever lost most.
+    pub(crate) fn taken_since(&self, round: u64) -> u64 {
+        let of = |seat: &Seat| match seat.round.load(Ordering::Acquire) == round {
+            true => seat.taken_ns.load(Ordering::Relaxed),
+            false => 0,
+        };
+        self.seats.iter().map(of).max().unwrap_or(0)
+    }
+
+    /// The share of their time that was taken from all, of so many seconds.
+    pub(crate) fn taken_share(&self, seconds: f64) -> f64 {
+        let sum: u64 = self
+            .seats
+            .iter()
+            .map(|seat| seat.sum_ns.load(Ordering::Relaxed))
+            .sum();
+        sum as f64 / 1e9 / seconds / self.seats.len() as f64
+    }
+
+    /// The same of empty loops on as many kernel threads.
+    pub(crate) fn taken_from_loops(processors: usize, duration: Duration) -> f64 {
+        let machine = Self::new(processors);
+        thread::scope(|scope| {
+            for _ in 0..processors {
+                scope.spawn(|| {
+                    let begin = Instant::now();
+                    while begin.elapsed() < duration {
+                        machine.runs(begin.elapsed().as_nanos() as u64, 0, 0);
+                    }
+                });
+            }
+        });
+        machine.taken_share(duration.as_secs_f64())
+    }
+}
+
+impl Seat {
+    fn add(&self, from_ns: u64, to_ns: u64, round: u64, published_ns: u64) {
+        let since_ns = to_ns - from_ns.max(published_ns).min(to_ns);
+        let before_ns = match self.round.load(Ordering::Relaxed) == round {
+            true => self.taken_ns.load(Ordering::Relaxed),
+            false => 0,
+        };
+        self.taken_ns.store(before_ns + since_ns, Ordering::Relaxed);
+        let sum_ns = self.sum_ns.load(Ordering::Relaxed) + (to_ns - from_ns);
+        self.sum_ns.store(sum_ns, Ordering::Relaxed);
+        // Pairs with the load in `taken_since`: the time is that of the round.
+        self.round.store(round, Ordering::Release);
+    }
+}
+
+/// How often this kernel thread has gone to sleep.
+fn sleeps() -> i64 {
+    let mut usage = MaybeUninit::<libc::rusage>::zeroed();
+    // SAFETY: the structure is writable; for the calling thread the call cannot fail.
+    unsafe { libc::getrusage(libc::RUSAGE_THREAD, usage.as_mut_ptr()) };
+    // SAFETY: zeroed, then filled by the kernel; every bit pattern is valid.
+    unsafe { usage.assume_init() }.ru_nvcsw
+}
