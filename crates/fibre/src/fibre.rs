@@ -8,7 +8,7 @@ use std::sync::atomic::AtomicPtr as StdPtr;
 
 use crate::permit::Permit;
 use crate::runtime::Anchor;
-use crate::switch::{Body, Suspend};
+use crate::switch::{Body, Suspend, is_of};
 use crate::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, AtomicU64, Ordering};
 
 /// What is known of a fibre.
@@ -104,6 +104,39 @@ impl Ready {
         }
         // SAFETY: it was not parked, so nobody has taken it up.
         Some(unsafe { Self::from_raw(raw) })
+    }
+}
+
+impl Record {
+    /// Gives a fibre that stands in a [`WaitList`](crate::wait::WaitList), and has been taken out,
+    /// what it waits for there.
+    ///
+    /// # Safety
+    /// `record` is that of a fibre that does not go on before it is granted what it waits for.
+    pub(crate) unsafe fn grant(record: *const Self) {
+        // SAFETY: it has its own reference to itself until it goes on.
+        let fibre = unsafe { &*record };
+        if fibre.permit.give_if_parked() {
+            // Relaxed: the lane's lock shows it to who runs the fibre.
+            fibre.granted.store(true, Ordering::Relaxed);
+            // SAFETY: it gave up its own reference when it parked, and this takes it up, once.
+            let ready = unsafe { Ready::from_raw(record) };
+            let shared = &*fibre.anchor.shared;
+            if is_of(shared) {
+                shared.take_in(ready);
+            } else {
+                // As soon as it is in a lane it may end, and its runtime with it.
+                let shared = Arc::clone(&fibre.anchor.shared);
+                shared.take_in(ready);
+            }
+            return;
+        }
+        // It is about to park, or to look: as soon as it sees the grant it may end.
+        // SAFETY: not before the next line.
+        let handle = unsafe { Fibre::of(record) };
+        // Release: pairs with the acquire of who looks.
+        handle.record.granted.store(true, Ordering::Release);
+        handle.unpark();
     }
 }
 

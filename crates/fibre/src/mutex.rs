@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use crate::semaphore::Semaphore;
 use crate::sync::{self, lock};
-use crate::wait::{WaitList, Waiter};
+use crate::wait::{Standing, WaitList};
 
 /// Data that one fibre, or thread, has at a time; handed on in the order of asking. Held across
 /// waits, it is held: nobody runs with it meanwhile, but nobody's thread is blocked either.
@@ -143,7 +143,7 @@ impl Condition {
         let mutex = guard.mutex;
         let waiter = lock(&self.waiting).enter();
         drop(guard);
-        let leave = |waiter: &Waiter| lock(&self.waiting).leave(waiter);
+        let leave = |waiter: &Standing| lock(&self.waiting).leave(waiter);
         let is_told = waiter.wait_for_grant_within(timeout, leave);
         (mutex.lock(), is_told)
     }

@@ -57,6 +57,17 @@ impl Permit {
         parked.is_ok()
     }
 
+    /// Anybody: as [`Permit::give`], but only if it is parked; then true, and the caller alone has
+    /// to put it in a lane.
+    #[must_use]
+    pub(crate) fn give_if_parked(&self) -> bool {
+        // Acquire: pairs with `park`. Who runs the fibre next sees what is done before it is put in
+        // a lane.
+        self.word
+            .compare_exchange(PARKED, RUNNING, Ordering::Acquire, Ordering::Relaxed)
+            .is_ok()
+    }
+
     /// Anybody: lets the fibre go on. True: it was parked, and the caller alone has to put it in a
     /// lane.
     #[must_use]

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use crate::sync::{Mutex, lock};
-use crate::wait::{WaitList, Waiter};
+use crate::wait::{Standing, WaitList};
 
 /// A semaphore. Who waits is served in the order of coming, and nobody overtakes: a permit goes to
 /// who waits first, not to who asks next. For fibres and threads alike.
@@ -50,12 +50,12 @@ impl Semaphore {
         let Some(waiter) = self.take_or_enter() else {
             return true;
         };
-        let leave = |waiter: &Waiter| lock(&self.state).waiting.leave(waiter);
+        let leave = |waiter: &Standing| lock(&self.state).waiting.leave(waiter);
         waiter.wait_for_grant_within(timeout, leave)
     }
 
     /// None: a permit was there.
-    fn take_or_enter(&self) -> Option<Waiter> {
+    fn take_or_enter(&self) -> Option<Standing> {
         let mut state = lock(&self.state);
         if state.permits > 0 {
             state.permits -= 1;

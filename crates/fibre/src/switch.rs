@@ -8,7 +8,7 @@
 use std::cell::Cell;
 use std::io;
 use std::mem::ManuallyDrop;
-use std::ptr;
+use std::ptr::{self, NonNull};
 use std::sync::atomic::Ordering;
 use std::thread;
 
@@ -16,6 +16,7 @@ use corosensei::{Coroutine, CoroutineResult, Yielder};
 
 use crate::fibre::{Fibre, Record};
 use crate::processor::Local;
+use crate::runtime::Shared;
 use crate::stack::Stack;
 
 /// Why a fibre has left its stack.
@@ -115,6 +116,11 @@ pub(crate) fn local<R>(look: impl FnOnce(Option<&Local>) -> R) -> R {
     let local = unsafe { (*here()).local.get() };
     // SAFETY: set while the processor runs, and nobody outlives that on its thread.
     look(unsafe { local.as_ref() })
+}
+
+/// Whether this thread is a processor of that runtime.
+pub(crate) fn is_of(shared: &Shared) -> bool {
+    local(|local| local.is_some_and(|local| ptr::eq(local.shared(), shared)))
 }
 
 /// Whether a fibre runs here, about to wait; false: a thread.
@@ -271,7 +277,25 @@ pub fn park() {
         no_fibre()
     };
     assert!(!thread::panicking(), "{UNWINDS}");
+    park_as(record);
+}
+
+/// As [`park`], of the fibre that runs here and does not unwind.
+pub(crate) fn park_as(record: &Record) {
     if !record.permit.take() {
         leave(record, Left::Parked);
     }
+}
+
+/// The fibre that runs here, about to wait.
+///
+/// # Panics
+/// It unwinds, or a processor is at work for itself.
+pub(crate) fn waiting_record() -> Option<NonNull<Record>> {
+    if !is_fibre() {
+        return None;
+    }
+    assert!(!thread::panicking(), "{UNWINDS}");
+    // SAFETY: this thread's own.
+    NonNull::new(unsafe { (*here()).record.get() }.cast_mut())
 }

@@ -2,18 +2,19 @@
 
 use std::cell::OnceCell;
 use std::collections::VecDeque;
+use std::ptr::{self, NonNull};
 use std::sync::Arc;
 use std::thread::park_timeout;
 use std::time::Duration;
 
-use crate::fibre::Fibre;
-use crate::switch::{UNWINDS, current, is_fibre, may_wait, park};
+use crate::fibre::{Fibre, Record};
+use crate::switch::{current, is_fibre, park, park_as, waiting_record};
 use crate::sync::atomic::{AtomicBool, Ordering};
 use crate::sync::thread::{self, Thread};
 use crate::sync::thread_local;
 use crate::time::{Alarm, deadline_ns, monotonic_ns};
 
-/// Who waits.
+/// Who waits, to be roused.
 #[derive(Debug, Clone)]
 pub(crate) enum Waiter {
     Fibre(Fibre),
@@ -55,18 +56,54 @@ impl Waiter {
             Self::Thread(sleeper) => sleeper.thread.unpark(),
         }
     }
+}
+
+#[inline(never)]
+fn sleeper() -> Arc<Sleeper> {
+    let new = || {
+        Arc::new(Sleeper {
+            thread: thread::current(),
+            granted: AtomicBool::new(false),
+        })
+    };
+    SLEEPER.with(|sleeper| Arc::clone(sleeper.get_or_init(new)))
+}
+
+/// Somebody who stands in a [`WaitList`], or has until now. A fibre does not go on, and so is there,
+/// until it has been granted what it waits for, or has left: it is not counted.
+#[derive(Debug, Clone)]
+pub(crate) enum Standing {
+    Fibre(NonNull<Record>),
+    Thread(Arc<Sleeper>),
+}
+
+// SAFETY: a record is shared by its nature; how long it is there does not depend on who looks.
+unsafe impl Send for Standing {}
+// SAFETY: as above.
+unsafe impl Sync for Standing {}
+
+impl Standing {
+    /// The fibre that runs here, or else the thread.
+    ///
+    /// # Panics
+    /// The fibre unwinds: it would be granted what it cannot wait for.
+    fn current() -> Self {
+        waiting_record().map_or_else(|| Self::Thread(sleeper()), Self::Fibre)
+    }
 
     fn granted(&self) -> &AtomicBool {
         match self {
-            Self::Fibre(fibre) => &fibre.record.granted,
+            // SAFETY: it does not go on before it is granted what it waits for; who asks is the
+            // fibre itself, or has just taken it out.
+            Self::Fibre(record) => unsafe { &record.as_ref().granted },
             Self::Thread(sleeper) => &sleeper.granted,
         }
     }
 
-    /// Waits for something in one list at a time: until [`Waiter::grant`].
+    /// Waits for something in one list at a time: until [`Standing::grant`]. For who entered.
     pub(crate) fn wait_for_grant(&self) {
         while !self.is_granted() {
-            Self::wait_here();
+            self.wait_here();
         }
     }
 
@@ -87,7 +124,7 @@ impl Waiter {
     /// Waits for a grant until `by_ns`; true: in vain.
     fn waits_in_vain(&self, by_ns: u64) -> bool {
         let _alarm = match self {
-            Self::Fibre(fibre) => Some(Alarm::set(fibre, by_ns)),
+            Self::Fibre(_) => Some(Alarm::set(&current(), by_ns)),
             Self::Thread(_) => None,
         };
         while !self.is_granted() {
@@ -96,11 +133,19 @@ impl Waiter {
                 return true;
             }
             match self {
-                Self::Fibre(_) => Self::wait_here(),
+                Self::Fibre(_) => self.wait_here(),
                 Self::Thread(_) => park_timeout(Duration::from_nanos(left_ns)),
             }
         }
         false
+    }
+
+    fn wait_here(&self) {
+        match self {
+            // SAFETY: who entered, which runs here.
+            Self::Fibre(record) => park_as(unsafe { record.as_ref() }),
+            Self::Thread(_) => thread::park(),
+        }
     }
 
     /// Whether it has been given what it waits for.
@@ -111,33 +156,28 @@ impl Waiter {
 
     /// Gives it what it waits for. It has left the list.
     pub(crate) fn grant(self) {
-        // Release: pairs with `is_granted`.
-        self.granted().store(true, Ordering::Release);
-        self.rouse();
+        match self {
+            // SAFETY: it has been in a list until now, and waits for this.
+            Self::Fibre(record) => unsafe { Record::grant(record.as_ptr()) },
+            Self::Thread(sleeper) => {
+                // Release: pairs with `is_granted`.
+                sleeper.granted.store(true, Ordering::Release);
+                sleeper.thread.unpark();
+            }
+        }
     }
 }
 
-impl PartialEq for Waiter {
+impl PartialEq for Standing {
     fn eq(&self, other: &Self) -> bool {
-        std::ptr::eq(self.granted(), other.granted())
+        ptr::eq(self.granted(), other.granted())
     }
-}
-
-#[inline(never)]
-fn sleeper() -> Arc<Sleeper> {
-    let new = || {
-        Arc::new(Sleeper {
-            thread: thread::current(),
-            granted: AtomicBool::new(false),
-        })
-    };
-    SLEEPER.with(|sleeper| Arc::clone(sleeper.get_or_init(new)))
 }
 
 /// Those who wait, first come first served.
 #[derive(Debug, Default)]
 pub(crate) struct WaitList {
-    waiters: VecDeque<Waiter>,
+    waiters: VecDeque<Standing>,
 }
 
 impl WaitList {
@@ -148,12 +188,8 @@ impl WaitList {
     }
 
     /// Puts the caller last. What guards the list is to be let go before it waits.
-    pub(crate) fn enter(&mut self) -> Waiter {
-        let waiter = Waiter::current();
-        if let Waiter::Fibre(_) = waiter {
-            // Before it stands in the list, where it would be granted what it cannot take.
-            assert!(may_wait().is_ok(), "{UNWINDS}");
-        }
+    pub(crate) fn enter(&mut self) -> Standing {
+        let waiter = Standing::current();
         // Nobody grants it anything before it stands in the list.
         waiter.granted().store(false, Ordering::Relaxed);
         self.waiters.push_back(waiter.clone());
@@ -161,18 +197,18 @@ impl WaitList {
     }
 
     /// Takes out who came first.
-    pub(crate) fn pop(&mut self) -> Option<Waiter> {
+    pub(crate) fn pop(&mut self) -> Option<Standing> {
         self.waiters.pop_front()
     }
 
     /// Gives all of them what they wait for. What guarded the list is to be let go before.
     pub(crate) fn grant_all(self) {
-        self.waiters.into_iter().for_each(Waiter::grant);
+        self.waiters.into_iter().for_each(Standing::grant);
     }
 
     /// Takes out one that waits no longer. False: it is not here any more, and has been granted
     /// what it waited for, or is about to be.
-    pub(crate) fn leave(&mut self, waiter: &Waiter) -> bool {
+    pub(crate) fn leave(&mut self, waiter: &Standing) -> bool {
         let place = self.waiters.iter().position(|other| other == waiter);
         place.is_some_and(|place| self.waiters.remove(place).is_some())
     }
