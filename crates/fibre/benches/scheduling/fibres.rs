@@ -239,7 +239,7 @@ fn transfer(runtime: &Runtime, setting: Setting, is_watched: bool) -> Result<Out
         })
     });
     let handles: Vec<_> = handles.collect();
-    let measured = rounds.measure(&clock, setting);
+    let measured = rounds.measure(&clock, setting.duration);
     Ok(measured.outcome(&joined(handles)?))
 }
 

@@ -16,7 +16,7 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use crate::benchmark::{Outcome, Setting, Taken};
 use crate::clock::Clock;
@@ -36,8 +36,9 @@ pub(crate) struct Rounds {
     /// The last round each has seen.
     seen: Box<[Apart<AtomicU64>]>,
     born: Instant,
-    /// Of *turns*.
+    /// Of *turns*; and what was taken from empty loops before there were threads.
     machine: Option<Machine>,
+    share_of_loops: Option<f64>,
 }
 
 #[derive(Default)]
@@ -48,24 +49,27 @@ struct Round {
 }
 
 impl Rounds {
-    fn make(threads: usize, machine: Option<Machine>) -> Arc<Self> {
+    fn make(threads: usize, machine: Option<Machine>, share_of_loops: Option<f64>) -> Arc<Self> {
         Arc::new(Self {
             leader: Apart::default(),
             round: Apart::default(),
             seen: (0..threads).map(|_| Apart::default()).collect(),
             born: Instant::now(),
             machine,
+            share_of_loops,
         })
     }
 
     /// For *transfer*.
     pub(crate) fn new(setting: Setting) -> Arc<Self> {
-        Self::make(setting.threads(), None)
+        Self::make(setting.threads(), None, None)
     }
 
     /// For *turns*.
     pub(crate) fn watched(setting: Setting) -> Arc<Self> {
-        Self::make(setting.threads(), Some(Machine::new(setting.processors)))
+        let share = Machine::taken_from_loops(setting.processors, setting.duration / 4);
+        let machine = Machine::new(setting.processors);
+        Self::make(setting.threads(), Some(machine), Some(share))
     }
 
     fn now_ns(&self) -> u64 {
@@ -79,14 +83,8 @@ impl Rounds {
     }
 
     /// Lets the benchmark run; [`Measured::outcome`] adds up once all threads have ended.
-    pub(crate) fn measure(&self, clock: &Clock, setting: Setting) -> Measured {
-        let Setting {
-            processors,
-            duration,
-            ..
-        } = setting;
+    pub(crate) fn measure(&self, clock: &Clock, duration: Duration) -> Measured {
         let watched = self.machine.as_ref();
-        let share_of_loops = watched.map(|_| Machine::taken_from_loops(processors, duration / 4));
         self.round
             .0
             .published_ns
@@ -97,7 +95,7 @@ impl Rounds {
             seconds,
             is_finished,
             share: watched.map(|machine| machine.taken_share(seconds)),
-            share_of_loops,
+            share_of_loops: self.share_of_loops,
         }
     }
 }
