@@ -16,14 +16,18 @@ use std::time::{Duration, Instant};
 /// What is shorter is not counted as taken.
 const GAP_NS: u64 = 2_000;
 
+/// Gaps of a round that are remembered; the last takes the place of one that came later.
+const GAPS: usize = 16;
+
 /// A kernel thread: nobody else writes here.
 #[repr(align(128))]
 #[derive(Default)]
 struct Seat {
-    /// The round that `taken_ns` is of.
+    /// The round that the gaps are of, and how many there are.
     round: AtomicU64,
-    /// Taken since that round was published.
-    taken_ns: AtomicU64,
+    count: AtomicUsize,
+    /// When they began and ended.
+    gaps: [[AtomicU64; 2]; GAPS],
     /// Taken in all.
     sum_ns: AtomicU64,
 }
@@ -55,10 +59,11 @@ impl Machine {
     }
 
     /// A thread runs now. To be told at each step, so that what lies between two steps on the same
-    /// kernel thread is seen. The last round was published when `published_ns` says.
+    /// kernel thread is seen. `round` tells the last round, and when it was published: it is asked
+    /// after the look at the clock, for the time may be taken in between.
     // Not inlined: who is moved to another kernel thread must not go on with this one's variables.
     #[inline(never)]
-    pub(crate) fn runs(&self, now_ns: u64, round: u64, published_ns: u64) {
+    pub(crate) fn runs(&self, now_ns: u64, round: impl Fn() -> (u64, u64)) {
         let here = HERE.get().unwrap_or_else(|| Here {
             seat: self.taken_seats.fetch_add(1, Ordering::Relaxed),
             last_ns: now_ns,
@@ -70,24 +75,25 @@ impl Machine {
         };
         if now_ns.saturating_sub(here.last_ns) >= GAP_NS {
             next.sleeps = sleeps();
-            if let Some(seat) = self
-                .seats
-                .get(here.seat)
-                .filter(|_| next.sleeps == here.sleeps)
-            {
-                seat.add(here.last_ns, now_ns, round, published_ns);
+            let has_slept = next.sleeps != here.sleeps;
+            if let Some(seat) = self.seats.get(here.seat).filter(|_| !has_slept) {
+                seat.add(here.last_ns, now_ns, round());
             }
         }
         HERE.set(Some(next));
     }
 
-    /// How much of the time since this round was published was taken from whoever lost most.
+    /// How much of the time since this round was published was taken from somebody: where it was
+    /// from several at once, it counts once.
     pub(crate) fn taken_since(&self, round: u64) -> u64 {
-        let of = |seat: &Seat| match seat.round.load(Ordering::Acquire) == round {
-            true => seat.taken_ns.load(Ordering::Relaxed),
-            false => 0,
-        };
-        self.seats.iter().map(of).max().unwrap_or(0)
+        let mut gaps: Vec<[u64; 2]> = self.seats.iter().flat_map(|seat| seat.of(round)).collect();
+        gaps.sort_unstable();
+        let (mut sum_ns, mut end_ns) = (0, 0);
+        for [from_ns, to_ns] in gaps {
+            sum_ns += to_ns.saturating_sub(from_ns.max(end_ns));
+            end_ns = end_ns.max(to_ns);
+        }
+        sum_ns
     }
 
     /// The share of their time that was taken from all, of so many seconds.
@@ -108,7 +114,7 @@ impl Machine {
                 scope.spawn(|| {
                     let begin = Instant::now();
                     while begin.elapsed() < duration {
-                        machine.runs(begin.elapsed().as_nanos() as u64, 0, 0);
+                        machine.runs(begin.elapsed().as_nanos() as u64, || (0, 0));
                     }
                 });
             }
@@ -118,17 +124,31 @@ impl Machine {
 }
 
 impl Seat {
-    fn add(&self, from_ns: u64, to_ns: u64, round: u64, published_ns: u64) {
-        let since_ns = to_ns - from_ns.max(published_ns).min(to_ns);
-        let before_ns = match self.round.load(Ordering::Relaxed) == round {
-            true => self.taken_ns.load(Ordering::Relaxed),
-            false => 0,
-        };
-        self.taken_ns.store(before_ns + since_ns, Ordering::Relaxed);
+    fn add(&self, from_ns: u64, to_ns: u64, (round, published_ns): (u64, u64)) {
         let sum_ns = self.sum_ns.load(Ordering::Relaxed) + (to_ns - from_ns);
         self.sum_ns.store(sum_ns, Ordering::Relaxed);
-        // Pairs with the load in `taken_since`: the time is that of the round.
-        self.round.store(round, Ordering::Release);
+        if published_ns > to_ns {
+            return;
+        }
+        let count = match self.round.load(Ordering::Relaxed) == round {
+            true => self.count.load(Ordering::Relaxed),
+            false => 0,
+        };
+        let [from, to] = &self.gaps[count.min(GAPS - 1)];
+        from.store(from_ns.max(published_ns), Ordering::Relaxed);
+        to.store(to_ns, Ordering::Relaxed);
+        self.round.store(round, Ordering::Relaxed);
+        // Pairs with the load in `of`: the gap and its round are there.
+        self.count.store((count + 1).min(GAPS), Ordering::Release);
+    }
+
+    /// Its gaps since this round was published.
+    fn of(&self, round: u64) -> impl Iterator<Item = [u64; 2]> {
+        // Pairs with the store in `add`.
+        let count = self.count.load(Ordering::Acquire);
+        let is_its = self.round.load(Ordering::Relaxed) == round;
+        let gaps = self.gaps[..count].iter().filter(move |_| is_its);
+        gaps.map(|gap| gap.each_ref().map(|at| at.load(Ordering::Relaxed)))
     }
 }
 

@@ -172,11 +172,12 @@ impl Member {
     #[inline]
     pub(crate) fn step(&mut self) {
         if let Some(machine) = &self.rounds.machine {
-            let round = &self.rounds.round.0;
-            // Pairs with the store in `lead`: the time is that of the round.
-            let number = round.number.load(Ordering::Acquire);
-            let published_ns = round.published_ns.load(Ordering::Relaxed);
-            machine.runs(self.rounds.now_ns(), number, published_ns);
+            machine.runs(self.rounds.now_ns(), || {
+                let round = &self.rounds.round.0;
+                // Pairs with the store in `lead`: the time is that of the round.
+                let number = round.number.load(Ordering::Acquire);
+                (number, round.published_ns.load(Ordering::Relaxed))
+            });
         }
         // Pairs with the store in `lead`, of the one before.
         if self.rounds.leader.0.load(Ordering::Acquire) == self.me as u64 {
