@@ -83,13 +83,14 @@ impl Machine {
         HERE.set(Some(next));
     }
 
-    /// How much of the time since this round was published was taken from somebody: where it was
-    /// from several at once, it counts once.
-    pub(crate) fn taken_since(&self, round: u64) -> u64 {
+    /// How much of the time since this round was published, and until then, was taken from somebody:
+    /// where it was from several at once, it counts once.
+    pub(crate) fn taken(&self, round: u64, until_ns: u64) -> u64 {
         let mut gaps: Vec<[u64; 2]> = self.seats.iter().flat_map(|seat| seat.of(round)).collect();
         gaps.sort_unstable();
         let (mut sum_ns, mut end_ns) = (0, 0);
         for [from_ns, to_ns] in gaps {
+            let to_ns = to_ns.min(until_ns);
             sum_ns += to_ns.saturating_sub(from_ns.max(end_ns));
             end_ns = end_ns.max(to_ns);
         }

@@ -150,8 +150,16 @@ pub(crate) struct Member {
     led: u64,
     turns: Turns,
     durations: Turns,
-    /// Turns less what the machine took.
+    /// Turns less what the machine took; and the last, which is not yet among them.
     own: Turns,
+    last: Option<Turn>,
+}
+
+/// A turn in a round, and when it came.
+struct Turn {
+    round: u64,
+    age_ns: u64,
+    until_ns: u64,
 }
 
 impl Member {
@@ -165,12 +173,14 @@ impl Member {
             turns: Turns::new(),
             durations: Turns::new(),
             own: Turns::new(),
+            last: None,
         }
     }
 
     /// Does what can be done without waiting.
     #[inline]
     pub(crate) fn step(&mut self) {
+        self.settle();
         if let Some(machine) = &self.rounds.machine {
             machine.runs(self.rounds.now_ns(), || {
                 let round = &self.rounds.round.0;
@@ -187,10 +197,22 @@ impl Member {
         }
     }
 
+    /// Notes the last turn, less what was taken meanwhile: now, for whoever it was taken from may
+    /// have been about to say so.
+    #[inline]
+    fn settle(&mut self) {
+        if let (Some(machine), Some(last)) = (&self.rounds.machine, self.last.take()) {
+            let taken_ns = machine.taken(last.round, last.until_ns);
+            self.own.record(last.age_ns.saturating_sub(taken_ns));
+        }
+    }
+
     /// To be called at the end: who has not had a turn since the last round began has waited at
     /// least this long, and that must not be forgotten.
     pub(crate) fn close(mut self) -> Self {
+        self.settle();
         self.follow();
+        self.settle();
         self
     }
 
@@ -229,9 +251,12 @@ impl Member {
             self.round = round;
             let age_ns = rounds.age_ns();
             self.turns.record(age_ns);
-            if let Some(machine) = &rounds.machine {
-                let taken_ns = machine.taken_since(round);
-                self.own.record(age_ns.saturating_sub(taken_ns));
+            if rounds.machine.is_some() {
+                self.last = Some(Turn {
+                    round,
+                    age_ns,
+                    until_ns: rounds.now_ns(),
+                });
             }
             // Pairs with the load in `lead`.
             rounds.seen[self.me].0.store(round, Ordering::Release);
