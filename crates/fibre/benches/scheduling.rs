@@ -11,8 +11,8 @@
 //! | *turns* | the same, watched | that nobody waits for long, what the machine takes apart |
 //!
 //! *cycle* is as published: fibres park and unpark, tasks wait at tokio's semaphores, goroutines at
-//! channels. In *cycle-bare* tasks are woken by their bare wakers, in *cycle-semaphores* fibres wait
-//! at semaphores too.
+//! channels. In *cycle-bare* tasks are woken by their bare wakers, in *cycle-semaphores* fibres
+//! wait at semaphores too.
 //!
 //! In *locality-share* whoever wakes hands its working set over; in *locality-noshare* everyone
 //! keeps their own. Each runs with 100 rings or threads for each processor, and with 1, where

@@ -69,8 +69,8 @@ fn sleeper() -> Arc<Sleeper> {
     SLEEPER.with(|sleeper| Arc::clone(sleeper.get_or_init(new)))
 }
 
-/// Somebody who stands in a [`WaitList`], or has until now. A fibre does not go on, and so is there,
-/// until it has been granted what it waits for, or has left: it is not counted.
+/// Somebody who stands in a [`WaitList`], or has until now. A fibre does not go on, and so is
+/// there, until it has been granted what it waits for, or has left: it is not counted.
 #[derive(Debug, Clone)]
 pub(crate) enum Standing {
     Fibre(NonNull<Record>),

@@ -83,8 +83,8 @@ impl Machine {
         HERE.set(Some(next));
     }
 
-    /// How much of the time since this round was published, and until then, was taken from somebody:
-    /// where it was from several at once, it counts once.
+    /// How much of the time since this round was published, and until then, was taken from
+    /// somebody: where it was from several at once, it counts once.
     pub(crate) fn taken(&self, round: u64, until_ns: u64) -> u64 {
         let mut gaps: Vec<[u64; 2]> = self.seats.iter().flat_map(|seat| seat.of(round)).collect();
         gaps.sort_unstable();
