@@ -7,7 +7,7 @@
 //! does it, without its leanings.
 //!
 //! `[--quick] [--tune] [WORKLOAD]`: fewer requests of fewer workloads; other shapes of the
-//! simulated log; the workloads whose names contain `WORKLOAD`.
+//! simulated log; the workload called `WORKLOAD`, or those whose names contain it.
 #![allow(clippy::print_stdout, reason = "a benchmark speaks to the terminal")]
 
 mod real;
@@ -43,8 +43,10 @@ fn main() {
     let only = std::env::args()
         .skip(1)
         .find(|word| !word.starts_with("--"));
+    let is_name = CASES.iter().any(|case| only.as_deref() == Some(case.name));
     for case in CASES {
         let is_chosen = match &only {
+            Some(only) if is_name => case.name == only,
             Some(only) => case.name.contains(only.as_str()),
             None => !has("--quick") || case.is_quick,
         };
