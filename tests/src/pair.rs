@@ -233,8 +233,8 @@ impl Pair {
                 self.see_eviction(key);
                 let (hash, when) = (self.store.hash(&name(key)), expiry(self.now_s, exptime));
                 let ours = self.store.touch(&name(key), hash, when, self.now_s);
-                self.agree(key, &ours, |pair| {
-                    pair.model.touch(pair.now_s.into(), &name(key), exptime)
+                self.agree(key, &ours.ok(), |pair| {
+                    Some(pair.model.touch(pair.now_s.into(), &name(key), exptime))
                 });
             }
             Operation::Flush { exptime } => {

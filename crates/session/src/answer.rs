@@ -38,7 +38,7 @@ pub(crate) fn request(
         Request::MetaNoop => bytes.extend_from_slice(reply::MN),
         Request::Delete(asked) => classic::delete(asked, planned.hash, around, bytes),
         Request::Arith(asked) => return classic::arith(asked, planned, around, bytes),
-        Request::Touch(asked) => classic::touch(asked, planned.hash, around, bytes),
+        Request::Touch(asked) => return classic::touch(asked, planned, around, bytes),
         Request::FlushAll(asked) => classic::flush_all(asked, around, bytes),
         Request::Version => reply::version(bytes, VERSION),
         Request::Verbosity { level, noreply } => {

@@ -1,7 +1,8 @@
 //! Reading.
 
 use crate::heap::block::Block;
-use crate::index::{Entry, Location};
+use crate::heap::segment::Part;
+use crate::index::{Entry, Found, Location, Writer};
 use crate::item::{Expiry, Item};
 use crate::limits::{REWRITE_ATTEMPTS, REWRITE_BUSY};
 use crate::miniature::Seen;
@@ -13,7 +14,9 @@ use crate::worker::{KeyHash, Worker, traits};
 /// How a read leaves the item.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Read {
-    /// Give it this expiry (get and touch).
+    /// Give it this expiry (get and touch). One that never expired has to be moved for that: where
+    /// memory is not there yet, the read comes to nothing, and where there is none the item is
+    /// shown and leaves.
     pub touch: Option<Expiry>,
     /// If it is stale, take or lose the right to make it anew.
     pub claim: bool,
@@ -35,7 +38,8 @@ pub enum Miss {
 impl Worker {
     /// Shows the item of `key` to `visit`, which runs at most once, must be short, and must not
     /// call the store again. A visit that comes to nothing (none) leaves the item as it was: the
-    /// read will be made again.
+    /// read will be made again. So it is, without a visit, where a touch has to wait for memory
+    /// ([`Refused::NotYet`]).
     ///
     /// # Errors
     /// There is nothing to show.
@@ -96,12 +100,15 @@ impl Worker {
                 return Err(miss);
             }
             let missing = how.touch.filter(|&expiry| !block.takes_expiry(expiry));
+            // One whose time is over already need not go anywhere.
+            let missing = missing.filter(|expiry| !expiry.is_past(now_s));
             let Some(expiry) = missing.filter(|_| moves < REWRITE_ATTEMPTS) else {
                 break (writer, found);
             };
             drop(writer);
             moves = match self.make_timed(key, hash, expiry, now_s) {
                 Ok(()) => moves + 1,
+                Err(Refused::NotYet) => return Ok(None),
                 Err(_) => REWRITE_ATTEMPTS,
             };
             if moves >= REWRITE_BUSY {
@@ -118,23 +125,33 @@ impl Worker {
         if won {
             block.set_access(access.with(true, true));
         }
-        if let Some(expiry) = how.touch {
-            let segment = self.store.log.heap.segment_of(location);
-            if !block.takes_expiry(expiry) {
-                // There is no memory to move it to. It must not be there when its time is over,
-                // so that it leaves now, as others do for want of memory.
-                self.count_evicted(block, segment.part(), now_s);
-                writer.remove(&found);
-                self.unlinked(location);
-                return Ok(Some(answer));
-            }
-            block.set_expiry(expiry);
-            segment.raise_expiry(expiry);
-        }
         if !how.unnoticed {
             self.notice(hash, found.entry(), block, now_s);
         }
+        match how.touch {
+            Some(expiry) if block.takes_expiry(expiry) => {
+                block.set_expiry(expiry);
+                let segment = self.store.log.heap.segment_of(location);
+                segment.raise_expiry(expiry);
+            }
+            Some(expiry) if expiry.is_past(now_s) => self.bury_found(&writer, &found, block),
+            // There is no memory to move it to. It must not be there when its time is over, so that
+            // it leaves now, as others do for want of memory.
+            Some(_) => self.let_leave(&writer, &found, hash, now_s),
+            None => {}
+        }
         Ok(Some(answer))
+    }
+
+    fn let_leave(&self, writer: &Writer<'_>, found: &Found, hash: KeyHash, now_s: u32) {
+        let location = found.entry().location();
+        let part = self.store.log.heap.segment_of(location).part();
+        self.count_evicted(self.block(location), part, now_s);
+        writer.remove(found);
+        self.unlinked(location);
+        if part == Part::Small {
+            self.store.ghosts.remember(hash.0);
+        }
     }
 
     /// Moves an item that never expires to where there is a place for an expiry, as draining would.
@@ -170,7 +187,10 @@ impl Worker {
             return Ok(());
         };
         let old_block = self.block(old);
-        if old_block.outline() == outline || old_block.outline().timed() != outline {
+        let is_as_before = old_block.outline() != outline
+            && old_block.outline().timed() == outline
+            && heap.segment_of(old).part() == part;
+        if !is_as_before {
             return Ok(());
         }
         // SAFETY: it was taken just now and nothing leads there.
@@ -185,8 +205,8 @@ impl Worker {
             block.set_access(old_block.access());
             heap.segment_of(location).add_live(block.len());
             writer.replace(&found, location, found.entry().frequency());
-            drop(writer);
-            self.free(old);
+            // It is no hole, and not marked: who was led there before still looks at the item.
+            heap.segment_of(old).sub_live(old_block.len());
         }
         Ok(())
     }
@@ -249,12 +269,25 @@ impl Worker {
         }
     }
 
-    /// Gives an item a new expiry; false where there is none.
-    pub fn touch(&self, key: &[u8], hash: KeyHash, expiry: Expiry, now_s: u32) -> bool {
+    /// Gives an item a new expiry; false where there is none. See [`Read::touch`].
+    ///
+    /// # Errors
+    /// [`Refused::NotYet`], and no other.
+    pub fn touch(
+        &self,
+        key: &[u8],
+        hash: KeyHash,
+        expiry: Expiry,
+        now_s: u32,
+    ) -> Result<bool, Refused> {
         let how = Read {
             touch: Some(expiry),
             ..Read::default()
         };
-        self.read(key, hash, now_s, how, |_| Some(())).is_ok()
+        match self.read(key, hash, now_s, how, |_| Some(())) {
+            Ok(Some(())) => Ok(true),
+            Ok(None) => Err(Refused::NotYet),
+            Err(_) => Ok(false),
+        }
     }
 }

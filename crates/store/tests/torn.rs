@@ -99,8 +99,10 @@ impl Client {
             900..940 => {
                 let name = key.to_le_bytes();
                 let expiry = self.expiry(now_s);
-                self.worker
-                    .touch(&name, self.worker.hash(&name), expiry, now_s);
+                let hash = self.worker.hash(&name);
+                if let Err(Refused::NotYet) = self.worker.touch(&name, hash, expiry, now_s) {
+                    thread::yield_now();
+                }
             }
             940..980 => {
                 while self.pins.len() > 4 {

@@ -60,7 +60,8 @@ fn read(worker: &Worker, key: &str, now_s: u32, touch: Option<Expiry>) -> Option
 }
 
 fn touch(worker: &Worker, key: &str, expiry: Expiry) -> bool {
-    worker.touch(key.as_bytes(), worker.hash(key.as_bytes()), expiry, NOW_S)
+    let hash = worker.hash(key.as_bytes());
+    worker.touch(key.as_bytes(), hash, expiry, NOW_S).unwrap()
 }
 
 #[test]
@@ -118,13 +119,14 @@ fn those_that_are_touched_are_not_lost_when_memory_is_full() {
         worker.quiescent();
     }
     assert_eq!(lost, 0);
+    worker.store().tend();
     let statistics = worker.store().statistics();
     assert!(statistics.evicted > 100_000, "it was full: {statistics:?}");
     assert!(statistics.bytes_used() <= 8 << 20, "{statistics:?}");
 }
 
 #[test]
-fn where_there_is_no_memory_to_move_to_an_item_is_shown_and_leaves() {
+fn where_memory_is_on_its_way_a_touch_waits_and_the_item_stays_as_it_was() {
     let worker = store(8 << 20, true);
     let mut other = worker.store().worker();
     set(&worker, "first", 10, &SET);
@@ -144,20 +146,58 @@ fn where_there_is_no_memory_to_move_to_an_item_is_shown_and_leaves() {
     let count = (0..100_000).find(|&number| put(number).is_err()).unwrap();
     assert_eq!(put(count).unwrap_err(), Refused::NotYet);
     let last = (count - 1).to_string();
-    let shown = read(&worker, &last, NOW_S, Some(Expiry::at(9)));
-    assert_eq!(shown.unwrap().value_len, 1_000);
-    assert!(read(&worker, &last, NOW_S, None).is_none(), "not for ever");
+    let hash = worker.hash(last.as_bytes());
+    let touched = || worker.touch(last.as_bytes(), hash, Expiry::at(9), NOW_S);
+    let expiry = || read(&worker, &last, NOW_S, None).map(|seen| seen.expiry);
+    assert_eq!(touched(), Err(Refused::NotYet));
+    assert_eq!(expiry(), Some(Expiry::NEVER));
+    // What is to go at once need not be moved.
     let before = (count - 2).to_string();
-    assert!(read(&worker, &before, NOW_S, None).is_some());
+    assert!(touch(&worker, &before, Expiry::at(0)));
+    assert!(read(&worker, &before, NOW_S, None).is_none());
+    assert_eq!(worker.store().statistics().expired, 1);
     other.quiescent();
     assert!(put(count).is_ok());
     other.quiescent();
-    let shown = read(&worker, &before, NOW_S, Some(Expiry::at(9)));
-    assert!(shown.is_some());
-    assert_eq!(
-        read(&worker, &before, NOW_S, None).unwrap().expiry,
-        Expiry::at(9)
-    );
+    assert_eq!(touched(), Ok(true));
+    assert_eq!(expiry(), Some(Expiry::at(9)));
+}
+
+#[test]
+fn a_write_that_invalidates_leaves_the_expiry_of_either_kind() {
+    let worker = store(8 << 20, true);
+    for (present, wanted) in [(9, None), (0, Some(5)), (9, Some(5))] {
+        let at = |second: Option<u32>| second.map_or(Expiry::NEVER, Expiry::at);
+        let present = at((present > 0).then_some(present));
+        let cas = set(
+            &worker,
+            "key",
+            10,
+            &Write {
+                expiry: present,
+                ..SET
+            },
+        );
+        let newer = set(
+            &worker,
+            "key",
+            20,
+            &Write {
+                expiry: present,
+                ..SET
+            },
+        );
+        assert!(newer > cas);
+        let stale = Write {
+            compare: Some(cas),
+            invalidate: true,
+            expiry: at(wanted),
+            ..SET
+        };
+        set(&worker, "key", 30, &stale);
+        let seen = read(&worker, "key", NOW_S, None).unwrap();
+        assert_eq!((seen.value_len, seen.expiry), (30, present));
+    }
 }
 
 #[test]

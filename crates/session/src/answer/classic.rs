@@ -85,14 +85,17 @@ pub(super) fn count_arith(mode: ArithMode, outcome: &ArithOutcome, around: &Surr
 
 pub(super) fn touch(
     asked: &Touch<'_>,
-    hash: KeyHash,
+    planned: &Planned<'_>,
     around: &Surroundings<'_>,
     bytes: &mut Vec<u8>,
-) {
+) -> Step {
     let expiry = around.now.expiry(asked.exptime);
-    let found = around
+    let touched = around
         .worker
-        .touch(asked.key, hash, expiry, around.now.elapsed_s);
+        .touch(asked.key, planned.hash, expiry, around.now.elapsed_s);
+    let Ok(found) = touched else {
+        return Step::Memory;
+    };
     around.counters.count(Counter::CmdTouch);
     count_either(around, found, Counter::TouchHits, Counter::TouchMisses);
     say(
@@ -104,6 +107,7 @@ pub(super) fn touch(
         },
         asked.noreply,
     );
+    Step::done(planned.line_len)
 }
 
 pub(super) fn flush_all(asked: &FlushAll, around: &Surroundings<'_>, bytes: &mut Vec<u8>) {

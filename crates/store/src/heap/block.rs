@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! item    word 0   last access 29 bits · fetched · stale · claimed       rewritten by reads
-//!         word 1   CAS, low 32 bits                                     ┐
+//!         word 1   CAS, low 32 bits; or the number of pieces            ┐
 //!         word 2   CAS 8 bits · key length 8 · short length 13 ·        │ immutable
 //!                  timed · form 2                                       ┘ once published
 //!         [expiry, seconds]            if timed                          rewritten by touch
@@ -17,10 +17,11 @@
 //! ```
 //!
 //! All words are little pieces of 4 bytes, and a block is a whole number of them. The short length
-//! is that of the value where it fits (Plain, Flags), the number of its pieces (Pieces), or unused.
-//! Word 2 is never 0 in a block: 0 there ends a segment. A block that is not timed never expires;
-//! to give its item an expiry is to move it (`read.rs`). `Wide` and `Pieces` are always timed: to
-//! move them is work, and four bytes are nothing to them.
+//! is that of the value where it fits (Plain, Flags), or unused: the others have a word for it,
+//! and one for the CAS, so that word 1 is free to count the pieces. Word 2 is never 0 in a block:
+//! 0 there ends a segment. A block that is not timed never expires; to give its item an expiry is
+//! to move it (`read.rs`). `Wide` and `Pieces` are always timed: to move them is work, and four
+//! bytes are nothing to them.
 
 use std::marker::PhantomData;
 use std::ptr::NonNull;
@@ -43,7 +44,7 @@ const SHORT_MAX: usize = (1 << 13) - 1;
 const SHORT_CAS_MAX: u64 = (1 << 40) - 1;
 /// The longest piece, in bytes: what a step copies at most. Its length has 17 bits.
 pub(crate) const PIECE_MAX: usize = 124 * 1024;
-/// Pieces of a value at most: their number has 14 bits.
+/// Pieces of a value at most: a piece's own number has 15 bits.
 pub(crate) const PIECES_MAX: usize = (1 << 14) - 1;
 /// Bits of the second of the last access.
 const ACCESS_MASK: u32 = (1 << 29) - 1;
@@ -278,10 +279,9 @@ impl<'h> Block<'h> {
             key_len: self.key_len(),
             value_len: self.value_len(),
             flags: self.flags(),
-            pieces: if form == Form::Pieces {
-                self.short_len()
-            } else {
-                0
+            pieces: match form {
+                Form::Pieces => self.count_pieces(),
+                Form::Plain | Form::Flags | Form::Wide => 0,
             },
             is_timed: self.is_timed(),
         }
@@ -371,7 +371,11 @@ impl<'h> Block<'h> {
         let list = self.byte(self.key_start() + self.key_len());
         let list = list.wrapping_add(list.align_offset(8)).cast::<AtomicU64>();
         // SAFETY: the list lies in the block, aligned to 8 here, and is only reached as atomics.
-        unsafe { slice::from_raw_parts(list, self.short_len()) }
+        unsafe { slice::from_raw_parts(list, self.count_pieces()) }
+    }
+
+    fn count_pieces(self) -> usize {
+        self.load(1) as usize
     }
 
     /// Says that nothing leads to this item, so that draining need not look. What is not marked may
@@ -389,14 +393,15 @@ impl<'h> Block<'h> {
     pub(crate) fn begin(self, outline: &Outline, key: &[u8]) {
         let short_len = match outline.form {
             Form::Plain | Form::Flags => outline.value_len,
-            Form::Wide => 0,
-            Form::Pieces => outline.pieces,
+            Form::Wide | Form::Pieces => 0,
         };
-        debug_assert!(short_len <= SHORT_MAX && key.len() == outline.key_len);
+        // What does not fit would run into the length of the key.
+        assert!(short_len <= SHORT_MAX, "a value too long for its form");
+        debug_assert!(outline.pieces <= PIECES_MAX && key.len() == outline.key_len);
         let timed = if outline.is_timed { TIMED } else { 0 };
         let lens = (key.len() as u32) << 16 | (short_len as u32) << 3;
         self.mark_dead();
-        self.word(1).store(0, Ordering::Relaxed);
+        self.word(1).store(outline.pieces as u32, Ordering::Relaxed);
         self.word(2)
             .store(lens | timed | outline.form as u32, Ordering::Relaxed);
         self.set_expiry(Expiry::NEVER);

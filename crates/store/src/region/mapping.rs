@@ -92,13 +92,15 @@ impl Mapping {
         let _ = unsafe { madvise(self.start.as_ptr().cast(), self.len(), advice) };
     }
 
-    /// Has the kernel find the pages of some bytes now. A hint. It calls the kernel: never on a
-    /// path that answers requests.
+    /// Has the kernel find the pages that some bytes lie in now. A hint. It calls the kernel: never
+    /// on a path that answers requests.
     pub(crate) fn populate(&self, from: usize, to: usize) {
         let to = to.min(self.len());
         if from >= to {
             return;
         }
+        // The kernel takes nothing else for a beginning; the end it makes one itself.
+        let from = from / rustix::param::page_size() * rustix::param::page_size();
         let start = self.byte(from).as_ptr().cast();
         // SAFETY: the range lies in the mapping; populating changes no contents.
         let _ = unsafe { madvise(start, to - from, Advice::LinuxPopulateWrite) };

@@ -16,7 +16,7 @@ const ROUNDS: usize = 300;
 /// ASPLOS 2010).
 const PREEMPTIONS: usize = 3;
 
-/// A dozen segments of eight items each.
+/// A dozen segments of nine items each.
 fn store() -> Arc<Store> {
     let config = Config {
         memory_bytes: 14 * 512 + 2048,
@@ -248,7 +248,8 @@ fn who_is_touched_is_neither_lost_nor_torn_nor_kept_for_ever() {
             let store = store();
             let till = |second: u32| {
                 move |worker: &Worker| {
-                    worker.touch(&[7], worker.hash(&[7]), Expiry::at(second), NOW_S)
+                    let touched = worker.touch(&[7], worker.hash(&[7]), Expiry::at(second), NOW_S);
+                    assert!(touched.is_ok(), "memory is on its way for ever");
                 }
             };
             set(&store.worker(), 7);

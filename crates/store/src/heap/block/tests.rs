@@ -1,7 +1,7 @@
 use super::*;
 
 fn memory() -> Vec<u64> {
-    vec![u64::MAX; 512]
+    vec![u64::MAX; 512 + PIECES_MAX]
 }
 
 fn block(memory: &mut [u64]) -> Block<'_> {
@@ -20,8 +20,10 @@ fn every_form_tells_what_it_was_told() {
         Outline::whole(250, 1000, u32::MAX, Some(u64::MAX), false),
         Outline::whole(3, 1 << 20, 0, None, false),
         Outline::pieces(3, 1 << 30, 5, 9),
+        Outline::pieces(3, 1 << 30, 5, PIECES_MAX),
+        Outline::pieces(4, 1 << 30, 5, PIECES_MAX),
     ];
-    for (outline, form) in outlines.into_iter().zip([0, 0, 1, 1, 2, 2, 3]) {
+    for (outline, form) in outlines.into_iter().zip([0, 0, 1, 1, 2, 2, 3, 3, 3]) {
         assert_eq!(outline.form as u32, form);
         let key = vec![b'k'; outline.key_len];
         let made = block(&mut memory);
