@@ -3,6 +3,7 @@
 //! waits but as in earnest; so a wake that is lost is a deadlock, which the model reports.
 
 use std::cell::Cell;
+use std::ptr::NonNull;
 use std::sync::Arc;
 
 use shuttle::sync::Condvar;
@@ -20,6 +21,7 @@ use crate::scheduler::{Any, Choose, Lot, Scheduler};
 use crate::semaphore::Semaphore;
 use crate::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering};
 use crate::sync::{Mutex, lock};
+use crate::wait::{Standing, WaitList};
 
 const ORDERS: usize = 2_000;
 /// Of models that are small, and about what comes about seldom.
@@ -377,6 +379,80 @@ fn no_rousing_is_lost_steal() {
 #[test]
 fn no_rousing_is_lost_global() {
     check(|| no_rousing_is_lost(Scheduler::Global));
+}
+
+/// A fibre stands in a line until it is granted what it waits for, or leaves it, while others rouse
+/// it for nothing: it goes on once, and has been granted it or has left, never both.
+fn who_stands_in_line_is_granted_once(kind: Scheduler) {
+    let anchor = Anchor::model(kind, PROCESSORS);
+    let (done, granted) = (Arc::new(Count::new()), Arc::new(AtomicUsize::new(0)));
+    let line = Arc::new(Mutex::new(WaitList::new()));
+    let (counts, waits, stands) = (Arc::clone(&done), Arc::clone(&granted), Arc::clone(&line));
+    let standing = Mutex::new(None);
+    let run: Arc<Run> = Arc::new(move |_, _, ready| {
+        let mut standing = lock(&standing);
+        let mut may_leave = standing.is_some();
+        let here = standing.get_or_insert_with(|| {
+            let record = NonNull::from(&**ready.record());
+            lock(&stands).enter_as(Standing::Fibre(record))
+        });
+        // Roused for nothing it leaves, if it still can: else it waits for the grant.
+        while !here.is_granted() {
+            if may_leave && lock(&stands).leave(here) {
+                counts.add();
+                return None;
+            }
+            // As `park` does.
+            if !ready.record().permit.take() {
+                drop(standing);
+                return ready.park();
+            }
+            may_leave = true;
+        }
+        waits.fetch_add(1, Ordering::Relaxed);
+        counts.add();
+        None
+    });
+    let fibre = Fibre {
+        record: record(&anchor, 0),
+    };
+    let processors: Vec<_> = (0..PROCESSORS)
+        .map(|number| processor(&anchor, number, &run))
+        .collect();
+    let granter = {
+        let line = Arc::clone(&line);
+        thread::spawn(move || {
+            let first = lock(&line).pop();
+            first.is_some_and(|first| {
+                first.grant();
+                true
+            })
+        })
+    };
+    let rouser = {
+        let fibre = fibre.clone();
+        thread::spawn(move || (0..3).for_each(|_| fibre.unpark()))
+    };
+    anchor.shared.take_in(Ready::new(Arc::clone(&fibre.record)));
+    let has_granted = granter.join().unwrap();
+    rouser.join().unwrap();
+    if !has_granted {
+        // It came too early: whoever stands there now is granted it.
+        let first = lock(&line).pop();
+        first.into_iter().for_each(Standing::grant);
+        fibre.unpark();
+    }
+    done.wait_for(1);
+    end(&anchor, processors);
+    assert!(!has_granted || granted.load(Ordering::Relaxed) == 1);
+    assert_eq!(Arc::strong_count(&fibre.record), 1, "its own reference");
+}
+
+#[test]
+fn who_stands_in_line_is_granted_once_of_each() {
+    for kind in Scheduler::ALL {
+        check(move || who_stands_in_line_is_granted_once(kind));
+    }
 }
 
 /// The word alone: who is told to take the fibre up is one, and only while it is parked.

@@ -45,7 +45,8 @@ impl Permit {
     /// The processor, with the fibre off its stack: parks it. False: there is a permit, which is
     /// used up; the fibre has to go on.
     pub(crate) fn park(&self) -> bool {
-        // Release: pairs with `give`: whoever runs the fibre next finds its stack as it left it.
+        // Release: pairs with `give` and `give_if_parked`: whoever runs the fibre next finds its
+        // stack as it left it.
         // Acquire, in failing: as in `take`.
         let parked =
             self.word

@@ -119,7 +119,11 @@ impl Stacks {
             return Ok(stack);
         }
         // Without the lock: this asks the kernel. Two who come at once map one each.
-        let slab = Slab::map(self.stack_len, self.is_light)?;
+        let slab = match Slab::map(self.stack_len, self.is_light) {
+            Ok(slab) => slab,
+            // Somebody else's may have been the last.
+            Err(error) => return lock(&self.shared).take().ok_or(error),
+        };
         let mut shared = lock(&self.shared);
         shared.cold.extend(slab.stacks(self.stack_len));
         shared.slabs.push(slab);

@@ -2,7 +2,7 @@
 
 use std::cell::OnceCell;
 use std::collections::VecDeque;
-use std::ptr::{self, NonNull};
+use std::ptr::NonNull;
 use std::sync::Arc;
 use std::thread::park_timeout;
 use std::time::Duration;
@@ -94,7 +94,7 @@ impl Standing {
     fn granted(&self) -> &AtomicBool {
         match self {
             // SAFETY: it does not go on before it is granted what it waits for; who asks is the
-            // fibre itself, or has just taken it out.
+            // fibre itself.
             Self::Fibre(record) => unsafe { &record.as_ref().granted },
             Self::Thread(sleeper) => &sleeper.granted,
         }
@@ -148,8 +148,8 @@ impl Standing {
         }
     }
 
-    /// Whether it has been given what it waits for.
-    fn is_granted(&self) -> bool {
+    /// Whether it has been given what it waits for. For who entered.
+    pub(crate) fn is_granted(&self) -> bool {
         // Acquire: pairs with `grant`.
         self.granted().load(Ordering::Acquire)
     }
@@ -170,7 +170,11 @@ impl Standing {
 
 impl PartialEq for Standing {
     fn eq(&self, other: &Self) -> bool {
-        ptr::eq(self.granted(), other.granted())
+        match (self, other) {
+            (Self::Fibre(record), Self::Fibre(other)) => record == other,
+            (Self::Thread(sleeper), Self::Thread(other)) => Arc::ptr_eq(sleeper, other),
+            _ => false,
+        }
     }
 }
 
@@ -189,7 +193,11 @@ impl WaitList {
 
     /// Puts the caller last. What guards the list is to be let go before it waits.
     pub(crate) fn enter(&mut self) -> Standing {
-        let waiter = Standing::current();
+        self.enter_as(Standing::current())
+    }
+
+    /// Puts somebody last who is about to wait.
+    pub(crate) fn enter_as(&mut self, waiter: Standing) -> Standing {
         // Nobody grants it anything before it stands in the list.
         waiter.granted().store(false, Ordering::Relaxed);
         self.waiters.push_back(waiter.clone());
