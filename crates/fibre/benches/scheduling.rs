@@ -8,11 +8,12 @@
 //! | *churn* | release a random spot (a semaphore), acquire it | wakes from any processor |
 //! | *locality* | the same, then touch a working set | threads stay near what they touch |
 //! | *transfer* | a leader is seen by everyone, and the next one leads | that nobody starves |
-//! | *turns* | the same, watched | that nobody waits for long, what the machine takes apart |
+//! | *turns* | the same, watched | that nobody is forgotten while all processors run |
 //!
-//! *cycle* is as published: fibres park and unpark, tasks wait at tokio's semaphores, goroutines at
-//! channels. In *cycle-bare* tasks are woken by their bare wakers, in *cycle-semaphores* fibres
-//! wait at semaphores too.
+//! *cycle* is as published: fibres park and unpark behind a word of their own, tasks wait at
+//! tokio's semaphores, goroutines at channels. (The rings' members are spawned side by side here,
+//! and apart there.) In *cycle-bare* fibres do without the word, and tasks are woken by their bare
+//! wakers; in *cycle-semaphores* both wait at semaphores.
 //!
 //! In *locality-share* whoever wakes hands its working set over; in *locality-noshare* everyone
 //! keeps their own. Each runs with 100 rings or threads for each processor, and with 1, where

@@ -1,8 +1,9 @@
 //! The benchmarks on fibres. The same as in `tasks.rs`, function by function.
 //!
-//! *cycle* and *cycle-bare* park and unpark, as the thesis's own does; spots are the crate's
-//! semaphores.
+//! *cycle* parks and unparks behind a word of its own, as the thesis's own does, *cycle-bare*
+//! without; spots are the crate's semaphores.
 
+use std::sync::atomic::{AtomicU8, Ordering};
 use std::sync::{Arc, OnceLock};
 
 use fibre::{Fibre, JoinHandle, Runtime, Scheduler, Semaphore};
@@ -27,7 +28,8 @@ pub(crate) fn run(
         .start()
         .map_err(|error| error.to_string())?;
     match benchmark {
-        Benchmark::Cycle | Benchmark::CycleBare => cycle(&runtime, setting),
+        Benchmark::Cycle => cycle(&runtime, setting),
+        Benchmark::CycleBare => cycle_bare(&runtime, setting),
         Benchmark::CycleSemaphores => cycle_semaphores(&runtime, setting),
         Benchmark::Yield => yields(&runtime, setting),
         Benchmark::Churn => churn(&runtime, setting),
@@ -38,7 +40,78 @@ pub(crate) fn run(
     }
 }
 
+/// What one of a ring waits at: the thesis's `bench_sem`, a word beside a thread that parks.
+#[repr(align(128))]
+#[derive(Default)]
+struct Spot {
+    fibre: OnceLock<Fibre>,
+    word: AtomicU8,
+}
+
+impl Spot {
+    const EMPTY: u8 = 0;
+    const POSTED: u8 = 1;
+    const WAITING: u8 = 2;
+
+    fn exchange(&self, from: u8, to: u8) -> bool {
+        // Acquire and release: who waits and who posts see what the other has done.
+        self.word
+            .compare_exchange(from, to, Ordering::AcqRel, Ordering::Acquire)
+            .is_ok()
+    }
+
+    /// Lets its fibre go on.
+    fn post(&self) {
+        if !self.exchange(Self::EMPTY, Self::POSTED) && self.exchange(Self::WAITING, Self::EMPTY) {
+            self.fibre.get().into_iter().for_each(Fibre::unpark);
+        }
+    }
+
+    /// Its fibre waits until it is let go on.
+    fn wait(&self) {
+        if self.exchange(Self::EMPTY, Self::WAITING) {
+            while self.word.load(Ordering::Acquire) == Self::WAITING {
+                fibre::park();
+            }
+        } else {
+            self.word.store(Self::EMPTY, Ordering::Release);
+        }
+    }
+}
+
 fn cycle(runtime: &Runtime, setting: Setting) -> Result<Outcome, String> {
+    let clock = Arc::new(Clock::default());
+    let mut handles = Vec::new();
+    let mut rings = Vec::new();
+    for _ in 0..setting.threads() {
+        let ring: Arc<[Spot; RING_LEN]> = Arc::default();
+        for me in 0..RING_LEN {
+            let (clock, spots) = (Arc::clone(&clock), Arc::clone(&ring));
+            let handle = runtime.spawn(move || {
+                let (mine, next) = (&spots[me], &spots[(me + 1) % RING_LEN]);
+                let mut count = 0_u64;
+                mine.wait();
+                while !clock.is_over() {
+                    next.post();
+                    mine.wait();
+                    count += 1;
+                }
+                // The others of the ring wait for the ball to leave too; the first that left
+                // does nothing with it.
+                next.post();
+                count
+            });
+            let _ = ring[me].fibre.set(handle.fibre().clone());
+            handles.push(handle);
+        }
+        rings.push(ring);
+    }
+    rings.iter().for_each(|ring| ring[0].post());
+    let seconds = clock.run(setting.duration);
+    Ok(Outcome::new(handles.len(), sum(handles)?, seconds))
+}
+
+fn cycle_bare(runtime: &Runtime, setting: Setting) -> Result<Outcome, String> {
     let clock = Arc::new(Clock::default());
     let mut handles = Vec::new();
     let mut rings = Vec::new();

@@ -1,11 +1,14 @@
-//! What the machine takes from the kernel threads that run fibres or tasks.
+//! When kernel threads that run fibres or tasks ran none, though they did not sleep.
 //!
 //! A maximum of turns that take 200 ns each is the machine's before it is a scheduler's: a timer
 //! interrupt is 20 turns, a slice that the host or another process takes some ten thousand. So each
 //! thread says when it runs. Where a kernel thread has run nothing for [`GAP_NS`] and has not gone
-//! to sleep meanwhile, that time was taken from it: by an interrupt, another process, the host. (Or
-//! its scheduler went on looking for so long: how much is taken from an empty loop is measured too,
-//! and shows whether that is so.)
+//! to sleep meanwhile, that time is a *gap*: an interrupt, another process, the host; or the
+//! scheduler itself, in a system call, or where it gives its slice away. How much of their time
+//! empty loops lose to gaps is measured just before: where the runtime loses much more, its gaps
+//! are its own, and its figure is not to be judged. That shows what is usual; for a single gap it
+//! proves nothing. And who waits in a lane whose processor stands still is excused, though others
+//! could have helped: turns less gaps are for whether somebody is forgotten while all run.
 
 use std::cell::Cell;
 use std::mem::MaybeUninit;
@@ -16,7 +19,8 @@ use std::time::{Duration, Instant};
 /// What is shorter is not counted as taken.
 const GAP_NS: u64 = 2_000;
 
-/// Gaps of a round that are remembered; the last takes the place of one that came later.
+/// Gaps of a round that are remembered; more are not taken off, nor are those of rounds before the
+/// last in which there was one.
 const GAPS: usize = 16;
 
 /// A kernel thread: nobody else writes here.
@@ -83,12 +87,12 @@ impl Machine {
         HERE.set(Some(next));
     }
 
-    /// How much of the time since this round was published, and until then, was taken from
-    /// somebody: where it was from several at once, it counts once.
-    pub(crate) fn taken(&self, round: u64, until_ns: u64) -> u64 {
+    /// How much of the time between the two, both in this round, was in a gap of somebody: where it
+    /// was of several, it counts once.
+    pub(crate) fn taken(&self, round: u64, since_ns: u64, until_ns: u64) -> u64 {
         let mut gaps: Vec<[u64; 2]> = self.seats.iter().flat_map(|seat| seat.of(round)).collect();
         gaps.sort_unstable();
-        let (mut sum_ns, mut end_ns) = (0, 0);
+        let (mut sum_ns, mut end_ns) = (0, since_ns);
         for [from_ns, to_ns] in gaps {
             let to_ns = to_ns.min(until_ns);
             sum_ns += to_ns.saturating_sub(from_ns.max(end_ns));

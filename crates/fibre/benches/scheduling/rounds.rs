@@ -11,8 +11,9 @@
 //! A *turn* is the time from the publication of a round until a thread has seen it: how long it
 //! waited to run. A round is as long as its longest turn, and a little longer.
 //!
-//! *turns* is the same with a look at the clock at each step, so that what the machine takes is
-//! known ([`crate::machine`]) and can be told from what the scheduler lets wait.
+//! *turns* is the same with a look at the clock at each step, so that it is known when a kernel
+//! thread did not run ([`crate::machine`]), and that time can be taken off the turns. A step takes
+//! longer for that, and so does the median turn.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -202,8 +203,9 @@ impl Member {
     #[inline]
     fn settle(&mut self) {
         if let (Some(machine), Some(last)) = (&self.rounds.machine, self.last.take()) {
-            let taken_ns = machine.taken(last.round, last.until_ns);
-            self.own.record(last.age_ns.saturating_sub(taken_ns));
+            let since_ns = last.until_ns - last.age_ns;
+            let taken_ns = machine.taken(last.round, since_ns, last.until_ns);
+            self.own.record(last.age_ns - taken_ns);
         }
     }
 
@@ -249,13 +251,15 @@ impl Member {
         let round = rounds.round.0.number.load(Ordering::Acquire);
         if round != self.round {
             self.round = round;
-            let age_ns = rounds.age_ns();
+            let now_ns = rounds.now_ns();
+            let published_ns = rounds.round.0.published_ns.load(Ordering::Relaxed);
+            let age_ns = now_ns.saturating_sub(published_ns);
             self.turns.record(age_ns);
             if rounds.machine.is_some() {
                 self.last = Some(Turn {
                     round,
                     age_ns,
-                    until_ns: rounds.now_ns(),
+                    until_ns: now_ns,
                 });
             }
             // Pairs with the load in `lead`.

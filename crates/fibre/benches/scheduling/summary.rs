@@ -106,9 +106,14 @@ fn turns(of_case: &[&Trial]) {
     }
 }
 
-/// How long they waited less what the machine took meanwhile, and how that compares with the limit.
+/// A runtime that loses more of its time to gaps than so many times what empty loops lose has gaps
+/// of its own.
+const GAPS_LIMIT: f64 = 1.5;
+
+/// How long they waited less the time in which some kernel thread neither ran nor slept, and how
+/// that compares with the limit.
 fn own_turns(of_case: &[&Trial]) {
-    println!("  longest turn in medians, less what the machine took meanwhile:");
+    println!("  longest of the turns, less the time in which some kernel thread did not run:");
     for runtime in RuntimeKind::OURS.into_iter().chain(RuntimeKind::THEIRS) {
         let lines = Lines::of(runtime, of_case);
         let typical = median(&lines.figures(|line| Some(line.turn_p50_ns? as f64)));
@@ -121,12 +126,17 @@ fn own_turns(of_case: &[&Trial]) {
             (typical, raw, worst, median(&own), taken, of_loops)
         {
             let kept = own.iter().filter(|&&ratio| ratio <= TURN_LIMIT).count();
+            let doubt = match taken > of_loops * GAPS_LIMIT {
+                true => ": not to be judged",
+                false => "",
+            };
             println!(
-                "  {:<7}of {}: middle run {middle:.0}, worst {worst:.0}, at most {TURN_LIMIT:.0} \
-                 in {kept} of {} (nothing taken off: {raw:.0}); taken {:.1} % of the time, of \
-                 empty loops' {:.1} %",
+                "  {:<7}medians of {}: {middle:.0} ({}) in the middle run, {worst:.0} in the worst, \
+                 at most {TURN_LIMIT:.0} in {kept} of {}; nothing taken off {raw:.0}; gaps {:.1} % \
+                 of the time, of empty loops' {:.1} %{doubt}",
                 runtime.name(),
                 time(typical),
+                time(middle * typical),
                 own.len(),
                 taken * 100.0,
                 of_loops * 100.0
