@@ -417,17 +417,21 @@ impl Worker {
     fn evict(&self, visited: &Visited, block: Block<'_>, victim: Victim, now_s: u32) {
         let writer = self.store.index.lock(visited.hash);
         let owner = |entry: Entry| self.is_owner(entry, visited.location, block);
-        let Some(found) = writer.find(owner) else {
-            return;
-        };
-        let head = found.entry().location();
-        writer.remove(&found);
+        if let Some(found) = writer.find(owner) {
+            let part = self.store.log.heap.segment(victim.number).part();
+            self.evict_found(writer, &found, part, now_s);
+        }
+    }
+
+    /// Lets an item leave, of which there was something in this part.
+    pub(crate) fn evict_found(&self, writer: Writer<'_>, found: &Found, part: Part, now_s: u32) {
+        let (hash, location) = (writer.hash(), found.entry().location());
+        writer.remove(found);
         drop(writer);
-        let part = self.store.log.heap.segment(victim.number).part();
-        self.count_evicted(self.block(head), part, now_s);
-        self.unlinked(head);
+        self.count_evicted(self.block(location), part, now_s);
+        self.unlinked(location);
         if part == Part::Small {
-            self.store.ghosts.remember(visited.hash);
+            self.store.ghosts.remember(hash);
         }
     }
 }

@@ -1,8 +1,7 @@
 //! Reading.
 
 use crate::heap::block::Block;
-use crate::heap::segment::Part;
-use crate::index::{Entry, Found, Location, Writer};
+use crate::index::{Entry, Location};
 use crate::item::{Expiry, Item};
 use crate::limits::{REWRITE_ATTEMPTS, REWRITE_BUSY};
 use crate::miniature::Seen;
@@ -137,21 +136,13 @@ impl Worker {
             Some(expiry) if expiry.is_past(now_s) => self.bury_found(&writer, &found, block),
             // There is no memory to move it to. It must not be there when its time is over, so that
             // it leaves now, as others do for want of memory.
-            Some(_) => self.let_leave(&writer, &found, hash, now_s),
+            Some(_) => {
+                let part = self.store.log.heap.segment_of(location).part();
+                self.evict_found(writer, &found, part, now_s);
+            }
             None => {}
         }
         Ok(Some(answer))
-    }
-
-    fn let_leave(&self, writer: &Writer<'_>, found: &Found, hash: KeyHash, now_s: u32) {
-        let location = found.entry().location();
-        let part = self.store.log.heap.segment_of(location).part();
-        self.count_evicted(self.block(location), part, now_s);
-        writer.remove(found);
-        self.unlinked(location);
-        if part == Part::Small {
-            self.store.ghosts.remember(hash.0);
-        }
     }
 
     /// Moves an item that never expires to where there is a place for an expiry, as draining would.
