@@ -60,10 +60,8 @@ impl Server {
         give_up_root(user.as_ref(), config.user.is_some(), say)?;
         // As who will serve: root may use what others may not (`kernel.io_uring_disabled = 1`).
         let kind = choose_runtime(config.runtime, say)?;
-        if kind == Kind::Fibres
-            && config
-                .fibre_scheduler
-                .is_none_or(|it| it == Scheduler::Fair)
+        let fibre_scheduler = config.fibre_scheduler.unwrap_or(Scheduler::Fair);
+        if (kind, fibre_scheduler) == (Kind::Fibres, Scheduler::Fair)
             && let Err(error) = runtime::rings_for_fibres()
         {
             say(&format!("fibres wait by epoll, since here {error}"));
@@ -89,7 +87,7 @@ impl Server {
             requests_a_turn: (config.requests_a_turn.max(1) as usize)
                 .min(session::limits::REQUESTS_A_TURN_MAX),
             patience: config.patience,
-            fibre_scheduler: config.fibre_scheduler.unwrap_or(Scheduler::Fair),
+            fibre_scheduler,
             store,
             board: Arc::<Noticeboard>::clone(&board),
             census: Arc::clone(&census),
