@@ -126,6 +126,13 @@ fn processor(anchor: &Arc<Anchor>, number: usize, run: &Arc<Run>) -> thread::Joi
     })
 }
 
+fn processors(anchor: &Arc<Anchor>, run: &Arc<Run>) -> Vec<thread::JoinHandle<()>> {
+    let numbers = 0..PROCESSORS;
+    numbers
+        .map(|number| processor(anchor, number, run))
+        .collect()
+}
+
 /// Ends processors as `Runtime::stop` does.
 fn end(anchor: &Anchor, processors: Vec<thread::JoinHandle<()>>) {
     anchor.shared.over.store(true, Ordering::Release);
@@ -178,9 +185,7 @@ fn nobody_sleeps_while_a_fibre_is_ready(kind: Scheduler) {
             _ => panic!("taken again after its end"),
         }
     });
-    let processors: Vec<_> = (0..PROCESSORS)
-        .map(|number| processor(&anchor, number, &run))
-        .collect();
+    let processors = processors(&anchor, &run);
     let strangers = [vec![0, 1], vec![2]].map(|names| {
         let anchor = Arc::clone(&anchor);
         thread::spawn(move || {
@@ -222,9 +227,7 @@ fn nobody_waits_behind_one_that_stays(kind: Scheduler) {
         counts.add();
         None
     });
-    let processors: Vec<_> = (0..PROCESSORS)
-        .map(|number| processor(&anchor, number, &run))
-        .collect();
+    let processors = processors(&anchor, &run);
     let strangers = [0, 1].map(|name| {
         let anchor = Arc::clone(&anchor);
         thread::spawn(move || anchor.shared.take_in(Ready::new(record(&anchor, name))))
@@ -274,9 +277,7 @@ fn nobody_is_overlooked_who_yields(kind: Scheduler) {
         let shared = &anchor.shared;
         shared.scheduler.put(Some((1, 1)), ready, &shared.rest);
     }
-    let processors: Vec<_> = (0..PROCESSORS)
-        .map(|number| processor(&anchor, number, &run))
-        .collect();
+    let processors = processors(&anchor, &run);
     done.wait_for(2);
     end(&anchor, processors);
 }
@@ -347,9 +348,7 @@ fn no_rousing_is_lost(kind: Scheduler) {
     let fibre = Fibre {
         record: record(&anchor, 0),
     };
-    let processors: Vec<_> = (0..PROCESSORS)
-        .map(|number| processor(&anchor, number, &run))
-        .collect();
+    let processors = processors(&anchor, &run);
     let rousers = [(); ROUSERS].map(|()| {
         let (fibre, events) = (fibre.clone(), Arc::clone(&events));
         thread::spawn(move || {
@@ -416,9 +415,7 @@ fn who_stands_in_line_is_granted_once(kind: Scheduler) {
     let fibre = Fibre {
         record: record(&anchor, 0),
     };
-    let processors: Vec<_> = (0..PROCESSORS)
-        .map(|number| processor(&anchor, number, &run))
-        .collect();
+    let processors = processors(&anchor, &run);
     let granter = {
         let line = Arc::clone(&line);
         thread::spawn(move || {

@@ -113,10 +113,10 @@ pub(crate) struct Outcome {
     pub(crate) machine: Option<Taken>,
 }
 
-/// What the machine took while *turns* ran.
+/// The time in which processors neither ran anything nor slept, while *turns* ran.
 #[derive(Debug)]
 pub(crate) struct Taken {
-    /// Turns less what was taken from somebody meanwhile.
+    /// Turns less what of it there was meanwhile.
     pub(crate) turns: Turns,
     /// Of all time, and of that of empty loops just before.
     pub(crate) share: f64,
@@ -156,7 +156,7 @@ pub(crate) struct Line {
     pub(crate) round_p50_ns: Option<u64>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) round_max_ns: Option<u64>,
-    /// The longest turn less what the machine took meanwhile.
+    /// The longest of the turns less such time.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) turn_own_max_ns: Option<u64>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -209,7 +209,7 @@ impl Line {
         Some(self.turn_max_ns? as f64 / self.turn_p50_ns?.max(1) as f64)
     }
 
-    /// The same, less what the machine took.
+    /// The same of the turns less the time in which processors neither ran anything nor slept.
     pub(crate) fn longest_own_turn(&self) -> Option<f64> {
         Some(self.turn_own_max_ns? as f64 / self.turn_p50_ns?.max(1) as f64)
     }

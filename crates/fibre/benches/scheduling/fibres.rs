@@ -28,9 +28,9 @@ pub(crate) fn run(
         .start()
         .map_err(|error| error.to_string())?;
     match benchmark {
-        Benchmark::Cycle => cycle(&runtime, setting),
-        Benchmark::CycleBare => cycle_bare(&runtime, setting),
-        Benchmark::CycleSemaphores => cycle_semaphores(&runtime, setting),
+        Benchmark::Cycle => cycle::<Word>(&runtime, setting),
+        Benchmark::CycleBare => cycle::<Bare>(&runtime, setting),
+        Benchmark::CycleSemaphores => cycle::<Permits>(&runtime, setting),
         Benchmark::Yield => yields(&runtime, setting),
         Benchmark::Churn => churn(&runtime, setting),
         Benchmark::LocalityShare => locality_share(&runtime, setting),
@@ -40,15 +40,45 @@ pub(crate) fn run(
     }
 }
 
-/// What one of a ring waits at: the thesis's `bench_sem`, a word beside a thread that parks.
-#[repr(align(128))]
-#[derive(Default)]
-struct Spot {
-    fibre: OnceLock<Fibre>,
-    word: AtomicU8,
+/// What one of a ring waits at.
+trait Spot: Default + Send + Sync + 'static {
+    /// It is this fibre's.
+    fn belong_to(&self, _fibre: &Fibre) {}
+
+    /// Lets its fibre go on.
+    fn post(&self);
+
+    /// Its fibre waits until it is let go on.
+    fn wait(&self);
 }
 
-impl Spot {
+/// The fibre parks, and nothing else.
+#[derive(Default)]
+struct Bare(OnceLock<Fibre>);
+
+impl Spot for Bare {
+    fn belong_to(&self, fibre: &Fibre) {
+        let _ = self.0.set(fibre.clone());
+    }
+
+    fn post(&self) {
+        self.0.get().into_iter().for_each(Fibre::unpark);
+    }
+
+    fn wait(&self) {
+        fibre::park();
+    }
+}
+
+/// The thesis's `bench_sem`: a word beside a thread that parks.
+#[repr(align(128))]
+#[derive(Default)]
+struct Word {
+    word: AtomicU8,
+    fibre: Bare,
+}
+
+impl Word {
     const EMPTY: u8 = 0;
     const POSTED: u8 = 1;
     const WAITING: u8 = 2;
@@ -59,19 +89,23 @@ impl Spot {
             .compare_exchange(from, to, Ordering::AcqRel, Ordering::Acquire)
             .is_ok()
     }
+}
 
-    /// Lets its fibre go on.
+impl Spot for Word {
+    fn belong_to(&self, fibre: &Fibre) {
+        self.fibre.belong_to(fibre);
+    }
+
     fn post(&self) {
         if !self.exchange(Self::EMPTY, Self::POSTED) && self.exchange(Self::WAITING, Self::EMPTY) {
-            self.fibre.get().into_iter().for_each(Fibre::unpark);
+            self.fibre.post();
         }
     }
 
-    /// Its fibre waits until it is let go on.
     fn wait(&self) {
         if self.exchange(Self::EMPTY, Self::WAITING) {
             while self.word.load(Ordering::Acquire) == Self::WAITING {
-                fibre::park();
+                self.fibre.wait();
             }
         } else {
             self.word.store(Self::EMPTY, Ordering::Release);
@@ -79,12 +113,31 @@ impl Spot {
     }
 }
 
-fn cycle(runtime: &Runtime, setting: Setting) -> Result<Outcome, String> {
+/// The crate's semaphore.
+struct Permits(Semaphore);
+
+impl Default for Permits {
+    fn default() -> Self {
+        Self(Semaphore::new(0))
+    }
+}
+
+impl Spot for Permits {
+    fn post(&self) {
+        self.0.release();
+    }
+
+    fn wait(&self) {
+        self.0.acquire();
+    }
+}
+
+fn cycle<S: Spot>(runtime: &Runtime, setting: Setting) -> Result<Outcome, String> {
     let clock = Arc::new(Clock::default());
     let mut handles = Vec::new();
     let mut rings = Vec::new();
     for _ in 0..setting.threads() {
-        let ring: Arc<[Spot; RING_LEN]> = Arc::default();
+        let ring: Arc<[S; RING_LEN]> = Arc::default();
         for me in 0..RING_LEN {
             let (clock, spots) = (Arc::clone(&clock), Arc::clone(&ring));
             let handle = runtime.spawn(move || {
@@ -101,79 +154,12 @@ fn cycle(runtime: &Runtime, setting: Setting) -> Result<Outcome, String> {
                 next.post();
                 count
             });
-            let _ = ring[me].fibre.set(handle.fibre().clone());
+            ring[me].belong_to(handle.fibre());
             handles.push(handle);
         }
         rings.push(ring);
     }
     rings.iter().for_each(|ring| ring[0].post());
-    let seconds = clock.run(setting.duration);
-    Ok(Outcome::new(handles.len(), sum(handles)?, seconds))
-}
-
-fn cycle_bare(runtime: &Runtime, setting: Setting) -> Result<Outcome, String> {
-    let clock = Arc::new(Clock::default());
-    let mut handles = Vec::new();
-    let mut rings = Vec::new();
-    for _ in 0..setting.threads() {
-        let ring: Arc<[OnceLock<Fibre>; RING_LEN]> = Arc::default();
-        for me in 0..RING_LEN {
-            let (clock, members) = (Arc::clone(&clock), Arc::clone(&ring));
-            let handle = runtime.spawn(move || {
-                let next = loop {
-                    fibre::park();
-                    if let Some(next) = members[(me + 1) % RING_LEN].get() {
-                        break next;
-                    }
-                };
-                let mut count = 0_u64;
-                while !clock.is_over() {
-                    next.unpark();
-                    fibre::park();
-                    count += 1;
-                }
-                // The others of the ring wait for the ball to leave too; the first that left
-                // does nothing with it.
-                next.unpark();
-                count
-            });
-            let _ = ring[me].set(handle.fibre().clone());
-            handles.push(handle);
-        }
-        rings.push(ring);
-    }
-    for first in rings.iter().filter_map(|ring| ring[0].get()) {
-        first.unpark();
-    }
-    let seconds = clock.run(setting.duration);
-    Ok(Outcome::new(handles.len(), sum(handles)?, seconds))
-}
-
-fn cycle_semaphores(runtime: &Runtime, setting: Setting) -> Result<Outcome, String> {
-    let clock = Arc::new(Clock::default());
-    let mut handles = Vec::new();
-    let rings: Vec<Arc<[Semaphore]>> = (0..setting.threads())
-        .map(|_| (0..RING_LEN).map(|_| Semaphore::new(0)).collect())
-        .collect();
-    for ring in &rings {
-        for me in 0..RING_LEN {
-            let (clock, spots) = (Arc::clone(&clock), Arc::clone(ring));
-            handles.push(runtime.spawn(move || {
-                let (mine, next) = (&spots[me], &spots[(me + 1) % RING_LEN]);
-                let mut count = 0_u64;
-                mine.acquire();
-                while !clock.is_over() {
-                    next.release();
-                    mine.acquire();
-                    count += 1;
-                }
-                // As above.
-                next.release();
-                count
-            }));
-        }
-    }
-    rings.iter().for_each(|ring| ring[0].release());
     let seconds = clock.run(setting.duration);
     Ok(Outcome::new(handles.len(), sum(handles)?, seconds))
 }
@@ -296,10 +282,7 @@ fn locality_noshare(runtime: &Runtime, setting: Setting) -> Result<Outcome, Stri
 
 fn transfer(runtime: &Runtime, setting: Setting, is_watched: bool) -> Result<Outcome, String> {
     let clock = Arc::new(Clock::default());
-    let rounds = match is_watched {
-        true => Rounds::watched(setting),
-        false => Rounds::new(setting),
-    };
+    let rounds = Rounds::new(setting, is_watched);
     let handles = (0..setting.threads()).map(|me| {
         let (clock, mut member) = (Arc::clone(&clock), Member::new(&rounds, me));
         runtime.spawn(move || {

@@ -50,27 +50,23 @@ struct Round {
 }
 
 impl Rounds {
-    fn make(threads: usize, machine: Option<Machine>, share_of_loops: Option<f64>) -> Arc<Self> {
+    /// For *turns*, which are watched, or *transfer*.
+    pub(crate) fn new(setting: Setting, is_watched: bool) -> Arc<Self> {
+        let Setting {
+            processors,
+            duration,
+            ..
+        } = setting;
+        let taken_from_loops = || Machine::taken_from_loops(processors, duration / 4);
+        let share_of_loops = is_watched.then(taken_from_loops);
         Arc::new(Self {
             leader: Apart::default(),
             round: Apart::default(),
-            seen: (0..threads).map(|_| Apart::default()).collect(),
+            seen: (0..setting.threads()).map(|_| Apart::default()).collect(),
             born: Instant::now(),
-            machine,
+            machine: is_watched.then(|| Machine::new(processors)),
             share_of_loops,
         })
-    }
-
-    /// For *transfer*.
-    pub(crate) fn new(setting: Setting) -> Arc<Self> {
-        Self::make(setting.threads(), None, None)
-    }
-
-    /// For *turns*.
-    pub(crate) fn watched(setting: Setting) -> Arc<Self> {
-        let share = Machine::taken_from_loops(setting.processors, setting.duration / 4);
-        let machine = Machine::new(setting.processors);
-        Self::make(setting.threads(), Some(machine), Some(share))
     }
 
     fn now_ns(&self) -> u64 {
@@ -79,8 +75,11 @@ impl Rounds {
 
     /// How long ago the last round was published.
     fn age_ns(&self) -> u64 {
-        let published_ns = self.round.0.published_ns.load(Ordering::Relaxed);
-        self.now_ns().saturating_sub(published_ns)
+        self.age_at(self.now_ns())
+    }
+
+    fn age_at(&self, now_ns: u64) -> u64 {
+        now_ns.saturating_sub(self.round.0.published_ns.load(Ordering::Relaxed))
     }
 
     /// Lets the benchmark run; [`Measured::outcome`] adds up once all threads have ended.
@@ -151,7 +150,7 @@ pub(crate) struct Member {
     led: u64,
     turns: Turns,
     durations: Turns,
-    /// Turns less what the machine took; and the last, which is not yet among them.
+    /// Turns less the gaps of processors; and the last, which is not yet among them.
     own: Turns,
     last: Option<Turn>,
 }
@@ -252,8 +251,7 @@ impl Member {
         if round != self.round {
             self.round = round;
             let now_ns = rounds.now_ns();
-            let published_ns = rounds.round.0.published_ns.load(Ordering::Relaxed);
-            let age_ns = now_ns.saturating_sub(published_ns);
+            let age_ns = rounds.age_at(now_ns);
             self.turns.record(age_ns);
             if rounds.machine.is_some() {
                 self.last = Some(Turn {

@@ -228,10 +228,7 @@ fn locality_noshare(runtime: &Runtime, setting: Setting) -> Result<Outcome, Stri
 
 fn transfer(runtime: &Runtime, setting: Setting, is_watched: bool) -> Result<Outcome, String> {
     let clock = Arc::new(Clock::default());
-    let rounds = match is_watched {
-        true => Rounds::watched(setting),
-        false => Rounds::new(setting),
-    };
+    let rounds = Rounds::new(setting, is_watched);
     let handles = (0..setting.threads()).map(|me| {
         let (clock, mut member) = (Arc::clone(&clock), Member::new(&rounds, me));
         runtime.spawn(async move {
