@@ -8,8 +8,8 @@ use std::time::{Duration, Instant};
 
 use anyhow::Result;
 
-use crate::tally::{self, Tally};
-use crate::{census, check, models, sanitize, smoke, tidy};
+use crate::tally::Tally;
+use crate::{census, check, models, sanitize, smoke, suite, tidy};
 
 /// One thing to decide.
 struct Step {
@@ -43,7 +43,7 @@ const STEPS: [Step; 9] = [
     Step {
         name: "test",
         alone: "cargo xtask test",
-        run: |tally| tally::run(&[], tally.get_or_insert_default()),
+        run: |tally| suite::all(tally.get_or_insert_default()),
     },
     Step {
         name: "models",

@@ -21,6 +21,7 @@ mod limits;
 mod models;
 mod sanitize;
 mod smoke;
+mod suite;
 mod tally;
 mod tidy;
 
@@ -91,7 +92,7 @@ enum Verb {
 fn main() -> ExitCode {
     let outcome = match Arguments::parse().verb {
         Verb::Check => check::all(),
-        Verb::Test { arguments } => tally::run_and_print(&arguments),
+        Verb::Test { arguments } => suite::run_and_print(&arguments),
         Verb::Tidy => tidy::run(),
         Verb::Fuzz { name, seconds } => fuzz::run(name.as_deref(), seconds),
         Verb::Bench { name, arguments } => bench::run(name.as_deref(), &arguments),

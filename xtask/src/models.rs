@@ -4,7 +4,8 @@
 
 use anyhow::Result;
 
-use crate::cargo;
+use crate::tally::Tally;
+use crate::{cargo, suite};
 
 /// Crates with models, which are their unit tests called so.
 const CRATES: [&str; 2] = ["fibre", "store"];
@@ -16,7 +17,7 @@ pub(crate) fn run() -> Result<()> {
         let mut command = cargo::command(&["test", "--package", name, "--lib", "--", "models"]);
         command.env("RUSTFLAGS", "--cfg shuttle");
         command.env("CARGO_TARGET_DIR", &target);
-        cargo::run_command(&mut command)?;
+        suite::run(command, &format!("models-{name}"), &mut Tally::default())?;
     }
     Ok(())
 }

@@ -6,7 +6,8 @@ use std::process::Stdio;
 
 use anyhow::{Context, Result};
 
-use crate::cargo;
+use crate::tally::Tally;
+use crate::{cargo, suite};
 
 /// The tests of what the store does with memory: its own, and those that hold it against the model.
 const TESTS: [&str; 10] = [
@@ -39,13 +40,13 @@ pub(crate) fn run(seconds: u32) -> Result<()> {
         println!("sanitizer skipped: a nightly compiler is not installed");
         return Ok(());
     };
-    for tests in [&FIBRES[..], &TESTS[..]] {
-        run_under(&host, tests, seconds)?;
+    for (name, tests) in [("fibres", &FIBRES[..]), ("store", &TESTS[..])] {
+        run_under(&host, name, tests, seconds)?;
     }
     Ok(())
 }
 
-fn run_under(host: &str, tests: &[&str], seconds: u32) -> Result<()> {
+fn run_under(host: &str, name: &str, tests: &[&str], seconds: u32) -> Result<()> {
     let mut arguments = vec!["+nightly", "test", "--target", host];
     arguments.extend(tests);
     let mut command = cargo::command(&arguments);
@@ -54,7 +55,8 @@ fn run_under(host: &str, tests: &[&str], seconds: u32) -> Result<()> {
     // Thousands of items are stored in each of many cases.
     command.env("CARGO_PROFILE_DEV_OPT_LEVEL", "1");
     command.env("CURTAIL_TORN_SECONDS", seconds.to_string());
-    cargo::run_command(&mut command).context("failed under the address sanitizer")
+    suite::run(command, &format!("sanitize-{name}"), &mut Tally::default())
+        .context("failed under the address sanitizer")
 }
 
 /// The platform a nightly compiler builds for; none: there is no such compiler.
