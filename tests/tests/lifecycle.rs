@@ -327,7 +327,8 @@ fn memory_that_is_locked_is_all_there_or_the_server_does_not_start() {
         command.args(arguments);
         command
     };
-    // Where less may be locked, and nobody may raise that, it says so and does not start.
+    // Where less may be locked, and nobody may raise that, it says so and does not start: nobody
+    // can connect to it meanwhile.
     let Ok(server) = Server::tcp(command) else {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("socket");

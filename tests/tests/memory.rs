@@ -5,7 +5,7 @@
 #![allow(clippy::unwrap_used, clippy::print_stderr)]
 
 use curtail_tests::client::Client;
-use curtail_tests::process::server;
+use curtail_tests::process::{server, server_with_key};
 
 const MIB: u64 = 1 << 20;
 /// What a server grows by beside `-m`: its threads' buffers and the store's tables.
@@ -55,8 +55,7 @@ fn any_size(seed: &mut u64) -> usize {
 
 #[test]
 fn eight_megabytes_hold_whatever_comes_and_refuse_nothing() {
-    let server = server(&["-m", "8", "-t", "2"]);
-    let mut client = Client::connect(&server.address).unwrap();
+    let (server, mut client) = server_with_key(&["-m", "8", "-t", "2"]);
     let before = server.resident_bytes().unwrap();
     let mut seed = 1;
     let stored = fill(&mut client, 30_000, |_| {
@@ -72,8 +71,7 @@ fn eight_megabytes_hold_whatever_comes_and_refuse_nothing() {
 
 #[test]
 fn ten_thousand_lifetimes_share_sixty_four_megabytes() {
-    let server = server(&["-m", "64", "-t", "2"]);
-    let mut client = Client::connect(&server.address).unwrap();
+    let (server, mut client) = server_with_key(&["-m", "64", "-t", "2"]);
     let before = server.resident_bytes().unwrap();
     let mut seed = 2;
     let stored = fill(&mut client, 60_000, |number| {

@@ -10,10 +10,10 @@ use runtime::{Census, Clock, Kind, Running, Scheduler, Setup};
 use store::Store;
 use sys::privileges::{self, User};
 use sys::signals::Signals;
-use sys::socket::Listener;
+use sys::socket::{Bound, Listener};
 
 use crate::board::Noticeboard;
-use crate::config::{Config, DEFAULT_USER};
+use crate::config::{Config, DEFAULT_USER, UnixSocket};
 use crate::error::Error;
 use crate::watch;
 
@@ -50,8 +50,9 @@ impl Server {
         }
         let user = user_to_become(&config)?;
         need_open_files(&config)?;
-        let listeners = listen(&config)?;
-        let addresses: Vec<SocketAddr> = listeners.iter().filter_map(Listener::address).collect();
+        // While root can. Nobody can connect before all that may fail has been done.
+        let bound = bind(&config)?;
+        let addresses: Vec<SocketAddr> = bound.iter().filter_map(Bound::address).collect();
         // Where port 0 was asked for, statistics tell the one it became.
         config.listen.clone_from(&addresses);
         if config.lock_memory {
@@ -93,6 +94,7 @@ impl Server {
             census: Arc::clone(&census),
             clock: Clock::start(),
         };
+        let listeners = listen(&config, bound)?;
         let running = runtime::start(kind, setup, listeners).map_err(Error::Start)?;
         Ok(Self {
             running,
@@ -176,28 +178,46 @@ fn lock_memory(wanted: u64, user: Option<&User>) -> Result<(), Error> {
     sys::limits::lock_memory().map_err(Error::LockMemory)
 }
 
-fn listen(config: &Config) -> Result<Vec<Listener>, Error> {
-    let backlog = i32::try_from(config.backlog).unwrap_or(i32::MAX);
-    let mut listeners = Vec::new();
+/// Takes the addresses and paths asked for.
+fn bind(config: &Config) -> Result<Vec<Bound>, Error> {
+    let mut bound = Vec::new();
     for &address in &config.listen {
-        match Listener::tcp(address, backlog) {
-            Ok(listener) => listeners.push(listener),
+        match Bound::tcp(address) {
+            Ok(socket) => bound.push(socket),
             Err(error) if is_spare(address, &config.listen) && is_no_ipv6(&error) => {}
             Err(source) => return Err(Error::Listen { address, source }),
         }
     }
     if let Some(unix) = &config.unix_socket {
-        let listener =
-            Listener::unix(&unix.path, unix.mode, backlog).map_err(|source| Error::ListenUnix {
-                path: unix.path.clone(),
-                source,
-            })?;
-        listeners.push(listener);
+        let socket = Bound::unix(&unix.path, unix.mode);
+        bound.push(socket.map_err(|source| listen_unix(unix, source))?);
     }
-    if listeners.is_empty() {
+    if bound.is_empty() {
         Err(Error::NothingToListenOn)
     } else {
-        Ok(listeners)
+        Ok(bound)
+    }
+}
+
+/// Lets clients connect.
+fn listen(config: &Config, bound: Vec<Bound>) -> Result<Vec<Listener>, Error> {
+    let backlog = i32::try_from(config.backlog).unwrap_or(i32::MAX);
+    let listening = bound.into_iter().map(|socket| {
+        let address = socket.address();
+        let outcome = socket.listen(backlog);
+        outcome.map_err(|source| match (address, &config.unix_socket) {
+            (Some(address), _) => Error::Listen { address, source },
+            (None, Some(unix)) => listen_unix(unix, source),
+            (None, None) => Error::Start(source),
+        })
+    });
+    listening.collect()
+}
+
+fn listen_unix(unix: &UnixSocket, source: io::Error) -> Error {
+    Error::ListenUnix {
+        path: unix.path.clone(),
+        source,
     }
 }
 

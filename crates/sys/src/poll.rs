@@ -7,6 +7,8 @@ use rustix::event::epoll;
 use rustix::event::{EventfdFlags, Timespec, eventfd};
 use rustix::io::Errno;
 
+use crate::clock::monotonic_ns;
+
 const _: () = assert!(size_of::<epoll::Event>() == size_of::<libc::epoll_event>());
 const _: () = assert!(align_of::<epoll::Event>() == align_of::<libc::epoll_event>());
 
@@ -143,11 +145,23 @@ impl Poll {
     }
 
     /// Waits until something is ready or `timeout_ns` has passed (none: for ever; 0: not at
-    /// all). A signal that interrupts the wait makes it return empty.
+    /// all). Signals, and being stopped and continued, do not end it.
     ///
     /// # Errors
     /// The kernel's own, none in a correct program.
     pub fn wait(&self, events: &mut Events, timeout_ns: Option<u64>) -> io::Result<()> {
+        let until_ns = timeout_ns
+            .filter(|&ns| ns > 0)
+            .map(|ns| monotonic_ns().saturating_add(ns));
+        let mut left_ns = timeout_ns;
+        while !self.wait_once(events, left_ns)? {
+            left_ns = until_ns.map_or(timeout_ns, |ns| Some(ns.saturating_sub(monotonic_ns())));
+        }
+        Ok(())
+    }
+
+    /// False: something interrupted it.
+    fn wait_once(&self, events: &mut Events, timeout_ns: Option<u64>) -> io::Result<bool> {
         events.list.clear();
         let timeout = timeout_ns.map(|ns| Timespec {
             tv_sec: (ns / 1_000_000_000).cast_signed(),
@@ -155,15 +169,17 @@ impl Poll {
         });
         let spare = rustix::buffer::spare_capacity(&mut events.list);
         match epoll::wait(&self.epoll, spare, timeout.as_ref()) {
-            Ok(_) | Err(Errno::INTR) => Ok(()),
+            Ok(_) => Ok(true),
+            Err(Errno::INTR) => Ok(false),
             // epoll_pwait2: Linux before 5.11 does not know it, nor do many a valgrind.
             Err(Errno::NOSYS) => self.wait_ms(events, timeout_ns),
             Err(error) => Err(error.into()),
         }
     }
 
-    /// As [`Poll::wait`], by the older call, which counts in milliseconds: it never returns early.
-    fn wait_ms(&self, events: &mut Events, timeout_ns: Option<u64>) -> io::Result<()> {
+    /// As [`Poll::wait_once`], by the older call, which counts in milliseconds: it never returns
+    /// early.
+    fn wait_ms(&self, events: &mut Events, timeout_ns: Option<u64>) -> io::Result<bool> {
         let timeout_ms = timeout_ns.map_or(-1, |ns| {
             i32::try_from(ns.div_ceil(1_000_000)).unwrap_or(i32::MAX)
         });
@@ -175,13 +191,13 @@ impl Poll {
         let Ok(count) = usize::try_from(count) else {
             let error = io::Error::last_os_error();
             return match error.kind() {
-                io::ErrorKind::Interrupted => Ok(()),
+                io::ErrorKind::Interrupted => Ok(false),
                 _ => Err(error),
             };
         };
         // SAFETY: the kernel has written so many, and no more than there is room for.
         unsafe { events.list.set_len(count) };
-        Ok(())
+        Ok(true)
     }
 }
 
@@ -258,9 +274,9 @@ mod tests {
         let waker = Waker::new().unwrap();
         let mut events = Events::with_capacity(4);
         poll.add(&waker, 7, Interest::Read).unwrap();
-        let start_ns = crate::clock::monotonic_ns();
-        poll.wait_ms(&mut events, Some(1_500_000)).unwrap();
-        assert!(events.is_empty() && crate::clock::monotonic_ns() - start_ns >= 1_500_000);
+        let start_ns = monotonic_ns();
+        assert!(poll.wait_ms(&mut events, Some(1_500_000)).unwrap());
+        assert!(events.is_empty() && monotonic_ns() - start_ns >= 1_500_000);
 
         waker.wake();
         poll.wait(&mut events, None).unwrap();
@@ -269,5 +285,33 @@ mod tests {
         poll.wait_ms(&mut events, None).unwrap();
         assert_eq!(events.iter().collect::<Vec<Ready>>(), newer);
         assert_eq!(newer.len(), 1);
+    }
+    extern "C" fn interrupts(_: libc::c_int) {}
+
+    #[test]
+    fn a_wait_that_is_interrupted_goes_on_until_its_time() {
+        let handler: extern "C" fn(libc::c_int) = interrupts;
+        // SAFETY: the handler does nothing, and no other test uses this signal.
+        unsafe { libc::signal(libc::SIGUSR2, handler as libc::sighandler_t) };
+        // SAFETY: no arguments, cannot fail.
+        let waiting = unsafe { libc::pthread_self() };
+        let over = std::sync::atomic::AtomicBool::new(false);
+        std::thread::scope(|scope| {
+            scope.spawn(|| {
+                while !over.load(std::sync::atomic::Ordering::Relaxed) {
+                    // SAFETY: the thread that waits outlives the scope.
+                    unsafe { libc::pthread_kill(waiting, libc::SIGUSR2) };
+                    std::thread::sleep(std::time::Duration::from_millis(5));
+                }
+            });
+            let poll = Poll::new().unwrap();
+            let mut events = Events::with_capacity(1);
+            let start_ns = monotonic_ns();
+            poll.wait(&mut events, Some(100_000_000)).unwrap();
+            let waited_ns = monotonic_ns() - start_ns;
+            over.store(true, std::sync::atomic::Ordering::Relaxed);
+            assert!(events.is_empty());
+            assert!(waited_ns >= 100_000_000, "{waited_ns} ns");
+        });
     }
 }

@@ -225,12 +225,16 @@ pub struct Listener {
     path: Option<PathBuf>,
 }
 
-impl Listener {
-    /// Listens on a TCP address; port 0 takes a free one.
+/// A socket that has its address and does not listen yet: whoever connects is refused.
+#[derive(Debug)]
+pub struct Bound(Listener);
+
+impl Bound {
+    /// Takes a TCP address; port 0 takes a free one.
     ///
     /// # Errors
     /// The address is in use, not this machine's, or not allowed.
-    pub fn tcp(address: SocketAddr, backlog: i32) -> io::Result<Self> {
+    pub fn tcp(address: SocketAddr) -> io::Result<Self> {
         let family = if address.is_ipv4() {
             AddressFamily::INET
         } else {
@@ -242,17 +246,16 @@ impl Listener {
             sockopt::set_ipv6_v6only(&fd, true)?;
         }
         bind(&fd, &address)?;
-        listen(&fd, backlog)?;
-        Ok(Self { fd, path: None })
+        Ok(Self(Listener { fd, path: None }))
     }
 
-    /// Listens on a Unix socket with the permissions `mode`. A socket that stands there already
-    /// is replaced; anything else is left alone. The socket is removed when the listener is
-    /// dropped.
+    /// Takes a path, with the permissions `mode`. A socket that stands there already is replaced;
+    /// anything else is left alone. The socket is removed when this, or the listener it becomes,
+    /// is dropped.
     ///
     /// # Errors
     /// Something that is no socket stands there, or the folder does not allow it.
-    pub fn unix(path: &Path, mode: u32, backlog: i32) -> io::Result<Self> {
+    pub fn unix(path: &Path, mode: u32) -> io::Result<Self> {
         if let Ok(found) = fs::symlink_metadata(path) {
             if !found.file_type().is_socket() {
                 let what = "something that is not a socket stands there";
@@ -262,14 +265,37 @@ impl Listener {
         }
         let fd = socket_with(AddressFamily::UNIX, SocketType::STREAM, FLAGS, None)?;
         bind(&fd, &SocketAddrUnix::new(path)?)?;
-        let listener = Self {
+        let listener = Listener {
             fd,
             path: Some(path.to_owned()),
         };
-        // Nobody can connect before `listen`, so nobody does with the wrong permissions.
         fs::set_permissions(path, fs::Permissions::from_mode(mode))?;
-        listen(&listener.fd, backlog)?;
-        Ok(listener)
+        Ok(Self(listener))
+    }
+
+    /// The TCP address; none of a Unix socket.
+    #[must_use]
+    pub fn address(&self) -> Option<SocketAddr> {
+        self.0.address()
+    }
+
+    /// From now on connections wait to be accepted, at most `backlog` of them.
+    ///
+    /// # Errors
+    /// Another socket took the address as this one did, and listens already.
+    pub fn listen(self, backlog: i32) -> io::Result<Listener> {
+        listen(&self.0.fd, backlog)?;
+        Ok(self.0)
+    }
+}
+
+impl Listener {
+    /// Listens on a TCP address; port 0 takes a free one.
+    ///
+    /// # Errors
+    /// The address is in use, not this machine's, or not allowed.
+    pub fn tcp(address: SocketAddr, backlog: i32) -> io::Result<Self> {
+        Bound::tcp(address)?.listen(backlog)
     }
 
     /// The next connection that waits.
@@ -392,8 +418,8 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("socket");
         {
-            let _replaced = Listener::unix(&path, 0o700, 1).unwrap();
-            let listener = Listener::unix(&path, 0o640, 1).unwrap();
+            let _replaced = Bound::unix(&path, 0o700).unwrap();
+            let listener = Bound::unix(&path, 0o640).unwrap().listen(1).unwrap();
             let mode = fs::metadata(&path).unwrap().permissions().mode();
             assert_eq!(mode & 0o777, 0o640);
             assert_eq!(listener.address(), None);
@@ -403,7 +429,7 @@ mod tests {
         }
         assert!(!path.exists());
         fs::write(&path, "precious").unwrap();
-        assert!(Listener::unix(&path, 0o700, 1).is_err());
+        assert!(Bound::unix(&path, 0o700).is_err());
         assert_eq!(fs::read(&path).unwrap(), b"precious");
     }
 
