@@ -136,6 +136,12 @@ impl Heap {
         }
     }
 
+    /// Asks for the memory of a block's header and key. A hint.
+    #[inline]
+    pub(crate) fn prefetch_key(&self, location: Location, key_len: usize) {
+        self.prefetch_block(location, HEADER_LEN + key_len);
+    }
+
     /// Asks for the memory of the first lines of a block, to be written soon. A hint.
     #[inline]
     pub(crate) fn prefetch_block(&self, location: Location, len: usize) {

@@ -197,13 +197,15 @@ impl Worker {
             return self.put_long(key, hash, value, write, now_s);
         }
         self.pay(len, now_s);
-        let seen = self
-            .store
-            .index
-            .look(hash.0, |entry| self.has_key(entry, key));
-        let part = self.part_for(seen.map(|found| found.entry()), hash);
-        let (taken, seen) = match self.take_at_once(len, part, write.expiry, now_s) {
-            Some(taken) => (taken, seen),
+        // The item that is there comes to the caches while the one that takes its place is made.
+        let near = self.store.index.look(hash.0, |_| true);
+        if let Some(found) = near {
+            let heap = &self.store.log.heap;
+            heap.prefetch_key(found.entry().location(), key.len());
+        }
+        let part = self.part_for(near.map(|found| found.entry()), hash);
+        let (taken, near) = match self.take_at_once(len, part, write.expiry, now_s) {
+            Some(taken) => (taken, near),
             // It waits until others are quiescent, and so is this worker: nothing it saw counts.
             None => (self.take(len, part, write.expiry, now_s)?, None),
         };
@@ -215,6 +217,8 @@ impl Worker {
             value: Value::Whole(value),
         };
         let draft = self.draft_in(taken, &outline, &item);
+        // Another's, or gone: it is looked for under the lock.
+        let seen = near.filter(|found| self.has_key(found.entry(), key));
         let placed = self.place(&item, Some(draft.location()), seen, write, now_s);
         placed.map_err(Refused::from)
     }
