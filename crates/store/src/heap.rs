@@ -152,6 +152,8 @@ impl Heap {
             for line in 0..len.div_ceil(LINE) {
                 crate::prefetch::line(start.wrapping_add(line * LINE));
             }
+            // Blocks begin anywhere in a line.
+            crate::prefetch::line(start.wrapping_add(len.saturating_sub(1)));
         }
     }
 

@@ -309,6 +309,12 @@ impl Log {
 
     #[inline]
     fn suits_expiry(&self, segment: &Segment, way: &Way) -> bool {
+        segment.expiry() == way.expiry || self.suits_other_expiry(segment, way)
+    }
+
+    /// As [`Log::suits_expiry`], of a segment that lives longer or less long than the block.
+    #[inline(never)]
+    fn suits_other_expiry(&self, segment: &Segment, way: &Way) -> bool {
         let (present, wanted) = (segment.expiry(), way.expiry);
         // It lives longer for this block by no more than that itself does from the start: or else
         // one block that is written again and again would keep the expired around it.
@@ -317,9 +323,8 @@ impl Log {
             let left_s = wanted.seconds_left(way.now_s);
             left_s.is_none_or(|left_s| open_for_s <= left_s)
         };
-        present == wanted
-            || (self.class(present, way.now_s) == self.class(wanted, way.now_s)
-                && (present >= wanted || may_raise()))
+        self.class(present, way.now_s) == self.class(wanted, way.now_s)
+            && (present >= wanted || may_raise())
     }
 
     /// Whether it is of the oldest quarter of its part: while items leave, what is written there
