@@ -224,7 +224,7 @@ impl Worker {
                     self.tally.count(Count::Refilled);
                     // The next value is often as long.
                     if let Some(next) = next {
-                        log.heap.prefetch_block(next.location, len);
+                        log.heap.prefetch_to_write(next.location, len);
                     }
                     return Some(Taken { location, number });
                 }

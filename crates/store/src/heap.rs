@@ -136,24 +136,37 @@ impl Heap {
         }
     }
 
-    /// Asks for the memory of a block's header and key. A hint.
+    /// Asks for the memory of the header and the key of a block that is to be replaced, and for its
+    /// segment's. A hint.
     #[inline]
-    pub(crate) fn prefetch_key(&self, location: Location, key_len: usize) {
-        self.prefetch_block(location, HEADER_LEN + key_len);
+    pub(crate) fn prefetch_to_replace(&self, location: Location, key_len: usize) {
+        let at = (location.units() * UNIT) as usize;
+        let last = HEADER_LEN + key_len - 1;
+        if at + last < self.memory.len() {
+            let start = self.memory.byte(at).as_ptr();
+            // The header is written, so that draining need not look; blocks begin anywhere.
+            crate::prefetch::line_to_write(start);
+            crate::prefetch::line(start.wrapping_add(last));
+            let segment = self.segment_of(location);
+            crate::prefetch::line_to_write(std::ptr::from_ref(segment).cast());
+        }
     }
 
-    /// Asks for the memory of the first lines of a block, to be written soon. A hint.
+    /// Asks for the memory of the first lines of a block that is to be written soon, and for its
+    /// segment's. A hint.
     #[inline]
-    pub(crate) fn prefetch_block(&self, location: Location, len: usize) {
+    pub(crate) fn prefetch_to_write(&self, location: Location, len: usize) {
         let at = (location.units() * UNIT) as usize;
         let len = len.min(PREFETCH_BYTES);
         if at + len <= self.memory.len() {
             let start = self.memory.byte(at).as_ptr();
             for line in 0..len.div_ceil(LINE) {
-                crate::prefetch::line(start.wrapping_add(line * LINE));
+                crate::prefetch::line_to_write(start.wrapping_add(line * LINE));
             }
             // Blocks begin anywhere in a line.
-            crate::prefetch::line(start.wrapping_add(len.saturating_sub(1)));
+            crate::prefetch::line_to_write(start.wrapping_add(len.saturating_sub(1)));
+            let segment = self.segment_of(location);
+            crate::prefetch::line_to_write(std::ptr::from_ref(segment).cast());
         }
     }
 

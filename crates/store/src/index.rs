@@ -170,6 +170,12 @@ impl Index {
         }
     }
 
+    /// Asks for the memory of the lock of a key's class. A hint.
+    #[inline]
+    pub(crate) fn prefetch_lock(&self, hash: u64) {
+        crate::prefetch::line_to_write(std::ptr::from_ref(self.class(hash)).cast());
+    }
+
     /// The entry for which `is_it` is true, among those that may be the key's of this hash.
     #[inline]
     pub(crate) fn find(&self, hash: u64, mut is_it: impl FnMut(Entry) -> bool) -> Option<Entry> {

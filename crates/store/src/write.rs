@@ -187,6 +187,7 @@ impl Worker {
         write: &Write,
         now_s: u32,
     ) -> Result<Published, Refused> {
+        self.store.index.prefetch_lock(hash.0);
         self.begin_write(key, write.flags, value.len())?;
         let is_timed = self.is_timed(write.expiry);
         let cas = write.explicit_cas;
@@ -201,7 +202,7 @@ impl Worker {
         let near = self.store.index.look(hash.0, |_| true);
         if let Some(found) = near {
             let heap = &self.store.log.heap;
-            heap.prefetch_key(found.entry().location(), key.len());
+            heap.prefetch_to_replace(found.entry().location(), key.len());
         }
         let part = self.part_for(near.map(|found| found.entry()), hash);
         let (taken, near) = match self.take_at_once(len, part, write.expiry, now_s) {
