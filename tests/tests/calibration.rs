@@ -53,7 +53,7 @@ fn no_request_is_reported_faster_than_it_was() {
     assert!(least > 0 && least < 200_000, "{least}");
 }
 
-/// A thread that wants the generator's processor gets it for milliseconds at a time; of most of what
+/// A thread that wants the generator's processor gets it for milliseconds at a time; of most that
 /// the generator sends late for that, it says so.
 #[test]
 fn a_request_that_was_due_in_an_interruption_says_so() {

@@ -2,11 +2,23 @@
 
 use std::thread;
 
-use store::{Expiry, Mode, Refused, Worker, Write};
+use store::{Expiry, KeyHash, Mode, Refused, Worker, Write};
 
 /// Sets a value that is at hand; one that finds no room is let go.
 pub fn set(worker: &Worker, key: &[u8], value: &[u8], expiry: Expiry, now_s: u32) {
-    let (hash, write) = (worker.hash(key), Write::plain(Mode::Set, expiry));
+    set_hashed(worker, key, worker.hash(key), value, expiry, now_s);
+}
+
+/// The same, of a key whose hash is known.
+pub fn set_hashed(
+    worker: &Worker,
+    key: &[u8],
+    hash: KeyHash,
+    value: &[u8],
+    expiry: Expiry,
+    now_s: u32,
+) {
+    let write = Write::plain(Mode::Set, expiry);
     // One that is refused is not there afterwards, as in every cache.
     while worker.put(key, hash, value, &write, now_s) == Err(Refused::NotYet) {
         thread::yield_now();

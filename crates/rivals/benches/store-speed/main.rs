@@ -16,7 +16,7 @@ mod subject;
 use std::thread;
 use std::time::Instant;
 
-use subject::{Kind, Subject};
+use subject::{Asked, Kind, Subject};
 use workload::{Law, Picker, Popularity, Purpose, SizeLaw, Stream};
 
 const KEY_LEN: usize = 32;
@@ -64,13 +64,14 @@ const fn etc(case: Case) -> Case {
     }
 }
 
-const CASES: [Case; 15] = [
+const CASES: [Case; 16] = [
     case("near, gets", NEAR, 0, 1, 1),
     case("near, gets, 2 threads", NEAR, 0, 1, 2),
     case("near, 95/5", NEAR, 5, 1, 1),
     case("near, 95/5, 2 threads", NEAR, 5, 1, 2),
     case("near, 50/50", NEAR, 50, 1, 1),
     case("near, 50/50, 2 threads", NEAR, 50, 1, 2),
+    case("near, 50/50 in bursts of 16, 2 threads", NEAR, 50, BURST, 2),
     case("near, sets", NEAR, 100, 1, 1),
     etc(case("near, ETC values, 95/5", NEAR, 5, 1, 1)),
     etc(case("near, ETC values, sets", NEAR, 100, 1, 1)),
@@ -236,6 +237,11 @@ fn requests(case: Case, thread: u64) -> Vec<u32> {
         .collect()
 }
 
+/// The number of the record, and whether it is to be set.
+fn record_of(request: u32) -> (usize, bool) {
+    ((request & !(1 << 31)) as usize, request >> 31 == 1)
+}
+
 /// Requests a second over all threads, and the share of gets that found their value.
 fn measure(
     handles: &mut [Box<dyn Subject>],
@@ -275,22 +281,29 @@ fn work(subject: &mut dyn Subject, records: &Records, stream: &[u32], case: Case
     let mut out = Vec::with_capacity(BURST * VALUE_MAX as usize);
     let (mut gets, mut hits) = (0, 0);
     if case.burst > 1 {
-        let mut burst: Vec<&[u8]> = Vec::with_capacity(case.burst);
-        for records in stream.chunks(case.burst) {
+        let mut burst: Vec<Asked<'_>> = Vec::with_capacity(case.burst);
+        for requests in stream.chunks(case.burst) {
             burst.clear();
-            burst.extend(records.iter().map(|&record| &keys[record as usize][..]));
+            burst.extend(requests.iter().map(|&request| {
+                let (record, is_set) = record_of(request);
+                let value = &value[..value_lens[record] as usize];
+                Asked {
+                    key: &keys[record],
+                    value: is_set.then_some(value),
+                }
+            }));
             out.clear();
-            hits += subject.get_all(&burst, &mut out) as u64;
-            gets += records.len() as u64;
+            hits += subject.answer_all(&burst, &mut out) as u64;
+            gets += burst.iter().filter(|asked| asked.value.is_none()).count() as u64;
         }
         return (gets, hits);
     }
     let fits = case.room >= case.items;
     for &request in stream {
-        let record = (request & !(1 << 31)) as usize;
+        let (record, is_set) = record_of(request);
         let key = &keys[record];
         let value = &value[..value_lens[record] as usize];
-        if request >> 31 == 1 {
+        if is_set {
             subject.set(key, value);
             continue;
         }

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use rivals::ours;
 use store::{Config, Expiry, KeyHash, Read, Store, Worker};
 
 /// A cache as one thread has it.
@@ -16,10 +17,25 @@ pub(crate) trait Subject: Send {
     /// The thread does something else for a while.
     fn rest(&mut self) {}
 
-    /// As many gets at once; how many were there.
-    fn get_all(&mut self, keys: &[&[u8]], out: &mut Vec<u8>) -> usize {
-        keys.iter().filter(|key| self.get(key, out)).count()
+    /// As many requests at once; how many gets found their value.
+    fn answer_all(&mut self, asked: &[Asked<'_>], out: &mut Vec<u8>) -> usize {
+        let mut hits = 0;
+        for asked in asked {
+            match asked.value {
+                Some(value) => self.set(asked.key, value),
+                None => hits += usize::from(self.get(asked.key, out)),
+            }
+        }
+        hits
     }
+}
+
+/// A request of a burst.
+#[derive(Clone, Copy)]
+pub(crate) struct Asked<'a> {
+    pub(crate) key: &'a [u8],
+    /// To be set; none: it is a get.
+    pub(crate) value: Option<&'a [u8]>,
 }
 
 /// What to make and what it is called.
@@ -196,7 +212,7 @@ impl Subject for Curtail {
     }
 
     fn set(&mut self, key: &[u8], value: &[u8]) {
-        rivals::ours::set(&self.worker, key, value, Expiry::NEVER, NOW_S);
+        ours::set(&self.worker, key, value, Expiry::NEVER, NOW_S);
         self.worker.quiescent();
     }
 
@@ -204,21 +220,25 @@ impl Subject for Curtail {
         self.worker.offline();
     }
 
-    fn get_all(&mut self, keys: &[&[u8]], out: &mut Vec<u8>) -> usize {
+    fn answer_all(&mut self, asked: &[Asked<'_>], out: &mut Vec<u8>) -> usize {
         self.hashes.clear();
-        for key in keys {
-            let hash = self.worker.hash(key);
+        for asked in asked {
+            let hash = self.worker.hash(asked.key);
             self.worker.prefetch(hash);
             self.hashes.push(hash);
         }
         for &hash in &self.hashes {
             self.worker.prefetch_item(hash);
         }
-        let hits = keys
-            .iter()
-            .zip(&self.hashes)
-            .filter(|&(key, &hash)| self.read(key, hash, out))
-            .count();
+        let mut hits = 0;
+        for (asked, &hash) in asked.iter().zip(&self.hashes) {
+            match asked.value {
+                Some(value) => {
+                    ours::set_hashed(&self.worker, asked.key, hash, value, Expiry::NEVER, NOW_S);
+                }
+                None => hits += usize::from(self.read(asked.key, hash, out)),
+            }
+        }
         self.worker.quiescent();
         hits
     }
