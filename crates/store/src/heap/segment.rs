@@ -35,11 +35,19 @@ pub(crate) enum Part {
     Main = 1,
 }
 
-/// A segment's line. All zero, it is free and in no lane; once it was in one, it is full until it
-/// is opened again, so that who comes too late adds nothing.
+/// A segment's two lines: every write changes the first, and hardly any the second. All zero, it is
+/// free and in no lane; once it was in one, it is full until it is opened again, so that who comes
+/// too late adds nothing.
+#[derive(Debug, Default)]
+#[repr(C)]
+pub(crate) struct Segment {
+    busy: Busy,
+    quiet: Quiet,
+}
+
 #[derive(Debug, Default)]
 #[repr(C, align(64))]
-pub(crate) struct Segment {
+struct Busy {
     /// Whether it is closed (highest bit), writers that are filling blocks of it (rest of the high
     /// half), and where the next block begins.
     fill: AtomicU64,
@@ -47,6 +55,11 @@ pub(crate) struct Segment {
     live: AtomicU64,
     /// Pins, and uploads that wait for their peers.
     held: AtomicU32,
+}
+
+#[derive(Debug, Default)]
+#[repr(C, align(64))]
+struct Quiet {
     phase: AtomicU32,
     part: AtomicU32,
     /// Flushes before it was opened.
@@ -62,7 +75,7 @@ pub(crate) struct Segment {
 }
 
 #[cfg(not(shuttle))]
-const _: () = assert!(size_of::<Segment>() == 64);
+const _: () = assert!(size_of::<Segment>() == 128);
 
 // SAFETY: atomics only; `Phase::Free` and `Part::Small` are 0, and `Default` is zeroes too.
 unsafe impl crate::region::Zeroed for Segment {}
@@ -73,23 +86,26 @@ pub(crate) const FIRST: u32 = 8;
 impl Segment {
     /// Makes a free segment ready for blocks. Its opener alone may.
     pub(crate) fn open(&self, part: Part, birth: u32, now_s: u32, opening: u32) {
-        self.live.store(0, Ordering::Relaxed);
-        self.part.store(part as u32, Ordering::Relaxed);
-        self.birth.store(birth, Ordering::Relaxed);
-        self.expiry.store(0, Ordering::Relaxed);
-        self.opened_s.store(now_s, Ordering::Relaxed);
-        self.end.store(0, Ordering::Relaxed);
-        self.opening.store(opening, Ordering::Relaxed);
+        self.busy.live.store(0, Ordering::Relaxed);
+        self.quiet.part.store(part as u32, Ordering::Relaxed);
+        self.quiet.birth.store(birth, Ordering::Relaxed);
+        self.quiet.expiry.store(0, Ordering::Relaxed);
+        self.quiet.opened_s.store(now_s, Ordering::Relaxed);
+        self.quiet.end.store(0, Ordering::Relaxed);
+        self.quiet.opening.store(opening, Ordering::Relaxed);
         self.set_phase(Phase::Open);
         // Release: pairs with the acquire in `take` and `join`: who adds a block sees the above.
-        self.fill.store(u64::from(FIRST), Ordering::Release);
+        self.busy.fill.store(u64::from(FIRST), Ordering::Release);
     }
 
     /// Takes `len` bytes for a block and holds the segment for its writer. Err: where the bytes
     /// would have begun; the hold is the caller's all the same.
     pub(crate) fn take(&self, len: u32, size: u32) -> Result<u32, u32> {
         // Acquire: pairs with `open`. Release: with `is_ready`.
-        let before = self.fill.fetch_add(HOLD + u64::from(len), Ordering::AcqRel);
+        let before = self
+            .busy
+            .fill
+            .fetch_add(HOLD + u64::from(len), Ordering::AcqRel);
         let at = (before & TAIL_MASK) as u32;
         if at <= size && len <= size - at {
             Ok(at)
@@ -100,25 +116,27 @@ impl Segment {
 
     /// Where the next block would begin.
     pub(crate) fn tail(&self) -> u32 {
-        (self.fill.load(Ordering::Relaxed) & TAIL_MASK) as u32
+        (self.busy.fill.load(Ordering::Relaxed) & TAIL_MASK) as u32
     }
 
     /// A writer is done with its block.
     pub(crate) fn release_writer(&self) {
         // Release: pairs with `is_ready` and `close`: the block is whole.
-        self.fill.fetch_sub(HOLD, Ordering::Release);
+        self.busy.fill.fetch_sub(HOLD, Ordering::Release);
     }
 
     /// Holds the segment for who writes where a block was before; false: it is closed.
     pub(crate) fn join(&self) -> bool {
-        let mut fill = self.fill.load(Ordering::Relaxed);
+        let mut fill = self.busy.fill.load(Ordering::Relaxed);
         while fill & CLOSED == 0 {
             let joined = fill + HOLD;
             // Acquire: pairs with `open`. Release: with `close`, as in `take`.
-            match self
-                .fill
-                .compare_exchange_weak(fill, joined, Ordering::AcqRel, Ordering::Relaxed)
-            {
+            match self.busy.fill.compare_exchange_weak(
+                fill,
+                joined,
+                Ordering::AcqRel,
+                Ordering::Relaxed,
+            ) {
                 Ok(_) => return true,
                 Err(now) => fill = now,
             }
@@ -129,15 +147,15 @@ impl Segment {
     /// Whether it can be drained: no block can be added, none is being filled, and nobody holds it.
     pub(crate) fn is_ready(&self, size: u32) -> bool {
         // Acquire: pairs with `release_writer`.
-        let fill = self.fill.load(Ordering::Acquire);
+        let fill = self.busy.fill.load(Ordering::Acquire);
         fill & TAIL_MASK >= u64::from(size) && fill < HOLD && !self.is_held()
     }
 
     /// Lets no writer come any more; false: one is there.
     pub(crate) fn close(&self) -> bool {
-        let fill = self.fill.load(Ordering::Relaxed);
+        let fill = self.busy.fill.load(Ordering::Relaxed);
         // Acquire: pairs with `release_writer`: what is to be drained is whole.
-        let closed = self.fill.compare_exchange(
+        let closed = self.busy.fill.compare_exchange(
             fill & TAIL_MASK,
             fill & TAIL_MASK | CLOSED,
             Ordering::Acquire,
@@ -149,22 +167,22 @@ impl Segment {
     /// Lets writers come again.
     pub(crate) fn reopen(&self) {
         // Release: pairs with `join`.
-        self.fill.fetch_and(!CLOSED, Ordering::Release);
+        self.busy.fill.fetch_and(!CLOSED, Ordering::Release);
     }
 
     /// Which of all openings of segments was its last.
     pub(crate) fn opening(&self) -> u32 {
-        self.opening.load(Ordering::Relaxed)
+        self.quiet.opening.load(Ordering::Relaxed)
     }
 
     /// No block begins at `at` or behind it.
     pub(crate) fn set_end(&self, at: u32) {
-        self.end.store(at, Ordering::Relaxed);
+        self.quiet.end.store(at, Ordering::Relaxed);
     }
 
     /// Bytes of its blocks, dead or alive, once it is full.
     pub(crate) fn written(&self, size: u32) -> u64 {
-        let end = match self.end.load(Ordering::Relaxed) {
+        let end = match self.quiet.end.load(Ordering::Relaxed) {
             0 => size,
             end => end,
         };
@@ -172,36 +190,36 @@ impl Segment {
     }
 
     pub(crate) fn live(&self) -> u64 {
-        self.live.load(Ordering::Relaxed)
+        self.busy.live.load(Ordering::Relaxed)
     }
 
     pub(crate) fn add_live(&self, bytes: usize) {
-        self.live.fetch_add(bytes as u64, Ordering::Relaxed);
+        self.busy.live.fetch_add(bytes as u64, Ordering::Relaxed);
     }
 
     pub(crate) fn sub_live(&self, bytes: usize) {
-        self.live.fetch_sub(bytes as u64, Ordering::Relaxed);
+        self.busy.live.fetch_sub(bytes as u64, Ordering::Relaxed);
     }
 
     /// Holds it for a peer; true: it was not held before.
     pub(crate) fn hold(&self) -> bool {
         // Relaxed: the holder is online, and what frees the segment waits until it is quiescent.
-        self.held.fetch_add(1, Ordering::Relaxed) == 0
+        self.busy.held.fetch_add(1, Ordering::Relaxed) == 0
     }
 
     /// The reverse of [`hold`](Self::hold); true: nobody else holds it.
     pub(crate) fn release(&self) -> bool {
         // Release: pairs with `is_held`: its looking comes before our use.
-        self.held.fetch_sub(1, Ordering::Release) == 1
+        self.busy.held.fetch_sub(1, Ordering::Release) == 1
     }
 
     pub(crate) fn is_held(&self) -> bool {
         // Acquire: pairs with `release`.
-        self.held.load(Ordering::Acquire) > 0
+        self.busy.held.load(Ordering::Acquire) > 0
     }
 
     pub(crate) fn phase(&self) -> Phase {
-        match self.phase.load(Ordering::Relaxed) {
+        match self.quiet.phase.load(Ordering::Relaxed) {
             0 => Phase::Free,
             1 => Phase::Open,
             2 => Phase::Sealed,
@@ -211,11 +229,11 @@ impl Segment {
     }
 
     pub(crate) fn set_phase(&self, phase: Phase) {
-        self.phase.store(phase as u32, Ordering::Relaxed);
+        self.quiet.phase.store(phase as u32, Ordering::Relaxed);
     }
 
     pub(crate) fn part(&self) -> Part {
-        if self.part.load(Ordering::Relaxed) == 0 {
+        if self.quiet.part.load(Ordering::Relaxed) == 0 {
             Part::Small
         } else {
             Part::Main
@@ -224,22 +242,24 @@ impl Segment {
 
     #[inline]
     pub(crate) fn birth(&self) -> u32 {
-        self.birth.load(Ordering::Relaxed)
+        self.quiet.birth.load(Ordering::Relaxed)
     }
 
     /// When all that is in it will have expired.
     pub(crate) fn expiry(&self) -> Expiry {
-        Expiry::of_word(self.expiry.load(Ordering::Relaxed))
+        Expiry::of_word(self.quiet.expiry.load(Ordering::Relaxed))
     }
 
     /// Something in it lives until then.
     pub(crate) fn raise_expiry(&self, expiry: Expiry) {
-        if self.expiry.load(Ordering::Relaxed) < expiry.word() {
-            self.expiry.fetch_max(expiry.word(), Ordering::Relaxed);
+        if self.quiet.expiry.load(Ordering::Relaxed) < expiry.word() {
+            self.quiet
+                .expiry
+                .fetch_max(expiry.word(), Ordering::Relaxed);
         }
     }
 
     pub(crate) fn opened_s(&self) -> u32 {
-        self.opened_s.load(Ordering::Relaxed)
+        self.quiet.opened_s.load(Ordering::Relaxed)
     }
 }
