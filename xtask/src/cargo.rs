@@ -18,8 +18,8 @@ pub(crate) fn root() -> PathBuf {
         .map_or_else(|| xtask.clone(), Path::to_path_buf)
 }
 
-/// A build directory of its own, for flags that change every crate and would throw the usual build
-/// away.
+/// A folder below the build directory: for builds with flags that change every crate and would
+/// throw the usual build away, and for logs.
 pub(crate) fn target_apart(name: &str) -> PathBuf {
     std::env::var_os("CARGO_TARGET_DIR")
         .map_or_else(|| root().join("target"), PathBuf::from)

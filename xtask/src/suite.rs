@@ -1,5 +1,5 @@
-//! Running tests, so that what is shown fits a screen: a line for each test program, and of a test
-//! that failed all it said. The rest is in a log, whose path is printed first.
+//! Running tests, so that what is shown fits a screen: a line for each test program, and what its
+//! failed tests said. All of it is in a log, whose path is printed first.
 //!
 //! `cargo test` of this workspace prints some five thousand lines, most of them panics and server
 //! messages that tests provoke. Where a record keeps only so much of a run, the one line that
@@ -8,10 +8,10 @@
 use std::collections::VecDeque;
 use std::fs::{self, File};
 use std::io::{self, BufRead, BufReader, Write};
-use std::process::Command;
-use std::sync::mpsc::{self, RecvTimeoutError, SyncSender};
+use std::process::{Child, Command, ExitStatus};
+use std::sync::mpsc::{self, Receiver, RecvTimeoutError, SyncSender};
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail};
 
@@ -21,8 +21,11 @@ use crate::tally::Tally;
 /// Lines shown at most of what one program said of its failures, the last ones.
 const LINES_SHOWN: usize = 300;
 
-/// How long is listened after cargo has ended, to whatever still holds its output open.
-const AFTERWARDS: Duration = Duration::from_millis(200);
+/// How often it is looked whether cargo has ended, where it says nothing.
+const LOOK_EVERY: Duration = Duration::from_millis(100);
+
+/// How long is listened after that, to a process some test left behind with the output open.
+const AFTERWARDS: Duration = Duration::from_secs(1);
 
 /// Lines on their way from the reader.
 const LINES_AHEAD: usize = 1024;
@@ -82,20 +85,16 @@ pub(crate) fn run(mut command: Command, log: &str, tally: &mut Tally) -> Result<
     let (to, lines) = mpsc::sync_channel(LINES_AHEAD);
     let reader = thread::spawn(move || keep(BufReader::new(output), kept, &to));
     let mut shown = Shown::new(tally, io::stdout().lock());
-    let status = loop {
-        match lines.recv_timeout(AFTERWARDS) {
-            Ok(line) => shown.take(&line)?,
-            // A process some test left behind may hold the pipe open for ever.
-            Err(RecvTimeoutError::Timeout) => {
-                if let Some(status) = child.try_wait().context("failed to wait for cargo")? {
-                    break status;
-                }
-            }
-            Err(RecvTimeoutError::Disconnected) => {
-                break child.wait().context("failed to wait for cargo")?;
-            }
+    let status = match follow(&mut child, &lines, &mut shown) {
+        Ok(status) => status,
+        Err(error) => {
+            // It would go on building, and nobody listens. It may have ended just now.
+            let _ = child.kill();
+            let _ = child.wait();
+            return Err(error);
         }
     };
+    drop(lines);
     let failed = shown.end(status.success())?;
     if reader.is_finished()
         && let Ok(outcome) = reader.join()
@@ -114,6 +113,30 @@ pub(crate) fn run(mut command: Command, log: &str, tally: &mut Tally) -> Result<
         );
     }
     Ok(())
+}
+
+/// Shows what cargo says until it has ended.
+fn follow(
+    child: &mut Child,
+    lines: &Receiver<String>,
+    shown: &mut Shown<'_, impl Write>,
+) -> Result<ExitStatus> {
+    let mut ended = None;
+    loop {
+        match lines.recv_timeout(LOOK_EVERY) {
+            Ok(line) => shown.take(&line)?,
+            Err(RecvTimeoutError::Timeout) => {}
+            Err(RecvTimeoutError::Disconnected) => break,
+        }
+        if ended.is_none() {
+            let status = child.try_wait().context("failed to wait for cargo")?;
+            ended = status.map(|_| Instant::now());
+        }
+        if ended.is_some_and(|ended| ended.elapsed() > AFTERWARDS) {
+            break;
+        }
+    }
+    child.wait().context("failed to wait for cargo")
 }
 
 /// Copies what is read into the log and, by lines, to whoever shows it.
@@ -193,7 +216,8 @@ impl<'a, W: Write> Shown<'a, W> {
             tally,
             to,
             place: Place::Cargo,
-            program: String::new(),
+            // Of which cargo was told not to speak.
+            program: "a program".to_owned(),
             said: Tail::default(),
             named: Vec::new(),
             failed: Vec::new(),
@@ -208,9 +232,9 @@ impl<'a, W: Write> Shown<'a, W> {
             self.place = Place::Program;
         } else if let Some(result) = line.strip_prefix("test result: ") {
             self.result(result)?;
-        } else if line == "failures:" && self.place != Place::Cargo {
+        } else if line == "failures:" {
             // It comes twice: before what they printed, and before their names.
-            if self.place == Place::Program {
+            if self.place != Place::Failures {
                 self.said = Tail::default();
                 self.place = Place::Failures;
             }
@@ -234,7 +258,8 @@ impl<'a, W: Write> Shown<'a, W> {
         }
         self.said = Tail::default();
         self.place = Place::Cargo;
-        if result.contains(" 0 passed; 0 failed; 0 ignored;") {
+        let is_empty = result.contains(" 0 passed; 0 failed; 0 ignored;");
+        if is_empty && result.contains(" 0 filtered out") {
             return Ok(());
         }
         let short = result.replace(" 0 measured; 0 filtered out;", "");
@@ -277,12 +302,11 @@ impl<'a, W: Write> Shown<'a, W> {
 /// The test program cargo says it starts: the name of its file without the hash, or `Doc-tests`
 /// and the crate.
 fn program_of(line: &str) -> Option<&str> {
-    let line = line.trim_start();
-    if line.starts_with("Doc-tests ") {
-        return Some(line);
+    if line.starts_with("   Doc-tests ") {
+        return Some(line.trim_start());
     }
     let (_, path) = line
-        .strip_prefix("Running ")?
+        .strip_prefix("     Running ")?
         .strip_suffix(')')?
         .rsplit_once(" (")?;
     let file = path.rsplit('/').next()?;
@@ -392,5 +416,48 @@ mod tests {
         );
         assert!(failed.is_empty());
         assert_eq!(shown_of(&output, true).0, "", "it was only talk");
+    }
+
+    #[test]
+    fn a_filter_that_matches_nothing_shows() {
+        let (shown, ..) = shown_of(
+            "     Running unittests src/lib.rs (target/debug/deps/store-1565)\n\
+             test result: ok. 0 passed; 0 failed; 0 ignored; 0 measured; 46 filtered out; \
+             finished in 0.00s\n",
+            true,
+        );
+        assert!(shown.contains("46 filtered out"), "{shown}");
+    }
+
+    fn run_shell(script: &str, log: &str) -> (Result<()>, String) {
+        let mut command = Command::new("sh");
+        command.args(["-c", script]);
+        let mut tally = Tally::default();
+        let outcome = run(command, log, &mut tally);
+        (outcome, tally.to_string())
+    }
+
+    #[test]
+    fn whoever_is_left_behind_with_the_output_open_is_not_waited_for() {
+        let start = Instant::now();
+        let script = "(while :; do echo chatter; sleep 0.05; done) & \
+             echo 'test result: ok. 3 passed; 0 failed; 0 ignored; 0 measured; 0 filtered out'; \
+             (sleep 5; kill $!) & exit 0";
+        let (outcome, tally) = run_shell(script, "suite-test-left");
+        outcome.unwrap();
+        assert_eq!(tally, "3 passed, 0 failed, 0 skipped");
+        assert!(start.elapsed() < Duration::from_secs(4));
+    }
+
+    #[test]
+    fn what_fails_is_named_and_all_it_printed_is_kept() {
+        let script = "echo 'thread panicked' >&2; echo failures:; echo '    slow'; \
+             echo 'test result: FAILED. 0 passed; 1 failed; 0 ignored'; exit 101";
+        let (outcome, tally) = run_shell(script, "suite-test-failed");
+        let told = outcome.unwrap_err().to_string();
+        assert!(told.contains("slow (a program)"), "{told}");
+        assert_eq!(tally, "0 passed, 1 failed, 0 skipped");
+        let kept = fs::read_to_string(cargo::target_apart("ci").join("suite-test-failed.log"));
+        assert!(kept.unwrap().starts_with("thread panicked\n"));
     }
 }
