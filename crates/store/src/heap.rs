@@ -1,4 +1,4 @@
-//! The memory of items: one mapping, cut into segments; and a line about each.
+//! The memory of items: one mapping, cut into segments; and two lines about each.
 //!
 //! ```text
 //! mapping  │ segment 0 │ segment 1 │ …        a power of two of bytes each
@@ -136,8 +136,8 @@ impl Heap {
         }
     }
 
-    /// Asks for the memory of the header and the key of a block that is to be replaced, and for its
-    /// segment's. A hint.
+    /// Asks for the memory of the header and the key of a block that is to be replaced, as far as
+    /// two lines reach, and for the line of its segment that changes then. A hint.
     #[inline]
     pub(crate) fn prefetch_to_replace(&self, location: Location, key_len: usize) {
         let at = (location.units() * UNIT) as usize;
@@ -152,8 +152,8 @@ impl Heap {
         }
     }
 
-    /// Asks for the memory of the first lines of a block that is to be written soon, and for its
-    /// segment's. A hint.
+    /// Asks for the memory of the first lines of a block that is to be written soon, and for the
+    /// line of its segment that changes then. A hint.
     #[inline]
     pub(crate) fn prefetch_to_write(&self, location: Location, len: usize) {
         let at = (location.units() * UNIT) as usize;
@@ -191,7 +191,7 @@ impl Heap {
             .is_ok()
     }
 
-    /// Has the kernel find the pages of a segment, and of its line. It calls the kernel.
+    /// Has the kernel find the pages of a segment, and of its lines. It calls the kernel.
     pub(crate) fn populate(&self, number: Number) {
         let byte = |number: Number| (number as usize) << self.size_bits;
         self.memory.populate(byte(number), byte(number + 1));

@@ -187,8 +187,8 @@ impl Index {
 
     /// An entry that may be the key's of this hash: for hints. The item may be another's.
     #[inline]
-    pub(crate) fn guess(&self, hash: u64) -> Option<Entry> {
-        self.look(hash, |_| true).map(|found| found.entry)
+    pub(crate) fn guess(&self, hash: u64) -> Option<Found> {
+        self.look(hash, |_| true)
     }
 
     /// Whether it is really not there.

@@ -313,6 +313,7 @@ impl Log {
     }
 
     /// As [`Log::suits_expiry`], of a segment that lives longer or less long than the block.
+    // Inlined, its arithmetic would come before the comparison that spares it.
     #[inline(never)]
     fn suits_other_expiry(&self, segment: &Segment, way: &Way) -> bool {
         let (present, wanted) = (segment.expiry(), way.expiry);

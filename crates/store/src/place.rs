@@ -9,7 +9,7 @@ use std::sync::atomic::Ordering;
 use crate::heap::Heap;
 use crate::heap::block::{Access, Block, Outline};
 use crate::heap::segment::Part;
-use crate::index::{Entry, Found, Inserted, Location, Writer};
+use crate::index::{Found, Inserted, Location, Writer};
 use crate::item::Expiry;
 use crate::limits::{LONG_SEARCH, REMAKES_MAX};
 use crate::log::Taken;
@@ -187,15 +187,16 @@ impl Worker {
     }
 
     /// Where a new value of a key is written: in the part where the present one lies; or else on
-    /// trial, unless it left not long ago.
+    /// trial, unless it left not long ago. `present` may be another key's, once in a million, and
+    /// is as good a guess as none.
     #[inline]
-    pub(crate) fn part_for(&self, present: Option<Entry>, hash: KeyHash) -> Part {
+    pub(crate) fn part_for(&self, present: Option<Found>, hash: KeyHash) -> Part {
         let log = &self.store.log;
         if !log.leaning().tries {
             return Part::Main;
         }
         match present {
-            Some(entry) => log.heap.segment_of(entry.location()).part(),
+            Some(found) => log.heap.segment_of(found.entry().location()).part(),
             None if self.has_returned(hash) => Part::Main,
             None => Part::Small,
         }

@@ -13,15 +13,16 @@ pub(crate) fn line(at: *const u8) {
     let _ = at;
 }
 
-/// The same for a line that is about to be written: no other processor keeps it.
+/// The same for a line that is about to be written: other processors give it up meanwhile. A
+/// processor that cannot does nothing.
 #[inline]
 pub(crate) fn line_to_write(at: *const u8) {
     #[cfg(target_arch = "x86_64")]
-    {
-        use std::arch::x86_64::{_MM_HINT_ET0, _mm_prefetch};
-        // SAFETY: as above; a processor that does not know it does nothing.
-        unsafe { _mm_prefetch::<_MM_HINT_ET0>(at.cast()) };
-    }
+    // The intrinsic is compiled to a prefetch for reading unless the target is known to have this.
+    // SAFETY: a prefetch changes nothing that can be seen and faults on no address.
+    unsafe {
+        std::arch::asm!("prefetchw [{}]", in(reg) at, options(nostack, preserves_flags, readonly));
+    };
     #[cfg(not(target_arch = "x86_64"))]
     let _ = at;
 }

@@ -191,7 +191,7 @@ impl Worker {
     }
 
     /// Takes memory, without waiting for any, for an item whose bytes are at hand: a hole, if one
-    /// has its length.
+    /// has its length. The worker is not quiescent meanwhile: what it has seen counts.
     pub(crate) fn take_at_once(
         &self,
         len: usize,

@@ -116,8 +116,8 @@ impl Worker {
     /// [`prefetch`](Self::prefetch), when the buckets have come.
     #[inline]
     pub fn prefetch_item(&self, hash: KeyHash) {
-        if let Some(entry) = self.store.index.guess(hash.0) {
-            self.store.log.heap.prefetch(entry.location());
+        if let Some(found) = self.store.index.guess(hash.0) {
+            self.store.log.heap.prefetch(found.entry().location());
         }
     }
 

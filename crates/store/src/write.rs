@@ -199,12 +199,12 @@ impl Worker {
         }
         self.pay(len, now_s);
         // The item that is there comes to the caches while the one that takes its place is made.
-        let near = self.store.index.look(hash.0, |_| true);
+        let near = self.store.index.guess(hash.0);
         if let Some(found) = near {
             let heap = &self.store.log.heap;
             heap.prefetch_to_replace(found.entry().location(), key.len());
         }
-        let part = self.part_for(near.map(|found| found.entry()), hash);
+        let part = self.part_for(near, hash);
         let (taken, near) = match self.take_at_once(len, part, write.expiry, now_s) {
             Some(taken) => (taken, near),
             // It waits until others are quiescent, and so is this worker: nothing it saw counts.
@@ -218,7 +218,7 @@ impl Worker {
             value: Value::Whole(value),
         };
         let draft = self.draft_in(taken, &outline, &item);
-        // Another's, or gone: it is looked for under the lock.
+        // None seen, or another's: it is looked for under the lock.
         let seen = near.filter(|found| self.has_key(found.entry(), key));
         let placed = self.place(&item, Some(draft.location()), seen, write, now_s);
         placed.map_err(Refused::from)
