@@ -29,7 +29,7 @@ fn least_time_between_wake_ups_is_kept_and_the_first_request_does_not_wait() {
     let all = start.elapsed();
     assert!(all >= Duration::from_millis(95), "six took {all:?}");
     // Each was a burst by itself, and so was this.
-    assert!(client.stat("bursts_of_1").unwrap() >= 7);
+    assert!(client.stat("bursts_of_1").unwrap() >= 12);
 }
 
 #[test]

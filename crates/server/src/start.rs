@@ -50,7 +50,7 @@ impl Server {
         }
         let user = user_to_become(&config)?;
         need_open_files(&config)?;
-        // While root can. Nobody can connect before all that may fail has been done.
+        // While root can. Nobody can connect yet: what comes may fail, and takes its time.
         let bound = bind(&config)?;
         let addresses: Vec<SocketAddr> = bound.iter().filter_map(Bound::address).collect();
         // Where port 0 was asked for, statistics tell the one it became.

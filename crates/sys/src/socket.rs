@@ -398,6 +398,17 @@ mod tests {
     }
 
     #[test]
+    fn who_connects_before_it_listens_is_refused() {
+        use std::net::TcpStream;
+        let bound = Bound::tcp("127.0.0.1:0".parse().unwrap()).unwrap();
+        let address = bound.address().unwrap();
+        let refused = TcpStream::connect(address).unwrap_err();
+        assert_eq!(refused.kind(), io::ErrorKind::ConnectionRefused);
+        let _listener = bound.listen(1).unwrap();
+        TcpStream::connect(address).unwrap();
+    }
+
+    #[test]
     fn tcp_streams_carry_bytes_both_ways() {
         let listener = Listener::tcp("127.0.0.1:0".parse().unwrap(), 16).unwrap();
         assert_eq!(
