@@ -15,7 +15,7 @@ use crate::connection::{Connection, Unsent};
 use crate::inbox::Inbox;
 use crate::limits::{
     DRAIN_CHECK_NS, DRAIN_NS, FETCHED_AHEAD, MAINTAIN_EVERY_NS, MAINTAIN_ITEMS, MEMORY_RETRY_NS,
-    TURNS_A_SEND,
+    SPARE_LEN, SPARE_OUTPUTS, TURNS_A_SEND,
 };
 use crate::running::Running;
 use crate::setup::Setup;
@@ -43,6 +43,8 @@ pub(crate) struct Desk {
     planned: Vec<Planned<'static>>,
     /// The answers to one connection.
     pub(crate) output: Output,
+    /// Emptied memory for answers: without it every output would grow from nothing.
+    spare: Vec<Vec<u8>>,
     /// When those that wait for memory try again.
     retry_ns: u64,
     maintained_ns: u64,
@@ -87,6 +89,7 @@ impl Desk {
             waiting: Vec::new(),
             planned: Vec::new(),
             output: Output::default(),
+            spare: Vec::new(),
             retry_ns: 0,
             maintained_ns: 0,
             stop_by_ns: None,
@@ -258,19 +261,36 @@ impl Desk {
         now: Now,
     ) -> (Progress, bool) {
         if !connection.begun.is_empty() {
-            self.output.go_on(mem::take(&mut connection.begun));
+            let memory = self.output.go_on(mem::take(&mut connection.begun));
+            self.keep(memory);
         }
         let progress = self.answer(&mut connection.session, planned, input, now);
         connection.turns += 1;
         if progress.next == Next::Turn
             && connection.turns < TURNS_A_SEND
-            && let Some(begun) = self.output.give_away(Vec::new())
+            && let Some(begun) = self.give_away()
         {
             connection.begun = begun;
             return (progress, false);
         }
         connection.turns = 0;
         (progress, true)
+    }
+
+    /// Gives the output away, where no value is pinned.
+    pub(crate) fn give_away(&mut self) -> Option<Vec<u8>> {
+        if self.output.has_pins() {
+            return None;
+        }
+        let memory = self.spare.pop().unwrap_or_default();
+        self.output.give_away(memory)
+    }
+
+    /// Keeps memory for answers that is not needed any more.
+    pub(crate) fn keep(&mut self, memory: Vec<u8>) {
+        if self.spare.len() < SPARE_OUTPUTS && (1..=SPARE_LEN).contains(&memory.capacity()) {
+            self.spare.push(memory);
+        }
     }
 
     /// Sends the output to a connection; what there is no room for stays with the connection.

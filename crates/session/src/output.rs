@@ -82,10 +82,11 @@ impl Output {
         Some(std::mem::replace(&mut self.bytes, memory))
     }
 
-    /// Goes on behind what was given away before; it is empty.
-    pub fn go_on(&mut self, begun: Vec<u8>) {
+    /// Goes on behind what was given away before; it is empty. Returns the memory it had.
+    #[must_use]
+    pub fn go_on(&mut self, begun: Vec<u8>) -> Vec<u8> {
         debug_assert!(self.is_empty());
-        self.bytes = begun;
+        std::mem::replace(&mut self.bytes, begun)
     }
 
     /// Makes it empty, keeping a sensible capacity.

@@ -9,10 +9,7 @@ use sys::ring::{Arrived, Ended, Event, Inputs, Ring};
 use self::burst::Part;
 use crate::connection::Connection;
 use crate::desk::{Desk, Outcome, Rest};
-use crate::limits::{
-    BURST_CONNECTIONS, DIRECT_MIN, EVENTS_A_WAIT, HELD_FULL, RING_BUFFER_LEN, SPARE_LEN,
-    SPARE_OUTPUTS,
-};
+use crate::limits::{BURST_CONNECTIONS, DIRECT_MIN, EVENTS_A_WAIT, HELD_FULL, RING_BUFFER_LEN};
 use crate::table::{Place, Table};
 
 pub(super) const INBOX: u32 = u32::MAX;
@@ -60,8 +57,6 @@ pub(super) struct Worker {
     pub(super) table: Table<Wire>,
     /// Connections for whose bytes no buffer was left.
     starved: Vec<Place>,
-    /// Memory for answers.
-    spare: Vec<Vec<u8>>,
     parts: Vec<Part>,
     outcomes: Vec<Outcome>,
 }
@@ -74,7 +69,6 @@ impl Worker {
             inputs,
             table: Table::new(),
             starved: Vec::new(),
-            spare: Vec::new(),
             parts: Vec::with_capacity(BURST_CONNECTIONS),
             outcomes: Vec::with_capacity(BURST_CONNECTIONS),
         }
@@ -154,9 +148,7 @@ impl Worker {
                     let len = bytes.len() as u64;
                     self.desk.counters.add(Counter::BytesWritten, len);
                 }
-                if self.spare.len() < SPARE_OUTPUTS && bytes.capacity() <= SPARE_LEN {
-                    self.spare.push(bytes);
-                }
+                self.desk.keep(bytes);
                 self.room(place, result.is_ok(), burst);
             }
             Event::Ready { token, .. } => self.send_rest(token as Place, burst, now_s),

@@ -44,8 +44,7 @@ impl Worker {
         let mut outcomes = std::mem::take(&mut self.outcomes);
         let said = |part| Part::said(part, &self.inputs);
         let send = |desk: &mut Desk, connection: &mut Connection<Wire>, place| {
-            let (ring, spare) = (&mut self.ring, &mut self.spare);
-            send(desk, ring, spare, connection, place, now.elapsed_s)
+            send(desk, &mut self.ring, connection, place, now.elapsed_s)
         };
         self.desk
             .converse(&mut self.table, &parts, said, now, &mut outcomes, send);
@@ -153,7 +152,6 @@ impl Worker {
 fn send(
     desk: &mut Desk,
     ring: &mut Ring,
-    spare: &mut Vec<Vec<u8>>,
     connection: &mut Connection<Wire>,
     place: Place,
     now_s: u32,
@@ -161,9 +159,7 @@ fn send(
     if desk.output.is_empty() {
         return true;
     }
-    if !desk.output.has_pins()
-        && let Some(bytes) = desk.output.give_away(spare.pop().unwrap_or_default())
-    {
+    if let Some(bytes) = desk.give_away() {
         connection.wire.is_sending = true;
         ring.send(&connection.transport, place as u32, bytes);
         return true;
