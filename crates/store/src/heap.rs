@@ -34,7 +34,7 @@ const LINE: usize = 64;
 /// Bytes of a block that are asked for before it is written.
 const PREFETCH_BYTES: usize = 4 * LINE;
 /// Lines of a block that are asked for before it is read, whose length is not known yet.
-const READ_LINES: usize = 3;
+const READ_LINES: usize = 4;
 
 /// All segments.
 #[derive(Debug)]
