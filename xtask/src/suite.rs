@@ -88,7 +88,7 @@ pub(crate) fn run(mut command: Command, log: &str, tally: &mut Tally) -> Result<
     let status = match follow(&mut child, &lines, &mut shown) {
         Ok(status) => status,
         Err(error) => {
-            // It would go on building, and nobody listens. It may have ended just now.
+            // Cargo would start more programs, and nobody listens. It may have ended just now.
             let _ = child.kill();
             let _ = child.wait();
             return Err(error);
@@ -133,6 +133,9 @@ fn follow(
             ended = status.map(|_| Instant::now());
         }
         if ended.is_some_and(|ended| ended.elapsed() > AFTERWARDS) {
+            for line in lines.try_iter().take(LINES_AHEAD) {
+                shown.take(&line)?;
+            }
             break;
         }
     }
@@ -429,35 +432,39 @@ mod tests {
         assert!(shown.contains("46 filtered out"), "{shown}");
     }
 
-    fn run_shell(script: &str, log: &str) -> (Result<()>, String) {
+    /// Runs a shell as if it were cargo; also what is in its log.
+    fn run_shell(script: &str, name: &str) -> (Result<()>, Tally, String) {
         let mut command = Command::new("sh");
         command.args(["-c", script]);
         let mut tally = Tally::default();
-        let outcome = run(command, log, &mut tally);
-        (outcome, tally.to_string())
+        let log = format!("suite-test-{name}-{}", std::process::id());
+        let outcome = run(command, &log, &mut tally);
+        let path = cargo::target_apart("ci").join(format!("{log}.log"));
+        let kept = fs::read_to_string(&path).unwrap();
+        fs::remove_file(path).unwrap();
+        (outcome, tally, kept)
     }
 
     #[test]
     fn whoever_is_left_behind_with_the_output_open_is_not_waited_for() {
         let start = Instant::now();
-        let script = "(while :; do echo chatter; sleep 0.05; done) & \
+        let script = "(for i in $(seq 600); do echo chatter; sleep 0.05; done) & \
              echo 'test result: ok. 3 passed; 0 failed; 0 ignored; 0 measured; 0 filtered out'; \
-             (sleep 5; kill $!) & exit 0";
-        let (outcome, tally) = run_shell(script, "suite-test-left");
+             exit 0";
+        let (outcome, tally, _) = run_shell(script, "left");
         outcome.unwrap();
-        assert_eq!(tally, "3 passed, 0 failed, 0 skipped");
-        assert!(start.elapsed() < Duration::from_secs(4));
+        assert_eq!(tally.to_string(), "3 passed, 0 failed, 0 skipped");
+        assert!(start.elapsed() < Duration::from_secs(15));
     }
 
     #[test]
     fn what_fails_is_named_and_all_it_printed_is_kept() {
         let script = "echo 'thread panicked' >&2; echo failures:; echo '    slow'; \
              echo 'test result: FAILED. 0 passed; 1 failed; 0 ignored'; exit 101";
-        let (outcome, tally) = run_shell(script, "suite-test-failed");
+        let (outcome, tally, kept) = run_shell(script, "failed");
         let told = outcome.unwrap_err().to_string();
         assert!(told.contains("slow (a program)"), "{told}");
-        assert_eq!(tally, "0 passed, 1 failed, 0 skipped");
-        let kept = fs::read_to_string(cargo::target_apart("ci").join("suite-test-failed.log"));
-        assert!(kept.unwrap().starts_with("thread panicked\n"));
+        assert_eq!(tally.to_string(), "0 passed, 1 failed, 0 skipped");
+        assert!(kept.starts_with("thread panicked\n"), "{kept}");
     }
 }

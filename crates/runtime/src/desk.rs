@@ -277,9 +277,9 @@ impl Desk {
         (progress, true)
     }
 
-    /// Gives the output away, where no value is pinned.
+    /// Gives the output away, where there is one and no value is pinned.
     pub(crate) fn give_away(&mut self) -> Option<Vec<u8>> {
-        if self.output.has_pins() {
+        if self.output.is_empty() || self.output.has_pins() {
             return None;
         }
         let memory = self.spare.pop().unwrap_or_default();

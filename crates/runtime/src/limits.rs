@@ -43,9 +43,9 @@ pub const RING_BUFFERS: u16 = 32;
 pub const RING_BUFFER_LEN: u32 = 16 * 1024;
 /// Bytes that a connection which cannot go on holds before no more are received for it.
 pub const HELD_FULL: usize = 4 * 1024;
-/// Bytes of memory for answers that a worker keeps for others when they have been sent.
+/// Capacity, in bytes, of memory for answers that a worker keeps for others at most.
 pub const SPARE_LEN: usize = 32 * 1024;
-/// Emptied memory for answers that a worker keeps.
+/// Pieces of emptied memory for answers that a worker keeps.
 pub const SPARE_OUTPUTS: usize = 128;
 /// Bytes of a conversation's stack where each has a thread: address space, of which it touches
 /// little.

@@ -185,7 +185,8 @@ impl Index {
         self.look_again(hash, is_it)
     }
 
-    /// An entry that may be the key's of this hash: for hints. The item may be another's.
+    /// An entry that may be the key's of this hash; the item may be another's: for hints, and for
+    /// who compares the key later.
     #[inline]
     pub(crate) fn guess(&self, hash: u64) -> Option<Found> {
         self.look(hash, |_| true)
