@@ -104,8 +104,8 @@ fn readers_find_what_is_kicked_from_one_choice_to_the_other() {
                 insert(&index, number);
                 let hash = hash_of_number(number);
                 for _ in 0..3 {
-                    if let Some(entry) = index.guess(hash) {
-                        index.count_request(hash, entry);
+                    if let Some(found) = index.guess(hash) {
+                        index.count_request(hash, found.entry());
                     }
                 }
             }

@@ -241,8 +241,8 @@ fn no_reader_sees_a_hole_used_again() {
 #[test]
 fn who_is_touched_is_neither_lost_nor_torn_nor_kept_for_ever() {
     // Not in every order: where a hundred others came meanwhile it has left.
-    let found = std::sync::Arc::new(std::sync::atomic::AtomicU64::new(0));
-    let sum = std::sync::Arc::clone(&found);
+    let found = Arc::new(std::sync::atomic::AtomicU64::new(0));
+    let sum = Arc::clone(&found);
     shuttle::check_pct(
         move || {
             let store = store();
