@@ -9,7 +9,7 @@ use std::collections::VecDeque;
 use std::fs::{self, File};
 use std::io::{self, BufRead, BufReader, Write};
 use std::process::{Child, Command, ExitStatus};
-use std::sync::mpsc::{self, Receiver, RecvTimeoutError, SyncSender};
+use std::sync::mpsc::{self, Receiver, RecvTimeoutError, SyncSender, TryRecvError};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -94,9 +94,9 @@ pub(crate) fn run(mut command: Command, log: &str, tally: &mut Tally) -> Result<
             return Err(error);
         }
     };
-    drop(lines);
     let failed = shown.end(status.success())?;
-    if reader.is_finished()
+    // It may still read what a process left behind prints.
+    if lines.try_recv() == Err(TryRecvError::Disconnected)
         && let Ok(outcome) = reader.join()
     {
         outcome.with_context(|| format!("failed to keep the output in {}", path.display()))?;

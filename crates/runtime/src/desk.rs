@@ -279,11 +279,8 @@ impl Desk {
 
     /// Gives the output away, where there is one and no value is pinned.
     pub(crate) fn give_away(&mut self) -> Option<Vec<u8>> {
-        if self.output.is_empty() || self.output.has_pins() {
-            return None;
-        }
-        let memory = self.spare.pop().unwrap_or_default();
-        self.output.give_away(memory)
+        self.output
+            .give_away(|| self.spare.pop().unwrap_or_default())
     }
 
     /// Keeps memory for answers that is not needed any more.

@@ -71,13 +71,14 @@ impl Output {
         self.pins.is_empty().then_some(&self.bytes)
     }
 
-    /// Gives all away as one piece, where no value is pinned, and is empty then; `memory`, which is
-    /// emptied, is what it fills next.
+    /// Gives all away as one piece, where there is something and no value is pinned, and is empty
+    /// then; `memory` tells, if so, what it fills next, which is emptied.
     #[must_use]
-    pub fn give_away(&mut self, mut memory: Vec<u8>) -> Option<Vec<u8>> {
-        if self.has_pins() {
+    pub fn give_away(&mut self, memory: impl FnOnce() -> Vec<u8>) -> Option<Vec<u8>> {
+        if self.is_empty() || self.has_pins() {
             return None;
         }
+        let mut memory = memory();
         memory.clear();
         Some(std::mem::replace(&mut self.bytes, memory))
     }

@@ -127,9 +127,7 @@ impl Heap {
     /// Asks for the memory where a block begins. A hint.
     #[inline]
     pub(crate) fn prefetch(&self, location: Location) {
-        let at = (location.units() * UNIT) as usize;
-        if at < self.memory.len() {
-            let start = self.memory.byte(at).as_ptr();
+        if let Some(start) = self.start_of(location) {
             for line in 0..READ_LINES {
                 crate::prefetch::line(start.wrapping_add(line * LINE));
             }
@@ -140,15 +138,11 @@ impl Heap {
     /// two lines reach, and for the line of its segment that changes then. A hint.
     #[inline]
     pub(crate) fn prefetch_to_replace(&self, location: Location, key_len: usize) {
-        let at = (location.units() * UNIT) as usize;
-        let last = HEADER_LEN + key_len - 1;
-        if at + last < self.memory.len() {
-            let start = self.memory.byte(at).as_ptr();
+        if let Some(start) = self.start_of(location) {
             // The header is written, so that draining need not look; blocks begin anywhere.
             crate::prefetch::line_to_write(start);
-            crate::prefetch::line(start.wrapping_add(last));
-            let segment = self.segment_of(location);
-            crate::prefetch::line_to_write(std::ptr::from_ref(segment).cast());
+            crate::prefetch::line(start.wrapping_add(HEADER_LEN + key_len - 1));
+            self.prefetch_segment(location);
         }
     }
 
@@ -156,18 +150,29 @@ impl Heap {
     /// line of its segment that changes then. A hint.
     #[inline]
     pub(crate) fn prefetch_to_write(&self, location: Location, len: usize) {
-        let at = (location.units() * UNIT) as usize;
-        let len = len.min(PREFETCH_BYTES);
-        if at + len <= self.memory.len() {
-            let start = self.memory.byte(at).as_ptr();
+        if let Some(start) = self.start_of(location) {
+            let len = len.min(PREFETCH_BYTES);
             for line in 0..len.div_ceil(LINE) {
                 crate::prefetch::line_to_write(start.wrapping_add(line * LINE));
             }
             // Blocks begin anywhere in a line.
             crate::prefetch::line_to_write(start.wrapping_add(len.saturating_sub(1)));
-            let segment = self.segment_of(location);
-            crate::prefetch::line_to_write(std::ptr::from_ref(segment).cast());
+            self.prefetch_segment(location);
         }
+    }
+
+    /// Where a block begins, for hints: it may have left, but the mapping is there.
+    #[inline]
+    fn start_of(&self, location: Location) -> Option<*const u8> {
+        let at = (location.units() * UNIT) as usize;
+        (at < self.memory.len()).then(|| self.memory.byte(at).as_ptr().cast_const())
+    }
+
+    /// Asks for the line of a block's segment that every write changes.
+    #[inline]
+    fn prefetch_segment(&self, location: Location) {
+        let segment = self.segment_of(location);
+        crate::prefetch::line_to_write(std::ptr::from_ref(segment).cast());
     }
 
     /// The largest block.
