@@ -320,7 +320,10 @@ impl Pair {
         };
         assert!(fits);
         let (ours, our_cas) = match published {
-            Published::Stored { cas, value_len } => (Written::Stored { value_len }, Some(cas)),
+            Published::Stored { cas, value_len } => {
+                let value_len = value_len as usize;
+                (Written::Stored { value_len }, Some(cas))
+            }
             // Joined, it would be too long.
             Published::NotStored | Published::NoRoom => (Written::NotStored, None),
             Published::Exists => (Written::Exists, None),

@@ -429,7 +429,7 @@ impl Worker {
         writer.remove(found);
         drop(writer);
         self.count_evicted(self.block(location), part, now_s);
-        self.unlinked(location);
+        self.unlinked(&self.spot(location));
         if part == Part::Small {
             self.store.ghosts.remember(hash);
         }

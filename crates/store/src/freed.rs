@@ -21,6 +21,7 @@ use std::collections::VecDeque;
 use std::mem;
 
 use crate::epochs::{Epochs, Stamp};
+use crate::heap::Spot;
 use crate::heap::segment::Part;
 use crate::index::Location;
 use crate::limits::{FREED_BATCH, FREED_HOLES, FREED_LISTS, FREED_TRIES, FREED_WAITING};
@@ -192,13 +193,13 @@ fn list_of(len: u32, part: Part) -> usize {
 impl Worker {
     /// An item that a write of this worker has unlinked is alive no more, and its block may be
     /// written again.
-    pub(crate) fn free(&self, location: Location) {
-        let len = self.unlinked(location) as u32;
-        let segment = self.store.log.heap.segment_of(location);
+    #[inline]
+    pub(crate) fn free(&self, spot: &Spot<'_>) {
+        let len = self.unlinked(spot) as u32;
         self.freed.borrow_mut().remember(Hole {
-            location,
+            location: spot.location,
             len,
-            opening: segment.opening(),
+            opening: spot.segment.opening(),
         });
     }
 

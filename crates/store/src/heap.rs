@@ -36,6 +36,27 @@ const PREFETCH_BYTES: usize = 4 * LINE;
 /// Lines of a block that are asked for before it is read, whose length is not known yet.
 const READ_LINES: usize = 4;
 
+/// A block, where it is, and its segment: reckoned once for all that a write does with them.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Spot<'h> {
+    pub(crate) location: Location,
+    pub(crate) block: Block<'h>,
+    pub(crate) segment: &'h Segment,
+}
+
+impl Spot<'_> {
+    /// Asks for the memory of the header and the key of a block that is to be replaced, as far as
+    /// two lines reach, and for the line of its segment that changes then. A hint.
+    #[inline]
+    pub(crate) fn prefetch_to_replace(&self, key_len: usize) {
+        let start = self.block.address();
+        // The header is written, so that draining need not look; blocks begin anywhere.
+        crate::prefetch::line_to_write(start);
+        crate::prefetch::line(start.wrapping_add(HEADER_LEN + key_len - 1));
+        self.segment.prefetch();
+    }
+}
+
 /// All segments.
 #[derive(Debug)]
 pub(crate) struct Heap {
@@ -104,6 +125,16 @@ impl Heap {
         unsafe { Block::at(start) }
     }
 
+    /// As [`Heap::block`], with its segment.
+    #[inline]
+    pub(crate) fn spot(&self, location: Location) -> Spot<'_> {
+        Spot {
+            location,
+            block: self.block(location),
+            segment: self.segment_of(location),
+        }
+    }
+
     /// The block that begins at byte `at` of a segment whose blocks have all been written; none: it
     /// ends there.
     pub(crate) fn block_in(&self, number: Number, at: u32) -> Option<(Location, Block<'_>)> {
@@ -134,18 +165,6 @@ impl Heap {
         }
     }
 
-    /// Asks for the memory of the header and the key of a block that is to be replaced, as far as
-    /// two lines reach, and for the line of its segment that changes then. A hint.
-    #[inline]
-    pub(crate) fn prefetch_to_replace(&self, location: Location, key_len: usize) {
-        if let Some(start) = self.start_of(location) {
-            // The header is written, so that draining need not look; blocks begin anywhere.
-            crate::prefetch::line_to_write(start);
-            crate::prefetch::line(start.wrapping_add(HEADER_LEN + key_len - 1));
-            self.prefetch_segment(location);
-        }
-    }
-
     /// Asks for the memory of the first lines of a block that is to be written soon, and for the
     /// line of its segment that changes then. A hint.
     #[inline]
@@ -157,7 +176,7 @@ impl Heap {
             }
             // Blocks begin anywhere in a line.
             crate::prefetch::line_to_write(start.wrapping_add(len.saturating_sub(1)));
-            self.prefetch_segment(location);
+            self.segment_of(location).prefetch();
         }
     }
 
@@ -166,13 +185,6 @@ impl Heap {
     fn start_of(&self, location: Location) -> Option<*const u8> {
         let at = (location.units() * UNIT) as usize;
         (at < self.memory.len()).then(|| self.memory.byte(at).as_ptr().cast_const())
-    }
-
-    /// Asks for the line of a block's segment that every write changes.
-    #[inline]
-    fn prefetch_segment(&self, location: Location) {
-        let segment = self.segment_of(location);
-        crate::prefetch::line_to_write(std::ptr::from_ref(segment).cast());
     }
 
     /// The largest block.

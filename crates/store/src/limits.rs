@@ -135,5 +135,5 @@ pub const COUNTER_MAX: usize = 20;
 pub(crate) const REWRITE_ATTEMPTS: usize = 10_000;
 /// After so many attempts the processor is left to others in between.
 pub(crate) const REWRITE_BUSY: usize = 8;
-/// How often the block of an item is made again because of a flush.
+/// How often the block of an item is made again, because of a flush.
 pub(crate) const REMAKES_MAX: usize = 8;

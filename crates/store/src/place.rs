@@ -6,9 +6,9 @@
 
 use std::sync::atomic::Ordering;
 
-use crate::heap::Heap;
 use crate::heap::block::{Access, Block, Outline};
-use crate::heap::segment::Part;
+use crate::heap::segment::{Part, Segment};
+use crate::heap::{Heap, Spot};
 use crate::index::{Found, Inserted, Location, Writer};
 use crate::item::Expiry;
 use crate::limits::{LONG_SEARCH, REMAKES_MAX};
@@ -16,7 +16,7 @@ use crate::log::Taken;
 use crate::miniature::Seen;
 use crate::tally::Count;
 use crate::upload::{Refused, Upload};
-use crate::worker::{KeyHash, Worker, traits};
+use crate::worker::{KeyHash, Worker, pieces_of, traits};
 use crate::write::{Mode, Published, Write};
 
 /// An item that shall take its place.
@@ -68,30 +68,36 @@ impl From<NotYet> for Refused {
     }
 }
 
-/// Of what a block has to be made once more.
+/// A block cannot be its item's: it was flushed since it was made, or its form has no place for
+/// the facts that the item gets.
 #[derive(Debug, Clone, Copy)]
-struct Again {
-    expiry: Expiry,
-    /// One that its form must take.
-    cas: Option<u64>,
+struct Unfit;
+
+/// What the index leads to now: an entry and its item.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Present<'s> {
+    pub(crate) found: Found,
+    pub(crate) spot: Spot<'s>,
 }
 
 /// A block made for an item that is about to be published, held until it is.
 #[derive(Debug)]
 pub(crate) struct Draft<'s> {
-    pub(crate) heap: &'s Heap,
-    pub(crate) taken: Taken,
+    pub(crate) spot: Spot<'s>,
 }
 
-impl Draft<'_> {
-    pub(crate) fn location(&self) -> Location {
-        self.taken.location
+impl<'s> Draft<'s> {
+    /// In memory that was taken for it.
+    #[inline]
+    pub(crate) fn of(heap: &'s Heap, taken: Location) -> Self {
+        let spot = heap.spot(taken);
+        Self { spot }
     }
 }
 
 impl Drop for Draft<'_> {
     fn drop(&mut self) {
-        self.heap.segment(self.taken.number).release_writer();
+        self.spot.segment.release_writer();
     }
 }
 
@@ -105,75 +111,72 @@ impl Worker {
     pub(crate) fn place(
         &self,
         item: &Candidate<'_>,
-        made: Option<Location>,
-        seen: Option<Found>,
+        made: Option<Spot<'_>>,
+        seen: Option<Present<'_>>,
         write: &Write,
         now_s: u32,
     ) -> Result<Published, NotYet> {
-        let again = match made {
-            Some(location) => match self.try_place(item, location, seen, write, now_s) {
-                Ok(published) => return Ok(published),
-                Err(again) => again,
-            },
-            None => Again {
-                expiry: write.expiry,
-                cas: None,
-            },
-        };
-        self.place_again(item, again, write, now_s)
+        if let Some(made) = made
+            && let Ok(published) = self.try_place(item, &made, seen, write, now_s)
+        {
+            return Ok(published);
+        }
+        self.make_and_place(item, write, now_s)
     }
 
     /// As [`Worker::place`], of an item whose block has to be made first.
     #[cold]
-    fn place_again(
+    fn make_and_place(
         &self,
         item: &Candidate<'_>,
-        mut again: Again,
         write: &Write,
         now_s: u32,
     ) -> Result<Published, NotYet> {
         for _ in 0..REMAKES_MAX {
-            let draft = match self.draft(item, again.expiry, again.cas, now_s) {
+            // Of a form that takes whatever facts the item gets.
+            let draft = match self.draft(item, write.expiry, Some(u64::MAX), now_s) {
                 Ok(draft) => draft,
                 Err(Refused::NotYet) => return Err(NotYet),
                 Err(_) => return Ok(Published::NoRoom),
             };
-            match self.try_place(item, draft.location(), None, write, now_s) {
-                Ok(published) => return Ok(published),
-                Err(other) => again = other,
+            if let Ok(published) = self.try_place(item, &draft.spot, None, write, now_s) {
+                return Ok(published);
             }
         }
         Ok(Published::NoRoom)
     }
 
-    /// Lets an item whose block has been made take its place. Err: the block has to be made again.
+    /// Lets an item whose block has been made take its place.
     #[inline]
     fn try_place(
         &self,
         item: &Candidate<'_>,
-        location: Location,
-        seen: Option<Found>,
+        made: &Spot<'_>,
+        seen: Option<Present<'_>>,
         write: &Write,
         now_s: u32,
-    ) -> Result<Published, Again> {
-        let block = self.block(location);
+    ) -> Result<Published, Unfit> {
+        let block = made.block;
         let writer = self.store.index.lock(item.hash.0);
-        let found = match seen.and_then(|seen| writer.find_again(&seen)) {
-            Some(found) => Some(found),
-            None => writer.find(|entry| self.has_key(entry, item.key)),
-        };
-        let facts = match self.decide(&writer, found.as_ref(), write, now_s) {
+        let again = seen.and_then(|seen| {
+            let found = writer.find_again(&seen.found)?;
+            Some(Present { found, ..seen })
+        });
+        let present = again.or_else(|| {
+            let found = writer.find(|entry| self.has_key(entry, item.key))?;
+            let spot = self.spot(found.entry().location());
+            Some(Present { found, spot })
+        });
+        let facts = match self.decide(&writer, present.as_ref(), write, now_s) {
             Ok(facts) => facts,
             Err(refused) => return Ok(refused),
         };
-        // Flushed since it was reserved, or its form was chosen before these were.
-        if self.is_flushed(location, now_s) || !block.takes(facts.cas, facts.expiry) {
-            let (expiry, cas) = (facts.expiry, Some(facts.cas));
-            return Err(Again { expiry, cas });
+        if self.is_flushed(made.segment, now_s) || !block.takes(facts.cas, facts.expiry) {
+            return Err(Unfit);
         }
-        let is_linked = self.link(&writer, found.as_ref(), location, block, facts, now_s);
+        let is_linked = self.link(&writer, present.as_ref(), made, facts, now_s);
         drop(writer);
-        if found.is_none() {
+        if present.is_none() {
             self.adjust();
         }
         if !is_linked {
@@ -182,7 +185,7 @@ impl Worker {
         self.rehearse(item.hash, now_s, || Seen::Stored(traits(block)));
         Ok(Published::Stored {
             cas: facts.cas,
-            value_len: item.value.len(),
+            value_len: item.value.len() as u32,
         })
     }
 
@@ -190,16 +193,24 @@ impl Worker {
     /// trial, unless it left not long ago. `present` may be another key's, once in a million, and
     /// is as good a guess as none.
     #[inline]
-    pub(crate) fn part_for(&self, present: Option<Found>, hash: KeyHash) -> Part {
+    pub(crate) fn part_for(&self, present: Option<&Present<'_>>, hash: KeyHash) -> Part {
         let log = &self.store.log;
         if !log.leaning().tries {
             return Part::Main;
         }
         match present {
-            Some(found) => log.heap.segment_of(found.entry().location()).part(),
+            Some(present) => present.spot.segment.part(),
             None if self.has_returned(hash) => Part::Main,
             None => Part::Small,
         }
+    }
+
+    /// What may be the present item of a key: for hints, and for who compares the key.
+    #[inline]
+    pub(crate) fn present(&self, hash: KeyHash) -> Option<Present<'_>> {
+        let found = self.store.index.guess(hash.0)?;
+        let spot = self.spot(found.entry().location());
+        Some(Present { found, spot })
     }
 
     fn has_returned(&self, hash: KeyHash) -> bool {
@@ -207,8 +218,7 @@ impl Worker {
         self.store.ghosts.contains(hash.0, is_long)
     }
 
-    pub(crate) fn is_flushed(&self, location: Location, now_s: u32) -> bool {
-        let segment = self.store.log.heap.segment_of(location);
+    pub(crate) fn is_flushed(&self, segment: &Segment, now_s: u32) -> bool {
         segment.birth() != self.store.flushes(now_s)
     }
 
@@ -218,25 +228,26 @@ impl Worker {
     pub(crate) fn link(
         &self,
         writer: &Writer<'_>,
-        found: Option<&Found>,
-        location: Location,
-        block: Block<'_>,
+        present: Option<&Present<'_>>,
+        made: &Spot<'_>,
         facts: Facts,
         now_s: u32,
     ) -> bool {
-        let heap = &self.store.log.heap;
+        let &Spot {
+            location,
+            block,
+            segment,
+        } = made;
         block.set_expiry(facts.expiry);
         block.set_access(Access::new(now_s).with(facts.stale, facts.claimed));
         block.set_cas(facts.cas);
-        let segment = heap.segment_of(location);
         segment.raise_expiry(facts.expiry);
         segment.add_live(block.len());
         if block.is_in_pieces() {
-            for piece in crate::worker::pieces_of(block) {
-                heap.segment_of(piece).add_live(heap.block(piece).len());
-            }
+            let pieces = pieces_of(block).map(|piece| self.spot(piece));
+            pieces.for_each(|piece| piece.segment.add_live(piece.block.len()));
         }
-        if let Some(found) = found {
+        if let Some(Present { found, spot }) = present {
             self.tally.count(Count::Stored);
             // Who writes it again wants it as much as who reads it; what is dead begins anew.
             let frequency = match facts.is_overwrite {
@@ -244,23 +255,23 @@ impl Worker {
                 false => 0,
             };
             writer.replace(found, location, frequency);
-            self.free(found.entry().location());
+            self.free(spot);
             return true;
         }
-        let is_linked = self.link_new(writer, location, now_s);
+        let is_linked = self.link_new(writer, made, now_s);
         self.tally.add(Count::Stored, u64::from(is_linked));
         is_linked
     }
 
     /// Lets the index lead to an item of a key it does not know; false: it has no place.
-    fn link_new(&self, writer: &Writer<'_>, location: Location, now_s: u32) -> bool {
+    fn link_new(&self, writer: &Writer<'_>, made: &Spot<'_>, now_s: u32) -> bool {
         let evicts = self.store.config().evicts;
         let budget = if evicts {
             self.visits_left()
         } else {
             LONG_SEARCH
         };
-        let inserted = writer.insert(location, 0, evicts, budget);
+        let inserted = writer.insert(made.location, 0, evicts, budget);
         self.tally.add(Count::Visits, writer.visits() as u64);
         match inserted {
             Inserted::Placed => {
@@ -269,13 +280,13 @@ impl Worker {
                 self.tally.add(Count::Returned, u64::from(is_back));
             }
             Inserted::Displaced(old) => {
-                let part = self.store.log.heap.segment_of(old.location()).part();
+                let old = self.spot(old.location());
                 self.tally.count(Count::Displaced);
-                self.count_evicted(self.block(old.location()), part, now_s);
-                self.unlinked(old.location());
+                self.count_evicted(old.block, old.segment.part(), now_s);
+                self.unlinked(&old);
             }
             Inserted::Full => {
-                self.unlinked(location);
+                self.unlinked(made);
                 return false;
             }
         }
@@ -302,20 +313,19 @@ impl Worker {
             return Err(Refused::TooLarge);
         }
         let taken = self.take(outline.block_len(), item.part, expiry, now_s)?;
-        Ok(self.draft_in(taken, &outline, item))
+        Ok(self.draft_in(taken.location, &outline, item))
     }
 
     /// Writes an item into memory taken for it, and holds that.
     #[inline]
     pub(crate) fn draft_in(
         &self,
-        taken: Taken,
+        taken: Location,
         outline: &Outline,
         item: &Candidate<'_>,
     ) -> Draft<'_> {
-        let heap = &self.store.log.heap;
-        let draft = Draft { heap, taken };
-        let block = self.block(draft.location());
+        let draft = Draft::of(&self.store.log.heap, taken);
+        let block = draft.spot.block;
         block.begin(outline, item.key);
         match item.value {
             Value::Pieces(_, pieces) => {
@@ -334,17 +344,14 @@ impl Worker {
     fn decide(
         &self,
         writer: &Writer<'_>,
-        found: Option<&Found>,
+        present: Option<&Present<'_>>,
         write: &Write,
         now_s: u32,
     ) -> Result<Facts, Published> {
-        let present = found.and_then(|found| {
-            let location = found.entry().location();
-            let block = self.block(location);
+        let present = present.map(|it| it.spot).and_then(|old| {
             // One that is dead gives its place, but is no item any more.
-            self.death(location, block, now_s)
-                .is_none()
-                .then_some(block)
+            let death = self.death(old.location, old.block, now_s);
+            death.is_none().then_some(old.block)
         });
         let mut facts = Facts {
             is_overwrite: present.is_some(),

@@ -1,5 +1,6 @@
 //! Reading.
 
+use crate::heap::Spot;
 use crate::heap::block::Block;
 use crate::index::{Entry, Location};
 use crate::item::{Expiry, Item};
@@ -169,9 +170,12 @@ impl Worker {
         self.pay(len, now_s);
         let at_once = self.take_at_once(len, part, expiry, now_s);
         let taken = at_once.map_or_else(|| self.take(len, part, expiry, now_s), Ok)?;
-        let draft = Draft { heap, taken };
-        let location = draft.location();
-        let block = self.block(location);
+        let draft = Draft::of(heap, taken.location);
+        let Spot {
+            location,
+            block,
+            segment,
+        } = draft.spot;
         block.begin(&outline, key);
         // Who waits for memory is quiescent: what was seen before does not count.
         let Some(old) = find().map(Entry::location) else {
@@ -190,11 +194,11 @@ impl Worker {
         let found = writer.find(|entry| entry.location() == old);
         if let Some(found) = found
             && self.death(old, old_block, now_s).is_none()
-            && !self.is_flushed(location, now_s)
+            && !self.is_flushed(segment, now_s)
         {
             block.set_cas(old_block.cas());
             block.set_access(old_block.access());
-            heap.segment_of(location).add_live(block.len());
+            segment.add_live(block.len());
             writer.replace(&found, location, found.entry().frequency());
             // It is no hole, and not marked: who was led there before still looks at the item.
             heap.segment_of(old).sub_live(old_block.len());

@@ -10,7 +10,7 @@ use crate::limits::{REWRITE_ATTEMPTS, REWRITE_BUSY};
 use crate::miniature::Seen;
 use crate::number::Digits;
 use crate::pin::Pin;
-use crate::place::{Draft, Facts};
+use crate::place::{Draft, Facts, Present};
 use crate::sync::yield_now;
 use crate::upload::{Refused, Reserve, Upload};
 use crate::worker::{KeyHash, Worker, traits};
@@ -206,15 +206,19 @@ impl Worker {
         change: Change,
         now_s: u32,
     ) -> Option<u64> {
-        let location = match draft {
-            Some(draft) => draft.location(),
-            None => new.block()?.0,
+        let made = match draft {
+            Some(draft) => draft.spot,
+            None => self.spot(new.block()?.0),
         };
-        let block = self.block(location);
+        let block = made.block;
         let writer = self.store.index.lock(new.hash().0);
-        let present = writer.find(|entry| entry.location() == found.location)?;
-        let old = self.block(found.location);
-        if self.death(found.location, old, now_s).is_some() || self.is_flushed(location, now_s) {
+        let present = Present {
+            found: writer.find(|entry| entry.location() == found.location)?,
+            spot: self.spot(found.location),
+        };
+        let old = present.spot.block;
+        let is_dead = self.death(found.location, old, now_s).is_some();
+        if is_dead || self.is_flushed(made.segment, now_s) {
             return None;
         }
         let facts = Facts {
@@ -229,7 +233,7 @@ impl Worker {
         if !block.takes(facts.cas, facts.expiry) {
             return None;
         }
-        self.link(&writer, Some(&present), location, block, facts, now_s);
+        self.link(&writer, Some(&present), &made, facts, now_s);
         drop(writer);
         self.rehearse(new.hash(), now_s, || Seen::Stored(traits(block)));
         Some(facts.cas)

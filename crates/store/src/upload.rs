@@ -124,8 +124,7 @@ impl Worker {
         let outline = Outline::whole(key.len(), asked.value_len, asked.flags, cas, is_timed);
         let block_len = outline.block_len();
         self.pay(block_len, now_s);
-        let present = self.store.index.guess(hash.0);
-        let part = self.part_for(present, hash);
+        let part = self.part_for(self.present(hash).as_ref(), hash);
         let place = if block_len <= heap.block_max() / WHOLE_PART {
             let at_once = match asked.whole {
                 true => self.take_at_once(block_len, part, asked.expiry, now_s),

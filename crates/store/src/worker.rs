@@ -10,6 +10,7 @@ use rapidhash::v3::rapidhash_v3_seeded;
 use crate::drain::Cursor;
 use crate::epochs::Seat;
 use crate::freed::Freed;
+use crate::heap::Spot;
 use crate::heap::block::Block;
 use crate::heap::segment::Part;
 use crate::index::{Entry, Location, Writer};
@@ -220,6 +221,11 @@ impl Worker {
     }
 
     #[inline]
+    pub(crate) fn spot(&self, location: Location) -> Spot<'_> {
+        self.store.log.heap.spot(location)
+    }
+
+    #[inline]
     pub(crate) fn way(&self, part: Part, expiry: Expiry, now_s: u32) -> Way {
         Way {
             stripe: self.stripe,
@@ -256,16 +262,14 @@ impl Worker {
     /// The bytes of an item that the index no longer leads to are alive no more. Returns how many
     /// its block has.
     #[inline]
-    pub(crate) fn unlinked(&self, location: Location) -> usize {
-        let heap = &self.store.log.heap;
-        let block = heap.block(location);
+    pub(crate) fn unlinked(&self, spot: &Spot<'_>) -> usize {
+        let &Spot { block, segment, .. } = spot;
         let len = block.len();
-        heap.segment_of(location).sub_live(len);
+        segment.sub_live(len);
         block.mark_dead();
         if block.is_in_pieces() {
-            for piece in pieces_of(block) {
-                heap.segment_of(piece).sub_live(heap.block(piece).len());
-            }
+            let pieces = pieces_of(block).map(|piece| self.spot(piece));
+            pieces.for_each(|piece| piece.segment.sub_live(piece.block.len()));
         }
         len
     }
@@ -309,7 +313,7 @@ impl Worker {
         if !block.access().is_fetched() {
             self.tally.count(Count::ExpiredUnfetched);
         }
-        self.unlinked(found.entry().location());
+        self.unlinked(&self.spot(found.entry().location()));
     }
 
     /// Lets the index follow the number of items, and segments follow the index.

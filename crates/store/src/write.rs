@@ -66,7 +66,7 @@ pub enum Published {
         /// The item's CAS.
         cas: u64,
         /// The length of the item's whole value, in bytes.
-        value_len: usize,
+        value_len: u32,
     },
     /// The mode forbade it.
     NotStored,
@@ -167,7 +167,7 @@ impl Worker {
         let published = match write.mode {
             Mode::Append | Mode::Prepend => self.join(&upload, write, now_s),
             Mode::Set | Mode::Add | Mode::Replace => {
-                let made = upload.block().map(|(location, _)| location);
+                let made = upload.block().map(|(location, _)| self.spot(location));
                 self.place(&upload.candidate(), made, None, write, now_s)
             }
         };
@@ -199,12 +199,11 @@ impl Worker {
         }
         self.pay(len, now_s);
         // The item that is there comes to the caches while the one that takes its place is made.
-        let near = self.store.index.guess(hash.0);
-        if let Some(found) = near {
-            let heap = &self.store.log.heap;
-            heap.prefetch_to_replace(found.entry().location(), key.len());
+        let near = self.present(hash);
+        if let Some(present) = &near {
+            present.spot.prefetch_to_replace(key.len());
         }
-        let part = self.part_for(near, hash);
+        let part = self.part_for(near.as_ref(), hash);
         let (taken, near) = match self.take_at_once(len, part, write.expiry, now_s) {
             Some(taken) => (taken, near),
             // It waits until others are quiescent, and so is this worker: nothing it saw counts.
@@ -217,10 +216,10 @@ impl Worker {
             part,
             value: Value::Whole(value),
         };
-        let draft = self.draft_in(taken, &outline, &item);
+        let draft = self.draft_in(taken.location, &outline, &item);
         // None seen, or another's: it is looked for under the lock.
-        let seen = near.filter(|found| self.has_key(found.entry(), key));
-        let placed = self.place(&item, Some(draft.location()), seen, write, now_s);
+        let seen = near.filter(|present| present.spot.block.key() == key);
+        let placed = self.place(&item, Some(draft.spot), seen, write, now_s);
         placed.map_err(Refused::from)
     }
 
@@ -256,20 +255,19 @@ impl Worker {
             self.rehearse(hash, now_s, || Seen::Deleted);
             return Deleted::NotFound;
         };
-        let location = found.entry().location();
-        let block = self.block(location);
-        if self.death(location, block, now_s).is_some() {
-            self.bury_found(&writer, &found, block);
+        let spot = self.spot(found.entry().location());
+        if self.death(spot.location, spot.block, now_s).is_some() {
+            self.bury_found(&writer, &found, spot.block);
             drop(writer);
             self.rehearse(hash, now_s, || Seen::Deleted);
             return Deleted::NotFound;
         }
-        if compare.is_some_and(|cas| cas != block.cas()) {
+        if compare.is_some_and(|cas| cas != spot.block.cas()) {
             return Deleted::Exists;
         }
         writer.remove(&found);
         drop(writer);
-        self.free(location);
+        self.free(&spot);
         self.adjust();
         self.rehearse(hash, now_s, || Seen::Deleted);
         Deleted::Deleted
@@ -330,7 +328,7 @@ impl Worker {
         Ok(match joined {
             Rewritten::Done(done) => Published::Stored {
                 cas: done.cas,
-                value_len: done.value_len,
+                value_len: done.value_len as u32,
             },
             Rewritten::Absent => Published::NotStored,
             Rewritten::Refused(outcome) => outcome,

@@ -22,6 +22,8 @@ use workload::{Law, Picker, Popularity, Purpose, SizeLaw, Stream};
 const KEY_LEN: usize = 32;
 const VALUE_LEN: u32 = 100;
 const VALUE_MAX: u32 = 100_000;
+/// Items that lie in the caches of one core: what is left is instructions.
+const SMALL: u32 = 10_000;
 /// Items that lie in the caches of the processor.
 const NEAR: u32 = 100_000;
 /// Items of eight times a last-level cache of 32 MiB.
@@ -64,7 +66,8 @@ const fn etc(case: Case) -> Case {
     }
 }
 
-const CASES: [Case; 16] = [
+const CASES: [Case; 17] = [
+    case("small, sets", SMALL, 100, 1, 1),
     case("near, gets", NEAR, 0, 1, 1),
     case("near, gets, 2 threads", NEAR, 0, 1, 2),
     case("near, 95/5", NEAR, 5, 1, 1),

@@ -287,7 +287,9 @@ impl Replica {
 
 fn written(written: Result<Published, Refused>) -> (Outcome, usize) {
     match written {
-        Ok(Published::Stored { cas, value_len }) => (Outcome::Stored(cas as u32), value_len),
+        Ok(Published::Stored { cas, value_len }) => {
+            (Outcome::Stored(cas as u32), value_len as usize)
+        }
         _ => (Outcome::Refused, 0),
     }
 }

@@ -273,7 +273,7 @@ fn answer_meta_set(
     };
     count_cas(write, published, around);
     let (status, cas, value_len) = match published {
-        Published::Stored { cas, value_len } => (MetaStatus::Done, cas, value_len as u32),
+        Published::Stored { cas, value_len } => (MetaStatus::Done, cas, value_len),
         Published::NotStored | Published::NoRoom => (MetaStatus::NotStored, 0, asked.value_len),
         Published::Exists => (MetaStatus::Exists, 0, asked.value_len),
         Published::NotFound => (MetaStatus::NotFound, 0, asked.value_len),

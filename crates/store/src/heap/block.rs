@@ -23,10 +23,17 @@
 //! to move it (`read.rs`). `Wide` and `Pieces` are always timed: to move them is work, and four
 //! bytes are nothing to them.
 
+mod access;
+mod shape;
+
 use std::marker::PhantomData;
 use std::ptr::NonNull;
 use std::slice;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+
+pub(crate) use access::Access;
+pub(crate) use shape::Outline;
+use shape::{EXPIRY_LEN, Form, Shape};
 
 use crate::item::Expiry;
 
@@ -34,153 +41,10 @@ use crate::item::Expiry;
 pub(crate) const HEADER_LEN: usize = 12;
 /// Bytes before those of a piece.
 pub(crate) const PIECE_HEADER_LEN: usize = 16;
-/// Bytes of an expiry.
-const EXPIRY_LEN: usize = 4;
-/// In word 2: there is an expiry.
-const TIMED: u32 = 1 << 2;
-/// The longest value whose length fits the header.
-const SHORT_MAX: usize = (1 << 13) - 1;
-/// The largest CAS that fits the header.
-const SHORT_CAS_MAX: u64 = (1 << 40) - 1;
 /// The longest piece, in bytes: what a step copies at most. Its length has 17 bits.
 pub(crate) const PIECE_MAX: usize = 124 * 1024;
 /// Pieces of a value at most: a piece's own number has 15 bits.
 pub(crate) const PIECES_MAX: usize = (1 << 14) - 1;
-/// Bits of the second of the last access.
-const ACCESS_MASK: u32 = (1 << 29) - 1;
-const FETCHED: u32 = 1 << 29;
-const STALE: u32 = 1 << 30;
-const CLAIMED: u32 = 1 << 31;
-
-/// How an item's header goes on.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Form {
-    /// Not at all.
-    Plain = 0,
-    /// With client flags.
-    Flags = 1,
-    /// With client flags, a long value's length, and any CAS.
-    Wide = 2,
-    /// As `Wide`; the value is elsewhere.
-    Pieces = 3,
-}
-
-impl Form {
-    #[inline]
-    const fn of_shape(shape: u32) -> Self {
-        match shape & 0b11 {
-            0 => Self::Plain,
-            1 => Self::Flags,
-            2 => Self::Wide,
-            _ => Self::Pieces,
-        }
-    }
-
-    const fn extra_len(self) -> usize {
-        match self {
-            Self::Plain => 0,
-            Self::Flags => 4,
-            Self::Wide | Self::Pieces => 16,
-        }
-    }
-
-    /// Whether an item of this form may have this CAS.
-    fn takes_cas(self, cas: u64) -> bool {
-        cas <= SHORT_CAS_MAX || matches!(self, Self::Wide | Self::Pieces)
-    }
-}
-
-/// What an item's header says and does not change.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Outline {
-    pub(crate) form: Form,
-    pub(crate) key_len: usize,
-    pub(crate) value_len: usize,
-    pub(crate) flags: u32,
-    /// Of the value, where it is elsewhere.
-    pub(crate) pieces: usize,
-    /// It has a place for an expiry.
-    pub(crate) is_timed: bool,
-}
-
-impl Outline {
-    /// The shortest form for a value that lies with its key. `cas`: one the client chose.
-    pub(crate) fn whole(
-        key_len: usize,
-        value_len: usize,
-        flags: u32,
-        cas: Option<u64>,
-        is_timed: bool,
-    ) -> Self {
-        let is_wide = value_len > SHORT_MAX || cas.is_some_and(|cas| cas > SHORT_CAS_MAX);
-        let form = match (is_wide, flags) {
-            (true, _) => Form::Wide,
-            (false, 0) => Form::Plain,
-            (false, _) => Form::Flags,
-        };
-        Self {
-            form,
-            key_len,
-            value_len,
-            flags,
-            pieces: 0,
-            is_timed: is_timed || is_wide,
-        }
-    }
-
-    /// For a value in pieces.
-    pub(crate) fn pieces(key_len: usize, value_len: usize, flags: u32, pieces: usize) -> Self {
-        Self {
-            form: Form::Pieces,
-            key_len,
-            value_len,
-            flags,
-            pieces,
-            is_timed: true,
-        }
-    }
-
-    /// The same, with a place for an expiry.
-    pub(crate) fn timed(self) -> Self {
-        Self {
-            is_timed: true,
-            ..self
-        }
-    }
-
-    fn key_start(&self) -> usize {
-        key_start(self.form, self.is_timed)
-    }
-
-    /// Bytes of the block.
-    pub(crate) fn block_len(&self) -> usize {
-        let body_len = match self.form {
-            // Wherever the block lies, four bytes more align the list.
-            Form::Pieces => self.key_len.next_multiple_of(4) + 4 + 8 * self.pieces,
-            Form::Plain | Form::Flags | Form::Wide => self.key_len + self.value_len,
-        };
-        (self.key_start() + body_len).next_multiple_of(4)
-    }
-}
-
-/// Where the key of an item lies in its block.
-const fn key_start(form: Form, is_timed: bool) -> usize {
-    let expiry_len = if is_timed { EXPIRY_LEN } else { 0 };
-    HEADER_LEN + expiry_len + form.extra_len()
-}
-
-/// The same by the lowest bits of word 2.
-const KEY_STARTS: [u8; 8] = {
-    let mut starts = [0; 8];
-    let mut bits = 0;
-    while bits < 8 {
-        let form = Form::of_shape(bits as u32);
-        starts[bits] = key_start(form, bits as u32 & TIMED != 0) as u8;
-        bits += 1;
-    }
-    starts
-};
-
 /// Bytes of the block of a piece of `len` bytes.
 pub(crate) fn piece_block_len(len: usize) -> usize {
     (PIECE_HEADER_LEN + len).next_multiple_of(4)
@@ -204,6 +68,12 @@ impl<'h> Block<'h> {
         }
     }
 
+    /// Where it begins, for hints.
+    #[inline]
+    pub(super) fn address(self) -> *const u8 {
+        self.start.as_ptr().cast_const()
+    }
+
     /// Byte `at` of the block.
     #[inline]
     fn byte(self, at: usize) -> *mut u8 {
@@ -224,80 +94,63 @@ impl<'h> Block<'h> {
     }
 
     #[inline]
-    fn shape(self) -> u32 {
-        self.load(2)
-    }
-
-    #[inline]
-    pub(crate) fn key_len(self) -> usize {
-        (self.shape() >> 16 & 0xff) as usize
+    fn shape(self) -> Shape {
+        Shape::of_word(self.load(2))
     }
 
     #[inline]
     fn form(self) -> Form {
-        Form::of_shape(self.shape())
-    }
-
-    #[inline]
-    fn is_timed(self) -> bool {
-        self.shape() & TIMED != 0
-    }
-
-    #[inline]
-    fn short_len(self) -> usize {
-        (self.shape() >> 3) as usize & SHORT_MAX
-    }
-
-    #[inline]
-    fn key_start(self) -> usize {
-        KEY_STARTS[(self.shape() & 0b111) as usize].into()
+        self.shape().form()
     }
 
     /// The word `number` of those behind the expiry.
     #[inline]
     fn further(self, number: usize) -> usize {
-        3 + usize::from(self.is_timed()) + number
+        3 + usize::from(self.shape().is_timed()) + number
     }
 
     /// Whether the item may have this CAS and this expiry.
     #[inline]
     pub(crate) fn takes(self, cas: u64, expiry: Expiry) -> bool {
-        self.form().takes_cas(cas) && self.takes_expiry(expiry)
+        let shape = self.shape();
+        shape.takes_cas(cas) && shape.takes_expiry(expiry)
     }
 
     /// Whether it may have this expiry.
     #[inline]
     pub(crate) fn takes_expiry(self, expiry: Expiry) -> bool {
-        self.is_timed() || expiry == Expiry::NEVER
+        self.shape().takes_expiry(expiry)
     }
 
     /// What the header says for good.
     pub(crate) fn outline(self) -> Outline {
-        let form = self.form();
+        let shape = self.shape();
         Outline {
-            form,
-            key_len: self.key_len(),
+            form: shape.form(),
+            key_len: shape.key_len(),
             value_len: self.value_len(),
             flags: self.flags(),
-            pieces: match form {
+            pieces: match shape.form() {
                 Form::Pieces => self.count_pieces(),
                 Form::Plain | Form::Flags | Form::Wide => 0,
             },
-            is_timed: self.is_timed(),
+            is_timed: shape.is_timed(),
         }
     }
 
     #[inline]
     pub(crate) fn key(self) -> &'h [u8] {
+        let shape = self.shape();
         // SAFETY: the key of a published block does not change (`at`).
-        unsafe { slice::from_raw_parts(self.byte(self.key_start()), self.key_len()) }
+        unsafe { slice::from_raw_parts(self.byte(shape.key_start()), shape.key_len()) }
     }
 
     #[inline]
     pub(crate) fn value_len(self) -> usize {
-        match self.form() {
-            Form::Plain | Form::Flags => self.short_len(),
-            Form::Wide | Form::Pieces => self.load(self.further(1)) as usize,
+        let shape = self.shape();
+        match shape.is_short() {
+            true => shape.short_len(),
+            false => self.load(self.further(1)) as usize,
         }
     }
 
@@ -311,16 +164,17 @@ impl<'h> Block<'h> {
 
     #[inline]
     pub(crate) fn cas(self) -> u64 {
-        let (high, low) = match self.form() {
-            Form::Plain | Form::Flags => (self.shape() >> 24, self.load(1)),
-            Form::Wide | Form::Pieces => (self.load(self.further(3)), self.load(self.further(2))),
+        let shape = self.shape();
+        let (high, low) = match shape.is_short() {
+            true => (shape.cas_high(), self.load(1)),
+            false => (self.load(self.further(3)), self.load(self.further(2))),
         };
         u64::from(high) << 32 | u64::from(low)
     }
 
     #[inline]
     pub(crate) fn expiry(self) -> Expiry {
-        match self.is_timed() {
+        match self.shape().is_timed() {
             true => Expiry::of_word(self.load(3)),
             false => Expiry::NEVER,
         }
@@ -329,7 +183,7 @@ impl<'h> Block<'h> {
     /// Gives it an expiry that it [takes](Self::takes_expiry).
     pub(crate) fn set_expiry(self, expiry: Expiry) {
         debug_assert!(self.takes_expiry(expiry));
-        if self.is_timed() {
+        if self.shape().is_timed() {
             self.word(3).store(expiry.word(), Ordering::Relaxed);
         }
     }
@@ -360,7 +214,7 @@ impl<'h> Block<'h> {
     /// The value, where it lies with its key.
     #[inline]
     pub(crate) fn value(self) -> &'h [u8] {
-        let from = self.key_start() + self.key_len();
+        let from = self.shape().value_start();
         // SAFETY: the value of a published block does not change (`at`).
         unsafe { slice::from_raw_parts(self.byte(from), self.value_len()) }
     }
@@ -368,7 +222,7 @@ impl<'h> Block<'h> {
     /// The locations of the pieces of a value that is elsewhere.
     pub(crate) fn pieces(self) -> &'h [AtomicU64] {
         debug_assert!(self.is_in_pieces());
-        let list = self.byte(self.key_start() + self.key_len());
+        let list = self.byte(self.shape().value_start());
         let list = list.wrapping_add(list.align_offset(8)).cast::<AtomicU64>();
         // SAFETY: the list lies in the block, aligned to 8 here, and is only reached as atomics.
         unsafe { slice::from_raw_parts(list, self.count_pieces()) }
@@ -391,19 +245,11 @@ impl<'h> Block<'h> {
 
     /// Writes the header and the key of an item that nobody knows yet.
     pub(crate) fn begin(self, outline: &Outline, key: &[u8]) {
-        let short_len = match outline.form {
-            Form::Plain | Form::Flags => outline.value_len,
-            Form::Wide | Form::Pieces => 0,
-        };
-        // What does not fit would run into the length of the key.
-        assert!(short_len <= SHORT_MAX, "a value too long for its form");
         debug_assert!(outline.pieces <= PIECES_MAX && key.len() == outline.key_len);
-        let timed = if outline.is_timed { TIMED } else { 0 };
-        let lens = (key.len() as u32) << 16 | (short_len as u32) << 3;
+        let shape = Shape::of(outline);
         self.mark_dead();
         self.word(1).store(outline.pieces as u32, Ordering::Relaxed);
-        self.word(2)
-            .store(lens | timed | outline.form as u32, Ordering::Relaxed);
+        self.word(2).store(shape.word(), Ordering::Relaxed);
         self.set_expiry(Expiry::NEVER);
         if outline.form != Form::Plain {
             let flags = self.word(self.further(0));
@@ -413,7 +259,7 @@ impl<'h> Block<'h> {
             let value_len = self.word(self.further(1));
             value_len.store(outline.value_len as u32, Ordering::Relaxed);
         }
-        let to = self.byte(outline.key_start());
+        let to = self.byte(shape.key_start());
         // SAFETY: the block has room for its key, and nobody else has the block.
         unsafe { to.copy_from_nonoverlapping(key.as_ptr(), key.len()) };
     }
@@ -421,13 +267,14 @@ impl<'h> Block<'h> {
     /// Gives an item that nobody knows yet its CAS, which its form must take.
     pub(crate) fn set_cas(self, cas: u64) {
         let (low, high) = (cas as u32, (cas >> 32) as u32);
-        if matches!(self.form(), Form::Wide | Form::Pieces) {
+        let shape = self.shape();
+        if shape.is_short() {
+            let shape = shape.with_cas_high(high);
+            self.word(1).store(low, Ordering::Relaxed);
+            self.word(2).store(shape.word(), Ordering::Relaxed);
+        } else {
             self.word(self.further(2)).store(low, Ordering::Relaxed);
             self.word(self.further(3)).store(high, Ordering::Relaxed);
-        } else {
-            let shape = self.shape() & 0x00ff_ffff | high << 24;
-            self.word(1).store(low, Ordering::Relaxed);
-            self.word(2).store(shape, Ordering::Relaxed);
         }
     }
 
@@ -436,7 +283,7 @@ impl<'h> Block<'h> {
     /// # Safety
     /// Nobody else looks at the block.
     pub(crate) unsafe fn value_mut(self) -> &'h mut [u8] {
-        let from = self.key_start() + self.key_len();
+        let from = self.shape().value_start();
         // SAFETY: the value lies in the block, which is the caller's alone.
         unsafe { slice::from_raw_parts_mut(self.byte(from), self.value_len()) }
     }
@@ -446,13 +293,13 @@ impl<'h> Block<'h> {
         debug_assert!(len <= PIECE_MAX && number <= PIECES_MAX);
         self.word(0).store(hash as u32, Ordering::Relaxed);
         self.word(1).store((hash >> 32) as u32, Ordering::Relaxed);
-        self.word(2).store(Form::Pieces as u32, Ordering::Relaxed);
+        self.word(2).store(Shape::PIECE.word(), Ordering::Relaxed);
         let place = (number as u32) << 17 | len as u32;
         self.word(3).store(place, Ordering::Relaxed);
     }
 
     pub(crate) fn is_piece(self) -> bool {
-        self.key_len() == 0
+        self.shape().key_len() == 0
     }
 
     /// The hash of the key of the item a piece belongs to.
@@ -486,22 +333,27 @@ impl<'h> Block<'h> {
 
     /// Whether this is no block but the end of a segment.
     pub(super) fn is_end(self) -> bool {
-        self.shape() == 0
+        self.shape() == Shape::END
     }
 
     pub(super) fn make_end(self) {
-        self.word(2).store(0, Ordering::Relaxed);
+        self.word(2).store(Shape::END.word(), Ordering::Relaxed);
     }
 
     /// Bytes of the block.
     #[inline]
     pub(crate) fn len(self) -> usize {
-        match self.form() {
-            Form::Plain | Form::Flags => {
-                (self.key_start() + self.key_len() + self.short_len()).next_multiple_of(4)
-            }
-            Form::Wide | Form::Pieces if !self.is_piece() => self.outline().block_len(),
-            Form::Wide | Form::Pieces => piece_block_len(self.piece_len()),
+        let shape = self.shape();
+        match shape.is_short() {
+            true => shape.short_block_len(),
+            false => self.long_len(),
+        }
+    }
+
+    fn long_len(self) -> usize {
+        match self.is_piece() {
+            true => piece_block_len(self.piece_len()),
+            false => self.outline().block_len(),
         }
     }
 
@@ -519,7 +371,7 @@ impl<'h> Block<'h> {
         } else {
             let len = other.len();
             // An expiry may change, and so does an access: by words, which each are atomic.
-            let words_len = match other.is_timed() || other.is_piece() {
+            let words_len = match other.shape().is_timed() || other.is_piece() {
                 true => HEADER_LEN + EXPIRY_LEN,
                 false => HEADER_LEN,
             };
@@ -532,53 +384,6 @@ impl<'h> Block<'h> {
             // this is the caller's alone.
             unsafe { to.copy_from_nonoverlapping(from, len - words_len) };
         }
-    }
-}
-
-/// When an item was last asked for, and what has become of it since.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Access(u32);
-
-impl Access {
-    /// Of an item that is none (yet, or any more): claimed, but not stale, is no other.
-    const DEAD: Self = Self(CLAIMED);
-
-    /// Of an item that is new.
-    pub(crate) fn new(now_s: u32) -> Self {
-        Self(now_s & ACCESS_MASK)
-    }
-
-    #[inline]
-    pub(crate) fn second(self) -> u32 {
-        self.0 & ACCESS_MASK
-    }
-
-    #[inline]
-    pub(crate) fn is_fetched(self) -> bool {
-        self.0 & FETCHED != 0
-    }
-
-    #[inline]
-    pub(crate) fn is_stale(self) -> bool {
-        self.0 & STALE != 0
-    }
-
-    #[inline]
-    pub(crate) fn is_claimed(self) -> bool {
-        self.0 & CLAIMED != 0
-    }
-
-    /// Read just now.
-    #[inline]
-    #[must_use]
-    pub(crate) fn fetched_at(self, now_s: u32) -> Self {
-        Self(self.0 & !ACCESS_MASK | FETCHED | now_s & ACCESS_MASK)
-    }
-
-    #[must_use]
-    pub(crate) fn with(self, stale: bool, claimed: bool) -> Self {
-        let bits = if stale { STALE } else { 0 } | if claimed { CLAIMED } else { 0 };
-        Self(self.0 & !(STALE | CLAIMED) | bits)
     }
 }
 

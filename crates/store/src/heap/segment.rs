@@ -114,6 +114,12 @@ impl Segment {
         }
     }
 
+    /// Asks for the line that every write changes. A hint.
+    #[inline]
+    pub(super) fn prefetch(&self) {
+        crate::prefetch::line_to_write(std::ptr::from_ref(&self.busy).cast());
+    }
+
     /// Where the next block would begin.
     pub(crate) fn tail(&self) -> u32 {
         (self.busy.fill.load(Ordering::Relaxed) & TAIL_MASK) as u32

@@ -1,3 +1,4 @@
+use super::shape::SHORT_CAS_MAX;
 use super::*;
 
 fn memory() -> Vec<u64> {
@@ -28,7 +29,7 @@ fn every_form_tells_what_it_was_told() {
         let key = vec![b'k'; outline.key_len];
         let made = block(&mut memory);
         made.begin(&outline, &key);
-        let cas = if outline.form.takes_cas(u64::MAX) {
+        let cas = if made.takes(u64::MAX, Expiry::NEVER) {
             u64::MAX
         } else {
             SHORT_CAS_MAX
