@@ -55,10 +55,6 @@ impl Noticeboard {
         })
     }
 
-    pub(crate) fn store(&self) -> &Store {
-        &self.store
-    }
-
     /// What is lacking, and what to do, where a connection needs more than a descriptor and finds
     /// none.
     pub(crate) fn no_tasks(&self) -> &'static str {

@@ -10,6 +10,7 @@
 mod board;
 mod config;
 mod error;
+mod keeper;
 mod start;
 mod watch;
 

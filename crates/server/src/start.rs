@@ -15,6 +15,7 @@ use sys::socket::{Bound, Listener};
 use crate::board::Noticeboard;
 use crate::config::{Config, DEFAULT_USER, UnixSocket};
 use crate::error::Error;
+use crate::keeper::Keeper;
 use crate::watch;
 
 /// Linux's number for "no such family of addresses", on every architecture it has.
@@ -30,6 +31,7 @@ pub struct Server {
     signals: Signals,
     board: Arc<Noticeboard>,
     census: Arc<Census>,
+    keeper: Keeper,
     addresses: Vec<SocketAddr>,
 }
 
@@ -79,7 +81,13 @@ impl Server {
             hash_seed: RandomState::new().hash_one(std::process::id()),
         })?;
         // Now, for the first to ask would wait for the pages.
-        store.tend();
+        let mut keeper = Keeper::new(&store, config.huge_pages);
+        let mut tell = |line: &str| {
+            if config.verbosity > 0 {
+                say(line);
+            }
+        };
+        while keeper.step(&mut tell) {}
         let census = Arc::new(Census::new(u64::from(config.connections_max)));
         let board = Noticeboard::new(&config, &store, &census).map_err(Error::Start)?;
         let board = Arc::new(board);
@@ -101,6 +109,7 @@ impl Server {
             signals,
             board,
             census,
+            keeper,
             addresses,
         })
     }
@@ -115,8 +124,9 @@ impl Server {
     ///
     /// # Errors
     /// A thread panicked.
-    pub fn serve(self, say: &mut dyn FnMut(&str)) -> Result<(), Error> {
-        watch::until_stopped(&self.signals, &self.board, &self.census, say)
+    pub fn serve(mut self, say: &mut dyn FnMut(&str)) -> Result<(), Error> {
+        let (board, census) = (&self.board, &self.census);
+        watch::until_stopped(&self.signals, board, census, &mut self.keeper, say)
             .map_err(Error::Start)?;
         self.running.stop()?;
         Ok(())

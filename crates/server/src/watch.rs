@@ -8,6 +8,7 @@ use sys::poll::{Events, Interest, Poll};
 use sys::signals::{Signal, Signals};
 
 use crate::board::Noticeboard;
+use crate::keeper::{Keeper, PAUSE_NS};
 
 /// How often a talkative server looks for something to say, in nanoseconds.
 const LOOK_EVERY_NS: u64 = 1_000_000_000;
@@ -17,6 +18,7 @@ pub(crate) fn until_stopped(
     signals: &Signals,
     board: &Noticeboard,
     census: &Census,
+    keeper: &mut Keeper,
     say: &mut dyn FnMut(&str),
 ) -> io::Result<()> {
     let poll = Poll::new()?;
@@ -24,13 +26,17 @@ pub(crate) fn until_stopped(
     poll.add(&board.waker, 1, Interest::Read)?;
     let mut events = Events::with_capacity(2);
     let mut last = census.tally();
+    let mut has_more = false;
     loop {
-        poll.wait(
-            &mut events,
-            (board.verbosity() > 0).then_some(LOOK_EVERY_NS),
-        )?;
+        let look_ns = (board.verbosity() > 0).then_some(LOOK_EVERY_NS);
+        let timeout_ns = if has_more { Some(PAUSE_NS) } else { look_ns };
+        poll.wait(&mut events, timeout_ns)?;
         board.waker.clear();
-        board.store().tend();
+        has_more = keeper.step(&mut |line| {
+            if board.verbosity() > 0 {
+                say(line);
+            }
+        });
         while let Some(signal) = signals.take() {
             if signal == Signal::Stop {
                 return Ok(());

@@ -22,7 +22,7 @@ pub struct Config {
     /// Items leave to make room for others; otherwise what does not fit is refused.
     pub evicts: bool,
     /// Ask the kernel for huge pages though the memory is small; where it is not, they are asked
-    /// for in any case.
+    /// for in any case, until [`refuse_huge_pages`](crate::Store::refuse_huge_pages).
     pub huge_pages: bool,
 }
 

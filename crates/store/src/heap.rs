@@ -197,21 +197,41 @@ impl Heap {
         self.is_huge.store(true, Ordering::Relaxed);
     }
 
-    /// Gives the pages of a segment back; true: they are gone. It calls the kernel.
-    pub(crate) fn discard(&self, number: Number) -> bool {
+    /// Whether huge pages are asked for.
+    pub(crate) fn is_huge(&self) -> bool {
+        self.is_huge.load(Ordering::Relaxed)
+    }
+
+    /// Asks for no more of them. It calls the kernel.
+    pub(crate) fn refuse_huge(&self) {
         if self.is_huge.swap(false, Ordering::Relaxed) {
             self.memory.refuse_huge();
         }
+    }
+
+    /// Gives the pages of a segment back; true: they are gone. It calls the kernel.
+    pub(crate) fn discard(&self, number: Number) -> bool {
+        self.refuse_huge();
         let words = |number: Number| ((number as usize) << self.size_bits) / 8;
         self.memory
             .discard(words(number), words(number + 1))
             .is_ok()
     }
 
-    /// Has the kernel find the pages of a segment, and of its lines. It calls the kernel.
-    pub(crate) fn populate(&self, number: Number) {
-        let byte = |number: Number| (number as usize) << self.size_bits;
-        self.memory.populate(byte(number), byte(number + 1));
-        self.segments.populate(number as usize);
+    /// Has the kernel find the pages of a segment from byte `from` on, as many bytes of them as
+    /// `most` or as a huge page makes it, and of its lines; returns where they end. It calls the
+    /// kernel.
+    pub(crate) fn populate(&self, number: Number, from: u32, most: u32) -> u32 {
+        let size = self.segment_size();
+        let to = match self.is_huge() {
+            true => size,
+            false => size.min(from + most),
+        };
+        let byte = |at: u32| ((number as usize) << self.size_bits) + at as usize;
+        self.memory.populate(byte(from), byte(to));
+        if from == 0 {
+            self.segments.populate(number as usize);
+        }
+        to
     }
 }

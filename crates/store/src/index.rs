@@ -134,19 +134,23 @@ impl Index {
         self.region.advise_huge();
     }
 
-    /// Has the kernel find the pages that the buckets in use and the next `ahead` bytes of them lie
-    /// in, once for each page. It calls the kernel.
-    pub(crate) fn populate(&self, ahead: usize) {
-        let range = self.next_pages(ahead);
+    /// Has the kernel find `most` bytes of the pages that the buckets in use and the next `ahead`
+    /// bytes of them lie in, once for each page; false: they have been found. It calls the kernel.
+    pub(crate) fn populate(&self, ahead: usize, most: usize) -> bool {
+        let range = self.next_pages(ahead, most);
         self.region
             .populate(range.start as usize, range.end as usize);
+        !range.is_empty()
     }
 
     /// The bytes to be populated now; they are not again. From the first bucket on: keys lie in all
     /// from the start, and with huge pages the first to come would wait for 2 MiB of zeroes.
-    fn next_pages(&self, ahead: usize) -> Range<u64> {
-        let most = self.buckets_max * BUCKET_BYTES as u64;
-        let to = (self.bytes() + ahead as u64).min(most);
+    fn next_pages(&self, ahead: usize, most: usize) -> Range<u64> {
+        let end = self.buckets_max * BUCKET_BYTES as u64;
+        let end = (self.bytes() + ahead as u64).min(end);
+        let from = self.populated.load(Ordering::Relaxed);
+        let to = end.min(from + most as u64).max(from);
+        // Who comes second finds those behind.
         let from = self.populated.fetch_max(to, Ordering::Relaxed);
         from..to.max(from)
     }

@@ -51,6 +51,7 @@ mod statistics;
 mod store;
 mod sync;
 mod tally;
+mod tend;
 mod upload;
 mod worker;
 mod write;
@@ -62,6 +63,7 @@ pub use pin::Pin;
 pub use read::{Miss, Read};
 pub use statistics::{EVICTED_AGES_S, Statistics};
 pub use store::Store;
+pub use tend::{Tended, Tender};
 pub use upload::{Refused, Reserve, Upload};
 pub use worker::{KeyHash, Worker};
 pub use write::{

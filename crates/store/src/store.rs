@@ -23,6 +23,7 @@ use crate::statistics::Statistics;
 use crate::sync::atomic::{AtomicU64, Ordering};
 use crate::sync::{Arc, Mutex, MutexGuard};
 use crate::tally::{Count, Tally};
+use crate::tend::{Tended, Tender};
 use crate::worker::Worker;
 
 /// The store. Threads reach it through [`Store::worker`].
@@ -156,7 +157,7 @@ impl Store {
     }
 
     /// Changes the bytes that items and index may fill together. What is too much leaves bit by
-    /// bit, as workers write and maintain, and is given back by [`Store::tend`].
+    /// bit, as workers write and maintain, and is given back by a [`Tender`].
     ///
     /// # Errors
     /// The store cannot work with so little, or was not made for so much.
@@ -174,29 +175,28 @@ impl Store {
         self.log.allow(allowed(self.limit(), fixed, size_bits));
     }
 
-    /// Whether there is something for [`Store::tend`] to do. Asked often, and true once each time.
+    /// Whether there is something for a [`Tender`] to do. Asked often, and true once each time.
     #[must_use]
     pub fn wants_tending(&self) -> bool {
         self.log.wants_tending()
     }
 
-    /// Does what takes system calls: gives memory back to the kernel that is not to be used, and
-    /// has it find the pages that are to be used next. For a thread that answers nobody.
-    pub fn tend(&self) {
-        while let Some(number) = self.log.leaving() {
-            // What cannot be given back is still there when it is used again.
-            self.log.heap.discard(number);
-            self.log.has_left(number);
-        }
-        while let Some(number) = self.log.returning() {
-            self.log.heap.populate(number);
-            self.log.is_back(number);
-        }
-        for number in self.log.next_fresh() {
-            self.log.heap.populate(number);
-        }
-        self.index
-            .populate(2 * self.log.heap.segment_size() as usize);
+    /// All that a [`Tender`] has to do, at once: where nobody is answered yet.
+    pub fn tend(self: &Arc<Self>) {
+        let mut tender = Tender::new(self);
+        while tender.step() != Tended::Nothing {}
+    }
+
+    /// Lets the memory for items that is not there yet come in small pages: for where huge ones
+    /// take too long to come. It calls the kernel.
+    pub fn refuse_huge_pages(&self) {
+        self.log.heap.refuse_huge();
+    }
+
+    /// Whether memory for items that is not there yet comes in huge pages, if the kernel has them.
+    #[must_use]
+    pub fn has_huge_pages(&self) -> bool {
+        self.log.heap.is_huge()
     }
 
     /// Invalidates every item written before second `at_s`, or now if that is past.

@@ -100,8 +100,10 @@ fn random_operations_agree_with_a_map() {
 fn every_page_of_buckets_is_populated_once_the_first_among_them() {
     let index = Index::new(16, 256, 1 << 20).unwrap();
     let (least, ahead) = (index.bytes(), 64 << 10);
-    assert_eq!(index.next_pages(ahead), 0..least + ahead as u64);
-    assert!(index.next_pages(ahead).is_empty());
+    let pages = |most| index.next_pages(ahead, most);
+    assert_eq!(pages(4096), 0..4096);
+    assert_eq!(pages(1 << 20), 4096..least + ahead as u64);
+    assert!(pages(4096).is_empty());
     let mut number = 0;
     let mut grow_to = |bytes| {
         while index.bytes() < bytes {
@@ -112,10 +114,10 @@ fn every_page_of_buckets_is_populated_once_the_first_among_them() {
     // Further than was populated: who wrote there has touched some pages and not others.
     grow_to(least + 2 * ahead as u64);
     let end = least + 3 * ahead as u64;
-    assert_eq!(index.next_pages(ahead), least + ahead as u64..end);
+    assert_eq!(pages(1 << 20), least + ahead as u64..end);
     grow_to((1 << 20) - ahead as u64 / 2);
-    assert_eq!(index.next_pages(ahead), end..1 << 20);
-    assert!(index.next_pages(ahead).is_empty());
+    assert_eq!(pages(1 << 20), end..1 << 20);
+    assert!(pages(1 << 20).is_empty());
 }
 
 #[test]

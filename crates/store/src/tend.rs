@@ -1,0 +1,122 @@
+//! What takes system calls, a little at a time, for a thread that answers nobody: that may have to
+//! share a processor with one that does, which then waits for as long as a step takes.
+//!
+//! ```text
+//! to be given back ─► one segment a step
+//! to be used soon  ─► so many bytes of a segment a step; with huge pages, all of it
+//! the index        ─► so many bytes of its next buckets a step
+//! ```
+
+use std::ops::Range;
+
+use crate::heap::Number;
+use crate::limits::POPULATE_BYTES;
+use crate::store::Store;
+use crate::sync::Arc;
+
+/// What a step came to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Tended {
+    /// There was nothing to do.
+    Nothing,
+    /// Memory was given back.
+    GaveBack,
+    /// The kernel found pages.
+    Populated,
+}
+
+/// Gives memory back to the kernel that is not to be used, and has it find the pages that are to be
+/// used next.
+#[derive(Debug)]
+pub struct Tender {
+    store: Arc<Store>,
+    /// Segments that nobody has used and that soon will be.
+    fresh: Range<Number>,
+    /// The segment whose pages are being found.
+    under_way: Option<UnderWay>,
+}
+
+#[derive(Debug)]
+struct UnderWay {
+    number: Number,
+    /// Bytes of it that are done.
+    done: u32,
+    /// It was given back before, and nobody uses it until its pages are there.
+    is_returning: bool,
+}
+
+impl Tender {
+    /// For that store.
+    #[must_use]
+    pub fn new(store: &Arc<Store>) -> Self {
+        Self {
+            store: Arc::clone(store),
+            fresh: 0..0,
+            under_way: None,
+        }
+    }
+
+    /// Does a little. It calls the kernel.
+    pub fn step(&mut self) -> Tended {
+        let log = &self.store.log;
+        if let Some(number) = log.leaving() {
+            // What cannot be given back is still there when it is used again.
+            log.heap.discard(number);
+            log.has_left(number);
+            return Tended::GaveBack;
+        }
+        if self.under_way.is_none() {
+            self.under_way = self.next();
+        }
+        if let Some(mut now) = self.under_way.take() {
+            let log = &self.store.log;
+            now.done = log.heap.populate(now.number, now.done, POPULATE_BYTES);
+            if now.done < log.heap.segment_size() {
+                self.under_way = Some(now);
+            } else {
+                self.finish(&now);
+            }
+            return Tended::Populated;
+        }
+        let ahead = 2 * self.store.log.heap.segment_size() as usize;
+        match self.store.index.populate(ahead, POPULATE_BYTES as usize) {
+            true => Tended::Populated,
+            false => Tended::Nothing,
+        }
+    }
+
+    fn next(&mut self) -> Option<UnderWay> {
+        let log = &self.store.log;
+        let begun = |number, is_returning| UnderWay {
+            number,
+            done: 0,
+            is_returning,
+        };
+        if let Some(number) = log.returning() {
+            return Some(begun(number, true));
+        }
+        if self.fresh.is_empty() {
+            self.fresh = log.next_fresh();
+        }
+        self.fresh.next().map(|number| begun(number, false))
+    }
+
+    fn finish(&self, under_way: &UnderWay) {
+        if under_way.is_returning {
+            self.store.log.is_back(under_way.number);
+        }
+    }
+}
+
+impl Drop for Tender {
+    fn drop(&mut self) {
+        // Its pages are found by who comes there first.
+        if let Some(under_way) = self.under_way.take() {
+            self.finish(&under_way);
+        }
+    }
+}
+
+#[cfg(test)]
+#[cfg(not(shuttle))]
+mod tests;
