@@ -1,8 +1,8 @@
 //! To the kernel's floor: what a server pays for a request beside what a server pays that only
 //! echoes.
 //!
-//! `[--quick] [--rounds N] [--records N] [CASE]`: fewer rounds and records, or so many; the cases
-//! whose names contain `CASE`.
+//! `[--quick] [--rounds N] [--records N] [--server NAME] [CASE]`: fewer rounds and records, or so
+//! many; the server of that name alone; the cases whose names contain `CASE`.
 //!
 //! Every server has one worker and is a process of its own with all its threads on one processor;
 //! the client, a closed loop, is on another. The figure is the processor time of the server's
@@ -40,7 +40,8 @@ use cases::Case;
 use rounds::Progress;
 use servers::{Cache, Role, Subject};
 
-const USAGE: &str = "there are --quick, --rounds N, --records N and the name of a case";
+const USAGE: &str =
+    "there are --quick, --rounds N, --records N, --server NAME and the name of a case";
 /// Files the client needs: a thousand connections to each of six servers, or those of the ladder,
 /// and some.
 const OPEN_FILES: u64 = 15_360 + 200;
@@ -95,6 +96,9 @@ pub(crate) struct Settings {
     pub(crate) counted_requests: u64,
     pub(crate) server_cpu: usize,
     pub(crate) client_cpu: usize,
+    /// Of a server.
+    server: Option<String>,
+    /// Of cases.
     only: Option<String>,
 }
 
@@ -129,7 +133,7 @@ fn run() -> Result<()> {
         bail!("no case has that in its name; the cases are:\n  {names}\n  {others}");
     }
     // Before anything is bound to a processor: this may have to build.
-    let caches = Cache::all();
+    let caches = settings.chosen(Cache::all())?;
     sys::limits::raise_open_files(OPEN_FILES);
     sys::thread::pin(&[settings.client_cpu]).context("bind the client to its processor")?;
     let mut expected_ns = settings.expected_ns(&cases, caches.len());
@@ -202,6 +206,7 @@ impl Settings {
             counted_requests: if quick { 5_000 } else { 20_000 },
             server_cpu,
             client_cpu,
+            server: None,
             only: None,
         };
         let mut words = words.iter();
@@ -215,12 +220,29 @@ impl Settings {
                 "--records" => {
                     settings.records = number(word, words.next(), asks::RECORDS_MAX)?;
                 }
+                "--server" => {
+                    let name = words.next().context("--server wants the name of one")?;
+                    settings.server = Some((*name).to_owned());
+                }
                 _ if word.starts_with('-') => bail!("no option {word:?}; {USAGE}"),
                 _ if settings.only.is_some() => bail!("one case at most, not also {word:?}"),
                 _ => settings.only = Some(word.to_owned()),
             }
         }
         Ok(settings)
+    }
+
+    /// The servers to be measured.
+    fn chosen(&self, caches: Vec<Cache>) -> Result<Vec<Cache>> {
+        let Some(name) = &self.server else {
+            return Ok(caches);
+        };
+        let names: Vec<String> = caches.iter().map(|cache| cache.name.clone()).collect();
+        let chosen: Vec<Cache> = caches.into_iter().filter(|it| it.name == *name).collect();
+        if chosen.is_empty() {
+            bail!("no server {name:?}; there are {}", names.join(", "));
+        }
+        Ok(chosen)
     }
 
     fn means(&self, name: &str) -> bool {
@@ -250,7 +272,8 @@ impl Settings {
         if self.rounds < 6 {
             println!("fewer than 6 rounds: their intervals are the whole range, and below 95 %");
         }
-        if !caches.iter().any(|cache| cache.role == Role::Memcached) {
+        let has_memcached = caches.iter().any(|cache| cache.role == Role::Memcached);
+        if !has_memcached && self.server.is_none() {
             println!("skipped: no memcached to compare with; none is installed");
         }
     }
