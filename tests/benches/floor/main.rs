@@ -1,8 +1,8 @@
 //! To the kernel's floor: what a server pays for a request beside what a server pays that only
 //! echoes.
 //!
-//! `[--quick] [--rounds N] [--records N] [--server NAME] [CASE]`: fewer rounds and records, or so
-//! many; the server of that name alone; the cases whose names contain `CASE`.
+//! `[--quick] [--rounds N] [--records N] [--server NAME]… [CASE]`: fewer rounds and records, or so
+//! many; the servers of those names alone; the cases whose names contain `CASE`.
 //!
 //! Every server has one worker and is a process of its own with all its threads on one processor;
 //! the client, a closed loop, is on another. The figure is the processor time of the server's
@@ -96,8 +96,8 @@ pub(crate) struct Settings {
     pub(crate) counted_requests: u64,
     pub(crate) server_cpu: usize,
     pub(crate) client_cpu: usize,
-    /// Of a server.
-    server: Option<String>,
+    /// Names of servers; none: all.
+    servers: Vec<String>,
     /// Of cases.
     only: Option<String>,
 }
@@ -206,7 +206,7 @@ impl Settings {
             counted_requests: if quick { 5_000 } else { 20_000 },
             server_cpu,
             client_cpu,
-            server: None,
+            servers: Vec::new(),
             only: None,
         };
         let mut words = words.iter();
@@ -222,7 +222,7 @@ impl Settings {
                 }
                 "--server" => {
                     let name = words.next().context("--server wants the name of one")?;
-                    settings.server = Some((*name).to_owned());
+                    settings.servers.push((*name).to_owned());
                 }
                 _ if word.starts_with('-') => bail!("no option {word:?}; {USAGE}"),
                 _ if settings.only.is_some() => bail!("one case at most, not also {word:?}"),
@@ -234,15 +234,17 @@ impl Settings {
 
     /// The servers to be measured.
     fn chosen(&self, caches: Vec<Cache>) -> Result<Vec<Cache>> {
-        let Some(name) = &self.server else {
+        if self.servers.is_empty() {
             return Ok(caches);
-        };
-        let names: Vec<String> = caches.iter().map(|cache| cache.name.clone()).collect();
-        let chosen: Vec<Cache> = caches.into_iter().filter(|it| it.name == *name).collect();
-        if chosen.is_empty() {
-            bail!("no server {name:?}; there are {}", names.join(", "));
         }
-        Ok(chosen)
+        let names: Vec<&str> = caches.iter().map(|it| it.name.as_str()).collect();
+        for name in &self.servers {
+            if !names.contains(&name.as_str()) {
+                bail!("no server {name:?}; there are {}", names.join(", "));
+            }
+        }
+        let is_chosen = |cache: &Cache| self.servers.contains(&cache.name);
+        Ok(caches.into_iter().filter(is_chosen).collect())
     }
 
     fn means(&self, name: &str) -> bool {
@@ -273,7 +275,7 @@ impl Settings {
             println!("fewer than 6 rounds: their intervals are the whole range, and below 95 %");
         }
         let has_memcached = caches.iter().any(|cache| cache.role == Role::Memcached);
-        if !has_memcached && self.server.is_none() {
+        if !has_memcached && self.servers.is_empty() {
             println!("skipped: no memcached to compare with; none is installed");
         }
     }
