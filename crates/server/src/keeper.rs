@@ -1,21 +1,23 @@
 //! What the store must not do while it answers, done by the main thread.
 //!
 //! It may have to share a processor with a worker, and the kernel may not take it from either for
-//! milliseconds: so it does a little and sleeps, which hands the processor back.
+//! milliseconds: so it does a little and rests, which hands the processor back.
 
 use std::sync::Arc;
 
 use store::{Store, Tended, Tender};
-use sys::clock::thread_cpu_ns;
+use sys::clock::{monotonic_ns, thread_cpu_ns};
 
-/// How long it sleeps between two steps.
-pub(crate) const PAUSE_NS: u64 = 500_000;
-/// Processor time of a step with huge pages that takes too long, since a worker may have to wait
-/// for as long. A machine clears one in a tenth of this; where its host has to find the memory
-/// first, it takes milliseconds.
-const HUGE_NS_MAX: u64 = 1_000_000;
+/// How long it rests after a step.
+const REST_NS: u64 = 500_000;
+/// Processor time of a step that takes too long, since a worker may have to wait for as long. It
+/// finds 256 KiB of small pages in a tenth of a millisecond, and a huge one in hardly more; but
+/// where the host has to find the memory of that first, it takes milliseconds.
+const STEP_NS_MAX: u64 = 1_000_000;
 /// So many such steps, and no more huge pages are asked for. One may have been by chance.
 const SLOW_MAX: u32 = 3;
+/// Steps after which those are forgotten.
+const SLOW_WITHIN: u32 = 256;
 
 /// Who does it.
 pub(crate) struct Keeper {
@@ -23,8 +25,11 @@ pub(crate) struct Keeper {
     tender: Tender,
     /// Huge pages however long they take.
     insists: bool,
-    /// Steps with them that took too long.
+    has_more: bool,
+    rests_until_ns: u64,
+    /// Steps that took too long, of so many.
     slow: u32,
+    steps: u32,
 }
 
 impl Keeper {
@@ -33,22 +38,52 @@ impl Keeper {
             store: Arc::clone(store),
             tender: Tender::new(store),
             insists,
+            has_more: true,
+            rests_until_ns: 0,
             slow: 0,
+            steps: 0,
         }
     }
 
-    /// Does a little; true: there may be more to do. `say` is told what an operator may want to
+    /// Does all there is, where nobody is answered yet. `say` is told what an operator may want to
     /// know.
-    pub(crate) fn step(&mut self, say: &mut dyn FnMut(&str)) -> bool {
-        let before_ns = thread_cpu_ns();
-        let tended = self.tender.step();
-        self.judge(tended, thread_cpu_ns() - before_ns, say);
-        tended != Tended::Nothing
+    pub(crate) fn prepare(&mut self, say: &mut dyn FnMut(&str)) {
+        while self.has_more {
+            self.step(say);
+        }
     }
 
-    fn judge(&mut self, tended: Tended, took_ns: u64, say: &mut dyn FnMut(&str)) {
-        let is_slow = tended == Tended::Populated && took_ns > HUGE_NS_MAX;
-        if !is_slow || self.insists || !self.store.has_huge_pages() {
+    /// Does a little, now that there may be something to do, unless it rests.
+    pub(crate) fn attend(&mut self, say: &mut dyn FnMut(&str)) {
+        self.has_more = true;
+        if monotonic_ns() >= self.rests_until_ns {
+            self.step(say);
+            self.rests_until_ns = monotonic_ns() + REST_NS;
+        }
+    }
+
+    /// When there is more to do, how long from now, in nanoseconds.
+    pub(crate) fn due_ns(&self) -> Option<u64> {
+        let rest_ns = self.rests_until_ns.saturating_sub(monotonic_ns());
+        self.has_more.then_some(rest_ns)
+    }
+
+    fn step(&mut self, say: &mut dyn FnMut(&str)) {
+        let before_ns = thread_cpu_ns();
+        let tended = self.tender.step();
+        self.has_more = tended != Tended::Nothing;
+        if tended == Tended::Populated {
+            self.judge(thread_cpu_ns() - before_ns, say);
+        }
+    }
+
+    /// Gives huge pages up where they take too long.
+    fn judge(&mut self, took_ns: u64, say: &mut dyn FnMut(&str)) {
+        self.steps += 1;
+        if self.steps > SLOW_WITHIN {
+            (self.steps, self.slow) = (1, 0);
+        }
+        if took_ns <= STEP_NS_MAX || self.insists || !self.store.has_huge_pages() {
             return;
         }
         self.slow += 1;
@@ -56,8 +91,8 @@ impl Keeper {
             self.store.refuse_huge_pages();
             let took_ms = took_ns as f64 / 1e6;
             say(&format!(
-                "huge pages take {took_ms:.1} ms to come: further memory comes in small ones (-L \
-                 insists)"
+                "a little memory takes {took_ms:.1} ms to come: no more huge pages are asked for \
+                 (-L insists)"
             ));
         }
     }
@@ -68,32 +103,56 @@ mod tests {
     use super::*;
     use store::Config;
 
+    const CONFIG: Config = Config {
+        memory_bytes: 256 << 20,
+        ..Config::DEFAULT
+    };
+
     #[test]
     fn huge_pages_that_take_long_are_given_up_unless_they_are_insisted_on() {
-        let config = Config {
-            memory_bytes: 256 << 20,
-            ..Config::DEFAULT
-        };
         for insists in [false, true] {
-            let store = Store::new(config).unwrap();
+            let store = Store::new(CONFIG).unwrap();
             let mut keeper = Keeper::new(&store, insists);
             let mut said = Vec::new();
-            let mut judge = |tended, took_ns| {
-                keeper.judge(tended, took_ns, &mut |line| said.push(line.to_owned()));
+            let mut judge = |took_ns| {
+                keeper.judge(took_ns, &mut |line| said.push(line.to_owned()));
                 store.has_huge_pages()
             };
-            for _ in 0..SLOW_MAX {
-                assert!(judge(Tended::Populated, HUGE_NS_MAX));
-                assert!(judge(Tended::GaveBack, 2 * HUGE_NS_MAX));
+            for _ in 0..SLOW_WITHIN {
+                assert!(judge(STEP_NS_MAX));
             }
             for _ in 1..SLOW_MAX {
-                assert!(judge(Tended::Populated, 3_400_000), "it may be by chance");
+                assert!(judge(3_400_000), "it may be by chance");
             }
-            assert_eq!(judge(Tended::Populated, 3_400_000), insists);
-            assert_eq!(judge(Tended::Populated, 3_400_000), insists);
+            for _ in 0..SLOW_WITHIN {
+                assert!(judge(STEP_NS_MAX));
+            }
+            for _ in 1..SLOW_MAX {
+                assert!(judge(3_400_000), "the others are forgotten");
+            }
+            assert_eq!(judge(3_400_000), insists);
+            assert_eq!(judge(3_400_000), insists);
             let lines = if insists { 0 } else { 1 };
             assert_eq!(said.len(), lines, "{said:?}");
             assert!(said.iter().all(|line| line.contains("3.4 ms")), "{said:?}");
         }
+    }
+
+    #[test]
+    fn who_is_called_while_it_rests_does_it_afterwards() {
+        let store = Store::new(CONFIG).unwrap();
+        let mut keeper = Keeper::new(&store, false);
+        let mut ignore = |_: &str| {};
+        keeper.prepare(&mut ignore);
+        assert_eq!(keeper.due_ns(), None);
+        keeper.attend(&mut ignore);
+        assert_eq!(keeper.due_ns(), None, "there was nothing to do");
+        keeper.rests_until_ns = monotonic_ns() + 3_600_000_000_000;
+        keeper.attend(&mut ignore);
+        assert!(keeper.due_ns().is_some_and(|due_ns| due_ns > REST_NS));
+        keeper.rests_until_ns = 0;
+        assert_eq!(keeper.due_ns(), Some(0));
+        keeper.attend(&mut ignore);
+        assert_eq!(keeper.due_ns(), None);
     }
 }

@@ -87,7 +87,7 @@ impl Server {
                 say(line);
             }
         };
-        while keeper.step(&mut tell) {}
+        keeper.prepare(&mut tell);
         let census = Arc::new(Census::new(u64::from(config.connections_max)));
         let board = Noticeboard::new(&config, &store, &census).map_err(Error::Start)?;
         let board = Arc::new(board);

@@ -4,16 +4,18 @@
 use std::io;
 
 use runtime::{Census, Tally};
+use sys::clock::monotonic_ns;
 use sys::poll::{Events, Interest, Poll};
 use sys::signals::{Signal, Signals};
 
 use crate::board::Noticeboard;
-use crate::keeper::{Keeper, PAUSE_NS};
+use crate::keeper::Keeper;
 
 /// How often a talkative server looks for something to say, in nanoseconds.
 const LOOK_EVERY_NS: u64 = 1_000_000_000;
 
-/// Waits for the signal to stop. A silent server makes no system call meanwhile.
+/// Waits for the signal to stop. A silent server makes no system call meanwhile, once what the
+/// store needs is done.
 pub(crate) fn until_stopped(
     signals: &Signals,
     board: &Noticeboard,
@@ -26,13 +28,12 @@ pub(crate) fn until_stopped(
     poll.add(&board.waker, 1, Interest::Read)?;
     let mut events = Events::with_capacity(2);
     let mut last = census.tally();
-    let mut has_more = false;
+    let mut look_at_ns = 0;
     loop {
         let look_ns = (board.verbosity() > 0).then_some(LOOK_EVERY_NS);
-        let timeout_ns = if has_more { Some(PAUSE_NS) } else { look_ns };
-        poll.wait(&mut events, timeout_ns)?;
+        poll.wait(&mut events, keeper.due_ns().or(look_ns))?;
         board.waker.clear();
-        has_more = keeper.step(&mut |line| {
+        keeper.attend(&mut |line| {
             if board.verbosity() > 0 {
                 say(line);
             }
@@ -42,6 +43,11 @@ pub(crate) fn until_stopped(
                 return Ok(());
             }
         }
+        let now_ns = monotonic_ns();
+        if now_ns < look_at_ns {
+            continue;
+        }
+        look_at_ns = now_ns + LOOK_EVERY_NS;
         let now = census.tally();
         if board.verbosity() > 0 {
             let manner = Manner {

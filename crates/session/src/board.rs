@@ -16,7 +16,7 @@ pub trait Board: Sync {
     /// Changes the memory of items and index, in bytes; false: it cannot be that.
     fn set_memory_limit(&self, bytes: u64) -> bool;
 
-    /// The store has work for a thread that answers nobody: see `store::Store::tend`.
+    /// The store has work for a thread that answers nobody: see `store::Tender`.
     fn tend_store(&self);
 
     /// Says more or less on standard error.

@@ -218,15 +218,10 @@ impl Heap {
             .is_ok()
     }
 
-    /// Has the kernel find the pages of a segment from byte `from` on, as many bytes of them as
-    /// `most` or as a huge page makes it, and of its lines; returns where they end. It calls the
-    /// kernel.
+    /// Has the kernel find the pages of `most` bytes of a segment from byte `from` on, and of its
+    /// lines; returns where they end. It calls the kernel.
     pub(crate) fn populate(&self, number: Number, from: u32, most: u32) -> u32 {
-        let size = self.segment_size();
-        let to = match self.is_huge() {
-            true => size,
-            false => size.min(from + most),
-        };
+        let to = self.segment_size().min(from + most);
         let byte = |at: u32| ((number as usize) << self.size_bits) + at as usize;
         self.memory.populate(byte(from), byte(to));
         if from == 0 {

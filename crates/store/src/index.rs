@@ -134,6 +134,11 @@ impl Index {
         self.region.advise_huge();
     }
 
+    /// Asks for no more of them. It calls the kernel.
+    pub(crate) fn refuse_huge(&self) {
+        self.region.refuse_huge();
+    }
+
     /// Has the kernel find `most` bytes of the pages that the buckets in use and the next `ahead`
     /// bytes of them lie in, once for each page; false: they have been found. It calls the kernel.
     pub(crate) fn populate(&self, ahead: usize, most: usize) -> bool {

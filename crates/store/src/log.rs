@@ -492,7 +492,8 @@ impl Log {
     pub(crate) fn is_one_coming(&self, is_copy: bool) -> bool {
         let mut shelf = self.shelf();
         self.collect(&mut shelf);
-        !shelf.retired.is_empty() || self.is_enough(&shelf, is_copy)
+        let is_coming = !shelf.retired.is_empty() || shelf.returning > 0;
+        is_coming || self.is_enough(&shelf, is_copy)
     }
 
     /// Seals an open segment in which all is dead, if the next to be looked at is one.

@@ -103,7 +103,8 @@ impl Drop for Draft<'_> {
 
 impl Worker {
     /// Lets an item take its place, if `write` allows. `made`: its block, if there is one already.
-    /// `seen`: the entry of its key, if one was seen since this worker was last quiescent.
+    /// `seen`: the entry and item of its key, if they were seen since this worker was last
+    /// quiescent.
     ///
     /// # Errors
     /// Its block has to be made, and memory for it is not there yet.
@@ -222,7 +223,7 @@ impl Worker {
         segment.birth() != self.store.flushes(now_s)
     }
 
-    /// Gives a block its facts and lets the index lead to it, in the place of `found`. False: the
+    /// Gives a block its facts and lets the index lead to it, in the place of `present`. False: the
     /// index has no place for one more.
     #[inline]
     pub(crate) fn link(

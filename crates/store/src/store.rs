@@ -187,13 +187,14 @@ impl Store {
         while tender.step() != Tended::Nothing {}
     }
 
-    /// Lets the memory for items that is not there yet come in small pages: for where huge ones
-    /// take too long to come. It calls the kernel.
+    /// Lets memory that is not there yet come in small pages: for where huge ones take too long to
+    /// come. It calls the kernel.
     pub fn refuse_huge_pages(&self) {
         self.log.heap.refuse_huge();
+        self.index.refuse_huge();
     }
 
-    /// Whether memory for items that is not there yet comes in huge pages, if the kernel has them.
+    /// Whether memory that is not there yet comes in huge pages, if the kernel has them.
     #[must_use]
     pub fn has_huge_pages(&self) -> bool {
         self.log.heap.is_huge()

@@ -2,12 +2,11 @@
 //! share a processor with one that does, which then waits for as long as a step takes.
 //!
 //! ```text
+//! under way back   ─► so many bytes of a segment a step: nobody has it until it is done
 //! to be given back ─► one segment a step
-//! to be used soon  ─► so many bytes of a segment a step; with huge pages, all of it
+//! to be used soon  ─► so many bytes of a segment a step
 //! the index        ─► so many bytes of its next buckets a step
 //! ```
-
-use std::ops::Range;
 
 use crate::heap::Number;
 use crate::limits::POPULATE_BYTES;
@@ -30,8 +29,6 @@ pub enum Tended {
 #[derive(Debug)]
 pub struct Tender {
     store: Arc<Store>,
-    /// Segments that nobody has used and that soon will be.
-    fresh: Range<Number>,
     /// The segment whose pages are being found.
     under_way: Option<UnderWay>,
 }
@@ -51,7 +48,6 @@ impl Tender {
     pub fn new(store: &Arc<Store>) -> Self {
         Self {
             store: Arc::clone(store),
-            fresh: 0..0,
             under_way: None,
         }
     }
@@ -59,7 +55,8 @@ impl Tender {
     /// Does a little. It calls the kernel.
     pub fn step(&mut self) -> Tended {
         let log = &self.store.log;
-        if let Some(number) = log.leaving() {
+        let is_awaited = self.under_way.as_ref().is_some_and(|it| it.is_returning);
+        if !is_awaited && let Some(number) = log.leaving() {
             // What cannot be given back is still there when it is used again.
             log.heap.discard(number);
             log.has_left(number);
@@ -85,20 +82,15 @@ impl Tender {
         }
     }
 
-    fn next(&mut self) -> Option<UnderWay> {
+    fn next(&self) -> Option<UnderWay> {
         let log = &self.store.log;
         let begun = |number, is_returning| UnderWay {
             number,
             done: 0,
             is_returning,
         };
-        if let Some(number) = log.returning() {
-            return Some(begun(number, true));
-        }
-        if self.fresh.is_empty() {
-            self.fresh = log.next_fresh();
-        }
-        self.fresh.next().map(|number| begun(number, false))
+        let returning = log.returning().map(|number| begun(number, true));
+        returning.or_else(|| Some(begun(log.next_fresh()?, false)))
     }
 
     fn finish(&self, under_way: &UnderWay) {

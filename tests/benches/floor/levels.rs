@@ -39,7 +39,7 @@ fn compared(caches: &[Cache]) -> Option<(Vec<&Cache>, usize)> {
 /// Prints the tables.
 pub(crate) fn print(settings: &Settings, caches: &[Cache], progress: &Progress) -> Result<()> {
     let Some((caches, base)) = compared(caches) else {
-        println!("\nskipped: {NAME}: no memcached is installed");
+        println!("\nskipped: {NAME}: no memcached is among the servers");
         return Ok(());
     };
     let connections = settings.ladder_connections;

@@ -11,7 +11,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use store::{Store, Worker};
+use store::{Store, Tended, Tender, Worker};
 
 use crate::requests::{Client, RECORDS, Request, Requests, Wish};
 use crate::ticks::{PARTS, Ticks};
@@ -34,11 +34,13 @@ pub(crate) fn print(seconds: u64) {
     );
     thread::scope(|scope| {
         scope.spawn(|| {
+            let mut tender = Tender::new(&store);
+            let mut has_more = true;
             while !done.load(Ordering::Relaxed) {
-                if store.wants_tending() {
-                    store.tend();
+                if has_more || store.wants_tending() {
+                    has_more = tender.step() != Tended::Nothing;
                 }
-                thread::sleep(Duration::from_millis(1));
+                thread::sleep(Duration::from_micros(500));
             }
         });
         let mut churn = Churn::new(store.worker());

@@ -45,6 +45,7 @@ pub(crate) const PIECE_HEADER_LEN: usize = 16;
 pub(crate) const PIECE_MAX: usize = 124 * 1024;
 /// Pieces of a value at most: a piece's own number has 15 bits.
 pub(crate) const PIECES_MAX: usize = (1 << 14) - 1;
+
 /// Bytes of the block of a piece of `len` bytes.
 pub(crate) fn piece_block_len(len: usize) -> usize {
     (PIECE_HEADER_LEN + len).next_multiple_of(4)

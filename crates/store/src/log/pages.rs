@@ -26,25 +26,30 @@ impl Log {
         }
         let number = shelf.absent.pop()?;
         shelf.resident += 1;
+        shelf.returning += 1;
         self.count_spare(&shelf);
         Some(number)
     }
 
     pub(crate) fn is_back(&self, number: Number) {
         let mut shelf = self.shelf();
+        shelf.returning -= 1;
         shelf.free.push(number);
         self.collect(&mut shelf);
     }
 
-    /// The segments that will be used for the first time next and are not resident yet.
-    pub(crate) fn next_fresh(&self) -> std::ops::Range<Number> {
+    /// A segment that will soon be used for the first time and has no pages yet, if there is one:
+    /// then call [`Heap::populate`] without a lock. Who needs it before that uses it.
+    pub(crate) fn next_fresh(&self) -> Option<Number> {
         let mut shelf = self.shelf();
         let room = self.ceiling().saturating_sub(shelf.resident);
         let end = shelf.fresh + (2 * self.reserve()).min(room);
         let end = end.min(self.heap.count());
-        let from = shelf.populated.clamp(shelf.fresh, end);
-        shelf.populated = end.max(shelf.populated);
-        from..end
+        let next = shelf.populated.max(shelf.fresh);
+        (next < end).then(|| {
+            shelf.populated = next + 1;
+            next
+        })
     }
 
     /// True once each time there is something to be given back or populated.

@@ -21,8 +21,10 @@ pub(super) struct Shelf {
     pub(super) absent: Vec<Number>,
     /// The first never used.
     pub(super) fresh: Number,
-    /// The first that has never been given pages.
+    /// The first whose pages nobody has begun to find in advance.
     pub(super) populated: Number,
+    /// Segments that were given back and whose pages are being found; they count as resident.
+    pub(super) returning: u32,
     /// Full ones of each part, oldest first.
     pub(super) sealed: [Chain; 2],
     pub(super) links: Vec<Links>,

@@ -15,6 +15,15 @@ fn worker(memory_bytes: u64) -> Worker {
     store.worker()
 }
 
+/// Sets an item that takes most of a segment.
+fn fill(worker: &mut Worker, key: u32) {
+    let name = key.to_be_bytes();
+    let write = Write::plain(Mode::Set, Expiry::NEVER);
+    let hash = worker.hash(&name);
+    worker.put(&name, hash, &[7; 500_000], &write, 1).unwrap();
+    worker.quiescent();
+}
+
 fn steps(tender: &mut Tender) -> u64 {
     std::iter::repeat_with(|| tender.step())
         .take_while(|&tended| tended != Tended::Nothing)
@@ -22,23 +31,39 @@ fn steps(tender: &mut Tender) -> u64 {
 }
 
 #[test]
-fn a_step_finds_a_little_and_with_huge_pages_a_segment() {
+fn a_step_finds_a_little() {
     let step_bytes = u64::from(POPULATE_BYTES);
-    for (is_huge, segment_steps) in [(true, 1), (false, (2 << 20) / step_bytes)] {
-        let worker = worker(4 << 30);
-        let store = worker.store();
-        assert!(store.has_huge_pages());
-        if !is_huge {
-            store.refuse_huge_pages();
-        }
-        assert_eq!(store.has_huge_pages(), is_huge);
-        let segments = 2 * u64::from(store.log.reserve());
-        let index_bytes = store.index.bytes() + 2 * (2 << 20);
-        let mut tender = Tender::new(store);
-        let expected = segments * segment_steps + index_bytes.div_ceil(step_bytes);
-        assert_eq!(steps(&mut tender), expected);
-        assert_eq!(steps(&mut tender), 0);
+    let worker = worker(4 << 30);
+    let store = worker.store();
+    let segments = 2 * u64::from(store.log.reserve());
+    let index_bytes = store.index.bytes() + 2 * (2 << 20);
+    let mut tender = Tender::new(store);
+    let expected = segments * (2 << 20) / step_bytes + index_bytes.div_ceil(step_bytes);
+    assert_eq!(steps(&mut tender), expected);
+    assert_eq!(steps(&mut tender), 0);
+    assert!(store.has_huge_pages());
+    store.refuse_huge_pages();
+    assert!(!store.has_huge_pages());
+}
+
+/// What was used before its turn came has its pages.
+#[test]
+fn a_tender_that_is_overtaken_goes_on_where_nobody_is() {
+    let mut worker = worker(512 << 20);
+    let store = Arc::clone(worker.store());
+    let mut tender = Tender::new(&store);
+    assert_eq!(tender.step(), Tended::Populated);
+    let reserve = store.log.reserve();
+    while store.log.resident() <= 3 * reserve {
+        fill(&mut worker, store.log.resident());
     }
+    let populated = steps(&mut tender);
+    let segment_steps = u64::from(store.log.heap.segment_size() / POPULATE_BYTES);
+    let index_bytes = store.index.bytes() + 2 * u64::from(store.log.heap.segment_size());
+    let of_index = index_bytes.div_ceil(POPULATE_BYTES.into());
+    // The rest of the one that was begun, and those ahead.
+    let expected = segment_steps - 1 + u64::from(2 * reserve) * segment_steps + of_index;
+    assert_eq!(populated, expected);
 }
 
 /// Nobody uses a segment while it is on its way back, and somebody must again afterwards.
@@ -48,14 +73,7 @@ fn a_segment_on_its_way_back_is_not_lost_with_its_tender() {
     let mut worker = worker(LIMIT);
     let store = Arc::clone(worker.store());
     store.refuse_huge_pages();
-    let value = vec![7; 500_000];
-    let write = Write::plain(Mode::Set, Expiry::NEVER);
-    for key in 0..200_u32 {
-        let name = key.to_be_bytes();
-        let hash = worker.hash(&name);
-        worker.put(&name, hash, &value, &write, 1).unwrap();
-        worker.quiescent();
-    }
+    (0..200).for_each(|key| fill(&mut worker, key));
     let mut tender = Tender::new(&store);
     store.set_limit(LIMIT / 8).unwrap();
     let mut given_back = 0;
@@ -69,6 +87,7 @@ fn a_segment_on_its_way_back_is_not_lost_with_its_tender() {
     let spare = store.log.spare();
     assert_eq!(tender.step(), Tended::Populated);
     assert_eq!(store.log.spare(), spare - 1, "it is under way");
+    assert!(store.log.is_one_coming(false));
     drop(tender);
     assert_eq!(store.log.spare(), spare);
 }
