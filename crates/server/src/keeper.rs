@@ -9,15 +9,15 @@ use store::{Store, Tended, Tender};
 use sys::clock::{monotonic_ns, thread_cpu_ns};
 
 /// How long it rests after a step.
-const REST_NS: u64 = 500_000;
+const REST_NS: u64 = 250_000;
 /// Processor time of a step that takes too long, since a worker may have to wait for as long. It
-/// finds 256 KiB of small pages in a tenth of a millisecond, and a huge one in hardly more; but
-/// where the host has to find the memory of that first, it takes milliseconds.
+/// finds 64 KiB of small pages in a fortieth of this, and a huge one in a tenth; but where the host
+/// has to find the memory of that first, it takes milliseconds.
 const STEP_NS_MAX: u64 = 1_000_000;
 /// So many such steps, and no more huge pages are asked for. One may have been by chance.
 const SLOW_MAX: u32 = 3;
-/// Steps after which those are forgotten.
-const SLOW_WITHIN: u32 = 256;
+/// Steps after which those are forgotten: as many as 32 huge pages take.
+const SLOW_WITHIN: u32 = 1024;
 
 /// Who does it.
 pub(crate) struct Keeper {

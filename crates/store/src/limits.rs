@@ -84,8 +84,9 @@ pub(crate) const SCORE_BITS: std::ops::RangeInclusive<u32> = 9..=14;
 /// From so much memory on huge pages are asked for though nobody said so: below, a page of 2 MiB is
 /// too large a part of it.
 pub const HUGE_FROM: u64 = 256 << 20;
-/// Bytes that the kernel finds the pages of in a step, in about a hundred microseconds.
-pub(crate) const POPULATE_BYTES: u32 = 256 << 10;
+/// Bytes that the kernel finds the pages of in a step, in some 25 us: who waits for that long is
+/// not among the slowest.
+pub(crate) const POPULATE_BYTES: u32 = 64 << 10;
 /// Memory one class of the index is made for, in bytes.
 pub(crate) const CLASS_MEMORY: u64 = 1 << 20;
 /// Classes of the index at most.

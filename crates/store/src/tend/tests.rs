@@ -85,7 +85,10 @@ fn a_segment_on_its_way_back_is_not_lost_with_its_tender() {
     assert!(given_back > 16, "{given_back}");
     store.set_limit(LIMIT).unwrap();
     let spare = store.log.spare();
-    assert_eq!(tender.step(), Tended::Populated);
+    // It may be at one that nobody has used yet.
+    while store.log.spare() == spare {
+        assert_eq!(tender.step(), Tended::Populated);
+    }
     assert_eq!(store.log.spare(), spare - 1, "it is under way");
     assert!(store.log.is_one_coming(false));
     drop(tender);
