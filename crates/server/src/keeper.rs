@@ -145,8 +145,10 @@ mod tests {
         let mut ignore = |_: &str| {};
         keeper.prepare(&mut ignore);
         assert_eq!(keeper.due_ns(), None);
+        let before_ns = monotonic_ns();
         keeper.attend(&mut ignore);
         assert_eq!(keeper.due_ns(), None, "there was nothing to do");
+        assert!(keeper.rests_until_ns >= before_ns + REST_NS);
         keeper.rests_until_ns = monotonic_ns() + 3_600_000_000_000;
         keeper.attend(&mut ignore);
         assert!(keeper.due_ns().is_some_and(|due_ns| due_ns > REST_NS));

@@ -128,6 +128,8 @@ impl Server {
         let (board, census) = (&self.board, &self.census);
         watch::until_stopped(&self.signals, board, census, &mut self.keeper, say)
             .map_err(Error::Start)?;
+        // What is on its way back to be used must not be waited for.
+        drop(self.keeper);
         self.running.stop()?;
         Ok(())
     }

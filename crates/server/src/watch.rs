@@ -28,9 +28,10 @@ pub(crate) fn until_stopped(
     poll.add(&board.waker, 1, Interest::Read)?;
     let mut events = Events::with_capacity(2);
     let mut last = census.tally();
-    let mut look_at_ns = 0;
+    let mut look_at_ns = monotonic_ns() + LOOK_EVERY_NS;
     loop {
-        let look_ns = (board.verbosity() > 0).then_some(LOOK_EVERY_NS);
+        let look_ns = look_at_ns.saturating_sub(monotonic_ns());
+        let look_ns = (board.verbosity() > 0).then_some(look_ns);
         poll.wait(&mut events, keeper.due_ns().or(look_ns))?;
         board.waker.clear();
         keeper.attend(&mut |line| {

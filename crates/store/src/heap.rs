@@ -202,16 +202,17 @@ impl Heap {
         self.is_huge.load(Ordering::Relaxed)
     }
 
-    /// Asks for no more of them. It calls the kernel.
-    pub(crate) fn refuse_huge(&self) {
-        if self.is_huge.swap(false, Ordering::Relaxed) {
+    /// Asks for no more of them; false: nor were they asked for. It calls the kernel.
+    pub(crate) fn refuse_huge(&self) -> bool {
+        let was_huge = self.is_huge.swap(false, Ordering::Relaxed);
+        if was_huge {
             self.memory.refuse_huge();
         }
+        was_huge
     }
 
     /// Gives the pages of a segment back; true: they are gone. It calls the kernel.
     pub(crate) fn discard(&self, number: Number) -> bool {
-        self.refuse_huge();
         let words = |number: Number| ((number as usize) << self.size_bits) / 8;
         self.memory
             .discard(words(number), words(number + 1))

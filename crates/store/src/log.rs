@@ -488,11 +488,12 @@ impl Log {
         self.is_enough(&shelf, false)
     }
 
-    /// Whether a segment is free, or will be when others have been quiescent or let go.
+    /// Whether a segment is free, or will be when others have been quiescent or let go, or
+    /// when the pages of one that was given back have been found.
     pub(crate) fn is_one_coming(&self, is_copy: bool) -> bool {
         let mut shelf = self.shelf();
         self.collect(&mut shelf);
-        let is_coming = !shelf.retired.is_empty() || shelf.returning > 0;
+        let is_coming = !shelf.retired.is_empty() || (!is_copy && shelf.returning > 0);
         is_coming || self.is_enough(&shelf, is_copy)
     }
 

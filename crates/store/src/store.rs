@@ -190,8 +190,9 @@ impl Store {
     /// Lets memory that is not there yet come in small pages: for where huge ones take too long to
     /// come. It calls the kernel.
     pub fn refuse_huge_pages(&self) {
-        self.log.heap.refuse_huge();
-        self.index.refuse_huge();
+        if self.log.heap.refuse_huge() {
+            self.index.refuse_huge();
+        }
     }
 
     /// Whether memory that is not there yet comes in huge pages, if the kernel has them.

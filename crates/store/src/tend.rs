@@ -57,6 +57,8 @@ impl Tender {
         let log = &self.store.log;
         let is_awaited = self.under_way.as_ref().is_some_and(|it| it.is_returning);
         if !is_awaited && let Some(number) = log.leaving() {
+            // They would fill up what is given back.
+            self.store.refuse_huge_pages();
             // What cannot be given back is still there when it is used again.
             log.heap.discard(number);
             log.has_left(number);

@@ -40,7 +40,7 @@ pub(crate) fn print(seconds: u64) {
                 if has_more || store.wants_tending() {
                     has_more = tender.step() != Tended::Nothing;
                 }
-                thread::sleep(Duration::from_micros(500));
+                thread::sleep(Duration::from_micros(250));
             }
         });
         let mut churn = Churn::new(store.worker());
