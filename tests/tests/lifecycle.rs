@@ -135,6 +135,27 @@ fn help_and_version_start_as_memcached_does() {
     }
 }
 
+/// A log on a disk that is full, or read by nobody any more.
+#[test]
+fn it_serves_though_nothing_can_be_said() {
+    let full = File::options().write(true).open("/dev/full").unwrap();
+    let (reader, gone) = std::io::pipe().unwrap();
+    drop(reader);
+    for to in [Stdio::from(full), Stdio::from(gone)] {
+        let folder = tempfile::tempdir().unwrap();
+        fs::set_permissions(folder.path(), Permissions::from_mode(0o777)).unwrap();
+        let path = folder.path().join("socket");
+        let mut command = curtail();
+        command.arg("-vv").arg("-s").arg(&path).stderr(to);
+        let mut server = Server::at(command, Address::Unix(path)).unwrap();
+        let mut client = client(&server);
+        client.set("a", b"1").unwrap();
+        drop(client);
+        server.terminate().unwrap();
+        assert!(server.wait().unwrap().success());
+    }
+}
+
 #[test]
 fn root_is_given_up_for_the_user_named() {
     if !sys::privileges::is_root() {

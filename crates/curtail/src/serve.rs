@@ -1,5 +1,6 @@
 //! `curtail serve`: memcached's flags.
 
+use std::io::{self, Write};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, ToSocketAddrs};
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -135,7 +136,10 @@ pub(crate) struct Flags {
 pub(crate) fn run(flags: &Flags) -> anyhow::Result<ExitCode> {
     let config = flags.config()?;
     let talkative = config.verbosity > 0;
-    let mut say = |line: &str| eprintln!("curtail: {line}");
+    let mut say = |line: &str| {
+        // Where it goes may be full or gone: no reason to stop serving.
+        let _ = writeln!(io::stderr(), "curtail: {line}");
+    };
     let server = Server::start(config, &mut say)?;
     if talkative {
         for address in server.addresses() {
