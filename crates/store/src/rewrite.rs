@@ -49,6 +49,8 @@ pub(crate) struct Change {
     pub(crate) cas: Option<u64>,
     /// None: as it was.
     pub(crate) expiry: Option<Expiry>,
+    /// Whether what is stale or claimed stays so.
+    pub(crate) keeps_marks: bool,
 }
 
 /// What came of a rewrite.
@@ -227,8 +229,8 @@ impl Worker {
                 .cas
                 .unwrap_or_else(|| writer.next_cas(Some(old.cas()))),
             expiry: change.expiry.unwrap_or_else(|| old.expiry()),
-            stale: old.access().is_stale(),
-            claimed: old.access().is_claimed(),
+            stale: change.keeps_marks && old.access().is_stale(),
+            claimed: change.keeps_marks && old.access().is_claimed(),
         };
         if !block.takes(facts.cas, facts.expiry) {
             return None;

@@ -285,6 +285,7 @@ impl Worker {
         let change = Change {
             cas: arithmetic.explicit_cas,
             expiry: arithmetic.touch,
+            keeps_marks: true,
         };
         // A counter that goes while another worker makes it is made again, once.
         for _ in 0..2 {
@@ -315,6 +316,7 @@ impl Worker {
         let change = Change {
             cas: write.explicit_cas,
             expiry: None,
+            keeps_marks: false,
         };
         let joined = self.rewrite(upload.key(), upload.hash, now_s, change, |found| {
             if differs(write.compare, found.cas) {
