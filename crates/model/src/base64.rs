@@ -2,20 +2,25 @@
 
 const ALPHABET: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
 
-/// Decodes standard base64 that the parser has accepted; like memcached it passes over what is
-/// no digit.
+/// Decodes standard base64 that the parser has accepted. Like memcached it passes over what is no
+/// digit, takes padding for a zero wherever it stands, and ends behind the first group with any.
 pub(crate) fn decode(text: &[u8]) -> Vec<u8> {
-    let mut bytes = Vec::new();
-    let (mut bits, mut count) = (0_u32, 0);
-    let digits = text
+    let symbols: Vec<u8> = text
         .iter()
-        .filter_map(|letter| ALPHABET.iter().position(|digit| digit == letter));
-    for digit in digits {
-        bits = bits << 6 | u32::try_from(digit).unwrap_or_default();
-        count += 6;
-        if count >= 8 {
-            count -= 8;
-            bytes.push((bits >> count & 0xff) as u8);
+        .copied()
+        .filter(|letter| *letter == b'=' || ALPHABET.contains(letter))
+        .collect();
+    let mut bytes = Vec::new();
+    for group in symbols.chunks(4) {
+        let bits = group.iter().fold(0_u32, |bits, letter| {
+            let value = ALPHABET.iter().position(|digit| digit == letter);
+            bits << 6 | u32::try_from(value.unwrap_or(0)).unwrap_or(0)
+        });
+        let padding = group.iter().filter(|letter| **letter == b'=').count();
+        let [_, decoded @ ..] = bits.to_be_bytes();
+        bytes.extend_from_slice(&decoded[..3_usize.saturating_sub(padding)]);
+        if padding > 0 {
+            break;
         }
     }
     bytes
@@ -58,5 +63,9 @@ mod tests {
         assert_eq!(decode(b"/+8A"), [0xff, 0xef, 0x00]);
         assert_eq!(encode(&[0xff, 0xef, 0x00]), b"/+8A");
         assert_eq!(decode(b"Z\0m9-v"), b"foo");
+        // As memcached 1.6.45 answers.
+        assert_eq!(decode(b"=m9v"), [0x02, 0x6f]);
+        assert_eq!(decode(b"Zm=9"), [0x66, 0x60]);
+        assert_eq!(decode(b"Zm9vZm==Zm9v"), b"foof");
     }
 }

@@ -90,6 +90,8 @@ mod tests {
             decoded(b"Zm9vYg==Zm9v").as_deref(),
             Some(b"foob".as_slice())
         );
+        assert_eq!(decoded(b"=m9v").as_deref(), Some([0x02, 0x6f].as_slice()));
+        assert_eq!(decoded(b"Zm=9").as_deref(), Some([0x66, 0x60].as_slice()));
         for wrong in ["", "!!!", "Zm9", "Zm9vY", "A===", "===="] {
             assert_eq!(decoded(wrong.as_bytes()), None, "{wrong:?}");
         }
