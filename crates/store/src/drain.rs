@@ -335,7 +335,6 @@ impl Worker {
         frequency: u8,
         now_s: u32,
     ) -> bool {
-        let heap = &self.store.log.heap;
         let way = Way {
             is_copy: true,
             ..self.way(part, block_expiry(block), now_s)
@@ -344,8 +343,8 @@ impl Worker {
         let Some(taken) = self.take_for_copy(len, &way) else {
             return false;
         };
-        let copy = self.block(taken.location);
-        copy.copy_from(block);
+        let copy = self.spot(taken.location);
+        copy.block.copy_from(block);
         let writer = self.store.index.lock(visited.hash);
         let owner = |entry: Entry| self.is_owner(entry, visited.location, block);
         if let Some(found) = writer.find(owner) {
@@ -354,14 +353,14 @@ impl Worker {
                 self.bury_found(&writer, &found, head);
             } else {
                 self.lead(&writer, &found, &taken, block, frequency);
-                heap.segment_of(visited.location).sub_live(len);
-                heap.segment(taken.number).add_live(len);
+                self.sub_live(&self.spot(visited.location));
+                self.add_live(&copy);
                 self.tally.count(Count::Copied);
                 self.tally.add(Count::CopiedBytes, len as u64);
             }
         }
         drop(writer);
-        heap.segment(taken.number).release_writer();
+        copy.segment.release_writer();
         true
     }
 

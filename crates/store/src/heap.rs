@@ -13,12 +13,14 @@
 //! at it until it says that it is quiescent.
 
 pub(crate) mod block;
+pub(crate) mod live;
 pub(crate) mod segment;
 
 use std::io;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use block::{Block, HEADER_LEN};
+use live::Live;
 use segment::{FIRST, Segment};
 
 use crate::index::Location;
@@ -46,14 +48,13 @@ pub(crate) struct Spot<'h> {
 
 impl Spot<'_> {
     /// Asks for the memory of the header and the key of a block that is to be replaced, as far as
-    /// two lines reach, and for the line of its segment that changes then. A hint.
+    /// two lines reach. A hint.
     #[inline]
     pub(crate) fn prefetch_to_replace(&self, key_len: usize) {
         let start = self.block.address();
         // The header is written, so that draining need not look; blocks begin anywhere.
         crate::prefetch::line_to_write(start);
         crate::prefetch::line(start.wrapping_add(HEADER_LEN + key_len - 1));
-        self.segment.prefetch();
     }
 }
 
@@ -62,20 +63,23 @@ impl Spot<'_> {
 pub(crate) struct Heap {
     memory: Mapping,
     segments: Table<Segment>,
+    pub(crate) live: Live,
     size_bits: u32,
     /// Huge pages have been asked for.
     is_huge: AtomicBool,
 }
 
 impl Heap {
-    /// Room for `count` segments of `2^size_bits` bytes. Nothing is resident yet.
+    /// Room for `count` segments of `2^size_bits` bytes, for so many workers. Nothing is resident
+    /// yet.
     ///
     /// # Errors
     /// The kernel has no room in the address space.
-    pub(crate) fn new(count: usize, size_bits: u32) -> io::Result<Self> {
+    pub(crate) fn new(count: usize, size_bits: u32, workers: usize) -> io::Result<Self> {
         Ok(Self {
             memory: Mapping::reserve(count << size_bits)?,
             segments: Table::reserve(count)?,
+            live: Live::reserve(count, workers)?,
             size_bits,
             is_huge: AtomicBool::new(false),
         })

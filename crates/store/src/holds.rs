@@ -91,7 +91,7 @@ mod tests {
     #[test]
     fn a_segment_counts_once_however_many_hold_it() {
         let holds = Holds::default();
-        let heap = Heap::new(4, 13).unwrap();
+        let heap = Heap::new(4, 13, 1).unwrap();
         let hold = |number| {
             let mut credit = holds.ask(1, 16)?;
             holds.hold(heap.segment(number), &mut credit);

@@ -360,6 +360,8 @@ impl Log {
         let openings = &self.openings[way.part as usize];
         let opening = openings.load(Ordering::Relaxed).wrapping_add(2) & !1 | way.part as u32;
         openings.store(opening, Ordering::Relaxed);
+        debug_assert_eq!(self.heap.live.of(number), 0, "what has left still counts");
+        self.heap.live.clear(number);
         segment.open(way.part, self.flushes(), way.now_s, opening);
         // Release: pairs with the acquire in `take_some`: who adds to it sees it open.
         lane.store(number, Ordering::Release);
@@ -536,9 +538,8 @@ impl Log {
     }
 
     /// Every segment that was ever used.
-    pub(crate) fn used(&self) -> impl Iterator<Item = &Segment> {
-        let fresh = self.shelf().fresh;
-        (0..fresh).map(|number| self.heap.segment(number))
+    pub(crate) fn used(&self) -> impl Iterator<Item = Number> {
+        0..self.shelf().fresh
     }
 
     /// Segments that are resident.

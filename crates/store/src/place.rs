@@ -243,10 +243,10 @@ impl Worker {
         block.set_access(Access::new(now_s).with(facts.stale, facts.claimed));
         block.set_cas(facts.cas);
         segment.raise_expiry(facts.expiry);
-        segment.add_live(block.len());
+        self.add_live(made);
         if block.is_in_pieces() {
             let pieces = pieces_of(block).map(|piece| self.spot(piece));
-            pieces.for_each(|piece| piece.segment.add_live(piece.block.len()));
+            pieces.for_each(|piece| self.add_live(&piece));
         }
         if let Some(Present { found, spot }) = present {
             self.tally.count(Count::Stored);

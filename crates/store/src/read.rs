@@ -1,6 +1,5 @@
 //! Reading.
 
-use crate::heap::Spot;
 use crate::heap::block::Block;
 use crate::index::{Entry, Location};
 use crate::item::{Expiry, Item};
@@ -159,49 +158,45 @@ impl Worker {
         expiry: Expiry,
         now_s: u32,
     ) -> Result<(), Refused> {
-        let (index, heap) = (&self.store.index, &self.store.log.heap);
+        let index = &self.store.index;
         let find = || index.find(hash.0, |entry| self.has_key(entry, key));
         let Some(entry) = find() else {
             return Ok(());
         };
-        let outline = self.block(entry.location()).outline().timed();
-        let part = heap.segment_of(entry.location()).part();
+        let present = self.spot(entry.location());
+        let outline = present.block.outline().timed();
+        let part = present.segment.part();
         let len = outline.block_len();
         self.pay(len, now_s);
         let at_once = self.take_at_once(len, part, expiry, now_s);
         let taken = at_once.map_or_else(|| self.take(len, part, expiry, now_s), Ok)?;
-        let draft = Draft::of(heap, taken.location);
-        let Spot {
-            location,
-            block,
-            segment,
-        } = draft.spot;
+        let draft = Draft::of(&self.store.log.heap, taken.location);
+        let block = draft.spot.block;
         block.begin(&outline, key);
         // Who waits for memory is quiescent: what was seen before does not count.
-        let Some(old) = find().map(Entry::location) else {
+        let Some(old) = find().map(|entry| self.spot(entry.location())) else {
             return Ok(());
         };
-        let old_block = self.block(old);
-        let is_as_before = old_block.outline() != outline
-            && old_block.outline().timed() == outline
-            && heap.segment_of(old).part() == part;
+        let old_outline = old.block.outline();
+        let is_as_before =
+            old_outline != outline && old_outline.timed() == outline && old.segment.part() == part;
         if !is_as_before {
             return Ok(());
         }
         // SAFETY: it was taken just now and nothing leads there.
-        unsafe { block.value_mut() }.copy_from_slice(old_block.value());
+        unsafe { block.value_mut() }.copy_from_slice(old.block.value());
         let writer = index.lock(hash.0);
-        let found = writer.find(|entry| entry.location() == old);
+        let found = writer.find(|entry| entry.location() == old.location);
         if let Some(found) = found
-            && self.death(old, old_block, now_s).is_none()
-            && !self.is_flushed(segment, now_s)
+            && self.death(old.location, old.block, now_s).is_none()
+            && !self.is_flushed(draft.spot.segment, now_s)
         {
-            block.set_cas(old_block.cas());
-            block.set_access(old_block.access());
-            segment.add_live(block.len());
-            writer.replace(&found, location, found.entry().frequency());
+            block.set_cas(old.block.cas());
+            block.set_access(old.block.access());
+            self.add_live(&draft.spot);
+            writer.replace(&found, draft.spot.location, found.entry().frequency());
             // It is no hole, and not marked: who was led there before still looks at the item.
-            heap.segment_of(old).sub_live(old_block.len());
+            self.sub_live(&old);
         }
         Ok(())
     }
@@ -257,7 +252,7 @@ impl Worker {
         let access = block.access();
         let noticed = access.fetched_at(now_s);
         if noticed != access {
-            block.exchange_access(access, noticed);
+            block.notice_access(access, noticed);
         }
         if noticed != access || entry.frequency() == 0 {
             self.store.index.count_request(hash.0, entry);

@@ -80,8 +80,8 @@ impl Store {
             geometry.index_bytes,
         )
         .map_err(ConfigError::NoRoom)?;
-        let heap =
-            Heap::new(geometry.segments, geometry.segment_bits).map_err(ConfigError::NoRoom)?;
+        let heap = Heap::new(geometry.segments, geometry.segment_bits, config.workers)
+            .map_err(ConfigError::NoRoom)?;
         if config.huge_pages || config.memory_bytes >= HUGE_FROM {
             heap.advise_huge();
             index.advise_huge();
@@ -273,8 +273,9 @@ impl Store {
         tallies.gone.add_ages(&mut statistics.evicted_ages);
         drop(tallies);
         let size = self.log.heap.segment_size();
-        for segment in self.log.used() {
-            statistics.bytes_live += segment.live();
+        for number in self.log.used() {
+            let segment = self.log.heap.segment(number);
+            statistics.bytes_live += u64::from(self.log.heap.live.of(number));
             let written = written(segment, size);
             statistics.bytes_written += u64::from(written);
             if written > 0 {

@@ -12,6 +12,7 @@ use crate::epochs::Seat;
 use crate::freed::Freed;
 use crate::heap::Spot;
 use crate::heap::block::Block;
+use crate::heap::live::Column;
 use crate::heap::segment::Part;
 use crate::index::{Entry, Location, Writer};
 use crate::item::Expiry;
@@ -58,6 +59,8 @@ pub struct Worker {
     /// A closure is being shown an item.
     pub(crate) is_visiting: Cell<bool>,
     pub(crate) tally: Arc<Tally>,
+    /// Where it counts what is alive.
+    column: Column,
     stripe: usize,
     /// Reads until one is looked at for `stats hotkeys`.
     pub(crate) until_look: Cell<u32>,
@@ -85,6 +88,7 @@ impl Worker {
             is_waiting: Cell::new(false),
             is_visiting: Cell::new(false),
             tally,
+            column: store.log.heap.live.take_column(),
             stripe,
             until_look: Cell::new(0),
             shown: Shown::default(),
@@ -259,17 +263,33 @@ impl Worker {
         block.expiry().is_past(now_s).then_some(Miss::Expired)
     }
 
+    /// The index leads to a block now: its bytes are alive.
+    #[inline]
+    pub(crate) fn add_live(&self, spot: &Spot<'_>) {
+        let heap = &self.store.log.heap;
+        let number = heap.number_of(spot.location);
+        heap.live.add(&self.column, number, spot.block.len());
+    }
+
+    /// It does so no longer.
+    #[inline]
+    pub(crate) fn sub_live(&self, spot: &Spot<'_>) {
+        let heap = &self.store.log.heap;
+        let number = heap.number_of(spot.location);
+        heap.live.sub(&self.column, number, spot.block.len());
+    }
+
     /// The bytes of an item that the index no longer leads to are alive no more. Returns how many
     /// its block has.
     #[inline]
     pub(crate) fn unlinked(&self, spot: &Spot<'_>) -> usize {
-        let &Spot { block, segment, .. } = spot;
+        let block = spot.block;
         let len = block.len();
-        segment.sub_live(len);
+        self.sub_live(spot);
         block.mark_dead();
         if block.is_in_pieces() {
             let pieces = pieces_of(block).map(|piece| self.spot(piece));
-            pieces.for_each(|piece| piece.segment.sub_live(piece.block.len()));
+            pieces.for_each(|piece| self.sub_live(&piece));
         }
         len
     }
@@ -357,6 +377,7 @@ impl Drop for Worker {
         if let Some(cursor) = self.cursor.take() {
             self.store.log.give_up(cursor.number());
         }
+        self.store.log.heap.live.give_back(&self.column);
         self.store.leave(&self.tally);
     }
 }

@@ -198,12 +198,19 @@ impl<'h> Block<'h> {
         self.word(0).store(access.0, Ordering::Relaxed);
     }
 
-    /// Changes it unless somebody else does at the same moment: then theirs is as good.
-    pub(crate) fn exchange_access(self, before: Access, after: Access) {
-        // Relaxed: it is a word by itself.
-        let _ =
-            self.word(0)
-                .compare_exchange(before.0, after.0, Ordering::Relaxed, Ordering::Relaxed);
+    /// Notes that it was read. What somebody else notes at the same moment is as good.
+    #[inline]
+    pub(crate) fn notice_access(self, before: Access, after: Access) {
+        let word = self.word(0);
+        if before.is_stale() {
+            // Not over the mark of who claimed it meanwhile.
+            let _ = word.compare_exchange(before.0, after.0, Ordering::Relaxed, Ordering::Relaxed);
+        } else {
+            // What is not stale does not become so, and is claimed by nobody. The mark of its death
+            // may be lost, which is a hint: better that than a locked instruction for each item
+            // that is read, whose line its writer's core still has.
+            word.store(after.0, Ordering::Relaxed);
+        }
     }
 
     /// Whether the value is elsewhere.

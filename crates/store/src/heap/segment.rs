@@ -51,8 +51,6 @@ struct Busy {
     /// Whether it is closed (highest bit), writers that are filling blocks of it (rest of the high
     /// half), and where the next block begins.
     fill: AtomicU64,
-    /// Bytes of blocks that the index leads to.
-    live: AtomicU64,
     /// Pins, and uploads that wait for their peers.
     held: AtomicU32,
 }
@@ -86,7 +84,6 @@ pub(crate) const FIRST: u32 = 8;
 impl Segment {
     /// Makes a free segment ready for blocks. Its opener alone may.
     pub(crate) fn open(&self, part: Part, birth: u32, now_s: u32, opening: u32) {
-        self.busy.live.store(0, Ordering::Relaxed);
         self.quiet.part.store(part as u32, Ordering::Relaxed);
         self.quiet.birth.store(birth, Ordering::Relaxed);
         self.quiet.expiry.store(0, Ordering::Relaxed);
@@ -193,18 +190,6 @@ impl Segment {
             end => end,
         };
         u64::from(end - FIRST)
-    }
-
-    pub(crate) fn live(&self) -> u64 {
-        self.busy.live.load(Ordering::Relaxed)
-    }
-
-    pub(crate) fn add_live(&self, bytes: usize) {
-        self.busy.live.fetch_add(bytes as u64, Ordering::Relaxed);
-    }
-
-    pub(crate) fn sub_live(&self, bytes: usize) {
-        self.busy.live.fetch_sub(bytes as u64, Ordering::Relaxed);
     }
 
     /// Holds it for a peer; true: it was not held before.

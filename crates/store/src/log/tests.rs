@@ -10,7 +10,7 @@ const WAY: Way = Way {
 
 /// Four segments of 8 KiB.
 fn log() -> Log {
-    Log::new(Heap::new(4, 13).unwrap(), Epochs::new(), 4, 1)
+    Log::new(Heap::new(4, 13, 1).unwrap(), Epochs::new(), 4, 1)
 }
 
 #[test]
@@ -74,7 +74,7 @@ fn a_usual_life_follows_what_lasts_and_not_one_lull() {
 #[test]
 fn several_workers_find_a_larger_reserve() {
     let reserve = |segments: u32, workers| {
-        let heap = Heap::new(segments as usize, 13).unwrap();
+        let heap = Heap::new(segments as usize, 13, workers).unwrap();
         Log::new(heap, Epochs::new(), segments, workers).reserve()
     };
     assert_eq!(reserve(1_000, 1), 9);

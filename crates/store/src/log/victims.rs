@@ -84,7 +84,8 @@ impl Log {
                 return Some(Victim { number, task });
             }
             // Of what has been written: what the end of a segment had no room for cannot be won.
-            let (live, written) = (segment.live(), segment.written(size).max(1));
+            let live = u64::from(self.heap.live.of(number));
+            let written = segment.written(size).max(1);
             live_sum += live;
             written_sum += written;
             let share = live * 1000 / written;
