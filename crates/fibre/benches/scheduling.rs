@@ -24,7 +24,7 @@
 //! prints what came out: see [`suite`].
 //!
 //! ```text
-//! scheduling.rs ┬ suite     repeats, interleaves ─ go (builds it) ─ summary (tables, CSV)
+//! scheduling.rs ┬ suite     repeats, interleaves ─ go (builds it) ─ summary (tables, CSV), figure
 //!               └ fibres, tasks   the loops, in two files of the same shape
 //!                   └ benchmark, clock, rounds, turns, machine, spots, random   what they share
 //! ```
@@ -40,6 +40,8 @@ mod benchmark;
 mod clock;
 #[path = "scheduling/fibres.rs"]
 mod fibres;
+#[path = "scheduling/figure.rs"]
+mod figure;
 #[path = "scheduling/go.rs"]
 mod go;
 #[path = "scheduling/machine.rs"]
@@ -75,11 +77,12 @@ struct Arguments {
     /// Where --benchmark runs
     #[arg(long, value_enum)]
     runtime: Option<RuntimeKind>,
-    /// Kernel threads that run fibres, tasks or goroutines [default: those of the machine]
-    #[arg(long)]
-    processors: Option<usize>,
+    /// Kernel threads that run fibres, tasks or goroutines; 1,2,4 are several [default: those of
+    /// the machine; with --suite 1, 2, 4 … up to those]
+    #[arg(long, value_delimiter = ',')]
+    processors: Vec<usize>,
     /// Rings or threads for each processor [default: 100; with --suite 1 and 100]
-    #[arg(long)]
+    #[arg(long, value_delimiter = ',')]
     per_processor: Vec<usize>,
     /// How long to measure [default: 1; with --quick 0.5]
     #[arg(long)]
@@ -114,18 +117,18 @@ fn main() -> ExitCode {
 }
 
 fn run(arguments: &Arguments) -> Result<(), String> {
-    let of_machine = || thread::available_parallelism().map_or(1, usize::from);
-    let processors = arguments.processors.unwrap_or_else(of_machine);
+    let of_machine = thread::available_parallelism().map_or(1, usize::from);
     let (repeats, seconds) = if arguments.quick { (3, 0.5) } else { (15, 1.0) };
     let seconds = arguments.seconds.unwrap_or(seconds);
     let duration = Duration::try_from_secs_f64(seconds).map_err(|error| error.to_string())?;
     let positive = |&count: &usize| count > 0;
-    if !positive(&processors) || !arguments.per_processor.iter().all(positive) || seconds == 0.0 {
+    let mut counts = arguments.processors.iter().chain(&arguments.per_processor);
+    if !counts.all(positive) || seconds == 0.0 {
         return Err("--processors, --per-processor and --seconds are positive".to_owned());
     }
     if let (Some(benchmark), Some(runtime)) = (arguments.benchmark, arguments.runtime) {
         let setting = Setting {
-            processors,
+            processors: arguments.processors.first().copied().unwrap_or(of_machine),
             per_processor: arguments.per_processor.first().copied().unwrap_or(100),
             duration,
         };
@@ -142,6 +145,10 @@ fn run(arguments: &Arguments) -> Result<(), String> {
         [] => vec![1, 100],
         given => given.to_vec(),
     };
+    let processors = match &arguments.processors[..] {
+        [] => up_to(of_machine),
+        given => given.to_vec(),
+    };
     suite::run(&suite::Plan {
         benchmarks: suite::chosen(&arguments.benchmarks)?,
         processors,
@@ -150,4 +157,11 @@ fn run(arguments: &Arguments) -> Result<(), String> {
         repeats: arguments.repeats.unwrap_or(repeats),
         seed: arguments.seed,
     })
+}
+
+/// 1, 2, 4 and so on, and `most`.
+fn up_to(most: usize) -> Vec<usize> {
+    let doubled = |count: &usize| count.checked_mul(2);
+    let below = std::iter::successors(Some(1), doubled).take_while(|&count| count < most);
+    below.chain([most]).collect()
 }

@@ -17,7 +17,7 @@ use clap::ValueEnum;
 
 use crate::benchmark::{Benchmark, Line, RuntimeKind};
 use crate::random::Random;
-use crate::{go, summary};
+use crate::{figure, go, summary};
 
 /// How much longer than it measures a run may take. A runtime that hangs is then given up.
 const GRACE: Duration = Duration::from_secs(15);
@@ -27,7 +27,7 @@ const OVERHEAD: Duration = Duration::from_millis(30);
 /// What is run.
 pub(crate) struct Plan {
     pub(crate) benchmarks: Vec<Benchmark>,
-    pub(crate) processors: usize,
+    pub(crate) processors: Vec<usize>,
     pub(crate) per_processor: Vec<usize>,
     pub(crate) duration: Duration,
     pub(crate) repeats: usize,
@@ -39,6 +39,7 @@ pub(crate) struct Plan {
 pub(crate) struct Case {
     pub(crate) benchmark: Benchmark,
     pub(crate) per_processor: usize,
+    pub(crate) processors: usize,
 }
 
 /// A run.
@@ -96,17 +97,16 @@ pub(crate) fn run(plan: &Plan) -> Result<(), String> {
     let mut runtimes: Vec<RuntimeKind> = all
         .filter(|&it| it != RuntimeKind::Go || go.is_some())
         .collect();
-    let cases: Vec<Case> = plan
-        .benchmarks
-        .iter()
-        .flat_map(|&benchmark| {
-            let case = move |&per_processor| Case {
+    let mut cases = Vec::new();
+    for &benchmark in &plan.benchmarks {
+        for &per_processor in &plan.per_processor {
+            cases.extend(plan.processors.iter().map(|&processors| Case {
                 benchmark,
                 per_processor,
-            };
-            plan.per_processor.iter().map(case)
-        })
-        .collect();
+                processors,
+            }));
+        }
+    }
 
     let mut random = Random::new(plan.seed);
     let without_go = cases.iter().filter(|case| !case.benchmark.is_in_go());
@@ -140,8 +140,12 @@ pub(crate) fn run(plan: &Plan) -> Result<(), String> {
     progress.clear();
     summary::print(plan, &cases, &trials);
     let table = directory.join("scheduling.csv");
-    summary::write(plan, &table, &trials)?;
+    summary::write(&table, &trials)?;
     println!("\nevery run: {}", table.display());
+    for &benchmark in &plan.benchmarks {
+        let path = figure::draw(benchmark, plan, &trials, directory)?;
+        println!("figure: {}", path.display());
+    }
     Ok(())
 }
 
@@ -155,7 +159,7 @@ fn in_process(
     let mut command = Command::new(program);
     command
         .args(["--benchmark", case.benchmark.name()])
-        .args(["--processors", &plan.processors.to_string()])
+        .args(["--processors", &case.processors.to_string()])
         .args(["--per-processor", &case.per_processor.to_string()])
         .args(["--seconds", &plan.duration.as_secs_f64().to_string()])
         .stdin(Stdio::null())
@@ -225,11 +229,12 @@ impl Progress {
         let left = (each * (self.runs - done) as u32).as_secs();
         let (name, size) = (case.benchmark.name(), case.per_processor);
         let line = format!(
-            "{done}/{} runs, {}:{:02} left: {name} {size} on {}",
+            "{done}/{} runs, {}:{:02} left: {name} {size} on {}, {} processors",
             self.runs,
             left / 60,
             left % 60,
-            runtime.name()
+            runtime.name(),
+            case.processors
         );
         if self.is_seen {
             eprint!("\r{line:<79}");

@@ -30,7 +30,7 @@ pub(crate) fn print(plan: &Plan, cases: &[Case], trials: &[Trial]) {
             "\n{} {} ({threads} threads on {} processors)",
             case.benchmark.name(),
             case.per_processor,
-            plan.processors
+            case.processors
         );
         println!(
             "  {:<7}{:>30}{:>13}{:>31}{:>31}",
@@ -226,7 +226,7 @@ fn time(ns: f64) -> String {
 }
 
 /// Writes a row for each run. What a run has not is empty, never zero.
-pub(crate) fn write(plan: &Plan, path: &Path, trials: &[Trial]) -> Result<(), String> {
+pub(crate) fn write(path: &Path, trials: &[Trial]) -> Result<(), String> {
     let in_file = |error: csv::Error| format!("{}: {error}", path.display());
     let mut writer = csv::Writer::from_path(path).map_err(in_file)?;
     let head = [
@@ -257,7 +257,7 @@ pub(crate) fn write(plan: &Plan, path: &Path, trials: &[Trial]) -> Result<(), St
         let record = [
             trial.repeat.to_string(),
             trial.case.benchmark.name().to_owned(),
-            plan.processors.to_string(),
+            trial.case.processors.to_string(),
             trial.case.per_processor.to_string(),
             trial.runtime.name().to_owned(),
             of_line(|line| line.threads.to_string()),

@@ -1,0 +1,330 @@
+//! The figures of the thesis's chapter 6: for a benchmark the throughput and the scalability
+//! against the number of processors, many threads a processor and one.
+//!
+//! A mark is the median of the repeats, a bar reaches from the least to the greatest. Runs that did
+//! not finish say nothing of a rate: they are named below, and have no mark.
+
+use std::error::Error;
+use std::ops::Range;
+use std::path::{Path, PathBuf};
+
+use measure::median;
+use plotters::coord::Shift;
+use plotters::coord::ranged1d::{DefaultFormatting, KeyPointHint, Ranged};
+use plotters::prelude::*;
+
+use crate::benchmark::{Benchmark, Line, RuntimeKind};
+use crate::suite::{Plan, Trial};
+
+/// Pixels.
+const PANEL: (u32, u32) = (420, 300);
+const HEADING: u32 = 66;
+const NOTE: u32 = 18;
+const LEGEND_STEP: i32 = 90;
+/// Where the runtimes' marks stand beside a number of processors: so far from each other, in parts
+/// of the distance to the next.
+const STEP_ASIDE: f64 = 0.06;
+const GRID: RGBColor = RGBColor(0xDD, 0xDD, 0xDD);
+/// Okabe and Ito, "Color Universal Design", 2008.
+const COLOURS: [RGBColor; 5] = [
+    RGBColor(0x00, 0x72, 0xB2),
+    RGBColor(0xD5, 0x5E, 0x00),
+    RGBColor(0x00, 0x9E, 0x73),
+    RGBColor(0xCC, 0x79, 0xA7),
+    RGBColor(0x33, 0x33, 0x33),
+];
+
+type Drawn<T = ()> = Result<T, Box<dyn Error>>;
+type Area<'a> = DrawingArea<SVGBackend<'a>, Shift>;
+
+/// What a row of panels shows.
+struct Quantity {
+    name: &'static str,
+    unit: &'static str,
+    of: fn(&Line) -> f64,
+}
+
+const QUANTITIES: [Quantity; 2] = [
+    Quantity {
+        name: "throughput",
+        unit: "operations a second",
+        of: Line::rate,
+    },
+    Quantity {
+        name: "scalability",
+        unit: "time of a processor an operation",
+        of: Line::scalability_ns,
+    },
+];
+
+/// The runs of a runtime at one number of processors.
+struct Point {
+    processors: usize,
+    least: f64,
+    median: f64,
+    greatest: f64,
+}
+
+/// Draws the figure of a benchmark, and says where.
+pub(crate) fn draw(
+    benchmark: Benchmark,
+    plan: &Plan,
+    trials: &[Trial],
+    directory: &Path,
+) -> Result<PathBuf, String> {
+    let path = directory.join(format!("scheduling-{}.svg", benchmark.name()));
+    let of_benchmark: Vec<&Trial> = trials
+        .iter()
+        .filter(|trial| trial.case.benchmark == benchmark)
+        .collect();
+    let figure = Figure {
+        benchmark,
+        plan,
+        runtimes: runtimes(&of_benchmark),
+        trials: of_benchmark,
+    };
+    let drawn = figure.write(&path);
+    drawn.map_err(|error| format!("{}: {error}", path.display()))?;
+    Ok(path)
+}
+
+struct Figure<'a> {
+    benchmark: Benchmark,
+    plan: &'a Plan,
+    runtimes: Vec<(usize, RuntimeKind)>,
+    trials: Vec<&'a Trial>,
+}
+
+impl Figure<'_> {
+    fn write(&self, path: &Path) -> Drawn {
+        let columns = self.plan.per_processor.len();
+        let notes = self.notes();
+        let width = PANEL.0 * columns.max(2) as u32;
+        let height = HEADING + PANEL.1 * QUANTITIES.len() as u32 + NOTE * (notes.len() as u32 + 1);
+        let root = SVGBackend::new(path, (width, height)).into_drawing_area();
+        root.fill(&WHITE)?;
+        let (heading, rest) = root.split_vertically(HEADING);
+        self.head(&heading)?;
+        let (body, foot) = rest.split_vertically(PANEL.1 * QUANTITIES.len() as u32);
+        let panels = body.split_evenly((QUANTITIES.len(), columns));
+        let wanted = QUANTITIES.iter().flat_map(|quantity| {
+            self.plan
+                .per_processor
+                .iter()
+                .map(move |&many| (quantity, many))
+        });
+        for (panel, (quantity, per_processor)) in panels.iter().zip(wanted) {
+            self.panel(panel, quantity, per_processor)?;
+        }
+        for (number, note) in notes.iter().enumerate() {
+            foot.draw(&Text::new(
+                note.as_str(),
+                (16, (NOTE * number as u32) as i32),
+                ("sans-serif", 13),
+            ))?;
+        }
+        root.present()?;
+        Ok(())
+    }
+
+    /// Title and legend.
+    fn head(&self, area: &Area<'_>) -> Drawn {
+        let title = format!(
+            "{}: median of {} runs of {} s, least to greatest",
+            self.benchmark.name(),
+            self.plan.repeats,
+            self.plan.duration.as_secs_f64()
+        );
+        area.draw(&Text::new(title, (16, 12), ("sans-serif", 18)))?;
+        for (place, &(look, runtime)) in self.runtimes.iter().enumerate() {
+            let at = (22 + LEGEND_STEP * place as i32, 50);
+            area.draw(&mark(look, at))?;
+            let beside = (at.0 + 10, at.1 - 7);
+            area.draw(&Text::new(runtime.name(), beside, ("sans-serif", 14)))?;
+        }
+        Ok(())
+    }
+
+    fn panel(&self, area: &Area<'_>, quantity: &Quantity, per_processor: usize) -> Drawn {
+        let curves: Vec<(usize, Vec<Point>)> = self
+            .runtimes
+            .iter()
+            .map(|&(look, runtime)| (look, self.points(quantity, per_processor, runtime)))
+            .collect();
+        let points = || curves.iter().flat_map(|(_, points)| points);
+        let top = points().map(|point| point.greatest).fold(0.0, f64::max);
+        let top = if top > 0.0 { top * 1.08 } else { 1.0 };
+        let across = Across::of(&self.plan.processors);
+        let distance = across.distance;
+        let caption = format!("{}, {per_processor} a processor", quantity.name);
+        let mut chart = ChartBuilder::on(area)
+            .margin(10)
+            .caption(caption, ("sans-serif", 15))
+            .x_label_area_size(40)
+            .y_label_area_size(72)
+            .build_cartesian_2d(across, 0.0..top)?;
+        let is_time = quantity.name == "scalability";
+        chart
+            .configure_mesh()
+            .light_line_style(WHITE)
+            .bold_line_style(GRID)
+            .x_desc("processors")
+            .y_desc(quantity.unit)
+            .axis_desc_style(("sans-serif", 13))
+            .label_style(("sans-serif", 12))
+            .x_label_formatter(&|at| format!("{at:.0}"))
+            .y_label_formatter(&|at| if is_time { time(*at) } else { count(*at) })
+            .draw()?;
+        for (look, points) in &curves {
+            let aside = (*look as f64 - (COLOURS.len() - 1) as f64 / 2.0) * STEP_ASIDE * distance;
+            let at = |point: &Point| point.processors as f64 + aside;
+            let colour = COLOURS[*look];
+            chart.draw_series(LineSeries::new(
+                points.iter().map(|point| (at(point), point.median)),
+                colour.stroke_width(1),
+            ))?;
+            for point in points {
+                let bar = [(at(point), point.least), (at(point), point.greatest)];
+                chart.draw_series([PathElement::new(bar, colour.stroke_width(2))])?;
+                let pixel = chart.backend_coord(&(at(point), point.median));
+                let (from_left, from_top) = area.get_base_pixel();
+                area.draw(&mark(*look, (pixel.0 - from_left, pixel.1 - from_top)))?;
+            }
+        }
+        Ok(())
+    }
+
+    fn points(
+        &self,
+        quantity: &Quantity,
+        per_processor: usize,
+        runtime: RuntimeKind,
+    ) -> Vec<Point> {
+        let at = |&processors: &usize| {
+            let values: Vec<f64> = self
+                .of(per_processor, processors, runtime)
+                .filter_map(|trial| trial.finished())
+                .map(quantity.of)
+                .collect();
+            Some(Point {
+                processors,
+                least: values.iter().copied().reduce(f64::min)?,
+                median: median(&values)?,
+                greatest: values.iter().copied().reduce(f64::max)?,
+            })
+        };
+        self.plan.processors.iter().filter_map(at).collect()
+    }
+
+    fn of(
+        &self,
+        per_processor: usize,
+        processors: usize,
+        runtime: RuntimeKind,
+    ) -> impl Iterator<Item = &&Trial> {
+        self.trials.iter().filter(move |trial| {
+            trial.runtime == runtime
+                && trial.case.per_processor == per_processor
+                && trial.case.processors == processors
+        })
+    }
+
+    /// What has no mark, or not one for each run.
+    fn notes(&self) -> Vec<String> {
+        let mut notes = Vec::new();
+        for &(_, runtime) in &self.runtimes {
+            for &per_processor in &self.plan.per_processor {
+                for &processors in &self.plan.processors {
+                    let runs = || self.of(per_processor, processors, runtime);
+                    let missing = runs().filter(|trial| trial.finished().is_none()).count();
+                    if missing > 0 {
+                        notes.push(format!(
+                            "{}, {per_processor} a processor, {processors} processors: not finished \
+                             in {missing} of {} runs",
+                            runtime.name(),
+                            runs().count()
+                        ));
+                    }
+                }
+            }
+        }
+        notes
+    }
+}
+
+/// Those that took part, and the number of how each looks.
+fn runtimes(trials: &[&Trial]) -> Vec<(usize, RuntimeKind)> {
+    let all = RuntimeKind::OURS.into_iter().chain(RuntimeKind::THEIRS);
+    all.enumerate()
+        .filter(|(_, runtime)| trials.iter().any(|trial| trial.runtime == *runtime))
+        .collect()
+}
+
+/// The axis of numbers of processors.
+struct Across {
+    ticks: Vec<f64>,
+    /// Between the closest two.
+    distance: f64,
+}
+
+impl Across {
+    fn of(processors: &[usize]) -> Self {
+        let mut ticks: Vec<f64> = processors.iter().map(|&it| it as f64).collect();
+        ticks.sort_by(f64::total_cmp);
+        ticks.dedup();
+        let distances = ticks.windows(2).map(|pair| pair[1] - pair[0]);
+        let distance = distances.reduce(f64::min).unwrap_or(1.0);
+        Self { ticks, distance }
+    }
+}
+
+impl Ranged for Across {
+    type FormatOption = DefaultFormatting;
+    type ValueType = f64;
+
+    fn range(&self) -> Range<f64> {
+        let first = self.ticks.first().copied().unwrap_or(1.0);
+        let last = self.ticks.last().copied().unwrap_or(first);
+        first - self.distance / 2.0..last + self.distance / 2.0
+    }
+
+    fn map(&self, value: &f64, (from, to): (i32, i32)) -> i32 {
+        let Range { start, end } = self.range();
+        from + (f64::from(to - from) * (value - start) / (end - start)).round() as i32
+    }
+
+    fn key_points<Hint: KeyPointHint>(&self, _: Hint) -> Vec<f64> {
+        self.ticks.clone()
+    }
+}
+
+/// A shape a runtime, so that figures read without colour too.
+fn mark<'a>(look: usize, at: (i32, i32)) -> DynElement<'a, SVGBackend<'a>, (i32, i32)> {
+    let style = COLOURS[look].filled();
+    match look {
+        0 => Circle::new(at, 5, style).into_dyn(),
+        1 => Rectangle::new([(at.0 - 4, at.1 - 4), (at.0 + 4, at.1 + 4)], style).into_dyn(),
+        2 => TriangleMarker::new(at, 6, style).into_dyn(),
+        3 => Cross::new(at, 5, COLOURS[look].stroke_width(2)).into_dyn(),
+        _ => Circle::new(at, 5, COLOURS[look].stroke_width(2)).into_dyn(),
+    }
+}
+
+fn count(value: f64) -> String {
+    match value {
+        ..1e3 => format!("{value:.0}"),
+        ..1e6 => format!("{:.0} k", value / 1e3),
+        ..1e7 => format!("{:.1} M", value / 1e6),
+        _ => format!("{:.0} M", value / 1e6),
+    }
+}
+
+fn time(ns: f64) -> String {
+    match ns {
+        ..1e3 => format!("{ns:.0} ns"),
+        ..1e4 => format!("{:.1} µs", ns / 1e3),
+        ..1e6 => format!("{:.0} µs", ns / 1e3),
+        ..1e7 => format!("{:.1} ms", ns / 1e6),
+        _ => format!("{:.0} ms", ns / 1e6),
+    }
+}
