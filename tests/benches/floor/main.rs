@@ -1,8 +1,9 @@
 //! To the kernel's floor: what a server pays for a request beside what a server pays that only
 //! echoes.
 //!
-//! `[--quick] [--rounds N] [--records N] [--server NAME]… [CASE]`: fewer rounds and records, or so
-//! many; the servers of those names alone; the cases whose names contain `CASE`.
+//! `[--quick] [--rounds N] [--records N] [--connections N] [--server NAME]… [CASE]`: fewer rounds,
+//! records, and connections of the levels, or so many; the servers of those names alone; the cases
+//! whose names contain `CASE`.
 //!
 //! Every server has one worker and is a process of its own with all its threads on one processor;
 //! the client, a closed loop, is on another. The figure is the processor time of the server's
@@ -40,11 +41,13 @@ use cases::Case;
 use rounds::Progress;
 use servers::{Cache, Role, Subject};
 
-const USAGE: &str =
-    "there are --quick, --rounds N, --records N, --server NAME and the name of a case";
+const USAGE: &str = "there are --quick, --rounds N, --records N, --connections N, --server NAME \
+                     and the name of a case";
 /// Files the client needs: a thousand connections to each of six servers, or those of the ladder,
 /// and some.
-const OPEN_FILES: u64 = 15_360 + 200;
+const OPEN_FILES: u64 = LADDER_CONNECTIONS + 200;
+/// Connections of the published ladder.
+const LADDER_CONNECTIONS: u64 = 15_360;
 /// What a case takes beside its rounds: echoes are started, connections made.
 const CASE_NS: u64 = 500_000_000;
 /// Filling a server takes about so long for each record.
@@ -202,7 +205,11 @@ impl Settings {
             records: if quick { 10_000 } else { 1_000_000 },
             offered_warm_ns: if quick { 300_000_000 } else { 800_000_000 },
             offered_ns: if quick { 500_000_000 } else { 2_000_000_000 },
-            ladder_connections: if quick { 1_024 } else { 15_360 },
+            ladder_connections: if quick {
+                1_024
+            } else {
+                LADDER_CONNECTIONS as u32
+            },
             counted_requests: if quick { 5_000 } else { 20_000 },
             server_cpu,
             client_cpu,
@@ -219,6 +226,10 @@ impl Settings {
                 }
                 "--records" => {
                     settings.records = number(word, words.next(), asks::RECORDS_MAX)?;
+                }
+                "--connections" => {
+                    let most = LADDER_CONNECTIONS;
+                    settings.ladder_connections = number(word, words.next(), most)? as u32;
                 }
                 "--server" => {
                     let name = words.next().context("--server wants the name of one")?;

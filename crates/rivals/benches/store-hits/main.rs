@@ -17,6 +17,8 @@ use rivals::policy::{Log, LogShape, Lru, Policy, S3Fifo, Sieve, TinyLfu};
 use workloads::{CASES, RECORDS, Workload};
 
 const REQUESTS: u32 = 10_000_000;
+/// Our store is asked by one worker, and again by so many in turn.
+const WORKERS: usize = 8;
 /// Shares of all records' own bytes that the memory is.
 const FOOTPRINTS: [f64; 5] = [0.01, 0.05, 0.1, 0.25, 0.5];
 
@@ -83,7 +85,8 @@ fn hit_ratio(policy: &mut dyn Policy, workload: &Workload, extra: u32) -> f64 {
 fn table(workload: &Workload) {
     use overhead::{COMMON, GHOST, LINKS, SKETCH};
     println!(
-        "memory      LRU    SIEVE  S3-FIFO  W-TinyLFU     ours   ours - best    leaning   memcached"
+        "memory      LRU    SIEVE  S3-FIFO  W-TinyLFU     ours   ours - best    leaning  {WORKERS:>2} workers  \
+         memcached"
     );
     for share in FOOTPRINTS {
         let capacity = workload.capacity(share);
@@ -97,32 +100,36 @@ fn table(workload: &Workload) {
             ratio(&mut TinyLfu::new(capacity, records, kept), LINKS + SKETCH),
         ];
         let best = ratios.iter().copied().fold(0.0, f64::max);
-        let (ours, leaning) = ours(workload, capacity);
+        let (alone, leaning) = ours(workload, capacity, 1);
+        // The simulated log knows no workers.
+        let together = (!workload.is_counted).then(|| ours(workload, capacity, WORKERS).0);
+        let together = together.map_or("-".to_owned(), |ratio| format!("{ratio:.4}"));
         // memcached cannot be charged nothing.
         let memcached = (!workload.is_counted)
             .then(|| real::memcached(workload, capacity))
             .flatten();
         println!(
-            "{:5.0} %  {:7.4}  {:7.4}  {:7.4}    {:7.4}  {ours:7.4}  {:+5.2} points  {leaning:>9}    {:>7}",
+            "{:5.0} %  {:7.4}  {:7.4}  {:7.4}    {:7.4}  {alone:7.4}  {:+5.2} points  {leaning:>9}  {together:>10}    {:>7}",
             share * 100.0,
             ratios[0],
             ratios[1],
             ratios[2],
             ratios[3],
-            (ours - best) * 100.0,
+            (alone - best) * 100.0,
             memcached.map_or("-".to_owned(), |ratio| format!("{ratio:.4}")),
         );
     }
 }
 
-/// The hit ratio of our store in `capacity` bytes, and how it leant at the end.
-fn ours(workload: &Workload, capacity: u64) -> (f64, String) {
+/// The hit ratio of our store in `capacity` bytes, with so many workers, and how it leant in the
+/// end.
+fn ours(workload: &Workload, capacity: u64, workers: usize) -> (f64, String) {
     if workload.is_counted {
         let mut log = Log::new(capacity, workload.records(), LogShape::DEFAULT);
         let ratio = hit_ratio(&mut log, workload, overhead::COMMON);
         return (ratio, "simulated".to_owned());
     }
-    match real::Ours::new(capacity) {
+    match real::Ours::new(capacity, workers) {
         Ok(mut store) => {
             let ratio = hit_ratio(&mut store, workload, 0);
             (ratio, store.leaning().to_owned())

@@ -37,74 +37,72 @@ fn value(bytes: u32) -> Vec<u8> {
 
 /// Our store as a policy; what it spends besides is in its capacity.
 pub(crate) struct Ours {
-    worker: Worker,
+    /// Asked one after the other, as the connections of a server are spread over its workers.
+    workers: Vec<Worker>,
     requests: usize,
 }
 
 impl Ours {
-    /// In `capacity` bytes, index and names of what left included.
+    /// In `capacity` bytes, index and names of what left included, with so many workers.
     ///
     /// # Errors
     /// No store is so small.
-    pub(crate) fn new(capacity: u64) -> Result<Self, ConfigError> {
+    pub(crate) fn new(capacity: u64, workers: usize) -> Result<Self, ConfigError> {
         let config = Config {
             memory_bytes: capacity,
+            workers,
             item_max: (capacity / ITEMS_LEAST).min(Config::DEFAULT.item_max.into()) as u32,
             hash_seed: 7,
             ..Config::DEFAULT
         };
         let store = Store::new(config)?;
         Ok(Self {
-            worker: store.worker(),
+            workers: (0..workers).map(|_| store.worker()).collect(),
             requests: 0,
         })
     }
 
     /// How its eviction leans.
     pub(crate) fn leaning(&self) -> &'static str {
-        self.worker.store().statistics().leaning
+        self.workers[0].store().statistics().leaning
     }
 
-    /// The second of this request.
-    fn next_s(&mut self) -> u32 {
+    /// The worker of this request, and its second.
+    fn next(&mut self) -> (&mut Worker, u32) {
+        let number = self.requests;
         self.requests += 1;
-        1 + ((self.requests - 1) / SECOND) as u32
+        let count = self.workers.len();
+        let worker = &mut self.workers[number % count];
+        (worker, 1 + (number / SECOND) as u32)
     }
+}
 
-    fn set(&mut self, record: u32, bytes: u32, now_s: u32) {
-        ours::set(
-            &self.worker,
-            &key(record),
-            &value(bytes),
-            Expiry::NEVER,
-            now_s,
-        );
-        self.worker.quiescent();
-    }
+fn set(worker: &Worker, record: u32, bytes: u32, now_s: u32) {
+    ours::set(worker, &key(record), &value(bytes), Expiry::NEVER, now_s);
 }
 
 impl Policy for Ours {
     fn request(&mut self, record: u32, bytes: u32) -> bool {
-        let now_s = self.next_s();
+        let (worker, now_s) = self.next();
         let key = key(record);
-        let hash = self.worker.hash(&key);
-        let shown = self
-            .worker
-            .read(&key, hash, now_s, Read::default(), |_| Some(()));
+        let hash = worker.hash(&key);
+        let shown = worker.read(&key, hash, now_s, Read::default(), |_| Some(()));
         if shown.is_err() {
-            self.set(record, bytes, now_s);
+            set(worker, record, bytes, now_s);
         }
-        self.worker.quiescent();
+        // It sleeps while the others work: none of them waits for it.
+        worker.offline();
         shown.is_ok()
     }
 
     fn write(&mut self, record: u32, bytes: u32) {
-        let now_s = self.next_s();
-        self.set(record, bytes, now_s);
+        let (worker, now_s) = self.next();
+        set(worker, record, bytes, now_s);
+        worker.offline();
     }
 
     fn used(&self) -> u64 {
-        self.worker.store().statistics().bytes_used()
+        self.workers[0].store().statistics().bytes_used()
     }
 }
 
