@@ -17,7 +17,8 @@
 //!
 //! In *locality-share* whoever wakes hands its working set over; in *locality-noshare* everyone
 //! keeps their own. Each runs with 100 rings or threads for each processor, and with 1, where
-//! processors fall asleep and are woken all the time.
+//! processors fall asleep and are woken all the time; those in which one thread alone would do
+//! nothing are not run with one.
 //!
 //! With `--benchmark` one of them runs in this process on one runtime and prints a line of JSON.
 //! Without, this program starts itself and the Go program again and again, in random order, and
@@ -122,14 +123,29 @@ fn run(arguments: &Arguments) -> Result<(), String> {
     let seconds = arguments.seconds.unwrap_or(seconds);
     let duration = Duration::try_from_secs_f64(seconds).map_err(|error| error.to_string())?;
     let positive = |&count: &usize| count > 0;
-    let mut counts = arguments.processors.iter().chain(&arguments.per_processor);
+    let sorted = |counts: &[usize]| {
+        let mut counts = counts.to_vec();
+        counts.sort_unstable();
+        counts.dedup();
+        counts
+    };
+    let processors = sorted(&arguments.processors);
+    let per_processor = sorted(&arguments.per_processor);
+    let mut counts = processors.iter().chain(&per_processor);
     if !counts.all(positive) || seconds == 0.0 {
         return Err("--processors, --per-processor and --seconds are positive".to_owned());
     }
     if let (Some(benchmark), Some(runtime)) = (arguments.benchmark, arguments.runtime) {
+        if processors.len() > 1 || per_processor.len() > 1 {
+            return Err(
+                "--benchmark runs one: one number of processors, and of rings or threads \
+                        for each"
+                    .to_owned(),
+            );
+        }
         let setting = Setting {
-            processors: arguments.processors.first().copied().unwrap_or(of_machine),
-            per_processor: arguments.per_processor.first().copied().unwrap_or(100),
+            processors: processors.first().copied().unwrap_or(of_machine),
+            per_processor: per_processor.first().copied().unwrap_or(100),
             duration,
         };
         let outcome = match runtime.scheduler() {
@@ -141,11 +157,11 @@ fn run(arguments: &Arguments) -> Result<(), String> {
         println!("{line}");
         return Ok(());
     }
-    let per_processor = match &arguments.per_processor[..] {
+    let per_processor = match &per_processor[..] {
         [] => vec![1, 100],
         given => given.to_vec(),
     };
-    let processors = match &arguments.processors[..] {
+    let processors = match &processors[..] {
         [] => up_to(of_machine),
         given => given.to_vec(),
     };

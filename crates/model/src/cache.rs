@@ -319,10 +319,14 @@ impl Cache {
         let mut value = number.to_string().into_bytes();
         value.resize(value.len().max(present.value.len()), b' ');
         let cas = self.cas(change.explicit_cas);
+        // A longer number is a new item, in memcached too.
+        let is_as_long = value.len() == present.value.len();
         let item = Item {
             value,
             cas,
             written_s: now_s,
+            stale: is_as_long && present.stale,
+            token_sent: is_as_long && present.token_sent,
             ..present
         };
         self.items.insert(key.to_vec(), item);

@@ -23,7 +23,7 @@ pub(crate) const OPEN_PART: usize = 20;
 pub(crate) const CLASSES_MAX: usize = 8;
 /// Stripes of workers that share open segments, at most.
 pub(crate) const STRIPES_MAX: usize = 16;
-/// Workers that count what is alive each for itself, at most.
+/// Columns in which workers count what is alive each for itself, at most.
 pub(crate) const COLUMNS_MAX: usize = 62;
 /// Segments kept free: this part of all, and so many more.
 pub(crate) const RESERVE_PART: u32 = 200;

@@ -360,7 +360,7 @@ impl Log {
         let openings = &self.openings[way.part as usize];
         let opening = openings.load(Ordering::Relaxed).wrapping_add(2) & !1 | way.part as u32;
         openings.store(opening, Ordering::Relaxed);
-        debug_assert_eq!(self.heap.live.of(number), 0, "what has left still counts");
+        debug_assert_eq!(self.heap.live.sum(number), 0, "what came and left");
         self.heap.live.clear(number);
         segment.open(way.part, self.flushes(), way.now_s, opening);
         // Release: pairs with the acquire in `take_some`: who adds to it sees it open.

@@ -49,7 +49,7 @@ pub(crate) struct Change {
     pub(crate) cas: Option<u64>,
     /// None: as it was.
     pub(crate) expiry: Option<Expiry>,
-    /// Whether what is stale or claimed stays so.
+    /// Whether what is stale or claimed stays so, if it stays as long as it was.
     pub(crate) keeps_marks: bool,
 }
 
@@ -223,14 +223,16 @@ impl Worker {
         if is_dead || self.is_flushed(made.segment, now_s) {
             return None;
         }
+        // As in memcached, where a longer number is a new item.
+        let keeps_marks = change.keeps_marks && new.value_len() == found.value_len;
         let facts = Facts {
             is_overwrite: true,
             cas: change
                 .cas
                 .unwrap_or_else(|| writer.next_cas(Some(old.cas()))),
             expiry: change.expiry.unwrap_or_else(|| old.expiry()),
-            stale: change.keeps_marks && old.access().is_stale(),
-            claimed: change.keeps_marks && old.access().is_claimed(),
+            stale: keeps_marks && old.access().is_stale(),
+            claimed: keeps_marks && old.access().is_claimed(),
         };
         if !block.takes(facts.cas, facts.expiry) {
             return None;

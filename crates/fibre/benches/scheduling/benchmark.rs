@@ -29,6 +29,12 @@ impl Benchmark {
         !matches!(self, Self::CycleBare | Self::CycleSemaphores | Self::Turns)
     }
 
+    /// Whether it says something of one thread on one processor: a ring has five.
+    pub(crate) fn may_be_alone(self) -> bool {
+        use Benchmark::{Cycle, CycleBare, CycleSemaphores, Yield};
+        matches!(self, Cycle | CycleBare | CycleSemaphores | Yield)
+    }
+
     pub(crate) fn name(self) -> &'static str {
         match self {
             Self::Cycle => "cycle",

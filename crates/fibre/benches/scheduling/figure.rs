@@ -22,7 +22,7 @@ const HEADING: u32 = 66;
 const NOTE: u32 = 18;
 const LEGEND_STEP: i32 = 90;
 /// Where the runtimes' marks stand beside a number of processors: so far from each other, in parts
-/// of the distance to the next.
+/// of the distance between the closest two.
 const STEP_ASIDE: f64 = 0.06;
 const GRID: RGBColor = RGBColor(0xDD, 0xDD, 0xDD);
 /// Okabe and Ito, "Color Universal Design", 2008.
@@ -42,6 +42,7 @@ struct Quantity {
     name: &'static str,
     unit: &'static str,
     of: fn(&Line) -> f64,
+    tick: fn(f64) -> String,
 }
 
 const QUANTITIES: [Quantity; 2] = [
@@ -49,11 +50,13 @@ const QUANTITIES: [Quantity; 2] = [
         name: "throughput",
         unit: "operations a second",
         of: Line::rate,
+        tick: count,
     },
     Quantity {
         name: "scalability",
         unit: "time of a processor an operation",
         of: Line::scalability_ns,
+        tick: time,
     },
 ];
 
@@ -163,7 +166,6 @@ impl Figure<'_> {
             .x_label_area_size(40)
             .y_label_area_size(72)
             .build_cartesian_2d(across, 0.0..top)?;
-        let is_time = quantity.name == "scalability";
         chart
             .configure_mesh()
             .light_line_style(WHITE)
@@ -173,7 +175,7 @@ impl Figure<'_> {
             .axis_desc_style(("sans-serif", 13))
             .label_style(("sans-serif", 12))
             .x_label_formatter(&|at| format!("{at:.0}"))
-            .y_label_formatter(&|at| if is_time { time(*at) } else { count(*at) })
+            .y_label_formatter(&|at| (quantity.tick)(*at))
             .draw()?;
         for (look, points) in &curves {
             let aside = (*look as f64 - (COLOURS.len() - 1) as f64 / 2.0) * STEP_ASIDE * distance;

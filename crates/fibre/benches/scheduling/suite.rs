@@ -100,12 +100,21 @@ pub(crate) fn run(plan: &Plan) -> Result<(), String> {
     let mut cases = Vec::new();
     for &benchmark in &plan.benchmarks {
         for &per_processor in &plan.per_processor {
-            cases.extend(plan.processors.iter().map(|&processors| Case {
+            let case = |&processors: &usize| Case {
                 benchmark,
                 per_processor,
                 processors,
-            }));
+            };
+            // One thread alone wakes nobody.
+            let is_alone = |case: &Case| case.per_processor * case.processors == 1;
+            let of_all = plan.processors.iter().map(case);
+            cases.extend(of_all.filter(|case| !is_alone(case) || benchmark.may_be_alone()));
         }
+    }
+    if cases.is_empty() {
+        return Err(
+            "one thread alone has nobody to wake: more processors, or more for each".to_owned(),
+        );
     }
 
     let mut random = Random::new(plan.seed);

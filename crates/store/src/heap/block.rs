@@ -198,7 +198,8 @@ impl<'h> Block<'h> {
         self.word(0).store(access.0, Ordering::Relaxed);
     }
 
-    /// Notes that it was read. What somebody else notes at the same moment is as good.
+    /// Notes that it was read. Of several who do so meanwhile the last to write has its second
+    /// noted.
     #[inline]
     pub(crate) fn notice_access(self, before: Access, after: Access) {
         let word = self.word(0);
