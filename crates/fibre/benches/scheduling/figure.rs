@@ -14,7 +14,8 @@ use plotters::coord::ranged1d::{DefaultFormatting, KeyPointHint, Ranged};
 use plotters::prelude::*;
 
 use crate::benchmark::{Benchmark, Line, RuntimeKind};
-use crate::suite::{Plan, Trial};
+use crate::suite::{Case, Plan, Trial};
+use crate::summary::{finished, of};
 
 /// Pixels.
 const PANEL: (u32, u32) = (420, 300);
@@ -34,7 +35,7 @@ const COLOURS: [RGBColor; 5] = [
     RGBColor(0x33, 0x33, 0x33),
 ];
 
-type Drawn<T = ()> = Result<T, Box<dyn Error>>;
+type Drawn = Result<(), Box<dyn Error>>;
 type Area<'a> = DrawingArea<SVGBackend<'a>, Shift>;
 
 /// What a row of panels shows.
@@ -68,10 +69,11 @@ struct Point {
     greatest: f64,
 }
 
-/// Draws the figure of a benchmark, and says where.
+/// Draws the figure of a benchmark, whose cases these are, and says where.
 pub(crate) fn draw(
     benchmark: Benchmark,
     plan: &Plan,
+    cases: &[Case],
     trials: &[Trial],
     directory: &Path,
 ) -> Result<PathBuf, String> {
@@ -83,6 +85,7 @@ pub(crate) fn draw(
     let figure = Figure {
         benchmark,
         plan,
+        cases,
         runtimes: runtimes(&of_benchmark),
         trials: of_benchmark,
     };
@@ -94,6 +97,7 @@ pub(crate) fn draw(
 struct Figure<'a> {
     benchmark: Benchmark,
     plan: &'a Plan,
+    cases: &'a [Case],
     runtimes: Vec<(usize, RuntimeKind)>,
     trials: Vec<&'a Trial>,
 }
@@ -202,51 +206,41 @@ impl Figure<'_> {
         per_processor: usize,
         runtime: RuntimeKind,
     ) -> Vec<Point> {
-        let at = |&processors: &usize| {
-            let values: Vec<f64> = self
-                .of(per_processor, processors, runtime)
-                .filter_map(|trial| trial.finished())
-                .map(quantity.of)
-                .collect();
+        let of_size = |case: &&Case| case.per_processor == per_processor;
+        let at = |case: &Case| {
+            let lines = finished(&self.runs(*case, runtime));
+            let values: Vec<f64> = lines.into_iter().map(quantity.of).collect();
             Some(Point {
-                processors,
+                processors: case.processors,
                 least: values.iter().copied().reduce(f64::min)?,
                 median: median(&values)?,
                 greatest: values.iter().copied().reduce(f64::max)?,
             })
         };
-        self.plan.processors.iter().filter_map(at).collect()
+        self.cases.iter().filter(of_size).filter_map(at).collect()
     }
 
-    fn of(
-        &self,
-        per_processor: usize,
-        processors: usize,
-        runtime: RuntimeKind,
-    ) -> impl Iterator<Item = &&Trial> {
-        self.trials.iter().filter(move |trial| {
-            trial.runtime == runtime
-                && trial.case.per_processor == per_processor
-                && trial.case.processors == processors
-        })
+    fn runs(&self, case: Case, runtime: RuntimeKind) -> Vec<&Trial> {
+        let mut runs = of(runtime, &self.trials);
+        runs.retain(|trial| trial.case == case);
+        runs
     }
 
     /// What has no mark, or not one for each run.
     fn notes(&self) -> Vec<String> {
         let mut notes = Vec::new();
         for &(_, runtime) in &self.runtimes {
-            for &per_processor in &self.plan.per_processor {
-                for &processors in &self.plan.processors {
-                    let runs = || self.of(per_processor, processors, runtime);
-                    let missing = runs().filter(|trial| trial.finished().is_none()).count();
-                    if missing > 0 {
-                        notes.push(format!(
-                            "{}, {per_processor} a processor, {processors} processors: not finished \
-                             in {missing} of {} runs",
-                            runtime.name(),
-                            runs().count()
-                        ));
-                    }
+            for &case in self.cases {
+                let runs = self.runs(case, runtime);
+                let missing = runs.len() - finished(&runs).len();
+                if missing > 0 {
+                    notes.push(format!(
+                        "{}, {} a processor, {} processors: not finished in {missing} of {} runs",
+                        runtime.name(),
+                        case.per_processor,
+                        case.processors,
+                        runs.len()
+                    ));
                 }
             }
         }
@@ -270,10 +264,9 @@ struct Across {
 }
 
 impl Across {
+    /// In order, none twice.
     fn of(processors: &[usize]) -> Self {
-        let mut ticks: Vec<f64> = processors.iter().map(|&it| it as f64).collect();
-        ticks.sort_by(f64::total_cmp);
-        ticks.dedup();
+        let ticks: Vec<f64> = processors.iter().map(|&it| it as f64).collect();
         let distances = ticks.windows(2).map(|pair| pair[1] - pair[0]);
         let distance = distances.reduce(f64::min).unwrap_or(1.0);
         Self { ticks, distance }

@@ -152,8 +152,12 @@ pub(crate) fn run(plan: &Plan) -> Result<(), String> {
     summary::write(&table, &trials)?;
     println!("\nevery run: {}", table.display());
     for &benchmark in &plan.benchmarks {
-        let path = figure::draw(benchmark, plan, &trials, directory)?;
-        println!("figure: {}", path.display());
+        let mut cases = cases.clone();
+        cases.retain(|case| case.benchmark == benchmark);
+        if !cases.is_empty() {
+            let path = figure::draw(benchmark, plan, &cases, &trials, directory)?;
+            println!("figure: {}", path.display());
+        }
     }
     Ok(())
 }

@@ -165,12 +165,14 @@ impl<'trials> Lines<'trials> {
     }
 }
 
-fn of<'trials>(runtime: RuntimeKind, of_case: &[&'trials Trial]) -> Vec<&'trials Trial> {
+/// The runs of a runtime.
+pub(crate) fn of<'trials>(runtime: RuntimeKind, of_case: &[&'trials Trial]) -> Vec<&'trials Trial> {
     let is_its = |trial: &&&Trial| trial.runtime == runtime;
     of_case.iter().filter(is_its).copied().collect()
 }
 
-fn finished<'trials>(trials: &[&'trials Trial]) -> Vec<&'trials Line> {
+/// What those printed that finished.
+pub(crate) fn finished<'trials>(trials: &[&'trials Trial]) -> Vec<&'trials Line> {
     trials.iter().filter_map(|trial| trial.finished()).collect()
 }
 
