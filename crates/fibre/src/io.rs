@@ -7,7 +7,7 @@ use std::io;
 use std::os::fd::AsFd;
 
 use poll::Poller;
-use rings::Ring;
+use rings::{Came, Ring};
 
 use crate::rest::Event;
 use crate::scheduler::Scheduler;
@@ -84,18 +84,19 @@ impl Port {
         }
     }
 
-    /// Hands over what was asked for, and rouses those whose wait is over: how many.
-    pub(crate) fn poll(&self) -> usize {
+    /// Hands over what was asked for, and rouses those whose wait is over: how many. `came`: shown
+    /// what has come for them, where that can be seen here.
+    pub(crate) fn poll(&self, came: Came<'_>) -> usize {
         match self {
-            Self::Rings(ring) => ring.poll(),
+            Self::Rings(ring) => ring.poll(came),
             Self::Readiness(poller) => poller.poll(),
         }
     }
 
     /// The same, as far as it can be seen without a system call.
-    pub(crate) fn glance(&self) -> usize {
+    pub(crate) fn glance(&self, came: Came<'_>) -> usize {
         match self {
-            Self::Rings(ring) => ring.drain(),
+            Self::Rings(ring) => ring.drain(came),
             Self::Readiness(_) => 0,
         }
     }
@@ -117,9 +118,9 @@ impl Port {
     }
 
     /// After sleep: rouses those whose wait is over: how many.
-    pub(crate) fn woke(&self) -> usize {
+    pub(crate) fn woke(&self, came: Came<'_>) -> usize {
         match self {
-            Self::Rings(ring) => ring.drain(),
+            Self::Rings(ring) => ring.drain(came),
             Self::Readiness(poller) => poller.woke(),
         }
     }

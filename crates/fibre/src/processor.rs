@@ -247,6 +247,13 @@ impl Duty<'_> {
         &self.local.shared().seats[self.local.number]
     }
 
+    /// Shows what has come for a fibre that has not run since.
+    fn show(&self, bytes: &[u8]) {
+        if let Some(watch) = &self.local.shared().watch {
+            watch.came(self.local.number, bytes);
+        }
+    }
+
     /// Rouses whose time has come, and says of them, and those the kernel roused, how many they
     /// are.
     fn tell(&self, roused: usize) -> usize {
@@ -262,12 +269,12 @@ impl Duty<'_> {
 
 impl Port for Duty<'_> {
     fn poll(&mut self) {
-        self.tell(self.seat().port.poll());
+        self.tell(self.seat().port.poll(&mut |bytes| self.show(bytes)));
         self.local.shared().help(self.local.number);
     }
 
     fn glance(&mut self) -> usize {
-        self.tell(self.seat().port.glance())
+        self.tell(self.seat().port.glance(&mut |bytes| self.show(bytes)))
     }
 
     fn sleep(&mut self) {
@@ -280,7 +287,7 @@ impl Port for Duty<'_> {
     }
 
     fn woke(&mut self) {
-        self.tell(self.seat().port.woke());
+        self.tell(self.seat().port.woke(&mut |bytes| self.show(bytes)));
         self.local.shared().help(self.local.number);
     }
 

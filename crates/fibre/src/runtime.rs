@@ -64,6 +64,13 @@ pub trait Watch: Send + Sync + 'static {
         let _ = processor;
     }
 
+    /// These bytes have come for a fibre that will run after the next [`polled`](Self::polled), if
+    /// another processor does not take it first. Of what comes over [rings](crate::Kind::Rings)
+    /// alone, and not of all that: a chance to have ready what it will ask for.
+    fn came(&self, processor: usize, bytes: &[u8]) {
+        let _ = (processor, bytes);
+    }
+
     /// The processor asked the kernel, and so many fibres have become ready.
     fn polled(&self, processor: usize, fibres: usize) {
         let _ = (processor, fibres);

@@ -3,6 +3,7 @@
 use std::io;
 use std::net::SocketAddr;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
+use std::ptr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
@@ -140,9 +141,10 @@ impl<T: AsFd> Socket<T> {
             });
         }
         loop {
-            let entry = opcode::Recv::new(self.fd(), buffer.as_mut_ptr(), clamp(len)).build();
+            let room = buffer.as_mut_ptr();
+            let entry = opcode::Recv::new(self.fd(), room, clamp(len)).build();
             // SAFETY: the buffer is borrowed for the call.
-            let [result] = unsafe { perform([entry], self.due_ns())? };
+            let [result] = unsafe { perform([entry], room, self.due_ns())? };
             if !self.is_to_wait(result, Direction::Reading)? {
                 return told(result);
             }
@@ -163,7 +165,7 @@ impl<T: AsFd> Socket<T> {
             let entry = opcode::Send::new(self.fd(), bytes.as_ptr(), clamp(bytes.len()));
             let entry = entry.flags(libc::MSG_NOSIGNAL).build();
             // SAFETY: the bytes are borrowed for the call.
-            let [result] = unsafe { perform([entry], self.due_ns())? };
+            let [result] = unsafe { perform([entry], ptr::null(), self.due_ns())? };
             if !self.is_to_wait(result, Direction::Writing)? {
                 return told(result);
             }
@@ -196,9 +198,10 @@ impl<T: AsFd> Socket<T> {
         }
         let send = opcode::Send::new(self.fd(), bytes.as_ptr(), clamp(bytes.len()));
         let send = send.flags(libc::MSG_NOSIGNAL | libc::MSG_WAITALL).build();
-        let receive = opcode::Recv::new(self.fd(), buffer.as_mut_ptr(), clamp(buffer.len()));
+        let room = buffer.as_mut_ptr();
+        let receive = opcode::Recv::new(self.fd(), room, clamp(buffer.len())).build();
         // SAFETY: both are borrowed for the call.
-        let [sent, received] = unsafe { perform([send, receive.build()], self.due_ns())? };
+        let [sent, received] = unsafe { perform([send, receive], room, self.due_ns())? };
         // Kernels before 5.19 say so where they might have waited.
         let sent = match sent {
             EAGAIN => 0,
@@ -256,7 +259,7 @@ impl<T: AsFd> Socket<T> {
         }
         let entry = opcode::PollAdd::new(self.fd(), flags as u32).build();
         // SAFETY: it points nowhere.
-        let [result] = unsafe { perform([entry], self.due_ns())? };
+        let [result] = unsafe { perform([entry], ptr::null(), self.due_ns())? };
         told(result).map(drop)
     }
 
@@ -271,12 +274,12 @@ impl<T: AsFd> Socket<T> {
                 Ok((net::accept_with(&self.inner, flags)?, true))
             });
         }
-        let nowhere = std::ptr::null_mut();
+        let nowhere = ptr::null_mut();
         let result = loop {
             let entry = opcode::Accept::new(self.fd(), nowhere, nowhere.cast());
             let entry = entry.flags(flags.bits().cast_signed()).build();
             // SAFETY: it points nowhere.
-            let [result] = unsafe { perform([entry], self.due_ns())? };
+            let [result] = unsafe { perform([entry], ptr::null(), self.due_ns())? };
             if !self.is_to_wait(result, Direction::Reading)? {
                 break result;
             }

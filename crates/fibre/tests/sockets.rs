@@ -15,6 +15,8 @@ mod ends;
 mod patience;
 #[path = "sockets/traffic.rs"]
 mod traffic;
+#[path = "sockets/watched.rs"]
+mod watched;
 
 use std::net::{SocketAddr, TcpListener};
 

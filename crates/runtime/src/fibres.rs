@@ -10,6 +10,11 @@
 //! answered on the processor's stack, which is near and large; a fibre's own holds no more than its
 //! conversation, a page or little more of it.
 //!
+//! Each fibre answers alone, and would wait for its bucket and then for its item. So the processor
+//! is shown what has come over its ring before it runs those it is for, asks for the bucket of each
+//! first request, and for the items when it has seen them all: memory comes for all at once, as in
+//! a burst of the event loop. By readiness a fibre receives for itself: there is nothing to see.
+//!
 //! An idle connection costs that page, its receive buffer and its output, both of
 //! [`RESTING_LEN`](crate::limits::RESTING_LEN) at most, and a few hundred bytes of state.
 

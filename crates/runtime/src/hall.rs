@@ -9,8 +9,9 @@
 //! A desk (a handle on the store, counters, a list of requests) is tens of KiB and a seat that
 //! whoever reclaims memory asks. So there are as many as workers, whatever the connections, and a
 //! conversation has one for the length of a burst only: between receiving and sending, without a
-//! system call in between. One burst answers one connection, so nothing is fetched ahead for
-//! others.
+//! system call in between. One burst answers one connection, so that nothing is fetched ahead for
+//! others, but where a processor of fibres sees what has come before any of it runs
+//! (`fibres/wake.rs`).
 
 mod attend;
 mod conversation;

@@ -6,6 +6,8 @@ pub const EVENTS_A_WAIT: usize = 256;
 pub const BURST_CONNECTIONS: usize = 32;
 /// Requests whose items are asked for from memory beyond those about to be answered.
 pub const FETCHED_AHEAD: usize = 16;
+/// Connections of fibres whose first requests are looked at together before any is answered.
+pub const AHEAD_MAX: usize = 256;
 /// Bytes received at once.
 pub const RECEIVE_LEN: usize = 16 * 1024;
 /// Least bytes of a value worth receiving straight into place.

@@ -35,5 +35,5 @@ pub use board::Board;
 pub use counters::{Counter, Counters, Snapshot};
 pub use now::Now;
 pub use output::{Output, Piece};
-pub use prepare::{Planned, prefetch_items, recycle};
+pub use prepare::{Planned, look_ahead, prefetch_items, recycle};
 pub use session::{Next, Progress, Session, Surroundings};

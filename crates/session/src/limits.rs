@@ -12,3 +12,5 @@ pub const KEYS_A_TURN: usize = 256;
 pub const KEYS_AHEAD: usize = 16;
 /// Most requests a session can be allowed in one turn.
 pub const REQUESTS_A_TURN_MAX: usize = 1024;
+/// Bytes of what has come that are looked at ahead of their turn, for the first request.
+pub const LOOK_AHEAD_LEN: usize = 512;

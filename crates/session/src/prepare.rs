@@ -3,6 +3,7 @@
 use protocol::{MetaKey, Parsed, Refusal, Request, parse};
 use store::{KeyHash, Worker};
 
+use crate::limits::LOOK_AHEAD_LEN;
 use crate::session::{Session, State};
 
 /// A request of a burst: parsed and hashed, not yet executed. Borrows the input.
@@ -20,6 +21,19 @@ pub(crate) enum What<'a> {
     Request(Request<'a>),
     Refused { refusal: Refusal, swallow: u64 },
     Hopeless,
+}
+
+/// Asks for the bucket of the first request in what has come on a connection, and returns its
+/// key's hash, for [`prefetch_item`](Worker::prefetch_item). A hint: what has come may be the rest
+/// of a value.
+#[must_use]
+pub fn look_ahead(input: &[u8], worker: &Worker) -> Option<KeyHash> {
+    let input = &input[..input.len().min(LOOK_AHEAD_LEN)];
+    let Parsed::Request { request, .. } = parse(input, 0) else {
+        return None;
+    };
+    let hash = hash(&What::Request(request), worker);
+    (hash != KeyHash::default()).then_some(hash)
 }
 
 /// Asks for the items of all requests of a burst, when their buckets have had time to come.
@@ -147,4 +161,41 @@ fn hash(what: &What<'_>, worker: &Worker) -> KeyHash {
     };
     worker.prefetch(hash);
     hash
+}
+
+#[cfg(test)]
+mod tests {
+    use store::{Config, Store};
+
+    use super::*;
+
+    #[test]
+    fn the_first_request_of_what_has_come_is_looked_at_ahead() {
+        let store = Store::new(Config {
+            memory_bytes: 8 << 20,
+            ..Config::DEFAULT
+        });
+        let worker = store.map(|store| store.worker());
+        let Ok(worker) = worker else {
+            panic!("no memory for the smallest store")
+        };
+        let hash_of = |input: &[u8]| look_ahead(input, &worker);
+        let key = Some(worker.hash(b"key"));
+        for input in [
+            &b"get key\r\n"[..],
+            b"get key other\r\nget another\r\n",
+            b"set key 0 0 5\r\nva",
+            b"mg key v\r\n",
+            b"mg a2V5 v b\r\n",
+            b"md key\n",
+        ] {
+            assert_eq!(hash_of(input), key, "{input:?}");
+        }
+        let mut long = b"get key".to_vec();
+        long.resize(2 * LOOK_AHEAD_LEN, b' ');
+        long.extend(b"\r\n");
+        for input in [&b""[..], b"get key", b"mn\r\n", b"\xff\0\r\n", &long] {
+            assert_eq!(hash_of(input), None, "{input:?}");
+        }
+    }
 }

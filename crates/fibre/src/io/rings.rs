@@ -16,6 +16,7 @@ use std::cell::UnsafeCell;
 use std::io;
 use std::os::fd::{AsRawFd, BorrowedFd, RawFd};
 use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU32, Ordering};
+use std::{ptr, slice};
 
 use io_uring::squeue::{Entry, Flags};
 use io_uring::types::{Fd, SubmitArgs, Timespec};
@@ -37,6 +38,9 @@ const NOBODY: u64 = 0;
 const EVENT: u64 = 8;
 /// The second of two that were asked for together.
 const SECOND: u64 = 1;
+
+/// Who is shown what has come.
+pub(crate) type Came<'c> = &'c mut dyn FnMut(&[u8]);
 
 /// A processor's ring.
 pub(crate) struct Ring {
@@ -66,6 +70,8 @@ struct Operation {
     results: [AtomicI32; 2],
     /// Completions to come.
     pending: AtomicU32,
+    /// Where each puts what others may look at; null: it brings nothing.
+    rooms: [*const u8; 2],
     /// Taken by the last of them.
     fibre: UnsafeCell<Option<Fibre>>,
 }
@@ -134,10 +140,10 @@ impl Ring {
     }
 
     /// The processor's own thread: hands over, and takes out.
-    pub(crate) fn poll(&self) -> usize {
+    pub(crate) fn poll(&self, came: Came<'_>) -> usize {
         self.prepare();
         self.enter(0, None);
-        self.drain()
+        self.drain(came)
     }
 
     /// The processor's own thread: hands over and sleeps.
@@ -232,7 +238,7 @@ impl Ring {
             self.enable();
             if self.uring.submit().is_err() {
                 // Before Linux 5.19 it may say that there is no room for completions.
-                self.drain();
+                self.drain_for(true, &mut |_| ());
             }
         }
     }
@@ -264,21 +270,21 @@ impl Ring {
     }
 
     /// The processor's own thread: takes completions out and rouses those who waited for them: how
-    /// many.
-    pub(crate) fn drain(&self) -> usize {
-        self.drain_for(true)
+    /// many. `came`: shown what has come, before those it is for run.
+    pub(crate) fn drain(&self, came: Came<'_>) -> usize {
+        self.drain_for(true, came)
     }
 
     /// The same for anybody else.
     pub(crate) fn help(&self) -> usize {
-        self.drain_for(false)
+        self.drain_for(false, &mut |_| ())
     }
 
-    fn drain_for(&self, is_own: bool) -> usize {
+    fn drain_for(&self, is_own: bool, came: Came<'_>) -> usize {
         let mut count = 0;
         loop {
             let mut fibres: [Option<Fibre>; BATCH] = [const { None }; BATCH];
-            let taken = self.take_out(&mut fibres, is_own);
+            let taken = self.take_out(&mut fibres, is_own, came);
             let found = fibres.iter().flatten().count();
             // Without the lock: rousing may make a system call.
             fibres
@@ -292,7 +298,7 @@ impl Ring {
         }
     }
 
-    fn take_out(&self, fibres: &mut [Option<Fibre>; BATCH], is_own: bool) -> usize {
+    fn take_out(&self, fibres: &mut [Option<Fibre>; BATCH], is_own: bool, came: Came<'_>) -> usize {
         if !self.try_drain() {
             return 0;
         }
@@ -305,7 +311,7 @@ impl Ring {
             if completion.user_data() == EVENT && !is_own {
                 self.was_called.store(true, Ordering::Relaxed);
             }
-            fibres[taken] = self.take_note(&completion);
+            fibres[taken] = self.take_note(&completion, came);
             taken += 1;
         }
         drop(queue);
@@ -314,7 +320,7 @@ impl Ring {
     }
 
     /// Notes a completion; the fibre to rouse, if that was the last it waited for.
-    fn take_note(&self, completion: &cqueue::Entry) -> Option<Fibre> {
+    fn take_note(&self, completion: &cqueue::Entry, came: Came<'_>) -> Option<Fibre> {
         let data = completion.user_data();
         if data == NOBODY {
             return None;
@@ -331,6 +337,14 @@ impl Ring {
         let operation = unsafe { &*operation };
         let nth = (data & SECOND) as usize;
         operation.results[nth].store(completion.result(), Ordering::Relaxed);
+        let room = operation.rooms[nth];
+        if let Ok(len @ 1..) = usize::try_from(completion.result())
+            && !room.is_null()
+        {
+            // SAFETY: the kernel has written so many bytes there and is done with them; who lent
+            // the room does not go on before `pending` is 0 (`perform`).
+            came(unsafe { slice::from_raw_parts(room, len) });
+        }
         let pending = operation.pending.load(Ordering::Relaxed) - 1;
         let fibre = if pending == 0 {
             // SAFETY: nobody else touches it before `pending` is 0.
@@ -346,22 +360,28 @@ impl Ring {
 
 /// Has the kernel do something, and waits until it has, until `due_ns`, or until the fibre is
 /// told to end. Two entries are done one after the other; the second is not done if the first
-/// fails.
+/// fails. `room`: where the last puts what comes, if others may look at that before this returns;
+/// or null.
 ///
 /// # Errors
 /// The fibre was told to end, or unwinds; the time is over; or there is no ring here.
 ///
 /// # Safety
-/// What the entries point to stays where it is until this returns.
+/// What the entries point to stays where it is until this returns. A room is where the last entry
+/// has the kernel write, and nobody's else meanwhile; as many bytes as it completes with are in it.
 pub(crate) unsafe fn perform<const N: usize>(
     entries: [Entry; N],
+    room: *const u8,
     due_ns: Option<u64>,
 ) -> io::Result<[i32; N]> {
     const { assert!(N == 1 || N == 2) };
     let fibre = begin_wait()?;
+    let mut rooms = [ptr::null(); 2];
+    rooms[N - 1] = room;
     let operation = Operation {
         results: [AtomicI32::new(0), AtomicI32::new(0)],
         pending: AtomicU32::new(N as u32),
+        rooms,
         fibre: UnsafeCell::new(Some(fibre.clone())),
     };
     let data = &raw const operation as u64;

@@ -97,7 +97,13 @@ impl Watch for Waking {
         self.desks.of(processor).sleeps = false;
     }
 
+    fn came(&self, processor: usize, bytes: &[u8]) {
+        self.desks.of(processor).desk.look_ahead(bytes);
+    }
+
     fn polled(&self, processor: usize, fibres: usize) {
-        self.desks.of(processor).desk.woke(monotonic_ns(), fibres);
+        let desk = &mut self.desks.of(processor).desk;
+        desk.woke(monotonic_ns(), fibres);
+        desk.fetch_ahead();
     }
 }
