@@ -119,7 +119,7 @@ impl Pair {
     }
 
     fn evicted(&self) -> u64 {
-        self.store.store().statistics().evicted
+        self.store.store().evicted()
     }
 
     /// Lets the model forget an item that the store has evicted since it was last asked for.

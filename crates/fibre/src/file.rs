@@ -5,7 +5,6 @@ use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
-use std::ptr;
 
 use io_uring::opcode;
 use io_uring::types::Fd;
@@ -42,7 +41,7 @@ impl File {
                     .flags(flags.bits().cast_signed())
                     .mode(mode.bits());
                 // SAFETY: the path lives until the end.
-                let [result] = unsafe { perform([entry.build()], ptr::null(), None)? };
+                let [result] = unsafe { perform([entry.build()], None)? };
                 told(result)?;
                 // SAFETY: the kernel has just made it, for us.
                 unsafe { OwnedFd::from_raw_fd(result) }
@@ -62,7 +61,7 @@ impl File {
                 let len = clamp(buffer.len());
                 let entry = opcode::Read::new(self.fd(), buffer.as_mut_ptr(), len).offset(at);
                 // SAFETY: the buffer is borrowed for the call.
-                let [result] = unsafe { perform([entry.build()], ptr::null(), None)? };
+                let [result] = unsafe { perform([entry.build()], None)? };
                 told(result)
             }
             Kind::Readiness => Ok(offload(|| rustix::io::pread(&self.fd, buffer, at))??),
@@ -79,7 +78,7 @@ impl File {
                 let len = clamp(bytes.len());
                 let entry = opcode::Write::new(self.fd(), bytes.as_ptr(), len).offset(at);
                 // SAFETY: the bytes are borrowed for the call.
-                let [result] = unsafe { perform([entry.build()], ptr::null(), None)? };
+                let [result] = unsafe { perform([entry.build()], None)? };
                 told(result)
             }
             Kind::Readiness => Ok(offload(|| rustix::io::pwrite(&self.fd, bytes, at))??),
@@ -95,7 +94,7 @@ impl File {
             Kind::Rings => {
                 let entry = opcode::Fsync::new(self.fd()).build();
                 // SAFETY: it points nowhere.
-                let [result] = unsafe { perform([entry], ptr::null(), None)? };
+                let [result] = unsafe { perform([entry], None)? };
                 told(result).map(drop)
             }
             Kind::Readiness => Ok(offload(|| rustix::fs::fsync(&self.fd))??),

@@ -6,18 +6,16 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use session::{
-    Counter, Counters, Next, Now, Output, Planned, Progress, Session, Surroundings, look_ahead,
-    prefetch_items, recycle,
+    Counter, Counters, Next, Now, Output, Planned, Progress, Session, Surroundings, prefetch_items,
+    recycle,
 };
-
-use store::KeyHash;
 
 use crate::census::Bursts;
 use crate::connection::{Connection, Unsent};
 use crate::inbox::Inbox;
 use crate::limits::{
-    AHEAD_MAX, DRAIN_CHECK_NS, DRAIN_NS, FETCHED_AHEAD, MAINTAIN_EVERY_NS, MAINTAIN_ITEMS,
-    MEMORY_RETRY_NS, SPARE_LEN, SPARE_OUTPUTS, TURNS_A_SEND,
+    DRAIN_CHECK_NS, DRAIN_NS, FETCHED_AHEAD, MAINTAIN_EVERY_NS, MAINTAIN_ITEMS, MEMORY_RETRY_NS,
+    SPARE_LEN, SPARE_OUTPUTS, TURNS_A_SEND,
 };
 use crate::running::Running;
 use crate::setup::Setup;
@@ -43,8 +41,6 @@ pub(crate) struct Desk {
     pub(crate) waiting: Vec<Place>,
     /// The requests of a burst.
     planned: Vec<Planned<'static>>,
-    /// Keys whose buckets have been asked for, for connections that are answered one by one.
-    ahead: Vec<KeyHash>,
     /// The answers to one connection.
     pub(crate) output: Output,
     /// Emptied memory for answers: without it every output would grow from nothing.
@@ -92,7 +88,6 @@ impl Desk {
             again: Vec::new(),
             waiting: Vec::new(),
             planned: Vec::new(),
-            ahead: Vec::new(),
             output: Output::default(),
             spare: Vec::new(),
             retry_ns: 0,
@@ -226,21 +221,6 @@ impl Desk {
         let progress = self.answer(session, &planned, input, now);
         self.planned = recycle(planned);
         progress
-    }
-
-    /// Asks for what the first request of a connection will visit, which is answered soon; the rest
-    /// with [`Desk::fetch_ahead`].
-    pub(crate) fn look_ahead(&mut self, input: &[u8]) {
-        if self.ahead.len() < AHEAD_MAX {
-            self.ahead.extend(look_ahead(input, &self.store));
-        }
-    }
-
-    /// Asks for the items of all that were looked at, whose buckets have had time to come.
-    pub(crate) fn fetch_ahead(&mut self) {
-        for hash in self.ahead.drain(..) {
-            self.store.prefetch_item(hash);
-        }
     }
 
     /// Parses what has come on a connection and asks for the memory its requests will visit;

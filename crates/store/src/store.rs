@@ -56,6 +56,13 @@ struct Tallies {
     ever: usize,
 }
 
+impl Tallies {
+    fn sum(&self, what: Count) -> u64 {
+        let present: u64 = self.present.iter().map(|tally| tally.of(what)).sum();
+        self.gone.of(what) + present
+    }
+}
+
 impl Store {
     /// An empty store.
     ///
@@ -231,14 +238,17 @@ impl Store {
         self.log.flushes()
     }
 
+    /// [`Statistics::evicted`] alone, for which no segment is looked at.
+    #[must_use]
+    pub fn evicted(&self) -> u64 {
+        self.tallies().sum(Count::Evicted)
+    }
+
     /// Sums over all workers and segments.
     #[must_use]
     pub fn statistics(&self) -> Statistics {
         let tallies = self.tallies();
-        let sum = |what: Count| {
-            let present: u64 = tallies.present.iter().map(|tally| tally.of(what)).sum();
-            tallies.gone.of(what) + present
-        };
+        let sum = |what| tallies.sum(what);
         let mut statistics = Statistics {
             limit_bytes: self.limit(),
             index_bytes: self.index.bytes(),
