@@ -66,7 +66,8 @@ pub trait Watch: Send + Sync + 'static {
 
     /// These bytes have come for a fibre that will run after the next [`polled`](Self::polled), if
     /// another processor does not take it first. Of what comes over [rings](crate::Kind::Rings)
-    /// alone, and not of all that: a chance to have ready what it will ask for.
+    /// alone, and not of all that: a chance to have ready what it will ask for. Nobody else can
+    /// look at the ring meanwhile: it must not wait.
     fn came(&self, processor: usize, bytes: &[u8]) {
         let _ = (processor, bytes);
     }

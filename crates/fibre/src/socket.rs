@@ -3,7 +3,6 @@
 use std::io;
 use std::net::SocketAddr;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
-use std::ptr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
@@ -14,7 +13,7 @@ use rustix::net::{self, AddressFamily, RecvFlags, SendFlags, SocketFlags, Socket
 
 use crate::fibre::Fibre;
 use crate::io::poll::{Gate, Source};
-use crate::io::rings::{clamp, perform, told};
+use crate::io::rings::{clamp, perform, perform_into, told};
 use crate::io::{Kind, Port};
 use crate::switch::{current, local};
 use crate::time::deadline_ns;
@@ -143,8 +142,8 @@ impl<T: AsFd> Socket<T> {
         loop {
             let room = buffer.as_mut_ptr();
             let entry = opcode::Recv::new(self.fd(), room, clamp(len)).build();
-            // SAFETY: the buffer is borrowed for the call.
-            let [result] = unsafe { perform([entry], room, self.due_ns())? };
+            // SAFETY: the buffer is borrowed for the call, and has the room that is asked for.
+            let [result] = unsafe { perform_into([entry], room, self.due_ns())? };
             if !self.is_to_wait(result, Direction::Reading)? {
                 return told(result);
             }
@@ -165,7 +164,7 @@ impl<T: AsFd> Socket<T> {
             let entry = opcode::Send::new(self.fd(), bytes.as_ptr(), clamp(bytes.len()));
             let entry = entry.flags(libc::MSG_NOSIGNAL).build();
             // SAFETY: the bytes are borrowed for the call.
-            let [result] = unsafe { perform([entry], ptr::null(), self.due_ns())? };
+            let [result] = unsafe { perform([entry], self.due_ns())? };
             if !self.is_to_wait(result, Direction::Writing)? {
                 return told(result);
             }
@@ -200,8 +199,8 @@ impl<T: AsFd> Socket<T> {
         let send = send.flags(libc::MSG_NOSIGNAL | libc::MSG_WAITALL).build();
         let room = buffer.as_mut_ptr();
         let receive = opcode::Recv::new(self.fd(), room, clamp(buffer.len())).build();
-        // SAFETY: both are borrowed for the call.
-        let [sent, received] = unsafe { perform([send, receive], room, self.due_ns())? };
+        // SAFETY: both are borrowed for the call, and the buffer has the room that is asked for.
+        let [sent, received] = unsafe { perform_into([send, receive], room, self.due_ns())? };
         // Kernels before 5.19 say so where they might have waited.
         let sent = match sent {
             EAGAIN => 0,
@@ -259,7 +258,7 @@ impl<T: AsFd> Socket<T> {
         }
         let entry = opcode::PollAdd::new(self.fd(), flags as u32).build();
         // SAFETY: it points nowhere.
-        let [result] = unsafe { perform([entry], ptr::null(), self.due_ns())? };
+        let [result] = unsafe { perform([entry], self.due_ns())? };
         told(result).map(drop)
     }
 
@@ -274,12 +273,12 @@ impl<T: AsFd> Socket<T> {
                 Ok((net::accept_with(&self.inner, flags)?, true))
             });
         }
-        let nowhere = ptr::null_mut();
+        let nowhere = std::ptr::null_mut();
         let result = loop {
             let entry = opcode::Accept::new(self.fd(), nowhere, nowhere.cast());
             let entry = entry.flags(flags.bits().cast_signed()).build();
             // SAFETY: it points nowhere.
-            let [result] = unsafe { perform([entry], ptr::null(), self.due_ns())? };
+            let [result] = unsafe { perform([entry], self.due_ns())? };
             if !self.is_to_wait(result, Direction::Reading)? {
                 break result;
             }

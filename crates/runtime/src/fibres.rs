@@ -28,10 +28,11 @@ use std::sync::atomic::AtomicUsize;
 use std::sync::{Arc, Mutex};
 
 use fibre::{Builder, Runtime};
+use store::KeyHash;
 
 use crate::desk::Desk;
 use crate::hall::Hall;
-use crate::limits::OTHER_AREAS;
+use crate::limits::{AHEAD_MAX, OTHER_AREAS};
 use crate::running::Running;
 use crate::setup::Setup;
 use wake::Waking;
@@ -58,6 +59,8 @@ struct Kept {
     desk: Desk,
     /// Its processor sleeps: another may maintain the store here.
     sleeps: bool,
+    /// Keys whose buckets have been asked for, of connections that are about to be answered.
+    ahead: Vec<KeyHash>,
 }
 
 /// Starts the processors and the attendant; what it returns gives each connection its fibre.
@@ -73,6 +76,7 @@ pub(crate) fn start(
         Mutex::new(Kept {
             desk: Desk::new(setup, running, 0),
             sleeps: false,
+            ahead: Vec::with_capacity(AHEAD_MAX),
         })
     });
     let desks = Arc::new(Desks {

@@ -342,7 +342,7 @@ impl Ring {
             && !room.is_null()
         {
             // SAFETY: the kernel has written so many bytes there and is done with them; who lent
-            // the room does not go on before `pending` is 0 (`perform`).
+            // the room does not go on before `pending` is 0 (`perform_into`).
             came(unsafe { slice::from_raw_parts(room, len) });
         }
         let pending = operation.pending.load(Ordering::Relaxed) - 1;
@@ -360,16 +360,28 @@ impl Ring {
 
 /// Has the kernel do something, and waits until it has, until `due_ns`, or until the fibre is
 /// told to end. Two entries are done one after the other; the second is not done if the first
-/// fails. `room`: where the last puts what comes, if others may look at that before this returns;
-/// or null.
+/// fails.
 ///
 /// # Errors
 /// The fibre was told to end, or unwinds; the time is over; or there is no ring here.
 ///
 /// # Safety
+/// What the entries point to stays where it is until this returns.
+pub(crate) unsafe fn perform<const N: usize>(
+    entries: [Entry; N],
+    due_ns: Option<u64>,
+) -> io::Result<[i32; N]> {
+    // SAFETY: the caller's promise; there is no room.
+    unsafe { perform_into(entries, ptr::null(), due_ns) }
+}
+
+/// As [`perform`]. `room`: where the last entry puts what comes, which others may look at before
+/// this returns.
+///
+/// # Safety
 /// What the entries point to stays where it is until this returns. A room is where the last entry
 /// has the kernel write, and nobody's else meanwhile; as many bytes as it completes with are in it.
-pub(crate) unsafe fn perform<const N: usize>(
+pub(crate) unsafe fn perform_into<const N: usize>(
     entries: [Entry; N],
     room: *const u8,
     due_ns: Option<u64>,

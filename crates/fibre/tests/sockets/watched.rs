@@ -1,5 +1,6 @@
 //! What has come is shown before those it is for run.
 
+use std::io::Write;
 use std::os::unix::net::UnixStream;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -88,8 +89,80 @@ fn nothing_is_shown_where_nothing_has_come() {
 
         let (asker, other) = pair();
         drop((server, other));
-        let lost = asker.exchange(b"who is there?", &mut room);
-        assert!(matches!(lost, Err(_) | Ok(0)), "{lost:?}");
+        assert_eq!(asker.read(&mut room).unwrap(), 0);
         assert_eq!(shown.take(), Vec::<Vec<u8>>::new());
     });
+}
+
+/// What has happened, in order.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Event {
+    Came(u8),
+    Polled,
+    Runs(u8),
+}
+
+#[derive(Clone, Default)]
+struct Events {
+    all: Arc<Mutex<Vec<Event>>>,
+}
+
+impl Events {
+    fn note(&self, event: Event) {
+        self.all.lock().unwrap().push(event);
+    }
+}
+
+impl Watch for Events {
+    fn came(&self, _: usize, bytes: &[u8]) {
+        self.note(Event::Came(bytes[0]));
+    }
+
+    fn polled(&self, _: usize, _: usize) {
+        self.note(Event::Polled);
+    }
+}
+
+#[test]
+fn all_that_has_come_is_shown_before_any_of_it_runs() {
+    let wire = Wire::Only(Kind::Rings);
+    let events = Events::default();
+    let builder = Builder::new().processors(1).watch(events.clone());
+    let Ok(runtime) = builder.wire(wire).start() else {
+        eprintln!("skipped: io_uring cannot be used here");
+        return;
+    };
+    let all = events.clone();
+    runtime.run(move || {
+        let (peers, servers): (Vec<_>, Vec<_>) = (0..3)
+            .map(|_| {
+                let (peer, server) = UnixStream::pair().unwrap();
+                let events = events.clone();
+                let serves = fibre::spawn(move || {
+                    let socket = Socket::new(server).unwrap();
+                    let mut room = [0];
+                    assert_eq!(socket.read(&mut room).unwrap(), 1);
+                    events.note(Event::Runs(room[0]));
+                });
+                (peer, serves)
+            })
+            .unzip();
+        // They wait in the kernel by then.
+        fibre::sleep(Duration::from_millis(20)).unwrap();
+        events.all.lock().unwrap().clear();
+        for (mut peer, byte) in peers.iter().zip(1..) {
+            peer.write_all(&[byte]).unwrap();
+        }
+        servers
+            .into_iter()
+            .for_each(|serves| serves.join().unwrap());
+    });
+    runtime.stop(LONG).unwrap();
+    let mut events = all.all.lock().unwrap().clone();
+    events.truncate(7);
+    events[..3].sort_by_key(|event| format!("{event:?}"));
+    events[4..].sort_by_key(|event| format!("{event:?}"));
+    let came = [1, 2, 3].map(Event::Came);
+    let runs = [1, 2, 3].map(Event::Runs);
+    assert_eq!(events, [&came[..], &[Event::Polled], &runs].concat());
 }

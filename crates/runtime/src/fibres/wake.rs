@@ -3,6 +3,7 @@
 
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd};
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -10,8 +11,9 @@ use fibre::{Kind, Socket, Watch};
 use session::Output;
 use sys::clock::monotonic_ns;
 
-use super::Desks;
+use super::{Desks, Kept};
 use crate::hall::{Line, Peer};
+use crate::limits::AHEAD_MAX;
 
 /// A socket that lets its fibre wait.
 pub(crate) struct Waiting {
@@ -72,6 +74,27 @@ impl Line for Waiting {
     }
 }
 
+impl Kept {
+    /// Asks for the bucket of the first request in what has come on a connection; for its item with
+    /// [`Kept::fetch_ahead`].
+    fn look_ahead(&mut self, input: &[u8]) {
+        if self.ahead.len() == AHEAD_MAX {
+            return;
+        }
+        let store = &self.desk.store;
+        // Whoever answers it would panic too, and end one connection; here it would be the server.
+        let looked = catch_unwind(AssertUnwindSafe(|| session::look_ahead(input, store)));
+        self.ahead.extend(looked.ok().flatten());
+    }
+
+    /// Asks for the items of all that were looked at. The buckets of the first have come by now.
+    fn fetch_ahead(&mut self) {
+        for hash in self.ahead.drain(..) {
+            self.desk.store.prefetch_item(hash);
+        }
+    }
+}
+
 /// Keeps the desks in step with their processors: a desk whose processor sleeps keeps nobody
 /// waiting.
 pub(crate) struct Waking {
@@ -98,12 +121,15 @@ impl Watch for Waking {
     }
 
     fn came(&self, processor: usize, bytes: &[u8]) {
-        self.desks.of(processor).desk.look_ahead(bytes);
+        // A hint: who is at the desk is not waited for.
+        if let Ok(mut kept) = self.desks.all[processor].try_lock() {
+            kept.look_ahead(bytes);
+        }
     }
 
     fn polled(&self, processor: usize, fibres: usize) {
-        let desk = &mut self.desks.of(processor).desk;
-        desk.woke(monotonic_ns(), fibres);
-        desk.fetch_ahead();
+        let mut kept = self.desks.of(processor);
+        kept.desk.woke(monotonic_ns(), fibres);
+        kept.fetch_ahead();
     }
 }
