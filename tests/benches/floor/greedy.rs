@@ -48,7 +48,8 @@ pub(crate) fn print(settings: &Settings, caches: &[Cache], progress: &Progress) 
     progress.clear();
     println!(
         "\n{NAME}: {MODEST} connections, {MODEST_RPS} requests/s together; one with {DEPTH} \
-         outstanding"
+         outstanding; trials of {} ms",
+        settings.offered_ns / 1_000_000
     );
     println!(
         "  {:<19}{:>24}{:>24}{:>13}{:>13}   {:<24}{:<24}{:<24}target",

@@ -69,7 +69,9 @@ pub(crate) fn print(settings: &Settings, caches: &[Cache], progress: &Progress) 
         })?;
         progress.clear();
         println!(
-            "\n{level} of memcached's capacity of {capacity_rps:.0}/s, {connections} connections"
+            "\n{level} of memcached's capacity of {capacity_rps:.0}/s, {connections} connections, \
+             trials of {} ms",
+            settings.offered_ns / 1_000_000
         );
         print_level(&subjects, &trials, base);
     }

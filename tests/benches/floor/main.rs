@@ -1,9 +1,9 @@
 //! To the kernel's floor: what a server pays for a request beside what a server pays that only
 //! echoes.
 //!
-//! `[--quick] [--rounds N] [--records N] [--connections N] [--server NAME]… [CASE]`: fewer rounds,
-//! records, and connections of the levels, or so many; the servers of those names alone; the cases
-//! whose names contain `CASE`.
+//! `[--quick] [--rounds N] [--records N] [--connections N] [--offered MS] [--server NAME]… [CASE]`:
+//! fewer rounds, records, and connections of the levels, or so many; trials under an offered rate of
+//! so many milliseconds; the servers of those names alone; the cases whose names contain `CASE`.
 //!
 //! Every server has one worker and is a process of its own with all its threads on one processor;
 //! the client, a closed loop, is on another. The figure is the processor time of the server's
@@ -41,13 +41,15 @@ use cases::Case;
 use rounds::Progress;
 use servers::{Cache, Role, Subject};
 
-const USAGE: &str = "there are --quick, --rounds N, --records N, --connections N, --server NAME \
-                     and the name of a case";
+const USAGE: &str = "there are --quick, --rounds N, --records N, --connections N, --offered MS, \
+                     --server NAME and the name of a case";
 /// Files the client needs: a thousand connections to each of six servers, or those of the ladder,
 /// and some.
 const OPEN_FILES: u64 = LADDER_CONNECTIONS + 200;
 /// Connections of the published ladder.
 const LADDER_CONNECTIONS: u64 = 15_360;
+/// The longest trial under an offered rate.
+const OFFERED_MAX_MS: u64 = 60_000;
 /// What a case takes beside its rounds: echoes are started, connections made.
 const CASE_NS: u64 = 500_000_000;
 /// Filling a server takes about so long for each record.
@@ -230,6 +232,9 @@ impl Settings {
                 "--connections" => {
                     let most = LADDER_CONNECTIONS;
                     settings.ladder_connections = number(word, words.next(), most)? as u32;
+                }
+                "--offered" => {
+                    settings.offered_ns = number(word, words.next(), OFFERED_MAX_MS)? * 1_000_000;
                 }
                 "--server" => {
                     let name = words.next().context("--server wants the name of one")?;
