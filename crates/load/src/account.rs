@@ -11,7 +11,6 @@ use crate::timeline::Timeline;
 use crate::watch::Seen;
 
 /// What is known of a run so far.
-#[derive(Default)]
 pub(crate) struct Account {
     part: Part,
     totals: Option<Totals>,
@@ -20,6 +19,16 @@ pub(crate) struct Account {
 }
 
 impl Account {
+    /// Nothing yet.
+    pub(crate) fn new() -> Self {
+        Self {
+            part: Part::at_hand(),
+            totals: None,
+            recorded: Vec::new(),
+            last_loss: None,
+        }
+    }
+
     /// Adds a part of the measured interval or the grace after it.
     pub(crate) fn add(&mut self, part: &Part) {
         self.part.merge(part);

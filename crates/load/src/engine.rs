@@ -171,7 +171,7 @@ impl Engine {
             batch,
             waiting: Waiting::new(waiting_max),
             to_flush: VecDeque::with_capacity(alive),
-            part: Part::default(),
+            part: Part::at_hand(),
             part_number: 0,
             totals: Totals::new(0),
             recorded: touched(manner.recorded_max),

@@ -86,7 +86,7 @@ pub fn run_recorded(
     let timeline = Timeline::new(config, monotonic_ns() + START_AHEAD_NS);
     crew.begin(&timeline);
     let watch = Watch::start(config, &timeline)?;
-    let mut account = Account::default();
+    let mut account = Account::new();
     crew.listen(&timeline, &mut account, &mut on_second);
     account.add_outcomes(crew.join()?);
     if let Some(error) = account.loss_of_all(config) {
@@ -123,6 +123,8 @@ impl Crew {
         };
         for number in 0..config.threads {
             let (spare_sender, spare) = mpsc::channel();
+            // For the second part: the first comes back only when that has begun.
+            let _ = spare_sender.send(Part::at_hand());
             let (start, started) = mpsc::channel();
             let part = |number: u32| {
                 (u64::from(number) * u64::from(config.connections) / u64::from(config.threads))
@@ -182,6 +184,7 @@ impl Crew {
         on_second: &mut impl FnMut(&Second),
     ) {
         let mut pending: Vec<(Part, usize)> = Vec::new();
+        let mut sums = vec![Part::at_hand()];
         let mut next = 0;
         // The last part of all comes from every thread, unless one ended in an error.
         while next <= timeline.boundaries() {
@@ -195,7 +198,8 @@ impl Crew {
             };
             let place = number - next;
             if pending.len() <= place {
-                pending.resize_with(place + 1, || (Part::default(), 0));
+                let empty = || (sums.pop().unwrap_or_default(), 0);
+                pending.resize_with(place + 1, empty);
             }
             let (sum, heard) = &mut pending[place];
             sum.merge(&part);
@@ -207,7 +211,7 @@ impl Crew {
                 .first()
                 .is_some_and(|(_, heard)| *heard == self.threads.len())
             {
-                let (part, _) = pending.remove(0);
+                let (mut part, _) = pending.remove(0);
                 if let Some(second) = second(timeline, next, &part) {
                     on_second(&second);
                 }
@@ -215,6 +219,8 @@ impl Crew {
                     account.add(&part);
                 }
                 next += 1;
+                part.clear();
+                sums.push(part);
             }
         }
     }

@@ -31,14 +31,42 @@ impl Part {
         self.waiting += other.waiting;
     }
 
+    /// An empty one whose memory has been found: who records in it, or adds to it, does not wait
+    /// for the kernel to find a page at a time.
+    pub(crate) fn at_hand() -> Self {
+        let mut part = Self::default();
+        for histogram in part.latencies.each() {
+            // What is empty is not written to by `clear`.
+            histogram.record(1);
+        }
+        part.clear();
+        part
+    }
+
     /// Forgets everything and keeps the memory.
     pub(crate) fn clear(&mut self) {
-        let mut latencies = std::mem::take(&mut self.latencies);
-        latencies.clear();
-        *self = Self {
+        let Self {
             latencies,
-            ..Self::default()
-        };
+            answered,
+            gets,
+            hits,
+            errors,
+            lost_connections,
+            outstanding,
+            waiting,
+        } = self;
+        latencies.clear();
+        for count in [
+            answered,
+            gets,
+            hits,
+            errors,
+            lost_connections,
+            outstanding,
+            waiting,
+        ] {
+            *count = 0;
+        }
     }
 }
 
@@ -175,4 +203,26 @@ pub struct Recorded {
     /// It should have left while the thread, with nothing to do, was interrupted, or its send was
     /// ([`crate::limits::INTERRUPTED_NS`]): what that took is the machine's doing.
     pub interrupted: bool,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_part_that_is_cleared_or_at_hand_knows_nothing() {
+        let mut part = Part::at_hand();
+        assert!(part.latencies.each().iter().all(|it| it.is_empty()));
+        for histogram in part.latencies.each() {
+            histogram.record(1_000);
+        }
+        (part.answered, part.gets, part.hits) = (4, 3, 2);
+        (part.errors, part.lost_connections) = (1, 1);
+        (part.outstanding, part.waiting) = (5, 6);
+        part.clear();
+        assert!(part.latencies.each().iter().all(|it| it.is_empty()));
+        assert_eq!((part.answered, part.gets, part.hits), (0, 0, 0));
+        assert_eq!((part.errors, part.lost_connections), (0, 0));
+        assert_eq!((part.outstanding, part.waiting), (0, 0));
+    }
 }

@@ -2,8 +2,8 @@
 //! echoes.
 //!
 //! `[--quick] [--rounds N] [--records N] [--connections N] [--offered MS] [--server NAME]… [CASE]`:
-//! fewer rounds, records, and connections of the levels, or so many; trials under an offered rate of
-//! so many milliseconds; the servers of those names alone; the cases whose names contain `CASE`.
+//! fewer rounds, records, and connections of the levels, or so many; trials under an offered rate
+//! of so many milliseconds; the servers of those names alone; the cases whose names contain `CASE`.
 //!
 //! Every server has one worker and is a process of its own with all its threads on one processor;
 //! the client, a closed loop, is on another. The figure is the processor time of the server's
