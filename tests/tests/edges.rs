@@ -172,7 +172,11 @@ fn clients_that_vanish_in_the_middle_of_a_value_leave_nothing_behind() {
         }
     }
     assert_eq!(observer.stat("store_no_memory").unwrap(), 0);
-    assert_eq!(observer.get("v").unwrap().unwrap(), b"old");
+    // It is old, or has made room: nobody asked for it, and what the others hold cannot be drained.
+    match observer.get("v").unwrap() {
+        Some(value) => assert_eq!(value, b"old"),
+        None => assert_ne!(observer.stat("evictions").unwrap(), 0),
+    }
     for number in 0..20 {
         let key = format!("after{number}");
         observer.set(&key, &vec![b'a'; 900_000]).unwrap();
