@@ -265,8 +265,8 @@ impl Engine {
 
     fn end_part(&mut self) {
         self.unix_offset_ns = unix_less_monotonic_ns();
-        self.part.outstanding = self.in_flight;
-        self.part.waiting = self.waiting.len() as u64;
+        self.part.counts.outstanding = self.in_flight;
+        self.part.counts.waiting = self.waiting.len() as u64;
         let next = self.wires.spare.try_recv().unwrap_or_default();
         let part = std::mem::replace(&mut self.part, next);
         let ended = Ended {

@@ -7,6 +7,12 @@ use measure::{Histogram, Outstanding};
 #[derive(Debug, Default)]
 pub(crate) struct Part {
     pub(crate) latencies: Latencies,
+    pub(crate) counts: Counts,
+}
+
+/// What is counted in one.
+#[derive(Debug, Default)]
+pub(crate) struct Counts {
     /// Answers that came, of whatever intended time.
     pub(crate) answered: u64,
     pub(crate) gets: u64,
@@ -19,9 +25,8 @@ pub(crate) struct Part {
     pub(crate) waiting: u64,
 }
 
-impl Part {
-    pub(crate) fn merge(&mut self, other: &Self) {
-        self.latencies.merge(&other.latencies);
+impl Counts {
+    fn merge(&mut self, other: &Self) {
         self.answered += other.answered;
         self.gets += other.gets;
         self.hits += other.hits;
@@ -29,6 +34,13 @@ impl Part {
         self.lost_connections += other.lost_connections;
         self.outstanding += other.outstanding;
         self.waiting += other.waiting;
+    }
+}
+
+impl Part {
+    pub(crate) fn merge(&mut self, other: &Self) {
+        self.latencies.merge(&other.latencies);
+        self.counts.merge(&other.counts);
     }
 
     /// An empty one whose memory has been found: who records in it, or adds to it, does not wait
@@ -45,28 +57,8 @@ impl Part {
 
     /// Forgets everything and keeps the memory.
     pub(crate) fn clear(&mut self) {
-        let Self {
-            latencies,
-            answered,
-            gets,
-            hits,
-            errors,
-            lost_connections,
-            outstanding,
-            waiting,
-        } = self;
-        latencies.clear();
-        for count in [
-            answered,
-            gets,
-            hits,
-            errors,
-            lost_connections,
-            outstanding,
-            waiting,
-        ] {
-            *count = 0;
-        }
+        self.latencies.clear();
+        self.counts = Counts::default();
     }
 }
 
@@ -216,13 +208,16 @@ mod tests {
         for histogram in part.latencies.each() {
             histogram.record(1_000);
         }
-        (part.answered, part.gets, part.hits) = (4, 3, 2);
-        (part.errors, part.lost_connections) = (1, 1);
-        (part.outstanding, part.waiting) = (5, 6);
+        (part.counts.answered, part.counts.gets, part.counts.hits) = (4, 3, 2);
+        (part.counts.errors, part.counts.lost_connections) = (1, 1);
+        (part.counts.outstanding, part.counts.waiting) = (5, 6);
         part.clear();
         assert!(part.latencies.each().iter().all(|it| it.is_empty()));
-        assert_eq!((part.answered, part.gets, part.hits), (0, 0, 0));
-        assert_eq!((part.errors, part.lost_connections), (0, 0));
-        assert_eq!((part.outstanding, part.waiting), (0, 0));
+        assert_eq!(
+            (part.counts.answered, part.counts.gets, part.counts.hits),
+            (0, 0, 0)
+        );
+        assert_eq!((part.counts.errors, part.counts.lost_connections), (0, 0));
+        assert_eq!((part.counts.outstanding, part.counts.waiting), (0, 0));
     }
 }

@@ -238,7 +238,7 @@ impl Ring {
             self.enable();
             if self.uring.submit().is_err() {
                 // Before Linux 5.19 it may say that there is no room for completions.
-                self.drain_for(true, &mut |_| ());
+                self.drain(&mut |_| ());
             }
         }
     }

@@ -44,6 +44,14 @@ fn pair() -> (Socket<UnixStream>, Socket<UnixStream>) {
     (Socket::new(one).unwrap(), Socket::new(other).unwrap())
 }
 
+/// What is shown of what has come.
+fn seen(kind: Kind, bytes: &[u8]) -> Vec<Vec<u8>> {
+    match kind {
+        Kind::Rings => vec![bytes.to_vec()],
+        Kind::Readiness => Vec::new(),
+    }
+}
+
 #[test]
 fn what_has_come_is_shown_first() {
     watched(|shown, kind| {
@@ -53,11 +61,7 @@ fn what_has_come_is_shown_first() {
             let mut room = [0; 64];
             for nth in 0..3_u8 {
                 let len = server.read(&mut room).unwrap();
-                let expected = match kind {
-                    Kind::Rings => vec![room[..len].to_vec()],
-                    Kind::Readiness => Vec::new(),
-                };
-                assert_eq!(its_shown.take(), expected);
+                assert_eq!(its_shown.take(), seen(kind, &room[..len]));
                 server.write_all(&[b'0' + nth; 5]).unwrap();
             }
         });
@@ -66,11 +70,7 @@ fn what_has_come_is_shown_first() {
             let question = vec![b'a'; 1 + 20 * nth];
             let len = asker.exchange(&question, &mut room).unwrap();
             assert_eq!(room[..len], [b'0' + nth as u8; 5]);
-            let expected = match kind {
-                Kind::Rings => vec![room[..len].to_vec()],
-                Kind::Readiness => Vec::new(),
-            };
-            assert_eq!(shown.take(), expected);
+            assert_eq!(shown.take(), seen(kind, &room[..len]));
         }
         serves.join().unwrap();
     });

@@ -78,10 +78,10 @@ impl Engine {
         self.totals
             .outstanding
             .answered(self.timeline.clamped(answered_ns));
-        self.part.answered += 1;
-        self.part.gets += get;
-        self.part.hits += hit;
-        self.part.errors += error;
+        self.part.counts.answered += 1;
+        self.part.counts.gets += get;
+        self.part.counts.hits += hit;
+        self.part.counts.errors += error;
         if self.timeline.measures(answered_ns) {
             self.totals.achieved += 1;
             self.totals.service_sum_ns += answered_ns - request.sent_ns;
@@ -159,7 +159,7 @@ impl Engine {
         self.alive -= 1;
         self.wires.alive.fetch_sub(1, Ordering::Relaxed);
         self.totals.lost_connections += 1;
-        self.part.lost_connections += 1;
+        self.part.counts.lost_connections += 1;
         self.last_loss = Some(broken.to_string());
     }
 }

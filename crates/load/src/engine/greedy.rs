@@ -132,7 +132,7 @@ impl Engine {
                     greedy.lanes[number] = None;
                 }
                 self.totals.lost_connections += 1;
-                self.part.lost_connections += 1;
+                self.part.counts.lost_connections += 1;
                 self.last_loss = Some(broken.to_string());
             }
         }
