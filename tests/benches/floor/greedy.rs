@@ -33,7 +33,7 @@ pub(crate) fn print(settings: &Settings, caches: &[Cache], progress: &Progress) 
     };
     let subjects = caches
         .iter()
-        .map(|cache| offered::start_filled(cache, &asked, settings))
+        .map(|cache| offered::start_filled(cache, &[], &asked, settings))
         .collect::<Result<Vec<Subject>>>()?;
     // Without the greedy one, and with it.
     let mut trials: Vec<[Vec<Tail>; 2]> = vec![Default::default(); subjects.len()];

@@ -85,14 +85,14 @@ fn each(cache: &Cache, depth: usize, settings: &Settings) -> Result<f64> {
 fn counted(cache: &Cache, depth: usize, requests: u64, cpu: usize) -> Result<u64> {
     let folder = TempDir::new().context("make a folder for valgrind")?;
     let log = folder.path().join("log");
+    let log_file = format!("--log-file={}", log.display());
     let under = [
         "valgrind",
         "--tool=cachegrind",
         "--cache-sim=no",
         "--cachegrind-out-file=/dev/null",
-        &format!("--log-file={}", log.display()),
-    ]
-    .map(str::to_owned);
+        &log_file,
+    ];
     let connections_max = open_files_under_valgrind()?;
     let mut subject = cache.start_under(&under, connections_max, RECORDS, cpu)?;
     let address = subject.address()?;

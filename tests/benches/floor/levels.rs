@@ -1,6 +1,8 @@
 //! The tail at rates that are shares of memcached's capacity.
 
-use anyhow::{Context, Result};
+use std::process::Command;
+
+use anyhow::{Context, Result, bail};
 use measure::{Estimate, median};
 
 use crate::offered::{self, Load, Tail, limited};
@@ -9,9 +11,16 @@ use crate::servers::{Cache, Role, Subject};
 use crate::table::{self, ratio, shown, shown_whole, verdict};
 use crate::{Progress, Settings};
 
-pub(crate) const NAME: &str = "levels of memcached's capacity";
+/// Two tables: each has servers and a capacity of its own, and may be asked for alone.
+pub(crate) const NAMES: [&str; 2] = [
+    "levels of memcached's capacity, 0.5",
+    "levels of memcached's capacity, 0.9",
+];
 const LEVELS: [f64; 2] = [0.5, 0.9];
 const CAPACITY_TRIALS: usize = 3;
+/// Runs a program in the real-time class (chrt(1)), where other programs do not have its processor
+/// but while it sleeps. One that never sleeps is stopped for 50 ms of each second (sched(7)).
+const REAL_TIME: &[&str] = &["chrt", "--fifo", "1"];
 /// Opening a connection takes about so long.
 const OPEN_NS: u64 = 70_000;
 
@@ -20,7 +29,7 @@ pub(crate) fn expected_ns(settings: &Settings, caches: &[Cache]) -> u64 {
     if subjects == 0 {
         return 0;
     }
-    let trials = CAPACITY_TRIALS + LEVELS.len() * settings.rounds * subjects;
+    let trials = CAPACITY_TRIALS + settings.rounds * subjects;
     let opening_ns = u64::from(settings.ladder_connections) * OPEN_NS;
     let trial_ns = opening_ns + settings.offered_warm_ns + settings.offered_ns;
     trials as u64 * trial_ns + subjects as u64 * 4_000_000_000
@@ -36,13 +45,34 @@ fn compared(caches: &[Cache]) -> Option<(Vec<&Cache>, usize)> {
     Some((caches, base))
 }
 
-/// Prints the tables.
-pub(crate) fn print(settings: &Settings, caches: &[Cache], progress: &Progress) -> Result<()> {
+/// Whether servers can be started in the real-time class.
+pub(crate) fn check_real_time() -> Result<()> {
+    let (program, arguments) = REAL_TIME.split_first().context("a program")?;
+    let tried = Command::new(program).args(arguments).arg("true").output();
+    let tried = tried.with_context(|| format!("--real-time wants {program}, of util-linux"))?;
+    if !tried.status.success() {
+        let said = String::from_utf8_lossy(&tried.stderr);
+        bail!(
+            "--real-time is root's, or wants CAP_SYS_NICE: {}",
+            said.trim()
+        );
+    }
+    Ok(())
+}
+
+/// Prints the table of level `NUMBER`.
+pub(crate) fn print<const NUMBER: usize>(
+    settings: &Settings,
+    caches: &[Cache],
+    progress: &Progress,
+) -> Result<()> {
+    let (name, level) = (NAMES[NUMBER], LEVELS[NUMBER]);
     let Some((caches, base)) = compared(caches) else {
-        println!("\nskipped: {NAME}: no memcached is among the servers");
+        println!("\nskipped: {name}: no memcached is among the servers");
         return Ok(());
     };
     let connections = settings.ladder_connections;
+    let under: &[&str] = if settings.real_time { REAL_TIME } else { &[] };
     let mut asked = Load {
         connections,
         rate_rps: None,
@@ -51,30 +81,31 @@ pub(crate) fn print(settings: &Settings, caches: &[Cache], progress: &Progress) 
     };
     let subjects = caches
         .iter()
-        .map(|cache| offered::start_filled(cache, &asked, settings))
+        .map(|cache| offered::start_filled(cache, under, &asked, settings))
         .collect::<Result<Vec<Subject>>>()?;
     let rates = (0..CAPACITY_TRIALS)
         .map(|_| Ok(offered::trial(&subjects[base], &asked, settings)?.achieved_rps))
         .collect::<Result<Vec<f64>>>()?;
     let capacity_rps = median(&rates).context("memcached's capacity")?;
-    for level in LEVELS {
-        let name = format!("{NAME}, {level}");
-        asked.rate_rps = Some(level * capacity_rps);
-        let mut trials: Vec<Vec<Tail>> = vec![Vec::new(); subjects.len()];
-        in_turns(settings.rounds, subjects.len(), |round, at| {
-            progress.say(&name, round);
-            let summary = offered::trial(&subjects[at], &asked, settings)?;
-            trials[at].push(Tail::of(&summary)?);
-            Ok(())
-        })?;
-        progress.clear();
-        println!(
-            "\n{level} of memcached's capacity of {capacity_rps:.0}/s, {connections} connections, \
-             trials of {} ms",
-            settings.offered_ns / 1_000_000
-        );
-        print_level(&subjects, &trials, base);
-    }
+    asked.rate_rps = Some(level * capacity_rps);
+    let mut trials: Vec<Vec<Tail>> = vec![Vec::new(); subjects.len()];
+    in_turns(settings.rounds, subjects.len(), |round, at| {
+        progress.say(name, round);
+        let summary = offered::trial(&subjects[at], &asked, settings)?;
+        trials[at].push(Tail::of(&summary)?);
+        Ok(())
+    })?;
+    progress.clear();
+    println!(
+        "\n{level} of memcached's capacity of {capacity_rps:.0}/s, {connections} connections, \
+         trials of {} ms{}",
+        settings.offered_ns / 1_000_000,
+        match settings.real_time {
+            true => ", servers in the real-time class",
+            false => "",
+        }
+    );
+    print_level(&subjects, &trials, base);
     Ok(())
 }
 

@@ -1,17 +1,18 @@
 //! To the kernel's floor: what a server pays for a request beside what a server pays that only
 //! echoes.
 //!
-//! `[--quick] [--rounds N] [--records N] [--connections N] [--offered MS] [--server NAME]… [CASE]`:
-//! fewer rounds, records, and connections of the levels, or so many; trials under an offered rate
-//! of so many milliseconds; the servers of those names alone; the cases whose names contain `CASE`.
+//! `[--quick] [--rounds N] [--records N] [--connections N] [--offered MS] [--real-time]
+//! [--server NAME]… [CASE]`: fewer rounds, records, and connections of the levels, or so many;
+//! trials under an offered rate of so many milliseconds; the servers of the levels before every
+//! other program; the servers of those names alone; the cases whose names contain `CASE`.
 //!
 //! Every server has one worker and is a process of its own with all its threads on one processor;
 //! the client, a closed loop, is on another. The figure is the processor time of the server's
 //! process for each request, user and system, and its ratio within a round to the echo's by
 //! io_uring. What the network stack does while the client sends is paid by the client.
 //!
-//! Behind the cases come tables of another kind: instructions, memory of idle connections, and two
-//! of the tail under an offered rate.
+//! Behind the cases come tables of another kind: instructions, memory of idle connections, and
+//! three of the tail under an offered rate.
 #![forbid(unsafe_code)]
 #![allow(
     clippy::print_stdout,
@@ -42,7 +43,7 @@ use rounds::Progress;
 use servers::{Cache, Role, Subject};
 
 const USAGE: &str = "there are --quick, --rounds N, --records N, --connections N, --offered MS, \
-                     --server NAME and the name of a case";
+                     --real-time, --server NAME and the name of a case";
 /// Files the client needs: a thousand connections to each of six servers, or those of the ladder,
 /// and some.
 const OPEN_FILES: u64 = LADDER_CONNECTIONS + 200;
@@ -62,7 +63,7 @@ struct Table {
     print: fn(&Settings, &[Cache], &Progress) -> Result<()>,
 }
 
-const TABLES: [Table; 4] = [
+const TABLES: [Table; 5] = [
     Table {
         name: instructions::NAME,
         expected_ns: instructions::expected_ns,
@@ -79,9 +80,14 @@ const TABLES: [Table; 4] = [
         print: greedy::print,
     },
     Table {
-        name: levels::NAME,
+        name: levels::NAMES[0],
         expected_ns: levels::expected_ns,
-        print: levels::print,
+        print: levels::print::<0>,
+    },
+    Table {
+        name: levels::NAMES[1],
+        expected_ns: levels::expected_ns,
+        print: levels::print::<1>,
     },
 ];
 
@@ -97,6 +103,8 @@ pub(crate) struct Settings {
     pub(crate) offered_ns: u64,
     /// Connections at the levels.
     pub(crate) ladder_connections: u32,
+    /// The servers of the levels are in the real-time class.
+    pub(crate) real_time: bool,
     /// Requests under valgrind, and twice as many.
     pub(crate) counted_requests: u64,
     pub(crate) server_cpu: usize,
@@ -212,6 +220,7 @@ impl Settings {
             } else {
                 LADDER_CONNECTIONS as u32
             },
+            real_time: false,
             counted_requests: if quick { 5_000 } else { 20_000 },
             server_cpu,
             client_cpu,
@@ -235,6 +244,10 @@ impl Settings {
                 }
                 "--offered" => {
                     settings.offered_ns = number(word, words.next(), OFFERED_MAX_MS)? * 1_000_000;
+                }
+                "--real-time" => {
+                    levels::check_real_time()?;
+                    settings.real_time = true;
                 }
                 "--server" => {
                     let name = words.next().context("--server wants the name of one")?;

@@ -27,10 +27,16 @@ pub(crate) struct Load {
     pub(crate) greedy_depth: u32,
 }
 
-/// Starts a server, fills it with the records and has it answer a first trial.
-pub(crate) fn start_filled(cache: &Cache, load: &Load, settings: &Settings) -> Result<Subject> {
+/// Starts a server, under a program and its arguments if any, fills it with the records and has it
+/// answer a first trial.
+pub(crate) fn start_filled(
+    cache: &Cache,
+    under: &[&str],
+    load: &Load,
+    settings: &Settings,
+) -> Result<Subject> {
     let most = u64::from(load.connections) + OTHERS;
-    let subject = cache.start_under(&[], most, settings.records, settings.server_cpu)?;
+    let subject = cache.start_under(under, most, settings.records, settings.server_cpu)?;
     generate(&subject, load, settings, &["--prefill"])?;
     Ok(subject)
 }

@@ -113,7 +113,7 @@ impl Cache {
     /// As [`Cache::start`], under a program and its arguments, if any.
     pub(crate) fn start_under(
         &self,
-        under: &[String],
+        under: &[&str],
         connections_max: u64,
         records: u64,
         cpu: usize,
