@@ -13,6 +13,9 @@ use crate::servers::{Cache, Subject};
 
 /// Connections a server lets in beside those of the load: those that fill it, and the greedy.
 const OTHERS: u64 = 64;
+/// Connections of the trial before, at most, that it may not yet have closed: a server whose threads
+/// go first by turns accepts for long before it closes.
+const LEAVING_MAX: u64 = 2_048;
 
 /// What is asked of a server: the load of the rate ladder, keys, values and arrivals of Facebook's
 /// ETC pool.
@@ -35,7 +38,8 @@ pub(crate) fn start_filled(
     load: &Load,
     settings: &Settings,
 ) -> Result<Subject> {
-    let most = u64::from(load.connections) + OTHERS;
+    let connections = u64::from(load.connections);
+    let most = connections + connections.min(LEAVING_MAX) + OTHERS;
     let subject = cache.start_under(under, most, settings.records, settings.server_cpu)?;
     generate(&subject, load, settings, &["--prefill"])?;
     Ok(subject)
