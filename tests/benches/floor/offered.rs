@@ -13,8 +13,8 @@ use crate::servers::{Cache, Subject};
 
 /// Connections a server lets in beside those of the load: those that fill it, and the greedy.
 const OTHERS: u64 = 64;
-/// Connections of the trial before, at most, that it may not yet have closed: a server whose threads
-/// go first by turns accepts for long before it closes.
+/// Connections of the trial before, at most, that it may not yet have closed: a server whose
+/// threads go first by turns accepts for long before it closes.
 const LEAVING_MAX: u64 = 2_048;
 
 /// What is asked of a server: the load of the rate ladder, keys, values and arrivals of Facebook's
