@@ -222,13 +222,13 @@ fn table(case: Case, rounds: usize, of: Option<&str>) {
             .position(|&it| it == kind)
             .map(|at| medians[at])
     };
-    let peer = median_of(Kind::QuickCache).unwrap_or(f64::NAN);
+    let peer = median_of(Kind::QuickCache);
     for ((kind, median), hit) in kinds.iter().zip(&medians).zip(hits) {
+        let times = peer.map_or("-".to_owned(), |peer| format!("{:.2}", median / peer));
         println!(
-            "  {:<22} {:7.2}   {:5.2} times quick_cache   {:5.1} % hits",
+            "  {:<22} {:7.2}   {times:>5} times quick_cache   {:5.1} % hits",
             kind.name(),
             median / 1e6,
-            median / peer,
             hit * 100.0
         );
     }
