@@ -24,6 +24,7 @@
 //!
 //! What a location means, and when its memory may be used again, is not known here.
 
+mod alike;
 mod entry;
 mod place;
 mod writer;
@@ -32,6 +33,7 @@ use std::io;
 use std::ops::Range;
 use std::sync::PoisonError;
 
+use alike::Bucket;
 pub(crate) use entry::{Entry, Location};
 use entry::{key_bits, resembles};
 use place::{BUCKET_WORDS, Shape, address};
@@ -49,9 +51,7 @@ const LOAD_MIN: u64 = 64;
 /// Second looks before a reader that keeps being disturbed takes the lock.
 const LOOKS_MAX: u32 = 4;
 
-/// A bucket's words.
-type Bucket = [AtomicU64; BUCKET_WORDS];
-/// Its bytes: a cache line. (In models a word is more than a word.)
+/// A bucket's bytes: a cache line. (In models a word is more than a word.)
 const BUCKET_BYTES: usize = 64;
 
 #[cfg(not(shuttle))]
@@ -230,22 +230,25 @@ impl Index {
         let numbers = self.shape.numbers(hash);
         let choices = numbers.each.map(|number| address(number, buckets));
         let key_bits = [0, 1].map(|role| key_bits(numbers.tag, role));
-        for role in 0..2 {
-            let bucket = choices[role];
-            for (slot, word) in self.bucket(bucket).iter().enumerate() {
-                // Acquire: pairs with the release of whoever wrote it, so that the item it points
-                // to is seen whole.
-                let word = word.load(Ordering::Acquire);
-                if resembles(word, key_bits[role])
-                    && let Some(entry) = Entry::of_word(word)
-                    && is_it(entry)
-                {
-                    return Some(Found {
-                        bucket,
-                        slot,
-                        entry,
-                    });
-                }
+        let buckets = choices.map(|bucket| self.bucket(bucket));
+        // Whoever emptied a word has put its entry elsewhere before (`look_again`).
+        let mut alike = alike::places(buckets, key_bits);
+        while alike != 0 {
+            let place = alike.trailing_zeros() as usize;
+            alike &= alike - 1;
+            let (role, slot) = (place / BUCKET_WORDS, place % BUCKET_WORDS);
+            // Acquire: pairs with the release of whoever wrote it, so that the item it points to is
+            // seen whole.
+            let word = buckets[role][slot].load(Ordering::Acquire);
+            if resembles(word, key_bits[role])
+                && let Some(entry) = Entry::of_word(word)
+                && is_it(entry)
+            {
+                return Some(Found {
+                    bucket: choices[role],
+                    slot,
+                    entry,
+                });
             }
         }
         None

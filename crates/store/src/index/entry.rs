@@ -18,7 +18,7 @@ const FREQUENCY_SHIFT: u32 = LOCATION_BITS;
 const FREQUENCY_MASK: u64 = 0b11 << FREQUENCY_SHIFT;
 /// It stops there.
 const FREQUENCY_MAX: u8 = 3;
-const ROLE_SHIFT: u32 = 43;
+pub(super) const ROLE_SHIFT: u32 = 43;
 const TAG_SHIFT: u32 = 44;
 
 const _: () = assert!(TAG_SHIFT + TAG_BITS == u64::BITS);

@@ -1,0 +1,146 @@
+//! Which words of a key's two buckets may be its entry, told without a branch.
+//!
+//! Where a key lies cannot be foreseen. A processor that guesses it wrong throws away what it has
+//! begun meanwhile: the way to the item, and the requests behind. So all places are looked at, four
+//! at a time where the processor can.
+
+use super::place::BUCKET_WORDS;
+use crate::sync::atomic::AtomicU64;
+
+/// A bucket's words.
+pub(super) type Bucket = [AtomicU64; BUCKET_WORDS];
+
+/// A bit for each place of both buckets, the lowest for the first: whether its word begins with the
+/// `key_bits` of that bucket. Each word is loaded once, with acquire.
+#[inline]
+pub(super) fn places(buckets: [&Bucket; 2], key_bits: [u64; 2]) -> u32 {
+    #[cfg(all(target_arch = "x86_64", not(shuttle), not(miri)))]
+    // SAFETY: every processor of this kind has these instructions.
+    let places = unsafe { lanes::places(buckets, key_bits) };
+    #[cfg(not(all(target_arch = "x86_64", not(shuttle), not(miri))))]
+    let places = one_by_one(buckets, key_bits);
+    places
+}
+
+/// As [`places`], where there is nothing better.
+#[cfg(any(test, not(target_arch = "x86_64"), shuttle, miri))]
+fn one_by_one(buckets: [&Bucket; 2], key_bits: [u64; 2]) -> u32 {
+    use super::entry::resembles;
+    use crate::sync::atomic::Ordering;
+
+    let mut places = 0;
+    for (number, (bucket, key_bits)) in buckets.into_iter().zip(key_bits).enumerate() {
+        for (slot, word) in bucket.iter().enumerate() {
+            // Acquire: pairs with the release of whoever wrote it (`Index::look_again`).
+            let is_alike = resembles(word.load(Ordering::Acquire), key_bits);
+            places |= u32::from(is_alike) << (number * BUCKET_WORDS + slot);
+        }
+    }
+    places
+}
+
+#[cfg(all(target_arch = "x86_64", not(shuttle), not(miri)))]
+mod lanes {
+    use std::arch::asm;
+    use std::arch::x86_64::{
+        __m128i, _mm_castps_si128, _mm_castsi128_ps, _mm_cmpeq_epi32, _mm_movemask_epi8,
+        _mm_packs_epi16, _mm_packs_epi32, _mm_set1_epi32, _mm_shuffle_ps, _mm_srli_epi32,
+    };
+
+    use super::Bucket;
+    use crate::index::entry::ROLE_SHIFT;
+
+    /// Bits below tag and role in a word's upper half.
+    const BELOW: i32 = ROLE_SHIFT as i32 - 32;
+
+    #[inline]
+    #[target_feature(enable = "sse2")]
+    pub(super) fn places(buckets: [&Bucket; 2], key_bits: [u64; 2]) -> u32 {
+        let [first, second] = [0, 1].map(|role| eight(buckets[role], key_bits[role]));
+        _mm_movemask_epi8(_mm_packs_epi16(first, second)) as u32
+    }
+
+    /// For each of a bucket's words 16 bits, all of them set where tag and role are those.
+    #[inline]
+    #[target_feature(enable = "sse2")]
+    fn eight(bucket: &Bucket, key_bits: u64) -> __m128i {
+        let wanted = _mm_set1_epi32((key_bits >> ROLE_SHIFT) as i32);
+        let four = |two: __m128i, two_more: __m128i| {
+            // The upper halves of four words.
+            let (two, two_more) = (_mm_castsi128_ps(two), _mm_castsi128_ps(two_more));
+            let upper = _mm_castps_si128(_mm_shuffle_ps::<0b11_01_11_01>(two, two_more));
+            _mm_cmpeq_epi32(_mm_srli_epi32::<BELOW>(upper), wanted)
+        };
+        let [a, b, c, d] = load(bucket);
+        _mm_packs_epi32(four(a, b), four(c, d))
+    }
+
+    /// A bucket's words, two by two, as they are now: each as if it were loaded with acquire.
+    #[inline]
+    fn load(bucket: &Bucket) -> [__m128i; 4] {
+        let (a, b, c, d): (__m128i, __m128i, __m128i, __m128i);
+        // Other threads may write meanwhile, so that these are no loads of the language's. The
+        // processor takes an aligned word of eight bytes whole, whatever the load's width, and no
+        // load before an earlier one; and the compiler moves no access across this.
+        // SAFETY: it reads the bucket's 64 bytes, and writes none.
+        unsafe {
+            asm!(
+                "movdqu {a}, [{from}]",
+                "movdqu {b}, [{from} + 16]",
+                "movdqu {c}, [{from} + 32]",
+                "movdqu {d}, [{from} + 48]",
+                from = in(reg) bucket.as_ptr(),
+                a = out(xmm_reg) a,
+                b = out(xmm_reg) b,
+                c = out(xmm_reg) c,
+                d = out(xmm_reg) d,
+                options(nostack, preserves_flags),
+            );
+        }
+        [a, b, c, d]
+    }
+}
+
+#[cfg(test)]
+#[cfg(not(shuttle))]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::index::entry::key_bits;
+    use crate::index::place::TAG_BITS;
+
+    /// Places of both buckets.
+    const PLACES: usize = 2 * BUCKET_WORDS;
+
+    fn bucket(words: &[u64]) -> Bucket {
+        std::array::from_fn(|slot| AtomicU64::new(words[slot]))
+    }
+
+    proptest! {
+        /// Words that differ from the key's in a bit or two as well as any others.
+        #[test]
+        fn all_at_once_find_what_one_by_one_do(
+            tag in 0_u64..1 << TAG_BITS,
+            turned in prop::collection::vec((0_u64..4, 0_u32..64, any::<u64>()), PLACES),
+        ) {
+            let keys = [0, 1].map(|role| key_bits(tag, role));
+            let words: Vec<u64> = (0..).zip(&turned).map(|(at, &(kind, bit, any))| {
+                let location = any & ((1 << 43) - 1);
+                match kind {
+                    0 => any,
+                    1 => (keys[at / BUCKET_WORDS] | location) ^ 1 << bit,
+                    2 => 0,
+                    _ => keys[at / BUCKET_WORDS] | location,
+                }
+            }).collect();
+            let (first, second) = (bucket(&words), bucket(&words[BUCKET_WORDS..]));
+            let found = places([&first, &second], keys);
+            prop_assert_eq!(found, one_by_one([&first, &second], keys));
+            for (at, (kind, ..)) in turned.iter().enumerate() {
+                prop_assert!(*kind < 3 || found >> at & 1 == 1, "{} of {:b}", at, found);
+            }
+            prop_assert!(found < 1 << PLACES);
+        }
+    }
+}
