@@ -169,6 +169,16 @@ impl Heap {
         }
     }
 
+    /// Asks for the memory of the lines behind the first of a block that is looked at now. A hint.
+    #[inline]
+    pub(crate) fn prefetch_rest(&self, location: Location) {
+        let at = (location.units() * UNIT) as usize;
+        let start = self.memory.byte(at).as_ptr().cast_const();
+        for line in 1..READ_LINES {
+            crate::prefetch::line(start.wrapping_add(line * LINE));
+        }
+    }
+
     /// Asks for the memory of the first lines of a block that is to be written soon, and for the
     /// line of its segment that changes then. A hint.
     #[inline]

@@ -185,6 +185,12 @@ impl Index {
         crate::prefetch::line_to_write(std::ptr::from_ref(self.class(hash)).cast());
     }
 
+    /// Asks for the memory of an entry that is to be changed. A hint.
+    #[inline]
+    pub(crate) fn prefetch_entry(&self, found: &Found) {
+        crate::prefetch::line_to_write(std::ptr::from_ref(self.bucket(found.bucket)).cast());
+    }
+
     /// The entry for which `is_it` is true, among those that may be the key's of this hash.
     #[inline]
     pub(crate) fn find(&self, hash: u64, mut is_it: impl FnMut(Entry) -> bool) -> Option<Entry> {

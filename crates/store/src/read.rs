@@ -51,7 +51,10 @@ impl Worker {
         visit: impl FnOnce(&Item<'_>) -> Option<R>,
     ) -> Result<Option<R>, Miss> {
         self.wake();
-        let is_it = |entry: Entry| self.has_key(entry, key);
+        let is_it = |entry: Entry| {
+            self.store.log.heap.prefetch_rest(entry.location());
+            self.has_key(entry, key)
+        };
         let Some(entry) = self.store.index.find(hash.0, is_it) else {
             self.miss(hash, now_s, how);
             return Err(Miss::Absent);

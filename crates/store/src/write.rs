@@ -201,6 +201,7 @@ impl Worker {
         // The item that is there comes to the caches while the one that takes its place is made.
         let near = self.present(hash);
         if let Some(present) = &near {
+            self.store.index.prefetch_entry(&present.found);
             present.spot.prefetch_to_replace(key.len());
         }
         let part = self.part_for(near.as_ref(), hash);
