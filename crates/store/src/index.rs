@@ -45,9 +45,9 @@ use crate::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use crate::sync::{Mutex, MutexGuard};
 
 /// Items in a hundred places from which on a bucket is split.
-const LOAD_MAX: u64 = 84;
+const LOAD_MAX: u64 = 81;
 /// Items in a hundred places below which the last bucket is merged back.
-const LOAD_MIN: u64 = 64;
+const LOAD_MIN: u64 = 62;
 /// Second looks before a reader that keeps being disturbed takes the lock.
 const LOOKS_MAX: u32 = 4;
 

@@ -48,7 +48,7 @@ fn everything_is_found_while_it_grows_and_shrinks() {
     }
     assert_eq!(index.len(), count);
     let bytes_an_item = index.bytes() as f64 / count as f64;
-    assert!(bytes_an_item < 9.8, "{bytes_an_item} bytes an item");
+    assert!(bytes_an_item < 9.95, "{bytes_an_item} bytes an item");
     for number in 1..=count {
         assert!(find(&index, number).is_some(), "{number}");
     }
@@ -185,11 +185,14 @@ fn readers_miss_nothing_that_stays_while_others_come_and_go() {
 
 #[test]
 fn a_short_search_finds_room_for_all_but_a_few_while_it_grows() {
-    let index = Index::new(16, 256, 64 << 20).unwrap();
-    let displaced = (1..=400_000).filter(|&number| {
-        let inserted = insert_within(&index, number, VISITS_MAX - RESIZE_BUCKETS);
-        inserted != Inserted::Placed
-    });
-    let displaced = displaced.count();
-    assert!(displaced < 20, "{displaced} of 400 000 lost their place");
+    let mut displaced = 0;
+    // Other keys each time.
+    for first in (1..).step_by(1 << 20).take(4) {
+        let index = Index::new(16, 256, 64 << 20).unwrap();
+        for number in first..first + 400_000 {
+            let inserted = insert_within(&index, number, VISITS_MAX - RESIZE_BUCKETS);
+            displaced += u32::from(inserted != Inserted::Placed);
+        }
+    }
+    assert!(displaced <= 2, "{displaced} of 1 600 000 lost their place");
 }
