@@ -198,7 +198,7 @@ impl Desk {
         let (mut first, mut fetched) = (0, 0);
         for (part, outcome) in parts.iter().zip(outcomes) {
             let ahead = (first + outcome.planned + FETCHED_AHEAD).min(planned.len());
-            prefetch_items(&planned[fetched..ahead], &self.store);
+            prefetch_items(&mut planned[fetched..ahead], &self.store);
             fetched = ahead;
             let (place, input) = said(part);
             let Some(connection) = table.get_mut(place) else {
@@ -217,7 +217,7 @@ impl Desk {
     pub(crate) fn answer_one(&mut self, session: &mut Session, input: &[u8], now: Now) -> Progress {
         let mut planned = recycle(mem::take(&mut self.planned));
         self.prepare(session, input, &mut planned);
-        prefetch_items(&planned, &self.store);
+        prefetch_items(&mut planned, &self.store);
         let progress = self.answer(session, &planned, input, now);
         self.planned = recycle(planned);
         progress

@@ -37,10 +37,10 @@ pub fn look_ahead(input: &[u8], worker: &Worker) -> Option<KeyHash> {
 }
 
 /// Asks for the items of all requests of a burst, when their buckets have had time to come.
-pub fn prefetch_items(planned: &[Planned<'_>], worker: &Worker) {
+pub fn prefetch_items(planned: &mut [Planned<'_>], worker: &Worker) {
     for request in planned {
         if request.hash != KeyHash::default() {
-            worker.prefetch_item(request.hash);
+            worker.prefetch_item(&mut request.hash);
         }
     }
 }

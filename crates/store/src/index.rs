@@ -38,7 +38,7 @@ pub(crate) use entry::{Entry, Location};
 use entry::{key_bits, resembles};
 use place::{BUCKET_WORDS, Shape, address};
 use writer::Target;
-pub(crate) use writer::{Found, Inserted, Writer};
+pub(crate) use writer::{Found, Inserted, Place, Writer};
 
 use crate::region::Region;
 use crate::sync::atomic::{AtomicU32, AtomicU64, Ordering};
@@ -200,11 +200,25 @@ impl Index {
         self.look_again(hash, is_it)
     }
 
-    /// An entry that may be the key's of this hash; the item may be another's: for hints, and for
-    /// who compares the key later.
+    /// An entry that may be the key's of this hash, which may have been seen at a place before; the
+    /// item may be another's: for hints, and for who compares the key later.
     #[inline]
-    pub(crate) fn guess(&self, hash: u64) -> Option<Found> {
-        self.look(hash, |_| true)
+    pub(crate) fn guess(&self, hash: u64, place: Place) -> Option<Found> {
+        self.glance(hash, place)
+            .or_else(|| self.look(hash, |_| true))
+    }
+
+    /// What lies now where an entry was seen, if it may be the key's of this hash. Whatever lies
+    /// somewhere in the index is an entry, in a bucket that was just merged too: one that moves is
+    /// the same here and there.
+    #[inline]
+    pub(crate) fn glance(&self, hash: u64, place: Place) -> Option<Found> {
+        let words = self.region.words();
+        // Acquire: pairs with the release of whoever wrote it, as in `look`.
+        let word = words.get(place.word()?)?.load(Ordering::Acquire);
+        let tag = self.shape.numbers(hash).tag;
+        let entry = Entry::of_word(word).filter(|entry| entry.tag() == tag)?;
+        Some(place.found(entry))
     }
 
     /// Whether it is really not there.

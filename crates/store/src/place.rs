@@ -201,7 +201,7 @@ impl Worker {
         }
         match present {
             Some(present) => present.spot.segment.part(),
-            None if self.has_returned(hash) => Part::Main,
+            None if self.has_returned(hash.0) => Part::Main,
             None => Part::Small,
         }
     }
@@ -209,14 +209,14 @@ impl Worker {
     /// What may be the present item of a key: for hints, and for who compares the key.
     #[inline]
     pub(crate) fn present(&self, hash: KeyHash) -> Option<Present<'_>> {
-        let found = self.store.index.guess(hash.0)?;
+        let found = self.store.index.guess(hash.0, hash.1)?;
         let spot = self.spot(found.entry().location());
         Some(Present { found, spot })
     }
 
-    fn has_returned(&self, hash: KeyHash) -> bool {
+    fn has_returned(&self, hash: u64) -> bool {
         let is_long = self.store.log.leaning().remembers_long;
-        self.store.ghosts.contains(hash.0, is_long)
+        self.store.ghosts.contains(hash, is_long)
     }
 
     pub(crate) fn is_flushed(&self, segment: &Segment, now_s: u32) -> bool {
@@ -276,7 +276,7 @@ impl Worker {
         self.tally.add(Count::Visits, writer.visits() as u64);
         match inserted {
             Inserted::Placed => {
-                let is_back = self.has_returned(KeyHash(writer.hash()));
+                let is_back = self.has_returned(writer.hash());
                 self.store.ghosts.take(writer.hash());
                 self.tally.add(Count::Returned, u64::from(is_back));
             }

@@ -51,11 +51,7 @@ impl Worker {
         visit: impl FnOnce(&Item<'_>) -> Option<R>,
     ) -> Result<Option<R>, Miss> {
         self.wake();
-        let is_it = |entry: Entry| {
-            self.store.log.heap.prefetch_rest(entry.location());
-            self.has_key(entry, key)
-        };
-        let Some(entry) = self.store.index.find(hash.0, is_it) else {
+        let Some(entry) = self.find(key, hash) else {
             self.miss(hash, now_s, how);
             return Err(Miss::Absent);
         };
@@ -78,6 +74,19 @@ impl Worker {
             self.notice(hash, entry, block, now_s);
         }
         Ok(Some(answer))
+    }
+
+    /// The entry of a key: where it was seen when its item was asked for, or else wherever it is.
+    #[inline]
+    fn find(&self, key: &[u8], hash: KeyHash) -> Option<Entry> {
+        let index = &self.store.index;
+        let seen = index.glance(hash.0, hash.1).map(|found| found.entry());
+        seen.filter(|&entry| self.has_key(entry, key)).or_else(|| {
+            index.find(hash.0, |entry| {
+                self.store.log.heap.prefetch_rest(entry.location());
+                self.has_key(entry, key)
+            })
+        })
     }
 
     /// As [`Worker::read`], with other writers of the item kept away: what touches or claims it is

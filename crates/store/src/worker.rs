@@ -14,7 +14,7 @@ use crate::heap::Spot;
 use crate::heap::block::Block;
 use crate::heap::live::Column;
 use crate::heap::segment::Part;
-use crate::index::{Entry, Location, Writer};
+use crate::index::{Entry, Location, Place, Writer};
 use crate::item::Expiry;
 use crate::limits::{FLAGS_LEN, ITEM_OVERHEAD, RESIZE_BUCKETS, VISITS_MAX};
 use crate::log::Way;
@@ -24,9 +24,10 @@ use crate::store::Store;
 use crate::sync::Arc;
 use crate::tally::{Count, Tally};
 
-/// A key's hash, so that it is reckoned once a request.
+/// A key's hash, so that it is reckoned once a request; and where in the index its entry was seen
+/// ([`Worker::prefetch_item`]).
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct KeyHash(pub(crate) u64);
+pub struct KeyHash(pub(crate) u64, pub(crate) Place);
 
 /// The store, held by one worker's uploads: a count that the writes of all workers changed would be
 /// a line they take from each other.
@@ -107,7 +108,8 @@ impl Worker {
     #[must_use]
     #[inline]
     pub fn hash(&self, key: &[u8]) -> KeyHash {
-        KeyHash(rapidhash_v3_seeded(key, &self.store.secrets))
+        let hash = rapidhash_v3_seeded(key, &self.store.secrets);
+        KeyHash(hash, Place::default())
     }
 
     /// Asks for the memory where an operation on this key looks first: its buckets of the index. A
@@ -118,10 +120,12 @@ impl Worker {
     }
 
     /// Asks for the memory where it looks next: the item. Worth its while some requests after
-    /// [`prefetch`](Self::prefetch), when the buckets have come.
+    /// [`prefetch`](Self::prefetch), when the buckets have come. The hash remembers where the index
+    /// leads to it, so that an operation that is given it need not search.
     #[inline]
-    pub fn prefetch_item(&self, hash: KeyHash) {
-        if let Some(found) = self.store.index.guess(hash.0) {
+    pub fn prefetch_item(&self, hash: &mut KeyHash) {
+        if let Some(found) = self.store.index.guess(hash.0, hash.1) {
+            hash.1 = found.place();
             self.store.log.heap.prefetch(found.entry().location());
         }
     }

@@ -227,7 +227,7 @@ impl Subject for Curtail {
             self.worker.prefetch(hash);
             self.hashes.push(hash);
         }
-        for &hash in &self.hashes {
+        for hash in &mut self.hashes {
             self.worker.prefetch_item(hash);
         }
         let mut hits = 0;

@@ -89,8 +89,8 @@ impl Kept {
 
     /// Asks for the items of all that were looked at. The buckets of the first have come by now.
     fn fetch_ahead(&mut self) {
-        for hash in self.ahead.drain(..) {
-            self.desk.store.prefetch_item(hash);
+        for mut hash in self.ahead.drain(..) {
+            self.desk.store.prefetch_item(&mut hash);
         }
     }
 }

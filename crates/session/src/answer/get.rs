@@ -123,8 +123,8 @@ fn look_ahead<'i>(
         *slot = Ahead { key, hash, before };
         count += 1;
     }
-    for next in &ahead[..count] {
-        around.worker.prefetch_item(next.hash);
+    for next in &mut ahead[..count] {
+        around.worker.prefetch_item(&mut next.hash);
     }
     (ahead, count)
 }

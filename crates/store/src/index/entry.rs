@@ -74,6 +74,7 @@ impl Entry {
         ((self.0 & FREQUENCY_MASK) >> FREQUENCY_SHIFT) as u8
     }
 
+    #[inline]
     pub(super) fn tag(self) -> u64 {
         self.0 >> TAG_SHIFT
     }

@@ -39,8 +39,10 @@ fn is_there(index: &Index, number: u64) -> bool {
     found.is_some()
 }
 
-/// Items before the threads start: one below the load at which a bucket is split.
-const BEFORE: u64 = 57;
+/// Items before the threads start: so few that a bucket that was split for more is merged again.
+const BEFORE: u64 = 44;
+/// Those that come and go meanwhile: a bucket is split for them.
+const MORE: Range<u64> = 100..110;
 
 fn filled() -> Arc<Index> {
     let Ok(index) = Index::new(1, 8, 64 * 16) else {
@@ -50,11 +52,44 @@ fn filled() -> Arc<Index> {
     Arc::new(index)
 }
 
+/// An item that lies elsewhere while a bucket is split, and where.
+fn one_that_moves(index: &Index) -> Option<(u64, Place)> {
+    let last = index.buckets.load(Ordering::Relaxed);
+    MORE.for_each(|number| insert(index, number));
+    index.adjust();
+    let lies_there = |number| {
+        let is_it = |entry: Entry| entry.location().units() == number;
+        let found = index.look(hash_of_number(number), is_it)?;
+        (found.bucket == last).then_some((number, found.place()))
+    };
+    let moved = (1..=BEFORE).find_map(lies_there);
+    for number in MORE {
+        remove(index, number);
+        index.adjust();
+    }
+    moved
+}
+
+/// Inserts and removes more, so that a bucket is split and merged.
+fn grow_and_shrink(index: &Index) {
+    let bytes = index.bytes();
+    for number in MORE {
+        insert(index, number);
+        index.adjust();
+    }
+    assert!(index.bytes() > bytes, "none was split");
+    for number in MORE {
+        remove(index, number);
+        index.adjust();
+    }
+}
+
 #[test]
 fn readers_find_what_stays_while_buckets_are_split_and_merged() {
     shuttle::check_random(
         || {
             let index = filled();
+            let bytes = index.bytes();
             let reader = {
                 let index = Arc::clone(&index);
                 thread::spawn(move || {
@@ -72,15 +107,11 @@ fn readers_find_what_stays_while_buckets_are_split_and_merged() {
                     assert!(!is_there(&index, 200));
                 })
             };
-            for number in 100..104 {
-                insert(&index, number);
-                index.adjust();
-            }
-            for number in 100..104 {
-                remove(&index, number);
-                index.adjust();
-            }
+            grow_and_shrink(&index);
             assert!(reader.join().is_ok() && other.join().is_ok());
+            // Another's item may have been one too many.
+            index.adjust();
+            assert_eq!(index.bytes(), bytes, "what was split was not merged");
             assert_eq!(index.len(), BEFORE);
             (1..=BEFORE).for_each(|number| assert!(is_there(&index, number)));
         },
@@ -104,7 +135,7 @@ fn readers_find_what_is_kicked_from_one_choice_to_the_other() {
                 insert(&index, number);
                 let hash = hash_of_number(number);
                 for _ in 0..3 {
-                    if let Some(found) = index.guess(hash) {
+                    if let Some(found) = index.guess(hash, Place::default()) {
                         index.count_request(hash, found.entry());
                     }
                 }
@@ -128,6 +159,64 @@ fn readers_find_what_is_kicked_from_one_choice_to_the_other() {
             assert_eq!(index.len(), STAY);
         },
         3_000,
+    );
+}
+
+/// Whoever comes back to where an entry was seen finds it as it is now, or does not find it: never
+/// what it was before it was replaced, though it may be moving between buckets.
+#[test]
+fn what_lies_where_an_entry_was_seen_is_never_older_than_the_entry() {
+    const VERSIONS: u64 = 1_000;
+    // Long runs of one thread, seldom broken: one has to do much while another does nothing.
+    shuttle::check_pct(
+        || {
+            let index = filled();
+            let bytes = index.bytes();
+            let Some((number, place)) = one_that_moves(&index) else {
+                panic!("none moves");
+            };
+            let hash = hash_of_number(number);
+            let replaced = Arc::new(AtomicU64::new(0));
+            let writer = {
+                let (index, replaced) = (Arc::clone(&index), Arc::clone(&replaced));
+                thread::spawn(move || {
+                    for version in VERSIONS..VERSIONS + 6 {
+                        let writer = index.lock(hash);
+                        let is_it = |entry: Entry| {
+                            let units = entry.location().units();
+                            units == number || units >= VERSIONS
+                        };
+                        let found = writer.find(is_it);
+                        let location = Location::new(version);
+                        assert!(found.is_some() && location.is_some());
+                        if let (Some(found), Some(location)) = (found, location) {
+                            writer.replace(&found, location, 0);
+                        }
+                        drop(writer);
+                        // Release: pairs with the reader's acquire.
+                        replaced.store(version, Ordering::Release);
+                    }
+                })
+            };
+            let reader = {
+                let index = Arc::clone(&index);
+                thread::spawn(move || {
+                    for _ in 0..40 {
+                        // Acquire: pairs with the writer's release.
+                        let least = replaced.load(Ordering::Acquire);
+                        if let Some(found) = index.glance(hash, place) {
+                            let units = found.entry().location().units();
+                            assert!(units >= least, "{units} after {least}");
+                        }
+                    }
+                })
+            };
+            grow_and_shrink(&index);
+            assert!(writer.join().is_ok() && reader.join().is_ok());
+            assert_eq!(index.bytes(), bytes, "what was split was not merged");
+        },
+        3_000,
+        3,
     );
 }
 

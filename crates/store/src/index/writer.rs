@@ -36,7 +36,39 @@ pub(crate) struct Found {
     pub(super) entry: Entry,
 }
 
+/// Where an entry was seen, for who comes again; the default: nowhere.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(crate) struct Place(
+    /// One more than the number of its word.
+    usize,
+);
+
+impl Place {
+    /// The number of the word.
+    #[inline]
+    pub(super) fn word(self) -> Option<usize> {
+        self.0.checked_sub(1)
+    }
+
+    /// The entry that lies there now. It must be somewhere.
+    #[inline]
+    pub(super) fn found(self, entry: Entry) -> Found {
+        let word = self.0 - 1;
+        Found {
+            bucket: (word / BUCKET_WORDS) as u64,
+            slot: word % BUCKET_WORDS,
+            entry,
+        }
+    }
+}
+
 impl Found {
+    /// Where it was found.
+    #[inline]
+    pub(crate) fn place(&self) -> Place {
+        Place(self.bucket as usize * BUCKET_WORDS + self.slot + 1)
+    }
+
     /// The entry when it was found.
     pub(crate) fn entry(&self) -> Entry {
         self.entry
