@@ -45,9 +45,9 @@ use crate::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use crate::sync::{Mutex, MutexGuard};
 
 /// Items in a hundred places from which on a bucket is split.
-const LOAD_MAX: u64 = 81;
+const LOAD_MAX: u64 = 80;
 /// Items in a hundred places below which the last bucket is merged back.
-const LOAD_MIN: u64 = 62;
+const LOAD_MIN: u64 = 61;
 /// Second looks before a reader that keeps being disturbed takes the lock.
 const LOOKS_MAX: u32 = 4;
 
@@ -104,7 +104,7 @@ impl Index {
     /// two from 2), that may grow to `bytes_max`.
     ///
     /// Keys spread over the classes as chance has it, so that a class has to be large for its load
-    /// to be near that of all: with 256 buckets the fullest of a thousand has a tenth more.
+    /// to be near that of all: with 512 buckets the fullest of 256 has a twentieth more.
     ///
     /// # Errors
     /// The kernel has no room in the address space.

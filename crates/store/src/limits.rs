@@ -90,11 +90,11 @@ pub const HUGE_FROM: u64 = 256 << 20;
 /// not among the slowest.
 pub(crate) const POPULATE_BYTES: u32 = 64 << 10;
 /// Memory one class of the index is made for, in bytes.
-pub(crate) const CLASS_MEMORY: u64 = 1 << 20;
+pub(crate) const CLASS_MEMORY: u64 = 2 << 20;
 /// Classes of the index at most.
-pub(crate) const INDEX_CLASSES_MAX: u64 = 512;
+pub(crate) const INDEX_CLASSES_MAX: u64 = 256;
 /// Buckets a class begins with, and never falls below.
-pub(crate) const CLASS_BUCKETS: usize = 256;
+pub(crate) const CLASS_BUCKETS: usize = 512;
 /// The index grows to this part of the memory at most.
 pub(crate) const INDEX_PART: u64 = 2;
 /// An operation makes one step of draining for each so many bytes it writes, while memory is short.

@@ -40,7 +40,7 @@ fn is_there(index: &Index, number: u64) -> bool {
 }
 
 /// Items before the threads start: so few that a bucket that was split for more is merged again.
-const BEFORE: u64 = 44;
+const BEFORE: u64 = 43;
 /// Those that come and go meanwhile: a bucket is split for them.
 const MORE: Range<u64> = 100..110;
 

@@ -48,7 +48,7 @@ fn everything_is_found_while_it_grows_and_shrinks() {
     }
     assert_eq!(index.len(), count);
     let bytes_an_item = index.bytes() as f64 / count as f64;
-    assert!(bytes_an_item < 9.95, "{bytes_an_item} bytes an item");
+    assert!(bytes_an_item < 10.1, "{bytes_an_item} bytes an item");
     for number in 1..=count {
         assert!(find(&index, number).is_some(), "{number}");
     }
@@ -194,5 +194,5 @@ fn a_short_search_finds_room_for_all_but_a_few_while_it_grows() {
             displaced += u32::from(inserted != Inserted::Placed);
         }
     }
-    assert!(displaced <= 2, "{displaced} of 1 600 000 lost their place");
+    assert!(displaced <= 1, "{displaced} of 1 600 000 lost their place");
 }
