@@ -3,7 +3,7 @@
 use anyhow::Result;
 use measure::median;
 
-use crate::offered::{self, Load, Tail, limited};
+use crate::offered::{self, Load, Tail, limited, ratio_in_time};
 use crate::rounds::in_turns;
 use crate::servers::{Cache, Role, Subject};
 use crate::table::{self, ratio, shown, shown_whole, verdict};
@@ -52,7 +52,7 @@ pub(crate) fn print(settings: &Settings, caches: &[Cache], progress: &Progress) 
         settings.offered_ns / 1_000_000
     );
     println!(
-        "  {:<19}{:>24}{:>24}{:>13}{:>13}   {:<24}{:<24}{:<24}target",
+        "  {:<19}{:>24}{:>24}{:>13}{:>24}   {:<24}{:<24}{:<24}{:<24}target",
         "server",
         "p99 alone, µs",
         "p99 beside, µs",
@@ -60,10 +60,11 @@ pub(crate) fn print(settings: &Settings, caches: &[Cache], progress: &Progress) 
         "gen.-limited",
         "p50, times",
         "p95, times",
-        "p99, times"
+        "p99, times",
+        "p99, in time"
     );
     for (subject, [alone, beside]) in subjects.iter().zip(&trials) {
-        let times = ratio(beside, alone, |it| it.p99_us);
+        let times = ratio_in_time(beside, alone, |it| it.p99_us);
         let target = match subject.role {
             Role::Curtail | Role::Fibres => verdict(
                 &format!("≤ {TARGET_TIMES} times"),
@@ -73,14 +74,15 @@ pub(crate) fn print(settings: &Settings, caches: &[Cache], progress: &Progress) 
         };
         let rates: Vec<f64> = beside.iter().filter_map(|it| it.greedy_rps).collect();
         let line = format!(
-            "  {:<19}{:>24}{:>24}{:>13}{:>13}   {:<24}{:<24}{:<24}{target}",
+            "  {:<19}{:>24}{:>24}{:>13}{:>24}   {:<24}{:<24}{:<24}{:<24}{target}",
             subject.name,
             shown_whole(table::median(alone, |it| it.p99_us)),
             shown_whole(table::median(beside, |it| it.p99_us)),
             median(&rates).map_or("-".to_owned(), |it| format!("{it:.0}")),
-            limited(beside),
+            format!("{} and {}", limited(alone), limited(beside)),
             shown(ratio(beside, alone, |it| it.p50_us)),
             shown(ratio(beside, alone, |it| it.p95_us)),
+            shown(ratio(beside, alone, |it| it.p99_us)),
             shown(times),
         );
         println!("{}", line.trim_end());

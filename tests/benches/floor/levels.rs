@@ -5,7 +5,7 @@ use std::process::Command;
 use anyhow::{Context, Result, bail};
 use measure::{Estimate, median};
 
-use crate::offered::{self, Load, Tail, limited};
+use crate::offered::{self, Load, Tail, limited, ratio_in_time};
 use crate::rounds::in_turns;
 use crate::servers::{Cache, Role, Subject};
 use crate::table::{self, ratio, shown, shown_whole, verdict};
@@ -111,25 +111,33 @@ pub(crate) fn print<const NUMBER: usize>(
 
 fn print_level(subjects: &[Subject], trials: &[Vec<Tail>], base: usize) {
     println!(
-        "  {:<19}{:>24}{:>24}{:>13}   {:<24}{:<24}target",
-        "server", "p99, µs", "p99.9, µs", "gen.-limited", "p99, times", "p99.9, times"
+        "  {:<19}{:>24}{:>24}{:>13}   {:<24}{:<24}{:<24}{:<24}target",
+        "server",
+        "p99, µs",
+        "p99.9, µs",
+        "gen.-limited",
+        "p99, times",
+        "p99.9, times",
+        "p99, in time",
+        "p99.9, in time"
     );
     for (at, (subject, own)) in subjects.iter().zip(trials).enumerate() {
-        let beside = |of: fn(&Tail) -> f64| {
-            let is_other = at != base;
-            is_other.then(|| ratio(own, &trials[base], of)).flatten()
-        };
-        let (p99, p999) = (beside(|it| it.p99_us), beside(|it| it.p999_us));
+        let other = (at != base).then_some(&trials[base]);
+        let all = |of: fn(&Tail) -> f64| other.and_then(|base| ratio(own, base, of));
+        let in_time = |of: fn(&Tail) -> f64| other.and_then(|base| ratio_in_time(own, base, of));
+        let (p99, p999) = (in_time(|it| it.p99_us), in_time(|it| it.p999_us));
         let target = match subject.role {
             Role::Curtail => judged(p99, p999),
             _ => String::new(),
         };
         let line = format!(
-            "  {:<19}{:>24}{:>24}{:>13}   {:<24}{:<24}{target}",
+            "  {:<19}{:>24}{:>24}{:>13}   {:<24}{:<24}{:<24}{:<24}{target}",
             subject.name,
             shown_whole(table::median(own, |it| it.p99_us)),
             shown_whole(table::median(own, |it| it.p999_us)),
             limited(own),
+            shown(all(|it| it.p99_us)),
+            shown(all(|it| it.p999_us)),
             shown(p99),
             shown(p999),
         );
@@ -138,6 +146,10 @@ fn print_level(subjects: &[Subject], trials: &[Vec<Tail>], base: usize) {
 }
 
 fn judged(p99: Option<Estimate>, p999: Option<Estimate>) -> String {
-    let is_below = |it: Option<Estimate>| it.is_some_and(|it| it.interval.high < 1.0);
-    verdict("below memcached", Some(is_below(p99) && is_below(p999)))
+    let is_below = |it: Estimate| it.interval.high < 1.0;
+    let both = p99.zip(p999);
+    verdict(
+        "below memcached",
+        both.map(|(p99, p999)| is_below(p99) && is_below(p999)),
+    )
 }

@@ -6,16 +6,20 @@ use std::process::{Command, Stdio};
 use anyhow::{Context, Result, bail};
 use curtail_tests::process;
 use load::Summary;
+use measure::{Estimate, ratio_of_medians};
 use sys::child::{Bounds, bind};
 
 use crate::Settings;
 use crate::servers::{Cache, Subject};
+use crate::table::CONFIDENCE;
 
 /// Connections a server lets in beside those of the load: those that fill it, and the greedy.
 const OTHERS: u64 = 64;
 /// Connections of the trial before, at most, that it may not yet have closed: a server whose
 /// threads go first by turns accepts for long before it closes.
 const LEAVING_MAX: u64 = 2_048;
+/// The same trials have the same intervals.
+const RESAMPLING_SEED: u64 = 1;
 
 /// What is asked of a server: the load of the rate ladder, keys, values and arrivals of Facebook's
 /// ETC pool.
@@ -118,6 +122,23 @@ impl Tail {
 
 /// How many of the trials say more of the generator.
 pub(crate) fn limited(trials: &[Tail]) -> String {
-    let count = trials.iter().filter(|trial| trial.is_limited).count();
+    let count = trials.len() - in_time(trials, |_| 0.0).len();
     format!("{count} of {}", trials.len())
+}
+
+/// Of one figure, the ratio over those trials in which the generator was in time: as in the
+/// laboratory, the others take no part in what is said of a server. They are not the same rounds of
+/// both.
+pub(crate) fn ratio_in_time(
+    trials: &[Tail],
+    base: &[Tail],
+    of: impl Fn(&Tail) -> f64,
+) -> Option<Estimate> {
+    let (trials, base) = (in_time(trials, &of), in_time(base, &of));
+    ratio_of_medians(&trials, &base, CONFIDENCE, RESAMPLING_SEED)
+}
+
+fn in_time(trials: &[Tail], of: impl Fn(&Tail) -> f64) -> Vec<f64> {
+    let is_in_time = |trial: &&Tail| !trial.is_limited;
+    trials.iter().filter(is_in_time).map(of).collect()
 }

@@ -105,7 +105,7 @@ pub(crate) fn verdict(target: &str, reached: Option<bool>) -> String {
     let verdict = match reached {
         Some(true) => "met",
         Some(false) => "not met",
-        None => "not judged: nothing to compare with",
+        None => "not judged: too little to compare with",
     };
     format!("{target}: {verdict}")
 }
