@@ -5,7 +5,7 @@
 
 use model::{Cache, Conversation};
 use proptest::prelude::*;
-use session::{Board, Counters, Next, Now, Output, Session, Surroundings, recycle};
+use session::{Board, Counters, Next, Now, Output, Session, Surroundings, prefetch_items, recycle};
 use store::{Config, Store, Worker};
 
 const NOW: Now = Now {
@@ -72,6 +72,7 @@ impl Talk {
             planned = recycle(planned);
             self.session
                 .prepare(&self.input, self.most, &self.worker, &mut planned);
+            prefetch_items(&mut planned, &self.worker);
             let around = Surroundings {
                 now: NOW,
                 worker: &self.worker,

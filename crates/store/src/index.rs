@@ -44,8 +44,12 @@ use crate::region::Region;
 use crate::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use crate::sync::{Mutex, MutexGuard};
 
-/// Items in a hundred places from which on a bucket is split.
+/// Items in a hundred places from which on a bucket is split. Where a class holds so many more than
+/// the average that a search finds none, an item loses its place: the fullest of many does sooner.
 const LOAD_MAX: u64 = 80;
+/// The same for at most [`CLASSES_FEW`]: a small memory, where bytes count most.
+const LOAD_MAX_FEW: u64 = 81;
+const CLASSES_FEW: usize = 16;
 /// Items in a hundred places below which the last bucket is merged back.
 const LOAD_MIN: u64 = 61;
 /// Second looks before a reader that keeps being disturbed takes the lock.
@@ -73,6 +77,7 @@ struct Class {
 pub(crate) struct Index {
     region: Region,
     shape: Shape,
+    load_max: u64,
     classes: Box<[Class]>,
     buckets: AtomicU64,
     buckets_min: u64,
@@ -119,6 +124,10 @@ impl Index {
         Ok(Self {
             region: Region::reserve(buckets_max as usize * BUCKET_BYTES)?,
             shape: Shape::new(least.ilog2(), classes.ilog2()),
+            load_max: match classes {
+                ..=CLASSES_FEW => LOAD_MAX_FEW,
+                _ => LOAD_MAX,
+            },
             classes: (0..classes).map(|_| Class::default()).collect(),
             buckets: AtomicU64::new(least as u64),
             buckets_min: least as u64,
@@ -209,8 +218,8 @@ impl Index {
     }
 
     /// What lies now where an entry was seen, if it may be the key's of this hash. Whatever lies
-    /// somewhere in the index is an entry, in a bucket that was just merged too: one that moves is
-    /// the same here and there.
+    /// somewhere in the index is an entry, in a bucket that was just merged too: one that moves
+    /// leads to the same item from here and from there.
     #[inline]
     pub(crate) fn glance(&self, hash: u64, place: Place) -> Option<Found> {
         let words = self.region.words();
@@ -309,7 +318,7 @@ impl Index {
         let buckets = self.buckets.load(Ordering::Relaxed);
         let places = buckets * BUCKET_WORDS as u64;
         let hundredfold = self.len() * 100;
-        let grows = hundredfold > places * LOAD_MAX;
+        let grows = hundredfold > places * self.load_max;
         let shrinks = hundredfold < places * LOAD_MIN && buckets > self.buckets_min;
         if !grows && !shrinks {
             return Step::Still;

@@ -293,3 +293,93 @@ impl Worker {
         }
     }
 }
+
+#[cfg(test)]
+#[cfg(not(shuttle))]
+mod tests {
+    use super::*;
+    use crate::{Config, Deleted, Mode, Store, Write};
+
+    const NOW_S: u32 = 1;
+
+    fn worker() -> Worker {
+        let config = Config {
+            memory_bytes: 8 << 20,
+            hash_seed: 1,
+            ..Config::DEFAULT
+        };
+        Store::new(config).unwrap().worker()
+    }
+
+    fn put(worker: &Worker, key: &str, hash: KeyHash, value: &str) {
+        let write = Write::plain(Mode::Set, Expiry::NEVER);
+        let put = worker.put(key.as_bytes(), hash, value.as_bytes(), &write, NOW_S);
+        assert!(put.is_ok());
+    }
+
+    fn read(worker: &Worker, key: &str, hash: KeyHash) -> Result<Vec<u8>, Miss> {
+        let copy = |item: &Item<'_>| Some(item.value().collect::<Vec<_>>().concat());
+        let read = worker.read(key.as_bytes(), hash, NOW_S, Read::default(), copy);
+        read.map(Option::unwrap_or_default)
+    }
+
+    /// A key's hash, with the place where its entry is now.
+    fn remembered(worker: &Worker, key: &str) -> KeyHash {
+        let mut hash = worker.hash(key.as_bytes());
+        worker.prefetch_item(&mut hash);
+        hash
+    }
+
+    #[test]
+    fn what_was_seen_before_buckets_were_split_and_merged_is_found_after_it() {
+        let worker = worker();
+        let kept: Vec<String> = (0..2_000).map(|number| format!("kept{number}")).collect();
+        let others: Vec<String> = (0..60_000).map(|number| format!("other{number}")).collect();
+        for key in &kept {
+            put(&worker, key, worker.hash(key.as_bytes()), key);
+        }
+        let all_are_there = |worker: &Worker, hashes: &[KeyHash]| {
+            for (key, &hash) in kept.iter().zip(hashes) {
+                assert_eq!(read(worker, key, hash).as_deref(), Ok(key.as_bytes()));
+            }
+        };
+        let places = |hashes: &[KeyHash]| hashes.iter().map(|hash| hash.1).collect::<Vec<_>>();
+        let small: Vec<KeyHash> = kept.iter().map(|key| remembered(&worker, key)).collect();
+        for key in &others {
+            put(&worker, key, worker.hash(key.as_bytes()), "-");
+        }
+        let large: Vec<KeyHash> = kept.iter().map(|key| remembered(&worker, key)).collect();
+        assert!(places(&small) != places(&large), "none was split");
+        all_are_there(&worker, &small);
+        for key in &others {
+            worker.delete(key.as_bytes(), worker.hash(key.as_bytes()), None, NOW_S);
+        }
+        let again: Vec<KeyHash> = kept.iter().map(|key| remembered(&worker, key)).collect();
+        assert!(places(&large) != places(&again), "none was merged");
+        all_are_there(&worker, &large);
+    }
+
+    #[test]
+    fn where_another_of_the_same_tag_lies_its_item_is_not_shown_and_not_overwritten() {
+        let worker = worker();
+        put(&worker, "one", worker.hash(b"one"), "first");
+        let place = remembered(&worker, "one").1;
+        let is_alike = |key: &String| {
+            let hash = worker.hash(key.as_bytes());
+            worker.store.index.glance(hash.0, place).is_some()
+        };
+        // One in a million.
+        let other = (0..).map(|number| number.to_string()).find(is_alike);
+        let other = other.unwrap();
+        let misled = KeyHash(worker.hash(other.as_bytes()).0, place);
+        assert_eq!(read(&worker, &other, misled), Err(Miss::Absent));
+        put(&worker, &other, misled, "second");
+        assert_eq!(read(&worker, &other, misled).as_deref(), Ok(&b"second"[..]));
+        let one = worker.hash(b"one");
+        assert_eq!(read(&worker, "one", one).as_deref(), Ok(&b"first"[..]));
+        let deleted = worker.delete(other.as_bytes(), misled, None, NOW_S);
+        assert_eq!(deleted, Deleted::Deleted);
+        assert_eq!(read(&worker, &other, misled), Err(Miss::Absent));
+        assert_eq!(read(&worker, "one", one).as_deref(), Ok(&b"first"[..]));
+    }
+}

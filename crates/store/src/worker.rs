@@ -121,7 +121,7 @@ impl Worker {
 
     /// Asks for the memory where it looks next: the item. Worth its while some requests after
     /// [`prefetch`](Self::prefetch), when the buckets have come. The hash remembers where the index
-    /// leads to it, so that an operation that is given it need not search.
+    /// leads to it, so that a read or a put that is given it need not search.
     #[inline]
     pub fn prefetch_item(&self, hash: &mut KeyHash) {
         if let Some(found) = self.store.index.guess(hash.0, hash.1) {

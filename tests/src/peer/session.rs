@@ -1,7 +1,7 @@
 //! Sessions over a store, without sockets, as a peer.
 
 use anyhow::{Context, Result, bail};
-use session::{Board, Counters, Next, Now, Output, Session, Surroundings, recycle};
+use session::{Board, Counters, Next, Now, Output, Session, Surroundings, prefetch_items, recycle};
 use store::{Config, Store, Worker};
 
 use super::{ClientId, Heard, Peer};
@@ -127,6 +127,7 @@ impl Talk {
             planned = recycle(planned);
             self.session
                 .prepare(&self.input, REQUESTS_A_TURN, around.worker, &mut planned);
+            prefetch_items(&mut planned, around.worker);
             let progress = self.session.answer(&planned, &self.input, around, &mut out);
             planned = recycle(planned);
             for piece in out.pieces(0) {

@@ -79,9 +79,10 @@ mod lanes {
     #[inline]
     fn load(bucket: &Bucket) -> [__m128i; 4] {
         let (a, b, c, d): (__m128i, __m128i, __m128i, __m128i);
-        // Other threads may write meanwhile, so that these are no loads of the language's. The
-        // processor takes an aligned word of eight bytes whole, whatever the load's width, and no
-        // load before an earlier one; and the compiler moves no access across this.
+        // Other threads may write meanwhile, so that these are no loads of the language's. What is
+        // compared of a word lies in aligned four bytes, which no processor takes in pieces; what
+        // is alike is loaded again by itself. No load comes before an earlier one, and the compiler
+        // moves no access across this.
         // SAFETY: it reads the bucket's 64 bytes, and writes none.
         unsafe {
             asm!(

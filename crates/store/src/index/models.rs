@@ -167,6 +167,8 @@ fn readers_find_what_is_kicked_from_one_choice_to_the_other() {
 #[test]
 fn what_lies_where_an_entry_was_seen_is_never_older_than_the_entry() {
     const VERSIONS: u64 = 1_000;
+    // Of any run: not of the model's world.
+    static SEEN: std::sync::atomic::AtomicBool = std::sync::atomic::AtomicBool::new(false);
     // Long runs of one thread, seldom broken: one has to do much while another does nothing.
     shuttle::check_pct(
         || {
@@ -205,6 +207,7 @@ fn what_lies_where_an_entry_was_seen_is_never_older_than_the_entry() {
                         // Acquire: pairs with the writer's release.
                         let least = replaced.load(Ordering::Acquire);
                         if let Some(found) = index.glance(hash, place) {
+                            SEEN.store(true, Ordering::Relaxed);
                             let units = found.entry().location().units();
                             assert!(units >= least, "{units} after {least}");
                         }
@@ -218,6 +221,7 @@ fn what_lies_where_an_entry_was_seen_is_never_older_than_the_entry() {
         3_000,
         3,
     );
+    assert!(SEEN.load(Ordering::Relaxed), "no run saw anything there");
 }
 
 #[test]

@@ -144,6 +144,20 @@ fn where_it_may_not_grow_the_least_asked_for_leaves() {
 }
 
 #[test]
+fn nothing_loses_its_place_while_the_index_of_a_small_memory_grows() {
+    for classes in [1, 2, 4, 8] {
+        let index = Index::new(classes, 512, 64 << 20).unwrap();
+        let least = index.bytes();
+        let mut number = (classes as u64) << 20;
+        while index.bytes() < 8 * least {
+            number += 1;
+            let inserted = insert_within(&index, number, VISITS_MAX);
+            assert_eq!(inserted, Inserted::Placed, "{classes} classes");
+        }
+    }
+}
+
+#[test]
 fn readers_miss_nothing_that_stays_while_others_come_and_go() {
     let index = Index::new(4, 256, 16 << 20).unwrap();
     let stay = 5_000;

@@ -173,7 +173,9 @@ impl<'a> Writer<'a> {
     /// Takes an entry away.
     pub(crate) fn remove(&self, found: &Found) {
         let word = self.index.word(found.bucket, found.slot);
-        word.store(0, Ordering::Relaxed);
+        // Release: pairs with the acquire in `look`: it may have been emptied by a move before, and
+        // who sees it empty again sees that move's version too (`look_again`).
+        word.store(0, Ordering::Release);
         self.index.items.0.fetch_sub(1, Ordering::Relaxed);
     }
 
