@@ -11,6 +11,7 @@
 #![allow(clippy::print_stdout, reason = "a benchmark speaks to the terminal")]
 
 mod instructions;
+mod line;
 mod subject;
 
 use std::thread;
@@ -190,6 +191,10 @@ fn prepared(case: Case, kind: Kind, records: &Records) -> Vec<Box<dyn Subject>> 
 
 fn table(case: Case, rounds: usize, of: Option<&str>) {
     println!("\n{}", case.name);
+    if case.threads > 1 {
+        let transfer_ns = line::transfer_ns();
+        println!("  a line takes {transfer_ns:.0} ns from one thread to the other");
+    }
     let records = Records::of(case);
     let streams: Vec<_> = (0..case.threads)
         .map(|thread| requests(case, thread as u64))
@@ -222,13 +227,18 @@ fn table(case: Case, rounds: usize, of: Option<&str>) {
             .position(|&it| it == kind)
             .map(|at| medians[at])
     };
-    let peer = median_of(Kind::QuickCache);
+    let (peer, apart) = (median_of(Kind::QuickCache), median_of(Kind::CurtailApart));
     for ((kind, median), hit) in kinds.iter().zip(&medians).zip(hits) {
-        let times = peer.map_or("-".to_owned(), |peer| format!("{:.2}", median / peer));
+        let times = |of: Option<f64>| of.map_or("-".to_owned(), |of| format!("{:.2}", median / of));
+        let beside_apart = match case.threads {
+            1 => String::new(),
+            _ => format!("   {:>5} times one each", times(apart)),
+        };
         println!(
-            "  {:<22} {:7.2}   {times:>5} times quick_cache   {:5.1} % hits",
+            "  {:<22} {:7.2}   {:>5} times quick_cache{beside_apart}   {:5.1} % hits",
             kind.name(),
             median / 1e6,
+            times(peer),
             hit * 100.0
         );
     }
