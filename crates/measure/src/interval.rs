@@ -4,6 +4,8 @@
 //! and the u-th smallest enclose the quantile with a probability that the binomial law gives
 //! exactly, whatever the law of the samples (David & Nagaraja, *Order Statistics*, section 7.1).
 
+use std::fmt;
+
 use serde::{Deserialize, Serialize};
 use statrs::distribution::{Binomial, DiscreteCDF};
 
@@ -39,6 +41,19 @@ pub struct Estimate {
     pub interval: Interval,
     /// Of how many samples (of the smaller group, where there are two).
     pub samples: usize,
+}
+
+impl fmt::Display for Estimate {
+    /// As `1.03 [1.01, 1.06]`, to hundredths or as the precision says.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let digits = f.precision().unwrap_or(2);
+        let Interval { low, high, .. } = self.interval;
+        write!(
+            f,
+            "{:.digits$} [{low:.digits$}, {high:.digits$}]",
+            self.value
+        )
+    }
 }
 
 /// The median; none of no values, or where one is not a finite number.
@@ -147,6 +162,13 @@ impl Ranks {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn an_estimate_shows_its_interval() {
+        let estimate = median_of_trials(&[1.031, 1.008, 1.064], 0.95).unwrap();
+        assert_eq!(estimate.to_string(), "1.03 [1.01, 1.06]");
+        assert_eq!(format!("{estimate:.0}"), "1 [1, 1]");
+    }
 
     #[test]
     fn ranks_are_those_of_the_tables() {

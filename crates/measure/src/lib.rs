@@ -22,6 +22,7 @@ pub mod limits;
 mod littles_law;
 mod rank;
 mod ratio;
+mod target;
 
 pub use capacity::{Capacity, CapacityTrial};
 pub use histogram::{Histogram, HistogramError};
@@ -33,3 +34,4 @@ pub use lateness::{BUSY_LIMIT, LATENESS_LIMIT_NS, generator_limited};
 pub use littles_law::{LITTLES_LAW_TOLERANCE, LittlesLaw, Outstanding};
 pub use rank::RankTest;
 pub use ratio::{paired_ratio, ratio_of_medians};
+pub use target::verdict;

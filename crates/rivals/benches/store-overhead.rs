@@ -1,5 +1,7 @@
 //! What an item costs besides its key and value: resident growth, each cache in a process of its
 //! own, beside a memcached filled the same way; and how many items one gibibyte holds.
+//!
+//! `[--quick]`: a million items only.
 #![allow(
     clippy::print_stdout,
     clippy::print_stderr,
@@ -12,6 +14,7 @@ use std::io::{self, BufRead, BufReader, BufWriter, Write as _};
 use std::process::{Command, ExitCode, Stdio};
 use std::sync::Arc;
 
+use measure::verdict;
 use rivals::memcached::Memcached;
 use rivals::ours::set;
 use store::{Config, Expiry, Store};
@@ -31,6 +34,10 @@ struct Sizes {
     value_len: Option<usize>,
     /// Items of the table of what a gibibyte holds: more than fit.
     beyond: u64,
+    /// Bytes besides key and value that an item may cost in our store.
+    most_bytes: Option<f64>,
+    /// Times memcached's items that a gibibyte shall hold.
+    least_times: Option<f64>,
 }
 
 const SIZES: [Sizes; 4] = [
@@ -39,24 +46,32 @@ const SIZES: [Sizes; 4] = [
         key_len: 10,
         value_len: Some(10),
         beyond: 30_000_000,
+        most_bytes: None,
+        least_times: Some(2.0),
     },
     Sizes {
         name: "30+100",
         key_len: 30,
         value_len: Some(100),
         beyond: 9_000_000,
+        most_bytes: Some(28.0),
+        least_times: Some(1.2),
     },
     Sizes {
         name: "30+1000",
         key_len: 30,
         value_len: Some(1000),
         beyond: 2_000_000,
+        most_bytes: None,
+        least_times: None,
     },
     Sizes {
         name: "ETC",
         key_len: 30,
         value_len: None,
         beyond: 5_000_000,
+        most_bytes: None,
+        least_times: None,
     },
 ];
 
@@ -89,17 +104,29 @@ fn all(quick: bool) -> io::Result<()> {
         KINDS.map(|kind| format!("{kind:>12}")).concat()
     );
     for sizes in SIZES {
+        // Of our store; none where it did not say.
+        let mut most_bytes = Some(0.0_f64);
         for &count in counts {
-            let cells: Vec<String> = KINDS
-                .iter()
-                .map(|kind| match asked(kind, sizes.name, count) {
-                    Ok(said) => said
-                        .parse::<f64>()
-                        .map_or_else(|_| format!("{said:>12}"), |bytes| format!("{bytes:>12.1}")),
-                    Err(error) => format!("  {error}"),
-                })
-                .collect();
+            let cells = KINDS.map(|kind| match asked(kind, sizes.name, count) {
+                Ok(said) => {
+                    let bytes = said.parse::<f64>();
+                    if kind == "curtail" {
+                        most_bytes = most_bytes
+                            .zip(bytes.as_ref().ok())
+                            .map(|(most, &it)| most.max(it));
+                    }
+                    bytes.map_or_else(|_| format!("{said:>12}"), |bytes| format!("{bytes:>12.1}"))
+                }
+                Err(error) => format!("  {error}"),
+            });
             println!("{:<9} {count:>9}  {}", sizes.name, cells.concat());
+        }
+        if let Some(most) = sizes.most_bytes {
+            let is_reached = most_bytes.map(|bytes| bytes <= most);
+            println!(
+                "  {}",
+                verdict(&format!("target ≤ {most} bytes"), is_reached)
+            );
         }
     }
     println!("\nitems that one gibibyte holds (-m 1024), of more than it can\n");
@@ -109,13 +136,21 @@ fn all(quick: bool) -> io::Result<()> {
             said.parse().map_err(|_| io::Error::other(said))
         };
         let ours = held("curtail")?;
-        match held("memcached") {
+        let theirs = held("memcached");
+        match &theirs {
             Ok(theirs) => println!(
                 "{:<9} curtail {ours:>10}  memcached {theirs:>10}  {:5.2} times",
                 sizes.name,
                 ours / theirs
             ),
             Err(error) => println!("{:<9} curtail {ours:>10}  memcached: {error}", sizes.name),
+        }
+        if let Some(least) = sizes.least_times {
+            let is_reached = theirs.ok().map(|theirs| ours >= least * theirs);
+            println!(
+                "  {}",
+                verdict(&format!("target ≥ {least} times"), is_reached)
+            );
         }
     }
     Ok(())

@@ -3,9 +3,11 @@
 //! [`policy`] holds eviction policies as their papers state them, and the one our store follows,
 //! all over one interface and charged for every byte they would need, so that a hit ratio at
 //! equal memory can be compared. They hold no values and are no caches to use. [`ours`] is what the
-//! benches have in common, [`memcached`] the server they start beside it.
+//! benches have in common, [`cases`] which of their cases are asked for, [`memcached`] the server
+//! they start beside it.
 #![forbid(unsafe_code)]
 
+pub mod cases;
 pub mod memcached;
 pub mod ours;
 pub mod policy;

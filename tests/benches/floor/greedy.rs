@@ -1,12 +1,12 @@
 //! One greedy, deeply pipelined connection among a thousand modest ones: what the modest pay.
 
 use anyhow::Result;
-use measure::median;
+use measure::{median, verdict};
 
 use crate::offered::{self, Load, Tail, limited, ratio_in_time};
 use crate::rounds::in_turns;
 use crate::servers::{Cache, Role, Subject};
-use crate::table::{self, ratio, shown, shown_whole, verdict};
+use crate::table::{self, ratio, shown, shown_whole};
 use crate::{Progress, Settings};
 
 pub(crate) const NAME: &str = "one greedy among modest";

@@ -5,12 +5,12 @@ use std::thread;
 use std::time::Duration;
 
 use anyhow::{Context, Result};
-use measure::{Estimate, median_of_trials};
+use measure::{Estimate, median_of_trials, verdict};
 
 use crate::asks::{Asks, Requests, fill};
 use crate::client::{Client, Until};
 use crate::servers::{Cache, Role};
-use crate::table::{CONFIDENCE, shown_whole, verdict};
+use crate::table::{CONFIDENCE, shown_whole};
 use crate::{Progress, Settings};
 
 pub(crate) const NAME: &str = "idle connections";

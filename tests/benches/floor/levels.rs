@@ -3,12 +3,12 @@
 use std::process::Command;
 
 use anyhow::{Context, Result, bail};
-use measure::{Estimate, median};
+use measure::{Estimate, median, verdict};
 
 use crate::offered::{self, Load, Tail, limited, ratio_in_time};
 use crate::rounds::in_turns;
 use crate::servers::{Cache, Role, Subject};
-use crate::table::{self, ratio, shown, shown_whole, verdict};
+use crate::table::{self, ratio, shown, shown_whole};
 use crate::{Progress, Settings};
 
 /// Two tables: each has servers and a capacity of its own, and may be asked for alone.

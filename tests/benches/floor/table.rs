@@ -1,6 +1,6 @@
 //! A case as it is printed: estimates with their intervals, and whether ours meet the target.
 
-use measure::{Estimate, median_of_trials, paired_ratio};
+use measure::{Estimate, median_of_trials, paired_ratio, verdict};
 
 use crate::cases::{Case, Target};
 use crate::rounds::Trial;
@@ -100,16 +100,6 @@ fn judged(target: Target, row: &Row) -> String {
     verdict(&text, reached)
 }
 
-/// A target and whether it is reached; none: there is nothing to judge it by.
-pub(crate) fn verdict(target: &str, reached: Option<bool>) -> String {
-    let verdict = match reached {
-        Some(true) => "met",
-        Some(false) => "not met",
-        None => "not judged: too little to compare with",
-    };
-    format!("{target}: {verdict}")
-}
-
 /// Of one figure of each trial.
 pub(crate) fn median<T>(trials: &[T], of: impl Fn(&T) -> f64) -> Option<Estimate> {
     let values: Vec<f64> = trials.iter().map(of).collect();
@@ -134,13 +124,5 @@ pub(crate) fn shown_whole(estimate: Option<Estimate>) -> String {
 }
 
 fn shown_to(digits: usize, estimate: Option<Estimate>) -> String {
-    match estimate {
-        Some(Estimate {
-            value, interval, ..
-        }) => format!(
-            "{value:.digits$} [{:.digits$}, {:.digits$}]",
-            interval.low, interval.high
-        ),
-        None => "-".to_owned(),
-    }
+    estimate.map_or("-".to_owned(), |estimate| format!("{estimate:.digits$}"))
 }

@@ -209,10 +209,7 @@ fn ratio(estimate: &Estimate) -> String {
         return format!("{:.2}", estimate.value);
     }
     let digits = if estimate.value < 0.1 { 3 } else { 2 };
-    let text = format!(
-        "{:.digits$} [{:.digits$}, {:.digits$}]",
-        estimate.value, interval.low, interval.high
-    );
+    let text = format!("{estimate:.digits$}");
     if interval.confidence < CONFIDENCE {
         return format!("{text} {:.0} %", interval.confidence * 100.0);
     }

@@ -8,11 +8,19 @@
 //!
 //! `[--quick] [--tune] [WORKLOAD]`: fewer requests of fewer workloads; other shapes of the
 //! simulated log; the workload called `WORKLOAD`, or those whose names contain it.
-#![allow(clippy::print_stdout, reason = "a benchmark speaks to the terminal")]
+#![allow(
+    clippy::print_stdout,
+    clippy::print_stderr,
+    reason = "a benchmark speaks to the terminal"
+)]
 
 mod real;
 mod workloads;
 
+use std::process::ExitCode;
+
+use measure::verdict;
+use rivals::cases::chosen;
 use rivals::policy::{Log, LogShape, Lru, Policy, S3Fifo, Sieve, TinyLfu};
 use workloads::{CASES, RECORDS, Workload};
 
@@ -21,6 +29,8 @@ const REQUESTS: u32 = 10_000_000;
 const WORKERS: usize = 8;
 /// Shares of all records' own bytes that the memory is.
 const FOOTPRINTS: [f64; 5] = [0.01, 0.05, 0.1, 0.25, 0.5];
+/// Points of the hit ratio that our store may be below the best of the others.
+const TARGET_BELOW: f64 = 0.5;
 
 /// What a design spends on a record: header and index that all need for the same commands (CAS,
 /// expiry, flags, lengths), as our store lays them out, and its own order of eviction. Our own
@@ -35,24 +45,26 @@ mod overhead {
     pub(super) const SKETCH: u32 = 8;
 }
 
-fn main() {
+fn main() -> ExitCode {
     let has = |wanted: &str| std::env::args().any(|word| word == wanted);
     let requests = if has("--quick") {
         REQUESTS / 5
     } else {
         REQUESTS
     };
-    let only = std::env::args()
+    let wanted = std::env::args()
         .skip(1)
         .find(|word| !word.starts_with("--"));
-    let is_name = CASES.iter().any(|case| only.as_deref() == Some(case.name));
+    let names = match chosen(&CASES.map(|case| case.name), wanted.as_deref()) {
+        Ok(names) => names,
+        Err(error) => {
+            eprintln!("store-hits: {error}");
+            return ExitCode::FAILURE;
+        }
+    };
     for case in CASES {
-        let is_chosen = match &only {
-            Some(only) if is_name => case.name == only,
-            Some(only) => case.name.contains(only.as_str()),
-            None => !has("--quick") || case.is_quick,
-        };
-        if !is_chosen {
+        let is_left_out = has("--quick") && wanted.is_none() && !case.is_quick;
+        if is_left_out || !names.contains(&case.name) {
             continue;
         }
         let workload = (case.make)(requests);
@@ -63,6 +75,7 @@ fn main() {
             table(&workload);
         }
     }
+    ExitCode::SUCCESS
 }
 
 fn hit_ratio(policy: &mut dyn Policy, workload: &Workload, extra: u32) -> f64 {
@@ -88,6 +101,7 @@ fn table(workload: &Workload) {
         "memory      LRU    SIEVE  S3-FIFO  W-TinyLFU     ours   ours - best    leaning  {WORKERS:>2} workers  \
          memcached"
     );
+    let mut least = Least::default();
     for share in FOOTPRINTS {
         let capacity = workload.capacity(share);
         let records = workload.records();
@@ -103,11 +117,17 @@ fn table(workload: &Workload) {
         let (alone, leaning) = ours(workload, capacity, 1);
         // The simulated log knows no workers.
         let together = (!workload.is_counted).then(|| ours(workload, capacity, WORKERS).0);
-        let together = together.map_or("-".to_owned(), |ratio| format!("{ratio:.4}"));
         // memcached cannot be charged nothing.
         let memcached = (!workload.is_counted)
             .then(|| real::memcached(workload, capacity))
             .flatten();
+        Least::note(&mut least.beside_best, Some(alone - best));
+        Least::note(&mut least.together, together.map(|ratio| ratio - best));
+        Least::note(
+            &mut least.beside_memcached,
+            memcached.map(|ratio| alone - ratio),
+        );
+        let together = together.map_or("-".to_owned(), |ratio| format!("{ratio:.4}"));
         println!(
             "{:5.0} %  {:7.4}  {:7.4}  {:7.4}    {:7.4}  {alone:7.4}  {:+5.2} points  {leaning:>9}  {together:>10}    {:>7}",
             share * 100.0,
@@ -118,6 +138,46 @@ fn table(workload: &Workload) {
             (alone - best) * 100.0,
             memcached.map_or("-".to_owned(), |ratio| format!("{ratio:.4}")),
         );
+    }
+    least.print(workload.is_counted);
+}
+
+/// By how much our hit ratio was above another, where it was so the least.
+#[derive(Default)]
+struct Least {
+    /// One worker, the best of the other designs.
+    beside_best: Option<f64>,
+    /// All workers, the best of the other designs.
+    together: Option<f64>,
+    /// One worker, memcached.
+    beside_memcached: Option<f64>,
+}
+
+impl Least {
+    fn note(least: &mut Option<f64>, above: Option<f64>) {
+        let Some(above) = above else {
+            return;
+        };
+        // What is not a number stays.
+        let is_less = |least: f64| !least.is_nan() && (above.is_nan() || above < least);
+        if least.is_none_or(is_less) {
+            *least = Some(above);
+        }
+    }
+
+    fn print(&self, is_counted: bool) {
+        let points =
+            |above: Option<f64>| above.map_or(String::new(), |by| format!(" ({:+.2})", by * 100.0));
+        let best = self.beside_best.map(|by| by * 100.0 >= -TARGET_BELOW);
+        let target = format!("target ≤ {TARGET_BELOW} points below the best");
+        println!("{}{}", verdict(&target, best), points(self.beside_best));
+        if is_counted {
+            return;
+        }
+        println!("  with {WORKERS} workers:{}", points(self.together));
+        let memcached = self.beside_memcached.map(|by| by > 0.0);
+        let verdict = verdict("target above memcached", memcached);
+        println!("{verdict}{}", points(self.beside_memcached));
     }
 }
 

@@ -24,16 +24,15 @@ const CASES: [Case; 5] = [
 ];
 
 /// Prints the table.
-pub(crate) fn print(of: Option<&str>) {
+pub(crate) fn print(kinds: &[Kind]) {
     println!("\ninstructions an operation, user mode, {ITEMS} items that fit");
     let version = Command::new("valgrind").arg("--version").output();
     if version.is_err() {
         println!("  skipped: valgrind is not installed");
         return;
     }
-    let kinds = Kind::ALL.into_iter().filter(|kind| {
-        !kind.is_apart() && *kind != Kind::CurtailHuge && of.is_none_or(|of| kind.name() == of)
-    });
+    let kinds = kinds.iter().copied();
+    let kinds = kinds.filter(|kind| !kind.is_apart() && *kind != Kind::CurtailHuge);
     let kinds: Vec<Kind> = kinds.collect();
     let names: String = kinds.iter().map(|k| format!("{:>22}", k.name())).collect();
     println!("  {:<22}{names}", "");

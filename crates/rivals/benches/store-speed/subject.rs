@@ -90,6 +90,14 @@ impl Kind {
         !matches!(self, Self::DashMap | Self::Papaya)
     }
 
+    /// Another's, and it evicts.
+    pub(crate) fn is_bounded_library(self) -> bool {
+        matches!(
+            self,
+            Self::QuickCache | Self::Foyer | Self::Moka | Self::Segcache
+        )
+    }
+
     /// Every thread has its own.
     pub(crate) fn is_apart(self) -> bool {
         self == Self::CurtailApart

@@ -11,6 +11,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use measure::verdict;
 use store::{Store, Tended, Tender, Worker};
 
 use crate::requests::{Client, RECORDS, Request, Requests, Wish};
@@ -20,6 +21,8 @@ use crate::{CONFIG, MEMORY};
 
 /// Rounds of operations between two turns of the empty loop.
 const ROUNDS: u64 = 8;
+/// Visits that an operation may make beside what it names.
+const VISITS_MOST: u64 = 64;
 
 /// Churns for so many seconds.
 pub(crate) fn print(seconds: u64) {
@@ -103,7 +106,7 @@ struct Churn {
     interrupted: Times,
     ticked: Times,
     slow: Slow,
-    /// Operations by visits, in powers of two; the last is of more than 64.
+    /// Operations by visits, in powers of two; the last is of more than there may be.
     visits: [u64; 9],
     most_visits: u64,
 }
@@ -169,7 +172,7 @@ impl Churn {
         } else {
             self.times.add(time);
         }
-        let class = if visits > 64 {
+        let class = if visits > VISITS_MOST {
             8
         } else {
             (u64::BITS - visits.leading_zeros()) as usize
@@ -186,7 +189,10 @@ impl Churn {
         for (name, count) in names.iter().zip(self.visits) {
             println!("  {name:<6} {count:>12}");
         }
-        println!("  most   {:>12}\n", self.most_visits);
+        println!("  most   {:>12}", self.most_visits);
+        let target = format!("target ≤ {VISITS_MOST} visits");
+        let is_reached = self.most_visits <= VISITS_MOST;
+        println!("  {}\n", verdict(&target, Some(is_reached)));
         let apart = [
             ("operations", &mut self.times),
             ("apart: begun when the timer ticks", &mut self.ticked),

@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+use measure::verdict;
+
 use crate::replicas::{KINDS, REPLICAS, Run};
 use crate::times::{SHARES, SLOW_US, Slow, Times};
 
@@ -163,8 +165,13 @@ impl Findings {
         let share_us = self.least.percentile(TARGET_SHARE);
         let share = TARGET_SHARE * 100.0;
         println!("\ntargets, of the least:");
-        println!("  p{share} {}", verdict(TARGET_US, share_us));
-        println!("  maximum {}", verdict(TARGET_MOST_US, most_us));
+        for (name, us, below) in [
+            (format!("p{share}"), share_us, TARGET_US),
+            ("maximum".to_owned(), most_us, TARGET_MOST_US),
+        ] {
+            let verdict = verdict(&format!("{name} < {below} us"), Some(us < below));
+            println!("  {verdict} ({us:.1} us)");
+        }
     }
 
     fn print_kinds(&self) {
@@ -220,10 +227,4 @@ fn slow_names() -> String {
 
 fn microseconds(time: Duration) -> f64 {
     time.as_secs_f64() * 1e6
-}
-
-/// Whether a time is below what it shall be.
-fn verdict(target_us: f64, us: f64) -> String {
-    let verdict = if us < target_us { "met" } else { "not met" };
-    format!("< {target_us} us: {verdict} ({us:.1} us)")
 }

@@ -5,7 +5,11 @@
 //! alone. In the *churn* one thread works and another tends, as in the server; what the machine
 //! takes is in its figures. *Replicas* are three stores that do the same, so that what the machine
 //! takes from one of them can be told from what the store takes itself.
-#![allow(clippy::print_stdout, reason = "a benchmark speaks to the terminal")]
+#![allow(
+    clippy::print_stdout,
+    clippy::print_stderr,
+    reason = "a benchmark speaks to the terminal"
+)]
 
 mod churn;
 mod findings;
@@ -14,6 +18,9 @@ mod requests;
 mod ticks;
 mod times;
 
+use std::process::ExitCode;
+
+use rivals::cases::chosen;
 use store::Config;
 
 const MEMORY: u64 = 256 << 20;
@@ -25,18 +32,25 @@ const CONFIG: Config = Config {
     ..Config::DEFAULT
 };
 
-fn main() {
+fn main() -> ExitCode {
     let words: Vec<String> = std::env::args().skip(1).collect();
     let seconds = match words.iter().any(|word| word == "--quick") {
         true => 20,
         false => 600,
     };
-    let only = words.iter().find(|word| !word.starts_with("--"));
-    let is_wanted = |part: &str| only.is_none_or(|only| only == part);
-    if is_wanted("churn") {
+    let wanted = words.iter().find(|word| !word.starts_with("--"));
+    let parts = match chosen(&["churn", "replicas"], wanted.map(String::as_str)) {
+        Ok(parts) => parts,
+        Err(error) => {
+            eprintln!("store-tail: {error}");
+            return ExitCode::FAILURE;
+        }
+    };
+    if parts.contains(&"churn") {
         churn::print(seconds);
     }
-    if is_wanted("replicas") {
+    if parts.contains(&"replicas") {
         replicas::print(seconds);
     }
+    ExitCode::SUCCESS
 }

@@ -79,7 +79,9 @@ fn no_reader_sees_memory_used_again() {
             let store = store();
             {
                 let worker = store.worker();
-                (0..60).for_each(|number| drop(set(&worker, number)));
+                for number in 0..60 {
+                    set(&worker, number);
+                }
             }
             let reader = {
                 let mut worker = store.worker();
@@ -189,7 +191,9 @@ fn no_reader_sees_a_hole_used_again() {
             let keys = 3_u8;
             {
                 let worker = store.worker();
-                (0..keys).for_each(|number| drop(set(&worker, number)));
+                for number in 0..keys {
+                    set(&worker, number);
+                }
             }
             let reader = {
                 let mut worker = store.worker();
