@@ -8,7 +8,8 @@ use std::process::{Command, Stdio};
 use crate::subject::Kind;
 use crate::{Case, NEAR, Records, case, prepared, requests, work};
 
-/// Word before the name of a case, by which this program tells itself to do its requests once.
+/// Word before the name of a case, a cache and a count, by which this program tells itself to do so
+/// many requests once.
 pub(crate) const BARE: &str = "--bare";
 /// Items: few, since cachegrind takes fifty times as long.
 const ITEMS: u32 = NEAR / 10;
@@ -54,9 +55,14 @@ pub(crate) fn print(kinds: &[Kind]) {
     }
 }
 
-/// Does the requests of a case once.
-pub(crate) fn bare(name: &str, kind: Kind, count: usize) {
-    let Some(case) = CASES.into_iter().find(|case| case.name == name) else {
+/// Does the requests of a case once, as the words after [`BARE`] say.
+pub(crate) fn bare(words: &[String]) {
+    let [name, cache, count, ..] = words else {
+        return;
+    };
+    let case = CASES.into_iter().find(|case| case.name == name);
+    let kind = Kind::ALL.into_iter().find(|kind| kind.name() == cache);
+    let (Some(case), Some(kind), Ok(count)) = (case, kind, count.parse::<usize>()) else {
         return;
     };
     let case = Case {
@@ -82,7 +88,7 @@ fn counted(name: &str, kind: Kind, requests: usize) -> Option<u64> {
             "--cachegrind-out-file=/dev/null",
         ])
         .arg(program)
-        .args([BARE, name, "--of", kind.name(), &requests.to_string()])
+        .args([BARE, name, kind.name(), &requests.to_string()])
         .stdout(Stdio::null())
         .output()
         .ok()?;

@@ -7,8 +7,9 @@
 //!
 //! Instructions an operation follow, counted by valgrind where it is installed.
 //!
-//! `[--quick] [--of CACHE] [CASE]`: fewer rounds; the cache and the case that are called so, or all
-//! whose names contain it (`instructions`: their table alone).
+//! `[--quick] [--rounds N] [--of CACHE]… [CASE]…`: three rounds, or so many, instead of nine; the
+//! caches and the cases that are called so, or all whose names contain it (`instructions`: their
+//! table alone).
 #![allow(
     clippy::print_stdout,
     clippy::print_stderr,
@@ -142,53 +143,78 @@ const TABLE: &str = "instructions";
 
 fn main() -> ExitCode {
     let words: Vec<String> = std::env::args().skip(1).collect();
-    let quick = words.iter().any(|word| word == "--quick");
-    let of = words
-        .iter()
-        .position(|word| word == "--of")
-        .and_then(|at| words.get(at + 1));
-    let of = of.map(String::as_str);
     if let Some(at) = words.iter().position(|word| word == instructions::BARE) {
-        let kind = Kind::ALL.into_iter().find(|kind| Some(kind.name()) == of);
-        let count = words.last().and_then(|word| word.parse().ok());
-        if let (Some(name), Some(kind), Some(count)) = (words.get(at + 1), kind, count) {
-            instructions::bare(name, kind, count);
-        }
+        instructions::bare(&words[at + 1..]);
         return ExitCode::SUCCESS;
     }
-    let wanted = words
-        .iter()
-        .map(String::as_str)
-        .find(|&word| !word.starts_with("--") && Some(word) != of);
-    let names: Vec<&str> = CASES.iter().map(|case| case.name).chain([TABLE]).collect();
-    let caches = Kind::ALL.map(Kind::name);
-    let (names, of) = match (
-        chosen(&names, wanted),
-        of.map(|of| chosen(&caches, Some(of))),
-    ) {
-        (Err(error), _) | (_, Some(Err(error))) => {
+    let asks = match Asks::parse(&words) {
+        Ok(asks) => asks,
+        Err(error) => {
             eprintln!("store-speed: {error}");
             return ExitCode::FAILURE;
         }
-        (Ok(names), of) => (names, of.and_then(Result::ok)),
     };
-    let rounds = if quick { 3 } else { 9 };
     println!(
         "million operations a second, zipf 0.99, {KEY_LEN} + {VALUE_LEN} bytes or ETC, median of \
-         {rounds} rounds"
+         {} rounds",
+        asks.rounds
     );
-    let kinds = Kind::ALL.into_iter();
-    let kinds = kinds.filter(|kind| of.as_ref().is_none_or(|of| of.contains(&kind.name())));
-    let kinds: Vec<Kind> = kinds.collect();
     for case in CASES {
-        if names.contains(&case.name) {
-            table(case, rounds, &kinds);
+        if asks.tables.contains(&case.name) {
+            table(case, asks.rounds, &asks.caches);
         }
     }
-    if names.contains(&TABLE) {
-        instructions::print(&kinds);
+    if asks.tables.contains(&TABLE) {
+        instructions::print(&asks.caches);
     }
     ExitCode::SUCCESS
+}
+
+/// What is asked for.
+struct Asks {
+    rounds: usize,
+    caches: Vec<Kind>,
+    tables: Vec<&'static str>,
+}
+
+impl Asks {
+    fn parse(words: &[String]) -> Result<Self, String> {
+        let mut asks = Self {
+            rounds: 9,
+            caches: Vec::new(),
+            tables: Vec::new(),
+        };
+        let tables: Vec<&str> = CASES.iter().map(|case| case.name).chain([TABLE]).collect();
+        let mut words = words.iter().map(String::as_str);
+        while let Some(word) = words.next() {
+            match word {
+                // Of `cargo bench`.
+                "--bench" => {}
+                "--quick" => asks.rounds = 3,
+                "--rounds" => {
+                    let rounds = words.next().and_then(|count| count.parse().ok());
+                    let rounds = rounds.filter(|&rounds| rounds > 0);
+                    asks.rounds = rounds.ok_or("--rounds wants a number from 1 on")?;
+                }
+                "--of" => {
+                    let wanted = words.next().ok_or("--of wants the name of a cache")?;
+                    let names = chosen(&Kind::ALL.map(Kind::name), Some(wanted))?;
+                    let kinds = Kind::ALL.into_iter();
+                    asks.caches
+                        .extend(kinds.filter(|kind| names.contains(&kind.name())));
+                }
+                _ if word.starts_with("--") => return Err(format!("there is no option {word}")),
+                _ => asks.tables.extend(chosen(&tables, Some(word))?),
+            }
+        }
+        if asks.caches.is_empty() {
+            asks.caches = Kind::ALL.to_vec();
+        }
+        if asks.tables.is_empty() {
+            asks.tables = tables;
+        }
+        Ok(asks)
+    }
 }
 
 /// What is asked for: keys, and how long the value of each is.
