@@ -52,7 +52,7 @@ pub(crate) fn print(settings: &Settings, caches: &[Cache], progress: &Progress) 
         settings.offered_ns / 1_000_000
     );
     println!(
-        "  {:<19}{:>24}{:>24}{:>13}{:>24}   {:<24}{:<24}{:<24}{:<24}target",
+        "  {:<27}{:>24}{:>24}{:>13}{:>24}   {:<24}{:<24}{:<24}{:<24}target",
         "server",
         "p99 alone, µs",
         "p99 beside, µs",
@@ -74,7 +74,7 @@ pub(crate) fn print(settings: &Settings, caches: &[Cache], progress: &Progress) 
         };
         let rates: Vec<f64> = beside.iter().filter_map(|it| it.greedy_rps).collect();
         let line = format!(
-            "  {:<19}{:>24}{:>24}{:>13}{:>24}   {:<24}{:<24}{:<24}{:<24}{target}",
+            "  {:<27}{:>24}{:>24}{:>13}{:>24}   {:<24}{:<24}{:<24}{:<24}{target}",
             subject.name,
             shown_whole(table::median(alone, |it| it.p99_us)),
             shown_whole(table::median(beside, |it| it.p99_us)),

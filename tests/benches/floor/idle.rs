@@ -54,7 +54,7 @@ pub(crate) fn print(settings: &Settings, caches: &[Cache], progress: &Progress) 
     let memcached = memcached.and_then(|row| row.2);
     println!("\n{NAME}, after one request each; {RUNS} servers started anew");
     println!(
-        "  {:<23}{:>12}{:>24}   target",
+        "  {:<27}{:>12}{:>24}   target",
         "server", "connections", "bytes each [range]"
     );
     for (cache, connections, bytes) in &rows {
@@ -67,7 +67,7 @@ pub(crate) fn print(settings: &Settings, caches: &[Cache], progress: &Progress) 
             _ => String::new(),
         };
         let line = format!(
-            "  {:<23}{connections:>12}{:>24}   {target}",
+            "  {:<27}{connections:>12}{:>24}   {target}",
             cache.name,
             shown_whole(*bytes)
         );

@@ -37,10 +37,10 @@ pub(crate) fn print(settings: &Settings, caches: &[Cache], _: &Progress) -> Resu
         return Ok(());
     }
     let names = DEPTHS.map(|depth| format!("{:>12}", format!("depth {depth}")));
-    println!("  {:<17}{}", "server", names.concat());
+    println!("  {:<27}{}", "server", names.concat());
     for cache in caches {
         if cache.kind == Some(runtime::Kind::Rings) {
-            println!("  {:<17}  skipped: valgrind knows no io_uring", cache.name);
+            println!("  {:<27}  skipped: valgrind knows no io_uring", cache.name);
             continue;
         }
         let counts = DEPTHS.map(|depth| each(cache, depth, settings));
@@ -48,7 +48,7 @@ pub(crate) fn print(settings: &Settings, caches: &[Cache], _: &Progress) -> Resu
             Ok(count) => format!("{count:>12.0}"),
             Err(_) => format!("{:>12}", "failed"),
         });
-        println!("  {:<17}{}", cache.name, shown.collect::<String>());
+        println!("  {:<27}{}", cache.name, shown.collect::<String>());
         for error in counts.iter().filter_map(|count| count.as_ref().err()) {
             println!("    {error:#}");
         }

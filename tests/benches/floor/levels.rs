@@ -111,7 +111,7 @@ pub(crate) fn print<const NUMBER: usize>(
 
 fn print_level(subjects: &[Subject], trials: &[Vec<Tail>], base: usize) {
     println!(
-        "  {:<19}{:>24}{:>24}{:>13}   {:<24}{:<24}{:<24}{:<24}target",
+        "  {:<27}{:>24}{:>24}{:>13}   {:<24}{:<24}{:<24}{:<24}target",
         "server",
         "p99, µs",
         "p99.9, µs",
@@ -131,7 +131,7 @@ fn print_level(subjects: &[Subject], trials: &[Vec<Tail>], base: usize) {
             _ => String::new(),
         };
         let line = format!(
-            "  {:<19}{:>24}{:>24}{:>13}   {:<24}{:<24}{:<24}{:<24}{target}",
+            "  {:<27}{:>24}{:>24}{:>13}   {:<24}{:<24}{:<24}{:<24}{target}",
             subject.name,
             shown_whole(table::median(own, |it| it.p99_us)),
             shown_whole(table::median(own, |it| it.p999_us)),

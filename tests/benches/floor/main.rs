@@ -2,9 +2,10 @@
 //! echoes.
 //!
 //! `[--quick] [--rounds N] [--records N] [--connections N] [--offered MS] [--real-time]
-//! [--server NAME]… [CASE]`: fewer rounds, records, and connections of the levels, or so many;
-//! trials under an offered rate of so many milliseconds; the servers of the levels before every
-//! other program; the servers of those names alone; the cases whose names contain `CASE`.
+//! [--server NAME]… [--with FLAGS]… [CASE]`: fewer rounds, records, and connections of the
+//! levels, or so many; trials under an offered rate of so many milliseconds; the servers of the
+//! levels before every other program; the servers of those names alone; Curtail with those flags
+//! besides; the cases whose names contain `CASE`.
 //!
 //! Every server has one worker and is a process of its own with all its threads on one processor;
 //! the client, a closed loop, is on another. The figure is the processor time of the server's
@@ -43,7 +44,7 @@ use rounds::Progress;
 use servers::{Cache, Role, Subject};
 
 const USAGE: &str = "there are --quick, --rounds N, --records N, --connections N, --offered MS, \
-                     --real-time, --server NAME and the name of a case";
+                     --real-time, --server NAME, --with FLAGS and the name of a case";
 /// Files the client needs: a thousand connections to each of six servers, or those of the ladder,
 /// and some.
 const OPEN_FILES: u64 = LADDER_CONNECTIONS + 200;
@@ -111,6 +112,8 @@ pub(crate) struct Settings {
     pub(crate) client_cpu: usize,
     /// Names of servers; none: all.
     servers: Vec<String>,
+    /// Flags of one more of ours, each.
+    with: Vec<String>,
     /// Of cases.
     only: Option<String>,
 }
@@ -146,7 +149,8 @@ fn run() -> Result<()> {
         bail!("no case has that in its name; the cases are:\n  {names}\n  {others}");
     }
     // Before anything is bound to a processor: this may have to build.
-    let caches = settings.chosen(Cache::all())?;
+    let mut caches = settings.chosen(Cache::all())?;
+    caches.splice(0..0, settings.with.iter().map(|flags| Cache::with(flags)));
     sys::limits::raise_open_files(OPEN_FILES);
     sys::thread::pin(&[settings.client_cpu]).context("bind the client to its processor")?;
     let mut expected_ns = settings.expected_ns(&cases, caches.len());
@@ -225,6 +229,7 @@ impl Settings {
             server_cpu,
             client_cpu,
             servers: Vec::new(),
+            with: Vec::new(),
             only: None,
         };
         let mut words = words.iter();
@@ -252,6 +257,12 @@ impl Settings {
                 "--server" => {
                     let name = words.next().context("--server wants the name of one")?;
                     settings.servers.push((*name).to_owned());
+                }
+                "--with" => {
+                    let flags = words
+                        .next()
+                        .context("--with wants flags of curtail serve")?;
+                    settings.with.push((*flags).to_owned());
                 }
                 _ if word.starts_with('-') => bail!("no option {word:?}; {USAGE}"),
                 _ if settings.only.is_some() => bail!("one case at most, not also {word:?}"),

@@ -105,6 +105,20 @@ impl Cache {
         caches
     }
 
+    /// Curtail on the runtime it takes by itself, with flags of `curtail serve` besides.
+    pub(crate) fn with(flags: &str) -> Self {
+        let mut arguments = vec!["serve".to_owned()];
+        arguments.extend(flags.split_whitespace().map(str::to_owned));
+        let default = [runtime::Kind::Rings, runtime::Kind::Events];
+        Self {
+            name: format!("curtail {flags}"),
+            role: Role::Curtail,
+            program: process::curtail_path().to_owned(),
+            arguments,
+            kind: default.into_iter().find(|kind| kind.probe().is_ok()),
+        }
+    }
+
     /// Starts it with room for `records` on one processor.
     pub(crate) fn start(&self, records: u64, cpu: usize) -> Result<Subject> {
         self.start_under(&[], CONNECTIONS_MAX, records, cpu)

@@ -35,7 +35,7 @@ pub(crate) fn print(case: &Case, subjects: &[&Subject], trials: &[Vec<Trial>]) {
     let percent = confidence.map_or(0.0, |it| (it.interval.confidence * 100.0).floor());
     println!("\n{}", case.name());
     println!(
-        "  {:<23}{:>21}{:>12}{:>8}   {:<26}target",
+        "  {:<27}{:>21}{:>12}{:>8}   {:<26}target",
         "server",
         format!("CPU µs/request [{percent} %]"),
         "requests/s",
@@ -49,7 +49,7 @@ pub(crate) fn print(case: &Case, subjects: &[&Subject], trials: &[Vec<Trial>]) {
             _ => String::new(),
         };
         let line = format!(
-            "  {:<23}{:>22}{:>12}{:>8}   {:<26}{target}",
+            "  {:<27}{:>22}{:>12}{:>8}   {:<26}{target}",
             subject.name,
             shown(row.cpu_us),
             row.rate_rps
