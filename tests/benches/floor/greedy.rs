@@ -3,7 +3,7 @@
 use anyhow::Result;
 use measure::{median, verdict};
 
-use crate::offered::{self, Load, Tail, limited, ratio_in_time};
+use crate::offered::{self, Load, P99, Tail};
 use crate::rounds::in_turns;
 use crate::servers::{Cache, Role, Subject};
 use crate::table::{self, ratio, shown, shown_whole};
@@ -57,14 +57,14 @@ pub(crate) fn print(settings: &Settings, caches: &[Cache], progress: &Progress) 
         "p99 alone, µs",
         "p99 beside, µs",
         "greedy/s",
-        "gen.-limited",
+        "generator late",
         "p50, times",
         "p95, times",
         "p99, times",
         "p99, in time"
     );
     for (subject, [alone, beside]) in subjects.iter().zip(&trials) {
-        let times = ratio_in_time(beside, alone, |it| it.p99_us);
+        let times = P99.ratio_in_time(beside, alone);
         let target = match subject.role {
             Role::Curtail | Role::Fibres => verdict(
                 &format!("≤ {TARGET_TIMES} times"),
@@ -79,7 +79,12 @@ pub(crate) fn print(settings: &Settings, caches: &[Cache], progress: &Progress) 
             shown_whole(table::median(alone, |it| it.p99_us)),
             shown_whole(table::median(beside, |it| it.p99_us)),
             median(&rates).map_or("-".to_owned(), |it| format!("{it:.0}")),
-            format!("{} and {}", limited(alone), limited(beside)),
+            format!(
+                "{} and {} of {}",
+                P99.late(alone),
+                P99.late(beside),
+                alone.len()
+            ),
             shown(ratio(beside, alone, |it| it.p50_us)),
             shown(ratio(beside, alone, |it| it.p95_us)),
             shown(ratio(beside, alone, |it| it.p99_us)),

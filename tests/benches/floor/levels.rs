@@ -5,7 +5,7 @@ use std::process::Command;
 use anyhow::{Context, Result, bail};
 use measure::{Estimate, median, verdict};
 
-use crate::offered::{self, Load, Tail, limited, ratio_in_time};
+use crate::offered::{self, Figure, Load, P99, P999, Tail};
 use crate::rounds::in_turns;
 use crate::servers::{Cache, Role, Subject};
 use crate::table::{self, ratio, shown, shown_whole};
@@ -111,11 +111,11 @@ pub(crate) fn print<const NUMBER: usize>(
 
 fn print_level(subjects: &[Subject], trials: &[Vec<Tail>], base: usize) {
     println!(
-        "  {:<27}{:>24}{:>24}{:>13}   {:<24}{:<24}{:<24}{:<24}target",
+        "  {:<27}{:>24}{:>24}{:>18}   {:<24}{:<24}{:<24}{:<24}target",
         "server",
         "p99, µs",
         "p99.9, µs",
-        "gen.-limited",
+        "generator late",
         "p99, times",
         "p99.9, times",
         "p99, in time",
@@ -124,20 +124,20 @@ fn print_level(subjects: &[Subject], trials: &[Vec<Tail>], base: usize) {
     for (at, (subject, own)) in subjects.iter().zip(trials).enumerate() {
         let other = (at != base).then_some(&trials[base]);
         let all = |of: fn(&Tail) -> f64| other.and_then(|base| ratio(own, base, of));
-        let in_time = |of: fn(&Tail) -> f64| other.and_then(|base| ratio_in_time(own, base, of));
-        let (p99, p999) = (in_time(|it| it.p99_us), in_time(|it| it.p999_us));
+        let in_time = |it: Figure| other.and_then(|base| it.ratio_in_time(own, base));
+        let (p99, p999) = (in_time(P99), in_time(P999));
         let target = match subject.role {
             Role::Curtail => judged(p99, p999),
             _ => String::new(),
         };
         let line = format!(
-            "  {:<27}{:>24}{:>24}{:>13}   {:<24}{:<24}{:<24}{:<24}{target}",
+            "  {:<27}{:>24}{:>24}{:>18}   {:<24}{:<24}{:<24}{:<24}{target}",
             subject.name,
-            shown_whole(table::median(own, |it| it.p99_us)),
-            shown_whole(table::median(own, |it| it.p999_us)),
-            limited(own),
-            shown(all(|it| it.p99_us)),
-            shown(all(|it| it.p999_us)),
+            shown_whole(table::median(own, P99.of)),
+            shown_whole(table::median(own, P999.of)),
+            format!("{} and {} of {}", P99.late(own), P999.late(own), own.len()),
+            shown(all(P99.of)),
+            shown(all(P999.of)),
             shown(p99),
             shown(p999),
         );

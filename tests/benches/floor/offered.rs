@@ -6,7 +6,7 @@ use std::process::{Command, Stdio};
 use anyhow::{Context, Result, bail};
 use curtail_tests::process;
 use load::Summary;
-use measure::{Estimate, ratio_of_medians};
+use measure::{Estimate, LATENESS_LIMIT_NS, ratio_of_medians};
 use sys::child::{Bounds, bind};
 
 use crate::Settings;
@@ -18,6 +18,8 @@ const OTHERS: u64 = 64;
 /// Connections of the trial before, at most, that it may not yet have closed: a server whose
 /// threads go first by turns accepts for long before it closes.
 const LEAVING_MAX: u64 = 2_048;
+/// The generator's lateness at p99.9 beyond which a p99.9 says more of it than of the server.
+const LATE_P999_NS: u64 = 2 * LATENESS_LIMIT_NS;
 /// The same trials have the same intervals.
 const RESAMPLING_SEED: u64 = 1;
 
@@ -96,49 +98,71 @@ pub(crate) struct Tail {
     pub(crate) p95_us: f64,
     pub(crate) p99_us: f64,
     pub(crate) p999_us: f64,
-    /// The generator was late: these say more of it than of the server.
-    pub(crate) is_limited: bool,
+    /// The generator was late at p99: these say more of it than of the server.
+    is_limited: bool,
+    /// It was at p99.9.
+    is_limited_at_p999: bool,
     pub(crate) greedy_rps: Option<f64>,
 }
 
 impl Tail {
     pub(crate) fn of(summary: &Summary) -> Result<Self> {
         let response = summary.response.as_ref().context("no response times")?;
-        let at = |percentile: f64| {
-            let points = response.percentiles.iter();
-            let mut found = points.filter(|point| point.0 == percentile);
-            found.next().map_or(f64::NAN, |point| point.1 as f64 / 1e3)
+        let lateness = summary.lateness.as_ref().context("no lateness")?;
+        let at_ns = |points: &[(f64, u64)], percentile: f64| {
+            let mut found = points.iter().filter(|point| point.0 == percentile);
+            found.next().map(|point| point.1)
         };
+        let at = |percentile: f64| {
+            let ns = at_ns(&response.percentiles, percentile);
+            ns.map_or(f64::NAN, |ns| ns as f64 / 1e3)
+        };
+        let late_ns = at_ns(&lateness.percentiles, 99.9).context("no lateness at p99.9")?;
         Ok(Self {
             p50_us: at(50.0),
             p95_us: at(95.0),
             p99_us: at(99.0),
             p999_us: at(99.9),
             is_limited: summary.generator_limited,
+            is_limited_at_p999: late_ns > LATE_P999_NS,
             greedy_rps: summary.greedy_rps,
         })
     }
 }
 
-/// How many of the trials say more of the generator.
-pub(crate) fn limited(trials: &[Tail]) -> String {
-    let count = trials.len() - in_time(trials, |_| 0.0).len();
-    format!("{count} of {}", trials.len())
+/// A percentile of a trial.
+#[derive(Clone, Copy)]
+pub(crate) struct Figure {
+    pub(crate) of: fn(&Tail) -> f64,
+    /// The generator was late for it.
+    is_late: fn(&Tail) -> bool,
 }
 
-/// Of one figure, the ratio over those trials in which the generator was in time: as in the
-/// laboratory, the others take no part in what is said of a server. They are not the same rounds of
-/// both.
-pub(crate) fn ratio_in_time(
-    trials: &[Tail],
-    base: &[Tail],
-    of: impl Fn(&Tail) -> f64,
-) -> Option<Estimate> {
-    let (trials, base) = (in_time(trials, &of), in_time(base, &of));
-    ratio_of_medians(&trials, &base, CONFIDENCE, RESAMPLING_SEED)
-}
+pub(crate) const P99: Figure = Figure {
+    of: |tail| tail.p99_us,
+    is_late: |tail| tail.is_limited,
+};
 
-fn in_time(trials: &[Tail], of: impl Fn(&Tail) -> f64) -> Vec<f64> {
-    let is_in_time = |trial: &&Tail| !trial.is_limited;
-    trials.iter().filter(is_in_time).map(of).collect()
+pub(crate) const P999: Figure = Figure {
+    of: |tail| tail.p999_us,
+    is_late: |tail| tail.is_limited || tail.is_limited_at_p999,
+};
+
+impl Figure {
+    /// How many of the trials say more of the generator.
+    pub(crate) fn late(self, trials: &[Tail]) -> usize {
+        trials.iter().filter(|tail| (self.is_late)(tail)).count()
+    }
+
+    /// The ratio over those trials in which the generator was in time: as in the laboratory, the
+    /// others take no part in what is said of a server. They are not the same rounds of both.
+    pub(crate) fn ratio_in_time(self, trials: &[Tail], base: &[Tail]) -> Option<Estimate> {
+        let (trials, base) = (self.in_time(trials), self.in_time(base));
+        ratio_of_medians(&trials, &base, CONFIDENCE, RESAMPLING_SEED)
+    }
+
+    fn in_time(self, trials: &[Tail]) -> Vec<f64> {
+        let is_in_time = |tail: &&Tail| !(self.is_late)(tail);
+        trials.iter().filter(is_in_time).map(self.of).collect()
+    }
 }
