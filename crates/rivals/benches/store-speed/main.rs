@@ -159,6 +159,9 @@ fn main() -> ExitCode {
          {} rounds",
         asks.rounds
     );
+    if asks.rounds < 6 {
+        println!("fewer than 6 rounds: their intervals are the whole range, and below 95 %");
+    }
     for case in CASES {
         if asks.tables.contains(&case.name) {
             table(case, asks.rounds, &asks.caches);
@@ -199,9 +202,10 @@ impl Asks {
                 "--of" => {
                     let wanted = words.next().ok_or("--of wants the name of a cache")?;
                     let names = chosen(&Kind::ALL.map(Kind::name), Some(wanted))?;
-                    let kinds = Kind::ALL.into_iter();
-                    asks.caches
-                        .extend(kinds.filter(|kind| names.contains(&kind.name())));
+                    let is_new =
+                        |kind: &Kind| names.contains(&kind.name()) && !asks.caches.contains(kind);
+                    let kinds: Vec<Kind> = Kind::ALL.into_iter().filter(is_new).collect();
+                    asks.caches.extend(kinds);
                 }
                 _ if word.starts_with("--") => return Err(format!("there is no option {word}")),
                 _ => asks.tables.extend(chosen(&tables, Some(word))?),
