@@ -10,6 +10,7 @@
 //! [`median_of_trials`] |
 //! | is A faster than B, and by how much? | [`RankTest`], [`ratio_of_medians`], [`paired_ratio`] |
 //! | what can the server do, and where does its tail begin? | [`Capacity`], [`Knee`] |
+//! | is that what it shall be? | [`verdict`] |
 //! | can the numbers be right at all? | [`LittlesLaw`], [`generator_limited`] |
 #![forbid(unsafe_code)]
 

@@ -109,13 +109,13 @@ impl Cache {
     pub(crate) fn with(flags: &str) -> Self {
         let mut arguments = vec!["serve".to_owned()];
         arguments.extend(flags.split_whitespace().map(str::to_owned));
-        let default = [runtime::Kind::Rings, runtime::Kind::Events];
+        let mut best_first = runtime::Kind::BEST_FIRST.into_iter();
         Self {
             name: format!("curtail {flags}"),
             role: Role::Curtail,
             program: process::curtail_path().to_owned(),
             arguments,
-            kind: default.into_iter().find(|kind| kind.probe().is_ok()),
+            kind: best_first.find(|kind| kind.probe().is_ok()),
         }
     }
 

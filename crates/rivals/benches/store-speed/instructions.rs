@@ -57,7 +57,7 @@ pub(crate) fn print(kinds: &[Kind]) {
 
 /// Does the requests of a case once, as the words after [`BARE`] say.
 pub(crate) fn bare(words: &[String]) {
-    let [name, cache, count, ..] = words else {
+    let [name, cache, count] = words else {
         return;
     };
     let case = CASES.into_iter().find(|case| case.name == name);
