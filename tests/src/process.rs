@@ -37,21 +37,21 @@ impl Server {
     /// # Errors
     /// It cannot be started, ends at once, or does not listen.
     pub fn tcp(command: impl Fn() -> Command) -> Result<Self> {
-        Self::tcp_on(&[], command)
+        Self::tcp_on(Ipv4Addr::LOCALHOST, &[], command)
     }
 
-    /// As [`Server::tcp`], to be measured: with all its threads on these processors (none named: on
-    /// any), before whatever else the machine does, where it may.
+    /// As [`Server::tcp`], to be measured: on this address of the machine, with all its threads on
+    /// these processors (none named: on any), before whatever else the machine does, where it may.
     ///
     /// # Errors
-    /// As [`Server::tcp`], or no such processor.
-    pub fn tcp_on(cpus: &[usize], command: impl Fn() -> Command) -> Result<Self> {
+    /// As [`Server::tcp`], or no such address or processor.
+    pub fn tcp_on(ip: Ipv4Addr, cpus: &[usize], command: impl Fn() -> Command) -> Result<Self> {
         let mut last = anyhow!("not tried");
         for _ in 0..ATTEMPTS {
-            let port = free_port()?;
+            let port = free_port(ip)?;
             let mut command = command();
-            command.args(["-l", "127.0.0.1", "-p", &port.to_string()]);
-            let address = SocketAddr::from((Ipv4Addr::LOCALHOST, port));
+            command.args(["-l", &ip.to_string(), "-p", &port.to_string()]);
+            let address = SocketAddr::from((ip, port));
             match Self::start(command, Address::Tcp(address), cpus) {
                 Ok(server) => return Ok(server),
                 Err(error) => last = error,
@@ -287,8 +287,8 @@ pub fn memcached_command(path: &Path) -> Command {
 }
 
 /// A port nobody listens on just now.
-fn free_port() -> Result<u16> {
-    let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).context("find a free port")?;
+fn free_port(ip: Ipv4Addr) -> Result<u16> {
+    let listener = TcpListener::bind((ip, 0)).context("find a free port")?;
     Ok(listener.local_addr()?.port())
 }
 

@@ -48,8 +48,9 @@ pub(crate) fn print(settings: &Settings, caches: &[Cache], progress: &Progress) 
     progress.clear();
     println!(
         "\n{NAME}: {MODEST} connections, {MODEST_RPS} requests/s together; one with {DEPTH} \
-         outstanding; trials of {} ms",
-        settings.offered_ns / 1_000_000
+         outstanding; trials of {} ms{}",
+        settings.offered_ns / 1_000_000,
+        settings.hosts.said()
     );
     println!(
         "  {:<27}{:>24}{:>24}{:>13}{:>24}   {:<24}{:<24}{:<24}{:<24}target",

@@ -95,7 +95,7 @@ fn judged(bytes: Option<Estimate>, memcached: Option<Estimate>) -> String {
 
 fn measure(cache: &Cache, connections: usize, settings: &Settings) -> Result<f64> {
     let most = (connections + 2 * FIRST) as u64;
-    let subject = cache.start_under(&[], most, RECORDS, settings.server_cpu)?;
+    let subject = cache.start_under(&[], most, RECORDS, settings.place())?;
     let address = subject.address()?;
     fill(address, RECORDS)?;
     let ask_once = |connections| {

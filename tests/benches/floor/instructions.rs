@@ -11,7 +11,7 @@ use tempfile::TempDir;
 
 use crate::asks::{Asks, Requests, fill};
 use crate::client::{Client, Until};
-use crate::servers::Cache;
+use crate::servers::{Cache, Place};
 use crate::{Progress, Settings};
 
 /// Few, since valgrind takes fifty times as long.
@@ -76,13 +76,13 @@ fn is_installed() -> bool {
 
 fn each(cache: &Cache, depth: usize, settings: &Settings) -> Result<f64> {
     let requests = settings.counted_requests;
-    let once = counted(cache, depth, requests, settings.server_cpu)?;
-    let twice = counted(cache, depth, 2 * requests, settings.server_cpu)?;
+    let once = counted(cache, depth, requests, settings.place())?;
+    let twice = counted(cache, depth, 2 * requests, settings.place())?;
     Ok((twice as f64 - once as f64) / requests as f64)
 }
 
 /// Instructions of a server from its start to its end.
-fn counted(cache: &Cache, depth: usize, requests: u64, cpu: usize) -> Result<u64> {
+fn counted(cache: &Cache, depth: usize, requests: u64, place: Place) -> Result<u64> {
     let folder = TempDir::new().context("make a folder for valgrind")?;
     let log = folder.path().join("log");
     let log_file = format!("--log-file={}", log.display());
@@ -94,7 +94,7 @@ fn counted(cache: &Cache, depth: usize, requests: u64, cpu: usize) -> Result<u64
         &log_file,
     ];
     let connections_max = open_files_under_valgrind()?;
-    let mut subject = cache.start_under(&under, connections_max, RECORDS, cpu)?;
+    let mut subject = cache.start_under(&under, connections_max, RECORDS, place)?;
     let address = subject.address()?;
     fill(address, RECORDS)?;
     let drawn = Requests::new(Asks::Gets, RECORDS, 1);

@@ -98,12 +98,13 @@ pub(crate) fn print<const NUMBER: usize>(
     progress.clear();
     println!(
         "\n{level} of memcached's capacity of {capacity_rps:.0}/s, {connections} connections, \
-         trials of {} ms{}",
+         trials of {} ms{}{}",
         settings.offered_ns / 1_000_000,
         match settings.real_time {
             true => ", servers in the real-time class",
             false => "",
-        }
+        },
+        settings.hosts.said()
     );
     print_level(&subjects, &trials, base);
     Ok(())

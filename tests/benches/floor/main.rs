@@ -2,10 +2,10 @@
 //! echoes.
 //!
 //! `[--quick] [--rounds N] [--records N] [--connections N] [--offered MS] [--real-time]
-//! [--server NAME]… [--with FLAGS]… [CASE]`: fewer rounds, records, and connections of the
-//! levels, or so many; trials under an offered rate of so many milliseconds; the servers of the
-//! levels before every other program; the servers of those names alone; Curtail with those flags
-//! besides; the cases whose names contain `CASE`.
+//! [--two-hosts] [--server NAME]… [--with FLAGS]… [CASE]`: fewer rounds, records, and connections of
+//! the levels, or so many; trials under an offered rate of so many milliseconds; the servers of the
+//! levels before every other program; servers and generator as on two machines; the servers of those
+//! names alone; Curtail with those flags besides; the cases whose names contain `CASE`.
 //!
 //! Every server has one worker and is a process of its own with all its threads on one processor;
 //! the client, a closed loop, is on another. The figure is the processor time of the server's
@@ -25,6 +25,7 @@ mod asks;
 mod cases;
 mod client;
 mod greedy;
+mod hosts;
 mod idle;
 mod instructions;
 mod levels;
@@ -40,11 +41,12 @@ use anyhow::{Context, Result, bail};
 use curtail_tests::echo::Kind;
 
 use cases::Case;
+use hosts::Hosts;
 use rounds::Progress;
-use servers::{Cache, Role, Subject};
+use servers::{Cache, Place, Role, Subject};
 
 const USAGE: &str = "there are --quick, --rounds N, --records N, --connections N, --offered MS, \
-                     --real-time, --server NAME, --with FLAGS and the name of a case";
+                     --real-time, --two-hosts, --server NAME, --with FLAGS and the name of a case";
 /// Files the client needs: a thousand connections to each of six servers, or those of the ladder,
 /// and some.
 const OPEN_FILES: u64 = LADDER_CONNECTIONS + 200;
@@ -60,6 +62,8 @@ const FILL_NS: u64 = 1_500;
 /// What is measured in another way than the cases.
 struct Table {
     name: &'static str,
+    /// The project's own generator offers a rate.
+    is_offered: bool,
     expected_ns: fn(&Settings, &[Cache]) -> u64,
     print: fn(&Settings, &[Cache], &Progress) -> Result<()>,
 }
@@ -67,26 +71,31 @@ struct Table {
 const TABLES: [Table; 5] = [
     Table {
         name: instructions::NAME,
+        is_offered: false,
         expected_ns: instructions::expected_ns,
         print: instructions::print,
     },
     Table {
         name: idle::NAME,
+        is_offered: false,
         expected_ns: idle::expected_ns,
         print: idle::print,
     },
     Table {
         name: greedy::NAME,
+        is_offered: true,
         expected_ns: greedy::expected_ns,
         print: greedy::print,
     },
     Table {
         name: levels::NAMES[0],
+        is_offered: true,
         expected_ns: levels::expected_ns,
         print: levels::print::<0>,
     },
     Table {
         name: levels::NAMES[1],
+        is_offered: true,
         expected_ns: levels::expected_ns,
         print: levels::print::<1>,
     },
@@ -106,6 +115,10 @@ pub(crate) struct Settings {
     pub(crate) ladder_connections: u32,
     /// The servers of the levels are in the real-time class.
     pub(crate) real_time: bool,
+    /// Servers and generator are to be on two hosts.
+    two_hosts: bool,
+    /// Where they are.
+    pub(crate) hosts: Hosts,
     /// Requests under valgrind, and twice as many.
     pub(crate) counted_requests: u64,
     pub(crate) server_cpu: usize,
@@ -134,7 +147,7 @@ fn run() -> Result<()> {
     if let Some((&servers::ECHO, words)) = words.split_first() {
         return servers::serve_echo(words);
     }
-    let settings = Settings::parse(&words)?;
+    let mut settings = Settings::parse(&words)?;
     let cases: Vec<Case> = Case::ALL
         .into_iter()
         .filter(|case| settings.means(&case.name()))
@@ -147,6 +160,17 @@ fn run() -> Result<()> {
         let names = Case::ALL.map(|case| case.name()).join("\n  ");
         let others = TABLES.map(|table| table.name).join("\n  ");
         bail!("no case has that in its name; the cases are:\n  {names}\n  {others}");
+    }
+    if settings.two_hosts {
+        if !cases.is_empty() || tables.iter().any(|table| !table.is_offered) {
+            let offered = TABLES.iter().filter(|table| table.is_offered);
+            let names: Vec<&str> = offered.map(|table| table.name).collect();
+            bail!(
+                "--two-hosts is for what is asked under an offered rate; name one of them:\n  {}",
+                names.join("\n  ")
+            );
+        }
+        settings.hosts = Hosts::two(&words, settings.server_cpu, settings.client_cpu)?;
     }
     // Before anything is bound to a processor: this may have to build.
     let mut caches = settings.chosen(Cache::all())?;
@@ -176,7 +200,7 @@ fn measure(
 ) -> Result<()> {
     let mut filled = Vec::new();
     for cache in caches {
-        let subject = cache.start(settings.records, settings.server_cpu)?;
+        let subject = cache.start(settings.records, settings.place())?;
         asks::fill(subject.address()?, settings.records).with_context(|| cache.name.clone())?;
         filled.push(subject);
     }
@@ -186,7 +210,7 @@ fn measure(
             for kind in Kind::ALL {
                 match kind.probe() {
                     Ok(()) => {
-                        let echo = servers::start_echo(kind, exchange, settings.server_cpu)?;
+                        let echo = servers::start_echo(kind, exchange, settings.place())?;
                         echoes.push(echo);
                     }
                     Err(error) => println!("skipped: no echo by {}: {error}", kind.name()),
@@ -225,6 +249,8 @@ impl Settings {
                 LADDER_CONNECTIONS as u32
             },
             real_time: false,
+            two_hosts: false,
+            hosts: Hosts::One,
             counted_requests: if quick { 5_000 } else { 20_000 },
             server_cpu,
             client_cpu,
@@ -254,6 +280,7 @@ impl Settings {
                     levels::check_real_time()?;
                     settings.real_time = true;
                 }
+                "--two-hosts" => settings.two_hosts = true,
                 "--server" => {
                     let name = words.next().context("--server wants the name of one")?;
                     settings.servers.push((*name).to_owned());
@@ -270,6 +297,14 @@ impl Settings {
             }
         }
         Ok(settings)
+    }
+
+    /// Of the servers.
+    pub(crate) fn place(&self) -> Place {
+        Place {
+            ip: self.hosts.server_ip(),
+            cpu: self.server_cpu,
+        }
     }
 
     /// The servers to be measured.

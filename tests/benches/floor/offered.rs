@@ -1,7 +1,7 @@
 //! Trials by the project's own generator, a process of its own, which offers a rate: latency counts
 //! from the moment a request was due.
 
-use std::process::{Command, Stdio};
+use std::process::Stdio;
 
 use anyhow::{Context, Result, bail};
 use curtail_tests::process;
@@ -46,7 +46,7 @@ pub(crate) fn start_filled(
 ) -> Result<Subject> {
     let connections = u64::from(load.connections);
     let most = connections + connections.min(LEAVING_MAX) + OTHERS;
-    let subject = cache.start_under(under, most, settings.records, settings.server_cpu)?;
+    let subject = cache.start_under(under, most, settings.records, settings.place())?;
     generate(&subject, load, settings, &["--prefill"])?;
     Ok(subject)
 }
@@ -58,7 +58,7 @@ pub(crate) fn trial(subject: &Subject, load: &Load, settings: &Settings) -> Resu
 
 /// Runs the generator. It and the server go before whatever else the machine does, where they may.
 fn generate(subject: &Subject, load: &Load, settings: &Settings, more: &[&str]) -> Result<Summary> {
-    let mut command = Command::new(process::curtail_path());
+    let mut command = settings.hosts.generator(process::curtail_path());
     command.args(["load", &subject.address()?.to_string(), "--json", "-"]);
     let rate = load.rate_rps.map_or("max".to_owned(), |it| it.to_string());
     let us = |ns: u64| format!("{}us", ns / 1_000);

@@ -34,6 +34,13 @@ pub(crate) enum Role {
 /// What ours with fibres are compared with.
 pub(crate) const EVENTS: &str = "curtail (events)";
 
+/// Where servers run.
+#[derive(Clone, Copy)]
+pub(crate) struct Place {
+    pub(crate) ip: Ipv4Addr,
+    pub(crate) cpu: usize,
+}
+
 /// A server to be measured.
 pub(crate) struct Subject {
     pub(crate) name: String,
@@ -119,9 +126,9 @@ impl Cache {
         }
     }
 
-    /// Starts it with room for `records` on one processor.
-    pub(crate) fn start(&self, records: u64, cpu: usize) -> Result<Subject> {
-        self.start_under(&[], CONNECTIONS_MAX, records, cpu)
+    /// Starts it with room for `records`.
+    pub(crate) fn start(&self, records: u64, place: Place) -> Result<Subject> {
+        self.start_under(&[], CONNECTIONS_MAX, records, place)
     }
 
     /// As [`Cache::start`], under a program and its arguments, if any.
@@ -130,7 +137,7 @@ impl Cache {
         under: &[&str],
         connections_max: u64,
         records: u64,
-        cpu: usize,
+        place: Place,
     ) -> Result<Subject> {
         // Twice what a record takes in either server, and what both take for themselves.
         let memory_mib = 128 + (records * 512) / (1 << 20);
@@ -152,12 +159,12 @@ impl Cache {
             }
             command
         };
-        start(&self.name, self.role, cpu, command)
+        start(&self.name, self.role, place, command)
     }
 }
 
 /// A server that only echoes, in a process of its own.
-pub(crate) fn start_echo(kind: Kind, exchange: Exchange, cpu: usize) -> Result<Subject> {
+pub(crate) fn start_echo(kind: Kind, exchange: Exchange, place: Place) -> Result<Subject> {
     let (name, role) = match kind {
         Kind::Events => ("echo (epoll)", Role::Echo),
         Kind::Rings => ("echo (io_uring)", Role::Floor),
@@ -169,11 +176,12 @@ pub(crate) fn start_echo(kind: Kind, exchange: Exchange, cpu: usize) -> Result<S
         command.args([exchange.request_len, exchange.answer_len].map(|len| len.to_string()));
         command
     };
-    start(name, role, cpu, command)
+    start(name, role, place, command)
 }
 
-fn start(name: &str, role: Role, cpu: usize, command: impl Fn() -> Command) -> Result<Subject> {
-    let server = Server::tcp_on(&[cpu], command).with_context(|| format!("start {name}"))?;
+fn start(name: &str, role: Role, place: Place, command: impl Fn() -> Command) -> Result<Subject> {
+    let server = Server::tcp_on(place.ip, &[place.cpu], command);
+    let server = server.with_context(|| format!("start {name}"))?;
     Ok(Subject {
         name: name.to_owned(),
         role,
