@@ -117,6 +117,11 @@ pub(crate) struct Flags {
     #[arg(long)]
     watch_bursts: bool,
 
+    /// Report how late a thread is that goes before all others on this processor, the server's:
+    /// what the machine does to whoever runs there. Root's
+    #[arg(long, value_name = "CPU")]
+    witness: Option<usize>,
+
     /// Sleep between requests instead of polling: frees the processor, adds its wake-up time
     #[arg(long)]
     no_spin: bool,
@@ -205,6 +210,7 @@ impl Flags {
         config.protocol = self.protocol;
         config.watch_pid = self.watch_pid;
         config.watch_bursts = self.watch_bursts;
+        config.witness_cpu = self.witness;
         config.spin = !self.no_spin;
         config.percentiles.clone_from(&self.percentiles);
         config.validate()?;

@@ -64,6 +64,7 @@ impl Account {
         config: &Config,
         timeline: &Timeline,
         seen: Seen,
+        witness: Option<&Histogram>,
     ) -> (Summary, Vec<Recorded>) {
         let totals = self
             .totals
@@ -123,6 +124,7 @@ impl Account {
                 .then(|| totals.greedy as f64 * 1e9 / config.duration_ns as f64),
             watched: seen.watched,
             bursts: seen.bursts,
+            witness: witness.map(distribution),
         };
         (summary, self.recorded)
     }

@@ -94,6 +94,8 @@ pub struct Config {
     pub watch_pid: Option<u32>,
     /// The first server is asked at the interval's ends how many connections its wake-ups had.
     pub watch_bursts: bool,
+    /// The processor on which a thread goes before all others, to see how late the machine lets it.
+    pub witness_cpu: Option<usize>,
     /// Threads poll without sleeping while an answer is owed or the next request is near. It
     /// spares the time of a wake-up, and costs a processor for each thread.
     pub spin: bool,
@@ -147,6 +149,7 @@ impl Config {
             protocol: Protocol::Text,
             watch_pid: None,
             watch_bursts: false,
+            witness_cpu: None,
             spin: true,
             percentiles: vec![50.0, 90.0, 95.0, 99.0, 99.9, 99.99],
         }

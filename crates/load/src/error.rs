@@ -23,6 +23,15 @@ pub enum Error {
         /// The limit needed.
         needed: u64,
     },
+    /// A witness may not go before all others.
+    #[error(
+        "let a thread go before all others on its processor: {source}; --witness is root's, or \
+         wants CAP_SYS_NICE"
+    )]
+    Witness {
+        /// What the kernel says.
+        source: io::Error,
+    },
     /// A server cannot be reached.
     #[error(
         "connect to {target}: {source} ({attempts} attempts); is the server running and the \

@@ -27,6 +27,7 @@ pub mod units;
 mod waiting;
 mod watch;
 mod wire;
+mod witness;
 
 pub use config::{Config, ConfigError, Protocol, Rate, Target};
 pub use error::Error;

@@ -72,5 +72,8 @@ pub const STATS_LINE_LEN: u64 = 4 << 10;
 /// How long a server may take to answer it, and to let the connection for it in; half of a shorter
 /// interval.
 pub const STATS_PATIENCE: Duration = Duration::from_millis(500);
+/// The sleeps of a witness: short enough that it sees every wait of half a millisecond, long enough
+/// that its wake-ups take a hundredth of the processor.
+pub const WITNESS_PERIOD_NS: u64 = 250_000;
 /// Most requests whose times are kept one by one.
 pub const RECORDED_MAX: usize = 1 << 24;

@@ -23,6 +23,7 @@ use crate::tally::{Latencies, Part, Recorded};
 use crate::timeline::Timeline;
 use crate::watch::Watch;
 use crate::wire::{self, Batch};
+use crate::witness::Witness;
 
 /// Between the last thread's being ready and the start, so that all are there in time.
 const START_AHEAD_NS: u64 = 2_000_000;
@@ -86,6 +87,7 @@ pub fn run_recorded(
     let timeline = Timeline::new(config, monotonic_ns() + START_AHEAD_NS);
     crew.begin(&timeline);
     let watch = Watch::start(config, &timeline)?;
+    let witness = Witness::start(config, &timeline)?;
     let mut account = Account::new();
     crew.listen(&timeline, &mut account, &mut on_second);
     account.add_outcomes(crew.join()?);
@@ -93,7 +95,8 @@ pub fn run_recorded(
         return Err(error);
     }
     let seen = watch.join()?;
-    Ok(account.conclude(config, &timeline, seen))
+    let witness = witness.join()?;
+    Ok(account.conclude(config, &timeline, seen, witness.as_ref()))
 }
 
 /// The threads of a run.

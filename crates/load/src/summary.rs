@@ -91,6 +91,10 @@ pub struct Summary {
     /// the server counts them.
     #[serde(default)]
     pub bursts: Option<Bursts>,
+    /// How late a thread was that went before all others on the processor `--witness` named, each
+    /// quarter of a millisecond of the interval: what the machine did to whoever runs there.
+    #[serde(default)]
+    pub witness: Option<Distribution>,
 }
 
 /// A distribution: chosen points and, losslessly, the whole.

@@ -166,6 +166,7 @@ fn count_lines(summary: &Summary) -> Vec<String> {
     }));
     lines.extend(watched_line(summary));
     lines.extend(bursts_line(summary));
+    lines.extend(witness_line(summary));
     if summary.lost_connections > 0 {
         lines.push(format!(
             "{:<10} {} connections",
@@ -208,6 +209,20 @@ fn bursts_line(summary: &Summary) -> Option<String> {
         "{:<10} {mean:.2} connections a wake-up of the server, {} of {wakes} with one alone",
         "bursts",
         show_share(alone as f64 / wakes as f64),
+    ))
+}
+
+/// What the machine did to whoever ran on the processor of the witness.
+fn witness_line(summary: &Summary) -> Option<String> {
+    let witness = summary.witness.as_ref()?;
+    let mut shown = String::new();
+    for &(percentile, ns) in &witness.percentiles {
+        shown += &format!("{} at p{percentile}, ", show_duration(ns));
+    }
+    let most = show_duration(witness.max);
+    Some(format!(
+        "{:<10} late by {shown}{most} at most, as whoever ran there",
+        "witness"
     ))
 }
 

@@ -55,10 +55,11 @@ fn summary() -> Summary {
             counts: vec![3, 0, 1],
             connections: 6,
         }),
+        witness: Some(distribution()),
     }
 }
 
-const JSON: &str = r#"{"schema":"curtail.load/1","demand":"open","offered_rps":3.0,"duration_ns":1000000000,"intended":3,"sent":2,"answered":2,"censored":1,"errors":0,"achieved_rps":2.0,"gets":1,"hits":1,"sets":1,"lost_connections":0,"resident":1.0,"response":{"count":2,"mean":1500.0,"min":1000,"max":2000,"percentiles":[[50.0,1000],[99.9,2000]],"hdr":"HISTFAAA"},"service":{"count":2,"mean":1500.0,"min":1000,"max":2000,"percentiles":[[50.0,1000],[99.9,2000]],"hdr":"HISTFAAA"},"slip":null,"lateness":null,"generator_limited":true,"generator_cpu":0.5,"generator_busy":0.25,"outstanding_mean":1.5,"outstanding_expected":1.25,"bytes_sent":60,"bytes_received":4000000,"unstamped":3,"greedy_rps":2.5,"watched":{"user_ns":4000,"system_ns":6000,"resident_bytes":1000000,"voluntary_switches":3,"involuntary_switches":4},"bursts":{"counts":[3,0,1],"connections":6}}"#;
+const JSON: &str = r#"{"schema":"curtail.load/1","demand":"open","offered_rps":3.0,"duration_ns":1000000000,"intended":3,"sent":2,"answered":2,"censored":1,"errors":0,"achieved_rps":2.0,"gets":1,"hits":1,"sets":1,"lost_connections":0,"resident":1.0,"response":{"count":2,"mean":1500.0,"min":1000,"max":2000,"percentiles":[[50.0,1000],[99.9,2000]],"hdr":"HISTFAAA"},"service":{"count":2,"mean":1500.0,"min":1000,"max":2000,"percentiles":[[50.0,1000],[99.9,2000]],"hdr":"HISTFAAA"},"slip":null,"lateness":null,"generator_limited":true,"generator_cpu":0.5,"generator_busy":0.25,"outstanding_mean":1.5,"outstanding_expected":1.25,"bytes_sent":60,"bytes_received":4000000,"unstamped":3,"greedy_rps":2.5,"watched":{"user_ns":4000,"system_ns":6000,"resident_bytes":1000000,"voluntary_switches":3,"involuntary_switches":4},"bursts":{"counts":[3,0,1],"connections":6},"witness":{"count":2,"mean":1500.0,"min":1000,"max":2000,"percentiles":[[50.0,1000],[99.9,2000]],"hdr":"HISTFAAA"}}"#;
 
 const TABLE: &str = "\
 latency          mean       p50     p99.9       max
@@ -74,6 +75,7 @@ generator  50.0% processor, 25.0% busy
 greedy     2.50/s answered beside those above
 watched    889 ns user, 1.33 µs system a request; 1.0 MB; 3 voluntary, 4 involuntary switches
 bursts     1.50 connections a wake-up of the server, 75.0% of 4 with one alone
+witness    late by 1.00 µs at p50, 2.00 µs at p99.9, 2.00 µs at most, as whoever ran there
 GENERATOR-LIMITED: these figures say more of the generator than of the server
 ";
 

@@ -50,6 +50,23 @@ pub fn may_go_first() -> bool {
     std::thread::spawn(attempt).join().unwrap_or(false)
 }
 
+/// Puts the calling thread into the real-time class (sched(7), `SCHED_FIFO`): it goes before every
+/// thread that is not in it, and before those there with a lower priority.
+///
+/// # Errors
+/// It may not: that is root's, or wants `CAP_SYS_NICE`; or there is no such priority.
+pub fn go_real_time(priority: u8) -> io::Result<()> {
+    let parameters = libc::sched_param {
+        sched_priority: libc::c_int::from(priority),
+    };
+    // SAFETY: the kernel reads one structure, which lives through the call, and changes nothing of
+    // this process but how the calling thread (0) is scheduled.
+    match unsafe { libc::sched_setscheduler(0, libc::SCHED_FIFO, &raw const parameters) } {
+        0 => Ok(()),
+        _ => Err(io::Error::last_os_error()),
+    }
+}
+
 /// Lets the calling thread's sleeps end on time instead of up to 50 µs later.
 pub fn sleep_precisely() {
     // Refused only by a kernel without timer slack, which has nothing to set.
@@ -59,6 +76,20 @@ pub fn sleep_precisely() {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_thread_goes_before_others_where_it_may() {
+        let tried = std::thread::spawn(|| {
+            // SAFETY: it reads the policy of the calling thread.
+            go_real_time(1).map(|()| unsafe { libc::sched_getscheduler(0) })
+        });
+        match tried.join().unwrap() {
+            Ok(policy) => assert_eq!(policy, libc::SCHED_FIFO),
+            Err(error) => assert_eq!(error.kind(), io::ErrorKind::PermissionDenied),
+        }
+        let no_priority = std::thread::spawn(|| go_real_time(100));
+        assert!(no_priority.join().unwrap().is_err());
+    }
 
     #[test]
     fn a_thread_can_be_pinned_to_one_of_its_processors() {

@@ -13,7 +13,7 @@
 //! processors of its own host, as between two machines.
 //!
 //! This program is started anew in the servers' namespace, and holds the generator's open by a
-//! process that ends with it: nothing of it is left behind, and nothing of it is to be seen outside.
+//! process that ends with it: nothing is left behind, and nothing is to be seen outside.
 
 use std::env;
 use std::io::{BufRead, BufReader};

@@ -106,17 +106,18 @@ pub(crate) fn print<const NUMBER: usize>(
         },
         settings.hosts.said()
     );
-    print_level(&subjects, &trials, base);
+    print_level(settings, &subjects, &trials, base);
     Ok(())
 }
 
-fn print_level(subjects: &[Subject], trials: &[Vec<Tail>], base: usize) {
+fn print_level(settings: &Settings, subjects: &[Subject], trials: &[Vec<Tail>], base: usize) {
     println!(
-        "  {:<27}{:>24}{:>24}{:>18}   {:<24}{:<24}{:<24}{:<24}target",
+        "  {:<27}{:>24}{:>24}{:>20}{:>10}   {:<24}{:<24}{:<24}{:<24}target",
         "server",
         "p99, µs",
         "p99.9, µs",
         "generator late",
+        "stalled",
         "p99, times",
         "p99.9, times",
         "p99, in time",
@@ -132,17 +133,27 @@ fn print_level(subjects: &[Subject], trials: &[Vec<Tail>], base: usize) {
             _ => String::new(),
         };
         let line = format!(
-            "  {:<27}{:>24}{:>24}{:>18}   {:<24}{:<24}{:<24}{:<24}{target}",
+            "  {:<27}{:>24}{:>24}{:>20}{:>10}   {:<24}{:<24}{:<24}{:<24}{target}",
             subject.name,
             shown_whole(table::median(own, P99.of)),
             shown_whole(table::median(own, P999.of)),
             format!("{} and {} of {}", P99.late(own), P999.late(own), own.len()),
+            stalled(settings, own),
             shown(all(P99.of)),
             shown(all(P999.of)),
             shown(p99),
             shown(p999),
         );
         println!("{}", line.trim_end());
+    }
+}
+
+/// In how many of them the machine held up the server's processor: seen where servers are in the
+/// real-time class.
+fn stalled(settings: &Settings, trials: &[Tail]) -> String {
+    match settings.real_time {
+        true => P999.stalled(trials).to_string(),
+        false => "-".to_owned(),
     }
 }
 

@@ -2,10 +2,11 @@
 //! echoes.
 //!
 //! `[--quick] [--rounds N] [--records N] [--connections N] [--offered MS] [--real-time]
-//! [--two-hosts] [--server NAME]… [--with FLAGS]… [CASE]`: fewer rounds, records, and connections of
-//! the levels, or so many; trials under an offered rate of so many milliseconds; the servers of the
-//! levels before every other program; servers and generator as on two machines; the servers of those
-//! names alone; Curtail with those flags besides; the cases whose names contain `CASE`.
+//! [--two-hosts] [--server NAME]… [--with FLAGS]… [CASE]`: fewer rounds, records, and connections
+//! of the levels, or so many; trials under an offered rate of so many milliseconds; the servers of
+//! the levels before every other program, with a witness of the machine's own waits; servers and
+//! generator as on two machines; the servers of those names alone; Curtail with those flags
+//! besides; the cases whose names contain `CASE`.
 //!
 //! Every server has one worker and is a process of its own with all its threads on one processor;
 //! the client, a closed loop, is on another. The figure is the processor time of the server's

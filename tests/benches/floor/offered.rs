@@ -20,6 +20,9 @@ const OTHERS: u64 = 64;
 const LEAVING_MAX: u64 = 2_048;
 /// The generator's lateness at p99.9 beyond which a p99.9 says more of it than of the server.
 const LATE_P999_NS: u64 = 2 * LATENESS_LIMIT_NS;
+/// A wait on the server's processor, of whoever goes before all others there, beyond which a p99.9
+/// says more of the machine than of the server.
+const STALLED_NS: u64 = 300_000;
 /// The same trials have the same intervals.
 const RESAMPLING_SEED: u64 = 1;
 
@@ -74,6 +77,9 @@ fn generate(subject: &Subject, load: &Load, settings: &Settings, more: &[&str]) 
     ] {
         command.args([name, &value]);
     }
+    if settings.real_time {
+        command.args(["--witness", &settings.server_cpu.to_string()]);
+    }
     command.args(more);
     let bounds = Bounds {
         cpus: vec![settings.client_cpu],
@@ -102,6 +108,8 @@ pub(crate) struct Tail {
     is_limited: bool,
     /// It was at p99.9.
     is_limited_at_p999: bool,
+    /// The machine held up whoever ran on the server's processor.
+    is_stalled: bool,
     pub(crate) greedy_rps: Option<f64>,
 }
 
@@ -125,6 +133,10 @@ impl Tail {
             p999_us: at(99.9),
             is_limited: summary.generator_limited,
             is_limited_at_p999: late_ns > LATE_P999_NS,
+            is_stalled: summary
+                .witness
+                .as_ref()
+                .is_some_and(|it| it.max > STALLED_NS),
             greedy_rps: summary.greedy_rps,
         })
     }
@@ -136,16 +148,20 @@ pub(crate) struct Figure {
     pub(crate) of: fn(&Tail) -> f64,
     /// The generator was late for it.
     is_late: fn(&Tail) -> bool,
+    /// It says more of the machine, where a witness was asked for.
+    is_stalled: fn(&Tail) -> bool,
 }
 
 pub(crate) const P99: Figure = Figure {
     of: |tail| tail.p99_us,
     is_late: |tail| tail.is_limited,
+    is_stalled: |_| false,
 };
 
 pub(crate) const P999: Figure = Figure {
     of: |tail| tail.p999_us,
     is_late: |tail| tail.is_limited || tail.is_limited_at_p999,
+    is_stalled: |tail| tail.is_stalled,
 };
 
 impl Figure {
@@ -154,15 +170,21 @@ impl Figure {
         trials.iter().filter(|tail| (self.is_late)(tail)).count()
     }
 
-    /// The ratio over those trials in which the generator was in time: as in the laboratory, the
-    /// others take no part in what is said of a server. They are not the same rounds of both.
+    /// In how many of them the machine held up whoever ran on the server's processor.
+    pub(crate) fn stalled(self, trials: &[Tail]) -> usize {
+        trials.iter().filter(|tail| (self.is_stalled)(tail)).count()
+    }
+
+    /// The ratio over those trials in which the generator was in time, and the machine did not hold
+    /// up the server's processor: as in the laboratory, the others take no part in what is said of
+    /// a server. They are not the same rounds of both.
     pub(crate) fn ratio_in_time(self, trials: &[Tail], base: &[Tail]) -> Option<Estimate> {
         let (trials, base) = (self.in_time(trials), self.in_time(base));
         ratio_of_medians(&trials, &base, CONFIDENCE, RESAMPLING_SEED)
     }
 
     fn in_time(self, trials: &[Tail]) -> Vec<f64> {
-        let is_in_time = |tail: &&Tail| !(self.is_late)(tail);
+        let is_in_time = |tail: &&Tail| !(self.is_late)(tail) && !(self.is_stalled)(tail);
         trials.iter().filter(is_in_time).map(self.of).collect()
     }
 }

@@ -161,6 +161,7 @@ mod tests {
             bytes_received: 2,
             unstamped: 0,
             greedy_rps: None,
+            witness: None,
             watched: Some(Watched {
                 user_ns: 3_000,
                 system_ns: 5_000,

@@ -142,6 +142,7 @@ fn summary(offered_rps: Option<f64>, answered: u64) -> Summary {
         bytes_received: 1,
         unstamped: 0,
         greedy_rps: None,
+        witness: None,
         watched: None,
         bursts: None,
     }
