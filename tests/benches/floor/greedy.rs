@@ -30,6 +30,7 @@ pub(crate) fn print(settings: &Settings, caches: &[Cache], progress: &Progress) 
         rate_rps: Some(MODEST_RPS),
         greedy: 0,
         greedy_depth: DEPTH,
+        is_witnessed: false,
     };
     let subjects = caches
         .iter()

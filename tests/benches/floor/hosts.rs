@@ -16,6 +16,7 @@
 //! process that ends with it: nothing is left behind, and nothing is to be seen outside.
 
 use std::env;
+use std::fs;
 use std::io::{BufRead, BufReader};
 use std::net::Ipv4Addr;
 use std::os::unix::process::CommandExt;
@@ -32,8 +33,10 @@ const PREFIX_BITS: u8 = 24;
 /// The devices: one's end here, the other's there.
 const HERE: &str = "servers";
 const THERE: &str = "generator";
-/// Says to this program that it is in the servers' namespace.
-const ENTERED: &str = "CURTAIL_FLOOR_TWO_HOSTS";
+/// Says to this program that it is in the servers' namespace, and which one that is not.
+const ENTERED: &str = "CURTAIL_FLOOR_NOT_IN";
+/// Names the namespace of who reads it.
+const OWN: &str = "/proc/self/ns/net";
 
 /// Where servers and generator are.
 pub(crate) enum Hosts {
@@ -53,7 +56,8 @@ impl Hosts {
     pub(crate) fn two(words: &[&str], server_cpu: usize, client_cpu: usize) -> Result<Self> {
         const NEEDS: &str = "--two-hosts wants root, and unshare, nsenter and ip (util-linux and \
                              iproute2)";
-        if env::var_os(ENTERED).is_none() {
+        let own = fs::read_link(OWN).context(OWN)?;
+        let Some(outer) = env::var_os(ENTERED) else {
             if !sys::privileges::is_root() {
                 bail!("{NEEDS}");
             }
@@ -62,7 +66,10 @@ impl Hosts {
             let mut command = Command::new("unshare");
             command.args(["--net", "--mount", "--"]);
             command.arg(env::current_exe()?).args(words);
-            return Err(command.env(ENTERED, "1").exec()).context(NEEDS);
+            return Err(command.env(ENTERED, own).exec()).context(NEEDS);
+        };
+        if outer == own.as_os_str() {
+            bail!("{ENTERED} is set, which is for this program to set: unset it");
         }
         Second::open(server_cpu, client_cpu)
             .map(Self::Two)

@@ -78,6 +78,7 @@ pub(crate) fn print<const NUMBER: usize>(
         rate_rps: None,
         greedy: 0,
         greedy_depth: 1,
+        is_witnessed: settings.real_time,
     };
     let subjects = caches
         .iter()

@@ -6,7 +6,7 @@ use std::process::Stdio;
 use anyhow::{Context, Result, bail};
 use curtail_tests::process;
 use load::Summary;
-use measure::{Estimate, LATENESS_LIMIT_NS, ratio_of_medians};
+use measure::{Estimate, ratio_of_medians};
 use sys::child::{Bounds, bind};
 
 use crate::Settings;
@@ -18,8 +18,9 @@ const OTHERS: u64 = 64;
 /// Connections of the trial before, at most, that it may not yet have closed: a server whose
 /// threads go first by turns accepts for long before it closes.
 const LEAVING_MAX: u64 = 2_048;
-/// The generator's lateness at p99.9 beyond which a p99.9 says more of it than of the server.
-const LATE_P999_NS: u64 = 2 * LATENESS_LIMIT_NS;
+/// The share of a p99.9 that is the generator's lateness at p99.9 beyond which it says more of the
+/// generator than of the server.
+const LATE_SHARE: f64 = 0.5;
 /// A wait on the server's processor, of whoever goes before all others there, beyond which a p99.9
 /// says more of the machine than of the server.
 const STALLED_NS: u64 = 300_000;
@@ -37,6 +38,8 @@ pub(crate) struct Load {
     pub(crate) greedy: u32,
     /// Requests one of those has outstanding.
     pub(crate) greedy_depth: u32,
+    /// With a witness on the server's processor.
+    pub(crate) is_witnessed: bool,
 }
 
 /// Starts a server, under a program and its arguments if any, fills it with the records and has it
@@ -77,7 +80,7 @@ fn generate(subject: &Subject, load: &Load, settings: &Settings, more: &[&str]) 
     ] {
         command.args([name, &value]);
     }
-    if settings.real_time {
+    if load.is_witnessed {
         command.args(["--witness", &settings.server_cpu.to_string()]);
     }
     command.args(more);
@@ -126,13 +129,14 @@ impl Tail {
             ns.map_or(f64::NAN, |ns| ns as f64 / 1e3)
         };
         let late_ns = at_ns(&lateness.percentiles, 99.9).context("no lateness at p99.9")?;
+        let p999_us = at(99.9);
         Ok(Self {
             p50_us: at(50.0),
             p95_us: at(95.0),
             p99_us: at(99.0),
-            p999_us: at(99.9),
+            p999_us,
             is_limited: summary.generator_limited,
-            is_limited_at_p999: late_ns > LATE_P999_NS,
+            is_limited_at_p999: late_ns as f64 / 1e3 > LATE_SHARE * p999_us,
             is_stalled: summary
                 .witness
                 .as_ref()
