@@ -330,6 +330,39 @@ mod tests {
         hash
     }
 
+    /// A reader may be between the index and the block while another worker unlinks the item.
+    #[test]
+    fn an_item_unlinked_by_another_worker_is_shown_with_the_facts_it_had() {
+        let (reader, writer) = {
+            let reader = worker();
+            let writer = reader.store.worker();
+            (reader, writer)
+        };
+        let unlink: [(&str, fn(&Worker, KeyHash)); 2] = [
+            ("overwritten", |writer, hash| {
+                put(writer, "overwritten", hash, "new")
+            }),
+            ("deleted", |writer, hash| {
+                writer.delete(b"deleted", hash, None, NOW_S + 9);
+            }),
+        ];
+        for (key, unlink) in unlink {
+            let hash = reader.hash(key.as_bytes());
+            put(&reader, key, hash, "old");
+            assert!(read(&reader, key, hash).is_ok());
+            let location = reader.find(key.as_bytes(), hash).unwrap().location();
+            unlink(&writer, hash);
+            let block = reader.block(location);
+            assert!(block.is_marked_dead(), "{key}");
+            let item = reader.item(location, block, false);
+            let facts = (item.last_access_s, item.fetched, item.stale, item.claimed);
+            assert_eq!(facts, (NOW_S, true, false, false), "{key}");
+            // A reader that records its read now leaves the mark.
+            block.notice_access(block.access(), block.access().fetched_at(NOW_S + 1));
+            assert!(block.is_marked_dead(), "{key}");
+        }
+    }
+
     #[test]
     fn what_was_seen_before_buckets_were_split_and_merged_is_found_after_it() {
         let worker = worker();

@@ -1,7 +1,7 @@
 //! A block of the log: an item, or a piece of a large item's value.
 //!
 //! ```text
-//! item    word 0   last access 29 bits · fetched · stale · claimed       rewritten by reads
+//! item    word 0   last access 28 bits · dead · fetched · stale · claimed    rewritten by reads
 //!         word 1   CAS, low 32 bits; or the number of pieces            ┐
 //!         word 2   CAS 8 bits · key length 8 · short length 13 ·        │ immutable
 //!                  timed · form 2                                       ┘ once published
@@ -198,18 +198,20 @@ impl<'h> Block<'h> {
         self.word(0).store(access.0, Ordering::Relaxed);
     }
 
-    /// Notes that it was read. Of several who do so meanwhile the last to write has its second
-    /// noted.
+    /// Records a read. Of several concurrent readers the last to write has its second recorded.
     #[inline]
     pub(crate) fn notice_access(self, before: Access, after: Access) {
         let word = self.word(0);
-        if before.is_stale() {
-            // Not over the mark of who claimed it meanwhile.
+        if before.is_dead() {
+            // Only `mark_dead` writes the mark, with release; a relaxed copy of it would let
+            // evacuation skip the block without having acquired its unlinking.
+        } else if before.is_stale() || self.shape().is_timed() {
+            // A plain store could overwrite a concurrent claim. Only a stale item, or one that
+            // expires, can be claimed.
             let _ = word.compare_exchange(before.0, after.0, Ordering::Relaxed, Ordering::Relaxed);
         } else {
-            // What is not stale does not become so, and is claimed by nobody. The mark of its death
-            // may be lost, which is a hint: better that than a locked instruction for each item
-            // that is read, whose line its writer's core still has.
+            // It may overwrite a concurrent dead mark, which is a hint: better that than a locked
+            // instruction for each item that is read, whose line its writer's core still has.
             word.store(after.0, Ordering::Relaxed);
         }
     }
@@ -241,22 +243,27 @@ impl<'h> Block<'h> {
         self.load(1) as usize
     }
 
-    /// Says that nothing leads to this item, so that draining need not look. What is not marked may
-    /// be dead all the same: a piece, or a block that has been copied.
+    /// Marks an item that has been unlinked, so that evacuation need not look it up. An unmarked
+    /// block may be dead too: a piece, a block that has been copied, or one whose mark a reader has
+    /// overwritten.
     pub(crate) fn mark_dead(self) {
-        self.set_access(Access::DEAD);
+        let dead = self.access().dead();
+        // Release: pairs with `is_marked_dead`: the thread that skips the block has seen its
+        // unlinking, and so has every thread that learns of the segment's retirement.
+        self.word(0).store(dead.0, Ordering::Release);
     }
 
     /// Whether it is marked.
     pub(crate) fn is_marked_dead(self) -> bool {
-        !self.is_piece() && self.access() == Access::DEAD
+        // Acquire: pairs with `mark_dead`.
+        !self.is_piece() && Access(self.word(0).load(Ordering::Acquire)).is_dead()
     }
 
     /// Writes the header and the key of an item that nobody knows yet.
     pub(crate) fn begin(self, outline: &Outline, key: &[u8]) {
         debug_assert!(outline.pieces <= PIECES_MAX && key.len() == outline.key_len);
         let shape = Shape::of(outline);
-        self.mark_dead();
+        self.set_access(Access::DEAD);
         self.word(1).store(outline.pieces as u32, Ordering::Relaxed);
         self.word(2).store(shape.word(), Ordering::Relaxed);
         self.set_expiry(Expiry::NEVER);

@@ -1,7 +1,8 @@
 //! When an item was last asked for, and what has become of it.
 
-/// Bits of the second of the last access.
-const ACCESS_MASK: u32 = (1 << 29) - 1;
+/// Bits of the second of the last access: 28 bits of seconds are 8.5 years.
+const ACCESS_MASK: u32 = (1 << 28) - 1;
+const DEAD: u32 = 1 << 28;
 const FETCHED: u32 = 1 << 29;
 const STALE: u32 = 1 << 30;
 const CLAIMED: u32 = 1 << 31;
@@ -11,8 +12,8 @@ const CLAIMED: u32 = 1 << 31;
 pub(crate) struct Access(pub(super) u32);
 
 impl Access {
-    /// Of an item that is none (yet, or any more): claimed, but not stale, is no other.
-    pub(super) const DEAD: Self = Self(CLAIMED);
+    /// Of a block that no entry leads to yet.
+    pub(super) const DEAD: Self = Self(DEAD);
 
     /// Of an item that is new.
     pub(crate) fn new(now_s: u32) -> Self {
@@ -37,6 +38,19 @@ impl Access {
     #[inline]
     pub(crate) fn is_claimed(self) -> bool {
         self.0 & CLAIMED != 0
+    }
+
+    /// Whether no entry of the index leads to the block: not yet, or not any more.
+    #[inline]
+    pub(super) fn is_dead(self) -> bool {
+        self.0 & DEAD != 0
+    }
+
+    /// The same item without an entry. A reader that found the item before is still shown its
+    /// facts.
+    #[must_use]
+    pub(super) fn dead(self) -> Self {
+        Self(self.0 | DEAD)
     }
 
     /// Read just now.
