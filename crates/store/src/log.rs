@@ -226,9 +226,10 @@ impl Log {
         self.leaning.store(number as u32, Ordering::Relaxed);
     }
 
-    /// Segments that new items fill before the oldest of them goes first.
-    fn small_share(&self) -> u32 {
-        (u64::from(self.allowed()) * self.leaning().small_thousandths / 1000) as u32
+    /// Segments that each part fills before its oldest goes first. Both are parts of one reading of
+    /// the limit, which another thread may change at any time.
+    fn shares(&self) -> [u32; 2] {
+        shares_of(self.allowed(), self.leaning().small_thousandths)
     }
 
     /// Takes memory for a block of `len` bytes. None: no segment is free just now.
@@ -332,11 +333,7 @@ impl Log {
     /// would go before it could be asked for.
     fn is_old(&self, segment: &Segment) -> bool {
         let part = segment.part();
-        let small = self.small_share();
-        let share = match part {
-            Part::Small => small,
-            Part::Main => self.allowed().saturating_sub(small),
-        };
+        let share = self.shares()[part as usize];
         // Each part counts in twos (`part_of_opening`).
         let openings = self.openings[part as usize].load(Ordering::Relaxed);
         let age = openings.wrapping_sub(segment.opening()) / 2;
@@ -552,6 +549,11 @@ impl Log {
         // Nothing panics half way through a change of the shelf.
         self.shelf.lock().unwrap_or_else(PoisonError::into_inner)
     }
+}
+
+fn shares_of(allowed: u32, small_thousandths: u64) -> [u32; 2] {
+    let small = (u64::from(allowed) * small_thousandths / 1000) as u32;
+    [small, allowed - small]
 }
 
 /// The part of a segment with this opening: even numbers are those of the small one.

@@ -1,4 +1,5 @@
 use super::*;
+use crate::index::Entry;
 
 const WAY: Way = Way {
     stripe: 0,
@@ -69,6 +70,37 @@ fn a_usual_life_follows_what_lasts_and_not_one_lull() {
         log.note_life(60);
     }
     assert!((55..=60).contains(&log.usual_life_s()));
+}
+
+/// The limit may rise between two readings of it: what is computed from both was less than nothing.
+#[test]
+fn shares_are_parts_of_one_limit_while_it_changes() {
+    let heap = Heap::new(1_000, 13, 1).unwrap();
+    let log = Log::new(heap, Epochs::new(), 4, 1);
+    let recent = LEANINGS.iter().position(|way| way.small_thousandths == 500);
+    log.lean(recent.unwrap());
+    for (number, opening) in [(0, 3), (1, 2_001)] {
+        log.heap.segment(number).open(Part::Main, 0, 1, opening);
+    }
+    let head = log.heap.location(1, FIRST).unwrap();
+    let entry = Entry::of_word(head.units()).unwrap();
+    let victim = Victim {
+        number: 0,
+        task: Task::Evict,
+    };
+    let is_done = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            for turn in 0..20_000_000 {
+                log.allowed.store([4, 1_000][turn % 2], Ordering::Relaxed);
+            }
+            is_done.store(true, Ordering::Relaxed);
+        });
+        while !is_done.load(Ordering::Relaxed) {
+            // 999 segments were opened between the two: more than half of any share.
+            assert!(log.has_moved_on(entry, victim));
+        }
+    });
 }
 
 #[test]

@@ -112,7 +112,7 @@ impl Log {
 
     /// The oldest segment of the part that has more than its share.
     fn oldest(&self, shelf: &mut Shelf) -> Option<Victim> {
-        let small_share = self.small_share() as usize;
+        let small_share = self.shares()[Part::Small as usize] as usize;
         let [small, main] = &shelf.sealed;
         let first = if small.len() > small_share || main.len() == 0 {
             Part::Small
@@ -159,7 +159,7 @@ impl Log {
             (Part::Small, Part::Main) => true,
             (Part::Main, Part::Main) => {
                 let newer = head.opening().wrapping_sub(piece.opening()) / 2;
-                let half = (self.allowed() - self.small_share()) / 2;
+                let half = self.shares()[Part::Main as usize] / 2;
                 (half + 1..u32::MAX / 4).contains(&newer)
             }
             (_, Part::Small) => false,
