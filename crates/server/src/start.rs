@@ -8,6 +8,7 @@ use std::sync::Arc;
 
 use runtime::{Census, Clock, Kind, Running, Scheduler, Setup};
 use store::Store;
+use store::limits::MEMORY_MAX;
 use sys::privileges::{self, User};
 use sys::signals::Signals;
 use sys::socket::{Bound, Listener};
@@ -72,7 +73,10 @@ impl Server {
         config.runtime = Some(kind);
         let store = Store::new(store::Config {
             memory_bytes: config.memory_bytes,
-            memory_max: config.memory_bytes.saturating_mul(MEMORY_GROWTH),
+            memory_max: config
+                .memory_bytes
+                .saturating_mul(MEMORY_GROWTH)
+                .min(MEMORY_MAX),
             workers: config.workers.max(1) as usize,
             evicts: config.evicts,
             huge_pages: config.huge_pages,

@@ -2,7 +2,7 @@
 
 use thiserror::Error;
 
-use crate::limits::{LIMIT_PART, MEMORY_MIN};
+use crate::limits::{LIMIT_PART, MEMORY_MAX, MEMORY_MIN};
 
 /// What a store is made with.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -71,6 +71,9 @@ pub enum ConfigError {
         /// The most it was made for.
         most: u64,
     },
+    /// More than a location can address.
+    #[error("a store addresses at most {MEMORY_MAX} bytes of memory, not {0}")]
+    NotAddressable(u64),
     /// The system refuses so much address space.
     #[error("no room in the address space: {0}")]
     NoRoom(#[source] std::io::Error),
@@ -78,6 +81,10 @@ pub enum ConfigError {
 
 impl Config {
     pub(crate) fn check(&self) -> Result<(), ConfigError> {
+        let most = self.memory_max.max(self.memory_bytes);
+        if most > MEMORY_MAX {
+            return Err(ConfigError::NotAddressable(most));
+        }
         self.check_least(self.memory_bytes)
     }
 
@@ -113,5 +120,31 @@ impl Config {
             });
         }
         Ok(())
+    }
+}
+
+#[cfg(test)]
+#[cfg(not(shuttle))]
+mod tests {
+    use super::*;
+    use crate::Store;
+
+    #[test]
+    fn memory_that_no_location_reaches_is_refused() {
+        for (memory_bytes, memory_max) in [(64 << 20, MEMORY_MAX + 1), (MEMORY_MAX + 1, 0)] {
+            let config = Config {
+                memory_bytes,
+                memory_max,
+                ..Config::DEFAULT
+            };
+            let refused = Store::new(config).map(drop);
+            let most = memory_bytes.max(memory_max);
+            assert!(matches!(refused, Err(ConfigError::NotAddressable(asked)) if asked == most));
+        }
+        let largest = Config {
+            memory_max: MEMORY_MAX,
+            ..Config::DEFAULT
+        };
+        assert!(largest.check().is_ok());
     }
 }

@@ -31,6 +31,7 @@ pub(crate) type Number = u32;
 
 /// Bytes of what a location counts in.
 const UNIT: u64 = 4;
+const _: () = assert!((Location::MAX + 1) * UNIT == crate::limits::MEMORY_MAX);
 /// Bytes of a line of the processor's caches.
 const LINE: usize = 64;
 /// Bytes of a block that are asked for before it is written.

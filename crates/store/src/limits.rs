@@ -9,6 +9,9 @@ pub const ITEM_OVERHEAD: usize = 59;
 pub const FLAGS_LEN: usize = 4;
 /// Least memory a store can work in, in bytes.
 pub const MEMORY_MIN: u64 = 1 << 20;
+/// Most memory a store can address, in bytes: a location has 40 bits and counts in words of four
+/// bytes.
+pub const MEMORY_MAX: u64 = 4 << 40;
 /// Segments a store has at least, wherever memory allows for any of them to be as small.
 pub(crate) const SEGMENTS_LEAST: u64 = 1024;
 /// Bytes of a segment, as powers of two: least and most.
