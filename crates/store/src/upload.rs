@@ -110,7 +110,7 @@ impl Worker {
         cas: Option<u64>,
         now_s: u32,
     ) -> Result<Upload, Refused> {
-        self.begin_write(key, asked.flags, asked.value_len)?;
+        self.begin_write(key, hash, asked.flags, asked.value_len)?;
         let heap = &self.store.log.heap;
         let credit = if asked.whole {
             None
@@ -174,12 +174,19 @@ impl Worker {
     ///
     /// # Errors
     /// No item may be so large.
+    ///
+    /// # Panics
+    /// The hash is that of another key or of another store's worker. Evacuation finds an entry by
+    /// the hash of the key in its block: one inserted under another hash would lead to memory that
+    /// is used again.
     pub(crate) fn begin_write(
         &self,
         key: &[u8],
+        hash: KeyHash,
         flags: u32,
         value_len: usize,
     ) -> Result<(), Refused> {
+        assert!(self.hash(key).0 == hash.0, "the hash of another key");
         self.wake();
         self.visits_before.set(self.visits());
         let is_key = (1..=KEY_MAX).contains(&key.len());
@@ -208,8 +215,12 @@ impl Worker {
     ///
     /// # Errors
     /// There is no more memory, or not yet ([`Refused::NotYet`]): what fitted has been taken.
+    ///
+    /// # Panics
+    /// The upload is another store's.
     pub fn fill(&self, upload: &mut Upload, bytes: &[u8], now_s: u32) -> Result<usize, Refused> {
         self.wake();
+        self.check_owner(upload);
         let mut done = 0;
         while done < bytes.len() && upload.missing() > 0 {
             let mut room = upload.unfilled();
@@ -223,6 +234,14 @@ impl Worker {
             done += len;
         }
         Ok(done)
+    }
+
+    /// An upload lies in its own store's memory: no other store may use its locations.
+    pub(crate) fn check_owner(&self, upload: &Upload) {
+        assert!(
+            Arc::ptr_eq(upload.store.store(), &self.store),
+            "an upload of another store"
+        );
     }
 
     /// Takes memory for the next piece of an upload whose pieces are full.

@@ -34,6 +34,12 @@ pub struct KeyHash(pub(crate) u64, pub(crate) Place);
 #[derive(Debug)]
 pub(crate) struct Lease(Arc<Store>);
 
+impl Lease {
+    pub(crate) fn store(&self) -> &Arc<Store> {
+        &self.0
+    }
+}
+
 impl Deref for Lease {
     type Target = Store;
 

@@ -161,8 +161,13 @@ impl Worker {
     ///
     /// # Errors
     /// As [`Refused::NotYet`]; the upload, to be published later.
+    ///
+    /// # Panics
+    /// The upload is another store's, or some of its value is missing: there lies what the memory
+    /// held before.
     pub fn publish(&self, upload: Upload, write: &Write, now_s: u32) -> Result<Published, Upload> {
-        debug_assert_eq!(upload.missing(), 0);
+        assert!(upload.missing() == 0, "a value that is not complete");
+        self.check_owner(&upload);
         self.wake();
         let published = match write.mode {
             Mode::Append | Mode::Prepend => self.join(&upload, write, now_s),
@@ -179,6 +184,9 @@ impl Worker {
     ///
     /// # Errors
     /// See [`Refused`]; never [`Refused::HeldFull`].
+    ///
+    /// # Panics
+    /// The hash is not that of the key in this store.
     pub fn put(
         &self,
         key: &[u8],
@@ -188,7 +196,7 @@ impl Worker {
         now_s: u32,
     ) -> Result<Published, Refused> {
         self.store.index.prefetch_lock(hash.0);
-        self.begin_write(key, write.flags, value.len())?;
+        self.begin_write(key, hash, write.flags, value.len())?;
         let is_timed = self.is_timed(write.expiry);
         let cas = write.explicit_cas;
         let outline = Outline::whole(key.len(), value.len(), write.flags, cas, is_timed);
@@ -400,4 +408,72 @@ fn count(found: &Snapshot, arithmetic: &Arithmetic) -> Result<Made<'static>, Ari
         // A shorter number keeps the length and ends in spaces, as memcached's does.
         value_len: found.value_len.max(digits_len),
     })
+}
+
+#[cfg(test)]
+#[cfg(not(shuttle))]
+mod tests {
+    use std::panic::{AssertUnwindSafe, catch_unwind};
+
+    use super::*;
+    use crate::{Config, Store};
+
+    const NOW_S: u32 = 1;
+    const WRITE: Write = Write::plain(Mode::Set, Expiry::NEVER);
+
+    fn worker(hash_seed: u64) -> Worker {
+        let config = Config {
+            memory_bytes: 8 << 20,
+            hash_seed,
+            ..Config::DEFAULT
+        };
+        Store::new(config).unwrap().worker()
+    }
+
+    fn reserve(worker: &Worker, key: &[u8]) -> Upload {
+        let asked = Reserve {
+            value_len: 100,
+            flags: 0,
+            expiry: Expiry::NEVER,
+            whole: false,
+        };
+        let hash = worker.hash(key);
+        worker.reserve(key, hash, &asked, NOW_S).unwrap()
+    }
+
+    fn panics(operation: impl FnOnce()) -> bool {
+        catch_unwind(AssertUnwindSafe(operation)).is_err()
+    }
+
+    /// It was published in builds without debug assertions, with what the memory held before.
+    #[test]
+    fn a_value_that_is_not_complete_is_not_published() {
+        let worker = worker(1);
+        let mut upload = reserve(&worker, b"key");
+        worker.fill(&mut upload, &[7; 99], NOW_S).unwrap();
+        assert!(panics(|| drop(worker.publish(upload, &WRITE, NOW_S))));
+        let hash = worker.hash(b"key");
+        assert_eq!(worker.delete(b"key", hash, None, NOW_S), Deleted::NotFound);
+    }
+
+    #[test]
+    fn an_upload_is_filled_and_published_by_its_own_store_only() {
+        let (worker, other) = (worker(1), self::worker(1));
+        let mut upload = reserve(&worker, b"key");
+        assert!(panics(|| drop(other.fill(&mut upload, &[7; 100], NOW_S))));
+        worker.fill(&mut upload, &[7; 100], NOW_S).unwrap();
+        assert!(panics(|| drop(other.publish(upload, &WRITE, NOW_S))));
+    }
+
+    #[test]
+    fn nothing_is_written_under_the_hash_of_another_key_or_store() {
+        let (worker, other) = (worker(1), self::worker(2));
+        for hash in [worker.hash(b"another"), other.hash(b"key")] {
+            assert!(panics(|| drop(
+                worker.put(b"key", hash, b"value", &WRITE, NOW_S)
+            )));
+        }
+        let hash = worker.hash(b"key");
+        assert!(worker.put(b"key", hash, b"value", &WRITE, NOW_S).is_ok());
+    }
 }
