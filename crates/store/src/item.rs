@@ -1,5 +1,7 @@
 //! An item as a reader sees it, and when it expires.
 
+use std::cell::RefCell;
+
 use crate::heap::block::Block;
 use crate::index::Location;
 use crate::pin::Pin;
@@ -66,6 +68,8 @@ pub struct Item<'a> {
     pub(crate) location: Location,
     pub(crate) block: Block<'a>,
     pub(crate) store: &'a Arc<Store>,
+    /// Taken before the read changed the item.
+    pub(crate) pin: RefCell<Option<Pin>>,
 }
 
 impl Item<'_> {
@@ -90,7 +94,8 @@ impl Item<'_> {
     /// held already as may be.
     #[must_use]
     pub fn pin(&self) -> Option<Pin> {
-        Pin::take(self.store, self.location, self.block)
+        let taken = self.pin.take();
+        taken.or_else(|| Pin::take(self.store, self.location, self.block))
     }
 }
 

@@ -1,10 +1,13 @@
 //! Reading.
 
+use std::cell::RefCell;
+
 use crate::heap::block::Block;
 use crate::index::{Entry, Location};
 use crate::item::{Expiry, Item};
 use crate::limits::{REWRITE_ATTEMPTS, REWRITE_BUSY};
 use crate::miniature::Seen;
+use crate::pin::Pin;
 use crate::place::Draft;
 use crate::sync::yield_now;
 use crate::upload::Refused;
@@ -21,6 +24,9 @@ pub struct Read {
     pub claim: bool,
     /// Leave it as unread and as old as it is.
     pub unnoticed: bool,
+    /// The visit pins a value of more bytes than this; none: it pins nothing. A read that changes
+    /// the item takes the pin before, so that it changes nothing where there is none to be had.
+    pub pins_above: Option<usize>,
 }
 
 /// Why a read has nothing to show.
@@ -35,10 +41,11 @@ pub enum Miss {
 }
 
 impl Worker {
-    /// Shows the item of `key` to `visit`, which runs at most once, must be short, and must not
-    /// call the store again. A visit that comes to nothing (none) leaves the item as it was: the
-    /// read will be made again. So it is, without a visit, where a touch has to wait for memory
-    /// ([`Refused::NotYet`]).
+    /// Shows the item of `key` to `visit`, which runs at most once, after all locks have been
+    /// released. The read comes to nothing, and will be made again, where the visit does (none),
+    /// where a pin has to be taken before a change and there is none ([`Read::pins_above`]), and
+    /// where a touch has to wait for memory ([`Refused::NotYet`]). A visit that comes to nothing
+    /// although nothing had to be pinned does not undo a change.
     ///
     /// # Errors
     /// There is nothing to show.
@@ -67,7 +74,7 @@ impl Worker {
         if how.touch.is_some() || (how.claim && access.is_stale()) {
             return self.read_and_change(key, hash, now_s, how, visit);
         }
-        let Some(answer) = self.show(visit, location, block, false) else {
+        let Some(answer) = self.show(visit, &self.item(location, block, false)) else {
             return Ok(None);
         };
         if !how.unnoticed {
@@ -126,35 +133,51 @@ impl Worker {
                 yield_now();
             }
         };
-        let location = found.entry().location();
+        let entry = found.entry();
+        let location = entry.location();
         let block = self.block(location);
+        let pin = match how.pins_above {
+            Some(most) if block.value_len() > most => {
+                match Pin::take(&self.store, location, block) {
+                    None => return Ok(None),
+                    some => some,
+                }
+            }
+            _ => None,
+        };
         let access = block.access();
         let won = how.claim && access.is_stale() && !access.is_claimed();
-        let Some(answer) = self.show(visit, location, block, won) else {
-            return Ok(None);
+        let item = Item {
+            pin: RefCell::new(pin),
+            ..self.item(location, block, won)
         };
         if won {
             block.set_access(access.with(true, true));
-        }
-        if !how.unnoticed {
-            self.notice(hash, found.entry(), block, now_s);
         }
         match how.touch {
             Some(expiry) if block.takes_expiry(expiry) => {
                 block.set_expiry(expiry);
                 let segment = self.store.log.heap.segment_of(location);
                 segment.raise_expiry(expiry);
+                drop(writer);
             }
-            Some(expiry) if expiry.is_past(now_s) => self.bury_found(&writer, &found, block),
+            Some(expiry) if expiry.is_past(now_s) => {
+                self.bury_found(&writer, &found, block);
+                drop(writer);
+            }
             // There is no memory to move it to. It must not be there when its time is over, so that
             // it leaves now, as others do for want of memory.
             Some(_) => {
                 let part = self.store.log.heap.segment_of(location).part();
                 self.evict_found(writer, &found, part, now_s);
             }
-            None => {}
+            None => drop(writer),
         }
-        Ok(Some(answer))
+        let answer = self.show(visit, &item);
+        if answer.is_some() && !how.unnoticed {
+            self.notice(hash, entry, block, now_s);
+        }
+        Ok(answer)
     }
 
     /// Moves an item that never expires to where there is a place for an expiry, as draining would.
@@ -214,15 +237,9 @@ impl Worker {
     }
 
     #[inline]
-    fn show<R>(
-        &self,
-        visit: impl FnOnce(&Item<'_>) -> Option<R>,
-        location: Location,
-        block: Block<'_>,
-        won: bool,
-    ) -> Option<R> {
+    fn show<R>(&self, visit: impl FnOnce(&Item<'_>) -> Option<R>, item: &Item<'_>) -> Option<R> {
         self.is_visiting.set(true);
-        let answer = visit(&self.item(location, block, won));
+        let answer = visit(item);
         self.is_visiting.set(false);
         answer
     }
@@ -242,6 +259,7 @@ impl Worker {
             location,
             block,
             store: &self.store,
+            pin: RefCell::new(None),
         }
     }
 

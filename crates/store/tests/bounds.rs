@@ -369,20 +369,38 @@ fn a_read_that_cannot_answer_leaves_the_right_to_make_a_stale_item_anew() {
         touch: Some(Expiry::at(100)),
         ..Read::default()
     };
-    let seen = |item: &store::Item<'_>| (item.stale, item.won, item.fetched, item.expiry);
-    let read = |answers: bool| {
-        let mut facts = None;
-        let visit = |item: &store::Item<'_>| {
-            facts = Some(seen(item));
-            answers.then_some(())
-        };
-        let answered = worker.read(b"a", worker.hash(b"a"), NOW_S, claim, visit);
-        assert_eq!(answered.unwrap().is_some(), answers);
-        facts.unwrap()
+    let claim = Read {
+        pins_above: Some(9),
+        ..claim
     };
-    assert_eq!(read(false), (true, true, false, Expiry::NEVER));
-    assert_eq!(read(true), (true, true, false, Expiry::NEVER));
-    assert_eq!(read(true), (true, false, true, Expiry::at(100)));
+    let read = |worker: &Worker| {
+        let facts = |item: &store::Item<'_>| {
+            assert!(item.pin().is_some());
+            Some((item.stale, item.won, item.fetched, item.expiry))
+        };
+        let read = worker.read(b"a", worker.hash(b"a"), NOW_S, claim, facts);
+        read.unwrap()
+    };
+    let pins = pin_all_that_may_be(&worker);
+    assert_eq!(read(&worker), None);
+    drop(pins);
+    let never = Expiry::NEVER;
+    assert_eq!(read(&worker), Some((true, true, false, never)));
+    let then = Expiry::at(100);
+    assert_eq!(read(&worker), Some((true, false, true, then)));
+}
+
+/// Holds an eighth of all segments.
+fn pin_all_that_may_be(worker: &Worker) -> Vec<store::Pin> {
+    let pin = |number: u32| {
+        let key = (1_000_000 + number).to_be_bytes();
+        set(worker, &key, 1_000, &SET);
+        let pinned = worker.read(&key, worker.hash(&key), NOW_S, Read::default(), |item| {
+            Some(item.pin())
+        });
+        pinned.unwrap().flatten()
+    };
+    (0..).map_while(pin).collect()
 }
 
 /// A store of `memory_bytes` that refuses instead of evicting, full of values of 200 bytes; how

@@ -222,3 +222,29 @@ fn where_nothing_may_be_evicted_all_may_be_touched() {
     worker.quiescent();
     assert_eq!(worker.store().statistics().evicted, 0);
 }
+
+/// A visit copies a value of up to 16 KiB: other writers of the class must not wait for that.
+#[test]
+fn an_item_that_is_touched_is_shown_when_others_may_write_it() {
+    let reader = store(8 << 20, true);
+    let write = Write::plain(Mode::Set, Expiry::at(50));
+    set(&reader, "key", 10_000, &write);
+    let others = reader.store().worker();
+    let (done, is_done) = std::sync::mpsc::channel();
+    let how = Read {
+        touch: Some(Expiry::at(100)),
+        ..Read::default()
+    };
+    let hash = reader.hash(b"key");
+    std::thread::scope(|scope| {
+        let shown = reader.read(b"key", hash, NOW_S, how, |item| {
+            scope.spawn(move || {
+                set(&others, "key", 20, &write);
+                done.send(()).unwrap();
+            });
+            let waited = is_done.recv_timeout(std::time::Duration::from_secs(20));
+            Some((waited.is_ok(), item.value_len()))
+        });
+        assert_eq!(shown, Ok(Some((true, 10_000))));
+    });
+}

@@ -139,6 +139,7 @@ struct Form {
 fn one(key: &[u8], hash: KeyHash, form: Form, around: &Surroundings<'_>, out: &mut Output) -> bool {
     let how = Read {
         touch: form.exptime.map(|exptime| around.now.expiry(exptime)),
+        pins_above: Some(COPY_MAX),
         ..Read::default()
     };
     let shown = around

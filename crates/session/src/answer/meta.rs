@@ -9,6 +9,7 @@ use super::classic::{count_arith, direction};
 use super::count_either;
 use super::get::{add_value, count_miss, count_read};
 use crate::counters::Counter;
+use crate::limits::COPY_MAX;
 use crate::output::Output;
 use crate::prepare::Planned;
 use crate::session::{Step, Surroundings};
@@ -26,6 +27,7 @@ pub(super) fn get(
         touch,
         claim: true,
         unnoticed: asked.no_bump,
+        pins_above: asked.value.then_some(COPY_MAX),
     };
     let now_s = around.now.elapsed_s;
     let shown = around.worker.read(key, planned.hash, now_s, how, |item| {
