@@ -18,7 +18,7 @@ mod victims;
 
 use std::sync::PoisonError;
 
-use chain::Links;
+use chain::{Chain, Links};
 use shelf::Shelf;
 pub(crate) use victims::{Task, Victim};
 
@@ -75,6 +75,16 @@ pub(crate) struct Log {
     leaning: AtomicU32,
     /// A moving average, in parts of a second ([`LIFE_UNIT`]).
     usual_life: AtomicU32,
+}
+
+/// What lies in segments.
+#[derive(Debug)]
+pub(crate) struct Content {
+    /// Bytes of blocks, dead or alive.
+    pub(crate) bytes_written: u64,
+    /// When the oldest segment was opened, of those that are open or next to be evacuated; none:
+    /// nothing has been written.
+    pub(crate) oldest_s: Option<u32>,
 }
 
 /// Memory taken for a block, held for its writer.
@@ -380,6 +390,7 @@ impl Log {
             segment.release_writer();
         }
         segment.set_phase(Phase::Sealed);
+        shelf.written += u64::from(segment.count_written(size));
         shelf.sealed[segment.part() as usize].push_last(&mut shelf.links, number);
     }
 
@@ -517,9 +528,11 @@ impl Log {
 
     /// A segment that was being drained leads nowhere any more.
     pub(crate) fn retire(&self, number: Number) {
-        self.heap.segment(number).set_phase(Phase::Retired);
+        let segment = self.heap.segment(number);
+        segment.set_phase(Phase::Retired);
         let stamp = self.epochs.retire();
         let mut shelf = self.shelf();
+        shelf.written -= u64::from(segment.counted_written());
         shelf.retired.push_back((number, stamp));
         self.collect(&mut shelf);
     }
@@ -534,9 +547,27 @@ impl Log {
         shelf.sealed[segment.part() as usize].push_first(&mut shelf.links, number);
     }
 
-    /// Every segment that was ever used.
-    pub(crate) fn used(&self) -> impl Iterator<Item = Number> {
-        0..self.shelf().fresh
+    /// What lies in the segments that are open or full, without a look at each of the full ones.
+    pub(crate) fn content(&self) -> Content {
+        let size = self.heap.segment_size();
+        let shelf = self.shelf();
+        let mut content = Content {
+            bytes_written: shelf.written,
+            oldest_s: None,
+        };
+        let oldest = shelf.sealed.iter().filter_map(Chain::first);
+        let open = self.lanes.iter().map(|lane| lane.0.load(Ordering::Relaxed));
+        let open = open
+            .filter(|&number| number != NONE && self.heap.segment(number).phase() == Phase::Open);
+        for number in open.chain(oldest) {
+            let segment = self.heap.segment(number);
+            if segment.phase() == Phase::Open {
+                content.bytes_written += u64::from(segment.tail().min(size) - FIRST);
+            }
+            let oldest_s = content.oldest_s.unwrap_or(u32::MAX);
+            content.oldest_s = Some(oldest_s.min(segment.opened_s()));
+        }
+        content
     }
 
     /// Segments that are resident.

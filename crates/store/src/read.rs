@@ -356,20 +356,15 @@ mod tests {
             let writer = reader.store.worker();
             (reader, writer)
         };
-        let unlink: [(&str, fn(&Worker, KeyHash)); 2] = [
-            ("overwritten", |writer, hash| {
-                put(writer, "overwritten", hash, "new")
-            }),
-            ("deleted", |writer, hash| {
-                writer.delete(b"deleted", hash, None, NOW_S + 9);
-            }),
-        ];
-        for (key, unlink) in unlink {
+        for key in ["overwritten", "deleted"] {
             let hash = reader.hash(key.as_bytes());
             put(&reader, key, hash, "old");
             assert!(read(&reader, key, hash).is_ok());
             let location = reader.find(key.as_bytes(), hash).unwrap().location();
-            unlink(&writer, hash);
+            match key {
+                "overwritten" => put(&writer, key, hash, "new"),
+                _ => drop(writer.delete(key.as_bytes(), hash, None, NOW_S + 9)),
+            }
             let block = reader.block(location);
             assert!(block.is_marked_dead(), "{key}");
             let item = reader.item(location, block, false);

@@ -32,7 +32,8 @@ pub struct Statistics {
     pub segments: u64,
     /// Segments that may be resident.
     pub segments_allowed: u64,
-    /// The second in which the oldest segment with items was opened; none: there is none.
+    /// The second in which the oldest of all segments was opened that are open or next to be
+    /// evacuated; none: nothing has been written.
     pub oldest_segment_s: Option<u32>,
     /// Items now, those expired and not yet reclaimed included.
     pub items: u64,

@@ -9,7 +9,6 @@ use crate::config::{Config, ConfigError};
 use crate::epochs::Epochs;
 use crate::ghost::Ghosts;
 use crate::heap::Heap;
-use crate::heap::segment::Segment;
 use crate::holds::Holds;
 use crate::hot::{HotKeys, Sketch};
 use crate::index::Index;
@@ -58,8 +57,8 @@ struct Tallies {
 
 impl Tallies {
     fn sum(&self, what: Count) -> u64 {
-        let present: u64 = self.present.iter().map(|tally| tally.of(what)).sum();
-        self.gone.of(what) + present
+        let tallies = self.present.iter().map(Arc::as_ref).chain([&self.gone]);
+        tallies.fold(0, |sum, tally| sum.wrapping_add(tally.of(what)))
     }
 }
 
@@ -244,11 +243,12 @@ impl Store {
         self.tallies().sum(Count::Evicted)
     }
 
-    /// Sums over all workers and segments.
+    /// Sums over all workers and open segments: its time does not grow with the memory.
     #[must_use]
     pub fn statistics(&self) -> Statistics {
         let tallies = self.tallies();
         let sum = |what| tallies.sum(what);
+        let content = self.log.content();
         let mut statistics = Statistics {
             limit_bytes: self.limit(),
             index_bytes: self.index.bytes(),
@@ -275,6 +275,10 @@ impl Store {
             segment_bytes: u64::from(self.log.heap.segment_size()),
             segments: u64::from(self.log.resident()),
             segments_allowed: u64::from(self.log.allowed()),
+            // While workers write it may be off by what they are at.
+            bytes_live: (sum(Count::LiveBytes) as i64).max(0) as u64,
+            bytes_written: content.bytes_written,
+            oldest_segment_s: content.oldest_s,
             ..Statistics::default()
         };
         for tally in &tallies.present {
@@ -282,17 +286,6 @@ impl Store {
         }
         tallies.gone.add_ages(&mut statistics.evicted_ages);
         drop(tallies);
-        let size = self.log.heap.segment_size();
-        for number in self.log.used() {
-            let segment = self.log.heap.segment(number);
-            statistics.bytes_live += u64::from(self.log.heap.live.of(number));
-            let written = written(segment, size);
-            statistics.bytes_written += u64::from(written);
-            if written > 0 {
-                let oldest = statistics.oldest_segment_s.unwrap_or(u32::MAX);
-                statistics.oldest_segment_s = Some(oldest.min(segment.opened_s()));
-            }
-        }
         statistics
     }
 }
@@ -337,16 +330,6 @@ impl Geometry {
     }
 }
 
-/// Bytes of a segment that blocks, alive or dead, fill.
-fn written(segment: &Segment, size: u32) -> u32 {
-    use crate::heap::segment::Phase;
-    match segment.phase() {
-        Phase::Open => segment.tail().min(size),
-        Phase::Sealed | Phase::Draining => segment.written(size) as u32,
-        Phase::Free | Phase::Retired => 0,
-    }
-}
-
 /// Segments that a memory has room for beside what else there is, and what the index may grow by
 /// before this is reckoned again: a segment's worth.
 fn allowed(memory: u64, other: u64, size_bits: u32) -> u32 {
@@ -357,3 +340,52 @@ fn allowed(memory: u64, other: u64, size_bits: u32) -> u32 {
 #[cfg(test)]
 #[cfg(shuttle)]
 mod models;
+
+#[cfg(test)]
+#[cfg(not(shuttle))]
+mod tests {
+    use super::*;
+    use crate::heap::segment::Phase;
+    use crate::{Expiry, Mode, Write};
+
+    /// They are kept as blocks come and go, and not added up when they are asked for.
+    #[test]
+    fn bytes_live_and_written_are_those_of_all_segments() {
+        let config = Config {
+            memory_bytes: 8 << 20,
+            ..Config::DEFAULT
+        };
+        let store = Store::new(config).unwrap();
+        let mut workers = [store.worker(), store.worker()];
+        for number in 0..60_000_u32 {
+            let worker = &mut workers[number as usize % 2];
+            let key = (number % 50_000).to_le_bytes();
+            let hash = worker.hash(&key);
+            let write = Write::plain(Mode::Set, Expiry::at(10 + number % 100));
+            let value = vec![0; number as usize % 700];
+            worker.put(&key, hash, &value, &write, 1).unwrap();
+            if number % 7 == 0 {
+                worker.delete(&key, hash, None, 1);
+            }
+            worker.quiescent();
+        }
+        let [worker, gone] = workers;
+        drop(gone);
+        let (mut live, mut written) = (0, 0);
+        let size = store.log.heap.segment_size();
+        for number in 0..store.log.heap.count() {
+            let segment = store.log.heap.segment(number);
+            live += u64::from(store.log.heap.live.of(number));
+            written += match segment.phase() {
+                Phase::Open => u64::from(segment.tail().min(size) - crate::heap::segment::FIRST),
+                Phase::Sealed | Phase::Draining => segment.written(size),
+                Phase::Free | Phase::Retired => 0,
+            };
+        }
+        let statistics = store.statistics();
+        assert!(statistics.drained > 100 && live > 1 << 20, "{statistics:?}");
+        let told = (statistics.bytes_live, statistics.bytes_written);
+        assert_eq!(told, (live, written));
+        drop(worker);
+    }
+}

@@ -36,9 +36,12 @@ pub(crate) enum Count {
     Waits,
     /// Blocks and buckets visited beside those that operations name.
     Visits,
+    /// Bytes of blocks that this worker linked, less those that it unlinked: only the sum over all
+    /// workers, modulo 2^64, is meaningful.
+    LiveBytes,
 }
 
-const COUNTS: usize = Count::Visits as usize + 1;
+const COUNTS: usize = Count::LiveBytes as usize + 1;
 
 /// What one worker counts, with lines to itself.
 #[derive(Debug, Default)]
@@ -58,7 +61,8 @@ impl Tally {
 
     pub(crate) fn add(&self, what: Count, more: u64) {
         let cell = &self.counts[what as usize];
-        cell.store(cell.load(Ordering::Relaxed) + more, Ordering::Relaxed);
+        let sum = cell.load(Ordering::Relaxed).wrapping_add(more);
+        cell.store(sum, Ordering::Relaxed);
     }
 
     /// Counts an evicted item of that age.

@@ -277,16 +277,19 @@ impl Worker {
     #[inline]
     pub(crate) fn add_live(&self, spot: &Spot<'_>) {
         let heap = &self.store.log.heap;
-        let number = heap.number_of(spot.location);
-        heap.live.add(&self.column, number, spot.block.len());
+        let (number, len) = (heap.number_of(spot.location), spot.block.len());
+        heap.live.add(&self.column, number, len);
+        self.tally.add(Count::LiveBytes, len as u64);
     }
 
     /// It does so no longer.
     #[inline]
     pub(crate) fn sub_live(&self, spot: &Spot<'_>) {
         let heap = &self.store.log.heap;
-        let number = heap.number_of(spot.location);
-        heap.live.sub(&self.column, number, spot.block.len());
+        let (number, len) = (heap.number_of(spot.location), spot.block.len());
+        heap.live.sub(&self.column, number, len);
+        self.tally
+            .add(Count::LiveBytes, (len as u64).wrapping_neg());
     }
 
     /// The bytes of an item that the index no longer leads to are alive no more. Returns how many

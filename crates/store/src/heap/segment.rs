@@ -70,6 +70,8 @@ struct Quiet {
     end: AtomicU32,
     /// Which of all openings of segments was its last.
     opening: AtomicU32,
+    /// Bytes of its blocks as they were counted when it was sealed.
+    counted: AtomicU32,
 }
 
 #[cfg(not(shuttle))]
@@ -190,6 +192,19 @@ impl Segment {
             end => end,
         };
         u64::from(end - FIRST)
+    }
+
+    /// As [`written`](Self::written), remembered until it is counted no more: another writer may yet
+    /// move the end. Whoever seals it has the lock of the log.
+    pub(crate) fn count_written(&self, size: u32) -> u32 {
+        let written = self.written(size) as u32;
+        self.quiet.counted.store(written, Ordering::Relaxed);
+        written
+    }
+
+    /// What was counted when it was sealed.
+    pub(crate) fn counted_written(&self) -> u32 {
+        self.quiet.counted.load(Ordering::Relaxed)
     }
 
     /// Holds it for a peer; true: it was not held before.

@@ -28,6 +28,8 @@ pub(super) struct Shelf {
     /// Full ones of each part, oldest first.
     pub(super) sealed: [Chain; 2],
     pub(super) links: Vec<Links>,
+    /// Bytes of blocks, dead or alive, in segments that are full or being drained.
+    pub(super) written: u64,
     /// Segments that may hold pages.
     pub(super) resident: u32,
     /// Where looking for what can be had cheaply goes on.
