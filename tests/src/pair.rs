@@ -261,7 +261,7 @@ impl Pair {
         let how = Read {
             touch: touch.map(|exptime| expiry(now_s, exptime)),
             claim,
-            unnoticed: false,
+            ..Read::default()
         };
         let hash = self.store.hash(&name(key));
         let seen = |item: &Item<'_>| {
@@ -348,7 +348,7 @@ impl Pair {
     }
 
     /// As one whose value comes behind its line would set it.
-    fn upload(&self, key: u16, value: &[u8], write: &Write) -> Result<Published, Refused> {
+    fn upload(&mut self, key: u16, value: &[u8], write: &Write) -> Result<Published, Refused> {
         let asked = Reserve {
             value_len: value.len(),
             flags: write.flags,

@@ -250,7 +250,7 @@ impl Filling {
         let mut worker = store.worker();
         let before = resident("self")?;
         let own_bytes = self.each(|key, value| {
-            set(&worker, key, value, Expiry::NEVER, 1);
+            set(&mut worker, key, value, Expiry::NEVER, 1);
             worker.quiescent();
             Ok(())
         })?;

@@ -5,13 +5,14 @@ use std::thread;
 use store::{Expiry, KeyHash, Mode, Refused, Worker, Write};
 
 /// Sets a value that is at hand; one that finds no room is let go.
-pub fn set(worker: &Worker, key: &[u8], value: &[u8], expiry: Expiry, now_s: u32) {
-    set_hashed(worker, key, worker.hash(key), value, expiry, now_s);
+pub fn set(worker: &mut Worker, key: &[u8], value: &[u8], expiry: Expiry, now_s: u32) {
+    let hash = worker.hash(key);
+    set_hashed(worker, key, hash, value, expiry, now_s);
 }
 
 /// The same, of a key whose hash is known.
 pub fn set_hashed(
-    worker: &Worker,
+    worker: &mut Worker,
     key: &[u8],
     hash: KeyHash,
     value: &[u8],

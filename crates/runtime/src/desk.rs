@@ -242,13 +242,13 @@ impl Desk {
         input: &[u8],
         now: Now,
     ) -> Progress {
-        let around = Surroundings {
+        let mut around = Surroundings {
             now,
-            worker: &self.store,
+            worker: &mut self.store,
             counters: &self.counters,
             board: &*self.setup.board,
         };
-        session.answer(planned, input, &around, &mut self.output)
+        session.answer(planned, input, &mut around, &mut self.output)
     }
 
     /// As [`Desk::answer`], behind what was begun in earlier turns. True: that was all, and is to

@@ -24,7 +24,7 @@ pub(crate) fn request(
     request: &Request<'_>,
     planned: &Planned<'_>,
     input: &[u8],
-    around: &Surroundings<'_>,
+    around: &mut Surroundings<'_>,
     out: &mut Output,
 ) -> Step {
     let bytes = out.bytes_mut();
@@ -62,7 +62,7 @@ fn say(bytes: &mut Vec<u8>, answer: &[u8], noreply: bool) {
 }
 
 /// Changes the memory limit; the answer.
-fn memory_limit(megabytes: u32, around: &Surroundings<'_>) -> &'static [u8] {
+fn memory_limit(megabytes: u32, around: &mut Surroundings<'_>) -> &'static [u8] {
     if megabytes < MEMLIMIT_LEAST {
         return reply::MEMLIMIT_TOO_SMALL;
     }
@@ -76,7 +76,7 @@ fn memory_limit(megabytes: u32, around: &Surroundings<'_>) -> &'static [u8] {
     }
 }
 
-fn stats(which: Stats<'_>, around: &Surroundings<'_>, bytes: &mut Vec<u8>) {
+fn stats(which: Stats<'_>, around: &mut Surroundings<'_>, bytes: &mut Vec<u8>) {
     match which {
         Stats::General => around.board.general(around.now, bytes),
         Stats::Settings => around.board.settings(bytes),
@@ -97,7 +97,7 @@ fn stats(which: Stats<'_>, around: &Surroundings<'_>, bytes: &mut Vec<u8>) {
 }
 
 /// The keys read most, the first first; in the writing of memcached's `lru_crawler metadump`.
-fn hot_keys(around: &Surroundings<'_>, bytes: &mut Vec<u8>) {
+fn hot_keys(around: &mut Surroundings<'_>, bytes: &mut Vec<u8>) {
     let hot = around.worker.store().hot_keys();
     reply::stat_number(bytes, b"hotkeys:gets", hot.reads);
     for (at, key) in hot.keys.iter().enumerate() {
@@ -124,6 +124,6 @@ fn uri_encoded(key: &[u8]) -> String {
 }
 
 /// Counts one of two.
-fn count_either(around: &Surroundings<'_>, first: bool, yes: Counter, no: Counter) {
+fn count_either(around: &mut Surroundings<'_>, first: bool, yes: Counter, no: Counter) {
     around.counters.count(if first { yes } else { no });
 }

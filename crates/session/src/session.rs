@@ -74,12 +74,11 @@ pub struct Progress {
 }
 
 /// What surrounds a conversation while it answers.
-#[derive(Clone, Copy)]
 pub struct Surroundings<'a> {
     /// The time of the burst.
     pub now: Now,
     /// The thread's handle on the store.
-    pub worker: &'a Worker,
+    pub worker: &'a mut Worker,
     /// The thread's counters.
     pub counters: &'a Counters,
     /// The process.
@@ -94,7 +93,7 @@ impl Session {
         &mut self,
         planned: &[Planned<'_>],
         input: &[u8],
-        around: &Surroundings<'_>,
+        around: &mut Surroundings<'_>,
         out: &mut Output,
     ) -> Progress {
         let mut consumed = 0;
@@ -163,7 +162,7 @@ impl Session {
         &mut self,
         input: &[u8],
         consumed: &mut usize,
-        around: &Surroundings<'_>,
+        around: &mut Surroundings<'_>,
         out: &mut Output,
     ) -> Option<Next> {
         if matches!(self.state, State::Command) {
@@ -176,7 +175,7 @@ impl Session {
         &mut self,
         input: &[u8],
         consumed: &mut usize,
-        around: &Surroundings<'_>,
+        around: &mut Surroundings<'_>,
         out: &mut Output,
     ) -> Option<Next> {
         match &mut self.state {
@@ -193,7 +192,7 @@ impl Session {
                 None
             }
             State::Upload(uploading) => {
-                let (worker, now_s) = (around.worker, around.now.elapsed_s);
+                let (worker, now_s) = (&mut *around.worker, around.now.elapsed_s);
                 let before = uploading.missing();
                 let taken = uploading.take(&input[*consumed..], worker, now_s);
                 // Where memory runs out, what fitted is taken all the same: the rest of the value

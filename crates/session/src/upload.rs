@@ -36,7 +36,7 @@ impl Uploading {
     pub(crate) fn take(
         &mut self,
         bytes: &[u8],
-        worker: &Worker,
+        worker: &mut Worker,
         now_s: u32,
     ) -> Result<(), Refused> {
         let filled = worker.fill(&mut self.upload, bytes, now_s)?;

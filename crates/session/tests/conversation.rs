@@ -73,15 +73,15 @@ impl Talk {
             self.session
                 .prepare(&self.input, self.most, &self.worker, &mut planned);
             prefetch_items(&mut planned, &self.worker);
-            let around = Surroundings {
+            let mut around = Surroundings {
                 now: NOW,
-                worker: &self.worker,
+                worker: &mut self.worker,
                 counters: &self.counters,
                 board: &Nothing,
             };
             let progress = self
                 .session
-                .answer(&planned, &self.input, &around, &mut out);
+                .answer(&planned, &self.input, &mut around, &mut out);
             planned = recycle(planned);
             self.said.extend(out.pieces(0).flatten());
             out.clear();

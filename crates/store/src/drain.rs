@@ -13,30 +13,70 @@
 
 use std::sync::atomic::Ordering;
 
-use crate::heap::Number;
+use crate::heap::Spot;
 use crate::heap::block::Block;
-use crate::heap::segment::Part;
+use crate::heap::segment::{FIRST, Part};
 use crate::index::{Entry, Found, Location, Writer};
 use crate::limits::{
     ASKED_PARTS, COPY_BYTES_A_VISIT, COPY_WAITS_MAX, LIFE_LEAST_S, MOVES_AT, STEP_BYTES,
     STEP_ITEMS, STEPS_MAX, WAIT_STEPS_MAX, WAIT_YIELDS_MAX,
 };
 use crate::log::{Taken, Task, Victim, Way};
-use crate::sync::yield_now;
+use crate::place::Draft;
+use crate::sync::{Arc, yield_now};
 use crate::tally::Count;
 use crate::upload::Refused;
-use crate::worker::Worker;
+use crate::worker::{Lease, Worker};
 
-/// How far a worker is with a segment.
-#[derive(Debug, Clone, Copy)]
+/// How far a worker is with a segment, which is its own until this is dropped: nobody else drains
+/// or retires it.
+#[derive(Debug)]
 pub(crate) struct Cursor {
+    store: Arc<Lease>,
     victim: Victim,
     at: u32,
+    is_done: bool,
 }
 
 impl Cursor {
-    pub(crate) fn number(&self) -> Number {
-        self.victim.number
+    fn new(store: &Arc<Lease>, victim: Victim) -> Self {
+        Self {
+            store: Arc::clone(store),
+            victim,
+            at: FIRST,
+            is_done: false,
+        }
+    }
+
+    /// The next block; none: the segment ends here.
+    fn next(&self) -> Option<(Location, Block<'_>)> {
+        let heap = &self.store.log.heap;
+        // SAFETY: it was closed when all its blocks had been written, and only `retire`, which
+        // takes the cursor, retires it.
+        unsafe { heap.block_in(self.victim.number, self.at) }
+    }
+
+    /// A block of the segment, which the cursor has visited.
+    fn block(&self, location: Location) -> Block<'_> {
+        let heap = &self.store.log.heap;
+        assert!(heap.number_of(location) == self.victim.number);
+        // SAFETY: as in `next`.
+        unsafe { heap.block(location) }
+    }
+
+    /// Nothing leads to the segment any more.
+    fn retire(mut self) {
+        self.is_done = true;
+        self.store.log.retire(self.victim.number);
+    }
+}
+
+impl Drop for Cursor {
+    /// What has not been drained to its end can be drained by others.
+    fn drop(&mut self) {
+        if !self.is_done {
+            self.store.log.give_up(self.victim.number);
+        }
     }
 }
 
@@ -75,7 +115,7 @@ impl Worker {
     /// Drains a little if free segments are few. Every operation that is about to write `bytes`
     /// begins so.
     #[inline]
-    pub(crate) fn pay(&self, bytes: usize, now_s: u32) {
+    pub(crate) fn pay(&mut self, bytes: usize, now_s: u32) {
         let log = &self.store.log;
         let spare = log.spare();
         if spare < log.reserve() {
@@ -87,7 +127,7 @@ impl Worker {
     }
 
     #[cold]
-    fn drain_for(&self, bytes: usize, now_s: u32) {
+    fn drain_for(&mut self, bytes: usize, now_s: u32) {
         for _ in 0..(1 + bytes / STEP_BYTES).min(STEPS_MAX) {
             if !self.drain_step(STEP_ITEMS, now_s) {
                 break;
@@ -107,12 +147,12 @@ impl Worker {
         if self.store.log.spare() < self.store.log.reserve() {
             return self.drain_step(budget, now_s);
         }
-        if self.cursor.get().is_none()
+        if self.cursor.is_none()
             && let Some(victim) = self.store.log.clear_victim(now_s)
         {
-            self.cursor.set(Some(Cursor::new(victim)));
+            self.cursor = Some(Cursor::new(&self.lease, victim));
         }
-        self.cursor.get().is_some() && self.drain_step(budget, now_s)
+        self.cursor.is_some() && self.drain_step(budget, now_s)
     }
 
     /// Waits for a segment to come free: drains if too little is on its way, and lets others be
@@ -121,30 +161,31 @@ impl Worker {
     /// # Errors
     /// One is on its way, but somebody has not been quiescent for long, or more would have to be
     /// drained than may be at a time ([`Refused::NotYet`]); or none is.
-    pub(crate) fn wait_for_segment(&self, now_s: u32) -> Result<(), Refused> {
-        let is_one_free = || {
-            self.pass();
-            self.store.log.is_one_free()
-        };
-        if is_one_free() {
+    pub(crate) fn wait_for_segment(&mut self, now_s: u32) -> Result<(), Refused> {
+        if self.is_one_free() {
             return Ok(());
         }
         self.tally.count(Count::Waits);
-        self.is_waiting.set(true);
-        let waited = self.wait(now_s, is_one_free);
-        self.is_waiting.set(false);
+        self.is_waiting = true;
+        let waited = self.wait(now_s);
+        self.is_waiting = false;
         waited
     }
 
-    fn wait(&self, now_s: u32, is_one_free: impl Fn() -> bool) -> Result<(), Refused> {
-        let log = &self.store.log;
+    fn is_one_free(&mut self) -> bool {
+        self.pass();
+        self.store.log.is_one_free()
+    }
+
+    fn wait(&mut self, now_s: u32) -> Result<(), Refused> {
         let (mut steps, mut yields, mut looks) = (0, 0, 0);
         loop {
+            let log = &self.store.log;
             let is_behind = log.spare() < log.reserve() && steps < WAIT_STEPS_MAX;
             if is_behind && self.drain_step(STEP_ITEMS, now_s) {
                 steps += 1;
                 looks = 0;
-            } else if log.is_one_coming(false) {
+            } else if self.store.log.is_one_coming(false) {
                 if yields == WAIT_YIELDS_MAX {
                     return Err(Refused::NotYet);
                 }
@@ -157,11 +198,11 @@ impl Worker {
                 }
                 looks += 1;
                 // One look sees some of the segments only.
-                if !is_behind || looks > log.looks_around() {
+                if !is_behind || looks > self.store.log.looks_around() {
                     return Err(Refused::NoMemory);
                 }
             }
-            if is_one_free() {
+            if self.is_one_free() {
                 return Ok(());
             }
         }
@@ -169,13 +210,13 @@ impl Worker {
 
     /// Visits up to `budget` blocks of the segment that is being drained, or of the next. False:
     /// there is none.
-    fn drain_step(&self, budget: usize, now_s: u32) -> bool {
+    fn drain_step(&mut self, budget: usize, now_s: u32) -> bool {
         let mut cursor = match self.cursor.take() {
             Some(cursor) => cursor,
             None => match self.store.log.victim(now_s, self.store.config().evicts) {
                 Some(victim) => {
                     self.note_life(victim, now_s);
-                    Cursor::new(victim)
+                    Cursor::new(&self.lease, victim)
                 }
                 None => return false,
             },
@@ -186,23 +227,20 @@ impl Worker {
             let (passed, goes_on) = self.look_ahead(&mut cursor, left, &mut ahead);
             self.tally.add(Count::Visits, passed as u64);
             for block in ahead.iter().flatten() {
-                match self.drain_block(block, cursor.victim, now_s) {
+                match self.drain_block(block, &cursor, now_s) {
                     Drained::Moved(bytes) => left = left.saturating_sub(bytes / COPY_BYTES_A_VISIT),
                     Drained::Gone => {}
-                    Drained::Stuck => {
-                        self.store.log.give_up(cursor.victim.number);
-                        return false;
-                    }
+                    Drained::Stuck => return false,
                 }
             }
             if !goes_on {
                 self.tally.count(Count::Drained);
-                self.store.log.retire(cursor.victim.number);
+                cursor.retire();
                 return true;
             }
             left = left.saturating_sub(passed);
         }
-        self.cursor.set(Some(cursor));
+        self.cursor = Some(cursor);
         true
     }
 
@@ -215,11 +253,10 @@ impl Worker {
         budget: usize,
         ahead: &mut [Option<Visited>; AHEAD],
     ) -> (usize, bool) {
-        let heap = &self.store.log.heap;
         let mut places = ahead.iter_mut();
         let mut passed = 0;
         while passed < budget {
-            let Some((location, block)) = heap.block_in(cursor.victim.number, cursor.at) else {
+            let Some((location, block)) = cursor.next() else {
                 return (passed, false);
             };
             if !block.is_marked_dead() {
@@ -232,14 +269,15 @@ impl Worker {
                 self.store.index.prefetch(hash);
                 *place = Some(Visited { location, hash });
             }
-            cursor.at += block.len() as u32;
+            let len = block.len() as u32;
+            cursor.at += len;
             passed += 1;
         }
         (passed, true)
     }
 
-    fn drain_block(&self, visited: &Visited, victim: Victim, now_s: u32) -> Drained {
-        let block = self.block(visited.location);
+    fn drain_block(&mut self, visited: &Visited, cursor: &Cursor, now_s: u32) -> Drained {
+        let (victim, block) = (cursor.victim, cursor.block(visited.location));
         let owner = |entry: Entry| self.is_owner(entry, visited.location, block);
         let Some(entry) = self.store.index.find(visited.hash, owner) else {
             // It was replaced or deleted.
@@ -284,7 +322,7 @@ impl Worker {
             // Touched after its segment was chosen, or hardly anything else is left here.
             (Task::Clear | Task::Compact, part) => Fate::Stays { part, frequency },
             // Where all has been asked for, somebody has to leave.
-            (Task::Evict, _) if log.is_at_its_end(self.is_waiting.get()) => Fate::Leaves,
+            (Task::Evict, _) if log.is_at_its_end(self.is_waiting) => Fate::Leaves,
             // Its item has been judged already, and stays.
             (Task::Evict, _) if block.is_piece() && log.has_moved_on(entry, victim) => {
                 let part = Part::Main;
@@ -328,7 +366,7 @@ impl Worker {
     /// Copies a block behind the newest and lets what led to it lead there. False: there is no
     /// room.
     fn copy(
-        &self,
+        &mut self,
         visited: &Visited,
         block: Block<'_>,
         part: Part,
@@ -343,7 +381,8 @@ impl Worker {
         let Some(taken) = self.take_for_copy(len, &way) else {
             return false;
         };
-        let copy = self.spot(taken.location);
+        let draft = Draft::of(&self.store.log.heap, taken);
+        let copy = draft.spot;
         copy.block.copy_from(block);
         let writer = self.store.index.lock(visited.hash);
         let owner = |entry: Entry| self.is_owner(entry, visited.location, block);
@@ -352,26 +391,24 @@ impl Worker {
             if self.death(found.entry().location(), head, now_s).is_some() {
                 self.bury_found(&writer, &found, head);
             } else {
-                self.lead(&writer, &found, &taken, block, frequency);
+                self.lead(&writer, &found, &copy, block, frequency);
                 self.sub_live(&self.spot(visited.location));
                 self.add_live(&copy);
                 self.tally.count(Count::Copied);
                 self.tally.add(Count::CopiedBytes, len as u64);
             }
         }
-        drop(writer);
-        copy.segment.release_writer();
         true
     }
 
     /// Takes memory for a copy. Where segments only wait for other workers to be quiescent, it
     /// waits for them a little: what is copied shall stay.
-    fn take_for_copy(&self, len: usize, way: &Way) -> Option<Taken> {
+    fn take_for_copy(&mut self, len: usize, way: &Way) -> Option<Taken> {
         for _ in 0..COPY_WAITS_MAX {
             if let Some(taken) = self.store.log.take(len, way) {
                 return Some(taken);
             }
-            // What is being copied lies in this worker's own victim, which is not retired.
+            // What is copied is borrowed from the cursor, whose segment is not retired.
             self.pass();
             if !self.store.log.is_one_coming(true) {
                 return None;
@@ -386,7 +423,7 @@ impl Worker {
         &self,
         writer: &Writer<'_>,
         found: &Found,
-        taken: &Taken,
+        to: &Spot<'_>,
         block: Block<'_>,
         frequency: u8,
     ) {
@@ -394,11 +431,11 @@ impl Worker {
             let head = self.block(found.entry().location());
             if let Some(place) = head.pieces().get(block.piece_number()) {
                 // Release: pairs with the acquire in `pieces_of`: who is led there sees it whole.
-                place.store(taken.location.units(), Ordering::Release);
+                place.store(to.location.units(), Ordering::Release);
             }
             return;
         }
-        let copy = self.block(taken.location);
+        let copy = to.block;
         if block.is_in_pieces() {
             // A piece may have moved since it was copied.
             for (to, from) in copy.pieces().iter().zip(block.pieces()) {
@@ -408,9 +445,8 @@ impl Worker {
         // So may what touch and reads change.
         copy.set_expiry(block.expiry());
         copy.set_access(block.access());
-        let segment = self.store.log.heap.segment(taken.number);
-        segment.raise_expiry(block.expiry());
-        writer.replace(found, taken.location, frequency);
+        to.segment.raise_expiry(block.expiry());
+        writer.replace(found, to.location, frequency);
     }
 
     fn evict(&self, visited: &Visited, block: Block<'_>, victim: Victim, now_s: u32) {
@@ -431,15 +467,6 @@ impl Worker {
         self.unlinked(&self.spot(location));
         if part == Part::Small {
             self.store.ghosts.remember(hash);
-        }
-    }
-}
-
-impl Cursor {
-    fn new(victim: Victim) -> Self {
-        Self {
-            victim,
-            at: crate::heap::segment::FIRST,
         }
     }
 }

@@ -118,36 +118,37 @@ impl Heap {
         Location::new(((u64::from(number) << self.size_bits) + u64::from(at)) / UNIT)
     }
 
-    /// The block at a location that the index or a list gave to a worker that is online, or that
-    /// was taken for a new block, or that [`Heap::block_in`] found.
+    /// The block at a location.
+    ///
+    /// # Safety
+    /// During `'h` the memory there stays this block, since
+    /// - a worker is borrowed that has been led there since it was last quiescent, or
+    /// - its segment is held, by a writer or by a pin, or
+    /// - its segment is being evacuated and has not been retired.
     #[inline]
-    pub(crate) fn block(&self, location: Location) -> Block<'_> {
+    pub(crate) unsafe fn block<'h>(&self, location: Location) -> Block<'h> {
         let at = (location.units() * UNIT) as usize;
         assert!(at + HEADER_LEN <= self.memory.len(), "a location outside");
         let start = self.memory.byte(at);
-        // SAFETY: inside the mapping, aligned to 4 since segments are; the module's head says why
-        // it stays a block for as long as a worker looks at it.
+        // SAFETY: inside the mapping, aligned to 4 since segments are; the caller sees to the rest.
         unsafe { Block::at(start) }
     }
 
-    /// As [`Heap::block`], with its segment.
-    #[inline]
-    pub(crate) fn spot(&self, location: Location) -> Spot<'_> {
-        Spot {
-            location,
-            block: self.block(location),
-            segment: self.segment_of(location),
-        }
-    }
-
-    /// The block that begins at byte `at` of a segment whose blocks have all been written; none: it
-    /// ends there.
-    pub(crate) fn block_in(&self, number: Number, at: u32) -> Option<(Location, Block<'_>)> {
+    /// The block that begins at byte `at` of a segment; none: the segment ends there.
+    ///
+    /// # Safety
+    /// All its blocks have been written, and it is not retired during `'h`.
+    pub(crate) unsafe fn block_in<'h>(
+        &self,
+        number: Number,
+        at: u32,
+    ) -> Option<(Location, Block<'h>)> {
         if at as usize + HEADER_LEN > self.segment_size() as usize {
             return None;
         }
         let location = self.location(number, at)?;
-        let block = self.block(location);
+        // SAFETY: blocks lie one behind the other; the caller sees to the rest.
+        let block = unsafe { self.block(location) };
         (!block.is_end()).then_some((location, block))
     }
 
@@ -156,7 +157,8 @@ impl Heap {
         if at as usize + HEADER_LEN <= self.segment_size() as usize
             && let Some(location) = self.location(number, at)
         {
-            self.block(location).make_end();
+            // SAFETY: the caller alone writes there, and no longer than this takes.
+            unsafe { self.block(location) }.make_end();
         }
     }
 

@@ -41,7 +41,7 @@ use writer::Target;
 pub(crate) use writer::{Found, Inserted, Place, Writer};
 
 use crate::region::Region;
-use crate::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use crate::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use crate::sync::{Mutex, MutexGuard};
 
 /// Items in a hundred places from which on a bucket is split. Where a class holds so many more than
@@ -70,6 +70,8 @@ struct Class {
     version: AtomicU32,
     /// The last CAS given to an item of this class; changed under the lock.
     cas: AtomicU64,
+    /// A worker makes a new value of a present one, and no other may store in this class.
+    is_rewriting: AtomicBool,
 }
 
 /// The index.
@@ -310,6 +312,21 @@ impl Index {
     pub(crate) fn lock(&self, hash: u64) -> Writer<'_> {
         let class = self.class(hash);
         Writer::new(self, class, hash, lock(&class.lock))
+    }
+
+    /// Keeps all other workers from storing in the class of this hash, without a lock: they look
+    /// before they link an item. False: another worker does so already.
+    pub(crate) fn begin_rewrite(&self, hash: u64) -> bool {
+        let is_rewriting = &self.class(hash).is_rewriting;
+        // Relaxed: it orders nothing. Writers look at it under the lock of the class, and so does
+        // the one that set it before it links.
+        !is_rewriting.swap(true, Ordering::Relaxed)
+    }
+
+    /// Lets the others store again.
+    pub(crate) fn end_rewrite(&self, hash: u64) {
+        let is_rewriting = &self.class(hash).is_rewriting;
+        is_rewriting.store(false, Ordering::Relaxed);
     }
 
     /// Splits a bucket or merges one back if the number of entries asks for it. No lock may be

@@ -85,8 +85,9 @@ impl Item<'_> {
     pub fn value(&self) -> impl Iterator<Item = &[u8]> {
         let is_in_pieces = self.block.is_in_pieces();
         let whole = (!is_in_pieces).then(|| self.block.value());
-        let heap = &self.store.log.heap;
-        let pieces = is_in_pieces.then(|| pieces_of(self.block).map(|at| heap.block(at).piece()));
+        // SAFETY: a worker is borrowed for as long as the item, whose list led there.
+        let piece = |at| unsafe { self.store.log.heap.block(at) }.piece();
+        let pieces = is_in_pieces.then(|| pieces_of(self.block).map(piece));
         whole.into_iter().chain(pieces.into_iter().flatten())
     }
 

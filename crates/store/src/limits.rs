@@ -139,9 +139,15 @@ pub const HOT_EVERY: u32 = 64;
 pub(crate) const HOT_WINDOW: u32 = 1 << 15;
 /// Longest text of a counter in bytes.
 pub const COUNTER_MAX: usize = 20;
-/// How often a change that depends on the present value is tried beside other writers.
-pub(crate) const REWRITE_ATTEMPTS: usize = 10_000;
-/// After so many attempts the processor is left to others in between.
-pub(crate) const REWRITE_BUSY: usize = 8;
+/// How often a change that depends on the present value is made again because the item has moved:
+/// other writers of its class wait from the second time on.
+pub(crate) const REWRITE_ATTEMPTS: usize = 16;
+/// How often a write is made again because a rewrite of its class was under way.
+pub(crate) const REWRITE_WAITS_MAX: usize = 4;
+/// How often a worker that finds a rewrite of the class under way lets others run before it has its
+/// peer wait instead.
+pub(crate) const REWRITE_YIELDS_MAX: usize = 256;
+/// How often an item is moved to a block with room for an expiry before its touch is put off.
+pub(crate) const TOUCH_MOVES_MAX: usize = 16;
 /// How often the block of an item is made again, because of a flush.
 pub(crate) const REMAKES_MAX: usize = 8;

@@ -63,15 +63,20 @@ impl Pin {
 
     /// The value's pieces, in order.
     pub fn value(&self) -> impl Iterator<Item = &[u8]> {
-        let heap = &self.store.log.heap;
         self.blocks.iter().filter_map(|&at| {
-            let block = heap.block(at);
+            let block = self.block(at);
             if block.is_piece() {
                 Some(block.piece())
             } else {
                 (!block.is_in_pieces()).then(|| block.value())
             }
         })
+    }
+
+    /// One of its blocks.
+    fn block(&self, location: Location) -> Block<'_> {
+        // SAFETY: its segment is held until this is dropped.
+        unsafe { self.store.log.heap.block(location) }
     }
 
     /// Length of the value in bytes.

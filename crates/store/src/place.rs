@@ -9,7 +9,7 @@ use std::sync::atomic::Ordering;
 use crate::heap::block::{Access, Block, Outline};
 use crate::heap::segment::{Part, Segment};
 use crate::heap::{Heap, Spot};
-use crate::index::{Found, Inserted, Location, Writer};
+use crate::index::{Found, Inserted, Writer};
 use crate::item::Expiry;
 use crate::limits::{LONG_SEARCH, REMAKES_MAX};
 use crate::log::Taken;
@@ -58,20 +58,24 @@ pub(crate) struct Facts {
     pub(crate) claimed: bool,
 }
 
-/// As [`Refused::NotYet`]; nothing was changed.
+/// Why an item was not placed yet; nothing was changed.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct NotYet;
-
-impl From<NotYet> for Refused {
-    fn from(_: NotYet) -> Self {
-        Self::NotYet
-    }
+pub(crate) enum Delayed {
+    /// As [`Refused::NotYet`].
+    ByMemory,
+    /// Another worker rewrites an item of its class (`rewrite.rs`).
+    ByRewrite,
 }
 
-/// A block cannot be its item's: it was flushed since it was made, or its form has no place for
-/// the facts that the item gets.
+/// Why an item whose block has been made was not placed.
 #[derive(Debug, Clone, Copy)]
-struct Unfit;
+pub(crate) enum Unplaced {
+    /// Its block cannot be the item's: it was flushed since it was made, or its form has no place
+    /// for the facts that the item gets.
+    Unfit,
+    /// Another worker rewrites an item of its class (`rewrite.rs`).
+    Rewriting,
+}
 
 /// What the index leads to now: an entry and its item.
 #[derive(Debug, Clone, Copy)]
@@ -89,8 +93,19 @@ pub(crate) struct Draft<'s> {
 impl<'s> Draft<'s> {
     /// In memory that was taken for it.
     #[inline]
-    pub(crate) fn of(heap: &'s Heap, taken: Location) -> Self {
-        let spot = heap.spot(taken);
+    #[expect(
+        clippy::needless_pass_by_value,
+        reason = "the hold of the segment passes to the draft"
+    )]
+    pub(crate) fn of(heap: &'s Heap, taken: Taken) -> Self {
+        let Taken { location, number } = taken;
+        let spot = Spot {
+            location,
+            // SAFETY: it was taken for this block, and its segment is held for the writer until
+            // this is dropped.
+            block: unsafe { heap.block(location) },
+            segment: heap.segment(number),
+        };
         Self { spot }
     }
 }
@@ -102,63 +117,53 @@ impl Drop for Draft<'_> {
 }
 
 impl Worker {
-    /// Lets an item take its place, if `write` allows. `made`: its block, if there is one already.
-    /// `seen`: the entry and item of its key, if they were seen since this worker was last
-    /// quiescent.
+    /// Makes the block of an item and lets it take its place, if `write` allows.
     ///
     /// # Errors
-    /// Its block has to be made, and memory for it is not there yet.
-    #[inline]
-    pub(crate) fn place(
-        &self,
-        item: &Candidate<'_>,
-        made: Option<Spot<'_>>,
-        seen: Option<Present<'_>>,
-        write: &Write,
-        now_s: u32,
-    ) -> Result<Published, NotYet> {
-        if let Some(made) = made
-            && let Ok(published) = self.try_place(item, &made, seen, write, now_s)
-        {
-            return Ok(published);
-        }
-        self.make_and_place(item, write, now_s)
-    }
-
-    /// As [`Worker::place`], of an item whose block has to be made first.
+    /// It has to be done later.
     #[cold]
-    fn make_and_place(
-        &self,
+    pub(crate) fn make_and_place(
+        &mut self,
         item: &Candidate<'_>,
         write: &Write,
         now_s: u32,
-    ) -> Result<Published, NotYet> {
+    ) -> Result<Published, Delayed> {
         for _ in 0..REMAKES_MAX {
             // Of a form that takes whatever facts the item gets.
-            let draft = match self.draft(item, write.expiry, Some(u64::MAX), now_s) {
-                Ok(draft) => draft,
-                Err(Refused::NotYet) => return Err(NotYet),
+            let (taken, outline) = match self.take_for(item, write.expiry, Some(u64::MAX), now_s) {
+                Ok(taken) => taken,
+                Err(Refused::NotYet) => return Err(Delayed::ByMemory),
                 Err(_) => return Ok(Published::NoRoom),
             };
-            if let Ok(published) = self.try_place(item, &draft.spot, None, write, now_s) {
-                return Ok(published);
+            let draft = self.draft(taken, &outline, item);
+            match self.try_place(item, &draft.spot, None, write, now_s) {
+                Ok(published) => return Ok(published),
+                Err(Unplaced::Rewriting) => return Err(Delayed::ByRewrite),
+                Err(Unplaced::Unfit) => {}
             }
         }
         Ok(Published::NoRoom)
     }
 
-    /// Lets an item whose block has been made take its place.
+    /// Lets an item whose block has been made take its place, if `write` allows. `seen`: the entry
+    /// and item of its key, if they have been seen before.
+    ///
+    /// # Errors
+    /// Nothing was changed.
     #[inline]
-    fn try_place(
+    pub(crate) fn try_place(
         &self,
         item: &Candidate<'_>,
         made: &Spot<'_>,
         seen: Option<Present<'_>>,
         write: &Write,
         now_s: u32,
-    ) -> Result<Published, Unfit> {
+    ) -> Result<Published, Unplaced> {
         let block = made.block;
         let writer = self.store.index.lock(item.hash.0);
+        if writer.is_rewriting() {
+            return Err(Unplaced::Rewriting);
+        }
         let again = seen.and_then(|seen| {
             let found = writer.find_again(&seen.found)?;
             Some(Present { found, ..seen })
@@ -173,7 +178,7 @@ impl Worker {
             Err(refused) => return Ok(refused),
         };
         if self.is_flushed(made.segment, now_s) || !block.takes(facts.cas, facts.expiry) {
-            return Err(Unfit);
+            return Err(Unplaced::Unfit);
         }
         let is_linked = self.link(&writer, present.as_ref(), made, facts, now_s);
         drop(writer);
@@ -294,14 +299,14 @@ impl Worker {
         true
     }
 
-    /// Makes a block for an item: the list of its pieces, or a copy of the whole.
-    pub(crate) fn draft(
-        &self,
+    /// Takes memory for the block of an item: the list of its pieces, or a copy of the whole.
+    pub(crate) fn take_for(
+        &mut self,
         item: &Candidate<'_>,
         expiry: Expiry,
         cas: Option<u64>,
         now_s: u32,
-    ) -> Result<Draft<'_>, Refused> {
+    ) -> Result<(Taken, Outline), Refused> {
         let key_len = item.key.len();
         let outline = match item.value {
             Value::Pieces(len, pieces) => Outline::pieces(key_len, len, item.flags, pieces.len()),
@@ -314,17 +319,12 @@ impl Worker {
             return Err(Refused::TooLarge);
         }
         let taken = self.take(outline.block_len(), item.part, expiry, now_s)?;
-        Ok(self.draft_in(taken.location, &outline, item))
+        Ok((taken, outline))
     }
 
     /// Writes an item into memory taken for it, and holds that.
     #[inline]
-    pub(crate) fn draft_in(
-        &self,
-        taken: Location,
-        outline: &Outline,
-        item: &Candidate<'_>,
-    ) -> Draft<'_> {
+    pub(crate) fn draft(&self, taken: Taken, outline: &Outline, item: &Candidate<'_>) -> Draft<'_> {
         let draft = Draft::of(&self.store.log.heap, taken);
         let block = draft.spot.block;
         block.begin(outline, item.key);
@@ -391,8 +391,8 @@ impl Upload {
             hash: self.hash(),
             flags: self.flags,
             part: self.part(),
-            value: match (self.block(), self.pieces()) {
-                (Some((_, block)), _) => Value::Whole(block.value()),
+            value: match (self.spot(), self.pieces()) {
+                (Some(spot), _) => Value::Whole(spot.block.value()),
                 (None, pieces) => Value::Pieces(self.value_len(), pieces.unwrap_or_default()),
             },
         }

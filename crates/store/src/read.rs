@@ -5,11 +5,10 @@ use std::cell::RefCell;
 use crate::heap::block::Block;
 use crate::index::{Entry, Location};
 use crate::item::{Expiry, Item};
-use crate::limits::{REWRITE_ATTEMPTS, REWRITE_BUSY};
+use crate::limits::TOUCH_MOVES_MAX;
 use crate::miniature::Seen;
 use crate::pin::Pin;
 use crate::place::Draft;
-use crate::sync::yield_now;
 use crate::upload::Refused;
 use crate::worker::{KeyHash, Worker, traits};
 
@@ -50,7 +49,7 @@ impl Worker {
     /// # Errors
     /// There is nothing to show.
     pub fn read<R>(
-        &self,
+        &mut self,
         key: &[u8],
         hash: KeyHash,
         now_s: u32,
@@ -74,7 +73,7 @@ impl Worker {
         if how.touch.is_some() || (how.claim && access.is_stale()) {
             return self.read_and_change(key, hash, now_s, how, visit);
         }
-        let Some(answer) = self.show(visit, &self.item(location, block, false)) else {
+        let Some(answer) = visit(&self.item(location, block, false)) else {
             return Ok(None);
         };
         if !how.unnoticed {
@@ -99,18 +98,18 @@ impl Worker {
     /// As [`Worker::read`], with other writers of the item kept away: what touches or claims it is
     /// a write.
     fn read_and_change<R>(
-        &self,
+        &mut self,
         key: &[u8],
         hash: KeyHash,
         now_s: u32,
         how: Read,
         visit: impl FnOnce(&Item<'_>) -> Option<R>,
     ) -> Result<Option<R>, Miss> {
-        let is_it = |entry: Entry| self.has_key(entry, key);
-        let mut moves = 0;
+        let (mut moves, mut has_room) = (0, true);
         let (writer, found) = loop {
             let writer = self.store.index.lock(hash.0);
-            let found = writer.find(is_it).ok_or(Miss::Absent)?;
+            let found = writer.find(|entry| self.has_key(entry, key));
+            let found = found.ok_or(Miss::Absent)?;
             let location = found.entry().location();
             let block = self.block(location);
             if let Some(miss) = self.death(location, block, now_s) {
@@ -120,17 +119,18 @@ impl Worker {
             let missing = how.touch.filter(|&expiry| !block.takes_expiry(expiry));
             // One whose time is over already need not go anywhere.
             let missing = missing.filter(|expiry| !expiry.is_past(now_s));
-            let Some(expiry) = missing.filter(|_| moves < REWRITE_ATTEMPTS) else {
+            let Some(expiry) = missing.filter(|_| has_room) else {
                 break (writer, found);
             };
             drop(writer);
-            moves = match self.make_timed(key, hash, expiry, now_s) {
-                Ok(()) => moves + 1,
+            if moves == TOUCH_MOVES_MAX {
+                // Other writers keep storing it anew.
+                return Ok(None);
+            }
+            match self.make_timed(key, hash, expiry, now_s) {
+                Ok(()) => moves += 1,
                 Err(Refused::NotYet) => return Ok(None),
-                Err(_) => REWRITE_ATTEMPTS,
-            };
-            if moves >= REWRITE_BUSY {
-                yield_now();
+                Err(_) => has_room = false,
             }
         };
         let entry = found.entry();
@@ -173,7 +173,7 @@ impl Worker {
             }
             None => drop(writer),
         }
-        let answer = self.show(visit, &item);
+        let answer = visit(&item);
         if answer.is_some() && !how.unnoticed {
             self.notice(hash, entry, block, now_s);
         }
@@ -187,15 +187,13 @@ impl Worker {
     /// There is no memory for that now.
     #[cold]
     fn make_timed(
-        &self,
+        &mut self,
         key: &[u8],
         hash: KeyHash,
         expiry: Expiry,
         now_s: u32,
     ) -> Result<(), Refused> {
-        let index = &self.store.index;
-        let find = || index.find(hash.0, |entry| self.has_key(entry, key));
-        let Some(entry) = find() else {
+        let Some(entry) = self.find(key, hash) else {
             return Ok(());
         };
         let present = self.spot(entry.location());
@@ -203,13 +201,16 @@ impl Worker {
         let part = present.segment.part();
         let len = outline.block_len();
         self.pay(len, now_s);
-        let at_once = self.take_at_once(len, part, expiry, now_s);
-        let taken = at_once.map_or_else(|| self.take(len, part, expiry, now_s), Ok)?;
-        let draft = Draft::of(&self.store.log.heap, taken.location);
+        let taken = match self.take_at_once(len, part, expiry, now_s) {
+            Some(taken) => taken,
+            None => self.take(len, part, expiry, now_s)?,
+        };
+        let draft = Draft::of(&self.store.log.heap, taken);
         let block = draft.spot.block;
         block.begin(&outline, key);
-        // Who waits for memory is quiescent: what was seen before does not count.
-        let Some(old) = find().map(|entry| self.spot(entry.location())) else {
+        // While it waited for memory the worker was quiescent: the item may be another.
+        let found = self.find(key, hash);
+        let Some(old) = found.map(|entry| self.spot(entry.location())) else {
             return Ok(());
         };
         let old_outline = old.block.outline();
@@ -220,7 +221,7 @@ impl Worker {
         }
         // SAFETY: it was taken just now and nothing leads there.
         unsafe { block.value_mut() }.copy_from_slice(old.block.value());
-        let writer = index.lock(hash.0);
+        let writer = self.store.index.lock(hash.0);
         let found = writer.find(|entry| entry.location() == old.location);
         if let Some(found) = found
             && self.death(old.location, old.block, now_s).is_none()
@@ -234,14 +235,6 @@ impl Worker {
             self.sub_live(&old);
         }
         Ok(())
-    }
-
-    #[inline]
-    fn show<R>(&self, visit: impl FnOnce(&Item<'_>) -> Option<R>, item: &Item<'_>) -> Option<R> {
-        self.is_visiting.set(true);
-        let answer = visit(item);
-        self.is_visiting.set(false);
-        answer
     }
 
     #[inline]
@@ -294,7 +287,7 @@ impl Worker {
     /// # Errors
     /// [`Refused::NotYet`], and no other.
     pub fn touch(
-        &self,
+        &mut self,
         key: &[u8],
         hash: KeyHash,
         expiry: Expiry,
@@ -329,13 +322,13 @@ mod tests {
         Store::new(config).unwrap().worker()
     }
 
-    fn put(worker: &Worker, key: &str, hash: KeyHash, value: &str) {
+    fn put(worker: &mut Worker, key: &str, hash: KeyHash, value: &str) {
         let write = Write::plain(Mode::Set, Expiry::NEVER);
         let put = worker.put(key.as_bytes(), hash, value.as_bytes(), &write, NOW_S);
         assert!(put.is_ok());
     }
 
-    fn read(worker: &Worker, key: &str, hash: KeyHash) -> Result<Vec<u8>, Miss> {
+    fn read(worker: &mut Worker, key: &str, hash: KeyHash) -> Result<Vec<u8>, Miss> {
         let copy = |item: &Item<'_>| Some(item.value().collect::<Vec<_>>().concat());
         let read = worker.read(key.as_bytes(), hash, NOW_S, Read::default(), copy);
         read.map(Option::unwrap_or_default)
@@ -351,18 +344,18 @@ mod tests {
     /// A reader may be between the index and the block while another worker unlinks the item.
     #[test]
     fn an_item_unlinked_by_another_worker_is_shown_with_the_facts_it_had() {
-        let (reader, writer) = {
+        let (mut reader, mut writer) = {
             let reader = worker();
             let writer = reader.store.worker();
             (reader, writer)
         };
         for key in ["overwritten", "deleted"] {
             let hash = reader.hash(key.as_bytes());
-            put(&reader, key, hash, "old");
-            assert!(read(&reader, key, hash).is_ok());
+            put(&mut reader, key, hash, "old");
+            assert!(read(&mut reader, key, hash).is_ok());
             let location = reader.find(key.as_bytes(), hash).unwrap().location();
             match key {
-                "overwritten" => put(&writer, key, hash, "new"),
+                "overwritten" => put(&mut writer, key, hash, "new"),
                 _ => drop(writer.delete(key.as_bytes(), hash, None, NOW_S + 9)),
             }
             let block = reader.block(location);
@@ -378,13 +371,14 @@ mod tests {
 
     #[test]
     fn what_was_seen_before_buckets_were_split_and_merged_is_found_after_it() {
-        let worker = worker();
+        let mut worker = worker();
         let kept: Vec<String> = (0..2_000).map(|number| format!("kept{number}")).collect();
         let others: Vec<String> = (0..60_000).map(|number| format!("other{number}")).collect();
         for key in &kept {
-            put(&worker, key, worker.hash(key.as_bytes()), key);
+            let hash = worker.hash(key.as_bytes());
+            put(&mut worker, key, hash, key);
         }
-        let all_are_there = |worker: &Worker, hashes: &[KeyHash]| {
+        let all_are_there = |worker: &mut Worker, hashes: &[KeyHash]| {
             for (key, &hash) in kept.iter().zip(hashes) {
                 assert_eq!(read(worker, key, hash).as_deref(), Ok(key.as_bytes()));
             }
@@ -392,23 +386,25 @@ mod tests {
         let places = |hashes: &[KeyHash]| hashes.iter().map(|hash| hash.1).collect::<Vec<_>>();
         let small: Vec<KeyHash> = kept.iter().map(|key| remembered(&worker, key)).collect();
         for key in &others {
-            put(&worker, key, worker.hash(key.as_bytes()), "-");
+            let hash = worker.hash(key.as_bytes());
+            put(&mut worker, key, hash, "-");
         }
         let large: Vec<KeyHash> = kept.iter().map(|key| remembered(&worker, key)).collect();
         assert!(places(&small) != places(&large), "none was split");
-        all_are_there(&worker, &small);
+        all_are_there(&mut worker, &small);
         for key in &others {
             worker.delete(key.as_bytes(), worker.hash(key.as_bytes()), None, NOW_S);
         }
         let again: Vec<KeyHash> = kept.iter().map(|key| remembered(&worker, key)).collect();
         assert!(places(&large) != places(&again), "none was merged");
-        all_are_there(&worker, &large);
+        all_are_there(&mut worker, &large);
     }
 
     #[test]
     fn where_another_of_the_same_tag_lies_its_item_is_not_shown_and_not_overwritten() {
-        let worker = worker();
-        put(&worker, "one", worker.hash(b"one"), "first");
+        let mut worker = worker();
+        let hash = worker.hash(b"one");
+        put(&mut worker, "one", hash, "first");
         let place = remembered(&worker, "one").1;
         let is_alike = |key: &String| {
             let hash = worker.hash(key.as_bytes());
@@ -418,14 +414,17 @@ mod tests {
         let other = (0..).map(|number| number.to_string()).find(is_alike);
         let other = other.unwrap();
         let misled = KeyHash(worker.hash(other.as_bytes()).0, place);
-        assert_eq!(read(&worker, &other, misled), Err(Miss::Absent));
-        put(&worker, &other, misled, "second");
-        assert_eq!(read(&worker, &other, misled).as_deref(), Ok(&b"second"[..]));
+        assert_eq!(read(&mut worker, &other, misled), Err(Miss::Absent));
+        put(&mut worker, &other, misled, "second");
+        assert_eq!(
+            read(&mut worker, &other, misled).as_deref(),
+            Ok(&b"second"[..])
+        );
         let one = worker.hash(b"one");
-        assert_eq!(read(&worker, "one", one).as_deref(), Ok(&b"first"[..]));
+        assert_eq!(read(&mut worker, "one", one).as_deref(), Ok(&b"first"[..]));
         let deleted = worker.delete(other.as_bytes(), misled, None, NOW_S);
         assert_eq!(deleted, Deleted::Deleted);
-        assert_eq!(read(&worker, &other, misled), Err(Miss::Absent));
-        assert_eq!(read(&worker, "one", one).as_deref(), Ok(&b"first"[..]));
+        assert_eq!(read(&mut worker, &other, misled), Err(Miss::Absent));
+        assert_eq!(read(&mut worker, "one", one).as_deref(), Ok(&b"first"[..]));
     }
 }

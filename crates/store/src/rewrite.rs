@@ -2,18 +2,20 @@
 //!
 //! The new value is made outside the lock, from a snapshot that is pinned, and takes the item's
 //! place if the snapshot is still the item's value. Otherwise another writer was first, and it is
-//! made again.
+//! made again: from then on by the only worker that may store in the class ([`Turn`]), so that it
+//! succeeds unless the item moves, whatever is written meanwhile. A worker that finds another at it
+//! waits a little, and then has its peer wait.
 
 use crate::index::Location;
 use crate::item::Expiry;
-use crate::limits::{REWRITE_ATTEMPTS, REWRITE_BUSY};
+use crate::limits::{REWRITE_ATTEMPTS, REWRITE_YIELDS_MAX};
 use crate::miniature::Seen;
 use crate::number::Digits;
 use crate::pin::Pin;
 use crate::place::{Draft, Facts, Present};
-use crate::sync::yield_now;
+use crate::sync::{Arc, yield_now};
 use crate::upload::{Refused, Reserve, Upload};
-use crate::worker::{KeyHash, Worker, traits};
+use crate::worker::{KeyHash, Lease, Worker, traits};
 
 /// What stands behind a number that has become shorter.
 static SPACES: [u8; 4096] = [b' '; 4096];
@@ -83,19 +85,61 @@ pub(crate) struct Done {
     pub(crate) expiry_before: Expiry,
 }
 
+/// The exclusive right to store in a class, until it is dropped. Other writers do not block on it:
+/// they see it under the lock of the class and come back.
+struct Turn {
+    store: Arc<Lease>,
+    hash: KeyHash,
+}
+
+impl Drop for Turn {
+    fn drop(&mut self) {
+        self.store.index.end_rewrite(self.hash.0);
+    }
+}
+
 impl Worker {
+    /// Waits until no other worker rewrites an item of the class, and is the next to do so.
+    ///
+    /// # Errors
+    /// Others were for long: [`Refused::NotYet`].
+    fn take_turn(&mut self, hash: KeyHash) -> Result<Turn, Refused> {
+        for _ in 0..REWRITE_YIELDS_MAX {
+            if self.store.index.begin_rewrite(hash.0) {
+                let store = Arc::clone(&self.lease);
+                return Ok(Turn { store, hash });
+            }
+            self.pass();
+            yield_now();
+        }
+        Err(Refused::NotYet)
+    }
+
+    /// Waits until no worker rewrites an item of the class.
+    ///
+    /// # Errors
+    /// One was for long: [`Refused::NotYet`].
+    #[cold]
+    pub(crate) fn wait_for_rewrite(&mut self, hash: KeyHash) -> Result<(), Refused> {
+        self.take_turn(hash).map(drop)
+    }
+
     /// Gives an item the value that `make` makes of its present one.
     pub(crate) fn rewrite<'v, T>(
-        &self,
+        &mut self,
         key: &[u8],
         hash: KeyHash,
         now_s: u32,
         change: Change,
         make: impl Fn(&Snapshot) -> Result<Made<'v>, T>,
     ) -> Rewritten<T> {
+        let mut turn = None;
         for attempt in 0..REWRITE_ATTEMPTS {
-            if attempt >= REWRITE_BUSY {
-                yield_now();
+            if attempt == 1 {
+                turn = match self.take_turn(hash) {
+                    Ok(turn) => Some(turn),
+                    Err(refused) => return Rewritten::without_memory(refused),
+                };
             }
             let Some(found) = self.snapshot(key, hash, now_s) else {
                 return Rewritten::Absent;
@@ -108,14 +152,17 @@ impl Worker {
                 Ok(upload) => upload,
                 Err(refused) => return Rewritten::without_memory(refused),
             };
-            let draft = match upload.block() {
+            let item = upload.candidate();
+            let taken = match upload.spot() {
                 Some(_) => None,
-                None => match self.draft(&upload.candidate(), found.expiry, change.cas, now_s) {
-                    Ok(draft) => Some(draft),
+                None => match self.take_for(&item, found.expiry, change.cas, now_s) {
+                    Ok(taken) => Some(taken),
                     Err(refused) => return Rewritten::without_memory(refused),
                 },
             };
-            if let Some(cas) = self.swap(&found, &upload, draft.as_ref(), change, now_s) {
+            let draft = taken.map(|(taken, outline)| self.draft(taken, &outline, &item));
+            let draft = draft.as_ref();
+            if let Some(cas) = self.swap(&found, &upload, draft, turn.as_ref(), change, now_s) {
                 return Rewritten::Done(Done {
                     cas,
                     value_len: upload.value_len(),
@@ -127,7 +174,8 @@ impl Worker {
                 });
             }
         }
-        Rewritten::NoRoom
+        // Evacuation moved it each time.
+        Rewritten::NotYet
     }
 
     fn snapshot(&self, key: &[u8], hash: KeyHash, now_s: u32) -> Option<Snapshot> {
@@ -155,7 +203,7 @@ impl Worker {
 
     /// Makes the new value.
     fn make(
-        &self,
+        &mut self,
         key: &[u8],
         hash: KeyHash,
         found: &Snapshot,
@@ -205,15 +253,19 @@ impl Worker {
         found: &Snapshot,
         new: &Upload,
         draft: Option<&Draft<'_>>,
+        turn: Option<&Turn>,
         change: Change,
         now_s: u32,
     ) -> Option<u64> {
         let made = match draft {
             Some(draft) => draft.spot,
-            None => self.spot(new.block()?.0),
+            None => new.spot()?,
         };
         let block = made.block;
         let writer = self.store.index.lock(new.hash().0);
+        if writer.is_rewriting() && turn.is_none() {
+            return None;
+        }
         let present = Present {
             found: writer.find(|entry| entry.location() == found.location)?,
             spot: self.spot(found.location),

@@ -4,13 +4,12 @@ use std::fmt;
 
 use thiserror::Error;
 
-use crate::heap::Number;
 use crate::heap::block::{
     Block, Outline, PIECE_HEADER_LEN, PIECE_MAX, PIECES_MAX, piece_block_len,
 };
 use crate::heap::segment::Part;
+use crate::heap::{Number, Spot};
 use crate::holds::Credit;
-use crate::index::Location;
 use crate::item::Expiry;
 use crate::limits::{KEY_MAX, PIECE_LEAST_PART, WHOLE_PART};
 use crate::log::Taken;
@@ -92,7 +91,7 @@ impl Worker {
     /// # Errors
     /// See [`Refused`].
     pub fn reserve(
-        &self,
+        &mut self,
         key: &[u8],
         hash: KeyHash,
         asked: &Reserve,
@@ -103,7 +102,7 @@ impl Worker {
 
     /// As [`Worker::reserve`], where the client's own CAS is known already.
     pub(crate) fn reserve_for(
-        &self,
+        &mut self,
         key: &[u8],
         hash: KeyHash,
         asked: &Reserve,
@@ -125,13 +124,16 @@ impl Worker {
         let block_len = outline.block_len();
         self.pay(block_len, now_s);
         let part = self.part_for(self.present(hash).as_ref(), hash);
-        let place = if block_len <= heap.block_max() / WHOLE_PART {
+        let place = if block_len <= self.store.log.heap.block_max() / WHOLE_PART {
             let at_once = match asked.whole {
                 true => self.take_at_once(block_len, part, asked.expiry, now_s),
                 false => None,
             };
-            let later = || self.take(block_len, part, asked.expiry, now_s);
-            match at_once.map_or_else(later, Ok) {
+            let taken = match at_once {
+                Some(taken) => Ok(taken),
+                None => self.take(block_len, part, asked.expiry, now_s),
+            };
+            match taken {
                 Ok(taken) => Place::Whole(taken),
                 Err(refused) => {
                     if let Some(credit) = credit {
@@ -157,8 +159,9 @@ impl Worker {
             credit,
             place,
         };
-        if let Place::Whole(Taken { location, number }) = upload.place {
-            heap.block(location).begin(&outline, key);
+        if let Place::Whole(taken) = &upload.place {
+            let number = taken.number;
+            upload.block(taken).begin(&outline, key);
             upload.hold(number);
             if let Some(credit) = &mut upload.credit {
                 // It lies in one segment, which others may hold already.
@@ -218,7 +221,12 @@ impl Worker {
     ///
     /// # Panics
     /// The upload is another store's.
-    pub fn fill(&self, upload: &mut Upload, bytes: &[u8], now_s: u32) -> Result<usize, Refused> {
+    pub fn fill(
+        &mut self,
+        upload: &mut Upload,
+        bytes: &[u8],
+        now_s: u32,
+    ) -> Result<usize, Refused> {
         self.wake();
         self.check_owner(upload);
         let mut done = 0;
@@ -245,7 +253,7 @@ impl Worker {
     }
 
     /// Takes memory for the next piece of an upload whose pieces are full.
-    fn extend(&self, upload: &mut Upload, now_s: u32) -> Result<(), Refused> {
+    fn extend(&mut self, upload: &mut Upload, now_s: u32) -> Result<(), Refused> {
         let missing = upload.missing();
         let Place::Pieces {
             pieces,
@@ -255,11 +263,9 @@ impl Worker {
         else {
             return Ok(());
         };
-        let heap = &self.store.log.heap;
-        let most = missing
-            .min(PIECE_MAX)
-            .min(heap.block_max() - PIECE_HEADER_LEN);
-        let least = most.min(heap.block_max() / PIECE_LEAST_PART);
+        let block_max = self.store.log.heap.block_max();
+        let most = missing.min(PIECE_MAX).min(block_max - PIECE_HEADER_LEN);
+        let least = most.min(block_max / PIECE_LEAST_PART);
         let number = pieces.len();
         if number >= PIECES_MAX {
             return Err(Refused::TooLarge);
@@ -273,22 +279,21 @@ impl Worker {
             }
             self.wait_for_segment(now_s)?;
         };
-        let piece = heap.block(taken.location);
-        piece.begin_piece(
-            upload.hash.0,
-            number,
-            most.min(block_len - PIECE_HEADER_LEN),
-        );
         *before_last = upload.filled;
         let segment = taken.number;
         pieces.push(taken);
+        if let Some(taken) = upload.last() {
+            let len = most.min(block_len - PIECE_HEADER_LEN);
+            let piece = upload.block(taken);
+            piece.begin_piece(upload.hash.0, number, len);
+        }
         upload.hold(segment);
         Ok(())
     }
 
     /// Takes memory for a block; waits for it if it can be had.
     pub(crate) fn take(
-        &self,
+        &mut self,
         len: usize,
         part: Part,
         expiry: Expiry,
@@ -309,7 +314,7 @@ impl Upload {
     #[must_use]
     pub fn key(&self) -> &[u8] {
         match &self.place {
-            Place::Whole(taken) => self.store.log.heap.block(taken.location).key(),
+            Place::Whole(taken) => self.block(taken).key(),
             Place::Pieces { key, .. } => key,
         }
     }
@@ -335,23 +340,16 @@ impl Upload {
     /// Memory to be filled next. Empty when nothing is missing, or when [`Worker::fill`] must take
     /// more first.
     pub fn unfilled(&mut self) -> &mut [u8] {
-        let heap = &self.store.log.heap;
+        let Some(last) = self.last() else {
+            return &mut [];
+        };
+        let block = self.block(last);
         let (bytes, from) = match &self.place {
             // SAFETY: the block was taken for this upload, which the index does not know, and is
-            // lent out for as long as the upload is.
-            Place::Whole(taken) => (unsafe { heap.block(taken.location).value_mut() }, 0),
-            Place::Pieces {
-                pieces,
-                before_last,
-                ..
-            } => match pieces.last() {
-                // SAFETY: as above.
-                Some(last) => (
-                    unsafe { heap.block(last.location).piece_mut() },
-                    *before_last,
-                ),
-                None => (&mut [][..], self.filled),
-            },
+            // lent out for as long as the upload is borrowed.
+            Place::Whole(_) => (unsafe { block.value_mut() }, 0),
+            // SAFETY: as above.
+            Place::Pieces { before_last, .. } => (unsafe { block.piece_mut() }, *before_last),
         };
         &mut bytes[self.filled - from..]
     }
@@ -364,23 +362,36 @@ impl Upload {
 
     /// The filled value's pieces, in order.
     pub(crate) fn value(&self) -> impl Iterator<Item = &[u8]> {
-        let heap = &self.store.log.heap;
         let (whole, pieces) = match &self.place {
-            Place::Whole(taken) => (Some(heap.block(taken.location).value()), &[][..]),
+            Place::Whole(taken) => (Some(self.block(taken).value()), &[][..]),
             Place::Pieces { pieces, .. } => (None, &pieces[..]),
         };
-        let pieces = pieces
-            .iter()
-            .map(|taken| heap.block(taken.location).piece());
+        let pieces = pieces.iter().map(|taken| self.block(taken).piece());
         whole.into_iter().chain(pieces)
     }
 
-    /// The block of the item, if it has been made.
-    pub(crate) fn block(&self) -> Option<(Location, Block<'_>)> {
+    /// A block that was taken for this upload.
+    fn block(&self, taken: &Taken) -> Block<'_> {
+        // SAFETY: its segment is held for a writer until the upload is dropped.
+        unsafe { self.store.log.heap.block(taken.location) }
+    }
+
+    /// The block that is filled, or was filled last.
+    fn last(&self) -> Option<&Taken> {
         match &self.place {
-            Place::Whole(taken) => {
-                Some((taken.location, self.store.log.heap.block(taken.location)))
-            }
+            Place::Whole(taken) => Some(taken),
+            Place::Pieces { pieces, .. } => pieces.last(),
+        }
+    }
+
+    /// The block of the item, if it has been made.
+    pub(crate) fn spot(&self) -> Option<Spot<'_>> {
+        match &self.place {
+            Place::Whole(taken) => Some(Spot {
+                location: taken.location,
+                block: self.block(taken),
+                segment: self.store.log.heap.segment(taken.number),
+            }),
             Place::Pieces { .. } => None,
         }
     }

@@ -62,9 +62,7 @@ pub struct Worker {
     /// What had been visited when the operation under way began to write.
     pub(crate) visits_before: Cell<u64>,
     /// It waits for a segment: nothing that it drains stays for having been asked for.
-    pub(crate) is_waiting: Cell<bool>,
-    /// A closure is being shown an item.
-    pub(crate) is_visiting: Cell<bool>,
+    pub(crate) is_waiting: bool,
     pub(crate) tally: Arc<Tally>,
     /// Where it counts what is alive.
     column: Column,
@@ -73,7 +71,7 @@ pub struct Worker {
     pub(crate) until_look: Cell<u32>,
     shown: Shown,
     /// The segment it is draining.
-    pub(crate) cursor: Cell<Option<Cursor>>,
+    pub(crate) cursor: Option<Cursor>,
     /// Blocks to be written again.
     pub(crate) freed: RefCell<Freed>,
 }
@@ -92,14 +90,13 @@ impl Worker {
             seat: store.epochs.sit(),
             is_online: Cell::new(false),
             visits_before: Cell::new(0),
-            is_waiting: Cell::new(false),
-            is_visiting: Cell::new(false),
+            is_waiting: false,
             tally,
             column: store.log.heap.live.take_column(),
             stripe,
             until_look: Cell::new(0),
             shown: Shown::default(),
-            cursor: Cell::new(None),
+            cursor: None,
             freed: RefCell::new(Freed::new()),
         }
     }
@@ -195,11 +192,10 @@ impl Worker {
         }
     }
 
-    /// The worker looks at nothing now: no operation is under way that has found an item and does
-    /// not hold its segment.
-    pub(crate) fn pass(&self) {
-        // A visit that calls the store again, which it must not, still looks at its item.
-        if self.is_online.get() && !self.is_visiting.get() {
+    /// The worker is quiescent: it holds no block but those whose segments it holds. No block that
+    /// it has been led to outlives this, since each borrows the worker.
+    pub(crate) fn pass(&mut self) {
+        if self.is_online.get() {
             self.seat.quiescent();
         }
     }
@@ -229,14 +225,23 @@ impl Worker {
         item_len <= self.store.config().item_max as usize
     }
 
+    /// The block at a location that the index, or the list of an item's pieces, has given to this
+    /// worker since it was last quiescent. It borrows the worker, which cannot be quiescent before
+    /// the block is let go ([`Worker::pass`]).
     #[inline]
     pub(crate) fn block(&self, location: Location) -> Block<'_> {
-        self.store.log.heap.block(location)
+        // SAFETY: the worker is online and borrowed; a location is not kept until it is quiescent.
+        unsafe { self.store.log.heap.block(location) }
     }
 
+    /// As [`Worker::block`], with its segment.
     #[inline]
     pub(crate) fn spot(&self, location: Location) -> Spot<'_> {
-        self.store.log.heap.spot(location)
+        Spot {
+            location,
+            block: self.block(location),
+            segment: self.store.log.heap.segment_of(location),
+        }
     }
 
     #[inline]
@@ -387,9 +392,7 @@ pub(crate) fn pieces_of(block: Block<'_>) -> impl Iterator<Item = Location> {
 
 impl Drop for Worker {
     fn drop(&mut self) {
-        if let Some(cursor) = self.cursor.take() {
-            self.store.log.give_up(cursor.number());
-        }
+        drop(self.cursor.take());
         self.store.log.heap.live.give_back(&self.column);
         self.store.leave(&self.tally);
     }

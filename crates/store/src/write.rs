@@ -2,10 +2,10 @@
 
 use crate::heap::block::Outline;
 use crate::item::Expiry;
-use crate::limits::WHOLE_PART;
+use crate::limits::{REWRITE_WAITS_MAX, WHOLE_PART};
 use crate::miniature::Seen;
 use crate::number::{self, Digits};
-use crate::place::{Candidate, NotYet, Value};
+use crate::place::{Candidate, Delayed, Unplaced, Value};
 use crate::rewrite::{Change, Made, Rewritten, Snapshot};
 use crate::upload::{Refused, Reserve, Upload};
 use crate::worker::{KeyHash, Worker};
@@ -160,23 +160,37 @@ impl Worker {
     /// Makes an upload the value of its key, if `write` allows.
     ///
     /// # Errors
-    /// As [`Refused::NotYet`]; the upload, to be published later.
+    /// As [`Refused::NotYet`], or another worker appends to an item nearby: the upload, to be
+    /// published later.
     ///
     /// # Panics
     /// The upload is another store's, or some of its value is missing: there lies what the memory
     /// held before.
-    pub fn publish(&self, upload: Upload, write: &Write, now_s: u32) -> Result<Published, Upload> {
+    pub fn publish(
+        &mut self,
+        upload: Upload,
+        write: &Write,
+        now_s: u32,
+    ) -> Result<Published, Upload> {
         assert!(upload.missing() == 0, "a value that is not complete");
         self.check_owner(&upload);
         self.wake();
         let published = match write.mode {
             Mode::Append | Mode::Prepend => self.join(&upload, write, now_s),
             Mode::Set | Mode::Add | Mode::Replace => {
-                let made = upload.block().map(|(location, _)| self.spot(location));
-                self.place(&upload.candidate(), made, None, write, now_s)
+                let item = upload.candidate();
+                let placed = match upload.spot() {
+                    Some(made) => self.try_place(&item, &made, None, write, now_s),
+                    None => Err(Unplaced::Unfit),
+                };
+                match placed {
+                    Err(Unplaced::Unfit) => self.make_and_place(&item, write, now_s),
+                    Err(Unplaced::Rewriting) => Err(Delayed::ByRewrite),
+                    Ok(published) => Ok(published),
+                }
             }
         };
-        published.map_err(|NotYet| upload)
+        published.map_err(|_| upload)
     }
 
     /// Makes a value that is at hand that of its key, if `write` allows: [`Worker::reserve`],
@@ -188,13 +202,33 @@ impl Worker {
     /// # Panics
     /// The hash is not that of the key in this store.
     pub fn put(
-        &self,
+        &mut self,
         key: &[u8],
         hash: KeyHash,
         value: &[u8],
         write: &Write,
         now_s: u32,
     ) -> Result<Published, Refused> {
+        for _ in 0..REWRITE_WAITS_MAX {
+            match self.try_put(key, hash, value, write, now_s)? {
+                Ok(published) => return Ok(published),
+                Err(Delayed::ByMemory) => break,
+                Err(Delayed::ByRewrite) => self.wait_for_rewrite(hash)?,
+            }
+        }
+        Err(Refused::NotYet)
+    }
+
+    /// As [`Worker::put`], at once.
+    #[inline]
+    fn try_put(
+        &mut self,
+        key: &[u8],
+        hash: KeyHash,
+        value: &[u8],
+        write: &Write,
+        now_s: u32,
+    ) -> Result<Result<Published, Delayed>, Refused> {
         self.store.index.prefetch_lock(hash.0);
         self.begin_write(key, hash, write.flags, value.len())?;
         let is_timed = self.is_timed(write.expiry);
@@ -203,7 +237,7 @@ impl Worker {
         let len = outline.block_len();
         let joins = matches!(write.mode, Mode::Append | Mode::Prepend);
         if joins || len > self.store.log.heap.block_max() / WHOLE_PART {
-            return self.put_long(key, hash, value, write, now_s);
+            return self.put_long(key, hash, value, write, now_s).map(Ok);
         }
         self.pay(len, now_s);
         // The item that is there comes to the caches while the one that takes its place is made.
@@ -225,17 +259,22 @@ impl Worker {
             part,
             value: Value::Whole(value),
         };
-        let draft = self.draft_in(taken.location, &outline, &item);
+        let draft = self.draft(taken, &outline, &item);
         // None seen, or another's: it is looked for under the lock.
         let seen = near.filter(|present| present.spot.block.key() == key);
-        let placed = self.place(&item, Some(draft.spot), seen, write, now_s);
-        placed.map_err(Refused::from)
+        let placed = self.try_place(&item, &draft.spot, seen, write, now_s);
+        drop(draft);
+        Ok(match placed {
+            Ok(published) => Ok(published),
+            Err(Unplaced::Rewriting) => Err(Delayed::ByRewrite),
+            Err(Unplaced::Unfit) => self.make_and_place(&item, write, now_s),
+        })
     }
 
     /// As [`Worker::put`], of a value that lies in pieces or joins another.
     #[cold]
     fn put_long(
-        &self,
+        &mut self,
         key: &[u8],
         hash: KeyHash,
         value: &[u8],
@@ -255,7 +294,13 @@ impl Worker {
     }
 
     /// Removes an item.
-    pub fn delete(&self, key: &[u8], hash: KeyHash, compare: Option<u64>, now_s: u32) -> Deleted {
+    pub fn delete(
+        &mut self,
+        key: &[u8],
+        hash: KeyHash,
+        compare: Option<u64>,
+        now_s: u32,
+    ) -> Deleted {
         self.wake();
         let writer = self.store.index.lock(hash.0);
         let Some(found) = writer.find(|entry| self.has_key(entry, key)) else {
@@ -284,7 +329,7 @@ impl Worker {
 
     /// Adds to or subtracts from a counter.
     pub fn arith(
-        &self,
+        &mut self,
         key: &[u8],
         hash: KeyHash,
         arithmetic: &Arithmetic,
@@ -321,7 +366,7 @@ impl Worker {
         ArithOutcome::NotFound
     }
 
-    fn join(&self, upload: &Upload, write: &Write, now_s: u32) -> Result<Published, NotYet> {
+    fn join(&mut self, upload: &Upload, write: &Write, now_s: u32) -> Result<Published, Delayed> {
         let change = Change {
             cas: write.explicit_cas,
             expiry: None,
@@ -344,12 +389,12 @@ impl Worker {
             Rewritten::Absent => Published::NotStored,
             Rewritten::Refused(outcome) => outcome,
             Rewritten::NoRoom => Published::NoRoom,
-            Rewritten::NotYet => return Err(NotYet),
+            Rewritten::NotYet => return Err(Delayed::ByMemory),
         })
     }
 
     fn vivify(
-        &self,
+        &mut self,
         key: &[u8],
         hash: KeyHash,
         arithmetic: &Arithmetic,
@@ -430,7 +475,7 @@ mod tests {
         Store::new(config).unwrap().worker()
     }
 
-    fn reserve(worker: &Worker, key: &[u8]) -> Upload {
+    fn reserve(worker: &mut Worker, key: &[u8]) -> Upload {
         let asked = Reserve {
             value_len: 100,
             flags: 0,
@@ -448,8 +493,8 @@ mod tests {
     /// It was published in builds without debug assertions, with what the memory held before.
     #[test]
     fn a_value_that_is_not_complete_is_not_published() {
-        let worker = worker_of(1);
-        let mut upload = reserve(&worker, b"key");
+        let mut worker = worker_of(1);
+        let mut upload = reserve(&mut worker, b"key");
         worker.fill(&mut upload, &[7; 99], NOW_S).unwrap();
         assert!(panics(|| worker.publish(upload, &WRITE, NOW_S)));
         let hash = worker.hash(b"key");
@@ -458,8 +503,8 @@ mod tests {
 
     #[test]
     fn an_upload_is_filled_and_published_by_its_own_store_only() {
-        let (worker, other) = (worker_of(1), worker_of(1));
-        let mut upload = reserve(&worker, b"key");
+        let (mut worker, mut other) = (worker_of(1), worker_of(1));
+        let mut upload = reserve(&mut worker, b"key");
         assert!(panics(|| other.fill(&mut upload, &[7; 100], NOW_S)));
         worker.fill(&mut upload, &[7; 100], NOW_S).unwrap();
         assert!(panics(|| other.publish(upload, &WRITE, NOW_S)));
@@ -467,7 +512,7 @@ mod tests {
 
     #[test]
     fn nothing_is_written_under_the_hash_of_another_key_or_store() {
-        let (worker, other) = (worker_of(1), worker_of(2));
+        let (mut worker, other) = (worker_of(1), worker_of(2));
         for hash in [worker.hash(b"another"), other.hash(b"key")] {
             assert!(panics(|| worker.put(b"key", hash, b"value", &WRITE, NOW_S)));
         }

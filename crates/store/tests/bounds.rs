@@ -3,6 +3,9 @@
 
 #![allow(clippy::unwrap_used, reason = "a test may")]
 
+use std::sync::atomic::Ordering::Relaxed;
+use std::sync::atomic::{AtomicBool, AtomicUsize};
+
 use store::{
     ArithOutcome, Arithmetic, Config, Direction, Expiry, Mode, Published, Read, Refused, Reserve,
     Store, Upload, Vivify, Worker, Write,
@@ -31,20 +34,20 @@ fn store(memory_bytes: u64) -> Worker {
     .worker()
 }
 
-fn set(worker: &Worker, key: &[u8], len: usize, write: &Write) -> Published {
+fn set(worker: &mut Worker, key: &[u8], len: usize, write: &Write) -> Published {
     let value = vec![b'x'; len];
     worker
         .put(key, worker.hash(key), &value, write, NOW_S)
         .unwrap()
 }
 
-fn set_to(worker: &Worker, key: &[u8], value: &[u8]) {
+fn set_to(worker: &mut Worker, key: &[u8], value: &[u8]) {
     worker
         .put(key, worker.hash(key), value, &SET, NOW_S)
         .unwrap();
 }
 
-fn has(worker: &Worker, key: &[u8], now_s: u32) -> bool {
+fn has(worker: &mut Worker, key: &[u8], now_s: u32) -> bool {
     worker
         .read(key, worker.hash(key), now_s, Read::default(), |_| Some(()))
         .is_ok()
@@ -52,7 +55,7 @@ fn has(worker: &Worker, key: &[u8], now_s: u32) -> bool {
 
 #[test]
 fn memory_stays_bounded_and_every_set_succeeds_whatever_the_sizes() {
-    let worker = store(8 << 20);
+    let mut worker = store(8 << 20);
     let mut seed = 1_u64;
     for number in 0..60_000_u64 {
         seed = seed
@@ -66,11 +69,11 @@ fn memory_stays_bounded_and_every_set_succeeds_whatever_the_sizes() {
         let len = if number % 64 == 0 { len } else { len % 2_000 };
         let key = (seed >> 20).to_string();
         assert!(matches!(
-            set(&worker, key.as_bytes(), len, &SET),
+            set(&mut worker, key.as_bytes(), len, &SET),
             Published::Stored { .. }
         ));
         assert!(
-            has(&worker, key.as_bytes(), NOW_S),
+            has(&mut worker, key.as_bytes(), NOW_S),
             "what has just been stored is there"
         );
     }
@@ -86,14 +89,14 @@ fn memory_stays_bounded_and_every_set_succeeds_whatever_the_sizes() {
 
 #[test]
 fn the_least_recently_read_go_first() {
-    let worker = store(4 << 20);
-    set(&worker, b"kept", 100, &SET);
+    let mut worker = store(4 << 20);
+    set(&mut worker, b"kept", 100, &SET);
     for number in 0..40_000_u32 {
-        set(&worker, &number.to_be_bytes(), 200, &SET);
+        set(&mut worker, &number.to_be_bytes(), 200, &SET);
         // Reads count once a second.
-        assert!(has(&worker, b"kept", NOW_S + number), "{number}");
+        assert!(has(&mut worker, b"kept", NOW_S + number), "{number}");
     }
-    assert!(!has(&worker, &1_u32.to_be_bytes(), 50_000));
+    assert!(!has(&mut worker, &1_u32.to_be_bytes(), 50_000));
 }
 
 #[test]
@@ -106,14 +109,14 @@ fn deleted_and_expired_memory_comes_back() {
             Expiry::NEVER
         };
         set(
-            &worker,
+            &mut worker,
             &number.to_be_bytes(),
             1_000,
             &Write { expiry, ..SET },
         );
     }
-    assert!(has(&worker, &0_u32.to_be_bytes(), 4));
-    assert!(!has(&worker, &0_u32.to_be_bytes(), 5));
+    assert!(has(&mut worker, &0_u32.to_be_bytes(), 4));
+    assert!(!has(&mut worker, &0_u32.to_be_bytes(), 5));
     for number in (1..1_000_u32).step_by(2) {
         let key = number.to_be_bytes();
         worker.delete(&key, worker.hash(&key), None, 5);
@@ -130,21 +133,21 @@ fn deleted_and_expired_memory_comes_back() {
 
 #[test]
 fn a_delayed_flush_takes_what_was_written_before_it_is_due() {
-    let worker = store(8 << 20);
-    set(&worker, b"old", 1, &SET);
+    let mut worker = store(8 << 20);
+    set(&mut worker, b"old", 1, &SET);
     worker.flush(4, NOW_S);
-    set(&worker, b"late", 1, &SET);
-    assert!(has(&worker, b"old", 3));
-    assert!(!has(&worker, b"old", 4));
-    assert!(!has(&worker, b"late", 4));
-    set(&worker, b"new", 1, &SET);
-    assert!(has(&worker, b"new", 5));
+    set(&mut worker, b"late", 1, &SET);
+    assert!(has(&mut worker, b"old", 3));
+    assert!(!has(&mut worker, b"old", 4));
+    assert!(!has(&mut worker, b"late", 4));
+    set(&mut worker, b"new", 1, &SET);
+    assert!(has(&mut worker, b"new", 5));
 }
 
 /// A value at hand is stored whatever form its item takes.
 #[test]
 fn a_value_is_put_with_any_length_flags_and_cas() {
-    let worker = store(64 << 20);
+    let mut worker = store(64 << 20);
     for (number, len) in [0, 1, 100, 5000, 20_000, 500_000, 1_000_000]
         .into_iter()
         .enumerate()
@@ -184,14 +187,14 @@ fn a_value_is_put_with_any_length_flags_and_cas() {
         }
     }
     let long = [b'k'; 251];
-    let refused =
+    let mut refused =
         |key: &[u8], len: usize| worker.put(key, worker.hash(key), &vec![0; len], &SET, NOW_S);
     assert_eq!(refused(&long, 1), Err(Refused::TooLarge));
     assert_eq!(refused(b"", 1), Err(Refused::TooLarge));
     assert_eq!(refused(b"k", 1 << 20), Err(Refused::TooLarge));
 }
 
-fn begin(worker: &Worker, key: &[u8], len: usize) -> Result<Upload, Refused> {
+fn begin(worker: &mut Worker, key: &[u8], len: usize) -> Result<Upload, Refused> {
     let asked = Reserve {
         value_len: len,
         flags: 0,
@@ -203,12 +206,12 @@ fn begin(worker: &Worker, key: &[u8], len: usize) -> Result<Upload, Refused> {
 
 #[test]
 fn unfinished_uploads_hold_at_most_an_eighth() {
-    let worker = store(8 << 20);
-    let first = begin(&worker, b"first", 900_000).unwrap();
-    let second = begin(&worker, b"second", 900_000);
+    let mut worker = store(8 << 20);
+    let first = begin(&mut worker, b"first", 900_000).unwrap();
+    let second = begin(&mut worker, b"second", 900_000);
     assert_eq!(second.unwrap_err(), Refused::HeldFull);
     drop(first);
-    begin(&worker, b"second", 900_000).unwrap();
+    begin(&mut worker, b"second", 900_000).unwrap();
     let statistics = worker.store().statistics();
     assert!(
         statistics.bytes_live == 0,
@@ -218,18 +221,19 @@ fn unfinished_uploads_hold_at_most_an_eighth() {
 
 #[test]
 fn while_another_stands_still_writers_wait_and_nothing_is_refused() {
-    let worker = store(8 << 20);
+    let mut worker = store(8 << 20);
     let mut other = worker.store().worker();
-    set(&worker, b"first", 10, &SET);
-    let mut long = begin(&worker, b"long", 900_000).unwrap();
+    set(&mut worker, b"first", 10, &SET);
+    let mut long = begin(&mut worker, b"long", 900_000).unwrap();
     // In the middle of a burst: it may look at all there was until it is quiescent.
-    assert!(has(&other, b"first", NOW_S));
+    assert!(has(&mut other, b"first", NOW_S));
     let value = vec![b'x'; 1_000];
-    let put = |number: u32| {
+    let put = |worker: &mut Worker, number: u32| {
         let key = number.to_be_bytes();
         worker.put(&key, worker.hash(&key), &value, &SET, NOW_S)
     };
-    let refused = (0..100_000).find_map(|number| put(number).err()).unwrap();
+    let refused = (0..100_000).find_map(|number| put(&mut worker, number).err());
+    let refused = refused.unwrap();
     assert_eq!(refused, Refused::NotYet);
     let counter = Arithmetic {
         vivify: Some(Vivify {
@@ -238,8 +242,8 @@ fn while_another_stands_still_writers_wait_and_nothing_is_refused() {
         }),
         ..ONE_MORE
     };
-    let count = || worker.arith(b"n", worker.hash(b"n"), &counter, NOW_S);
-    assert_eq!(count(), ArithOutcome::NotYet);
+    let count = |worker: &mut Worker| worker.arith(b"n", worker.hash(b"n"), &counter, NOW_S);
+    assert_eq!(count(&mut worker), ArithOutcome::NotYet);
     // What fits in the memory it has been given is taken all the same.
     let bytes = vec![b'l'; 900_000];
     let filled = worker.fill(&mut long, &bytes, NOW_S);
@@ -257,9 +261,9 @@ fn while_another_stands_still_writers_wait_and_nothing_is_refused() {
         worker.publish(long, &SET, NOW_S),
         Ok(Published::Stored { .. })
     ));
-    assert!(matches!(count(), ArithOutcome::Counted(_)));
+    assert!(matches!(count(&mut worker), ArithOutcome::Counted(_)));
     for number in 0..100 {
-        assert!(put(number).is_ok());
+        assert!(put(&mut worker, number).is_ok());
         other.quiescent();
     }
     assert_eq!(worker.store().statistics().bytes_held, 0);
@@ -267,9 +271,9 @@ fn while_another_stands_still_writers_wait_and_nothing_is_refused() {
 
 #[test]
 fn pins_hold_at_most_an_eighth_and_outlive_their_items() {
-    let worker = store(8 << 20);
-    set(&worker, b"large", 600_000, &SET);
-    let pin = |key: &[u8]| {
+    let mut worker = store(8 << 20);
+    set(&mut worker, b"large", 600_000, &SET);
+    let pin = |worker: &mut Worker, key: &[u8]| {
         let hash = worker.hash(key);
         worker
             .read(
@@ -281,8 +285,8 @@ fn pins_hold_at_most_an_eighth_and_outlive_their_items() {
             )
             .unwrap()
     };
-    let held = pin(b"large").unwrap();
-    assert!(pin(b"large").is_none());
+    let held = pin(&mut worker, b"large").unwrap();
+    assert!(pin(&mut worker, b"large").is_none());
     worker.delete(b"large", worker.hash(b"large"), None, NOW_S);
     let value: Vec<u8> = held.value().flatten().copied().collect();
     assert_eq!(value, vec![b'x'; 600_000]);
@@ -293,16 +297,20 @@ fn pins_hold_at_most_an_eighth_and_outlive_their_items() {
 
 #[test]
 fn two_threads_count_without_losing_any() {
-    let worker = store(8 << 20);
-    set(&worker, b"n", 1, &SET);
-    set_to(&worker, b"n", b"0");
+    let mut worker = store(8 << 20);
+    set(&mut worker, b"n", 1, &SET);
+    set_to(&mut worker, b"n", b"0");
     std::thread::scope(|scope| {
         for _ in 0..2 {
-            let worker = worker.store().worker();
+            let mut worker = worker.store().worker();
             scope.spawn(move || {
-                for _ in 0..20_000 {
-                    let outcome = worker.arith(b"n", worker.hash(b"n"), &ONE_MORE, NOW_S);
-                    assert!(matches!(outcome, ArithOutcome::Counted(_)), "{outcome:?}");
+                let mut left = 20_000;
+                while left > 0 {
+                    match worker.arith(b"n", worker.hash(b"n"), &ONE_MORE, NOW_S) {
+                        ArithOutcome::Counted(_) => left -= 1,
+                        ArithOutcome::NotYet => worker.quiescent(),
+                        other => panic!("{other:?}"),
+                    }
                 }
             });
         }
@@ -313,7 +321,81 @@ fn two_threads_count_without_losing_any() {
     assert_eq!(value.unwrap().unwrap(), b"40000");
 }
 
-fn value_len(worker: &Worker, key: &[u8]) -> Option<usize> {
+/// Eight writers of one key: each had to make its value anew whenever another was first, up to ten
+/// thousand times, and was then told that there is no memory.
+#[test]
+fn eight_that_append_to_one_key_all_get_their_turn() {
+    const EACH: usize = 400;
+    let mut worker = store(64 << 20);
+    set(&mut worker, b"log", 1, &SET);
+    let refused = AtomicUsize::new(0);
+    std::thread::scope(|scope| {
+        for _ in 0..8 {
+            let mut worker = worker.store().worker();
+            let refused = &refused;
+            scope.spawn(move || {
+                for _ in 0..EACH {
+                    append_at_last(&mut worker, b"log", refused);
+                    worker.quiescent();
+                }
+            });
+        }
+    });
+    assert_eq!(value_len(&mut worker, b"log"), Some(1 + 8 * EACH));
+    // A block is made twice where another was first, and seldom more often.
+    let segments = worker.store().statistics().drained;
+    assert!(segments < 4_000, "{segments} segments written");
+}
+
+/// To make the new value takes far longer than the others take to store theirs.
+#[test]
+fn an_append_to_a_large_value_ends_while_others_keep_storing_it() {
+    let mut worker = store(64 << 20);
+    set(&mut worker, b"log", 500_000, &SET);
+    let (refused, is_done) = (&AtomicUsize::new(0), &AtomicBool::new(false));
+    std::thread::scope(|scope| {
+        for _ in 0..3 {
+            let mut worker = worker.store().worker();
+            scope.spawn(move || {
+                while !is_done.load(Relaxed) {
+                    let hash = worker.hash(b"log");
+                    let stored = worker.put(b"log", hash, &[b'x'; 500_000], &SET, NOW_S);
+                    assert!(matches!(
+                        stored,
+                        Ok(Published::Stored { .. }) | Err(Refused::NotYet)
+                    ));
+                    worker.quiescent();
+                }
+            });
+        }
+        for _ in 0..20 {
+            append_at_last(&mut worker, b"log", refused);
+            worker.quiescent();
+        }
+        is_done.store(true, Relaxed);
+    });
+}
+
+/// Appends a byte; comes again as long as it is put off.
+fn append_at_last(worker: &mut Worker, key: &[u8], refused: &AtomicUsize) {
+    let append = Write {
+        mode: Mode::Append,
+        ..SET
+    };
+    loop {
+        let hash = worker.hash(key);
+        match worker.put(key, hash, b"x", &append, NOW_S) {
+            Ok(Published::Stored { .. }) => return,
+            Err(Refused::NotYet) => {
+                refused.fetch_add(1, Relaxed);
+                worker.quiescent();
+            }
+            other => panic!("{other:?}"),
+        }
+    }
+}
+
+fn value_len(worker: &mut Worker, key: &[u8]) -> Option<usize> {
     let hash = worker.hash(key);
     let len = |item: &store::Item<'_>| Some(item.value_len());
     worker.read(key, hash, NOW_S, Read::default(), len).ok()?
@@ -325,36 +407,36 @@ fn an_append_does_not_evict_what_it_appends_to() {
         mode: Mode::Append,
         ..SET
     };
-    let worker = store(2 << 20);
-    set(&worker, b"log", 800_000, &SET);
+    let mut worker = store(2 << 20);
+    set(&mut worker, b"log", 800_000, &SET);
     for number in 0..100_u32 {
-        set(&worker, &number.to_be_bytes(), 10_000, &SET);
+        set(&mut worker, &number.to_be_bytes(), 10_000, &SET);
     }
     // The longer log needs room while the old one is still there, and the old one is the least
     // recent of its shard.
-    let appended = set(&worker, b"log", 10, &append);
+    let appended = set(&mut worker, b"log", 10, &append);
     assert!(matches!(appended, Published::Stored { .. }), "{appended:?}");
-    assert_eq!(value_len(&worker, b"log"), Some(800_010));
+    assert_eq!(value_len(&mut worker, b"log"), Some(800_010));
     assert!(worker.store().statistics().evicted > 10);
 }
 
 #[test]
 fn an_index_that_grows_makes_room_for_itself() {
     const LIMIT: u64 = 2 << 20;
-    let worker = store(LIMIT);
+    let mut worker = store(LIMIT);
     for number in 0..20_000_u32 {
-        set(&worker, &number.to_be_bytes(), 1, &SET);
+        set(&mut worker, &number.to_be_bytes(), 1, &SET);
         worker.store().tend();
         let used = worker.store().statistics().bytes_used();
         assert!(used <= LIMIT, "{used} bytes with item {number}");
-        assert!(has(&worker, &number.to_be_bytes(), NOW_S));
+        assert!(has(&mut worker, &number.to_be_bytes(), NOW_S));
     }
 }
 
 #[test]
 fn a_read_that_cannot_answer_leaves_the_right_to_make_a_stale_item_anew() {
-    let worker = store(8 << 20);
-    let Published::Stored { cas, .. } = set(&worker, b"a", 10, &SET) else {
+    let mut worker = store(8 << 20);
+    let Published::Stored { cas, .. } = set(&mut worker, b"a", 10, &SET) else {
         panic!("not stored");
     };
     let invalidate = Write {
@@ -362,8 +444,8 @@ fn a_read_that_cannot_answer_leaves_the_right_to_make_a_stale_item_anew() {
         invalidate: true,
         ..SET
     };
-    set(&worker, b"a", 10, &SET);
-    set(&worker, b"a", 10, &invalidate);
+    set(&mut worker, b"a", 10, &SET);
+    set(&mut worker, b"a", 10, &invalidate);
     let claim = Read {
         claim: true,
         touch: Some(Expiry::at(100)),
@@ -373,7 +455,7 @@ fn a_read_that_cannot_answer_leaves_the_right_to_make_a_stale_item_anew() {
         pins_above: Some(9),
         ..claim
     };
-    let read = |worker: &Worker| {
+    let read = |worker: &mut Worker| {
         let facts = |item: &store::Item<'_>| {
             assert!(item.pin().is_some());
             Some((item.stale, item.won, item.fetched, item.expiry))
@@ -381,17 +463,17 @@ fn a_read_that_cannot_answer_leaves_the_right_to_make_a_stale_item_anew() {
         let read = worker.read(b"a", worker.hash(b"a"), NOW_S, claim, facts);
         read.unwrap()
     };
-    let pins = pin_all_that_may_be(&worker);
-    assert_eq!(read(&worker), None);
+    let pins = pin_all_that_may_be(&mut worker);
+    assert_eq!(read(&mut worker), None);
     drop(pins);
     let never = Expiry::NEVER;
-    assert_eq!(read(&worker), Some((true, true, false, never)));
+    assert_eq!(read(&mut worker), Some((true, true, false, never)));
     let then = Expiry::at(100);
-    assert_eq!(read(&worker), Some((true, false, true, then)));
+    assert_eq!(read(&mut worker), Some((true, false, true, then)));
 }
 
 /// Holds an eighth of all segments.
-fn pin_all_that_may_be(worker: &Worker) -> Vec<store::Pin> {
+fn pin_all_that_may_be(worker: &mut Worker) -> Vec<store::Pin> {
     let pin = |number: u32| {
         let key = (1_000_000 + number).to_be_bytes();
         set(worker, &key, 1_000, &SET);
@@ -412,12 +494,12 @@ fn full_for_good(memory_bytes: u64) -> (Worker, u32) {
         evicts: false,
         ..Config::DEFAULT
     };
-    let worker = Store::new(config).unwrap().worker();
-    let count = (0_u32..).find(|number| !try_set(&worker, &number.to_be_bytes(), 200));
+    let mut worker = Store::new(config).unwrap().worker();
+    let count = (0_u32..).find(|number| !try_set(&mut worker, &number.to_be_bytes(), 200));
     (worker, count.unwrap())
 }
 
-fn try_set(worker: &Worker, key: &[u8], len: usize) -> bool {
+fn try_set(worker: &mut Worker, key: &[u8], len: usize) -> bool {
     let value = vec![b'x'; len];
     let put = worker.put(key, worker.hash(key), &value, &SET, NOW_S);
     matches!(put, Ok(Published::Stored { .. }))
@@ -439,11 +521,11 @@ fn where_nothing_may_be_evicted_nothing_is_and_what_is_deleted_makes_room() {
         let mut stored = 0;
         for number in 0..wanted {
             let key = (u32::MAX - number).to_be_bytes();
-            stored += u32::from(try_set(&worker, &key, 200));
+            stored += u32::from(try_set(&mut worker, &key, 200));
             worker.quiescent();
         }
         let left = (0..count).filter(|&number| !is_deleted(number));
-        let lost = left.filter(|number| !has(&worker, &number.to_be_bytes(), NOW_S));
+        let lost = left.filter(|number| !has(&mut worker, &number.to_be_bytes(), NOW_S));
         assert_eq!(lost.count(), 0, "of {percent} % deleted");
         let statistics = worker.store().statistics();
         assert_eq!(statistics.evicted, 0, "{statistics:?}");
@@ -453,9 +535,9 @@ fn where_nothing_may_be_evicted_nothing_is_and_what_is_deleted_makes_room() {
 
 #[test]
 fn small_unfinished_uploads_hold_their_segment_once() {
-    let worker = store(64 << 20);
+    let mut worker = store(64 << 20);
     let held: Vec<Upload> = (0..2_000_u32)
-        .map(|number| begin(&worker, &number.to_be_bytes(), 10).unwrap())
+        .map(|number| begin(&mut worker, &number.to_be_bytes(), 10).unwrap())
         .collect();
     assert!(worker.store().statistics().bytes_held < 1 << 20);
     drop(held);
@@ -464,13 +546,13 @@ fn small_unfinished_uploads_hold_their_segment_once() {
 
 #[test]
 fn a_cas_that_a_client_chose_is_not_given_again() {
-    let worker = store(8 << 20);
-    let cas = |explicit_cas| {
+    let mut worker = store(8 << 20);
+    let mut cas = |explicit_cas| {
         let write = Write {
             explicit_cas,
             ..SET
         };
-        match set(&worker, b"k", 1, &write) {
+        match set(&mut worker, b"k", 1, &write) {
             Published::Stored { cas, .. } => cas,
             other => panic!("{other:?}"),
         }
@@ -493,7 +575,7 @@ fn the_limit_goes_down_and_up_and_nothing_waits_for_ever() {
         worker.store().set_limit(limit << 20).unwrap();
         for item in 0..30_000_u32 {
             let key = [number as u32, item].map(u32::to_be_bytes).concat();
-            assert!(try_set(&worker, &key, 1_000), "{item} at {limit} MiB");
+            assert!(try_set(&mut worker, &key, 1_000), "{item} at {limit} MiB");
             worker.quiescent();
         }
     }
@@ -506,20 +588,24 @@ fn the_limit_goes_down_and_up_and_nothing_waits_for_ever() {
 
 #[test]
 fn a_worker_that_stands_still_costs_others_no_more_than_what_they_write() {
-    let (mut worker, still) = {
+    let (mut worker, mut still) = {
         let worker = store(64 << 20);
         let still = worker.store().worker();
         (worker, still)
     };
     for number in 0..700_000_u32 {
-        set(&worker, &number.to_be_bytes(), 50, &SET);
+        set(&mut worker, &number.to_be_bytes(), 50, &SET);
         worker.quiescent();
     }
-    has(&still, b"anything", NOW_S);
+    has(&mut still, b"anything", NOW_S);
     let before = worker.store().statistics();
     let mut written = 0;
     for number in 0..30_000_u32 {
-        written += u64::from(try_set(&worker, &(1_000_000 + number).to_be_bytes(), 50));
+        written += u64::from(try_set(
+            &mut worker,
+            &(1_000_000 + number).to_be_bytes(),
+            50,
+        ));
         worker.quiescent();
     }
     let after = worker.store().statistics();
@@ -527,19 +613,19 @@ fn a_worker_that_stands_still_costs_others_no_more_than_what_they_write() {
     let needed = written * 80 / after.segment_bytes;
     assert!(drained < 3 * needed + 20, "{drained} segments for {needed}");
     drop(still);
-    assert!(try_set(&worker, b"more", 50));
+    assert!(try_set(&mut worker, b"more", 50));
 }
 
 #[test]
 fn a_number_keeps_its_length_however_long_its_tail_of_spaces() {
-    let worker = store(8 << 20);
+    let mut worker = store(8 << 20);
     let mut value = vec![b' '; 500_000];
     value[0] = b'1';
-    set_to(&worker, b"n", &value);
+    set_to(&mut worker, b"n", &value);
     for (number, len) in [(2, 500_000), (3, 500_000)] {
         let outcome = worker.arith(b"n", worker.hash(b"n"), &ONE_MORE, NOW_S);
         assert!(matches!(outcome, ArithOutcome::Counted(it) if it.value == number));
-        assert_eq!(value_len(&worker, b"n"), Some(len));
+        assert_eq!(value_len(&mut worker, b"n"), Some(len));
     }
 }
 
@@ -550,7 +636,7 @@ fn no_operation_visits_more_than_sixty_four_others() {
     for number in 0..300_000_u32 {
         let key = (number % 60_000).to_be_bytes();
         let before = worker.visits();
-        set(&worker, &key, (number % 500) as usize, &SET);
+        set(&mut worker, &key, (number % 500) as usize, &SET);
         most = most.max(worker.visits() - before);
         let (before, hash) = (worker.visits(), worker.hash(&key));
         if number % 3 == 0 {
@@ -565,18 +651,18 @@ fn no_operation_visits_more_than_sixty_four_others() {
 
 #[test]
 fn a_large_value_that_was_asked_for_stays_whole_though_its_pieces_lie_elsewhere() {
-    let worker = store(8 << 20);
+    let mut worker = store(8 << 20);
     let until = |second| Write::plain(Mode::Set, Expiry::at(second));
     // Its pieces lie with what never expires, and its head with what expires when it does.
-    set(&worker, b"large", 40_000, &until(5_000));
-    assert!(has(&worker, b"large", NOW_S));
-    let others = |from: u32, write: &Write| {
+    set(&mut worker, b"large", 40_000, &until(5_000));
+    assert!(has(&mut worker, b"large", NOW_S));
+    let mut others = |from: u32, write: &Write| {
         (from..from + 100_000).for_each(|number| {
-            set(&worker, &number.to_be_bytes(), 100, write);
+            set(&mut worker, &number.to_be_bytes(), 100, write);
         });
     };
     // First the head's neighbours leave, then those of its pieces.
     others(0, &until(5_000));
     others(100_000, &SET);
-    assert_eq!(value_len(&worker, b"large"), Some(40_000));
+    assert_eq!(value_len(&mut worker, b"large"), Some(40_000));
 }

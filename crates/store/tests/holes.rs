@@ -16,7 +16,7 @@ fn store(memory_bytes: u64, evicts: bool) -> Worker {
 
 /// A value on its way, filled with its key's last byte.
 fn upload(
-    worker: &Worker,
+    worker: &mut Worker,
     key: &str,
     len: usize,
     expiry: Expiry,
@@ -120,7 +120,7 @@ fn values_on_their_way_lie_together_whatever_holes_there_are() {
     }
     for number in 0..300 {
         let key = format!("{}", number * 30);
-        under_way.push(upload(&worker, &key, 4000, Expiry::NEVER, false, 1).unwrap());
+        under_way.push(upload(&mut worker, &key, 4000, Expiry::NEVER, false, 1).unwrap());
         assert!(set(&mut worker, &key, 4000, Expiry::NEVER, 1));
     }
     let statistics = worker.store().statistics();
@@ -170,7 +170,7 @@ fn an_upload_that_is_given_up_in_a_hole_leaves_no_trace() {
     let mut worker = store(8 << 20, true);
     for turn in 0..20_000 {
         let key = format!("{}", turn % 100);
-        drop(upload(&worker, &key, 100, Expiry::NEVER, true, 1).unwrap());
+        drop(upload(&mut worker, &key, 100, Expiry::NEVER, true, 1).unwrap());
         assert!(set(&mut worker, &key, 100, Expiry::NEVER, 1));
         let hash = worker.hash(key.as_bytes());
         let last = key.as_bytes().last().copied();

@@ -19,7 +19,7 @@ fn store(memory_bytes: u64, evicts: bool) -> Worker {
     Store::new(config).unwrap().worker()
 }
 
-fn set(worker: &Worker, key: &str, len: usize, write: &Write) -> u64 {
+fn set(worker: &mut Worker, key: &str, len: usize, write: &Write) -> u64 {
     let value = vec![b'x'; len];
     let key = key.as_bytes();
     match worker.put(key, worker.hash(key), &value, write, NOW_S) {
@@ -39,7 +39,7 @@ struct Seen {
     last_access_s: u32,
 }
 
-fn read(worker: &Worker, key: &str, now_s: u32, touch: Option<Expiry>) -> Option<Seen> {
+fn read(worker: &mut Worker, key: &str, now_s: u32, touch: Option<Expiry>) -> Option<Seen> {
     let how = Read {
         touch,
         ..Read::default()
@@ -59,7 +59,7 @@ fn read(worker: &Worker, key: &str, now_s: u32, touch: Option<Expiry>) -> Option
     shown.ok().flatten()
 }
 
-fn touch(worker: &Worker, key: &str, expiry: Expiry) -> bool {
+fn touch(worker: &mut Worker, key: &str, expiry: Expiry) -> bool {
     let hash = worker.hash(key.as_bytes());
     worker.touch(key.as_bytes(), hash, expiry, NOW_S).unwrap()
 }
@@ -74,7 +74,7 @@ fn an_item_that_is_touched_is_the_same_but_for_its_expiry() {
                 explicit_cas,
                 ..SET
             };
-            let cas = set(&worker, "key", len, &write);
+            let cas = set(&mut worker, "key", len, &write);
             let seen = |expiry, fetched| {
                 Some(Seen {
                     value_len: len,
@@ -85,16 +85,25 @@ fn an_item_that_is_touched_is_the_same_but_for_its_expiry() {
                     last_access_s: NOW_S,
                 })
             };
-            let first = read(&worker, "key", NOW_S, Some(Expiry::at(9)));
+            let first = read(&mut worker, "key", NOW_S, Some(Expiry::at(9)));
             assert_eq!(first, seen(Expiry::NEVER, false), "it is shown as it was");
-            assert_eq!(read(&worker, "key", NOW_S, None), seen(Expiry::at(9), true));
-            assert!(touch(&worker, "key", Expiry::at(5)));
-            assert_eq!(read(&worker, "key", NOW_S, None), seen(Expiry::at(5), true));
-            assert!(touch(&worker, "key", Expiry::NEVER));
-            assert_eq!(read(&worker, "key", NOW_S, None), seen(Expiry::NEVER, true));
-            assert!(touch(&worker, "key", Expiry::at(5)));
-            assert!(read(&worker, "key", 4, None).is_some());
-            assert!(read(&worker, "key", 5, None).is_none());
+            assert_eq!(
+                read(&mut worker, "key", NOW_S, None),
+                seen(Expiry::at(9), true)
+            );
+            assert!(touch(&mut worker, "key", Expiry::at(5)));
+            assert_eq!(
+                read(&mut worker, "key", NOW_S, None),
+                seen(Expiry::at(5), true)
+            );
+            assert!(touch(&mut worker, "key", Expiry::NEVER));
+            assert_eq!(
+                read(&mut worker, "key", NOW_S, None),
+                seen(Expiry::NEVER, true)
+            );
+            assert!(touch(&mut worker, "key", Expiry::at(5)));
+            assert!(read(&mut worker, "key", 4, None).is_some());
+            assert!(read(&mut worker, "key", 5, None).is_none());
             worker.quiescent();
         }
     }
@@ -110,10 +119,13 @@ fn those_that_are_touched_are_not_lost_when_memory_is_full() {
     let name = |number: u32| format!("key {number}");
     let mut lost = 0;
     for number in 0..200_000 {
-        set(&worker, &name(number), 200, &SET);
+        set(&mut worker, &name(number), 200, &SET);
         if number % 4 == 0 {
-            assert!(touch(&worker, &name(number), Expiry::at(100)), "{number}");
-            let seen = read(&worker, &name(number), NOW_S, None);
+            assert!(
+                touch(&mut worker, &name(number), Expiry::at(100)),
+                "{number}"
+            );
+            let seen = read(&mut worker, &name(number), NOW_S, None);
             lost += u32::from(seen.is_none_or(|seen| seen.expiry != Expiry::at(100)));
         }
         worker.quiescent();
@@ -127,13 +139,13 @@ fn those_that_are_touched_are_not_lost_when_memory_is_full() {
 
 #[test]
 fn where_memory_is_on_its_way_a_touch_waits_and_the_item_stays_as_it_was() {
-    let worker = store(8 << 20, true);
+    let mut worker = store(8 << 20, true);
     let mut other = worker.store().worker();
-    set(&worker, "first", 10, &SET);
+    set(&mut worker, "first", 10, &SET);
     // In the middle of a burst: it may look at all there was until it is quiescent.
-    assert!(read(&other, "first", NOW_S, None).is_some());
+    assert!(read(&mut other, "first", NOW_S, None).is_some());
     let value = vec![b'x'; 1_000];
-    let put = |number: u32| {
+    let put = |worker: &mut Worker, number: u32| {
         let key = number.to_string();
         worker.put(
             key.as_bytes(),
@@ -143,34 +155,35 @@ fn where_memory_is_on_its_way_a_touch_waits_and_the_item_stays_as_it_was() {
             NOW_S,
         )
     };
-    let count = (0..100_000).find(|&number| put(number).is_err()).unwrap();
-    assert_eq!(put(count).unwrap_err(), Refused::NotYet);
+    let count = (0..100_000).find(|&number| put(&mut worker, number).is_err());
+    let count = count.unwrap();
+    assert_eq!(put(&mut worker, count), Err(Refused::NotYet));
     let last = (count - 1).to_string();
     let hash = worker.hash(last.as_bytes());
-    let touched = || worker.touch(last.as_bytes(), hash, Expiry::at(9), NOW_S);
-    let expiry = || read(&worker, &last, NOW_S, None).map(|seen| seen.expiry);
-    assert_eq!(touched(), Err(Refused::NotYet));
-    assert_eq!(expiry(), Some(Expiry::NEVER));
+    let touched = |worker: &mut Worker| worker.touch(last.as_bytes(), hash, Expiry::at(9), NOW_S);
+    let expiry = |worker: &mut Worker| read(worker, &last, NOW_S, None).map(|seen| seen.expiry);
+    assert_eq!(touched(&mut worker), Err(Refused::NotYet));
+    assert_eq!(expiry(&mut worker), Some(Expiry::NEVER));
     // What is to go at once need not be moved.
     let before = (count - 2).to_string();
-    assert!(touch(&worker, &before, Expiry::at(0)));
-    assert!(read(&worker, &before, NOW_S, None).is_none());
+    assert!(touch(&mut worker, &before, Expiry::at(0)));
+    assert!(read(&mut worker, &before, NOW_S, None).is_none());
     assert_eq!(worker.store().statistics().expired, 1);
     other.quiescent();
-    assert!(put(count).is_ok());
+    assert!(put(&mut worker, count).is_ok());
     other.quiescent();
-    assert_eq!(touched(), Ok(true));
-    assert_eq!(expiry(), Some(Expiry::at(9)));
+    assert_eq!(touched(&mut worker), Ok(true));
+    assert_eq!(expiry(&mut worker), Some(Expiry::at(9)));
 }
 
 #[test]
 fn a_write_that_invalidates_leaves_the_expiry_of_either_kind() {
-    let worker = store(8 << 20, true);
+    let mut worker = store(8 << 20, true);
     for (present, wanted) in [(9, None), (0, Some(5)), (9, Some(5))] {
         let at = |second: Option<u32>| second.map_or(Expiry::NEVER, Expiry::at);
         let present = at((present > 0).then_some(present));
         let cas = set(
-            &worker,
+            &mut worker,
             "key",
             10,
             &Write {
@@ -179,7 +192,7 @@ fn a_write_that_invalidates_leaves_the_expiry_of_either_kind() {
             },
         );
         let newer = set(
-            &worker,
+            &mut worker,
             "key",
             20,
             &Write {
@@ -194,8 +207,8 @@ fn a_write_that_invalidates_leaves_the_expiry_of_either_kind() {
             expiry: at(wanted),
             ..SET
         };
-        set(&worker, "key", 30, &stale);
-        let seen = read(&worker, "key", NOW_S, None).unwrap();
+        set(&mut worker, "key", 30, &stale);
+        let seen = read(&mut worker, "key", NOW_S, None).unwrap();
         assert_eq!((seen.value_len, seen.expiry), (30, present));
     }
 }
@@ -205,7 +218,7 @@ fn where_nothing_may_be_evicted_all_may_be_touched() {
     let mut worker = store(4 << 20, false);
     let value = [b'x'; 200];
     let name = |number: u32| format!("key {number}");
-    let put = |number: u32| {
+    let mut put = |number: u32| {
         let key = name(number);
         let hash = worker.hash(key.as_bytes());
         let put = worker.put(key.as_bytes(), hash, &value, &SET, NOW_S);
@@ -213,10 +226,10 @@ fn where_nothing_may_be_evicted_all_may_be_touched() {
     };
     let count = (0..).find(|&number| !put(number)).unwrap();
     for number in 0..count {
-        assert!(touch(&worker, &name(number), Expiry::at(9)), "{number}");
+        assert!(touch(&mut worker, &name(number), Expiry::at(9)), "{number}");
     }
     for number in 0..count {
-        let seen = read(&worker, &name(number), NOW_S, None);
+        let seen = read(&mut worker, &name(number), NOW_S, None);
         assert_eq!(seen.unwrap().expiry, Expiry::at(9), "{number}");
     }
     worker.quiescent();
@@ -226,10 +239,10 @@ fn where_nothing_may_be_evicted_all_may_be_touched() {
 /// A visit copies a value of up to 16 KiB: other writers of the class must not wait for that.
 #[test]
 fn an_item_that_is_touched_is_shown_when_others_may_write_it() {
-    let reader = store(8 << 20, true);
+    let mut reader = store(8 << 20, true);
     let write = Write::plain(Mode::Set, Expiry::at(50));
-    set(&reader, "key", 10_000, &write);
-    let others = reader.store().worker();
+    set(&mut reader, "key", 10_000, &write);
+    let mut others = reader.store().worker();
     let (done, is_done) = std::sync::mpsc::channel();
     let how = Read {
         touch: Some(Expiry::at(100)),
@@ -239,7 +252,7 @@ fn an_item_that_is_touched_is_shown_when_others_may_write_it() {
     std::thread::scope(|scope| {
         let shown = reader.read(b"key", hash, NOW_S, how, |item| {
             scope.spawn(move || {
-                set(&others, "key", 20, &write);
+                set(&mut others, "key", 20, &write);
                 done.send(()).unwrap();
             });
             let waited = is_done.recv_timeout(std::time::Duration::from_secs(20));

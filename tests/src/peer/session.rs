@@ -87,13 +87,13 @@ impl Peer for SessionPeer {
             rest = &rest[len..];
         }
         talk.input.extend_from_slice(rest);
-        let around = Surroundings {
+        let mut around = Surroundings {
             now: self.now,
-            worker: &self.worker,
+            worker: &mut self.worker,
             counters: &self.counters,
             board: &Blank,
         };
-        talk.run(&around)
+        talk.run(&mut around)
     }
 
     fn hear(&mut self, client: ClientId) -> Result<Heard> {
@@ -119,7 +119,7 @@ impl Peer for SessionPeer {
 
 impl Talk {
     /// Gives the session turns until it needs more input.
-    fn run(&mut self, around: &Surroundings<'_>) -> Result<()> {
+    fn run(&mut self, around: &mut Surroundings<'_>) -> Result<()> {
         let mut planned = Vec::new();
         let mut out = Output::default();
         let mut idle = 0;

@@ -77,7 +77,7 @@ impl Ours {
     }
 }
 
-fn set(worker: &Worker, record: u32, bytes: u32, now_s: u32) {
+fn set(worker: &mut Worker, record: u32, bytes: u32, now_s: u32) {
     ours::set(worker, &key(record), &value(bytes), Expiry::NEVER, now_s);
 }
 

@@ -202,7 +202,7 @@ struct Curtail {
 const NOW_S: u32 = 1;
 
 impl Curtail {
-    fn read(&self, key: &[u8], hash: KeyHash, out: &mut Vec<u8>) -> bool {
+    fn read(&mut self, key: &[u8], hash: KeyHash, out: &mut Vec<u8>) -> bool {
         let copied = self.worker.read(key, hash, NOW_S, self.how, |item| {
             item.value().for_each(|piece| out.extend_from_slice(piece));
             Some(())
@@ -220,7 +220,7 @@ impl Subject for Curtail {
     }
 
     fn set(&mut self, key: &[u8], value: &[u8]) {
-        ours::set(&self.worker, key, value, Expiry::NEVER, NOW_S);
+        ours::set(&mut self.worker, key, value, Expiry::NEVER, NOW_S);
         self.worker.quiescent();
     }
 
@@ -239,10 +239,18 @@ impl Subject for Curtail {
             self.worker.prefetch_item(hash);
         }
         let mut hits = 0;
-        for (asked, &hash) in asked.iter().zip(&self.hashes) {
+        for (at, asked) in asked.iter().enumerate() {
+            let hash = self.hashes[at];
             match asked.value {
                 Some(value) => {
-                    ours::set_hashed(&self.worker, asked.key, hash, value, Expiry::NEVER, NOW_S);
+                    ours::set_hashed(
+                        &mut self.worker,
+                        asked.key,
+                        hash,
+                        value,
+                        Expiry::NEVER,
+                        NOW_S,
+                    );
                 }
                 None => hits += usize::from(self.read(asked.key, hash, out)),
             }

@@ -93,17 +93,17 @@ impl Client {
     }
 
     /// Sets a record that was not found.
-    pub(crate) fn set_missed(&self, request: &Request) -> Result<Published, Refused> {
+    pub(crate) fn set_missed(&mut self, request: &Request) -> Result<Published, Refused> {
         self.set_until(request, Expiry::NEVER)
     }
 
     /// Sets a record that expires in a while.
-    pub(crate) fn set(&self, request: &Request) -> Result<Published, Refused> {
+    pub(crate) fn set(&mut self, request: &Request) -> Result<Published, Refused> {
         let expiry = Expiry::at(self.now_s + 1 + request.len as u32 % 100);
         self.set_until(request, expiry)
     }
 
-    fn set_until(&self, request: &Request, expiry: Expiry) -> Result<Published, Refused> {
+    fn set_until(&mut self, request: &Request, expiry: Expiry) -> Result<Published, Refused> {
         let key = &request.key;
         let (hash, write) = (self.worker.hash(key), Write::plain(Mode::Set, expiry));
         let value = &self.value[..request.len];
@@ -115,7 +115,7 @@ impl Client {
         }
     }
 
-    pub(crate) fn delete(&self, request: &Request) -> Deleted {
+    pub(crate) fn delete(&mut self, request: &Request) -> Deleted {
         let key = &request.key;
         let hash = self.worker.hash(key);
         self.worker.delete(key, hash, None, self.now_s)

@@ -11,7 +11,7 @@ use crate::session::{Step, Surroundings};
 pub(super) fn delete(
     asked: &Delete<'_>,
     hash: KeyHash,
-    around: &Surroundings<'_>,
+    around: &mut Surroundings<'_>,
     bytes: &mut Vec<u8>,
 ) {
     let deleted = around
@@ -33,7 +33,7 @@ pub(super) fn delete(
 pub(super) fn arith(
     asked: &Arith<'_>,
     planned: &Planned<'_>,
-    around: &Surroundings<'_>,
+    around: &mut Surroundings<'_>,
     bytes: &mut Vec<u8>,
 ) -> Step {
     let arithmetic = Arithmetic {
@@ -68,7 +68,7 @@ pub(super) fn direction(mode: ArithMode) -> Direction {
     }
 }
 
-pub(super) fn count_arith(mode: ArithMode, outcome: &ArithOutcome, around: &Surroundings<'_>) {
+pub(super) fn count_arith(mode: ArithMode, outcome: &ArithOutcome, around: &mut Surroundings<'_>) {
     let (hits, misses) = match mode {
         ArithMode::Increment => (Counter::IncrHits, Counter::IncrMisses),
         ArithMode::Decrement => (Counter::DecrHits, Counter::DecrMisses),
@@ -86,7 +86,7 @@ pub(super) fn count_arith(mode: ArithMode, outcome: &ArithOutcome, around: &Surr
 pub(super) fn touch(
     asked: &Touch<'_>,
     planned: &Planned<'_>,
-    around: &Surroundings<'_>,
+    around: &mut Surroundings<'_>,
     bytes: &mut Vec<u8>,
 ) -> Step {
     let expiry = around.now.expiry(asked.exptime);
@@ -110,7 +110,7 @@ pub(super) fn touch(
     Step::done(planned.line_len)
 }
 
-pub(super) fn flush_all(asked: &FlushAll, around: &Surroundings<'_>, bytes: &mut Vec<u8>) {
+pub(super) fn flush_all(asked: &FlushAll, around: &mut Surroundings<'_>, bytes: &mut Vec<u8>) {
     around.counters.count(Counter::CmdFlush);
     if let Some(second) = around.now.flush_second(asked.exptime) {
         around.worker.flush(second, around.now.elapsed_s);

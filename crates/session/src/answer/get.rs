@@ -15,7 +15,7 @@ pub(super) fn get(
     asked: &Get<'_>,
     planned: &Planned<'_>,
     input: &[u8],
-    around: &Surroundings<'_>,
+    around: &mut Surroundings<'_>,
     out: &mut Output,
 ) -> Step {
     let keys_len = asked.keys.as_bytes().len();
@@ -51,7 +51,7 @@ pub(super) fn get(
 pub(crate) fn keys(
     asked: &mut Asked,
     input: &[u8],
-    around: &Surroundings<'_>,
+    around: &mut Surroundings<'_>,
     out: &mut Output,
 ) -> (usize, Option<Next>) {
     let form = Form {
@@ -106,7 +106,7 @@ struct Ahead<'i> {
 /// so that their cache misses are one another's company. Returns how many they are.
 fn look_ahead<'i>(
     left: &mut Keys<'i>,
-    around: &Surroundings<'_>,
+    around: &mut Surroundings<'_>,
 ) -> ([Ahead<'i>; KEYS_AHEAD], usize) {
     let none = Ahead {
         key: &[],
@@ -136,7 +136,13 @@ struct Form {
 }
 
 /// Answers one key; false: a large value could not be pinned, and nothing was said.
-fn one(key: &[u8], hash: KeyHash, form: Form, around: &Surroundings<'_>, out: &mut Output) -> bool {
+fn one(
+    key: &[u8],
+    hash: KeyHash,
+    form: Form,
+    around: &mut Surroundings<'_>,
+    out: &mut Output,
+) -> bool {
     let how = Read {
         touch: form.exptime.map(|exptime| around.now.expiry(exptime)),
         pins_above: Some(COPY_MAX),
@@ -182,7 +188,7 @@ pub(super) fn add_value(
     Some(())
 }
 
-pub(super) fn count_miss(miss: Miss, around: &Surroundings<'_>) {
+pub(super) fn count_miss(miss: Miss, around: &mut Surroundings<'_>) {
     match miss {
         Miss::Absent => {}
         Miss::Expired => around.counters.count(Counter::GetExpired),
@@ -191,7 +197,7 @@ pub(super) fn count_miss(miss: Miss, around: &Surroundings<'_>) {
 }
 
 /// Counts a read as memcached does: a get-and-touch is a get and a touch.
-pub(super) fn count_read(hit: bool, touched: bool, around: &Surroundings<'_>) {
+pub(super) fn count_read(hit: bool, touched: bool, around: &mut Surroundings<'_>) {
     around.counters.count(Counter::CmdGet);
     count_either(around, hit, Counter::GetHits, Counter::GetMisses);
     if touched {

@@ -17,7 +17,7 @@ use crate::session::{Step, Surroundings};
 pub(super) fn get(
     asked: &MetaGet<'_>,
     planned: &Planned<'_>,
-    around: &Surroundings<'_>,
+    around: &mut Surroundings<'_>,
     out: &mut Output,
 ) -> Step {
     let mut buffer = [0; KEY_MAX];
@@ -80,7 +80,7 @@ fn ttl_s(expiry: Expiry, now_s: u32) -> i64 {
 pub(super) fn delete(
     asked: &MetaDelete<'_>,
     hash: KeyHash,
-    around: &Surroundings<'_>,
+    around: &mut Surroundings<'_>,
     bytes: &mut Vec<u8>,
 ) {
     let mut buffer = [0; KEY_MAX];
@@ -104,7 +104,7 @@ pub(super) fn delete(
 pub(super) fn arith(
     asked: &MetaArith<'_>,
     planned: &Planned<'_>,
-    around: &Surroundings<'_>,
+    around: &mut Surroundings<'_>,
     bytes: &mut Vec<u8>,
 ) -> Step {
     let mut buffer = [0; KEY_MAX];

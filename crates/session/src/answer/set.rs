@@ -4,7 +4,7 @@
 use protocol::limits::KEY_MAX;
 use protocol::reply::{self, MetaStatus, meta_stored};
 use protocol::{MetaSet, Parsed, Request, Set, SetMode, parse};
-use store::{Mode, Published, Refused, Reserve, Write};
+use store::{Mode, Published, Refused, Reserve, Worker, Write};
 
 use super::say;
 use crate::counters::Counter;
@@ -20,7 +20,7 @@ pub(super) fn set(
     asked: &Set<'_>,
     planned: &Planned<'_>,
     input: &[u8],
-    around: &Surroundings<'_>,
+    around: &mut Surroundings<'_>,
     out: &mut Output,
 ) -> Step {
     let (write, value_len) = (write_of(asked, around), asked.value_len as usize);
@@ -45,7 +45,7 @@ pub(super) fn meta_set(
     asked: &MetaSet<'_>,
     planned: &Planned<'_>,
     input: &[u8],
-    around: &Surroundings<'_>,
+    around: &mut Surroundings<'_>,
     out: &mut Output,
 ) -> Step {
     let mut buffer = [0; KEY_MAX];
@@ -68,16 +68,13 @@ pub(super) fn meta_set(
 /// Stores a value that arrived in pieces; gives it back if memory for it is not there yet.
 pub(crate) fn uploaded(
     uploading: Uploading,
-    around: &Surroundings<'_>,
+    around: &mut Surroundings<'_>,
     out: &mut Output,
 ) -> Option<Box<Uploading>> {
     let (well_ended, now_s) = (uploading.is_well_ended(), around.now.elapsed_s);
     let Uploading { upload, line, tail } = uploading;
-    let publish = |write: &Write| match well_ended {
-        true => around
-            .worker
-            .publish(upload, write, now_s)
-            .map(Written::Published),
+    let publish = |worker: &mut Worker, write: &Write| match well_ended {
+        true => worker.publish(upload, write, now_s).map(Written::Published),
         false => Ok(Written::BadlyEnded),
     };
     // The line was parsed before the value was waited for, so it is one of these two.
@@ -87,7 +84,7 @@ pub(crate) fn uploaded(
             ..
         } => {
             let write = write_of(&asked, around);
-            publish(&write)
+            publish(around.worker, &write)
                 .map(|written| answer_set(&asked, &write, written, around, out.bytes_mut()))
         }
         Parsed::Request {
@@ -95,7 +92,7 @@ pub(crate) fn uploaded(
             ..
         } => {
             let write = write_of_meta(&asked, around);
-            publish(&write)
+            publish(around.worker, &write)
                 .map(|written| answer_meta_set(&asked, &write, written, around, out.bytes_mut()))
         }
         _ => Ok(()),
@@ -105,7 +102,11 @@ pub(crate) fn uploaded(
 }
 
 /// Answers a command whose value was on its way when memory ran out.
-pub(crate) fn upload_failed(uploading: &Uploading, around: &Surroundings<'_>, out: &mut Output) {
+pub(crate) fn upload_failed(
+    uploading: &Uploading,
+    around: &mut Surroundings<'_>,
+    out: &mut Output,
+) {
     around.counters.count(Counter::StoreNoMemory);
     let (bytes, answer) = (out.bytes_mut(), reply::NO_MEMORY_TO_STORE);
     let parsed = parse(&uploading.line, 0);
@@ -156,9 +157,9 @@ fn receive(
     write: &Write,
     planned: &Planned<'_>,
     input: &[u8],
-    around: &Surroundings<'_>,
+    around: &mut Surroundings<'_>,
 ) -> Received {
-    let (worker, now_s) = (around.worker, around.now.elapsed_s);
+    let (worker, now_s) = (&mut *around.worker, around.now.elapsed_s);
     let (line, rest) = input.split_at(planned.line_len);
     let whole = rest.len() >= value_len + LINE_END_LEN;
     let is_well_ended = whole && rest[value_len..].starts_with(b"\r\n");
@@ -188,7 +189,7 @@ fn receive(
     Received::Whole { written, len }
 }
 
-fn forget(key: &[u8], planned: &Planned<'_>, around: &Surroundings<'_>) {
+fn forget(key: &[u8], planned: &Planned<'_>, around: &mut Surroundings<'_>) {
     let now_s = around.now.elapsed_s;
     around.worker.delete(key, planned.hash, None, now_s);
 }
@@ -199,7 +200,7 @@ fn swallow(planned: &Planned<'_>, value_len: u32) -> Step {
 }
 
 /// Counts a refusal; the answer to it.
-fn refusal(refused: Refused, around: &Surroundings<'_>) -> &'static [u8] {
+fn refusal(refused: Refused, around: &mut Surroundings<'_>) -> &'static [u8] {
     match refused {
         Refused::TooLarge => {
             around.counters.count(Counter::StoreTooLarge);
@@ -212,7 +213,7 @@ fn refusal(refused: Refused, around: &Surroundings<'_>) -> &'static [u8] {
     }
 }
 
-fn write_of(asked: &Set<'_>, around: &Surroundings<'_>) -> Write {
+fn write_of(asked: &Set<'_>, around: &mut Surroundings<'_>) -> Write {
     Write {
         flags: asked.flags,
         compare: asked.cas,
@@ -220,7 +221,7 @@ fn write_of(asked: &Set<'_>, around: &Surroundings<'_>) -> Write {
     }
 }
 
-fn write_of_meta(asked: &MetaSet<'_>, around: &Surroundings<'_>) -> Write {
+fn write_of_meta(asked: &MetaSet<'_>, around: &mut Surroundings<'_>) -> Write {
     Write {
         // With a CAS to compare, replacing is setting what is there unchanged.
         mode: match (mode(asked.mode), asked.compare) {
@@ -240,7 +241,7 @@ fn answer_set(
     asked: &Set<'_>,
     write: &Write,
     written: Written,
-    around: &Surroundings<'_>,
+    around: &mut Surroundings<'_>,
     bytes: &mut Vec<u8>,
 ) {
     around.counters.count(Counter::CmdSet);
@@ -263,7 +264,7 @@ fn answer_meta_set(
     asked: &MetaSet<'_>,
     write: &Write,
     written: Written,
-    around: &Surroundings<'_>,
+    around: &mut Surroundings<'_>,
     bytes: &mut Vec<u8>,
 ) {
     around.counters.count(Counter::CmdSet);
@@ -294,7 +295,7 @@ fn mode(mode: SetMode) -> Mode {
 }
 
 /// Counts what came of a CAS, where one was compared: add, replace and append are no such thing.
-fn count_cas(write: &Write, published: Published, around: &Surroundings<'_>) {
+fn count_cas(write: &Write, published: Published, around: &mut Surroundings<'_>) {
     if write.mode != Mode::Set || write.compare.is_none() {
         return;
     }

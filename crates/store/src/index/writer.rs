@@ -107,6 +107,12 @@ impl<'a> Writer<'a> {
         self.hash
     }
 
+    /// Whether only the worker that [began a rewrite](Index::begin_rewrite) may store now.
+    #[inline]
+    pub(crate) fn is_rewriting(&self) -> bool {
+        self.class.is_rewriting.load(Ordering::Relaxed)
+    }
+
     /// Buckets visited beside the two of the key.
     pub(crate) fn visits(&self) -> usize {
         self.visits.get()

@@ -39,7 +39,7 @@ fn store() -> Arc<Store> {
 }
 
 /// A value that tells its key. Returns its CAS.
-fn set(worker: &Worker, number: u8) -> u64 {
+fn set(worker: &mut Worker, number: u8) -> u64 {
     let key = [number];
     let value = [number; 40];
     let write = Write::plain(Mode::Set, Expiry::NEVER);
@@ -56,7 +56,7 @@ fn set(worker: &Worker, number: u8) -> u64 {
 
 /// Whether an item is there. One who lingers lets others run between finding it and looking at its
 /// bytes.
-fn look(worker: &Worker, number: u8, lingers: bool) -> bool {
+fn look(worker: &mut Worker, number: u8, lingers: bool) -> bool {
     let key = [number];
     let shown = worker.read(&key, worker.hash(&key), NOW_S, Read::default(), |item| {
         if lingers {
@@ -78,16 +78,16 @@ fn no_reader_sees_memory_used_again() {
         || {
             let store = store();
             {
-                let worker = store.worker();
+                let mut worker = store.worker();
                 for number in 0..60 {
-                    set(&worker, number);
+                    set(&mut worker, number);
                 }
             }
             let reader = {
                 let mut worker = store.worker();
                 thread::spawn(move || {
                     for number in 0..60 {
-                        look(&worker, number, true);
+                        look(&mut worker, number, true);
                         if number % 4 == 0 {
                             worker.quiescent();
                         }
@@ -101,9 +101,9 @@ fn no_reader_sees_memory_used_again() {
             };
             let mut worker = store.worker();
             for number in 60..250 {
-                set(&worker, number);
+                set(&mut worker, number);
                 assert!(
-                    look(&worker, number, false),
+                    look(&mut worker, number, false),
                     "{number} has just been stored"
                 );
                 worker.quiescent();
@@ -121,8 +121,8 @@ fn a_pinned_value_stays_whatever_is_drained() {
     shuttle::check_pct(
         || {
             let store = store();
-            let worker = store.worker();
-            set(&worker, 7);
+            let mut worker = store.worker();
+            set(&mut worker, 7);
             let pin = worker.read(&[7], worker.hash(&[7]), NOW_S, Read::default(), |item| {
                 item.pin()
             });
@@ -139,7 +139,7 @@ fn a_pinned_value_stays_whatever_is_drained() {
             });
             let mut worker = store.worker();
             for number in 20..250 {
-                set(&worker, number);
+                set(&mut worker, number);
                 worker.quiescent();
             }
             assert!(holder.join().is_ok());
@@ -159,7 +159,7 @@ fn two_who_drain_lose_nothing_that_is_asked_for() {
                     let mut worker = store.worker();
                     thread::spawn(move || {
                         for number in 0..30 {
-                            set(&worker, 100 * at + number);
+                            set(&mut worker, 100 * at + number);
                             worker.quiescent();
                         }
                         worker.offline();
@@ -169,9 +169,9 @@ fn two_who_drain_lose_nothing_that_is_asked_for() {
             for writer in writers {
                 assert!(writer.join().is_ok());
             }
-            let worker = store.worker();
+            let mut worker = store.worker();
             let there = (0..200)
-                .filter(|&number| look(&worker, number, false))
+                .filter(|&number| look(&mut worker, number, false))
                 .count();
             assert_eq!(there as u64, store.statistics().items);
         },
@@ -190,16 +190,16 @@ fn no_reader_sees_a_hole_used_again() {
             let store = store();
             let keys = 3_u8;
             {
-                let worker = store.worker();
+                let mut worker = store.worker();
                 for number in 0..keys {
-                    set(&worker, number);
+                    set(&mut worker, number);
                 }
             }
             let reader = {
                 let mut worker = store.worker();
                 thread::spawn(move || {
                     for turn in 0..60_u8 {
-                        look(&worker, turn % keys, true);
+                        look(&mut worker, turn % keys, true);
                         if turn % 4 == 0 {
                             worker.quiescent();
                         }
@@ -212,7 +212,7 @@ fn no_reader_sees_a_hole_used_again() {
                 let mut worker = store.worker();
                 thread::spawn(move || {
                     for number in 100..160 {
-                        set(&worker, number);
+                        set(&mut worker, number);
                         worker.quiescent();
                     }
                     worker.offline();
@@ -221,9 +221,9 @@ fn no_reader_sees_a_hole_used_again() {
             let mut worker = store.worker();
             for turn in 0..160_u8 {
                 let number = turn % keys;
-                set(&worker, number);
+                set(&mut worker, number);
                 assert!(
-                    look(&worker, number, false),
+                    look(&mut worker, number, false),
                     "{number} has just been stored"
                 );
                 worker.quiescent();
@@ -251,26 +251,26 @@ fn who_is_touched_is_neither_lost_nor_torn_nor_kept_for_ever() {
         move || {
             let store = store();
             let till = |second: u32| {
-                move |worker: &Worker| {
+                move |worker: &mut Worker| {
                     let touched = worker.touch(&[7], worker.hash(&[7]), Expiry::at(second), NOW_S);
                     assert!(touched.is_ok(), "memory is on its way for ever");
                 }
             };
-            set(&store.worker(), 7);
+            set(&mut store.worker(), 7);
             let others = {
                 let mut worker = store.worker();
                 thread::spawn(move || {
                     for number in 0..60 {
-                        till(50)(&worker);
-                        set(&worker, 20 + number % 60);
-                        look(&worker, 7, true);
+                        till(50)(&mut worker);
+                        set(&mut worker, 20 + number % 60);
+                        look(&mut worker, 7, true);
                         worker.quiescent();
                     }
                     worker.offline();
                 })
             };
             let mut worker = store.worker();
-            let seen = |worker: &Worker| {
+            let seen = |worker: &mut Worker| {
                 let how = Read::default();
                 let seen = worker.read(&[7], worker.hash(&[7]), NOW_S, how, |item| {
                     Some((item.cas, item.expiry))
@@ -278,16 +278,16 @@ fn who_is_touched_is_neither_lost_nor_torn_nor_kept_for_ever() {
                 seen.ok().flatten()
             };
             for _ in 0..20 {
-                let cas = set(&worker, 7);
+                let cas = set(&mut worker, 7);
                 thread::yield_now();
-                assert!(seen(&worker).is_none_or(|seen| seen.0 == cas));
+                assert!(seen(&mut worker).is_none_or(|seen| seen.0 == cas));
                 worker.quiescent();
             }
-            till(50)(&worker);
+            till(50)(&mut worker);
             worker.offline();
             assert!(others.join().is_ok());
             worker.online();
-            if let Some((_, expiry)) = seen(&worker) {
+            if let Some((_, expiry)) = seen(&mut worker) {
                 assert_eq!(expiry, Expiry::at(50));
                 sum.fetch_add(1, Ordering::Relaxed);
             }
