@@ -129,7 +129,7 @@ impl Segment {
     }
 
     /// Holds the segment for who writes where a block was before; false: it is closed.
-    pub(crate) fn join(&self) -> bool {
+    fn join(&self) -> bool {
         let mut fill = self.busy.fill.load(Ordering::Relaxed);
         while fill & CLOSED == 0 {
             let joined = fill + HOLD;
@@ -145,6 +145,21 @@ impl Segment {
             }
         }
         false
+    }
+
+    /// As [`join`](Self::join), if its last opening is `opening`: a hole that was left then is
+    /// still one.
+    #[inline]
+    pub(crate) fn join_opening(&self, opening: u32) -> bool {
+        if !self.join() {
+            return false;
+        }
+        // It was closed and opened anew before `join`, or neither happens before `release_writer`.
+        let is_same = self.opening() == opening;
+        if !is_same {
+            self.release_writer();
+        }
+        is_same
     }
 
     /// Whether it can be drained: no block can be added, none is being filled, and nobody holds it.
