@@ -72,7 +72,7 @@ struct Quiet {
     opening: AtomicU32,
 }
 
-#[cfg(not(shuttle))]
+#[cfg(not(any(loom, shuttle)))]
 const _: () = assert!(size_of::<Segment>() == 128);
 
 // SAFETY: atomics only; `Phase::Free` and `Part::Small` are 0, and `Default` is zeroes too.
@@ -269,3 +269,7 @@ impl Segment {
         self.quiet.opened_s.load(Ordering::Relaxed)
     }
 }
+
+#[cfg(test)]
+#[cfg(loom)]
+mod weak_memory;

@@ -144,3 +144,7 @@ impl<W: Word> AccessWord<'_, W> {
         Access(self.0.load(Ordering::Acquire)).is_dead()
     }
 }
+
+#[cfg(test)]
+#[cfg(loom)]
+mod weak_memory;
