@@ -71,7 +71,8 @@ enum Verb {
         #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
         arguments: Vec<String>,
     },
-    /// What threads share without locks, in many orders
+    /// What threads share without locks: in many sequentially consistent orders (shuttle), and
+    /// three parts of the store in weak ones, which alone show a missing fence (loom)
     Models,
     /// The store under the address sanitizer, where a nightly compiler is installed
     Sanitize {

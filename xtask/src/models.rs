@@ -1,23 +1,57 @@
-//! Models: what threads share without locks, run in many orders by a scheduler that stands in for
-//! the standard library's (`crates/fibre/src/sync.rs`,
-//! `crates/store/src/sync.rs`).
+//! Models: what threads share without locks, run by a scheduler that stands in for the standard
+//! library's (`crates/fibre/src/sync.rs`, `crates/store/src/sync.rs`).
+//!
+//! Shuttle draws interleavings at random and runs large parts, but under sequential consistency: it
+//! cannot see a missing fence or an `Ordering` that is too weak. Loom explores the weak orders too,
+//! within bounds, and runs three small parts of the store.
 
 use anyhow::Result;
 
 use crate::tally::Tally;
 use crate::{cargo, suite};
 
-/// Crates with models, which are their unit tests called so.
-const CRATES: [&str; 2] = ["fibre", "store"];
+/// A scheduler, a crate and its models, which are its unit tests with this in their names.
+struct Models {
+    scheduler: &'static str,
+    package: &'static str,
+    filter: &'static str,
+}
+
+const ALL: [Models; 3] = [
+    Models {
+        scheduler: "loom",
+        package: "store",
+        filter: "weak_memory",
+    },
+    Models {
+        scheduler: "shuttle",
+        package: "fibre",
+        filter: "models",
+    },
+    Models {
+        scheduler: "shuttle",
+        package: "store",
+        filter: "models",
+    },
+];
 
 /// Runs the models of every crate that has some.
 pub(crate) fn run() -> Result<()> {
-    let target = cargo::target_apart("models");
-    for name in CRATES {
-        let mut command = cargo::command(&["test", "--package", name, "--lib", "--", "models"]);
-        command.env("RUSTFLAGS", "--cfg shuttle");
-        command.env("CARGO_TARGET_DIR", &target);
-        suite::run(command, &format!("models-{name}"), &mut Tally::default())?;
+    for models in ALL {
+        let Models {
+            scheduler,
+            package,
+            filter,
+        } = models;
+        let arguments = ["test", "--package", package, "--lib", "--", filter];
+        let mut command = cargo::command(&arguments);
+        command.env("RUSTFLAGS", format!("--cfg {scheduler}"));
+        command.env(
+            "CARGO_TARGET_DIR",
+            cargo::target_apart("models").join(scheduler),
+        );
+        let log = format!("models-{scheduler}-{package}");
+        suite::run(command, &log, &mut Tally::default())?;
     }
     Ok(())
 }

@@ -1,6 +1,9 @@
 //! Fibres without stacks, taken and roused in many orders (`cargo xtask models`): what decides is
 //! the code that runs fibres, on words and locks whose orders the model chooses. Nothing in it
 //! waits but as in earnest; so a wake that is lost is a deadlock, which the model reports.
+//!
+//! All orders are sequentially consistent: a missing fence, or an ordering that is too weak, makes
+//! no difference here.
 
 use std::cell::Cell;
 use std::ptr::NonNull;

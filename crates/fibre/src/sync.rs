@@ -1,5 +1,6 @@
 //! What processors share, from the standard library; or, compiled with `--cfg shuttle`, from a
-//! scheduler that tries the orders in which they may come (`cargo xtask models`).
+//! scheduler that tries the orders in which they may come (`cargo xtask models`): sequentially
+//! consistent ones, in which no fence is missed.
 
 #[cfg(not(shuttle))]
 pub(crate) use std::{

@@ -118,5 +118,8 @@ impl Drop for Seat {
 #[cfg(shuttle)]
 mod models;
 #[cfg(test)]
-#[cfg(not(shuttle))]
+#[cfg(not(any(loom, shuttle)))]
 mod tests;
+#[cfg(test)]
+#[cfg(loom)]
+mod weak_memory;

@@ -216,11 +216,11 @@ impl Worker {
             } = hole;
             let number = log.heap.number_of(location);
             let segment = log.heap.segment(number);
-            let is_same = || segment.opening() == opening;
-            // The first look spares those that are not the shared writes; the second is sure of
-            // what may have changed since.
-            if is_same() && log.suits(segment, way) && segment.join() {
-                if is_same() && log.is_open_to_all(segment) {
+            // The first look spares those that are not the shared writes; the second, by
+            // `join_opening`, is sure of what may have changed since.
+            let is_same = segment.opening() == opening;
+            if is_same && log.suits(segment, way) && segment.join_opening(opening) {
+                if log.is_open_to_all(segment) {
                     segment.raise_expiry(way.expiry);
                     self.tally.count(Count::Refilled);
                     // The next value is often as long.

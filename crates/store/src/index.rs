@@ -58,7 +58,7 @@ const LOOKS_MAX: u32 = 4;
 /// A bucket's bytes: a cache line. (In models a word is more than a word.)
 const BUCKET_BYTES: usize = 64;
 
-#[cfg(not(shuttle))]
+#[cfg(not(any(loom, shuttle)))]
 const _: () = assert!(size_of::<Bucket>() == BUCKET_BYTES);
 
 /// Writers of one class, and whether they have moved entries.

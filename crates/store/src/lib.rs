@@ -53,6 +53,8 @@ mod sync;
 mod tally;
 mod tend;
 mod upload;
+#[cfg(all(test, loom))]
+mod weak_memory;
 mod worker;
 mod write;
 

@@ -6,14 +6,14 @@
 mod mapping;
 pub(crate) use mapping::Mapping;
 
-#[cfg(not(shuttle))]
+#[cfg(not(any(loom, shuttle)))]
 mod table;
-#[cfg(not(shuttle))]
+#[cfg(not(any(loom, shuttle)))]
 pub(crate) use mapping::Mapping as Region;
-#[cfg(not(shuttle))]
+#[cfg(not(any(loom, shuttle)))]
 pub(crate) use table::{Table, Zeroed};
 
-#[cfg(shuttle)]
+#[cfg(any(loom, shuttle))]
 mod double;
-#[cfg(shuttle)]
+#[cfg(any(loom, shuttle))]
 pub(crate) use double::{Region, Table, Zeroed};

@@ -1,15 +1,29 @@
-//! What threads share, from the standard library; or, compiled with `--cfg shuttle`, from a
-//! scheduler that tries the orders in which they may come (`cargo xtask models`).
+//! What threads share, from the standard library; or, for the models (`cargo xtask models`), from a
+//! scheduler that explores interleavings:
+//!
+//! - `--cfg shuttle`: interleavings of whole operations, each of which all threads see at once
+//!   (sequential consistency). It takes the whole store, and cannot see a missing fence.
+//! - `--cfg loom`: the weaker orders of the C++11 memory model as well, in which a thread may see
+//!   another's stores late. It takes small parts only.
 
-#[cfg(not(shuttle))]
+#[cfg(not(any(loom, shuttle)))]
 pub(crate) use std::sync::{Arc, Mutex, MutexGuard, atomic};
 
-#[cfg(shuttle)]
-pub(crate) use shuttle::thread::yield_now;
-
 /// Lets other threads of this processor run: one of them may be the one that is waited for.
-#[cfg(not(shuttle))]
+#[cfg(not(any(loom, shuttle)))]
 pub(crate) use rustix::thread::sched_yield as yield_now;
 
 #[cfg(shuttle)]
-pub(crate) use shuttle::sync::{Arc, Mutex, MutexGuard, atomic};
+pub(crate) use shuttle::{
+    sync::{Arc, Mutex, MutexGuard, atomic},
+    thread::yield_now,
+};
+
+#[cfg(loom)]
+pub(crate) use loom::{
+    sync::{Mutex, MutexGuard, atomic},
+    thread::yield_now,
+};
+// A method cannot take loom's as `self`. Nothing is ordered by the counts of an `Arc` here.
+#[cfg(loom)]
+pub(crate) use std::sync::Arc;

@@ -1,4 +1,5 @@
-//! Readers, a sleeper and whoever uses memory again, in many orders (`cargo xtask models`).
+//! Readers, a sleeper and whoever uses memory again, in many orders (`cargo xtask models`). All are
+//! sequentially consistent, so that no missing fence is seen here: see `weak_memory.rs`.
 
 use super::*;
 use crate::sync::atomic::AtomicUsize;

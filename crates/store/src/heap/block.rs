@@ -32,6 +32,7 @@ use std::slice;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
 pub(crate) use access::Access;
+use access::AccessWord;
 pub(crate) use shape::Outline;
 use shape::{EXPIRY_LEN, Form, Shape};
 
@@ -190,30 +191,24 @@ impl<'h> Block<'h> {
     }
 
     #[inline]
+    fn access_word(self) -> AccessWord<'h> {
+        AccessWord(self.word(0))
+    }
+
+    #[inline]
     pub(crate) fn access(self) -> Access {
-        Access(self.load(0))
+        self.access_word().access()
     }
 
     pub(crate) fn set_access(self, access: Access) {
-        self.word(0).store(access.0, Ordering::Relaxed);
+        self.access_word().set(access);
     }
 
     /// Records a read. Of several concurrent readers the last to write has its second recorded.
     #[inline]
     pub(crate) fn notice_access(self, before: Access, after: Access) {
-        let word = self.word(0);
-        if before.is_dead() {
-            // Only `mark_dead` writes the mark, with release; a relaxed copy of it would let
-            // evacuation skip the block without having acquired its unlinking.
-        } else if before.is_stale() || self.shape().is_timed() {
-            // A plain store could overwrite a concurrent claim. Only a stale item, or one that
-            // expires, can be claimed.
-            let _ = word.compare_exchange(before.0, after.0, Ordering::Relaxed, Ordering::Relaxed);
-        } else {
-            // It may overwrite a concurrent dead mark, which is a hint: better that than a locked
-            // instruction for each item that is read, whose line its writer's core still has.
-            word.store(after.0, Ordering::Relaxed);
-        }
+        let is_timed = || self.shape().is_timed();
+        self.access_word().notice(before, after, is_timed);
     }
 
     /// Whether the value is elsewhere.
@@ -247,16 +242,12 @@ impl<'h> Block<'h> {
     /// block may be dead too: a piece, a block that has been copied, or one whose mark a reader has
     /// overwritten.
     pub(crate) fn mark_dead(self) {
-        let dead = self.access().dead();
-        // Release: pairs with `is_marked_dead`: the thread that skips the block has seen its
-        // unlinking, and so has every thread that learns of the segment's retirement.
-        self.word(0).store(dead.0, Ordering::Release);
+        self.access_word().mark_dead();
     }
 
     /// Whether it is marked.
     pub(crate) fn is_marked_dead(self) -> bool {
-        // Acquire: pairs with `mark_dead`.
-        !self.is_piece() && Access(self.word(0).load(Ordering::Acquire)).is_dead()
+        !self.is_piece() && self.access_word().is_marked_dead()
     }
 
     /// Writes the header and the key of an item that nobody knows yet.

@@ -74,7 +74,7 @@ struct Quiet {
     counted: AtomicU32,
 }
 
-#[cfg(not(shuttle))]
+#[cfg(not(any(loom, shuttle)))]
 const _: () = assert!(size_of::<Segment>() == 128);
 
 // SAFETY: atomics only; `Phase::Free` and `Part::Small` are 0, and `Default` is zeroes too.
@@ -131,7 +131,7 @@ impl Segment {
     }
 
     /// Holds the segment for who writes where a block was before; false: it is closed.
-    pub(crate) fn join(&self) -> bool {
+    fn join(&self) -> bool {
         let mut fill = self.busy.fill.load(Ordering::Relaxed);
         while fill & CLOSED == 0 {
             let joined = fill + HOLD;
@@ -147,6 +147,21 @@ impl Segment {
             }
         }
         false
+    }
+
+    /// As [`join`](Self::join), if its last opening is `opening`: a hole that was left then is
+    /// still one.
+    #[inline]
+    pub(crate) fn join_opening(&self, opening: u32) -> bool {
+        if !self.join() {
+            return false;
+        }
+        // It was closed and opened anew before `join`, or neither happens before `release_writer`.
+        let is_same = self.opening() == opening;
+        if !is_same {
+            self.release_writer();
+        }
+        is_same
     }
 
     /// Whether it can be drained: no block can be added, none is being filled, and nobody holds it.
@@ -269,3 +284,7 @@ impl Segment {
         self.quiet.opened_s.load(Ordering::Relaxed)
     }
 }
+
+#[cfg(test)]
+#[cfg(loom)]
+mod weak_memory;

@@ -14,16 +14,16 @@ pub(super) type Bucket = [AtomicU64; BUCKET_WORDS];
 /// `key_bits` of that bucket. Each word is loaded once, with acquire.
 #[inline]
 pub(super) fn places(buckets: [&Bucket; 2], key_bits: [u64; 2]) -> u32 {
-    #[cfg(all(target_arch = "x86_64", not(shuttle), not(miri)))]
+    #[cfg(all(target_arch = "x86_64", not(loom), not(shuttle), not(miri)))]
     // SAFETY: every processor of this kind has these instructions.
     let places = unsafe { lanes::places(buckets, key_bits) };
-    #[cfg(not(all(target_arch = "x86_64", not(shuttle), not(miri))))]
+    #[cfg(not(all(target_arch = "x86_64", not(loom), not(shuttle), not(miri))))]
     let places = one_by_one(buckets, key_bits);
     places
 }
 
 /// As [`places`], where there is nothing better.
-#[cfg(any(test, not(target_arch = "x86_64"), shuttle, miri))]
+#[cfg(any(test, not(target_arch = "x86_64"), loom, shuttle, miri))]
 fn one_by_one(buckets: [&Bucket; 2], key_bits: [u64; 2]) -> u32 {
     use super::entry::resembles;
     use crate::sync::atomic::Ordering;
@@ -39,7 +39,7 @@ fn one_by_one(buckets: [&Bucket; 2], key_bits: [u64; 2]) -> u32 {
     places
 }
 
-#[cfg(all(target_arch = "x86_64", not(shuttle), not(miri)))]
+#[cfg(all(target_arch = "x86_64", not(loom), not(shuttle), not(miri)))]
 mod lanes {
     use std::arch::asm;
     use std::arch::x86_64::{

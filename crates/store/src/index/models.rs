@@ -1,5 +1,6 @@
 //! Insertions, removals, splits, merges and kicks against readers, in many orders
-//! (`cargo xtask models`).
+//! (`cargo xtask models`), sequentially consistent ones only: a missing fence is not seen, and what
+//! the orderings of the index promise is argued for beside them.
 
 use super::*;
 use crate::sync::Arc;

@@ -2,6 +2,9 @@
 //! (`cargo xtask models`). Only what threads share through `crate::sync` is under the scheduler;
 //! the bytes themselves are plain memory, written while nobody else runs, so that a reader that is
 //! shown memory used again sees another key's value.
+//!
+//! All orders are sequentially consistent: a missing fence, or an ordering that is too weak, makes
+//! no difference here. The models for those are called `weak_memory.rs`.
 
 use super::*;
 use crate::item::Expiry;

@@ -1,0 +1,146 @@
+//! Memory is used again only after all readers' accesses to it, in weak orders too
+//! (`cargo xtask models`). The entries of the index are relaxed here: only the epochs order them
+//! with the memory.
+
+use super::*;
+use crate::sync::atomic::AtomicUsize;
+use crate::weak_memory::{Bytes, Switch, explore};
+use loom::thread;
+
+const REUSED: u32 = u32::MAX;
+
+/// Two items' blocks, and their entries, which lead to a third once they are unlinked.
+struct Items {
+    entries: [AtomicUsize; 2],
+    blocks: [Bytes; 3],
+    switch: Switch,
+}
+
+impl Items {
+    fn new() -> Arc<Self> {
+        Arc::new(Self {
+            entries: [AtomicUsize::new(0), AtomicUsize::new(1)],
+            blocks: [0, 1, 2].map(Bytes::new),
+            switch: Switch::new(),
+        })
+    }
+
+    /// Returns whether the block is no longer the first one.
+    fn look(&self, item: usize) -> bool {
+        self.switch.here();
+        let at = self.entries[item].load(Ordering::Relaxed);
+        assert_ne!(self.blocks[at].read(), REUSED, "a block is used again");
+        self.switch.here();
+        at == 2
+    }
+
+    /// Returns the stamp of its block's retirement.
+    fn unlink(&self, item: usize, epochs: &Epochs) -> Stamp {
+        self.switch.here();
+        self.entries[item].store(2, Ordering::Relaxed);
+        let stamp = epochs.retire();
+        self.switch.here();
+        stamp
+    }
+
+    /// Returns whether it does so.
+    fn reuse(&self, item: usize, epochs: &Epochs, stamp: Stamp) -> bool {
+        let is_over = epochs.is_over(stamp);
+        if is_over {
+            self.blocks[item].write(REUSED);
+        }
+        is_over
+    }
+}
+
+#[test]
+fn a_block_is_used_again_after_a_reader_was_quiescent() {
+    explore(|| {
+        let (epochs, items) = (Epochs::new(), Items::new());
+        let reader = {
+            let (seat, items) = (epochs.sit(), Arc::clone(&items));
+            // Before the updater's fence: what follows rests on `quiescent` alone.
+            seat.online();
+            thread::spawn(move || {
+                items.look(0);
+                seat.quiescent();
+                let is_unlinked = items.look(0);
+                // The list of seats is locked when a seat goes, which would order the two.
+                (seat, is_unlinked)
+            })
+        };
+        let stamp = items.unlink(0, &epochs);
+        let is_reused = items.reuse(0, &epochs, stamp);
+        let is_unlinked = reader.join().is_ok_and(|(_seat, is_unlinked)| is_unlinked);
+        is_reused && is_unlinked
+    });
+}
+
+#[test]
+fn a_block_is_used_again_while_a_reader_sleeps() {
+    explore(|| {
+        let (epochs, items) = (Epochs::new(), Items::new());
+        let reader = {
+            let (seat, items) = (epochs.sit(), Arc::clone(&items));
+            thread::spawn(move || {
+                seat.online();
+                items.look(0);
+                seat.offline();
+                seat.online();
+                let is_unlinked = items.look(0);
+                (seat, is_unlinked)
+            })
+        };
+        let stamp = items.unlink(0, &epochs);
+        let is_reused = items.reuse(0, &epochs, stamp);
+        let is_unlinked = reader.join().is_ok_and(|(_seat, is_unlinked)| is_unlinked);
+        is_reused && is_unlinked
+    });
+}
+
+#[test]
+fn a_block_is_used_again_after_a_reader_has_left() {
+    explore(|| {
+        let (epochs, items) = (Epochs::new(), Items::new());
+        let reader = {
+            let (seat, items) = (epochs.sit(), Arc::clone(&items));
+            thread::spawn(move || {
+                seat.online();
+                items.look(0);
+            })
+        };
+        let stamp = items.unlink(0, &epochs);
+        let is_reused = items.reuse(0, &epochs, stamp);
+        assert!(reader.join().is_ok());
+        is_reused
+    });
+}
+
+/// A later stamp that is over says so of the earlier, which another thread gave.
+#[test]
+fn two_threads_retire_at_once() {
+    explore(|| {
+        let (epochs, items) = (Epochs::new(), Items::new());
+        let reader = {
+            let (seat, items) = (epochs.sit(), Arc::clone(&items));
+            seat.online();
+            thread::spawn(move || {
+                seat.quiescent();
+                let is_unlinked = items.look(0) & items.look(1);
+                (seat, is_unlinked)
+            })
+        };
+        let other = {
+            let (epochs, items) = (Arc::clone(&epochs), Arc::clone(&items));
+            thread::spawn(move || {
+                let stamp = items.unlink(1, &epochs);
+                items.reuse(1, &epochs, stamp)
+            })
+        };
+        let stamp = items.unlink(0, &epochs);
+        let is_reused = items.reuse(0, &epochs, stamp);
+        let is_other_reused = other.join().is_ok_and(|is_reused| is_reused);
+        let is_unlinked = reader.join().is_ok_and(|(_seat, is_unlinked)| is_unlinked);
+        is_reused && is_other_reused && is_unlinked
+    });
+}

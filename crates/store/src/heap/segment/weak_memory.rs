@@ -1,0 +1,257 @@
+//! The memory of a block has one writer at a time, and is whole for the thread that evacuates its
+//! segment, in weak orders too (`cargo xtask models`). Entries of the index are relaxed here: only
+//! the segment orders them with the memory.
+
+use super::*;
+use crate::epochs::Epochs;
+use crate::sync::Arc;
+use crate::weak_memory::{Bytes, Switch, explore};
+use loom::thread;
+
+/// Bytes of the one block of the segment.
+const LEN: u32 = 8;
+const SIZE: u32 = FIRST + LEN;
+const FIRST_OPENING: u32 = 2;
+const SECOND_OPENING: u32 = 4;
+const EXPIRY_S: u32 = 50;
+
+const OLD: u32 = 1;
+const FILLED: u32 = 2;
+const NEW: u32 = 3;
+
+/// A segment of one block.
+struct Model {
+    segment: Segment,
+    bytes: Bytes,
+    /// Whether the index leads to what the hole was filled with.
+    entry: AtomicU32,
+    switch: Switch,
+}
+
+impl Model {
+    fn opened() -> Arc<Self> {
+        let model = Self {
+            segment: Segment::default(),
+            bytes: Bytes::new(OLD),
+            entry: AtomicU32::new(0),
+            switch: Switch::new(),
+        };
+        model.segment.open(Part::Small, 0, 0, FIRST_OPENING);
+        Arc::new(model)
+    }
+
+    /// Its block has been written.
+    fn full() -> Arc<Self> {
+        let model = Self::opened();
+        assert!(model.append(OLD));
+        model.segment.set_phase(Phase::Sealed);
+        model
+    }
+
+    /// Adds a block, as `Log::take_some` does; false: the segment is full.
+    fn append(&self, value: u32) -> bool {
+        self.switch.here();
+        if self.segment.tail() >= SIZE {
+            return false;
+        }
+        self.switch.here();
+        let is_taken = self.segment.take(LEN, SIZE) == Ok(FIRST);
+        if is_taken {
+            self.segment.raise_expiry(Expiry::at(EXPIRY_S));
+            self.bytes.write(value);
+        }
+        self.switch.here();
+        self.segment.release_writer();
+        self.switch.here();
+        is_taken
+    }
+
+    /// Fills a hole that was left in the first opening, as `Worker::take_freed` and the write after
+    /// it do.
+    fn fill(&self) -> bool {
+        self.switch.here();
+        let is_joined = self.segment.join_opening(FIRST_OPENING);
+        self.switch.here();
+        if is_joined {
+            self.bytes.write(FILLED);
+            self.entry.store(1, Ordering::Relaxed);
+            self.switch.here();
+            self.segment.release_writer();
+            self.switch.here();
+        }
+        is_joined
+    }
+
+    /// Closes the segment and reads its block; false: a writer is there.
+    fn evacuate(&self) -> bool {
+        let is_closed = self.is_ready() && self.segment.close();
+        self.switch.here();
+        if is_closed {
+            let is_filled = self.entry.load(Ordering::Relaxed) == 1;
+            let expected = if is_filled { FILLED } else { OLD };
+            assert_eq!(self.bytes.read(), expected, "what is published is whole");
+        }
+        is_closed
+    }
+
+    fn is_ready(&self) -> bool {
+        self.switch.here();
+        let is_ready = self.segment.is_ready(SIZE);
+        self.switch.here();
+        is_ready
+    }
+
+    fn open_anew(&self) {
+        self.switch.here();
+        self.segment.open(Part::Small, 0, 0, SECOND_OPENING);
+    }
+}
+
+#[test]
+fn a_hole_is_filled_while_its_segment_is_evacuated_and_opened_anew() {
+    explore(|| {
+        let model = Model::full();
+        let writer = {
+            let model = Arc::clone(&model);
+            thread::spawn(move || model.fill())
+        };
+        let is_evacuated = model.evacuate();
+        if is_evacuated {
+            model.open_anew();
+            assert!(model.append(NEW));
+        }
+        let is_filled = writer.join().is_ok_and(|is_filled| is_filled);
+        if is_evacuated {
+            assert_eq!(
+                model.bytes.read(),
+                NEW,
+                "an older opening's writer was late"
+            );
+        }
+        is_evacuated && is_filled
+    });
+}
+
+/// Who adds to a segment that was opened anew writes where evacuation has read, and knows the
+/// opening.
+#[test]
+fn another_thread_adds_to_a_segment_opened_anew() {
+    explore(|| {
+        let model = Model::full();
+        let writer = {
+            let model = Arc::clone(&model);
+            thread::spawn(move || {
+                let is_added = model.append(NEW);
+                assert!(!is_added || model.segment.opening() == SECOND_OPENING);
+                is_added
+            })
+        };
+        assert!(model.evacuate());
+        model.open_anew();
+        // Nothing orders the two but the segment.
+        let is_ready = model.is_ready();
+        if is_ready {
+            assert_eq!(model.bytes.read(), NEW);
+        }
+        let is_added = writer.join().is_ok_and(|is_added| is_added);
+        is_added && is_ready
+    });
+}
+
+/// A segment is looked at by `is_ready` alone to choose what is evacuated.
+#[test]
+fn a_ready_segment_has_the_expiry_of_its_blocks() {
+    explore(|| {
+        let model = Model::opened();
+        let writer = {
+            let model = Arc::clone(&model);
+            thread::spawn(move || model.append(NEW))
+        };
+        let is_ready = model.is_ready();
+        if is_ready {
+            assert_eq!(model.segment.expiry(), Expiry::at(EXPIRY_S));
+            assert_eq!(model.bytes.read(), NEW);
+        }
+        assert!(writer.join().is_ok());
+        is_ready
+    });
+}
+
+#[test]
+fn a_hole_is_filled_after_evacuation_was_given_up() {
+    explore(|| {
+        let model = Model::full();
+        let writer = {
+            let model = Arc::clone(&model);
+            thread::spawn(move || model.fill())
+        };
+        let is_given_up = model.evacuate();
+        if is_given_up {
+            model.switch.here();
+            model.segment.reopen();
+            model.evacuate();
+        }
+        let is_filled = writer.join().is_ok_and(|is_filled| is_filled);
+        is_given_up && is_filled
+    });
+}
+
+/// Two writers of holes of two segments would not meet: the other thread here evacuates and opens
+/// anew, and a third adds.
+#[test]
+fn a_hole_is_not_filled_while_another_thread_adds() {
+    explore(|| {
+        let model = Model::full();
+        let spawn = |run: fn(&Model) -> bool| {
+            let model = Arc::clone(&model);
+            thread::spawn(move || run(&model))
+        };
+        let filling = spawn(Model::fill);
+        let adding = spawn(|model| model.append(NEW));
+        let is_evacuated = model.evacuate();
+        if is_evacuated {
+            model.open_anew();
+        }
+        let is_added = adding.join().is_ok_and(|is_added| is_added);
+        let is_filled = filling.join().is_ok_and(|is_filled| is_filled);
+        is_evacuated && is_added && !is_filled
+    });
+}
+
+/// A pin takes its hold while its reader is online, and reads when it may not be any more.
+#[test]
+fn a_pinned_block_is_not_used_again() {
+    explore(|| {
+        let (epochs, model) = (Epochs::new(), Model::full());
+        let reader = {
+            let (seat, model) = (epochs.sit(), Arc::clone(&model));
+            seat.online();
+            thread::spawn(move || {
+                let is_found = model.entry.load(Ordering::Relaxed) == 0;
+                if is_found {
+                    model.segment.hold();
+                }
+                model.switch.here();
+                seat.quiescent();
+                model.switch.here();
+                if is_found {
+                    assert_eq!(model.bytes.read(), OLD);
+                    model.segment.release();
+                    model.switch.here();
+                }
+                (seat, is_found)
+            })
+        };
+        model.switch.here();
+        model.entry.store(1, Ordering::Relaxed);
+        let stamp = epochs.retire();
+        model.switch.here();
+        let is_reused = epochs.is_over(stamp) && !model.segment.is_held();
+        if is_reused {
+            model.open_anew();
+            assert!(model.append(NEW));
+        }
+        let is_found = reader.join().is_ok_and(|(_seat, is_found)| is_found);
+        is_reused && is_found
+    });
+}
