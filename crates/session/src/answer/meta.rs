@@ -7,7 +7,7 @@ use store::{ArithOutcome, Arithmetic, Counted, Deleted, Expiry, Item, KeyHash, R
 
 use super::classic::{count_arith, direction};
 use super::count_either;
-use super::get::{add_value, count_miss, count_read};
+use super::get::{add_value, count_get, count_miss, count_touch};
 use crate::counters::Counter;
 use crate::output::Output;
 use crate::prepare::Planned;
@@ -50,8 +50,11 @@ pub(super) fn get(
             }
         }
     }
-    around.counters.count(Counter::CmdMeta);
-    count_read(shown.is_ok(), touch.is_some(), around);
+    // As memcached counts: a hit with `T` is a touch alone, a miss is a get whatever it asked.
+    match (shown, touch) {
+        (Ok(_), Some(_)) => count_touch(true, around),
+        _ => count_get(shown.is_ok(), around),
+    }
     Step::done(planned.line_len)
 }
 
@@ -91,7 +94,6 @@ pub(super) fn delete(
         Deleted::NotFound => MetaStatus::NotFound,
         Deleted::Exists => MetaStatus::Exists,
     };
-    around.counters.count(Counter::CmdMeta);
     let found = status == MetaStatus::Done;
     count_either(around, found, Counter::DeleteHits, Counter::DeleteMisses);
     if !(asked.quiet && status == MetaStatus::Done) {
@@ -144,7 +146,6 @@ pub(super) fn arith(
         ArithOutcome::NoRoom => bytes.extend_from_slice(reply::NO_MEMORY),
         ArithOutcome::NotYet => return Step::Memory,
     }
-    around.counters.count(Counter::CmdMeta);
     count_arith(asked.mode, &outcome, around);
     Step::done(planned.line_len)
 }

@@ -267,7 +267,6 @@ fn answer_meta_set(
     bytes: &mut Vec<u8>,
 ) {
     around.counters.count(Counter::CmdSet);
-    around.counters.count(Counter::CmdMeta);
     let Written::Published(published) = written else {
         return bytes.extend_from_slice(reply::BAD_DATA_CHUNK);
     };
