@@ -6,7 +6,6 @@
 
 use std::collections::BTreeMap;
 
-use protocol::limits::COUNTER_MAX;
 use protocol::{ArithMode, SetMode};
 
 /// A time to live up to this many seconds counts from now; above, it is unix time.
@@ -402,12 +401,17 @@ pub fn expiry(now_s: u64, exptime: i32) -> Option<u64> {
     }
 }
 
-/// The counter a value stands for: digits up to its end or up to white space. Leading zeros count
-/// as digits, of which there may be twenty; memcached knows no bound here.
+/// The counter a value stands for: behind white space and a plus sign digits up to its end, a zero
+/// byte or white space.
 fn number(value: &[u8]) -> Option<u64> {
-    let text = value.split(u8::is_ascii_whitespace).next()?;
-    if text.len() > COUNTER_MAX || !text.iter().all(u8::is_ascii_digit) {
+    let text = String::from_utf8_lossy(value);
+    let text = text.trim_start_matches([' ', '\t', '\n', '\x0b', '\x0c', '\r']);
+    let text = text.strip_prefix('+').unwrap_or(text);
+    let digits = text
+        .split([' ', '\t', '\n', '\x0b', '\x0c', '\r', '\0'])
+        .next()?;
+    if !digits.bytes().all(|byte| byte.is_ascii_digit()) {
         return None;
     }
-    str::from_utf8(text).ok()?.parse().ok()
+    digits.parse().ok()
 }
