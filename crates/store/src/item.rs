@@ -63,6 +63,10 @@ pub struct Item<'a> {
     pub won: bool,
     /// Another reader was told so before.
     pub claimed: bool,
+    /// The last write of the whole item named its key in base64 ([`Write::base64_key`]).
+    ///
+    /// [`Write::base64_key`]: crate::Write::base64_key
+    pub base64_key: bool,
     pub(crate) location: Location,
     pub(crate) block: Block<'a>,
     pub(crate) store: &'a Arc<Store>,
@@ -74,6 +78,15 @@ impl Item<'_> {
     #[inline]
     pub fn value_len(&self) -> usize {
         self.block.value_len()
+    }
+
+    /// Bytes of memory of the item: header, key and value, in whole words of four.
+    #[must_use]
+    pub fn memory_len(&self) -> usize {
+        let is_in_pieces = self.block.is_in_pieces();
+        let heap = &self.store.log.heap;
+        let pieces = is_in_pieces.then(|| pieces_of(self.block).map(|at| heap.block(at).len()));
+        self.block.len() + pieces.into_iter().flatten().sum::<usize>()
     }
 
     /// The value's pieces, in order.

@@ -26,6 +26,7 @@ pub(super) fn get(
         touch,
         claim: true,
         unnoticed: asked.no_bump,
+        ..Read::default()
     };
     let now_s = around.now.elapsed_s;
     let shown = around.worker.read(key, planned.hash, now_s, how, |item| {

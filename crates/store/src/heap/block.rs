@@ -1,7 +1,8 @@
 //! A block of the log: an item, or a piece of a large item's value.
 //!
 //! ```text
-//! item    word 0   last access 29 bits · fetched · stale · claimed       rewritten by reads
+//! item    word 0   last access 28 bits · base64 key · fetched · stale ·  rewritten by reads
+//!                  claimed
 //!         word 1   CAS, low 32 bits; or the number of pieces            ┐
 //!         word 2   CAS 8 bits · key length 8 · short length 13 ·        │ immutable
 //!                  timed · form 2                                       ┘ once published
@@ -207,9 +208,10 @@ impl<'h> Block<'h> {
             // Not over the mark of who claimed it meanwhile.
             let _ = word.compare_exchange(before.0, after.0, Ordering::Relaxed, Ordering::Relaxed);
         } else {
-            // What is not stale does not become so, and is claimed by nobody. The mark of its death
-            // may be lost, which is a hint: better that than a locked instruction for each item
-            // that is read, whose line its writer's core still has.
+            // What is not stale does not become so: that makes a new block. The mark of its death
+            // may be lost, and that of a claim to recache it, which are hints: better that than a
+            // locked instruction for each item that is read, whose line its writer's core still
+            // has.
             word.store(after.0, Ordering::Relaxed);
         }
     }
