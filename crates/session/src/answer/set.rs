@@ -232,9 +232,9 @@ fn write_of_meta(asked: &MetaSet<'_>, around: &Surroundings<'_>) -> Write {
         compare: asked.compare,
         invalidate: asked.invalidate,
         explicit_cas: asked.explicit_cas,
-        vivify: false,
+        vivify: asked.vivify,
         claimed: false,
-        base64_key: false,
+        base64_key: asked.key.base64,
     }
 }
 
