@@ -194,23 +194,19 @@ impl Pair {
             } => {
                 let (ours, theirs) = self.compare(key, compare);
                 let write = Write {
-                    mode: our_mode(mode),
                     flags,
-                    expiry: expiry(self.now_s, exptime),
                     // `Add` and `Replace` do not compare in the store; the session sees to what
                     // `ms` means.
                     compare: ours.filter(|_| compares(mode)),
                     invalidate,
-                    explicit_cas: None,
+                    ..Write::plain(our_mode(mode), expiry(self.now_s, exptime))
                 };
                 let their_write = model::Store {
-                    mode,
-                    value,
                     client_flags: flags,
                     exptime,
                     compare: theirs.filter(|_| compares(mode)),
-                    explicit_cas: None,
                     invalidate,
+                    ..model::Store::plain(mode, value)
                 };
                 self.set(key, value, &write, &their_write);
             }

@@ -1,16 +1,21 @@
-//! The session and the model, told the same, say the same.
+//! The session and the model, told the same, say the same; so does memcached where it is installed.
 //!
 //! Random conversations of a few clients over a few keys, now and then with a byte gone wrong,
 //! in which time passes. The session hears them cut at random places and must not care.
 // Tests all the way down: helpers may do what tests may.
-#![allow(clippy::unwrap_used)]
+#![allow(clippy::unwrap_used, clippy::print_stderr, clippy::panic)]
 
+use std::cell::RefCell;
 use std::ops::Range;
 
+use curtail_tests::client::Client;
 use curtail_tests::pattern::show;
 use curtail_tests::peer::{ClientId, Heard, ModelPeer, Peer, SessionPeer};
+use curtail_tests::play::REFERENCE_VERSION;
+use curtail_tests::process::{Server, memcached, memcached_command};
 use proptest::prelude::*;
 use proptest::sample::{Index, select};
+use proptest::test_runner::TestRunner;
 
 /// One thing that happens.
 #[derive(Clone)]
@@ -155,56 +160,112 @@ fn classic() -> impl Strategy<Value = Vec<u8>> {
     ]
 }
 
-fn meta() -> impl Strategy<Value = Vec<u8>> {
-    let some = |flags: &'static [&'static str]| prop::sample::subsequence(flags, 0..=flags.len());
-    let common = || some(&["k", "q", "Oabc", "b"]).prop_shuffle();
-    let get = (
-        key(),
-        some(&["v", "t", "f", "s", "T50"]).prop_shuffle(),
-        common(),
+/// Some of these flags, in any order.
+fn some(flags: &'static [&'static str]) -> impl Strategy<Value = Vec<&'static str>> {
+    prop::sample::subsequence(flags, 0..=flags.len()).prop_shuffle()
+}
+
+/// A flag with one of these tokens, or none.
+fn maybe(flags: &'static [&'static str]) -> impl Strategy<Value = &'static str> {
+    prop_oneof![2 => Just(""), 1 => select(flags)]
+}
+
+/// Times to live, and in between those that `R` looks for: a second more or less changes nothing.
+const TOUCH: &[&str] = &["T0", "T100", "T200", "T-1"];
+const VIVIFY: &[&str] = &["N0", "N100", "N300", "N-1"];
+const RECACHE: &[&str] = &["R0", "R50", "R150", "R250", "R-1"];
+const COMPARE: &[&str] = &["C0", "C1000000000", "C2000000000", "C3000000000"];
+const EXPLICIT: &[&str] = &["E1000000000", "E2000000000", "E3000000000"];
+
+/// A key and the flag that says whether it is base64.
+fn meta_key() -> impl Strategy<Value = (&'static str, &'static str)> {
+    select(
+        &[
+            ("a", ""),
+            ("foo", ""),
+            ("Zm9v", "b"),
+            ("Zm9v", ""),
+            ("YQ==", "b"),
+        ][..],
     )
-        .prop_map(|(key, own, common)| {
-            line(format!("mg {key} {} {}", own.join(" "), common.join(" ")))
-        });
-    let set = (
-        key(),
-        value(),
-        some(&["s", "I", "F5"]),
-        prop::option::of(select(&["E", "A", "P", "R", "S"][..])),
-        (exptime(), prop::option::of(cas()), prop::option::of(cas())),
-        common(),
-    )
-        .prop_map(
-            |(key, value, own, mode, (exptime, compare, explicit), common)| {
-                let mut text = format!("ms {key} {} T{exptime} {}", value.len(), own.join(" "));
-                if let Some(mode) = mode {
-                    text += &format!(" M{mode}");
-                }
-                if let Some(compare) = compare {
-                    text += &format!(" C{compare}");
-                }
-                if let Some(explicit) = explicit {
-                    text += &format!(" E{explicit} c");
-                }
-                block(&format!("{text} {}", common.join(" ")), &value)
-            },
-        );
-    let delete = (key(), prop::option::of(cas()), common()).prop_map(|(key, compare, common)| {
-        let compare = compare.map_or(String::new(), |cas| format!(" C{cas}"));
-        line(format!("md {key}{compare} {}", common.join(" ")))
+}
+
+/// Flags in any order, behind the key they belong to.
+fn flags(
+    own: impl Strategy<Value = Vec<&'static str>>,
+    tokens: impl Strategy<Value = Vec<&'static str>>,
+) -> impl Strategy<Value = (&'static str, String)> {
+    let common = some(&["k", "q", "Oabc"]);
+    (meta_key(), own, tokens, common)
+        .prop_flat_map(|((key, base64), own, tokens, common)| {
+            let mut all = [own, tokens, common].concat();
+            all.push(base64);
+            all.retain(|flag| !flag.is_empty());
+            (Just(key), Just(all).prop_shuffle())
+        })
+        .prop_map(|(key, flags)| (key, flags.join(" ")))
+}
+
+fn meta_get() -> impl Strategy<Value = Vec<u8>> {
+    let tokens = (
+        maybe(TOUCH),
+        maybe(VIVIFY),
+        maybe(RECACHE),
+        maybe(COMPARE),
+        maybe(EXPLICIT),
+    );
+    let tokens = tokens.prop_map(|(touch, vivify, recache, compare, explicit)| {
+        vec![touch, vivify, recache, compare, explicit]
     });
-    let count = (
-        key(),
-        some(&["v", "t", "D13", "MD", "N60", "J5"]).prop_shuffle(),
-        prop::option::of(cas()),
-        common(),
-    )
-        .prop_map(|(key, own, compare, common)| {
-            let compare = compare.map_or(String::new(), |cas| format!(" C{cas}"));
-            let (own, common) = (own.join(" "), common.join(" "));
-            line(format!("ma {key} {own}{compare} {common}"))
-        });
-    prop_oneof![6 => get, 6 => set, 2 => delete, 4 => count, 1 => Just(b"mn\r\n".to_vec())]
+    flags(some(&["v", "t", "f", "s", "h", "c", "u"]), tokens)
+        .prop_map(|(key, flags)| line(format!("mg {key} {flags}")))
+}
+
+fn meta_set(value: impl Strategy<Value = Vec<u8>>) -> impl Strategy<Value = Vec<u8>> {
+    let modes = maybe(&["ME", "MA", "MP", "MR", "MS"]);
+    let tokens = (
+        maybe(TOUCH),
+        maybe(VIVIFY),
+        maybe(COMPARE),
+        maybe(EXPLICIT),
+        modes,
+    );
+    let tokens = tokens.prop_map(|(touch, vivify, compare, explicit, mode)| {
+        vec![touch, vivify, compare, explicit, mode]
+    });
+    (flags(some(&["s", "c", "I", "F5"]), tokens), value).prop_map(|((key, flags), value)| {
+        block(&format!("ms {key} {} {flags}", value.len()), &value)
+    })
+}
+
+fn meta_delete() -> impl Strategy<Value = Vec<u8>> {
+    let tokens = (maybe(TOUCH), maybe(COMPARE), maybe(EXPLICIT));
+    let tokens = tokens.prop_map(|(touch, compare, explicit)| vec![touch, compare, explicit]);
+    flags(some(&["I", "x", "F6"]), tokens)
+        .prop_map(|(key, flags)| line(format!("md {key} {flags}")))
+}
+
+fn meta_arith() -> impl Strategy<Value = Vec<u8>> {
+    let tokens = (maybe(TOUCH), maybe(VIVIFY), maybe(COMPARE), maybe(EXPLICIT));
+    let tokens = tokens
+        .prop_map(|(touch, vivify, compare, explicit)| vec![touch, vivify, compare, explicit]);
+    flags(some(&["v", "t", "c", "D13", "MD", "J5"]), tokens)
+        .prop_map(|(key, flags)| line(format!("ma {key} {flags}")))
+}
+
+fn meta_debug() -> impl Strategy<Value = Vec<u8>> {
+    meta_key().prop_map(|(key, base64)| line(format!("me {key} {base64} k")))
+}
+
+fn meta() -> impl Strategy<Value = Vec<u8>> {
+    prop_oneof![
+        8 => meta_get(),
+        6 => meta_set(value()),
+        3 => meta_delete(),
+        4 => meta_arith(),
+        1 => meta_debug(),
+        1 => Just(b"mn\r\n".to_vec()),
+    ]
 }
 
 /// What a client says in one go: some commands, and at times a byte gone wrong.
@@ -215,9 +276,7 @@ fn said() -> impl Strategy<Value = Vec<u8>> {
         let mut bytes = commands.concat();
         // A number may only show where the client names it.
         let shows_number = bytes.windows(3).any(|some| some == b" c ");
-        // When an item was last read the model does not know.
-        let asks_when = matches!(wrong, Some((_, b'h' | b'l')));
-        if let Some((place, byte)) = wrong.filter(|_| !shows_number && !asks_when) {
+        if let Some((place, byte)) = wrong.filter(|_| !shows_number) {
             let place = place.index(bytes.len());
             bytes[place] = byte;
         }
@@ -250,18 +309,38 @@ fn shows_numbers(said: &[u8]) -> bool {
         .any(|some| some == b"gets" || some == b"gats" || some == b"stat")
 }
 
-/// An answer without the CAS of items, which is a cache's own affair too: ` c` and a number.
-fn without_cas(said: &[u8]) -> Vec<u8> {
+/// An answer without what is a cache's own affair: the CAS of items and their size. Of times to
+/// live the hundreds are kept: the clock of another process runs.
+fn comparable(said: &[u8]) -> Vec<u8> {
     let mut kept = Vec::with_capacity(said.len());
-    let mut rest = said;
-    while let Some((&first, behind)) = rest.split_first() {
-        kept.push(first);
-        rest = behind;
-        if kept.ends_with(b" c") {
-            let digits = rest.iter().take_while(|byte| byte.is_ascii_digit()).count();
-            if matches!(rest.get(digits), Some(b' ' | b'\r')) {
-                rest = &rest[digits..];
+    for line in said.split_inclusive(|&byte| byte == b'\n') {
+        for word in line.split_inclusive(|&byte| byte == b' ') {
+            let equals = word.iter().position(|&byte| byte == b'=');
+            let (name, number) = match (equals, word.first()) {
+                (Some(at), _) if line.starts_with(b"ME ") => word.split_at(at + 1),
+                (_, Some(b'c' | b't')) => word.split_at(1),
+                _ => word.split_at(0),
+            };
+            let digits = number
+                .iter()
+                .take_while(|byte| byte.is_ascii_digit())
+                .count();
+            let value = str::from_utf8(&number[..digits])
+                .ok()
+                .and_then(|text| text.parse().ok());
+            let value: Option<u64> =
+                value.filter(|_| matches!(number.get(digits), Some(b' ' | b'\r')));
+            kept.extend_from_slice(name);
+            match (name, value) {
+                (b"c" | b"cas=" | b"size=" | b"la=", Some(_)) => kept.push(b'?'),
+                // One that is over: memcached wraps at 2^32.
+                (b"t", Some(4_000_000_000..)) => kept.push(b'0'),
+                (b"t" | b"exp=", Some(left_s)) => {
+                    kept.extend(left_s.div_ceil(100).to_string().into_bytes());
+                }
+                _ => kept.extend_from_slice(&number[..digits]),
             }
+            kept.extend_from_slice(&number[digits..]);
         }
     }
     kept
@@ -295,7 +374,7 @@ fn agree(events: &[Event], in_place: bool) {
                 let (expected, expected_end) = heard(&mut model, client);
                 let (got, got_end) = heard(&mut session, client);
                 assert!(
-                    without_cas(&expected) == without_cas(&got) && expected_end == got_end,
+                    comparable(&expected) == comparable(&got) && expected_end == got_end,
                     "{told}model:   {} {expected_end}\nsession: {} {got_end}",
                     show(&expected),
                     show(&got)
@@ -315,4 +394,87 @@ proptest! {
     ) {
         agree(&events, in_place);
     }
+}
+
+/// A conversation to be held with memcached too. Arithmetic comes last: where a number becomes
+/// longer, or where its LRU holds the item at that moment, memcached makes a new item and forgets
+/// some of what the old one was.
+fn with_memcached() -> impl Strategy<Value = Vec<u8>> {
+    let values = || {
+        let values = select(&["0", "7", "99", "007", "12 ", " +5", "1x", ""][..]);
+        values.prop_map(|text| text.as_bytes().to_vec())
+    };
+    let plain = select(
+        &[
+            "get a foo",
+            "gat 100 a",
+            "gat 0 foo",
+            "touch foo 200",
+            "delete a",
+            "set a 3 0 1\r\n7",
+            "set foo 0 100 2\r\n99",
+            "append foo 0 0 1\r\n1",
+            "add a 0 0 1\r\n1",
+        ][..],
+    );
+    let command = prop_oneof![
+        8 => meta_get(),
+        6 => meta_set(values()),
+        3 => meta_delete(),
+        1 => meta_debug(),
+        4 => plain.prop_map(|text| line(text.to_owned())),
+    ];
+    (prop::collection::vec(command, 1..20), meta_arith())
+        .prop_map(|(commands, last)| [commands.concat(), last].concat())
+}
+
+#[test]
+fn an_installed_memcached_agrees() {
+    let Some(path) = memcached() else {
+        eprintln!("skipped: memcached not installed");
+        return;
+    };
+    let server = Server::tcp(|| memcached_command(&path)).unwrap();
+    let mut client = Client::connect(&server.address).unwrap();
+    let version = client.ask("version").unwrap();
+    if !version.ends_with(REFERENCE_VERSION) {
+        eprintln!("skipped: not for {version}");
+        return;
+    }
+    let config = ProptestConfig {
+        failure_persistence: None,
+        ..ProptestConfig::default()
+    };
+    let client = RefCell::new(client);
+    let outcome = TestRunner::new(config).run(&with_memcached(), |said| {
+        let mut session = SessionPeer::new(false).unwrap();
+        let id = session.connect().unwrap();
+        session.say(id, &said).unwrap();
+        let (got, _) = heard(&mut session, id);
+        let mut client = client.borrow_mut();
+        asked(&mut client, b"md a q\r\nmd foo q\r\nmd Zm9v q\r\n");
+        let expected = asked(&mut client, &said);
+        prop_assert!(
+            comparable(&expected) == comparable(&got),
+            "said: {}\nmemcached: {}\nsession:   {}",
+            show(&said),
+            show(&expected),
+            show(&got)
+        );
+        Ok(())
+    });
+    if let Err(error) = outcome {
+        panic!("{error}");
+    }
+}
+
+/// What memcached answers.
+fn asked(client: &mut Client, said: &[u8]) -> Vec<u8> {
+    client.send(&[said, b"mn\r\n"].concat()).unwrap();
+    let mut heard = Vec::new();
+    while !heard.ends_with(b"MN\r\n") {
+        heard.extend(client.take(1).unwrap());
+    }
+    heard.truncate(heard.len() - 4);
+    heard
 }

@@ -6,7 +6,6 @@
 
 use std::collections::BTreeMap;
 
-use protocol::limits::COUNTER_MAX;
 use protocol::{ArithMode, SetMode};
 
 /// A time to live up to this many seconds counts from now; above, it is unix time.
@@ -36,6 +35,12 @@ pub struct Item {
     pub token_sent: bool,
     /// The unix second of its last write.
     pub written_s: u64,
+    /// It has been read.
+    pub fetched: bool,
+    /// The unix second of its last read or write.
+    pub accessed_s: u64,
+    /// Its key came in base64 when it was last stored as a whole.
+    pub base64_key: bool,
 }
 
 impl Item {
@@ -67,6 +72,11 @@ pub struct Store<'a> {
     pub explicit_cas: Option<u64>,
     /// If `compare` is below the present CAS, store all the same, as stale.
     pub invalidate: bool,
+    /// `Append` and `Prepend` store the value if the key is absent, with these flags and this time
+    /// to live.
+    pub vivify: bool,
+    /// The key came in base64.
+    pub base64_key: bool,
 }
 
 impl<'a> Store<'a> {
@@ -81,6 +91,8 @@ impl<'a> Store<'a> {
             compare: None,
             explicit_cas: None,
             invalidate: false,
+            vivify: false,
+            base64_key: false,
         }
     }
 }
@@ -139,10 +151,25 @@ pub enum ArithOutcome {
     NonNumeric,
 }
 
-/// What came of a delete.
+/// What is done to an item instead of deleting it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Mark {
+    /// Only if the present item's CAS is this one.
+    pub compare: Option<u64>,
+    /// The CAS the item gets instead of the next number, or of its own if it does not become stale.
+    pub explicit_cas: Option<u64>,
+    /// It becomes stale, and the token to renew it has not been sent.
+    pub invalidate: bool,
+    /// It becomes a new, empty item with these client flags.
+    pub empty: Option<u32>,
+    /// Its time to live; none: as it was, or without end where it becomes empty.
+    pub exptime: Option<i32>,
+}
+
+/// What came of a delete or a [`Mark`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum DeleteOutcome {
-    /// It is gone.
+    /// It is gone, or marked.
     Deleted,
     /// There was no such key.
     NotFound,
@@ -187,18 +214,31 @@ impl Cache {
     /// The item of a key as it was, and its new time to live.
     pub fn get_and_touch(&mut self, now_s: u64, key: &[u8], exptime: i32) -> Option<Item> {
         let found = self.get(now_s, key).cloned();
+        self.mark_fetched(now_s, key);
         self.touch(now_s, key, exptime);
         found
     }
 
     /// Gives an item a new time to live; its CAS stays. False: there is none.
     pub fn touch(&mut self, now_s: u64, key: &[u8], exptime: i32) -> bool {
-        let expires_s = expiry(now_s, exptime);
+        self.expire_at(now_s, key, expiry(now_s, exptime))
+    }
+
+    /// As [`Cache::touch`], to the unix second it is gone in.
+    pub fn expire_at(&mut self, now_s: u64, key: &[u8], expires_s: Option<u64>) -> bool {
         let Some(item) = self.live(now_s, key) else {
             return false;
         };
         item.expires_s = expires_s;
         true
+    }
+
+    /// Notes that an item has been read.
+    pub fn mark_fetched(&mut self, now_s: u64, key: &[u8]) {
+        if let Some(item) = self.live(now_s, key) {
+            item.fetched = true;
+            item.accessed_s = now_s;
+        }
     }
 
     /// Notes that somebody has been told to renew an item.
@@ -236,6 +276,9 @@ impl Cache {
             stale: false,
             token_sent: false,
             written_s: now_s,
+            fetched: false,
+            accessed_s: now_s,
+            base64_key: store.base64_key,
         };
         match (store.mode, present) {
             (SetMode::Set | SetMode::Replace, Some(present)) => match store.compare {
@@ -252,6 +295,7 @@ impl Cache {
                 return SetOutcome::NotFound;
             }
             (SetMode::Set | SetMode::Add, None) => {}
+            (SetMode::Append | SetMode::Prepend, None) if store.vivify => {}
             (SetMode::Append | SetMode::Prepend, Some(present)) => {
                 if !(matches!(store.compare, None | Some(0)) || store.compare == Some(present.cas))
                 {
@@ -262,6 +306,8 @@ impl Cache {
                     _ => [store.value, &present.value].concat(),
                 };
                 item.client_flags = present.client_flags;
+                // A new item made of the two, which memcached does not give this mark.
+                item.base64_key = false;
                 item.expires_s = present.expires_s;
                 if !self.fits(key, item.client_flags, item.value.len()) {
                     return SetOutcome::NotStored;
@@ -325,6 +371,9 @@ impl Cache {
             value,
             cas,
             written_s: now_s,
+            accessed_s: now_s,
+            fetched: is_as_long && present.fetched,
+            base64_key: is_as_long && present.base64_key,
             stale: is_as_long && present.stale,
             token_sent: is_as_long && present.token_sent,
             ..present
@@ -347,6 +396,44 @@ impl Cache {
                 DeleteOutcome::Deleted
             }
         }
+    }
+
+    /// Marks an item as stale, or takes its value away.
+    pub fn mark(&mut self, now_s: u64, key: &[u8], mark: &Mark) -> DeleteOutcome {
+        let Some(mut item) = self.get(now_s, key).cloned() else {
+            return DeleteOutcome::NotFound;
+        };
+        if mark.compare.is_some_and(|cas| cas != item.cas) {
+            return DeleteOutcome::Exists;
+        }
+        if let Some(client_flags) = mark.empty {
+            item = Item {
+                value: Vec::new(),
+                client_flags,
+                expires_s: None,
+                cas: item.cas,
+                stale: false,
+                token_sent: false,
+                written_s: now_s,
+                fetched: false,
+                accessed_s: now_s,
+                base64_key: false,
+            };
+        }
+        if let Some(exptime) = mark.exptime {
+            item.expires_s = expiry(now_s, exptime);
+        }
+        if mark.invalidate {
+            item.stale = true;
+            item.token_sent = false;
+        }
+        if mark.invalidate || mark.explicit_cas.is_some() {
+            item.cas = self.cas(mark.explicit_cas);
+        }
+        item.written_s = now_s;
+        item.accessed_s = now_s;
+        self.items.insert(key.to_vec(), item);
+        DeleteOutcome::Deleted
     }
 
     /// Empties the cache: at once for 0 and below, else of everything written before the time
@@ -402,12 +489,17 @@ pub fn expiry(now_s: u64, exptime: i32) -> Option<u64> {
     }
 }
 
-/// The counter a value stands for: digits up to its end or up to white space. Leading zeros count
-/// as digits, of which there may be twenty; memcached knows no bound here.
+/// The counter a value stands for: behind white space and a plus sign digits up to its end, a zero
+/// byte or white space.
 fn number(value: &[u8]) -> Option<u64> {
-    let text = value.split(u8::is_ascii_whitespace).next()?;
-    if text.len() > COUNTER_MAX || !text.iter().all(u8::is_ascii_digit) {
+    let text = String::from_utf8_lossy(value);
+    let text = text.trim_start_matches([' ', '\t', '\n', '\x0b', '\x0c', '\r']);
+    let text = text.strip_prefix('+').unwrap_or(text);
+    let digits = text
+        .split([' ', '\t', '\n', '\x0b', '\x0c', '\r', '\0'])
+        .next()?;
+    if !digits.bytes().all(|byte| byte.is_ascii_digit()) {
         return None;
     }
-    str::from_utf8(text).ok()?.parse().ok()
+    digits.parse().ok()
 }

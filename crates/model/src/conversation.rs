@@ -150,6 +150,7 @@ fn plain(cache: &mut Cache, now_s: u64, request: &Request<'_>) -> Vec<u8> {
         Request::MetaGet(get) => meta::get(cache, now_s, &get),
         Request::MetaDelete(delete) => meta::delete(cache, now_s, &delete),
         Request::MetaArith(arith) => meta::arith(cache, now_s, &arith),
+        Request::MetaDebug(key) => meta::debug(cache, now_s, key),
         Request::MetaNoop => b"MN\r\n".to_vec(),
         // Answered elsewhere: these two wait for their data, that one closes.
         Request::Set(_) | Request::MetaSet(_) | Request::Quit => Vec::new(),

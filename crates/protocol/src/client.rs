@@ -193,6 +193,17 @@ pub fn meta_arith(out: &mut Vec<u8>, key: &MetaKey<'_>, flags: &[u8], opaque: Op
     end_meta(out, key, flags, opaque);
 }
 
+/// `me`
+pub fn meta_debug(out: &mut Vec<u8>, key: &MetaKey<'_>) {
+    out.extend_from_slice(b"me");
+    words(out, [key.raw]);
+    if key.base64 {
+        // The first is not looked at unless it has another behind it.
+        words(out, [b"b".as_slice(), b"b".as_slice()]);
+    }
+    end(out);
+}
+
 fn words<'k>(out: &mut Vec<u8>, words: impl IntoIterator<Item = &'k [u8]>) {
     for word in words {
         out.push(b' ');

@@ -67,6 +67,7 @@ fn check_said_again(request: Request<'_>) {
         Request::Stats(stats) => client::stats(&mut line, stats),
         Request::Quit => client::quit(&mut line),
         Request::MetaNoop => client::meta_noop(&mut line),
+        Request::MetaDebug(key) => client::meta_debug(&mut line, &key),
         Request::MetaGet(get) => {
             client::meta_get(&mut line, &bare(&get.key), flags(get.flags), None);
         }

@@ -26,5 +26,5 @@ pub use parse::parse;
 pub use refusal::Refusal;
 pub use request::{
     Arith, ArithMode, Delete, FlushAll, Get, Keys, MetaArith, MetaDelete, MetaFlag, MetaFlags,
-    MetaGet, MetaKey, MetaSet, Parsed, Request, Set, SetMode, Stats, Touch,
+    MetaGet, MetaKey, MetaSet, MetaVivify, Parsed, Request, Set, SetMode, Stats, Touch,
 };

@@ -2,7 +2,10 @@
 
 mod meta;
 
-pub use meta::{MetaFacts, MetaStatus, meta_counted, meta_echo, meta_found, meta_stored};
+pub use meta::{
+    MetaDebugFacts, MetaFacts, MetaStatus, meta_counted, meta_debug, meta_echo, meta_found,
+    meta_stored,
+};
 
 use crate::decimal;
 
@@ -31,6 +34,8 @@ pub const MEMLIMIT_IN_BYTES: &[u8] =
 pub const END: &[u8] = b"END\r\n";
 /// `stats reset`.
 pub const RESET: &[u8] = b"RESET\r\n";
+/// `me` found nothing.
+pub const EN: &[u8] = b"EN\r\n";
 /// `mn`.
 pub const MN: &[u8] = b"MN\r\n";
 /// Ends a value.

@@ -77,6 +77,8 @@ pub enum Request<'a> {
     MetaArith(MetaArith<'a>),
     /// `mn`
     MetaNoop,
+    /// `me`
+    MetaDebug(MetaKey<'a>),
 }
 
 /// `get`, `gets` (`exptime` none) and `gat`, `gats`.
@@ -233,6 +235,16 @@ pub struct MetaFlag<'a> {
     pub token: &'a [u8],
 }
 
+/// `N` of `mg` and `ma`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct MetaVivify {
+    /// Its token: the time to live that `t` shows behind it.
+    pub exptime: i32,
+    /// The time to live of what is created: that of `N`, or of a `T` behind it, as that is what
+    /// 1.6.45 leaves behind.
+    pub final_exptime: i32,
+}
+
 /// `mg`
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct MetaGet<'a> {
@@ -246,6 +258,14 @@ pub struct MetaGet<'a> {
     pub quiet: bool,
     /// `T`: the new time to live.
     pub touch: Option<i32>,
+    /// `N`: create a missing item, empty.
+    pub vivify: Option<MetaVivify>,
+    /// `E`: the CAS a created item gets.
+    pub explicit_cas: Option<u64>,
+    /// `R`: ask for a new value if the item expires before this time.
+    pub recache: Option<i32>,
+    /// `R` stands behind `T`, whose time to live it looks at then.
+    pub recache_after_touch: bool,
     /// `u`: do not count this as an access.
     pub no_bump: bool,
     /// `C`: leave the value out (answer `HD`) if the item's CAS is this one.
@@ -265,8 +285,10 @@ pub struct MetaSet<'a> {
     pub mode: SetMode,
     /// `F`: the client's own 32 bits.
     pub client_flags: u32,
-    /// `T`
+    /// `T`; or `N`, where that creates the item.
     pub exptime: i32,
+    /// `N`: `Append` and `Prepend` store the value if nothing is there.
+    pub vivify: bool,
     /// `C`: store only if the present item's CAS is this one.
     pub compare: Option<u64>,
     /// `E`: the CAS the item gets.
@@ -286,6 +308,16 @@ pub struct MetaDelete<'a> {
     pub flags: MetaFlags<'a>,
     /// `C`: delete only if the present item's CAS is this one.
     pub compare: Option<u64>,
+    /// `I`: do not delete it but mark it stale.
+    pub invalidate: bool,
+    /// `x`: do not delete it but take its value away.
+    pub remove_value: bool,
+    /// `T`: the new time to live, with `I` or `x`.
+    pub touch: Option<i32>,
+    /// `F`: the client's own 32 bits, with `x`.
+    pub client_flags: u32,
+    /// `E`: the CAS the item gets, with `I` or `x`.
+    pub explicit_cas: Option<u64>,
     /// `q`: say nothing on success.
     pub quiet: bool,
 }
@@ -303,9 +335,8 @@ pub struct MetaArith<'a> {
     pub mode: ArithMode,
     /// `J`, the value a vivified counter gets.
     pub initial: u64,
-    /// `N`: create a missing counter with this time to live (the later of `N` and `T` if the
-    /// line has both, as that is what 1.6.45 leaves behind).
-    pub vivify: Option<i32>,
+    /// `N`: create a missing counter.
+    pub vivify: Option<MetaVivify>,
     /// `T`: the new time to live.
     pub touch: Option<i32>,
     /// `C`: only if the present item's CAS is this one.

@@ -36,12 +36,14 @@ const FACTS: MetaFacts = MetaFacts {
     value_len: 2,
     ttl_before_s: 100,
     ttl_s: 30,
+    ttl_created_s: 40,
     created: false,
     idle_s: 5,
     fetched: true,
     won: false,
     stale: false,
     lost: false,
+    base64_key: false,
 };
 
 fn found(line: &str, facts: &MetaFacts) -> String {
@@ -66,8 +68,11 @@ fn meta_get_answers_in_the_order_asked() {
         ),
         ("mg key t T30\r\n", "HD t100\r\n"),
         ("mg key T30 t\r\n", "HD t30\r\n"),
-        // A base64 key comes back in its plainest form, and `b` with it.
-        ("mg Zm9!v b k O1\r\n", "HD kZm9v b O1\r\n"),
+        // A key comes back as it was stored, whatever its form here.
+        ("mg Zm9!v b k O1\r\n", "HD kfoo O1\r\n"),
+        // But not as what would end the word or the line.
+        ("mg YSBi b k\r\n", "HD kYSBi b\r\n"),
+        ("mg YQ0KYg== b k\r\n", "HD kYQ0KYg== b\r\n"),
         ("mg Zm9v b O1\r\n", "HD O1\r\n"),
     ];
     for (line, expected) in table {
@@ -78,6 +83,13 @@ fn meta_get_answers_in_the_order_asked() {
         ..FACTS
     };
     assert_eq!(found("mg key t\r\n", &forever), "HD t-1\r\n");
+    let in_base64 = MetaFacts {
+        base64_key: true,
+        ..FACTS
+    };
+    for line in ["mg foo k s\r\n", "mg Zm9!v b k s\r\n"] {
+        assert_eq!(found(line, &in_base64), "HD kZm9v b s2\r\n", "{line:?}");
+    }
     let stale = MetaFacts {
         won: true,
         stale: true,
@@ -124,7 +136,9 @@ fn meta_set_and_arithmetic_answers() {
         counted("ma n t N30 c v k\r\n", &created),
         "VA 2 t-1 c13 kn\r\n10\r\n"
     );
-    assert_eq!(counted("ma n N30 t v\r\n", &created), "VA 2 t30\r\n10\r\n");
+    assert_eq!(counted("ma n N40 t v\r\n", &created), "VA 2 t40\r\n10\r\n");
+    assert_eq!(counted("ma n N40 t T30\r\n", &created), "HD t40\r\n");
+    assert_eq!(counted("ma n T30 t N40\r\n", &created), "HD t30\r\n");
     assert_eq!(counted("ma n N30 t s f O7\r\n", &FACTS), "HD t100 O7\r\n");
 }
 

@@ -151,6 +151,7 @@ fn hash(what: &What<'_>, worker: &Worker) -> KeyHash {
         Request::MetaSet(set) => of_meta(&set.key),
         Request::MetaDelete(delete) => of_meta(&delete.key),
         Request::MetaArith(arith) => of_meta(&arith.key),
+        Request::MetaDebug(key) => of_meta(key),
         Request::FlushAll(_)
         | Request::Version
         | Request::Verbosity { .. }

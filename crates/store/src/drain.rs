@@ -352,7 +352,7 @@ impl Worker {
             now_s,
             usual_s: log.usual_life_s(),
         };
-        life.is_asked(self.block(entry.location()).access().second())
+        life.is_asked(self.block(entry.location()).access().second(now_s))
     }
 
     fn note_life(&self, victim: Victim, now_s: u32) {

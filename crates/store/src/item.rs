@@ -65,6 +65,10 @@ pub struct Item<'a> {
     pub won: bool,
     /// Another reader was told so before.
     pub claimed: bool,
+    /// The last write of the whole item named its key in base64 ([`Write::base64_key`]).
+    ///
+    /// [`Write::base64_key`]: crate::Write::base64_key
+    pub base64_key: bool,
     pub(crate) location: Location,
     pub(crate) block: Block<'a>,
     pub(crate) store: &'a Arc<Store>,
@@ -80,14 +84,27 @@ impl Item<'_> {
         self.block.value_len()
     }
 
+    /// Bytes of memory of the item: header, key and value, in whole words of four.
+    #[must_use]
+    pub fn memory_len(&self) -> usize {
+        let is_in_pieces = self.block.is_in_pieces();
+        let pieces = is_in_pieces.then(|| self.pieces().map(Block::len));
+        self.block.len() + pieces.into_iter().flatten().sum::<usize>()
+    }
+
+    /// The pieces of a value that lies in pieces.
+    fn pieces(&self) -> impl Iterator<Item = Block<'_>> {
+        // SAFETY: a worker is borrowed for as long as the item, whose list led there.
+        let piece = |at| unsafe { self.store.log.heap.block(at) };
+        pieces_of(self.block).map(piece)
+    }
+
     /// The value's pieces, in order.
     #[inline]
     pub fn value(&self) -> impl Iterator<Item = &[u8]> {
         let is_in_pieces = self.block.is_in_pieces();
         let whole = (!is_in_pieces).then(|| self.block.value());
-        // SAFETY: a worker is borrowed for as long as the item, whose list led there.
-        let piece = |at| unsafe { self.store.log.heap.block(at) }.piece();
-        let pieces = is_in_pieces.then(|| pieces_of(self.block).map(piece));
+        let pieces = is_in_pieces.then(|| self.pieces().map(Block::piece));
         whole.into_iter().chain(pieces.into_iter().flatten())
     }
 

@@ -62,12 +62,13 @@ pub use config::{Config, ConfigError};
 pub use hot::{HotKey, HotKeys};
 pub use item::{Expiry, Item};
 pub use pin::Pin;
-pub use read::{Miss, Read};
+pub use read::{Miss, Read, Recache};
 pub use statistics::{EVICTED_AGES_S, Statistics};
 pub use store::Store;
 pub use tend::{Tended, Tender};
 pub use upload::{Refused, Reserve, Upload};
 pub use worker::{KeyHash, Worker};
 pub use write::{
-    ArithOutcome, Arithmetic, Counted, Deleted, Direction, Mode, Published, Vivify, Write,
+    ArithOutcome, Arithmetic, Counted, Deleted, Direction, Mark, Marked, Mode, Published, Vivify,
+    Write,
 };

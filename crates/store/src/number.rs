@@ -30,11 +30,17 @@ impl Digits {
     }
 }
 
-/// Reads a counter: digits up to the end or to white space, such as the spaces that a shorter
-/// number leaves behind.
+/// Reads a counter as memcached does, by C's `strtoull`: optional white space and a plus sign,
+/// then digits up to the end, a zero byte or white space, such as the spaces that a shorter number
+/// leaves behind.
 pub(crate) fn parse(text: &[u8]) -> Option<u64> {
-    let digits = text.split(u8::is_ascii_whitespace).next()?;
-    if digits.is_empty() || digits.len() > COUNTER_MAX || !digits.iter().all(u8::is_ascii_digit) {
+    let is_space = |byte: &u8| matches!(byte, b' ' | b'\t'..=b'\r');
+    let start = text.iter().position(|byte| !is_space(byte))?;
+    let number = &text[start..];
+    let number = number.strip_prefix(b"+").unwrap_or(number);
+    let ends = |byte: &u8| is_space(byte) || *byte == 0;
+    let digits = number.split(ends).next()?;
+    if digits.is_empty() || !digits.iter().all(u8::is_ascii_digit) {
         return None;
     }
     let add = |value: u64, &digit: &u8| value.checked_mul(10)?.checked_add(u64::from(digit - b'0'));
@@ -60,6 +66,10 @@ mod tests {
             "a",
             "1a",
             "-1",
+            "+",
+            "+ 1",
+            "++1",
+            "\0",
             "18446744073709551616",
             "184467440737095516150",
         ] {
@@ -67,5 +77,7 @@ mod tests {
         }
         assert_eq!(parse(b"9  "), Some(9));
         assert_eq!(parse(b"12 monkeys"), Some(12));
+        assert_eq!(parse(b" \x0b\t\r\n+7\0x"), Some(7));
+        assert_eq!(parse(&[&[b'0'; 30][..], b"8\x0c"].concat()), Some(8));
     }
 }

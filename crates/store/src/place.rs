@@ -54,8 +54,7 @@ pub(crate) struct Facts {
     pub(crate) is_overwrite: bool,
     pub(crate) cas: u64,
     pub(crate) expiry: Expiry,
-    pub(crate) stale: bool,
-    pub(crate) claimed: bool,
+    pub(crate) access: Access,
 }
 
 /// Why an item was not placed yet; nothing was changed.
@@ -245,7 +244,7 @@ impl Worker {
             segment,
         } = made;
         block.set_expiry(facts.expiry);
-        block.set_access(Access::new(now_s).with(facts.stale, facts.claimed));
+        block.set_access(facts.access);
         block.set_cas(facts.cas);
         segment.raise_expiry(facts.expiry);
         self.add_live(made);
@@ -358,8 +357,9 @@ impl Worker {
             is_overwrite: present.is_some(),
             expiry: write.expiry,
             cas: 0,
-            stale: false,
-            claimed: false,
+            access: Access::new(now_s)
+                .with(false, write.claimed)
+                .with_base64_key(write.base64_key),
         };
         match (write.mode, present, write.compare) {
             (Mode::Add, Some(_), _) | (Mode::Replace, None, _) => {
@@ -371,8 +371,7 @@ impl Worker {
                     return Err(Published::Exists);
                 }
                 facts.expiry = present.expiry();
-                facts.stale = true;
-                facts.claimed = present.access().is_claimed();
+                facts.access = facts.access.with(true, present.access().is_claimed());
             }
             _ => {}
         }

@@ -21,11 +21,36 @@ pub struct Read {
     pub touch: Option<Expiry>,
     /// If it is stale, take or lose the right to make it anew.
     pub claim: bool,
+    /// Take that right, if it is not taken, of an item that is not stale too.
+    pub recache: Recache,
     /// Leave it as unread and as old as it is.
     pub unnoticed: bool,
     /// The visit pins a value of more bytes than this; none: it pins nothing. A read that changes
     /// the item takes the pin before, so that it changes nothing where there is none to be had.
     pub pins_above: Option<usize>,
+}
+
+/// Whether a read takes the right to make an item anew before it expires.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum Recache {
+    /// Not unless it is stale.
+    #[default]
+    Never,
+    /// If it expires before this; one that never expires is not taken.
+    Before(Expiry),
+    /// Whenever it expires.
+    Always,
+}
+
+impl Recache {
+    #[inline]
+    fn is_due(self, block: Block<'_>) -> bool {
+        match self {
+            Self::Never => false,
+            Self::Before(second) => block.expiry() != Expiry::NEVER && block.expiry() < second,
+            Self::Always => true,
+        }
+    }
 }
 
 /// Why a read has nothing to show.
@@ -70,14 +95,15 @@ impl Worker {
             return Err(if is_first { miss } else { Miss::Absent });
         }
         let access = block.access();
-        if how.touch.is_some() || (how.claim && access.is_stale()) {
+        let is_claim = how.claim && access.is_stale() || how.recache.is_due(block);
+        if how.touch.is_some() || is_claim {
             return self.read_and_change(key, hash, now_s, how, visit);
         }
-        let Some(answer) = visit(&self.item(location, block, false)) else {
+        let Some(answer) = visit(&self.item(location, block, false, now_s)) else {
             return Ok(None);
         };
         if !how.unnoticed {
-            self.notice(hash, entry, block, now_s);
+            self.notice(hash, entry, block, true, now_s);
         }
         Ok(Some(answer))
     }
@@ -146,13 +172,14 @@ impl Worker {
             _ => None,
         };
         let access = block.access();
-        let won = how.claim && access.is_stale() && !access.is_claimed();
+        let is_claim = how.claim && access.is_stale() || how.recache.is_due(block);
+        let won = is_claim && !access.is_claimed();
         let item = Item {
             pin: RefCell::new(pin),
-            ..self.item(location, block, won)
+            ..self.item(location, block, won, now_s)
         };
         if won {
-            block.set_access(access.with(true, true));
+            block.set_access(access.with(access.is_stale(), true));
         }
         match how.touch {
             Some(expiry) if block.takes_expiry(expiry) => {
@@ -175,7 +202,7 @@ impl Worker {
         }
         let answer = visit(&item);
         if answer.is_some() && !how.unnoticed {
-            self.notice(hash, entry, block, now_s);
+            self.notice(hash, entry, block, true, now_s);
         }
         Ok(answer)
     }
@@ -238,17 +265,18 @@ impl Worker {
     }
 
     #[inline]
-    fn item<'a>(&'a self, location: Location, block: Block<'a>, won: bool) -> Item<'a> {
+    fn item<'a>(&'a self, location: Location, block: Block<'a>, won: bool, now_s: u32) -> Item<'a> {
         let access = block.access();
         Item {
             flags: block.flags(),
             cas: block.cas(),
             expiry: block.expiry(),
-            last_access_s: access.second(),
+            last_access_s: access.second(now_s),
             fetched: access.is_fetched(),
             stale: access.is_stale(),
             won,
             claimed: access.is_claimed(),
+            base64_key: access.has_base64_key(),
             location,
             block,
             store: &self.store,
@@ -262,18 +290,29 @@ impl Worker {
         }
     }
 
-    /// Remembers that an item was read: once a second at most, so that what is read much stays in
-    /// the caches of all who read it. But who has no count left, as after each move, has one at
-    /// once: where a segment lives for less than a second, it would leave although it is asked for.
+    /// Remembers that an item was asked for, by a read or by a write of what is there. That is once
+    /// a second at most, so that what is read much stays in the caches of all who read it. An item
+    /// without a count, as after each move, has one at once: where a segment lives for less than a
+    /// second, it would leave although it is asked for.
     #[inline]
-    pub(crate) fn notice(&self, hash: KeyHash, entry: Entry, block: Block<'_>, now_s: u32) {
+    pub(crate) fn notice(
+        &self,
+        hash: KeyHash,
+        entry: Entry,
+        block: Block<'_>,
+        is_read: bool,
+        now_s: u32,
+    ) {
         match self.until_look.get() {
             0 => self.look(hash, block.key()),
             left => self.until_look.set(left - 1),
         }
         self.rehearse(hash, now_s, || Seen::Hit(traits(block)));
         let access = block.access();
-        let noticed = access.fetched_at(now_s);
+        let noticed = match is_read {
+            true => access.fetched_at(now_s),
+            false => access.at(now_s),
+        };
         if noticed != access {
             block.notice_access(access, noticed);
         }
@@ -360,7 +399,7 @@ mod tests {
             }
             let block = reader.block(location);
             assert!(block.is_marked_dead(), "{key}");
-            let item = reader.item(location, block, false);
+            let item = reader.item(location, block, false, NOW_S + 9);
             let facts = (item.last_access_s, item.fetched, item.stale, item.claimed);
             assert_eq!(facts, (NOW_S, true, false, false), "{key}");
             // A reader that records its read now leaves the mark.

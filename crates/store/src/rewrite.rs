@@ -6,6 +6,7 @@
 //! succeeds unless the item moves, whatever is written meanwhile. A worker that finds another at it
 //! waits a little, and then has its peer wait.
 
+use crate::heap::block::Access;
 use crate::index::Location;
 use crate::item::Expiry;
 use crate::limits::{REWRITE_ATTEMPTS, REWRITE_YIELDS_MAX};
@@ -42,17 +43,59 @@ pub(crate) enum Made<'v> {
     Number { number: u64, value_len: usize },
     /// Another value behind or before it.
     Joined { new: &'v Upload, is_before: bool },
+    /// The value as it is.
+    Same,
+    /// An empty value.
+    Empty,
+}
+
+/// What becomes of the marks of an item: when it was read, stale, claimed, the form of its key.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Marks {
+    /// Those of a new item.
+    New,
+    /// As they were, if the value stays as long as it was; else as [`Marks::New`].
+    Kept,
+    /// Stale and to be claimed, the others as they were.
+    Stale,
+    /// Stale and to be claimed, the others those of a new item.
+    NewStale,
 }
 
 /// What a rewrite changes beside the value.
 #[derive(Clone, Copy)]
 pub(crate) struct Change {
-    /// None: the next.
-    pub(crate) cas: Option<u64>,
+    pub(crate) cas: NewCas,
     /// None: as it was.
     pub(crate) expiry: Option<Expiry>,
-    /// Whether what is stale or claimed stays so, if it stays as long as it was.
-    pub(crate) keeps_marks: bool,
+    /// None: as they were.
+    pub(crate) flags: Option<u32>,
+    pub(crate) marks: Marks,
+}
+
+/// The CAS of an item that is rewritten.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum NewCas {
+    Next,
+    /// The client's own.
+    Given(u64),
+    /// As it was.
+    Kept,
+}
+
+impl NewCas {
+    pub(crate) fn given_or(cas: Option<u64>, or: Self) -> Self {
+        cas.map_or(or, Self::Given)
+    }
+
+    /// None: the next.
+    fn of(self, found: &Snapshot) -> Option<u64> {
+        match self {
+            Self::Next => None,
+            Self::Given(cas) => Some(cas),
+            Self::Kept => Some(found.cas),
+        }
+    }
 }
 
 /// What came of a rewrite.
@@ -155,7 +198,7 @@ impl Worker {
             let item = upload.candidate();
             let taken = match upload.spot() {
                 Some(_) => None,
-                None => match self.take_for(&item, found.expiry, change.cas, now_s) {
+                None => match self.take_for(&item, found.expiry, change.cas.of(&found), now_s) {
                     Ok(taken) => Some(taken),
                     Err(refused) => return Rewritten::without_memory(refused),
                 },
@@ -168,7 +211,7 @@ impl Worker {
                     value_len: upload.value_len(),
                     number: match made {
                         Made::Number { number, .. } => number,
-                        Made::Joined { .. } => 0,
+                        Made::Joined { .. } | Made::Same | Made::Empty => 0,
                     },
                     expiry_before: found.expiry,
                 });
@@ -190,7 +233,7 @@ impl Worker {
             return None;
         }
         // So that room for the new value is not made of the old one.
-        self.notice(hash, entry, block, now_s);
+        self.notice(hash, entry, block, false, now_s);
         Some(Snapshot {
             location,
             pin: Pin::force(&self.store, location, block),
@@ -214,14 +257,16 @@ impl Worker {
         let value_len = match made {
             Made::Number { value_len, .. } => *value_len,
             Made::Joined { new, .. } => found.value_len + new.value_len(),
+            Made::Same => found.value_len,
+            Made::Empty => 0,
         };
         let asked = Reserve {
             value_len,
-            flags: found.flags,
+            flags: change.flags.unwrap_or(found.flags),
             expiry: change.expiry.unwrap_or(found.expiry),
             whole: true,
         };
-        let mut upload = self.reserve_for(key, hash, &asked, change.cas, now_s)?;
+        let mut upload = self.reserve_for(key, hash, &asked, change.cas.of(found), now_s)?;
         let mut add = |bytes: &[u8]| self.fill(&mut upload, bytes, now_s).map(drop);
         match made {
             Made::Number { number, value_len } => {
@@ -243,6 +288,8 @@ impl Worker {
                     new.value().try_for_each(&mut add)?;
                 }
             }
+            Made::Same => found.value().try_for_each(&mut add)?,
+            Made::Empty => {}
         }
         Ok(upload)
     }
@@ -275,16 +322,22 @@ impl Worker {
         if is_dead || self.is_flushed(made.segment, now_s) {
             return None;
         }
-        // As in memcached, where a longer number is a new item.
-        let keeps_marks = change.keeps_marks && new.value_len() == found.value_len;
+        let kept = old.access().at(now_s);
+        let access = match change.marks {
+            Marks::Stale => kept.with(true, false),
+            Marks::NewStale => Access::new(now_s).with(true, false),
+            // As in memcached, where a longer number is a new item.
+            Marks::Kept if new.value_len() == found.value_len => kept,
+            Marks::Kept | Marks::New => Access::new(now_s),
+        };
         let facts = Facts {
             is_overwrite: true,
             cas: change
                 .cas
+                .of(found)
                 .unwrap_or_else(|| writer.next_cas(Some(old.cas()))),
             expiry: change.expiry.unwrap_or_else(|| old.expiry()),
-            stale: keeps_marks && old.access().is_stale(),
-            claimed: keeps_marks && old.access().is_claimed(),
+            access,
         };
         if !block.takes(facts.cas, facts.expiry) {
             return None;

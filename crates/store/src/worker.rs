@@ -322,7 +322,8 @@ impl Worker {
         if part == Part::Main {
             self.tally.count(Count::EvictedMain);
         }
-        self.tally.count_age(now_s.saturating_sub(access.second()));
+        self.tally
+            .count_age(now_s.saturating_sub(access.second(now_s)));
     }
 
     /// Takes a dead item out of the index, if it is still there and dead.

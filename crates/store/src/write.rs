@@ -6,7 +6,7 @@ use crate::limits::{REWRITE_WAITS_MAX, WHOLE_PART};
 use crate::miniature::Seen;
 use crate::number::{self, Digits};
 use crate::place::{Candidate, Delayed, Unplaced, Value};
-use crate::rewrite::{Change, Made, Rewritten, Snapshot};
+use crate::rewrite::{Change, Made, Marks, NewCas, Rewritten, Snapshot};
 use crate::upload::{Refused, Reserve, Upload};
 use crate::worker::{KeyHash, Worker};
 
@@ -41,6 +41,17 @@ pub struct Write {
     pub invalidate: bool,
     /// The CAS the item gets; none: the next.
     pub explicit_cas: Option<u64>,
+    /// `Append` and `Prepend` store the value if nothing is there, with this write's flags and
+    /// expiry.
+    pub vivify: bool,
+    /// The writer itself is the reader that shall make a new value: see [`Item::won`].
+    ///
+    /// [`Item::won`]: crate::Item::won
+    pub claimed: bool,
+    /// The key came in base64; kept for readers, see [`Item::base64_key`].
+    ///
+    /// [`Item::base64_key`]: crate::Item::base64_key
+    pub base64_key: bool,
 }
 
 impl Write {
@@ -54,6 +65,9 @@ impl Write {
             compare: None,
             invalidate: false,
             explicit_cas: None,
+            vivify: false,
+            claimed: false,
+            base64_key: false,
         }
     }
 }
@@ -76,6 +90,36 @@ pub enum Published {
     NotFound,
     /// Joined to what is there it is longer than the store takes, or there is no room.
     NoRoom,
+}
+
+/// What is done to an item instead of deleting it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Mark {
+    /// Only if the item has this CAS.
+    pub compare: Option<u64>,
+    /// The CAS the item gets; none: the next, or its present one if it does not become stale.
+    pub explicit_cas: Option<u64>,
+    /// It becomes stale, and the next reader that claims it wins.
+    pub invalidate: bool,
+    /// Its value becomes empty; it gets these flags and is new in all else.
+    pub empty: Option<u32>,
+    /// Its expiry; none: as it was, or never where it becomes empty.
+    pub expiry: Option<Expiry>,
+}
+
+/// What became of a [`Mark`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Marked {
+    /// It is done.
+    Done,
+    /// There is no item.
+    NotFound,
+    /// The item has another CAS.
+    Exists,
+    /// There is no room.
+    NoRoom,
+    /// As [`Refused::NotYet`].
+    NotYet,
 }
 
 /// What became of a deletion.
@@ -176,21 +220,37 @@ impl Worker {
         self.check_owner(&upload);
         self.wake();
         let published = match write.mode {
-            Mode::Append | Mode::Prepend => self.join(&upload, write, now_s),
-            Mode::Set | Mode::Add | Mode::Replace => {
-                let item = upload.candidate();
-                let placed = match upload.spot() {
-                    Some(made) => self.try_place(&item, &made, None, write, now_s),
-                    None => Err(Unplaced::Unfit),
-                };
-                match placed {
-                    Err(Unplaced::Unfit) => self.make_and_place(&item, write, now_s),
-                    Err(Unplaced::Rewriting) => Err(Delayed::ByRewrite),
-                    Ok(published) => Ok(published),
+            Mode::Append | Mode::Prepend => match self.join(&upload, write, now_s) {
+                // An item that another worker has stored meanwhile is joined, once.
+                Ok(Published::NotStored) if write.vivify => {
+                    let add = Write {
+                        mode: Mode::Add,
+                        ..*write
+                    };
+                    match self.place(&upload, &add, now_s) {
+                        Ok(Published::NotStored) => self.join(&upload, write, now_s),
+                        placed => placed,
+                    }
                 }
-            }
+                joined => joined,
+            },
+            Mode::Set | Mode::Add | Mode::Replace => self.place(&upload, write, now_s),
         };
         published.map_err(|_| upload)
+    }
+
+    /// Lets the item of an upload take its place, if `write` allows.
+    fn place(&mut self, upload: &Upload, write: &Write, now_s: u32) -> Result<Published, Delayed> {
+        let item = upload.candidate();
+        let placed = match upload.spot() {
+            Some(made) => self.try_place(&item, &made, None, write, now_s),
+            None => Err(Unplaced::Unfit),
+        };
+        match placed {
+            Err(Unplaced::Unfit) => self.make_and_place(&item, write, now_s),
+            Err(Unplaced::Rewriting) => Err(Delayed::ByRewrite),
+            Ok(published) => Ok(published),
+        }
     }
 
     /// Makes a value that is at hand that of its key, if `write` allows: [`Worker::reserve`],
@@ -327,6 +387,38 @@ impl Worker {
         Deleted::Deleted
     }
 
+    /// Marks an item as stale, or takes its value away. It gets a new block for that: bytes that
+    /// readers may look at do not change, and a read at the same time cannot undo the mark.
+    pub fn mark(&mut self, key: &[u8], hash: KeyHash, mark: &Mark, now_s: u32) -> Marked {
+        self.wake();
+        let (is_empty, is_stale) = (mark.empty.is_some(), mark.invalidate);
+        let otherwise = if is_stale { NewCas::Next } else { NewCas::Kept };
+        let change = Change {
+            cas: NewCas::given_or(mark.explicit_cas, otherwise),
+            expiry: mark.expiry.or(is_empty.then_some(Expiry::NEVER)),
+            flags: mark.empty,
+            marks: match (is_stale, is_empty) {
+                (true, true) => Marks::NewStale,
+                (true, false) => Marks::Stale,
+                (false, true) => Marks::New,
+                (false, false) => Marks::Kept,
+            },
+        };
+        let marked = self.rewrite(key, hash, now_s, change, |found| {
+            if mark.compare.is_some_and(|cas| cas != found.cas) {
+                return Err(Marked::Exists);
+            }
+            Ok(if is_empty { Made::Empty } else { Made::Same })
+        });
+        match marked {
+            Rewritten::Done(_) => Marked::Done,
+            Rewritten::Absent => Marked::NotFound,
+            Rewritten::Refused(outcome) => outcome,
+            Rewritten::NoRoom => Marked::NoRoom,
+            Rewritten::NotYet => Marked::NotYet,
+        }
+    }
+
     /// Adds to or subtracts from a counter.
     pub fn arith(
         &mut self,
@@ -337,9 +429,10 @@ impl Worker {
     ) -> ArithOutcome {
         self.wake();
         let change = Change {
-            cas: arithmetic.explicit_cas,
+            cas: NewCas::given_or(arithmetic.explicit_cas, NewCas::Next),
             expiry: arithmetic.touch,
-            keeps_marks: true,
+            flags: None,
+            marks: Marks::Kept,
         };
         // A counter that goes while another worker makes it is made again, once.
         for _ in 0..2 {
@@ -368,9 +461,10 @@ impl Worker {
 
     fn join(&mut self, upload: &Upload, write: &Write, now_s: u32) -> Result<Published, Delayed> {
         let change = Change {
-            cas: write.explicit_cas,
+            cas: NewCas::given_or(write.explicit_cas, NewCas::Next),
             expiry: None,
-            keeps_marks: false,
+            flags: None,
+            marks: Marks::New,
         };
         let joined = self.rewrite(upload.key(), upload.hash, now_s, change, |found| {
             if differs(write.compare, found.cas) {

@@ -9,7 +9,10 @@ pub(super) fn get(cache: &mut Cache, now_s: u64, get: Get<'_>) -> Vec<u8> {
     let mut answer = Vec::new();
     for key in get.keys {
         let found = match get.exptime {
-            None => cache.get(now_s, key).cloned(),
+            None => {
+                cache.mark_fetched(now_s, key);
+                cache.get(now_s, key).cloned()
+            }
             Some(exptime) => cache.get_and_touch(now_s, key, exptime),
         };
         let Some(item) = found else { continue };
@@ -82,7 +85,9 @@ pub(super) fn arith(cache: &mut Cache, now_s: u64, arith: &Arith<'_>) -> Vec<u8>
 }
 
 pub(super) fn touch(cache: &mut Cache, now_s: u64, touch: &Touch<'_>) -> Vec<u8> {
-    let found = cache.touch(now_s, touch.key, touch.exptime);
+    let found = cache
+        .get_and_touch(now_s, touch.key, touch.exptime)
+        .is_some();
     unless(
         touch.noreply,
         if found {

@@ -1,17 +1,26 @@
 //! Answers to the meta commands. The flags of an answer stand in the order they were asked in,
 //! and `t` shows what is true when its turn comes: before or behind the `T` that changes it.
 
-use protocol::{MetaArith, MetaDelete, MetaFlag, MetaFlags, MetaGet, MetaKey, MetaSet};
+use protocol::{MetaArith, MetaDelete, MetaFlag, MetaFlags, MetaGet, MetaKey, MetaSet, SetMode};
 
 use super::{BAD_DATA_CHUNK, NON_NUMERIC, TOO_LARGE};
 use crate::base64;
 use crate::cache::{
-    ArithOutcome, Arithmetic, Cache, DeleteOutcome, Item, SetOutcome, Store, expiry,
+    ArithOutcome, Arithmetic, Cache, DeleteOutcome, ITEM_OVERHEAD, Item, Mark, SetOutcome, Store,
+    expiry,
 };
 
 pub(super) fn get(cache: &mut Cache, now_s: u64, get: &MetaGet<'_>) -> Vec<u8> {
     let key = decoded(get.key);
-    let Some(item) = cache.get(now_s, &key).cloned() else {
+    let created = cache.get(now_s, &key).is_none() && get.vivify.is_some();
+    if created {
+        let store = Store {
+            explicit_cas: get.explicit_cas,
+            ..Store::plain(SetMode::Add, b"")
+        };
+        cache.set(now_s, &key, &store);
+    }
+    let Some(mut item) = cache.get(now_s, &key).cloned() else {
         return unless(get.quiet, answer("EN", get.key, get.flags, |_| None));
     };
     let with_value = get.value && get.unless != Some(item.cas);
@@ -20,38 +29,107 @@ pub(super) fn get(cache: &mut Cache, now_s: u64, get: &MetaGet<'_>) -> Vec<u8> {
     } else {
         "HD".to_owned()
     };
-    let mut left = left(&item, now_s);
-    let mut line = answer(&status, get.key, get.flags, |flag| match flag.letter {
-        b'T' => {
-            left = asked_left(flag, now_s);
-            None
-        }
-        b't' => Some(left.clone()),
-        b's' => Some(item.value.len().to_string()),
-        b'c' => Some(item.cas.to_string()),
-        b'f' => Some(item.client_flags.to_string()),
-        _ => None,
-    });
-    if let Some(exptime) = get.touch {
-        cache.touch(now_s, &key, exptime);
+    // One flag after the other, as memcached does.
+    let mut line = status.into_bytes();
+    let mut won = created;
+    for flag in get.flags {
+        let text = match flag.letter {
+            b'T' => {
+                item.expires_s = expiry(now_s, asked(flag));
+                continue;
+            }
+            b'N' => {
+                if created {
+                    item.expires_s = expiry(now_s, asked(flag));
+                }
+                continue;
+            }
+            b'R' => {
+                won |= !created && !item.token_sent && is_due(&item, now_s, flag);
+                continue;
+            }
+            b't' => left(&item, now_s),
+            b's' => item.value.len().to_string(),
+            b'c' => item.cas.to_string(),
+            b'f' => item.client_flags.to_string(),
+            b'h' => u8::from(item.fetched).to_string(),
+            b'l' => (now_s - item.accessed_s).to_string(),
+            b'O' => {
+                line.extend([b" O", flag.token].concat());
+                continue;
+            }
+            b'k' => {
+                let (text, is_base64) = stored_key(&key, &item);
+                line.extend([b" k".to_vec(), text].concat());
+                if is_base64 {
+                    line.extend_from_slice(b" b");
+                }
+                continue;
+            }
+            _ => continue,
+        };
+        line.extend([b' ', flag.letter]);
+        line.extend(text.into_bytes());
     }
-    line.truncate(line.len() - 2);
-    line.extend_from_slice(match (item.token_sent, item.stale) {
-        (false, false) => b"",
-        (true, false) => b" Z",
-        (true, true) => b" Z X",
-        // The first to see a stale item is asked to renew it.
-        (false, true) => b" X W",
-    });
+    if item.token_sent {
+        line.extend_from_slice(b" Z");
+    }
     if item.stale {
+        line.extend_from_slice(b" X");
+        // The first to see a stale item is asked to renew it.
+        won |= !item.token_sent;
+    }
+    if won {
+        line.extend_from_slice(b" W");
         cache.mark_token_sent(now_s, &key);
     }
+    if !get.no_bump {
+        cache.mark_fetched(now_s, &key);
+    }
+    cache.expire_at(now_s, &key, item.expires_s);
     line.extend_from_slice(b"\r\n");
     if with_value {
         line.extend(item.value);
         line.extend_from_slice(b"\r\n");
     }
     line
+}
+
+/// Whether an item ends before the time that an `R` names.
+fn is_due(item: &Item, now_s: u64, flag: MetaFlag<'_>) -> bool {
+    match (item.expires_s, expiry(now_s, asked(flag))) {
+        (Some(end_s), Some(before_s)) => end_s < before_s,
+        _ => false,
+    }
+}
+
+/// `me`. The size is memcached's; any other cache has its own.
+pub(super) fn debug(cache: &mut Cache, now_s: u64, key: MetaKey<'_>) -> Vec<u8> {
+    let key = decoded(key);
+    let Some(item) = cache.get(now_s, &key) else {
+        return b"EN\r\n".to_vec();
+    };
+    let facts = format!(
+        " exp={} la={} cas={} fetch={} cls=1 size={}\r\n",
+        left(item, now_s),
+        now_s - item.accessed_s,
+        item.cas,
+        if item.fetched { "yes" } else { "no" },
+        ITEM_OVERHEAD + key.len() + item.value.len(),
+    );
+    [b"ME ", &stored_key(&key, item).0[..], facts.as_bytes()].concat()
+}
+
+/// A key as it is shown, and whether that is base64: as it was stored, or because it would end the
+/// line or the word.
+fn stored_key(key: &[u8], item: &Item) -> (Vec<u8>, bool) {
+    let is_base64 = item.base64_key || key.iter().any(|byte| b" \r\n".contains(byte));
+    let text = if is_base64 {
+        base64::encode(key)
+    } else {
+        key.to_vec()
+    };
+    (text, is_base64)
 }
 
 /// What a value too large is told before its data block is dropped.
@@ -82,6 +160,8 @@ pub(super) fn set(
         compare: set.compare,
         explicit_cas: set.explicit_cas,
         invalidate: set.invalidate,
+        vivify: set.vivify,
+        base64_key: set.key.base64,
     };
     let outcome = cache.set(now_s, &decoded(set.key), &store);
     let (status, cas, value_len) = match outcome {
@@ -99,7 +179,20 @@ pub(super) fn set(
 }
 
 pub(super) fn delete(cache: &mut Cache, now_s: u64, delete: &MetaDelete<'_>) -> Vec<u8> {
-    let status = match cache.delete(now_s, &decoded(delete.key), delete.compare) {
+    let key = decoded(delete.key);
+    let outcome = if delete.invalidate || delete.remove_value {
+        let mark = Mark {
+            compare: delete.compare,
+            explicit_cas: delete.explicit_cas,
+            invalidate: delete.invalidate,
+            empty: delete.remove_value.then_some(delete.client_flags),
+            exptime: delete.touch,
+        };
+        cache.mark(now_s, &key, &mark)
+    } else {
+        cache.delete(now_s, &key, delete.compare)
+    };
+    let status = match outcome {
         DeleteOutcome::Deleted => "HD",
         DeleteOutcome::NotFound => "NF",
         DeleteOutcome::Exists => "EX",
@@ -114,7 +207,9 @@ pub(super) fn arith(cache: &mut Cache, now_s: u64, arith: &MetaArith<'_>) -> Vec
     let change = Arithmetic {
         mode: arith.mode,
         delta: arith.delta,
-        vivify: arith.vivify.map(|exptime| (arith.initial, exptime)),
+        vivify: arith
+            .vivify
+            .map(|vivify| (arith.initial, vivify.final_exptime)),
         compare: arith.compare,
         explicit_cas: arith.explicit_cas,
     };
@@ -194,13 +289,15 @@ fn left(item: &Item, now_s: u64) -> String {
         .map_or("-1".to_owned(), |seconds| seconds.to_string())
 }
 
-/// The seconds a `T` or `N` leaves; its number has been checked.
+/// The number of a `T`, `N` or `R`, which has been checked.
+fn asked(flag: MetaFlag<'_>) -> i32 {
+    let text = str::from_utf8(flag.token).ok();
+    text.and_then(|text| text.parse().ok()).unwrap_or(0)
+}
+
+/// The seconds a `T` or `N` leaves.
 fn asked_left(flag: MetaFlag<'_>, now_s: u64) -> String {
-    let exptime = str::from_utf8(flag.token)
-        .ok()
-        .and_then(|text| text.parse().ok())
-        .unwrap_or(0);
-    expiry(now_s, exptime).map_or("-1".to_owned(), |at_s| {
+    expiry(now_s, asked(flag)).map_or("-1".to_owned(), |at_s| {
         at_s.saturating_sub(now_s).to_string()
     })
 }

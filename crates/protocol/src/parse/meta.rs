@@ -5,8 +5,8 @@ use super::classic::{others, value_len};
 use crate::decimal;
 use crate::limits::{KEY_MAX, META_WORDS_MAX, OPAQUE_MAX, WORDS_MAX};
 use crate::{
-    ArithMode, MetaArith, MetaDelete, MetaFlag, MetaFlags, MetaGet, MetaKey, MetaSet, Refusal,
-    Request, SetMode, base64, words,
+    ArithMode, MetaArith, MetaDelete, MetaFlag, MetaFlags, MetaGet, MetaKey, MetaSet, MetaVivify,
+    Refusal, Request, SetMode, base64, words,
 };
 
 type Outcome<'a> = Result<Request<'a>, Wrong>;
@@ -19,6 +19,7 @@ pub(super) fn command<'a>(letter: u8, line: &'a [u8], rest: &'a [u8]) -> Outcome
         b'd' => Ok(delete(rest)?),
         b'a' => Ok(arith(rest)?),
         b'n' => Ok(Request::MetaNoop),
+        b'e' => Ok(debug(rest)?),
         _ => others(line),
     }
 }
@@ -27,10 +28,6 @@ fn get(mut rest: &[u8]) -> Result<Request<'_>, Refusal> {
     let raw = words::next(&mut rest).ok_or(Refusal::BadFormat)?;
     let flags = MetaFlags { rest };
     let options = Options::of(raw, flags, 2)?;
-    // Vivifying and recaching need the tokens of `W`, `X` and `Z`.
-    if options.vivify.is_some() || options.recache.is_some() {
-        return Err(Refusal::InvalidFlag);
-    }
     options.check_opaque()?;
     Ok(Request::MetaGet(MetaGet {
         key: MetaKey {
@@ -41,6 +38,10 @@ fn get(mut rest: &[u8]) -> Result<Request<'_>, Refusal> {
         value: options.value,
         quiet: options.quiet,
         touch: options.exptime,
+        vivify: options.vivify(),
+        explicit_cas: options.explicit_cas,
+        recache: options.recache,
+        recache_after_touch: options.recache_is_later,
         no_bump: options.no_bump,
         unless: options.compare,
     }))
@@ -73,10 +74,9 @@ fn checked_set<'a>(
         Some(b'R') => SetMode::Replace,
         Some(_) => return Err(Refusal::BadSetMode),
     };
-    // To any other mode memcached's `N` means nothing.
-    if options.vivify.is_some() && matches!(mode, SetMode::Append | SetMode::Prepend) {
-        return Err(Refusal::InvalidFlag);
-    }
+    // To any other mode `N` means nothing, and where it does `T` means nothing.
+    let joins = matches!(mode, SetMode::Append | SetMode::Prepend);
+    let vivify = options.vivify.filter(|_| joins);
     options.check_opaque()?;
     Ok(Request::MetaSet(MetaSet {
         key: MetaKey {
@@ -87,7 +87,8 @@ fn checked_set<'a>(
         value_len,
         mode,
         client_flags: options.client_flags,
-        exptime: options.exptime.unwrap_or(0),
+        exptime: vivify.or(options.exptime).unwrap_or(0),
+        vivify: vivify.is_some(),
         compare: options.compare,
         explicit_cas: options.explicit_cas,
         invalidate: options.invalidate,
@@ -99,10 +100,6 @@ fn delete(mut rest: &[u8]) -> Result<Request<'_>, Refusal> {
     let raw = words::next(&mut rest).ok_or(Refusal::BadFormat)?;
     let flags = MetaFlags { rest };
     let options = Options::of(raw, flags, 2)?;
-    // Marking stale and leaving a tombstone are not deletions: never mistake them for one.
-    if options.invalidate || options.remove_value {
-        return Err(Refusal::InvalidFlag);
-    }
     options.check_opaque()?;
     Ok(Request::MetaDelete(MetaDelete {
         key: MetaKey {
@@ -111,8 +108,29 @@ fn delete(mut rest: &[u8]) -> Result<Request<'_>, Refusal> {
         },
         flags,
         compare: options.compare,
+        invalidate: options.invalidate,
+        remove_value: options.remove_value,
+        touch: options.exptime,
+        client_flags: options.client_flags,
+        explicit_cas: options.explicit_cas,
         quiet: options.quiet,
     }))
+}
+
+/// Flags must be flags and are not looked at further, but for one: `b`, if it stands first and, as
+/// memcached 1.6.45 has it, not last.
+fn debug(mut rest: &[u8]) -> Result<Request<'_>, Refusal> {
+    let raw = words::next(&mut rest).ok_or(Refusal::BadFormat)?;
+    count_flags(MetaFlags { rest }, 2)?;
+    if raw.len() > KEY_MAX {
+        return Err(Refusal::BadFormat);
+    }
+    let is_b = words::next(&mut rest) == Some(b"b");
+    let base64 = is_b && words::next(&mut rest).is_some();
+    if base64 && base64::decode(raw, &mut [0; KEY_MAX]).is_none() {
+        return Err(Refusal::BadFormat);
+    }
+    Ok(Request::MetaDebug(MetaKey { raw, base64 }))
 }
 
 fn arith(mut rest: &[u8]) -> Result<Request<'_>, Refusal> {
@@ -126,11 +144,6 @@ fn arith(mut rest: &[u8]) -> Result<Request<'_>, Refusal> {
         Some(_) => return Err(Refusal::BadArithMode),
     };
     options.check_opaque()?;
-    let vivify = if options.exptime_is_later {
-        options.exptime
-    } else {
-        options.vivify
-    };
     Ok(Request::MetaArith(MetaArith {
         key: MetaKey {
             raw,
@@ -140,7 +153,7 @@ fn arith(mut rest: &[u8]) -> Result<Request<'_>, Refusal> {
         delta: options.delta,
         mode,
         initial: options.initial,
-        vivify: options.vivify.and(vivify),
+        vivify: options.vivify(),
         touch: options.exptime,
         compare: options.compare,
         explicit_cas: options.explicit_cas,
@@ -173,9 +186,12 @@ struct Options {
     remove_value: bool,
     opaque_too_long: bool,
     exptime: Option<i32>,
+    /// `T` stands behind `N`.
     exptime_is_later: bool,
     vivify: Option<i32>,
     recache: Option<i32>,
+    /// `R` stands behind `T`.
+    recache_is_later: bool,
     client_flags: u32,
     compare: Option<u64>,
     explicit_cas: Option<u64>,
@@ -207,6 +223,7 @@ impl Options {
             exptime_is_later: false,
             vivify: None,
             recache: None,
+            recache_is_later: false,
             client_flags: 0,
             compare: None,
             explicit_cas: None,
@@ -246,7 +263,10 @@ impl Options {
                 self.exptime_is_later = self.vivify.is_some();
             }
             b'N' => self.vivify = self.token(flag, decimal::signed_32, Refusal::BadToken),
-            b'R' => self.recache = self.token(flag, decimal::signed_32, Refusal::BadToken),
+            b'R' => {
+                self.recache = self.token(flag, decimal::signed_32, Refusal::BadToken);
+                self.recache_is_later = self.exptime.is_some();
+            }
             b'C' => self.compare = self.token(flag, decimal::unsigned_64, Refusal::BadToken),
             b'E' => self.explicit_cas = self.token(flag, decimal::unsigned_64, Refusal::BadToken),
             b'J' => {
@@ -290,6 +310,14 @@ impl Options {
             self.complaint = Some(complaint);
         }
         value
+    }
+
+    fn vivify(&self) -> Option<MetaVivify> {
+        let later = self.exptime.filter(|_| self.exptime_is_later);
+        self.vivify.map(|exptime| MetaVivify {
+            exptime,
+            final_exptime: later.unwrap_or(exptime),
+        })
     }
 
     /// Comes last: memcached looks at opaques as it answers.

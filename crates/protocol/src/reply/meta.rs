@@ -45,8 +45,10 @@ pub struct MetaFacts {
     /// `t` until the line's `T` (or the `N` that created the item) is passed: seconds left
     /// before this command, negative for never.
     pub ttl_before_s: i64,
-    /// `t` from there on, seconds left after this command, negative for never.
+    /// `t` behind `T`: the seconds it leaves, negative for never.
     pub ttl_s: i64,
+    /// `t` behind the `N` that created the item.
+    pub ttl_created_s: i64,
     /// `N` of this command created the item.
     pub created: bool,
     /// `l`: seconds since the item was last asked for, before this command.
@@ -59,6 +61,8 @@ pub struct MetaFacts {
     pub stale: bool,
     /// `Z`: another client was told to recache.
     pub lost: bool,
+    /// The item was stored under a key in base64, and `k` shows it so.
+    pub base64_key: bool,
 }
 
 impl Default for MetaFacts {
@@ -69,12 +73,14 @@ impl Default for MetaFacts {
             value_len: 0,
             ttl_before_s: -1,
             ttl_s: -1,
+            ttl_created_s: -1,
             created: false,
             idle_s: 0,
             fetched: false,
             won: false,
             stale: false,
             lost: false,
+            base64_key: false,
         }
     }
 }
@@ -98,7 +104,7 @@ pub fn meta_found(
     for flag in flags {
         match flag.letter {
             b'T' => ttl_s = facts.ttl_s,
-            b'N' if facts.created => ttl_s = facts.ttl_s,
+            b'N' if facts.created => ttl_s = facts.ttl_created_s,
             b's' => field(out, b's', u64::from(facts.value_len)),
             b't' => ttl(out, ttl_s),
             b'c' => field(out, b'c', facts.cas),
@@ -106,7 +112,13 @@ pub fn meta_found(
             b'l' => field(out, b'l', u64::from(facts.idle_s)),
             b'h' => field(out, b'h', u64::from(facts.fetched)),
             b'O' => opaque(out, flag.token),
-            b'k' => echo_key(out, key),
+            b'k' => {
+                out.extend_from_slice(b" k");
+                let mut room = [0; KEY_MAX];
+                if stored_key(out, key.decode(&mut room), facts.base64_key) {
+                    out.extend_from_slice(b" b");
+                }
+            }
             _ => {}
         }
     }
@@ -115,6 +127,52 @@ pub fn meta_found(
             out.extend_from_slice(&[b' ', letter]);
         }
     }
+    out.extend_from_slice(b"\r\n");
+}
+
+/// What `me` says about an item.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct MetaDebugFacts {
+    /// Seconds left, negative for never.
+    pub ttl_s: i64,
+    /// Seconds since the item was last asked for.
+    pub idle_s: u32,
+    /// Its CAS.
+    pub cas: u64,
+    /// It has been asked for.
+    pub fetched: bool,
+    /// Bytes of memory.
+    pub memory_len: u64,
+    /// The item was stored under a key in base64, and is shown so.
+    pub base64_key: bool,
+}
+
+/// The class that [`meta_debug`] shows for every item, as there are no classes of slabs: the first
+/// that memcached has.
+const CLASS: u64 = 1;
+
+/// The answer of an `me` that found its item. A key in base64 is not marked as such, in memcached
+/// either.
+pub fn meta_debug(out: &mut Vec<u8>, key: &MetaKey<'_>, facts: &MetaDebugFacts) {
+    out.extend_from_slice(b"ME ");
+    stored_key(out, key.decode(&mut [0; KEY_MAX]), facts.base64_key);
+    out.extend_from_slice(b" exp=");
+    match u64::try_from(facts.ttl_s) {
+        Ok(left_s) => decimal::write(out, left_s),
+        Err(_) => out.extend_from_slice(b"-1"),
+    }
+    out.extend_from_slice(b" la=");
+    decimal::write(out, u64::from(facts.idle_s));
+    out.extend_from_slice(b" cas=");
+    decimal::write(out, facts.cas);
+    out.extend_from_slice(if facts.fetched {
+        b" fetch=yes cls="
+    } else {
+        b" fetch=no cls="
+    });
+    decimal::write(out, CLASS);
+    out.extend_from_slice(b" size=");
+    decimal::write(out, facts.memory_len);
     out.extend_from_slice(b"\r\n");
 }
 
@@ -177,7 +235,7 @@ pub fn meta_counted(
     for flag in flags {
         match flag.letter {
             b'T' => ttl_s = facts.ttl_s,
-            b'N' if facts.created => ttl_s = facts.ttl_s,
+            b'N' if facts.created => ttl_s = facts.ttl_created_s,
             b't' => ttl(out, ttl_s),
             b'c' => field(out, b'c', facts.cas),
             b'O' => opaque(out, flag.token),
@@ -207,6 +265,19 @@ fn ttl(out: &mut Vec<u8>, ttl_s: i64) {
 fn opaque(out: &mut Vec<u8>, token: &[u8]) {
     out.extend_from_slice(b" O");
     out.extend_from_slice(token);
+}
+
+/// A key as it was stored, plain or in base64, which is what is returned. One that would end the
+/// line or the word is always in base64: memcached 1.6.45 forgets the form when it makes a new item
+/// of an old one, and writes such a key as it is.
+fn stored_key(out: &mut Vec<u8>, key: &[u8], base64_key: bool) -> bool {
+    let base64 = base64_key || key.iter().any(|byte| matches!(byte, b' ' | b'\r' | b'\n'));
+    if base64 {
+        base64::encode(out, key);
+    } else {
+        out.extend_from_slice(key);
+    }
+    base64
 }
 
 /// A base64 key is encoded anew, as what was sent may hold bytes that decoding passed over.

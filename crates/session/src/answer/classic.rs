@@ -1,8 +1,9 @@
 //! `delete`, `incr`, `decr`, `touch`, `flush_all`.
 
 use protocol::{Arith, ArithMode, Delete, FlushAll, Touch, reply};
-use store::{ArithOutcome, Arithmetic, Deleted, Direction, KeyHash};
+use store::{ArithOutcome, Arithmetic, Counted, Deleted, Direction, KeyHash};
 
+use super::get::count_touch;
 use super::{count_either, say};
 use crate::counters::Counter;
 use crate::prepare::Planned;
@@ -74,7 +75,9 @@ pub(super) fn count_arith(mode: ArithMode, outcome: &ArithOutcome, around: &mut 
         ArithMode::Decrement => (Counter::DecrHits, Counter::DecrMisses),
     };
     match outcome {
-        ArithOutcome::Counted(counted) => count_either(around, counted.created, misses, hits),
+        // What was missing and is made there and then is neither, in memcached too.
+        ArithOutcome::Counted(Counted { created: true, .. }) => {}
+        ArithOutcome::Counted(_) => around.counters.count(hits),
         ArithOutcome::NotFound => around.counters.count(misses),
         ArithOutcome::NotNumeric
         | ArithOutcome::Exists
@@ -96,8 +99,7 @@ pub(super) fn touch(
     let Ok(found) = touched else {
         return Step::Memory;
     };
-    around.counters.count(Counter::CmdTouch);
-    count_either(around, found, Counter::TouchHits, Counter::TouchMisses);
+    count_touch(found, around);
     say(
         bytes,
         if found {

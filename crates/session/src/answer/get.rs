@@ -162,7 +162,10 @@ fn one(
         Ok(None) => return false,
         Err(miss) => count_miss(miss, around),
     }
-    count_read(shown.is_ok(), form.exptime.is_some(), around);
+    match form.exptime {
+        Some(_) => count_touch(shown.is_ok(), around),
+        None => count_get(shown.is_ok(), around),
+    }
     true
 }
 
@@ -196,12 +199,15 @@ pub(super) fn count_miss(miss: Miss, around: &mut Surroundings<'_>) {
     }
 }
 
-/// Counts a read as memcached does: a get-and-touch is a get and a touch.
-pub(super) fn count_read(hit: bool, touched: bool, around: &mut Surroundings<'_>) {
+/// Counts a get.
+pub(super) fn count_get(hit: bool, around: &mut Surroundings<'_>) {
     around.counters.count(Counter::CmdGet);
     count_either(around, hit, Counter::GetHits, Counter::GetMisses);
-    if touched {
-        around.counters.count(Counter::CmdTouch);
-        count_either(around, hit, Counter::TouchHits, Counter::TouchMisses);
-    }
+}
+
+/// Counts a touch. As in memcached a get-and-touch is one of these and no get, so that
+/// `get_hits` ÷ `cmd_get` stays the hit rate of gets.
+pub(super) fn count_touch(hit: bool, around: &mut Surroundings<'_>) {
+    around.counters.count(Counter::CmdTouch);
+    count_either(around, hit, Counter::TouchHits, Counter::TouchMisses);
 }

@@ -1,15 +1,21 @@
-//! `mg`, `md`, `ma`.
+//! `mg`, `md`, `ma`, `me`.
 
 use protocol::limits::KEY_MAX;
-use protocol::reply::{self, MetaFacts, MetaStatus, meta_counted, meta_echo, meta_found};
-use protocol::{MetaArith, MetaDelete, MetaGet};
-use store::{ArithOutcome, Arithmetic, Counted, Deleted, Expiry, Item, KeyHash, Read, Vivify};
+use protocol::reply::{
+    self, MetaDebugFacts, MetaFacts, MetaStatus, meta_counted, meta_debug, meta_echo, meta_found,
+};
+use protocol::{MetaArith, MetaDelete, MetaGet, MetaKey};
+use store::{
+    ArithOutcome, Arithmetic, Counted, Deleted, Expiry, Item, KeyHash, Mark, Marked, Miss, Mode,
+    Published, Read, Recache, Refused, Vivify, Write,
+};
 
 use super::classic::{count_arith, direction};
 use super::count_either;
-use super::get::{add_value, count_miss, count_read};
+use super::get::{add_value, count_get, count_miss, count_touch};
 use crate::counters::Counter;
 use crate::limits::COPY_MAX;
+use crate::now::Now;
 use crate::output::Output;
 use crate::prepare::Planned;
 use crate::session::{Step, Surroundings};
@@ -20,28 +26,18 @@ pub(super) fn get(
     around: &mut Surroundings<'_>,
     out: &mut Output,
 ) -> Step {
-    let mut buffer = [0; KEY_MAX];
-    let key = asked.key.decode(&mut buffer);
     let touch = asked.touch.map(|exptime| around.now.expiry(exptime));
-    let how = Read {
-        touch,
-        claim: true,
-        unnoticed: asked.no_bump,
-        pins_above: asked.value.then_some(COPY_MAX),
-    };
-    let now_s = around.now.elapsed_s;
-    let shown = around.worker.read(key, planned.hash, now_s, how, |item| {
-        let facts = facts(item, touch, now_s);
-        let with_value = asked.value && asked.unless != Some(item.cas);
-        let line = |bytes: &mut Vec<u8>| {
-            meta_found(bytes, &asked.key, asked.flags, &facts, with_value);
-        };
-        if with_value {
-            return add_value(item, line, out);
+    let mut shown = show(asked, planned, touch, false, around, out);
+    if let (Err(miss), Some(vivify)) = (shown, asked.vivify) {
+        count_miss(miss, around);
+        match create(asked, vivify.final_exptime, planned, around) {
+            // Another worker's item may be there by now, which is as good.
+            Ok(created) => shown = show(asked, planned, touch, created, around, out),
+            Err(Refused::NotYet) => return Step::Memory,
+            // As in memcached: without memory for the new item this is a miss.
+            Err(_) => shown = Err(Miss::Absent),
         }
-        line(out.bytes_mut());
-        Some(())
-    });
+    }
     match shown {
         Ok(Some(())) => {}
         Ok(None) => return Step::Memory,
@@ -52,24 +48,119 @@ pub(super) fn get(
             }
         }
     }
-    around.counters.count(Counter::CmdMeta);
-    count_read(shown.is_ok(), touch.is_some(), around);
+    // As memcached counts: a hit with `T` is a touch alone, a miss is a get whatever it asked.
+    match (shown, touch) {
+        (Ok(_), Some(_)) => count_touch(true, around),
+        _ => count_get(shown.is_ok(), around),
+    }
     Step::done(planned.line_len)
 }
 
-fn facts(item: &Item<'_>, touch: Option<Expiry>, now_s: u32) -> MetaFacts {
+/// Answers with the item that is there, which this request may have `created`.
+fn show(
+    asked: &MetaGet<'_>,
+    planned: &Planned<'_>,
+    touch: Option<Expiry>,
+    created: bool,
+    around: &mut Surroundings<'_>,
+    out: &mut Output,
+) -> Result<Option<()>, Miss> {
+    let mut buffer = [0; KEY_MAX];
+    let key = asked.key.decode(&mut buffer);
+    let vivified = asked.vivify.filter(|_| created);
+    let touch = match vivified {
+        Some(vivify) => Some(around.now.expiry(vivify.final_exptime)),
+        None => touch,
+    };
+    let how = Read {
+        touch,
+        claim: true,
+        recache: match created {
+            true => Recache::Never,
+            false => recache(asked, touch, around.now),
+        },
+        unnoticed: asked.no_bump,
+        pins_above: asked.value.then_some(COPY_MAX),
+    };
+    let now = around.now;
+    let now_s = now.elapsed_s;
+    around.worker.read(key, planned.hash, now_s, how, |item| {
+        let facts = facts(item, asked, created, now);
+        let with_value = asked.value && asked.unless != Some(item.cas);
+        let line = |bytes: &mut Vec<u8>| {
+            meta_found(bytes, &asked.key, asked.flags, &facts, with_value);
+        };
+        if with_value {
+            return add_value(item, line, out);
+        }
+        line(out.bytes_mut());
+        Some(())
+    })
+}
+
+/// Whether `R` takes the right to make the item anew. It looks at the expiry that a `T` before it
+/// gives.
+fn recache(asked: &MetaGet<'_>, touch: Option<Expiry>, now: Now) -> Recache {
+    // No time to live is longer than none at all.
+    let Some(exptime) = asked.recache.filter(|&exptime| exptime != 0) else {
+        return Recache::Never;
+    };
+    let before = now.expiry(exptime);
+    match touch.filter(|_| asked.recache_after_touch) {
+        None => Recache::Before(before),
+        Some(expiry) if expiry != Expiry::NEVER && expiry < before => Recache::Always,
+        Some(_) => Recache::Never,
+    }
+}
+
+/// Creates the empty item that `N` asks for; false: another is there already.
+fn create(
+    asked: &MetaGet<'_>,
+    exptime: i32,
+    planned: &Planned<'_>,
+    around: &mut Surroundings<'_>,
+) -> Result<bool, Refused> {
+    let mut buffer = [0; KEY_MAX];
+    let key = asked.key.decode(&mut buffer);
+    let now_s = around.now.elapsed_s;
+    // One whose time is over from the start is shown once.
+    let expiry = match around.now.expiry(exptime) {
+        expiry if expiry.is_past(now_s) => Expiry::at(now_s + 1),
+        expiry => expiry,
+    };
+    let write = Write {
+        explicit_cas: asked.explicit_cas,
+        claimed: true,
+        ..Write::plain(Mode::Add, expiry)
+    };
+    let put = around.worker.put(key, planned.hash, b"", &write, now_s)?;
+    match put {
+        Published::Stored { .. } => Ok(true),
+        Published::NoRoom => Err(Refused::NoMemory),
+        Published::NotStored | Published::Exists | Published::NotFound => Ok(false),
+    }
+}
+
+fn facts(item: &Item<'_>, asked: &MetaGet<'_>, created: bool, now: Now) -> MetaFacts {
+    let now_s = now.elapsed_s;
+    let ttl = |exptime: Option<i32>, otherwise| {
+        exptime.map_or(otherwise, |exptime| ttl_s(now.expiry(exptime), now_s))
+    };
+    let present_s = ttl_s(item.expiry, now_s);
     MetaFacts {
         cas: item.cas,
         client_flags: item.flags,
         value_len: item.value_len() as u32,
-        ttl_before_s: ttl_s(item.expiry, now_s),
-        ttl_s: ttl_s(touch.unwrap_or(item.expiry), now_s),
-        created: false,
+        ttl_before_s: if created { -1 } else { present_s },
+        ttl_s: ttl(asked.touch, present_s),
+        ttl_created_s: ttl(asked.vivify.map(|vivify| vivify.exptime), present_s),
+        created,
         idle_s: now_s.saturating_sub(item.last_access_s),
         fetched: item.fetched,
-        won: item.won,
+        won: item.won || created,
         stale: item.stale,
-        lost: item.claimed,
+        lost: item.claimed && !created,
+        base64_key: item.base64_key,
     }
 }
 
@@ -79,26 +170,81 @@ fn ttl_s(expiry: Expiry, now_s: u32) -> i64 {
 
 pub(super) fn delete(
     asked: &MetaDelete<'_>,
+    planned: &Planned<'_>,
+    around: &mut Surroundings<'_>,
+    bytes: &mut Vec<u8>,
+) -> Step {
+    let mut buffer = [0; KEY_MAX];
+    let key = asked.key.decode(&mut buffer);
+    let (hash, now_s) = (planned.hash, around.now.elapsed_s);
+    let status = if asked.invalidate || asked.remove_value {
+        let mark = Mark {
+            compare: asked.compare,
+            explicit_cas: asked.explicit_cas,
+            invalidate: asked.invalidate,
+            empty: asked.remove_value.then_some(asked.client_flags),
+            expiry: asked.touch.map(|exptime| around.now.expiry(exptime)),
+        };
+        match around.worker.mark(key, hash, &mark, now_s) {
+            Marked::Done => MetaStatus::Done,
+            Marked::NotFound => MetaStatus::NotFound,
+            Marked::Exists => MetaStatus::Exists,
+            Marked::NoRoom => {
+                bytes.extend_from_slice(reply::NO_MEMORY);
+                return Step::done(planned.line_len);
+            }
+            Marked::NotYet => return Step::Memory,
+        }
+    } else {
+        match around.worker.delete(key, hash, asked.compare, now_s) {
+            Deleted::Deleted => MetaStatus::Done,
+            Deleted::NotFound => MetaStatus::NotFound,
+            Deleted::Exists => MetaStatus::Exists,
+        }
+    };
+    // What becomes stale is not deleted; what loses its value is, says memcached.
+    let found = status == MetaStatus::Done;
+    if !(found && asked.invalidate) {
+        count_either(around, found, Counter::DeleteHits, Counter::DeleteMisses);
+    }
+    if !(asked.quiet && found) {
+        meta_echo(bytes, status, &asked.key, asked.flags);
+    }
+    Step::done(planned.line_len)
+}
+
+/// Neither a read nor counted as one.
+pub(super) fn debug(
+    key: &MetaKey<'_>,
     hash: KeyHash,
     around: &mut Surroundings<'_>,
     bytes: &mut Vec<u8>,
 ) {
     let mut buffer = [0; KEY_MAX];
-    let key = asked.key.decode(&mut buffer);
-    let status = match around
-        .worker
-        .delete(key, hash, asked.compare, around.now.elapsed_s)
-    {
-        Deleted::Deleted => MetaStatus::Done,
-        Deleted::NotFound => MetaStatus::NotFound,
-        Deleted::Exists => MetaStatus::Exists,
+    let how = Read {
+        unnoticed: true,
+        ..Read::default()
     };
-    around.counters.count(Counter::CmdMeta);
-    let found = status == MetaStatus::Done;
-    count_either(around, found, Counter::DeleteHits, Counter::DeleteMisses);
-    if !(asked.quiet && status == MetaStatus::Done) {
-        meta_echo(bytes, status, &asked.key, asked.flags);
+    let now_s = around.now.elapsed_s;
+    let shown = around
+        .worker
+        .read(key.decode(&mut buffer), hash, now_s, how, |item| {
+            let facts = MetaDebugFacts {
+                ttl_s: ttl_s(item.expiry, now_s),
+                idle_s: now_s.saturating_sub(item.last_access_s),
+                cas: item.cas,
+                fetched: item.fetched,
+                memory_len: item.memory_len() as u64,
+                base64_key: item.base64_key,
+            };
+            meta_debug(bytes, key, &facts);
+            Some(())
+        });
+    if let Err(miss) = shown {
+        count_miss(miss, around);
+        bytes.extend_from_slice(reply::EN);
     }
+    around.counters.count(Counter::CmdMeta);
 }
 
 pub(super) fn arith(
@@ -110,16 +256,15 @@ pub(super) fn arith(
     let mut buffer = [0; KEY_MAX];
     let key = asked.key.decode(&mut buffer);
     let expiry = |exptime| around.now.expiry(exptime);
-    let touch = asked.touch.map(expiry);
     let arithmetic = Arithmetic {
         delta: asked.delta,
         direction: direction(asked.mode),
         compare: asked.compare,
         explicit_cas: asked.explicit_cas,
-        touch,
-        vivify: asked.vivify.map(|exptime| Vivify {
+        touch: asked.touch.map(expiry),
+        vivify: asked.vivify.map(|vivify| Vivify {
             initial: asked.initial,
-            expiry: expiry(exptime),
+            expiry: expiry(vivify.final_exptime),
         }),
     };
     let outcome = around
@@ -128,7 +273,7 @@ pub(super) fn arith(
     match outcome {
         ArithOutcome::Counted(_) if asked.quiet => {}
         ArithOutcome::Counted(counted) => {
-            let facts = counted_facts(&counted, around.now.elapsed_s);
+            let facts = counted_facts(&counted, asked, around);
             meta_counted(
                 bytes,
                 &asked.key,
@@ -146,16 +291,22 @@ pub(super) fn arith(
         ArithOutcome::NoRoom => bytes.extend_from_slice(reply::NO_MEMORY),
         ArithOutcome::NotYet => return Step::Memory,
     }
-    around.counters.count(Counter::CmdMeta);
     count_arith(asked.mode, &outcome, around);
     Step::done(planned.line_len)
 }
 
-fn counted_facts(counted: &Counted, now_s: u32) -> MetaFacts {
+fn counted_facts(
+    counted: &Counted,
+    asked: &MetaArith<'_>,
+    around: &mut Surroundings<'_>,
+) -> MetaFacts {
+    let now_s = around.now.elapsed_s;
+    let ttl = |exptime: i32| ttl_s(around.now.expiry(exptime), now_s);
     MetaFacts {
         cas: counted.cas,
         ttl_before_s: ttl_s(counted.expiry_before, now_s),
-        ttl_s: ttl_s(counted.expiry, now_s),
+        ttl_s: asked.touch.map_or(-1, ttl),
+        ttl_created_s: asked.vivify.map_or(-1, |vivify| ttl(vivify.exptime)),
         created: counted.created,
         ..MetaFacts::default()
     }

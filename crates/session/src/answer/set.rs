@@ -233,6 +233,9 @@ fn write_of_meta(asked: &MetaSet<'_>, around: &mut Surroundings<'_>) -> Write {
         compare: asked.compare,
         invalidate: asked.invalidate,
         explicit_cas: asked.explicit_cas,
+        vivify: asked.vivify,
+        claimed: false,
+        base64_key: asked.key.base64,
     }
 }
 
@@ -268,7 +271,6 @@ fn answer_meta_set(
     bytes: &mut Vec<u8>,
 ) {
     around.counters.count(Counter::CmdSet);
-    around.counters.count(Counter::CmdMeta);
     let Written::Published(published) = written else {
         return bytes.extend_from_slice(reply::BAD_DATA_CHUNK);
     };

@@ -1,7 +1,8 @@
 //! A block of the log: an item, or a piece of a large item's value.
 //!
 //! ```text
-//! item    word 0   last access 28 bits · dead · fetched · stale · claimed    rewritten by reads
+//! item    word 0   last access 27 bits · dead · base64 key · fetched ·   rewritten by reads
+//!                  stale · claimed
 //!         word 1   CAS, low 32 bits; or the number of pieces            ┐
 //!         word 2   CAS 8 bits · key length 8 · short length 13 ·        │ immutable
 //!                  timed · form 2                                       ┘ once published

@@ -3,9 +3,12 @@
 
 use std::sync::atomic::{AtomicU32, Ordering};
 
-/// Bits of the second of the last access: 28 bits of seconds are 8.5 years.
-const ACCESS_MASK: u32 = (1 << 28) - 1;
-const DEAD: u32 = 1 << 28;
+/// Bits of the second of the last access: its distance to another second is known if that is less
+/// than two years.
+const ACCESS_BITS: u32 = 27;
+const ACCESS_MASK: u32 = (1 << ACCESS_BITS) - 1;
+const DEAD: u32 = 1 << 27;
+const BASE64_KEY: u32 = 1 << 28;
 const FETCHED: u32 = 1 << 29;
 const STALE: u32 = 1 << 30;
 const CLAIMED: u32 = 1 << 31;
@@ -23,9 +26,12 @@ impl Access {
         Self(now_s & ACCESS_MASK)
     }
 
+    /// The second, seen from another that is less than two years away, whichever is earlier.
     #[inline]
-    pub(crate) fn second(self) -> u32 {
-        self.0 & ACCESS_MASK
+    pub(crate) fn second(self, now_s: u32) -> u32 {
+        let unused = u32::BITS - ACCESS_BITS;
+        let ago_s = (now_s.wrapping_sub(self.0) << unused).cast_signed() >> unused;
+        now_s.wrapping_sub_signed(ago_s)
     }
 
     #[inline]
@@ -54,6 +60,23 @@ impl Access {
     #[must_use]
     fn dead(self) -> Self {
         Self(self.0 | DEAD)
+    }
+
+    #[inline]
+    pub(crate) fn has_base64_key(self) -> bool {
+        self.0 & BASE64_KEY != 0
+    }
+
+    /// With its key written in base64, or as it is.
+    #[must_use]
+    pub(crate) fn with_base64_key(self, is_base64: bool) -> Self {
+        Self(self.0 & !BASE64_KEY | if is_base64 { BASE64_KEY } else { 0 })
+    }
+
+    /// Written just now.
+    #[must_use]
+    pub(crate) fn at(self, now_s: u32) -> Self {
+        Self(self.0 & !ACCESS_MASK | now_s & ACCESS_MASK)
     }
 
     /// Read just now.
@@ -142,6 +165,25 @@ impl<W: Word> AccessWord<'_, W> {
     pub(super) fn is_marked_dead(&self) -> bool {
         // Acquire: pairs with `mark_dead`.
         Access(self.0.load(Ordering::Acquire)).is_dead()
+    }
+}
+
+#[cfg(test)]
+#[cfg(not(any(shuttle, loom)))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_second_of_an_access_is_known_however_long_the_server_runs() {
+        let year_s = 365 * 86_400;
+        for now_s in [0, 1, 100, 3 * year_s, 5 * year_s, 60 * year_s, u32::MAX - 1] {
+            let access = Access::new(now_s).with(true, true).with_base64_key(true);
+            for later_s in [0, 1, 3_600, 2 * year_s] {
+                assert_eq!(access.second(now_s.saturating_add(later_s)), now_s);
+            }
+            // Another thread's clock may be a second behind.
+            assert_eq!(access.second(now_s.saturating_sub(1)), now_s);
+        }
     }
 }
 

@@ -55,7 +55,7 @@ fn every_form_tells_what_it_was_told() {
             assert_eq!((copy.outline(), copy.key()), (outline, &key[..]));
             assert_eq!((copy.cas(), copy.expiry()), (cas, expiry));
             let access = copy.access();
-            assert_eq!((access.second(), access.is_stale()), (6, true));
+            assert_eq!((access.second(6), access.is_stale()), (6, true));
             assert!(access.is_fetched() && !access.is_claimed());
             if outline.value_len < 2000 {
                 assert_eq!(copy.value(), vec![b'v'; outline.value_len]);

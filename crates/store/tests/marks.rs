@@ -1,0 +1,228 @@
+//! What becomes of an item that is marked instead of deleted, created for its reader, or read
+//! shortly before it expires.
+
+#![allow(clippy::unwrap_used, reason = "a test may")]
+
+use store::{Config, Expiry, Mark, Marked, Mode, Published, Read, Recache, Store, Worker, Write};
+
+const NOW_S: u32 = 1;
+
+const SET: Write = Write::plain(Mode::Set, Expiry::NEVER);
+
+const INVALIDATE: Mark = Mark {
+    compare: None,
+    explicit_cas: None,
+    invalidate: true,
+    empty: None,
+    expiry: None,
+};
+
+/// Plain, of many words, and in pieces.
+const LENGTHS: [usize; 3] = [10, 20_000, 600_000];
+
+fn worker() -> Worker {
+    let config = Config {
+        memory_bytes: 16 << 20,
+        hash_seed: 1,
+        ..Config::DEFAULT
+    };
+    Store::new(config).unwrap().worker()
+}
+
+fn put(worker: &mut Worker, len: usize, write: &Write) -> Published {
+    let value = vec![b'x'; len];
+    let put = worker.put(b"key", worker.hash(b"key"), &value, write, NOW_S);
+    put.unwrap()
+}
+
+fn set(worker: &mut Worker, len: usize, write: &Write) -> u64 {
+    match put(worker, len, write) {
+        Published::Stored { cas, .. } => cas,
+        other => panic!("{other:?}"),
+    }
+}
+
+fn mark(worker: &mut Worker, mark: &Mark) -> Marked {
+    worker.mark(b"key", worker.hash(b"key"), mark, NOW_S)
+}
+
+/// What a reader sees of an item.
+#[derive(Debug, PartialEq, Eq)]
+struct Seen {
+    value_len: usize,
+    flags: u32,
+    cas: u64,
+    expiry: Expiry,
+    /// Stale, won, claimed, fetched, key in base64.
+    marks: [bool; 5],
+}
+
+fn read(worker: &mut Worker, how: Read) -> Seen {
+    let shown = worker.read(b"key", worker.hash(b"key"), NOW_S, how, |item| {
+        assert!(item.value().flatten().all(|&byte| byte == b'x'));
+        assert!(item.memory_len() > item.value_len());
+        Some(Seen {
+            value_len: item.value_len(),
+            flags: item.flags,
+            cas: item.cas,
+            expiry: item.expiry,
+            marks: [
+                item.stale,
+                item.won,
+                item.claimed,
+                item.fetched,
+                item.base64_key,
+            ],
+        })
+    });
+    shown.unwrap().unwrap()
+}
+
+const LOOK: Read = Read {
+    touch: None,
+    claim: true,
+    recache: Recache::Never,
+    unnoticed: true,
+    pins_above: None,
+};
+
+#[test]
+fn an_item_becomes_stale_and_is_the_same_in_all_else() {
+    for len in LENGTHS {
+        let mut worker = worker();
+        assert_eq!(mark(&mut worker, &INVALIDATE), Marked::NotFound);
+        let write = Write {
+            flags: 7,
+            expiry: Expiry::at(100),
+            base64_key: true,
+            ..SET
+        };
+        let cas = set(&mut worker, len, &write);
+        let other = Some(cas + 1);
+        let compared = |compare| Mark {
+            compare,
+            ..INVALIDATE
+        };
+        assert_eq!(mark(&mut worker, &compared(other)), Marked::Exists);
+        assert_eq!(mark(&mut worker, &compared(Some(cas))), Marked::Done);
+        let stale = read(&mut worker, LOOK);
+        assert_ne!(stale.cas, cas);
+        let expected = Seen {
+            value_len: len,
+            flags: 7,
+            cas: stale.cas,
+            expiry: Expiry::at(100),
+            marks: [true, true, false, false, true],
+        };
+        assert_eq!(stale, expected);
+        assert_eq!(
+            read(&mut worker, LOOK).marks,
+            [true, false, true, false, true]
+        );
+        // The next reader wins again.
+        let again = Mark {
+            explicit_cas: Some(1 << 50),
+            expiry: Some(Expiry::NEVER),
+            ..INVALIDATE
+        };
+        assert_eq!(mark(&mut worker, &again), Marked::Done);
+        let stale = read(&mut worker, LOOK);
+        assert_eq!((stale.cas, stale.expiry), (1 << 50, Expiry::NEVER));
+        assert_eq!(stale.marks, [true, true, false, false, true]);
+    }
+}
+
+#[test]
+fn an_item_loses_its_value_and_is_new_but_for_its_number() {
+    for len in LENGTHS {
+        let mut worker = worker();
+        let write = Write {
+            flags: 7,
+            expiry: Expiry::at(100),
+            base64_key: true,
+            explicit_cas: Some(1 << 50),
+            ..SET
+        };
+        set(&mut worker, len, &write);
+        let empty = Mark {
+            invalidate: false,
+            empty: Some(9),
+            ..INVALIDATE
+        };
+        assert_eq!(mark(&mut worker, &empty), Marked::Done);
+        let expected = Seen {
+            value_len: 0,
+            flags: 9,
+            cas: 1 << 50,
+            expiry: Expiry::NEVER,
+            marks: [false; 5],
+        };
+        assert_eq!(read(&mut worker, LOOK), expected);
+    }
+}
+
+#[test]
+fn the_first_to_read_an_item_before_its_time_is_over_wins() {
+    for len in LENGTHS {
+        let mut worker = worker();
+        let recache = |recache| Read { recache, ..LOOK };
+        let won = |worker: &mut Worker, how| read(worker, how).marks[1];
+        set(&mut worker, len, &SET);
+        assert!(!won(&mut worker, recache(Recache::Before(Expiry::at(200)))));
+        let expiry = Expiry::at(100);
+        set(&mut worker, len, &Write { expiry, ..SET });
+        assert!(!won(&mut worker, recache(Recache::Before(Expiry::at(100)))));
+        assert!(won(&mut worker, recache(Recache::Before(Expiry::at(101)))));
+        let marks = [false, false, true, false, false];
+        assert_eq!(read(&mut worker, recache(Recache::Always)).marks, marks);
+        assert_eq!(read(&mut worker, LOOK).marks, marks);
+        set(&mut worker, len, &Write { expiry, ..SET });
+        assert!(won(&mut worker, recache(Recache::Always)));
+    }
+}
+
+#[test]
+fn an_item_made_for_its_reader_is_claimed_and_outlives_draining() {
+    let mut worker = worker();
+    let claimed = Write {
+        claimed: true,
+        ..SET
+    };
+    let first_second = worker.put(b"key", worker.hash(b"key"), b"", &claimed, 0);
+    assert!(matches!(first_second, Ok(Published::Stored { .. })));
+    // Frequently read, so that it is copied rather than evicted.
+    for number in 0..100_000_u32 {
+        let key = number.to_be_bytes();
+        let put = worker.put(&key, worker.hash(&key), &[0; 400], &SET, NOW_S);
+        assert!(matches!(put, Ok(Published::Stored { .. })));
+        let seen = read(&mut worker, Read::default());
+        assert_eq!(seen.marks[..3], [false, false, true]);
+    }
+}
+
+#[test]
+fn what_is_joined_to_nothing_is_stored_if_asked() {
+    for len in LENGTHS {
+        for mode in [Mode::Append, Mode::Prepend] {
+            let mut worker = worker();
+            let expiry = Expiry::at(100);
+            let join = Write::plain(mode, expiry);
+            assert_eq!(put(&mut worker, len, &join), Published::NotStored);
+            let vivify = Write {
+                vivify: true,
+                flags: 7,
+                ..join
+            };
+            set(&mut worker, len, &vivify);
+            let seen = read(&mut worker, LOOK);
+            assert_eq!((seen.value_len, seen.flags, seen.expiry), (len, 7, expiry));
+            let later = Write {
+                expiry: Expiry::at(200),
+                ..vivify
+            };
+            set(&mut worker, 5, &later);
+            let seen = read(&mut worker, LOOK);
+            assert_eq!((seen.value_len, seen.expiry), (len + 5, expiry));
+        }
+    }
+}
