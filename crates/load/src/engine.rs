@@ -101,7 +101,8 @@ impl Outcome {
 struct Place {
     lane: Option<Lane>,
     queue: Queue,
-    /// When an answer or a socket last made room.
+    /// When the connection, at its depth or with a full socket, last got room again. Only until
+    /// then did its requests wait for anything but this thread.
     room_ns: u64,
     /// It is in the list of those to be flushed.
     listed: bool,

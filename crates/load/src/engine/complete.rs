@@ -53,7 +53,11 @@ impl Engine {
         while let Some(lane) = &mut self.places[number].lane {
             match lane.answer(&mut input, self.manner.protocol) {
                 Ok(Some((request, answer))) => {
-                    self.places[number].room_ns = arrival.at_ns;
+                    // An answer makes room only where there was none: below its depth the
+                    // connection held nothing back, and what waits has waited for this thread.
+                    if lane.in_flight.len() + 1 >= self.manner.depth {
+                        self.places[number].room_ns = arrival.at_ns;
+                    }
                     self.complete(&request, answer, arrival);
                 }
                 Ok(None) => break,
