@@ -6,6 +6,7 @@
 //! | question | answer |
 //! |---|---|
 //! | how were latencies distributed? | [`Histogram`] |
+//! | and where some requests were never answered? | [`WithCensored`] |
 //! | how sure is this percentile, this median of trials? | [`quantile_interval`],
 //! [`median_of_trials`] |
 //! | is A faster than B, and by how much? | [`RankTest`], [`ratio_of_medians`], [`paired_ratio`] |
@@ -15,6 +16,7 @@
 #![forbid(unsafe_code)]
 
 mod capacity;
+mod censored;
 mod histogram;
 mod interval;
 mod knee;
@@ -26,6 +28,7 @@ mod ratio;
 mod target;
 
 pub use capacity::{Capacity, CapacityTrial};
+pub use censored::{Bounded, WithCensored};
 pub use histogram::{Histogram, HistogramError};
 pub use interval::{
     Estimate, Interval, histogram_quantile_interval, median, median_of_trials, quantile_interval,
