@@ -1,11 +1,11 @@
 //! What the threads counted, brought together into a summary.
 
-use measure::{BUSY_LIMIT, Histogram, LittlesLaw, generator_limited};
+use measure::{BUSY_LIMIT, Histogram, LittlesLaw, WithCensored, generator_limited};
 
 use crate::config::{Config, Rate};
 use crate::engine::Outcome;
 use crate::error::Error;
-use crate::summary::{Distribution, Loop, SCHEMA, Summary};
+use crate::summary::{Censored, Distribution, Loop, SCHEMA, Summary};
 use crate::tally::{Part, Recorded, Totals};
 use crate::timeline::Timeline;
 use crate::watch::Seen;
@@ -108,7 +108,10 @@ impl Account {
             sets: totals.sets,
             lost_connections: totals.lost_connections,
             resident: None,
-            response: open.then(|| distribution(&latencies.response)),
+            response: open.then(|| {
+                let (answered, censored) = (&latencies.response, &latencies.censored);
+                Distribution::with_censored(answered, censored, &config.percentiles)
+            }),
             service: distribution(&latencies.service),
             slip: open.then(|| distribution(&latencies.slip)),
             lateness: open.then(|| distribution(&latencies.lateness)),
@@ -142,6 +145,22 @@ impl Distribution {
             max: histogram.max(),
             percentiles: percentiles.iter().map(point).collect(),
             hdr: histogram.to_base64(),
+            censored: None,
+        }
+    }
+
+    /// The distribution of latencies and, among them, of lower bounds of those that are not known.
+    #[must_use]
+    pub fn with_censored(answered: &Histogram, censored: &Histogram, percentiles: &[f64]) -> Self {
+        let with = WithCensored::new(answered, censored);
+        let is_lower_bound = |&&at: &&f64| with.percentile(at).is_lower_bound;
+        Self {
+            censored: (!censored.is_empty()).then(|| Censored {
+                count: censored.len(),
+                lower_bounds: percentiles.iter().filter(is_lower_bound).copied().collect(),
+                hdr: censored.to_base64(),
+            }),
+            ..Self::of(with.all(), percentiles)
         }
     }
 }

@@ -324,8 +324,8 @@ impl Engine {
                     self.to_flush.push_back(number);
                 }
             } else if measured {
-                let age_ns = self.timeline.give_up_ns.saturating_sub(intended_ns);
-                self.part.latencies.response.record(age_ns);
+                let at_least_ns = self.timeline.at_least_ns(intended_ns, now_ns);
+                self.part.latencies.censored.record(at_least_ns);
             }
         }
         dispatched > 0

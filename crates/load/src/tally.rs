@@ -62,13 +62,15 @@ impl Part {
     }
 }
 
-/// The four latencies, each of the same requests.
+/// The four latencies, each of the requests that were answered, and what is known of the others.
 #[derive(Debug, Default)]
 pub(crate) struct Latencies {
     pub(crate) response: Histogram,
     pub(crate) service: Histogram,
     pub(crate) slip: Histogram,
     pub(crate) lateness: Histogram,
+    /// Lower bounds of the response times of requests that were given up: those are in no other.
+    pub(crate) censored: Histogram,
 }
 
 impl Latencies {
@@ -78,6 +80,7 @@ impl Latencies {
             &other.service,
             &other.slip,
             &other.lateness,
+            &other.censored,
         ]) {
             // An empty one costs as much to merge as a full one.
             if !theirs.is_empty() {
@@ -94,12 +97,13 @@ impl Latencies {
         }
     }
 
-    fn each(&mut self) -> [&mut Histogram; 4] {
+    fn each(&mut self) -> [&mut Histogram; 5] {
         [
             &mut self.response,
             &mut self.service,
             &mut self.slip,
             &mut self.lateness,
+            &mut self.censored,
         ]
     }
 }

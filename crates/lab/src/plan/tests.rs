@@ -43,6 +43,7 @@ fn capacity(server: &str, achieved_rps: f64, generator_limited: bool) -> Trial {
         p99: 1,
         p999: 1,
         max: 1,
+        lower_bounds: None,
     };
     Trial {
         id: String::new(),

@@ -107,6 +107,7 @@ fn summary(offered_rps: Option<f64>, answered: u64) -> Summary {
         max: 30,
         percentiles: [50.0, 90.0, 95.0, 99.0, 99.9].map(|p| (p, 20)).to_vec(),
         hdr: "pretended".to_owned(),
+        censored: None,
     };
     let open = offered_rps.map(|_| distribution.clone());
     Summary {

@@ -129,12 +129,12 @@ impl Engine {
         }
     }
 
-    /// Counts a measured request that is given up: it took at least this long, and percentiles
-    /// that left it out would flatter.
+    /// Counts a measured request that is given up, apart from those that were answered: all that is
+    /// known of its response time is a lower bound.
     pub(super) fn censor(&mut self, intended_ns: u64, given_up_ns: u64) {
         if matches!(self.source, Source::Open(_)) && self.timeline.measures(intended_ns) {
-            let age_ns = given_up_ns.saturating_sub(intended_ns);
-            self.part.latencies.response.record(age_ns);
+            let at_least_ns = self.timeline.at_least_ns(intended_ns, given_up_ns);
+            self.part.latencies.censored.record(at_least_ns);
         }
     }
 

@@ -37,6 +37,11 @@ fn adds_up(summary: &Summary) {
     );
     assert_eq!(summary.answered, summary.gets + summary.sets);
     assert_eq!(summary.service.count, summary.answered);
+    if let Some(response) = &summary.response {
+        assert_eq!(response.count, summary.intended);
+        let apart = response.censored.as_ref().map_or(0, |it| it.count);
+        assert_eq!(apart, summary.censored);
+    }
     assert!(summary.sent >= summary.answered && summary.sent <= summary.intended);
 }
 
@@ -142,6 +147,10 @@ fn a_server_that_never_answers_leaves_everything_censored_and_the_depth_kept() {
     // The warm-up's requests fill some of the places.
     assert!(summary.sent <= 8 * 3);
     assert_eq!(server.requests.load(Ordering::Relaxed), 8 * 3);
+    let response = summary.response.as_ref().unwrap();
+    let censored = response.censored.as_ref().unwrap();
+    assert_eq!(censored.lower_bounds, config.percentiles);
+    assert!(load::text::table(&summary).contains("≥"));
 }
 
 #[test]
@@ -152,6 +161,19 @@ fn a_lost_connection_is_counted_and_the_run_goes_on() {
     assert_eq!(summary.lost_connections, 1);
     assert!(summary.censored > 10, "{}", summary.censored);
     assert!(summary.answered > summary.intended / 2);
+    // An eighth of the requests, give or take the first few: how slow they would have been is not
+    // known, and the greatest percentiles with it.
+    let response = summary.response.as_ref().unwrap();
+    let lower_bounds = &response.censored.as_ref().unwrap().lower_bounds;
+    assert!(
+        lower_bounds.ends_with(&[95.0, 99.0, 99.9, 99.99]),
+        "{response:?}"
+    );
+    assert!(!lower_bounds.contains(&50.0), "{response:?}");
+    let table = load::text::table(&summary);
+    let row = |name| table.lines().find(|line| line.starts_with(name)).unwrap();
+    assert_eq!(row("response").matches('≥').count(), lower_bounds.len() + 2);
+    assert!(!row("service").contains('≥'), "of those answered");
 }
 
 #[test]
