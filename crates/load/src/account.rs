@@ -1,6 +1,6 @@
 //! What the threads counted, brought together into a summary.
 
-use measure::{BUSY_LIMIT, Histogram, LittlesLaw, WithCensored, generator_limited};
+use measure::{BUSY_LIMIT, Histogram, WithCensored, generator_limited};
 
 use crate::config::{Config, Rate};
 use crate::engine::Outcome;
@@ -68,7 +68,7 @@ impl Account {
     ) -> (Summary, Vec<Recorded>) {
         let totals = self
             .totals
-            .unwrap_or_else(|| Totals::new(timeline.measure_ns));
+            .unwrap_or_else(|| Totals::new(timeline.measure_ns, timeline.end_ns));
         let latencies = &self.part.latencies;
         let offered_rps = match config.rate {
             Rate::PerSecond(rate_rps) => Some(rate_rps),
@@ -79,15 +79,6 @@ impl Account {
         let thread_ns = config.duration_ns as f64 * f64::from(config.threads);
         let busy = 1.0 - totals.idle_ns as f64 / thread_ns;
         let achieved_rps = totals.achieved as f64 * 1e9 / config.duration_ns as f64;
-        let outstanding_mean = totals.outstanding.mean(timeline.end_ns);
-        // Of the answers that came in the interval, as the rate is.
-        let service_mean_ns = totals.service_sum_ns as f64 / totals.achieved.max(1) as f64;
-        let law = LittlesLaw::check(
-            outstanding_mean,
-            achieved_rps,
-            service_mean_ns,
-            measure::LITTLES_LAW_TOLERANCE,
-        );
         let limited = match open {
             true => generator_limited(latencies.lateness.percentile(99.0)),
             false => busy > BUSY_LIMIT,
@@ -118,8 +109,9 @@ impl Account {
             generator_limited: limited,
             generator_cpu: totals.cpu_ns as f64 / thread_ns,
             generator_busy: busy,
-            outstanding_mean,
-            outstanding_expected: law.expected,
+            outstanding_mean: totals.outstanding_count.mean(),
+            outstanding_unread: totals.outstanding_count.mean_unread(),
+            outstanding_expected: totals.outstanding.mean(timeline.end_ns),
             bytes_sent: totals.bytes_sent,
             bytes_received: totals.bytes_received,
             unstamped: totals.unstamped,

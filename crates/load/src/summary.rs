@@ -2,6 +2,7 @@
 //!
 //! Rates are requests per second, durations nanoseconds, shares 0 to 1.
 
+use measure::{LITTLES_LAW_TOLERANCE, LittlesLaw};
 use serde::{Deserialize, Serialize};
 
 /// The version of everything in this module.
@@ -68,9 +69,14 @@ pub struct Summary {
     /// Share of the interval in which the generator's threads had work: neither slept nor polled
     /// in vain.
     pub generator_busy: f64,
-    /// Mean outstanding requests, counted as an integral over time.
+    /// Mean outstanding requests over the interval, by a count that knows no time stamps
+    /// ([`measure::OutstandingCount`]).
     pub outstanding_mean: f64,
-    /// Little's law: what the mean should be, achieved rate × mean service time.
+    /// Of those, answers that lay unread in their sockets, at most.
+    #[serde(default)]
+    pub outstanding_unread: f64,
+    /// Little's law: what the mean should be by the requests' time stamps
+    /// ([`measure::Outstanding`]), give or take the unread ([`measure::LittlesLaw`]).
     pub outstanding_expected: f64,
     /// Bytes sent in the interval.
     pub bytes_sent: u64,
@@ -95,6 +101,19 @@ pub struct Summary {
     /// quarter of a millisecond of the interval: what the machine did to whoever runs there.
     #[serde(default)]
     pub witness: Option<Distribution>,
+}
+
+impl Summary {
+    /// Little's law: requests outstanding by their time stamps against those counted.
+    #[must_use]
+    pub fn littles_law(&self) -> LittlesLaw {
+        LittlesLaw::check(
+            self.outstanding_mean,
+            self.outstanding_unread,
+            self.outstanding_expected,
+            LITTLES_LAW_TOLERANCE,
+        )
+    }
 }
 
 /// A distribution: chosen points and, losslessly, the whole.

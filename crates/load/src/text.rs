@@ -164,8 +164,12 @@ fn count_lines(summary: &Summary) -> Vec<String> {
             summary.bytes_received as f64 / 1e6 / seconds
         ),
         format!(
-            "{:<10} {:.2} outstanding on average; rate × service time says {:.2}",
-            "check", summary.outstanding_mean, summary.outstanding_expected
+            "{:<10} {:.2} outstanding by count, of which answers not yet read {:.2} at most; by time \
+             stamps {:.2}",
+            "check",
+            summary.outstanding_mean,
+            summary.outstanding_unread,
+            summary.outstanding_expected
         ),
         format!(
             "{:<10} {} processor, {} busy",
@@ -181,6 +185,13 @@ fn count_lines(summary: &Summary) -> Vec<String> {
     lines.extend(watched_line(summary));
     lines.extend(bursts_line(summary));
     lines.extend(witness_line(summary));
+    lines.extend(warnings(summary));
+    lines
+}
+
+/// What a reader must know before any of the figures is believed.
+fn warnings(summary: &Summary) -> Vec<String> {
+    let mut lines = Vec::new();
     if summary
         .response
         .as_ref()
@@ -194,6 +205,10 @@ fn count_lines(summary: &Summary) -> Vec<String> {
             "{:<10} {} connections",
             "lost", summary.lost_connections
         ));
+    }
+    if !summary.littles_law().holds {
+        let why = "LITTLE'S LAW FAILS: the count and the time stamps disagree; trust neither";
+        lines.push(why.to_owned());
     }
     if summary.generator_limited {
         let why = "GENERATOR-LIMITED: these figures say more of the generator than of the server";

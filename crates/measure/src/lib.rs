@@ -35,7 +35,7 @@ pub use interval::{
 };
 pub use knee::{KNEE_FACTOR, Knee, TailPoint};
 pub use lateness::{BUSY_LIMIT, LATENESS_LIMIT_NS, generator_limited};
-pub use littles_law::{LITTLES_LAW_TOLERANCE, LittlesLaw, Outstanding};
+pub use littles_law::{LITTLES_LAW_TOLERANCE, LittlesLaw, Outstanding, OutstandingCount};
 pub use rank::RankTest;
 pub use ratio::{paired_ratio, ratio_of_medians};
 pub use target::verdict;

@@ -224,7 +224,11 @@ pub struct Measurement {
     pub lost_connections: Option<u64>,
     /// Little's law: mean outstanding as counted.
     pub outstanding_mean: f64,
-    /// Little's law: achieved rate × mean service time.
+    /// Of those, answers not yet read, at most. 0 where a build before these were told recorded it,
+    /// which counted by time stamps too.
+    #[serde(default)]
+    pub outstanding_unread: f64,
+    /// Little's law: mean outstanding by time stamps.
     pub outstanding_expected: f64,
     /// Answers a second that the greedy connections got beside, where there were any.
     #[serde(default)]

@@ -17,7 +17,7 @@ const TRIAL_COLUMNS: [&str; 10] = [
     "failure",
 ];
 
-const MEASUREMENT_COLUMNS: [&str; 20] = [
+const MEASUREMENT_COLUMNS: [&str; 21] = [
     "duration_ns",
     "intended",
     "answered",
@@ -38,6 +38,7 @@ const MEASUREMENT_COLUMNS: [&str; 20] = [
     "greedy_rps",
     "burst_mean",
     "response_lower_bounds",
+    "outstanding_unread",
 ];
 
 const QUANTILE_COLUMNS: [&str; 9] = [
@@ -122,6 +123,7 @@ fn row(trial: &Trial) -> Vec<String> {
         optional(measured.greedy_rps),
         optional(measured.bursts.as_ref().map(|bursts| bursts.mean)),
         lower_bounds(measured),
+        measured.outstanding_unread.to_string(),
     ]);
     for quantiles in [measured.response, Some(measured.service), measured.slip] {
         fields.extend(quantile_fields(quantiles));

@@ -37,6 +37,10 @@ impl Engine {
             }
         };
         let now_ns = monotonic_ns();
+        self.has_left |= len == buffer.len();
+        self.totals
+            .outstanding_count
+            .advance(self.in_flight, now_ns);
         let arrival = Arrival {
             // A stamp cannot be later than its reading; the offset of the clocks may be off by
             // a little.
@@ -82,13 +86,15 @@ impl Engine {
         self.totals
             .outstanding
             .answered(self.timeline.clamped(answered_ns));
+        self.totals
+            .outstanding_count
+            .unread(self.looked_ns, arrival.picked_up_ns);
         self.part.counts.answered += 1;
         self.part.counts.gets += get;
         self.part.counts.hits += hit;
         self.part.counts.errors += error;
         if self.timeline.measures(answered_ns) {
             self.totals.achieved += 1;
-            self.totals.service_sum_ns += answered_ns - request.sent_ns;
         }
         self.totals.unstamped += u64::from(!arrival.stamped);
         if request.measured {
@@ -145,6 +151,9 @@ impl Engine {
             return;
         };
         let lost_ns = monotonic_ns();
+        self.totals
+            .outstanding_count
+            .advance(self.in_flight, lost_ns);
         let now_ns = self.timeline.clamped(lost_ns);
         let mut given_up: Vec<u64> = Vec::new();
         for request in &lane.in_flight {

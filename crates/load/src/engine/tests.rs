@@ -152,3 +152,62 @@ fn a_connection_at_its_depth_excuses_what_a_request_waited_for_it() {
     let (late_ns, slip_ns) = second_after_an_absence(1);
     assert!(late_ns + 1_000_000 < slip_ns, "{late_ns} of {slip_ns}");
 }
+
+fn littles_law(totals: &Totals, end_ns: u64) -> measure::LittlesLaw {
+    measure::LittlesLaw::check(
+        totals.outstanding_count.mean(),
+        totals.outstanding_count.mean_unread(),
+        totals.outstanding.mean(end_ns),
+        measure::LITTLES_LAW_TOLERANCE,
+    )
+}
+
+/// A thread that does not sleep knows since when at the earliest an answer has lain there, whatever
+/// else the machine does meanwhile.
+#[test]
+fn the_count_of_outstanding_requests_agrees_with_their_time_stamps() {
+    let mut config = config();
+    config.arrivals = workload::Law::Fixed(1.0);
+    config.superposition = workload::Superposition::Single;
+    config.rate = Rate::PerSecond(100.0);
+    config.spin = true;
+    let (engine, _ended) = engine_to(&mut config, Duration::from_millis(5));
+    let timeline = Timeline::new(&config, monotonic_ns());
+    let end_ns = timeline.end_ns;
+    let check = littles_law(&engine.run(timeline).unwrap().totals, end_ns);
+    assert!(check.holds && check.counted > 0.1, "{check:?}");
+}
+
+/// One request to a server that answers after five milliseconds, with what is done to the engine
+/// before. That nothing was there until
+/// then it takes from the server's law, not from looking: no other program can blur that.
+fn one_request(wrong: impl FnOnce(&mut Engine)) -> measure::LittlesLaw {
+    const SERVICE: Duration = Duration::from_millis(5);
+    let mut config = config();
+    config.duration_ns = 60_000_000_000;
+    let (mut engine, _ended) = engine_to(&mut config, SERVICE);
+    engine.timeline = Timeline::new(&config, monotonic_ns());
+    let (measure_ns, end_ns) = (engine.timeline.measure_ns, engine.timeline.end_ns);
+    engine.totals = Totals::new(measure_ns, end_ns);
+    while !engine.dispatch(monotonic_ns(), 1) {}
+    assert!(engine.flush(monotonic_ns(), 1));
+    let sent_ns = engine.places[0].lane.as_ref().unwrap().in_flight[0].sent_ns;
+    let mut events = Events::with_capacity(1);
+    engine.poll.wait(&mut events, None).unwrap();
+    engine.looked_ns = sent_ns + SERVICE.as_nanos() as u64;
+    engine.turn_ns = monotonic_ns();
+    wrong(&mut engine);
+    engine.receive(0, &mut [0; 64], monotonic_ns());
+    assert_eq!(engine.totals.answered, 1);
+    littles_law(&engine.totals, end_ns)
+}
+
+/// The clock that the kernel notes arrivals by, read wrong: answers seem to come before they did,
+/// and latencies are told shorter than they were.
+#[test]
+fn time_stamps_that_are_shifted_do_not_agree_with_the_count() {
+    let right = one_request(|_| ());
+    assert!(right.holds, "{right:?}");
+    let wrong = one_request(|engine| engine.unix_offset_ns += 1_000_000_000);
+    assert!(!wrong.holds && wrong.stamped < wrong.counted, "{wrong:?}");
+}

@@ -341,6 +341,7 @@ fn measurement(
         generator_busy: Some(0.2 + 0.75 * intended_rps / 260_000.0),
         lost_connections: Some(0),
         outstanding_mean: expected * random.about(0.01),
+        outstanding_unread: 0.0,
         outstanding_expected: expected,
         greedy_rps: None,
         bursts: None,
