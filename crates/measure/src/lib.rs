@@ -34,7 +34,10 @@ pub use interval::{
     Estimate, Interval, histogram_quantile_interval, median, median_of_trials, quantile_interval,
 };
 pub use knee::{KNEE_FACTOR, Knee, TailPoint};
-pub use lateness::{BUSY_LIMIT, LATENESS_LIMIT_NS, generator_limited};
+pub use lateness::{
+    BUSY_LIMIT, LATENESS_LIMIT_NS, LATENESS_P999_LIMIT_NS, generator_limited,
+    generator_limited_at_p999,
+};
 pub use littles_law::{LITTLES_LAW_TOLERANCE, LittlesLaw, Outstanding, OutstandingCount};
 pub use rank::RankTest;
 pub use ratio::{paired_ratio, ratio_of_medians};
