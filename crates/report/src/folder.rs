@@ -360,7 +360,7 @@ pub struct TrialHistograms {
     pub slip: Option<String>,
 }
 
-/// `host.json`: what the machine was.
+/// `host.json`: what the machine was. A run is resumed only where most of it is as it was.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Host {
     /// `uname -sr`.
