@@ -257,6 +257,11 @@ fn result(trial: &Trial) -> String {
                 None => String::new(),
             };
             let p99_ns = measured.response.unwrap_or(measured.service).p99;
+            let bound = if measured.response_bounds().p99 {
+                "≥"
+            } else {
+                ""
+            };
             let closed = if trial.phase == Phase::Capacity {
                 " (closed loop)"
             } else {
@@ -268,7 +273,7 @@ fn result(trial: &Trial) -> String {
                 ""
             };
             format!(
-                "{offered}achieved {}/s, p99 {}{closed}{limited}",
+                "{offered}achieved {}/s, p99 {bound}{}{closed}{limited}",
                 show_rate(measured.achieved_rps),
                 show_duration(p99_ns),
             )

@@ -15,6 +15,7 @@ use crate::limits;
 use crate::plan::Options;
 use crate::plan::order::Slot;
 
+mod fingerprint;
 mod stamp;
 
 const PLAN: &str = "plan.toml";
@@ -35,7 +36,10 @@ pub(crate) struct RunFolder {
 /// A run folder, and the trials it already holds.
 pub(crate) type Opened = (RunFolder, Vec<Trial>);
 
-/// Opens the newest unfinished run of this plan by this build, or begins a new one.
+/// Opens the newest unfinished run of this plan by this build on this host, or begins a new one.
+///
+/// # Errors
+/// There is an unfinished run of this plan and build, and it began on another host.
 pub(crate) fn open(
     plan: &Plan,
     slots: &[Slot],
@@ -71,6 +75,9 @@ fn open_named(path: &Path, plan: &Plan, host: &Host, fresh: bool) -> Result<Open
                 "holds a run of another plan, build or server version: name another folder",
             ));
         }
+        if let Some(difference) = difference_of_hosts(path, host) {
+            return Err(elsewhere(path, &difference, "name another folder"));
+        }
         return RunFolder::resume(path);
     }
     let is_empty = match fs::read_dir(path) {
@@ -83,7 +90,7 @@ fn open_named(path: &Path, plan: &Plan, host: &Host, fresh: bool) -> Result<Open
     RunFolder::begin(path, plan, host)
 }
 
-/// The newest folder of the same plan and build that lacks a trial, or the report.
+/// The newest folder of the same plan, build and host that lacks a trial, or the report.
 fn find_unfinished(
     runs: &Path,
     plan: &Plan,
@@ -101,23 +108,50 @@ fn find_unfinished(
         .collect();
     // Names end in the time of their beginning.
     names.sort_unstable_by(|a, b| b.cmp(a));
+    let mut refused = None;
     for name in names.into_iter().take(limits::FOLDERS) {
         let path = runs.join(name);
-        if is_same_run(&path, plan, host) && !is_finished(&path, slots)? {
-            return Ok(Some(path));
+        if !is_same_run(&path, plan, host) || is_finished(&path, slots)? {
+            continue;
+        }
+        match difference_of_hosts(&path, host) {
+            None => return Ok(Some(path)),
+            Some(difference) => {
+                refused.get_or_insert_with(|| {
+                    elsewhere(&path, &difference, "begin a new run with --fresh")
+                });
+            }
         }
     }
-    Ok(None)
+    refused.map_or(Ok(None), Err)
+}
+
+/// What differs between the host a run began on and `host`. None: nothing.
+fn difference_of_hosts(path: &Path, host: &Host) -> Option<String> {
+    fingerprint::difference(&read_host(path)?, host)
+}
+
+/// The error of a run that began on another host.
+fn elsewhere(path: &Path, difference: &str, remedy: &str) -> Error {
+    Error::Folder {
+        folder: path.to_owned(),
+        problem: format!(
+            "is a run that began on another host, or before this one was changed ({difference}): \
+             trials of both are no comparison; go on there, or {remedy}"
+        ),
+    }
+}
+
+fn read_host(path: &Path) -> Option<Host> {
+    let written = fs::read_to_string(path.join(HOST)).ok()?;
+    serde_json::from_str(&written).ok()
 }
 
 fn is_same_run(path: &Path, plan: &Plan, host: &Host) -> bool {
     let written = fs::read_to_string(path.join(PLAN));
     let same_plan =
         written.is_ok_and(|text| toml::from_str::<Plan>(&text).is_ok_and(|p| p == *plan));
-    let written = fs::read_to_string(path.join(HOST));
-    let same_build = written.is_ok_and(|text| {
-        serde_json::from_str::<Host>(&text).is_ok_and(|h| h.curtail == host.curtail)
-    });
+    let same_build = read_host(path).is_some_and(|written| written.curtail == host.curtail);
     same_plan && same_build
 }
 

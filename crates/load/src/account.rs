@@ -1,11 +1,11 @@
 //! What the threads counted, brought together into a summary.
 
-use measure::{BUSY_LIMIT, Histogram, LittlesLaw, generator_limited};
+use measure::{BUSY_LIMIT, Histogram, WithCensored, generator_limited};
 
 use crate::config::{Config, Rate};
 use crate::engine::Outcome;
 use crate::error::Error;
-use crate::summary::{Distribution, Loop, SCHEMA, Summary};
+use crate::summary::{Censored, Distribution, Loop, SCHEMA, Summary};
 use crate::tally::{Part, Recorded, Totals};
 use crate::timeline::Timeline;
 use crate::watch::Seen;
@@ -68,7 +68,7 @@ impl Account {
     ) -> (Summary, Vec<Recorded>) {
         let totals = self
             .totals
-            .unwrap_or_else(|| Totals::new(timeline.measure_ns));
+            .unwrap_or_else(|| Totals::new(timeline.measure_ns, timeline.end_ns));
         let latencies = &self.part.latencies;
         let offered_rps = match config.rate {
             Rate::PerSecond(rate_rps) => Some(rate_rps),
@@ -79,15 +79,6 @@ impl Account {
         let thread_ns = config.duration_ns as f64 * f64::from(config.threads);
         let busy = 1.0 - totals.idle_ns as f64 / thread_ns;
         let achieved_rps = totals.achieved as f64 * 1e9 / config.duration_ns as f64;
-        let outstanding_mean = totals.outstanding.mean(timeline.end_ns);
-        // Of the answers that came in the interval, as the rate is.
-        let service_mean_ns = totals.service_sum_ns as f64 / totals.achieved.max(1) as f64;
-        let law = LittlesLaw::check(
-            outstanding_mean,
-            achieved_rps,
-            service_mean_ns,
-            measure::LITTLES_LAW_TOLERANCE,
-        );
         let limited = match open {
             true => generator_limited(latencies.lateness.percentile(99.0)),
             false => busy > BUSY_LIMIT,
@@ -108,15 +99,19 @@ impl Account {
             sets: totals.sets,
             lost_connections: totals.lost_connections,
             resident: None,
-            response: open.then(|| distribution(&latencies.response)),
+            response: open.then(|| {
+                let (answered, censored) = (&latencies.response, &latencies.censored);
+                Distribution::with_censored(answered, censored, &config.percentiles)
+            }),
             service: distribution(&latencies.service),
             slip: open.then(|| distribution(&latencies.slip)),
             lateness: open.then(|| distribution(&latencies.lateness)),
             generator_limited: limited,
             generator_cpu: totals.cpu_ns as f64 / thread_ns,
             generator_busy: busy,
-            outstanding_mean,
-            outstanding_expected: law.expected,
+            outstanding_mean: totals.outstanding_count.mean(),
+            outstanding_unread: totals.outstanding_count.mean_unread(),
+            outstanding_expected: totals.outstanding.mean(timeline.end_ns),
             bytes_sent: totals.bytes_sent,
             bytes_received: totals.bytes_received,
             unstamped: totals.unstamped,
@@ -142,6 +137,22 @@ impl Distribution {
             max: histogram.max(),
             percentiles: percentiles.iter().map(point).collect(),
             hdr: histogram.to_base64(),
+            censored: None,
+        }
+    }
+
+    /// The distribution of latencies and, among them, of lower bounds of those that are not known.
+    #[must_use]
+    pub fn with_censored(answered: &Histogram, censored: &Histogram, percentiles: &[f64]) -> Self {
+        let with = WithCensored::new(answered, censored);
+        let is_lower_bound = |&&at: &&f64| with.percentile(at).is_lower_bound;
+        Self {
+            censored: (!censored.is_empty()).then(|| Censored {
+                count: censored.len(),
+                lower_bounds: percentiles.iter().filter(is_lower_bound).copied().collect(),
+                hdr: censored.to_base64(),
+            }),
+            ..Self::of(with.all(), percentiles)
         }
     }
 }

@@ -33,7 +33,9 @@ use crate::config::Protocol;
 use crate::error::Error;
 use crate::feed::Feed;
 use crate::lane::{Broken, InFlight, Lane};
-use crate::limits::{EVENTS_MAX, INTERRUPTED_NS, RECEIVE_BYTES_MAX, SENDS_A_TURN_MAX, SPIN_NS};
+use crate::limits::{
+    EVENTS_MAX, INTERRUPTED_NS, RECEIVE_BYTES_MAX, SENDS_A_TURN_MAX, SPIN_NS, WAKE_UP_NS,
+};
 use crate::tally::{Part, Recorded, Totals};
 use crate::timeline::Timeline;
 use crate::waiting::{Due, Queue, Waiting};
@@ -91,7 +93,7 @@ impl Outcome {
     /// Of a thread that never began.
     pub(crate) fn nothing() -> Self {
         Self {
-            totals: Totals::new(0),
+            totals: Totals::new(0, 0),
             recorded: Vec::new(),
             last_loss: None,
         }
@@ -101,7 +103,8 @@ impl Outcome {
 struct Place {
     lane: Option<Lane>,
     queue: Queue,
-    /// When an answer or a socket last made room.
+    /// When the connection, at its depth or with a full socket, last got room again. Only until
+    /// then did its requests wait for anything but this thread.
     room_ns: u64,
     /// It is in the list of those to be flushed.
     listed: bool,
@@ -132,6 +135,12 @@ pub(crate) struct Engine {
     alive: usize,
     /// When the last wait returned.
     turn_ns: u64,
+    /// When it began.
+    wait_ns: u64,
+    /// What it reported came after this.
+    looked_ns: u64,
+    /// Some of what had come by the last wait was not received after it.
+    has_left: bool,
     /// The last wait that was to return at once and did not.
     interruption_ns: RangeInclusive<u64>,
     /// Unix time less the thread's clock, to read the kernel's notes by.
@@ -173,7 +182,7 @@ impl Engine {
             to_flush: VecDeque::with_capacity(alive),
             part: Part::at_hand(),
             part_number: 0,
-            totals: Totals::new(0),
+            totals: Totals::new(0, 0),
             recorded: touched(manner.recorded_max),
             last_loss: None,
             next_opaque: manner.opaque,
@@ -182,6 +191,9 @@ impl Engine {
             owed: 0,
             alive,
             turn_ns: 0,
+            wait_ns: 0,
+            looked_ns: 0,
+            has_left: false,
             interruption_ns: 0..=0,
             unix_offset_ns: unix_less_monotonic_ns(),
             cpu_at_start_ns: None,
@@ -191,7 +203,7 @@ impl Engine {
 
     /// Runs from the timeline's start until everything owed is answered or the grace is over.
     pub(crate) fn run(mut self, timeline: Timeline) -> Result<Outcome, Error> {
-        self.totals = Totals::new(timeline.measure_ns);
+        self.totals = Totals::new(timeline.measure_ns, timeline.end_ns);
         self.timeline = timeline;
         if matches!(self.source, Source::Closed(_)) {
             (0..self.places.len()).for_each(|place| self.list(place));
@@ -208,13 +220,16 @@ impl Engine {
             let most = SENDS_A_TURN_MAX;
             let sent = self.dispatch(now_ns, most) | self.flush(now_ns, most);
             let timeout_ns = self.timeout_ns(now_ns);
-            let waits_from_ns = if sent { now_ns } else { monotonic_ns() };
+            // Not where it goes on at once: there the time is known well enough.
+            let is_known = sent && timeout_ns == 0;
+            let waits_from_ns = if is_known { now_ns } else { monotonic_ns() };
             self.poll
                 .wait(&mut events, Some(timeout_ns))
                 .map_err(Error::system("wait for answers"))?;
             let before_ns = now_ns;
             now_ns = monotonic_ns();
-            self.turn_ns = now_ns;
+            self.look(waits_from_ns, now_ns, timeout_ns > 0);
+            self.has_left = events.len() == EVENTS_MAX;
             if !sent && timeout_ns == 0 && now_ns - waits_from_ns > INTERRUPTED_NS {
                 self.interruption_ns = waits_from_ns..=now_ns;
             }
@@ -244,6 +259,17 @@ impl Engine {
             now_ns = monotonic_ns();
         }
         Ok(self.conclude())
+    }
+
+    /// Notes since when what a wait reported at `now_ns` has come at the earliest: since the wait
+    /// before began, which did not report it, or, if this one slept, since shortly before it woke.
+    fn look(&mut self, waits_from_ns: u64, now_ns: u64, may_sleep: bool) {
+        if may_sleep && now_ns - waits_from_ns > WAKE_UP_NS {
+            self.looked_ns = now_ns - WAKE_UP_NS;
+        } else if !self.has_left {
+            self.looked_ns = self.wait_ns;
+        }
+        (self.wait_ns, self.turn_ns) = (waits_from_ns, now_ns);
     }
 
     /// Does what the time asks for: readings at the interval's ends, parts that are over.
@@ -323,8 +349,8 @@ impl Engine {
                     self.to_flush.push_back(number);
                 }
             } else if measured {
-                let age_ns = self.timeline.give_up_ns.saturating_sub(intended_ns);
-                self.part.latencies.response.record(age_ns);
+                let at_least_ns = self.timeline.at_least_ns(intended_ns, now_ns);
+                self.part.latencies.censored.record(at_least_ns);
             }
         }
         dispatched > 0
@@ -396,6 +422,9 @@ impl Engine {
             return;
         }
         let sent_ns = monotonic_ns();
+        self.totals
+            .outstanding_count
+            .advance(self.in_flight, sent_ns);
         let open = matches!(self.source, Source::Open(_));
         for request in lane.in_flight.range_mut(first_new..) {
             request.sent_ns = sent_ns;
@@ -515,6 +544,9 @@ impl Engine {
 
     fn conclude(mut self) -> Outcome {
         let now_ns = monotonic_ns();
+        self.totals
+            .outstanding_count
+            .advance(self.in_flight, now_ns);
         let cpu_ns = thread_cpu_ns();
         let at_start_ns = self.cpu_at_start_ns.unwrap_or(cpu_ns);
         self.totals.cpu_ns = self.cpu_at_end_ns.unwrap_or(cpu_ns) - at_start_ns;

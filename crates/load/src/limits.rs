@@ -65,6 +65,9 @@ pub const SPIN_NS: u64 = 20_000_000;
 /// than this was interrupted: by the kernel's own work, another process or the host of a virtual
 /// machine.
 pub const INTERRUPTED_NS: u64 = 15_000;
+/// A thread that sleeps until something comes runs within this after it came, on a machine that is
+/// not busy with others.
+pub const WAKE_UP_NS: u64 = 100_000;
 /// Bytes of a server's answer to `stats`.
 pub const STATS_LEN: u64 = 64 << 10;
 /// Bytes of one of its lines.

@@ -5,6 +5,7 @@ use std::sync::atomic::AtomicU32;
 use std::sync::mpsc::{self, Receiver, Sender};
 use std::thread::{self, JoinHandle};
 
+use measure::{Bounded, WithCensored};
 use sys::clock::monotonic_ns;
 use sys::cost;
 use sys::poll::Poll;
@@ -42,11 +43,11 @@ pub struct Second {
     /// Answers a second.
     pub rate_rps: f64,
     /// Median latency: response, in closed loop service.
-    pub p50_ns: u64,
+    pub p50: Bounded,
     /// Its 99th percentile.
-    pub p99_ns: u64,
+    pub p99: Bounded,
     /// Its 99.9th percentile.
-    pub p999_ns: u64,
+    pub p999: Bounded,
     /// Slip at its 99th percentile. None in closed loop.
     pub slip_p99_ns: Option<u64>,
     /// Share of the gets answered that found their value. None without gets.
@@ -331,18 +332,19 @@ fn second(timeline: &Timeline, number: usize, part: &Part) -> Option<Second> {
         response,
         service,
         slip,
+        censored,
         ..
     } = &part.latencies;
-    let open = !response.is_empty();
-    let latency = if open { response } else { service };
+    let open = !(response.is_empty() && censored.is_empty());
+    let latency = WithCensored::new(if open { response } else { service }, censored);
     Some(Second {
         at_ns: to_ns - timeline.start_ns,
         span_ns,
         warmup: !timeline.is_measured(number),
         rate_rps: part.counts.answered as f64 * 1e9 / span_ns as f64,
-        p50_ns: latency.percentile(50.0),
-        p99_ns: latency.percentile(99.0),
-        p999_ns: latency.percentile(99.9),
+        p50: latency.percentile(50.0),
+        p99: latency.percentile(99.0),
+        p999: latency.percentile(99.9),
         slip_p99_ns: open.then(|| slip.percentile(99.0)),
         hit_rate: (part.counts.gets > 0).then(|| part.counts.hits as f64 / part.counts.gets as f64),
         outstanding: part.counts.outstanding,

@@ -2,6 +2,7 @@
 //!
 //! Rates are requests per second, durations nanoseconds, shares 0 to 1.
 
+use measure::{LITTLES_LAW_TOLERANCE, LittlesLaw};
 use serde::{Deserialize, Serialize};
 
 /// The version of everything in this module.
@@ -50,11 +51,11 @@ pub struct Summary {
     pub lost_connections: u64,
     /// Share of the records resident after the prefill, where one was made.
     pub resident: Option<f64>,
-    /// Answer − intended time. None in closed loop.
+    /// Answer − intended time, the censored among them. None in closed loop.
     pub response: Option<Distribution>,
-    /// Answer − actual send.
+    /// Answer − actual send, of those answered.
     pub service: Distribution,
-    /// Actual send − intended time. None in closed loop.
+    /// Actual send − intended time, of those answered. None in closed loop.
     pub slip: Option<Distribution>,
     /// The generator's own part of the response time: how long a request that could leave waited
     /// for the generator (not for the socket's back-pressure, nor for a connection at its depth),
@@ -68,9 +69,14 @@ pub struct Summary {
     /// Share of the interval in which the generator's threads had work: neither slept nor polled
     /// in vain.
     pub generator_busy: f64,
-    /// Mean outstanding requests, counted as an integral over time.
+    /// Mean outstanding requests over the interval, by a count that knows no time stamps
+    /// ([`measure::OutstandingCount`]).
     pub outstanding_mean: f64,
-    /// Little's law: what the mean should be, achieved rate × mean service time.
+    /// Of those, answers that lay unread in their sockets, at most.
+    #[serde(default)]
+    pub outstanding_unread: f64,
+    /// Little's law: what the mean should be by the requests' time stamps
+    /// ([`measure::Outstanding`]), give or take the unread ([`measure::LittlesLaw`]).
     pub outstanding_expected: f64,
     /// Bytes sent in the interval.
     pub bytes_sent: u64,
@@ -97,7 +103,23 @@ pub struct Summary {
     pub witness: Option<Distribution>,
 }
 
+impl Summary {
+    /// Little's law: requests outstanding by their time stamps against those counted.
+    #[must_use]
+    pub fn littles_law(&self) -> LittlesLaw {
+        LittlesLaw::check(
+            self.outstanding_mean,
+            self.outstanding_unread,
+            self.outstanding_expected,
+            LITTLES_LAW_TOLERANCE,
+        )
+    }
+}
+
 /// A distribution: chosen points and, losslessly, the whole.
+///
+/// Where requests were censored, they stand in it at the lower bounds of what they would have
+/// taken, and `censored` says which points are lower bounds for that.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Distribution {
     /// Samples.
@@ -111,6 +133,23 @@ pub struct Distribution {
     /// (percentile, value) pairs, ascending.
     pub percentiles: Vec<(f64, u64)>,
     /// Base64 of the HDR V2 serialisation.
+    pub hdr: String,
+    /// Those of the samples that are lower bounds. None: there are none, or a build before these
+    /// were told apart has written this.
+    #[serde(default)]
+    pub censored: Option<Censored>,
+}
+
+/// Requests that were given up unanswered: at the end of the grace, with a lost connection, or
+/// before they could be sent.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Censored {
+    /// How many.
+    pub count: u64,
+    /// The percentiles of the distribution that are lower bounds, ascending (the rule:
+    /// [`measure::WithCensored`]). Mean and maximum always are.
+    pub lower_bounds: Vec<f64>,
+    /// Base64 of the HDR V2 serialisation of the bounds alone.
     pub hdr: String,
 }
 

@@ -1,6 +1,6 @@
 //! What one thread counts.
 
-use measure::{Histogram, Outstanding};
+use measure::{Histogram, Outstanding, OutstandingCount};
 
 /// The latencies and counts of one stretch of a run, a second long at most. A thread hands each
 /// over when it ends; merged, those of the measured interval are the run's.
@@ -62,13 +62,15 @@ impl Part {
     }
 }
 
-/// The four latencies, each of the same requests.
+/// The four latencies, each of the requests that were answered, and what is known of the others.
 #[derive(Debug, Default)]
 pub(crate) struct Latencies {
     pub(crate) response: Histogram,
     pub(crate) service: Histogram,
     pub(crate) slip: Histogram,
     pub(crate) lateness: Histogram,
+    /// Lower bounds of the response times of requests that were given up: those are in no other.
+    pub(crate) censored: Histogram,
 }
 
 impl Latencies {
@@ -78,6 +80,7 @@ impl Latencies {
             &other.service,
             &other.slip,
             &other.lateness,
+            &other.censored,
         ]) {
             // An empty one costs as much to merge as a full one.
             if !theirs.is_empty() {
@@ -94,12 +97,13 @@ impl Latencies {
         }
     }
 
-    fn each(&mut self) -> [&mut Histogram; 4] {
+    fn each(&mut self) -> [&mut Histogram; 5] {
         [
             &mut self.response,
             &mut self.service,
             &mut self.slip,
             &mut self.lateness,
+            &mut self.censored,
         ]
     }
 }
@@ -117,8 +121,6 @@ pub(crate) struct Totals {
     pub(crate) sets: u64,
     /// Answers that came in the interval, of whatever intended time.
     pub(crate) achieved: u64,
-    /// The service times of those answers, added up.
-    pub(crate) service_sum_ns: u64,
     /// Answers whose arrival the kernel did not note.
     pub(crate) unstamped: u64,
     /// Answers that greedy connections took in the interval.
@@ -132,12 +134,14 @@ pub(crate) struct Totals {
     pub(crate) idle_ns: u64,
     /// Processor time in the interval.
     pub(crate) cpu_ns: u64,
+    /// Requests outstanding in the interval, by their time stamps and by count.
     pub(crate) outstanding: Outstanding,
+    pub(crate) outstanding_count: OutstandingCount,
 }
 
 impl Totals {
-    /// Nothing yet, of an interval that begins at `start_ns`.
-    pub(crate) fn new(start_ns: u64) -> Self {
+    /// Nothing yet, of an interval from `start_ns` to `end_ns`.
+    pub(crate) fn new(start_ns: u64, end_ns: u64) -> Self {
         Self {
             intended: 0,
             sent: 0,
@@ -147,7 +151,6 @@ impl Totals {
             hits: 0,
             sets: 0,
             achieved: 0,
-            service_sum_ns: 0,
             unstamped: 0,
             greedy: 0,
             bytes_sent: 0,
@@ -156,6 +159,7 @@ impl Totals {
             idle_ns: 0,
             cpu_ns: 0,
             outstanding: Outstanding::new(start_ns),
+            outstanding_count: OutstandingCount::new(start_ns, end_ns),
         }
     }
 
@@ -168,7 +172,6 @@ impl Totals {
         self.hits += other.hits;
         self.sets += other.sets;
         self.achieved += other.achieved;
-        self.service_sum_ns += other.service_sum_ns;
         self.unstamped += other.unstamped;
         self.greedy += other.greedy;
         self.bytes_sent += other.bytes_sent;
@@ -177,6 +180,7 @@ impl Totals {
         self.idle_ns += other.idle_ns;
         self.cpu_ns += other.cpu_ns;
         self.outstanding.merge(&other.outstanding);
+        self.outstanding_count.merge(&other.outstanding_count);
     }
 }
 

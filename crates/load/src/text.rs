@@ -2,6 +2,8 @@
 
 use std::fmt::Write as _;
 
+use measure::Bounded;
+
 use crate::prefill::Prefill;
 use crate::run::Second;
 use crate::summary::{Distribution, Loop, Summary};
@@ -27,9 +29,9 @@ pub fn second_line(second: &Second) -> String {
         "{:>6.1}s {:>8} {:>9} {:>9} {:>9} {:>9} {:>7} {:>11}",
         second.at_ns as f64 / 1e9,
         show_rate(second.rate_rps),
-        show_duration(second.p50_ns),
-        show_duration(second.p99_ns),
-        show_duration(second.p999_ns),
+        show_bounded(second.p50),
+        show_bounded(second.p99),
+        show_bounded(second.p999),
         slip,
         hits,
         second.outstanding,
@@ -101,15 +103,27 @@ fn latency_lines(summary: &Summary) -> Vec<String> {
 }
 
 fn latency_line(name: &str, distribution: &Distribution) -> String {
-    let mut line = format!(
-        "{name:<10} {:>10}",
-        show_duration(distribution.mean.round() as u64)
-    );
-    for (_, value_ns) in &distribution.percentiles {
-        let _ = write!(line, " {:>9}", show_duration(*value_ns));
+    let censored = distribution.censored.as_ref();
+    let show = |value_ns, is_lower_bound| {
+        show_bounded(Bounded {
+            value_ns,
+            is_lower_bound,
+        })
+    };
+    let mean = show(distribution.mean.round() as u64, censored.is_some());
+    let mut line = format!("{name:<10} {mean:>10}");
+    for (percentile, value_ns) in &distribution.percentiles {
+        let is_lower_bound = censored.is_some_and(|it| it.lower_bounds.contains(percentile));
+        let _ = write!(line, " {:>9}", show(*value_ns, is_lower_bound));
     }
-    let _ = write!(line, " {:>9}", show_duration(distribution.max));
+    let _ = write!(line, " {:>9}", show(distribution.max, censored.is_some()));
     line
+}
+
+/// `≥` before a lower bound.
+fn show_bounded(latency: Bounded) -> String {
+    let sign = if latency.is_lower_bound { "≥" } else { "" };
+    format!("{sign}{}", show_duration(latency.value_ns))
 }
 
 fn count_lines(summary: &Summary) -> Vec<String> {
@@ -150,8 +164,12 @@ fn count_lines(summary: &Summary) -> Vec<String> {
             summary.bytes_received as f64 / 1e6 / seconds
         ),
         format!(
-            "{:<10} {:.2} outstanding on average; rate × service time says {:.2}",
-            "check", summary.outstanding_mean, summary.outstanding_expected
+            "{:<10} {:.2} outstanding by count, of which answers not yet read {:.2} at most; by time \
+             stamps {:.2}",
+            "check",
+            summary.outstanding_mean,
+            summary.outstanding_unread,
+            summary.outstanding_expected
         ),
         format!(
             "{:<10} {} processor, {} busy",
@@ -167,11 +185,30 @@ fn count_lines(summary: &Summary) -> Vec<String> {
     lines.extend(watched_line(summary));
     lines.extend(bursts_line(summary));
     lines.extend(witness_line(summary));
+    lines.extend(warnings(summary));
+    lines
+}
+
+/// What a reader must know before any of the figures is believed.
+fn warnings(summary: &Summary) -> Vec<String> {
+    let mut lines = Vec::new();
+    if summary
+        .response
+        .as_ref()
+        .is_some_and(|it| it.censored.is_some())
+    {
+        let why = "requests never answered are in it, at the least they can have taken";
+        lines.push(format!("{:<10} a lower bound: {why}", "≥"));
+    }
     if summary.lost_connections > 0 {
         lines.push(format!(
             "{:<10} {} connections",
             "lost", summary.lost_connections
         ));
+    }
+    if !summary.littles_law().holds {
+        let why = "LITTLE'S LAW FAILS: the count and the time stamps disagree; trust neither";
+        lines.push(why.to_owned());
     }
     if summary.generator_limited {
         let why = "GENERATOR-LIMITED: these figures say more of the generator than of the server";

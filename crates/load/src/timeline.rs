@@ -77,6 +77,12 @@ impl Timeline {
         at_ns.min(self.end_ns)
     }
 
+    /// What a measured request that is given up would have taken at least. The run lasts beyond the
+    /// interval's end, and no answer is taken until then, however early it is given up.
+    pub(crate) fn at_least_ns(&self, intended_ns: u64, given_up_ns: u64) -> u64 {
+        given_up_ns.max(self.end_ns) - intended_ns
+    }
+
     /// How much of a stretch of time lies in the measured interval.
     pub(crate) fn within(&self, from_ns: u64, to_ns: u64) -> u64 {
         to_ns
@@ -125,6 +131,11 @@ mod tests {
         assert_eq!(timeline.boundaries(), 1);
         assert!(timeline.is_measured(0));
         assert_eq!(timeline.within(0, 2_000), 1_000);
+        assert_eq!(timeline.at_least_ns(1_000, 5_000), SECOND_NS);
+        assert_eq!(
+            timeline.at_least_ns(1_000, 2 * SECOND_NS),
+            2 * SECOND_NS - 1_000
+        );
         assert!(timeline.measures(1_000) && !timeline.measures(1_000 + SECOND_NS));
     }
 }

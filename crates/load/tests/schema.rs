@@ -1,6 +1,6 @@
 //! The schema of `curtail load --json`, held as text: a change here is a change for its readers.
 
-use load::summary::{Bursts, Distribution, Loop, SCHEMA, Summary, Watched};
+use load::summary::{Bursts, Censored, Distribution, Loop, SCHEMA, Summary, Watched};
 use load::text;
 
 fn distribution() -> Distribution {
@@ -11,6 +11,18 @@ fn distribution() -> Distribution {
         max: 2_000,
         percentiles: vec![(50.0, 1_000), (99.9, 2_000)],
         hdr: "HISTFAAA".to_owned(),
+        censored: None,
+    }
+}
+
+fn with_censored() -> Distribution {
+    Distribution {
+        censored: Some(Censored {
+            count: 1,
+            lower_bounds: vec![99.9],
+            hdr: "HISTFBBB".to_owned(),
+        }),
+        ..distribution()
     }
 }
 
@@ -31,7 +43,7 @@ fn summary() -> Summary {
         sets: 1,
         lost_connections: 0,
         resident: Some(1.0),
-        response: Some(distribution()),
+        response: Some(with_censored()),
         service: distribution(),
         slip: None,
         lateness: None,
@@ -39,6 +51,7 @@ fn summary() -> Summary {
         generator_cpu: 0.5,
         generator_busy: 0.25,
         outstanding_mean: 1.5,
+        outstanding_unread: 0.25,
         outstanding_expected: 1.25,
         bytes_sent: 60,
         bytes_received: 4_000_000,
@@ -59,23 +72,24 @@ fn summary() -> Summary {
     }
 }
 
-const JSON: &str = r#"{"schema":"curtail.load/1","demand":"open","offered_rps":3.0,"duration_ns":1000000000,"intended":3,"sent":2,"answered":2,"censored":1,"errors":0,"achieved_rps":2.0,"gets":1,"hits":1,"sets":1,"lost_connections":0,"resident":1.0,"response":{"count":2,"mean":1500.0,"min":1000,"max":2000,"percentiles":[[50.0,1000],[99.9,2000]],"hdr":"HISTFAAA"},"service":{"count":2,"mean":1500.0,"min":1000,"max":2000,"percentiles":[[50.0,1000],[99.9,2000]],"hdr":"HISTFAAA"},"slip":null,"lateness":null,"generator_limited":true,"generator_cpu":0.5,"generator_busy":0.25,"outstanding_mean":1.5,"outstanding_expected":1.25,"bytes_sent":60,"bytes_received":4000000,"unstamped":3,"greedy_rps":2.5,"watched":{"user_ns":4000,"system_ns":6000,"resident_bytes":1000000,"voluntary_switches":3,"involuntary_switches":4},"bursts":{"counts":[3,0,1],"connections":6},"witness":{"count":2,"mean":1500.0,"min":1000,"max":2000,"percentiles":[[50.0,1000],[99.9,2000]],"hdr":"HISTFAAA"}}"#;
+const JSON: &str = r#"{"schema":"curtail.load/1","demand":"open","offered_rps":3.0,"duration_ns":1000000000,"intended":3,"sent":2,"answered":2,"censored":1,"errors":0,"achieved_rps":2.0,"gets":1,"hits":1,"sets":1,"lost_connections":0,"resident":1.0,"response":{"count":2,"mean":1500.0,"min":1000,"max":2000,"percentiles":[[50.0,1000],[99.9,2000]],"hdr":"HISTFAAA","censored":{"count":1,"lower_bounds":[99.9],"hdr":"HISTFBBB"}},"service":{"count":2,"mean":1500.0,"min":1000,"max":2000,"percentiles":[[50.0,1000],[99.9,2000]],"hdr":"HISTFAAA","censored":null},"slip":null,"lateness":null,"generator_limited":true,"generator_cpu":0.5,"generator_busy":0.25,"outstanding_mean":1.5,"outstanding_unread":0.25,"outstanding_expected":1.25,"bytes_sent":60,"bytes_received":4000000,"unstamped":3,"greedy_rps":2.5,"watched":{"user_ns":4000,"system_ns":6000,"resident_bytes":1000000,"voluntary_switches":3,"involuntary_switches":4},"bursts":{"counts":[3,0,1],"connections":6},"witness":{"count":2,"mean":1500.0,"min":1000,"max":2000,"percentiles":[[50.0,1000],[99.9,2000]],"hdr":"HISTFAAA","censored":null}}"#;
 
 const TABLE: &str = "\
 latency          mean       p50     p99.9       max
-response      1.50 µs   1.00 µs   2.00 µs   2.00 µs
+response     ≥1.50 µs   1.00 µs  ≥2.00 µs  ≥2.00 µs
 service       1.50 µs   1.00 µs   2.00 µs   2.00 µs
 
 achieved   2.00/s of offered 3.00/s
 requests   3 intended, 2 sent, 2 answered, 1 censored, 0 errors
 answers    1 gets (100.0% hits), 1 sets
 bytes      0.0 MB/s out, 4.0 MB/s in
-check      1.50 outstanding on average; rate × service time says 1.25
+check      1.50 outstanding by count, of which answers not yet read 0.25 at most; by time stamps 1.25
 generator  50.0% processor, 25.0% busy
 greedy     2.50/s answered beside those above
 watched    889 ns user, 1.33 µs system a request; 1.0 MB; 3 voluntary, 4 involuntary switches
 bursts     1.50 connections a wake-up of the server, 75.0% of 4 with one alone
 witness    late by 1.00 µs at p50, 2.00 µs at p99.9, 2.00 µs at most, as whoever ran there
+≥          a lower bound: requests never answered are in it, at the least they can have taken
 GENERATOR-LIMITED: these figures say more of the generator than of the server
 ";
 
@@ -83,6 +97,25 @@ GENERATOR-LIMITED: these figures say more of the generator than of the server
 fn a_summary_is_written_so_and_read_back() {
     assert_eq!(serde_json::to_string(&summary()).unwrap(), JSON);
     assert_eq!(serde_json::from_str::<Summary>(JSON).unwrap(), summary());
+}
+
+#[test]
+fn a_summary_of_before_censored_requests_were_told_apart_is_still_read() {
+    let apart = r#","censored":{"count":1,"lower_bounds":[99.9],"hdr":"HISTFBBB"}"#;
+    let before = JSON.replace(apart, "").replace(r#","censored":null"#, "");
+    let before = before.replace(r#","outstanding_unread":0.25"#, "");
+    assert_eq!(before.matches("censored").count(), 1, "the count of all");
+    let mut expected = summary();
+    expected.response = Some(distribution());
+    expected.outstanding_unread = 0.0;
+    assert_eq!(serde_json::from_str::<Summary>(&before).unwrap(), expected);
+}
+
+#[test]
+fn stamps_that_disagree_with_the_count_are_told() {
+    let mut wrong = summary();
+    wrong.outstanding_expected = 1.1;
+    assert!(text::table(&wrong).contains("\nLITTLE'S LAW FAILS: "));
 }
 
 #[test]

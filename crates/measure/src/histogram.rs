@@ -97,13 +97,24 @@ impl Histogram {
     /// are none.
     #[must_use]
     pub fn quantile(&self, q: f64) -> u64 {
+        self.value_at_rank(self.rank(q))
+    }
+
+    /// Which value, counted from 1 in ascending order, the quantile `q` is.
+    pub(crate) fn rank(&self, q: f64) -> u64 {
         // 0.999 × 1000 is a little more than 999 in floating point, and must not mean the 1000th.
         let count = self.len() as f64;
-        let rank = (q * count * (1.0 - 1e-12))
+        (q * count * (1.0 - 1e-12))
             .ceil()
-            .clamp(1.0, count.max(1.0));
+            .clamp(1.0, count.max(1.0)) as u64
+    }
+
+    /// The value of that rank, at most [`Histogram::len`]; 0 where there are none.
+    pub(crate) fn value_at_rank(&self, rank: u64) -> u64 {
+        let count = self.len().max(1) as f64;
+        // The middle of a rank's share finds its bucket however the quotient is rounded.
         self.0
-            .value_at_quantile((rank - 0.5) / count.max(1.0))
+            .value_at_quantile((rank as f64 - 0.5) / count)
             .min(self.max())
     }
 

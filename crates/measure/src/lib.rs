@@ -6,6 +6,7 @@
 //! | question | answer |
 //! |---|---|
 //! | how were latencies distributed? | [`Histogram`] |
+//! | and where some requests were never answered? | [`WithCensored`] |
 //! | how sure is this percentile, this median of trials? | [`quantile_interval`],
 //! [`median_of_trials`] |
 //! | is A faster than B, and by how much? | [`RankTest`], [`ratio_of_medians`], [`paired_ratio`] |
@@ -15,6 +16,7 @@
 #![forbid(unsafe_code)]
 
 mod capacity;
+mod censored;
 mod histogram;
 mod interval;
 mod knee;
@@ -26,13 +28,17 @@ mod ratio;
 mod target;
 
 pub use capacity::{Capacity, CapacityTrial};
+pub use censored::{Bounded, WithCensored};
 pub use histogram::{Histogram, HistogramError};
 pub use interval::{
     Estimate, Interval, histogram_quantile_interval, median, median_of_trials, quantile_interval,
 };
 pub use knee::{KNEE_FACTOR, Knee, TailPoint};
-pub use lateness::{BUSY_LIMIT, LATENESS_LIMIT_NS, generator_limited};
-pub use littles_law::{LITTLES_LAW_TOLERANCE, LittlesLaw, Outstanding};
+pub use lateness::{
+    BUSY_LIMIT, LATENESS_LIMIT_NS, LATENESS_P999_LIMIT_NS, generator_limited,
+    generator_limited_at_p999,
+};
+pub use littles_law::{LITTLES_LAW_TOLERANCE, LittlesLaw, Outstanding, OutstandingCount};
 pub use rank::RankTest;
 pub use ratio::{paired_ratio, ratio_of_medians};
 pub use target::verdict;

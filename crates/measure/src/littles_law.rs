@@ -1,11 +1,18 @@
-//! How many requests are outstanding, counted, and what Little's law says the count should be.
+//! How many requests are outstanding: by their time stamps, and by a count that knows none.
+//!
+//! Over any interval, the mean number outstanding is the sum of the times that requests spent in
+//! it, each cut off at its ends, divided by its length: Little's law (*A proof for the queuing
+//! formula L = λW*, 1961) for a finite interval, where it is an identity and supposes no steady
+//! state (Kim & Whitt, *Statistical analysis with Little's law*, 2013). One side is known from time
+//! stamps ([`Outstanding`]), the other from a count ([`OutstandingCount`]). Each is exact, so where
+//! the two differ ([`LittlesLaw`]), a time stamp is wrong, or a request was lost or counted twice.
 
 use serde::{Deserialize, Serialize};
 
 /// The relative difference that a check may have unless the caller says otherwise.
 pub const LITTLES_LAW_TOLERANCE: f64 = 0.05;
 
-/// The outstanding requests of a window of time, integrated.
+/// The outstanding requests of a window of time, by the requests' time stamps.
 ///
 /// The integral is kept as the sum of the times at which requests were answered less those at
 /// which they were sent, so stamps need not come in order, and windows of several threads (of
@@ -82,17 +89,87 @@ impl Outstanding {
     }
 }
 
-/// Little's law, checked: mean outstanding = achieved rate × mean service time.
+/// The outstanding requests of an interval, by a count.
 ///
-/// It holds of any window at whose ends few requests are outstanding beside those it saw. Where it
-/// fails, requests were lost, counted twice or stamped wrongly.
+/// The thread that sends and receives tells how many there are whenever that changes, by its clock;
+/// what time stamps the requests get is not looked at. An answer counts as outstanding until it is
+/// taken from its socket, by its time stamp only until it arrived there. How long it can have lain
+/// there is bounded without stamps too: since the thread last found nothing there.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct OutstandingCount {
+    start_ns: u64,
+    end_ns: u64,
+    last_ns: u64,
+    area_ns: u128,
+    unread_ns: u128,
+}
+
+impl OutstandingCount {
+    /// Of the interval from `start_ns` to `end_ns`.
+    #[must_use]
+    pub fn new(start_ns: u64, end_ns: u64) -> Self {
+        Self {
+            start_ns,
+            end_ns,
+            last_ns: start_ns,
+            area_ns: 0,
+            unread_ns: 0,
+        }
+    }
+
+    /// From the last call (at first the beginning) to `now_ns`, so many were outstanding.
+    #[inline]
+    pub fn advance(&mut self, outstanding: u64, now_ns: u64) {
+        let now_ns = now_ns.min(self.end_ns);
+        if now_ns > self.last_ns {
+            self.area_ns += u128::from(outstanding) * u128::from(now_ns - self.last_ns);
+            self.last_ns = now_ns;
+        }
+    }
+
+    /// An answer was taken at `now_ns`; it arrived at `since_ns` at the earliest.
+    #[inline]
+    pub fn unread(&mut self, since_ns: u64, now_ns: u64) {
+        let (since_ns, now_ns) = (since_ns.max(self.start_ns), now_ns.min(self.end_ns));
+        self.unread_ns += u128::from(now_ns.saturating_sub(since_ns));
+    }
+
+    /// Adds the requests of another thread in the same interval.
+    pub fn merge(&mut self, other: &Self) {
+        self.area_ns += other.area_ns;
+        self.unread_ns += other.unread_ns;
+    }
+
+    /// Mean outstanding; 0 for an empty interval.
+    #[must_use]
+    pub fn mean(&self) -> f64 {
+        self.per_time(self.area_ns)
+    }
+
+    /// How many of those were answers that lay unread, at most.
+    #[must_use]
+    pub fn mean_unread(&self) -> f64 {
+        self.per_time(self.unread_ns)
+    }
+
+    fn per_time(&self, area_ns: u128) -> f64 {
+        area_ns as f64 / self.end_ns.saturating_sub(self.start_ns).max(1) as f64
+    }
+}
+
+/// Little's law, checked: the mean outstanding by a count is that by time stamps, but for answers
+/// that lay unread.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct LittlesLaw {
-    /// Mean outstanding as counted.
+    /// Mean outstanding by the count.
     pub counted: f64,
-    /// Achieved rate × mean service time.
-    pub expected: f64,
-    /// (counted − expected) ÷ the greater of the two; 0 where both are 0.
+    /// Of those, answers that lay unread, at most: the mean outstanding lies between `counted` less
+    /// these and `counted`.
+    pub unread: f64,
+    /// Mean outstanding by the time stamps.
+    pub stamped: f64,
+    /// From what is nearest to `stamped` between those two to `stamped`, ÷ the greater of both; 0
+    /// where it lies between them.
     pub relative_difference: f64,
     /// The relative difference that was allowed.
     pub tolerance: f64,
@@ -101,20 +178,23 @@ pub struct LittlesLaw {
 }
 
 impl LittlesLaw {
-    /// Checks a count of outstanding requests against rate and mean service time.
+    /// Checks time stamps against a count.
     #[must_use]
-    pub fn check(counted: f64, achieved_rps: f64, mean_service_ns: f64, tolerance: f64) -> Self {
-        let expected = achieved_rps * mean_service_ns / 1e9;
-        let greater = counted.max(expected);
+    pub fn check(counted: f64, unread: f64, stamped: f64, tolerance: f64) -> Self {
+        let nearest = stamped.max(counted - unread).min(counted);
+        let greater = nearest.max(stamped);
         let relative_difference = if greater > 0.0 {
-            (counted - expected) / greater
+            (stamped - nearest) / greater
         } else {
             0.0
         };
-        let holds = relative_difference.abs() <= tolerance;
+        // Written so that what is no number does not hold.
+        let is_number = counted.is_finite() && unread.is_finite() && stamped.is_finite();
+        let holds = is_number && relative_difference.abs() <= tolerance;
         Self {
             counted,
-            expected,
+            unread,
+            stamped,
             relative_difference,
             tolerance,
             holds,
@@ -159,28 +239,89 @@ mod tests {
         assert_eq!(one.mean(1_000), 1.5);
     }
 
-    #[test]
-    fn a_queue_of_fixed_service_keeps_the_law_and_a_lost_answer_breaks_it() {
-        let mut window = Outstanding::new(0);
+    /// What (sent, answered) are stamped as.
+    type Stamp = fn(u64, u64) -> (u64, u64);
+
+    /// A thousand requests of 2.5 µs, a microsecond apart, with what is made of their stamps; the
+    /// thread takes each answer 100 ns after it came.
+    fn checked(stamp: Stamp) -> LittlesLaw {
+        const END_NS: u64 = 1_000_000;
+        const SERVICE_NS: u64 = 2_500;
+        const UNREAD_NS: u64 = 100;
+        let mut stamped = Outstanding::new(0);
+        let mut count = OutstandingCount::new(0, END_NS);
+        let mut changes = Vec::new();
         for i in 0..1_000_u64 {
-            window.sent(i * 1_000);
-            window.answered(i * 1_000 + 2_500);
+            let (sent_ns, answered_ns) = (i * 1_000, i * 1_000 + SERVICE_NS);
+            let (sent, answered) = stamp(sent_ns, answered_ns);
+            stamped.sent(sent.min(END_NS));
+            stamped.answered(answered.min(END_NS));
+            changes.push((sent_ns, 1));
+            changes.push((answered_ns + UNREAD_NS, -1));
+            count.unread(answered_ns, answered_ns + UNREAD_NS);
         }
-        let end_ns = 1_002_500;
-        let rate = 1_000.0 * 1e9 / end_ns as f64;
-        let check = LittlesLaw::check(window.mean(end_ns), rate, 2_500.0, 0.001);
-        assert!(check.holds, "{check:?}");
-        let wrong = LittlesLaw::check(window.mean(end_ns), rate * 0.9, 2_500.0, 0.05);
-        assert!(
-            !wrong.holds && (wrong.relative_difference - 0.1).abs() < 1e-3,
-            "{wrong:?}"
-        );
+        changes.sort_unstable();
+        let mut outstanding = 0_i64;
+        for (at_ns, change) in changes {
+            count.advance(outstanding.cast_unsigned(), at_ns);
+            outstanding += change;
+        }
+        LittlesLaw::check(
+            count.mean(),
+            count.mean_unread(),
+            stamped.mean(END_NS),
+            LITTLES_LAW_TOLERANCE,
+        )
+    }
+
+    #[test]
+    fn true_stamps_agree_with_the_count() {
+        let check = checked(|sent, answered| (sent, answered));
+        assert!(check.holds && check.relative_difference == 0.0, "{check:?}");
+        assert!((check.stamped - 2.5).abs() < 0.01, "{check:?}");
+        assert!((check.counted - 2.6).abs() < 0.01, "{check:?}");
+        assert!((check.unread - 0.1).abs() < 0.01, "{check:?}");
+    }
+
+    #[test]
+    fn stamps_that_are_shifted_or_scaled_do_not() {
+        let wrong: [Stamp; 5] = [
+            |sent, answered| (sent + 400, answered),
+            |sent, answered| (sent.saturating_sub(400), answered),
+            |sent, answered| (sent, answered - 400),
+            |sent, answered| (sent, answered + 400),
+            |sent, answered| (sent, sent + (answered - sent) * 11 / 10),
+        ];
+        for (at, stamp) in wrong.into_iter().enumerate() {
+            let check = checked(stamp);
+            assert!(!check.holds, "{at}: {check:?}");
+        }
+    }
+
+    #[test]
+    fn requests_that_overlap_the_ends_count_with_their_part_inside() {
+        let mut count = OutstandingCount::new(1_000, 2_000);
+        count.advance(0, 500);
+        count.advance(2, 1_500);
+        count.unread(900, 1_100);
+        count.unread(1_900, 2_100);
+        count.advance(1, 9_000);
+        assert_eq!((count.mean(), count.mean_unread()), (1.5, 0.2));
+        let mut both = count;
+        both.merge(&count);
+        assert_eq!((both.mean(), both.mean_unread()), (3.0, 0.4));
     }
 
     #[test]
     fn nothing_at_all_keeps_the_law() {
-        assert!(LittlesLaw::check(0.0, 0.0, 0.0, LITTLES_LAW_TOLERANCE).holds);
+        let holds = |counted, unread, stamped| {
+            LittlesLaw::check(counted, unread, stamped, LITTLES_LAW_TOLERANCE).holds
+        };
+        assert!(holds(0.0, 0.0, 0.0));
         assert_eq!(Outstanding::new(5).mean(5), 0.0);
-        assert!(!LittlesLaw::check(f64::NAN, 1.0, 1.0, 0.05).holds);
+        assert_eq!(OutstandingCount::new(5, 5).mean(), 0.0);
+        assert!(!holds(f64::NAN, 0.0, 1.0) && !holds(1.0, f64::NAN, 1.0));
+        assert!(holds(1.0, 0.0, 0.96) && holds(1.0, 0.5, 0.48) && holds(1.0, 0.5, 1.04));
+        assert!(!holds(1.0, 0.0, 0.94) && !holds(1.0, 0.5, 0.47) && !holds(1.0, 0.5, 1.06));
     }
 }

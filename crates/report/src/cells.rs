@@ -1,6 +1,6 @@
 //! The trials of a run gathered by server, rate and setting.
 
-use crate::folder::{Cost, Measurement, Outcome, Phase, Quantiles, Sweep, Trial};
+use crate::folder::{Cost, LowerBounds, Measurement, Outcome, Phase, Quantiles, Sweep, Trial};
 use crate::run::Run;
 
 /// All the trials of one server at one offered rate under one setting.
@@ -142,22 +142,21 @@ pub(crate) fn measured(trial: &Trial) -> Option<(&Trial, &Measurement)> {
 /// A percentile of response time.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Percentile {
-    /// 0 to 1.
-    pub(crate) share: f64,
     pub(crate) of: fn(&Quantiles) -> u64,
+    is_lower_bound: fn(&LowerBounds) -> bool,
 }
 
 pub(crate) const P50: Percentile = Percentile {
-    share: 0.5,
     of: |response| response.p50,
+    is_lower_bound: |bounds| bounds.p50,
 };
 pub(crate) const P99: Percentile = Percentile {
-    share: 0.99,
     of: |response| response.p99,
+    is_lower_bound: |bounds| bounds.p99,
 };
 pub(crate) const P999: Percentile = Percentile {
-    share: 0.999,
     of: |response| response.p999,
+    is_lower_bound: |bounds| bounds.p999,
 };
 
 impl Percentile {
@@ -169,13 +168,10 @@ impl Percentile {
     }
 }
 
-/// Whether so many requests were censored that the percentile's rank falls among them: they waited
-/// at least as long as is known, and the percentile is a lower bound.
+/// Whether a percentile of response time is a lower bound, for requests that were never answered
+/// may be beyond it.
 pub(crate) fn is_lower_bound(measured: &Measurement, percentile: Percentile) -> bool {
-    let censored = measured.censored as f64;
-    measured.response.is_some()
-        && measured.intended > 0
-        && censored > (1.0 - percentile.share) * measured.intended as f64
+    (percentile.is_lower_bound)(&measured.response_bounds())
 }
 
 /// (of the median, of the greatest) over some trials. The median holds as it is where all lower

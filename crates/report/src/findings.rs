@@ -30,7 +30,7 @@ pub(crate) struct Outstanding {
     pub(crate) trials: usize,
     /// Trials in which it holds.
     pub(crate) holding: usize,
-    /// The greatest relative difference of counted and expected.
+    /// The greatest relative difference of time stamps and count.
     pub(crate) worst: f64,
 }
 
@@ -268,8 +268,8 @@ fn littles_law(trials: &[Measured]) -> Option<Outstanding> {
         .map(|(_, measured)| {
             LittlesLaw::check(
                 measured.outstanding_mean,
-                measured.achieved_rps,
-                measured.service.mean,
+                measured.outstanding_unread,
+                measured.outstanding_expected,
                 LITTLES_LAW_TOLERANCE,
             )
         })

@@ -203,11 +203,11 @@ pub struct Measurement {
     pub hit_rate: Option<f64>,
     /// Share of the records resident after the prefill.
     pub resident: Option<f64>,
-    /// Answer − intended time. None in closed loop.
+    /// Answer − intended time, the censored among them. None in closed loop.
     pub response: Option<Quantiles>,
-    /// Answer − actual send.
+    /// Answer − actual send, of those answered.
     pub service: Quantiles,
-    /// Actual send − intended time. None in closed loop.
+    /// Actual send − intended time, of those answered. None in closed loop.
     pub slip: Option<Quantiles>,
     /// The generator's own part of the slip, 99th percentile.
     pub lateness_p99_ns: Option<u64>,
@@ -224,7 +224,11 @@ pub struct Measurement {
     pub lost_connections: Option<u64>,
     /// Little's law: mean outstanding as counted.
     pub outstanding_mean: f64,
-    /// Little's law: achieved rate × mean service time.
+    /// Of those, answers not yet read, at most. 0 where a build before these were told recorded it,
+    /// which counted by time stamps too.
+    #[serde(default)]
+    pub outstanding_unread: f64,
+    /// Little's law: mean outstanding by time stamps.
     pub outstanding_expected: f64,
     /// Answers a second that the greedy connections got beside, where there were any.
     #[serde(default)]
@@ -271,6 +275,46 @@ pub struct Quantiles {
     pub p999: u64,
     /// Greatest.
     pub max: u64,
+    /// Which of the points are lower bounds, because requests that were never answered are among
+    /// the samples at the least they can have taken. None: there are none such, or the trial was
+    /// recorded before they were told apart ([`Measurement::censored`] counts them all the same).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub lower_bounds: Option<LowerBounds>,
+}
+
+impl Measurement {
+    /// Which points of the response time are lower bounds, for requests that were never answered
+    /// may be beyond them (the rule: [`measure::WithCensored`]). Where a trial was recorded before
+    /// that was told, nothing is known of where those stand: every point may be one.
+    #[must_use]
+    pub fn response_bounds(&self) -> LowerBounds {
+        let Some(response) = &self.response else {
+            return LowerBounds::default();
+        };
+        let any = self.censored > 0;
+        response.lower_bounds.unwrap_or(LowerBounds {
+            p50: any,
+            p90: any,
+            p95: any,
+            p99: any,
+            p999: any,
+        })
+    }
+}
+
+/// Points of a distribution that are lower bounds. Mean and maximum are where there are any.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct LowerBounds {
+    /// Median.
+    pub p50: bool,
+    /// 90th percentile.
+    pub p90: bool,
+    /// 95th percentile.
+    pub p95: bool,
+    /// 99th percentile.
+    pub p99: bool,
+    /// 99.9th percentile.
+    pub p999: bool,
 }
 
 /// What a server paid for a trial's measured interval.
@@ -305,15 +349,18 @@ pub struct Bursts {
 pub struct TrialHistograms {
     /// [`Trial::id`].
     pub id: String,
-    /// Answer − intended time.
+    /// Answer − intended time, the censored among them.
     pub response: Option<String>,
+    /// Those alone: the least that requests never answered can have taken. None: there are none.
+    #[serde(default)]
+    pub censored: Option<String>,
     /// Answer − actual send.
     pub service: String,
     /// Actual send − intended time.
     pub slip: Option<String>,
 }
 
-/// `host.json`: what the machine was.
+/// `host.json`: what the machine was. A run is resumed only where most of it is as it was.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Host {
     /// `uname -sr`.

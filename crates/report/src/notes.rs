@@ -231,8 +231,8 @@ fn lower_bounds(panel: &Panel, figure: &dyn Figure) -> Option<String> {
     let bounds = bounds.count() as u64;
     (bounds > 0).then(|| {
         format!(
-            "Lower bounds: in {bounds} of {} so many requests were never answered that this falls \
-             among them; the points stand where it is at least.",
+            "Lower bounds: in {bounds} of {} requests that were never answered may be beyond this; \
+             the points, with an arrow upwards, stand where it is at least.",
             words::plural(measured().count() as u64, "trial")
         )
     })

@@ -302,6 +302,7 @@ fn check_measurement(measurement: &Measurement) -> Result<(), String> {
         ("achieved_rps", measurement.achieved_rps),
         ("generator_cpu", measurement.generator_cpu),
         ("outstanding_mean", measurement.outstanding_mean),
+        ("outstanding_unread", measurement.outstanding_unread),
         ("outstanding_expected", measurement.outstanding_expected),
         (
             "cpu_ns_per_request",

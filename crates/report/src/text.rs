@@ -183,7 +183,7 @@ fn remarks(run: &Run, standings: &[Standing]) -> Vec<String> {
     let tails = [cells::P50, cells::P99, cells::P999];
     let cells = || standings.iter().flat_map(|standing| &standing.cells);
     if cells().any(|cell| tails.iter().any(|&tail| cell.lower_bounds(tail).0)) {
-        remarks.push("≥ a lower bound: it falls among requests never answered".to_owned());
+        remarks.push("≥ a lower bound: requests never answered may be beyond it".to_owned());
     }
     remarks.extend(notes::of_run(run));
     remarks.extend(run.plan.notes.iter().cloned());

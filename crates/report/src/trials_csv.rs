@@ -2,7 +2,7 @@
 
 use std::io::{self, Write};
 
-use crate::folder::{Outcome, Phase, Quantiles, Trial};
+use crate::folder::{Measurement, Outcome, Phase, Quantiles, Trial};
 
 const TRIAL_COLUMNS: [&str; 10] = [
     "id",
@@ -17,7 +17,7 @@ const TRIAL_COLUMNS: [&str; 10] = [
     "failure",
 ];
 
-const MEASUREMENT_COLUMNS: [&str; 19] = [
+const MEASUREMENT_COLUMNS: [&str; 21] = [
     "duration_ns",
     "intended",
     "answered",
@@ -37,6 +37,8 @@ const MEASUREMENT_COLUMNS: [&str; 19] = [
     "load_stolen_share",
     "greedy_rps",
     "burst_mean",
+    "response_lower_bounds",
+    "outstanding_unread",
 ];
 
 const QUANTILE_COLUMNS: [&str; 9] = [
@@ -120,6 +122,8 @@ fn row(trial: &Trial) -> Vec<String> {
         optional(measured.stolen.map(|stolen| stolen.load)),
         optional(measured.greedy_rps),
         optional(measured.bursts.as_ref().map(|bursts| bursts.mean)),
+        lower_bounds(measured),
+        measured.outstanding_unread.to_string(),
     ]);
     for quantiles in [measured.response, Some(measured.service), measured.slip] {
         fields.extend(quantile_fields(quantiles));
@@ -136,6 +140,21 @@ fn row(trial: &Trial) -> Vec<String> {
         ],
     });
     fields
+}
+
+/// The percentiles of response time that are lower bounds, such as `p99 p999`.
+fn lower_bounds(measured: &Measurement) -> String {
+    let bounds = measured.response_bounds();
+    let names = [
+        ("p50", bounds.p50),
+        ("p90", bounds.p90),
+        ("p95", bounds.p95),
+        ("p99", bounds.p99),
+        ("p999", bounds.p999),
+    ];
+    let names = names.into_iter().filter(|(_, is_bound)| *is_bound);
+    let names: Vec<&str> = names.map(|(name, _)| name).collect();
+    names.join(" ")
 }
 
 fn quantile_fields(quantiles: Option<Quantiles>) -> [String; 9] {

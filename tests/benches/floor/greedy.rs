@@ -94,5 +94,8 @@ pub(crate) fn print(settings: &Settings, caches: &[Cache], progress: &Progress) 
         );
         println!("{}", line.trim_end());
     }
+    if let Some(note) = offered::censored(trials.iter().flatten().flatten()) {
+        println!("{note}");
+    }
     Ok(())
 }

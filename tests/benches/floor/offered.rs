@@ -1,12 +1,16 @@
 //! Trials by the project's own generator, a process of its own, which offers a rate: latency counts
 //! from the moment a request was due.
+//!
+//! Which trials count for a percentile is decided by the generator's lateness and by the stall
+//! detector on the server's processor (`--witness`), each against a bound fixed beforehand, and by
+//! nothing that was measured of the server.
 
 use std::process::Stdio;
 
 use anyhow::{Context, Result, bail};
 use curtail_tests::process;
 use load::Summary;
-use measure::{Estimate, ratio_of_medians};
+use measure::{Estimate, generator_limited_at_p999, ratio_of_medians};
 use sys::child::{Bounds, bind};
 
 use crate::Settings;
@@ -18,9 +22,6 @@ const OTHERS: u64 = 64;
 /// Connections of the trial before, at most, that it may not yet have closed: a server whose
 /// threads go first by turns accepts for long before it closes.
 const LEAVING_MAX: u64 = 2_048;
-/// The share of a p99.9 that is the generator's lateness at p99.9 beyond which it says more of the
-/// generator than of the server.
-const LATE_SHARE: f64 = 0.5;
 /// A wait on the server's processor, of whoever goes before all others there, beyond which a p99.9
 /// says more of the machine than of the server.
 const STALLED_NS: u64 = 300_000;
@@ -113,7 +114,24 @@ pub(crate) struct Tail {
     is_limited_at_p999: bool,
     /// The machine held up whoever ran on the server's processor.
     is_stalled: bool,
+    /// Requests were never answered: the percentiles may be lower bounds.
+    is_censored: bool,
     pub(crate) greedy_rps: Option<f64>,
+}
+
+/// What stands below a table in some of whose trials requests were never answered.
+pub(crate) fn censored<'a>(trials: impl Iterator<Item = &'a Tail>) -> Option<String> {
+    let (mut all, mut with) = (0, 0);
+    for trial in trials {
+        all += 1;
+        with += usize::from(trial.is_censored);
+    }
+    (with > 0).then(|| {
+        format!(
+            "  ≥ in {with} of {all} trials requests were never answered: their percentiles may be \
+             lower bounds"
+        )
+    })
 }
 
 impl Tail {
@@ -129,14 +147,14 @@ impl Tail {
             ns.map_or(f64::NAN, |ns| ns as f64 / 1e3)
         };
         let late_ns = at_ns(&lateness.percentiles, 99.9).context("no lateness at p99.9")?;
-        let p999_us = at(99.9);
         Ok(Self {
             p50_us: at(50.0),
             p95_us: at(95.0),
             p99_us: at(99.0),
-            p999_us,
+            p999_us: at(99.9),
             is_limited: summary.generator_limited,
-            is_limited_at_p999: late_ns as f64 / 1e3 > LATE_SHARE * p999_us,
+            is_limited_at_p999: generator_limited_at_p999(late_ns),
+            is_censored: summary.censored > 0,
             is_stalled: summary
                 .witness
                 .as_ref()

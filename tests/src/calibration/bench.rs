@@ -35,15 +35,6 @@ impl Trial {
         differences
     }
 
-    /// How late the generator sent, the 99th percentile, nanoseconds.
-    #[must_use]
-    pub fn lateness_p99_ns(&self) -> u64 {
-        let lateness = |(seen, _): &(Recorded, Truth)| seen.sent_ns - seen.intended_ns;
-        let mut all: Vec<u64> = self.requests.iter().map(lateness).collect();
-        all.sort_unstable();
-        percentile(&all, 99.0)
-    }
-
     /// How many requests took at least so long from their send to their answer.
     #[must_use]
     pub fn slower_than(&self, ns: u64) -> usize {

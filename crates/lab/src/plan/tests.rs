@@ -43,6 +43,7 @@ fn capacity(server: &str, achieved_rps: f64, generator_limited: bool) -> Trial {
         p99: 1,
         p999: 1,
         max: 1,
+        lower_bounds: None,
     };
     Trial {
         id: String::new(),
@@ -72,6 +73,7 @@ fn capacity(server: &str, achieved_rps: f64, generator_limited: bool) -> Trial {
             generator_busy: None,
             lost_connections: None,
             outstanding_mean: 1.0,
+            outstanding_unread: 0.0,
             outstanding_expected: 1.0,
             greedy_rps: None,
             bursts: None,

@@ -104,6 +104,40 @@ fn another_plan_build_or_wish_begins_a_new_run() {
     assert_ne!(path(&plan, &host, &fresh), first);
 }
 
+/// A run is not taken up where its trials would be of two hosts; the error says what to do.
+#[test]
+fn a_run_that_began_on_another_host_is_refused() {
+    let runs = tempfile::tempdir().unwrap();
+    let (plan, here, mut options) = (plan(2), host(), options(runs.path()));
+    let slots = order::trials(&plan);
+    let there = Host {
+        processors: here.processors + 6,
+        ..here.clone()
+    };
+    let path = |host: &Host, options: &Options| {
+        let opened = open(&plan, &slots, host, options);
+        opened.map(|(folder, _)| folder.path().to_owned())
+    };
+    let first = path(&there, &options).unwrap();
+    let error = path(&here, &options).unwrap_err().to_string();
+    let (was, is) = (there.processors, here.processors);
+    let difference = format!("(processors online `{was}` there, `{is}` here)");
+    assert!(error.contains(&difference), "{error}");
+    assert!(error.starts_with(&first.display().to_string()), "{error}");
+    assert!(error.contains("new run with --fresh"), "{error}");
+    assert_eq!(path(&there, &options).unwrap(), first);
+    // A run of this host is taken up, though one of the other is unfinished too.
+    options.fresh = true;
+    let second = path(&here, &options).unwrap();
+    options.fresh = false;
+    assert_ne!(second, first);
+    assert_eq!(path(&here, &options).unwrap(), second);
+    options.into = Some(first);
+    let error = path(&here, &options).unwrap_err().to_string();
+    assert!(error.contains(&difference), "{error}");
+    assert!(error.contains("name another folder"), "{error}");
+}
+
 #[test]
 fn a_finished_run_is_left_alone() {
     let runs = tempfile::tempdir().unwrap();

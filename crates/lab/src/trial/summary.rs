@@ -1,7 +1,7 @@
 //! From the generator's summary to a trial's measurement.
 
-use load::summary::{Distribution, SCHEMA, Summary};
-use report::folder::{Bursts, Cost, Measurement, Quantiles, TrialHistograms};
+use load::summary::{Censored, Distribution, SCHEMA, Summary};
+use report::folder::{Bursts, Cost, LowerBounds, Measurement, Quantiles, TrialHistograms};
 
 /// A measurement for the record, and its histograms in full.
 pub(super) type Measured = (Box<Measurement>, TrialHistograms);
@@ -49,15 +49,21 @@ pub(super) fn read(id: &str, text: &str) -> Result<Measured, String> {
         generator_busy: Some(summary.generator_busy),
         lost_connections: Some(summary.lost_connections),
         outstanding_mean: summary.outstanding_mean,
+        outstanding_unread: summary.outstanding_unread,
         outstanding_expected: summary.outstanding_expected,
         greedy_rps: summary.greedy_rps,
         cost: cost(&summary),
         bursts: bursts(&summary),
         stolen: None,
     };
+    let (response, censored) = match summary.response {
+        Some(Distribution { hdr, censored, .. }) => (Some(hdr), censored.map(|it| it.hdr)),
+        None => (None, None),
+    };
     let histograms = TrialHistograms {
         id: id.to_owned(),
-        response: summary.response.map(|distribution| distribution.hdr),
+        response,
+        censored,
         service: summary.service.hdr,
         slip: summary.slip.map(|distribution| distribution.hdr),
     };
@@ -110,7 +116,22 @@ fn quantiles(distribution: &Distribution, of: &str) -> Result<Quantiles, String>
         p99: at(99.0)?,
         p999: at(99.9)?,
         max: distribution.max,
+        lower_bounds: distribution.censored.as_ref().map(lower_bounds),
     })
+}
+
+fn lower_bounds(censored: &Censored) -> LowerBounds {
+    let is = |percentile: f64| {
+        let mut bounds = censored.lower_bounds.iter();
+        bounds.any(|&bound| (bound - percentile).abs() < 1e-9)
+    };
+    LowerBounds {
+        p50: is(50.0),
+        p90: is(90.0),
+        p95: is(95.0),
+        p99: is(99.0),
+        p999: is(99.9),
+    }
 }
 
 #[cfg(test)]
@@ -128,6 +149,7 @@ mod tests {
             max: 10 * unit,
             percentiles: percentiles.map(|p| (p, (p * unit as f64) as u64)).to_vec(),
             hdr: format!("hdr {unit}"),
+            censored: None,
         }
     }
 
@@ -148,7 +170,15 @@ mod tests {
             sets: 10,
             lost_connections: 3,
             resident: Some(0.75),
-            response: Some(distribution(1_000)),
+            response: Some(Distribution {
+                count: 110,
+                censored: Some(Censored {
+                    count: 10,
+                    lower_bounds: vec![95.0, 99.0, 99.9],
+                    hdr: "hdr censored".to_owned(),
+                }),
+                ..distribution(1_000)
+            }),
             service: distribution(100),
             slip: Some(distribution(10)),
             lateness: Some(distribution(1)),
@@ -156,6 +186,7 @@ mod tests {
             generator_cpu: 0.5,
             generator_busy: 0.25,
             outstanding_mean: 1.0,
+            outstanding_unread: 0.0,
             outstanding_expected: 1.1,
             bytes_sent: 1,
             bytes_received: 2,
@@ -184,7 +215,16 @@ mod tests {
     fn a_summary_becomes_a_measurement() {
         let (measurement, histograms) = read_as(&summary()).unwrap();
         assert_eq!(measurement.response.unwrap().p999, 99_900);
+        let bounds = LowerBounds {
+            p95: true,
+            p99: true,
+            p999: true,
+            ..LowerBounds::default()
+        };
+        assert_eq!(measurement.response.unwrap().lower_bounds, Some(bounds));
+        assert_eq!(histograms.censored.as_deref(), Some("hdr censored"));
         assert_eq!(measurement.service.p50, 5_000);
+        assert_eq!(measurement.service.lower_bounds, None);
         assert_eq!(measurement.lateness_p99_ns, Some(99));
         assert_eq!(measurement.hit_rate, Some(0.5));
         assert_eq!(measurement.generator_busy, Some(0.25));

@@ -107,6 +107,7 @@ fn summary(offered_rps: Option<f64>, answered: u64) -> Summary {
         max: 30,
         percentiles: [50.0, 90.0, 95.0, 99.0, 99.9].map(|p| (p, 20)).to_vec(),
         hdr: "pretended".to_owned(),
+        censored: None,
     };
     let open = offered_rps.map(|_| distribution.clone());
     Summary {
@@ -137,6 +138,7 @@ fn summary(offered_rps: Option<f64>, answered: u64) -> Summary {
         generator_cpu: 0.1,
         generator_busy: 0.1,
         outstanding_mean: 1.0,
+        outstanding_unread: 0.0,
         outstanding_expected: 1.0,
         bytes_sent: 1,
         bytes_received: 1,

@@ -37,6 +37,10 @@ impl Engine {
             }
         };
         let now_ns = monotonic_ns();
+        self.has_left |= len == buffer.len();
+        self.totals
+            .outstanding_count
+            .advance(self.in_flight, now_ns);
         let arrival = Arrival {
             // A stamp cannot be later than its reading; the offset of the clocks may be off by
             // a little.
@@ -53,7 +57,11 @@ impl Engine {
         while let Some(lane) = &mut self.places[number].lane {
             match lane.answer(&mut input, self.manner.protocol) {
                 Ok(Some((request, answer))) => {
-                    self.places[number].room_ns = arrival.at_ns;
+                    // An answer makes room only where there was none: below its depth the
+                    // connection held nothing back, and what waits has waited for this thread.
+                    if lane.in_flight.len() + 1 >= self.manner.depth {
+                        self.places[number].room_ns = arrival.at_ns;
+                    }
                     self.complete(&request, answer, arrival);
                 }
                 Ok(None) => break,
@@ -78,13 +86,15 @@ impl Engine {
         self.totals
             .outstanding
             .answered(self.timeline.clamped(answered_ns));
+        self.totals
+            .outstanding_count
+            .unread(self.looked_ns, arrival.picked_up_ns);
         self.part.counts.answered += 1;
         self.part.counts.gets += get;
         self.part.counts.hits += hit;
         self.part.counts.errors += error;
         if self.timeline.measures(answered_ns) {
             self.totals.achieved += 1;
-            self.totals.service_sum_ns += answered_ns - request.sent_ns;
         }
         self.totals.unstamped += u64::from(!arrival.stamped);
         if request.measured {
@@ -125,12 +135,12 @@ impl Engine {
         }
     }
 
-    /// Counts a measured request that is given up: it took at least this long, and percentiles
-    /// that left it out would flatter.
+    /// Counts a measured request that is given up, apart from those that were answered: all that is
+    /// known of its response time is a lower bound.
     pub(super) fn censor(&mut self, intended_ns: u64, given_up_ns: u64) {
         if matches!(self.source, Source::Open(_)) && self.timeline.measures(intended_ns) {
-            let age_ns = given_up_ns.saturating_sub(intended_ns);
-            self.part.latencies.response.record(age_ns);
+            let at_least_ns = self.timeline.at_least_ns(intended_ns, given_up_ns);
+            self.part.latencies.censored.record(at_least_ns);
         }
     }
 
@@ -141,6 +151,9 @@ impl Engine {
             return;
         };
         let lost_ns = monotonic_ns();
+        self.totals
+            .outstanding_count
+            .advance(self.in_flight, lost_ns);
         let now_ns = self.timeline.clamped(lost_ns);
         let mut given_up: Vec<u64> = Vec::new();
         for request in &lane.in_flight {

@@ -14,6 +14,8 @@ pub(super) const MINIMUM_DASHES: &str = "1.5 3.5";
 /// Dashes of "achieved = offered".
 pub(super) const GUIDE_DASHES: &str = "10 3 2 3";
 const KNEE_RADIUS: &str = "11";
+/// An arrow's head above a marker: the value is a lower bound.
+pub(super) const BOUND_SHAPE: &str = "M-3,-6.5L0,-10.5L3,-6.5Z";
 /// A cross around (0, 0): something is missing.
 pub(super) const MISSING_SHAPE: &str = "M-3.5,-3.5L3.5,3.5M-3.5,3.5L3.5,-3.5";
 
@@ -122,10 +124,15 @@ fn markers(svg: &mut Svg, drawn: &Drawn, subject: &Subject) {
                 false => 0.0,
             };
             let limited = measured.generator_limited;
+            let is_bound = figure.is_lower_bound(measured);
+            let shape = match is_bound {
+                true => format!("{}{BOUND_SHAPE}", subject.look.shape),
+                false => subject.look.shape.to_owned(),
+            };
             let hint = format!(
                 "{}: {}{} {}{}, trial {} of {}{}",
                 subject.name,
-                words::lower_bound(figure.is_lower_bound(measured)),
+                words::lower_bound(is_bound),
                 figure.words(value),
                 across.place(at),
                 cell.level
@@ -147,7 +154,7 @@ fn markers(svg: &mut Svg, drawn: &Drawn, subject: &Subject) {
                     ("data-aside", &aside),
                     ("class", if limited { "mark hollow" } else { "mark" }),
                     ("transform", &at),
-                    ("d", subject.look.shape),
+                    ("d", &shape),
                     ("fill", if limited { "none" } else { subject.look.colour }),
                     ("fill-opacity", "0.5"),
                     ("stroke", subject.look.colour),

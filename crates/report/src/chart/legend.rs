@@ -22,6 +22,7 @@ enum Sample {
         stroke_width: &'static str,
     },
     Hollow,
+    Bound,
     Missing,
     Knee,
 }
@@ -132,6 +133,10 @@ fn key(figure: &dyn Figure, panel: &Panel) -> Vec<(Sample, String)> {
     if cells().any(|cell| cell.limited() > 0) {
         key.push((Sample::Hollow, "limited by the generator".to_owned()));
     }
+    let mut measured = cells().flat_map(|cell| &cell.measured);
+    if measured.any(|(_, measured)| figure.is_lower_bound(measured)) {
+        key.push((Sample::Bound, "at least".to_owned()));
+    }
     if cells().any(|cell| cell.missing() > 0) {
         key.push((Sample::Missing, "missing".to_owned()));
     }
@@ -185,6 +190,11 @@ fn sample(svg: &mut Svg, sample: Sample, x: f64, y: f64) {
                 let at = format!("translate({} {})", place(centre + offset), place(y));
                 outline(svg, "mark hollow", &at, Look::of(index).shape);
             }
+        }
+        Sample::Bound => {
+            let at = format!("translate({} {})", place(centre), place(y + 4.0));
+            let shape = format!("{}{}", Look::of(0).shape, data::BOUND_SHAPE);
+            outline(svg, "mark", &at, &shape);
         }
         Sample::Missing => outline(svg, "absent", &at, data::MISSING_SHAPE),
         Sample::Knee => {

@@ -27,7 +27,7 @@ pub(crate) struct Spot {
     pub(crate) limited: u64,
     /// Of the trials the generator did not limit. None where it limited more than half.
     pub(crate) p99_ns: Option<Estimate>,
-    /// `p99_ns` falls among requests that were never answered.
+    /// Requests that were never answered may be beyond `p99_ns`.
     pub(crate) p99_is_lower_bound: bool,
     /// Of all trials.
     pub(crate) cpu_ns: Option<Estimate>,

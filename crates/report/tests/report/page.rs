@@ -1,8 +1,8 @@
 //! The page: whole, offline, and safe whatever a run is called.
 
-use report::folder::{Outcome, Sweep};
+use report::folder::{LowerBounds, Outcome, Sweep};
 
-use crate::synthetic::{LEVELS, Synthetic};
+use crate::synthetic::{self, LEVELS, Synthetic};
 
 fn page(run: &Synthetic) -> String {
     report::page_of(&run.run()).unwrap()
@@ -267,7 +267,8 @@ fn censor(ladder: &mut Synthetic, cell: usize, share: f64) {
     for trial in &mut ladder.trials {
         let here = trial.id.starts_with(&format!("s-curtail-{cell}-"));
         if let (true, Outcome::Measured(measured)) = (here, &mut trial.outcome) {
-            measured.censored = (measured.intended as f64 * share) as u64;
+            let count = (measured.intended as f64 * share) as u64;
+            synthetic::censor(measured, count);
         }
     }
 }
@@ -301,6 +302,40 @@ fn a_percentile_among_requests_never_answered_is_a_lower_bound() {
     assert!(!html.contains("Lower bounds:"));
 }
 
+/// Requests of a lost connection are given up young, and may be beyond the median too, however few
+/// they are; a trial recorded before that was told says nothing of where they stand.
+#[test]
+fn a_few_requests_given_up_young_make_every_percentile_a_lower_bound() {
+    let mut ladder = Synthetic::ladder(4);
+    for cell in 0..8 {
+        censor(&mut ladder, cell, 0.0);
+    }
+    ladder.trials.retain(|trial| trial.server == "curtail");
+    ladder.plan.servers.truncate(1);
+    for repeat in 0..15 {
+        let measured = ladder.measurement(&format!("s-curtail-2-{repeat:02}"));
+        measured.censored = 3;
+        measured.response.as_mut().unwrap().lower_bounds = Some(LowerBounds {
+            p50: true,
+            p90: true,
+            p95: true,
+            p99: true,
+            p999: true,
+        });
+    }
+    let html = page(&ladder);
+    assert_eq!(html.matches("<td>≥").count(), 3 + 15);
+    assert!(html.contains("Lower bounds: in 15 of "));
+    let terminal = report::text_summary(&ladder.run());
+    let row = terminal.lines().find(|line| line.contains('≥')).unwrap();
+    assert_eq!(row.matches('≥').count(), 3, "{row}");
+    for repeat in 0..15 {
+        let measured = ladder.measurement(&format!("s-curtail-2-{repeat:02}"));
+        measured.response.as_mut().unwrap().lower_bounds = None;
+    }
+    assert_eq!(page(&ladder), html, "an elder run");
+}
+
 #[test]
 fn a_median_below_all_lower_bounds_holds() {
     let mut ladder = Synthetic::ladder(4);
@@ -311,7 +346,7 @@ fn a_median_below_all_lower_bounds_holds() {
     }
     for repeat in 0..7 {
         let measured = ladder.measurement(&format!("s-curtail-2-{repeat:02}"));
-        measured.censored = measured.intended / 50;
+        synthetic::censor(measured, measured.intended / 50);
         measured.response.as_mut().unwrap().p99 = 9_000_000;
     }
     // Seven of fifteen may rise as they like: the eighth is the median.
@@ -322,7 +357,7 @@ fn a_median_below_all_lower_bounds_holds() {
     assert!(!html.contains("response time is ≥"));
     // Of eight, one is the median.
     let measured = ladder.measurement("s-curtail-2-07");
-    measured.censored = measured.intended / 50;
+    synthetic::censor(measured, measured.intended / 50);
     measured.response.as_mut().unwrap().p99 = 9_000_000;
     assert!(page(&ladder).contains("response time is ≥9.00\u{a0}ms"));
 }

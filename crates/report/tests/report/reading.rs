@@ -224,6 +224,11 @@ fn the_flat_table_has_a_row_a_trial_and_units_in_its_heads() {
                 assert_eq!(row["service_p99_ns"].parse(), Ok(measured.service.p99));
                 let response = measured.response.map(|of| of.p99.to_string());
                 assert_eq!(row["response_p99_ns"], response.unwrap_or_default());
+                let bounds = row["response_lower_bounds"]
+                    .split(' ')
+                    .filter(|it| *it == "p99");
+                let is_bound = measured.response_bounds().p99;
+                assert_eq!(bounds.count(), usize::from(is_bound));
                 let cost = measured.cost.unwrap();
                 assert_eq!(
                     row["server_cpu_ns_per_request"].parse(),

@@ -4,8 +4,8 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use report::folder::{
-    Cost, FigureKind, Host, Load, Measurement, Outcome, Phase, Plan, Quantiles, SCHEMA, Server,
-    Stolen, Sweep, Trial,
+    Cost, FigureKind, Host, Load, LowerBounds, Measurement, Outcome, Phase, Plan, Quantiles,
+    SCHEMA, Server, Stolen, Sweep, Trial,
 };
 use report::{Run, Vary};
 
@@ -321,12 +321,13 @@ fn measurement(
     let answered = (achieved * 5.0) as u64;
     let service = quantiles(answered, p99_ns * 0.8);
     let expected = achieved * service.mean / 1e9;
-    Measurement {
+    // What is a little behind by the end is answered in the grace after it.
+    let unanswered = ((intended_rps - achieved * 1.005) * 5.0).max(0.0) as u64;
+    let mut measured = Measurement {
         duration_ns: 5_000_000_000,
         intended: (intended_rps * 5.0) as u64,
         answered,
-        // What is a little behind by the end is answered in the grace after it.
-        censored: ((intended_rps - achieved * 1.005) * 5.0).max(0.0) as u64,
+        censored: 0,
         errors: 0,
         achieved_rps: achieved,
         hit_rate: Some(0.9987),
@@ -340,6 +341,7 @@ fn measurement(
         generator_busy: Some(0.2 + 0.75 * intended_rps / 260_000.0),
         lost_connections: Some(0),
         outstanding_mean: expected * random.about(0.01),
+        outstanding_unread: 0.0,
         outstanding_expected: expected,
         greedy_rps: None,
         bursts: None,
@@ -355,6 +357,23 @@ fn measurement(
             server: 0.012,
             load: 0.015,
         }),
+    };
+    censor(&mut measured, unanswered);
+    measured
+}
+
+/// Censors so many of a trial's requests, all at the end: slower than any that was answered.
+pub(crate) fn censor(measured: &mut Measurement, count: u64) {
+    measured.censored = count;
+    let share = count as f64 / measured.intended as f64;
+    if let Some(response) = &mut measured.response {
+        response.lower_bounds = (count > 0).then_some(LowerBounds {
+            p50: share > 0.5,
+            p90: share > 0.1,
+            p95: share > 0.05,
+            p99: share > 0.01,
+            p999: share > 0.001,
+        });
     }
 }
 
@@ -370,6 +389,7 @@ fn quantiles(count: u64, p99: f64) -> Quantiles {
         p99: at(1.0),
         p999: at(2.3),
         max: at(4.1),
+        lower_bounds: None,
     }
 }
 
