@@ -242,6 +242,9 @@ impl Bound {
         };
         let fd = socket_with(family, SocketType::STREAM, FLAGS, None)?;
         sockopt::set_socket_reuseaddr(&fd, true)?;
+        // Accepted sockets inherit it, so that a connection costs no further system call. Without
+        // it a peer whose machine is gone would keep its connection for ever.
+        sockopt::set_socket_keepalive(&fd, true)?;
         if address.is_ipv6() {
             sockopt::set_ipv6_v6only(&fd, true)?;
         }
@@ -422,6 +425,16 @@ mod tests {
         let server = listener.accept().unwrap();
         server.set_nodelay();
         converse(&client, &server);
+    }
+
+    #[test]
+    fn accepted_tcp_connections_are_probed_for_peers_that_are_gone() {
+        let listener = Listener::tcp("127.0.0.1:0".parse().unwrap(), 16).unwrap();
+        let client = Stream::connect(listener.address().unwrap()).unwrap();
+        wait(&listener, Interest::Read);
+        let server = listener.accept().unwrap();
+        assert!(sockopt::socket_keepalive(&server.fd).unwrap());
+        assert!(!sockopt::socket_keepalive(&client.fd).unwrap());
     }
 
     #[test]
