@@ -21,6 +21,8 @@ pub struct Census {
     task_rests: AtomicU64,
     rested_ns: AtomicU64,
     slow_closed: AtomicU64,
+    panics: AtomicU64,
+    restarts: AtomicU64,
     /// The last second in which somebody waited for memory.
     memory_wanted_s: AtomicU32,
     workers: Mutex<Vec<(Arc<Counters>, Arc<Bursts>)>>,
@@ -81,6 +83,10 @@ pub struct Tally {
     pub rested_ns: u64,
     /// Connections closed because they held memory and did not move.
     pub slow_closed: u64,
+    /// Connections closed because serving them, or their worker, panicked.
+    pub panics: u64,
+    /// Workers whose loop could not go on, and was begun anew without its connections.
+    pub restarts: u64,
 }
 
 impl Tally {
@@ -106,6 +112,8 @@ impl Census {
             task_rests: zero(),
             rested_ns: zero(),
             slow_closed: zero(),
+            panics: zero(),
+            restarts: zero(),
             memory_wanted_s: AtomicU32::new(0),
             workers: Mutex::new(Vec::new()),
         }
@@ -125,6 +133,8 @@ impl Census {
             task_rests: read(&self.task_rests),
             rested_ns: read(&self.rested_ns),
             slow_closed: read(&self.slow_closed),
+            panics: read(&self.panics),
+            restarts: read(&self.restarts),
         }
     }
 
@@ -216,6 +226,16 @@ impl Census {
     pub(crate) fn is_memory_wanted(&self, now_s: u32) -> bool {
         let wanted_s = self.memory_wanted_s.load(Ordering::Relaxed);
         wanted_s > 0 && wanted_s + 1 >= now_s
+    }
+
+    /// Counts connections that a panic has closed, or is about to.
+    pub(crate) fn count_panics(&self, connections: u64) {
+        self.panics.fetch_add(connections, Ordering::Relaxed);
+    }
+
+    /// Counts a thread's loop that could not go on and is begun anew.
+    pub(crate) fn count_restart(&self) {
+        self.restarts.fetch_add(1, Ordering::Relaxed);
     }
 
     pub(crate) fn close_slow(&self) {

@@ -2,6 +2,7 @@
 //! a burst is prepared and answered in.
 
 use std::mem;
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -50,6 +51,10 @@ pub(crate) struct Desk {
     maintained_ns: u64,
     /// When a worker that ends does so, whoever is left.
     stop_by_ns: Option<u64>,
+    /// Parts of the burst that have been answered.
+    answered: usize,
+    /// The part of the burst whose session is at work; none: the runtime is.
+    at_work: Option<usize>,
 }
 
 /// What came of one connection's part in a burst.
@@ -93,6 +98,8 @@ impl Desk {
             retry_ns: 0,
             maintained_ns: 0,
             stop_by_ns: None,
+            answered: 0,
+            at_work: None,
         }
     }
 
@@ -170,6 +177,9 @@ impl Desk {
 
     /// Prepares all that has come on the connections of a burst, then answers each and has `send`
     /// send its answers (false: it is lost). `said`: the place of a part, and what has come there.
+    ///
+    /// Where a session panics, only its connection is lost: those behind it in the burst have
+    /// another turn.
     pub(crate) fn converse<'i, P, W>(
         &mut self,
         table: &mut Table<W>,
@@ -177,13 +187,58 @@ impl Desk {
         said: impl Fn(&'i P) -> (Place, &'i [u8]),
         now: Now,
         outcomes: &mut Vec<Outcome>,
-        mut send: impl FnMut(&mut Self, &mut Connection<W>, Place) -> bool,
+        send: impl FnMut(&mut Self, &mut Connection<W>, Place) -> bool,
     ) {
         let mut planned = recycle(mem::take(&mut self.planned));
-        for part in parts {
+        // Once for all of them. What a panic leaves half done: the session, which is dropped, and
+        // the desk, which is renewed.
+        let conversed = catch_unwind(AssertUnwindSafe(|| {
+            self.converse_each(table, parts, &said, now, outcomes, &mut planned, send);
+        }));
+        if let Err(panic) = conversed {
+            let Some(panicked) = self.at_work.take() else {
+                // It was no session's: the worker begins anew.
+                resume_unwind(panic);
+            };
+            self.setup.census.count_panics(1);
+            self.renew();
+            self.store.online();
+            outcomes.truncate(self.answered);
+            for (number, part) in parts.iter().enumerate().skip(self.answered) {
+                let is_lost = number == panicked;
+                if !is_lost && let Some(connection) = table.get_mut(said(part).0) {
+                    connection.session.forget_prepared();
+                }
+                outcomes.push(Outcome {
+                    planned: 0,
+                    progress: Progress {
+                        consumed: 0,
+                        next: Next::Turn,
+                    },
+                    is_lost,
+                });
+            }
+        }
+        self.planned = recycle(planned);
+    }
+
+    #[expect(clippy::too_many_arguments, reason = "the other half of `converse`")]
+    fn converse_each<'i, P, W>(
+        &mut self,
+        table: &mut Table<W>,
+        parts: &'i [P],
+        said: &impl Fn(&'i P) -> (Place, &'i [u8]),
+        now: Now,
+        outcomes: &mut Vec<Outcome>,
+        planned: &mut Vec<Planned<'i>>,
+        mut send: impl FnMut(&mut Self, &mut Connection<W>, Place) -> bool,
+    ) {
+        self.answered = 0;
+        for (number, part) in parts.iter().enumerate() {
+            self.at_work = Some(number);
             let (place, input) = said(part);
             let count = match table.get_mut(place) {
-                Some(connection) => self.prepare(&mut connection.session, input, &mut planned),
+                Some(connection) => self.prepare(&mut connection.session, input, planned),
                 None => 0,
             };
             outcomes.push(Outcome {
@@ -196,7 +251,9 @@ impl Desk {
             });
         }
         let (mut first, mut fetched) = (0, 0);
-        for (part, outcome) in parts.iter().zip(outcomes) {
+        for (number, (part, outcome)) in parts.iter().zip(outcomes).enumerate() {
+            self.answered = number;
+            self.at_work = Some(number);
             let ahead = (first + outcome.planned + FETCHED_AHEAD).min(planned.len());
             prefetch_items(&mut planned[fetched..ahead], &self.store);
             fetched = ahead;
@@ -208,9 +265,10 @@ impl Desk {
             first += requests.len();
             let (progress, is_all) = self.answer_turn(connection, requests, input, now);
             outcome.progress = progress;
+            self.at_work = None;
             outcome.is_lost = is_all && !send(self, connection, place);
         }
-        self.planned = recycle(planned);
+        self.at_work = None;
     }
 
     /// As [`Desk::converse`], with one connection and into `output`, which is not sent.
@@ -355,11 +413,23 @@ impl Desk {
         self.store.maintain(now_s, MAINTAIN_ITEMS)
     }
 
-    /// Begins anew after a panic: what was left half done is not gone on with.
+    /// Begins anew after a panic: what was left half done is not gone on with. Its handle on the
+    /// store is another's, so that the old one keeps no memory from being used again.
     pub(crate) fn renew(&mut self) {
-        self.store = self.setup.store.worker();
-        self.output = Output::default();
+        let store = mem::replace(&mut self.store, self.setup.store.worker());
+        let output = mem::take(&mut self.output);
         self.planned = Vec::new();
+        // Their own ends may find what was left half done, and panic too.
+        let _ = catch_unwind(AssertUnwindSafe(|| drop(output)));
+        let _ = catch_unwind(AssertUnwindSafe(|| drop(store)));
+    }
+
+    /// Closes all connections of a worker that begins anew.
+    pub(crate) fn close_all<W>(&mut self, table: Table<W>) {
+        self.again.clear();
+        self.waiting.clear();
+        let census = Arc::clone(&self.setup.census);
+        census.count_panics(table.close_all(&census));
     }
 
     /// Whether the worker is to end.

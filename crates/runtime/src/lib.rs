@@ -30,10 +30,15 @@ mod fibres;
 mod hall;
 mod inbox;
 pub mod limits;
+mod restart;
 mod rings;
 mod running;
 mod setup;
 mod table;
+#[cfg(test)]
+mod testing;
+#[cfg(test)]
+mod tests;
 mod threads;
 mod transport;
 
@@ -109,11 +114,12 @@ pub fn rings_for_fibres() -> io::Result<()> {
 /// No thread goes on then.
 pub fn start(kind: Kind, setup: Setup, listeners: Vec<Listener>) -> io::Result<Running> {
     let setup = Arc::new(setup);
-    let mut running = Running::new(match kind {
+    let inboxes = match kind {
         Kind::Events | Kind::Rings => setup.workers,
         // The attendant's: whoever is to be roused is roused by it.
         Kind::Threads | Kind::Fibres => 1,
-    })?;
+    };
+    let mut running = Running::new(inboxes, &setup.census)?;
     match start_threads(kind, &mut running, &setup, listeners) {
         Ok(()) => Ok(running),
         Err(error) => {

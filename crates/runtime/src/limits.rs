@@ -37,6 +37,8 @@ pub const DRAIN_NS: u64 = 5_000_000_000;
 pub const DRAIN_CHECK_NS: u64 = 20_000_000;
 /// Turns of a connection whose answers are sent together.
 pub const TURNS_A_SEND: u8 = 4;
+/// How long a worker whose loop could not go on rests before it begins anew, in nanoseconds.
+pub const RESTART_REST_NS: u64 = 10_000_000;
 /// Requests a worker's ring is handed at once.
 pub const RING_ENTRIES: u32 = 1024;
 /// Buffers a worker's ring receives into.

@@ -87,6 +87,17 @@ fn tell(last: &Tally, now: &Tally, manner: Manner, say: &mut dyn FnMut(&str)) {
             "closed {count} connections that held memory and did not move"
         ));
     }
+    if now.panics > last.panics {
+        let count = now.panics - last.panics;
+        say(&format!(
+            "closed {count} connections because of a panic, which is a fault of this program: its \
+             message above says where"
+        ));
+    }
+    if now.restarts > last.restarts {
+        let count = now.restarts - last.restarts;
+        say(&format!("{count} workers could not go on and began anew"));
+    }
     if manner.verbosity > 1 && now.total > last.total {
         let count = now.total - last.total;
         say(&format!(
@@ -112,6 +123,8 @@ mod tests {
             task_rests: 0,
             rested_ns: 0,
             slow_closed: 0,
+            panics: 0,
+            restarts: 0,
         };
         let told = |rejected, file_rests, task_rests| {
             let now = Tally {
@@ -139,5 +152,25 @@ mod tests {
         assert!(threads.len() == 1 && threads[0].contains("no more threads"));
         let both = told(2, 1, 0);
         assert!(both.len() == 2 && both[0] == most && both[1].contains("open files"));
+        let (mut lines, now) = (
+            Vec::new(),
+            Tally {
+                panics: 3,
+                restarts: 1,
+                ..before
+            },
+        );
+        let manner = Manner {
+            verbosity: 1,
+            no_tasks: "",
+        };
+        tell(&before, &now, manner, &mut |line| {
+            lines.push(line.to_owned());
+        });
+        assert!(
+            lines.len() == 2 && lines[0].contains("closed 3 connections"),
+            "{lines:?}"
+        );
+        assert!(lines[1].contains("1 workers"), "{lines:?}");
     }
 }

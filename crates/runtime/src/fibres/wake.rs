@@ -128,8 +128,11 @@ impl Watch for Waking {
     }
 
     fn polled(&self, processor: usize, fibres: usize) {
-        let mut kept = self.desks.of(processor);
-        kept.desk.woke(monotonic_ns(), fibres);
-        kept.fetch_ahead();
+        // A panic here would end the processor, and with it all its fibres.
+        let _ = catch_unwind(AssertUnwindSafe(|| {
+            let mut kept = self.desks.of(processor);
+            kept.desk.woke(monotonic_ns(), fibres);
+            kept.fetch_ahead();
+        }));
     }
 }

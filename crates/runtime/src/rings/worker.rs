@@ -2,17 +2,31 @@
 
 mod burst;
 
+use std::io;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+
 use session::Counter;
 use sys::clock::monotonic_ns;
-use sys::ring::{Arrived, Ended, Event, Inputs, Ring};
+use sys::ring::{Arrived, Ended, Event, Inputs, Ring, RingConfig};
 
 use self::burst::Part;
 use crate::connection::Connection;
 use crate::desk::{Desk, Outcome, Rest};
-use crate::limits::{BURST_CONNECTIONS, DIRECT_MIN, EVENTS_A_WAIT, HELD_FULL, RING_BUFFER_LEN};
+use crate::inbox::Inbox;
+use crate::limits::{
+    BURST_CONNECTIONS, DIRECT_MIN, EVENTS_A_WAIT, HELD_FULL, RING_BUFFER_LEN, RING_BUFFERS,
+    RING_ENTRIES,
+};
+use crate::restart::EventLoop;
 use crate::table::{Place, Table};
 
 pub(super) const INBOX: u32 = u32::MAX;
+
+const RING: RingConfig = RingConfig {
+    entries: RING_ENTRIES,
+    buffers: RING_BUFFERS,
+    buffer_len: RING_BUFFER_LEN,
+};
 
 /// What a connection has asked its worker's ring for.
 #[derive(Debug, Default)]
@@ -61,8 +75,14 @@ pub(super) struct Worker {
     outcomes: Vec<Outcome>,
 }
 
-impl Worker {
-    pub(super) fn new(desk: Desk, ring: Ring, inputs: Inputs) -> Self {
+impl EventLoop for Worker {
+    type Kernel = (Ring, Inputs);
+
+    fn open(_: &Inbox) -> io::Result<(Ring, Inputs)> {
+        Ring::new(RING)
+    }
+
+    fn new(desk: Desk, (ring, inputs): (Ring, Inputs)) -> Self {
         Self {
             desk,
             ring,
@@ -74,7 +94,7 @@ impl Worker {
         }
     }
 
-    pub(super) fn run(mut self) {
+    fn serve_all(&mut self) -> io::Result<()> {
         let mut burst: Vec<Place> = Vec::with_capacity(EVENTS_A_WAIT);
         self.desk.begin();
         self.watch_inbox();
@@ -84,9 +104,7 @@ impl Worker {
             if self.desk.is_to_rest() && self.ring.wait(Some(0)).is_ok() {
                 self.desk.rest();
             }
-            if self.ring.wait(self.desk.patience_ns()).is_err() {
-                return;
-            }
+            self.ring.wait(self.desk.patience_ns())?;
             self.desk.store.online();
             let now_ns = monotonic_ns();
             let now_s = self.desk.setup.clock.at(now_ns).elapsed_s;
@@ -120,11 +138,28 @@ impl Worker {
             }
             self.desk.maintain(now_ns);
             if self.desk.is_ending(now_ns) && (self.drain() || self.desk.is_out_of_time(now_ns)) {
-                return;
+                return Ok(());
             }
         }
     }
 
+    fn dismantle(self) -> Desk {
+        let Self {
+            mut desk,
+            ring,
+            table,
+            ..
+        } = self;
+        desk.renew();
+        // Before the sockets: what the kernel has under way ends first. Of what it does not give
+        // back nothing is freed (`sys::ring`), even where ending it panics too.
+        let _ = catch_unwind(AssertUnwindSafe(|| drop(ring)));
+        desk.close_all(table);
+        desk
+    }
+}
+
+impl Worker {
     /// Sorts an event: what has come joins the burst, and so does who may go on.
     fn note(&mut self, event: Event, burst: &mut Vec<Place>, now_s: u32) {
         match event {
