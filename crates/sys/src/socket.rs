@@ -184,6 +184,25 @@ impl Stream {
         )?)
     }
 
+    /// As [`Stream::send`], but never sleeps, whatever [`Stream::set_blocking`] was told.
+    ///
+    /// # Errors
+    /// As [`Stream::send`].
+    pub fn send_now(&self, bytes: &[u8]) -> io::Result<usize> {
+        let flags = SendFlags::NOSIGNAL | SendFlags::DONTWAIT;
+        Ok(send(&self.fd, bytes, flags)?)
+    }
+
+    /// As [`Stream::send_vectored`], but never sleeps, whatever [`Stream::set_blocking`] was told.
+    ///
+    /// # Errors
+    /// As [`Stream::send`].
+    pub fn send_vectored_now(&self, pieces: &[IoSlice<'_>]) -> io::Result<usize> {
+        let mut control = SendAncillaryBuffer::default();
+        let flags = SendFlags::NOSIGNAL | SendFlags::DONTWAIT;
+        Ok(sendmsg(&self.fd, pieces, &mut control, flags)?)
+    }
+
     /// Ends both directions: whoever waits for bytes or for room is told at once. The descriptor
     /// stays.
     pub fn shut(&self) {
@@ -473,6 +492,13 @@ mod tests {
         let chunk = [0; 64 * 1024];
         let full = (0..1_000).find_map(|_| server.send(&chunk).err()).unwrap();
         assert_eq!(full.kind(), io::ErrorKind::WouldBlock);
+        server.set_blocking(3_600_000_000_000).unwrap();
+        for full in [
+            server.send_now(&chunk),
+            server.send_vectored_now(&[IoSlice::new(&chunk)]),
+        ] {
+            assert_eq!(full.unwrap_err().kind(), io::ErrorKind::WouldBlock);
+        }
         assert!(!server.hangs_up_within(1_000));
         drop(client);
         assert!(server.hangs_up_within(5_000_000_000));
