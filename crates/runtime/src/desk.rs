@@ -11,7 +11,8 @@ use session::{
     recycle,
 };
 
-use crate::census::Bursts;
+use crate::buffered::Share;
+use crate::census::WorkerCounts;
 use crate::connection::{Connection, Unsent};
 use crate::inbox::Inbox;
 use crate::limits::{
@@ -32,7 +33,9 @@ pub(crate) struct Desk {
     ending: Arc<AtomicBool>,
     pub(crate) store: store::Worker,
     pub(crate) counters: Arc<Counters>,
-    bursts: Arc<Bursts>,
+    counts: Arc<WorkerCounts>,
+    /// What its connections keep.
+    pub(crate) buffered: Share,
     /// When it woke up last, and when it last had something to do.
     woke_ns: u64,
     worked_ns: u64,
@@ -79,12 +82,13 @@ pub(crate) enum Rest {
 impl Desk {
     /// That of worker `number`.
     pub(crate) fn new(setup: &Arc<Setup>, running: &Running, number: usize) -> Self {
-        let (counters, bursts) = setup.census.counters();
+        let (counters, counts) = setup.census.counters();
         Self {
             inbox: Arc::clone(&running.inboxes[number]),
             store: setup.store.worker(),
             counters,
-            bursts,
+            counts,
+            buffered: Share::new(&setup.census, setup.workers),
             woke_ns: 0,
             worked_ns: 0,
             setup: Arc::clone(setup),
@@ -137,7 +141,7 @@ impl Desk {
         self.woke_ns = now_ns;
         if connections > 0 {
             self.worked_ns = now_ns;
-            self.bursts.count(connections);
+            self.counts.count(connections);
         }
     }
 
@@ -326,6 +330,7 @@ impl Desk {
         connection.turns += 1;
         if progress.next == Next::Turn
             && connection.turns < TURNS_A_SEND
+            && self.buffered.has_room_for(self.output.len())
             && let Some(begun) = self.give_away()
         {
             connection.begun = begun;
@@ -428,8 +433,46 @@ impl Desk {
     pub(crate) fn close_all<W>(&mut self, table: Table<W>) {
         self.again.clear();
         self.waiting.clear();
+        self.buffered = Share::new(&self.setup.census, self.setup.workers);
+        self.tell_buffered();
         let census = Arc::clone(&self.setup.census);
         census.count_panics(table.close_all(&census));
+    }
+
+    /// Counts what a connection keeps until the next burst. True: that is more than there may be.
+    #[inline]
+    pub(crate) fn count_buffered<W>(&mut self, connection: &mut Connection<W>) -> bool {
+        self.buffered.count(connection) && self.tell_buffered()
+    }
+
+    /// A connection is about to be closed.
+    pub(crate) fn release_buffered<W>(&mut self, connection: &mut Connection<W>) {
+        if self.buffered.release(connection) {
+            self.tell_buffered();
+        }
+    }
+
+    /// Tells statistics; true: it is more than there may be, which is told when there is room.
+    fn tell_buffered(&self) -> bool {
+        let is_over = self.buffered.is_over();
+        if !is_over {
+            self.counts.set_buffered(self.buffered.sum());
+        }
+        is_over
+    }
+
+    /// Which connections are to be closed now, since all together keep more than they may. They go
+    /// on with nothing.
+    pub(crate) fn overflow<W>(&mut self, table: &Table<W>) -> Vec<Place> {
+        let now_s = self.setup.clock.at(self.woke_ns).elapsed_s;
+        let overflow = self.buffered.overflow(table, now_s);
+        // Their places will be others'.
+        self.again.retain(|place| !overflow.contains(place));
+        self.waiting.retain(|place| !overflow.contains(place));
+        overflow
+            .iter()
+            .for_each(|_| self.setup.census.close_buffered());
+        overflow
     }
 
     /// Whether the worker is to end.

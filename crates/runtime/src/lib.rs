@@ -15,12 +15,13 @@
 //!
 //! Invariants: a connection belongs to one thread, or fibre, for life; nobody makes a system call
 //! while answering, unless asked for statistics or told to say more or less; what a slow peer can
-//! make the server hold is bounded, and while a peer does not take its answers its requests are not
-//! read, but for what a ring received meanwhile.
+//! make the server hold is bounded, for each and for all together (`buffered`), and while a peer
+//! does not take its answers its requests are not read, but for what a ring received meanwhile.
 
 #![forbid(unsafe_code)]
 
 mod acceptor;
+mod buffered;
 mod census;
 mod connection;
 mod dealer;
@@ -50,6 +51,7 @@ use sys::socket::Listener;
 use acceptor::{Acceptor, Host};
 use dealer::Dealer;
 
+pub use buffered::buffered_max;
 pub use census::{BURST_SIZES, BurstTally, Census, Tally};
 pub use fibre::{Scheduler, guards_are_light};
 pub use fibres::{fibre_areas_wanted, fibres_max};

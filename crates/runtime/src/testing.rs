@@ -6,10 +6,14 @@ use std::sync::{Arc, Barrier};
 
 use session::{Board, Now};
 use sys::poll::{Events, Interest, Poll};
-use sys::socket::{Listener, Stream};
+use sys::socket::{Bound, Listener, Stream};
+use tempfile::TempDir;
 
 use crate::{Census, Clock, Kind, Running, Scheduler, Setup};
 
+/// What all connections together may keep between bursts.
+pub(crate) const BUFFERED_MAX: u64 = 1 << 20;
+const SOCKET: &str = "socket";
 /// How long an answer may take.
 const PATIENCE_NS: u64 = 10_000_000_000;
 
@@ -61,6 +65,8 @@ pub(crate) struct Served {
     pub(crate) census: Arc<Census>,
     pub(crate) board: Arc<Fragile>,
     address: SocketAddr,
+    /// Where its Unix socket stands.
+    folder: TempDir,
 }
 
 impl Served {
@@ -75,7 +81,7 @@ impl Served {
             item_max: 1 << 20,
             hash_seed: 1,
         });
-        let census = Arc::new(Census::new(1024));
+        let census = Arc::new(Census::new(1024, BUFFERED_MAX));
         let board = Arc::new(board);
         let setup = Setup {
             patience: crate::Patience::default(),
@@ -89,13 +95,17 @@ impl Served {
         };
         let listener = Listener::tcp("127.0.0.1:0".parse().unwrap(), 1024).unwrap();
         let address = listener.address().unwrap();
-        let running = crate::start(kind, setup, vec![listener]).unwrap();
+        let folder = tempfile::tempdir().unwrap();
+        let unix = Bound::unix(&folder.path().join(SOCKET), 0o700).unwrap();
+        let listeners = vec![listener, unix.listen(1024).unwrap()];
+        let running = crate::start(kind, setup, listeners).unwrap();
         Self {
             kind,
             running,
             census,
             board,
             address,
+            folder,
         }
     }
 
@@ -103,6 +113,11 @@ impl Served {
         let stream = Stream::connect(self.address).unwrap();
         wait(&stream, Interest::Write);
         stream
+    }
+
+    /// By its Unix socket, which keeps little for a peer that does not read.
+    pub(crate) fn connect_unix(&self) -> Stream {
+        Stream::connect_unix(&self.folder.path().join(SOCKET)).unwrap()
     }
 
     /// Waits until the census is as asked.

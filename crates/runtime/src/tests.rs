@@ -1,9 +1,11 @@
-//! What cannot be brought about from outside: a panic.
+//! What a server does when it panics, and when its connections keep too much.
 
 use std::sync::Barrier;
 
+use sys::socket::Stream;
+
 use crate::running::Panicked;
-use crate::testing::{Fragile, answer, ask, everywhere};
+use crate::testing::{BUFFERED_MAX, Fragile, Served, answer, ask, everywhere};
 use crate::{Kind, Tally};
 
 #[test]
@@ -112,5 +114,102 @@ fn a_worker_that_panics_begins_anew() {
             Kind::Threads | Kind::Fibres => assert_eq!(tally.panics + tally.restarts, 1),
         }
         assert_eq!(served.running.stop(), Err(Panicked));
+    });
+}
+
+/// The beginning of a line, of so many bytes at least.
+fn unfinished(len: usize) -> Vec<u8> {
+    [&b"get"[..], &b" key".repeat(len / 4)].concat()
+}
+
+/// Sends all, however long the server takes to receive it; false: it has closed the connection.
+fn send_all(stream: &Stream, mut bytes: &[u8]) -> bool {
+    while !bytes.is_empty() {
+        match stream.send(bytes) {
+            Ok(len) => bytes = &bytes[len..],
+            Err(error) if error.kind() == std::io::ErrorKind::WouldBlock => {
+                std::thread::yield_now();
+            }
+            Err(_) => return false,
+        }
+    }
+    true
+}
+
+/// Whether the server has closed a connection that it has nothing to say on.
+fn is_closed(stream: &Stream) -> bool {
+    match stream.recv(&mut [0; 16]) {
+        Ok(len) => len == 0,
+        Err(error) => error.kind() != std::io::ErrorKind::WouldBlock,
+    }
+}
+
+fn assert_within_bound(served: &Served) {
+    let tally = served.census.tally();
+    assert_eq!(tally.buffered_max, BUFFERED_MAX);
+    assert!(
+        tally.buffered <= BUFFERED_MAX,
+        "{}: {tally:?}",
+        served.kind.name()
+    );
+}
+
+#[test]
+fn unfinished_lines_and_answers_not_taken_share_one_bound() {
+    everywhere(|start| {
+        let served = start(Fragile::default());
+        let witness = served.connect();
+        let set = [&b"set big 0 0 10000\r\n"[..], &[b'x'; 10_000], b"\r\n"].concat();
+        assert_eq!(ask(&witness, &set), b"STORED\r\n");
+        let (line, gets) = (unfinished(40_000), b"get big\r\n".repeat(100));
+        let mut all = Vec::new();
+        // Together they would keep some megabytes, most of them each kind alone.
+        for number in 0..80 {
+            let stream = served.connect_unix();
+            send_all(&stream, if number % 2 == 0 { &line } else { &gets });
+            all.push(stream);
+            assert_within_bound(&served);
+            assert_eq!(ask(&witness, b"mn\r\n"), b"MN\r\n");
+        }
+        served.until("reached", |tally| tally.buffered_closed > 0);
+        assert_within_bound(&served);
+        served.until("kept", |tally| tally.buffered > BUFFERED_MAX / 4);
+        assert_eq!(served.census.tally().panics, 0);
+        // Closed ones leave; all others go on when their peers do.
+        served.until("gone", |it| it.current + it.buffered_closed == 81);
+        drop(all);
+        served.until("given back", |it| (it.buffered, it.current) == (0, 1));
+        assert_eq!(ask(&witness, b"mn\r\n"), b"MN\r\n");
+        served.running.stop().unwrap();
+    });
+}
+
+#[test]
+fn the_connection_that_keeps_most_is_closed_first() {
+    everywhere(|start| {
+        let served = start(Fragile::default());
+        let large = served.connect();
+        assert!(send_all(&large, &unfinished(300_000)));
+        served.until("kept", |tally| tally.buffered >= 300_000);
+        let mut small = Vec::new();
+        while served.census.tally().buffered_closed == 0 {
+            let stream = served.connect();
+            let before = served.census.tally().buffered;
+            assert!(send_all(&stream, &unfinished(30_000)));
+            small.push(stream);
+            served.until("kept", |it| {
+                it.buffered_closed > 0 || it.buffered >= before + 30_000
+            });
+        }
+        served.until("closed", |tally| tally.current == small.len() as u64);
+        assert!(is_closed(&large), "{}", served.kind.name());
+        assert_eq!(served.census.tally().buffered_closed, 1);
+        // What the others have begun can still be ended.
+        for stream in &small {
+            assert!(!is_closed(stream), "{}", served.kind.name());
+            assert_eq!(ask(stream, b"\r\n"), b"END\r\n", "{}", served.kind.name());
+        }
+        served.until("given back", |tally| tally.buffered == 0);
+        served.running.stop().unwrap();
     });
 }

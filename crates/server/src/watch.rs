@@ -87,6 +87,14 @@ fn tell(last: &Tally, now: &Tally, manner: Manner, say: &mut dyn FnMut(&str)) {
             "closed {count} connections that held memory and did not move"
         ));
     }
+    if now.buffered_closed > last.buffered_closed {
+        let count = now.buffered_closed - last.buffered_closed;
+        let limit_mib = now.buffered_max >> 20;
+        say(&format!(
+            "closed {count} connections that kept most: unfinished lines and answers not taken \
+             reached {limit_mib} MiB (conn_buffer_limit)"
+        ));
+    }
     if now.panics > last.panics {
         let count = now.panics - last.panics;
         say(&format!(
@@ -123,6 +131,9 @@ mod tests {
             task_rests: 0,
             rested_ns: 0,
             slow_closed: 0,
+            buffered: 0,
+            buffered_max: 64 << 20,
+            buffered_closed: 0,
             panics: 0,
             restarts: 0,
         };
@@ -155,6 +166,7 @@ mod tests {
         let (mut lines, now) = (
             Vec::new(),
             Tally {
+                buffered_closed: 2,
                 panics: 3,
                 restarts: 1,
                 ..before
@@ -168,9 +180,13 @@ mod tests {
             lines.push(line.to_owned());
         });
         assert!(
-            lines.len() == 2 && lines[0].contains("closed 3 connections"),
+            lines.len() == 3 && lines[1].contains("closed 3 connections"),
             "{lines:?}"
         );
-        assert!(lines[1].contains("1 workers"), "{lines:?}");
+        assert!(
+            lines[0].contains("closed 2") && lines[0].contains("64 MiB"),
+            "{lines:?}"
+        );
+        assert!(lines[2].contains("1 workers"), "{lines:?}");
     }
 }

@@ -142,6 +142,7 @@ impl Worker {
             Some(Rest::Lost) => self.close(place),
             Some(Rest::Left) | None => {}
         }
+        self.count_buffered(place);
     }
 
     fn wait_for(&mut self, place: Place, interest: Interest) {
@@ -160,7 +161,22 @@ impl Worker {
         }
     }
 
+    /// Counts what a connection keeps until the next burst, and closes the largest where all keep
+    /// too much.
+    pub(super) fn count_buffered(&mut self, place: Place) {
+        if let Some(connection) = self.table.get_mut(place)
+            && self.desk.count_buffered(connection)
+        {
+            for place in self.desk.overflow(&self.table) {
+                self.close(place);
+            }
+        }
+    }
+
     pub(super) fn close(&mut self, place: Place) {
+        if let Some(connection) = self.table.get_mut(place) {
+            self.desk.release_buffered(connection);
+        }
         self.table.close(place, &self.desk.setup.census);
     }
 }

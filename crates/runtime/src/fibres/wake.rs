@@ -45,6 +45,11 @@ impl Line for Waiting {
         self.socket.read(room)
     }
 
+    fn send_now(&self, output: &Output, sent: usize, most: usize) -> io::Result<usize> {
+        let transport = &self.socket.inner().peer.transport;
+        transport.send_now(output, sent, most)
+    }
+
     fn send_once(&self, output: &Output, sent: usize, most: usize) -> io::Result<usize> {
         let transport = &self.socket.inner().peer.transport;
         match transport.send_once(output, sent, most) {
