@@ -460,6 +460,55 @@ fn many_who_do_not_read_leave_room_to_be_received_in() {
     assert!(start.elapsed() < Duration::from_secs(5));
 }
 
+/// A line may be of 1 MiB, and a client may have any number of connections.
+#[test]
+fn unfinished_lines_and_answers_not_taken_share_one_bound() {
+    const LIMIT: u64 = 64 * MIB;
+    let server = server(&["-m", "64"]);
+    let mut witness = Witness::start(&server.address).unwrap();
+    let mut observer = client(&server);
+    observer.set("big", &[b'x'; 10_000]).unwrap();
+    assert_eq!(observer.stat("conn_buffer_limit").unwrap(), LIMIT);
+    assert_eq!(observer.stat("conn_buffer_bytes").unwrap(), 0);
+    let before = server.resident_bytes().unwrap();
+
+    let line = [&b"get"[..], &b" key".repeat(250_000)].concat();
+    let (mut all, mut most) = (Vec::new(), 0);
+    for number in 0..150 {
+        let mut one = client(&server);
+        // The server may close any of them at any time.
+        if number % 3 == 2 {
+            push(&mut one, &b"get big\r\n".repeat(1_000));
+        } else {
+            push(&mut one, &line);
+        }
+        all.push(one);
+        let bytes = observer.stat("conn_buffer_bytes").unwrap();
+        assert!(
+            bytes <= LIMIT,
+            "{bytes} bytes, and {number} more connections"
+        );
+        most = bytes.max(most);
+    }
+    observer
+        .stat_until("conn_buffer_closed", |count| count > 0)
+        .unwrap();
+    assert!(most > LIMIT / 2, "{most} bytes at most");
+    let grown = server.resident_bytes().unwrap().saturating_sub(before);
+    assert!(grown < LIMIT + 48 * MIB, "grew by {grown} bytes");
+    witness.rounds(50).unwrap();
+
+    drop(all);
+    observer
+        .stat_until("conn_buffer_bytes", |bytes| bytes == 0)
+        .unwrap();
+    observer
+        .stat_until("curr_connections", |count| count == 2)
+        .unwrap();
+    assert_eq!(observer.stat("conn_panics").unwrap(), 0);
+    witness.end().unwrap();
+}
+
 /// One that asks without end, and never for what it would have to wait for, is not all there is.
 #[test]
 fn who_asks_without_end_leaves_others_their_turn() {

@@ -5,6 +5,7 @@
 //! its process was killed: who comes then waits for nobody, and a new server finds its port in use.
 
 use std::io;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -106,7 +107,13 @@ impl<H: Host> Acceptor<H> {
             return Ok(());
         }
         stream.set_nodelay();
-        self.host.take(stream)
+        // A panic here must not be the end of accepting.
+        let taken = catch_unwind(AssertUnwindSafe(|| self.host.take(stream)));
+        taken.unwrap_or_else(|_| {
+            self.setup.census.leave();
+            self.setup.census.count_panics(1);
+            Ok(())
+        })
     }
 
     /// Lets those who wait wait on in the kernel, until what has run out may have come free.

@@ -13,6 +13,7 @@ use crate::acceptor::Exhausted;
 #[derive(Debug)]
 pub struct Census {
     max: u64,
+    buffered_max: u64,
     current: AtomicU64,
     total: AtomicU64,
     rejected: AtomicU64,
@@ -21,20 +22,26 @@ pub struct Census {
     task_rests: AtomicU64,
     rested_ns: AtomicU64,
     slow_closed: AtomicU64,
+    buffered_closed: AtomicU64,
+    /// What tasks keep, where each connection has one.
+    buffered: AtomicU64,
+    panics: AtomicU64,
+    restarts: AtomicU64,
     /// The last second in which somebody waited for memory.
     memory_wanted_s: AtomicU32,
-    workers: Mutex<Vec<(Arc<Counters>, Arc<Bursts>)>>,
+    workers: Mutex<Vec<(Arc<Counters>, Arc<WorkerCounts>)>>,
 }
 
 /// Sizes of bursts that are told apart: 1, 2, up to 4, up to 8, and so on, the last without end.
 pub const BURST_SIZES: usize = 11;
 
 /// How many connections had something to say when a worker woke up, by powers of two: how bursty
-/// its work was. One worker writes it.
+/// its work was; and what its connections keep. One worker writes it.
 #[derive(Debug, Default)]
-pub(crate) struct Bursts {
+pub(crate) struct WorkerCounts {
     sizes: [AtomicU64; BURST_SIZES],
     connections: AtomicU64,
+    buffered: AtomicU64,
 }
 
 /// The bursts of all workers.
@@ -46,7 +53,12 @@ pub struct BurstTally {
     pub connections: u64,
 }
 
-impl Bursts {
+impl WorkerCounts {
+    /// Says how many bytes its connections keep between bursts.
+    pub(crate) fn set_buffered(&self, bytes: u64) {
+        self.buffered.store(bytes, Ordering::Relaxed);
+    }
+
     /// Counts a burst of so many connections; none is no burst.
     pub(crate) fn count(&self, connections: usize) {
         if let Some(less) = connections.checked_sub(1) {
@@ -81,6 +93,16 @@ pub struct Tally {
     pub rested_ns: u64,
     /// Connections closed because they held memory and did not move.
     pub slow_closed: u64,
+    /// Bytes of input and output that connections keep between bursts.
+    pub buffered: u64,
+    /// Most of them ([`buffered_max`](crate::buffered_max)).
+    pub buffered_max: u64,
+    /// Connections closed because that was reached and they kept most.
+    pub buffered_closed: u64,
+    /// Connections closed because serving them, or their worker, panicked.
+    pub panics: u64,
+    /// Workers whose loop could not go on, and was begun anew without its connections.
+    pub restarts: u64,
 }
 
 impl Tally {
@@ -92,12 +114,14 @@ impl Tally {
 }
 
 impl Census {
-    /// Nobody yet, and room for `max`.
+    /// Nobody yet, and room for `max` connections, which keep at most `buffered_max` bytes between
+    /// bursts.
     #[must_use]
-    pub fn new(max: u64) -> Self {
+    pub fn new(max: u64, buffered_max: u64) -> Self {
         let zero = || AtomicU64::new(0);
         Self {
             max,
+            buffered_max,
             current: zero(),
             total: zero(),
             rejected: zero(),
@@ -106,6 +130,10 @@ impl Census {
             task_rests: zero(),
             rested_ns: zero(),
             slow_closed: zero(),
+            buffered_closed: zero(),
+            buffered: zero(),
+            panics: zero(),
+            restarts: zero(),
             memory_wanted_s: AtomicU32::new(0),
             workers: Mutex::new(Vec::new()),
         }
@@ -125,6 +153,11 @@ impl Census {
             task_rests: read(&self.task_rests),
             rested_ns: read(&self.rested_ns),
             slow_closed: read(&self.slow_closed),
+            buffered: self.buffered(),
+            buffered_max: self.buffered_max,
+            buffered_closed: read(&self.buffered_closed),
+            panics: read(&self.panics),
+            restarts: read(&self.restarts),
         }
     }
 
@@ -154,8 +187,8 @@ impl Census {
     }
 
     /// What a new worker counts in.
-    pub(crate) fn counters(&self) -> (Arc<Counters>, Arc<Bursts>) {
-        let new = (Arc::<Counters>::default(), Arc::<Bursts>::default());
+    pub(crate) fn counters(&self) -> (Arc<Counters>, Arc<WorkerCounts>) {
+        let new = (Arc::<Counters>::default(), Arc::<WorkerCounts>::default());
         let mut workers = self.workers.lock().unwrap_or_else(PoisonError::into_inner);
         workers.push((Arc::clone(&new.0), Arc::clone(&new.1)));
         new
@@ -218,6 +251,39 @@ impl Census {
         wanted_s > 0 && wanted_s + 1 >= now_s
     }
 
+    /// Bytes that connections may keep between bursts.
+    pub(crate) fn buffered_max(&self) -> u64 {
+        self.buffered_max
+    }
+
+    /// What they keep.
+    fn buffered(&self) -> u64 {
+        let workers = self.workers.lock().unwrap_or_else(PoisonError::into_inner);
+        let of_workers = workers.iter().map(|(_, counts)| &counts.buffered);
+        let all = of_workers.chain([&self.buffered]);
+        all.map(|bytes| bytes.load(Ordering::Relaxed)).sum()
+    }
+
+    /// Says how many bytes tasks keep, where each connection has one.
+    pub(crate) fn set_buffered(&self, bytes: u64) {
+        self.buffered.store(bytes, Ordering::Relaxed);
+    }
+
+    /// Counts a connection that is closed because it keeps most.
+    pub(crate) fn close_buffered(&self) {
+        self.buffered_closed.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// Counts connections that a panic has closed, or is about to.
+    pub(crate) fn count_panics(&self, connections: u64) {
+        self.panics.fetch_add(connections, Ordering::Relaxed);
+    }
+
+    /// Counts a thread's loop that could not go on and is begun anew.
+    pub(crate) fn count_restart(&self) {
+        self.restarts.fetch_add(1, Ordering::Relaxed);
+    }
+
     pub(crate) fn close_slow(&self) {
         self.slow_closed.fetch_add(1, Ordering::Relaxed);
     }
@@ -229,7 +295,7 @@ mod tests {
 
     #[test]
     fn a_want_of_memory_is_told_once_a_second_and_passes() {
-        let census = Census::new(1);
+        let census = Census::new(1, 0);
         assert!(!census.is_memory_wanted(1));
         assert!(census.want_memory(5));
         assert!(!census.want_memory(5));
@@ -240,7 +306,7 @@ mod tests {
 
     #[test]
     fn bursts_are_counted_by_powers_of_two() {
-        let census = Census::new(1);
+        let census = Census::new(1, 0);
         let (_, bursts) = census.counters();
         for size in [0, 1, 2, 3, 4, 5, 8, 9, 512, 513, 1 << 20] {
             bursts.count(size);
@@ -252,7 +318,7 @@ mod tests {
 
     #[test]
     fn no_more_than_the_most_are_admitted() {
-        let census = Census::new(2);
+        let census = Census::new(2, 0);
         assert!(census.admit());
         assert!(census.admit());
         assert!(!census.admit());

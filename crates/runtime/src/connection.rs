@@ -1,6 +1,6 @@
 //! A connection between bursts: the peer, the conversation, and what could not be finished.
 
-use crate::limits::SLOW_PEER_S;
+use crate::buffered::is_still;
 use crate::transport::Transport;
 use session::{Output, Session};
 
@@ -28,6 +28,10 @@ pub(crate) struct Connection<W> {
     pub(crate) closing: bool,
     /// The second in which a byte last came or went.
     pub(crate) moved_s: u32,
+    /// Bytes of output that its ring is sending, and the peer has not taken at once.
+    pub(crate) sending: usize,
+    /// What its worker has counted of what it keeps (`crate::buffered`).
+    pub(crate) counted: u64,
 }
 
 impl<W> Connection<W> {
@@ -44,12 +48,24 @@ impl<W> Connection<W> {
             wants_turn: false,
             closing: false,
             moved_s: now_s,
+            sending: 0,
+            counted: 0,
         }
     }
 
     /// Whether nothing has been begun that is not finished.
     pub(crate) fn is_idle(&self) -> bool {
         self.unsent.is_none() && self.held.is_empty() && !self.session.holds_memory()
+    }
+
+    /// Bytes of memory outside the store that it keeps until the next burst.
+    #[inline]
+    pub(crate) fn buffered(&self) -> usize {
+        let unsent = self
+            .unsent
+            .as_ref()
+            .map_or(0, |unsent| unsent.output.capacity());
+        self.held.capacity() + self.begun.capacity() + self.sending + unsent
     }
 
     /// Whether it keeps memory of the store from others.
@@ -63,7 +79,7 @@ impl<W> Connection<W> {
 
     /// Whether it does so without having moved for long. One that has its turn coming does not.
     pub(crate) fn is_slow_holder(&self, now_s: u32) -> bool {
-        !self.queued && now_s.saturating_sub(self.moved_s) > SLOW_PEER_S && self.holds_memory()
+        !self.queued && is_still(self.moved_s, now_s) && self.holds_memory()
     }
 }
 
@@ -93,6 +109,11 @@ impl Held {
 
     pub(crate) fn len(&self) -> usize {
         self.bytes.len() - self.start
+    }
+
+    /// Bytes of memory it takes.
+    pub(crate) fn capacity(&self) -> usize {
+        self.bytes.capacity()
     }
 
     pub(crate) fn append(&mut self, bytes: &[u8]) {

@@ -2,6 +2,7 @@
 //! a burst is prepared and answered in.
 
 use std::mem;
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -10,7 +11,8 @@ use session::{
     recycle,
 };
 
-use crate::census::Bursts;
+use crate::buffered::Share;
+use crate::census::WorkerCounts;
 use crate::connection::{Connection, Unsent};
 use crate::inbox::Inbox;
 use crate::limits::{
@@ -31,7 +33,9 @@ pub(crate) struct Desk {
     ending: Arc<AtomicBool>,
     pub(crate) store: store::Worker,
     pub(crate) counters: Arc<Counters>,
-    bursts: Arc<Bursts>,
+    counts: Arc<WorkerCounts>,
+    /// What its connections keep.
+    pub(crate) buffered: Share,
     /// When it woke up last, and when it last had something to do.
     woke_ns: u64,
     worked_ns: u64,
@@ -50,6 +54,10 @@ pub(crate) struct Desk {
     maintained_ns: u64,
     /// When a worker that ends does so, whoever is left.
     stop_by_ns: Option<u64>,
+    /// Parts of the burst that have been answered.
+    answered: usize,
+    /// The part of the burst whose session is at work; none: the runtime is.
+    at_work: Option<usize>,
 }
 
 /// What came of one connection's part in a burst.
@@ -74,12 +82,13 @@ pub(crate) enum Rest {
 impl Desk {
     /// That of worker `number`.
     pub(crate) fn new(setup: &Arc<Setup>, running: &Running, number: usize) -> Self {
-        let (counters, bursts) = setup.census.counters();
+        let (counters, counts) = setup.census.counters();
         Self {
             inbox: Arc::clone(&running.inboxes[number]),
             store: setup.store.worker(),
             counters,
-            bursts,
+            counts,
+            buffered: Share::new(&setup.census, setup.workers),
             woke_ns: 0,
             worked_ns: 0,
             setup: Arc::clone(setup),
@@ -93,6 +102,8 @@ impl Desk {
             retry_ns: 0,
             maintained_ns: 0,
             stop_by_ns: None,
+            answered: 0,
+            at_work: None,
         }
     }
 
@@ -130,7 +141,7 @@ impl Desk {
         self.woke_ns = now_ns;
         if connections > 0 {
             self.worked_ns = now_ns;
-            self.bursts.count(connections);
+            self.counts.count(connections);
         }
     }
 
@@ -170,6 +181,9 @@ impl Desk {
 
     /// Prepares all that has come on the connections of a burst, then answers each and has `send`
     /// send its answers (false: it is lost). `said`: the place of a part, and what has come there.
+    ///
+    /// Where a session panics, only its connection is lost: those behind it in the burst have
+    /// another turn.
     pub(crate) fn converse<'i, P, W>(
         &mut self,
         table: &mut Table<W>,
@@ -177,13 +191,58 @@ impl Desk {
         said: impl Fn(&'i P) -> (Place, &'i [u8]),
         now: Now,
         outcomes: &mut Vec<Outcome>,
-        mut send: impl FnMut(&mut Self, &mut Connection<W>, Place) -> bool,
+        send: impl FnMut(&mut Self, &mut Connection<W>, Place) -> bool,
     ) {
         let mut planned = recycle(mem::take(&mut self.planned));
-        for part in parts {
+        // Once for all of them. What a panic leaves half done: the session, which is dropped, and
+        // the desk, which is renewed.
+        let conversed = catch_unwind(AssertUnwindSafe(|| {
+            self.converse_each(table, parts, &said, now, outcomes, &mut planned, send);
+        }));
+        if let Err(panic) = conversed {
+            let Some(panicked) = self.at_work.take() else {
+                // It was no session's: the worker begins anew.
+                resume_unwind(panic);
+            };
+            self.setup.census.count_panics(1);
+            self.renew();
+            self.store.online();
+            outcomes.truncate(self.answered);
+            for (number, part) in parts.iter().enumerate().skip(self.answered) {
+                let is_lost = number == panicked;
+                if !is_lost && let Some(connection) = table.get_mut(said(part).0) {
+                    connection.session.forget_prepared();
+                }
+                outcomes.push(Outcome {
+                    planned: 0,
+                    progress: Progress {
+                        consumed: 0,
+                        next: Next::Turn,
+                    },
+                    is_lost,
+                });
+            }
+        }
+        self.planned = recycle(planned);
+    }
+
+    #[expect(clippy::too_many_arguments, reason = "the other half of `converse`")]
+    fn converse_each<'i, P, W>(
+        &mut self,
+        table: &mut Table<W>,
+        parts: &'i [P],
+        said: &impl Fn(&'i P) -> (Place, &'i [u8]),
+        now: Now,
+        outcomes: &mut Vec<Outcome>,
+        planned: &mut Vec<Planned<'i>>,
+        mut send: impl FnMut(&mut Self, &mut Connection<W>, Place) -> bool,
+    ) {
+        self.answered = 0;
+        for (number, part) in parts.iter().enumerate() {
+            self.at_work = Some(number);
             let (place, input) = said(part);
             let count = match table.get_mut(place) {
-                Some(connection) => self.prepare(&mut connection.session, input, &mut planned),
+                Some(connection) => self.prepare(&mut connection.session, input, planned),
                 None => 0,
             };
             outcomes.push(Outcome {
@@ -196,7 +255,9 @@ impl Desk {
             });
         }
         let (mut first, mut fetched) = (0, 0);
-        for (part, outcome) in parts.iter().zip(outcomes) {
+        for (number, (part, outcome)) in parts.iter().zip(outcomes).enumerate() {
+            self.answered = number;
+            self.at_work = Some(number);
             let ahead = (first + outcome.planned + FETCHED_AHEAD).min(planned.len());
             prefetch_items(&mut planned[fetched..ahead], &self.store);
             fetched = ahead;
@@ -208,9 +269,10 @@ impl Desk {
             first += requests.len();
             let (progress, is_all) = self.answer_turn(connection, requests, input, now);
             outcome.progress = progress;
+            self.at_work = None;
             outcome.is_lost = is_all && !send(self, connection, place);
         }
-        self.planned = recycle(planned);
+        self.at_work = None;
     }
 
     /// As [`Desk::converse`], with one connection and into `output`, which is not sent.
@@ -268,6 +330,7 @@ impl Desk {
         connection.turns += 1;
         if progress.next == Next::Turn
             && connection.turns < TURNS_A_SEND
+            && self.buffered.has_room_for(self.output.len())
             && let Some(begun) = self.give_away()
         {
             connection.begun = begun;
@@ -355,11 +418,61 @@ impl Desk {
         self.store.maintain(now_s, MAINTAIN_ITEMS)
     }
 
-    /// Begins anew after a panic: what was left half done is not gone on with.
+    /// Begins anew after a panic: what was left half done is not gone on with. Its handle on the
+    /// store is another's, so that the old one keeps no memory from being used again.
     pub(crate) fn renew(&mut self) {
-        self.store = self.setup.store.worker();
-        self.output = Output::default();
+        let store = mem::replace(&mut self.store, self.setup.store.worker());
+        let output = mem::take(&mut self.output);
         self.planned = Vec::new();
+        // Their own ends may find what was left half done, and panic too.
+        let _ = catch_unwind(AssertUnwindSafe(|| drop(output)));
+        let _ = catch_unwind(AssertUnwindSafe(|| drop(store)));
+    }
+
+    /// Closes all connections of a worker that begins anew.
+    pub(crate) fn close_all<W>(&mut self, table: Table<W>) {
+        self.again.clear();
+        self.waiting.clear();
+        self.buffered = Share::new(&self.setup.census, self.setup.workers);
+        self.tell_buffered();
+        let census = Arc::clone(&self.setup.census);
+        census.count_panics(table.close_all(&census));
+    }
+
+    /// Counts what a connection keeps until the next burst. True: that is more than there may be.
+    #[inline]
+    pub(crate) fn count_buffered<W>(&mut self, connection: &mut Connection<W>) -> bool {
+        self.buffered.count(connection) && self.tell_buffered()
+    }
+
+    /// A connection is about to be closed.
+    pub(crate) fn release_buffered<W>(&mut self, connection: &mut Connection<W>) {
+        if self.buffered.release(connection) {
+            self.tell_buffered();
+        }
+    }
+
+    /// Tells statistics; true: it is more than there may be, which is told when there is room.
+    fn tell_buffered(&self) -> bool {
+        let is_over = self.buffered.is_over();
+        if !is_over {
+            self.counts.set_buffered(self.buffered.sum());
+        }
+        is_over
+    }
+
+    /// Which connections are to be closed now, since all together keep more than they may. They go
+    /// on with nothing.
+    pub(crate) fn overflow<W>(&mut self, table: &Table<W>) -> Vec<Place> {
+        let now_s = self.setup.clock.at(self.woke_ns).elapsed_s;
+        let overflow = self.buffered.overflow(table, now_s);
+        // Their places will be others'.
+        self.again.retain(|place| !overflow.contains(place));
+        self.waiting.retain(|place| !overflow.contains(place));
+        overflow
+            .iter()
+            .for_each(|_| self.setup.census.close_buffered());
+        overflow
     }
 
     /// Whether the worker is to end.

@@ -13,6 +13,7 @@ use std::io;
 use std::sync::Arc;
 
 use crate::desk::Desk;
+use crate::restart::{self, EventLoop};
 use crate::running::Running;
 use crate::setup::Setup;
 use worker::Worker;
@@ -23,8 +24,10 @@ use worker::Worker;
 /// No descriptor or thread left.
 pub(crate) fn start(running: &mut Running, setup: &Arc<Setup>) -> io::Result<()> {
     for number in 0..setup.workers {
-        let worker = Worker::new(Desk::new(setup, running, number))?;
-        running.spawn(format!("worker-{number}"), move || worker.run())?;
+        let desk = Desk::new(setup, running, number);
+        let poll = Worker::open(&desk.inbox)?;
+        let worker = Worker::new(desk, poll);
+        running.spawn(format!("worker-{number}"), move || restart::run(worker))?;
     }
     Ok(())
 }

@@ -14,13 +14,14 @@
 //! (`fibres/wake.rs`).
 
 mod attend;
+mod buffered;
 mod conversation;
 mod live;
 
 use std::any::Any;
 use std::io;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
 
 use session::Output;
 use sys::socket::Stream;
@@ -51,6 +52,8 @@ pub(crate) struct Hall<C: Crew> {
     has_more: AtomicBool,
     /// When the store was last maintained.
     maintained_ns: AtomicU64,
+    /// What tasks that sleep keep outside the store.
+    buffered: Mutex<u64>,
 }
 
 /// Which desk.
@@ -109,6 +112,9 @@ pub(crate) trait Line: Send {
     /// Waits for bytes; 0 is the peer's end.
     fn receive(&self, room: &mut [u8]) -> io::Result<usize>;
 
+    /// Sends from byte `sent` on, `most` bytes at most, what there is room for now.
+    fn send_now(&self, output: &Output, sent: usize, most: usize) -> io::Result<usize>;
+
     /// Sends from byte `sent` on, `most` bytes at most; waits for room.
     fn send_once(&self, output: &Output, sent: usize, most: usize) -> io::Result<usize>;
 
@@ -146,6 +152,7 @@ impl<C: Crew> Hall<C> {
             ending: Arc::clone(&running.ending),
             has_more: AtomicBool::new(false),
             maintained_ns: AtomicU64::new(0),
+            buffered: Mutex::default(),
         });
         let attendant = Attendant::new(Arc::clone(&hall))?;
         running.spawn("attendant".to_owned(), move || attendant.run())?;

@@ -15,12 +15,13 @@
 //!
 //! Invariants: a connection belongs to one thread, or fibre, for life; nobody makes a system call
 //! while answering, unless asked for statistics or told to say more or less; what a slow peer can
-//! make the server hold is bounded, and while a peer does not take its answers its requests are not
-//! read, but for what a ring received meanwhile.
+//! make the server hold is bounded, for each and for all together (`buffered`), and while a peer
+//! does not take its answers its requests are not read, but for what a ring received meanwhile.
 
 #![forbid(unsafe_code)]
 
 mod acceptor;
+mod buffered;
 mod census;
 mod connection;
 mod dealer;
@@ -30,10 +31,15 @@ mod fibres;
 mod hall;
 mod inbox;
 pub mod limits;
+mod restart;
 mod rings;
 mod running;
 mod setup;
 mod table;
+#[cfg(test)]
+mod testing;
+#[cfg(test)]
+mod tests;
 mod threads;
 mod transport;
 
@@ -45,6 +51,7 @@ use sys::socket::Listener;
 use acceptor::{Acceptor, Host};
 use dealer::Dealer;
 
+pub use buffered::buffered_max;
 pub use census::{BURST_SIZES, BurstTally, Census, Tally};
 pub use fibre::{Scheduler, guards_are_light};
 pub use fibres::{fibre_areas_wanted, fibres_max};
@@ -109,11 +116,12 @@ pub fn rings_for_fibres() -> io::Result<()> {
 /// No thread goes on then.
 pub fn start(kind: Kind, setup: Setup, listeners: Vec<Listener>) -> io::Result<Running> {
     let setup = Arc::new(setup);
-    let mut running = Running::new(match kind {
+    let inboxes = match kind {
         Kind::Events | Kind::Rings => setup.workers,
         // The attendant's: whoever is to be roused is roused by it.
         Kind::Threads | Kind::Fibres => 1,
-    })?;
+    };
+    let mut running = Running::new(inboxes, &setup.census)?;
     match start_threads(kind, &mut running, &setup, listeners) {
         Ok(()) => Ok(running),
         Err(error) => {

@@ -37,10 +37,29 @@ pub const DRAIN_NS: u64 = 5_000_000_000;
 pub const DRAIN_CHECK_NS: u64 = 20_000_000;
 /// Turns of a connection whose answers are sent together.
 pub const TURNS_A_SEND: u8 = 4;
+/// How long a worker whose loop could not go on rests before it begins anew, in nanoseconds.
+pub const RESTART_REST_NS: u64 = 10_000_000;
+/// Least bound, in bytes, of input and output that connections keep between bursts.
+pub const BUFFERED_LEAST: u64 = 64 << 20;
+/// Part of the memory for items that the bound is at least.
+pub const BUFFERED_MEMORY_PART: u64 = 8;
+/// Bytes that the bound has for each connection at least: what one receive brings.
+pub const BUFFERED_PER_CONNECTION: u64 = RECEIVE_LEN as u64;
+/// Bytes that the bound has for each worker at least: memory for the longest line, which grows by
+/// doubling, and more.
+pub const BUFFERED_PER_WORKER: u64 = 4 << 20;
+/// Bytes that one connection may keep without being counted.
+pub const BUFFERED_UNCOUNTED: usize = RESTING_LEN;
+/// Part of the bound that is freed when it has been reached, so that looking for those that keep
+/// most is rare.
+pub const BUFFERED_FREED_PART: u64 = 64;
 /// Requests a worker's ring is handed at once.
 pub const RING_ENTRIES: u32 = 1024;
 /// Buffers a worker's ring receives into.
 pub const RING_BUFFERS: u16 = 32;
+/// Waits after which answers that a ring has not sent are taken to wait for their peers, though
+/// there were more events at each: as many events as the ring holds have been taken by then.
+pub const UNSETTLED_WAITS_MAX: u32 = 2 * RING_ENTRIES / EVENTS_A_WAIT as u32;
 /// Bytes of each.
 pub const RING_BUFFER_LEN: u32 = 16 * 1024;
 /// Bytes that a connection which cannot go on holds before no more are received for it.

@@ -17,19 +17,11 @@ use std::io;
 use std::sync::Arc;
 use std::sync::mpsc;
 
-use sys::ring::{Ring, RingConfig};
-
 use crate::desk::Desk;
-use crate::limits::{RING_BUFFER_LEN, RING_BUFFERS, RING_ENTRIES};
+use crate::restart::{self, EventLoop};
 use crate::running::Running;
 use crate::setup::Setup;
 use worker::Worker;
-
-const RING: RingConfig = RingConfig {
-    entries: RING_ENTRIES,
-    buffers: RING_BUFFERS,
-    buffer_len: RING_BUFFER_LEN,
-};
 
 /// Starts the workers. Each makes its ring itself, whose alone it is.
 ///
@@ -39,13 +31,15 @@ pub(crate) fn start(running: &mut Running, setup: &Arc<Setup>) -> io::Result<()>
     for number in 0..setup.workers {
         let desk = Desk::new(setup, running, number);
         let (made, is_made) = mpsc::sync_channel(1);
-        running.spawn(format!("worker-{number}"), move || match Ring::new(RING) {
-            Ok((ring, inputs)) => {
-                let _ = made.send(Ok(()));
-                Worker::new(desk, ring, inputs).run();
-            }
-            Err(error) => {
-                let _ = made.send(Err(error));
+        running.spawn(format!("worker-{number}"), move || {
+            match Worker::open(&desk.inbox) {
+                Ok(kernel) => {
+                    let _ = made.send(Ok(()));
+                    restart::run(Worker::new(desk, kernel));
+                }
+                Err(error) => {
+                    let _ = made.send(Err(error));
+                }
             }
         })?;
         let panicked = || io::Error::other("a worker panicked");

@@ -8,6 +8,7 @@ use std::thread::{self, JoinHandle};
 
 use sys::poll::Waker;
 
+use crate::census::Census;
 use crate::inbox::Inbox;
 
 /// A running set of workers. Dropped without [`Running::stop`], they go on.
@@ -22,16 +23,18 @@ pub struct Running {
     pub(crate) inboxes: Vec<Arc<Inbox>>,
     accepting: Option<JoinHandle<()>>,
     workers: Vec<JoinHandle<()>>,
+    census: Arc<Census>,
 }
 
-/// A thread of the runtime panicked; the others were stopped in order.
+/// A thread of the runtime panicked, or would have, had the panic not been contained: a connection
+/// was closed, or a worker begun anew. All were stopped in order.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("a worker thread panicked")]
 pub struct Panicked;
 
 impl Running {
     /// What so many workers share, before they run.
-    pub(crate) fn new(workers: usize) -> io::Result<Self> {
+    pub(crate) fn new(workers: usize, census: &Arc<Census>) -> io::Result<Self> {
         let inboxes = (0..workers).map(|_| Inbox::new().map(Arc::new));
         Ok(Self {
             stopping: Arc::default(),
@@ -40,6 +43,7 @@ impl Running {
             inboxes: inboxes.collect::<io::Result<_>>()?,
             accepting: None,
             workers: Vec::new(),
+            census: Arc::clone(census),
         })
     }
 
@@ -65,7 +69,7 @@ impl Running {
     /// for the threads.
     ///
     /// # Errors
-    /// A thread panicked.
+    /// Something panicked since the start.
     pub fn stop(self) -> Result<(), Panicked> {
         self.stopping.store(true, Ordering::Relaxed);
         self.accept_waker.wake();
@@ -76,7 +80,8 @@ impl Running {
             inbox.waker.wake();
         }
         joined.extend(self.workers.into_iter().map(JoinHandle::join));
-        if joined.iter().any(Result::is_err) {
+        let tally = self.census.tally();
+        if joined.iter().any(Result::is_err) || tally.panics > 0 || tally.restarts > 0 {
             Err(Panicked)
         } else {
             Ok(())

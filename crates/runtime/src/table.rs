@@ -1,5 +1,7 @@
 //! A worker's connections, each at its place.
 
+use std::panic::{AssertUnwindSafe, catch_unwind};
+
 use crate::census::Census;
 use crate::connection::Connection;
 
@@ -48,6 +50,18 @@ impl<W> Table<W> {
             self.free.push(place);
             census.leave();
         }
+    }
+
+    /// Closes all, after a panic that may have been in any of them; how many they were.
+    pub(crate) fn close_all(self, census: &Census) -> u64 {
+        let mut count = 0;
+        for connection in self.connections.into_iter().flatten() {
+            // One whose own end panics must not keep the others.
+            let _ = catch_unwind(AssertUnwindSafe(|| drop(connection)));
+            census.leave();
+            count += 1;
+        }
+        count
     }
 
     /// Places there have been, taken or free.

@@ -77,30 +77,49 @@ impl Transport {
     }
 
     /// Sends from byte `sent` on by one system call, at most `most` bytes; returns how many.
-    pub(crate) fn send_once(
-        &self,
-        output: &Output,
-        sent: usize,
-        mut most: usize,
-    ) -> io::Result<usize> {
+    pub(crate) fn send_once(&self, output: &Output, sent: usize, most: usize) -> io::Result<usize> {
         let Self::Plain(stream) = self;
-        if let Some(bytes) = output.as_bytes() {
-            let rest = &bytes[sent..];
-            return stream.send(&rest[..rest.len().min(most)]);
+        match output.as_bytes() {
+            Some(bytes) => stream.send(first(&bytes[sent..], most)),
+            None => with_slices(output, sent, most, |slices| stream.send_vectored(slices)),
         }
-        let mut slices = [IoSlice::new(&[]); PIECES_MAX];
-        let mut count = 0;
-        for (slice, piece) in slices.iter_mut().zip(output.pieces(sent)) {
-            let len = piece.len().min(most);
-            if len == 0 {
-                break;
-            }
-            *slice = IoSlice::new(&piece[..len]);
-            most -= len;
-            count += 1;
-        }
-        stream.send_vectored(&slices[..count])
     }
+
+    /// The same, but without sleeping where a send may ([`Transport::set_blocking`]).
+    pub(crate) fn send_now(&self, output: &Output, sent: usize, most: usize) -> io::Result<usize> {
+        let Self::Plain(stream) = self;
+        match output.as_bytes() {
+            Some(bytes) => stream.send_now(first(&bytes[sent..], most)),
+            None => with_slices(output, sent, most, |slices| {
+                stream.send_vectored_now(slices)
+            }),
+        }
+    }
+}
+
+fn first(bytes: &[u8], most: usize) -> &[u8] {
+    &bytes[..bytes.len().min(most)]
+}
+
+/// The pieces of an output from byte `sent` on, `most` bytes at most.
+fn with_slices<R>(
+    output: &Output,
+    sent: usize,
+    mut most: usize,
+    send: impl FnOnce(&[IoSlice<'_>]) -> R,
+) -> R {
+    let mut slices = [IoSlice::new(&[]); PIECES_MAX];
+    let mut count = 0;
+    for (slice, piece) in slices.iter_mut().zip(output.pieces(sent)) {
+        let len = piece.len().min(most);
+        if len == 0 {
+            break;
+        }
+        *slice = IoSlice::new(&piece[..len]);
+        most -= len;
+        count += 1;
+    }
+    send(&slices[..count])
 }
 
 impl AsFd for Transport {

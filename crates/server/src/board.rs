@@ -178,6 +178,11 @@ impl Noticeboard {
         let rested_us = (tally.rested_ns - reset.rested_ns) / 1_000;
         stat_number(out, b"time_in_listen_disabled_us", rested_us);
         stat_number(out, b"slow_peers_closed", tally.slow_closed);
+        stat_number(out, b"conn_buffer_bytes", tally.buffered);
+        stat_number(out, b"conn_buffer_limit", tally.buffered_max);
+        stat_number(out, b"conn_buffer_closed", tally.buffered_closed);
+        stat_number(out, b"conn_panics", tally.panics);
+        stat_number(out, b"worker_restarts", tally.restarts);
     }
 
     /// Bursts by how many connections had something to say when a worker woke up.

@@ -92,7 +92,9 @@ impl Server {
             }
         };
         keeper.prepare(&mut tell);
-        let census = Arc::new(Census::new(u64::from(config.connections_max)));
+        let (connections, workers) = (config.connections_max, config.workers);
+        let buffered = runtime::buffered_max(config.memory_bytes, connections, workers);
+        let census = Arc::new(Census::new(u64::from(connections), buffered));
         let board = Noticeboard::new(&config, &store, &census).map_err(Error::Start)?;
         let board = Arc::new(board);
         let setup = Setup {

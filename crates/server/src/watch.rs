@@ -87,6 +87,25 @@ fn tell(last: &Tally, now: &Tally, manner: Manner, say: &mut dyn FnMut(&str)) {
             "closed {count} connections that held memory and did not move"
         ));
     }
+    if now.buffered_closed > last.buffered_closed {
+        let count = now.buffered_closed - last.buffered_closed;
+        let limit_mib = now.buffered_max >> 20;
+        say(&format!(
+            "closed {count} connections that kept most: unfinished lines and answers not taken \
+             reached {limit_mib} MiB (conn_buffer_limit)"
+        ));
+    }
+    if now.panics > last.panics {
+        let count = now.panics - last.panics;
+        say(&format!(
+            "closed {count} connections because of a panic, which is a fault of this program: its \
+             message above says where"
+        ));
+    }
+    if now.restarts > last.restarts {
+        let count = now.restarts - last.restarts;
+        say(&format!("{count} workers could not go on and began anew"));
+    }
     if manner.verbosity > 1 && now.total > last.total {
         let count = now.total - last.total;
         say(&format!(
@@ -112,6 +131,11 @@ mod tests {
             task_rests: 0,
             rested_ns: 0,
             slow_closed: 0,
+            buffered: 0,
+            buffered_max: 64 << 20,
+            buffered_closed: 0,
+            panics: 0,
+            restarts: 0,
         };
         let told = |rejected, file_rests, task_rests| {
             let now = Tally {
@@ -139,5 +163,30 @@ mod tests {
         assert!(threads.len() == 1 && threads[0].contains("no more threads"));
         let both = told(2, 1, 0);
         assert!(both.len() == 2 && both[0] == most && both[1].contains("open files"));
+        let (mut lines, now) = (
+            Vec::new(),
+            Tally {
+                buffered_closed: 2,
+                panics: 3,
+                restarts: 1,
+                ..before
+            },
+        );
+        let manner = Manner {
+            verbosity: 1,
+            no_tasks: "",
+        };
+        tell(&before, &now, manner, &mut |line| {
+            lines.push(line.to_owned());
+        });
+        assert!(
+            lines.len() == 3 && lines[1].contains("closed 3 connections"),
+            "{lines:?}"
+        );
+        assert!(
+            lines[0].contains("closed 2") && lines[0].contains("64 MiB"),
+            "{lines:?}"
+        );
+        assert!(lines[2].contains("1 workers"), "{lines:?}");
     }
 }

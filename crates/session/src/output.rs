@@ -43,6 +43,12 @@ impl Output {
         self.bytes.len() + self.pinned_len
     }
 
+    /// Bytes of memory it takes, without pinned values, which are the store's.
+    #[must_use]
+    pub fn capacity(&self) -> usize {
+        self.bytes.capacity()
+    }
+
     /// Whether there is nothing to send.
     #[must_use]
     pub fn is_empty(&self) -> bool {

@@ -133,6 +133,12 @@ impl Session {
         }
     }
 
+    /// Drops what [`Session::prepare`] planned and [`Session::answer`] will not be handed: the same
+    /// input is prepared again later, from its front.
+    pub fn forget_prepared(&mut self) {
+        self.scanned = 0;
+    }
+
     /// The memory that the next bytes of input may be received into, when [`Next::Upload`] was
     /// needed: empty when only the line end is missing, or when the store has to find more first.
     pub fn upload(&mut self) -> &mut [u8] {

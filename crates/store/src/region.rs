@@ -4,6 +4,7 @@
 //! memory; items always lie in plain memory.
 
 mod mapping;
+mod nodes;
 pub(crate) use mapping::Mapping;
 
 #[cfg(not(any(loom, shuttle)))]

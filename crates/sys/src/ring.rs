@@ -21,7 +21,7 @@ mod inputs;
 
 use std::collections::VecDeque;
 use std::io;
-use std::mem;
+use std::mem::{self, ManuallyDrop};
 use std::os::fd::{AsFd, AsRawFd, RawFd};
 use std::rc::Rc;
 
@@ -143,7 +143,8 @@ struct Sending {
 pub struct Ring {
     uring: IoUring,
     pool: Rc<Pool>,
-    sendings: Vec<Option<Sending>>,
+    /// Freed only when the kernel is done with all of it ([`Ring`]'s `drop`).
+    sendings: ManuallyDrop<Vec<Option<Sending>>>,
     unused: Vec<u32>,
     /// What the submission queue had no room for.
     backlog: VecDeque<Entry>,
@@ -190,7 +191,7 @@ impl Ring {
         let ring = Self {
             uring,
             pool: Rc::clone(&pool),
-            sendings: Vec::new(),
+            sendings: ManuallyDrop::default(),
             unused: Vec::new(),
             backlog: VecDeque::new(),
             under_way: 0,
@@ -462,8 +463,12 @@ impl Ring {
 impl Drop for Ring {
     fn drop(&mut self) {
         self.is_ending = true;
+        // The kernel may read and write its memory until it has said its last. A clone of the pool
+        // that is not dropped leaks it, and so it is with what is being sent, however this ends: a
+        // worker that panicked may have left the ring in a state in which this panics, too.
+        let pool = ManuallyDrop::new(Rc::clone(&self.pool));
         // What was not handed over has nothing to say.
-        self.under_way -= self.backlog.len();
+        self.under_way = self.under_way.wrapping_sub(self.backlog.len());
         self.backlog.clear();
         // What is in the queue can be ended when the kernel has it.
         let _ = self.uring.submit();
@@ -478,15 +483,14 @@ impl Drop for Ring {
                 drop(event);
             }
             if self.under_way == 0 {
+                drop(ManuallyDrop::into_inner(pool));
+                drop(mem::take(&mut *self.sendings));
                 return;
             }
             if self.wait(Some(TURN_NS)).is_err() {
                 break;
             }
         }
-        // The kernel may still read these, or write there.
-        mem::forget(mem::take(&mut self.sendings));
-        mem::forget(Rc::clone(&self.pool));
     }
 }
 

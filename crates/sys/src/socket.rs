@@ -184,6 +184,25 @@ impl Stream {
         )?)
     }
 
+    /// As [`Stream::send`], but never sleeps, whatever [`Stream::set_blocking`] was told.
+    ///
+    /// # Errors
+    /// As [`Stream::send`].
+    pub fn send_now(&self, bytes: &[u8]) -> io::Result<usize> {
+        let flags = SendFlags::NOSIGNAL | SendFlags::DONTWAIT;
+        Ok(send(&self.fd, bytes, flags)?)
+    }
+
+    /// As [`Stream::send_vectored`], but never sleeps, whatever [`Stream::set_blocking`] was told.
+    ///
+    /// # Errors
+    /// As [`Stream::send`].
+    pub fn send_vectored_now(&self, pieces: &[IoSlice<'_>]) -> io::Result<usize> {
+        let mut control = SendAncillaryBuffer::default();
+        let flags = SendFlags::NOSIGNAL | SendFlags::DONTWAIT;
+        Ok(sendmsg(&self.fd, pieces, &mut control, flags)?)
+    }
+
     /// Ends both directions: whoever waits for bytes or for room is told at once. The descriptor
     /// stays.
     pub fn shut(&self) {
@@ -242,6 +261,9 @@ impl Bound {
         };
         let fd = socket_with(family, SocketType::STREAM, FLAGS, None)?;
         sockopt::set_socket_reuseaddr(&fd, true)?;
+        // Accepted sockets inherit it, so that a connection costs no further system call. Without
+        // it a peer whose machine is gone would keep its connection for ever.
+        sockopt::set_socket_keepalive(&fd, true)?;
         if address.is_ipv6() {
             sockopt::set_ipv6_v6only(&fd, true)?;
         }
@@ -425,6 +447,16 @@ mod tests {
     }
 
     #[test]
+    fn accepted_tcp_connections_are_probed_for_peers_that_are_gone() {
+        let listener = Listener::tcp("127.0.0.1:0".parse().unwrap(), 16).unwrap();
+        let client = Stream::connect(listener.address().unwrap()).unwrap();
+        wait(&listener, Interest::Read);
+        let server = listener.accept().unwrap();
+        assert!(sockopt::socket_keepalive(&server.fd).unwrap());
+        assert!(!sockopt::socket_keepalive(&client.fd).unwrap());
+    }
+
+    #[test]
     fn unix_sockets_have_their_mode_and_go_with_their_listener() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("socket");
@@ -460,6 +492,13 @@ mod tests {
         let chunk = [0; 64 * 1024];
         let full = (0..1_000).find_map(|_| server.send(&chunk).err()).unwrap();
         assert_eq!(full.kind(), io::ErrorKind::WouldBlock);
+        server.set_blocking(3_600_000_000_000).unwrap();
+        for full in [
+            server.send_now(&chunk),
+            server.send_vectored_now(&[IoSlice::new(&chunk)]),
+        ] {
+            assert_eq!(full.unwrap_err().kind(), io::ErrorKind::WouldBlock);
+        }
         assert!(!server.hangs_up_within(1_000));
         drop(client);
         assert!(server.hangs_up_within(5_000_000_000));

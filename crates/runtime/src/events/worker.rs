@@ -9,7 +9,9 @@ use sys::poll::{Events, Interest, Poll, Ready};
 
 use self::burst::Part;
 use crate::desk::{Desk, Outcome, Rest};
+use crate::inbox::Inbox;
 use crate::limits::{BURST_CONNECTIONS, EVENTS_A_WAIT, RECEIVE_LEN};
+use crate::restart::EventLoop;
 use crate::table::{Place, Table};
 
 pub(super) const INBOX: u64 = u64::MAX;
@@ -26,11 +28,17 @@ pub(super) struct Worker {
     outcomes: Vec<Outcome>,
 }
 
-impl Worker {
-    pub(super) fn new(desk: Desk) -> io::Result<Self> {
+impl EventLoop for Worker {
+    type Kernel = Poll;
+
+    fn open(inbox: &Inbox) -> io::Result<Poll> {
         let poll = Poll::new()?;
-        poll.add(&desk.inbox.waker, INBOX, Interest::Read)?;
-        Ok(Self {
+        poll.add(&inbox.waker, INBOX, Interest::Read)?;
+        Ok(poll)
+    }
+
+    fn new(desk: Desk, poll: Poll) -> Self {
+        Self {
             desk,
             poll,
             table: Table::new(),
@@ -39,10 +47,10 @@ impl Worker {
                 .collect(),
             parts: Vec::with_capacity(BURST_CONNECTIONS),
             outcomes: Vec::with_capacity(BURST_CONNECTIONS),
-        })
+        }
     }
 
-    pub(super) fn run(mut self) {
+    fn serve_all(&mut self) -> io::Result<()> {
         let mut events = Events::with_capacity(EVENTS_A_WAIT);
         let mut burst: Vec<Place> = Vec::with_capacity(EVENTS_A_WAIT);
         self.desk.begin();
@@ -51,13 +59,7 @@ impl Worker {
             if self.desk.is_to_rest() {
                 self.desk.rest();
             }
-            if self
-                .poll
-                .wait(&mut events, self.desk.patience_ns())
-                .is_err()
-            {
-                return;
-            }
+            self.poll.wait(&mut events, self.desk.patience_ns())?;
             self.desk.store.online();
             let now_ns = monotonic_ns();
             let mut has_mail = false;
@@ -83,11 +85,22 @@ impl Worker {
             if self.desk.is_ending(now_ns)
                 && (self.drain(now_ns) || self.desk.is_out_of_time(now_ns))
             {
-                return;
+                return Ok(());
             }
         }
     }
 
+    fn dismantle(self) -> Desk {
+        let Self {
+            mut desk, table, ..
+        } = self;
+        desk.renew();
+        desk.close_all(table);
+        desk
+    }
+}
+
+impl Worker {
     /// Sorts an event: room to send is used at once, input joins the burst.
     fn note(&mut self, ready: Ready, burst: &mut Vec<Place>) {
         let Ok(place) = Place::try_from(ready.token) else {
@@ -129,6 +142,7 @@ impl Worker {
             Some(Rest::Lost) => self.close(place),
             Some(Rest::Left) | None => {}
         }
+        self.count_buffered(place);
     }
 
     fn wait_for(&mut self, place: Place, interest: Interest) {
@@ -147,7 +161,22 @@ impl Worker {
         }
     }
 
+    /// Counts what a connection keeps until the next burst, and closes the largest where all keep
+    /// too much.
+    pub(super) fn count_buffered(&mut self, place: Place) {
+        if let Some(connection) = self.table.get_mut(place)
+            && self.desk.count_buffered(connection)
+        {
+            for place in self.desk.overflow(&self.table) {
+                self.close(place);
+            }
+        }
+    }
+
     pub(super) fn close(&mut self, place: Place) {
+        if let Some(connection) = self.table.get_mut(place) {
+            self.desk.release_buffered(connection);
+        }
         self.table.close(place, &self.desk.setup.census);
     }
 }

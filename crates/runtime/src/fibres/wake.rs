@@ -45,6 +45,11 @@ impl Line for Waiting {
         self.socket.read(room)
     }
 
+    fn send_now(&self, output: &Output, sent: usize, most: usize) -> io::Result<usize> {
+        let transport = &self.socket.inner().peer.transport;
+        transport.send_now(output, sent, most)
+    }
+
     fn send_once(&self, output: &Output, sent: usize, most: usize) -> io::Result<usize> {
         let transport = &self.socket.inner().peer.transport;
         match transport.send_once(output, sent, most) {
@@ -128,8 +133,11 @@ impl Watch for Waking {
     }
 
     fn polled(&self, processor: usize, fibres: usize) {
-        let mut kept = self.desks.of(processor);
-        kept.desk.woke(monotonic_ns(), fibres);
-        kept.fetch_ahead();
+        // A panic here would end the processor, and with it all its fibres.
+        let _ = catch_unwind(AssertUnwindSafe(|| {
+            let mut kept = self.desks.of(processor);
+            kept.desk.woke(monotonic_ns(), fibres);
+            kept.fetch_ahead();
+        }));
     }
 }

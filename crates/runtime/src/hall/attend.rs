@@ -1,9 +1,8 @@
 //! The attendant: a thread that sleeps until a conversation is over, memory is wanted, the store
 //! has more to do than requests brought about, or the server is to stop.
 
-use std::any::Any;
 use std::io;
-use std::panic::resume_unwind;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
@@ -17,8 +16,6 @@ use crate::limits::{DRAIN_CHECK_NS, DRAIN_NS, MAINTAIN_ALONE_NS, MAINTAIN_ALONE_
 pub(super) struct Attendant<C: Crew> {
     hall: Arc<Hall<C>>,
     poll: Poll,
-    /// What the first conversation that panicked ended with.
-    panicked: Option<Box<dyn Any + Send>>,
     /// The second in which slow holders were last looked for.
     looked_s: u32,
     /// When the next step of maintenance is due, if one is.
@@ -37,7 +34,6 @@ impl<C: Crew> Attendant<C> {
         Ok(Self {
             hall,
             poll,
-            panicked: None,
             looked_s: 0,
             maintain_ns: None,
             steps: 0,
@@ -46,29 +42,36 @@ impl<C: Crew> Attendant<C> {
         })
     }
 
-    /// Attends until the last conversation is over; panics as the first that did.
+    /// Attends until the last conversation is over. A panic of its own is counted, and it goes on:
+    /// without it, tasks that have ended would not be joined, and in time none could be started.
     pub(super) fn run(mut self) {
         let mut events = Events::with_capacity(1);
         loop {
-            // Cannot fail; if it did, the next look would come at once and do no harm.
-            let _ = self
-                .poll
-                .wait(&mut events, self.patience_ns(monotonic_ns()));
-            if !events.is_empty() {
-                self.hall.inbox.waker.clear();
-            }
-            let now_ns = monotonic_ns();
-            self.join();
-            self.close_slow_holders(now_ns);
-            self.maintain(now_ns);
-            if self.hall.ending.load(Ordering::Relaxed) && self.drain(now_ns) {
-                break;
+            match catch_unwind(AssertUnwindSafe(|| self.attend(&mut events))) {
+                Ok(false) => {}
+                Ok(true) => break,
+                Err(_) => {
+                    self.hall.setup.census.count_restart();
+                    // What fails at once must not fail without end.
+                    self.end_maintenance();
+                }
             }
         }
         self.hall.crew.dismiss();
-        if let Some(panic) = self.panicked {
-            resume_unwind(panic);
+    }
+
+    /// Waits, and sees to what there is to be done; true: the last conversation is over.
+    fn attend(&mut self, events: &mut Events) -> bool {
+        // Cannot fail; if it did, the next look would come at once and do no harm.
+        let _ = self.poll.wait(events, self.patience_ns(monotonic_ns()));
+        if !events.is_empty() {
+            self.hall.inbox.waker.clear();
         }
+        let now_ns = monotonic_ns();
+        self.join();
+        self.close_slow_holders(now_ns);
+        self.maintain(now_ns);
+        self.hall.ending.load(Ordering::Relaxed) && self.drain(now_ns)
     }
 
     fn patience_ns(&self, now_ns: u64) -> Option<u64> {
@@ -80,8 +83,8 @@ impl<C: Crew> Attendant<C> {
     /// Waits for the tasks that are done: they have nothing left to do but end.
     fn join(&mut self) {
         for task in self.hall.live.take_over() {
-            if let Err(panic) = task.join() {
-                self.panicked.get_or_insert(panic);
+            if task.join().is_err() {
+                self.hall.setup.census.count_panics(1);
             }
         }
     }
@@ -124,9 +127,14 @@ impl<C: Crew> Attendant<C> {
         if self.done < hall.crew.desks() && self.steps < MAINTAIN_ALONE_STEPS {
             self.maintain_ns = Some(now_ns + MAINTAIN_ALONE_NS);
         } else {
-            (self.maintain_ns, self.steps, self.done) = (None, 0, 0);
-            self.hall.has_more.store(false, Ordering::Relaxed);
+            self.end_maintenance();
         }
+    }
+
+    /// Leaves it to requests again.
+    fn end_maintenance(&mut self) {
+        (self.maintain_ns, self.steps, self.done) = (None, 0, 0);
+        self.hall.has_more.store(false, Ordering::Relaxed);
     }
 
     /// Rouses who is to end; true when nobody is left, and no task.

@@ -79,6 +79,10 @@ pub(super) fn converse<C: Crew>(hall: Arc<Hall<C>>, peer: Arc<Peer>, place: Plac
 
 impl<C: Crew> Drop for Stay<C> {
     fn drop(&mut self) {
+        if let Some(peer) = &self.peer {
+            // It keeps nothing any more.
+            self.hall.keep(peer, 0);
+        }
         let is_first = self.hall.live.leave(self.place);
         // The last who has it closes the socket, and that is not the list.
         self.peer = None;
@@ -105,6 +109,9 @@ impl<C: Crew> Conversation<C> {
         let is_idle = self.held.is_empty() && !self.session.holds_memory();
         self.peer.set_holding(self.session.holds_memory());
         self.peer.set_idle(is_idle);
+        if !self.hall.keep(&self.peer, self.held.capacity()) {
+            return None;
+        }
         if is_idle && self.hall.ending.load(Ordering::Relaxed) {
             // What has come is the last that is answered.
             self.peer.transport.end_input();
@@ -214,6 +221,8 @@ impl<C: Crew> Conversation<C> {
         self.peer
             .set_holding(is_holding || self.session.holds_memory());
         let (mut sent, mut turn_end) = (0, SEND_A_TURN);
+        // Until there is no room: what waits for its peer is counted first.
+        let mut waits = false;
         while sent < len {
             if sent >= turn_end {
                 turn_end = sent + SEND_A_TURN;
@@ -221,17 +230,38 @@ impl<C: Crew> Conversation<C> {
                 self.hall.crew.at_desk(|_| ());
                 self.line.let_others();
             }
-            match self.line.send_once(&self.output, sent, SEND_AT_ONCE) {
-                Ok(part) => sent += part,
-                Err(error) if is_passing(&error) && !self.peer.is_shut() => continue,
+            let result = if waits {
+                self.line.send_once(&self.output, sent, SEND_AT_ONCE)
+            } else {
+                self.line.send_now(&self.output, sent, SEND_AT_ONCE)
+            };
+            let part = match result {
+                Ok(part) => part,
+                Err(error) if is_passing(&error) && !self.peer.is_shut() => 0,
                 Err(_) => return false,
+            };
+            sent += part;
+            if !waits && part < SEND_AT_ONCE && sent < len {
+                waits = true;
+                if !self.keep_all() {
+                    return false;
+                }
             }
-            if is_holding {
+            if part == 0 {
+                continue;
+            }
+            if is_holding || waits {
                 self.peer.moved(self.hall.setup.clock.now().elapsed_s);
             }
         }
         self.clear_output();
         true
+    }
+
+    /// Counts what it keeps while it waits; false: it is to be closed.
+    fn keep_all(&self) -> bool {
+        let bytes = self.held.capacity() + self.output.capacity();
+        self.hall.keep(&self.peer, bytes)
     }
 
     fn clear_output(&mut self) {
@@ -251,7 +281,7 @@ impl<C: Crew> Conversation<C> {
         }
         // One that has its turn coming is not slow.
         self.peer.set_holding(false);
-        !self.line.hangs_up_within(MEMORY_RETRY_NS)
+        self.keep_all() && !self.line.hangs_up_within(MEMORY_RETRY_NS)
     }
 }
 

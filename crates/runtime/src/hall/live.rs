@@ -1,10 +1,10 @@
 //! Everybody who is connected, as the attendant knows them. A conversation that sleeps is roused by
 //! its socket, of which one direction or both are shut.
 
-use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use crate::limits::SLOW_PEER_S;
+use crate::buffered::is_still;
 use crate::table::Place;
 use crate::transport::Transport;
 
@@ -20,6 +20,8 @@ pub(crate) struct Peer {
     /// The second in which a byte last came or went.
     moved_s: AtomicU32,
     is_shut: AtomicBool,
+    /// What is counted of what its task keeps (`hall/buffered.rs`).
+    buffered: AtomicU64,
 }
 
 impl Peer {
@@ -30,6 +32,7 @@ impl Peer {
             holds_memory: AtomicBool::new(false),
             moved_s: AtomicU32::new(now_s),
             is_shut: AtomicBool::new(false),
+            buffered: AtomicU64::new(0),
         }
     }
 
@@ -54,12 +57,24 @@ impl Peer {
         self.is_shut.load(Ordering::Relaxed)
     }
 
+    /// Whether it has not moved for long.
+    pub(super) fn is_still(&self, now_s: u32) -> bool {
+        is_still(self.moved_s.load(Ordering::Relaxed), now_s)
+    }
+
+    pub(crate) fn buffered(&self) -> u64 {
+        self.buffered.load(Ordering::Relaxed)
+    }
+
+    /// Only with the sum locked that it is part of. Returns what it was.
+    pub(super) fn set_buffered(&self, bytes: u64) -> u64 {
+        self.buffered.swap(bytes, Ordering::Relaxed)
+    }
+
     /// Whether it holds memory and has not moved for long.
     pub(crate) fn is_slow_holder(&self, now_s: u32) -> bool {
         let moved_s = self.moved_s.load(Ordering::Relaxed);
-        self.holds_memory.load(Ordering::Relaxed)
-            && now_s.saturating_sub(moved_s) > SLOW_PEER_S
-            && !self.is_shut()
+        self.holds_memory.load(Ordering::Relaxed) && is_still(moved_s, now_s) && !self.is_shut()
     }
 
     /// Has its task end, wherever it sleeps.

@@ -2,17 +2,32 @@
 
 mod burst;
 
+use std::io;
+use std::mem;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+
 use session::Counter;
 use sys::clock::monotonic_ns;
-use sys::ring::{Arrived, Ended, Event, Inputs, Ring};
+use sys::ring::{Arrived, Ended, Event, Inputs, Ring, RingConfig};
 
 use self::burst::Part;
-use crate::connection::Connection;
+use crate::connection::{Connection, Held};
 use crate::desk::{Desk, Outcome, Rest};
-use crate::limits::{BURST_CONNECTIONS, DIRECT_MIN, EVENTS_A_WAIT, HELD_FULL, RING_BUFFER_LEN};
+use crate::inbox::Inbox;
+use crate::limits::{
+    BURST_CONNECTIONS, DIRECT_MIN, EVENTS_A_WAIT, HELD_FULL, RING_BUFFER_LEN, RING_BUFFERS,
+    RING_ENTRIES, UNSETTLED_WAITS_MAX,
+};
+use crate::restart::EventLoop;
 use crate::table::{Place, Table};
 
 pub(super) const INBOX: u32 = u32::MAX;
+
+const RING: RingConfig = RingConfig {
+    entries: RING_ENTRIES,
+    buffers: RING_BUFFERS,
+    buffer_len: RING_BUFFER_LEN,
+};
 
 /// What a connection has asked its worker's ring for.
 #[derive(Debug, Default)]
@@ -29,6 +44,10 @@ pub(super) struct Wire {
     has_ended: bool,
     /// Answers are on their way.
     is_sending: bool,
+    /// In so many bytes of memory.
+    sending: usize,
+    /// It stands in the list of those whose answers are on their way.
+    is_unsettled: bool,
     /// It waits for room to send.
     is_watched: bool,
     /// It waits for memory that others hold.
@@ -57,24 +76,37 @@ pub(super) struct Worker {
     pub(super) table: Table<Wire>,
     /// Connections for whose bytes no buffer was left.
     starved: Vec<Place>,
+    /// Connections whose answers have been handed over and are many. Where a peer has room, they
+    /// are sent as soon as the kernel has them, and the event that says so is among the next.
+    unsettled: Vec<Place>,
+    /// Waits since those were last looked at.
+    unsettled_waits: u32,
     parts: Vec<Part>,
     outcomes: Vec<Outcome>,
 }
 
-impl Worker {
-    pub(super) fn new(desk: Desk, ring: Ring, inputs: Inputs) -> Self {
+impl EventLoop for Worker {
+    type Kernel = (Ring, Inputs);
+
+    fn open(_: &Inbox) -> io::Result<(Ring, Inputs)> {
+        Ring::new(RING)
+    }
+
+    fn new(desk: Desk, (ring, inputs): (Ring, Inputs)) -> Self {
         Self {
             desk,
             ring,
             inputs,
             table: Table::new(),
             starved: Vec::new(),
+            unsettled: Vec::new(),
+            unsettled_waits: 0,
             parts: Vec::with_capacity(BURST_CONNECTIONS),
             outcomes: Vec::with_capacity(BURST_CONNECTIONS),
         }
     }
 
-    pub(super) fn run(mut self) {
+    fn serve_all(&mut self) -> io::Result<()> {
         let mut burst: Vec<Place> = Vec::with_capacity(EVENTS_A_WAIT);
         self.desk.begin();
         self.watch_inbox();
@@ -84,14 +116,13 @@ impl Worker {
             if self.desk.is_to_rest() && self.ring.wait(Some(0)).is_ok() {
                 self.desk.rest();
             }
-            if self.ring.wait(self.desk.patience_ns()).is_err() {
-                return;
-            }
+            self.ring.wait(self.desk.patience_ns())?;
             self.desk.store.online();
             let now_ns = monotonic_ns();
             let now_s = self.desk.setup.clock.at(now_ns).elapsed_s;
             let mut has_mail = false;
             self.desk.take_up(now_ns, &mut burst);
+            let mut has_more = true;
             // What is left is there at once the next time.
             for _ in 0..EVENTS_A_WAIT {
                 match self.ring.next_event() {
@@ -102,16 +133,20 @@ impl Worker {
                         }
                     }
                     Some(event) => self.note(event, &mut burst, now_s),
-                    None => break,
+                    None => {
+                        has_more = false;
+                        break;
+                    }
                 }
             }
+            self.settle(has_more);
             self.desk.woke(now_ns, burst.len());
             for places in burst.chunks(BURST_CONNECTIONS) {
                 self.serve(places, now_ns);
                 self.desk.store.quiescent();
             }
             burst.clear();
-            for place in std::mem::take(&mut self.starved) {
+            for place in mem::take(&mut self.starved) {
                 self.receive(place);
             }
             // New connections take places only when nobody in the burst had them.
@@ -120,11 +155,28 @@ impl Worker {
             }
             self.desk.maintain(now_ns);
             if self.desk.is_ending(now_ns) && (self.drain() || self.desk.is_out_of_time(now_ns)) {
-                return;
+                return Ok(());
             }
         }
     }
 
+    fn dismantle(self) -> Desk {
+        let Self {
+            mut desk,
+            ring,
+            table,
+            ..
+        } = self;
+        desk.renew();
+        // Before the sockets: what the kernel has under way ends first. Of what it does not give
+        // back nothing is freed (`sys::ring`), even where ending it panics too.
+        let _ = catch_unwind(AssertUnwindSafe(|| drop(ring)));
+        desk.close_all(table);
+        desk
+    }
+}
+
+impl Worker {
     /// Sorts an event: what has come joins the burst, and so does who may go on.
     fn note(&mut self, event: Event, burst: &mut Vec<Place>, now_s: u32) {
         match event {
@@ -143,6 +195,9 @@ impl Worker {
                 if let Some(connection) = self.table.get_mut(place) {
                     connection.wire.is_sending = false;
                     connection.moved_s = now_s;
+                    if mem::take(&mut connection.sending) > 0 {
+                        self.count_buffered(place);
+                    }
                 }
                 if result.is_ok() {
                     let len = bytes.len() as u64;
@@ -180,7 +235,8 @@ impl Worker {
         // when all that lie in it have given it back.
         let is_blocked = connection.wire.is_sending || connection.unsent.is_some();
         let is_first = connection.wire.arrived.is_none() && connection.held.is_empty();
-        if is_first && !is_blocked && !connection.wire.wants_memory {
+        let is_held = !is_first || is_blocked || connection.wire.wants_memory;
+        if !is_held {
             connection.wire.arrived = Some(bytes);
         } else {
             for arrived in connection.wire.arrived.take().into_iter().chain([bytes]) {
@@ -190,6 +246,9 @@ impl Worker {
         }
         self.join(place, burst);
         self.rein_in(place);
+        if is_held {
+            self.count_buffered(place);
+        }
     }
 
     fn note_end(&mut self, place: Place, how: &Ended, burst: &mut Vec<Place>) {
@@ -261,6 +320,39 @@ impl Worker {
             Some(Rest::Lost) => self.close(place),
             None => {}
         }
+        self.count_buffered(place);
+    }
+
+    /// Answers that have been handed over and not been sent wait for their peers from now on, once
+    /// all events have been taken, or so many that theirs would be among them.
+    fn settle(&mut self, has_more: bool) {
+        self.unsettled_waits += 1;
+        if has_more && self.unsettled_waits < UNSETTLED_WAITS_MAX {
+            return;
+        }
+        self.unsettled_waits = 0;
+        while let Some(place) = self.unsettled.pop() {
+            if let Some(connection) = self.table.get_mut(place) {
+                connection.wire.is_unsettled = false;
+                if connection.wire.is_sending {
+                    connection.sending = connection.wire.sending;
+                    self.count_buffered(place);
+                }
+            }
+        }
+    }
+
+    /// Counts what a connection keeps until the next burst, and closes the largest where all keep
+    /// too much.
+    pub(super) fn count_buffered(&mut self, place: Place) {
+        if let Some(connection) = self.table.get_mut(place)
+            && !connection.wire.is_shut
+            && self.desk.count_buffered(connection)
+        {
+            for place in self.desk.overflow(&self.table) {
+                self.close(place);
+            }
+        }
     }
 
     /// Receiving does not go on by itself for one that sends much at a time, or cannot go on: what
@@ -308,7 +400,9 @@ impl Worker {
             // Its place will be another's.
             self.desk.waiting.retain(|&waiting| waiting != place);
         }
-        // What it held is others' from now on.
+        // What it held is others' from now on. What is being sent comes back in a moment.
+        self.desk.release_buffered(connection);
+        connection.held = Held::default();
         connection.unsent = None;
         connection.begun = Vec::new();
         connection.session = session::Session::default();

@@ -27,6 +27,10 @@ impl Line for Blocking {
         self.peer.transport.receive(room)
     }
 
+    fn send_now(&self, output: &Output, sent: usize, most: usize) -> io::Result<usize> {
+        self.peer.transport.send_now(output, sent, most)
+    }
+
     fn send_once(&self, output: &Output, sent: usize, most: usize) -> io::Result<usize> {
         self.peer.transport.send_once(output, sent, most)
     }

@@ -8,6 +8,8 @@ use std::sync::atomic::AtomicU64;
 
 use rustix::mm::{Advice, MapFlags, ProtFlags, madvise, mmap_anonymous, munmap};
 
+use super::nodes;
+
 /// Bytes of a word.
 const WORD: usize = size_of::<AtomicU64>();
 /// Bytes of a huge page.
@@ -48,11 +50,15 @@ impl Mapping {
             _ => whole.cast::<u8>().align_offset(HUGE),
         };
         match NonNull::new(whole.wrapping_byte_add(before).cast()) {
-            Some(start) => Ok(Self {
-                start,
-                words,
-                before,
-            }),
+            Some(start) => {
+                // Before any page is touched: what is there already stays where it is.
+                nodes::interleave(start.cast(), words * WORD);
+                Ok(Self {
+                    start,
+                    words,
+                    before,
+                })
+            }
             None => Err(io::ErrorKind::OutOfMemory.into()),
         }
     }

@@ -64,6 +64,7 @@ impl Worker {
                 self.close(part.place);
             } else {
                 self.go_on(part.place, outcome.progress.next, part.ended);
+                self.count_buffered(part.place);
             }
         }
         self.parts = parts;

@@ -6,6 +6,7 @@ use sys::ring::{Arrived, Inputs, Ring};
 use super::{Wire, Worker, watch_room};
 use crate::connection::{Connection, Held};
 use crate::desk::Desk;
+use crate::limits::BUFFERED_UNCOUNTED;
 use crate::table::Place;
 
 /// One connection's part in a burst.
@@ -44,7 +45,8 @@ impl Worker {
         let mut outcomes = std::mem::take(&mut self.outcomes);
         let said = |part| Part::said(part, &self.inputs);
         let send = |desk: &mut Desk, connection: &mut Connection<Wire>, place| {
-            send(desk, &mut self.ring, connection, place, now.elapsed_s)
+            let (ring, unsettled) = (&mut self.ring, &mut self.unsettled);
+            send(desk, ring, unsettled, connection, place, now.elapsed_s)
         };
         self.desk
             .converse(&mut self.table, &parts, said, now, &mut outcomes, send);
@@ -54,6 +56,7 @@ impl Worker {
                 self.close(part.place);
             } else {
                 self.go_on(part.place, outcome.progress.next, part.ended);
+                self.count_buffered(part.place);
             }
         }
         self.parts = parts;
@@ -115,6 +118,11 @@ impl Worker {
         let Some(connection) = self.table.get_mut(place) else {
             return;
         };
+        if connection.wire.is_shut {
+            // Closed while others of the burst were seen to.
+            connection.held = Held::default();
+            return;
+        }
         let is_blocked = connection.unsent.is_some() || connection.wire.is_sending;
         connection.wants_turn = matches!(next, Next::Turn | Next::Room | Next::Memory);
         // A peer that has sent its last may still be owed answers to what it sent before.
@@ -152,6 +160,7 @@ impl Worker {
 fn send(
     desk: &mut Desk,
     ring: &mut Ring,
+    unsettled: &mut Vec<Place>,
     connection: &mut Connection<Wire>,
     place: Place,
     now_s: u32,
@@ -161,6 +170,11 @@ fn send(
     }
     if let Some(bytes) = desk.give_away() {
         connection.wire.is_sending = true;
+        connection.wire.sending = bytes.capacity();
+        if bytes.capacity() > BUFFERED_UNCOUNTED && !connection.wire.is_unsettled {
+            connection.wire.is_unsettled = true;
+            unsettled.push(place);
+        }
         ring.send(&connection.transport, place as u32, bytes);
         return true;
     }

@@ -1,0 +1,175 @@
+//! What the tests of the runtimes share: a server without a process, and a client.
+
+use std::net::SocketAddr;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Barrier};
+
+use session::{Board, Now};
+use sys::poll::{Events, Interest, Poll};
+use sys::socket::{Bound, Listener, Stream};
+use tempfile::TempDir;
+
+use crate::{Census, Clock, Kind, Running, Scheduler, Setup};
+
+/// What all connections together may keep between bursts.
+pub(crate) const BUFFERED_MAX: u64 = 1 << 20;
+const SOCKET: &str = "socket";
+/// How long an answer may take.
+const PATIENCE_NS: u64 = 10_000_000_000;
+
+/// What a test has the server do that no client can.
+#[derive(Default)]
+pub(crate) struct Fragile {
+    /// `stats settings` waits here, twice: until the test knows that it is there, and until the
+    /// test lets it go.
+    pub(crate) gate: Option<Barrier>,
+    /// The next call for the store's maintenance panics. `verbosity` arms it.
+    pub(crate) is_armed: AtomicBool,
+}
+
+/// `stats reset` panics.
+impl Board for Fragile {
+    fn general(&self, _: Now, _: &mut Vec<u8>) {}
+
+    fn settings(&self, _: &mut Vec<u8>) {
+        if let Some(gate) = &self.gate {
+            gate.wait();
+            gate.wait();
+        }
+    }
+
+    fn reset(&self) {
+        panic!("as the test asks, within a session");
+    }
+
+    fn set_memory_limit(&self, _: u64) -> bool {
+        false
+    }
+
+    fn tend_store(&self) {
+        assert!(
+            !self.is_armed.swap(false, Ordering::Relaxed),
+            "as the test asks, outside of any session"
+        );
+    }
+
+    fn set_verbosity(&self, _: u32) {
+        self.is_armed.store(true, Ordering::Relaxed);
+    }
+}
+
+/// A server without a process.
+pub(crate) struct Served {
+    pub(crate) kind: Kind,
+    pub(crate) running: Running,
+    pub(crate) census: Arc<Census>,
+    pub(crate) board: Arc<Fragile>,
+    address: SocketAddr,
+    /// Where its Unix socket stands.
+    folder: TempDir,
+}
+
+impl Served {
+    /// On one worker.
+    pub(crate) fn start(kind: Kind, fibre_scheduler: Scheduler, board: Fragile) -> Self {
+        let store = store::Store::new(store::Config {
+            memory_bytes: 8 << 20,
+            memory_max: 8 << 20,
+            workers: 1,
+            evicts: true,
+            huge_pages: false,
+            item_max: 1 << 20,
+            hash_seed: 1,
+        });
+        let census = Arc::new(Census::new(1024, BUFFERED_MAX));
+        let board = Arc::new(board);
+        let setup = Setup {
+            patience: crate::Patience::default(),
+            fibre_scheduler,
+            workers: 1,
+            requests_a_turn: 2,
+            store: store.unwrap(),
+            board: Arc::<Fragile>::clone(&board),
+            census: Arc::clone(&census),
+            clock: Clock::start(),
+        };
+        let listener = Listener::tcp("127.0.0.1:0".parse().unwrap(), 1024).unwrap();
+        let address = listener.address().unwrap();
+        let folder = tempfile::tempdir().unwrap();
+        let unix = Bound::unix(&folder.path().join(SOCKET), 0o700).unwrap();
+        let listeners = vec![listener, unix.listen(1024).unwrap()];
+        let running = crate::start(kind, setup, listeners).unwrap();
+        Self {
+            kind,
+            running,
+            census,
+            board,
+            address,
+            folder,
+        }
+    }
+
+    pub(crate) fn connect(&self) -> Stream {
+        let stream = Stream::connect(self.address).unwrap();
+        wait(&stream, Interest::Write);
+        stream
+    }
+
+    /// By its Unix socket, which keeps little for a peer that does not read.
+    pub(crate) fn connect_unix(&self) -> Stream {
+        Stream::connect_unix(&self.folder.path().join(SOCKET)).unwrap()
+    }
+
+    /// Waits until the census is as asked.
+    pub(crate) fn until(&self, what: &str, asked: impl Fn(&crate::Tally) -> bool) {
+        let by_ns = sys::clock::monotonic_ns() + PATIENCE_NS;
+        while !asked(&self.census.tally()) {
+            assert!(
+                sys::clock::monotonic_ns() < by_ns,
+                "{}: not {what}: {:?}",
+                self.kind.name(),
+                self.census.tally()
+            );
+            std::thread::yield_now();
+        }
+    }
+}
+
+/// On every runtime that this machine has, with every scheduler.
+pub(crate) fn everywhere(test: impl Fn(&dyn Fn(Fragile) -> Served)) {
+    for kind in Kind::ALL {
+        if let Err(error) = kind.probe() {
+            eprintln!("skipped: {}: {error}", kind.name());
+            continue;
+        }
+        let schedulers = match kind {
+            Kind::Fibres => &Scheduler::ALL[..],
+            _ => &[Scheduler::Fair],
+        };
+        for &scheduler in schedulers {
+            test(&|board| Served::start(kind, scheduler, board));
+        }
+    }
+}
+
+pub(crate) fn wait(stream: &Stream, interest: Interest) {
+    let poll = Poll::new().unwrap();
+    poll.add(stream, 0, interest).unwrap();
+    let mut events = Events::with_capacity(1);
+    poll.wait(&mut events, Some(PATIENCE_NS)).unwrap();
+    assert!(!events.is_empty(), "it does not answer");
+}
+
+/// What is answered first; nothing: it was closed.
+pub(crate) fn answer(stream: &Stream) -> Vec<u8> {
+    wait(stream, Interest::Read);
+    let mut answer = vec![0; 1024];
+    let len = stream.recv(&mut answer).unwrap_or(0);
+    answer.truncate(len);
+    answer
+}
+
+pub(crate) fn ask(stream: &Stream, question: &[u8]) -> Vec<u8> {
+    stream.send(question).unwrap();
+    answer(stream)
+}

@@ -1,0 +1,215 @@
+//! What a server does when it panics, and when its connections keep too much.
+
+use std::sync::Barrier;
+
+use sys::socket::Stream;
+
+use crate::running::Panicked;
+use crate::testing::{BUFFERED_MAX, Fragile, Served, answer, ask, everywhere};
+use crate::{Kind, Tally};
+
+#[test]
+fn a_panic_closes_one_connection_and_no_other() {
+    everywhere(|start| {
+        let served = start(Fragile::default());
+        let (other, fragile) = (served.connect(), served.connect());
+        assert_eq!(ask(&other, b"set a 0 0 1\r\n1\r\n"), b"STORED\r\n");
+        assert_eq!(ask(&fragile, b"stats reset\r\n"), b"");
+        assert_eq!(ask(&other, b"get a\r\n"), b"VALUE a 0 1\r\n1\r\nEND\r\n");
+        // The same worker serves what is dealt to it.
+        assert_eq!(ask(&served.connect(), b"mn\r\n"), b"MN\r\n");
+        served.until("counted", |tally| tally.panics == 1);
+        drop((other, fragile));
+        served.until("empty", |tally| tally.current == 0);
+        assert_eq!(served.census.tally().restarts, 0);
+        assert_eq!(served.running.stop(), Err(Panicked));
+    });
+}
+
+/// Requests of the same burst were prepared already; each is answered all the same, once and in
+/// full.
+#[test]
+fn a_panic_leaves_the_others_of_its_burst_their_answers() {
+    everywhere(|start| {
+        let served = start(Fragile {
+            gate: Some(Barrier::new(2)),
+            ..Fragile::default()
+        });
+        let gate = served.board.gate.as_ref().unwrap();
+        let holding = served.connect();
+        let all: Vec<_> = (0..8).map(|_| served.connect()).collect();
+        for stream in &all {
+            assert_eq!(ask(stream, b"mn\r\n"), b"MN\r\n");
+        }
+        // While the worker answers this, all others ask.
+        holding.send(b"stats settings\r\n").unwrap();
+        gate.wait();
+        for (number, stream) in all.iter().enumerate() {
+            let question = match number {
+                3 => &b"mn\r\nstats reset\r\nmn\r\n"[..],
+                // The beginning of a line, looked at and not yet answered.
+                number if number % 2 == 0 => b"mn\r\nget unfinished",
+                _ => b"mn\r\n",
+            };
+            stream.send(question).unwrap();
+        }
+        gate.wait();
+        assert_eq!(answer(&holding), b"END\r\n");
+        for (number, stream) in all.iter().enumerate() {
+            match number {
+                3 => {}
+                number if number % 2 == 0 => {
+                    assert_eq!(answer(stream), b"MN\r\n");
+                    assert_eq!(ask(stream, b"-key\r\nmn\r\n"), b"END\r\nMN\r\n");
+                }
+                _ => assert_eq!(answer(stream), b"MN\r\n"),
+            }
+        }
+        served.until("closed", |tally| (tally.panics, tally.current) == (1, 8));
+        assert_eq!(served.running.stop(), Err(Panicked));
+    });
+}
+
+/// A panic between connections must not leave newcomers waiting.
+#[test]
+fn a_worker_that_panics_begins_anew() {
+    everywhere(|start| {
+        let served = start(Fragile::default());
+        let all: Vec<_> = (0..8).map(|_| served.connect()).collect();
+        for stream in &all {
+            assert_eq!(ask(stream, b"mn\r\n"), b"MN\r\n");
+        }
+        // One of a value that has not come in full holds memory of the store.
+        all[1].send(b"set half 0 0 20000\r\nhalf").unwrap();
+        all[0].send(b"verbosity 1 noreply\r\n").unwrap();
+        // Memory is written that was not populated: the store wants maintenance.
+        let is_over = |tally: &Tally| tally.restarts + tally.panics > 0;
+        let mut writer = served.connect();
+        for number in 0..2000 {
+            if is_over(&served.census.tally()) {
+                break;
+            }
+            let line = format!("set k{number} 0 0 30000\r\n");
+            let set = [line.as_bytes(), &[b'x'; 30_000], b"\r\n"].concat();
+            if writer.send(&set).is_err() || answer(&writer).is_empty() {
+                writer = served.connect();
+            }
+        }
+        served.until("panicked", is_over);
+        if let Kind::Events | Kind::Rings = served.kind {
+            served.until("begun anew", |tally| tally.restarts == 1);
+            for stream in &all {
+                assert_eq!(answer(stream), b"");
+            }
+        }
+        drop((all, writer));
+        // Newcomers do not wait, and counts fall.
+        for _ in 0..4 {
+            assert_eq!(ask(&served.connect(), b"mn\r\n"), b"MN\r\n");
+        }
+        served.until("empty", |tally| tally.current == 0);
+        let tally = served.census.tally();
+        match served.kind {
+            Kind::Events | Kind::Rings => assert!(tally.panics >= 8, "{tally:?}"),
+            Kind::Threads | Kind::Fibres => assert_eq!(tally.panics + tally.restarts, 1),
+        }
+        assert_eq!(served.running.stop(), Err(Panicked));
+    });
+}
+
+/// The beginning of a line, of so many bytes at least.
+fn unfinished(len: usize) -> Vec<u8> {
+    [&b"get"[..], &b" key".repeat(len / 4)].concat()
+}
+
+/// Sends all, however long the server takes to receive it; false: it has closed the connection.
+fn send_all(stream: &Stream, mut bytes: &[u8]) -> bool {
+    while !bytes.is_empty() {
+        match stream.send(bytes) {
+            Ok(len) => bytes = &bytes[len..],
+            Err(error) if error.kind() == std::io::ErrorKind::WouldBlock => {
+                std::thread::yield_now();
+            }
+            Err(_) => return false,
+        }
+    }
+    true
+}
+
+/// Whether the server has closed a connection that it has nothing to say on.
+fn is_closed(stream: &Stream) -> bool {
+    match stream.recv(&mut [0; 16]) {
+        Ok(len) => len == 0,
+        Err(error) => error.kind() != std::io::ErrorKind::WouldBlock,
+    }
+}
+
+fn assert_within_bound(served: &Served) {
+    let tally = served.census.tally();
+    assert_eq!(tally.buffered_max, BUFFERED_MAX);
+    assert!(
+        tally.buffered <= BUFFERED_MAX,
+        "{}: {tally:?}",
+        served.kind.name()
+    );
+}
+
+#[test]
+fn unfinished_lines_and_answers_not_taken_share_one_bound() {
+    everywhere(|start| {
+        let served = start(Fragile::default());
+        let witness = served.connect();
+        let set = [&b"set big 0 0 10000\r\n"[..], &[b'x'; 10_000], b"\r\n"].concat();
+        assert_eq!(ask(&witness, &set), b"STORED\r\n");
+        let (line, gets) = (unfinished(40_000), b"get big\r\n".repeat(100));
+        let mut all = Vec::new();
+        // Together they would keep some megabytes, most of them each kind alone.
+        for number in 0..80 {
+            let stream = served.connect_unix();
+            send_all(&stream, if number % 2 == 0 { &line } else { &gets });
+            all.push(stream);
+            assert_within_bound(&served);
+            assert_eq!(ask(&witness, b"mn\r\n"), b"MN\r\n");
+        }
+        served.until("reached", |tally| tally.buffered_closed > 0);
+        assert_within_bound(&served);
+        served.until("kept", |tally| tally.buffered > BUFFERED_MAX / 4);
+        assert_eq!(served.census.tally().panics, 0);
+        // Closed ones leave; all others go on when their peers do.
+        served.until("gone", |it| it.current + it.buffered_closed == 81);
+        drop(all);
+        served.until("given back", |it| (it.buffered, it.current) == (0, 1));
+        assert_eq!(ask(&witness, b"mn\r\n"), b"MN\r\n");
+        served.running.stop().unwrap();
+    });
+}
+
+#[test]
+fn the_connection_that_keeps_most_is_closed_first() {
+    everywhere(|start| {
+        let served = start(Fragile::default());
+        let large = served.connect();
+        assert!(send_all(&large, &unfinished(300_000)));
+        served.until("kept", |tally| tally.buffered >= 300_000);
+        let mut small = Vec::new();
+        while served.census.tally().buffered_closed == 0 {
+            let stream = served.connect();
+            let before = served.census.tally().buffered;
+            assert!(send_all(&stream, &unfinished(30_000)));
+            small.push(stream);
+            served.until("kept", |it| {
+                it.buffered_closed > 0 || it.buffered >= before + 30_000
+            });
+        }
+        served.until("closed", |tally| tally.current == small.len() as u64);
+        assert!(is_closed(&large), "{}", served.kind.name());
+        assert_eq!(served.census.tally().buffered_closed, 1);
+        // What the others have begun can still be ended.
+        for stream in &small {
+            assert!(!is_closed(stream), "{}", served.kind.name());
+            assert_eq!(ask(stream, b"\r\n"), b"END\r\n", "{}", served.kind.name());
+        }
+        served.until("given back", |tally| tally.buffered == 0);
+        served.running.stop().unwrap();
+    });
+}
