@@ -12,13 +12,14 @@
 //! system call; under it no lock is taken but that of the list of seats.
 
 mod chain;
+mod content;
 mod pages;
 mod shelf;
 mod victims;
 
 use std::sync::PoisonError;
 
-use chain::{Chain, Links};
+use chain::Links;
 use shelf::Shelf;
 pub(crate) use victims::{Task, Victim};
 
@@ -75,16 +76,6 @@ pub(crate) struct Log {
     leaning: AtomicU32,
     /// A moving average, in parts of a second ([`LIFE_UNIT`]).
     usual_life: AtomicU32,
-}
-
-/// What lies in segments.
-#[derive(Debug)]
-pub(crate) struct Content {
-    /// Bytes of blocks, dead or alive.
-    pub(crate) bytes_written: u64,
-    /// When the oldest segment was opened, of those that are open or next to be evacuated; none:
-    /// nothing has been written.
-    pub(crate) oldest_s: Option<u32>,
 }
 
 /// Memory taken for a block, held for its writer.
@@ -545,29 +536,6 @@ impl Log {
         segment.set_phase(Phase::Sealed);
         segment.reopen();
         shelf.sealed[segment.part() as usize].push_first(&mut shelf.links, number);
-    }
-
-    /// What lies in the segments that are open or full, without a look at each of the full ones.
-    pub(crate) fn content(&self) -> Content {
-        let size = self.heap.segment_size();
-        let shelf = self.shelf();
-        let mut content = Content {
-            bytes_written: shelf.written,
-            oldest_s: None,
-        };
-        let oldest = shelf.sealed.iter().filter_map(Chain::first);
-        let open = self.lanes.iter().map(|lane| lane.0.load(Ordering::Relaxed));
-        let open = open
-            .filter(|&number| number != NONE && self.heap.segment(number).phase() == Phase::Open);
-        for number in open.chain(oldest) {
-            let segment = self.heap.segment(number);
-            if segment.phase() == Phase::Open {
-                content.bytes_written += u64::from(segment.tail().min(size) - FIRST);
-            }
-            let oldest_s = content.oldest_s.unwrap_or(u32::MAX);
-            content.oldest_s = Some(oldest_s.min(segment.opened_s()));
-        }
-        content
     }
 
     /// Segments that are resident.

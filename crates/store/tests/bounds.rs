@@ -3,9 +3,6 @@
 
 #![allow(clippy::unwrap_used, reason = "a test may")]
 
-use std::sync::atomic::Ordering::Relaxed;
-use std::sync::atomic::{AtomicBool, AtomicUsize};
-
 use store::{
     ArithOutcome, Arithmetic, Config, Direction, Expiry, Mode, Published, Read, Refused, Reserve,
     Store, Upload, Vivify, Worker, Write,
@@ -293,106 +290,6 @@ fn pins_hold_at_most_an_eighth_and_outlive_their_items() {
     assert!(worker.store().statistics().bytes_pinned >= 600_000);
     drop(held);
     assert_eq!(worker.store().statistics().bytes_pinned, 0);
-}
-
-#[test]
-fn two_threads_count_without_losing_any() {
-    let mut worker = store(8 << 20);
-    set(&mut worker, b"n", 1, &SET);
-    set_to(&mut worker, b"n", b"0");
-    std::thread::scope(|scope| {
-        for _ in 0..2 {
-            let mut worker = worker.store().worker();
-            scope.spawn(move || {
-                let mut left = 20_000;
-                while left > 0 {
-                    match worker.arith(b"n", worker.hash(b"n"), &ONE_MORE, NOW_S) {
-                        ArithOutcome::Counted(_) => left -= 1,
-                        ArithOutcome::NotYet => worker.quiescent(),
-                        other => panic!("{other:?}"),
-                    }
-                }
-            });
-        }
-    });
-    let value = worker.read(b"n", worker.hash(b"n"), NOW_S, Read::default(), |item| {
-        Some(item.value().flatten().copied().collect::<Vec<u8>>())
-    });
-    assert_eq!(value.unwrap().unwrap(), b"40000");
-}
-
-/// Eight writers of one key: each had to make its value anew whenever another was first, up to ten
-/// thousand times, and was then told that there is no memory.
-#[test]
-fn eight_that_append_to_one_key_all_get_their_turn() {
-    const EACH: usize = 400;
-    let mut worker = store(64 << 20);
-    set(&mut worker, b"log", 1, &SET);
-    let refused = AtomicUsize::new(0);
-    std::thread::scope(|scope| {
-        for _ in 0..8 {
-            let mut worker = worker.store().worker();
-            let refused = &refused;
-            scope.spawn(move || {
-                for _ in 0..EACH {
-                    append_at_last(&mut worker, b"log", refused);
-                    worker.quiescent();
-                }
-            });
-        }
-    });
-    assert_eq!(value_len(&mut worker, b"log"), Some(1 + 8 * EACH));
-    // A block is made twice where another was first, and seldom more often.
-    let segments = worker.store().statistics().drained;
-    assert!(segments < 4_000, "{segments} segments written");
-}
-
-/// To make the new value takes far longer than the others take to store theirs.
-#[test]
-fn an_append_to_a_large_value_ends_while_others_keep_storing_it() {
-    let mut worker = store(64 << 20);
-    set(&mut worker, b"log", 500_000, &SET);
-    let (refused, is_done) = (&AtomicUsize::new(0), &AtomicBool::new(false));
-    std::thread::scope(|scope| {
-        for _ in 0..3 {
-            let mut worker = worker.store().worker();
-            scope.spawn(move || {
-                while !is_done.load(Relaxed) {
-                    let hash = worker.hash(b"log");
-                    let stored = worker.put(b"log", hash, &[b'x'; 500_000], &SET, NOW_S);
-                    assert!(matches!(
-                        stored,
-                        Ok(Published::Stored { .. }) | Err(Refused::NotYet)
-                    ));
-                    worker.quiescent();
-                }
-            });
-        }
-        for _ in 0..20 {
-            append_at_last(&mut worker, b"log", refused);
-            worker.quiescent();
-        }
-        is_done.store(true, Relaxed);
-    });
-}
-
-/// Appends a byte; comes again as long as it is put off.
-fn append_at_last(worker: &mut Worker, key: &[u8], refused: &AtomicUsize) {
-    let append = Write {
-        mode: Mode::Append,
-        ..SET
-    };
-    loop {
-        let hash = worker.hash(key);
-        match worker.put(key, hash, b"x", &append, NOW_S) {
-            Ok(Published::Stored { .. }) => return,
-            Err(Refused::NotYet) => {
-                refused.fetch_add(1, Relaxed);
-                worker.quiescent();
-            }
-            other => panic!("{other:?}"),
-        }
-    }
 }
 
 fn value_len(worker: &mut Worker, key: &[u8]) -> Option<usize> {

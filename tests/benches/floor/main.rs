@@ -2,11 +2,12 @@
 //! echoes.
 //!
 //! `[--quick] [--rounds N] [--records N] [--connections N] [--offered MS] [--real-time]
-//! [--two-hosts] [--server NAME]… [--with FLAGS]… [CASE]`: fewer rounds, records, and connections
-//! of the levels, or so many; trials under an offered rate of so many milliseconds; the servers of
-//! the levels before every other program, with a witness of the machine's own waits; servers and
-//! generator as on two machines; the servers of those names alone; Curtail with those flags
-//! besides; the cases whose names contain `CASE`.
+//! [--two-hosts] [--server NAME]… [--with FLAGS]… [--before PROGRAM] [CASE]`: fewer rounds,
+//! records, and connections of the levels, or so many; trials under an offered rate of so many
+//! milliseconds; the servers of the levels before every other program, with a witness of the
+//! machine's own waits; servers and generator as on two machines; the servers of those names alone;
+//! Curtail with those flags besides; our servers beside those of an older build, which is that
+//! program; the cases whose names contain `CASE`.
 //!
 //! Every server has one worker and is a process of its own with all its threads on one processor;
 //! the client, a closed loop, is on another. The figure is the processor time of the server's
@@ -36,6 +37,7 @@ mod servers;
 mod table;
 
 use std::env;
+use std::path::PathBuf;
 use std::process::ExitCode;
 
 use anyhow::{Context, Result, bail};
@@ -47,7 +49,8 @@ use rounds::Progress;
 use servers::{Cache, Place, Role, Subject};
 
 const USAGE: &str = "there are --quick, --rounds N, --records N, --connections N, --offered MS, \
-                     --real-time, --two-hosts, --server NAME, --with FLAGS and the name of a case";
+                     --real-time, --two-hosts, --server NAME, --with FLAGS, --before PROGRAM and \
+                     the name of a case";
 /// Files the client needs: a thousand connections to each of six servers, or those of the ladder,
 /// and some.
 const OPEN_FILES: u64 = LADDER_CONNECTIONS + 200;
@@ -128,6 +131,8 @@ pub(crate) struct Settings {
     servers: Vec<String>,
     /// Flags of one more of ours, each.
     with: Vec<String>,
+    /// An older build of ours.
+    before: Option<PathBuf>,
     /// Of cases.
     only: Option<String>,
 }
@@ -176,6 +181,10 @@ fn run() -> Result<()> {
     // Before anything is bound to a processor: this may have to build.
     let mut caches = settings.chosen(Cache::all())?;
     caches.splice(0..0, settings.with.iter().map(|flags| Cache::with(flags)));
+    if let Some(program) = &settings.before {
+        let before: Vec<Cache> = caches.iter().filter_map(|it| it.before(program)).collect();
+        caches.extend(before);
+    }
     sys::limits::raise_open_files(OPEN_FILES);
     sys::thread::pin(&[settings.client_cpu]).context("bind the client to its processor")?;
     let mut expected_ns = settings.expected_ns(&cases, caches.len());
@@ -257,6 +266,7 @@ impl Settings {
             client_cpu,
             servers: Vec::new(),
             with: Vec::new(),
+            before: None,
             only: None,
         };
         let mut words = words.iter();
@@ -291,6 +301,12 @@ impl Settings {
                         .next()
                         .context("--with wants flags of curtail serve")?;
                     settings.with.push((*flags).to_owned());
+                }
+                "--before" => {
+                    let program = words
+                        .next()
+                        .context("--before wants an older curtail program")?;
+                    settings.before = Some(PathBuf::from(program));
                 }
                 _ if word.starts_with('-') => bail!("no option {word:?}; {USAGE}"),
                 _ if settings.only.is_some() => bail!("one case at most, not also {word:?}"),

@@ -2,7 +2,7 @@
 
 use std::env;
 use std::net::{Ipv4Addr, SocketAddr};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use anyhow::{Context, Result, bail};
@@ -27,6 +27,8 @@ pub(crate) enum Role {
     Curtail,
     /// Ours, with a fibre for each connection: to be compared with our own loops.
     Fibres,
+    /// An older build of ours, which the newer is compared with.
+    Before,
     /// The original.
     Memcached,
 }
@@ -65,6 +67,11 @@ pub(crate) struct Cache {
     arguments: Vec<String>,
     /// Of ours.
     pub(crate) kind: Option<runtime::Kind>,
+}
+
+/// What the older build of a server is called.
+pub(crate) fn name_before(name: &str) -> String {
+    format!("{name}, before")
 }
 
 impl Cache {
@@ -124,6 +131,17 @@ impl Cache {
             arguments,
             kind: best_first.find(|kind| kind.probe().is_ok()),
         }
+    }
+
+    /// The same server of ours from another program, an older build; none: it is not ours.
+    pub(crate) fn before(&self, program: &Path) -> Option<Self> {
+        matches!(self.role, Role::Curtail | Role::Fibres).then(|| Self {
+            name: name_before(&self.name),
+            role: Role::Before,
+            program: program.to_owned(),
+            arguments: self.arguments.clone(),
+            kind: self.kind,
+        })
     }
 
     /// Starts it with room for `records`.

@@ -4,7 +4,7 @@ use measure::{Estimate, median_of_trials, paired_ratio, verdict};
 
 use crate::cases::{Case, Target};
 use crate::rounds::Trial;
-use crate::servers::{EVENTS, Role, Subject};
+use crate::servers::{EVENTS, Role, Subject, name_before};
 
 pub(crate) const CONFIDENCE: f64 = 0.95;
 
@@ -28,6 +28,8 @@ pub(crate) fn print(case: &Case, subjects: &[&Subject], trials: &[Vec<Trial>]) {
                 .filter(|&base| base != at)
                 .and_then(|base| ratio(own, &trials[base], |trial| trial.cpu_us)),
             beside_events: events.and_then(|at| ratio(own, &trials[at], |trial| trial.cpu_us)),
+            beside_before: before(subjects, at)
+                .and_then(|at| ratio(own, &trials[at], |trial| trial.cpu_us)),
         })
         .collect();
     // Order statistics have a confidence of their own, the same for all with as many rounds.
@@ -48,6 +50,10 @@ pub(crate) fn print(case: &Case, subjects: &[&Subject], trials: &[Vec<Trial>]) {
             Role::Fibres => judged_beside_events(case, row),
             _ => String::new(),
         };
+        let target = match row.beside_before {
+            Some(ratio) => format!("{}  {} times before", target, shown(Some(ratio))),
+            None => target,
+        };
         let line = format!(
             "  {:<27}{:>22}{:>12}{:>8}   {:<26}{target}",
             subject.name,
@@ -62,6 +68,12 @@ pub(crate) fn print(case: &Case, subjects: &[&Subject], trials: &[Vec<Trial>]) {
     }
 }
 
+/// The older build of a server.
+fn before(subjects: &[&Subject], at: usize) -> Option<usize> {
+    let name = name_before(&subjects[at].name);
+    subjects.iter().position(|it| it.name == name)
+}
+
 /// What a server came to.
 struct Row {
     cpu_us: Option<Estimate>,
@@ -71,6 +83,8 @@ struct Row {
     ratio: Option<Estimate>,
     /// Of processor time, to that of our event loops.
     beside_events: Option<Estimate>,
+    /// Of processor time, to that of an older build.
+    beside_before: Option<Estimate>,
 }
 
 /// What a fibre for each connection costs beside a loop for all; memcached pays 1.25 times for the

@@ -209,8 +209,8 @@ impl Segment {
         u64::from(end - FIRST)
     }
 
-    /// As [`written`](Self::written), remembered until it is counted no more: another writer may yet
-    /// move the end. Whoever seals it has the lock of the log.
+    /// As [`written`](Self::written), kept until the segment is retired: another writer may yet set
+    /// the end. The caller seals the segment, under the lock of the log.
     pub(crate) fn count_written(&self, size: u32) -> u32 {
         let written = self.written(size) as u32;
         self.quiet.counted.store(written, Ordering::Relaxed);

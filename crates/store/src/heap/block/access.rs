@@ -31,7 +31,7 @@ impl Access {
     pub(crate) fn second(self, now_s: u32) -> u32 {
         let unused = u32::BITS - ACCESS_BITS;
         let ago_s = (now_s.wrapping_sub(self.0) << unused).cast_signed() >> unused;
-        now_s.wrapping_sub_signed(ago_s)
+        now_s.wrapping_sub(ago_s.cast_unsigned())
     }
 
     #[inline]

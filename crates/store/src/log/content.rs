@@ -1,0 +1,42 @@
+//! What lies in the segments, for statistics. A worker computes it between two requests: its time
+//! must not grow with the memory.
+
+use super::chain::Chain;
+use super::{Log, NONE};
+use crate::heap::segment::{FIRST, Phase};
+use crate::sync::atomic::Ordering;
+
+/// What lies in segments.
+#[derive(Debug)]
+pub(crate) struct Content {
+    /// Bytes of blocks, dead or alive.
+    pub(crate) bytes_written: u64,
+    /// When the oldest segment was opened, of those that are open or next to be evacuated; none:
+    /// nothing has been written.
+    pub(crate) oldest_s: Option<u32>,
+}
+
+impl Log {
+    /// What lies in the segments that are open or full, without a look at each of the full ones.
+    pub(crate) fn content(&self) -> Content {
+        let size = self.heap.segment_size();
+        let shelf = self.shelf();
+        let mut content = Content {
+            bytes_written: shelf.written,
+            oldest_s: None,
+        };
+        let oldest = shelf.sealed.iter().filter_map(Chain::first);
+        let open = self.lanes.iter().map(|lane| lane.0.load(Ordering::Relaxed));
+        let open = open
+            .filter(|&number| number != NONE && self.heap.segment(number).phase() == Phase::Open);
+        for number in open.chain(oldest) {
+            let segment = self.heap.segment(number);
+            if segment.phase() == Phase::Open {
+                content.bytes_written += u64::from(segment.tail().min(size) - FIRST);
+            }
+            let oldest_s = content.oldest_s.unwrap_or(u32::MAX);
+            content.oldest_s = Some(oldest_s.min(segment.opened_s()));
+        }
+        content
+    }
+}

@@ -1,0 +1,61 @@
+use std::panic::{AssertUnwindSafe, catch_unwind};
+
+use super::*;
+use crate::{Config, Store};
+
+const NOW_S: u32 = 1;
+const WRITE: Write = Write::plain(Mode::Set, Expiry::NEVER);
+
+fn worker_of(hash_seed: u64) -> Worker {
+    let config = Config {
+        memory_bytes: 8 << 20,
+        hash_seed,
+        ..Config::DEFAULT
+    };
+    Store::new(config).unwrap().worker()
+}
+
+fn reserve(worker: &mut Worker, key: &[u8]) -> Upload {
+    let asked = Reserve {
+        value_len: 100,
+        flags: 0,
+        expiry: Expiry::NEVER,
+        whole: false,
+    };
+    let hash = worker.hash(key);
+    worker.reserve(key, hash, &asked, NOW_S).unwrap()
+}
+
+fn panics<T>(operation: impl FnOnce() -> T) -> bool {
+    catch_unwind(AssertUnwindSafe(operation)).is_err()
+}
+
+/// It was published in builds without debug assertions, with what the memory held before.
+#[test]
+fn a_value_that_is_not_complete_is_not_published() {
+    let mut worker = worker_of(1);
+    let mut upload = reserve(&mut worker, b"key");
+    worker.fill(&mut upload, &[7; 99], NOW_S).unwrap();
+    assert!(panics(|| worker.publish(upload, &WRITE, NOW_S)));
+    let hash = worker.hash(b"key");
+    assert_eq!(worker.delete(b"key", hash, None, NOW_S), Deleted::NotFound);
+}
+
+#[test]
+fn an_upload_is_filled_and_published_by_its_own_store_only() {
+    let (mut worker, mut other) = (worker_of(1), worker_of(1));
+    let mut upload = reserve(&mut worker, b"key");
+    assert!(panics(|| other.fill(&mut upload, &[7; 100], NOW_S)));
+    worker.fill(&mut upload, &[7; 100], NOW_S).unwrap();
+    assert!(panics(|| other.publish(upload, &WRITE, NOW_S)));
+}
+
+#[test]
+fn nothing_is_written_under_the_hash_of_another_key_or_store() {
+    let (mut worker, other) = (worker_of(1), worker_of(2));
+    for hash in [worker.hash(b"another"), other.hash(b"key")] {
+        assert!(panics(|| worker.put(b"key", hash, b"value", &WRITE, NOW_S)));
+    }
+    let hash = worker.hash(b"key");
+    assert!(worker.put(b"key", hash, b"value", &WRITE, NOW_S).is_ok());
+}

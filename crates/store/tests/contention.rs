@@ -1,0 +1,139 @@
+//! Several writers of one key: none loses a change, and each gets its turn.
+
+#![allow(clippy::unwrap_used, reason = "a test may")]
+
+use std::sync::atomic::AtomicBool;
+use std::sync::atomic::Ordering::Relaxed;
+
+use store::{
+    ArithOutcome, Arithmetic, Config, Direction, Expiry, Mode, Published, Read, Refused, Store,
+    Worker, Write,
+};
+
+const NOW_S: u32 = 1;
+
+const SET: Write = Write::plain(Mode::Set, Expiry::NEVER);
+
+const ONE_MORE: Arithmetic = Arithmetic {
+    delta: 1,
+    direction: Direction::Up,
+    compare: None,
+    explicit_cas: None,
+    touch: None,
+    vivify: None,
+};
+
+fn store(memory_bytes: u64) -> Worker {
+    Store::new(Config {
+        memory_bytes,
+        hash_seed: 1,
+        ..Config::DEFAULT
+    })
+    .unwrap()
+    .worker()
+}
+
+fn set(worker: &mut Worker, key: &[u8], len: usize, write: &Write) -> Published {
+    let value = vec![b'x'; len];
+    worker
+        .put(key, worker.hash(key), &value, write, NOW_S)
+        .unwrap()
+}
+
+fn value_len(worker: &mut Worker, key: &[u8]) -> Option<usize> {
+    let hash = worker.hash(key);
+    let len = |item: &store::Item<'_>| Some(item.value_len());
+    worker.read(key, hash, NOW_S, Read::default(), len).ok()?
+}
+
+#[test]
+fn two_threads_count_without_losing_any() {
+    let mut worker = store(8 << 20);
+    let hash = worker.hash(b"n");
+    worker.put(b"n", hash, b"0", &SET, NOW_S).unwrap();
+    std::thread::scope(|scope| {
+        for _ in 0..2 {
+            let mut worker = worker.store().worker();
+            scope.spawn(move || {
+                let mut left = 20_000;
+                while left > 0 {
+                    match worker.arith(b"n", worker.hash(b"n"), &ONE_MORE, NOW_S) {
+                        ArithOutcome::Counted(_) => left -= 1,
+                        ArithOutcome::NotYet => worker.quiescent(),
+                        other => panic!("{other:?}"),
+                    }
+                }
+            });
+        }
+    });
+    let value = worker.read(b"n", worker.hash(b"n"), NOW_S, Read::default(), |item| {
+        Some(item.value().flatten().copied().collect::<Vec<u8>>())
+    });
+    assert_eq!(value.unwrap().unwrap(), b"40000");
+}
+
+/// A writer made its value anew whenever another was first, up to ten thousand times, and then
+/// reported that there is no memory.
+#[test]
+fn eight_that_append_to_one_key_all_get_their_turn() {
+    const EACH: usize = 400;
+    let mut worker = store(64 << 20);
+    set(&mut worker, b"log", 1, &SET);
+    std::thread::scope(|scope| {
+        for _ in 0..8 {
+            let mut worker = worker.store().worker();
+            scope.spawn(move || {
+                for _ in 0..EACH {
+                    append_at_last(&mut worker, b"log");
+                    worker.quiescent();
+                }
+            });
+        }
+    });
+    assert_eq!(value_len(&mut worker, b"log"), Some(1 + 8 * EACH));
+}
+
+/// Making the new value takes far longer than a set: without its turn it would never end.
+#[test]
+fn an_append_to_a_large_value_ends_while_others_keep_storing_it() {
+    let mut worker = store(64 << 20);
+    set(&mut worker, b"log", 500_000, &SET);
+    let is_done = &AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        for _ in 0..3 {
+            let mut worker = worker.store().worker();
+            scope.spawn(move || {
+                while !is_done.load(Relaxed) {
+                    let hash = worker.hash(b"log");
+                    let stored = worker.put(b"log", hash, &[b'x'; 500_000], &SET, NOW_S);
+                    assert!(matches!(
+                        stored,
+                        Ok(Published::Stored { .. }) | Err(Refused::NotYet)
+                    ));
+                    worker.quiescent();
+                }
+            });
+        }
+        for _ in 0..20 {
+            append_at_last(&mut worker, b"log");
+            worker.quiescent();
+        }
+        is_done.store(true, Relaxed);
+    });
+}
+
+/// Appends a byte; tries again as long as the store says so.
+fn append_at_last(worker: &mut Worker, key: &[u8]) {
+    let append = Write {
+        mode: Mode::Append,
+        ..SET
+    };
+    loop {
+        let hash = worker.hash(key);
+        match worker.put(key, hash, b"x", &append, NOW_S) {
+            Ok(Published::Stored { .. }) => return,
+            Err(Refused::NotYet) => worker.quiescent(),
+            other => panic!("{other:?}"),
+        }
+    }
+}
