@@ -28,8 +28,7 @@ use crate::tally::Count;
 use crate::upload::Refused;
 use crate::worker::{Lease, Worker};
 
-/// How far a worker is with a segment, which is its own until this is dropped: nobody else drains
-/// or retires it.
+/// How far a worker is with a segment. No other worker drains or retires it until this is dropped.
 #[derive(Debug)]
 pub(crate) struct Cursor {
     store: Arc<Lease>,

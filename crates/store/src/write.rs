@@ -246,10 +246,22 @@ impl Worker {
             Some(made) => self.try_place(&item, &made, None, write, now_s),
             None => Err(Unplaced::Unfit),
         };
+        self.placed_or_made(placed, &item, write, now_s)
+    }
+
+    /// Makes another block for an item whose first was unfit.
+    #[inline]
+    fn placed_or_made(
+        &mut self,
+        placed: Result<Published, Unplaced>,
+        item: &Candidate<'_>,
+        write: &Write,
+        now_s: u32,
+    ) -> Result<Published, Delayed> {
         match placed {
-            Err(Unplaced::Unfit) => self.make_and_place(&item, write, now_s),
-            Err(Unplaced::Rewriting) => Err(Delayed::ByRewrite),
             Ok(published) => Ok(published),
+            Err(Unplaced::Rewriting) => Err(Delayed::ByRewrite),
+            Err(Unplaced::Unfit) => self.make_and_place(item, write, now_s),
         }
     }
 
@@ -324,11 +336,7 @@ impl Worker {
         let seen = near.filter(|present| present.spot.block.key() == key);
         let placed = self.try_place(&item, &draft.spot, seen, write, now_s);
         drop(draft);
-        Ok(match placed {
-            Ok(published) => Ok(published),
-            Err(Unplaced::Rewriting) => Err(Delayed::ByRewrite),
-            Err(Unplaced::Unfit) => self.make_and_place(&item, write, now_s),
-        })
+        Ok(self.placed_or_made(placed, &item, write, now_s))
     }
 
     /// As [`Worker::put`], of a value that lies in pieces or joins another.

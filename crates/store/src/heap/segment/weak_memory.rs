@@ -132,8 +132,7 @@ fn a_hole_is_filled_while_its_segment_is_evacuated_and_opened_anew() {
     });
 }
 
-/// Who adds to a segment that was opened anew writes where evacuation has read, and knows the
-/// opening.
+/// A thread that adds to a reopened segment writes where evacuation has read, and sees the opening.
 #[test]
 fn another_thread_adds_to_a_segment_opened_anew() {
     explore(|| {
