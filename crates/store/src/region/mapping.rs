@@ -16,8 +16,7 @@ const WORD: usize = size_of::<AtomicU64>();
 const HUGE: usize = 2 << 20;
 
 /// A mapping of zeroes that lives as long as this. Here it is reached by whole words, each of them
-/// atomic; who reaches its bytes otherwise (`heap.rs`) sees to it that nobody writes them
-/// meanwhile.
+/// atomic. `heap.rs` also reaches plain bytes, which no thread writes meanwhile.
 #[derive(Debug)]
 pub(crate) struct Mapping {
     start: NonNull<AtomicU64>,
@@ -26,9 +25,13 @@ pub(crate) struct Mapping {
     before: usize,
 }
 
-// SAFETY: the mapping is this value's own, and is reached through atomics only.
+// SAFETY: the mapping is this value's own and is bound to no thread.
 unsafe impl Send for Mapping {}
-// SAFETY: as above; `discard` asks for nothing but the kernel's own exclusion.
+// SAFETY: through a shared reference this type itself only reaches whole words, as atomics, and
+// calls the kernel. `byte` hands out pointers, to read or write through which is unsafe: `heap.rs`
+// and `heap/block.rs` also reach plain bytes, and uphold that no thread writes bytes that another
+// may read (`Heap::block` says what keeps them). `discard` and `populate` are called for segments
+// that no block is reached in, or change no contents.
 unsafe impl Sync for Mapping {}
 
 impl Mapping {
