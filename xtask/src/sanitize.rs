@@ -10,7 +10,7 @@ use crate::tally::Tally;
 use crate::{cargo, suite};
 
 /// The tests of what the store does with memory: its own, and those that hold it against the model.
-const TESTS: [&str; 10] = [
+const TESTS: [&str; 12] = [
     "--package",
     "store",
     "--package",
@@ -21,6 +21,8 @@ const TESTS: [&str; 10] = [
     "torn",
     "--test",
     "pair",
+    "--test",
+    "contention",
 ];
 
 /// The tests of what fibres do with stacks; the sanitizer is told of every switch between them.
