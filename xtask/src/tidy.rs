@@ -11,6 +11,7 @@
 //!                     ├ purity        no I/O and no clock in the pure layer
 //!                     ├ orderings     atomics say what they pair with
 //!                     ├ documents     paths named in documents exist
+//!                     ├ retired       names that were replaced          xtask/retired.toml
 //!                     ├ lengths       files of bearable size, no mod.rs
 //!                     ├ lines         width, trailing blanks, final newline
 //!                     └ words         names and promises that say nothing
@@ -25,6 +26,7 @@ mod lines;
 mod manifests;
 mod orderings;
 mod purity;
+mod retired;
 mod rust;
 mod tree;
 mod unsafety;
@@ -36,6 +38,7 @@ use anyhow::{Context, Result, bail};
 
 use crate::limits::Limits;
 use layers::Layers;
+use retired::Retired;
 use tree::Tree;
 
 /// A rule that is broken somewhere.
@@ -78,7 +81,11 @@ pub(crate) fn run() -> Result<()> {
     let table = tree
         .text(layers::PATH)
         .with_context(|| format!("{} is missing", layers::PATH))?;
-    let violations = violations(&tree, &Layers::parse(table)?, &limits);
+    let list = tree
+        .text(retired::PATH)
+        .with_context(|| format!("{} is missing", retired::PATH))?;
+    let mut violations = violations(&tree, &Layers::parse(table)?, &limits);
+    violations.extend(retired::check(&tree, &Retired::parse(list)?));
     if violations.is_empty() {
         println!("{} files are tidy", tree.files().len());
         return Ok(());
