@@ -175,7 +175,7 @@ impl Flags {
             item_size_max: self.max_item_size,
             connections_max: self.conn_limit,
             workers: self.threads,
-            requests_a_turn: self.max_reqs_per_event,
+            requests_per_turn: self.max_reqs_per_event,
             backlog: self.listen_backlog,
             evicts: !self.disable_evictions,
             huge_pages: self.enable_largepages,

@@ -5,7 +5,7 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, PoisonError};
 
-use session::{Counters, Snapshot};
+use session::{CounterSnapshot, Counters};
 
 use crate::acceptor::Exhausted;
 
@@ -163,11 +163,11 @@ impl Census {
 
     /// The sum of what all workers have counted.
     #[must_use]
-    pub fn counts(&self) -> Snapshot {
+    pub fn counts(&self) -> CounterSnapshot {
         let workers = self.workers.lock().unwrap_or_else(PoisonError::into_inner);
         workers
             .iter()
-            .fold(Snapshot::default(), |sum, (counters, _)| {
+            .fold(CounterSnapshot::default(), |sum, (counters, _)| {
                 sum.plus(&counters.snapshot())
             })
     }

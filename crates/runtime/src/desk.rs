@@ -7,8 +7,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use session::{
-    Counter, Counters, Next, Now, Output, Planned, Progress, Session, Surroundings, prefetch_items,
-    recycle,
+    Counter, Counters, Next, Now, Output, Prepared, Progress, RequestContext, Session,
+    prefetch_items, recycle,
 };
 
 use crate::buffered::Share;
@@ -44,7 +44,7 @@ pub(crate) struct Desk {
     /// Connections that wait for memory others hold.
     pub(crate) waiting: Vec<Place>,
     /// The requests of a burst.
-    planned: Vec<Planned<'static>>,
+    planned: Vec<Prepared<'static>>,
     /// The answers to one connection.
     pub(crate) output: Output,
     /// Emptied memory for answers: without it every output would grow from nothing.
@@ -211,13 +211,13 @@ impl Desk {
             for (number, part) in parts.iter().enumerate().skip(self.answered) {
                 let is_lost = number == panicked;
                 if !is_lost && let Some(connection) = table.get_mut(said(part).0) {
-                    connection.session.forget_prepared();
+                    connection.session.discard_prepared();
                 }
                 outcomes.push(Outcome {
                     planned: 0,
                     progress: Progress {
                         consumed: 0,
-                        next: Next::Turn,
+                        next: Next::Yield,
                     },
                     is_lost,
                 });
@@ -234,7 +234,7 @@ impl Desk {
         said: &impl Fn(&'i P) -> (Place, &'i [u8]),
         now: Now,
         outcomes: &mut Vec<Outcome>,
-        planned: &mut Vec<Planned<'i>>,
+        planned: &mut Vec<Prepared<'i>>,
         mut send: impl FnMut(&mut Self, &mut Connection<W>, Place) -> bool,
     ) {
         self.answered = 0;
@@ -291,26 +291,26 @@ impl Desk {
         &self,
         session: &mut Session,
         input: &'i [u8],
-        planned: &mut Vec<Planned<'i>>,
+        planned: &mut Vec<Prepared<'i>>,
     ) -> usize {
-        session.prepare(input, self.setup.requests_a_turn, &self.store, planned)
+        session.prepare(input, self.setup.requests_per_turn, &self.store, planned)
     }
 
     /// Answers what was prepared, into `output`.
     fn answer(
         &mut self,
         session: &mut Session,
-        planned: &[Planned<'_>],
+        planned: &[Prepared<'_>],
         input: &[u8],
         now: Now,
     ) -> Progress {
-        let mut around = Surroundings {
+        let mut context = RequestContext {
             now,
             worker: &mut self.store,
             counters: &self.counters,
-            board: &*self.setup.board,
+            control: &*self.setup.control,
         };
-        session.answer(planned, input, &mut around, &mut self.output)
+        session.answer(planned, input, &mut context, &mut self.output)
     }
 
     /// As [`Desk::answer`], behind what was begun in earlier turns. True: that was all, and is to
@@ -318,20 +318,20 @@ impl Desk {
     fn answer_turn<W>(
         &mut self,
         connection: &mut Connection<W>,
-        planned: &[Planned<'_>],
+        planned: &[Prepared<'_>],
         input: &[u8],
         now: Now,
     ) -> (Progress, bool) {
         if !connection.begun.is_empty() {
-            let memory = self.output.go_on(mem::take(&mut connection.begun));
+            let memory = self.output.resume_with(mem::take(&mut connection.begun));
             self.keep(memory);
         }
         let progress = self.answer(&mut connection.session, planned, input, now);
         connection.turns += 1;
-        if progress.next == Next::Turn
+        if progress.next == Next::Yield
             && connection.turns < TURNS_A_SEND
             && self.buffered.has_room_for(self.output.len())
-            && let Some(begun) = self.give_away()
+            && let Some(begun) = self.take_bytes()
         {
             connection.begun = begun;
             return (progress, false);
@@ -341,9 +341,9 @@ impl Desk {
     }
 
     /// Gives the output away, where there is one and no value is pinned.
-    pub(crate) fn give_away(&mut self) -> Option<Vec<u8>> {
+    pub(crate) fn take_bytes(&mut self) -> Option<Vec<u8>> {
         self.output
-            .give_away(|| self.spare.pop().unwrap_or_default())
+            .take_bytes(|| self.spare.pop().unwrap_or_default())
     }
 
     /// Keeps memory for answers that is not needed any more.
@@ -407,7 +407,7 @@ impl Desk {
             self.maintained_ns = now_ns;
             self.maintain_store(now_ns);
             if self.store.store().wants_tending() {
-                self.setup.board.tend_store();
+                self.setup.control.wake_maintenance();
             }
         }
     }

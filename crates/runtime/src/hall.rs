@@ -170,7 +170,7 @@ impl<C: Crew> Hall<C> {
         let maintained = self.maintain_at(Which::UsedLast, now_ns);
         let Some(has_more) = maintained else { return };
         if self.setup.store.wants_tending() {
-            self.setup.board.tend_store();
+            self.setup.control.wake_maintenance();
         }
         if has_more && !self.has_more.swap(true, Ordering::Relaxed) {
             self.inbox.waker.wake();

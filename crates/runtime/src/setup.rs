@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use session::{Board, Now};
+use session::{Now, ServerControl};
 use store::Store;
 
 use crate::census::Census;
@@ -12,7 +12,7 @@ pub struct Setup {
     /// Worker threads.
     pub workers: usize,
     /// Requests of one connection answered before others have their turn.
-    pub requests_a_turn: usize,
+    pub requests_per_turn: usize,
     /// How a worker waits.
     pub patience: Patience,
     /// Which fibre runs next, where fibres converse.
@@ -20,7 +20,7 @@ pub struct Setup {
     /// The cache.
     pub store: Arc<Store>,
     /// The process's statistics and switches.
-    pub board: Arc<dyn Board + Send + Sync>,
+    pub control: Arc<dyn ServerControl + Send + Sync>,
     /// Who is connected.
     pub census: Arc<Census>,
     /// The server's time.

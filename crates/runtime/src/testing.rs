@@ -4,7 +4,7 @@ use std::net::SocketAddr;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Barrier};
 
-use session::{Board, Now};
+use session::{Now, ServerControl};
 use sys::poll::{Events, Interest, Poll};
 use sys::socket::{Bound, Listener, Stream};
 use tempfile::TempDir;
@@ -28,17 +28,17 @@ pub(crate) struct Fragile {
 }
 
 /// `stats reset` panics.
-impl Board for Fragile {
-    fn general(&self, _: Now, _: &mut Vec<u8>) {}
+impl ServerControl for Fragile {
+    fn write_stats(&self, _: Now, _: &mut Vec<u8>) {}
 
-    fn settings(&self, _: &mut Vec<u8>) {
+    fn write_settings(&self, _: &mut Vec<u8>) {
         if let Some(gate) = &self.gate {
             gate.wait();
             gate.wait();
         }
     }
 
-    fn reset(&self) {
+    fn reset_stats(&self) {
         panic!("as the test asks, within a session");
     }
 
@@ -46,7 +46,7 @@ impl Board for Fragile {
         false
     }
 
-    fn tend_store(&self) {
+    fn wake_maintenance(&self) {
         assert!(
             !self.is_armed.swap(false, Ordering::Relaxed),
             "as the test asks, outside of any session"
@@ -63,7 +63,7 @@ pub(crate) struct Served {
     pub(crate) kind: Kind,
     pub(crate) running: Running,
     pub(crate) census: Arc<Census>,
-    pub(crate) board: Arc<Fragile>,
+    pub(crate) control: Arc<Fragile>,
     address: SocketAddr,
     /// Where its Unix socket stands.
     folder: TempDir,
@@ -71,7 +71,7 @@ pub(crate) struct Served {
 
 impl Served {
     /// On one worker.
-    pub(crate) fn start(kind: Kind, fibre_scheduler: Scheduler, board: Fragile) -> Self {
+    pub(crate) fn start(kind: Kind, fibre_scheduler: Scheduler, control: Fragile) -> Self {
         let store = store::Store::new(store::Config {
             memory_bytes: 8 << 20,
             memory_max: 8 << 20,
@@ -82,14 +82,14 @@ impl Served {
             hash_seed: 1,
         });
         let census = Arc::new(Census::new(1024, BUFFERED_MAX));
-        let board = Arc::new(board);
+        let control = Arc::new(control);
         let setup = Setup {
             patience: crate::Patience::default(),
             fibre_scheduler,
             workers: 1,
-            requests_a_turn: 2,
+            requests_per_turn: 2,
             store: store.unwrap(),
-            board: Arc::<Fragile>::clone(&board),
+            control: Arc::<Fragile>::clone(&control),
             census: Arc::clone(&census),
             clock: Clock::start(),
         };
@@ -103,7 +103,7 @@ impl Served {
             kind,
             running,
             census,
-            board,
+            control,
             address,
             folder,
         }
@@ -147,7 +147,7 @@ pub(crate) fn everywhere(test: impl Fn(&dyn Fn(Fragile) -> Served)) {
             _ => &[Scheduler::Fair],
         };
         for &scheduler in schedulers {
-            test(&|board| Served::start(kind, scheduler, board));
+            test(&|control| Served::start(kind, scheduler, control));
         }
     }
 }

@@ -35,7 +35,7 @@ fn a_panic_leaves_the_others_of_its_burst_their_answers() {
             gate: Some(Barrier::new(2)),
             ..Fragile::default()
         });
-        let gate = served.board.gate.as_ref().unwrap();
+        let gate = served.control.gate.as_ref().unwrap();
         let holding = served.connect();
         let all: Vec<_> = (0..8).map(|_| served.connect()).collect();
         for stream in &all {

@@ -110,7 +110,7 @@ fn with_slices<R>(
 ) -> R {
     let mut slices = [IoSlice::new(&[]); PIECES_MAX];
     let mut count = 0;
-    for (slice, piece) in slices.iter_mut().zip(output.pieces(sent)) {
+    for (slice, piece) in slices.iter_mut().zip(output.slices(sent)) {
         let len = piece.len().min(most);
         if len == 0 {
             break;

@@ -28,7 +28,7 @@ pub struct Config {
     /// Worker threads (`-t`).
     pub workers: u32,
     /// Requests of one connection answered before others have their turn (`-R`).
-    pub requests_a_turn: u32,
+    pub requests_per_turn: u32,
     /// Connections the kernel may keep waiting (`-b`).
     pub backlog: u32,
     /// Items leave to make room for others; otherwise what does not fit is refused (`-M`).

@@ -7,11 +7,11 @@
 
 #![forbid(unsafe_code)]
 
-mod board;
 mod config;
 mod error;
-mod keeper;
+mod maintenance;
 mod start;
+mod state;
 mod watch;
 
 pub use config::{Config, DEFAULT_USER, UnixSocket};

@@ -13,10 +13,10 @@ use sys::privileges::{self, User};
 use sys::signals::Signals;
 use sys::socket::{Bound, Listener};
 
-use crate::board::Noticeboard;
 use crate::config::{Config, DEFAULT_USER, UnixSocket};
 use crate::error::Error;
-use crate::keeper::Keeper;
+use crate::maintenance::MaintenancePacer;
+use crate::state::ServerState;
 use crate::watch;
 
 /// Linux's number for "no such family of addresses", on every architecture it has.
@@ -30,9 +30,9 @@ const OTHER_FILES: u64 = 32;
 pub struct Server {
     running: Running,
     signals: Signals,
-    board: Arc<Noticeboard>,
+    state: Arc<ServerState>,
     census: Arc<Census>,
-    keeper: Keeper,
+    maintenance: MaintenancePacer,
     addresses: Vec<SocketAddr>,
 }
 
@@ -85,26 +85,26 @@ impl Server {
             hash_seed: RandomState::new().hash_one(std::process::id()),
         })?;
         // Now, for the first to ask would wait for the pages.
-        let mut keeper = Keeper::new(&store, config.huge_pages);
+        let mut maintenance = MaintenancePacer::new(&store, config.huge_pages);
         let mut tell = |line: &str| {
             if config.verbosity > 0 {
                 say(line);
             }
         };
-        keeper.prepare(&mut tell);
+        maintenance.prepare(&mut tell);
         let (connections, workers) = (config.connections_max, config.workers);
         let buffered = runtime::buffered_max(config.memory_bytes, connections, workers);
         let census = Arc::new(Census::new(u64::from(connections), buffered));
-        let board = Noticeboard::new(&config, &store, &census).map_err(Error::Start)?;
-        let board = Arc::new(board);
+        let state = ServerState::new(&config, &store, &census).map_err(Error::Start)?;
+        let state = Arc::new(state);
         let setup = Setup {
             workers: config.workers.max(1) as usize,
-            requests_a_turn: (config.requests_a_turn.max(1) as usize)
-                .min(session::limits::REQUESTS_A_TURN_MAX),
+            requests_per_turn: (config.requests_per_turn.max(1) as usize)
+                .min(session::limits::REQUESTS_PER_TURN_MAX),
             patience: config.patience,
             fibre_scheduler,
             store,
-            board: Arc::<Noticeboard>::clone(&board),
+            control: Arc::<ServerState>::clone(&state),
             census: Arc::clone(&census),
             clock: Clock::start(),
         };
@@ -113,9 +113,9 @@ impl Server {
         Ok(Self {
             running,
             signals,
-            board,
+            state,
             census,
-            keeper,
+            maintenance,
             addresses,
         })
     }
@@ -131,11 +131,11 @@ impl Server {
     /// # Errors
     /// A thread panicked.
     pub fn serve(mut self, say: &mut dyn FnMut(&str)) -> Result<(), Error> {
-        let (board, census) = (&self.board, &self.census);
-        watch::until_stopped(&self.signals, board, census, &mut self.keeper, say)
+        let (state, census) = (&self.state, &self.census);
+        watch::until_stopped(&self.signals, state, census, &mut self.maintenance, say)
             .map_err(Error::Start)?;
         // What is on its way back to be used must not be waited for.
-        drop(self.keeper);
+        drop(self.maintenance);
         self.running.stop()?;
         Ok(())
     }

@@ -8,8 +8,8 @@ use sys::clock::monotonic_ns;
 use sys::poll::{Events, Interest, Poll};
 use sys::signals::{Signal, Signals};
 
-use crate::board::Noticeboard;
-use crate::keeper::Keeper;
+use crate::maintenance::MaintenancePacer;
+use crate::state::ServerState;
 
 /// How often a talkative server looks for something to say, in nanoseconds.
 const LOOK_EVERY_NS: u64 = 1_000_000_000;
@@ -18,24 +18,24 @@ const LOOK_EVERY_NS: u64 = 1_000_000_000;
 /// store needs is done.
 pub(crate) fn until_stopped(
     signals: &Signals,
-    board: &Noticeboard,
+    state: &ServerState,
     census: &Census,
-    keeper: &mut Keeper,
+    maintenance: &mut MaintenancePacer,
     say: &mut dyn FnMut(&str),
 ) -> io::Result<()> {
     let poll = Poll::new()?;
     poll.add(signals, 0, Interest::Read)?;
-    poll.add(&board.waker, 1, Interest::Read)?;
+    poll.add(&state.waker, 1, Interest::Read)?;
     let mut events = Events::with_capacity(2);
     let mut last = census.tally();
     let mut look_at_ns = monotonic_ns() + LOOK_EVERY_NS;
     loop {
         let look_ns = look_at_ns.saturating_sub(monotonic_ns());
-        let look_ns = (board.verbosity() > 0).then_some(look_ns);
-        poll.wait(&mut events, keeper.due_ns().or(look_ns))?;
-        board.waker.clear();
-        keeper.attend(&mut |line| {
-            if board.verbosity() > 0 {
+        let look_ns = (state.verbosity() > 0).then_some(look_ns);
+        poll.wait(&mut events, maintenance.due_ns().or(look_ns))?;
+        state.waker.clear();
+        maintenance.attend(&mut |line| {
+            if state.verbosity() > 0 {
                 say(line);
             }
         });
@@ -50,10 +50,10 @@ pub(crate) fn until_stopped(
         }
         look_at_ns = now_ns + LOOK_EVERY_NS;
         let now = census.tally();
-        if board.verbosity() > 0 {
+        if state.verbosity() > 0 {
             let manner = Manner {
-                verbosity: board.verbosity(),
-                no_tasks: board.no_tasks(),
+                verbosity: state.verbosity(),
+                no_tasks: state.no_tasks(),
             };
             tell(&last, &now, manner, say);
         }

@@ -13,8 +13,8 @@ pub(crate) use set::{upload_failed, uploaded};
 
 use crate::counters::Counter;
 use crate::output::Output;
-use crate::prepare::Planned;
-use crate::session::{State, Step, Surroundings};
+use crate::prepare::Prepared;
+use crate::session::{RequestContext, State, Step};
 
 /// The version that is told on the wire: the memcached whose answers these are.
 const VERSION: &[u8] = b"1.6.45";
@@ -22,37 +22,37 @@ const VERSION: &[u8] = b"1.6.45";
 /// Executes one request, which stands at the front of `input`.
 pub(crate) fn request(
     request: &Request<'_>,
-    planned: &Planned<'_>,
+    prepared: &Prepared<'_>,
     input: &[u8],
-    around: &mut Surroundings<'_>,
+    context: &mut RequestContext<'_>,
     out: &mut Output,
 ) -> Step {
     let bytes = out.bytes_mut();
     match request {
-        Request::Get(asked) => return get::get(asked, planned, input, around, out),
-        Request::Set(asked) => return set::set(asked, planned, input, around, out),
-        Request::MetaGet(asked) => return meta::get(asked, planned, around, out),
-        Request::MetaSet(asked) => return set::meta_set(asked, planned, input, around, out),
-        Request::MetaDelete(asked) => return meta::delete(asked, planned, around, bytes),
-        Request::MetaArith(asked) => return meta::arith(asked, planned, around, bytes),
-        Request::MetaDebug(key) => meta::debug(key, planned.hash, around, bytes),
+        Request::Get(asked) => return get::get(asked, prepared, input, context, out),
+        Request::Set(asked) => return set::set(asked, prepared, input, context, out),
+        Request::MetaGet(asked) => return meta::get(asked, prepared, context, out),
+        Request::MetaSet(asked) => return set::meta_set(asked, prepared, input, context, out),
+        Request::MetaDelete(asked) => return meta::delete(asked, prepared, context, bytes),
+        Request::MetaArith(asked) => return meta::arith(asked, prepared, context, bytes),
+        Request::MetaDebug(key) => meta::debug(key, prepared.hash, context, bytes),
         Request::MetaNoop => bytes.extend_from_slice(reply::MN),
-        Request::Delete(asked) => classic::delete(asked, planned.hash, around, bytes),
-        Request::Arith(asked) => return classic::arith(asked, planned, around, bytes),
-        Request::Touch(asked) => return classic::touch(asked, planned, around, bytes),
-        Request::FlushAll(asked) => classic::flush_all(asked, around, bytes),
+        Request::Delete(asked) => classic::delete(asked, prepared.hash, context, bytes),
+        Request::Arith(asked) => return classic::arith(asked, prepared, context, bytes),
+        Request::Touch(asked) => return classic::touch(asked, prepared, context, bytes),
+        Request::FlushAll(asked) => classic::flush_all(asked, context, bytes),
         Request::Version => reply::version(bytes, VERSION),
         Request::Verbosity { level, noreply } => {
-            around.board.set_verbosity(*level);
+            context.control.set_verbosity(*level);
             say(bytes, reply::OK, *noreply);
         }
         Request::CacheMemlimit { megabytes, noreply } => {
-            say(bytes, memory_limit(*megabytes, around), *noreply);
+            say(bytes, memory_limit(*megabytes, context), *noreply);
         }
-        Request::Stats(which) => stats(*which, around, bytes),
-        Request::Quit => return Step::then(planned.line_len, State::Closed),
+        Request::Stats(which) => stats(*which, context, bytes),
+        Request::Quit => return Step::then(prepared.line_len, State::Closed),
     }
-    Step::done(planned.line_len)
+    Step::done(prepared.line_len)
 }
 
 /// Adds an answer, unless none is wanted.
@@ -63,30 +63,30 @@ fn say(bytes: &mut Vec<u8>, answer: &[u8], noreply: bool) {
 }
 
 /// Changes the memory limit; the answer.
-fn memory_limit(megabytes: u32, around: &mut Surroundings<'_>) -> &'static [u8] {
+fn memory_limit(megabytes: u32, context: &mut RequestContext<'_>) -> &'static [u8] {
     if megabytes < MEMLIMIT_LEAST {
         return reply::MEMLIMIT_TOO_SMALL;
     }
     if megabytes > MEMLIMIT_MOST {
         return reply::MEMLIMIT_IN_BYTES;
     }
-    if around.board.set_memory_limit(u64::from(megabytes) << 20) {
+    if context.control.set_memory_limit(u64::from(megabytes) << 20) {
         reply::OK
     } else {
         reply::MEMLIMIT_FAILED
     }
 }
 
-fn stats(which: Stats<'_>, around: &mut Surroundings<'_>, bytes: &mut Vec<u8>) {
+fn stats(which: Stats<'_>, context: &mut RequestContext<'_>, bytes: &mut Vec<u8>) {
     match which {
-        Stats::General => around.board.general(around.now, bytes),
-        Stats::Settings => around.board.settings(bytes),
+        Stats::General => context.control.write_stats(context.now, bytes),
+        Stats::Settings => context.control.write_settings(bytes),
         Stats::Reset => {
-            around.board.reset();
+            context.control.reset_stats();
             bytes.extend_from_slice(reply::RESET);
             return;
         }
-        Stats::HotKeys => hot_keys(around, bytes),
+        Stats::HotKeys => hot_keys(context, bytes),
         // There are no classes of slabs, so nothing lies in any.
         Stats::CacheDump { .. } => {}
         Stats::Other(_) => {
@@ -98,8 +98,8 @@ fn stats(which: Stats<'_>, around: &mut Surroundings<'_>, bytes: &mut Vec<u8>) {
 }
 
 /// The keys read most, the first first; in the writing of memcached's `lru_crawler metadump`.
-fn hot_keys(around: &mut Surroundings<'_>, bytes: &mut Vec<u8>) {
-    let hot = around.worker.store().hot_keys();
+fn hot_keys(context: &mut RequestContext<'_>, bytes: &mut Vec<u8>) {
+    let hot = context.worker.store().hot_keys();
     reply::stat_number(bytes, b"hotkeys:gets", hot.reads);
     for (at, key) in hot.keys.iter().enumerate() {
         let name = |what| format!("hotkeys:{}:{what}", at + 1).into_bytes();
@@ -125,6 +125,6 @@ fn uri_encoded(key: &[u8]) -> String {
 }
 
 /// Counts one of two.
-fn count_either(around: &mut Surroundings<'_>, first: bool, yes: Counter, no: Counter) {
-    around.counters.count(if first { yes } else { no });
+fn count_either(context: &mut RequestContext<'_>, first: bool, yes: Counter, no: Counter) {
+    context.counters.count(if first { yes } else { no });
 }

@@ -127,8 +127,8 @@ impl Counters {
 
     /// What has been counted.
     #[must_use]
-    pub fn snapshot(&self) -> Snapshot {
-        Snapshot {
+    pub fn snapshot(&self) -> CounterSnapshot {
+        CounterSnapshot {
             counts: std::array::from_fn(|at| self.cells[at].load(Ordering::Relaxed)),
         }
     }
@@ -136,11 +136,11 @@ impl Counters {
 
 /// Counts at one moment, of one worker or summed over many.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct Snapshot {
+pub struct CounterSnapshot {
     counts: [u64; Counter::ALL.len()],
 }
 
-impl Snapshot {
+impl CounterSnapshot {
     /// The count of one.
     #[must_use]
     pub fn of(&self, counter: Counter) -> u64 {

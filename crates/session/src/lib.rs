@@ -13,7 +13,7 @@
 //!
 //! [`Progress::next`] says what the session needs: more input, room in the output, another turn,
 //! memory that slower peers hold, bytes of an upload (which may be received straight into place,
-//! [`Session::upload`]), or to be closed.
+//! [`Session::upload_buffer`]), or to be closed.
 //!
 //! Invariants: splitting the input differently never changes the output; nothing a client sends
 //! makes it panic; between two calls it holds the input not at all and memory only as an upload;
@@ -22,7 +22,7 @@
 #![forbid(unsafe_code)]
 
 mod answer;
-mod board;
+mod control;
 mod counters;
 pub mod limits;
 mod now;
@@ -31,9 +31,9 @@ mod prepare;
 mod session;
 mod upload;
 
-pub use board::Board;
-pub use counters::{Counter, Counters, Snapshot};
+pub use control::ServerControl;
+pub use counters::{Counter, CounterSnapshot, Counters};
 pub use now::Now;
-pub use output::{Output, Piece};
-pub use prepare::{Planned, look_ahead, prefetch_items, recycle};
-pub use session::{Next, Progress, Session, Surroundings};
+pub use output::Output;
+pub use prepare::{Prepared, prefetch_first_bucket, prefetch_items, recycle};
+pub use session::{Next, Progress, RequestContext, Session};

@@ -2,10 +2,10 @@
 
 use store::Pin;
 
-use crate::limits::{OUTPUT_FULL, PINS_MAX};
+use crate::limits::{OUTPUT_SOFT_MAX, PINS_MAX};
 
 /// Capacity an emptied output may keep, in bytes.
-const KEPT_CAPACITY: usize = 4 * OUTPUT_FULL;
+const KEPT_CAPACITY: usize = 4 * OUTPUT_SOFT_MAX;
 
 /// What is to be sent.
 #[derive(Debug, Default)]
@@ -15,9 +15,6 @@ pub struct Output {
     pins: Vec<(usize, Pin)>,
     pinned_len: usize,
 }
-
-/// One piece of an output.
-pub type Piece<'a> = &'a [u8];
 
 impl Output {
     /// The bytes, to be added to.
@@ -34,7 +31,7 @@ impl Output {
     /// Whether a session should let it be sent before it adds more.
     #[must_use]
     pub fn is_full(&self) -> bool {
-        self.bytes.len() >= OUTPUT_FULL || self.pins.len() >= PINS_MAX
+        self.bytes.len() >= OUTPUT_SOFT_MAX || self.pins.len() >= PINS_MAX
     }
 
     /// Length in bytes, pinned values included.
@@ -61,10 +58,10 @@ impl Output {
         !self.pins.is_empty()
     }
 
-    /// The pieces, in order, without the first `sent` bytes.
-    pub fn pieces(&self, sent: usize) -> impl Iterator<Item = Piece<'_>> {
+    /// The slices, in order, without the first `sent` bytes.
+    pub fn slices(&self, sent: usize) -> impl Iterator<Item = &[u8]> {
         let mut skip = sent;
-        self.whole_pieces().filter_map(move |piece| {
+        self.all_slices().filter_map(move |piece| {
             let skipped = skip.min(piece.len());
             skip -= skipped;
             Some(&piece[skipped..]).filter(|piece| !piece.is_empty())
@@ -80,7 +77,7 @@ impl Output {
     /// Gives all away as one piece, where there is something and no value is pinned, and is empty
     /// then; `memory` tells, if so, what it fills next, which is emptied.
     #[must_use]
-    pub fn give_away(&mut self, memory: impl FnOnce() -> Vec<u8>) -> Option<Vec<u8>> {
+    pub fn take_bytes(&mut self, memory: impl FnOnce() -> Vec<u8>) -> Option<Vec<u8>> {
         if self.is_empty() || self.has_pins() {
             return None;
         }
@@ -91,7 +88,7 @@ impl Output {
 
     /// Goes on behind what was given away before; it is empty. Returns the memory it had.
     #[must_use]
-    pub fn go_on(&mut self, begun: Vec<u8>) -> Vec<u8> {
+    pub fn resume_with(&mut self, begun: Vec<u8>) -> Vec<u8> {
         debug_assert!(self.is_empty());
         std::mem::replace(&mut self.bytes, begun)
     }
@@ -104,7 +101,7 @@ impl Output {
         self.pinned_len = 0;
     }
 
-    fn whole_pieces(&self) -> impl Iterator<Item = Piece<'_>> {
+    fn all_slices(&self) -> impl Iterator<Item = &[u8]> {
         let mut from = 0;
         let before_and_in_pins = self.pins.iter().flat_map(move |(place, pin)| {
             let before = &self.bytes[from..*place];

@@ -3,12 +3,12 @@
 use protocol::{MetaKey, Parsed, Refusal, Request, parse};
 use store::{KeyHash, Worker};
 
-use crate::limits::LOOK_AHEAD_LEN;
+use crate::limits::PREFETCH_INPUT_MAX;
 use crate::session::{Session, State};
 
 /// A request of a burst: parsed and hashed, not yet executed. Borrows the input.
 #[derive(Debug, Clone, Copy)]
-pub struct Planned<'a> {
+pub struct Prepared<'a> {
     pub(crate) what: What<'a>,
     /// Bytes of the command line, line end included.
     pub(crate) line_len: usize,
@@ -27,8 +27,8 @@ pub(crate) enum What<'a> {
 /// key's hash, for [`prefetch_item`](Worker::prefetch_item). A hint: what has come may be the rest
 /// of a value.
 #[must_use]
-pub fn look_ahead(input: &[u8], worker: &Worker) -> Option<KeyHash> {
-    let input = &input[..input.len().min(LOOK_AHEAD_LEN)];
+pub fn prefetch_first_bucket(input: &[u8], worker: &Worker) -> Option<KeyHash> {
+    let input = &input[..input.len().min(PREFETCH_INPUT_MAX)];
     let Parsed::Request { request, .. } = parse(input, 0) else {
         return None;
     };
@@ -37,25 +37,25 @@ pub fn look_ahead(input: &[u8], worker: &Worker) -> Option<KeyHash> {
 }
 
 /// Asks for the items of all requests of a burst, when their buckets have had time to come.
-pub fn prefetch_items(planned: &mut [Planned<'_>], worker: &Worker) {
-    for request in planned {
+pub fn prefetch_items(prepared: &mut [Prepared<'_>], worker: &Worker) {
+    for request in prepared {
         if request.hash != KeyHash::default() {
             worker.prefetch_item(&mut request.hash);
         }
     }
 }
 
-/// Empties a list of planned requests and frees it from the lifetime of its last burst, so that
+/// Empties a list of prepared requests and frees it from the lifetime of its last burst, so that
 /// its memory serves the next.
 #[must_use]
 #[expect(
     clippy::unnecessary_filter_map,
     reason = "a filter would keep the old lifetime"
 )]
-pub fn recycle<'b>(mut planned: Vec<Planned<'_>>) -> Vec<Planned<'b>> {
-    planned.clear();
+pub fn recycle<'b>(mut prepared: Vec<Prepared<'_>>) -> Vec<Prepared<'b>> {
+    prepared.clear();
     // Same type but for the lifetime: the standard library collects in place.
-    planned.into_iter().filter_map(|_| None).collect()
+    prepared.into_iter().filter_map(|_| None).collect()
 }
 
 impl Session {
@@ -67,7 +67,7 @@ impl Session {
         input: &'a [u8],
         most: usize,
         worker: &Worker,
-        burst: &mut Vec<Planned<'a>>,
+        burst: &mut Vec<Prepared<'a>>,
     ) -> usize {
         let first = burst.len();
         let mut at = match self.commands_from(input) {
@@ -89,7 +89,7 @@ impl Session {
                 Parsed::Hopeless => (What::Hopeless, 0),
             };
             self.scanned = 0;
-            burst.push(Planned {
+            burst.push(Prepared {
                 what,
                 line_len,
                 hash: hash(&what, worker),
@@ -180,7 +180,7 @@ mod tests {
         let Ok(worker) = worker else {
             panic!("no memory for the smallest store")
         };
-        let hash_of = |input: &[u8]| look_ahead(input, &worker);
+        let hash_of = |input: &[u8]| prefetch_first_bucket(input, &worker);
         let key = Some(worker.hash(b"key"));
         for input in [
             &b"get key\r\n"[..],
@@ -193,7 +193,7 @@ mod tests {
             assert_eq!(hash_of(input), key, "{input:?}");
         }
         let mut long = b"get key".to_vec();
-        long.resize(2 * LOOK_AHEAD_LEN, b' ');
+        long.resize(2 * PREFETCH_INPUT_MAX, b' ');
         long.extend(b"\r\n");
         for input in [&b""[..], b"get key", b"mn\r\n", b"\xff\0\r\n", &long] {
             assert_eq!(hash_of(input), None, "{input:?}");

@@ -3,11 +3,11 @@
 use store::{Refused, Worker};
 
 use crate::answer;
-use crate::board::Board;
+use crate::control::ServerControl;
 use crate::counters::Counters;
 use crate::now::Now;
 use crate::output::Output;
-use crate::prepare::{Planned, What};
+use crate::prepare::{Prepared, What};
 use crate::upload::Uploading;
 
 /// One client's conversation.
@@ -46,19 +46,20 @@ pub(crate) struct Asked {
     pub(crate) exptime: Option<i32>,
 }
 
-/// What a session needs next.
+/// What a session needs to continue.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Next {
     /// More input.
     Input,
-    /// Bytes of a value: more input, or better, received straight into [`Session::upload`].
+    /// Bytes of a value: as input, or received directly into [`Session::upload_buffer`], which
+    /// saves a copy.
     Upload,
-    /// Room: the output must be sent before it can go on with the input it has.
-    Room,
-    /// Another turn with the input it has: others come first.
-    Turn,
-    /// Memory that slower peers hold, or that is about to come free: another turn when some of it
-    /// is.
+    /// Space in the output: send it, then continue with the same input.
+    OutputSpace,
+    /// Another turn with the same input, after other connections have had theirs.
+    Yield,
+    /// Memory that slower peers hold or that is about to be reclaimed: another turn with the same
+    /// input once some of it is free.
     Memory,
     /// To be closed, after the output has been sent.
     Close,
@@ -74,7 +75,7 @@ pub struct Progress {
 }
 
 /// What surrounds a conversation while it answers.
-pub struct Surroundings<'a> {
+pub struct RequestContext<'a> {
     /// The time of the burst.
     pub now: Now,
     /// The thread's handle on the store.
@@ -82,31 +83,31 @@ pub struct Surroundings<'a> {
     /// The thread's counters.
     pub counters: &'a Counters,
     /// The process.
-    pub board: &'a dyn Board,
+    pub control: &'a dyn ServerControl,
 }
 
 impl Session {
-    /// Executes what [`Session::prepare`] planned from `input`, in order, adding answers to
+    /// Executes what [`Session::prepare`] prepared from `input`, in order, adding answers to
     /// `out`. Stops early when the output is full or memory is held by others; what was not
     /// consumed must then be prepared again.
     pub fn answer(
         &mut self,
-        planned: &[Planned<'_>],
+        prepared: &[Prepared<'_>],
         input: &[u8],
-        around: &mut Surroundings<'_>,
+        context: &mut RequestContext<'_>,
         out: &mut Output,
     ) -> Progress {
         let mut consumed = 0;
-        if let Some(next) = self.finish_started(input, &mut consumed, around, out) {
+        if let Some(next) = self.finish_started(input, &mut consumed, context, out) {
             return self.stop(consumed, next);
         }
-        for request in planned {
+        for request in prepared {
             if out.is_full() {
-                return self.stop(consumed, Next::Room);
+                return self.stop(consumed, Next::OutputSpace);
             }
             let rest = &input[consumed..];
             let step = match &request.what {
-                What::Request(asked) => answer::request(asked, request, rest, around, out),
+                What::Request(asked) => answer::request(asked, request, rest, context, out),
                 What::Refused { refusal, swallow } => {
                     out.bytes_mut().extend_from_slice(refusal.reply());
                     Step::swallow(request.line_len, *swallow)
@@ -120,7 +121,7 @@ impl Session {
                 }
                 Step::Memory => return self.stop(consumed, Next::Memory),
             }
-            if let Some(next) = self.finish_started(input, &mut consumed, around, out) {
+            if let Some(next) = self.finish_started(input, &mut consumed, context, out) {
                 return self.stop(consumed, next);
             }
         }
@@ -129,27 +130,27 @@ impl Session {
         let unseen = consumed < input.len() && self.scanned == 0;
         Progress {
             consumed,
-            next: if unseen { Next::Turn } else { Next::Input },
+            next: if unseen { Next::Yield } else { Next::Input },
         }
     }
 
-    /// Drops what [`Session::prepare`] planned and [`Session::answer`] will not be handed: the same
-    /// input is prepared again later, from its front.
-    pub fn forget_prepared(&mut self) {
+    /// Discards the prepared requests that [`Session::answer`] will not receive. The same input is
+    /// prepared again later, from its front.
+    pub fn discard_prepared(&mut self) {
         self.scanned = 0;
     }
 
     /// The memory that the next bytes of input may be received into, when [`Next::Upload`] was
     /// needed: empty when only the line end is missing, or when the store has to find more first.
-    pub fn upload(&mut self) -> &mut [u8] {
+    pub fn upload_buffer(&mut self) -> &mut [u8] {
         match &mut self.state {
             State::Upload(uploading) => uploading.unfilled(),
             _ => &mut [],
         }
     }
 
-    /// Says that the first `len` bytes of [`Session::upload`] have been received.
-    pub fn uploaded(&mut self, len: usize) {
+    /// Says that the first `len` bytes of [`Session::upload_buffer`] have been received.
+    pub fn advance_upload(&mut self, len: usize) {
         if let State::Upload(uploading) = &mut self.state {
             uploading.advance(len);
         }
@@ -168,20 +169,20 @@ impl Session {
         &mut self,
         input: &[u8],
         consumed: &mut usize,
-        around: &mut Surroundings<'_>,
+        context: &mut RequestContext<'_>,
         out: &mut Output,
     ) -> Option<Next> {
         if matches!(self.state, State::Command) {
             return None;
         }
-        self.finish(input, consumed, around, out)
+        self.finish(input, consumed, context, out)
     }
 
     fn finish(
         &mut self,
         input: &[u8],
         consumed: &mut usize,
-        around: &mut Surroundings<'_>,
+        context: &mut RequestContext<'_>,
         out: &mut Output,
     ) -> Option<Next> {
         match &mut self.state {
@@ -198,7 +199,7 @@ impl Session {
                 None
             }
             State::Upload(uploading) => {
-                let (worker, now_s) = (&mut *around.worker, around.now.elapsed_s);
+                let (worker, now_s) = (&mut *context.worker, context.now.elapsed_s);
                 let before = uploading.missing();
                 let taken = uploading.take(&input[*consumed..], worker, now_s);
                 // Where memory runs out, what fitted is taken all the same: the rest of the value
@@ -209,16 +210,16 @@ impl Session {
                     Err(Refused::NotYet) => return Some(Next::Memory),
                     Err(_) => {
                         let missing = uploading.missing() as u64;
-                        answer::upload_failed(uploading, around, out);
+                        answer::upload_failed(uploading, context, out);
                         self.state = State::Swallow { missing };
-                        return self.finish_started(input, consumed, around, out);
+                        return self.finish_started(input, consumed, context, out);
                     }
                 }
                 if uploading.missing() > 0 {
                     return Some(Next::Upload);
                 }
                 if let State::Upload(uploading) = std::mem::take(&mut self.state)
-                    && let Some(uploading) = answer::uploaded(*uploading, around, out)
+                    && let Some(uploading) = answer::uploaded(*uploading, context, out)
                 {
                     self.state = State::Upload(uploading);
                     return Some(Next::Memory);
@@ -226,7 +227,7 @@ impl Session {
                 None
             }
             State::Keys(asked) => {
-                let (len, next) = answer::keys(asked, &input[*consumed..], around, out);
+                let (len, next) = answer::keys(asked, &input[*consumed..], context, out);
                 *consumed += len;
                 if next.is_none() {
                     self.state = State::Command;
@@ -236,7 +237,7 @@ impl Session {
         }
     }
 
-    /// Ends a call early: requests planned behind this point will be parsed again, so nothing is
+    /// Ends a call early: requests prepared behind this point will be parsed again, so nothing is
     /// known of line ends any more.
     fn stop(&mut self, consumed: usize, next: Next) -> Progress {
         self.scanned = 0;

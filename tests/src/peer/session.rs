@@ -1,7 +1,9 @@
 //! Sessions over a store, without sockets, as a peer.
 
 use anyhow::{Context, Result, bail};
-use session::{Board, Counters, Next, Now, Output, Session, Surroundings, prefetch_items, recycle};
+use session::{
+    Counters, Next, Now, Output, RequestContext, ServerControl, Session, prefetch_items, recycle,
+};
 use store::{Config, Store, Worker};
 
 use super::{ClientId, Heard, Peer};
@@ -16,7 +18,7 @@ const CONFIG: Config = Config {
 };
 
 /// Requests a session may answer in one turn, few, so that turns end within pipelines.
-const REQUESTS_A_TURN: usize = 3;
+const REQUESTS_PER_TURN: usize = 3;
 
 /// Turns without progress after which a session is said to be stuck.
 const IDLE_TURNS_MAX: usize = 10;
@@ -80,20 +82,20 @@ impl Peer for SessionPeer {
         let talk = self.clients.get_mut(client.0).context("no such client")?;
         let mut rest = bytes;
         if self.in_place && talk.input.is_empty() {
-            let place = talk.session.upload();
+            let place = talk.session.upload_buffer();
             let len = place.len().min(rest.len());
             place[..len].copy_from_slice(&rest[..len]);
-            talk.session.uploaded(len);
+            talk.session.advance_upload(len);
             rest = &rest[len..];
         }
         talk.input.extend_from_slice(rest);
-        let mut around = Surroundings {
+        let mut context = RequestContext {
             now: self.now,
             worker: &mut self.worker,
             counters: &self.counters,
-            board: &Blank,
+            control: &Blank,
         };
-        talk.run(&mut around)
+        talk.run(&mut context)
     }
 
     fn hear(&mut self, client: ClientId) -> Result<Heard> {
@@ -119,18 +121,24 @@ impl Peer for SessionPeer {
 
 impl Talk {
     /// Gives the session turns until it needs more input.
-    fn run(&mut self, around: &mut Surroundings<'_>) -> Result<()> {
-        let mut planned = Vec::new();
+    fn run(&mut self, context: &mut RequestContext<'_>) -> Result<()> {
+        let mut prepared = Vec::new();
         let mut out = Output::default();
         let mut idle = 0;
         while !self.is_closed {
-            planned = recycle(planned);
-            self.session
-                .prepare(&self.input, REQUESTS_A_TURN, around.worker, &mut planned);
-            prefetch_items(&mut planned, around.worker);
-            let progress = self.session.answer(&planned, &self.input, around, &mut out);
-            planned = recycle(planned);
-            for piece in out.pieces(0) {
+            prepared = recycle(prepared);
+            self.session.prepare(
+                &self.input,
+                REQUESTS_PER_TURN,
+                context.worker,
+                &mut prepared,
+            );
+            prefetch_items(&mut prepared, context.worker);
+            let progress = self
+                .session
+                .answer(&prepared, &self.input, context, &mut out);
+            prepared = recycle(prepared);
+            for piece in out.slices(0) {
                 self.output.extend_from_slice(piece);
             }
             idle = if progress.consumed == 0 && out.is_empty() {
@@ -145,10 +153,10 @@ impl Talk {
                 Next::Upload if self.input.is_empty() => break,
                 Next::Close => self.is_closed = true,
                 Next::Memory => bail!("the session waits for memory nobody holds"),
-                Next::Upload | Next::Room | Next::Turn if idle > IDLE_TURNS_MAX => {
+                Next::Upload | Next::OutputSpace | Next::Yield if idle > IDLE_TURNS_MAX => {
                     bail!("the session gets nowhere, it wants {:?}", progress.next);
                 }
-                Next::Upload | Next::Room | Next::Turn => {}
+                Next::Upload | Next::OutputSpace | Next::Yield => {}
             }
         }
         Ok(())
@@ -159,22 +167,22 @@ impl Talk {
 #[derive(Debug)]
 struct Blank;
 
-impl Board for Blank {
-    fn general(&self, _: Now, out: &mut Vec<u8>) {
+impl ServerControl for Blank {
+    fn write_stats(&self, _: Now, out: &mut Vec<u8>) {
         out.extend_from_slice(b"STAT version 1\r\nSTAT curr_items 0\r\n");
     }
 
-    fn settings(&self, out: &mut Vec<u8>) {
+    fn write_settings(&self, out: &mut Vec<u8>) {
         out.extend_from_slice(b"STAT item_size_max 1048576\r\n");
     }
 
-    fn reset(&self) {}
+    fn reset_stats(&self) {}
 
     fn set_memory_limit(&self, _: u64) -> bool {
         true
     }
 
-    fn tend_store(&self) {}
+    fn wake_maintenance(&self) {}
 
     fn set_verbosity(&self, _: u32) {}
 }

@@ -88,7 +88,9 @@ impl Kept {
         }
         let store = &self.desk.store;
         // Whoever answers it would panic too, and end one connection; here it would be the server.
-        let looked = catch_unwind(AssertUnwindSafe(|| session::look_ahead(input, store)));
+        let looked = catch_unwind(AssertUnwindSafe(|| {
+            session::prefetch_first_bucket(input, store)
+        }));
         self.ahead.extend(looked.ok().flatten());
     }
 

@@ -122,7 +122,7 @@ impl<C: Crew> Attendant<C> {
         }
         self.steps += 1;
         if self.hall.setup.store.wants_tending() {
-            self.hall.setup.board.tend_store();
+            self.hall.setup.control.wake_maintenance();
         }
         if self.done < hall.crew.desks() && self.steps < MAINTAIN_ALONE_STEPS {
             self.maintain_ns = Some(now_ns + MAINTAIN_ALONE_NS);

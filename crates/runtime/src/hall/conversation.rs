@@ -116,7 +116,7 @@ impl<C: Crew> Conversation<C> {
             // What has come is the last that is answered.
             self.peer.transport.end_input();
         }
-        let is_direct = self.session.upload().len() >= DIRECT_MIN && self.held.is_empty();
+        let is_direct = self.session.upload_buffer().len() >= DIRECT_MIN && self.held.is_empty();
         let len = match self.output.as_bytes() {
             Some(bytes) if !bytes.is_empty() => {
                 // Left for this by `answer_all`, where no value is on its way into the store.
@@ -129,7 +129,7 @@ impl<C: Crew> Conversation<C> {
         };
         self.peer.set_idle(false);
         if is_direct {
-            self.session.uploaded(len);
+            self.session.advance_upload(len);
             return Some(Received { len, fresh_len: 0 });
         }
         let mut fresh_len = len;
@@ -146,7 +146,7 @@ impl<C: Crew> Conversation<C> {
                 return None;
             }
             let room = match is_direct {
-                true => self.session.upload(),
+                true => self.session.upload_buffer(),
                 false => &mut self.buffer[..],
             };
             match self.line.receive(room) {
@@ -180,7 +180,7 @@ impl<C: Crew> Conversation<C> {
                 fresh_len = 0;
             }
             match next {
-                Next::Turn | Next::Room => self.line.let_others(),
+                Next::Yield | Next::OutputSpace => self.line.let_others(),
                 Next::Memory => {
                     if !self.wait_for_memory(now_ns) {
                         return false;

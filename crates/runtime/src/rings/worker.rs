@@ -430,7 +430,7 @@ fn watch_room(ring: &mut Ring, connection: &mut Connection<Wire>, place: Place) 
 /// or what it has sent cannot be looked at yet.
 fn is_heavy(connection: &mut Connection<Wire>) -> bool {
     let holds_much = connection.held.len() >= RING_BUFFER_LEN as usize;
-    holds_much || connection.wants_turn || connection.session.upload().len() >= DIRECT_MIN
+    holds_much || connection.wants_turn || connection.session.upload_buffer().len() >= DIRECT_MIN
 }
 
 /// Whether it holds as much input as one may that cannot go on for now. One that can needs it: a

@@ -6,20 +6,20 @@ use store::{ArithOutcome, Arithmetic, Counted, Deleted, Direction, KeyHash};
 use super::get::count_touch;
 use super::{count_either, say};
 use crate::counters::Counter;
-use crate::prepare::Planned;
-use crate::session::{Step, Surroundings};
+use crate::prepare::Prepared;
+use crate::session::{RequestContext, Step};
 
 pub(super) fn delete(
     asked: &Delete<'_>,
     hash: KeyHash,
-    around: &mut Surroundings<'_>,
+    context: &mut RequestContext<'_>,
     bytes: &mut Vec<u8>,
 ) {
-    let deleted = around
+    let deleted = context
         .worker
-        .delete(asked.key, hash, None, around.now.elapsed_s);
+        .delete(asked.key, hash, None, context.now.elapsed_s);
     let found = deleted == Deleted::Deleted;
-    count_either(around, found, Counter::DeleteHits, Counter::DeleteMisses);
+    count_either(context, found, Counter::DeleteHits, Counter::DeleteMisses);
     say(
         bytes,
         if found {
@@ -33,8 +33,8 @@ pub(super) fn delete(
 
 pub(super) fn arith(
     asked: &Arith<'_>,
-    planned: &Planned<'_>,
-    around: &mut Surroundings<'_>,
+    prepared: &Prepared<'_>,
+    context: &mut RequestContext<'_>,
     bytes: &mut Vec<u8>,
 ) -> Step {
     let arithmetic = Arithmetic {
@@ -45,10 +45,11 @@ pub(super) fn arith(
         touch: None,
         vivify: None,
     };
-    let outcome = around
-        .worker
-        .arith(asked.key, planned.hash, &arithmetic, around.now.elapsed_s);
-    count_arith(asked.mode, &outcome, around);
+    let outcome =
+        context
+            .worker
+            .arith(asked.key, prepared.hash, &arithmetic, context.now.elapsed_s);
+    count_arith(asked.mode, &outcome, context);
     match outcome {
         ArithOutcome::Counted(counted) if !asked.noreply => reply::number(bytes, counted.value),
         ArithOutcome::Counted(_) => {}
@@ -59,7 +60,7 @@ pub(super) fn arith(
         }
         ArithOutcome::NotYet => return Step::Memory,
     }
-    Step::done(planned.line_len)
+    Step::done(prepared.line_len)
 }
 
 pub(super) fn direction(mode: ArithMode) -> Direction {
@@ -69,7 +70,11 @@ pub(super) fn direction(mode: ArithMode) -> Direction {
     }
 }
 
-pub(super) fn count_arith(mode: ArithMode, outcome: &ArithOutcome, around: &mut Surroundings<'_>) {
+pub(super) fn count_arith(
+    mode: ArithMode,
+    outcome: &ArithOutcome,
+    context: &mut RequestContext<'_>,
+) {
     let (hits, misses) = match mode {
         ArithMode::Increment => (Counter::IncrHits, Counter::IncrMisses),
         ArithMode::Decrement => (Counter::DecrHits, Counter::DecrMisses),
@@ -77,8 +82,8 @@ pub(super) fn count_arith(mode: ArithMode, outcome: &ArithOutcome, around: &mut 
     match outcome {
         // What was missing and is made there and then is neither, in memcached too.
         ArithOutcome::Counted(Counted { created: true, .. }) => {}
-        ArithOutcome::Counted(_) => around.counters.count(hits),
-        ArithOutcome::NotFound => around.counters.count(misses),
+        ArithOutcome::Counted(_) => context.counters.count(hits),
+        ArithOutcome::NotFound => context.counters.count(misses),
         ArithOutcome::NotNumeric
         | ArithOutcome::Exists
         | ArithOutcome::NoRoom
@@ -88,18 +93,18 @@ pub(super) fn count_arith(mode: ArithMode, outcome: &ArithOutcome, around: &mut 
 
 pub(super) fn touch(
     asked: &Touch<'_>,
-    planned: &Planned<'_>,
-    around: &mut Surroundings<'_>,
+    prepared: &Prepared<'_>,
+    context: &mut RequestContext<'_>,
     bytes: &mut Vec<u8>,
 ) -> Step {
-    let expiry = around.now.expiry(asked.exptime);
-    let touched = around
+    let expiry = context.now.expiry(asked.exptime);
+    let touched = context
         .worker
-        .touch(asked.key, planned.hash, expiry, around.now.elapsed_s);
+        .touch(asked.key, prepared.hash, expiry, context.now.elapsed_s);
     let Ok(found) = touched else {
         return Step::Memory;
     };
-    count_touch(found, around);
+    count_touch(found, context);
     say(
         bytes,
         if found {
@@ -109,13 +114,13 @@ pub(super) fn touch(
         },
         asked.noreply,
     );
-    Step::done(planned.line_len)
+    Step::done(prepared.line_len)
 }
 
-pub(super) fn flush_all(asked: &FlushAll, around: &mut Surroundings<'_>, bytes: &mut Vec<u8>) {
-    around.counters.count(Counter::CmdFlush);
-    if let Some(second) = around.now.flush_second(asked.exptime) {
-        around.worker.flush(second, around.now.elapsed_s);
+pub(super) fn flush_all(asked: &FlushAll, context: &mut RequestContext<'_>, bytes: &mut Vec<u8>) {
+    context.counters.count(Counter::CmdFlush);
+    if let Some(second) = context.now.flush_second(asked.exptime) {
+        context.worker.flush(second, context.now.elapsed_s);
     }
     say(bytes, reply::OK, asked.noreply);
 }

@@ -5,21 +5,21 @@ use store::{Item, KeyHash, Miss, Read};
 
 use super::count_either;
 use crate::counters::Counter;
-use crate::limits::{COPY_MAX, KEYS_A_TURN, KEYS_AHEAD};
+use crate::limits::{COPY_MAX, KEYS_PER_TURN, PREFETCH_KEYS};
 use crate::output::Output;
-use crate::prepare::Planned;
-use crate::session::{Asked, Next, State, Step, Surroundings};
+use crate::prepare::Prepared;
+use crate::session::{Asked, Next, RequestContext, State, Step};
 
 /// Answers a `get` with one key; hands one with several over to [`keys`].
 pub(super) fn get(
     asked: &Get<'_>,
-    planned: &Planned<'_>,
+    prepared: &Prepared<'_>,
     input: &[u8],
-    around: &mut Surroundings<'_>,
+    context: &mut RequestContext<'_>,
     out: &mut Output,
 ) -> Step {
     let keys_len = asked.keys.as_bytes().len();
-    let line = &input[..planned.line_len];
+    let line = &input[..prepared.line_len];
     let line_end_len = if line.ends_with(b"\r\n") { 2 } else { 1 };
     let mut rest = asked.keys;
     let first = rest.next().unwrap_or_default();
@@ -31,7 +31,7 @@ pub(super) fn get(
             exptime: asked.exptime,
         };
         return Step::then(
-            planned.line_len - line_end_len - keys_len,
+            prepared.line_len - line_end_len - keys_len,
             State::Keys(asked),
         );
     }
@@ -39,11 +39,11 @@ pub(super) fn get(
         with_cas: asked.with_cas,
         exptime: asked.exptime,
     };
-    if !one(first, planned.hash, form, around, out) {
+    if !one(first, prepared.hash, form, context, out) {
         return Step::Memory;
     }
     out.bytes_mut().extend_from_slice(reply::END);
-    Step::done(planned.line_len)
+    Step::done(prepared.line_len)
 }
 
 /// Answers keys at the front of `input`, as many as one turn and the output allow. Returns the
@@ -51,7 +51,7 @@ pub(super) fn get(
 pub(crate) fn keys(
     asked: &mut Asked,
     input: &[u8],
-    around: &mut Surroundings<'_>,
+    context: &mut RequestContext<'_>,
     out: &mut Output,
 ) -> (usize, Option<Next>) {
     let form = Form {
@@ -61,16 +61,16 @@ pub(crate) fn keys(
     let mut left = Keys::new(&input[..asked.keys_len]);
     let mut answered = 0;
     let next = 'line: loop {
-        let (ahead, count) = look_ahead(&mut left, around);
+        let (ahead, count) = prefetch_keys(&mut left, context);
         if count == 0 {
             break None;
         }
-        for &Ahead { key, hash, before } in &ahead[..count] {
-            let stop = if answered == KEYS_A_TURN {
-                Some(Next::Turn)
+        for &PrefetchedKey { key, hash, before } in &ahead[..count] {
+            let stop = if answered == KEYS_PER_TURN {
+                Some(Next::Yield)
             } else if out.is_full() {
-                Some(Next::Room)
-            } else if !one(key, hash, form, around, out) {
+                Some(Next::OutputSpace)
+            } else if !one(key, hash, form, context, out) {
                 Some(Next::Memory)
             } else {
                 None
@@ -95,7 +95,7 @@ pub(crate) fn keys(
 
 /// A key of several that are asked for together.
 #[derive(Clone, Copy)]
-struct Ahead<'i> {
+struct PrefetchedKey<'i> {
     key: &'i [u8],
     hash: KeyHash,
     /// This key and those behind it.
@@ -104,27 +104,27 @@ struct Ahead<'i> {
 
 /// Takes the next few keys and asks for the memory they will visit, all buckets and then all items,
 /// so that their cache misses are one another's company. Returns how many they are.
-fn look_ahead<'i>(
+fn prefetch_keys<'i>(
     left: &mut Keys<'i>,
-    around: &mut Surroundings<'_>,
-) -> ([Ahead<'i>; KEYS_AHEAD], usize) {
-    let none = Ahead {
+    context: &mut RequestContext<'_>,
+) -> ([PrefetchedKey<'i>; PREFETCH_KEYS], usize) {
+    let none = PrefetchedKey {
         key: &[],
         hash: KeyHash::default(),
         before: *left,
     };
-    let mut ahead = [none; KEYS_AHEAD];
+    let mut ahead = [none; PREFETCH_KEYS];
     let mut count = 0;
     for slot in &mut ahead {
         let before = *left;
         let Some(key) = left.next() else { break };
-        let hash = around.worker.hash(key);
-        around.worker.prefetch(hash);
-        *slot = Ahead { key, hash, before };
+        let hash = context.worker.hash(key);
+        context.worker.prefetch(hash);
+        *slot = PrefetchedKey { key, hash, before };
         count += 1;
     }
     for next in &mut ahead[..count] {
-        around.worker.prefetch_item(&mut next.hash);
+        context.worker.prefetch_item(&mut next.hash);
     }
     (ahead, count)
 }
@@ -140,17 +140,17 @@ fn one(
     key: &[u8],
     hash: KeyHash,
     form: Form,
-    around: &mut Surroundings<'_>,
+    context: &mut RequestContext<'_>,
     out: &mut Output,
 ) -> bool {
     let how = Read {
-        touch: form.exptime.map(|exptime| around.now.expiry(exptime)),
+        touch: form.exptime.map(|exptime| context.now.expiry(exptime)),
         pins_above: Some(COPY_MAX),
         ..Read::default()
     };
-    let shown = around
+    let shown = context
         .worker
-        .read(key, hash, around.now.elapsed_s, how, |item| {
+        .read(key, hash, context.now.elapsed_s, how, |item| {
             let header = |bytes: &mut Vec<u8>| {
                 let cas = form.with_cas.then_some(item.cas);
                 reply::value_header(bytes, key, item.flags, item.value_len() as u32, cas);
@@ -160,11 +160,11 @@ fn one(
     match shown {
         Ok(Some(())) => {}
         Ok(None) => return false,
-        Err(miss) => count_miss(miss, around),
+        Err(miss) => count_miss(miss, context),
     }
     match form.exptime {
-        Some(_) => count_touch(shown.is_ok(), around),
-        None => count_get(shown.is_ok(), around),
+        Some(_) => count_touch(shown.is_ok(), context),
+        None => count_get(shown.is_ok(), context),
     }
     true
 }
@@ -191,23 +191,23 @@ pub(super) fn add_value(
     Some(())
 }
 
-pub(super) fn count_miss(miss: Miss, around: &mut Surroundings<'_>) {
+pub(super) fn count_miss(miss: Miss, context: &mut RequestContext<'_>) {
     match miss {
         Miss::Absent => {}
-        Miss::Expired => around.counters.count(Counter::GetExpired),
-        Miss::Flushed => around.counters.count(Counter::GetFlushed),
+        Miss::Expired => context.counters.count(Counter::GetExpired),
+        Miss::Flushed => context.counters.count(Counter::GetFlushed),
     }
 }
 
 /// Counts a get.
-pub(super) fn count_get(hit: bool, around: &mut Surroundings<'_>) {
-    around.counters.count(Counter::CmdGet);
-    count_either(around, hit, Counter::GetHits, Counter::GetMisses);
+pub(super) fn count_get(hit: bool, context: &mut RequestContext<'_>) {
+    context.counters.count(Counter::CmdGet);
+    count_either(context, hit, Counter::GetHits, Counter::GetMisses);
 }
 
 /// Counts a touch. As in memcached a get-and-touch is one of these and no get, so that
 /// `get_hits` ÷ `cmd_get` stays the hit rate of gets.
-pub(super) fn count_touch(hit: bool, around: &mut Surroundings<'_>) {
-    around.counters.count(Counter::CmdTouch);
-    count_either(around, hit, Counter::TouchHits, Counter::TouchMisses);
+pub(super) fn count_touch(hit: bool, context: &mut RequestContext<'_>) {
+    context.counters.count(Counter::CmdTouch);
+    count_either(context, hit, Counter::TouchHits, Counter::TouchMisses);
 }

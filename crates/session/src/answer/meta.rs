@@ -17,22 +17,22 @@ use crate::counters::Counter;
 use crate::limits::COPY_MAX;
 use crate::now::Now;
 use crate::output::Output;
-use crate::prepare::Planned;
-use crate::session::{Step, Surroundings};
+use crate::prepare::Prepared;
+use crate::session::{RequestContext, Step};
 
 pub(super) fn get(
     asked: &MetaGet<'_>,
-    planned: &Planned<'_>,
-    around: &mut Surroundings<'_>,
+    prepared: &Prepared<'_>,
+    context: &mut RequestContext<'_>,
     out: &mut Output,
 ) -> Step {
-    let touch = asked.touch.map(|exptime| around.now.expiry(exptime));
-    let mut shown = show(asked, planned, touch, false, around, out);
+    let touch = asked.touch.map(|exptime| context.now.expiry(exptime));
+    let mut shown = show(asked, prepared, touch, false, context, out);
     if let (Err(miss), Some(vivify)) = (shown, asked.vivify) {
-        count_miss(miss, around);
-        match create(asked, vivify.final_exptime, planned, around) {
+        count_miss(miss, context);
+        match create(asked, vivify.final_exptime, prepared, context) {
             // Another worker's item may be there by now, which is as good.
-            Ok(created) => shown = show(asked, planned, touch, created, around, out),
+            Ok(created) => shown = show(asked, prepared, touch, created, context, out),
             Err(Refused::NotYet) => return Step::Memory,
             // As in memcached: without memory for the new item this is a miss.
             Err(_) => shown = Err(Miss::Absent),
@@ -42,7 +42,7 @@ pub(super) fn get(
         Ok(Some(())) => {}
         Ok(None) => return Step::Memory,
         Err(miss) => {
-            count_miss(miss, around);
+            count_miss(miss, context);
             if !asked.quiet {
                 meta_echo(out.bytes_mut(), MetaStatus::Miss, &asked.key, asked.flags);
             }
@@ -50,26 +50,26 @@ pub(super) fn get(
     }
     // As memcached counts: a hit with `T` is a touch alone, a miss is a get whatever it asked.
     match (shown, touch) {
-        (Ok(_), Some(_)) => count_touch(true, around),
-        _ => count_get(shown.is_ok(), around),
+        (Ok(_), Some(_)) => count_touch(true, context),
+        _ => count_get(shown.is_ok(), context),
     }
-    Step::done(planned.line_len)
+    Step::done(prepared.line_len)
 }
 
 /// Answers with the item that is there, which this request may have `created`.
 fn show(
     asked: &MetaGet<'_>,
-    planned: &Planned<'_>,
+    prepared: &Prepared<'_>,
     touch: Option<Expiry>,
     created: bool,
-    around: &mut Surroundings<'_>,
+    context: &mut RequestContext<'_>,
     out: &mut Output,
 ) -> Result<Option<()>, Miss> {
     let mut buffer = [0; KEY_MAX];
     let key = asked.key.decode(&mut buffer);
     let vivified = asked.vivify.filter(|_| created);
     let touch = match vivified {
-        Some(vivify) => Some(around.now.expiry(vivify.final_exptime)),
+        Some(vivify) => Some(context.now.expiry(vivify.final_exptime)),
         None => touch,
     };
     let how = Read {
@@ -77,14 +77,14 @@ fn show(
         claim: true,
         recache: match created {
             true => Recache::Never,
-            false => recache(asked, touch, around.now),
+            false => recache(asked, touch, context.now),
         },
         unnoticed: asked.no_bump,
         pins_above: asked.value.then_some(COPY_MAX),
     };
-    let now = around.now;
+    let now = context.now;
     let now_s = now.elapsed_s;
-    around.worker.read(key, planned.hash, now_s, how, |item| {
+    context.worker.read(key, prepared.hash, now_s, how, |item| {
         let facts = facts(item, asked, created, now);
         let with_value = asked.value && asked.unless != Some(item.cas);
         let line = |bytes: &mut Vec<u8>| {
@@ -117,14 +117,14 @@ fn recache(asked: &MetaGet<'_>, touch: Option<Expiry>, now: Now) -> Recache {
 fn create(
     asked: &MetaGet<'_>,
     exptime: i32,
-    planned: &Planned<'_>,
-    around: &mut Surroundings<'_>,
+    prepared: &Prepared<'_>,
+    context: &mut RequestContext<'_>,
 ) -> Result<bool, Refused> {
     let mut buffer = [0; KEY_MAX];
     let key = asked.key.decode(&mut buffer);
-    let now_s = around.now.elapsed_s;
+    let now_s = context.now.elapsed_s;
     // One whose time is over from the start is shown once.
-    let expiry = match around.now.expiry(exptime) {
+    let expiry = match context.now.expiry(exptime) {
         expiry if expiry.is_past(now_s) => Expiry::at(now_s + 1),
         expiry => expiry,
     };
@@ -133,7 +133,7 @@ fn create(
         claimed: true,
         ..Write::plain(Mode::Add, expiry)
     };
-    let put = around.worker.put(key, planned.hash, b"", &write, now_s)?;
+    let put = context.worker.put(key, prepared.hash, b"", &write, now_s)?;
     match put {
         Published::Stored { .. } => Ok(true),
         Published::NoRoom => Err(Refused::NoMemory),
@@ -170,33 +170,33 @@ fn ttl_s(expiry: Expiry, now_s: u32) -> i64 {
 
 pub(super) fn delete(
     asked: &MetaDelete<'_>,
-    planned: &Planned<'_>,
-    around: &mut Surroundings<'_>,
+    prepared: &Prepared<'_>,
+    context: &mut RequestContext<'_>,
     bytes: &mut Vec<u8>,
 ) -> Step {
     let mut buffer = [0; KEY_MAX];
     let key = asked.key.decode(&mut buffer);
-    let (hash, now_s) = (planned.hash, around.now.elapsed_s);
+    let (hash, now_s) = (prepared.hash, context.now.elapsed_s);
     let status = if asked.invalidate || asked.remove_value {
         let mark = Mark {
             compare: asked.compare,
             explicit_cas: asked.explicit_cas,
             invalidate: asked.invalidate,
             empty: asked.remove_value.then_some(asked.client_flags),
-            expiry: asked.touch.map(|exptime| around.now.expiry(exptime)),
+            expiry: asked.touch.map(|exptime| context.now.expiry(exptime)),
         };
-        match around.worker.mark(key, hash, &mark, now_s) {
+        match context.worker.mark(key, hash, &mark, now_s) {
             Marked::Done => MetaStatus::Done,
             Marked::NotFound => MetaStatus::NotFound,
             Marked::Exists => MetaStatus::Exists,
             Marked::NoRoom => {
                 bytes.extend_from_slice(reply::NO_MEMORY);
-                return Step::done(planned.line_len);
+                return Step::done(prepared.line_len);
             }
             Marked::NotYet => return Step::Memory,
         }
     } else {
-        match around.worker.delete(key, hash, asked.compare, now_s) {
+        match context.worker.delete(key, hash, asked.compare, now_s) {
             Deleted::Deleted => MetaStatus::Done,
             Deleted::NotFound => MetaStatus::NotFound,
             Deleted::Exists => MetaStatus::Exists,
@@ -205,19 +205,19 @@ pub(super) fn delete(
     // What becomes stale is not deleted; what loses its value is, says memcached.
     let found = status == MetaStatus::Done;
     if !(found && asked.invalidate) {
-        count_either(around, found, Counter::DeleteHits, Counter::DeleteMisses);
+        count_either(context, found, Counter::DeleteHits, Counter::DeleteMisses);
     }
     if !(asked.quiet && found) {
         meta_echo(bytes, status, &asked.key, asked.flags);
     }
-    Step::done(planned.line_len)
+    Step::done(prepared.line_len)
 }
 
 /// Neither a read nor counted as one.
 pub(super) fn debug(
     key: &MetaKey<'_>,
     hash: KeyHash,
-    around: &mut Surroundings<'_>,
+    context: &mut RequestContext<'_>,
     bytes: &mut Vec<u8>,
 ) {
     let mut buffer = [0; KEY_MAX];
@@ -225,8 +225,8 @@ pub(super) fn debug(
         unnoticed: true,
         ..Read::default()
     };
-    let now_s = around.now.elapsed_s;
-    let shown = around
+    let now_s = context.now.elapsed_s;
+    let shown = context
         .worker
         .read(key.decode(&mut buffer), hash, now_s, how, |item| {
             let facts = MetaDebugFacts {
@@ -241,21 +241,21 @@ pub(super) fn debug(
             Some(())
         });
     if let Err(miss) = shown {
-        count_miss(miss, around);
+        count_miss(miss, context);
         bytes.extend_from_slice(reply::EN);
     }
-    around.counters.count(Counter::CmdMeta);
+    context.counters.count(Counter::CmdMeta);
 }
 
 pub(super) fn arith(
     asked: &MetaArith<'_>,
-    planned: &Planned<'_>,
-    around: &mut Surroundings<'_>,
+    prepared: &Prepared<'_>,
+    context: &mut RequestContext<'_>,
     bytes: &mut Vec<u8>,
 ) -> Step {
     let mut buffer = [0; KEY_MAX];
     let key = asked.key.decode(&mut buffer);
-    let expiry = |exptime| around.now.expiry(exptime);
+    let expiry = |exptime| context.now.expiry(exptime);
     let arithmetic = Arithmetic {
         delta: asked.delta,
         direction: direction(asked.mode),
@@ -267,13 +267,13 @@ pub(super) fn arith(
             expiry: expiry(vivify.final_exptime),
         }),
     };
-    let outcome = around
+    let outcome = context
         .worker
-        .arith(key, planned.hash, &arithmetic, around.now.elapsed_s);
+        .arith(key, prepared.hash, &arithmetic, context.now.elapsed_s);
     match outcome {
         ArithOutcome::Counted(_) if asked.quiet => {}
         ArithOutcome::Counted(counted) => {
-            let facts = counted_facts(&counted, asked, around);
+            let facts = counted_facts(&counted, asked, context);
             meta_counted(
                 bytes,
                 &asked.key,
@@ -291,17 +291,17 @@ pub(super) fn arith(
         ArithOutcome::NoRoom => bytes.extend_from_slice(reply::NO_MEMORY),
         ArithOutcome::NotYet => return Step::Memory,
     }
-    count_arith(asked.mode, &outcome, around);
-    Step::done(planned.line_len)
+    count_arith(asked.mode, &outcome, context);
+    Step::done(prepared.line_len)
 }
 
 fn counted_facts(
     counted: &Counted,
     asked: &MetaArith<'_>,
-    around: &mut Surroundings<'_>,
+    context: &mut RequestContext<'_>,
 ) -> MetaFacts {
-    let now_s = around.now.elapsed_s;
-    let ttl = |exptime: i32| ttl_s(around.now.expiry(exptime), now_s);
+    let now_s = context.now.elapsed_s;
+    let ttl = |exptime: i32| ttl_s(context.now.expiry(exptime), now_s);
     MetaFacts {
         cas: counted.cas,
         ttl_before_s: ttl_s(counted.expiry_before, now_s),

@@ -9,8 +9,8 @@ use store::{Mode, Published, Refused, Reserve, Worker, Write};
 use super::say;
 use crate::counters::Counter;
 use crate::output::Output;
-use crate::prepare::Planned;
-use crate::session::{State, Step, Surroundings};
+use crate::prepare::Prepared;
+use crate::session::{RequestContext, State, Step};
 use crate::upload::Uploading;
 
 /// Bytes behind a value.
@@ -18,49 +18,49 @@ const LINE_END_LEN: usize = 2;
 
 pub(super) fn set(
     asked: &Set<'_>,
-    planned: &Planned<'_>,
+    prepared: &Prepared<'_>,
     input: &[u8],
-    around: &mut Surroundings<'_>,
+    context: &mut RequestContext<'_>,
     out: &mut Output,
 ) -> Step {
-    let (write, value_len) = (write_of(asked, around), asked.value_len as usize);
-    match receive(asked.key, value_len, &write, planned, input, around) {
+    let (write, value_len) = (write_of(asked, context), asked.value_len as usize);
+    match receive(asked.key, value_len, &write, prepared, input, context) {
         Received::Whole { written, len } => {
-            answer_set(asked, &write, written, around, out.bytes_mut());
+            answer_set(asked, &write, written, context, out.bytes_mut());
             Step::done(len)
         }
         Received::Part(step) => step,
         Received::Refused(refused) => {
-            say(out.bytes_mut(), refusal(refused, around), asked.noreply);
+            say(out.bytes_mut(), refusal(refused, context), asked.noreply);
             // What could not be replaced must not be found either.
             if asked.mode == SetMode::Set && asked.cas.is_none() {
-                forget(asked.key, planned, around);
+                forget(asked.key, prepared, context);
             }
-            swallow(planned, asked.value_len)
+            swallow(prepared, asked.value_len)
         }
     }
 }
 
 pub(super) fn meta_set(
     asked: &MetaSet<'_>,
-    planned: &Planned<'_>,
+    prepared: &Prepared<'_>,
     input: &[u8],
-    around: &mut Surroundings<'_>,
+    context: &mut RequestContext<'_>,
     out: &mut Output,
 ) -> Step {
     let mut buffer = [0; KEY_MAX];
     let key = asked.key.decode(&mut buffer);
-    let (write, value_len) = (write_of_meta(asked, around), asked.value_len as usize);
-    match receive(key, value_len, &write, planned, input, around) {
+    let (write, value_len) = (write_of_meta(asked, context), asked.value_len as usize);
+    match receive(key, value_len, &write, prepared, input, context) {
         Received::Whole { written, len } => {
-            answer_meta_set(asked, &write, written, around, out.bytes_mut());
+            answer_meta_set(asked, &write, written, context, out.bytes_mut());
             Step::done(len)
         }
         Received::Part(step) => step,
         Received::Refused(refused) => {
-            out.bytes_mut().extend_from_slice(refusal(refused, around));
-            forget(key, planned, around);
-            swallow(planned, asked.value_len)
+            out.bytes_mut().extend_from_slice(refusal(refused, context));
+            forget(key, prepared, context);
+            swallow(prepared, asked.value_len)
         }
     }
 }
@@ -68,10 +68,10 @@ pub(super) fn meta_set(
 /// Stores a value that arrived in pieces; gives it back if memory for it is not there yet.
 pub(crate) fn uploaded(
     uploading: Uploading,
-    around: &mut Surroundings<'_>,
+    context: &mut RequestContext<'_>,
     out: &mut Output,
 ) -> Option<Box<Uploading>> {
-    let (well_ended, now_s) = (uploading.is_well_ended(), around.now.elapsed_s);
+    let (well_ended, now_s) = (uploading.is_well_ended(), context.now.elapsed_s);
     let Uploading { upload, line, tail } = uploading;
     let publish = |worker: &mut Worker, write: &Write| match well_ended {
         true => worker.publish(upload, write, now_s).map(Written::Published),
@@ -83,17 +83,17 @@ pub(crate) fn uploaded(
             request: Request::Set(asked),
             ..
         } => {
-            let write = write_of(&asked, around);
-            publish(around.worker, &write)
-                .map(|written| answer_set(&asked, &write, written, around, out.bytes_mut()))
+            let write = write_of(&asked, context);
+            publish(context.worker, &write)
+                .map(|written| answer_set(&asked, &write, written, context, out.bytes_mut()))
         }
         Parsed::Request {
             request: Request::MetaSet(asked),
             ..
         } => {
-            let write = write_of_meta(&asked, around);
-            publish(around.worker, &write)
-                .map(|written| answer_meta_set(&asked, &write, written, around, out.bytes_mut()))
+            let write = write_of_meta(&asked, context);
+            publish(context.worker, &write)
+                .map(|written| answer_meta_set(&asked, &write, written, context, out.bytes_mut()))
         }
         _ => Ok(()),
     };
@@ -104,10 +104,10 @@ pub(crate) fn uploaded(
 /// Answers a command whose value was on its way when memory ran out.
 pub(crate) fn upload_failed(
     uploading: &Uploading,
-    around: &mut Surroundings<'_>,
+    context: &mut RequestContext<'_>,
     out: &mut Output,
 ) {
-    around.counters.count(Counter::StoreNoMemory);
+    context.counters.count(Counter::StoreNoMemory);
     let (bytes, answer) = (out.bytes_mut(), reply::NO_MEMORY_TO_STORE);
     let parsed = parse(&uploading.line, 0);
     let is_replaced = match &parsed {
@@ -125,8 +125,8 @@ pub(crate) fn upload_failed(
     };
     if is_replaced {
         let upload = &uploading.upload;
-        let now_s = around.now.elapsed_s;
-        around
+        let now_s = context.now.elapsed_s;
+        context
             .worker
             .delete(upload.key(), upload.hash(), None, now_s);
     }
@@ -155,16 +155,16 @@ fn receive(
     key: &[u8],
     value_len: usize,
     write: &Write,
-    planned: &Planned<'_>,
+    prepared: &Prepared<'_>,
     input: &[u8],
-    around: &mut Surroundings<'_>,
+    context: &mut RequestContext<'_>,
 ) -> Received {
-    let (worker, now_s) = (&mut *around.worker, around.now.elapsed_s);
-    let (line, rest) = input.split_at(planned.line_len);
+    let (worker, now_s) = (&mut *context.worker, context.now.elapsed_s);
+    let (line, rest) = input.split_at(prepared.line_len);
     let whole = rest.len() >= value_len + LINE_END_LEN;
     let is_well_ended = whole && rest[value_len..].starts_with(b"\r\n");
     let came = if is_well_ended {
-        let put = worker.put(key, planned.hash, &rest[..value_len], write, now_s);
+        let put = worker.put(key, prepared.hash, &rest[..value_len], write, now_s);
         put.map(Ok)
     } else {
         let asked = Reserve {
@@ -173,55 +173,55 @@ fn receive(
             expiry: write.expiry,
             whole,
         };
-        worker.reserve(key, planned.hash, &asked, now_s).map(Err)
+        worker.reserve(key, prepared.hash, &asked, now_s).map(Err)
     };
     let written = match came {
         Ok(Ok(published)) => Written::Published(published),
         Ok(Err(_)) if whole => Written::BadlyEnded,
         Ok(Err(upload)) => {
             let uploading = Box::new(Uploading::new(upload, line));
-            return Received::Part(Step::then(planned.line_len, State::Upload(uploading)));
+            return Received::Part(Step::then(prepared.line_len, State::Upload(uploading)));
         }
         Err(Refused::HeldFull | Refused::NotYet) => return Received::Part(Step::Memory),
         Err(refused) => return Received::Refused(refused),
     };
-    let len = planned.line_len + value_len + LINE_END_LEN;
+    let len = prepared.line_len + value_len + LINE_END_LEN;
     Received::Whole { written, len }
 }
 
-fn forget(key: &[u8], planned: &Planned<'_>, around: &mut Surroundings<'_>) {
-    let now_s = around.now.elapsed_s;
-    around.worker.delete(key, planned.hash, None, now_s);
+fn forget(key: &[u8], prepared: &Prepared<'_>, context: &mut RequestContext<'_>) {
+    let now_s = context.now.elapsed_s;
+    context.worker.delete(key, prepared.hash, None, now_s);
 }
 
-fn swallow(planned: &Planned<'_>, value_len: u32) -> Step {
+fn swallow(prepared: &Prepared<'_>, value_len: u32) -> Step {
     let missing = u64::from(value_len) + LINE_END_LEN as u64;
-    Step::swallow(planned.line_len, missing)
+    Step::swallow(prepared.line_len, missing)
 }
 
 /// Counts a refusal; the answer to it.
-fn refusal(refused: Refused, around: &mut Surroundings<'_>) -> &'static [u8] {
+fn refusal(refused: Refused, context: &mut RequestContext<'_>) -> &'static [u8] {
     match refused {
         Refused::TooLarge => {
-            around.counters.count(Counter::StoreTooLarge);
+            context.counters.count(Counter::StoreTooLarge);
             reply::TOO_LARGE
         }
         Refused::NoMemory | Refused::HeldFull | Refused::NotYet => {
-            around.counters.count(Counter::StoreNoMemory);
+            context.counters.count(Counter::StoreNoMemory);
             reply::NO_MEMORY_TO_STORE
         }
     }
 }
 
-fn write_of(asked: &Set<'_>, around: &mut Surroundings<'_>) -> Write {
+fn write_of(asked: &Set<'_>, context: &mut RequestContext<'_>) -> Write {
     Write {
         flags: asked.flags,
         compare: asked.cas,
-        ..Write::plain(mode(asked.mode), around.now.expiry(asked.exptime))
+        ..Write::plain(mode(asked.mode), context.now.expiry(asked.exptime))
     }
 }
 
-fn write_of_meta(asked: &MetaSet<'_>, around: &mut Surroundings<'_>) -> Write {
+fn write_of_meta(asked: &MetaSet<'_>, context: &mut RequestContext<'_>) -> Write {
     Write {
         // With a CAS to compare, replacing is setting what is there unchanged.
         mode: match (mode(asked.mode), asked.compare) {
@@ -229,7 +229,7 @@ fn write_of_meta(asked: &MetaSet<'_>, around: &mut Surroundings<'_>) -> Write {
             (mode, _) => mode,
         },
         flags: asked.client_flags,
-        expiry: around.now.expiry(asked.exptime),
+        expiry: context.now.expiry(asked.exptime),
         compare: asked.compare,
         invalidate: asked.invalidate,
         explicit_cas: asked.explicit_cas,
@@ -244,14 +244,14 @@ fn answer_set(
     asked: &Set<'_>,
     write: &Write,
     written: Written,
-    around: &mut Surroundings<'_>,
+    context: &mut RequestContext<'_>,
     bytes: &mut Vec<u8>,
 ) {
-    around.counters.count(Counter::CmdSet);
+    context.counters.count(Counter::CmdSet);
     let Written::Published(published) = written else {
         return say(bytes, reply::BAD_DATA_CHUNK, asked.noreply);
     };
-    count_cas(write, published, around);
+    count_cas(write, published, context);
     let answer = match published {
         Published::Stored { .. } => reply::STORED,
         // An append too long for the store is not stored, says memcached, and no more.
@@ -267,14 +267,14 @@ fn answer_meta_set(
     asked: &MetaSet<'_>,
     write: &Write,
     written: Written,
-    around: &mut Surroundings<'_>,
+    context: &mut RequestContext<'_>,
     bytes: &mut Vec<u8>,
 ) {
-    around.counters.count(Counter::CmdSet);
+    context.counters.count(Counter::CmdSet);
     let Written::Published(published) = written else {
         return bytes.extend_from_slice(reply::BAD_DATA_CHUNK);
     };
-    count_cas(write, published, around);
+    count_cas(write, published, context);
     let (status, cas, value_len) = match published {
         Published::Stored { cas, value_len } => (MetaStatus::Done, cas, value_len),
         Published::NotStored | Published::NoRoom => (MetaStatus::NotStored, 0, asked.value_len),
@@ -297,11 +297,11 @@ fn mode(mode: SetMode) -> Mode {
 }
 
 /// Counts what came of a CAS, where one was compared: add, replace and append are no such thing.
-fn count_cas(write: &Write, published: Published, around: &mut Surroundings<'_>) {
+fn count_cas(write: &Write, published: Published, context: &mut RequestContext<'_>) {
     if write.mode != Mode::Set || write.compare.is_none() {
         return;
     }
-    around.counters.count(match published {
+    context.counters.count(match published {
         Published::Stored { .. } => Counter::CasHits,
         Published::Exists => Counter::CasBadval,
         Published::NotFound | Published::NotStored | Published::NoRoom => Counter::CasMisses,

@@ -90,14 +90,14 @@ impl Worker {
         if had_turn && connection.wants_turn && !held.is_empty() {
             return part(Input::Held(held), false);
         }
-        let room = connection.session.upload();
+        let room = connection.session.upload_buffer();
         if room.len() >= DIRECT_MIN && held.is_empty() {
             let received = connection.transport.receive(room);
             let input = Input::Held(held);
             return match self.count_received(place, received, now_s) {
                 Received::Some(len) => {
                     let connection = self.table.get_mut(place)?;
-                    connection.session.uploaded(len);
+                    connection.session.advance_upload(len);
                     part(input, false)
                 }
                 Received::Nothing => part(input, false),
@@ -184,7 +184,7 @@ impl Worker {
             return;
         };
         let blocked = connection.unsent.is_some();
-        connection.wants_turn = matches!(next, Next::Turn | Next::Room | Next::Memory);
+        connection.wants_turn = matches!(next, Next::Yield | Next::OutputSpace | Next::Memory);
         connection.closing |= next == Next::Close;
         // A peer that has sent its last may still be owed answers to what it sent before.
         let nothing_left = ended && !connection.wants_turn;
@@ -195,7 +195,7 @@ impl Worker {
                 connection.closing |= nothing_left;
                 self.wait_for(place, Interest::Write);
             }
-            (false, Next::Turn | Next::Room) => {
+            (false, Next::Yield | Next::OutputSpace) => {
                 connection.queued = true;
                 self.desk.again.push(place);
                 self.desk.counters.count(Counter::ConnYields);

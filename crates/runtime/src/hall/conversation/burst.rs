@@ -27,7 +27,7 @@ impl<C: Crew> Conversation<C> {
             let len = output.len() as u64;
             desk.counters.add(Counter::BytesWritten, len);
             match progress.next {
-                Next::Turn | Next::Room => desk.counters.count(Counter::ConnYields),
+                Next::Yield | Next::OutputSpace => desk.counters.count(Counter::ConnYields),
                 // One that tries again in vain still waits the same wait.
                 Next::Memory if !wanted_memory => desk.counters.count(Counter::HeldWaits),
                 _ => {}

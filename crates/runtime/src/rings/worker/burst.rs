@@ -124,7 +124,7 @@ impl Worker {
             return;
         }
         let is_blocked = connection.unsent.is_some() || connection.wire.is_sending;
-        connection.wants_turn = matches!(next, Next::Turn | Next::Room | Next::Memory);
+        connection.wants_turn = matches!(next, Next::Yield | Next::OutputSpace | Next::Memory);
         // A peer that has sent its last may still be owed answers to what it sent before.
         let is_over = next == Next::Close || (ended && !connection.wants_turn);
         connection.closing |= is_over;
@@ -133,7 +133,7 @@ impl Worker {
             // It goes on when they have been taken.
             (true, _) => {}
             (false, _) if is_over => self.close(place),
-            (false, Next::Turn | Next::Room) => {
+            (false, Next::Yield | Next::OutputSpace) => {
                 connection.queued = true;
                 self.desk.again.push(place);
                 self.desk.counters.count(Counter::ConnYields);
@@ -168,7 +168,7 @@ fn send(
     if desk.output.is_empty() {
         return true;
     }
-    if let Some(bytes) = desk.give_away() {
+    if let Some(bytes) = desk.take_bytes() {
         connection.wire.is_sending = true;
         connection.wire.sending = bytes.capacity();
         if bytes.capacity() > BUFFERED_UNCOUNTED && !connection.wire.is_unsettled {

@@ -20,7 +20,7 @@ const SLOW_MAX: u32 = 3;
 const SLOW_WITHIN: u32 = 1024;
 
 /// Who does it.
-pub(crate) struct Keeper {
+pub(crate) struct MaintenancePacer {
     store: Arc<Store>,
     tender: Tender,
     /// Huge pages however long they take.
@@ -32,7 +32,7 @@ pub(crate) struct Keeper {
     steps: u32,
 }
 
-impl Keeper {
+impl MaintenancePacer {
     pub(crate) fn new(store: &Arc<Store>, insists: bool) -> Self {
         Self {
             store: Arc::clone(store),
@@ -112,10 +112,10 @@ mod tests {
     fn huge_pages_that_take_long_are_given_up_unless_they_are_insisted_on() {
         for insists in [false, true] {
             let store = Store::new(CONFIG).unwrap();
-            let mut keeper = Keeper::new(&store, insists);
+            let mut maintenance = MaintenancePacer::new(&store, insists);
             let mut said = Vec::new();
             let mut judge = |took_ns| {
-                keeper.judge(took_ns, &mut |line| said.push(line.to_owned()));
+                maintenance.judge(took_ns, &mut |line| said.push(line.to_owned()));
                 store.has_huge_pages()
             };
             for _ in 0..SLOW_WITHIN {
@@ -141,20 +141,20 @@ mod tests {
     #[test]
     fn who_is_called_while_it_rests_does_it_afterwards() {
         let store = Store::new(CONFIG).unwrap();
-        let mut keeper = Keeper::new(&store, false);
+        let mut maintenance = MaintenancePacer::new(&store, false);
         let mut ignore = |_: &str| {};
-        keeper.prepare(&mut ignore);
-        assert_eq!(keeper.due_ns(), None);
+        maintenance.prepare(&mut ignore);
+        assert_eq!(maintenance.due_ns(), None);
         let before_ns = monotonic_ns();
-        keeper.attend(&mut ignore);
-        assert_eq!(keeper.due_ns(), None, "there was nothing to do");
-        assert!(keeper.rests_until_ns >= before_ns + REST_NS);
-        keeper.rests_until_ns = monotonic_ns() + 3_600_000_000_000;
-        keeper.attend(&mut ignore);
-        assert!(keeper.due_ns().is_some_and(|due_ns| due_ns > REST_NS));
-        keeper.rests_until_ns = 0;
-        assert_eq!(keeper.due_ns(), Some(0));
-        keeper.attend(&mut ignore);
-        assert_eq!(keeper.due_ns(), None);
+        maintenance.attend(&mut ignore);
+        assert_eq!(maintenance.due_ns(), None, "there was nothing to do");
+        assert!(maintenance.rests_until_ns >= before_ns + REST_NS);
+        maintenance.rests_until_ns = monotonic_ns() + 3_600_000_000_000;
+        maintenance.attend(&mut ignore);
+        assert!(maintenance.due_ns().is_some_and(|due_ns| due_ns > REST_NS));
+        maintenance.rests_until_ns = 0;
+        assert_eq!(maintenance.due_ns(), Some(0));
+        maintenance.attend(&mut ignore);
+        assert_eq!(maintenance.due_ns(), None);
     }
 }

@@ -5,7 +5,9 @@
 
 use model::{Cache, Conversation};
 use proptest::prelude::*;
-use session::{Board, Counters, Next, Now, Output, Session, Surroundings, prefetch_items, recycle};
+use session::{
+    Counters, Next, Now, Output, RequestContext, ServerControl, Session, prefetch_items, recycle,
+};
 use store::{Config, Store, Worker};
 
 const NOW: Now = Now {
@@ -15,16 +17,16 @@ const NOW: Now = Now {
 
 struct Nothing;
 
-impl Board for Nothing {
+impl ServerControl for Nothing {
     fn set_memory_limit(&self, _: u64) -> bool {
         true
     }
 
-    fn tend_store(&self) {}
+    fn wake_maintenance(&self) {}
 
-    fn general(&self, _: Now, _: &mut Vec<u8>) {}
-    fn settings(&self, _: &mut Vec<u8>) {}
-    fn reset(&self) {}
+    fn write_stats(&self, _: Now, _: &mut Vec<u8>) {}
+    fn write_settings(&self, _: &mut Vec<u8>) {}
+    fn reset_stats(&self) {}
     fn set_verbosity(&self, _: u32) {}
 }
 
@@ -65,31 +67,31 @@ impl Talk {
 
     fn hear(&mut self, bytes: &[u8]) {
         self.input.extend_from_slice(bytes);
-        let mut planned = Vec::new();
+        let mut prepared = Vec::new();
         let mut out = Output::default();
         let mut turns = 0;
         while !self.closed {
-            planned = recycle(planned);
+            prepared = recycle(prepared);
             self.session
-                .prepare(&self.input, self.most, &self.worker, &mut planned);
-            prefetch_items(&mut planned, &self.worker);
-            let mut around = Surroundings {
+                .prepare(&self.input, self.most, &self.worker, &mut prepared);
+            prefetch_items(&mut prepared, &self.worker);
+            let mut context = RequestContext {
                 now: NOW,
                 worker: &mut self.worker,
                 counters: &self.counters,
-                board: &Nothing,
+                control: &Nothing,
             };
             let progress = self
                 .session
-                .answer(&planned, &self.input, &mut around, &mut out);
-            planned = recycle(planned);
-            self.said.extend(out.pieces(0).flatten());
+                .answer(&prepared, &self.input, &mut context, &mut out);
+            prepared = recycle(prepared);
+            self.said.extend(out.slices(0).flatten());
             out.clear();
             self.input.drain(..progress.consumed);
             match progress.next {
                 Next::Close => self.closed = true,
                 Next::Input | Next::Upload => break,
-                Next::Room | Next::Turn => {}
+                Next::OutputSpace | Next::Yield => {}
                 Next::Memory => panic!("nobody holds memory"),
             }
             turns += 1;

@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use protocol::reply::{stat, stat_number};
 use runtime::{BURST_SIZES, BurstTally, Census};
-use session::{Board, Counter, Now, Snapshot};
+use session::{Counter, CounterSnapshot, Now, ServerControl};
 use store::{EVICTED_AGES_S, Statistics, Store};
 use sys::poll::Waker;
 
@@ -17,7 +17,7 @@ const VERSION: &str = "1.6.45";
 
 /// The process's statistics and switches.
 #[derive(Debug)]
-pub(crate) struct Noticeboard {
+pub(crate) struct ServerState {
     config: Config,
     store: Arc<Store>,
     census: Arc<Census>,
@@ -30,7 +30,7 @@ pub(crate) struct Noticeboard {
 
 #[derive(Debug, Clone, Copy, Default)]
 struct Reset {
-    counts: Snapshot,
+    counts: CounterSnapshot,
     connections: u64,
     rejected: u64,
     rests: u64,
@@ -39,7 +39,7 @@ struct Reset {
     store: Statistics,
 }
 
-impl Noticeboard {
+impl ServerState {
     pub(crate) fn new(
         config: &Config,
         store: &Arc<Store>,
@@ -78,8 +78,8 @@ impl Noticeboard {
     }
 }
 
-impl Board for Noticeboard {
-    fn general(&self, now: Now, out: &mut Vec<u8>) {
+impl ServerControl for ServerState {
+    fn write_stats(&self, now: Now, out: &mut Vec<u8>) {
         let reset = self.last_reset();
         let counts = self.census.counts().since(&reset.counts);
         process(now, out);
@@ -93,7 +93,7 @@ impl Board for Noticeboard {
         stat(out, b"curtail", env!("CARGO_PKG_VERSION").as_bytes());
     }
 
-    fn settings(&self, out: &mut Vec<u8>) {
+    fn write_settings(&self, out: &mut Vec<u8>) {
         let config = &self.config;
         let port = config.listen.first().map_or(0, std::net::SocketAddr::port);
         let inter: Vec<String> = config.listen.iter().map(|at| at.ip().to_string()).collect();
@@ -116,7 +116,7 @@ impl Board for Noticeboard {
         stat(out, b"domain_socket", path.as_bytes());
         stat(out, b"umask", format!("{mode:o}").as_bytes());
         stat_number(out, b"num_threads", u64::from(config.workers));
-        stat_number(out, b"reqs_per_event", u64::from(config.requests_a_turn));
+        stat_number(out, b"reqs_per_event", u64::from(config.requests_per_turn));
         stat(out, b"cas_enabled", b"yes");
         stat_number(out, b"tcp_backlog", u64::from(config.backlog));
         stat(out, b"binding_protocol", b"ascii");
@@ -132,7 +132,7 @@ impl Board for Noticeboard {
         stat(out, b"runtime", runtime.as_bytes());
     }
 
-    fn reset(&self) {
+    fn reset_stats(&self) {
         let (tally, store) = (self.census.tally(), self.store.statistics());
         *self.reset.lock().unwrap_or_else(PoisonError::into_inner) = Reset {
             counts: self.census.counts(),
@@ -151,7 +151,7 @@ impl Board for Noticeboard {
         is_set
     }
 
-    fn tend_store(&self) {
+    fn wake_maintenance(&self) {
         self.waker.wake();
     }
 
@@ -161,7 +161,7 @@ impl Board for Noticeboard {
     }
 }
 
-impl Noticeboard {
+impl ServerState {
     fn connections(&self, reset: &Reset, out: &mut Vec<u8>) {
         let tally = self.census.tally();
         stat_number(out, b"max_connections", tally.max);

@@ -3,21 +3,21 @@
 use crate::now::Now;
 
 /// The process, as seen from a conversation. Asked rarely, so a trait object will do.
-pub trait Board: Sync {
+pub trait ServerControl: Sync {
     /// Writes the lines of `stats`, without the end.
-    fn general(&self, now: Now, out: &mut Vec<u8>);
+    fn write_stats(&self, now: Now, out: &mut Vec<u8>);
 
     /// Writes the lines of `stats settings`, without the end.
-    fn settings(&self, out: &mut Vec<u8>);
+    fn write_settings(&self, out: &mut Vec<u8>);
 
     /// Counts from zero again.
-    fn reset(&self);
+    fn reset_stats(&self);
 
     /// Changes the memory of items and index, in bytes; false: it cannot be that.
     fn set_memory_limit(&self, bytes: u64) -> bool;
 
     /// The store has work for a thread that answers nobody: see `store::Tender`.
-    fn tend_store(&self);
+    fn wake_maintenance(&self);
 
     /// Says more or less on standard error.
     fn set_verbosity(&self, level: u32);
