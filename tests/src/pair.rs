@@ -201,18 +201,18 @@ impl Pair {
                     invalidate,
                     ..Write::plain(our_mode(mode), expiry(self.now_s, exptime))
                 };
-                let their_write = model::Store {
+                let their_write = model::Write {
                     client_flags: flags,
                     exptime,
                     compare: theirs.filter(|_| compares(mode)),
                     invalidate,
-                    ..model::Store::plain(mode, value)
+                    ..model::Write::plain(mode, value)
                 };
                 self.set(key, value, &write, &their_write);
             }
             Operation::Fill { from, ref value } => {
                 let write = Write::plain(Mode::Set, Expiry::NEVER);
-                let their_write = model::Store::plain(SetMode::Set, value);
+                let their_write = model::Write::plain(SetMode::Set, value);
                 for key in from..from.saturating_add(FILL).min(self.keys()) {
                     self.set(key, value, &write, &their_write);
                 }
@@ -282,7 +282,7 @@ impl Pair {
             };
             theirs.map(|item| {
                 let left_s = item
-                    .left_s(now_s)
+                    .remaining_s(now_s)
                     .map(|left_s| u32::try_from(left_s).unwrap());
                 let won = claim && item.stale && !item.token_sent;
                 if won {
@@ -300,7 +300,7 @@ impl Pair {
         });
     }
 
-    fn set(&mut self, key: u16, value: &[u8], write: &Write, their_write: &model::Store<'_>) {
+    fn set(&mut self, key: u16, value: &[u8], write: &Write, their_write: &model::Write<'_>) {
         self.see_eviction(key);
         self.uploads = !self.uploads;
         let put = if self.uploads {

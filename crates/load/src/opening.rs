@@ -7,7 +7,7 @@
 use std::collections::VecDeque;
 use std::io;
 
-use protocol::client::{self, Awaited, Reply, ReplyReader, Said};
+use protocol::client::{self, Reply, ReplyKind, ReplyReader, Status};
 use protocol::reply::TOO_MANY_CONNECTIONS;
 use sys::clock::monotonic_ns;
 use sys::limits::raise_open_files;
@@ -219,8 +219,11 @@ impl Opening<'_> {
         if heard.starts_with(TOO_MANY_CONNECTIONS) {
             return Err(self.too_many(connection));
         }
-        match reader.advance(heard, Awaited::Line).map(|step| step.reply) {
-            Ok(Some(Reply::Said(Said::Version))) => {
+        match reader
+            .advance(heard, ReplyKind::Line)
+            .map(|step| step.reply)
+        {
+            Ok(Some(Reply::Status(Status::Version))) => {
                 *stage = Stage::Open(stream);
                 self.in_progress -= 1;
                 self.open += 1;

@@ -4,7 +4,7 @@ use std::io::{self, IoSlice};
 use std::iter;
 use std::sync::Arc;
 
-use protocol::client::{self, Awaited, MetaSaid, Reply, Said};
+use protocol::client::{self, MetaResult, Reply, ReplyKind, Status};
 use protocol::reply::MetaStatus;
 use protocol::{MetaKey, Set, SetMode};
 use sys::socket::Stream;
@@ -186,11 +186,11 @@ pub(crate) enum Answer {
 
 /// What kind of reply a request draws.
 #[inline]
-pub(crate) fn awaited(protocol: Protocol, op: Op) -> Awaited {
+pub(crate) fn awaited(protocol: Protocol, op: Op) -> ReplyKind {
     match (protocol, op) {
-        (Protocol::Meta, _) => Awaited::Meta,
-        (Protocol::Text, Op::Get) => Awaited::Values,
-        (Protocol::Text, Op::Set) => Awaited::Line,
+        (Protocol::Meta, _) => ReplyKind::Meta,
+        (Protocol::Text, Op::Get) => ReplyKind::Values,
+        (Protocol::Text, Op::Set) => ReplyKind::Line,
     }
 }
 
@@ -200,17 +200,17 @@ pub(crate) fn understand(reply: Reply) -> (Answer, Option<u64>) {
     match reply {
         Reply::Values { hits: 0, .. } => (Answer::Miss, None),
         Reply::Values { .. } => (Answer::Hit, None),
-        Reply::Said(Said::Stored) => (Answer::Stored, None),
-        Reply::Meta { said, opaque } => {
-            let answer = match said {
-                MetaSaid::Value(_) => Answer::Hit,
-                MetaSaid::Status(MetaStatus::Miss) => Answer::Miss,
-                MetaSaid::Status(MetaStatus::Done) => Answer::Stored,
-                MetaSaid::Status(_) | MetaSaid::Noop => Answer::Error,
+        Reply::Status(Status::Stored) => (Answer::Stored, None),
+        Reply::Meta { result, opaque } => {
+            let answer = match result {
+                MetaResult::Value(_) => Answer::Hit,
+                MetaResult::Status(MetaStatus::Miss) => Answer::Miss,
+                MetaResult::Status(MetaStatus::Done) => Answer::Stored,
+                MetaResult::Status(_) | MetaResult::Noop => Answer::Error,
             };
             (answer, opaque)
         }
-        Reply::Said(_) | Reply::Number(_) | Reply::Stats { .. } | Reply::Error(_) => {
+        Reply::Status(_) | Reply::Number(_) | Reply::Stats { .. } | Reply::Error(_) => {
             (Answer::Error, None)
         }
     }

@@ -46,18 +46,18 @@ pub struct Item {
 impl Item {
     /// Seconds left at `now_s`; none: it stays.
     #[must_use]
-    pub fn left_s(&self, now_s: u64) -> Option<u64> {
+    pub fn remaining_s(&self, now_s: u64) -> Option<u64> {
         self.expires_s.map(|at_s| at_s.saturating_sub(now_s))
     }
 
-    fn is_dead(&self, now_s: u64) -> bool {
+    fn is_expired(&self, now_s: u64) -> bool {
         self.expires_s.is_some_and(|at_s| at_s <= now_s)
     }
 }
 
 /// A write of a whole value.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Store<'a> {
+pub struct Write<'a> {
     /// What to do with what is there.
     pub mode: SetMode,
     /// The bytes; appended or prepended to what is there in those modes.
@@ -79,7 +79,7 @@ pub struct Store<'a> {
     pub base64_key: bool,
 }
 
-impl<'a> Store<'a> {
+impl<'a> Write<'a> {
     /// An unconditional write of `value` that never expires.
     #[must_use]
     pub fn plain(mode: SetMode, value: &'a [u8]) -> Self {
@@ -97,7 +97,7 @@ impl<'a> Store<'a> {
     }
 }
 
-/// What came of a [`Store`].
+/// What came of a [`Write`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum SetOutcome {
     /// It is there now.
@@ -202,7 +202,7 @@ impl Cache {
     /// Items that have neither expired nor been flushed.
     #[must_use]
     pub fn len(&mut self, now_s: u64) -> usize {
-        self.drop_dead(now_s);
+        self.remove_expired(now_s);
         self.items.len()
     }
 
@@ -266,24 +266,24 @@ impl Cache {
     }
 
     /// Stores a value. The caller has asked [`Cache::fits`].
-    pub fn set(&mut self, now_s: u64, key: &[u8], store: &Store<'_>) -> SetOutcome {
+    pub fn set(&mut self, now_s: u64, key: &[u8], write: &Write<'_>) -> SetOutcome {
         let present = self.get(now_s, key).cloned();
         let mut item = Item {
-            value: store.value.to_vec(),
-            client_flags: store.client_flags,
-            expires_s: expiry(now_s, store.exptime),
+            value: write.value.to_vec(),
+            client_flags: write.client_flags,
+            expires_s: expiry(now_s, write.exptime),
             cas: 0,
             stale: false,
             token_sent: false,
             written_s: now_s,
             fetched: false,
             accessed_s: now_s,
-            base64_key: store.base64_key,
+            base64_key: write.base64_key,
         };
-        match (store.mode, present) {
-            (SetMode::Set | SetMode::Replace, Some(present)) => match store.compare {
+        match (write.mode, present) {
+            (SetMode::Set | SetMode::Replace, Some(present)) => match write.compare {
                 Some(compare) if compare == present.cas && compare != 0 => {}
-                Some(compare) if store.invalidate && 0 < compare && compare < present.cas => {
+                Some(compare) if write.invalidate && 0 < compare && compare < present.cas => {
                     item.stale = true;
                     item.token_sent = present.token_sent;
                     item.expires_s = present.expires_s;
@@ -291,19 +291,19 @@ impl Cache {
                 Some(_) => return SetOutcome::Exists,
                 None => {}
             },
-            (SetMode::Set | SetMode::Replace, None) if store.compare.is_some() => {
+            (SetMode::Set | SetMode::Replace, None) if write.compare.is_some() => {
                 return SetOutcome::NotFound;
             }
             (SetMode::Set | SetMode::Add, None) => {}
-            (SetMode::Append | SetMode::Prepend, None) if store.vivify => {}
+            (SetMode::Append | SetMode::Prepend, None) if write.vivify => {}
             (SetMode::Append | SetMode::Prepend, Some(present)) => {
-                if !(matches!(store.compare, None | Some(0)) || store.compare == Some(present.cas))
+                if !(matches!(write.compare, None | Some(0)) || write.compare == Some(present.cas))
                 {
                     return SetOutcome::Exists;
                 }
-                item.value = match store.mode {
-                    SetMode::Append => [&present.value, store.value].concat(),
-                    _ => [store.value, &present.value].concat(),
+                item.value = match write.mode {
+                    SetMode::Append => [&present.value, write.value].concat(),
+                    _ => [write.value, &present.value].concat(),
                 };
                 item.client_flags = present.client_flags;
                 // A new item made of the two, which memcached does not give this mark.
@@ -318,7 +318,7 @@ impl Cache {
                 return SetOutcome::NotStored;
             }
         }
-        item.cas = self.cas(store.explicit_cas);
+        item.cas = self.cas(write.explicit_cas);
         let outcome = SetOutcome::Stored {
             cas: item.cas,
             value_len: item.value.len(),
@@ -335,12 +335,12 @@ impl Cache {
                 return ArithOutcome::NotFound;
             };
             let value = initial.to_string().into_bytes();
-            let store = Store {
+            let write = Write {
                 exptime,
                 explicit_cas: change.explicit_cas,
-                ..Store::plain(SetMode::Add, &value)
+                ..Write::plain(SetMode::Add, &value)
             };
-            let SetOutcome::Stored { cas, .. } = self.set(now_s, key, &store) else {
+            let SetOutcome::Stored { cas, .. } = self.set(now_s, key, &write) else {
                 return ArithOutcome::NotFound;
             };
             return ArithOutcome::Done {
@@ -439,28 +439,32 @@ impl Cache {
     /// Empties the cache: at once for 0 and below, else of everything written before the time
     /// named, from that time on. A later call replaces one that still waits.
     pub fn flush_all(&mut self, now_s: u64, exptime: i32) {
-        self.drop_dead(now_s);
+        self.remove_expired(now_s);
         if exptime <= 0 {
             self.items.clear();
             self.flush_s = None;
         } else {
             self.flush_s = expiry(now_s, exptime);
-            self.drop_dead(now_s);
+            self.remove_expired(now_s);
         }
     }
 
     /// The item of a key, if it is alive. Looks at no other: a model of many items is used too.
     fn live(&mut self, now_s: u64, key: &[u8]) -> Option<&mut Item> {
         self.flush_if_due(now_s);
-        if self.items.get(key).is_some_and(|item| item.is_dead(now_s)) {
+        if self
+            .items
+            .get(key)
+            .is_some_and(|item| item.is_expired(now_s))
+        {
             self.items.remove(key);
         }
         self.items.get_mut(key)
     }
 
-    fn drop_dead(&mut self, now_s: u64) {
+    fn remove_expired(&mut self, now_s: u64) {
         self.flush_if_due(now_s);
-        self.items.retain(|_, item| !item.is_dead(now_s));
+        self.items.retain(|_, item| !item.is_expired(now_s));
     }
 
     fn flush_if_due(&mut self, now_s: u64) {

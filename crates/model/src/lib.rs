@@ -1,7 +1,7 @@
 //! The slow, obvious cache that every test may ask.
 //!
 //! [`Cache`] is what a store promises, over a `BTreeMap`: no memory limit, no eviction, no
-//! threads, time as an argument. [`Conversation`] is what a session promises: bytes in, bytes
+//! threads, time as an argument. [`ModelSession`] is what a session promises: bytes in, bytes
 //! out, over a `Cache`. It reads requests with `protocol::parse` and writes every answer by
 //! itself, so that it can contradict the code it is compared with.
 //!
@@ -10,7 +10,7 @@
 
 mod base64;
 pub mod cache;
-pub mod conversation;
+pub mod session;
 
-pub use cache::{ArithOutcome, Arithmetic, Cache, DeleteOutcome, Item, SetOutcome, Store};
-pub use conversation::Conversation;
+pub use cache::{ArithOutcome, Arithmetic, Cache, DeleteOutcome, Item, SetOutcome, Write};
+pub use session::ModelSession;

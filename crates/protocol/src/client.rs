@@ -6,7 +6,9 @@
 
 mod reader;
 
-pub use reader::{Awaited, ErrorClass, Malformed, MetaSaid, Reply, ReplyReader, Said, Step};
+pub use reader::{
+    Advance, ErrorClass, Malformed, MetaResult, Reply, ReplyKind, ReplyReader, Status,
+};
 
 use crate::decimal;
 use crate::{Arith, ArithMode, Delete, FlushAll, MetaKey, Set, SetMode, Stats, Touch};

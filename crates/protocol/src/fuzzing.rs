@@ -1,7 +1,7 @@
 //! What must hold for any bytes at all: run by the fuzz targets, and by the tests over the
 //! committed corpora.
 
-use crate::client::{Awaited, Malformed, Reply, ReplyReader};
+use crate::client::{Malformed, Reply, ReplyKind, ReplyReader};
 use crate::limits::KEY_MAX;
 use crate::{MetaFlags, MetaKey, Parsed, Request, client, parse};
 
@@ -21,18 +21,18 @@ pub fn check_request(mut input: &[u8]) {
                 assert_eq!(scanned, input.len());
                 return;
             }
-            Parsed::Hopeless => return,
-            Parsed::Refused {
-                refusal,
+            Parsed::Fatal => return,
+            Parsed::Rejected {
+                rejection,
                 len,
                 swallow,
             } => {
                 assert!(swallow == 0 || swallow >= 2);
-                assert!(refusal.reply().is_empty() || refusal.reply().ends_with(b"\r\n"));
+                assert!(rejection.reply().is_empty() || rejection.reply().ends_with(b"\r\n"));
                 len
             }
             Parsed::Request { request, len } => {
-                check_said_again(request);
+                check_round_trip(request);
                 len
             }
         };
@@ -47,7 +47,7 @@ pub fn check_request(mut input: &[u8]) {
 }
 
 /// Any request, written by the client half, is read as itself.
-fn check_said_again(request: Request<'_>) {
+fn check_round_trip(request: Request<'_>) {
     let mut line = Vec::new();
     match request {
         Request::Get(get) => match get.exptime {
@@ -144,10 +144,10 @@ fn replies_of(letters: &[u8], replies: &[u8], split: usize) -> (Vec<Reply>, Opti
     for mut piece in replies.chunks(split.max(1)) {
         while !piece.is_empty() {
             let awaited = match letters.get(seen.len() % letters.len().max(1)) {
-                Some(b'v') => Awaited::Values,
-                Some(b's') => Awaited::Stats,
-                Some(b'm') => Awaited::Meta,
-                _ => Awaited::Line,
+                Some(b'v') => ReplyKind::Values,
+                Some(b's') => ReplyKind::Stats,
+                Some(b'm') => ReplyKind::Meta,
+                _ => ReplyKind::Line,
             };
             match reader.advance(piece, awaited) {
                 Ok(step) => {

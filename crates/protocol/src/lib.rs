@@ -17,13 +17,13 @@ pub mod decimal;
 pub mod fuzzing;
 pub mod limits;
 mod parse;
-mod refusal;
+mod rejection;
 pub mod reply;
 pub mod request;
 mod words;
 
 pub use parse::parse;
-pub use refusal::Refusal;
+pub use rejection::Rejection;
 pub use request::{
     Arith, ArithMode, Delete, FlushAll, Get, Keys, MetaArith, MetaDelete, MetaFlag, MetaFlags,
     MetaGet, MetaKey, MetaSet, MetaVivify, Parsed, Request, Set, SetMode, Stats, Touch,

@@ -23,8 +23,8 @@ pub const COUNTER_MAX: usize = 20;
 /// statistic or a meta answer with every flag no more than 700.
 pub const REPLY_LINE_MAX: usize = 2048;
 /// Least memory that `cache_memlimit` takes, in megabytes.
-pub const MEMLIMIT_LEAST: u32 = 8;
+pub const MEMLIMIT_MIN_MB: u32 = 8;
 /// Beyond it `cache_memlimit` takes a number for one of bytes.
-pub const MEMLIMIT_MOST: u32 = 1_000_000_000;
+pub const MEMLIMIT_MAX_MB: u32 = 1_000_000_000;
 /// Classes of slabs that memcached numbers, from 0.
 pub const SLAB_CLASSES: u32 = 64;

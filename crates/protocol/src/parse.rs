@@ -6,7 +6,7 @@ mod meta;
 use memchr::memchr;
 
 use crate::limits::{GET_LINE_MAX, LINE_MAX};
-use crate::{Parsed, Refusal, Request};
+use crate::{Parsed, Rejection, Request};
 
 /// Looks at the front of `input` for one command line. `scanned` bytes are known to hold no
 /// line end, from [`Parsed::Incomplete`] of a look at less of the same input.
@@ -14,14 +14,14 @@ use crate::{Parsed, Refusal, Request};
 /// Splitting the input differently never changes what is found.
 #[must_use]
 pub fn parse(input: &[u8], scanned: usize) -> Parsed<'_> {
-    if let Some((request, len)) = classic::lone_get(input) {
+    if let Some((request, len)) = classic::single_get(input) {
         return Parsed::Request { request, len };
     }
     let from = scanned.min(input.len());
     let found = memchr(b'\n', &input[from..]).map(|at| from + at);
     let line_len = found.unwrap_or(input.len());
     if line_len > LINE_MAX && (!may_be_long(input) || line_len > GET_LINE_MAX) {
-        return Parsed::Hopeless;
+        return Parsed::Fatal;
     }
     let Some(line_len) = found else {
         return Parsed::Incomplete {
@@ -33,47 +33,49 @@ pub fn parse(input: &[u8], scanned: usize) -> Parsed<'_> {
     let line = line.strip_suffix(b"\r").unwrap_or(line);
     match command(line, len) {
         Ok(request) => Parsed::Request { request, len },
-        Err(Wrong {
-            refusal: Some(refusal),
+        Err(ParseError {
+            rejection: Some(rejection),
             swallow,
-        }) => Parsed::Refused {
-            refusal,
+        }) => Parsed::Rejected {
+            rejection,
             len,
             swallow,
         },
-        Err(Wrong { refusal: None, .. }) => Parsed::Hopeless,
+        Err(ParseError {
+            rejection: None, ..
+        }) => Parsed::Fatal,
     }
 }
 
 /// Why a line is not a request.
-struct Wrong {
+struct ParseError {
     /// None: there is no point in talking on.
-    refusal: Option<Refusal>,
+    rejection: Option<Rejection>,
     /// Bytes of data block to drop.
     swallow: u64,
 }
 
-impl Wrong {
-    fn hopeless() -> Self {
+impl ParseError {
+    fn fatal() -> Self {
         Self {
-            refusal: None,
+            rejection: None,
             swallow: 0,
         }
     }
 }
 
-impl From<Refusal> for Wrong {
-    fn from(refusal: Refusal) -> Self {
+impl From<Rejection> for ParseError {
+    fn from(rejection: Rejection) -> Self {
         Self {
-            refusal: Some(refusal),
+            rejection: Some(rejection),
             swallow: 0,
         }
     }
 }
 
-impl Refusal {
+impl Rejection {
     /// This, unless `noreply` asks for silence.
-    fn unless(self, noreply: bool) -> Self {
+    fn silent_if(self, noreply: bool) -> Self {
         if noreply { Self::Silent } else { self }
     }
 }
@@ -83,13 +85,13 @@ fn may_be_long(input: &[u8]) -> bool {
 }
 
 /// `len` counts the line end too.
-fn command(line: &[u8], len: usize) -> Result<Request<'_>, Wrong> {
+fn command(line: &[u8], len: usize) -> Result<Request<'_>, ParseError> {
     if let Some(keys) = line.strip_prefix(b"get ") {
         return classic::get(keys, false);
     }
     // memcached's shortest command has two letters and a full line end.
     if len < 4 {
-        return Err(Refusal::BadFormat.into());
+        return Err(Rejection::BadFormat.into());
     }
     let word_len = memchr(b' ', line).unwrap_or(line.len());
     let (word, rest) = line.split_at(word_len);

@@ -3,7 +3,7 @@
 mod meta;
 
 pub use meta::{
-    MetaDebugFacts, MetaFacts, MetaStatus, meta_counted, meta_debug, meta_echo, meta_found,
+    MetaDebugFacts, MetaFacts, MetaStatus, meta_arith, meta_debug, meta_echo, meta_found,
     meta_stored,
 };
 
@@ -23,7 +23,7 @@ pub const DELETED: &[u8] = b"DELETED\r\n";
 pub const TOUCHED: &[u8] = b"TOUCHED\r\n";
 /// `flush_all`, `verbosity`.
 pub const OK: &[u8] = b"OK\r\n";
-/// `cache_memlimit` of less than [`MEMLIMIT_LEAST`](crate::limits::MEMLIMIT_LEAST).
+/// `cache_memlimit` of less than [`MEMLIMIT_MIN_MB`](crate::limits::MEMLIMIT_MIN_MB).
 pub const MEMLIMIT_TOO_SMALL: &[u8] = b"MEMLIMIT_TOO_SMALL cannot set maxbytes to less than 8m\r\n";
 /// `cache_memlimit` of more than there can be.
 pub const MEMLIMIT_FAILED: &[u8] = b"MEMLIMIT_ADJUST_FAILED out of bounds or unable to adjust\r\n";

@@ -1,6 +1,6 @@
 //! What a client may ask, as values that borrow from the input.
 
-use crate::Refusal;
+use crate::Rejection;
 
 /// The outcome of looking at the front of the input for one command line.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -18,9 +18,9 @@ pub enum Parsed<'a> {
         len: usize,
     },
     /// A line that is answered without asking the store.
-    Refused {
+    Rejected {
         /// What to say.
-        refusal: Refusal,
+        rejection: Rejection,
         /// Bytes of its line, line end included.
         len: usize,
         /// Bytes of the data block (its line end included) to drop after the line, so that the
@@ -28,7 +28,7 @@ pub enum Parsed<'a> {
         swallow: u64,
     },
     /// The conversation cannot go on (line too long, an HTTP request): close, say nothing.
-    Hopeless,
+    Fatal,
 }
 
 /// One command. Times are as the client sent them: 0 never, negative already expired, up to
@@ -99,7 +99,7 @@ pub struct Keys<'a> {
     /// The rest of the line.
     pub(crate) rest: &'a [u8],
     /// That is one key and nothing else, as nearly always: nobody need look for spaces again.
-    pub(crate) is_lone: bool,
+    pub(crate) is_single: bool,
 }
 
 /// How a storage command treats what is there.
@@ -253,7 +253,7 @@ pub struct MetaGet<'a> {
     /// For the echo, in order.
     pub flags: MetaFlags<'a>,
     /// `v`: the value is wanted.
-    pub value: bool,
+    pub with_value: bool,
     /// `q`: say nothing on a miss.
     pub quiet: bool,
     /// `T`: the new time to live.
@@ -269,7 +269,7 @@ pub struct MetaGet<'a> {
     /// `u`: do not count this as an access.
     pub no_bump: bool,
     /// `C`: leave the value out (answer `HD`) if the item's CAS is this one.
-    pub unless: Option<u64>,
+    pub known_cas: Option<u64>,
 }
 
 /// `ms`
@@ -344,7 +344,7 @@ pub struct MetaArith<'a> {
     /// `E`: the CAS the item gets.
     pub explicit_cas: Option<u64>,
     /// `v`: the number is wanted.
-    pub value: bool,
+    pub with_value: bool,
     /// `q`: say nothing on success.
     pub quiet: bool,
 }

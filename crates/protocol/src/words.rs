@@ -64,10 +64,10 @@ impl<'a> Keys<'a> {
     /// caller answer some of them now and the rest later.
     #[must_use]
     pub const fn new(text: &'a [u8]) -> Self {
-        let is_lone = false;
+        let is_single = false;
         Self {
             rest: text,
-            is_lone,
+            is_single,
         }
     }
 
@@ -83,8 +83,8 @@ impl<'a> Iterator for Keys<'a> {
 
     #[inline]
     fn next(&mut self) -> Option<&'a [u8]> {
-        if self.is_lone {
-            self.is_lone = false;
+        if self.is_single {
+            self.is_single = false;
             return Some(std::mem::take(&mut self.rest));
         }
         next(&mut self.rest)

@@ -1,7 +1,7 @@
 //! What each kind of line draws, as read off a memcached 1.6.45.
 
 use protocol::{
-    Delete, FlushAll, MetaVivify, Parsed, Refusal, Request, Set, SetMode, Stats, Touch, limits,
+    Delete, FlushAll, MetaVivify, Parsed, Rejection, Request, Set, SetMode, Stats, Touch, limits,
     parse,
 };
 
@@ -12,16 +12,16 @@ fn key(len: usize) -> String {
     "k".repeat(len)
 }
 
-/// The refusal of `line`, and how much is dropped behind it.
-fn refused(line: &str) -> (Refusal, u64) {
+/// The rejection of `line`, and how much is dropped behind it.
+fn refused(line: &str) -> (Rejection, u64) {
     match parse(line.as_bytes(), 0) {
-        Parsed::Refused {
-            refusal,
+        Parsed::Rejected {
+            rejection,
             len,
             swallow,
         } => {
             assert_eq!(len, line.len(), "{line:?}");
-            (refusal, swallow)
+            (rejection, swallow)
         }
         other => panic!("{line:?} was not refused: {other:?}"),
     }
@@ -147,41 +147,45 @@ fn meta_lines_that_are_answered_at_once() {
 
 fn answered_at_once(table: &[(&str, &str)]) {
     for (line, reply) in table {
-        let (refusal, swallow) = refused(line);
-        assert_eq!(String::from_utf8_lossy(refusal.reply()), *reply, "{line:?}");
+        let (rejection, swallow) = refused(line);
+        assert_eq!(
+            String::from_utf8_lossy(rejection.reply()),
+            *reply,
+            "{line:?}"
+        );
         assert_eq!(swallow, 0, "{line:?}");
     }
 }
 
 #[test]
 fn refused_storage_drops_its_data_block() {
-    let table: &[(&str, Refusal, u64)] = &[
-        ("set a x 0 1\r\n", Refusal::BadFormat, 3),
-        ("set a 0 x 1\r\n", Refusal::BadFormat, 3),
-        ("set a -1 0 1\r\n", Refusal::BadFormat, 3),
-        ("set a x 0 1 noreply\r\n", Refusal::Silent, 3),
+    let table: &[(&str, Rejection, u64)] = &[
+        ("set a x 0 1\r\n", Rejection::BadFormat, 3),
+        ("set a 0 x 1\r\n", Rejection::BadFormat, 3),
+        ("set a -1 0 1\r\n", Rejection::BadFormat, 3),
+        ("set a x 0 1 noreply\r\n", Rejection::Silent, 3),
         (
             &format!("set {} 0 0 10\r\n", key(251)),
-            Refusal::BadFormat,
+            Rejection::BadFormat,
             12,
         ),
-        ("cas a 0 0 1\r\n", Refusal::BadFormat, 3),
-        ("cas a 0 0 1 x\r\n", Refusal::BadFormat, 3),
-        ("cas a 0 0 1 noreply\r\n", Refusal::Silent, 3),
+        ("cas a 0 0 1\r\n", Rejection::BadFormat, 3),
+        ("cas a 0 0 1 x\r\n", Rejection::BadFormat, 3),
+        ("cas a 0 0 1 noreply\r\n", Rejection::Silent, 3),
         (
             "cas a 0 0 2147483645 x\r\n",
-            Refusal::BadFormat,
+            Rejection::BadFormat,
             2_147_483_647,
         ),
-        ("ms a 1 MZ\r\n", Refusal::BadSetMode, 3),
-        ("ms a 1 MXX\r\n", Refusal::BadSetMode, 3),
-        ("ms a 1 M\r\n", Refusal::BadSetMode, 3),
-        ("ms a 1 Fx\r\n", Refusal::BadFormat, 3),
-        ("ms a 7 k k\r\n", Refusal::DuplicateFlag, 9),
-        (&format!("ms {} 7\r\n", key(251)), Refusal::BadFormat, 9),
+        ("ms a 1 MZ\r\n", Rejection::BadSetMode, 3),
+        ("ms a 1 MXX\r\n", Rejection::BadSetMode, 3),
+        ("ms a 1 M\r\n", Rejection::BadSetMode, 3),
+        ("ms a 1 Fx\r\n", Rejection::BadFormat, 3),
+        ("ms a 7 k k\r\n", Rejection::DuplicateFlag, 9),
+        (&format!("ms {} 7\r\n", key(251)), Rejection::BadFormat, 9),
     ];
-    for (line, refusal, swallow) in table {
-        assert_eq!(refused(line), (*refusal, *swallow), "{line:?}");
+    for (line, rejection, swallow) in table {
+        assert_eq!(refused(line), (*rejection, *swallow), "{line:?}");
     }
 }
 
@@ -195,19 +199,19 @@ fn noreply_silences_what_is_wrong_with_the_line() {
         "verbosity noreply\r\n",
         "shutdown noreply\r\n",
     ] {
-        assert_eq!(refused(line).0, Refusal::Silent, "{line:?}");
+        assert_eq!(refused(line).0, Rejection::Silent, "{line:?}");
     }
     // But not what is wrong with a `get`, or with too few words.
-    assert_eq!(refused("touch noreply\r\n").0, Refusal::BadFormat);
+    assert_eq!(refused("touch noreply\r\n").0, Rejection::BadFormat);
     assert_eq!(
         refused(&format!("get {} noreply\r\n", key(251))).0,
-        Refusal::BadGetKey
+        Rejection::BadGetKey
     );
 }
 
 #[test]
 fn flags_that_mean_nothing_to_a_command_are_checked_and_passed_over() {
-    assert_eq!(refused("md a Rx\r\n"), (Refusal::BadToken, 0));
+    assert_eq!(refused("md a Rx\r\n"), (Rejection::BadToken, 0));
     assert!(matches!(request("ms a 1 N0 v t\r\n"), Request::MetaSet(_)));
     assert!(matches!(
         request("md a c s T30 D5\r\n"),
@@ -220,10 +224,10 @@ fn lines_that_end_the_conversation() {
     let long = "a".repeat(limits::LINE_MAX + 1);
     let gat = format!("gat 0 {long}\r\n");
     for line in ["GET / HTTP/1.0\r\n", "POST / HTTP/1.1\r\n", &long, &gat] {
-        assert_eq!(parse(line.as_bytes(), 0), Parsed::Hopeless, "{line:?}");
+        assert_eq!(parse(line.as_bytes(), 0), Parsed::Fatal, "{line:?}");
     }
     let endless = format!("get {}", "a ".repeat(limits::GET_LINE_MAX / 2));
-    assert_eq!(parse(endless.as_bytes(), 0), Parsed::Hopeless);
+    assert_eq!(parse(endless.as_bytes(), 0), Parsed::Fatal);
 }
 
 #[test]
@@ -389,8 +393,8 @@ fn meta_requests() {
         panic!()
     };
     assert_eq!(get.key.decode(&mut [0; limits::KEY_MAX]), b"foo");
-    assert!(get.value && get.quiet && get.no_bump);
-    assert_eq!((get.touch, get.unless), (Some(30), Some(7)));
+    assert!(get.with_value && get.quiet && get.no_bump);
+    assert_eq!((get.touch, get.known_cas), (Some(30), Some(7)));
     let letters: Vec<u8> = get.flags.map(|flag| flag.letter).collect();
     assert_eq!(letters, b"sbvquTCkO");
 

@@ -1,9 +1,11 @@
 //! The client half against answers as servers send them.
 
-use protocol::client::{Awaited, ErrorClass, Malformed, MetaSaid, Reply, ReplyReader, Said, Step};
+use protocol::client::{
+    Advance, ErrorClass, Malformed, MetaResult, Reply, ReplyKind, ReplyReader, Status,
+};
 use protocol::reply::MetaStatus;
 
-fn one(input: &str, awaited: Awaited) -> Result<Reply, Malformed> {
+fn one(input: &str, awaited: ReplyKind) -> Result<Reply, Malformed> {
     let step = ReplyReader::new().advance(input.as_bytes(), awaited)?;
     assert_eq!(step.consumed, input.len(), "{input:?}");
     Ok(step
@@ -11,14 +13,14 @@ fn one(input: &str, awaited: Awaited) -> Result<Reply, Malformed> {
         .unwrap_or_else(|| panic!("{input:?} is not a whole reply")))
 }
 
-fn meta(said: MetaSaid, opaque: Option<u64>) -> Result<Reply, Malformed> {
-    Ok(Reply::Meta { said, opaque })
+fn meta(result: MetaResult, opaque: Option<u64>) -> Result<Reply, Malformed> {
+    Ok(Reply::Meta { result, opaque })
 }
 
 #[test]
 fn whole_replies() {
-    use Awaited::{Line, Meta, Stats, Values};
-    let status = MetaSaid::Status;
+    use ReplyKind::{Line, Meta, Stats, Values};
+    let status = MetaResult::Status;
     let table = [
         ("END\r\n", Values, Ok(Reply::Values { hits: 0, bytes: 0 })),
         (
@@ -26,15 +28,19 @@ fn whole_replies() {
             Values,
             Ok(Reply::Values { hits: 2, bytes: 5 }),
         ),
-        ("STORED\r\n", Line, Ok(Reply::Said(Said::Stored))),
-        ("NOT_STORED\r\n", Line, Ok(Reply::Said(Said::NotStored))),
-        ("EXISTS\r\n", Line, Ok(Reply::Said(Said::Exists))),
-        ("NOT_FOUND\r\n", Line, Ok(Reply::Said(Said::NotFound))),
-        ("DELETED\r\n", Line, Ok(Reply::Said(Said::Deleted))),
-        ("TOUCHED\r\n", Line, Ok(Reply::Said(Said::Touched))),
-        ("OK\r\n", Line, Ok(Reply::Said(Said::Ok))),
-        ("RESET\r\n", Line, Ok(Reply::Said(Said::Reset))),
-        ("VERSION 1.6.45\r\n", Line, Ok(Reply::Said(Said::Version))),
+        ("STORED\r\n", Line, Ok(Reply::Status(Status::Stored))),
+        ("NOT_STORED\r\n", Line, Ok(Reply::Status(Status::NotStored))),
+        ("EXISTS\r\n", Line, Ok(Reply::Status(Status::Exists))),
+        ("NOT_FOUND\r\n", Line, Ok(Reply::Status(Status::NotFound))),
+        ("DELETED\r\n", Line, Ok(Reply::Status(Status::Deleted))),
+        ("TOUCHED\r\n", Line, Ok(Reply::Status(Status::Touched))),
+        ("OK\r\n", Line, Ok(Reply::Status(Status::Ok))),
+        ("RESET\r\n", Line, Ok(Reply::Status(Status::Reset))),
+        (
+            "VERSION 1.6.45\r\n",
+            Line,
+            Ok(Reply::Status(Status::Version)),
+        ),
         (
             "18446744073709551615\r\n",
             Line,
@@ -45,7 +51,7 @@ fn whole_replies() {
             Stats,
             Ok(Reply::Stats { count: 2 }),
         ),
-        ("MN\r\n", Meta, meta(MetaSaid::Noop, None)),
+        ("MN\r\n", Meta, meta(MetaResult::Noop, None)),
         ("HD\r\n", Meta, meta(status(MetaStatus::Done), None)),
         (
             "EN kEND O7\r\n",
@@ -62,9 +68,9 @@ fn whole_replies() {
         (
             "VA 4 t-1 O42\r\n\r\n\r\n\r\n",
             Meta,
-            meta(MetaSaid::Value(4), Some(42)),
+            meta(MetaResult::Value(4), Some(42)),
         ),
-        ("VA 0\r\n\r\n", Meta, meta(MetaSaid::Value(0), None)),
+        ("VA 0\r\n\r\n", Meta, meta(MetaResult::Value(0), None)),
         ("ERROR\r\n", Values, Ok(Reply::Error(ErrorClass::Unknown))),
         (
             "ERROR Too many open connections\r\n",
@@ -94,7 +100,7 @@ fn whole_replies() {
 
 #[test]
 fn what_is_no_reply_is_an_error() {
-    use Awaited::{Line, Meta, Stats, Values};
+    use ReplyKind::{Line, Meta, Stats, Values};
     let table = [
         ("STORED\n", Line, Malformed::Line),
         ("\r\n", Line, Malformed::Line),
@@ -130,31 +136,31 @@ fn pipelined_replies_come_one_at_a_time() {
         at += step.consumed;
         step.reply
     };
-    assert_eq!(next(Awaited::Line), Some(Reply::Said(Said::Stored)));
+    assert_eq!(next(ReplyKind::Line), Some(Reply::Status(Status::Stored)));
     assert_eq!(
-        next(Awaited::Values),
+        next(ReplyKind::Values),
         Some(Reply::Values { hits: 0, bytes: 0 })
     );
     assert_eq!(
-        next(Awaited::Meta),
+        next(ReplyKind::Meta),
         Some(Reply::Meta {
-            said: MetaSaid::Value(1),
+            result: MetaResult::Value(1),
             opaque: Some(5)
         })
     );
-    assert_eq!(next(Awaited::Meta), None);
-    assert!(reader.is_amid_reply());
-    let step = reader.advance(b"\n", Awaited::Meta).unwrap();
+    assert_eq!(next(ReplyKind::Meta), None);
+    assert!(reader.is_mid_reply());
+    let step = reader.advance(b"\n", ReplyKind::Meta).unwrap();
     let noop = Reply::Meta {
-        said: MetaSaid::Noop,
+        result: MetaResult::Noop,
         opaque: None,
     };
     assert_eq!(
         step,
-        Step {
+        Advance {
             consumed: 1,
             reply: Some(noop)
         }
     );
-    assert!(!reader.is_amid_reply());
+    assert!(!reader.is_mid_reply());
 }

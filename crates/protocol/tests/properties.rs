@@ -5,7 +5,7 @@ use proptest::option;
 use proptest::prelude::*;
 use proptest::sample::{select, subsequence};
 
-use protocol::client::{self, Awaited, MetaSaid, Reply, ReplyReader, Said};
+use protocol::client::{self, MetaResult, Reply, ReplyKind, ReplyReader, Status};
 use protocol::reply::{self, MetaStatus};
 use protocol::{
     Arith, ArithMode, Delete, FlushAll, MetaKey, Parsed, Request, Set, SetMode, Stats, Touch,
@@ -111,8 +111,8 @@ proptest! {
         client::meta_arith(&mut arith_line, &key, text.as_bytes(), opaque);
 
         let Request::MetaGet(get) = read(&get_line) else { panic!() };
-        prop_assert_eq!((get.key, get.value, get.quiet), (key, has("v"), has("q")));
-        prop_assert_eq!((get.touch, get.unless, get.no_bump), (touch, compare, has("u")));
+        prop_assert_eq!((get.key, get.with_value, get.quiet), (key, has("v"), has("q")));
+        prop_assert_eq!((get.touch, get.known_cas, get.no_bump), (touch, compare, has("u")));
         let Request::MetaDelete(delete) = read(&delete_line) else { panic!() };
         prop_assert_eq!((delete.key, delete.compare, delete.quiet), (key, compare, has("q")));
         let Request::MetaArith(arith) = read(&arith_line) else { panic!() };
@@ -165,7 +165,7 @@ proptest! {
             }
         }
         prop_assert_eq!(seen, replies);
-        prop_assert!(!reader.is_amid_reply());
+        prop_assert!(!reader.is_mid_reply());
     }
 }
 
@@ -257,29 +257,30 @@ fn reply() -> impl Strategy<Value = Reply> {
         hits: lens.len() as u32,
         bytes: lens.iter().map(|&len| u64::from(len)).sum(),
     });
-    let said = select(vec![
-        Said::Stored,
-        Said::NotStored,
-        Said::Exists,
-        Said::NotFound,
+    let classic = select(vec![
+        Status::Stored,
+        Status::NotStored,
+        Status::Exists,
+        Status::NotFound,
     ]);
-    let status = select(vec![Done, NotFound, NotStored, Exists, Miss]).prop_map(MetaSaid::Status);
-    let meta = prop_oneof![status, (0..2000u32).prop_map(MetaSaid::Value)];
+    let status = select(vec![Done, NotFound, NotStored, Exists, Miss]).prop_map(MetaResult::Status);
+    let meta = prop_oneof![status, (0..2000u32).prop_map(MetaResult::Value)];
     prop_oneof![
         values,
-        said.prop_map(Reply::Said),
+        classic.prop_map(Reply::Status),
         any::<u64>().prop_map(Reply::Number),
         (0..5u32).prop_map(|count| Reply::Stats { count }),
-        (meta, option::of(any::<u64>())).prop_map(|(said, opaque)| Reply::Meta { said, opaque }),
+        (meta, option::of(any::<u64>()))
+            .prop_map(|(result, opaque)| Reply::Meta { result, opaque }),
     ]
 }
 
-fn awaited(reply: &Reply) -> Awaited {
+fn awaited(reply: &Reply) -> ReplyKind {
     match reply {
-        Reply::Values { .. } => Awaited::Values,
-        Reply::Said(_) | Reply::Number(_) | Reply::Error(_) => Awaited::Line,
-        Reply::Stats { .. } => Awaited::Stats,
-        Reply::Meta { .. } => Awaited::Meta,
+        Reply::Values { .. } => ReplyKind::Values,
+        Reply::Status(_) | Reply::Number(_) | Reply::Error(_) => ReplyKind::Line,
+        Reply::Stats { .. } => ReplyKind::Stats,
+        Reply::Meta { .. } => ReplyKind::Meta,
     }
 }
 
@@ -298,10 +299,10 @@ fn write_reply(out: &mut Vec<u8>, reply: &Reply) {
             }
             out.extend_from_slice(reply::END);
         }
-        Reply::Said(said) => out.extend_from_slice(match said {
-            Said::Stored => reply::STORED,
-            Said::NotStored => reply::NOT_STORED,
-            Said::Exists => reply::EXISTS,
+        Reply::Status(status) => out.extend_from_slice(match status {
+            Status::Stored => reply::STORED,
+            Status::NotStored => reply::NOT_STORED,
+            Status::Exists => reply::EXISTS,
             _ => reply::NOT_FOUND,
         }),
         Reply::Number(number) => reply::number(out, number),
@@ -309,17 +310,17 @@ fn write_reply(out: &mut Vec<u8>, reply: &Reply) {
             (0..count).for_each(|_| reply::stat(out, b"END", b"x y"));
             out.extend_from_slice(reply::END);
         }
-        Reply::Meta { said, opaque } => {
-            match said {
-                MetaSaid::Value(len) => out.extend_from_slice(format!("VA {len}").as_bytes()),
-                MetaSaid::Status(status) => out.extend_from_slice(status.letters()),
-                MetaSaid::Noop => out.extend_from_slice(b"MN"),
+        Reply::Meta { result, opaque } => {
+            match result {
+                MetaResult::Value(len) => out.extend_from_slice(format!("VA {len}").as_bytes()),
+                MetaResult::Status(status) => out.extend_from_slice(status.letters()),
+                MetaResult::Noop => out.extend_from_slice(b"MN"),
             }
             if let Some(opaque) = opaque {
                 out.extend_from_slice(format!(" t-1 O{opaque}").as_bytes());
             }
             out.extend_from_slice(reply::LINE_END);
-            if let MetaSaid::Value(len) = said {
+            if let MetaResult::Value(len) = result {
                 value(out, len);
             }
         }

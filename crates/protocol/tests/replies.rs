@@ -54,7 +54,7 @@ fn found(line: &str, facts: &MetaFacts) -> String {
     else {
         panic!("{line:?}")
     };
-    written(|out| reply::meta_found(out, &get.key, get.flags, facts, get.value))
+    written(|out| reply::meta_found(out, &get.key, get.flags, facts, get.with_value))
 }
 
 #[test]
@@ -150,5 +150,5 @@ fn counted(line: &str, facts: &MetaFacts) -> String {
     else {
         panic!("{line:?}")
     };
-    written(|out| reply::meta_counted(out, &arith.key, arith.flags, facts, 10, arith.value))
+    written(|out| reply::meta_arith(out, &arith.key, arith.flags, facts, 10, arith.with_value))
 }

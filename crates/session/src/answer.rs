@@ -5,7 +5,7 @@ mod get;
 mod meta;
 mod set;
 
-use protocol::limits::{MEMLIMIT_LEAST, MEMLIMIT_MOST};
+use protocol::limits::{MEMLIMIT_MAX_MB, MEMLIMIT_MIN_MB};
 use protocol::{Request, Stats, reply};
 
 pub(crate) use get::keys;
@@ -29,18 +29,18 @@ pub(crate) fn request(
 ) -> Step {
     let bytes = out.bytes_mut();
     match request {
-        Request::Get(asked) => return get::get(asked, prepared, input, context, out),
-        Request::Set(asked) => return set::set(asked, prepared, input, context, out),
-        Request::MetaGet(asked) => return meta::get(asked, prepared, context, out),
-        Request::MetaSet(asked) => return set::meta_set(asked, prepared, input, context, out),
-        Request::MetaDelete(asked) => return meta::delete(asked, prepared, context, bytes),
-        Request::MetaArith(asked) => return meta::arith(asked, prepared, context, bytes),
+        Request::Get(command) => return get::get(command, prepared, input, context, out),
+        Request::Set(command) => return set::set(command, prepared, input, context, out),
+        Request::MetaGet(command) => return meta::get(command, prepared, context, out),
+        Request::MetaSet(command) => return set::meta_set(command, prepared, input, context, out),
+        Request::MetaDelete(command) => return meta::delete(command, prepared, context, bytes),
+        Request::MetaArith(command) => return meta::arith(command, prepared, context, bytes),
         Request::MetaDebug(key) => meta::debug(key, prepared.hash, context, bytes),
         Request::MetaNoop => bytes.extend_from_slice(reply::MN),
-        Request::Delete(asked) => classic::delete(asked, prepared.hash, context, bytes),
-        Request::Arith(asked) => return classic::arith(asked, prepared, context, bytes),
-        Request::Touch(asked) => return classic::touch(asked, prepared, context, bytes),
-        Request::FlushAll(asked) => classic::flush_all(asked, context, bytes),
+        Request::Delete(command) => classic::delete(command, prepared.hash, context, bytes),
+        Request::Arith(command) => return classic::arith(command, prepared, context, bytes),
+        Request::Touch(command) => return classic::touch(command, prepared, context, bytes),
+        Request::FlushAll(command) => classic::flush_all(command, context, bytes),
         Request::Version => reply::version(bytes, VERSION),
         Request::Verbosity { level, noreply } => {
             context.control.set_verbosity(*level);
@@ -64,10 +64,10 @@ fn say(bytes: &mut Vec<u8>, answer: &[u8], noreply: bool) {
 
 /// Changes the memory limit; the answer.
 fn memory_limit(megabytes: u32, context: &mut RequestContext<'_>) -> &'static [u8] {
-    if megabytes < MEMLIMIT_LEAST {
+    if megabytes < MEMLIMIT_MIN_MB {
         return reply::MEMLIMIT_TOO_SMALL;
     }
-    if megabytes > MEMLIMIT_MOST {
+    if megabytes > MEMLIMIT_MAX_MB {
         return reply::MEMLIMIT_IN_BYTES;
     }
     if context.control.set_memory_limit(u64::from(megabytes) << 20) {
@@ -125,6 +125,6 @@ fn uri_encoded(key: &[u8]) -> String {
 }
 
 /// Counts one of two.
-fn count_either(context: &mut RequestContext<'_>, first: bool, yes: Counter, no: Counter) {
+fn count_outcome(context: &mut RequestContext<'_>, first: bool, yes: Counter, no: Counter) {
     context.counters.count(if first { yes } else { no });
 }

@@ -2,7 +2,7 @@
 
 use crate::now::Now;
 
-/// The process, as seen from a conversation. Asked rarely, so a trait object will do.
+/// The process, as seen from a conversation. RemainingKeys rarely, so a trait object will do.
 pub trait ServerControl: Sync {
     /// Writes the lines of `stats`, without the end.
     fn write_stats(&self, now: Now, out: &mut Vec<u8>);

@@ -1,6 +1,6 @@
 //! The first half of a burst: parse, hash, ask for memory ahead.
 
-use protocol::{MetaKey, Parsed, Refusal, Request, parse};
+use protocol::{MetaKey, Parsed, Rejection, Request, parse};
 use store::{KeyHash, Worker};
 
 use crate::limits::PREFETCH_INPUT_MAX;
@@ -9,7 +9,7 @@ use crate::session::{Session, State};
 /// A request of a burst: parsed and hashed, not yet executed. Borrows the input.
 #[derive(Debug, Clone, Copy)]
 pub struct Prepared<'a> {
-    pub(crate) what: What<'a>,
+    pub(crate) action: Action<'a>,
     /// Bytes of the command line, line end included.
     pub(crate) line_len: usize,
     /// Of the key, or the first of several.
@@ -17,10 +17,10 @@ pub struct Prepared<'a> {
 }
 
 #[derive(Debug, Clone, Copy)]
-pub(crate) enum What<'a> {
+pub(crate) enum Action<'a> {
     Request(Request<'a>),
-    Refused { refusal: Refusal, swallow: u64 },
-    Hopeless,
+    Rejected { rejection: Rejection, swallow: u64 },
+    Fatal,
 }
 
 /// Asks for the bucket of the first request in what has come on a connection, and returns its
@@ -32,7 +32,7 @@ pub fn prefetch_first_bucket(input: &[u8], worker: &Worker) -> Option<KeyHash> {
     let Parsed::Request { request, .. } = parse(input, 0) else {
         return None;
     };
-    let hash = hash(&What::Request(request), worker);
+    let hash = hash(&Action::Request(request), worker);
     (hash != KeyHash::default()).then_some(hash)
 }
 
@@ -75,26 +75,26 @@ impl Session {
             None => return 0,
         };
         while burst.len() - first < most && at < input.len() {
-            let (what, line_len) = match parse(&input[at..], self.scanned) {
+            let (action, line_len) = match parse(&input[at..], self.scanned) {
                 Parsed::Incomplete { scanned } => {
                     self.scanned = scanned;
                     break;
                 }
-                Parsed::Request { request, len } => (What::Request(request), len),
-                Parsed::Refused {
-                    refusal,
+                Parsed::Request { request, len } => (Action::Request(request), len),
+                Parsed::Rejected {
+                    rejection,
                     len,
                     swallow,
-                } => (What::Refused { refusal, swallow }, len),
-                Parsed::Hopeless => (What::Hopeless, 0),
+                } => (Action::Rejected { rejection, swallow }, len),
+                Parsed::Fatal => (Action::Fatal, 0),
             };
             self.scanned = 0;
             burst.push(Prepared {
-                what,
+                action,
                 line_len,
-                hash: hash(&what, worker),
+                hash: hash(&action, worker),
             });
-            match what.bytes_behind() {
+            match action.bytes_after_line() {
                 Some(bytes) if bytes <= (input.len() - at - line_len) as u64 => {
                     at += line_len + bytes as usize;
                 }
@@ -119,22 +119,22 @@ impl Session {
     }
 }
 
-impl What<'_> {
+impl Action<'_> {
     /// Bytes between this line and the next command; none: no command follows.
-    fn bytes_behind(&self) -> Option<u64> {
+    fn bytes_after_line(&self) -> Option<u64> {
         match self {
             Self::Request(Request::Set(set)) => Some(u64::from(set.value_len) + 2),
             Self::Request(Request::MetaSet(set)) => Some(u64::from(set.value_len) + 2),
-            Self::Request(Request::Quit) | Self::Hopeless => None,
+            Self::Request(Request::Quit) | Self::Fatal => None,
             Self::Request(_) => Some(0),
-            Self::Refused { swallow, .. } => Some(*swallow),
+            Self::Rejected { swallow, .. } => Some(*swallow),
         }
     }
 }
 
-fn hash(what: &What<'_>, worker: &Worker) -> KeyHash {
+fn hash(action: &Action<'_>, worker: &Worker) -> KeyHash {
     let of_meta = |key: &MetaKey<'_>| worker.hash(key.decode(&mut [0; protocol::limits::KEY_MAX]));
-    let What::Request(request) = what else {
+    let Action::Request(request) = action else {
         return KeyHash::default();
     };
     let hash = match request {

@@ -7,8 +7,8 @@ use crate::control::ServerControl;
 use crate::counters::Counters;
 use crate::now::Now;
 use crate::output::Output;
-use crate::prepare::{Prepared, What};
-use crate::upload::Uploading;
+use crate::prepare::{Action, Prepared};
+use crate::upload::PendingUpload;
 
 /// One client's conversation.
 #[derive(Debug, Default)]
@@ -25,9 +25,9 @@ pub(crate) enum State {
     #[default]
     Command,
     /// The rest of a `get`'s keys, of a line already parsed.
-    Keys(Asked),
+    Keys(RemainingKeys),
     /// The rest of a value being stored.
-    Upload(Box<Uploading>),
+    Upload(Box<PendingUpload>),
     /// Bytes that nobody wants.
     Swallow {
         missing: u64,
@@ -37,7 +37,7 @@ pub(crate) enum State {
 
 /// The rest of a `get`.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Asked {
+pub(crate) struct RemainingKeys {
     /// Bytes of keys at the front of the input.
     pub(crate) keys_len: usize,
     /// Bytes of the line end behind them.
@@ -98,7 +98,7 @@ impl Session {
         out: &mut Output,
     ) -> Progress {
         let mut consumed = 0;
-        if let Some(next) = self.finish_started(input, &mut consumed, context, out) {
+        if let Some(next) = self.resume_pending(input, &mut consumed, context, out) {
             return self.stop(consumed, next);
         }
         for request in prepared {
@@ -106,13 +106,13 @@ impl Session {
                 return self.stop(consumed, Next::OutputSpace);
             }
             let rest = &input[consumed..];
-            let step = match &request.what {
-                What::Request(asked) => answer::request(asked, request, rest, context, out),
-                What::Refused { refusal, swallow } => {
-                    out.bytes_mut().extend_from_slice(refusal.reply());
+            let step = match &request.action {
+                Action::Request(command) => answer::request(command, request, rest, context, out),
+                Action::Rejected { rejection, swallow } => {
+                    out.bytes_mut().extend_from_slice(rejection.reply());
                     Step::swallow(request.line_len, *swallow)
                 }
-                What::Hopeless => Step::then(0, State::Closed),
+                Action::Fatal => Step::then(0, State::Closed),
             };
             match step {
                 Step::Done { len, then } => {
@@ -121,7 +121,7 @@ impl Session {
                 }
                 Step::Memory => return self.stop(consumed, Next::Memory),
             }
-            if let Some(next) = self.finish_started(input, &mut consumed, context, out) {
+            if let Some(next) = self.resume_pending(input, &mut consumed, context, out) {
                 return self.stop(consumed, next);
             }
         }
@@ -165,7 +165,7 @@ impl Session {
     /// Goes on with what an earlier request began; what is needed if that is not over with this
     /// input.
     #[inline]
-    fn finish_started(
+    fn resume_pending(
         &mut self,
         input: &[u8],
         consumed: &mut usize,
@@ -175,10 +175,10 @@ impl Session {
         if matches!(self.state, State::Command) {
             return None;
         }
-        self.finish(input, consumed, context, out)
+        self.resume(input, consumed, context, out)
     }
 
-    fn finish(
+    fn resume(
         &mut self,
         input: &[u8],
         consumed: &mut usize,
@@ -212,7 +212,7 @@ impl Session {
                         let missing = uploading.missing() as u64;
                         answer::upload_failed(uploading, context, out);
                         self.state = State::Swallow { missing };
-                        return self.finish_started(input, consumed, context, out);
+                        return self.resume_pending(input, consumed, context, out);
                     }
                 }
                 if uploading.missing() > 0 {
@@ -226,8 +226,8 @@ impl Session {
                 }
                 None
             }
-            State::Keys(asked) => {
-                let (len, next) = answer::keys(asked, &input[*consumed..], context, out);
+            State::Keys(remaining) => {
+                let (len, next) = answer::keys(remaining, &input[*consumed..], context, out);
                 *consumed += len;
                 if next.is_none() {
                     self.state = State::Command;

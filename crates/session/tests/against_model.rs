@@ -3,7 +3,7 @@
 
 #![allow(clippy::unwrap_used, reason = "a test may")]
 
-use model::{Cache, Conversation};
+use model::{Cache, ModelSession};
 use proptest::prelude::*;
 use session::{
     Counters, Next, Now, Output, RequestContext, ServerControl, Session, prefetch_items, recycle,
@@ -200,7 +200,7 @@ proptest! {
         }
         let mut cache = Cache::new(1 << 20);
         let now_s = NOW.epoch_unix_s + u64::from(NOW.elapsed_s);
-        let expected = Conversation::new().hear(&mut cache, now_s, &bytes);
+        let expected = ModelSession::new().receive(&mut cache, now_s, &bytes);
         prop_assert_eq!(
             String::from_utf8_lossy(&session.said),
             String::from_utf8_lossy(&expected)

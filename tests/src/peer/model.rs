@@ -1,7 +1,7 @@
 //! The model as a peer.
 
 use anyhow::{Context, Result};
-use model::{Cache, Conversation};
+use model::{Cache, ModelSession};
 
 use super::{ClientId, Heard, Peer};
 use crate::play::REFERENCE_VERSION;
@@ -12,11 +12,11 @@ const ITEM_SIZE_MAX: usize = 1024 * 1024;
 /// Some second long after 1970, so that thirty days before it are unix time too.
 const START_S: u64 = 1_700_000_000;
 
-/// The model: a cache and its conversations.
+/// The model: a cache and its sessions.
 #[derive(Debug)]
 pub struct ModelPeer {
     cache: Cache,
-    clients: Vec<(Conversation, Vec<u8>)>,
+    clients: Vec<(ModelSession, Vec<u8>)>,
     now_s: u64,
 }
 
@@ -49,23 +49,23 @@ impl Peer for ModelPeer {
     }
 
     fn connect(&mut self) -> Result<ClientId> {
-        self.clients.push((Conversation::new(), Vec::new()));
+        self.clients.push((ModelSession::new(), Vec::new()));
         Ok(ClientId(self.clients.len() - 1))
     }
 
     fn say(&mut self, client: ClientId, bytes: &[u8]) -> Result<()> {
-        let (conversation, answers) = self.clients.get_mut(client.0).context("no such client")?;
-        if !conversation.is_closed() {
-            answers.extend(conversation.hear(&mut self.cache, self.now_s, bytes));
+        let (session, answers) = self.clients.get_mut(client.0).context("no such client")?;
+        if !session.is_closed() {
+            answers.extend(session.receive(&mut self.cache, self.now_s, bytes));
         }
         Ok(())
     }
 
     fn hear(&mut self, client: ClientId) -> Result<Heard> {
-        let (conversation, answers) = self.clients.get_mut(client.0).context("no such client")?;
+        let (session, answers) = self.clients.get_mut(client.0).context("no such client")?;
         Ok(if !answers.is_empty() {
             Heard::Bytes(std::mem::take(answers))
-        } else if conversation.is_closed() {
+        } else if session.is_closed() {
             Heard::End
         } else {
             Heard::Nothing

@@ -11,7 +11,7 @@ use crate::words;
 
 /// What kind of reply is due next. Replies come in the order of the requests.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum Awaited {
+pub enum ReplyKind {
     /// To `get`, `gets`, `gat`, `gats`.
     Values,
     /// To whatever is answered with one classic line.
@@ -33,7 +33,7 @@ pub enum Reply {
         bytes: u64,
     },
     /// A classic line of one word.
-    Said(Said),
+    Status(Status),
     /// The value of a counter.
     Number(u64),
     /// Statistics.
@@ -44,7 +44,7 @@ pub enum Reply {
     /// The reply to a meta command.
     Meta {
         /// Its beginning.
-        said: MetaSaid,
+        result: MetaResult,
         /// The opaque number that the request had.
         opaque: Option<u64>,
     },
@@ -54,7 +54,7 @@ pub enum Reply {
 
 /// A classic line.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum Said {
+pub enum Status {
     /// `STORED`
     Stored,
     /// `NOT_STORED`
@@ -77,7 +77,7 @@ pub enum Said {
 
 /// How the reply to a meta command begins.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum MetaSaid {
+pub enum MetaResult {
     /// `VA`, and the value's length in bytes.
     Value(u32),
     /// `HD`, `NF`, `NS`, `EX`, `EN`
@@ -122,7 +122,7 @@ impl std::error::Error for Malformed {}
 
 /// What one look at the input came to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Step {
+pub struct Advance {
     /// Bytes dealt with, from the front. All of them, if there is no reply.
     pub consumed: usize,
     /// The reply they completed.
@@ -159,7 +159,7 @@ impl ReplyReader {
 
     /// Whether bytes of an unfinished reply have arrived.
     #[must_use]
-    pub fn is_amid_reply(&self) -> bool {
+    pub fn is_mid_reply(&self) -> bool {
         self.left > 0 || self.count > 0 || !self.carry.is_empty()
     }
 
@@ -167,34 +167,34 @@ impl ReplyReader {
     ///
     /// # Errors
     /// If the bytes are no such reply; the reader then stands nowhere and is to be dropped.
-    pub fn advance(&mut self, input: &[u8], awaited: Awaited) -> Result<Step, Malformed> {
+    pub fn advance(&mut self, input: &[u8], expected: ReplyKind) -> Result<Advance, Malformed> {
         let mut consumed = 0;
         while consumed < input.len() {
             let rest = &input[consumed..];
             let reply = if self.left > 0 {
-                consumed += self.pass_value(rest)?;
-                self.value_passed(awaited)
+                consumed += self.skip_value(rest)?;
+                self.finish_value(expected)
             } else if let Some(at) = memchr(b'\n', rest) {
                 consumed += at + 1;
-                self.whole_line(&rest[..=at], awaited)?
+                self.whole_line(&rest[..=at], expected)?
             } else {
-                self.keep(rest)?;
+                self.carry_over(rest)?;
                 consumed = input.len();
                 None
             };
             if reply.is_some() {
                 (self.bytes, self.count, self.opaque) = (0, 0, None);
-                return Ok(Step { consumed, reply });
+                return Ok(Advance { consumed, reply });
             }
         }
-        Ok(Step {
+        Ok(Advance {
             consumed,
             reply: None,
         })
     }
 
     /// Passes over what `rest` has of the value under way.
-    fn pass_value(&mut self, rest: &[u8]) -> Result<usize, Malformed> {
+    fn skip_value(&mut self, rest: &[u8]) -> Result<usize, Malformed> {
         let left = self.left as usize;
         let here = left.min(rest.len());
         for (from_end, byte) in [(2, b'\r'), (1, b'\n')] {
@@ -210,17 +210,17 @@ impl ReplyReader {
         Ok(here)
     }
 
-    fn value_passed(&self, awaited: Awaited) -> Option<Reply> {
-        if self.left > 0 || awaited != Awaited::Meta {
+    fn finish_value(&self, expected: ReplyKind) -> Option<Reply> {
+        if self.left > 0 || expected != ReplyKind::Meta {
             return None;
         }
         Some(Reply::Meta {
-            said: MetaSaid::Value(self.bytes as u32),
+            result: MetaResult::Value(self.bytes as u32),
             opaque: self.opaque,
         })
     }
 
-    fn keep(&mut self, part: &[u8]) -> Result<(), Malformed> {
+    fn carry_over(&mut self, part: &[u8]) -> Result<(), Malformed> {
         if self.carry.len() + part.len() > REPLY_LINE_MAX {
             return Err(Malformed::LineTooLong);
         }
@@ -229,28 +229,28 @@ impl ReplyReader {
     }
 
     /// A line of which `part`, its line end included, is the end.
-    fn whole_line(&mut self, part: &[u8], awaited: Awaited) -> Result<Option<Reply>, Malformed> {
+    fn whole_line(&mut self, part: &[u8], expected: ReplyKind) -> Result<Option<Reply>, Malformed> {
         if self.carry.len() + part.len() - 1 > REPLY_LINE_MAX {
             return Err(Malformed::LineTooLong);
         }
         if self.carry.is_empty() {
-            return self.line(part, awaited);
+            return self.line(part, expected);
         }
         let mut line = std::mem::take(&mut self.carry);
         line.extend_from_slice(part);
-        let outcome = self.line(&line, awaited);
+        let outcome = self.line(&line, expected);
         line.clear();
         self.carry = line;
         outcome
     }
 
-    fn line(&mut self, line: &[u8], awaited: Awaited) -> Result<Option<Reply>, Malformed> {
+    fn line(&mut self, line: &[u8], expected: ReplyKind) -> Result<Option<Reply>, Malformed> {
         let line = line.strip_suffix(b"\r\n").ok_or(Malformed::Line)?;
-        let reply = match awaited {
-            Awaited::Values => self.values_line(line),
-            Awaited::Stats => self.stats_line(line),
-            Awaited::Meta => self.meta_line(line),
-            Awaited::Line => classic_line(line).map(Some),
+        let reply = match expected {
+            ReplyKind::Values => self.values_line(line),
+            ReplyKind::Stats => self.stats_line(line),
+            ReplyKind::Meta => self.meta_line(line),
+            ReplyKind::Line => classic_line(line).map(Some),
         };
         reply
             .or_else(|| error_line(line).map(Some))
@@ -288,22 +288,22 @@ impl ReplyReader {
         if rest.first().is_some_and(|&byte| byte != b' ') {
             return None;
         }
-        let said = match letters {
+        let result = match letters {
             b"VA" => {
                 self.begin_value(words::next(&mut rest)?)?;
                 self.opaque = opaque(rest)?;
                 return Some(None);
             }
-            b"HD" => MetaSaid::Status(MetaStatus::Done),
-            b"NF" => MetaSaid::Status(MetaStatus::NotFound),
-            b"NS" => MetaSaid::Status(MetaStatus::NotStored),
-            b"EX" => MetaSaid::Status(MetaStatus::Exists),
-            b"EN" => MetaSaid::Status(MetaStatus::Miss),
-            b"MN" => MetaSaid::Noop,
+            b"HD" => MetaResult::Status(MetaStatus::Done),
+            b"NF" => MetaResult::Status(MetaStatus::NotFound),
+            b"NS" => MetaResult::Status(MetaStatus::NotStored),
+            b"EX" => MetaResult::Status(MetaStatus::Exists),
+            b"EN" => MetaResult::Status(MetaStatus::Miss),
+            b"MN" => MetaResult::Noop,
             _ => return None,
         };
         Some(Some(Reply::Meta {
-            said,
+            result,
             opaque: opaque(rest)?,
         }))
     }
@@ -327,17 +327,17 @@ fn opaque(mut rest: &[u8]) -> Option<Option<u64>> {
 }
 
 fn classic_line(line: &[u8]) -> Option<Reply> {
-    Some(Reply::Said(match line {
-        b"STORED" => Said::Stored,
-        b"NOT_STORED" => Said::NotStored,
-        b"EXISTS" => Said::Exists,
-        b"NOT_FOUND" => Said::NotFound,
-        b"DELETED" => Said::Deleted,
-        b"TOUCHED" => Said::Touched,
-        b"OK" => Said::Ok,
-        b"RESET" => Said::Reset,
+    Some(Reply::Status(match line {
+        b"STORED" => Status::Stored,
+        b"NOT_STORED" => Status::NotStored,
+        b"EXISTS" => Status::Exists,
+        b"NOT_FOUND" => Status::NotFound,
+        b"DELETED" => Status::Deleted,
+        b"TOUCHED" => Status::Touched,
+        b"OK" => Status::Ok,
+        b"RESET" => Status::Reset,
         [b'0'..=b'9', ..] => return decimal::unsigned_64(line).map(Reply::Number),
-        _ if line.starts_with(b"VERSION ") => Said::Version,
+        _ if line.starts_with(b"VERSION ") => Status::Version,
         _ => return None,
     }))
 }

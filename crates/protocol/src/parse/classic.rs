@@ -2,18 +2,18 @@
 
 use memchr::{memchr, memchr2};
 
-use super::Wrong;
+use super::ParseError;
 use crate::decimal;
 use crate::limits::{KEY_MAX, SLAB_CLASSES, VALUE_LEN_MAX};
 use crate::words::{self, Words};
 use crate::{
-    Arith, ArithMode, Delete, FlushAll, Get, Keys, Refusal, Request, Set, SetMode, Stats, Touch,
+    Arith, ArithMode, Delete, FlushAll, Get, Keys, Rejection, Request, Set, SetMode, Stats, Touch,
 };
 
 /// Longest end of a line.
 const LINE_END_MAX: usize = 2;
 
-type Outcome<'a> = Result<Request<'a>, Wrong>;
+type Outcome<'a> = Result<Request<'a>, ParseError>;
 
 /// Any classic command; `rest` is the line behind its first `word`.
 pub(super) fn command<'a>(word: &[u8], line: &'a [u8], rest: &'a [u8]) -> Outcome<'a> {
@@ -41,7 +41,7 @@ pub(super) fn command<'a>(word: &[u8], line: &'a [u8], rest: &'a [u8]) -> Outcom
 
 /// A `get` of one key, whose line `input` begins with: what most lines are, found in one pass. Its
 /// length, line end included, is beside it. None: it is something else, or not all here.
-pub(super) fn lone_get(input: &[u8]) -> Option<(Request<'_>, usize)> {
+pub(super) fn single_get(input: &[u8]) -> Option<(Request<'_>, usize)> {
     let text = input.strip_prefix(b"get ")?;
     let most = text.len().min(KEY_MAX + LINE_END_MAX);
     let at = memchr2(b' ', b'\n', &text[..most])?;
@@ -50,13 +50,13 @@ pub(super) fn lone_get(input: &[u8]) -> Option<(Request<'_>, usize)> {
     }
     let key = &text[..at];
     let rest = key.strip_suffix(b"\r").unwrap_or(key);
-    let is_lone = (1..=KEY_MAX).contains(&rest.len());
+    let is_single = (1..=KEY_MAX).contains(&rest.len());
     let get = Get {
-        keys: Keys { rest, is_lone },
+        keys: Keys { rest, is_single },
         with_cas: false,
         exptime: None,
     };
-    is_lone.then(|| (Request::Get(get), input.len() - text.len() + at + 1))
+    is_single.then(|| (Request::Get(get), input.len() - text.len() + at + 1))
 }
 
 /// `get` and `gets`: `rest` holds the keys.
@@ -70,11 +70,11 @@ pub(super) fn get(rest: &[u8], with_cas: bool) -> Outcome<'_> {
 }
 
 fn get_and_touch(mut rest: &[u8], with_cas: bool) -> Outcome<'_> {
-    let exptime = words::next(&mut rest).ok_or(Refusal::BadFormat)?;
+    let exptime = words::next(&mut rest).ok_or(Rejection::BadFormat)?;
     if Keys::new(rest).next().is_none() {
-        return Err(Refusal::BadFormat.into());
+        return Err(Rejection::BadFormat.into());
     }
-    let exptime = decimal::signed_32(exptime).ok_or(Refusal::BadExptime)?;
+    let exptime = decimal::signed_32(exptime).ok_or(Rejection::BadExptime)?;
     let keys = checked_keys(rest)?;
     Ok(Request::Get(Get {
         keys,
@@ -85,19 +85,19 @@ fn get_and_touch(mut rest: &[u8], with_cas: bool) -> Outcome<'_> {
 
 /// All keys of a line; one too long takes the others with it, as memcached drops what it had
 /// found for them.
-fn checked_keys(rest: &[u8]) -> Result<Keys<'_>, Refusal> {
+fn checked_keys(rest: &[u8]) -> Result<Keys<'_>, Rejection> {
     if !rest.is_empty() && rest.len() <= KEY_MAX && memchr(b' ', rest).is_none() {
-        let is_lone = true;
-        return Ok(Keys { rest, is_lone });
+        let is_single = true;
+        return Ok(Keys { rest, is_single });
     }
     let keys = Keys::new(rest);
     if keys.clone().next().is_none() {
-        return Err(Refusal::BadFormat);
+        return Err(Rejection::BadFormat);
     }
     // `noreply` is a key like any other here; what memcached makes of it after an error is not
     // even defined.
     if keys.clone().any(|key| key.len() > KEY_MAX) {
-        return Err(Refusal::BadGetKey);
+        return Err(Rejection::BadGetKey);
     }
     Ok(keys)
 }
@@ -107,7 +107,7 @@ fn set(line: &[u8], mode: SetMode, with_cas: bool) -> Outcome<'_> {
     let words = Words::of(line);
     let value_len = value_len(words.at(4)).filter(|_| words.count >= 5);
     // Without a length the stream cannot be kept, and `noreply` was not yet looked for.
-    let value_len = value_len.ok_or(Refusal::BadFormat)?;
+    let value_len = value_len.ok_or(Rejection::BadFormat)?;
     let noreply = words.noreply();
     let key = words.at(1);
     let flags = decimal::lenient_unsigned_32(words.at(2));
@@ -127,8 +127,8 @@ fn set(line: &[u8], mode: SetMode, with_cas: bool) -> Outcome<'_> {
             cas,
             noreply,
         })),
-        _ => Err(Wrong {
-            refusal: Some(Refusal::BadFormat.unless(noreply)),
+        _ => Err(ParseError {
+            rejection: Some(Rejection::BadFormat.silent_if(noreply)),
             swallow: u64::from(value_len) + 2,
         }),
     }
@@ -146,13 +146,13 @@ pub(super) fn value_len(word: &[u8]) -> Option<u32> {
 }
 
 /// The words of a line that must have at least `count`, and whose second is a key.
-fn keyed(line: &[u8], count: usize) -> Result<Words<'_>, Refusal> {
+fn keyed(line: &[u8], count: usize) -> Result<Words<'_>, Rejection> {
     let words = Words::of(line);
     if words.count < count {
-        return Err(Refusal::BadFormat);
+        return Err(Rejection::BadFormat);
     }
     if words.at(1).len() > KEY_MAX {
-        return Err(Refusal::BadFormat.unless(words.noreply()));
+        return Err(Rejection::BadFormat.silent_if(words.noreply()));
     }
     Ok(words)
 }
@@ -169,7 +169,7 @@ fn arith(line: &[u8], mode: ArithMode) -> Outcome<'_> {
     let words = keyed(line, 3)?;
     let (key, noreply) = (words.at(1), words.noreply());
     let delta =
-        decimal::unsigned_64(words.at(2)).ok_or_else(|| Refusal::BadDelta.unless(noreply))?;
+        decimal::unsigned_64(words.at(2)).ok_or_else(|| Rejection::BadDelta.silent_if(noreply))?;
     Ok(Request::Arith(Arith {
         key,
         delta,
@@ -182,7 +182,7 @@ fn touch(line: &[u8]) -> Outcome<'_> {
     let words = keyed(line, 3)?;
     let (key, noreply) = (words.at(1), words.noreply());
     let exptime =
-        decimal::signed_32(words.at(2)).ok_or_else(|| Refusal::BadExptime.unless(noreply))?;
+        decimal::signed_32(words.at(2)).ok_or_else(|| Rejection::BadExptime.silent_if(noreply))?;
     Ok(Request::Touch(Touch {
         key,
         exptime,
@@ -199,40 +199,40 @@ pub(super) fn others(line: &[u8]) -> Outcome<'_> {
         b"flush_all" => flush_all(&words, noreply),
         b"verbosity" => verbosity(&words, noreply),
         b"cache_memlimit" => cache_memlimit(&words, noreply),
-        b"shutdown" => Err(Refusal::ShutdownDisabled),
-        _ if words.is_http() => return Err(Wrong::hopeless()),
-        _ => Err(Refusal::Unknown),
+        b"shutdown" => Err(Rejection::ShutdownDisabled),
+        _ if words.is_http() => return Err(ParseError::fatal()),
+        _ => Err(Rejection::Unknown),
     };
-    Ok(outcome.map_err(|refusal| refusal.unless(noreply))?)
+    Ok(outcome.map_err(|rejection| rejection.silent_if(noreply))?)
 }
 
-fn flush_all<'a>(words: &Words<'_>, noreply: bool) -> Result<Request<'a>, Refusal> {
+fn flush_all<'a>(words: &Words<'_>, noreply: bool) -> Result<Request<'a>, Rejection> {
     let exptime = if words.count == 1 + usize::from(noreply) {
         None
     } else {
-        Some(decimal::signed_32(words.at(1)).ok_or(Refusal::BadExptime)?)
+        Some(decimal::signed_32(words.at(1)).ok_or(Rejection::BadExptime)?)
     };
     Ok(Request::FlushAll(FlushAll { exptime, noreply }))
 }
 
-fn verbosity<'a>(words: &Words<'_>, noreply: bool) -> Result<Request<'a>, Refusal> {
+fn verbosity<'a>(words: &Words<'_>, noreply: bool) -> Result<Request<'a>, Rejection> {
     let level = decimal::unsigned_32(words.at(1)).filter(|_| words.count > 1);
     Ok(Request::Verbosity {
-        level: level.ok_or(Refusal::BadFormat)?,
+        level: level.ok_or(Rejection::BadFormat)?,
         noreply,
     })
 }
 
-fn cache_memlimit<'a>(words: &Words<'_>, noreply: bool) -> Result<Request<'a>, Refusal> {
+fn cache_memlimit<'a>(words: &Words<'_>, noreply: bool) -> Result<Request<'a>, Rejection> {
     let megabytes = decimal::unsigned_32(words.at(1)).filter(|_| words.count > 1);
     Ok(Request::CacheMemlimit {
-        megabytes: megabytes.ok_or(Refusal::Unknown)?,
+        megabytes: megabytes.ok_or(Rejection::Unknown)?,
         noreply,
     })
 }
 
 /// A beginning of the word is enough, as with memcached.
-fn stats(rest: &[u8]) -> Result<Stats<'_>, Refusal> {
+fn stats(rest: &[u8]) -> Result<Stats<'_>, Rejection> {
     let mut behind = rest;
     Ok(match words::next(&mut behind) {
         None => Stats::General,
@@ -244,15 +244,15 @@ fn stats(rest: &[u8]) -> Result<Stats<'_>, Refusal> {
     })
 }
 
-fn cache_dump(mut rest: &[u8]) -> Result<Stats<'_>, Refusal> {
+fn cache_dump(mut rest: &[u8]) -> Result<Stats<'_>, Rejection> {
     let (class, limit) = (words::next(&mut rest), words::next(&mut rest));
     let (Some(class), Some(limit)) = (class, limit) else {
-        return Err(Refusal::BadLine);
+        return Err(Rejection::BadLine);
     };
-    let class = decimal::unsigned_32(class).ok_or(Refusal::BadFormat)?;
-    let limit = decimal::unsigned_32(limit).ok_or(Refusal::BadFormat)?;
+    let class = decimal::unsigned_32(class).ok_or(Rejection::BadFormat)?;
+    let limit = decimal::unsigned_32(limit).ok_or(Rejection::BadFormat)?;
     if class >= SLAB_CLASSES {
-        return Err(Refusal::BadSlabId);
+        return Err(Rejection::BadSlabId);
     }
     Ok(Stats::CacheDump { class, limit })
 }

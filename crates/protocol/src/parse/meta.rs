@@ -1,15 +1,15 @@
 //! The meta commands.
 
-use super::Wrong;
+use super::ParseError;
 use super::classic::{others, value_len};
 use crate::decimal;
 use crate::limits::{KEY_MAX, META_WORDS_MAX, OPAQUE_MAX, WORDS_MAX};
 use crate::{
     ArithMode, MetaArith, MetaDelete, MetaFlag, MetaFlags, MetaGet, MetaKey, MetaSet, MetaVivify,
-    Refusal, Request, SetMode, base64, words,
+    Rejection, Request, SetMode, base64, words,
 };
 
-type Outcome<'a> = Result<Request<'a>, Wrong>;
+type Outcome<'a> = Result<Request<'a>, ParseError>;
 
 /// The meta command of `letter`; `rest` is the line behind its two letters.
 pub(super) fn command<'a>(letter: u8, line: &'a [u8], rest: &'a [u8]) -> Outcome<'a> {
@@ -24,8 +24,8 @@ pub(super) fn command<'a>(letter: u8, line: &'a [u8], rest: &'a [u8]) -> Outcome
     }
 }
 
-fn get(mut rest: &[u8]) -> Result<Request<'_>, Refusal> {
-    let raw = words::next(&mut rest).ok_or(Refusal::BadFormat)?;
+fn get(mut rest: &[u8]) -> Result<Request<'_>, Rejection> {
+    let raw = words::next(&mut rest).ok_or(Rejection::BadFormat)?;
     let flags = MetaFlags { rest };
     let options = Options::of(raw, flags, 2)?;
     options.check_opaque()?;
@@ -35,7 +35,7 @@ fn get(mut rest: &[u8]) -> Result<Request<'_>, Refusal> {
             base64: options.base64,
         },
         flags,
-        value: options.value,
+        with_value: options.value,
         quiet: options.quiet,
         touch: options.exptime,
         vivify: options.vivify(),
@@ -43,19 +43,19 @@ fn get(mut rest: &[u8]) -> Result<Request<'_>, Refusal> {
         recache: options.recache,
         recache_after_touch: options.recache_is_later,
         no_bump: options.no_bump,
-        unless: options.compare,
+        known_cas: options.compare,
     }))
 }
 
 fn set(mut rest: &[u8]) -> Outcome<'_> {
-    let raw = words::next(&mut rest).ok_or(Refusal::BadFormat)?;
-    let len_word = words::next(&mut rest).ok_or(Refusal::BadFormat)?;
+    let raw = words::next(&mut rest).ok_or(Rejection::BadFormat)?;
+    let len_word = words::next(&mut rest).ok_or(Rejection::BadFormat)?;
     let flags = MetaFlags { rest };
     // Without a length, or with a line that is not made of flags, the stream cannot be kept.
     count_flags(flags, 3)?;
-    let value_len = value_len(len_word).ok_or(Refusal::BadFormat)?;
-    checked_set(raw, value_len, flags).map_err(|refusal| Wrong {
-        refusal: Some(refusal),
+    let value_len = value_len(len_word).ok_or(Rejection::BadFormat)?;
+    checked_set(raw, value_len, flags).map_err(|rejection| ParseError {
+        rejection: Some(rejection),
         swallow: u64::from(value_len) + 2,
     })
 }
@@ -64,7 +64,7 @@ fn checked_set<'a>(
     raw: &'a [u8],
     value_len: u32,
     flags: MetaFlags<'a>,
-) -> Result<Request<'a>, Refusal> {
+) -> Result<Request<'a>, Rejection> {
     let options = Options::of(raw, flags, 3)?;
     let mode = match options.mode {
         None | Some(b'S') => SetMode::Set,
@@ -72,11 +72,11 @@ fn checked_set<'a>(
         Some(b'A') => SetMode::Append,
         Some(b'P') => SetMode::Prepend,
         Some(b'R') => SetMode::Replace,
-        Some(_) => return Err(Refusal::BadSetMode),
+        Some(_) => return Err(Rejection::BadSetMode),
     };
     // To any other mode `N` means nothing, and where it does `T` means nothing.
-    let joins = matches!(mode, SetMode::Append | SetMode::Prepend);
-    let vivify = options.vivify.filter(|_| joins);
+    let concatenates = matches!(mode, SetMode::Append | SetMode::Prepend);
+    let vivify = options.vivify.filter(|_| concatenates);
     options.check_opaque()?;
     Ok(Request::MetaSet(MetaSet {
         key: MetaKey {
@@ -96,8 +96,8 @@ fn checked_set<'a>(
     }))
 }
 
-fn delete(mut rest: &[u8]) -> Result<Request<'_>, Refusal> {
-    let raw = words::next(&mut rest).ok_or(Refusal::BadFormat)?;
+fn delete(mut rest: &[u8]) -> Result<Request<'_>, Rejection> {
+    let raw = words::next(&mut rest).ok_or(Rejection::BadFormat)?;
     let flags = MetaFlags { rest };
     let options = Options::of(raw, flags, 2)?;
     options.check_opaque()?;
@@ -119,29 +119,29 @@ fn delete(mut rest: &[u8]) -> Result<Request<'_>, Refusal> {
 
 /// Flags must be flags and are not looked at further, but for one: `b`, if it stands first and, as
 /// memcached 1.6.45 has it, not last.
-fn debug(mut rest: &[u8]) -> Result<Request<'_>, Refusal> {
-    let raw = words::next(&mut rest).ok_or(Refusal::BadFormat)?;
+fn debug(mut rest: &[u8]) -> Result<Request<'_>, Rejection> {
+    let raw = words::next(&mut rest).ok_or(Rejection::BadFormat)?;
     count_flags(MetaFlags { rest }, 2)?;
     if raw.len() > KEY_MAX {
-        return Err(Refusal::BadFormat);
+        return Err(Rejection::BadFormat);
     }
     let is_b = words::next(&mut rest) == Some(b"b");
     let base64 = is_b && words::next(&mut rest).is_some();
     if base64 && base64::decode(raw, &mut [0; KEY_MAX]).is_none() {
-        return Err(Refusal::BadFormat);
+        return Err(Rejection::BadFormat);
     }
     Ok(Request::MetaDebug(MetaKey { raw, base64 }))
 }
 
-fn arith(mut rest: &[u8]) -> Result<Request<'_>, Refusal> {
-    let raw = words::next(&mut rest).ok_or(Refusal::BadFormat)?;
+fn arith(mut rest: &[u8]) -> Result<Request<'_>, Rejection> {
+    let raw = words::next(&mut rest).ok_or(Rejection::BadFormat)?;
     let flags = MetaFlags { rest };
     count_flags(flags, 2)?;
-    let options = Options::of(raw, flags, 2).map_err(|_| Refusal::BadArithFlag)?;
+    let options = Options::of(raw, flags, 2).map_err(|_| Rejection::BadArithFlag)?;
     let mode = match options.mode {
         None | Some(b'I' | b'+') => ArithMode::Increment,
         Some(b'D' | b'-') => ArithMode::Decrement,
-        Some(_) => return Err(Refusal::BadArithMode),
+        Some(_) => return Err(Rejection::BadArithMode),
     };
     options.check_opaque()?;
     Ok(Request::MetaArith(MetaArith {
@@ -157,18 +157,18 @@ fn arith(mut rest: &[u8]) -> Result<Request<'_>, Refusal> {
         touch: options.exptime,
         compare: options.compare,
         explicit_cas: options.explicit_cas,
-        value: options.value,
+        with_value: options.value,
         quiet: options.quiet,
     }))
 }
 
 /// How many words a line has, that has `before` before its flags; an error if it has something
 /// that cannot be a flag.
-fn count_flags(flags: MetaFlags<'_>, before: usize) -> Result<usize, Refusal> {
+fn count_flags(flags: MetaFlags<'_>, before: usize) -> Result<usize, Rejection> {
     let mut count = before;
     for flag in flags.take(WORDS_MAX - before) {
         if !matches!(flag.letter, b'A'..=b'z' | b'0'..=b'9') {
-            return Err(Refusal::BadFormat);
+            return Err(Rejection::BadFormat);
         }
         count += 1;
     }
@@ -198,18 +198,18 @@ struct Options {
     mode: Option<u8>,
     initial: u64,
     delta: u64,
-    /// The last complaint about a token.
-    complaint: Option<Refusal>,
+    /// The last token_error about a token.
+    token_error: Option<Rejection>,
 }
 
 impl Options {
-    fn of(raw: &[u8], flags: MetaFlags<'_>, before: usize) -> Result<Self, Refusal> {
+    fn of(raw: &[u8], flags: MetaFlags<'_>, before: usize) -> Result<Self, Rejection> {
         let count = count_flags(flags, before)?;
         if raw.len() > KEY_MAX {
-            return Err(Refusal::BadFormat);
+            return Err(Rejection::BadFormat);
         }
         if count > META_WORDS_MAX {
-            return Err(Refusal::TooManyFlags);
+            return Err(Rejection::TooManyFlags);
         }
         let mut options = Self {
             base64: false,
@@ -230,26 +230,26 @@ impl Options {
             mode: None,
             initial: 0,
             delta: 1,
-            complaint: None,
+            token_error: None,
         };
         let mut seen = 0u128;
         for flag in flags {
             let bit = 1 << (flag.letter & 127);
             if seen & bit != 0 {
-                return Err(Refusal::DuplicateFlag);
+                return Err(Rejection::DuplicateFlag);
             }
             seen |= bit;
             options.take(flag, raw)?;
         }
-        options.complaint.map_or(Ok(options), Err)
+        options.token_error.map_or(Ok(options), Err)
     }
 
-    fn take(&mut self, flag: MetaFlag<'_>, raw: &[u8]) -> Result<(), Refusal> {
+    fn take(&mut self, flag: MetaFlag<'_>, raw: &[u8]) -> Result<(), Rejection> {
         match flag.letter {
             b'b' => {
                 self.base64 = true;
                 if base64::decode(raw, &mut [0; KEY_MAX]).is_none() {
-                    self.complaint = Some(Refusal::BadKeyEncoding);
+                    self.token_error = Some(Rejection::BadKeyEncoding);
                 }
             }
             b'v' => self.value = true,
@@ -259,29 +259,29 @@ impl Options {
             b'x' => self.remove_value = true,
             b'O' => self.opaque_too_long = 1 + flag.token.len() > OPAQUE_MAX,
             b'T' => {
-                self.exptime = self.token(flag, decimal::signed_32, Refusal::BadToken);
+                self.exptime = self.token(flag, decimal::signed_32, Rejection::BadToken);
                 self.exptime_is_later = self.vivify.is_some();
             }
-            b'N' => self.vivify = self.token(flag, decimal::signed_32, Refusal::BadToken),
+            b'N' => self.vivify = self.token(flag, decimal::signed_32, Rejection::BadToken),
             b'R' => {
-                self.recache = self.token(flag, decimal::signed_32, Refusal::BadToken);
+                self.recache = self.token(flag, decimal::signed_32, Rejection::BadToken);
                 self.recache_is_later = self.exptime.is_some();
             }
-            b'C' => self.compare = self.token(flag, decimal::unsigned_64, Refusal::BadToken),
-            b'E' => self.explicit_cas = self.token(flag, decimal::unsigned_64, Refusal::BadToken),
+            b'C' => self.compare = self.token(flag, decimal::unsigned_64, Rejection::BadToken),
+            b'E' => self.explicit_cas = self.token(flag, decimal::unsigned_64, Rejection::BadToken),
             b'J' => {
-                let initial = self.token(flag, decimal::unsigned_64, Refusal::BadInitialToken);
+                let initial = self.token(flag, decimal::unsigned_64, Rejection::BadInitialToken);
                 self.initial = initial.unwrap_or(0);
             }
             b'D' => {
-                let delta = self.token(flag, decimal::unsigned_64, Refusal::BadDeltaToken);
+                let delta = self.token(flag, decimal::unsigned_64, Rejection::BadDeltaToken);
                 self.delta = delta.unwrap_or(1);
             }
             b'F' => {
                 // memcached says nothing of its own about this one.
-                let complaint = self.complaint.unwrap_or(Refusal::BadFormat);
+                let token_error = self.token_error.unwrap_or(Rejection::BadFormat);
                 self.client_flags = self
-                    .token(flag, decimal::unsigned_32, complaint)
+                    .token(flag, decimal::unsigned_32, token_error)
                     .unwrap_or(0);
             }
             // The first byte alone; a zero byte is no mode, none at all is a wrong one.
@@ -290,7 +290,7 @@ impl Options {
                 self.mode = (mode != 0).then_some(mode);
             }
             b'c' | b'f' | b'h' | b'k' | b'l' | b's' | b't' | b'L' | b'P' => {}
-            _ => return Err(Refusal::InvalidFlag),
+            _ => return Err(Rejection::InvalidFlag),
         }
         Ok(())
     }
@@ -299,7 +299,7 @@ impl Options {
         &mut self,
         flag: MetaFlag<'_>,
         number: fn(&[u8]) -> Option<T>,
-        complaint: Refusal,
+        token_error: Rejection,
     ) -> Option<T> {
         let value = if flag.token.is_empty() {
             None
@@ -307,7 +307,7 @@ impl Options {
             number(flag.token)
         };
         if value.is_none() {
-            self.complaint = Some(complaint);
+            self.token_error = Some(token_error);
         }
         value
     }
@@ -321,9 +321,9 @@ impl Options {
     }
 
     /// Comes last: memcached looks at opaques as it answers.
-    fn check_opaque(&self) -> Result<(), Refusal> {
+    fn check_opaque(&self) -> Result<(), Rejection> {
         if self.opaque_too_long {
-            Err(Refusal::OpaqueTooLong)
+            Err(Rejection::OpaqueTooLong)
         } else {
             Ok(())
         }

@@ -215,7 +215,7 @@ pub fn meta_stored(
 
 /// The whole answer of an `ma` that counted, the number included if it is wanted. Of `facts`
 /// only CAS, times to live and `created` are asked.
-pub fn meta_counted(
+pub fn meta_arith(
     out: &mut Vec<u8>,
     key: &MetaKey<'_>,
     flags: MetaFlags<'_>,

@@ -4,22 +4,22 @@ use protocol::{Arith, ArithMode, Delete, FlushAll, Touch, reply};
 use store::{ArithOutcome, Arithmetic, Counted, Deleted, Direction, KeyHash};
 
 use super::get::count_touch;
-use super::{count_either, say};
+use super::{count_outcome, say};
 use crate::counters::Counter;
 use crate::prepare::Prepared;
 use crate::session::{RequestContext, Step};
 
 pub(super) fn delete(
-    asked: &Delete<'_>,
+    command: &Delete<'_>,
     hash: KeyHash,
     context: &mut RequestContext<'_>,
     bytes: &mut Vec<u8>,
 ) {
     let deleted = context
         .worker
-        .delete(asked.key, hash, None, context.now.elapsed_s);
+        .delete(command.key, hash, None, context.now.elapsed_s);
     let found = deleted == Deleted::Deleted;
-    count_either(context, found, Counter::DeleteHits, Counter::DeleteMisses);
+    count_outcome(context, found, Counter::DeleteHits, Counter::DeleteMisses);
     say(
         bytes,
         if found {
@@ -27,36 +27,38 @@ pub(super) fn delete(
         } else {
             reply::NOT_FOUND
         },
-        asked.noreply,
+        command.noreply,
     );
 }
 
 pub(super) fn arith(
-    asked: &Arith<'_>,
+    command: &Arith<'_>,
     prepared: &Prepared<'_>,
     context: &mut RequestContext<'_>,
     bytes: &mut Vec<u8>,
 ) -> Step {
     let arithmetic = Arithmetic {
-        delta: asked.delta,
-        direction: direction(asked.mode),
+        delta: command.delta,
+        direction: direction(command.mode),
         compare: None,
         explicit_cas: None,
         touch: None,
         vivify: None,
     };
-    let outcome =
-        context
-            .worker
-            .arith(asked.key, prepared.hash, &arithmetic, context.now.elapsed_s);
-    count_arith(asked.mode, &outcome, context);
+    let outcome = context.worker.arith(
+        command.key,
+        prepared.hash,
+        &arithmetic,
+        context.now.elapsed_s,
+    );
+    count_arith(command.mode, &outcome, context);
     match outcome {
-        ArithOutcome::Counted(counted) if !asked.noreply => reply::number(bytes, counted.value),
+        ArithOutcome::Counted(counted) if !command.noreply => reply::number(bytes, counted.value),
         ArithOutcome::Counted(_) => {}
-        ArithOutcome::NotFound => say(bytes, reply::NOT_FOUND, asked.noreply),
-        ArithOutcome::NotNumeric => say(bytes, reply::NON_NUMERIC, asked.noreply),
+        ArithOutcome::NotFound => say(bytes, reply::NOT_FOUND, command.noreply),
+        ArithOutcome::NotNumeric => say(bytes, reply::NON_NUMERIC, command.noreply),
         ArithOutcome::NoRoom | ArithOutcome::Exists => {
-            say(bytes, reply::NO_MEMORY, asked.noreply);
+            say(bytes, reply::NO_MEMORY, command.noreply);
         }
         ArithOutcome::NotYet => return Step::Memory,
     }
@@ -92,15 +94,15 @@ pub(super) fn count_arith(
 }
 
 pub(super) fn touch(
-    asked: &Touch<'_>,
+    command: &Touch<'_>,
     prepared: &Prepared<'_>,
     context: &mut RequestContext<'_>,
     bytes: &mut Vec<u8>,
 ) -> Step {
-    let expiry = context.now.expiry(asked.exptime);
+    let expiry = context.now.expiry(command.exptime);
     let touched = context
         .worker
-        .touch(asked.key, prepared.hash, expiry, context.now.elapsed_s);
+        .touch(command.key, prepared.hash, expiry, context.now.elapsed_s);
     let Ok(found) = touched else {
         return Step::Memory;
     };
@@ -112,15 +114,15 @@ pub(super) fn touch(
         } else {
             reply::NOT_FOUND
         },
-        asked.noreply,
+        command.noreply,
     );
     Step::done(prepared.line_len)
 }
 
-pub(super) fn flush_all(asked: &FlushAll, context: &mut RequestContext<'_>, bytes: &mut Vec<u8>) {
+pub(super) fn flush_all(command: &FlushAll, context: &mut RequestContext<'_>, bytes: &mut Vec<u8>) {
     context.counters.count(Counter::CmdFlush);
-    if let Some(second) = context.now.flush_second(asked.exptime) {
+    if let Some(second) = context.now.flush_second(command.exptime) {
         context.worker.flush(second, context.now.elapsed_s);
     }
-    say(bytes, reply::OK, asked.noreply);
+    say(bytes, reply::OK, command.noreply);
 }

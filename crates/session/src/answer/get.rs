@@ -3,41 +3,41 @@
 use protocol::{Get, Keys, reply};
 use store::{Item, KeyHash, Miss, Read};
 
-use super::count_either;
+use super::count_outcome;
 use crate::counters::Counter;
 use crate::limits::{COPY_MAX, KEYS_PER_TURN, PREFETCH_KEYS};
 use crate::output::Output;
 use crate::prepare::Prepared;
-use crate::session::{Asked, Next, RequestContext, State, Step};
+use crate::session::{Next, RemainingKeys, RequestContext, State, Step};
 
 /// Answers a `get` with one key; hands one with several over to [`keys`].
 pub(super) fn get(
-    asked: &Get<'_>,
+    command: &Get<'_>,
     prepared: &Prepared<'_>,
     input: &[u8],
     context: &mut RequestContext<'_>,
     out: &mut Output,
 ) -> Step {
-    let keys_len = asked.keys.as_bytes().len();
+    let keys_len = command.keys.as_bytes().len();
     let line = &input[..prepared.line_len];
     let line_end_len = if line.ends_with(b"\r\n") { 2 } else { 1 };
-    let mut rest = asked.keys;
+    let mut rest = command.keys;
     let first = rest.next().unwrap_or_default();
     if rest.next().is_some() {
-        let asked = Asked {
+        let remaining = RemainingKeys {
             keys_len,
             line_end_len,
-            with_cas: asked.with_cas,
-            exptime: asked.exptime,
+            with_cas: command.with_cas,
+            exptime: command.exptime,
         };
         return Step::then(
             prepared.line_len - line_end_len - keys_len,
-            State::Keys(asked),
+            State::Keys(remaining),
         );
     }
     let form = Form {
-        with_cas: asked.with_cas,
-        exptime: asked.exptime,
+        with_cas: command.with_cas,
+        exptime: command.exptime,
     };
     if !one(first, prepared.hash, form, context, out) {
         return Step::Memory;
@@ -49,16 +49,16 @@ pub(super) fn get(
 /// Answers keys at the front of `input`, as many as one turn and the output allow. Returns the
 /// bytes it is done with and what it needs to go on; none: the line is answered.
 pub(crate) fn keys(
-    asked: &mut Asked,
+    remaining: &mut RemainingKeys,
     input: &[u8],
     context: &mut RequestContext<'_>,
     out: &mut Output,
 ) -> (usize, Option<Next>) {
     let form = Form {
-        with_cas: asked.with_cas,
-        exptime: asked.exptime,
+        with_cas: remaining.with_cas,
+        exptime: remaining.exptime,
     };
-    let mut left = Keys::new(&input[..asked.keys_len]);
+    let mut left = Keys::new(&input[..remaining.keys_len]);
     let mut answered = 0;
     let next = 'line: loop {
         let (ahead, count) = prefetch_keys(&mut left, context);
@@ -82,13 +82,13 @@ pub(crate) fn keys(
             answered += 1;
         }
     };
-    let done = asked.keys_len - left.as_bytes().len();
-    asked.keys_len -= done;
+    let done = remaining.keys_len - left.as_bytes().len();
+    remaining.keys_len -= done;
     match next {
         Some(next) => (done, Some(next)),
         None => {
             out.bytes_mut().extend_from_slice(reply::END);
-            (done + asked.keys_len + asked.line_end_len, None)
+            (done + remaining.keys_len + remaining.line_end_len, None)
         }
     }
 }
@@ -202,12 +202,12 @@ pub(super) fn count_miss(miss: Miss, context: &mut RequestContext<'_>) {
 /// Counts a get.
 pub(super) fn count_get(hit: bool, context: &mut RequestContext<'_>) {
     context.counters.count(Counter::CmdGet);
-    count_either(context, hit, Counter::GetHits, Counter::GetMisses);
+    count_outcome(context, hit, Counter::GetHits, Counter::GetMisses);
 }
 
 /// Counts a touch. As in memcached a get-and-touch is one of these and no get, so that
 /// `get_hits` ÷ `cmd_get` stays the hit rate of gets.
 pub(super) fn count_touch(hit: bool, context: &mut RequestContext<'_>) {
     context.counters.count(Counter::CmdTouch);
-    count_either(context, hit, Counter::TouchHits, Counter::TouchMisses);
+    count_outcome(context, hit, Counter::TouchHits, Counter::TouchMisses);
 }

@@ -2,7 +2,7 @@
 
 use protocol::limits::KEY_MAX;
 use protocol::reply::{
-    self, MetaDebugFacts, MetaFacts, MetaStatus, meta_counted, meta_debug, meta_echo, meta_found,
+    self, MetaDebugFacts, MetaFacts, MetaStatus, meta_arith, meta_debug, meta_echo, meta_found,
 };
 use protocol::{MetaArith, MetaDelete, MetaGet, MetaKey};
 use store::{
@@ -11,7 +11,7 @@ use store::{
 };
 
 use super::classic::{count_arith, direction};
-use super::count_either;
+use super::count_outcome;
 use super::get::{add_value, count_get, count_miss, count_touch};
 use crate::counters::Counter;
 use crate::limits::COPY_MAX;
@@ -21,18 +21,18 @@ use crate::prepare::Prepared;
 use crate::session::{RequestContext, Step};
 
 pub(super) fn get(
-    asked: &MetaGet<'_>,
+    command: &MetaGet<'_>,
     prepared: &Prepared<'_>,
     context: &mut RequestContext<'_>,
     out: &mut Output,
 ) -> Step {
-    let touch = asked.touch.map(|exptime| context.now.expiry(exptime));
-    let mut shown = show(asked, prepared, touch, false, context, out);
-    if let (Err(miss), Some(vivify)) = (shown, asked.vivify) {
+    let touch = command.touch.map(|exptime| context.now.expiry(exptime));
+    let mut shown = show(command, prepared, touch, false, context, out);
+    if let (Err(miss), Some(vivify)) = (shown, command.vivify) {
         count_miss(miss, context);
-        match create(asked, vivify.final_exptime, prepared, context) {
+        match create(command, vivify.final_exptime, prepared, context) {
             // Another worker's item may be there by now, which is as good.
-            Ok(created) => shown = show(asked, prepared, touch, created, context, out),
+            Ok(created) => shown = show(command, prepared, touch, created, context, out),
             Err(Refused::NotYet) => return Step::Memory,
             // As in memcached: without memory for the new item this is a miss.
             Err(_) => shown = Err(Miss::Absent),
@@ -43,8 +43,13 @@ pub(super) fn get(
         Ok(None) => return Step::Memory,
         Err(miss) => {
             count_miss(miss, context);
-            if !asked.quiet {
-                meta_echo(out.bytes_mut(), MetaStatus::Miss, &asked.key, asked.flags);
+            if !command.quiet {
+                meta_echo(
+                    out.bytes_mut(),
+                    MetaStatus::Miss,
+                    &command.key,
+                    command.flags,
+                );
             }
         }
     }
@@ -58,7 +63,7 @@ pub(super) fn get(
 
 /// Answers with the item that is there, which this request may have `created`.
 fn show(
-    asked: &MetaGet<'_>,
+    command: &MetaGet<'_>,
     prepared: &Prepared<'_>,
     touch: Option<Expiry>,
     created: bool,
@@ -66,8 +71,8 @@ fn show(
     out: &mut Output,
 ) -> Result<Option<()>, Miss> {
     let mut buffer = [0; KEY_MAX];
-    let key = asked.key.decode(&mut buffer);
-    let vivified = asked.vivify.filter(|_| created);
+    let key = command.key.decode(&mut buffer);
+    let vivified = command.vivify.filter(|_| created);
     let touch = match vivified {
         Some(vivify) => Some(context.now.expiry(vivify.final_exptime)),
         None => touch,
@@ -77,18 +82,18 @@ fn show(
         claim: true,
         recache: match created {
             true => Recache::Never,
-            false => recache(asked, touch, context.now),
+            false => recache(command, touch, context.now),
         },
-        unnoticed: asked.no_bump,
-        pins_above: asked.value.then_some(COPY_MAX),
+        unnoticed: command.no_bump,
+        pins_above: command.with_value.then_some(COPY_MAX),
     };
     let now = context.now;
     let now_s = now.elapsed_s;
     context.worker.read(key, prepared.hash, now_s, how, |item| {
-        let facts = facts(item, asked, created, now);
-        let with_value = asked.value && asked.unless != Some(item.cas);
+        let facts = facts(item, command, created, now);
+        let with_value = command.with_value && command.known_cas != Some(item.cas);
         let line = |bytes: &mut Vec<u8>| {
-            meta_found(bytes, &asked.key, asked.flags, &facts, with_value);
+            meta_found(bytes, &command.key, command.flags, &facts, with_value);
         };
         if with_value {
             return add_value(item, line, out);
@@ -100,13 +105,13 @@ fn show(
 
 /// Whether `R` takes the right to make the item anew. It looks at the expiry that a `T` before it
 /// gives.
-fn recache(asked: &MetaGet<'_>, touch: Option<Expiry>, now: Now) -> Recache {
+fn recache(command: &MetaGet<'_>, touch: Option<Expiry>, now: Now) -> Recache {
     // No time to live is longer than none at all.
-    let Some(exptime) = asked.recache.filter(|&exptime| exptime != 0) else {
+    let Some(exptime) = command.recache.filter(|&exptime| exptime != 0) else {
         return Recache::Never;
     };
     let before = now.expiry(exptime);
-    match touch.filter(|_| asked.recache_after_touch) {
+    match touch.filter(|_| command.recache_after_touch) {
         None => Recache::Before(before),
         Some(expiry) if expiry != Expiry::NEVER && expiry < before => Recache::Always,
         Some(_) => Recache::Never,
@@ -115,13 +120,13 @@ fn recache(asked: &MetaGet<'_>, touch: Option<Expiry>, now: Now) -> Recache {
 
 /// Creates the empty item that `N` asks for; false: another is there already.
 fn create(
-    asked: &MetaGet<'_>,
+    command: &MetaGet<'_>,
     exptime: i32,
     prepared: &Prepared<'_>,
     context: &mut RequestContext<'_>,
 ) -> Result<bool, Refused> {
     let mut buffer = [0; KEY_MAX];
-    let key = asked.key.decode(&mut buffer);
+    let key = command.key.decode(&mut buffer);
     let now_s = context.now.elapsed_s;
     // One whose time is over from the start is shown once.
     let expiry = match context.now.expiry(exptime) {
@@ -129,7 +134,7 @@ fn create(
         expiry => expiry,
     };
     let write = Write {
-        explicit_cas: asked.explicit_cas,
+        explicit_cas: command.explicit_cas,
         claimed: true,
         ..Write::plain(Mode::Add, expiry)
     };
@@ -141,7 +146,7 @@ fn create(
     }
 }
 
-fn facts(item: &Item<'_>, asked: &MetaGet<'_>, created: bool, now: Now) -> MetaFacts {
+fn facts(item: &Item<'_>, command: &MetaGet<'_>, created: bool, now: Now) -> MetaFacts {
     let now_s = now.elapsed_s;
     let ttl = |exptime: Option<i32>, otherwise| {
         exptime.map_or(otherwise, |exptime| ttl_s(now.expiry(exptime), now_s))
@@ -152,8 +157,8 @@ fn facts(item: &Item<'_>, asked: &MetaGet<'_>, created: bool, now: Now) -> MetaF
         client_flags: item.flags,
         value_len: item.value_len() as u32,
         ttl_before_s: if created { -1 } else { present_s },
-        ttl_s: ttl(asked.touch, present_s),
-        ttl_created_s: ttl(asked.vivify.map(|vivify| vivify.exptime), present_s),
+        ttl_s: ttl(command.touch, present_s),
+        ttl_created_s: ttl(command.vivify.map(|vivify| vivify.exptime), present_s),
         created,
         idle_s: now_s.saturating_sub(item.last_access_s),
         fetched: item.fetched,
@@ -169,21 +174,21 @@ fn ttl_s(expiry: Expiry, now_s: u32) -> i64 {
 }
 
 pub(super) fn delete(
-    asked: &MetaDelete<'_>,
+    command: &MetaDelete<'_>,
     prepared: &Prepared<'_>,
     context: &mut RequestContext<'_>,
     bytes: &mut Vec<u8>,
 ) -> Step {
     let mut buffer = [0; KEY_MAX];
-    let key = asked.key.decode(&mut buffer);
+    let key = command.key.decode(&mut buffer);
     let (hash, now_s) = (prepared.hash, context.now.elapsed_s);
-    let status = if asked.invalidate || asked.remove_value {
+    let status = if command.invalidate || command.remove_value {
         let mark = Mark {
-            compare: asked.compare,
-            explicit_cas: asked.explicit_cas,
-            invalidate: asked.invalidate,
-            empty: asked.remove_value.then_some(asked.client_flags),
-            expiry: asked.touch.map(|exptime| context.now.expiry(exptime)),
+            compare: command.compare,
+            explicit_cas: command.explicit_cas,
+            invalidate: command.invalidate,
+            empty: command.remove_value.then_some(command.client_flags),
+            expiry: command.touch.map(|exptime| context.now.expiry(exptime)),
         };
         match context.worker.mark(key, hash, &mark, now_s) {
             Marked::Done => MetaStatus::Done,
@@ -196,7 +201,7 @@ pub(super) fn delete(
             Marked::NotYet => return Step::Memory,
         }
     } else {
-        match context.worker.delete(key, hash, asked.compare, now_s) {
+        match context.worker.delete(key, hash, command.compare, now_s) {
             Deleted::Deleted => MetaStatus::Done,
             Deleted::NotFound => MetaStatus::NotFound,
             Deleted::Exists => MetaStatus::Exists,
@@ -204,11 +209,11 @@ pub(super) fn delete(
     };
     // What becomes stale is not deleted; what loses its value is, says memcached.
     let found = status == MetaStatus::Done;
-    if !(found && asked.invalidate) {
-        count_either(context, found, Counter::DeleteHits, Counter::DeleteMisses);
+    if !(found && command.invalidate) {
+        count_outcome(context, found, Counter::DeleteHits, Counter::DeleteMisses);
     }
-    if !(asked.quiet && found) {
-        meta_echo(bytes, status, &asked.key, asked.flags);
+    if !(command.quiet && found) {
+        meta_echo(bytes, status, &command.key, command.flags);
     }
     Step::done(prepared.line_len)
 }
@@ -248,22 +253,22 @@ pub(super) fn debug(
 }
 
 pub(super) fn arith(
-    asked: &MetaArith<'_>,
+    command: &MetaArith<'_>,
     prepared: &Prepared<'_>,
     context: &mut RequestContext<'_>,
     bytes: &mut Vec<u8>,
 ) -> Step {
     let mut buffer = [0; KEY_MAX];
-    let key = asked.key.decode(&mut buffer);
+    let key = command.key.decode(&mut buffer);
     let expiry = |exptime| context.now.expiry(exptime);
     let arithmetic = Arithmetic {
-        delta: asked.delta,
-        direction: direction(asked.mode),
-        compare: asked.compare,
-        explicit_cas: asked.explicit_cas,
-        touch: asked.touch.map(expiry),
-        vivify: asked.vivify.map(|vivify| Vivify {
-            initial: asked.initial,
+        delta: command.delta,
+        direction: direction(command.mode),
+        compare: command.compare,
+        explicit_cas: command.explicit_cas,
+        touch: command.touch.map(expiry),
+        vivify: command.vivify.map(|vivify| Vivify {
+            initial: command.initial,
             expiry: expiry(vivify.final_exptime),
         }),
     };
@@ -271,33 +276,33 @@ pub(super) fn arith(
         .worker
         .arith(key, prepared.hash, &arithmetic, context.now.elapsed_s);
     match outcome {
-        ArithOutcome::Counted(_) if asked.quiet => {}
+        ArithOutcome::Counted(_) if command.quiet => {}
         ArithOutcome::Counted(counted) => {
-            let facts = counted_facts(&counted, asked, context);
-            meta_counted(
+            let facts = counted_facts(&counted, command, context);
+            meta_arith(
                 bytes,
-                &asked.key,
-                asked.flags,
+                &command.key,
+                command.flags,
                 &facts,
                 counted.value,
-                asked.value,
+                command.with_value,
             );
         }
         ArithOutcome::NotFound => {
-            meta_echo(bytes, MetaStatus::NotFound, &asked.key, asked.flags);
+            meta_echo(bytes, MetaStatus::NotFound, &command.key, command.flags);
         }
-        ArithOutcome::Exists => meta_echo(bytes, MetaStatus::Exists, &asked.key, asked.flags),
+        ArithOutcome::Exists => meta_echo(bytes, MetaStatus::Exists, &command.key, command.flags),
         ArithOutcome::NotNumeric => bytes.extend_from_slice(reply::NON_NUMERIC),
         ArithOutcome::NoRoom => bytes.extend_from_slice(reply::NO_MEMORY),
         ArithOutcome::NotYet => return Step::Memory,
     }
-    count_arith(asked.mode, &outcome, context);
+    count_arith(command.mode, &outcome, context);
     Step::done(prepared.line_len)
 }
 
 fn counted_facts(
     counted: &Counted,
-    asked: &MetaArith<'_>,
+    command: &MetaArith<'_>,
     context: &mut RequestContext<'_>,
 ) -> MetaFacts {
     let now_s = context.now.elapsed_s;
@@ -305,8 +310,8 @@ fn counted_facts(
     MetaFacts {
         cas: counted.cas,
         ttl_before_s: ttl_s(counted.expiry_before, now_s),
-        ttl_s: asked.touch.map_or(-1, ttl),
-        ttl_created_s: asked.vivify.map_or(-1, |vivify| ttl(vivify.exptime)),
+        ttl_s: command.touch.map_or(-1, ttl),
+        ttl_created_s: command.vivify.map_or(-1, |vivify| ttl(vivify.exptime)),
         created: counted.created,
         ..MetaFacts::default()
     }

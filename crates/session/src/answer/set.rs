@@ -11,99 +11,107 @@ use crate::counters::Counter;
 use crate::output::Output;
 use crate::prepare::Prepared;
 use crate::session::{RequestContext, State, Step};
-use crate::upload::Uploading;
+use crate::upload::PendingUpload;
 
 /// Bytes behind a value.
 const LINE_END_LEN: usize = 2;
 
 pub(super) fn set(
-    asked: &Set<'_>,
+    command: &Set<'_>,
     prepared: &Prepared<'_>,
     input: &[u8],
     context: &mut RequestContext<'_>,
     out: &mut Output,
 ) -> Step {
-    let (write, value_len) = (write_of(asked, context), asked.value_len as usize);
-    match receive(asked.key, value_len, &write, prepared, input, context) {
-        Received::Whole { written, len } => {
-            answer_set(asked, &write, written, context, out.bytes_mut());
+    let (write, value_len) = (write_of(command, context), command.value_len as usize);
+    match receive(command.key, value_len, &write, prepared, input, context) {
+        Received::Complete { written, len } => {
+            answer_set(command, &write, written, context, out.bytes_mut());
             Step::done(len)
         }
-        Received::Part(step) => step,
+        Received::Pending(step) => step,
         Received::Refused(refused) => {
-            say(out.bytes_mut(), refusal(refused, context), asked.noreply);
+            say(out.bytes_mut(), refusal(refused, context), command.noreply);
             // What could not be replaced must not be found either.
-            if asked.mode == SetMode::Set && asked.cas.is_none() {
-                forget(asked.key, prepared, context);
+            if command.mode == SetMode::Set && command.cas.is_none() {
+                delete_old(command.key, prepared, context);
             }
-            swallow(prepared, asked.value_len)
+            swallow(prepared, command.value_len)
         }
     }
 }
 
 pub(super) fn meta_set(
-    asked: &MetaSet<'_>,
+    command: &MetaSet<'_>,
     prepared: &Prepared<'_>,
     input: &[u8],
     context: &mut RequestContext<'_>,
     out: &mut Output,
 ) -> Step {
     let mut buffer = [0; KEY_MAX];
-    let key = asked.key.decode(&mut buffer);
-    let (write, value_len) = (write_of_meta(asked, context), asked.value_len as usize);
+    let key = command.key.decode(&mut buffer);
+    let (write, value_len) = (write_of_meta(command, context), command.value_len as usize);
     match receive(key, value_len, &write, prepared, input, context) {
-        Received::Whole { written, len } => {
-            answer_meta_set(asked, &write, written, context, out.bytes_mut());
+        Received::Complete { written, len } => {
+            answer_meta_set(command, &write, written, context, out.bytes_mut());
             Step::done(len)
         }
-        Received::Part(step) => step,
+        Received::Pending(step) => step,
         Received::Refused(refused) => {
             out.bytes_mut().extend_from_slice(refusal(refused, context));
-            forget(key, prepared, context);
-            swallow(prepared, asked.value_len)
+            delete_old(key, prepared, context);
+            swallow(prepared, command.value_len)
         }
     }
 }
 
 /// Stores a value that arrived in pieces; gives it back if memory for it is not there yet.
 pub(crate) fn uploaded(
-    uploading: Uploading,
+    uploading: PendingUpload,
     context: &mut RequestContext<'_>,
     out: &mut Output,
-) -> Option<Box<Uploading>> {
-    let (well_ended, now_s) = (uploading.is_well_ended(), context.now.elapsed_s);
-    let Uploading { upload, line, tail } = uploading;
-    let publish = |worker: &mut Worker, write: &Write| match well_ended {
+) -> Option<Box<PendingUpload>> {
+    let (has_line_end, now_s) = (uploading.has_line_end(), context.now.elapsed_s);
+    let PendingUpload {
+        upload,
+        line,
+        line_end,
+    } = uploading;
+    let publish = |worker: &mut Worker, write: &Write| match has_line_end {
         true => worker.publish(upload, write, now_s).map(Written::Published),
-        false => Ok(Written::BadlyEnded),
+        false => Ok(Written::BadDataChunk),
     };
     // The line was parsed before the value was waited for, so it is one of these two.
     let published = match parse(&line, 0) {
         Parsed::Request {
-            request: Request::Set(asked),
+            request: Request::Set(command),
             ..
         } => {
-            let write = write_of(&asked, context);
+            let write = write_of(&command, context);
             publish(context.worker, &write)
-                .map(|written| answer_set(&asked, &write, written, context, out.bytes_mut()))
+                .map(|written| answer_set(&command, &write, written, context, out.bytes_mut()))
         }
         Parsed::Request {
-            request: Request::MetaSet(asked),
+            request: Request::MetaSet(command),
             ..
         } => {
-            let write = write_of_meta(&asked, context);
+            let write = write_of_meta(&command, context);
             publish(context.worker, &write)
-                .map(|written| answer_meta_set(&asked, &write, written, context, out.bytes_mut()))
+                .map(|written| answer_meta_set(&command, &write, written, context, out.bytes_mut()))
         }
         _ => Ok(()),
     };
     let upload = published.err()?;
-    Some(Box::new(Uploading { upload, line, tail }))
+    Some(Box::new(PendingUpload {
+        upload,
+        line,
+        line_end,
+    }))
 }
 
 /// Answers a command whose value was on its way when memory ran out.
 pub(crate) fn upload_failed(
-    uploading: &Uploading,
+    uploading: &PendingUpload,
     context: &mut RequestContext<'_>,
     out: &mut Output,
 ) {
@@ -112,11 +120,11 @@ pub(crate) fn upload_failed(
     let parsed = parse(&uploading.line, 0);
     let is_replaced = match &parsed {
         Parsed::Request {
-            request: Request::Set(asked),
+            request: Request::Set(command),
             ..
         } => {
-            say(bytes, answer, asked.noreply);
-            asked.mode == SetMode::Set && asked.cas.is_none()
+            say(bytes, answer, command.noreply);
+            command.mode == SetMode::Set && command.cas.is_none()
         }
         _ => {
             bytes.extend_from_slice(answer);
@@ -135,9 +143,9 @@ pub(crate) fn upload_failed(
 /// What became of the value behind a command line.
 enum Received {
     /// It was there; with its line and what ends it it is `len` bytes.
-    Whole { written: Written, len: usize },
+    Complete { written: Written, len: usize },
     /// The rest will come, or must wait.
-    Part(Step),
+    Pending(Step),
     /// There is no place for it.
     Refused(Refused),
 }
@@ -147,7 +155,7 @@ enum Received {
 enum Written {
     Published(Published),
     /// It did not end as values must.
-    BadlyEnded,
+    BadDataChunk,
 }
 
 /// Stores a value that is there, or begins to receive it.
@@ -162,34 +170,34 @@ fn receive(
     let (worker, now_s) = (&mut *context.worker, context.now.elapsed_s);
     let (line, rest) = input.split_at(prepared.line_len);
     let whole = rest.len() >= value_len + LINE_END_LEN;
-    let is_well_ended = whole && rest[value_len..].starts_with(b"\r\n");
-    let came = if is_well_ended {
+    let has_line_end = whole && rest[value_len..].starts_with(b"\r\n");
+    let came = if has_line_end {
         let put = worker.put(key, prepared.hash, &rest[..value_len], write, now_s);
         put.map(Ok)
     } else {
-        let asked = Reserve {
+        let command = Reserve {
             value_len,
             flags: write.flags,
             expiry: write.expiry,
             whole,
         };
-        worker.reserve(key, prepared.hash, &asked, now_s).map(Err)
+        worker.reserve(key, prepared.hash, &command, now_s).map(Err)
     };
     let written = match came {
         Ok(Ok(published)) => Written::Published(published),
-        Ok(Err(_)) if whole => Written::BadlyEnded,
+        Ok(Err(_)) if whole => Written::BadDataChunk,
         Ok(Err(upload)) => {
-            let uploading = Box::new(Uploading::new(upload, line));
-            return Received::Part(Step::then(prepared.line_len, State::Upload(uploading)));
+            let uploading = Box::new(PendingUpload::new(upload, line));
+            return Received::Pending(Step::then(prepared.line_len, State::Upload(uploading)));
         }
-        Err(Refused::HeldFull | Refused::NotYet) => return Received::Part(Step::Memory),
+        Err(Refused::HeldFull | Refused::NotYet) => return Received::Pending(Step::Memory),
         Err(refused) => return Received::Refused(refused),
     };
     let len = prepared.line_len + value_len + LINE_END_LEN;
-    Received::Whole { written, len }
+    Received::Complete { written, len }
 }
 
-fn forget(key: &[u8], prepared: &Prepared<'_>, context: &mut RequestContext<'_>) {
+fn delete_old(key: &[u8], prepared: &Prepared<'_>, context: &mut RequestContext<'_>) {
     let now_s = context.now.elapsed_s;
     context.worker.delete(key, prepared.hash, None, now_s);
 }
@@ -213,35 +221,35 @@ fn refusal(refused: Refused, context: &mut RequestContext<'_>) -> &'static [u8] 
     }
 }
 
-fn write_of(asked: &Set<'_>, context: &mut RequestContext<'_>) -> Write {
+fn write_of(command: &Set<'_>, context: &mut RequestContext<'_>) -> Write {
     Write {
-        flags: asked.flags,
-        compare: asked.cas,
-        ..Write::plain(mode(asked.mode), context.now.expiry(asked.exptime))
+        flags: command.flags,
+        compare: command.cas,
+        ..Write::plain(mode(command.mode), context.now.expiry(command.exptime))
     }
 }
 
-fn write_of_meta(asked: &MetaSet<'_>, context: &mut RequestContext<'_>) -> Write {
+fn write_of_meta(command: &MetaSet<'_>, context: &mut RequestContext<'_>) -> Write {
     Write {
         // With a CAS to compare, replacing is setting what is there unchanged.
-        mode: match (mode(asked.mode), asked.compare) {
+        mode: match (mode(command.mode), command.compare) {
             (Mode::Replace, Some(_)) => Mode::Set,
             (mode, _) => mode,
         },
-        flags: asked.client_flags,
-        expiry: context.now.expiry(asked.exptime),
-        compare: asked.compare,
-        invalidate: asked.invalidate,
-        explicit_cas: asked.explicit_cas,
-        vivify: asked.vivify,
+        flags: command.client_flags,
+        expiry: context.now.expiry(command.exptime),
+        compare: command.compare,
+        invalidate: command.invalidate,
+        explicit_cas: command.explicit_cas,
+        vivify: command.vivify,
         claimed: false,
-        base64_key: asked.key.base64,
+        base64_key: command.key.base64,
     }
 }
 
 /// Answers one whose value was written, or ended badly.
 fn answer_set(
-    asked: &Set<'_>,
+    command: &Set<'_>,
     write: &Write,
     written: Written,
     context: &mut RequestContext<'_>,
@@ -249,7 +257,7 @@ fn answer_set(
 ) {
     context.counters.count(Counter::CmdSet);
     let Written::Published(published) = written else {
-        return say(bytes, reply::BAD_DATA_CHUNK, asked.noreply);
+        return say(bytes, reply::BAD_DATA_CHUNK, command.noreply);
     };
     count_cas(write, published, context);
     let answer = match published {
@@ -259,12 +267,12 @@ fn answer_set(
         Published::Exists => reply::EXISTS,
         Published::NotFound => reply::NOT_FOUND,
     };
-    say(bytes, answer, asked.noreply);
+    say(bytes, answer, command.noreply);
 }
 
 /// As [`answer_set`].
 fn answer_meta_set(
-    asked: &MetaSet<'_>,
+    command: &MetaSet<'_>,
     write: &Write,
     written: Written,
     context: &mut RequestContext<'_>,
@@ -277,12 +285,12 @@ fn answer_meta_set(
     count_cas(write, published, context);
     let (status, cas, value_len) = match published {
         Published::Stored { cas, value_len } => (MetaStatus::Done, cas, value_len),
-        Published::NotStored | Published::NoRoom => (MetaStatus::NotStored, 0, asked.value_len),
-        Published::Exists => (MetaStatus::Exists, 0, asked.value_len),
-        Published::NotFound => (MetaStatus::NotFound, 0, asked.value_len),
+        Published::NotStored | Published::NoRoom => (MetaStatus::NotStored, 0, command.value_len),
+        Published::Exists => (MetaStatus::Exists, 0, command.value_len),
+        Published::NotFound => (MetaStatus::NotFound, 0, command.value_len),
     };
-    if !(asked.quiet && status == MetaStatus::Done) {
-        meta_stored(bytes, status, &asked.key, asked.flags, cas, value_len);
+    if !(command.quiet && status == MetaStatus::Done) {
+        meta_stored(bytes, status, &command.key, command.flags, cas, value_len);
     }
 }
 

@@ -3,7 +3,7 @@
 mod classic;
 mod meta;
 
-use protocol::{Parsed, Refusal, Request, parse};
+use protocol::{Parsed, Rejection, Request, parse};
 
 use crate::Cache;
 
@@ -12,7 +12,7 @@ pub const VERSION: &str = "1.6.45";
 
 /// What one client has sent and not yet been answered.
 #[derive(Debug, Clone, Default)]
-pub struct Conversation {
+pub struct ModelSession {
     input: Vec<u8>,
     /// The line of a storage command whose data block has not yet come in full, and the
     /// length of that block with its line end.
@@ -22,7 +22,7 @@ pub struct Conversation {
     closed: bool,
 }
 
-impl Conversation {
+impl ModelSession {
     /// A conversation in which nothing has been said.
     #[must_use]
     pub fn new() -> Self {
@@ -36,7 +36,7 @@ impl Conversation {
     }
 
     /// Hears `bytes` in the unix second `now_s` and says what there is to answer.
-    pub fn hear(&mut self, cache: &mut Cache, now_s: u64, bytes: &[u8]) -> Vec<u8> {
+    pub fn receive(&mut self, cache: &mut Cache, now_s: u64, bytes: &[u8]) -> Vec<u8> {
         let mut answer = Vec::new();
         self.input.extend_from_slice(bytes);
         while !self.closed && self.step(cache, now_s, &mut answer) {}
@@ -77,16 +77,16 @@ impl Conversation {
     fn line(&mut self, cache: &mut Cache, now_s: u64, input: &[u8], answer: &mut Vec<u8>) -> usize {
         match parse(input, 0) {
             Parsed::Incomplete { .. } => 0,
-            Parsed::Hopeless => {
+            Parsed::Fatal => {
                 self.closed = true;
                 0
             }
-            Parsed::Refused {
-                refusal,
+            Parsed::Rejected {
+                rejection,
                 len,
                 swallow,
             } => {
-                answer.extend_from_slice(refused(refusal).as_bytes());
+                answer.extend_from_slice(refused(rejection).as_bytes());
                 self.swallow = swallow;
                 len
             }
@@ -119,8 +119,8 @@ impl Conversation {
         };
         let block_len = value_len as usize + 2;
         match refused {
-            Some(refusal) => {
-                answer.extend_from_slice(refusal.as_bytes());
+            Some(rejection) => {
+                answer.extend_from_slice(rejection.as_bytes());
                 self.swallow = block_len as u64;
             }
             None => self.waiting = Some((line.to_vec(), block_len)),
@@ -167,28 +167,28 @@ fn store(cache: &mut Cache, now_s: u64, request: &Request<'_>, data: &[u8], answ
     });
 }
 
-fn refused(refusal: Refusal) -> &'static str {
-    match refusal {
-        Refusal::Silent => "",
-        Refusal::Unknown => "ERROR\r\n",
-        Refusal::BadFormat => "CLIENT_ERROR bad command line format\r\n",
-        Refusal::BadLine => "CLIENT_ERROR bad command line\r\n",
-        Refusal::BadSlabId => "CLIENT_ERROR Illegal slab id\r\n",
-        Refusal::BadGetKey => "CLIENT_ERROR bad command line format\r\n\r\n",
-        Refusal::BadExptime => "CLIENT_ERROR invalid exptime argument\r\n",
-        Refusal::BadDelta => "CLIENT_ERROR invalid numeric delta argument\r\n",
-        Refusal::ShutdownDisabled => "SERVER_ERROR: shutdown not enabled\r\n",
-        Refusal::TooManyFlags => "CLIENT_ERROR options flags are too long\r\n",
-        Refusal::DuplicateFlag => "CLIENT_ERROR duplicate flag\r\n",
-        Refusal::InvalidFlag => "CLIENT_ERROR invalid flag\r\n",
-        Refusal::BadArithFlag => "CLIENT_ERROR invalid or duplicate flag\r\n",
-        Refusal::OpaqueTooLong => "CLIENT_ERROR opaque token too long\r\n",
-        Refusal::BadToken => "CLIENT_ERROR bad token in command line format\r\n",
-        Refusal::BadInitialToken => "CLIENT_ERROR invalid numeric initial value\r\n",
-        Refusal::BadDeltaToken => "CLIENT_ERROR invalid numeric delta value\r\n",
-        Refusal::BadKeyEncoding => "CLIENT_ERROR error decoding key\r\n",
-        Refusal::BadSetMode => "CLIENT_ERROR invalid mode for ms M token\r\n",
-        Refusal::BadArithMode => "CLIENT_ERROR invalid mode for ma M token\r\n",
+fn refused(rejection: Rejection) -> &'static str {
+    match rejection {
+        Rejection::Silent => "",
+        Rejection::Unknown => "ERROR\r\n",
+        Rejection::BadFormat => "CLIENT_ERROR bad command line format\r\n",
+        Rejection::BadLine => "CLIENT_ERROR bad command line\r\n",
+        Rejection::BadSlabId => "CLIENT_ERROR Illegal slab id\r\n",
+        Rejection::BadGetKey => "CLIENT_ERROR bad command line format\r\n\r\n",
+        Rejection::BadExptime => "CLIENT_ERROR invalid exptime argument\r\n",
+        Rejection::BadDelta => "CLIENT_ERROR invalid numeric delta argument\r\n",
+        Rejection::ShutdownDisabled => "SERVER_ERROR: shutdown not enabled\r\n",
+        Rejection::TooManyFlags => "CLIENT_ERROR options flags are too long\r\n",
+        Rejection::DuplicateFlag => "CLIENT_ERROR duplicate flag\r\n",
+        Rejection::InvalidFlag => "CLIENT_ERROR invalid flag\r\n",
+        Rejection::BadArithFlag => "CLIENT_ERROR invalid or duplicate flag\r\n",
+        Rejection::OpaqueTooLong => "CLIENT_ERROR opaque token too long\r\n",
+        Rejection::BadToken => "CLIENT_ERROR bad token in command line format\r\n",
+        Rejection::BadInitialToken => "CLIENT_ERROR invalid numeric initial value\r\n",
+        Rejection::BadDeltaToken => "CLIENT_ERROR invalid numeric delta value\r\n",
+        Rejection::BadKeyEncoding => "CLIENT_ERROR error decoding key\r\n",
+        Rejection::BadSetMode => "CLIENT_ERROR invalid mode for ms M token\r\n",
+        Rejection::BadArithMode => "CLIENT_ERROR invalid mode for ma M token\r\n",
     }
 }
 

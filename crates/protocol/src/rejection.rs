@@ -2,7 +2,7 @@
 
 /// An answer known when the line is parsed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum Refusal {
+pub enum Rejection {
     /// Nothing is said: the line was wrong, but it ended in `noreply`.
     Silent,
     /// `ERROR`
@@ -46,7 +46,7 @@ pub enum Refusal {
     BadArithMode,
 }
 
-impl Refusal {
+impl Rejection {
     /// What to send, line end included.
     #[must_use]
     pub const fn reply(self) -> &'static [u8] {

@@ -6,7 +6,7 @@ use protocol::{MetaArith, MetaDelete, MetaFlag, MetaFlags, MetaGet, MetaKey, Met
 use super::{BAD_DATA_CHUNK, NON_NUMERIC, TOO_LARGE};
 use crate::base64;
 use crate::cache::{
-    ArithOutcome, Arithmetic, Cache, DeleteOutcome, ITEM_OVERHEAD, Item, Mark, SetOutcome, Store,
+    ArithOutcome, Arithmetic, Cache, DeleteOutcome, ITEM_OVERHEAD, Item, Mark, SetOutcome, Write,
     expiry,
 };
 
@@ -14,16 +14,16 @@ pub(super) fn get(cache: &mut Cache, now_s: u64, get: &MetaGet<'_>) -> Vec<u8> {
     let key = decoded(get.key);
     let created = cache.get(now_s, &key).is_none() && get.vivify.is_some();
     if created {
-        let store = Store {
+        let write = Write {
             explicit_cas: get.explicit_cas,
-            ..Store::plain(SetMode::Add, b"")
+            ..Write::plain(SetMode::Add, b"")
         };
-        cache.set(now_s, &key, &store);
+        cache.set(now_s, &key, &write);
     }
     let Some(mut item) = cache.get(now_s, &key).cloned() else {
         return unless(get.quiet, answer("EN", get.key, get.flags, |_| None));
     };
-    let with_value = get.value && get.unless != Some(item.cas);
+    let with_value = get.with_value && get.known_cas != Some(item.cas);
     let status = if with_value {
         format!("VA {}", item.value.len())
     } else {
@@ -152,7 +152,7 @@ pub(super) fn set(
     let Some(value) = value else {
         return BAD_DATA_CHUNK.into();
     };
-    let store = Store {
+    let write = Write {
         mode: set.mode,
         value,
         client_flags: set.client_flags,
@@ -163,7 +163,7 @@ pub(super) fn set(
         vivify: set.vivify,
         base64_key: set.key.base64,
     };
-    let outcome = cache.set(now_s, &decoded(set.key), &store);
+    let outcome = cache.set(now_s, &decoded(set.key), &write);
     let (status, cas, value_len) = match outcome {
         SetOutcome::Stored { cas, value_len } => ("HD", cas, value_len),
         SetOutcome::NotStored => ("NS", 0, value.len()),
@@ -226,7 +226,7 @@ pub(super) fn arith(cache: &mut Cache, now_s: u64, arith: &MetaArith<'_>) -> Vec
     if let Some(exptime) = arith.touch.filter(|_| !created) {
         cache.touch(now_s, &key, exptime);
     }
-    let status = if arith.value {
+    let status = if arith.with_value {
         format!("VA {}", number.len())
     } else {
         "HD".to_owned()
@@ -245,7 +245,7 @@ pub(super) fn arith(cache: &mut Cache, now_s: u64, arith: &MetaArith<'_>) -> Vec
         b'c' => Some(cas.to_string()),
         _ => None,
     });
-    if arith.value {
+    if arith.with_value {
         line.extend(format!("{number}\r\n").into_bytes());
     }
     unless(arith.quiet, line)
@@ -285,7 +285,7 @@ fn decoded(key: MetaKey<'_>) -> Vec<u8> {
 }
 
 fn left(item: &Item, now_s: u64) -> String {
-    item.left_s(now_s)
+    item.remaining_s(now_s)
         .map_or("-1".to_owned(), |seconds| seconds.to_string())
 }
 

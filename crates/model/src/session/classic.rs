@@ -3,7 +3,7 @@
 use protocol::{Arith, Delete, FlushAll, Get, Set, SetMode, Stats, Touch};
 
 use super::{BAD_DATA_CHUNK, NON_NUMERIC, TOO_LARGE, VERSION};
-use crate::cache::{ArithOutcome, Arithmetic, Cache, DeleteOutcome, SetOutcome, Store};
+use crate::cache::{ArithOutcome, Arithmetic, Cache, DeleteOutcome, SetOutcome, Write};
 
 pub(super) fn get(cache: &mut Cache, now_s: u64, get: Get<'_>) -> Vec<u8> {
     let mut answer = Vec::new();
@@ -45,13 +45,13 @@ pub(super) fn too_large(cache: &mut Cache, now_s: u64, set: &Set<'_>) -> Option<
 /// `value` is none if the data block did not end as it has to.
 pub(super) fn set(cache: &mut Cache, now_s: u64, set: &Set<'_>, value: Option<&[u8]>) -> Vec<u8> {
     let answer = value.map_or(BAD_DATA_CHUNK, |value| {
-        let store = Store {
+        let write = Write {
             client_flags: set.flags,
             exptime: set.exptime,
             compare: set.cas,
-            ..Store::plain(set.mode, value)
+            ..Write::plain(set.mode, value)
         };
-        match cache.set(now_s, set.key, &store) {
+        match cache.set(now_s, set.key, &write) {
             SetOutcome::Stored { .. } => "STORED\r\n",
             SetOutcome::NotStored => "NOT_STORED\r\n",
             SetOutcome::Exists => "EXISTS\r\n",
