@@ -165,7 +165,7 @@ pub fn best_runtime(say: &mut dyn FnMut(&str)) -> Kind {
 
 /// Open files that a server wants for so many connections and workers.
 #[must_use]
-pub fn open_files_wanted(connections: u32, workers: u32) -> u64 {
+pub fn open_files_needed(connections: u32, workers: u32) -> u64 {
     u64::from(connections) + u64::from(workers) * 2 + OTHER_FILES
 }
 
@@ -173,7 +173,7 @@ pub fn open_files_wanted(connections: u32, workers: u32) -> u64 {
 /// the kernel until descriptors come free.
 fn need_open_files(config: &Config) -> Result<(), Error> {
     let connections = config.connections_max;
-    let wanted = open_files_wanted(connections, config.workers);
+    let wanted = open_files_needed(connections, config.workers);
     let limit = sys::limits::raise_open_files(wanted);
     if limit < u64::from(connections) {
         return Err(Error::OpenFiles {

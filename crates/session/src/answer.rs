@@ -1,4 +1,4 @@
-//! Answering one request: the dispatch, and one file for each kind.
+//! Executing one request: the dispatch, and one file for each family of commands.
 
 mod classic;
 mod get;
@@ -8,25 +8,25 @@ mod set;
 use protocol::limits::{MEMLIMIT_MAX_MB, MEMLIMIT_MIN_MB};
 use protocol::{Request, Stats, reply};
 
-pub(crate) use get::keys;
-pub(crate) use set::{upload_failed, uploaded};
+pub(crate) use get::answer_keys;
+pub(crate) use set::{publish_upload, reject_upload};
 
 use crate::counters::Counter;
 use crate::output::Output;
 use crate::prepare::Prepared;
-use crate::session::{RequestContext, State, Step};
+use crate::session::{Outcome, RequestContext, State};
 
-/// The version that is told on the wire: the memcached whose answers these are.
+/// The version reported to clients: the memcached release whose replies Curtail reproduces.
 const VERSION: &[u8] = b"1.6.45";
 
-/// Executes one request, which stands at the front of `input`.
+/// Executes the request at the front of `input`.
 pub(crate) fn request(
     request: &Request<'_>,
     prepared: &Prepared<'_>,
     input: &[u8],
     context: &mut RequestContext<'_>,
     out: &mut Output,
-) -> Step {
+) -> Outcome {
     let bytes = out.bytes_mut();
     match request {
         Request::Get(command) => return get::get(command, prepared, input, context, out),
@@ -44,25 +44,25 @@ pub(crate) fn request(
         Request::Version => reply::version(bytes, VERSION),
         Request::Verbosity { level, noreply } => {
             context.control.set_verbosity(*level);
-            say(bytes, reply::OK, *noreply);
+            push_reply(bytes, reply::OK, *noreply);
         }
         Request::CacheMemlimit { megabytes, noreply } => {
-            say(bytes, memory_limit(*megabytes, context), *noreply);
+            push_reply(bytes, memory_limit(*megabytes, context), *noreply);
         }
         Request::Stats(which) => stats(*which, context, bytes),
-        Request::Quit => return Step::then(prepared.line_len, State::Closed),
+        Request::Quit => return Outcome::then(prepared.line_len, State::Closed),
     }
-    Step::done(prepared.line_len)
+    Outcome::done(prepared.line_len)
 }
 
-/// Adds an answer, unless none is wanted.
-fn say(bytes: &mut Vec<u8>, answer: &[u8], noreply: bool) {
+/// Appends a reply, unless the client sent `noreply`.
+fn push_reply(bytes: &mut Vec<u8>, reply: &[u8], noreply: bool) {
     if !noreply {
-        bytes.extend_from_slice(answer);
+        bytes.extend_from_slice(reply);
     }
 }
 
-/// Changes the memory limit; the answer.
+/// Changes the memory limit. Returns the reply.
 fn memory_limit(megabytes: u32, context: &mut RequestContext<'_>) -> &'static [u8] {
     if megabytes < MEMLIMIT_MIN_MB {
         return reply::MEMLIMIT_TOO_SMALL;
@@ -87,7 +87,7 @@ fn stats(which: Stats<'_>, context: &mut RequestContext<'_>, bytes: &mut Vec<u8>
             return;
         }
         Stats::HotKeys => hot_keys(context, bytes),
-        // There are no classes of slabs, so nothing lies in any.
+        // There are no slab classes, so every dump is empty.
         Stats::CacheDump { .. } => {}
         Stats::Other(_) => {
             bytes.extend_from_slice(reply::ERROR);
@@ -97,7 +97,8 @@ fn stats(which: Stats<'_>, context: &mut RequestContext<'_>, bytes: &mut Vec<u8>
     bytes.extend_from_slice(reply::END);
 }
 
-/// The keys read most, the first first; in the writing of memcached's `lru_crawler metadump`.
+/// The most frequently read keys in descending order, encoded as by memcached's `lru_crawler
+/// metadump`.
 fn hot_keys(context: &mut RequestContext<'_>, bytes: &mut Vec<u8>) {
     let hot = context.worker.store().hot_keys();
     reply::stat_number(bytes, b"hotkeys:gets", hot.reads);
@@ -109,8 +110,8 @@ fn hot_keys(context: &mut RequestContext<'_>, bytes: &mut Vec<u8>) {
     }
 }
 
-/// Letters, digits and `-._~` as they are, any other byte as `%` and two digits (RFC 3986, 2.1): a
-/// key that came as base64 may hold line ends.
+/// Percent-encodes `key` (RFC 3986, section 2.1), because a key that arrived in base64 may contain
+/// line ends. Letters, digits and `-._~` stay as they are.
 fn uri_encoded(key: &[u8]) -> String {
     let mut text = String::with_capacity(key.len());
     for &byte in key {
@@ -124,7 +125,7 @@ fn uri_encoded(key: &[u8]) -> String {
     text
 }
 
-/// Counts one of two.
-fn count_outcome(context: &mut RequestContext<'_>, first: bool, yes: Counter, no: Counter) {
-    context.counters.count(if first { yes } else { no });
+/// Counts a hit or a miss.
+fn count_outcome(context: &mut RequestContext<'_>, hit: bool, hits: Counter, misses: Counter) {
+    context.counters.count(if hit { hits } else { misses });
 }

@@ -1,24 +1,26 @@
-//! What a session cannot know by itself: the process's statistics and switches.
+//! Process-wide statistics and settings that a session can read and change.
 
 use crate::now::Now;
 
-/// The process, as seen from a conversation. RemainingKeys rarely, so a trait object will do.
+/// The server process, as `stats`, `verbosity` and `cache_memlimit` see it. These commands are
+/// rare, so dynamic dispatch is cheap enough.
 pub trait ServerControl: Sync {
-    /// Writes the lines of `stats`, without the end.
+    /// Writes the `STAT` lines of `stats`, without the final `END`.
     fn write_stats(&self, now: Now, out: &mut Vec<u8>);
 
-    /// Writes the lines of `stats settings`, without the end.
+    /// Writes the `STAT` lines of `stats settings`, without the final `END`.
     fn write_settings(&self, out: &mut Vec<u8>);
 
-    /// Counts from zero again.
+    /// Restarts the counts at zero.
     fn reset_stats(&self);
 
-    /// Changes the memory of items and index, in bytes; false: it cannot be that.
+    /// Changes the memory limit of items and index, in bytes. Returns false if the store rejects
+    /// the new limit.
     fn set_memory_limit(&self, bytes: u64) -> bool;
 
-    /// The store has work for a thread that answers nobody: see `store::Tender`.
+    /// Wakes the maintenance thread, because the store has work that needs system calls.
     fn wake_maintenance(&self);
 
-    /// Says more or less on standard error.
+    /// Sets the level of detail on standard error.
     fn set_verbosity(&self, level: u32);
 }

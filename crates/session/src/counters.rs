@@ -1,9 +1,9 @@
-//! What one worker counts. Each set of counters has a single writer, so that counting costs no
-//! locked instruction; anyone may read.
+//! Per-worker counters. Each set has a single writer, so counting needs no atomic
+//! read-modify-write. Any thread may read.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// What is counted, named as in memcached's `stats`.
+/// A counted event, named as in memcached's `stats`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[repr(usize)]
 #[allow(missing_docs, reason = "the names are memcached's own")]
@@ -33,12 +33,12 @@ pub enum Counter {
     BytesRead,
     BytesWritten,
     ConnYields,
-    /// Waits for memory that slower peers held.
+    /// Requests deferred because slower peers held the memory.
     HeldWaits,
 }
 
 impl Counter {
-    /// All, in the order of `stats`.
+    /// All counters, in the order of `stats`.
     pub const ALL: [Self; 26] = [
         Self::CmdGet,
         Self::CmdSet,
@@ -68,7 +68,7 @@ impl Counter {
         Self::HeldWaits,
     ];
 
-    /// Its name in `stats`.
+    /// The counter's name in `stats`.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
@@ -110,22 +110,22 @@ pub struct Counters {
 }
 
 impl Counters {
-    /// Counts one. Only the worker they belong to may.
+    /// Adds one. Only the owning worker may call this.
     pub fn count(&self, counter: Counter) {
         self.add(counter, 1);
     }
 
-    /// Counts `by`. Only the worker they belong to may.
+    /// Adds `by`. Only the owning worker may call this.
     pub fn add(&self, counter: Counter, by: u64) {
         let cell = &self.cells[counter as usize];
-        // One writer: no other thread can change it between the two.
+        // With a single writer, no other thread changes the cell between load and store.
         cell.store(
             cell.load(Ordering::Relaxed).wrapping_add(by),
             Ordering::Relaxed,
         );
     }
 
-    /// What has been counted.
+    /// The present counts.
     #[must_use]
     pub fn snapshot(&self) -> CounterSnapshot {
         CounterSnapshot {
@@ -134,20 +134,20 @@ impl Counters {
     }
 }
 
-/// Counts at one moment, of one worker or summed over many.
+/// Counts at one moment, of one worker or summed over several.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct CounterSnapshot {
     counts: [u64; Counter::ALL.len()],
 }
 
 impl CounterSnapshot {
-    /// The count of one.
+    /// The count of `counter`.
     #[must_use]
     pub fn of(&self, counter: Counter) -> u64 {
         self.counts[counter as usize]
     }
 
-    /// Both together.
+    /// The sum of both.
     #[must_use]
     pub fn plus(self, other: &Self) -> Self {
         Self {
@@ -155,7 +155,7 @@ impl CounterSnapshot {
         }
     }
 
-    /// What came since `earlier`.
+    /// The difference from `earlier`.
     #[must_use]
     pub fn since(self, earlier: &Self) -> Self {
         Self {
@@ -169,11 +169,11 @@ mod tests {
     use super::*;
 
     #[test]
-    fn counters_stand_where_their_list_says() {
+    fn all_lists_the_counters_in_declaration_order() {
         let counters = Counters::default();
-        for (place, counter) in Counter::ALL.into_iter().enumerate() {
-            assert_eq!(counter as usize, place);
-            counters.add(counter, place as u64);
+        for (index, counter) in Counter::ALL.into_iter().enumerate() {
+            assert_eq!(counter as usize, index);
+            counters.add(counter, index as u64);
         }
         let sum = counters.snapshot().plus(&counters.snapshot());
         assert_eq!(sum.of(Counter::CmdSet), 2);

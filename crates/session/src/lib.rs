@@ -1,23 +1,27 @@
-//! One client's conversation: bytes to protocol to store to bytes.
+//! One client connection without I/O: parses requests, executes them against the store, writes
+//! replies.
 //!
-//! A session owns no socket and reads no clock. Whoever runs it (a runtime, the simulator, a
-//! test) gives it what has arrived and takes what is to be sent:
+//! A session owns no socket and reads no clock. Its caller (a runtime or a test) passes in the
+//! received bytes and sends the output:
 //!
 //! ```text
 //! runtime                                session                          store
 //!   input ──────────── prepare(input) ──▶ parse, hash ── prefetch ─────▶  (buckets)
 //!   … for every session of the burst …
 //!   now, output ────── answer(…) ───────▶ execute in order ── read ────▶  copy or pin
-//!   send(output) ◀──── Progress ───────── consumed, what it needs next
+//!   send(output) ◀──── Progress ───────── bytes consumed, next need
 //! ```
 //!
-//! [`Progress::next`] says what the session needs: more input, room in the output, another turn,
-//! memory that slower peers hold, bytes of an upload (which may be received straight into place,
-//! [`Session::upload_buffer`]), or to be closed.
+//! [`Progress::next`] says what the session needs to continue: more input, bytes of an upload
+//! (which may be received directly into the store's memory, [`Session::upload_buffer`]), space in
+//! the output, another turn, memory that slower peers hold, or to be closed.
 //!
-//! Invariants: splitting the input differently never changes the output; nothing a client sends
-//! makes it panic; between two calls it holds the input not at all and memory only as an upload;
-//! what it adds to the output in one call is bounded ([`limits`]).
+//! Invariants:
+//! - Splitting the input differently never changes the output.
+//! - No input makes a session panic.
+//! - Between two calls a session keeps no reference to the input, and holds store memory only for
+//!   an unfinished upload.
+//! - One call adds a bounded amount to the output ([`limits`]).
 
 #![forbid(unsafe_code)]
 

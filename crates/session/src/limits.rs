@@ -1,16 +1,19 @@
-//! Every bound of a session, in one place.
+//! All bounds of a session.
 
-/// Longest value that is copied into the output, in bytes; a longer one is pinned.
+/// Longest value that is copied into the output, in bytes. A longer value is pinned.
 pub const COPY_MAX: usize = 16 * 1024;
-/// Bytes of output after which a session asks for room. One answer may go beyond it.
+/// Output length in bytes from which a session stops for [`Next::OutputSpace`]. The last reply may
+/// exceed it.
+///
+/// [`Next::OutputSpace`]: crate::Next::OutputSpace
 pub const OUTPUT_SOFT_MAX: usize = 64 * 1024;
-/// Values one output may pin.
+/// Most values that one output pins.
 pub const PINS_MAX: usize = 16;
-/// Keys of one `get` answered in one turn.
+/// Keys of one `get` that are answered in one turn.
 pub const KEYS_PER_TURN: usize = 256;
-/// Keys of one `get` whose memory is asked for together.
+/// Keys of one `get` whose memory is prefetched together.
 pub const PREFETCH_KEYS: usize = 16;
-/// Most requests a session can be allowed in one turn.
+/// Upper bound of the requests that a session answers in one turn.
 pub const REQUESTS_PER_TURN_MAX: usize = 1024;
-/// Bytes of what has come that are looked at ahead of their turn, for the first request.
+/// Bytes of received input that are parsed early, to prefetch the bucket of the first request.
 pub const PREFETCH_INPUT_MAX: usize = 512;

@@ -2,21 +2,21 @@
 
 use store::Expiry;
 
-/// Longest relative time in seconds; above it a time is unix time (memcached `protocol.txt`).
+/// Longest relative time in seconds. A larger number is a Unix time (memcached `protocol.txt`).
 const RELATIVE_MAX_S: i32 = 60 * 60 * 24 * 30;
 
-/// The time of a burst: read once, good for every request in it.
+/// The time of a burst. The clock is read once per burst, so all its requests share one time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Now {
-    /// Seconds since the server started, from 1.
+    /// Seconds since the server started, counted from 1.
     pub elapsed_s: u32,
-    /// Unix second of `elapsed_s` 0.
+    /// The Unix second at which `elapsed_s` was 0.
     pub epoch_unix_s: u64,
 }
 
 impl Now {
-    /// When an item with the client's `exptime` expires: 0 never, negative at once, up to thirty
-    /// days from now, above that at that unix second.
+    /// When an item with the client's `exptime` expires. 0 means never, a negative number means
+    /// immediately, up to thirty days is relative to now, and a larger number is a Unix second.
     #[must_use]
     pub fn expiry(&self, exptime: i32) -> Expiry {
         match exptime {
@@ -27,8 +27,9 @@ impl Now {
         }
     }
 
-    /// The second that `flush_all` with this time means; none given and not above zero: now. A
-    /// unix time before the start means nothing, for nothing is as old.
+    /// The second at which a `flush_all` with this time takes effect. Without a time, or with one
+    /// at or below zero, that is now. Returns none for a Unix time before the server's start: no
+    /// item is that old.
     #[must_use]
     pub fn flush_second(&self, exptime: Option<i32>) -> Option<u32> {
         match exptime {
@@ -66,7 +67,7 @@ mod tests {
     }
 
     #[test]
-    fn a_flush_is_now_unless_it_is_later() {
+    fn a_flush_is_immediate_unless_it_is_delayed() {
         assert_eq!(NOW.flush_second(None), Some(100));
         assert_eq!(NOW.flush_second(Some(-1)), Some(100));
         assert_eq!(NOW.flush_second(Some(2)), Some(102));
@@ -74,7 +75,7 @@ mod tests {
     }
 
     #[test]
-    fn a_flush_of_what_is_older_than_the_server_flushes_nothing() {
+    fn a_flush_time_before_the_server_start_flushes_nothing() {
         assert_eq!(NOW.flush_second(Some(1_700_000_001)), Some(1));
         assert_eq!(NOW.flush_second(Some(1_700_000_000)), None);
         assert_eq!(NOW.flush_second(Some(1_600_000_000)), None);

@@ -1,4 +1,4 @@
-//! The first half of a burst: parse, hash, ask for memory ahead.
+//! The first half of a burst: parse the requests, hash their keys, prefetch the memory they visit.
 
 use protocol::{MetaKey, Parsed, Rejection, Request, parse};
 use store::{KeyHash, Worker};
@@ -6,16 +6,17 @@ use store::{KeyHash, Worker};
 use crate::limits::PREFETCH_INPUT_MAX;
 use crate::session::{Session, State};
 
-/// A request of a burst: parsed and hashed, not yet executed. Borrows the input.
+/// A command line of a burst, parsed and hashed but not yet executed. Borrows the input.
 #[derive(Debug, Clone, Copy)]
 pub struct Prepared<'a> {
     pub(crate) action: Action<'a>,
     /// Bytes of the command line, line end included.
     pub(crate) line_len: usize,
-    /// Of the key, or the first of several.
+    /// Hash of the key, or of the first of several; zero without a key.
     pub(crate) hash: KeyHash,
 }
 
+/// What executing a command line does.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Action<'a> {
     Request(Request<'a>),
@@ -23,9 +24,9 @@ pub(crate) enum Action<'a> {
     Fatal,
 }
 
-/// Asks for the bucket of the first request in what has come on a connection, and returns its
-/// key's hash, for [`prefetch_item`](Worker::prefetch_item). A hint: what has come may be the rest
-/// of a value.
+/// Prefetches the index bucket of the first request in the input of a connection, and returns its
+/// key's hash for [`prefetch_item`](Worker::prefetch_item). This is a hint: the input may as well
+/// be the rest of a value.
 #[must_use]
 pub fn prefetch_first_bucket(input: &[u8], worker: &Worker) -> Option<KeyHash> {
     let input = &input[..input.len().min(PREFETCH_INPUT_MAX)];
@@ -36,7 +37,8 @@ pub fn prefetch_first_bucket(input: &[u8], worker: &Worker) -> Option<KeyHash> {
     (hash != KeyHash::default()).then_some(hash)
 }
 
-/// Asks for the items of all requests of a burst, when their buckets have had time to come.
+/// Prefetches the items of all requests of a burst. Call this after their buckets had time to
+/// arrive in the cache.
 pub fn prefetch_items(prepared: &mut [Prepared<'_>], worker: &Worker) {
     for request in prepared {
         if request.hash != KeyHash::default() {
@@ -45,8 +47,8 @@ pub fn prefetch_items(prepared: &mut [Prepared<'_>], worker: &Worker) {
     }
 }
 
-/// Empties a list of prepared requests and frees it from the lifetime of its last burst, so that
-/// its memory serves the next.
+/// Empties a list of prepared requests and removes the lifetime of its last burst, so that the
+/// next burst reuses its allocation.
 #[must_use]
 #[expect(
     clippy::unnecessary_filter_map,
@@ -54,18 +56,18 @@ pub fn prefetch_items(prepared: &mut [Prepared<'_>], worker: &Worker) {
 )]
 pub fn recycle<'b>(mut prepared: Vec<Prepared<'_>>) -> Vec<Prepared<'b>> {
     prepared.clear();
-    // Same type but for the lifetime: the standard library collects in place.
+    // The types differ in the lifetime only, so the standard library collects in place.
     prepared.into_iter().filter_map(|_| None).collect()
 }
 
 impl Session {
-    /// Parses the complete requests at the front of `input`, at most `most` of them, adds them to
-    /// `burst` and asks for the memory they will visit. Returns how many it added; hand just
-    /// these, with the same input, to [`Session::answer`].
+    /// Parses the complete requests at the front of `input`, at most `max`, appends them to
+    /// `burst` and prefetches their buckets. Returns how many it appended. Pass exactly these,
+    /// with the same input, to [`Session::answer`].
     pub fn prepare<'a>(
         &mut self,
         input: &'a [u8],
-        most: usize,
+        max: usize,
         worker: &Worker,
         burst: &mut Vec<Prepared<'a>>,
     ) -> usize {
@@ -74,7 +76,7 @@ impl Session {
             Some(at) => at,
             None => return 0,
         };
-        while burst.len() - first < most && at < input.len() {
+        while burst.len() - first < max && at < input.len() {
             let (action, line_len) = match parse(&input[at..], self.scanned) {
                 Parsed::Incomplete { scanned } => {
                     self.scanned = scanned;
@@ -98,14 +100,14 @@ impl Session {
                 Some(bytes) if bytes <= (input.len() - at - line_len) as u64 => {
                     at += line_len + bytes as usize;
                 }
-                // What comes next is not here yet, or never will be.
+                // The next command has not arrived yet, or no command follows.
                 _ => break,
             }
         }
         burst.len() - first
     }
 
-    /// Where in `input` the next command line begins; none: not in it.
+    /// The offset in `input` of the next command line; none if it lies beyond the input.
     fn commands_from(&self, input: &[u8]) -> Option<usize> {
         match &self.state {
             State::Command => Some(0),
@@ -113,14 +115,14 @@ impl Session {
                 .ok()
                 .filter(|&missing| missing < input.len()),
             State::Upload(upload) => Some(upload.missing()).filter(|&len| len < input.len()),
-            // The keys come first, and what follows them may have to wait another turn.
+            // The keys are answered first, and the next command may have to wait for another turn.
             State::Keys(_) | State::Closed => None,
         }
     }
 }
 
 impl Action<'_> {
-    /// Bytes between this line and the next command; none: no command follows.
+    /// Bytes between this line and the next command; none if no command follows.
     fn bytes_after_line(&self) -> Option<u64> {
         match self {
             Self::Request(Request::Set(set)) => Some(u64::from(set.value_len) + 2),
@@ -171,7 +173,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_first_request_of_what_has_come_is_looked_at_ahead() {
+    fn the_bucket_of_the_first_request_is_prefetched() {
         let store = Store::new(Config {
             memory_bytes: 8 << 20,
             ..Config::DEFAULT

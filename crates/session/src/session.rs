@@ -1,4 +1,4 @@
-//! The conversation's state, and its second half: answering a burst.
+//! The state of one client connection, and the second half of a burst: executing its requests.
 
 use store::{Refused, Worker};
 
@@ -10,11 +10,11 @@ use crate::output::Output;
 use crate::prepare::{Action, Prepared};
 use crate::upload::PendingUpload;
 
-/// One client's conversation.
+/// The state of one client connection.
 #[derive(Debug, Default)]
 pub struct Session {
     pub(crate) state: State,
-    /// Bytes at the front of the input known to hold no line end.
+    /// Bytes at the front of the input that are known to contain no line end.
     pub(crate) scanned: usize,
 }
 
@@ -24,23 +24,25 @@ pub(crate) enum State {
     /// A command line.
     #[default]
     Command,
-    /// The rest of a `get`'s keys, of a line already parsed.
+    /// The remaining keys of a `get` whose line has been parsed.
     Keys(RemainingKeys),
-    /// The rest of a value being stored.
+    /// The rest of a value that is being stored.
     Upload(Box<PendingUpload>),
-    /// Bytes that nobody wants.
+    /// The data block of a rejected command, which is skipped.
     Swallow {
+        /// Bytes left to skip.
         missing: u64,
     },
+    /// Nothing: no more input is read.
     Closed,
 }
 
-/// The rest of a `get`.
+/// The unanswered part of a `get`.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct RemainingKeys {
     /// Bytes of keys at the front of the input.
     pub(crate) keys_len: usize,
-    /// Bytes of the line end behind them.
+    /// Bytes of the line end after them.
     pub(crate) line_end_len: usize,
     pub(crate) with_cas: bool,
     pub(crate) exptime: Option<i32>,
@@ -65,31 +67,31 @@ pub enum Next {
     Close,
 }
 
-/// How far a session came.
+/// The result of [`Session::answer`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Progress {
-    /// Bytes of input it is done with.
+    /// Bytes of input that have been processed.
     pub consumed: usize,
-    /// What it needs to go on.
+    /// What the session needs to continue.
     pub next: Next,
 }
 
-/// What surrounds a conversation while it answers.
+/// What a session uses while it executes requests.
 pub struct RequestContext<'a> {
     /// The time of the burst.
     pub now: Now,
-    /// The thread's handle on the store.
+    /// The thread's handle to the store.
     pub worker: &'a mut Worker,
     /// The thread's counters.
     pub counters: &'a Counters,
-    /// The process.
+    /// Process-wide statistics and settings.
     pub control: &'a dyn ServerControl,
 }
 
 impl Session {
-    /// Executes what [`Session::prepare`] prepared from `input`, in order, adding answers to
-    /// `out`. Stops early when the output is full or memory is held by others; what was not
-    /// consumed must then be prepared again.
+    /// Executes in order the requests that [`Session::prepare`] prepared from `input`, and appends
+    /// the replies to `out`. Stops early when the output is full or when other connections hold
+    /// the memory it needs. Input that was not consumed must be prepared again.
     pub fn answer(
         &mut self,
         prepared: &[Prepared<'_>],
@@ -106,31 +108,35 @@ impl Session {
                 return self.stop(consumed, Next::OutputSpace);
             }
             let rest = &input[consumed..];
-            let step = match &request.action {
+            let outcome = match &request.action {
                 Action::Request(command) => answer::request(command, request, rest, context, out),
                 Action::Rejected { rejection, swallow } => {
                     out.bytes_mut().extend_from_slice(rejection.reply());
-                    Step::swallow(request.line_len, *swallow)
+                    Outcome::swallow(request.line_len, *swallow)
                 }
-                Action::Fatal => Step::then(0, State::Closed),
+                Action::Fatal => Outcome::then(0, State::Closed),
             };
-            match step {
-                Step::Done { len, then } => {
+            match outcome {
+                Outcome::Done { len, then } => {
                     consumed += len;
                     self.state = then;
                 }
-                Step::Memory => return self.stop(consumed, Next::Memory),
+                Outcome::NeedsMemory => return self.stop(consumed, Next::Memory),
             }
             if let Some(next) = self.resume_pending(input, &mut consumed, context, out) {
                 return self.stop(consumed, next);
             }
         }
-        // A line looked at in vain has left its mark in `scanned`; what has not been looked at is
-        // for the next turn.
-        let unseen = consumed < input.len() && self.scanned == 0;
+        // An incomplete line sets `scanned`. Zero means that the rest has not been parsed, because
+        // this turn had its share of requests: it needs another turn.
+        let has_unparsed = consumed < input.len() && self.scanned == 0;
         Progress {
             consumed,
-            next: if unseen { Next::Yield } else { Next::Input },
+            next: if has_unparsed {
+                Next::Yield
+            } else {
+                Next::Input
+            },
         }
     }
 
@@ -140,30 +146,30 @@ impl Session {
         self.scanned = 0;
     }
 
-    /// The memory that the next bytes of input may be received into, when [`Next::Upload`] was
-    /// needed: empty when only the line end is missing, or when the store has to find more first.
+    /// The store memory that the next bytes of input may be received into, after [`Next::Upload`].
+    /// Empty when only the line end is missing, or when the store must allocate more first.
     pub fn upload_buffer(&mut self) -> &mut [u8] {
         match &mut self.state {
-            State::Upload(uploading) => uploading.unfilled(),
+            State::Upload(pending) => pending.unfilled(),
             _ => &mut [],
         }
     }
 
-    /// Says that the first `len` bytes of [`Session::upload_buffer`] have been received.
+    /// Records that the first `len` bytes of [`Session::upload_buffer`] have been received.
     pub fn advance_upload(&mut self, len: usize) {
-        if let State::Upload(uploading) = &mut self.state {
-            uploading.advance(len);
+        if let State::Upload(pending) = &mut self.state {
+            pending.advance(len);
         }
     }
 
-    /// Whether it holds memory for a value on its way.
+    /// Whether the session holds store memory for an unfinished upload.
     #[must_use]
     pub fn holds_memory(&self) -> bool {
         matches!(self.state, State::Upload(_))
     }
 
-    /// Goes on with what an earlier request began; what is needed if that is not over with this
-    /// input.
+    /// Continues what an earlier request began. Returns the session's need if this input does not
+    /// complete it.
     #[inline]
     fn resume_pending(
         &mut self,
@@ -198,36 +204,36 @@ impl Session {
                 self.state = State::Command;
                 None
             }
-            State::Upload(uploading) => {
+            State::Upload(pending) => {
                 let (worker, now_s) = (&mut *context.worker, context.now.elapsed_s);
-                let before = uploading.missing();
-                let taken = uploading.take(&input[*consumed..], worker, now_s);
-                // Where memory runs out, what fitted is taken all the same: the rest of the value
-                // must not be read as commands.
-                *consumed += before - uploading.missing();
+                let before = pending.missing();
+                let taken = pending.receive(&input[*consumed..], worker, now_s);
+                // If memory ran out, the bytes that still fitted count as consumed: otherwise part
+                // of the value would be parsed as commands.
+                *consumed += before - pending.missing();
                 match taken {
                     Ok(()) => {}
                     Err(Refused::NotYet) => return Some(Next::Memory),
                     Err(_) => {
-                        let missing = uploading.missing() as u64;
-                        answer::upload_failed(uploading, context, out);
+                        let missing = pending.missing() as u64;
+                        answer::reject_upload(pending, context, out);
                         self.state = State::Swallow { missing };
                         return self.resume_pending(input, consumed, context, out);
                     }
                 }
-                if uploading.missing() > 0 {
+                if pending.missing() > 0 {
                     return Some(Next::Upload);
                 }
-                if let State::Upload(uploading) = std::mem::take(&mut self.state)
-                    && let Some(uploading) = answer::uploaded(*uploading, context, out)
+                if let State::Upload(pending) = std::mem::take(&mut self.state)
+                    && let Some(pending) = answer::publish_upload(*pending, context, out)
                 {
-                    self.state = State::Upload(uploading);
+                    self.state = State::Upload(pending);
                     return Some(Next::Memory);
                 }
                 None
             }
             State::Keys(remaining) => {
-                let (len, next) = answer::keys(remaining, &input[*consumed..], context, out);
+                let (len, next) = answer::answer_keys(remaining, &input[*consumed..], context, out);
                 *consumed += len;
                 if next.is_none() {
                     self.state = State::Command;
@@ -237,28 +243,28 @@ impl Session {
         }
     }
 
-    /// Ends a call early: requests prepared behind this point will be parsed again, so nothing is
-    /// known of line ends any more.
+    /// Ends a call early. The requests after this point are parsed again, so what is known about
+    /// line ends is discarded.
     fn stop(&mut self, consumed: usize, next: Next) -> Progress {
         self.scanned = 0;
         Progress { consumed, next }
     }
 }
 
-/// What one request comes to.
-pub(crate) enum Step {
-    /// It is answered as far as it can be.
+/// The outcome of one request.
+pub(crate) enum Outcome {
+    /// The request was executed as far as the input allows.
     Done {
-        /// Bytes of input it took.
+        /// Bytes of input it consumed.
         len: usize,
-        /// What the input behind them is.
+        /// What the following input is.
         then: State,
     },
-    /// It needs memory ([`Next::Memory`]); nothing was done.
-    Memory,
+    /// The request needs memory ([`Next::Memory`]) and had no effect.
+    NeedsMemory,
 }
 
-impl Step {
+impl Outcome {
     pub(crate) fn done(len: usize) -> Self {
         Self::then(len, State::Command)
     }
@@ -267,7 +273,7 @@ impl Step {
         Self::Done { len, then }
     }
 
-    /// Takes a line and lets `missing` bytes behind it go.
+    /// Consumes a line and skips the `missing` bytes after it.
     pub(crate) fn swallow(len: usize, missing: u64) -> Self {
         Self::then(
             len,

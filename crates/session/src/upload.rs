@@ -1,17 +1,18 @@
-//! A value that did not arrive with its command line.
+//! Receiving a value that did not arrive together with its command line.
 
 use store::{Refused, Upload, Worker};
 
-/// A value on its way, and the line that announced it.
+/// A partly received value, with its command line.
 #[derive(Debug)]
 pub(crate) struct PendingUpload {
     pub(crate) upload: Upload,
-    /// The command line, parsed again when the value is whole. Bounded as every line is.
+    /// The command line, parsed again when the value is complete. Its length is bounded like that
+    /// of every line.
     pub(crate) line: Box<[u8]>,
     pub(crate) line_end: LineEnd,
 }
 
-/// What has come of the line end behind a value.
+/// The received part of the line end after a value.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct LineEnd {
     bytes: [u8; 2],
@@ -27,27 +28,27 @@ impl PendingUpload {
         }
     }
 
-    /// Bytes still to come, the line end included.
+    /// Bytes still to receive, including the line end.
     pub(crate) fn missing(&self) -> usize {
         self.upload.missing() + self.line_end.bytes.len() - self.line_end.len
     }
 
-    /// Takes from the front of `bytes` what is missing.
-    pub(crate) fn take(
+    /// Copies the missing bytes from the front of `bytes`, as far as they are there.
+    pub(crate) fn receive(
         &mut self,
         bytes: &[u8],
         worker: &mut Worker,
         now_s: u32,
     ) -> Result<(), Refused> {
         let filled = worker.fill(&mut self.upload, bytes, now_s)?;
-        let room = &mut self.line_end.bytes[self.line_end.len..];
+        let free = &mut self.line_end.bytes[self.line_end.len..];
         let rest = if self.upload.missing() == 0 {
             &bytes[filled..]
         } else {
             &[]
         };
-        let len = room.len().min(rest.len());
-        room[..len].copy_from_slice(&rest[..len]);
+        let len = free.len().min(rest.len());
+        free[..len].copy_from_slice(&rest[..len]);
         self.line_end.len += len;
         Ok(())
     }
@@ -60,7 +61,7 @@ impl PendingUpload {
         self.upload.advance(len);
     }
 
-    /// Whether the value ended as values must.
+    /// Whether the value is followed by `\r\n`, as the protocol requires.
     pub(crate) fn has_line_end(&self) -> bool {
         self.line_end.bytes == *b"\r\n"
     }

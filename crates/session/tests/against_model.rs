@@ -1,5 +1,5 @@
-//! Conversations at random: the session says what the model says, however its input is split,
-//! and nothing it is told makes it panic.
+//! Random command sequences: the session's replies equal the model's, however the input is split,
+//! and no input makes it panic.
 
 #![allow(clippy::unwrap_used, reason = "a test may")]
 
@@ -15,9 +15,9 @@ const NOW: Now = Now {
     epoch_unix_s: 1_700_000_000,
 };
 
-struct Nothing;
+struct NoControl;
 
-impl ServerControl for Nothing {
+impl ServerControl for NoControl {
     fn set_memory_limit(&self, _: u64) -> bool {
         true
     }
@@ -30,21 +30,21 @@ impl ServerControl for Nothing {
     fn set_verbosity(&self, _: u32) {}
 }
 
-/// A session with all it needs.
-struct Talk {
+/// A session with a store of its own.
+struct TestSession {
     worker: Worker,
     counters: Counters,
     session: Session,
     input: Vec<u8>,
-    said: Vec<u8>,
+    replies: Vec<u8>,
     closed: bool,
-    most: usize,
+    turn_max: usize,
 }
 
-impl Talk {
-    fn new(most: usize) -> Self {
+impl TestSession {
+    fn new(turn_max: usize) -> Self {
         Self::over(
-            most,
+            turn_max,
             Config {
                 memory_bytes: 16 << 20,
                 hash_seed: 3,
@@ -53,19 +53,19 @@ impl Talk {
         )
     }
 
-    fn over(most: usize, config: Config) -> Self {
+    fn over(turn_max: usize, config: Config) -> Self {
         Self {
             worker: Store::new(config).unwrap().worker(),
             counters: Counters::default(),
             session: Session::default(),
             input: Vec::new(),
-            said: Vec::new(),
+            replies: Vec::new(),
             closed: false,
-            most,
+            turn_max,
         }
     }
 
-    fn hear(&mut self, bytes: &[u8]) {
+    fn receive(&mut self, bytes: &[u8]) {
         self.input.extend_from_slice(bytes);
         let mut prepared = Vec::new();
         let mut out = Output::default();
@@ -73,29 +73,29 @@ impl Talk {
         while !self.closed {
             prepared = recycle(prepared);
             self.session
-                .prepare(&self.input, self.most, &self.worker, &mut prepared);
+                .prepare(&self.input, self.turn_max, &self.worker, &mut prepared);
             prefetch_items(&mut prepared, &self.worker);
             let mut context = RequestContext {
                 now: NOW,
                 worker: &mut self.worker,
                 counters: &self.counters,
-                control: &Nothing,
+                control: &NoControl,
             };
             let progress = self
                 .session
                 .answer(&prepared, &self.input, &mut context, &mut out);
             prepared = recycle(prepared);
-            self.said.extend(out.slices(0).flatten());
+            self.replies.extend(out.slices(0).flatten());
             out.clear();
             self.input.drain(..progress.consumed);
             match progress.next {
                 Next::Close => self.closed = true,
                 Next::Input | Next::Upload => break,
                 Next::OutputSpace | Next::Yield => {}
-                Next::Memory => panic!("nobody holds memory"),
+                Next::Memory => panic!("no other session holds memory"),
             }
             turns += 1;
-            assert!(turns < 100_000, "a session that never comes to rest");
+            assert!(turns < 100_000, "the session does not finish");
         }
     }
 }
@@ -171,7 +171,7 @@ fn short_command() -> impl Strategy<Value = String> {
     ]
 }
 
-/// Commands whose answers hold no CAS: those numbers are each cache's own.
+/// Commands whose replies contain no CAS: session and model number their items differently.
 fn command() -> impl Strategy<Value = Vec<u8>> {
     let gets =
         prop::collection::vec(key(), 1..5).prop_map(|keys| format!("get {}\r\n", keys.join(" ")));
@@ -188,75 +188,75 @@ fn chunks<'a>(bytes: &'a [u8], cuts: &[usize]) -> Vec<&'a [u8]> {
 
 proptest! {
     #[test]
-    fn the_session_says_what_the_model_says_however_it_is_told(
+    fn replies_equal_the_models_however_the_input_is_split(
         commands in prop::collection::vec(command(), 1..40),
         cuts in prop::collection::vec(any::<usize>(), 0..30),
-        most in 1..8_usize,
+        turn_max in 1..8_usize,
     ) {
         let bytes = commands.concat();
-        let mut session = Talk::new(most);
+        let mut session = TestSession::new(turn_max);
         for chunk in chunks(&bytes, &cuts) {
-            session.hear(chunk);
+            session.receive(chunk);
         }
         let mut cache = Cache::new(1 << 20);
         let now_s = NOW.epoch_unix_s + u64::from(NOW.elapsed_s);
         let expected = ModelSession::new().receive(&mut cache, now_s, &bytes);
         prop_assert_eq!(
-            String::from_utf8_lossy(&session.said),
+            String::from_utf8_lossy(&session.replies),
             String::from_utf8_lossy(&expected)
         );
     }
 
     #[test]
-    fn garbage_neither_panics_nor_depends_on_how_it_is_split(
+    fn garbage_does_not_panic_and_its_split_does_not_matter(
         commands in prop::collection::vec(command(), 1..10),
         garbage in prop::collection::vec((any::<usize>(), any::<u8>()), 0..20),
         cuts in prop::collection::vec(any::<usize>(), 0..30),
     ) {
         let mut bytes = commands.concat();
-        for (place, byte) in garbage {
-            let place = place % bytes.len();
-            bytes[place] = byte;
+        for (at, byte) in garbage {
+            let at = at % bytes.len();
+            bytes[at] = byte;
         }
-        let mut whole = Talk::new(20);
-        whole.hear(&bytes);
-        let mut split = Talk::new(3);
+        let mut whole = TestSession::new(20);
+        whole.receive(&bytes);
+        let mut split = TestSession::new(3);
         for chunk in chunks(&bytes, &cuts) {
-            split.hear(chunk);
+            split.receive(chunk);
         }
-        prop_assert_eq!(whole.said, split.said);
+        prop_assert_eq!(whole.replies, split.replies);
         prop_assert_eq!(whole.closed, split.closed);
     }
 }
 
-/// Once the bytes that had still found room were forgotten, and as many from the end of the value
-/// were taken for commands.
+/// A regression test: bytes that still fitted before memory ran out were not counted as consumed,
+/// and as many bytes at the end of the value were parsed as commands.
 #[test]
-fn no_byte_of_a_value_that_found_no_room_is_taken_for_a_command() {
+fn no_byte_of_a_value_that_did_not_fit_is_parsed_as_a_command() {
     let config = Config {
         memory_bytes: 8 << 20,
         evicts: false,
         ..Config::DEFAULT
     };
-    let mut talk = Talk::over(16, config);
+    let mut session = TestSession::over(16, config);
     let filler = "v".repeat(10_000);
     for number in 0..765 {
-        talk.hear(format!("set k{number} 0 0 10000 noreply\r\n{filler}\r\n").as_bytes());
+        session.receive(format!("set k{number} 0 0 10000 noreply\r\n{filler}\r\n").as_bytes());
     }
-    talk.said.clear();
+    session.replies.clear();
     let command = "set evil 0 0 5\r\nowned\r\n";
     for len in [900_000, 500_000, 100_000, 60_000, 30_000, 15_000] {
         let value = &command.repeat(len / command.len() + 1)[..len];
-        // First the line alone, so that the value is on its way when room runs out.
-        talk.hear(format!("set big 0 0 {len}\r\n").as_bytes());
+        // The line comes alone, so that an upload is in progress when memory runs out.
+        session.receive(format!("set big 0 0 {len}\r\n").as_bytes());
         for piece in value.as_bytes().chunks(16_000) {
-            talk.hear(piece);
+            session.receive(piece);
         }
-        talk.hear(b"\r\n");
+        session.receive(b"\r\n");
     }
-    talk.hear(b"get evil\r\nmn\r\n");
-    let said = String::from_utf8(talk.said).unwrap();
-    assert!(said.contains("SERVER_ERROR out of memory storing object\r\n"));
-    assert!(said.ends_with("END\r\nMN\r\n"), "{said}");
-    assert!(!said.contains("owned"), "{said}");
+    session.receive(b"get evil\r\nmn\r\n");
+    let replies = String::from_utf8(session.replies).unwrap();
+    assert!(replies.contains("SERVER_ERROR out of memory storing object\r\n"));
+    assert!(replies.ends_with("END\r\nMN\r\n"), "{replies}");
+    assert!(!replies.contains("owned"), "{replies}");
 }

@@ -4,10 +4,10 @@ use protocol::{Arith, ArithMode, Delete, FlushAll, Touch, reply};
 use store::{ArithOutcome, Arithmetic, Counted, Deleted, Direction, KeyHash};
 
 use super::get::count_touch;
-use super::{count_outcome, say};
+use super::{count_outcome, push_reply};
 use crate::counters::Counter;
 use crate::prepare::Prepared;
-use crate::session::{RequestContext, Step};
+use crate::session::{Outcome, RequestContext};
 
 pub(super) fn delete(
     command: &Delete<'_>,
@@ -20,7 +20,7 @@ pub(super) fn delete(
         .delete(command.key, hash, None, context.now.elapsed_s);
     let found = deleted == Deleted::Deleted;
     count_outcome(context, found, Counter::DeleteHits, Counter::DeleteMisses);
-    say(
+    push_reply(
         bytes,
         if found {
             reply::DELETED
@@ -36,7 +36,7 @@ pub(super) fn arith(
     prepared: &Prepared<'_>,
     context: &mut RequestContext<'_>,
     bytes: &mut Vec<u8>,
-) -> Step {
+) -> Outcome {
     let arithmetic = Arithmetic {
         delta: command.delta,
         direction: direction(command.mode),
@@ -55,14 +55,14 @@ pub(super) fn arith(
     match outcome {
         ArithOutcome::Counted(counted) if !command.noreply => reply::number(bytes, counted.value),
         ArithOutcome::Counted(_) => {}
-        ArithOutcome::NotFound => say(bytes, reply::NOT_FOUND, command.noreply),
-        ArithOutcome::NotNumeric => say(bytes, reply::NON_NUMERIC, command.noreply),
+        ArithOutcome::NotFound => push_reply(bytes, reply::NOT_FOUND, command.noreply),
+        ArithOutcome::NotNumeric => push_reply(bytes, reply::NON_NUMERIC, command.noreply),
         ArithOutcome::NoRoom | ArithOutcome::Exists => {
-            say(bytes, reply::NO_MEMORY, command.noreply);
+            push_reply(bytes, reply::NO_MEMORY, command.noreply);
         }
-        ArithOutcome::NotYet => return Step::Memory,
+        ArithOutcome::NotYet => return Outcome::NeedsMemory,
     }
-    Step::done(prepared.line_len)
+    Outcome::done(prepared.line_len)
 }
 
 pub(super) fn direction(mode: ArithMode) -> Direction {
@@ -82,7 +82,7 @@ pub(super) fn count_arith(
         ArithMode::Decrement => (Counter::DecrHits, Counter::DecrMisses),
     };
     match outcome {
-        // What was missing and is made there and then is neither, in memcached too.
+        // Creating the missing item counts as neither hit nor miss, as in memcached.
         ArithOutcome::Counted(Counted { created: true, .. }) => {}
         ArithOutcome::Counted(_) => context.counters.count(hits),
         ArithOutcome::NotFound => context.counters.count(misses),
@@ -98,16 +98,16 @@ pub(super) fn touch(
     prepared: &Prepared<'_>,
     context: &mut RequestContext<'_>,
     bytes: &mut Vec<u8>,
-) -> Step {
+) -> Outcome {
     let expiry = context.now.expiry(command.exptime);
     let touched = context
         .worker
         .touch(command.key, prepared.hash, expiry, context.now.elapsed_s);
     let Ok(found) = touched else {
-        return Step::Memory;
+        return Outcome::NeedsMemory;
     };
     count_touch(found, context);
-    say(
+    push_reply(
         bytes,
         if found {
             reply::TOUCHED
@@ -116,7 +116,7 @@ pub(super) fn touch(
         },
         command.noreply,
     );
-    Step::done(prepared.line_len)
+    Outcome::done(prepared.line_len)
 }
 
 pub(super) fn flush_all(command: &FlushAll, context: &mut RequestContext<'_>, bytes: &mut Vec<u8>) {
@@ -124,5 +124,5 @@ pub(super) fn flush_all(command: &FlushAll, context: &mut RequestContext<'_>, by
     if let Some(second) = context.now.flush_second(command.exptime) {
         context.worker.flush(second, context.now.elapsed_s);
     }
-    say(bytes, reply::OK, command.noreply);
+    push_reply(bytes, reply::OK, command.noreply);
 }

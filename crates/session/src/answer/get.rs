@@ -1,4 +1,4 @@
-//! `get`, `gets`, `gat`, `gats`: one key or thousands, answered as there is room.
+//! `get`, `gets`, `gat`, `gats`: one key or thousands, answered as far as the output has space.
 
 use protocol::{Get, Keys, reply};
 use store::{Item, KeyHash, Miss, Read};
@@ -8,16 +8,16 @@ use crate::counters::Counter;
 use crate::limits::{COPY_MAX, KEYS_PER_TURN, PREFETCH_KEYS};
 use crate::output::Output;
 use crate::prepare::Prepared;
-use crate::session::{Next, RemainingKeys, RequestContext, State, Step};
+use crate::session::{Next, Outcome, RemainingKeys, RequestContext, State};
 
-/// Answers a `get` with one key; hands one with several over to [`keys`].
+/// Answers a `get` of one key. With several keys it only sets up the state for [`answer_keys`].
 pub(super) fn get(
     command: &Get<'_>,
     prepared: &Prepared<'_>,
     input: &[u8],
     context: &mut RequestContext<'_>,
     out: &mut Output,
-) -> Step {
+) -> Outcome {
     let keys_len = command.keys.as_bytes().len();
     let line = &input[..prepared.line_len];
     let line_end_len = if line.ends_with(b"\r\n") { 2 } else { 1 };
@@ -30,59 +30,59 @@ pub(super) fn get(
             with_cas: command.with_cas,
             exptime: command.exptime,
         };
-        return Step::then(
+        return Outcome::then(
             prepared.line_len - line_end_len - keys_len,
             State::Keys(remaining),
         );
     }
-    let form = Form {
+    let options = Options {
         with_cas: command.with_cas,
         exptime: command.exptime,
     };
-    if !one(first, prepared.hash, form, context, out) {
-        return Step::Memory;
+    if !answer_key(first, prepared.hash, options, context, out) {
+        return Outcome::NeedsMemory;
     }
     out.bytes_mut().extend_from_slice(reply::END);
-    Step::done(prepared.line_len)
+    Outcome::done(prepared.line_len)
 }
 
 /// Answers keys at the front of `input`, as many as one turn and the output allow. Returns the
-/// bytes it is done with and what it needs to go on; none: the line is answered.
-pub(crate) fn keys(
+/// consumed bytes, and the need that stopped it; none if all keys are answered.
+pub(crate) fn answer_keys(
     remaining: &mut RemainingKeys,
     input: &[u8],
     context: &mut RequestContext<'_>,
     out: &mut Output,
 ) -> (usize, Option<Next>) {
-    let form = Form {
+    let options = Options {
         with_cas: remaining.with_cas,
         exptime: remaining.exptime,
     };
-    let mut left = Keys::new(&input[..remaining.keys_len]);
+    let mut unanswered = Keys::new(&input[..remaining.keys_len]);
     let mut answered = 0;
     let next = 'line: loop {
-        let (ahead, count) = prefetch_keys(&mut left, context);
+        let (prefetched, count) = prefetch_keys(&mut unanswered, context);
         if count == 0 {
             break None;
         }
-        for &PrefetchedKey { key, hash, before } in &ahead[..count] {
+        for &PrefetchedKey { key, hash, before } in &prefetched[..count] {
             let stop = if answered == KEYS_PER_TURN {
                 Some(Next::Yield)
             } else if out.is_full() {
                 Some(Next::OutputSpace)
-            } else if !one(key, hash, form, context, out) {
+            } else if !answer_key(key, hash, options, context, out) {
                 Some(Next::Memory)
             } else {
                 None
             };
             if stop.is_some() {
-                left = before;
+                unanswered = before;
                 break 'line stop;
             }
             answered += 1;
         }
     };
-    let done = remaining.keys_len - left.as_bytes().len();
+    let done = remaining.keys_len - unanswered.as_bytes().len();
     remaining.keys_len -= done;
     match next {
         Some(next) => (done, Some(next)),
@@ -93,84 +93,86 @@ pub(crate) fn keys(
     }
 }
 
-/// A key of several that are asked for together.
+/// One of several keys whose memory is prefetched together.
 #[derive(Clone, Copy)]
 struct PrefetchedKey<'i> {
     key: &'i [u8],
     hash: KeyHash,
-    /// This key and those behind it.
+    /// This key and those after it.
     before: Keys<'i>,
 }
 
-/// Takes the next few keys and asks for the memory they will visit, all buckets and then all items,
-/// so that their cache misses are one another's company. Returns how many they are.
+/// Takes up to [`PREFETCH_KEYS`] keys and prefetches all their buckets, then all their items, so
+/// that their cache misses overlap. Returns the keys and how many they are.
 fn prefetch_keys<'i>(
-    left: &mut Keys<'i>,
+    keys: &mut Keys<'i>,
     context: &mut RequestContext<'_>,
 ) -> ([PrefetchedKey<'i>; PREFETCH_KEYS], usize) {
     let none = PrefetchedKey {
         key: &[],
         hash: KeyHash::default(),
-        before: *left,
+        before: *keys,
     };
-    let mut ahead = [none; PREFETCH_KEYS];
+    let mut prefetched = [none; PREFETCH_KEYS];
     let mut count = 0;
-    for slot in &mut ahead {
-        let before = *left;
-        let Some(key) = left.next() else { break };
+    for slot in &mut prefetched {
+        let before = *keys;
+        let Some(key) = keys.next() else { break };
         let hash = context.worker.hash(key);
         context.worker.prefetch(hash);
         *slot = PrefetchedKey { key, hash, before };
         count += 1;
     }
-    for next in &mut ahead[..count] {
+    for next in &mut prefetched[..count] {
         context.worker.prefetch_item(&mut next.hash);
     }
-    (ahead, count)
+    (prefetched, count)
 }
 
+/// The options of a `get` line.
 #[derive(Clone, Copy)]
-struct Form {
+struct Options {
     with_cas: bool,
+    /// New time to live, of `gat` and `gats`.
     exptime: Option<i32>,
 }
 
-/// Answers one key; false: a large value could not be pinned, and nothing was said.
-fn one(
+/// Answers one key. Returns false, without a reply, if a large value could not be pinned.
+fn answer_key(
     key: &[u8],
     hash: KeyHash,
-    form: Form,
+    options: Options,
     context: &mut RequestContext<'_>,
     out: &mut Output,
 ) -> bool {
-    let how = Read {
-        touch: form.exptime.map(|exptime| context.now.expiry(exptime)),
+    let read = Read {
+        touch: options.exptime.map(|exptime| context.now.expiry(exptime)),
         pins_above: Some(COPY_MAX),
         ..Read::default()
     };
-    let shown = context
+    let result = context
         .worker
-        .read(key, hash, context.now.elapsed_s, how, |item| {
+        .read(key, hash, context.now.elapsed_s, read, |item| {
             let header = |bytes: &mut Vec<u8>| {
-                let cas = form.with_cas.then_some(item.cas);
+                let cas = options.with_cas.then_some(item.cas);
                 reply::value_header(bytes, key, item.flags, item.value_len() as u32, cas);
             };
             add_value(item, header, out)
         });
-    match shown {
+    match result {
         Ok(Some(())) => {}
         Ok(None) => return false,
         Err(miss) => count_miss(miss, context),
     }
-    match form.exptime {
-        Some(_) => count_touch(shown.is_ok(), context),
-        None => count_get(shown.is_ok(), context),
+    match options.exptime {
+        Some(_) => count_touch(result.is_ok(), context),
+        None => count_get(result.is_ok(), context),
     }
     true
 }
 
-/// Adds a header and the item's value: copied if small, pinned if large; none: it could not be
-/// pinned, and nothing was added.
+/// Appends a header and the item's value, which is copied if small and pinned if large. Returns
+/// none, and appends nothing, if the value could not be pinned.
 pub(super) fn add_value(
     item: &Item<'_>,
     header: impl FnOnce(&mut Vec<u8>),
@@ -199,14 +201,14 @@ pub(super) fn count_miss(miss: Miss, context: &mut RequestContext<'_>) {
     }
 }
 
-/// Counts a get.
+/// Counts a get as hit or miss.
 pub(super) fn count_get(hit: bool, context: &mut RequestContext<'_>) {
     context.counters.count(Counter::CmdGet);
     count_outcome(context, hit, Counter::GetHits, Counter::GetMisses);
 }
 
-/// Counts a touch. As in memcached a get-and-touch is one of these and no get, so that
-/// `get_hits` ÷ `cmd_get` stays the hit rate of gets.
+/// Counts a touch. As in memcached, a get-and-touch counts as a touch and not as a get, so
+/// `get_hits` ÷ `cmd_get` remains the hit rate of gets.
 pub(super) fn count_touch(hit: bool, context: &mut RequestContext<'_>) {
     context.counters.count(Counter::CmdTouch);
     count_outcome(context, hit, Counter::TouchHits, Counter::TouchMisses);

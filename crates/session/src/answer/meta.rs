@@ -18,29 +18,29 @@ use crate::limits::COPY_MAX;
 use crate::now::Now;
 use crate::output::Output;
 use crate::prepare::Prepared;
-use crate::session::{RequestContext, Step};
+use crate::session::{Outcome, RequestContext};
 
 pub(super) fn get(
     command: &MetaGet<'_>,
     prepared: &Prepared<'_>,
     context: &mut RequestContext<'_>,
     out: &mut Output,
-) -> Step {
+) -> Outcome {
     let touch = command.touch.map(|exptime| context.now.expiry(exptime));
-    let mut shown = show(command, prepared, touch, false, context, out);
-    if let (Err(miss), Some(vivify)) = (shown, command.vivify) {
+    let mut result = read_item(command, prepared, touch, false, context, out);
+    if let (Err(miss), Some(vivify)) = (result, command.vivify) {
         count_miss(miss, context);
         match create(command, vivify.final_exptime, prepared, context) {
-            // Another worker's item may be there by now, which is as good.
-            Ok(created) => shown = show(command, prepared, touch, created, context, out),
-            Err(Refused::NotYet) => return Step::Memory,
-            // As in memcached: without memory for the new item this is a miss.
-            Err(_) => shown = Err(Miss::Absent),
+            // Another worker may have stored the item meanwhile; then that one is returned.
+            Ok(created) => result = read_item(command, prepared, touch, created, context, out),
+            Err(Refused::NotYet) => return Outcome::NeedsMemory,
+            // As in memcached, without memory for the new item this is a miss.
+            Err(_) => result = Err(Miss::Absent),
         }
     }
-    match shown {
+    match result {
         Ok(Some(())) => {}
-        Ok(None) => return Step::Memory,
+        Ok(None) => return Outcome::NeedsMemory,
         Err(miss) => {
             count_miss(miss, context);
             if !command.quiet {
@@ -53,16 +53,16 @@ pub(super) fn get(
             }
         }
     }
-    // As memcached counts: a hit with `T` is a touch alone, a miss is a get whatever it asked.
-    match (shown, touch) {
+    // As in memcached, a hit with `T` counts as a touch only, and every miss counts as a get.
+    match (result, touch) {
         (Ok(_), Some(_)) => count_touch(true, context),
-        _ => count_get(shown.is_ok(), context),
+        _ => count_get(result.is_ok(), context),
     }
-    Step::done(prepared.line_len)
+    Outcome::done(prepared.line_len)
 }
 
-/// Answers with the item that is there, which this request may have `created`.
-fn show(
+/// Replies with the present item. `created` says whether this request created it.
+fn read_item(
     command: &MetaGet<'_>,
     prepared: &Prepared<'_>,
     touch: Option<Expiry>,
@@ -77,7 +77,7 @@ fn show(
         Some(vivify) => Some(context.now.expiry(vivify.final_exptime)),
         None => touch,
     };
-    let how = Read {
+    let read = Read {
         touch,
         claim: true,
         recache: match created {
@@ -89,24 +89,26 @@ fn show(
     };
     let now = context.now;
     let now_s = now.elapsed_s;
-    context.worker.read(key, prepared.hash, now_s, how, |item| {
-        let facts = facts(item, command, created, now);
-        let with_value = command.with_value && command.known_cas != Some(item.cas);
-        let line = |bytes: &mut Vec<u8>| {
-            meta_found(bytes, &command.key, command.flags, &facts, with_value);
-        };
-        if with_value {
-            return add_value(item, line, out);
-        }
-        line(out.bytes_mut());
-        Some(())
-    })
+    context
+        .worker
+        .read(key, prepared.hash, now_s, read, |item| {
+            let facts = facts(item, command, created, now);
+            let with_value = command.with_value && command.known_cas != Some(item.cas);
+            let line = |bytes: &mut Vec<u8>| {
+                meta_found(bytes, &command.key, command.flags, &facts, with_value);
+            };
+            if with_value {
+                return add_value(item, line, out);
+            }
+            line(out.bytes_mut());
+            Some(())
+        })
 }
 
-/// Whether `R` takes the right to make the item anew. It looks at the expiry that a `T` before it
-/// gives.
+/// Whether this client wins the recache token by flag `R`. A `T` before the `R` sets the expiry
+/// that `R` compares with.
 fn recache(command: &MetaGet<'_>, touch: Option<Expiry>, now: Now) -> Recache {
-    // No time to live is longer than none at all.
+    // With `R0` nothing recaches, as in memcached.
     let Some(exptime) = command.recache.filter(|&exptime| exptime != 0) else {
         return Recache::Never;
     };
@@ -118,7 +120,7 @@ fn recache(command: &MetaGet<'_>, touch: Option<Expiry>, now: Now) -> Recache {
     }
 }
 
-/// Creates the empty item that `N` asks for; false: another is there already.
+/// Creates the empty item of flag `N`. Returns false if an item is already present.
 fn create(
     command: &MetaGet<'_>,
     exptime: i32,
@@ -128,7 +130,7 @@ fn create(
     let mut buffer = [0; KEY_MAX];
     let key = command.key.decode(&mut buffer);
     let now_s = context.now.elapsed_s;
-    // One whose time is over from the start is shown once.
+    // An item that is expired from the start is returned once, to this request.
     let expiry = match context.now.expiry(exptime) {
         expiry if expiry.is_past(now_s) => Expiry::at(now_s + 1),
         expiry => expiry,
@@ -178,7 +180,7 @@ pub(super) fn delete(
     prepared: &Prepared<'_>,
     context: &mut RequestContext<'_>,
     bytes: &mut Vec<u8>,
-) -> Step {
+) -> Outcome {
     let mut buffer = [0; KEY_MAX];
     let key = command.key.decode(&mut buffer);
     let (hash, now_s) = (prepared.hash, context.now.elapsed_s);
@@ -196,9 +198,9 @@ pub(super) fn delete(
             Marked::Exists => MetaStatus::Exists,
             Marked::NoRoom => {
                 bytes.extend_from_slice(reply::NO_MEMORY);
-                return Step::done(prepared.line_len);
+                return Outcome::done(prepared.line_len);
             }
-            Marked::NotYet => return Step::Memory,
+            Marked::NotYet => return Outcome::NeedsMemory,
         }
     } else {
         match context.worker.delete(key, hash, command.compare, now_s) {
@@ -207,7 +209,7 @@ pub(super) fn delete(
             Deleted::Exists => MetaStatus::Exists,
         }
     };
-    // What becomes stale is not deleted; what loses its value is, says memcached.
+    // As in memcached, removing the value counts as a deletion, and marking stale does not.
     let found = status == MetaStatus::Done;
     if !(found && command.invalidate) {
         count_outcome(context, found, Counter::DeleteHits, Counter::DeleteMisses);
@@ -215,10 +217,10 @@ pub(super) fn delete(
     if !(command.quiet && found) {
         meta_echo(bytes, status, &command.key, command.flags);
     }
-    Step::done(prepared.line_len)
+    Outcome::done(prepared.line_len)
 }
 
-/// Neither a read nor counted as one.
+/// Answers `me`, which neither counts as an access nor as a get.
 pub(super) fn debug(
     key: &MetaKey<'_>,
     hash: KeyHash,
@@ -226,14 +228,14 @@ pub(super) fn debug(
     bytes: &mut Vec<u8>,
 ) {
     let mut buffer = [0; KEY_MAX];
-    let how = Read {
+    let read = Read {
         unnoticed: true,
         ..Read::default()
     };
     let now_s = context.now.elapsed_s;
-    let shown = context
+    let result = context
         .worker
-        .read(key.decode(&mut buffer), hash, now_s, how, |item| {
+        .read(key.decode(&mut buffer), hash, now_s, read, |item| {
             let facts = MetaDebugFacts {
                 ttl_s: ttl_s(item.expiry, now_s),
                 idle_s: now_s.saturating_sub(item.last_access_s),
@@ -245,7 +247,7 @@ pub(super) fn debug(
             meta_debug(bytes, key, &facts);
             Some(())
         });
-    if let Err(miss) = shown {
+    if let Err(miss) = result {
         count_miss(miss, context);
         bytes.extend_from_slice(reply::EN);
     }
@@ -257,7 +259,7 @@ pub(super) fn arith(
     prepared: &Prepared<'_>,
     context: &mut RequestContext<'_>,
     bytes: &mut Vec<u8>,
-) -> Step {
+) -> Outcome {
     let mut buffer = [0; KEY_MAX];
     let key = command.key.decode(&mut buffer);
     let expiry = |exptime| context.now.expiry(exptime);
@@ -294,10 +296,10 @@ pub(super) fn arith(
         ArithOutcome::Exists => meta_echo(bytes, MetaStatus::Exists, &command.key, command.flags),
         ArithOutcome::NotNumeric => bytes.extend_from_slice(reply::NON_NUMERIC),
         ArithOutcome::NoRoom => bytes.extend_from_slice(reply::NO_MEMORY),
-        ArithOutcome::NotYet => return Step::Memory,
+        ArithOutcome::NotYet => return Outcome::NeedsMemory,
     }
     count_arith(command.mode, &outcome, context);
-    Step::done(prepared.line_len)
+    Outcome::done(prepared.line_len)
 }
 
 fn counted_facts(

@@ -1,19 +1,19 @@
-//! `set` and its kin, and `ms`: a value that has come with its line is put into the store at once;
-//! for another, memory is reserved, filled as it comes, and published.
+//! The storage commands, `ms` included. A value that arrived together with its line is stored in
+//! one step. For any other value, memory is reserved, filled as bytes arrive, and published.
 
 use protocol::limits::KEY_MAX;
 use protocol::reply::{self, MetaStatus, meta_stored};
 use protocol::{MetaSet, Parsed, Request, Set, SetMode, parse};
 use store::{Mode, Published, Refused, Reserve, Worker, Write};
 
-use super::say;
+use super::push_reply;
 use crate::counters::Counter;
 use crate::output::Output;
 use crate::prepare::Prepared;
-use crate::session::{RequestContext, State, Step};
+use crate::session::{Outcome, RequestContext, State};
 use crate::upload::PendingUpload;
 
-/// Bytes behind a value.
+/// Bytes of the line end after a value.
 const LINE_END_LEN: usize = 2;
 
 pub(super) fn set(
@@ -22,17 +22,17 @@ pub(super) fn set(
     input: &[u8],
     context: &mut RequestContext<'_>,
     out: &mut Output,
-) -> Step {
+) -> Outcome {
     let (write, value_len) = (write_of(command, context), command.value_len as usize);
     match receive(command.key, value_len, &write, prepared, input, context) {
         Received::Complete { written, len } => {
             answer_set(command, &write, written, context, out.bytes_mut());
-            Step::done(len)
+            Outcome::done(len)
         }
         Received::Pending(step) => step,
         Received::Refused(refused) => {
-            say(out.bytes_mut(), refusal(refused, context), command.noreply);
-            // What could not be replaced must not be found either.
+            push_reply(out.bytes_mut(), refusal(refused, context), command.noreply);
+            // The client failed to replace the old value, so it must not read it any more.
             if command.mode == SetMode::Set && command.cas.is_none() {
                 delete_old(command.key, prepared, context);
             }
@@ -47,14 +47,14 @@ pub(super) fn meta_set(
     input: &[u8],
     context: &mut RequestContext<'_>,
     out: &mut Output,
-) -> Step {
+) -> Outcome {
     let mut buffer = [0; KEY_MAX];
     let key = command.key.decode(&mut buffer);
     let (write, value_len) = (write_of_meta(command, context), command.value_len as usize);
     match receive(key, value_len, &write, prepared, input, context) {
         Received::Complete { written, len } => {
             answer_meta_set(command, &write, written, context, out.bytes_mut());
-            Step::done(len)
+            Outcome::done(len)
         }
         Received::Pending(step) => step,
         Received::Refused(refused) => {
@@ -65,23 +65,24 @@ pub(super) fn meta_set(
     }
 }
 
-/// Stores a value that arrived in pieces; gives it back if memory for it is not there yet.
-pub(crate) fn uploaded(
-    uploading: PendingUpload,
+/// Publishes a value that arrived in parts, and replies. Returns the upload if memory for the
+/// publication is not available yet.
+pub(crate) fn publish_upload(
+    pending: PendingUpload,
     context: &mut RequestContext<'_>,
     out: &mut Output,
 ) -> Option<Box<PendingUpload>> {
-    let (has_line_end, now_s) = (uploading.has_line_end(), context.now.elapsed_s);
+    let (has_line_end, now_s) = (pending.has_line_end(), context.now.elapsed_s);
     let PendingUpload {
         upload,
         line,
         line_end,
-    } = uploading;
+    } = pending;
     let publish = |worker: &mut Worker, write: &Write| match has_line_end {
         true => worker.publish(upload, write, now_s).map(Written::Published),
         false => Ok(Written::BadDataChunk),
     };
-    // The line was parsed before the value was waited for, so it is one of these two.
+    // The line was parsed before the upload began, so it is one of these two requests.
     let published = match parse(&line, 0) {
         Parsed::Request {
             request: Request::Set(command),
@@ -109,21 +110,21 @@ pub(crate) fn uploaded(
     }))
 }
 
-/// Answers a command whose value was on its way when memory ran out.
-pub(crate) fn upload_failed(
-    uploading: &PendingUpload,
+/// Replies to a storage command whose upload ran out of memory.
+pub(crate) fn reject_upload(
+    pending: &PendingUpload,
     context: &mut RequestContext<'_>,
     out: &mut Output,
 ) {
     context.counters.count(Counter::StoreNoMemory);
     let (bytes, answer) = (out.bytes_mut(), reply::NO_MEMORY_TO_STORE);
-    let parsed = parse(&uploading.line, 0);
-    let is_replaced = match &parsed {
+    let parsed = parse(&pending.line, 0);
+    let replaces = match &parsed {
         Parsed::Request {
             request: Request::Set(command),
             ..
         } => {
-            say(bytes, answer, command.noreply);
+            push_reply(bytes, answer, command.noreply);
             command.mode == SetMode::Set && command.cas.is_none()
         }
         _ => {
@@ -131,8 +132,8 @@ pub(crate) fn upload_failed(
             true
         }
     };
-    if is_replaced {
-        let upload = &uploading.upload;
+    if replaces {
+        let upload = &pending.upload;
         let now_s = context.now.elapsed_s;
         context
             .worker
@@ -140,25 +141,25 @@ pub(crate) fn upload_failed(
     }
 }
 
-/// What became of the value behind a command line.
+/// What happened to the value after a command line.
 enum Received {
-    /// It was there; with its line and what ends it it is `len` bytes.
+    /// The whole value had arrived. Command line, value and line end are `len` bytes together.
     Complete { written: Written, len: usize },
-    /// The rest will come, or must wait.
-    Pending(Step),
-    /// There is no place for it.
+    /// The rest has not arrived, or the request must wait for memory.
+    Pending(Outcome),
+    /// The store has no space for it.
     Refused(Refused),
 }
 
-/// What became of a value that was there.
+/// The outcome for a value that had arrived.
 #[derive(Clone, Copy)]
 enum Written {
     Published(Published),
-    /// It did not end as values must.
+    /// No line end follows the value.
     BadDataChunk,
 }
 
-/// Stores a value that is there, or begins to receive it.
+/// Stores the value if all of it has arrived, or else begins an upload.
 fn receive(
     key: &[u8],
     value_len: usize,
@@ -171,26 +172,26 @@ fn receive(
     let (line, rest) = input.split_at(prepared.line_len);
     let whole = rest.len() >= value_len + LINE_END_LEN;
     let has_line_end = whole && rest[value_len..].starts_with(b"\r\n");
-    let came = if has_line_end {
+    let result = if has_line_end {
         let put = worker.put(key, prepared.hash, &rest[..value_len], write, now_s);
         put.map(Ok)
     } else {
-        let command = Reserve {
+        let reserve = Reserve {
             value_len,
             flags: write.flags,
             expiry: write.expiry,
             whole,
         };
-        worker.reserve(key, prepared.hash, &command, now_s).map(Err)
+        worker.reserve(key, prepared.hash, &reserve, now_s).map(Err)
     };
-    let written = match came {
+    let written = match result {
         Ok(Ok(published)) => Written::Published(published),
         Ok(Err(_)) if whole => Written::BadDataChunk,
         Ok(Err(upload)) => {
-            let uploading = Box::new(PendingUpload::new(upload, line));
-            return Received::Pending(Step::then(prepared.line_len, State::Upload(uploading)));
+            let pending = Box::new(PendingUpload::new(upload, line));
+            return Received::Pending(Outcome::then(prepared.line_len, State::Upload(pending)));
         }
-        Err(Refused::HeldFull | Refused::NotYet) => return Received::Pending(Step::Memory),
+        Err(Refused::HeldFull | Refused::NotYet) => return Received::Pending(Outcome::NeedsMemory),
         Err(refused) => return Received::Refused(refused),
     };
     let len = prepared.line_len + value_len + LINE_END_LEN;
@@ -202,12 +203,12 @@ fn delete_old(key: &[u8], prepared: &Prepared<'_>, context: &mut RequestContext<
     context.worker.delete(key, prepared.hash, None, now_s);
 }
 
-fn swallow(prepared: &Prepared<'_>, value_len: u32) -> Step {
+fn swallow(prepared: &Prepared<'_>, value_len: u32) -> Outcome {
     let missing = u64::from(value_len) + LINE_END_LEN as u64;
-    Step::swallow(prepared.line_len, missing)
+    Outcome::swallow(prepared.line_len, missing)
 }
 
-/// Counts a refusal; the answer to it.
+/// Counts a value that the store refused. Returns the reply.
 fn refusal(refused: Refused, context: &mut RequestContext<'_>) -> &'static [u8] {
     match refused {
         Refused::TooLarge => {
@@ -231,7 +232,8 @@ fn write_of(command: &Set<'_>, context: &mut RequestContext<'_>) -> Write {
 
 fn write_of_meta(command: &MetaSet<'_>, context: &mut RequestContext<'_>) -> Write {
     Write {
-        // With a CAS to compare, replacing is setting what is there unchanged.
+        // With a CAS to compare, replace means the same as set: both need an unchanged present
+        // item.
         mode: match (mode(command.mode), command.compare) {
             (Mode::Replace, Some(_)) => Mode::Set,
             (mode, _) => mode,
@@ -247,7 +249,7 @@ fn write_of_meta(command: &MetaSet<'_>, context: &mut RequestContext<'_>) -> Wri
     }
 }
 
-/// Answers one whose value was written, or ended badly.
+/// Counts a storage command whose value had arrived, and replies.
 fn answer_set(
     command: &Set<'_>,
     write: &Write,
@@ -257,20 +259,20 @@ fn answer_set(
 ) {
     context.counters.count(Counter::CmdSet);
     let Written::Published(published) = written else {
-        return say(bytes, reply::BAD_DATA_CHUNK, command.noreply);
+        return push_reply(bytes, reply::BAD_DATA_CHUNK, command.noreply);
     };
     count_cas(write, published, context);
-    let answer = match published {
+    let reply = match published {
         Published::Stored { .. } => reply::STORED,
-        // An append too long for the store is not stored, says memcached, and no more.
+        // For an append that exceeds the item size, memcached replies `NOT_STORED`.
         Published::NotStored | Published::NoRoom => reply::NOT_STORED,
         Published::Exists => reply::EXISTS,
         Published::NotFound => reply::NOT_FOUND,
     };
-    say(bytes, answer, command.noreply);
+    push_reply(bytes, reply, command.noreply);
 }
 
-/// As [`answer_set`].
+/// As [`answer_set`], for `ms`.
 fn answer_meta_set(
     command: &MetaSet<'_>,
     write: &Write,
@@ -304,7 +306,7 @@ fn mode(mode: SetMode) -> Mode {
     }
 }
 
-/// Counts what came of a CAS, where one was compared: add, replace and append are no such thing.
+/// Counts the outcome of a CAS comparison. Add, replace and append do not count as one.
 fn count_cas(write: &Write, published: Published, context: &mut RequestContext<'_>) {
     if write.mode != Mode::Set || write.compare.is_none() {
         return;

@@ -27,7 +27,7 @@ pub(super) fn findings(machine: &Machine, wanted: &Wanted) -> Vec<Finding> {
 
 fn open_files(seen: &Limits, wanted: &Wanted, lab: u64) -> Finding {
     let most = seen.open_files;
-    let own = server::open_files_wanted(0, wanted.workers);
+    let own = server::open_files_needed(0, wanted.workers);
     let value = format!(
         "{} (hard limit {}), of which this user can make {most}: -c {} at most",
         seen.open_files_soft,
@@ -35,7 +35,7 @@ fn open_files(seen: &Limits, wanted: &Wanted, lab: u64) -> Finding {
         most.saturating_sub(own)
     );
     let connections = wanted.connections;
-    let needed = server::open_files_wanted(connections, wanted.workers);
+    let needed = server::open_files_needed(connections, wanted.workers);
     let finding = Finding::fine(GROUP, "open files", value).number(most as f64, "files");
     let remedy = |needed: u64| {
         let first = match seen.open_files_process {
@@ -72,7 +72,7 @@ fn open_files_all(seen: &Limits, wanted: &Wanted) -> Finding {
         return Finding::fine(GROUP, name, format!("{open}, without a bound"));
     }
     let finding = Finding::fine(GROUP, name, format!("{open} of {most}"));
-    let needed = server::open_files_wanted(wanted.connections, wanted.workers);
+    let needed = server::open_files_needed(wanted.connections, wanted.workers);
     if most.saturating_sub(open) >= needed {
         return finding;
     }
