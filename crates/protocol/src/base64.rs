@@ -1,21 +1,21 @@
 //! Base64 (RFC 4648, standard alphabet, padded) of keys.
 //!
-//! Decoding is as lenient as memcached's: bytes outside the alphabet are passed over, and
-//! nothing behind the first padded group is looked at.
+//! Decoding is as lenient as memcached's: it skips bytes outside the alphabet and ignores
+//! everything after the first padded group.
 
 use crate::limits::KEY_MAX;
 
 const ALPHABET: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
 
-/// Appends the encoded `bytes`.
+/// Appends `bytes` in base64.
 pub(crate) fn encode(out: &mut Vec<u8>, bytes: &[u8]) {
     for group in bytes.chunks(3) {
         let mut padded = [0; 3];
         padded[..group.len()].copy_from_slice(group);
         let bits = u32::from_be_bytes([0, padded[0], padded[1], padded[2]]);
-        for place in 0..4 {
-            out.push(if place <= group.len() {
-                ALPHABET[(bits >> (18 - 6 * place)) as usize & 63]
+        for digit in 0..4 {
+            out.push(if digit <= group.len() {
+                ALPHABET[(bits >> (18 - 6 * digit)) as usize & 63]
             } else {
                 b'='
             });
@@ -23,7 +23,8 @@ pub(crate) fn encode(out: &mut Vec<u8>, bytes: &[u8]) {
     }
 }
 
-/// The bytes that `text` stands for, in `into`; none if it stands for nothing, or does not fit.
+/// Decodes `text` into `into`. Returns none unless `text` consists of at least one group and only
+/// complete ones, is padded correctly and has at most [`KEY_MAX`] bytes, padding included.
 pub(crate) fn decode<'a>(text: &[u8], into: &'a mut [u8; KEY_MAX]) -> Option<&'a [u8]> {
     let symbols = text.iter().filter(|&&byte| symbol(byte).is_some()).count();
     if symbols == 0 || !symbols.is_multiple_of(4) || symbols / 4 * 3 > KEY_MAX {
@@ -72,7 +73,7 @@ mod tests {
     }
 
     #[test]
-    fn every_length_comes_back() {
+    fn every_length_survives_a_round_trip() {
         let bytes: Vec<u8> = (0..187).map(|n| (n * 91) as u8).collect();
         for len in 1..=bytes.len() {
             let mut text = Vec::new();
@@ -83,7 +84,7 @@ mod tests {
     }
 
     #[test]
-    fn lenient_as_memcached_is() {
+    fn decoding_is_as_lenient_as_memcached() {
         assert_eq!(decoded(b"Zm9v").as_deref(), Some(b"foo".as_slice()));
         assert_eq!(decoded(b"!Zm.9v\xff").as_deref(), Some(b"foo".as_slice()));
         assert_eq!(

@@ -1,8 +1,8 @@
-//! The client half: requests written, replies counted.
+//! The client half: writing requests, reading replies.
 //!
-//! Requests are appended to the output as they are; that keys are 1 to 250 bytes without spaces
-//! or control characters is the caller's care. Nothing here allocates but the output itself, so
-//! a load generator may use it for every request.
+//! Requests are not validated: the caller must pass keys of 1 to 250 bytes without spaces and
+//! control characters. Only the output buffer allocates, so a load generator can use this for
+//! every request.
 
 mod reader;
 
@@ -33,14 +33,14 @@ pub fn get_and_touch<'k>(
     end(out);
 }
 
-/// A storage command with its data block; `value` is as long as `set` says.
+/// A storage command with its data block. The length of `value` must equal `set.value_len`.
 pub fn set(out: &mut Vec<u8>, set: &Set<'_>, value: &[u8]) {
     set_line(out, set);
     out.extend_from_slice(value);
     end(out);
 }
 
-/// The line of a storage command; the value and a line end have to follow.
+/// The line of a storage command. The caller must append the value and a line end.
 pub fn set_line(out: &mut Vec<u8>, set: &Set<'_>) {
     out.extend_from_slice(match (set.mode, set.cas) {
         (_, Some(_)) => b"cas".as_slice(),
@@ -65,7 +65,8 @@ pub fn delete(out: &mut Vec<u8>, delete: &Delete<'_>) {
     out.extend_from_slice(b"delete");
     words(out, [delete.key]);
     if delete.key == b"noreply" && !delete.noreply {
-        // Else this one key would read as the wish for no answer; a time of 0 is passed over.
+        // Without this, the server would read the key `noreply` as the option. It ignores a time
+        // of 0.
         unsigned(out, 0);
     }
     end_noreply(out, delete.noreply);
@@ -141,13 +142,13 @@ pub fn quit(out: &mut Vec<u8>) {
     out.extend_from_slice(b"quit\r\n");
 }
 
-/// `mn`: its reply comes after those of all that went before.
+/// `mn`. Its reply follows the replies to all earlier requests.
 pub fn meta_noop(out: &mut Vec<u8>) {
     out.extend_from_slice(b"mn\r\n");
 }
 
-/// `mg`; `flags` as they stand on the line, such as `v t`, to which `b` is added if the key
-/// asks for it, and `opaque` if there is one. `md` and `ma` likewise.
+/// `mg`. `flags` is the text of the flags, such as `v t`. Flag `b` is added if the key is base64,
+/// and flag `O` if there is an `opaque`. The same holds for `md` and `ma`.
 pub fn meta_get(out: &mut Vec<u8>, key: &MetaKey<'_>, flags: &[u8], opaque: Option<u64>) {
     out.extend_from_slice(b"mg");
     words(out, [key.raw]);
@@ -167,7 +168,7 @@ pub fn meta_set(
     end(out);
 }
 
-/// The line of an `ms`; the value and a line end have to follow.
+/// The line of an `ms`. The caller must append the value and a line end.
 pub fn meta_set_line(
     out: &mut Vec<u8>,
     key: &MetaKey<'_>,
@@ -200,7 +201,7 @@ pub fn meta_debug(out: &mut Vec<u8>, key: &MetaKey<'_>) {
     out.extend_from_slice(b"me");
     words(out, [key.raw]);
     if key.base64 {
-        // The first is not looked at unless it has another behind it.
+        // memcached 1.6.45 ignores a `b` that is the last flag.
         words(out, [b"b".as_slice(), b"b".as_slice()]);
     }
     end(out);

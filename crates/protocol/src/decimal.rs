@@ -1,4 +1,4 @@
-//! Decimal numbers as bytes, both ways, with memcached's own ideas of what a number is.
+//! Reading and writing decimal numbers, with memcached's rules for what counts as a number.
 
 use crate::limits::COUNTER_MAX;
 
@@ -25,7 +25,7 @@ pub fn render(mut value: u64, text: &mut [u8; COUNTER_MAX]) -> &[u8] {
     }
 }
 
-/// Digits only, at most 22 of them (memcached `mcmc_toktou64`).
+/// Parses at most 22 digits and nothing else (memcached `mcmc_toktou64`).
 pub(crate) fn unsigned_64(word: &[u8]) -> Option<u64> {
     if word.len() > 22 {
         return None;
@@ -35,7 +35,7 @@ pub(crate) fn unsigned_64(word: &[u8]) -> Option<u64> {
     })
 }
 
-/// Digits only, at most 11 of them (memcached `mcmc_toktou32`).
+/// Parses at most 11 digits and nothing else (memcached `mcmc_toktou32`).
 pub(crate) fn unsigned_32(word: &[u8]) -> Option<u32> {
     if word.len() > 11 {
         return None;
@@ -43,7 +43,7 @@ pub(crate) fn unsigned_32(word: &[u8]) -> Option<u32> {
     unsigned_64(word).and_then(|value| u32::try_from(value).ok())
 }
 
-/// Digits after at most one minus, 11 bytes in all; a minus alone is zero (memcached
+/// Parses digits after an optional minus, at most 11 bytes in all. A lone minus is zero (memcached
 /// `mcmc_tokto32`).
 pub(crate) fn signed_32(word: &[u8]) -> Option<i32> {
     if word.len() > 11 {
@@ -57,8 +57,9 @@ pub(crate) fn signed_32(word: &[u8]) -> Option<i32> {
     i32::try_from(sign * magnitude).ok()
 }
 
-/// What C's `strtoul` and memcached's `safe_strtoul` make of client flags: white space and a
-/// sign may come first, anything may follow white space, and only the low 32 bits count.
+/// Parses client flags like C's `strtoul` with memcached's `safe_strtoul`: white space and a sign
+/// may precede the digits, white space may follow them with anything after it, and only the low
+/// 32 bits count.
 pub(crate) fn lenient_unsigned_32(word: &[u8]) -> Option<u32> {
     let (negative, magnitude) = lenient(word)?;
     let value = if negative {
@@ -70,8 +71,8 @@ pub(crate) fn lenient_unsigned_32(word: &[u8]) -> Option<u32> {
     (!refused).then_some(value as u32)
 }
 
-/// What C's `strtol` and memcached's `safe_strtol` make of a time to live: as
-/// [`lenient_unsigned_32`], but within 64 signed bits.
+/// Parses a time to live like C's `strtol` with memcached's `safe_strtol`: as
+/// [`lenient_unsigned_32`], but the number must fit 64 signed bits.
 pub(crate) fn lenient_signed_32(word: &[u8]) -> Option<i32> {
     let (negative, magnitude) = lenient(word)?;
     let value = if negative {
@@ -118,7 +119,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn written_as_the_standard_library_would() {
+    fn numbers_are_written_like_the_standard_library_does() {
         for value in [0, 9, 10, 99, 100, 4_294_967_295, u64::MAX - 1, u64::MAX] {
             let mut out = Vec::new();
             write(&mut out, value);
@@ -128,7 +129,7 @@ mod tests {
     }
 
     #[test]
-    fn strict_numbers_have_bounds_and_no_other_signs() {
+    fn strict_numbers_are_bounded_and_accept_no_plus_sign() {
         assert_eq!(unsigned_64(b"0018446744073709551615"), Some(u64::MAX));
         assert_eq!(unsigned_64(b"18446744073709551616"), None);
         assert_eq!(unsigned_64(b"00000000000000000000001"), None);
@@ -143,7 +144,7 @@ mod tests {
     }
 
     #[test]
-    fn lenient_numbers_are_those_of_c() {
+    fn lenient_numbers_follow_c() {
         assert_eq!(lenient_unsigned_32(b"4294967296"), Some(0));
         assert_eq!(lenient_unsigned_32(b"\t+7\tx"), Some(7));
         assert_eq!(lenient_unsigned_32(b"-1"), None);

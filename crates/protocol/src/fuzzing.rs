@@ -1,18 +1,19 @@
-//! What must hold for any bytes at all: run by the fuzz targets, and by the tests over the
-//! committed corpora.
+//! Properties that hold for any input bytes. The fuzz targets check them, and the tests check them
+//! on the committed corpora.
 
 use crate::client::{Malformed, Reply, ReplyKind, ReplyReader};
 use crate::limits::KEY_MAX;
 use crate::{MetaFlags, MetaKey, Parsed, Request, client, parse};
 
-/// Most commands of one input that are looked at: enough for anything a fuzzer keeps.
+/// Most commands of one input that are checked. No input of a fuzzer's corpus has more.
 const COMMANDS_MAX: usize = 256;
 
-/// Any bytes a client may send: they are taken apart command by command; hints change nothing;
-/// no beginning of a line is taken for one; what was understood can be said again.
+/// Checks the parser on arbitrary client bytes, command by command: the `scanned` hint does not
+/// change the result, no part of a line is parsed as a line, and every request survives being
+/// written and parsed again.
 ///
 /// # Panics
-/// If any of that does not hold.
+/// One of these properties does not hold.
 pub fn check_request(mut input: &[u8]) {
     for _ in 0..COMMANDS_MAX {
         let parsed = parse(input, 0);
@@ -46,7 +47,7 @@ pub fn check_request(mut input: &[u8]) {
     }
 }
 
-/// Any request, written by the client half, is read as itself.
+/// Checks that a request, written by the client half, is parsed as the same request.
 fn check_round_trip(request: Request<'_>) {
     let mut line = Vec::new();
     match request {
@@ -98,10 +99,10 @@ fn check_round_trip(request: Request<'_>) {
     assert_eq!((again, len), (request, line.len()));
 }
 
-/// The key alone: its `b` stands among the flags already.
+/// The key without its base64 mark: the flags already contain the `b`.
 fn bare<'a>(key: &MetaKey<'a>) -> MetaKey<'a> {
-    let mut room = [0; KEY_MAX];
-    let decoded = key.decode(&mut room);
+    let mut buffer = [0; KEY_MAX];
+    let decoded = key.decode(&mut buffer);
     assert!((1..=KEY_MAX).contains(&decoded.len()));
     MetaKey {
         raw: key.raw,
@@ -109,7 +110,7 @@ fn bare<'a>(key: &MetaKey<'a>) -> MetaKey<'a> {
     }
 }
 
-/// The flags behind the space that the client half writes itself.
+/// The flags without the leading space, which the client half writes itself.
 fn flags(flags: MetaFlags<'_>) -> &[u8] {
     flags
         .as_bytes()
@@ -117,12 +118,12 @@ fn flags(flags: MetaFlags<'_>) -> &[u8] {
         .unwrap_or(flags.as_bytes())
 }
 
-/// Any bytes a server may send, behind a line of letters that say what is awaited (`v`alues,
-/// `s`tats, `m`eta, else a line; round and round): however they are split, the replies are the
-/// same.
+/// Checks that the split of a server's bytes does not change the replies. The first line of
+/// `input` lists the expected kinds, one letter each (`v` values, `s` stats, `m` meta, any other a
+/// line), and is repeated as often as needed. The server's bytes follow.
 ///
 /// # Panics
-/// If they are not.
+/// Two splits give different replies.
 pub fn check_reply(input: &[u8]) {
     let Some(end) = input.iter().position(|&byte| byte == b'\n') else {
         return;
@@ -140,25 +141,25 @@ pub fn check_reply(input: &[u8]) {
 
 fn replies_of(letters: &[u8], replies: &[u8], split: usize) -> (Vec<Reply>, Option<Malformed>) {
     let mut reader = ReplyReader::new();
-    let mut seen = Vec::new();
+    let mut found = Vec::new();
     for mut piece in replies.chunks(split.max(1)) {
         while !piece.is_empty() {
-            let awaited = match letters.get(seen.len() % letters.len().max(1)) {
+            let expected = match letters.get(found.len() % letters.len().max(1)) {
                 Some(b'v') => ReplyKind::Values,
                 Some(b's') => ReplyKind::Stats,
                 Some(b'm') => ReplyKind::Meta,
                 _ => ReplyKind::Line,
             };
-            match reader.advance(piece, awaited) {
-                Ok(step) => {
-                    assert!(step.reply.is_some() || step.consumed == piece.len());
-                    assert!(step.consumed > 0);
-                    seen.extend(step.reply);
-                    piece = &piece[step.consumed..];
+            match reader.advance(piece, expected) {
+                Ok(advance) => {
+                    assert!(advance.reply.is_some() || advance.consumed == piece.len());
+                    assert!(advance.consumed > 0);
+                    found.extend(advance.reply);
+                    piece = &piece[advance.consumed..];
                 }
-                Err(malformed) => return (seen, Some(malformed)),
+                Err(malformed) => return (found, Some(malformed)),
             }
         }
     }
-    (seen, None)
+    (found, None)
 }

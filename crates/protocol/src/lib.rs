@@ -2,11 +2,11 @@
 //!
 //! The server half turns bytes into [`Request`]s ([`parse`]) and writes [`reply`] lines; the
 //! client half ([`client`]) writes requests and turns bytes into replies. Nothing here owns a
-//! socket, reads a clock or knows what a cache is. The data block of a storage command is not
-//! part of its `Request`: the caller takes `value_len` bytes and the two that end them, so that
-//! a value can be received straight into the memory it will live in.
+//! socket, reads a clock or stores items. The data block of a storage command is not part of its
+//! `Request`: the caller consumes `value_len` bytes and the line end after them. That way a value
+//! can be received directly into its final memory.
 //!
-//! Answers follow memcached 1.6.45, byte for byte, error strings included.
+//! Replies equal those of memcached 1.6.45 byte for byte, error strings included.
 
 #![forbid(unsafe_code)]
 

@@ -1,30 +1,31 @@
-//! Every bound of the protocol, in one place.
+//! All bounds of the protocol.
 
-/// Longest key in bytes (memcached `KEY_MAX_LENGTH`), as sent and as decoded.
+/// Longest key in bytes, both as sent and as decoded (memcached `KEY_MAX_LENGTH`).
 pub const KEY_MAX: usize = 250;
-/// Longest command line in bytes before its line end, unless it is a `get` or `gets`.
+/// Longest command line in bytes before its line end, except for `get` and `gets`.
 pub const LINE_MAX: usize = 2048;
 /// Longest `get`/`gets` line in bytes: about four thousand of the longest keys.
 pub const GET_LINE_MAX: usize = 1 << 20;
 /// Longest data block in bytes that a line may announce (memcached `INT_MAX - 2`).
 pub const VALUE_LEN_MAX: u32 = i32::MAX as u32 - 2;
-/// Most words of a line that are looked at (memcached `MCMC_PARSER_MAX_TOKENS - 1`); `noreply`
-/// is looked for in the last of them.
+/// Most words of a line that are parsed (memcached `MCMC_PARSER_MAX_TOKENS - 1`). Only the last of
+/// them can be `noreply`.
 pub const WORDS_MAX: usize = 23;
-/// Longest meta opaque flag in bytes, its letter included (memcached
+/// Longest opaque flag of a meta command in bytes, including its letter (memcached
 /// `MFLAG_MAX_OPAQUE_LENGTH`).
 pub const OPAQUE_MAX: usize = 32;
-/// Most words on one meta command line, command and key included (memcached
+/// Most words on a meta command line, including command and key (memcached
 /// `MFLAG_MAX_OPT_LENGTH`).
 pub const META_WORDS_MAX: usize = 20;
 /// Longest decimal text of a counter in bytes (`u64::MAX` has 20 digits).
 pub const COUNTER_MAX: usize = 20;
-/// Longest line of a reply in bytes before its line feed: a `VALUE` line is at most some 310, a
-/// statistic or a meta answer with every flag no more than 700.
+/// Longest reply line in bytes before its line feed. A `VALUE` line has at most about 310 bytes, a
+/// statistic or a meta reply with every flag at most 700.
 pub const REPLY_LINE_MAX: usize = 2048;
-/// Least memory that `cache_memlimit` takes, in megabytes.
+/// Smallest limit that `cache_memlimit` accepts, in megabytes.
 pub const MEMLIMIT_MIN_MB: u32 = 8;
-/// Beyond it `cache_memlimit` takes a number for one of bytes.
+/// Largest limit that `cache_memlimit` accepts, in megabytes. A larger number must have been meant
+/// in bytes.
 pub const MEMLIMIT_MAX_MB: u32 = 1_000_000_000;
-/// Classes of slabs that memcached numbers, from 0.
+/// Slab classes of memcached; its class numbers are below this.
 pub const SLAB_CLASSES: u32 = 64;

@@ -1,4 +1,4 @@
-//! From the front of the input to one command.
+//! Parsing the command line at the front of the input.
 
 mod classic;
 mod meta;
@@ -8,10 +8,10 @@ use memchr::memchr;
 use crate::limits::{GET_LINE_MAX, LINE_MAX};
 use crate::{Parsed, Rejection, Request};
 
-/// Looks at the front of `input` for one command line. `scanned` bytes are known to hold no
-/// line end, from [`Parsed::Incomplete`] of a look at less of the same input.
+/// Parses the command line at the front of `input`. The first `scanned` bytes are known to contain
+/// no line end, from [`Parsed::Incomplete`] for a shorter part of the same input.
 ///
-/// Splitting the input differently never changes what is found.
+/// The split of the input does not change the result.
 #[must_use]
 pub fn parse(input: &[u8], scanned: usize) -> Parsed<'_> {
     if let Some((request, len)) = classic::single_get(input) {
@@ -47,11 +47,11 @@ pub fn parse(input: &[u8], scanned: usize) -> Parsed<'_> {
     }
 }
 
-/// Why a line is not a request.
+/// Why a line is no valid request.
 struct ParseError {
-    /// None: there is no point in talking on.
+    /// None closes the connection.
     rejection: Option<Rejection>,
-    /// Bytes of data block to drop.
+    /// Bytes of the data block to skip.
     swallow: u64,
 }
 
@@ -74,7 +74,7 @@ impl From<Rejection> for ParseError {
 }
 
 impl Rejection {
-    /// This, unless `noreply` asks for silence.
+    /// This rejection, or [`Rejection::Silent`] if the client sent `noreply`.
     fn silent_if(self, noreply: bool) -> Self {
         if noreply { Self::Silent } else { self }
     }
@@ -84,7 +84,7 @@ fn may_be_long(input: &[u8]) -> bool {
     input.starts_with(b"get ") || input.starts_with(b"gets ")
 }
 
-/// `len` counts the line end too.
+/// Parses a complete line. `len` includes its line end.
 fn command(line: &[u8], len: usize) -> Result<Request<'_>, ParseError> {
     if let Some(keys) = line.strip_prefix(b"get ") {
         return classic::get(keys, false);

@@ -1,9 +1,9 @@
-//! Answers that are known once the line is parsed.
+//! Error replies that are known once a line is parsed.
 
-/// An answer known when the line is parsed.
+/// Why a line was rejected; determines the reply.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Rejection {
-    /// Nothing is said: the line was wrong, but it ended in `noreply`.
+    /// No reply: the line was invalid but ended in `noreply`.
     Silent,
     /// `ERROR`
     Unknown,
@@ -13,8 +13,8 @@ pub enum Rejection {
     BadLine,
     /// `CLIENT_ERROR Illegal slab id`
     BadSlabId,
-    /// `CLIENT_ERROR bad command line format` with the second line end that a `get` of a key
-    /// too long draws from memcached 1.6.45.
+    /// `CLIENT_ERROR bad command line format` with a second line end, as memcached 1.6.45 replies
+    /// to a `get` of a key that is too long.
     BadGetKey,
     /// `CLIENT_ERROR invalid exptime argument`
     BadExptime,
@@ -26,9 +26,9 @@ pub enum Rejection {
     TooManyFlags,
     /// `CLIENT_ERROR duplicate flag`
     DuplicateFlag,
-    /// `CLIENT_ERROR invalid flag`: unknown, or known to memcached and not served here.
+    /// `CLIENT_ERROR invalid flag`: unknown, or a memcached flag that is not supported here.
     InvalidFlag,
-    /// `CLIENT_ERROR invalid or duplicate flag`: whatever is wrong with the flags of an `ma`.
+    /// `CLIENT_ERROR invalid or duplicate flag`: any error in the flags of an `ma`.
     BadArithFlag,
     /// `CLIENT_ERROR opaque token too long`
     OpaqueTooLong,
@@ -47,7 +47,7 @@ pub enum Rejection {
 }
 
 impl Rejection {
-    /// What to send, line end included.
+    /// The reply, including the line end.
     #[must_use]
     pub const fn reply(self) -> &'static [u8] {
         match self {

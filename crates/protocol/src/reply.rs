@@ -1,55 +1,55 @@
-//! The server's answers, written into the output without formatting machinery.
+//! Writing the server's replies. The standard formatting machinery is avoided for speed.
 
 mod meta;
 
 pub use meta::{
-    MetaDebugFacts, MetaFacts, MetaStatus, meta_arith, meta_debug, meta_echo, meta_found,
-    meta_stored,
+    DebugFields, MetaFields, MetaStatus, meta_arith, meta_debug, meta_echo, meta_found, meta_stored,
 };
 
 use crate::decimal;
 
-/// A storage command was carried out.
+/// A storage command stored its value.
 pub const STORED: &[u8] = b"STORED\r\n";
-/// Its condition did not hold.
+/// The condition of a storage command did not hold.
 pub const NOT_STORED: &[u8] = b"NOT_STORED\r\n";
-/// The item has changed since (`cas`).
+/// `cas`: the item has changed since it was read.
 pub const EXISTS: &[u8] = b"EXISTS\r\n";
 /// There is no such item.
 pub const NOT_FOUND: &[u8] = b"NOT_FOUND\r\n";
-/// `delete` found it.
+/// `delete` found the item.
 pub const DELETED: &[u8] = b"DELETED\r\n";
-/// `touch` found it.
+/// `touch` found the item.
 pub const TOUCHED: &[u8] = b"TOUCHED\r\n";
-/// `flush_all`, `verbosity`.
+/// `flush_all`, `verbosity` and `cache_memlimit` succeeded.
 pub const OK: &[u8] = b"OK\r\n";
 /// `cache_memlimit` of less than [`MEMLIMIT_MIN_MB`](crate::limits::MEMLIMIT_MIN_MB).
 pub const MEMLIMIT_TOO_SMALL: &[u8] = b"MEMLIMIT_TOO_SMALL cannot set maxbytes to less than 8m\r\n";
-/// `cache_memlimit` of more than there can be.
+/// `cache_memlimit` of a limit that the store rejects.
 pub const MEMLIMIT_FAILED: &[u8] = b"MEMLIMIT_ADJUST_FAILED out of bounds or unable to adjust\r\n";
-/// `cache_memlimit` that can only be meant in bytes.
+/// `cache_memlimit` of more than [`MEMLIMIT_MAX_MB`](crate::limits::MEMLIMIT_MAX_MB): the number
+/// was meant in bytes.
 pub const MEMLIMIT_IN_BYTES: &[u8] =
     b"MEMLIMIT_ADJUST_FAILED input value is megabytes not bytes\r\n";
-/// No more values or statistics.
+/// Ends a list of values or statistics.
 pub const END: &[u8] = b"END\r\n";
-/// `stats reset`.
+/// `stats reset` succeeded.
 pub const RESET: &[u8] = b"RESET\r\n";
-/// `me` found nothing.
+/// `me` found no item.
 pub const EN: &[u8] = b"EN\r\n";
-/// `mn`.
+/// The reply to `mn`.
 pub const MN: &[u8] = b"MN\r\n";
-/// Ends a value.
+/// The line end after a value.
 pub const LINE_END: &[u8] = b"\r\n";
 
-/// Not a command, or a statistic nobody knows.
+/// Unknown command or unknown statistic.
 pub const ERROR: &[u8] = b"ERROR\r\n";
-/// The data block does not end in a line end.
+/// No line end follows the data block.
 pub const BAD_DATA_CHUNK: &[u8] = b"CLIENT_ERROR bad data chunk\r\n";
-/// `incr` and `decr` of something else.
+/// `incr` or `decr` of a value that is not a number.
 pub const NON_NUMERIC: &[u8] = b"CLIENT_ERROR cannot increment or decrement non-numeric value\r\n";
-/// Above the largest item size.
+/// The item would exceed the largest item size.
 pub const TOO_LARGE: &[u8] = b"SERVER_ERROR object too large for cache\r\n";
-/// No memory for a value being stored.
+/// No memory for a value to store.
 pub const NO_MEMORY_TO_STORE: &[u8] = b"SERVER_ERROR out of memory storing object\r\n";
 /// No memory for a new counter value.
 pub const NO_MEMORY: &[u8] = b"SERVER_ERROR out of memory\r\n";
@@ -57,10 +57,11 @@ pub const NO_MEMORY: &[u8] = b"SERVER_ERROR out of memory\r\n";
 pub const NO_MEMORY_TO_VIVIFY: &[u8] = b"SERVER_ERROR Out of memory allocating new item\r\n";
 /// No memory for the values of a `get`.
 pub const NO_MEMORY_TO_GET: &[u8] = b"SERVER_ERROR out of memory writing get response\r\n";
-/// More connections than allowed; said before closing.
+/// There are too many connections; the server closes this one after the reply.
 pub const TOO_MANY_CONNECTIONS: &[u8] = b"ERROR Too many open connections\r\n";
 
-/// `VALUE <key> <flags> <bytes> [<cas>]`; the value and [`LINE_END`] follow.
+/// Writes `VALUE <key> <flags> <bytes> [<cas>]`. The caller must append the value and
+/// [`LINE_END`].
 pub fn value_header(
     out: &mut Vec<u8>,
     key: &[u8],
@@ -85,13 +86,13 @@ pub fn value_header(
     out.extend_from_slice(LINE_END);
 }
 
-/// The new value of a counter, on a line of its own.
+/// Writes a number as a line, such as the new value of a counter.
 pub fn number(out: &mut Vec<u8>, value: u64) {
     decimal::write(out, value);
     out.extend_from_slice(LINE_END);
 }
 
-/// `STAT <name> <value>`; [`END`] follows the last.
+/// Writes `STAT <name> <value>`. [`END`] must follow the last one.
 pub fn stat(out: &mut Vec<u8>, name: &[u8], value: &[u8]) {
     out.extend_from_slice(b"STAT ");
     out.extend_from_slice(name);
@@ -100,7 +101,7 @@ pub fn stat(out: &mut Vec<u8>, name: &[u8], value: &[u8]) {
     out.extend_from_slice(LINE_END);
 }
 
-/// `STAT <name> <number>`; [`END`] follows the last.
+/// Writes `STAT <name> <number>`. [`END`] must follow the last one.
 pub fn stat_number(out: &mut Vec<u8>, name: &[u8], value: u64) {
     out.extend_from_slice(b"STAT ");
     out.extend_from_slice(name);
@@ -108,7 +109,7 @@ pub fn stat_number(out: &mut Vec<u8>, name: &[u8], value: u64) {
     number(out, value);
 }
 
-/// `VERSION <text>`
+/// Writes `VERSION <text>`.
 pub fn version(out: &mut Vec<u8>, version: &[u8]) {
     out.extend_from_slice(b"VERSION ");
     out.extend_from_slice(version);

@@ -1,13 +1,13 @@
-//! What a client may ask, as values that borrow from the input.
+//! The requests of clients, as values that borrow from the input.
 
 use crate::Rejection;
 
-/// The outcome of looking at the front of the input for one command line.
+/// The result of parsing the front of the input.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Parsed<'a> {
-    /// No line end yet; the first `scanned` bytes need not be searched again.
+    /// The line end has not arrived. The first `scanned` bytes need not be searched again.
     Incomplete {
-        /// Bytes already searched for a line end.
+        /// Bytes that contain no line end.
         scanned: usize,
     },
     /// One command.
@@ -17,22 +17,22 @@ pub enum Parsed<'a> {
         /// Bytes of its line, line end included.
         len: usize,
     },
-    /// A line that is answered without asking the store.
+    /// An invalid line, which is answered without the store.
     Rejected {
-        /// What to say.
+        /// The error to reply.
         rejection: Rejection,
         /// Bytes of its line, line end included.
         len: usize,
-        /// Bytes of the data block (its line end included) to drop after the line, so that the
-        /// stream is kept.
+        /// Bytes of the data block, including its line end, to skip after the line, so that they
+        /// are not parsed as commands.
         swallow: u64,
     },
-    /// The conversation cannot go on (line too long, an HTTP request): close, say nothing.
+    /// The connection must be closed without a reply: the line is too long or an HTTP request.
     Fatal,
 }
 
-/// One command. Times are as the client sent them: 0 never, negative already expired, up to
-/// thirty days relative, above that unix seconds.
+/// One command. Times are as the client sent them: 0 means never, a negative number already
+/// expired, up to thirty days is relative, and a larger number is a Unix second.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Request<'a> {
     /// `get`, `gets`, `gat`, `gats`
@@ -51,16 +51,16 @@ pub enum Request<'a> {
     Version,
     /// `verbosity`
     Verbosity {
-        /// The level asked for.
+        /// The requested level.
         level: u32,
-        /// No answer wanted.
+        /// `noreply`: no reply.
         noreply: bool,
     },
     /// `cache_memlimit`
     CacheMemlimit {
-        /// The memory asked for, in megabytes.
+        /// The requested limit in megabytes.
         megabytes: u32,
-        /// No answer wanted.
+        /// `noreply`: no reply.
         noreply: bool,
     },
     /// `stats`
@@ -86,34 +86,35 @@ pub enum Request<'a> {
 pub struct Get<'a> {
     /// At least one key.
     pub keys: Keys<'a>,
-    /// Answer with each item's CAS.
+    /// Reply with each item's CAS.
     pub with_cas: bool,
     /// The new time to live, of a get-and-touch.
     pub exptime: Option<i32>,
 }
 
-/// Keys separated by spaces, each already known to be 1 to 250 bytes long. Equal if they have
-/// the same keys in the same order.
+/// Keys separated by spaces, each already checked to be 1 to 250 bytes long. Two are equal if they
+/// have the same keys in the same order.
 #[derive(Debug, Clone, Copy)]
 pub struct Keys<'a> {
     /// The rest of the line.
     pub(crate) rest: &'a [u8],
-    /// That is one key and nothing else, as nearly always: nobody need look for spaces again.
+    /// `rest` is one key and nothing else. This is the common case, and it saves searching for
+    /// spaces again.
     pub(crate) is_single: bool,
 }
 
-/// How a storage command treats what is there.
+/// How a storage command treats a present item.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum SetMode {
-    /// Store whatever is there.
+    /// Store unconditionally.
     Set,
-    /// Only if absent.
+    /// Store only if the key is absent.
     Add,
-    /// Only if present.
+    /// Store only if the key is present.
     Replace,
-    /// Behind the present value.
+    /// Append to the present value.
     Append,
-    /// Before the present value.
+    /// Prepend to the present value.
     Prepend,
 }
 
@@ -128,11 +129,11 @@ pub struct Set<'a> {
     pub exptime: i32,
     /// Bytes of the data block without its line end.
     pub value_len: u32,
-    /// What to do with what is there (`Set` for `cas`).
+    /// How to treat a present item; `Set` for `cas`.
     pub mode: SetMode,
-    /// Store only if the present item's CAS is this one.
+    /// Store only if the present item has this CAS.
     pub cas: Option<u64>,
-    /// No answer wanted.
+    /// `noreply`: no reply.
     pub noreply: bool,
 }
 
@@ -141,16 +142,16 @@ pub struct Set<'a> {
 pub struct Delete<'a> {
     /// 1 to 250 bytes.
     pub key: &'a [u8],
-    /// No answer wanted.
+    /// `noreply`: no reply.
     pub noreply: bool,
 }
 
-/// Which way arithmetic goes.
+/// Whether a counter goes up or down.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum ArithMode {
-    /// Wraps at 2^64.
+    /// Adds, and wraps at 2^64.
     Increment,
-    /// Stops at zero.
+    /// Subtracts, and stops at zero.
     Decrement,
 }
 
@@ -159,11 +160,11 @@ pub enum ArithMode {
 pub struct Arith<'a> {
     /// 1 to 250 bytes.
     pub key: &'a [u8],
-    /// How far.
+    /// The number to add or subtract.
     pub delta: u64,
-    /// Which way.
+    /// Whether to add or subtract.
     pub mode: ArithMode,
-    /// No answer wanted.
+    /// `noreply`: no reply.
     pub noreply: bool,
 }
 
@@ -174,20 +175,20 @@ pub struct Touch<'a> {
     pub key: &'a [u8],
     /// See [`Request`].
     pub exptime: i32,
-    /// No answer wanted.
+    /// `noreply`: no reply.
     pub noreply: bool,
 }
 
 /// `flush_all`
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct FlushAll {
-    /// When, by the rule of times; none or not above zero: now.
+    /// When to flush, see [`Request`]. None, zero and negative numbers mean now.
     pub exptime: Option<i32>,
-    /// No answer wanted.
+    /// `noreply`: no reply.
     pub noreply: bool,
 }
 
-/// `stats`: which.
+/// The argument of `stats`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Stats<'a> {
     /// `stats`
@@ -196,37 +197,37 @@ pub enum Stats<'a> {
     Reset,
     /// `stats settings`
     Settings,
-    /// `stats hotkeys`; not memcached's.
+    /// `stats hotkeys`, which memcached does not have.
     HotKeys,
     /// `stats cachedump CLASS LIMIT`
     CacheDump {
-        /// The class of slabs.
+        /// The slab class.
         class: u32,
-        /// How many of its items.
+        /// Most items to list.
         limit: u32,
     },
-    /// Any other word, with what follows it.
+    /// Any other argument, with the rest of the line.
     Other(&'a [u8]),
 }
 
 /// A meta command's key as sent, and whether it is base64.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct MetaKey<'a> {
-    /// As it stood on the line; echoed for flag `k`.
+    /// Text of the line, echoed for flag `k`.
     pub raw: &'a [u8],
-    /// Flag `b`: `raw` is base64 of the key. Already checked to decode to 1 to 250 bytes.
+    /// Flag `b`: `raw` is the key in base64. Already checked to decode to 1 to 250 bytes.
     pub base64: bool,
 }
 
-/// The flags of a meta command in the order sent, each already checked. Equal if they have the
-/// same flags in the same order.
+/// The flags of a meta command in the order sent, each already checked. Two are equal if they have
+/// the same flags in the same order.
 #[derive(Debug, Clone, Copy)]
 pub struct MetaFlags<'a> {
     /// The rest of the line.
     pub(crate) rest: &'a [u8],
 }
 
-/// One meta flag: its letter and its token (empty where it has none).
+/// One meta flag: its letter and its token, which may be empty.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct MetaFlag<'a> {
     /// The letter.
@@ -238,113 +239,114 @@ pub struct MetaFlag<'a> {
 /// `N` of `mg` and `ma`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct MetaVivify {
-    /// Its token: the time to live that `t` shows behind it.
+    /// The token of `N`: the time to live that a `t` after it shows.
     pub exptime: i32,
-    /// The time to live of what is created: that of `N`, or of a `T` behind it, as that is what
-    /// 1.6.45 leaves behind.
+    /// The time to live of the created item: that of `N`, or of a `T` after it, as in memcached
+    /// 1.6.45.
     pub final_exptime: i32,
 }
 
 /// `mg`
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct MetaGet<'a> {
-    /// Which item.
+    /// The item's key.
     pub key: MetaKey<'a>,
-    /// For the echo, in order.
+    /// All flags in order, for the reply.
     pub flags: MetaFlags<'a>,
-    /// `v`: the value is wanted.
+    /// `v`: reply with the value.
     pub with_value: bool,
-    /// `q`: say nothing on a miss.
+    /// `q`: no reply on a miss.
     pub quiet: bool,
     /// `T`: the new time to live.
     pub touch: Option<i32>,
     /// `N`: create a missing item, empty.
     pub vivify: Option<MetaVivify>,
-    /// `E`: the CAS a created item gets.
+    /// `E`: the CAS of a created item.
     pub explicit_cas: Option<u64>,
-    /// `R`: ask for a new value if the item expires before this time.
+    /// `R`: give this client the recache token if the item expires before this time.
     pub recache: Option<i32>,
-    /// `R` stands behind `T`, whose time to live it looks at then.
+    /// `R` follows `T`, so it compares with the time to live of `T`.
     pub recache_after_touch: bool,
     /// `u`: do not count this as an access.
     pub no_bump: bool,
-    /// `C`: leave the value out (answer `HD`) if the item's CAS is this one.
+    /// `C`: omit the value (reply `HD`) if the item has this CAS.
     pub known_cas: Option<u64>,
 }
 
 /// `ms`
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct MetaSet<'a> {
-    /// Which item.
+    /// The item's key.
     pub key: MetaKey<'a>,
-    /// For the echo, in order.
+    /// All flags in order, for the reply.
     pub flags: MetaFlags<'a>,
     /// Bytes of the data block without its line end.
     pub value_len: u32,
-    /// `M`. With `compare`, `Set` and `Replace` alike mean: only if present and unchanged.
+    /// `M`. With `compare`, both `Set` and `Replace` store only if the item is present and
+    /// unchanged.
     pub mode: SetMode,
     /// `F`: the client's own 32 bits.
     pub client_flags: u32,
-    /// `T`; or `N`, where that creates the item.
+    /// `T`, or `N` if it applies (see `vivify`).
     pub exptime: i32,
-    /// `N`: `Append` and `Prepend` store the value if nothing is there.
+    /// `N`: `Append` and `Prepend` store the value if the key is absent.
     pub vivify: bool,
-    /// `C`: store only if the present item's CAS is this one.
+    /// `C`: store only if the present item has this CAS.
     pub compare: Option<u64>,
-    /// `E`: the CAS the item gets.
+    /// `E`: the item's new CAS.
     pub explicit_cas: Option<u64>,
-    /// `I`: if `compare` is below the present CAS, store and mark stale.
+    /// `I`: if `compare` is below the present CAS, store the value and mark it stale.
     pub invalidate: bool,
-    /// `q`: say nothing on success.
+    /// `q`: no reply on success.
     pub quiet: bool,
 }
 
 /// `md`
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct MetaDelete<'a> {
-    /// Which item.
+    /// The item's key.
     pub key: MetaKey<'a>,
-    /// For the echo, in order.
+    /// All flags in order, for the reply.
     pub flags: MetaFlags<'a>,
-    /// `C`: delete only if the present item's CAS is this one.
+    /// `C`: delete only if the present item has this CAS.
     pub compare: Option<u64>,
-    /// `I`: do not delete it but mark it stale.
+    /// `I`: mark the item stale instead of deleting it.
     pub invalidate: bool,
-    /// `x`: do not delete it but take its value away.
+    /// `x`: remove the item's value instead of deleting the item.
     pub remove_value: bool,
     /// `T`: the new time to live, with `I` or `x`.
     pub touch: Option<i32>,
     /// `F`: the client's own 32 bits, with `x`.
     pub client_flags: u32,
-    /// `E`: the CAS the item gets, with `I` or `x`.
+    /// `E`: the item's new CAS, with `I` or `x`.
     pub explicit_cas: Option<u64>,
-    /// `q`: say nothing on success.
+    /// `q`: no reply on success.
     pub quiet: bool,
 }
 
 /// `ma`
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct MetaArith<'a> {
-    /// Which item.
+    /// The item's key.
     pub key: MetaKey<'a>,
-    /// For the echo, in order.
+    /// All flags in order, for the reply.
     pub flags: MetaFlags<'a>,
-    /// `D`, 1 unless said.
+    /// `D`, by default 1.
     pub delta: u64,
     /// `M`
     pub mode: ArithMode,
-    /// `J`, the value a vivified counter gets.
+    /// `J`: the initial value of a created counter.
     pub initial: u64,
     /// `N`: create a missing counter.
     pub vivify: Option<MetaVivify>,
     /// `T`: the new time to live.
     pub touch: Option<i32>,
-    /// `C`: only if the present item's CAS is this one.
+    /// `C`: change only if the present item has this CAS.
     pub compare: Option<u64>,
-    /// `E`: the CAS the item gets.
+    /// `E`: the item's new CAS.
     pub explicit_cas: Option<u64>,
-    /// `v`: the number is wanted.
+    /// `v`: reply with the number.
     pub with_value: bool,
-    /// `q`: say nothing on success.
+    /// `q`: no reply on success.
     pub quiet: bool,
 }

@@ -1,25 +1,25 @@
-//! A line as words between spaces, and the two lists a request carries of them.
+//! Splitting a line into words between spaces, and the two lists of words that requests contain.
 
 use memchr::memchr;
 
 use crate::limits::{KEY_MAX, WORDS_MAX};
 use crate::{Keys, MetaFlag, MetaFlags, MetaKey, base64};
 
-/// The next word of `rest`, which moves behind it.
+/// The next word of `rest`, which is advanced past it.
 pub(crate) fn next<'a>(rest: &mut &'a [u8]) -> Option<&'a [u8]> {
     let start = rest.iter().position(|&byte| byte != b' ')?;
     let text = &rest[start..];
     let len = memchr(b' ', text).unwrap_or(text.len());
-    let (word, behind) = text.split_at(len);
-    *rest = behind;
+    let (word, after) = text.split_at(len);
+    *rest = after;
     Some(word)
 }
 
-/// The first words of a line, how many it has, and the last.
+/// The first six words of a line, the last one, and their number.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Words<'a> {
     first: [&'a [u8]; 6],
-    /// How many, [`WORDS_MAX`] at most.
+    /// Number of words, at most [`WORDS_MAX`].
     pub(crate) count: usize,
     last: &'a [u8],
 }
@@ -43,25 +43,25 @@ impl<'a> Words<'a> {
         words
     }
 
-    /// The word at `place` (below six), empty if there is none.
-    pub(crate) fn at(&self, place: usize) -> &'a [u8] {
-        self.first[place]
+    /// The word at `index`, which must be below six; empty if the line has fewer words.
+    pub(crate) fn at(&self, index: usize) -> &'a [u8] {
+        self.first[index]
     }
 
-    /// Whether the client wants no answer.
+    /// Whether the client asked for no reply.
     pub(crate) fn noreply(&self) -> bool {
         self.last == b"noreply"
     }
 
-    /// Whether a browser or a proxy is talking.
+    /// Whether the line looks like an HTTP request.
     pub(crate) fn is_http(&self) -> bool {
         self.count > 1 && self.last.starts_with(b"HTTP/")
     }
 }
 
 impl<'a> Keys<'a> {
-    /// The keys in `text`, which [`as_bytes`](Self::as_bytes) of parsed keys gave: so can a
-    /// caller answer some of them now and the rest later.
+    /// The keys in `text`, which must come from [`as_bytes`](Self::as_bytes) of parsed keys. It
+    /// lets a caller answer some keys now and the rest later.
     #[must_use]
     pub const fn new(text: &'a [u8]) -> Self {
         let is_single = false;
@@ -71,7 +71,7 @@ impl<'a> Keys<'a> {
         }
     }
 
-    /// The keys not yet taken, as they stood on the line.
+    /// The keys that have not been iterated over, as text of the line.
     #[must_use]
     pub const fn as_bytes(&self) -> &'a [u8] {
         self.rest
@@ -100,14 +100,14 @@ impl PartialEq for Keys<'_> {
 impl Eq for Keys<'_> {}
 
 impl<'a> MetaFlags<'a> {
-    /// The flags in `text`, which [`as_bytes`](Self::as_bytes) of parsed flags gave: so can a
-    /// caller keep them while the data block arrives.
+    /// The flags in `text`, which must come from [`as_bytes`](Self::as_bytes) of parsed flags. It
+    /// lets a caller keep them while the data block arrives.
     #[must_use]
     pub const fn new(text: &'a [u8]) -> Self {
         Self { rest: text }
     }
 
-    /// The flags as they stood on the line.
+    /// The flags as text of the line.
     #[must_use]
     pub const fn as_bytes(&self) -> &'a [u8] {
         self.rest
@@ -132,7 +132,7 @@ impl PartialEq for MetaFlags<'_> {
 impl Eq for MetaFlags<'_> {}
 
 impl MetaKey<'_> {
-    /// The key itself; `into` is used if it has to be decoded.
+    /// The decoded key. `into` is used only if the key is base64.
     #[must_use]
     pub fn decode<'b>(&'b self, into: &'b mut [u8; KEY_MAX]) -> &'b [u8] {
         if self.base64 {

@@ -1,14 +1,14 @@
-//! The client half against answers as servers send them.
+//! The client half reading replies as servers send them.
 
 use protocol::client::{
     Advance, ErrorClass, Malformed, MetaResult, Reply, ReplyKind, ReplyReader, Status,
 };
 use protocol::reply::MetaStatus;
 
-fn one(input: &str, awaited: ReplyKind) -> Result<Reply, Malformed> {
-    let step = ReplyReader::new().advance(input.as_bytes(), awaited)?;
-    assert_eq!(step.consumed, input.len(), "{input:?}");
-    Ok(step
+fn one(input: &str, kind: ReplyKind) -> Result<Reply, Malformed> {
+    let advance = ReplyReader::new().advance(input.as_bytes(), kind)?;
+    assert_eq!(advance.consumed, input.len(), "{input:?}");
+    Ok(advance
         .reply
         .unwrap_or_else(|| panic!("{input:?} is not a whole reply")))
 }
@@ -18,7 +18,7 @@ fn meta(result: MetaResult, opaque: Option<u64>) -> Result<Reply, Malformed> {
 }
 
 #[test]
-fn whole_replies() {
+fn complete_replies() {
     use ReplyKind::{Line, Meta, Stats, Values};
     let status = MetaResult::Status;
     let table = [
@@ -93,13 +93,13 @@ fn whole_replies() {
             Ok(Reply::Error(ErrorClass::Server)),
         ),
     ];
-    for (input, awaited, expected) in table {
-        assert_eq!(one(input, awaited), expected, "{input:?}");
+    for (input, kind, expected) in table {
+        assert_eq!(one(input, kind), expected, "{input:?}");
     }
 }
 
 #[test]
-fn what_is_no_reply_is_an_error() {
+fn malformed_replies_are_errors() {
     use ReplyKind::{Line, Meta, Stats, Values};
     let table = [
         ("STORED\n", Line, Malformed::Line),
@@ -120,21 +120,21 @@ fn what_is_no_reply_is_an_error() {
         ("HDX\r\n", Meta, Malformed::Line),
         ("ERRORS\r\n", Line, Malformed::Line),
     ];
-    for (input, awaited, expected) in table {
-        assert_eq!(one(input, awaited), Err(expected), "{input:?}");
+    for (input, kind, expected) in table {
+        assert_eq!(one(input, kind), Err(expected), "{input:?}");
     }
     assert_eq!(one(&"x".repeat(3000), Line), Err(Malformed::LineTooLong));
 }
 
 #[test]
-fn pipelined_replies_come_one_at_a_time() {
+fn pipelined_replies_are_returned_one_by_one() {
     let input = b"STORED\r\nEND\r\nVA 1 O5\r\n7\r\nMN\r";
     let mut reader = ReplyReader::new();
     let mut at = 0;
-    let mut next = |awaited| {
-        let step = reader.advance(&input[at..], awaited).unwrap();
-        at += step.consumed;
-        step.reply
+    let mut next = |kind| {
+        let advance = reader.advance(&input[at..], kind).unwrap();
+        at += advance.consumed;
+        advance.reply
     };
     assert_eq!(next(ReplyKind::Line), Some(Reply::Status(Status::Stored)));
     assert_eq!(
@@ -150,13 +150,13 @@ fn pipelined_replies_come_one_at_a_time() {
     );
     assert_eq!(next(ReplyKind::Meta), None);
     assert!(reader.is_mid_reply());
-    let step = reader.advance(b"\n", ReplyKind::Meta).unwrap();
+    let advance = reader.advance(b"\n", ReplyKind::Meta).unwrap();
     let noop = Reply::Meta {
         result: MetaResult::Noop,
         opaque: None,
     };
     assert_eq!(
-        step,
+        advance,
         Advance {
             consumed: 1,
             reply: Some(noop)

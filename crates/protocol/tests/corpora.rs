@@ -1,4 +1,4 @@
-//! The committed corpora of the fuzz targets, through the same checks.
+//! Runs the checks of the fuzz targets on their committed corpora.
 
 use std::fs;
 use std::path::Path;
@@ -6,20 +6,20 @@ use std::path::Path;
 use protocol::fuzzing;
 
 #[test]
-fn requests_of_the_corpus_hold() {
+fn requests_of_the_corpus_pass_the_checks() {
     for input in corpus("parse_request") {
         fuzzing::check_request(&input);
     }
 }
 
 #[test]
-fn replies_of_the_corpus_hold() {
+fn replies_of_the_corpus_pass_the_checks() {
     for input in corpus("parse_reply") {
         fuzzing::check_reply(&input);
     }
 }
 
-/// Every file of the corpus; there is at least one.
+/// Every file of the corpus. Panics if there is none.
 fn corpus(target: &str) -> Vec<Vec<u8>> {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR"))
         .join("../../fuzz/corpus")

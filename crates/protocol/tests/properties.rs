@@ -1,4 +1,4 @@
-//! Laws that hold for every request, every reply and any bytes.
+//! Properties of every request, every reply and arbitrary bytes.
 
 use proptest::collection::vec;
 use proptest::option;
@@ -26,8 +26,8 @@ fn arith_mode() -> impl Strategy<Value = ArithMode> {
     select(vec![ArithMode::Increment, ArithMode::Decrement])
 }
 
-/// What `line` is read as, line end included.
-fn read(line: &[u8]) -> Request<'_> {
+/// The request that `line`, which includes its line end, is parsed as.
+fn parsed(line: &[u8]) -> Request<'_> {
     match parse(line, 0) {
         Parsed::Request { request, len } if len == line.len() => request,
         other => panic!("{:?} was read as {other:?}", String::from_utf8_lossy(line)),
@@ -36,7 +36,7 @@ fn read(line: &[u8]) -> Request<'_> {
 
 proptest! {
     #[test]
-    fn gets_are_read_as_written(
+    fn gets_survive_a_round_trip(
         keys in vec(key(), 1..20),
         with_cas: bool,
         exptime in option::of(any::<i32>()),
@@ -45,17 +45,17 @@ proptest! {
         let words = keys.iter().map(Vec::as_slice);
         match exptime {
             None => client::get(&mut line, words, with_cas),
-            // A long `gat` is a line too long.
+            // A `gat` with many keys would exceed the line limit.
             Some(exptime) => client::get_and_touch(&mut line, exptime, words.take(5), with_cas),
         }
-        let Request::Get(get) = read(&line) else { panic!() };
+        let Request::Get(get) = parsed(&line) else { panic!() };
         prop_assert_eq!((get.with_cas, get.exptime), (with_cas, exptime));
         let count = if exptime.is_some() { 5 } else { 20 };
         prop_assert!(get.keys.eq(keys.iter().take(count)));
     }
 
     #[test]
-    fn classic_requests_are_read_as_written(
+    fn classic_requests_survive_a_round_trip(
         key in key(),
         (flags, exptime, value_len) in (any::<u32>(), any::<i32>(), 0..=limits::VALUE_LEN_MAX),
         (mode, arith_mode) in (set_mode(), arith_mode()),
@@ -71,24 +71,24 @@ proptest! {
         let touch = Touch { key, exptime, noreply };
         let flush = FlushAll { exptime: cas.map(|_| exptime), noreply };
         let mut line = Vec::new();
-        let mut again = |write: &dyn Fn(&mut Vec<u8>), request: Request<'_>| {
+        let mut check = |write: &dyn Fn(&mut Vec<u8>), request: Request<'_>| {
             line.clear();
             write(&mut line);
-            assert_eq!(read(&line), request);
+            assert_eq!(parsed(&line), request);
         };
-        again(&|out| client::set_line(out, &set), Request::Set(set));
-        again(&|out| client::delete(out, &delete), Request::Delete(delete));
-        again(&|out| client::arith(out, &arith), Request::Arith(arith));
-        again(&|out| client::touch(out, &touch), Request::Touch(touch));
-        again(&|out| client::flush_all(out, flush), Request::FlushAll(flush));
-        again(
+        check(&|out| client::set_line(out, &set), Request::Set(set));
+        check(&|out| client::delete(out, &delete), Request::Delete(delete));
+        check(&|out| client::arith(out, &arith), Request::Arith(arith));
+        check(&|out| client::touch(out, &touch), Request::Touch(touch));
+        check(&|out| client::flush_all(out, flush), Request::FlushAll(flush));
+        check(
             &|out| client::verbosity(out, flags, noreply),
             Request::Verbosity { level: flags, noreply },
         );
     }
 
     #[test]
-    fn meta_requests_are_read_as_written(
+    fn meta_requests_survive_a_round_trip(
         key in key(),
         flags in subsequence(
             vec!["c", "f", "k", "q", "s", "t", "v", "h", "l", "u", "F9", "T-1", "C5", "E6"],
@@ -110,15 +110,15 @@ proptest! {
         client::meta_delete(&mut delete_line, &key, text.as_bytes(), opaque);
         client::meta_arith(&mut arith_line, &key, text.as_bytes(), opaque);
 
-        let Request::MetaGet(get) = read(&get_line) else { panic!() };
+        let Request::MetaGet(get) = parsed(&get_line) else { panic!() };
         prop_assert_eq!((get.key, get.with_value, get.quiet), (key, has("v"), has("q")));
         prop_assert_eq!((get.touch, get.known_cas, get.no_bump), (touch, compare, has("u")));
-        let Request::MetaDelete(delete) = read(&delete_line) else { panic!() };
+        let Request::MetaDelete(delete) = parsed(&delete_line) else { panic!() };
         prop_assert_eq!((delete.key, delete.compare, delete.quiet), (key, compare, has("q")));
-        let Request::MetaArith(arith) = read(&arith_line) else { panic!() };
+        let Request::MetaArith(arith) = parsed(&arith_line) else { panic!() };
         prop_assert_eq!((arith.key, arith.explicit_cas, arith.touch), (key, explicit_cas, touch));
         let line_len = set_line.len() - value.len() - 2;
-        let Request::MetaSet(set) = read(&set_line[..line_len]) else { panic!() };
+        let Request::MetaSet(set) = parsed(&set_line[..line_len]) else { panic!() };
         prop_assert_eq!((set.key, set.value_len as usize), (key, value.len()));
         prop_assert_eq!((set.compare, set.explicit_cas), (compare, explicit_cas));
         prop_assert_eq!(set.client_flags, if has("F9") { 9 } else { 0 });
@@ -130,24 +130,24 @@ proptest! {
     }
 
     #[test]
-    fn any_bytes_are_taken_as_requests_without_panic(input in vec(any::<u8>(), 0..300)) {
+    fn parsing_any_bytes_as_requests_does_not_panic(input in vec(any::<u8>(), 0..300)) {
         fuzzing::check_request(&input);
     }
 
     #[test]
-    fn anything_like_a_request_is_taken_alike_however_it_is_split(
+    fn splitting_request_like_bytes_does_not_change_the_result(
         words in vec(select(WORDS.to_vec()), 1..40),
     ) {
         fuzzing::check_request(words.concat().as_bytes());
     }
 
     #[test]
-    fn any_bytes_are_taken_as_replies_without_panic(input in vec(any::<u8>(), 0..300)) {
+    fn parsing_any_bytes_as_replies_does_not_panic(input in vec(any::<u8>(), 0..300)) {
         fuzzing::check_reply(&[b"vlsm\n".as_slice(), &input].concat());
     }
 
     #[test]
-    fn replies_are_read_as_written_however_they_are_split(
+    fn replies_survive_a_round_trip_however_they_are_split(
         replies in vec(reply(), 1..12),
         split in 1..40usize,
     ) {
@@ -156,21 +156,21 @@ proptest! {
             write_reply(&mut bytes, reply);
         }
         let mut reader = ReplyReader::new();
-        let mut seen = Vec::new();
+        let mut found = Vec::new();
         for mut piece in bytes.chunks(split) {
             while !piece.is_empty() {
-                let step = reader.advance(piece, awaited(&replies[seen.len()])).unwrap();
-                seen.extend(step.reply);
-                piece = &piece[step.consumed..];
+                let advance = reader.advance(piece, kind(&replies[found.len()])).unwrap();
+                found.extend(advance.reply);
+                piece = &piece[advance.consumed..];
             }
         }
-        prop_assert_eq!(seen, replies);
+        prop_assert_eq!(found, replies);
         prop_assert!(!reader.is_mid_reply());
     }
 }
 
 #[test]
-fn requests_without_arguments_are_read_as_written() {
+fn requests_without_arguments_survive_a_round_trip() {
     type Write = dyn Fn(&mut Vec<u8>);
     let table: &[(&Write, Request<'_>)] = &[
         (&client::version, Request::Version),
@@ -196,11 +196,11 @@ fn requests_without_arguments_are_read_as_written() {
     for (write, request) in table {
         let mut line = Vec::new();
         write(&mut line);
-        assert_eq!(read(&line), *request);
+        assert_eq!(parsed(&line), *request);
     }
 }
 
-/// Pieces of lines, good and bad.
+/// Parts of lines, valid and invalid.
 const WORDS: &[&str] = &[
     "get ",
     "gets ",
@@ -275,7 +275,7 @@ fn reply() -> impl Strategy<Value = Reply> {
     ]
 }
 
-fn awaited(reply: &Reply) -> ReplyKind {
+fn kind(reply: &Reply) -> ReplyKind {
     match reply {
         Reply::Values { .. } => ReplyKind::Values,
         Reply::Status(_) | Reply::Number(_) | Reply::Error(_) => ReplyKind::Line,
@@ -284,7 +284,8 @@ fn awaited(reply: &Reply) -> ReplyKind {
     }
 }
 
-/// With values made of nothing but line ends, which must not be taken for any.
+/// Writes `reply`. Its values consist of line ends, which the reader must not mistake for the end
+/// of a line.
 fn write_reply(out: &mut Vec<u8>, reply: &Reply) {
     let value = |out: &mut Vec<u8>, len: u32| {
         out.extend(b"\r\nEND\r\n".iter().cycle().take(len as usize));

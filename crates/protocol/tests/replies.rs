@@ -1,6 +1,6 @@
-//! The server's answers as clients see them.
+//! The text of the server's replies.
 
-use protocol::reply::{self, MetaFacts, MetaStatus};
+use protocol::reply::{self, MetaFields, MetaStatus};
 use protocol::{Parsed, Request, parse};
 
 fn written(write: impl FnOnce(&mut Vec<u8>)) -> String {
@@ -30,7 +30,7 @@ fn classic_lines() {
     );
 }
 
-const FACTS: MetaFacts = MetaFacts {
+const FIELDS: MetaFields = MetaFields {
     cas: 13,
     client_flags: 7,
     value_len: 2,
@@ -46,7 +46,7 @@ const FACTS: MetaFacts = MetaFacts {
     base64_key: false,
 };
 
-fn found(line: &str, facts: &MetaFacts) -> String {
+fn found(line: &str, fields: &MetaFields) -> String {
     let Parsed::Request {
         request: Request::MetaGet(get),
         ..
@@ -54,11 +54,11 @@ fn found(line: &str, facts: &MetaFacts) -> String {
     else {
         panic!("{line:?}")
     };
-    written(|out| reply::meta_found(out, &get.key, get.flags, facts, get.with_value))
+    written(|out| reply::meta_found(out, &get.key, get.flags, fields, get.with_value))
 }
 
 #[test]
-fn meta_get_answers_in_the_order_asked() {
+fn meta_get_returns_flags_in_request_order() {
     let table = [
         ("mg key\r\n", "HD\r\n"),
         ("mg key v\r\n", "VA 2\r\n"),
@@ -68,38 +68,38 @@ fn meta_get_answers_in_the_order_asked() {
         ),
         ("mg key t T30\r\n", "HD t100\r\n"),
         ("mg key T30 t\r\n", "HD t30\r\n"),
-        // A key comes back as it was stored, whatever its form here.
+        // A key is returned in the form it was stored in, whatever its form in this request.
         ("mg Zm9!v b k O1\r\n", "HD kfoo O1\r\n"),
-        // But not as what would end the word or the line.
+        // The exception is a key that would break the word or the line.
         ("mg YSBi b k\r\n", "HD kYSBi b\r\n"),
         ("mg YQ0KYg== b k\r\n", "HD kYQ0KYg== b\r\n"),
         ("mg Zm9v b O1\r\n", "HD O1\r\n"),
     ];
     for (line, expected) in table {
-        assert_eq!(found(line, &FACTS), expected, "{line:?}");
+        assert_eq!(found(line, &FIELDS), expected, "{line:?}");
     }
-    let forever = MetaFacts {
+    let forever = MetaFields {
         ttl_before_s: -1,
-        ..FACTS
+        ..FIELDS
     };
     assert_eq!(found("mg key t\r\n", &forever), "HD t-1\r\n");
-    let in_base64 = MetaFacts {
+    let in_base64 = MetaFields {
         base64_key: true,
-        ..FACTS
+        ..FIELDS
     };
     for line in ["mg foo k s\r\n", "mg Zm9!v b k s\r\n"] {
         assert_eq!(found(line, &in_base64), "HD kZm9v b s2\r\n", "{line:?}");
     }
-    let stale = MetaFacts {
+    let stale = MetaFields {
         won: true,
         stale: true,
-        ..FACTS
+        ..FIELDS
     };
     assert_eq!(found("mg key s\r\n", &stale), "HD s2 X W\r\n");
 }
 
 #[test]
-fn meta_answers_without_an_item_echo_key_and_opaque() {
+fn meta_replies_without_an_item_echo_key_and_opaque() {
     let Parsed::Request {
         request: Request::MetaGet(get),
         ..
@@ -114,7 +114,7 @@ fn meta_answers_without_an_item_echo_key_and_opaque() {
 }
 
 #[test]
-fn meta_set_and_arithmetic_answers() {
+fn meta_set_and_arithmetic_replies() {
     let Parsed::Request {
         request: Request::MetaSet(set),
         ..
@@ -127,22 +127,28 @@ fn meta_set_and_arithmetic_answers() {
     assert_eq!(stored(MetaStatus::Done, 13), "HD kkey O9 c13 s2\r\n");
     assert_eq!(stored(MetaStatus::NotStored, 0), "NS kkey O9 c0 s2\r\n");
 
-    let created = MetaFacts {
+    let created = MetaFields {
         created: true,
         ttl_before_s: -1,
-        ..FACTS
+        ..FIELDS
     };
     assert_eq!(
-        counted("ma n t N30 c v k\r\n", &created),
+        arith_reply("ma n t N30 c v k\r\n", &created),
         "VA 2 t-1 c13 kn\r\n10\r\n"
     );
-    assert_eq!(counted("ma n N40 t v\r\n", &created), "VA 2 t40\r\n10\r\n");
-    assert_eq!(counted("ma n N40 t T30\r\n", &created), "HD t40\r\n");
-    assert_eq!(counted("ma n T30 t N40\r\n", &created), "HD t30\r\n");
-    assert_eq!(counted("ma n N30 t s f O7\r\n", &FACTS), "HD t100 O7\r\n");
+    assert_eq!(
+        arith_reply("ma n N40 t v\r\n", &created),
+        "VA 2 t40\r\n10\r\n"
+    );
+    assert_eq!(arith_reply("ma n N40 t T30\r\n", &created), "HD t40\r\n");
+    assert_eq!(arith_reply("ma n T30 t N40\r\n", &created), "HD t30\r\n");
+    assert_eq!(
+        arith_reply("ma n N30 t s f O7\r\n", &FIELDS),
+        "HD t100 O7\r\n"
+    );
 }
 
-fn counted(line: &str, facts: &MetaFacts) -> String {
+fn arith_reply(line: &str, fields: &MetaFields) -> String {
     let Parsed::Request {
         request: Request::MetaArith(arith),
         ..
@@ -150,5 +156,5 @@ fn counted(line: &str, facts: &MetaFacts) -> String {
     else {
         panic!("{line:?}")
     };
-    written(|out| reply::meta_arith(out, &arith.key, arith.flags, facts, 10, arith.with_value))
+    written(|out| reply::meta_arith(out, &arith.key, arith.flags, fields, 10, arith.with_value))
 }

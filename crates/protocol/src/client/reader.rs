@@ -1,4 +1,4 @@
-//! Replies, counted as their bytes arrive, without keeping them.
+//! Reading replies as their bytes arrive, without keeping the values.
 
 use std::fmt;
 
@@ -9,50 +9,50 @@ use crate::limits::{REPLY_LINE_MAX, VALUE_LEN_MAX};
 use crate::reply::MetaStatus;
 use crate::words;
 
-/// What kind of reply is due next. Replies come in the order of the requests.
+/// The kind of reply to expect. Replies arrive in the order of the requests.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum ReplyKind {
-    /// To `get`, `gets`, `gat`, `gats`.
+    /// The reply to `get`, `gets`, `gat` or `gats`.
     Values,
-    /// To whatever is answered with one classic line.
+    /// A reply of one classic line.
     Line,
-    /// To `stats`, of any kind but `reset`.
+    /// The reply to any `stats` except `stats reset`.
     Stats,
-    /// To a meta command, `mn` included.
+    /// The reply to a meta command, including `mn`.
     Meta,
 }
 
-/// A whole reply.
+/// A complete reply.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Reply {
     /// The values of one request.
     Values {
-        /// How many.
+        /// Number of values.
         hits: u32,
-        /// Bytes of all values together.
+        /// Total bytes of the values.
         bytes: u64,
     },
-    /// A classic line of one word.
+    /// A classic status line.
     Status(Status),
     /// The value of a counter.
     Number(u64),
     /// Statistics.
     Stats {
-        /// How many.
+        /// Number of statistics.
         count: u32,
     },
     /// The reply to a meta command.
     Meta {
-        /// Its beginning.
+        /// The beginning of the reply.
         result: MetaResult,
-        /// The opaque number that the request had.
+        /// The opaque number of the request.
         opaque: Option<u64>,
     },
-    /// An error line in the place of any reply.
+    /// An error line, which can take the place of any reply.
     Error(ErrorClass),
 }
 
-/// A classic line.
+/// A classic status line.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Status {
     /// `STORED`
@@ -75,7 +75,7 @@ pub enum Status {
     Version,
 }
 
-/// How the reply to a meta command begins.
+/// The beginning of a meta reply.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum MetaResult {
     /// `VA`, and the value's length in bytes.
@@ -86,7 +86,7 @@ pub enum MetaResult {
     Noop,
 }
 
-/// Whose fault an error line says it was.
+/// The class of an error line.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum ErrorClass {
     /// `ERROR`: no such command.
@@ -97,14 +97,14 @@ pub enum ErrorClass {
     Server,
 }
 
-/// Bytes that cannot be a reply to what was asked. The connection is of no more use.
+/// Why bytes cannot be the expected reply. The connection is no longer usable.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Malformed {
-    /// A line longer than any reply has.
+    /// A line is longer than any reply line.
     LineTooLong,
-    /// A line that is no reply to the awaited request.
+    /// A line does not fit the expected reply.
     Line,
-    /// A value is not followed by a line end.
+    /// No line end follows a value.
     Value,
 }
 
@@ -113,60 +113,59 @@ impl fmt::Display for Malformed {
         f.write_str(match self {
             Self::LineTooLong => "reply line longer than 2048 bytes",
             Self::Line => "reply line that does not answer the request",
-            Self::Value => "value without a line end behind it",
+            Self::Value => "value without a line end after it",
         })
     }
 }
 
 impl std::error::Error for Malformed {}
 
-/// What one look at the input came to.
+/// The result of [`ReplyReader::advance`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Advance {
-    /// Bytes dealt with, from the front. All of them, if there is no reply.
+    /// Bytes consumed from the front of the input; all of them if no reply is complete.
     pub consumed: usize,
-    /// The reply they completed.
+    /// The reply that these bytes completed.
     pub reply: Option<Reply>,
 }
 
-/// Follows the replies of one connection. However its input is split, it sees the same.
+/// Parses the replies on one connection. The split of the input does not change the result.
 ///
-/// Values are passed over by their length. What is kept is the beginning of a line whose end
-/// has not arrived, and that only then.
+/// Values are skipped by their length. Only the beginning of an incomplete line is kept.
 #[derive(Debug, Default)]
 pub struct ReplyReader {
-    /// The beginning of a line; at most [`REPLY_LINE_MAX`] bytes.
+    /// The beginning of an incomplete line, at most [`REPLY_LINE_MAX`] bytes.
     carry: Vec<u8>,
-    /// Bytes of values of this reply so far.
+    /// Bytes of the values of this reply so far.
     bytes: u64,
-    /// Opaque of the `VA` line whose value is under way.
+    /// Opaque of the `VA` line whose value is being skipped.
     opaque: Option<u64>,
-    /// Bytes left of the value under way, its line end included.
+    /// Bytes left to skip of the present value, including its line end.
     left: u32,
-    /// Values or statistics of this reply so far.
+    /// Number of values or statistics of this reply so far.
     count: u32,
 }
 
-// One for every connection of a load generator, which may have tens of thousands.
+// A load generator has one per connection, and may have tens of thousands of connections.
 const _: () = assert!(size_of::<ReplyReader>() <= 64);
 
 impl ReplyReader {
-    /// At the beginning of a reply.
+    /// A reader at the beginning of a reply.
     #[must_use]
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// Whether bytes of an unfinished reply have arrived.
+    /// Whether a part of a reply has been read.
     #[must_use]
     pub fn is_mid_reply(&self) -> bool {
         self.left > 0 || self.count > 0 || !self.carry.is_empty()
     }
 
-    /// Goes through `input` up to the end of the `awaited` reply, or of the input.
+    /// Reads `input` up to the end of the `expected` reply, or of the input.
     ///
     /// # Errors
-    /// If the bytes are no such reply; the reader then stands nowhere and is to be dropped.
+    /// The bytes are not such a reply. The reader has lost its position and must be dropped.
     pub fn advance(&mut self, input: &[u8], expected: ReplyKind) -> Result<Advance, Malformed> {
         let mut consumed = 0;
         while consumed < input.len() {
@@ -176,7 +175,7 @@ impl ReplyReader {
                 self.finish_value(expected)
             } else if let Some(at) = memchr(b'\n', rest) {
                 consumed += at + 1;
-                self.whole_line(&rest[..=at], expected)?
+                self.end_line(&rest[..=at], expected)?
             } else {
                 self.carry_over(rest)?;
                 consumed = input.len();
@@ -193,14 +192,14 @@ impl ReplyReader {
         })
     }
 
-    /// Passes over what `rest` has of the value under way.
+    /// Skips the bytes of the present value at the front of `rest`. Returns their number.
     fn skip_value(&mut self, rest: &[u8]) -> Result<usize, Malformed> {
         let left = self.left as usize;
         let here = left.min(rest.len());
         for (from_end, byte) in [(2, b'\r'), (1, b'\n')] {
-            let place = left.checked_sub(from_end);
-            if place
-                .and_then(|place| rest.get(place))
+            let at = left.checked_sub(from_end);
+            if at
+                .and_then(|at| rest.get(at))
                 .is_some_and(|&found| found != byte)
             {
                 return Err(Malformed::Value);
@@ -228,8 +227,8 @@ impl ReplyReader {
         Ok(())
     }
 
-    /// A line of which `part`, its line end included, is the end.
-    fn whole_line(&mut self, part: &[u8], expected: ReplyKind) -> Result<Option<Reply>, Malformed> {
+    /// Parses the line that ends with `part`, which includes the line end.
+    fn end_line(&mut self, part: &[u8], expected: ReplyKind) -> Result<Option<Reply>, Malformed> {
         if self.carry.len() + part.len() - 1 > REPLY_LINE_MAX {
             return Err(Malformed::LineTooLong);
         }
@@ -257,7 +256,7 @@ impl ReplyReader {
             .ok_or(Malformed::Line)
     }
 
-    /// Outer `None`: not such a line. Inner: the reply is not at its end.
+    /// Outer none: the line does not fit. Inner none: the reply is not complete.
     fn values_line(&mut self, line: &[u8]) -> Option<Option<Reply>> {
         if line == b"END" {
             return Some(Some(Reply::Values {
@@ -284,7 +283,7 @@ impl ReplyReader {
 
     fn meta_line(&mut self, line: &[u8]) -> Option<Option<Reply>> {
         let (letters, mut rest) = line.split_at_checked(2)?;
-        // Not the front of a longer word: of an error line.
+        // Two letters that begin a longer word, such as `ERROR`, are no status.
         if rest.first().is_some_and(|&byte| byte != b' ') {
             return None;
         }
@@ -316,7 +315,7 @@ impl ReplyReader {
     }
 }
 
-/// The opaque among the flags of a meta reply; outer `None` if it is not a number.
+/// The opaque among the flags of a meta reply. Outer none: the opaque is not a number.
 fn opaque(mut rest: &[u8]) -> Option<Option<u64>> {
     while let Some(word) = words::next(&mut rest) {
         if let Some(digits) = word.strip_prefix(b"O") {

@@ -10,12 +10,12 @@ use crate::{
     Arith, ArithMode, Delete, FlushAll, Get, Keys, Rejection, Request, Set, SetMode, Stats, Touch,
 };
 
-/// Longest end of a line.
+/// Longest line end in bytes: `\r\n`.
 const LINE_END_MAX: usize = 2;
 
 type Outcome<'a> = Result<Request<'a>, ParseError>;
 
-/// Any classic command; `rest` is the line behind its first `word`.
+/// Parses any classic command. `rest` is the line after its first `word`.
 pub(super) fn command<'a>(word: &[u8], line: &'a [u8], rest: &'a [u8]) -> Outcome<'a> {
     match word {
         b"get" => get(rest, false),
@@ -35,12 +35,13 @@ pub(super) fn command<'a>(word: &[u8], line: &'a [u8], rest: &'a [u8]) -> Outcom
         b"version" => Ok(Request::Version),
         b"stats" => Ok(Request::Stats(stats(rest)?)),
         b"quit" => Ok(Request::Quit),
-        _ => others(line),
+        _ => fallback(line),
     }
 }
 
-/// A `get` of one key, whose line `input` begins with: what most lines are, found in one pass. Its
-/// length, line end included, is beside it. None: it is something else, or not all here.
+/// The fast path for the most common line, a `get` of one key: parses it in one pass. Returns the
+/// request and the length of its line including the line end. None if `input` begins with any
+/// other or an incomplete line.
 pub(super) fn single_get(input: &[u8]) -> Option<(Request<'_>, usize)> {
     let text = input.strip_prefix(b"get ")?;
     let most = text.len().min(KEY_MAX + LINE_END_MAX);
@@ -59,7 +60,7 @@ pub(super) fn single_get(input: &[u8]) -> Option<(Request<'_>, usize)> {
     is_single.then(|| (Request::Get(get), input.len() - text.len() + at + 1))
 }
 
-/// `get` and `gets`: `rest` holds the keys.
+/// `get` and `gets`. `rest` contains the keys.
 pub(super) fn get(rest: &[u8], with_cas: bool) -> Outcome<'_> {
     let keys = checked_keys(rest)?;
     Ok(Request::Get(Get {
@@ -83,8 +84,8 @@ fn get_and_touch(mut rest: &[u8], with_cas: bool) -> Outcome<'_> {
     }))
 }
 
-/// All keys of a line; one too long takes the others with it, as memcached drops what it had
-/// found for them.
+/// All keys of a line. One key that is too long rejects the whole line, as memcached drops the
+/// items that it had found for the other keys.
 fn checked_keys(rest: &[u8]) -> Result<Keys<'_>, Rejection> {
     if !rest.is_empty() && rest.len() <= KEY_MAX && memchr(b' ', rest).is_none() {
         let is_single = true;
@@ -94,8 +95,8 @@ fn checked_keys(rest: &[u8]) -> Result<Keys<'_>, Rejection> {
     if keys.clone().next().is_none() {
         return Err(Rejection::BadFormat);
     }
-    // `noreply` is a key like any other here; what memcached makes of it after an error is not
-    // even defined.
+    // Here `noreply` is a key like any other. What memcached does with it after an error is not
+    // defined.
     if keys.clone().any(|key| key.len() > KEY_MAX) {
         return Err(Rejection::BadGetKey);
     }
@@ -106,7 +107,8 @@ fn checked_keys(rest: &[u8]) -> Result<Keys<'_>, Rejection> {
 fn set(line: &[u8], mode: SetMode, with_cas: bool) -> Outcome<'_> {
     let words = Words::of(line);
     let value_len = value_len(words.at(4)).filter(|_| words.count >= 5);
-    // Without a length the stream cannot be kept, and `noreply` was not yet looked for.
+    // Without a length the data block cannot be skipped. As in memcached, this error comes before
+    // the check for `noreply`.
     let value_len = value_len.ok_or(Rejection::BadFormat)?;
     let noreply = words.noreply();
     let key = words.at(1);
@@ -145,8 +147,8 @@ pub(super) fn value_len(word: &[u8]) -> Option<u32> {
         .filter(|&len| len <= VALUE_LEN_MAX)
 }
 
-/// The words of a line that must have at least `count`, and whose second is a key.
-fn keyed(line: &[u8], count: usize) -> Result<Words<'_>, Rejection> {
+/// The words of a line that has at least `count` of them and a valid key as the second.
+fn words_with_key(line: &[u8], count: usize) -> Result<Words<'_>, Rejection> {
     let words = Words::of(line);
     if words.count < count {
         return Err(Rejection::BadFormat);
@@ -158,7 +160,7 @@ fn keyed(line: &[u8], count: usize) -> Result<Words<'_>, Rejection> {
 }
 
 fn delete(line: &[u8]) -> Outcome<'_> {
-    let words = keyed(line, 2)?;
+    let words = words_with_key(line, 2)?;
     Ok(Request::Delete(Delete {
         key: words.at(1),
         noreply: words.noreply(),
@@ -166,7 +168,7 @@ fn delete(line: &[u8]) -> Outcome<'_> {
 }
 
 fn arith(line: &[u8], mode: ArithMode) -> Outcome<'_> {
-    let words = keyed(line, 3)?;
+    let words = words_with_key(line, 3)?;
     let (key, noreply) = (words.at(1), words.noreply());
     let delta =
         decimal::unsigned_64(words.at(2)).ok_or_else(|| Rejection::BadDelta.silent_if(noreply))?;
@@ -179,7 +181,7 @@ fn arith(line: &[u8], mode: ArithMode) -> Outcome<'_> {
 }
 
 fn touch(line: &[u8]) -> Outcome<'_> {
-    let words = keyed(line, 3)?;
+    let words = words_with_key(line, 3)?;
     let (key, noreply) = (words.at(1), words.noreply());
     let exptime =
         decimal::signed_32(words.at(2)).ok_or_else(|| Rejection::BadExptime.silent_if(noreply))?;
@@ -190,9 +192,9 @@ fn touch(line: &[u8]) -> Outcome<'_> {
     }))
 }
 
-/// The commands that memcached looks for last, by word rather than by the front of the line: so
-/// these alone may stand behind spaces.
-pub(super) fn others(line: &[u8]) -> Outcome<'_> {
+/// The commands that memcached tries last. It finds them by word and not by the beginning of the
+/// line, so only these may follow leading spaces.
+pub(super) fn fallback(line: &[u8]) -> Outcome<'_> {
     let words = Words::of(line);
     let noreply = words.noreply();
     let outcome = match words.at(0) {
@@ -231,15 +233,15 @@ fn cache_memlimit<'a>(words: &Words<'_>, noreply: bool) -> Result<Request<'a>, R
     })
 }
 
-/// A beginning of the word is enough, as with memcached.
+/// Parses the arguments of `stats`. As in memcached, a prefix of `reset` or `settings` is enough.
 fn stats(rest: &[u8]) -> Result<Stats<'_>, Rejection> {
-    let mut behind = rest;
-    Ok(match words::next(&mut behind) {
+    let mut arguments = rest;
+    Ok(match words::next(&mut arguments) {
         None => Stats::General,
         Some(word) if b"reset".starts_with(word) => Stats::Reset,
         Some(word) if b"settings".starts_with(word) => Stats::Settings,
         Some(b"hotkeys") => Stats::HotKeys,
-        Some(b"cachedump") => return cache_dump(behind),
+        Some(b"cachedump") => return cache_dump(arguments),
         Some(_) => Stats::Other(trimmed(rest)),
     })
 }

@@ -1,7 +1,7 @@
 //! The meta commands.
 
 use super::ParseError;
-use super::classic::{others, value_len};
+use super::classic::{fallback, value_len};
 use crate::decimal;
 use crate::limits::{KEY_MAX, META_WORDS_MAX, OPAQUE_MAX, WORDS_MAX};
 use crate::{
@@ -11,7 +11,7 @@ use crate::{
 
 type Outcome<'a> = Result<Request<'a>, ParseError>;
 
-/// The meta command of `letter`; `rest` is the line behind its two letters.
+/// Parses the meta command of `letter`. `rest` is the line after its two letters.
 pub(super) fn command<'a>(letter: u8, line: &'a [u8], rest: &'a [u8]) -> Outcome<'a> {
     match letter {
         b'g' => Ok(get(rest)?),
@@ -20,7 +20,7 @@ pub(super) fn command<'a>(letter: u8, line: &'a [u8], rest: &'a [u8]) -> Outcome
         b'a' => Ok(arith(rest)?),
         b'n' => Ok(Request::MetaNoop),
         b'e' => Ok(debug(rest)?),
-        _ => others(line),
+        _ => fallback(line),
     }
 }
 
@@ -41,7 +41,7 @@ fn get(mut rest: &[u8]) -> Result<Request<'_>, Rejection> {
         vivify: options.vivify(),
         explicit_cas: options.explicit_cas,
         recache: options.recache,
-        recache_after_touch: options.recache_is_later,
+        recache_after_touch: options.recache_after_touch,
         no_bump: options.no_bump,
         known_cas: options.compare,
     }))
@@ -51,7 +51,7 @@ fn set(mut rest: &[u8]) -> Outcome<'_> {
     let raw = words::next(&mut rest).ok_or(Rejection::BadFormat)?;
     let len_word = words::next(&mut rest).ok_or(Rejection::BadFormat)?;
     let flags = MetaFlags { rest };
-    // Without a length, or with a line that is not made of flags, the stream cannot be kept.
+    // Without a length, or if the rest does not consist of flags, the data block is not skipped.
     count_flags(flags, 3)?;
     let value_len = value_len(len_word).ok_or(Rejection::BadFormat)?;
     checked_set(raw, value_len, flags).map_err(|rejection| ParseError {
@@ -74,7 +74,7 @@ fn checked_set<'a>(
         Some(b'R') => SetMode::Replace,
         Some(_) => return Err(Rejection::BadSetMode),
     };
-    // To any other mode `N` means nothing, and where it does `T` means nothing.
+    // `N` applies to append and prepend only. Where it applies, it replaces `T`.
     let concatenates = matches!(mode, SetMode::Append | SetMode::Prepend);
     let vivify = options.vivify.filter(|_| concatenates);
     options.check_opaque()?;
@@ -117,8 +117,8 @@ fn delete(mut rest: &[u8]) -> Result<Request<'_>, Rejection> {
     }))
 }
 
-/// Flags must be flags and are not looked at further, but for one: `b`, if it stands first and, as
-/// memcached 1.6.45 has it, not last.
+/// `me`. The flags must have valid letters and are otherwise ignored. The exception is `b`, which
+/// counts if it is the first flag and, as in memcached 1.6.45, not the last.
 fn debug(mut rest: &[u8]) -> Result<Request<'_>, Rejection> {
     let raw = words::next(&mut rest).ok_or(Rejection::BadFormat)?;
     count_flags(MetaFlags { rest }, 2)?;
@@ -162,8 +162,8 @@ fn arith(mut rest: &[u8]) -> Result<Request<'_>, Rejection> {
     }))
 }
 
-/// How many words a line has, that has `before` before its flags; an error if it has something
-/// that cannot be a flag.
+/// The number of words of a line with `before` words before its flags. Fails if any of the rest
+/// cannot be a flag.
 fn count_flags(flags: MetaFlags<'_>, before: usize) -> Result<usize, Rejection> {
     let mut count = before;
     for flag in flags.take(WORDS_MAX - before) {
@@ -175,8 +175,8 @@ fn count_flags(flags: MetaFlags<'_>, before: usize) -> Result<usize, Rejection> 
     Ok(count)
 }
 
-/// What the flags of a line say. memcached knows every flag on every command, and so does this:
-/// those that mean nothing to a command are checked and passed over.
+/// The parsed flags of a line. As in memcached, every command accepts every flag: a flag that has
+/// no effect on the command is checked and ignored.
 struct Options {
     base64: bool,
     value: bool,
@@ -186,19 +186,19 @@ struct Options {
     remove_value: bool,
     opaque_too_long: bool,
     exptime: Option<i32>,
-    /// `T` stands behind `N`.
-    exptime_is_later: bool,
+    /// `T` follows `N`.
+    exptime_after_vivify: bool,
     vivify: Option<i32>,
     recache: Option<i32>,
-    /// `R` stands behind `T`.
-    recache_is_later: bool,
+    /// `R` follows `T`.
+    recache_after_touch: bool,
     client_flags: u32,
     compare: Option<u64>,
     explicit_cas: Option<u64>,
     mode: Option<u8>,
     initial: u64,
     delta: u64,
-    /// The last token_error about a token.
+    /// The error of the last invalid token.
     token_error: Option<Rejection>,
 }
 
@@ -220,10 +220,10 @@ impl Options {
             remove_value: false,
             opaque_too_long: false,
             exptime: None,
-            exptime_is_later: false,
+            exptime_after_vivify: false,
             vivify: None,
             recache: None,
-            recache_is_later: false,
+            recache_after_touch: false,
             client_flags: 0,
             compare: None,
             explicit_cas: None,
@@ -239,12 +239,12 @@ impl Options {
                 return Err(Rejection::DuplicateFlag);
             }
             seen |= bit;
-            options.take(flag, raw)?;
+            options.apply(flag, raw)?;
         }
         options.token_error.map_or(Ok(options), Err)
     }
 
-    fn take(&mut self, flag: MetaFlag<'_>, raw: &[u8]) -> Result<(), Rejection> {
+    fn apply(&mut self, flag: MetaFlag<'_>, raw: &[u8]) -> Result<(), Rejection> {
         match flag.letter {
             b'b' => {
                 self.base64 = true;
@@ -259,32 +259,39 @@ impl Options {
             b'x' => self.remove_value = true,
             b'O' => self.opaque_too_long = 1 + flag.token.len() > OPAQUE_MAX,
             b'T' => {
-                self.exptime = self.token(flag, decimal::signed_32, Rejection::BadToken);
-                self.exptime_is_later = self.vivify.is_some();
+                self.exptime = self.parse_token(flag, decimal::signed_32, Rejection::BadToken);
+                self.exptime_after_vivify = self.vivify.is_some();
             }
-            b'N' => self.vivify = self.token(flag, decimal::signed_32, Rejection::BadToken),
+            b'N' => self.vivify = self.parse_token(flag, decimal::signed_32, Rejection::BadToken),
             b'R' => {
-                self.recache = self.token(flag, decimal::signed_32, Rejection::BadToken);
-                self.recache_is_later = self.exptime.is_some();
+                self.recache = self.parse_token(flag, decimal::signed_32, Rejection::BadToken);
+                self.recache_after_touch = self.exptime.is_some();
             }
-            b'C' => self.compare = self.token(flag, decimal::unsigned_64, Rejection::BadToken),
-            b'E' => self.explicit_cas = self.token(flag, decimal::unsigned_64, Rejection::BadToken),
+            b'C' => {
+                self.compare = self.parse_token(flag, decimal::unsigned_64, Rejection::BadToken)
+            }
+            b'E' => {
+                self.explicit_cas =
+                    self.parse_token(flag, decimal::unsigned_64, Rejection::BadToken)
+            }
             b'J' => {
-                let initial = self.token(flag, decimal::unsigned_64, Rejection::BadInitialToken);
+                let initial =
+                    self.parse_token(flag, decimal::unsigned_64, Rejection::BadInitialToken);
                 self.initial = initial.unwrap_or(0);
             }
             b'D' => {
-                let delta = self.token(flag, decimal::unsigned_64, Rejection::BadDeltaToken);
+                let delta = self.parse_token(flag, decimal::unsigned_64, Rejection::BadDeltaToken);
                 self.delta = delta.unwrap_or(1);
             }
             b'F' => {
-                // memcached says nothing of its own about this one.
-                let token_error = self.token_error.unwrap_or(Rejection::BadFormat);
+                // memcached has no error of its own for this token.
+                let error = self.token_error.unwrap_or(Rejection::BadFormat);
                 self.client_flags = self
-                    .token(flag, decimal::unsigned_32, token_error)
+                    .parse_token(flag, decimal::unsigned_32, error)
                     .unwrap_or(0);
             }
-            // The first byte alone; a zero byte is no mode, none at all is a wrong one.
+            // Only the first byte counts. A zero byte means no mode, and an empty token is
+            // invalid.
             b'M' => {
                 let mode = flag.token.first().copied().unwrap_or(b' ');
                 self.mode = (mode != 0).then_some(mode);
@@ -295,11 +302,11 @@ impl Options {
         Ok(())
     }
 
-    fn token<T>(
+    fn parse_token<T>(
         &mut self,
         flag: MetaFlag<'_>,
         number: fn(&[u8]) -> Option<T>,
-        token_error: Rejection,
+        error: Rejection,
     ) -> Option<T> {
         let value = if flag.token.is_empty() {
             None
@@ -307,20 +314,20 @@ impl Options {
             number(flag.token)
         };
         if value.is_none() {
-            self.token_error = Some(token_error);
+            self.token_error = Some(error);
         }
         value
     }
 
     fn vivify(&self) -> Option<MetaVivify> {
-        let later = self.exptime.filter(|_| self.exptime_is_later);
+        let later = self.exptime.filter(|_| self.exptime_after_vivify);
         self.vivify.map(|exptime| MetaVivify {
             exptime,
             final_exptime: later.unwrap_or(exptime),
         })
     }
 
-    /// Comes last: memcached looks at opaques as it answers.
+    /// Call this last: memcached checks the opaque while it writes the reply.
     fn check_opaque(&self) -> Result<(), Rejection> {
         if self.opaque_too_long {
             Err(Rejection::OpaqueTooLong)

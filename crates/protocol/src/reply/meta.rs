@@ -1,13 +1,12 @@
-//! The answers of the meta commands: a status and the flags that the request asked back, in the
-//! request's order.
+//! Replies to the meta commands: a status, then the return flags in the order of the request.
 
 use crate::limits::{COUNTER_MAX, KEY_MAX};
 use crate::{MetaFlags, MetaKey, base64, decimal};
 
-/// The two letters an answer without a value begins with.
+/// The two letters that begin a reply without a value.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum MetaStatus {
-    /// `HD`: done, or found and no value wanted.
+    /// `HD`: success; for `mg`, found but no value requested.
     Done,
     /// `NF`: no such item.
     NotFound,
@@ -15,7 +14,7 @@ pub enum MetaStatus {
     NotStored,
     /// `EX`: the item has another CAS.
     Exists,
-    /// `EN`: an `mg` found nothing.
+    /// `EN`: `mg` found no item.
     Miss,
 }
 
@@ -33,39 +32,39 @@ impl MetaStatus {
     }
 }
 
-/// What an answer may say about an item.
+/// The data of an item that return flags may show.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct MetaFacts {
+pub struct MetaFields {
     /// `c`
     pub cas: u64,
     /// `f`
     pub client_flags: u32,
     /// `s`: bytes of the value.
     pub value_len: u32,
-    /// `t` until the line's `T` (or the `N` that created the item) is passed: seconds left
-    /// before this command, negative for never.
+    /// `t` in front of the line's `T`, and of an `N` that created the item: seconds left before
+    /// this command, negative for never.
     pub ttl_before_s: i64,
-    /// `t` behind `T`: the seconds it leaves, negative for never.
+    /// `t` after `T`: the seconds left by it, negative for never.
     pub ttl_s: i64,
-    /// `t` behind the `N` that created the item.
+    /// `t` after an `N` that created the item.
     pub ttl_created_s: i64,
-    /// `N` of this command created the item.
+    /// The `N` of this command created the item.
     pub created: bool,
-    /// `l`: seconds since the item was last asked for, before this command.
+    /// `l`: seconds since the last access before this command.
     pub idle_s: u32,
-    /// `h`: the item had been asked for before this command.
+    /// `h`: the item had been read before this command.
     pub fetched: bool,
-    /// `W`: this client is the one to recache.
+    /// `W`: this client has the recache token.
     pub won: bool,
     /// `X`: the item is stale.
     pub stale: bool,
-    /// `Z`: another client was told to recache.
+    /// `Z`: another client has the recache token.
     pub lost: bool,
-    /// The item was stored under a key in base64, and `k` shows it so.
+    /// The item was stored with a base64 key, so `k` shows the key in base64.
     pub base64_key: bool,
 }
 
-impl Default for MetaFacts {
+impl Default for MetaFields {
     fn default() -> Self {
         Self {
             cas: 0,
@@ -85,99 +84,103 @@ impl Default for MetaFacts {
     }
 }
 
-/// The line of an `mg` that found its item: `VA <bytes>` if the value is sent (it and
-/// [`LINE_END`](super::LINE_END) follow), else `HD`.
+/// Writes the line of an `mg` that found its item: `VA <bytes>` if the value is sent, else `HD`.
+/// With `VA`, the caller must append the value and [`LINE_END`](super::LINE_END).
 pub fn meta_found(
     out: &mut Vec<u8>,
     key: &MetaKey<'_>,
     flags: MetaFlags<'_>,
-    facts: &MetaFacts,
+    fields: &MetaFields,
     with_value: bool,
 ) {
     if with_value {
         out.extend_from_slice(b"VA ");
-        decimal::write(out, u64::from(facts.value_len));
+        decimal::write(out, u64::from(fields.value_len));
     } else {
         out.extend_from_slice(MetaStatus::Done.letters());
     }
-    let mut ttl_s = facts.ttl_before_s;
+    let mut ttl_s = fields.ttl_before_s;
     for flag in flags {
         match flag.letter {
-            b'T' => ttl_s = facts.ttl_s,
-            b'N' if facts.created => ttl_s = facts.ttl_created_s,
-            b's' => field(out, b's', u64::from(facts.value_len)),
+            b'T' => ttl_s = fields.ttl_s,
+            b'N' if fields.created => ttl_s = fields.ttl_created_s,
+            b's' => field(out, b's', u64::from(fields.value_len)),
             b't' => ttl(out, ttl_s),
-            b'c' => field(out, b'c', facts.cas),
-            b'f' => field(out, b'f', u64::from(facts.client_flags)),
-            b'l' => field(out, b'l', u64::from(facts.idle_s)),
-            b'h' => field(out, b'h', u64::from(facts.fetched)),
+            b'c' => field(out, b'c', fields.cas),
+            b'f' => field(out, b'f', u64::from(fields.client_flags)),
+            b'l' => field(out, b'l', u64::from(fields.idle_s)),
+            b'h' => field(out, b'h', u64::from(fields.fetched)),
             b'O' => opaque(out, flag.token),
             b'k' => {
                 out.extend_from_slice(b" k");
-                let mut room = [0; KEY_MAX];
-                if stored_key(out, key.decode(&mut room), facts.base64_key) {
+                let mut buffer = [0; KEY_MAX];
+                if stored_key(out, key.decode(&mut buffer), fields.base64_key) {
                     out.extend_from_slice(b" b");
                 }
             }
             _ => {}
         }
     }
-    for (letter, told) in [(b'Z', facts.lost), (b'X', facts.stale), (b'W', facts.won)] {
-        if told {
+    for (letter, is_set) in [
+        (b'Z', fields.lost),
+        (b'X', fields.stale),
+        (b'W', fields.won),
+    ] {
+        if is_set {
             out.extend_from_slice(&[b' ', letter]);
         }
     }
     out.extend_from_slice(b"\r\n");
 }
 
-/// What `me` says about an item.
+/// The data of an item that `me` shows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct MetaDebugFacts {
+pub struct DebugFields {
     /// Seconds left, negative for never.
     pub ttl_s: i64,
-    /// Seconds since the item was last asked for.
+    /// Seconds since the last access.
     pub idle_s: u32,
-    /// Its CAS.
+    /// The item's CAS.
     pub cas: u64,
-    /// It has been asked for.
+    /// The item has been read.
     pub fetched: bool,
-    /// Bytes of memory.
+    /// Bytes of memory that the item takes.
     pub memory_len: u64,
-    /// The item was stored under a key in base64, and is shown so.
+    /// The item was stored with a base64 key, which is shown in base64.
     pub base64_key: bool,
 }
 
-/// The class that [`meta_debug`] shows for every item, as there are no classes of slabs: the first
-/// that memcached has.
+/// The slab class that [`meta_debug`] shows for every item: memcached's first, since there are no
+/// slab classes here.
 const CLASS: u64 = 1;
 
-/// The answer of an `me` that found its item. A key in base64 is not marked as such, in memcached
-/// either.
-pub fn meta_debug(out: &mut Vec<u8>, key: &MetaKey<'_>, facts: &MetaDebugFacts) {
+/// Writes the reply of an `me` that found its item. As in memcached, a base64 key is not marked as
+/// such.
+pub fn meta_debug(out: &mut Vec<u8>, key: &MetaKey<'_>, fields: &DebugFields) {
     out.extend_from_slice(b"ME ");
-    stored_key(out, key.decode(&mut [0; KEY_MAX]), facts.base64_key);
+    stored_key(out, key.decode(&mut [0; KEY_MAX]), fields.base64_key);
     out.extend_from_slice(b" exp=");
-    match u64::try_from(facts.ttl_s) {
+    match u64::try_from(fields.ttl_s) {
         Ok(left_s) => decimal::write(out, left_s),
         Err(_) => out.extend_from_slice(b"-1"),
     }
     out.extend_from_slice(b" la=");
-    decimal::write(out, u64::from(facts.idle_s));
+    decimal::write(out, u64::from(fields.idle_s));
     out.extend_from_slice(b" cas=");
-    decimal::write(out, facts.cas);
-    out.extend_from_slice(if facts.fetched {
+    decimal::write(out, fields.cas);
+    out.extend_from_slice(if fields.fetched {
         b" fetch=yes cls="
     } else {
         b" fetch=no cls="
     });
     decimal::write(out, CLASS);
     out.extend_from_slice(b" size=");
-    decimal::write(out, facts.memory_len);
+    decimal::write(out, fields.memory_len);
     out.extend_from_slice(b"\r\n");
 }
 
-/// An answer that echoes only key and opaque: of `md` always, of `mg` on a miss (`EN`), of `ma`
-/// unless it counted.
+/// Writes a reply that echoes only key and opaque: that of any `md`, of an `mg` that missed
+/// (`EN`), and of an `ma` that failed.
 pub fn meta_echo(out: &mut Vec<u8>, status: MetaStatus, key: &MetaKey<'_>, flags: MetaFlags<'_>) {
     out.extend_from_slice(status.letters());
     for flag in flags {
@@ -190,8 +193,8 @@ pub fn meta_echo(out: &mut Vec<u8>, status: MetaStatus, key: &MetaKey<'_>, flags
     out.extend_from_slice(b"\r\n");
 }
 
-/// The answer of an `ms`. `cas` is the item's new one (0 unless stored), `value_len` the bytes
-/// of the whole value now stored, or of the one refused.
+/// Writes the reply of an `ms`. `cas` is the item's new CAS, 0 unless stored. `value_len` is the
+/// bytes of the whole stored value, or of the one that was not stored.
 pub fn meta_stored(
     out: &mut Vec<u8>,
     status: MetaStatus,
@@ -213,13 +216,13 @@ pub fn meta_stored(
     out.extend_from_slice(b"\r\n");
 }
 
-/// The whole answer of an `ma` that counted, the number included if it is wanted. Of `facts`
-/// only CAS, times to live and `created` are asked.
+/// Writes the reply of an `ma` that succeeded, with the number if `with_value` is set. Of `fields`
+/// it uses only the CAS, the times to live and `created`.
 pub fn meta_arith(
     out: &mut Vec<u8>,
     key: &MetaKey<'_>,
     flags: MetaFlags<'_>,
-    facts: &MetaFacts,
+    fields: &MetaFields,
     number: u64,
     with_value: bool,
 ) {
@@ -231,13 +234,13 @@ pub fn meta_arith(
     } else {
         out.extend_from_slice(MetaStatus::Done.letters());
     }
-    let mut ttl_s = facts.ttl_before_s;
+    let mut ttl_s = fields.ttl_before_s;
     for flag in flags {
         match flag.letter {
-            b'T' => ttl_s = facts.ttl_s,
-            b'N' if facts.created => ttl_s = facts.ttl_created_s,
+            b'T' => ttl_s = fields.ttl_s,
+            b'N' if fields.created => ttl_s = fields.ttl_created_s,
             b't' => ttl(out, ttl_s),
-            b'c' => field(out, b'c', facts.cas),
+            b'c' => field(out, b'c', fields.cas),
             b'O' => opaque(out, flag.token),
             b'k' => echo_key(out, key),
             _ => {}
@@ -267,9 +270,10 @@ fn opaque(out: &mut Vec<u8>, token: &[u8]) {
     out.extend_from_slice(token);
 }
 
-/// A key as it was stored, plain or in base64, which is what is returned. One that would end the
-/// line or the word is always in base64: memcached 1.6.45 forgets the form when it makes a new item
-/// of an old one, and writes such a key as it is.
+/// Writes a key in the form in which it was stored, plain or base64. Returns whether it is base64.
+/// A key that contains a space or a line end is always written in base64, so that it cannot break
+/// the line. memcached 1.6.45 differs: it loses the form when it makes a new item from an old one,
+/// and then writes such a key plain.
 fn stored_key(out: &mut Vec<u8>, key: &[u8], base64_key: bool) -> bool {
     let base64 = base64_key || key.iter().any(|byte| matches!(byte, b' ' | b'\r' | b'\n'));
     if base64 {
@@ -280,7 +284,8 @@ fn stored_key(out: &mut Vec<u8>, key: &[u8], base64_key: bool) -> bool {
     base64
 }
 
-/// A base64 key is encoded anew, as what was sent may hold bytes that decoding passed over.
+/// Echoes a key. A base64 key is encoded again, because the text of the request may contain bytes
+/// that decoding skips.
 fn echo_key(out: &mut Vec<u8>, key: &MetaKey<'_>) {
     out.extend_from_slice(b" k");
     if key.base64 {

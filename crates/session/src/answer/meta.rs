@@ -2,7 +2,7 @@
 
 use protocol::limits::KEY_MAX;
 use protocol::reply::{
-    self, MetaDebugFacts, MetaFacts, MetaStatus, meta_arith, meta_debug, meta_echo, meta_found,
+    self, DebugFields, MetaFields, MetaStatus, meta_arith, meta_debug, meta_echo, meta_found,
 };
 use protocol::{MetaArith, MetaDelete, MetaGet, MetaKey};
 use store::{
@@ -92,10 +92,10 @@ fn read_item(
     context
         .worker
         .read(key, prepared.hash, now_s, read, |item| {
-            let facts = facts(item, command, created, now);
+            let fields = fields(item, command, created, now);
             let with_value = command.with_value && command.known_cas != Some(item.cas);
             let line = |bytes: &mut Vec<u8>| {
-                meta_found(bytes, &command.key, command.flags, &facts, with_value);
+                meta_found(bytes, &command.key, command.flags, &fields, with_value);
             };
             if with_value {
                 return add_value(item, line, out);
@@ -148,13 +148,13 @@ fn create(
     }
 }
 
-fn facts(item: &Item<'_>, command: &MetaGet<'_>, created: bool, now: Now) -> MetaFacts {
+fn fields(item: &Item<'_>, command: &MetaGet<'_>, created: bool, now: Now) -> MetaFields {
     let now_s = now.elapsed_s;
     let ttl = |exptime: Option<i32>, otherwise| {
         exptime.map_or(otherwise, |exptime| ttl_s(now.expiry(exptime), now_s))
     };
     let present_s = ttl_s(item.expiry, now_s);
-    MetaFacts {
+    MetaFields {
         cas: item.cas,
         client_flags: item.flags,
         value_len: item.value_len() as u32,
@@ -236,7 +236,7 @@ pub(super) fn debug(
     let result = context
         .worker
         .read(key.decode(&mut buffer), hash, now_s, read, |item| {
-            let facts = MetaDebugFacts {
+            let fields = DebugFields {
                 ttl_s: ttl_s(item.expiry, now_s),
                 idle_s: now_s.saturating_sub(item.last_access_s),
                 cas: item.cas,
@@ -244,7 +244,7 @@ pub(super) fn debug(
                 memory_len: item.memory_len() as u64,
                 base64_key: item.base64_key,
             };
-            meta_debug(bytes, key, &facts);
+            meta_debug(bytes, key, &fields);
             Some(())
         });
     if let Err(miss) = result {
@@ -280,12 +280,12 @@ pub(super) fn arith(
     match outcome {
         ArithOutcome::Counted(_) if command.quiet => {}
         ArithOutcome::Counted(counted) => {
-            let facts = counted_facts(&counted, command, context);
+            let fields = arith_fields(&counted, command, context);
             meta_arith(
                 bytes,
                 &command.key,
                 command.flags,
-                &facts,
+                &fields,
                 counted.value,
                 command.with_value,
             );
@@ -302,19 +302,19 @@ pub(super) fn arith(
     Outcome::done(prepared.line_len)
 }
 
-fn counted_facts(
+fn arith_fields(
     counted: &Counted,
     command: &MetaArith<'_>,
     context: &mut RequestContext<'_>,
-) -> MetaFacts {
+) -> MetaFields {
     let now_s = context.now.elapsed_s;
     let ttl = |exptime: i32| ttl_s(context.now.expiry(exptime), now_s);
-    MetaFacts {
+    MetaFields {
         cas: counted.cas,
         ttl_before_s: ttl_s(counted.expiry_before, now_s),
         ttl_s: command.touch.map_or(-1, ttl),
         ttl_created_s: command.vivify.map_or(-1, |vivify| ttl(vivify.exptime)),
         created: counted.created,
-        ..MetaFacts::default()
+        ..MetaFields::default()
     }
 }

@@ -1,4 +1,5 @@
-//! What each kind of line draws, as read off a memcached 1.6.45.
+//! Parsing of valid and invalid lines. The expected error replies were recorded from memcached
+//! 1.6.45.
 
 use protocol::{
     Delete, FlushAll, MetaVivify, Parsed, Rejection, Request, Set, SetMode, Stats, Touch, limits,
@@ -12,8 +13,8 @@ fn key(len: usize) -> String {
     "k".repeat(len)
 }
 
-/// The rejection of `line`, and how much is dropped behind it.
-fn refused(line: &str) -> (Rejection, u64) {
+/// The rejection of `line`, and the bytes to skip after it.
+fn rejected(line: &str) -> (Rejection, u64) {
     match parse(line.as_bytes(), 0) {
         Parsed::Rejected {
             rejection,
@@ -23,7 +24,7 @@ fn refused(line: &str) -> (Rejection, u64) {
             assert_eq!(len, line.len(), "{line:?}");
             (rejection, swallow)
         }
-        other => panic!("{line:?} was not refused: {other:?}"),
+        other => panic!("{line:?} was not rejected: {other:?}"),
     }
 }
 
@@ -38,7 +39,7 @@ fn request(line: &str) -> Request<'_> {
 }
 
 #[test]
-fn classic_lines_that_are_answered_at_once() {
+fn invalid_classic_lines_are_rejected() {
     let long = key(251);
     let table: &[(&str, &str)] = &[
         ("\r\n", BAD_FORMAT),
@@ -91,11 +92,11 @@ fn classic_lines_that_are_answered_at_once() {
         ("verbosity x\r\n", BAD_FORMAT),
         ("shutdown\r\n", "SERVER_ERROR: shutdown not enabled\r\n"),
     ];
-    answered_at_once(table);
+    check_rejections(table);
 }
 
 #[test]
-fn meta_lines_that_are_answered_at_once() {
+fn invalid_meta_lines_are_rejected() {
     let long = key(251);
     let table: &[(&str, &str)] = &[
         ("mg\r\n", BAD_FORMAT),
@@ -142,12 +143,12 @@ fn meta_lines_that_are_answered_at_once() {
             "CLIENT_ERROR invalid mode for ma M token\r\n",
         ),
     ];
-    answered_at_once(table);
+    check_rejections(table);
 }
 
-fn answered_at_once(table: &[(&str, &str)]) {
+fn check_rejections(table: &[(&str, &str)]) {
     for (line, reply) in table {
-        let (rejection, swallow) = refused(line);
+        let (rejection, swallow) = rejected(line);
         assert_eq!(
             String::from_utf8_lossy(rejection.reply()),
             *reply,
@@ -158,7 +159,7 @@ fn answered_at_once(table: &[(&str, &str)]) {
 }
 
 #[test]
-fn refused_storage_drops_its_data_block() {
+fn a_rejected_storage_command_skips_its_data_block() {
     let table: &[(&str, Rejection, u64)] = &[
         ("set a x 0 1\r\n", Rejection::BadFormat, 3),
         ("set a 0 x 1\r\n", Rejection::BadFormat, 3),
@@ -185,12 +186,12 @@ fn refused_storage_drops_its_data_block() {
         (&format!("ms {} 7\r\n", key(251)), Rejection::BadFormat, 9),
     ];
     for (line, rejection, swallow) in table {
-        assert_eq!(refused(line), (*rejection, *swallow), "{line:?}");
+        assert_eq!(rejected(line), (*rejection, *swallow), "{line:?}");
     }
 }
 
 #[test]
-fn noreply_silences_what_is_wrong_with_the_line() {
+fn noreply_suppresses_the_error() {
     for line in [
         "bogus noreply\r\n",
         "incr a noreply\r\n",
@@ -199,19 +200,19 @@ fn noreply_silences_what_is_wrong_with_the_line() {
         "verbosity noreply\r\n",
         "shutdown noreply\r\n",
     ] {
-        assert_eq!(refused(line).0, Rejection::Silent, "{line:?}");
+        assert_eq!(rejected(line).0, Rejection::Silent, "{line:?}");
     }
-    // But not what is wrong with a `get`, or with too few words.
-    assert_eq!(refused("touch noreply\r\n").0, Rejection::BadFormat);
+    // It does not suppress the error of a `get` or of a line with too few words.
+    assert_eq!(rejected("touch noreply\r\n").0, Rejection::BadFormat);
     assert_eq!(
-        refused(&format!("get {} noreply\r\n", key(251))).0,
+        rejected(&format!("get {} noreply\r\n", key(251))).0,
         Rejection::BadGetKey
     );
 }
 
 #[test]
-fn flags_that_mean_nothing_to_a_command_are_checked_and_passed_over() {
-    assert_eq!(refused("md a Rx\r\n"), (Rejection::BadToken, 0));
+fn flags_without_effect_are_checked_and_ignored() {
+    assert_eq!(rejected("md a Rx\r\n"), (Rejection::BadToken, 0));
     assert!(matches!(request("ms a 1 N0 v t\r\n"), Request::MetaSet(_)));
     assert!(matches!(
         request("md a c s T30 D5\r\n"),
@@ -220,7 +221,7 @@ fn flags_that_mean_nothing_to_a_command_are_checked_and_passed_over() {
 }
 
 #[test]
-fn lines_that_end_the_conversation() {
+fn lines_that_close_the_connection() {
     let long = "a".repeat(limits::LINE_MAX + 1);
     let gat = format!("gat 0 {long}\r\n");
     for line in ["GET / HTTP/1.0\r\n", "POST / HTTP/1.1\r\n", &long, &gat] {
@@ -231,7 +232,7 @@ fn lines_that_end_the_conversation() {
 }
 
 #[test]
-fn a_long_get_is_read_whole() {
+fn a_long_get_is_parsed_in_full() {
     let line = format!(
         "get {}\r\n",
         (0..3000).map(|n| format!("key{n} ")).collect::<String>()
@@ -303,7 +304,7 @@ fn storage_requests() {
             }),
         ),
     ];
-    read_as(table);
+    check_requests(table);
 }
 
 #[test]
@@ -378,10 +379,10 @@ fn other_classic_requests() {
         ),
         ("mn x\r\n", Request::MetaNoop),
     ];
-    read_as(table);
+    check_requests(table);
 }
 
-fn read_as(table: &[(&str, Request<'_>)]) {
+fn check_requests(table: &[(&str, Request<'_>)]) {
     for (line, expected) in table {
         assert_eq!(request(line), *expected, "{line:?}");
     }
@@ -443,7 +444,7 @@ const fn vivify(exptime: i32, final_exptime: i32) -> MetaVivify {
 }
 
 #[test]
-fn a_line_is_not_taken_before_its_end() {
+fn a_line_is_not_parsed_before_its_end() {
     let line = b"set key 0 0 10 noreply\r\n";
     for len in 0..line.len() {
         assert_eq!(
