@@ -1,9 +1,10 @@
-//! Keys in base64, decoded bit by bit.
+//! Base64 of keys, implemented as simply as possible.
 
 const ALPHABET: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
 
-/// Decodes standard base64 that the parser has accepted. Like memcached it passes over what is no
-/// digit, takes padding for a zero wherever it stands, and ends behind the first group with any.
+/// Decodes standard base64 that the parser has accepted. Like memcached, it skips bytes outside
+/// the alphabet, decodes padding as zero wherever it occurs, and stops after the first padded
+/// group.
 pub(crate) fn decode(text: &[u8]) -> Vec<u8> {
     let symbols: Vec<u8> = text
         .iter()
@@ -26,7 +27,7 @@ pub(crate) fn decode(text: &[u8]) -> Vec<u8> {
     bytes
 }
 
-/// Encodes, with padding.
+/// Encodes with padding.
 pub(crate) fn encode(bytes: &[u8]) -> Vec<u8> {
     let mut text = Vec::new();
     for group in bytes.chunks(3) {
@@ -49,7 +50,7 @@ mod tests {
     use super::{decode, encode};
 
     #[test]
-    fn known_texts_there_and_back() {
+    fn known_texts_survive_a_round_trip() {
         for (text, bytes) in [
             ("", ""),
             ("Zg==", "f"),
@@ -63,7 +64,7 @@ mod tests {
         assert_eq!(decode(b"/+8A"), [0xff, 0xef, 0x00]);
         assert_eq!(encode(&[0xff, 0xef, 0x00]), b"/+8A");
         assert_eq!(decode(b"Z\0m9-v"), b"foo");
-        // As memcached 1.6.45 answers.
+        // Recorded from memcached 1.6.45.
         assert_eq!(decode(b"=m9v"), [0x02, 0x6f]);
         assert_eq!(decode(b"Zm=9"), [0x66, 0x60]);
         assert_eq!(decode(b"Zm9vZm==Zm9v"), b"foof");

@@ -1,50 +1,50 @@
-//! A map from keys to items that keeps what it is given until told otherwise.
+//! A map from keys to items, without eviction and without a memory limit.
 //!
-//! Times are unix seconds. A time to live follows memcached's rule: 0 never ends, a negative
-//! one is over already, up to thirty days count from now, anything above is unix time. An item
-//! is gone in the very second it expires in.
+//! Times are Unix seconds. A time to live follows memcached's rule: 0 means never, a negative
+//! number already expired, up to thirty days is relative to now, and a larger number is a Unix
+//! second. In the second of its expiry an item is already gone.
 
 use std::collections::BTreeMap;
 
 use protocol::{ArithMode, SetMode};
 
-/// A time to live up to this many seconds counts from now; above, it is unix time.
+/// Longest relative time to live in seconds. A larger number is a Unix second.
 pub const RELATIVE_MAX_S: i32 = 60 * 60 * 24 * 30;
 
-/// What memcached keeps beside a key and a value, counted against the largest item: the header
-/// with its CAS, the byte that ends the key and the two that end the value.
+/// Bytes that memcached counts towards the item size besides key and value: the header with its
+/// CAS, the byte that ends the key and the two that end the value.
 pub const ITEM_OVERHEAD: usize = 48 + 8 + 1 + 2;
 
-/// Bytes of client flags, kept only where they are not zero.
+/// Bytes of client flags, which are stored only if they are not zero.
 pub const CLIENT_FLAGS_LEN: usize = 4;
 
 /// One item.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Item {
-    /// The bytes stored.
+    /// The value.
     pub value: Vec<u8>,
     /// The client's own 32 bits.
     pub client_flags: u32,
-    /// The unix second it is gone in; none: it stays.
+    /// The Unix second of its expiry; none means never.
     pub expires_s: Option<u64>,
     /// Changes on every write.
     pub cas: u64,
-    /// Stored by a writer that came too late and said so (`ms` with flag `I`).
+    /// Marked stale, by `md` or `ms` with flag `I`.
     pub stale: bool,
-    /// Somebody has been told to renew it.
+    /// A client has been given the recache token.
     pub token_sent: bool,
-    /// The unix second of its last write.
+    /// The Unix second of its last write.
     pub written_s: u64,
-    /// It has been read.
+    /// The item has been read.
     pub fetched: bool,
-    /// The unix second of its last read or write.
+    /// The Unix second of its last read or write.
     pub accessed_s: u64,
-    /// Its key came in base64 when it was last stored as a whole.
+    /// The key was in base64 when the item was last stored as a whole.
     pub base64_key: bool,
 }
 
 impl Item {
-    /// Seconds left at `now_s`; none: it stays.
+    /// Seconds left at `now_s`; none if the item never expires.
     #[must_use]
     pub fn remaining_s(&self, now_s: u64) -> Option<u64> {
         self.expires_s.map(|at_s| at_s.saturating_sub(now_s))
@@ -58,24 +58,24 @@ impl Item {
 /// A write of a whole value.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Write<'a> {
-    /// What to do with what is there.
+    /// How to treat a present item.
     pub mode: SetMode,
-    /// The bytes; appended or prepended to what is there in those modes.
+    /// The value, or the bytes to append or prepend.
     pub value: &'a [u8],
-    /// The client's own 32 bits; `Append` and `Prepend` keep those that are there.
+    /// The client's own 32 bits. `Append` and `Prepend` keep the present ones.
     pub client_flags: u32,
-    /// See the module; `Append` and `Prepend` keep the one that is there.
+    /// Time to live, see the module. `Append` and `Prepend` keep the present one.
     pub exptime: i32,
-    /// Store only if the present item's CAS is this one.
+    /// Store only if the present item has this CAS.
     pub compare: Option<u64>,
-    /// The CAS the item gets instead of the next number.
+    /// The item's CAS; by default the next number.
     pub explicit_cas: Option<u64>,
-    /// If `compare` is below the present CAS, store all the same, as stale.
+    /// If `compare` is below the present CAS, store the value and mark it stale.
     pub invalidate: bool,
     /// `Append` and `Prepend` store the value if the key is absent, with these flags and this time
     /// to live.
     pub vivify: bool,
-    /// The key came in base64.
+    /// The key of the request was in base64.
     pub base64_key: bool,
 }
 
@@ -97,79 +97,80 @@ impl<'a> Write<'a> {
     }
 }
 
-/// What came of a [`Write`].
+/// The outcome of a [`Write`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum SetOutcome {
-    /// It is there now.
+    /// The value is stored.
     Stored {
-        /// Its CAS.
+        /// The item's CAS.
         cas: u64,
-        /// Bytes of the whole value, what was there included.
+        /// Bytes of the whole value, including the part that was present before.
         value_len: usize,
     },
-    /// The mode forbids it: `Add` of a present key, the others but `Set` of an absent one, or
-    /// the grown value is larger than an item may be.
+    /// The mode's condition does not hold (`Add` requires an absent key, every other mode except
+    /// `Set` a present one), or the grown value exceeds the item size.
     NotStored,
     /// The present item has another CAS.
     Exists,
-    /// There is nothing to compare with.
+    /// There is no present item to compare with.
     NotFound,
 }
 
 /// A change of a counter.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Arithmetic {
-    /// Which way.
+    /// Whether to add or subtract.
     pub mode: ArithMode,
-    /// How far.
+    /// The number to add or subtract.
     pub delta: u64,
     /// What to create if the key is absent: the value and its time to live.
     pub vivify: Option<(u64, i32)>,
-    /// Change only if the present item's CAS is this one; 0 compares with nothing.
+    /// Change only if the present item has this CAS; 0 matches any.
     pub compare: Option<u64>,
-    /// The CAS the item gets instead of the next number.
+    /// The item's CAS; by default the next number.
     pub explicit_cas: Option<u64>,
 }
 
-/// What came of an [`Arithmetic`].
+/// The outcome of an [`Arithmetic`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ArithOutcome {
-    /// The counter stands.
+    /// The counter was changed or created.
     Done {
-        /// Its value now.
+        /// Its new value.
         number: u64,
-        /// Its CAS now.
+        /// Its new CAS.
         cas: u64,
-        /// It was not there before.
+        /// The counter did not exist before.
         created: bool,
     },
     /// There is no such key.
     NotFound,
     /// The present item has another CAS.
     Exists,
-    /// The present value is no number of 64 bits.
+    /// The present value is not a 64-bit number.
     NonNumeric,
 }
 
-/// What is done to an item instead of deleting it.
+/// A change by `md` that keeps the item.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Mark {
-    /// Only if the present item's CAS is this one.
+    /// Change only if the present item has this CAS.
     pub compare: Option<u64>,
-    /// The CAS the item gets instead of the next number, or of its own if it does not become stale.
+    /// The item's new CAS. Without one, an item that becomes stale gets the next number, and any
+    /// other keeps its CAS.
     pub explicit_cas: Option<u64>,
-    /// It becomes stale, and the token to renew it has not been sent.
+    /// Mark the item stale and take back the recache token.
     pub invalidate: bool,
-    /// It becomes a new, empty item with these client flags.
+    /// Replace the item by a new, empty one with these client flags.
     pub empty: Option<u32>,
-    /// Its time to live; none: as it was, or without end where it becomes empty.
+    /// The new time to live. By default the old one, and never for an emptied item.
     pub exptime: Option<i32>,
 }
 
-/// What came of a delete or a [`Mark`].
+/// The outcome of a delete or a [`Mark`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum DeleteOutcome {
-    /// It is gone, or marked.
+    /// The item was deleted or changed.
     Deleted,
     /// There was no such key.
     NotFound,
@@ -177,13 +178,13 @@ pub enum DeleteOutcome {
     Exists,
 }
 
-/// The cache.
+/// A cache that never evicts.
 #[derive(Debug, Clone)]
 pub struct Cache {
     items: BTreeMap<Vec<u8>, Item>,
     item_size_max: usize,
     next_cas: u64,
-    /// The unix second from which on whatever was written before it is gone.
+    /// The Unix second of a delayed flush: from then on, items written before it are gone.
     flush_s: Option<u64>,
 }
 
@@ -199,7 +200,7 @@ impl Cache {
         }
     }
 
-    /// Items that have neither expired nor been flushed.
+    /// The number of items that are neither expired nor flushed.
     #[must_use]
     pub fn len(&mut self, now_s: u64) -> usize {
         self.remove_expired(now_s);
@@ -211,7 +212,7 @@ impl Cache {
         self.live(now_s, key).map(|item| &*item)
     }
 
-    /// The item of a key as it was, and its new time to live.
+    /// Returns the item of a key as it was, and gives it a new time to live.
     pub fn get_and_touch(&mut self, now_s: u64, key: &[u8], exptime: i32) -> Option<Item> {
         let found = self.get(now_s, key).cloned();
         self.mark_fetched(now_s, key);
@@ -219,12 +220,12 @@ impl Cache {
         found
     }
 
-    /// Gives an item a new time to live; its CAS stays. False: there is none.
+    /// Gives an item a new time to live and keeps its CAS. Returns false if there is no item.
     pub fn touch(&mut self, now_s: u64, key: &[u8], exptime: i32) -> bool {
         self.expire_at(now_s, key, expiry(now_s, exptime))
     }
 
-    /// As [`Cache::touch`], to the unix second it is gone in.
+    /// As [`Cache::touch`], with the Unix second of the expiry.
     pub fn expire_at(&mut self, now_s: u64, key: &[u8], expires_s: Option<u64>) -> bool {
         let Some(item) = self.live(now_s, key) else {
             return false;
@@ -233,7 +234,7 @@ impl Cache {
         true
     }
 
-    /// Notes that an item has been read.
+    /// Records that an item has been read.
     pub fn mark_fetched(&mut self, now_s: u64, key: &[u8]) {
         if let Some(item) = self.live(now_s, key) {
             item.fetched = true;
@@ -241,20 +242,20 @@ impl Cache {
         }
     }
 
-    /// Notes that somebody has been told to renew an item.
+    /// Records that a client has been given the recache token of an item.
     pub fn mark_token_sent(&mut self, now_s: u64, key: &[u8]) {
         if let Some(item) = self.live(now_s, key) {
             item.token_sent = true;
         }
     }
 
-    /// The size of the largest item, overhead included.
+    /// Largest item size in bytes, including the overhead.
     #[must_use]
     pub fn item_size_max(&self) -> usize {
         self.item_size_max
     }
 
-    /// Whether a value of this length may be stored at all.
+    /// Whether an item with a value of this length is within the item size.
     #[must_use]
     pub fn fits(&self, key: &[u8], client_flags: u32, value_len: usize) -> bool {
         let flags_len = if client_flags == 0 {
@@ -265,7 +266,7 @@ impl Cache {
         ITEM_OVERHEAD + key.len() + flags_len + value_len <= self.item_size_max
     }
 
-    /// Stores a value. The caller has asked [`Cache::fits`].
+    /// Stores a value. The caller must have checked [`Cache::fits`].
     pub fn set(&mut self, now_s: u64, key: &[u8], write: &Write<'_>) -> SetOutcome {
         let present = self.get(now_s, key).cloned();
         let mut item = Item {
@@ -306,7 +307,7 @@ impl Cache {
                     _ => [write.value, &present.value].concat(),
                 };
                 item.client_flags = present.client_flags;
-                // A new item made of the two, which memcached does not give this mark.
+                // memcached makes a new item from the two values and does not mark it base64.
                 item.base64_key = false;
                 item.expires_s = present.expires_s;
                 if !self.fits(key, item.client_flags, item.value.len()) {
@@ -327,8 +328,8 @@ impl Cache {
         outcome
     }
 
-    /// Adds to or takes from a counter. A result shorter than the text it replaces is padded
-    /// with spaces behind, as memcached does.
+    /// Adds to a counter or subtracts from it. As in memcached, a result that is shorter than the
+    /// text it replaces is padded with trailing spaces.
     pub fn arith(&mut self, now_s: u64, key: &[u8], change: &Arithmetic) -> ArithOutcome {
         let Some(present) = self.get(now_s, key).cloned() else {
             let Some((initial, exptime)) = change.vivify else {
@@ -365,7 +366,7 @@ impl Cache {
         let mut value = number.to_string().into_bytes();
         value.resize(value.len().max(present.value.len()), b' ');
         let cas = self.cas(change.explicit_cas);
-        // A longer number is a new item, in memcached too.
+        // As in memcached, a longer number becomes a new item.
         let is_as_long = value.len() == present.value.len();
         let item = Item {
             value,
@@ -386,7 +387,7 @@ impl Cache {
         }
     }
 
-    /// Removes an item, if its CAS is the one given where one is.
+    /// Removes an item. With `compare`, only if the item has this CAS.
     pub fn delete(&mut self, now_s: u64, key: &[u8], compare: Option<u64>) -> DeleteOutcome {
         match self.get(now_s, key) {
             None => DeleteOutcome::NotFound,
@@ -398,7 +399,7 @@ impl Cache {
         }
     }
 
-    /// Marks an item as stale, or takes its value away.
+    /// Marks an item stale or removes its value.
     pub fn mark(&mut self, now_s: u64, key: &[u8], mark: &Mark) -> DeleteOutcome {
         let Some(mut item) = self.get(now_s, key).cloned() else {
             return DeleteOutcome::NotFound;
@@ -436,8 +437,8 @@ impl Cache {
         DeleteOutcome::Deleted
     }
 
-    /// Empties the cache: at once for 0 and below, else of everything written before the time
-    /// named, from that time on. A later call replaces one that still waits.
+    /// Flushes the cache. With 0 or below it removes all items now. Otherwise, from the given time
+    /// on, it removes the items written before that time. A later call replaces a pending flush.
     pub fn flush_all(&mut self, now_s: u64, exptime: i32) {
         self.remove_expired(now_s);
         if exptime <= 0 {
@@ -449,7 +450,8 @@ impl Cache {
         }
     }
 
-    /// The item of a key, if it is alive. Looks at no other: a model of many items is used too.
+    /// The item of a key unless it has expired. It checks no other item, because some tests use a
+    /// model of many items.
     fn live(&mut self, now_s: u64, key: &[u8]) -> Option<&mut Item> {
         self.flush_if_due(now_s);
         if self
@@ -482,7 +484,7 @@ impl Cache {
     }
 }
 
-/// The unix second a time to live ends in; none: never.
+/// The Unix second at which a time to live ends; none means never.
 #[must_use]
 pub fn expiry(now_s: u64, exptime: i32) -> Option<u64> {
     match u64::try_from(exptime) {
@@ -493,8 +495,8 @@ pub fn expiry(now_s: u64, exptime: i32) -> Option<u64> {
     }
 }
 
-/// The counter a value stands for: behind white space and a plus sign digits up to its end, a zero
-/// byte or white space.
+/// Parses the value of a counter: optional white space and a plus sign, then digits up to white
+/// space, a zero byte or the end.
 fn number(value: &[u8]) -> Option<u64> {
     let text = String::from_utf8_lossy(value);
     let text = text.trim_start_matches([' ', '\t', '\n', '\x0b', '\x0c', '\r']);

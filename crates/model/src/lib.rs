@@ -1,11 +1,12 @@
-//! The slow, obvious cache that every test may ask.
+//! A simple reference cache that tests compare with.
 //!
-//! [`Cache`] is what a store promises, over a `BTreeMap`: no memory limit, no eviction, no
-//! threads, time as an argument. [`ModelSession`] is what a session promises: bytes in, bytes
-//! out, over a `Cache`. It reads requests with `protocol::parse` and writes every answer by
-//! itself, so that it can contradict the code it is compared with.
+//! [`Cache`] specifies the store over a `BTreeMap`, without memory limit, eviction and threads.
+//! Time is an argument. [`ModelSession`] specifies the session: it turns the bytes of a client
+//! into replies from a `Cache`. It parses requests with `protocol::parse`, but writes every reply
+//! with code of its own, so that it can contradict the code under test.
 //!
-//! Nothing here is meant to be fast, and nothing but tests may depend on it.
+//! Speed does not matter here, and only tests may depend on this crate.
+
 #![forbid(unsafe_code)]
 
 mod base64;

@@ -1,4 +1,4 @@
-//! One client's conversation with a [`Cache`], answer by answer as memcached 1.6.45 gives them.
+//! One client connection to a [`Cache`], with the replies of memcached 1.6.45.
 
 mod classic;
 mod meta;
@@ -7,35 +7,35 @@ use protocol::{Parsed, Rejection, Request, parse};
 
 use crate::Cache;
 
-/// What `version` answers: the memcached this one speaks like.
+/// The reply to `version`: the memcached release whose replies the model gives.
 pub const VERSION: &str = "1.6.45";
 
-/// What one client has sent and not yet been answered.
+/// The state of one client connection.
 #[derive(Debug, Clone, Default)]
 pub struct ModelSession {
     input: Vec<u8>,
-    /// The line of a storage command whose data block has not yet come in full, and the
-    /// length of that block with its line end.
+    /// The line of a storage command whose data block is incomplete, and the length of that block
+    /// with its line end.
     waiting: Option<(Vec<u8>, usize)>,
-    /// Bytes to drop: the data block of a command that was refused.
+    /// Bytes left to skip of the data block of a rejected command.
     swallow: u64,
     closed: bool,
 }
 
 impl ModelSession {
-    /// A conversation in which nothing has been said.
+    /// A new connection.
     #[must_use]
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// Whether this side has ended it.
+    /// Whether the server has closed the connection.
     #[must_use]
     pub fn is_closed(&self) -> bool {
         self.closed
     }
 
-    /// Hears `bytes` in the unix second `now_s` and says what there is to answer.
+    /// Receives `bytes` in the Unix second `now_s` and returns the replies.
     pub fn receive(&mut self, cache: &mut Cache, now_s: u64, bytes: &[u8]) -> Vec<u8> {
         let mut answer = Vec::new();
         self.input.extend_from_slice(bytes);
@@ -46,7 +46,7 @@ impl ModelSession {
         answer
     }
 
-    /// One command, or one data block; false: it takes more input.
+    /// Processes one command or one data block. Returns false if that needs more input.
     fn step(&mut self, cache: &mut Cache, now_s: u64, answer: &mut Vec<u8>) -> bool {
         if self.swallow > 0 {
             let len = usize::try_from(self.swallow)
@@ -73,7 +73,7 @@ impl ModelSession {
         len > 0
     }
 
-    /// Answers the command line at the front of `input` and returns its length.
+    /// Executes the command line at the front of `input` and returns its length.
     fn line(&mut self, cache: &mut Cache, now_s: u64, input: &[u8], answer: &mut Vec<u8>) -> usize {
         match parse(input, 0) {
             Parsed::Incomplete { .. } => 0,
@@ -86,7 +86,7 @@ impl ModelSession {
                 len,
                 swallow,
             } => {
-                answer.extend_from_slice(refused(rejection).as_bytes());
+                answer.extend_from_slice(error_reply(rejection).as_bytes());
                 self.swallow = swallow;
                 len
             }
@@ -105,7 +105,7 @@ impl ModelSession {
         line: &[u8],
         answer: &mut Vec<u8>,
     ) {
-        let (value_len, refused) = match request {
+        let (value_len, error) = match request {
             Request::Set(set) => (set.value_len, classic::too_large(cache, now_s, set)),
             Request::MetaSet(set) => (set.value_len, meta::too_large(cache, now_s, set)),
             Request::Quit => {
@@ -118,9 +118,9 @@ impl ModelSession {
             }
         };
         let block_len = value_len as usize + 2;
-        match refused {
-            Some(rejection) => {
-                answer.extend_from_slice(rejection.as_bytes());
+        match error {
+            Some(error) => {
+                answer.extend_from_slice(error.as_bytes());
                 self.swallow = block_len as u64;
             }
             None => self.waiting = Some((line.to_vec(), block_len)),
@@ -128,7 +128,7 @@ impl ModelSession {
     }
 }
 
-/// A command without a data block.
+/// Executes a command without a data block.
 fn plain(cache: &mut Cache, now_s: u64, request: &Request<'_>) -> Vec<u8> {
     match *request {
         Request::Get(get) => classic::get(cache, now_s, get),
@@ -141,7 +141,7 @@ fn plain(cache: &mut Cache, now_s: u64, request: &Request<'_>) -> Vec<u8> {
         Request::Verbosity { noreply: true, .. } => Vec::new(),
         Request::Verbosity { noreply: false, .. } => b"OK\r\n".to_vec(),
         Request::CacheMemlimit { noreply: true, .. } => Vec::new(),
-        // Here nothing is ever evicted, so that the limit means nothing.
+        // The model never evicts, so the limit has no effect.
         Request::CacheMemlimit { megabytes, .. } => match megabytes {
             0..8 => b"MEMLIMIT_TOO_SMALL cannot set maxbytes to less than 8m\r\n".to_vec(),
             8..=1_000_000_000 => b"OK\r\n".to_vec(),
@@ -152,12 +152,12 @@ fn plain(cache: &mut Cache, now_s: u64, request: &Request<'_>) -> Vec<u8> {
         Request::MetaArith(arith) => meta::arith(cache, now_s, &arith),
         Request::MetaDebug(key) => meta::debug(cache, now_s, key),
         Request::MetaNoop => b"MN\r\n".to_vec(),
-        // Answered elsewhere: these two wait for their data, that one closes.
+        // These are handled by the caller.
         Request::Set(_) | Request::MetaSet(_) | Request::Quit => Vec::new(),
     }
 }
 
-/// A storage command whose data block, line end included, is `data`.
+/// Executes a storage command. `data` is its data block, including the line end.
 fn store(cache: &mut Cache, now_s: u64, request: &Request<'_>, data: &[u8], answer: &mut Vec<u8>) {
     let value = data.strip_suffix(b"\r\n");
     answer.extend(match request {
@@ -167,7 +167,7 @@ fn store(cache: &mut Cache, now_s: u64, request: &Request<'_>, data: &[u8], answ
     });
 }
 
-fn refused(rejection: Rejection) -> &'static str {
+fn error_reply(rejection: Rejection) -> &'static str {
     match rejection {
         Rejection::Silent => "",
         Rejection::Unknown => "ERROR\r\n",

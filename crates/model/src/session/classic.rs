@@ -1,4 +1,4 @@
-//! Answers to the classic commands.
+//! Replies to the classic commands.
 
 use protocol::{Arith, Delete, FlushAll, Get, Set, SetMode, Stats, Touch};
 
@@ -30,19 +30,20 @@ pub(super) fn get(cache: &mut Cache, now_s: u64, get: Get<'_>) -> Vec<u8> {
     answer
 }
 
-/// What a value too large is told before its data block is dropped.
+/// The error for a value that exceeds the item size; none if it fits. The caller skips its data
+/// block.
 pub(super) fn too_large(cache: &mut Cache, now_s: u64, set: &Set<'_>) -> Option<&'static str> {
     if cache.fits(set.key, set.flags, set.value_len as usize) {
         return None;
     }
-    // A client that fails to replace a value must not find the old one.
+    // A client that fails to replace a value must not read the old one any more.
     if set.mode == SetMode::Set && set.cas.is_none() {
         cache.delete(now_s, set.key, None);
     }
     Some(if set.noreply { "" } else { TOO_LARGE })
 }
 
-/// `value` is none if the data block did not end as it has to.
+/// `value` is none if no line end follows the data block.
 pub(super) fn set(cache: &mut Cache, now_s: u64, set: &Set<'_>, value: Option<&[u8]>) -> Vec<u8> {
     let answer = value.map_or(BAD_DATA_CHUNK, |value| {
         let write = Write {
@@ -58,7 +59,7 @@ pub(super) fn set(cache: &mut Cache, now_s: u64, set: &Set<'_>, value: Option<&[
             SetOutcome::NotFound => "NOT_FOUND\r\n",
         }
     });
-    unless(set.noreply, answer)
+    unless_noreply(set.noreply, answer)
 }
 
 pub(super) fn delete(cache: &mut Cache, now_s: u64, delete: &Delete<'_>) -> Vec<u8> {
@@ -66,7 +67,7 @@ pub(super) fn delete(cache: &mut Cache, now_s: u64, delete: &Delete<'_>) -> Vec<
         DeleteOutcome::Deleted => "DELETED\r\n",
         _ => "NOT_FOUND\r\n",
     };
-    unless(delete.noreply, answer)
+    unless_noreply(delete.noreply, answer)
 }
 
 pub(super) fn arith(cache: &mut Cache, now_s: u64, arith: &Arith<'_>) -> Vec<u8> {
@@ -78,9 +79,11 @@ pub(super) fn arith(cache: &mut Cache, now_s: u64, arith: &Arith<'_>) -> Vec<u8>
         explicit_cas: None,
     };
     match cache.arith(now_s, arith.key, &change) {
-        ArithOutcome::Done { number, .. } => unless(arith.noreply, &format!("{number}\r\n")),
-        ArithOutcome::NonNumeric => unless(arith.noreply, NON_NUMERIC),
-        _ => unless(arith.noreply, "NOT_FOUND\r\n"),
+        ArithOutcome::Done { number, .. } => {
+            unless_noreply(arith.noreply, &format!("{number}\r\n"))
+        }
+        ArithOutcome::NonNumeric => unless_noreply(arith.noreply, NON_NUMERIC),
+        _ => unless_noreply(arith.noreply, "NOT_FOUND\r\n"),
     }
 }
 
@@ -88,7 +91,7 @@ pub(super) fn touch(cache: &mut Cache, now_s: u64, touch: &Touch<'_>) -> Vec<u8>
     let found = cache
         .get_and_touch(now_s, touch.key, touch.exptime)
         .is_some();
-    unless(
+    unless_noreply(
         touch.noreply,
         if found {
             "TOUCHED\r\n"
@@ -100,10 +103,10 @@ pub(super) fn touch(cache: &mut Cache, now_s: u64, touch: &Touch<'_>) -> Vec<u8>
 
 pub(super) fn flush_all(cache: &mut Cache, now_s: u64, flush: FlushAll) -> Vec<u8> {
     cache.flush_all(now_s, flush.exptime.unwrap_or(0));
-    unless(flush.noreply, "OK\r\n")
+    unless_noreply(flush.noreply, "OK\r\n")
 }
 
-/// The few statistics a cache without a process has.
+/// The statistics of the model, which has no process.
 pub(super) fn stats(cache: &mut Cache, now_s: u64, stats: Stats<'_>) -> Vec<u8> {
     match stats {
         Stats::General => format!(
@@ -119,6 +122,6 @@ pub(super) fn stats(cache: &mut Cache, now_s: u64, stats: Stats<'_>) -> Vec<u8> 
     .into_bytes()
 }
 
-fn unless(noreply: bool, answer: &str) -> Vec<u8> {
+fn unless_noreply(noreply: bool, answer: &str) -> Vec<u8> {
     if noreply { "" } else { answer }.into()
 }

@@ -1,5 +1,5 @@
-//! Answers to the meta commands. The flags of an answer stand in the order they were asked in,
-//! and `t` shows what is true when its turn comes: before or behind the `T` that changes it.
+//! Replies to the meta commands. Return flags have the order of the request, and so `t` shows the
+//! time to live before or after a `T` of the same request, depending on their order.
 
 use protocol::{MetaArith, MetaDelete, MetaFlag, MetaFlags, MetaGet, MetaKey, MetaSet, SetMode};
 
@@ -21,7 +21,7 @@ pub(super) fn get(cache: &mut Cache, now_s: u64, get: &MetaGet<'_>) -> Vec<u8> {
         cache.set(now_s, &key, &write);
     }
     let Some(mut item) = cache.get(now_s, &key).cloned() else {
-        return unless(get.quiet, answer("EN", get.key, get.flags, |_| None));
+        return unless_quiet(get.quiet, answer("EN", get.key, get.flags, |_| None));
     };
     let with_value = get.with_value && get.known_cas != Some(item.cas);
     let status = if with_value {
@@ -29,18 +29,18 @@ pub(super) fn get(cache: &mut Cache, now_s: u64, get: &MetaGet<'_>) -> Vec<u8> {
     } else {
         "HD".to_owned()
     };
-    // One flag after the other, as memcached does.
+    // The flags take effect one after the other, as in memcached.
     let mut line = status.into_bytes();
     let mut won = created;
     for flag in get.flags {
         let text = match flag.letter {
             b'T' => {
-                item.expires_s = expiry(now_s, asked(flag));
+                item.expires_s = expiry(now_s, token_number(flag));
                 continue;
             }
             b'N' => {
                 if created {
-                    item.expires_s = expiry(now_s, asked(flag));
+                    item.expires_s = expiry(now_s, token_number(flag));
                 }
                 continue;
             }
@@ -48,7 +48,7 @@ pub(super) fn get(cache: &mut Cache, now_s: u64, get: &MetaGet<'_>) -> Vec<u8> {
                 won |= !created && !item.token_sent && is_due(&item, now_s, flag);
                 continue;
             }
-            b't' => left(&item, now_s),
+            b't' => ttl(&item, now_s),
             b's' => item.value.len().to_string(),
             b'c' => item.cas.to_string(),
             b'f' => item.client_flags.to_string(),
@@ -76,7 +76,7 @@ pub(super) fn get(cache: &mut Cache, now_s: u64, get: &MetaGet<'_>) -> Vec<u8> {
     }
     if item.stale {
         line.extend_from_slice(b" X");
-        // The first to see a stale item is asked to renew it.
+        // The first client that reads a stale item gets the recache token.
         won |= !item.token_sent;
     }
     if won {
@@ -95,33 +95,33 @@ pub(super) fn get(cache: &mut Cache, now_s: u64, get: &MetaGet<'_>) -> Vec<u8> {
     line
 }
 
-/// Whether an item ends before the time that an `R` names.
+/// Whether an item expires before the time given by an `R`.
 fn is_due(item: &Item, now_s: u64, flag: MetaFlag<'_>) -> bool {
-    match (item.expires_s, expiry(now_s, asked(flag))) {
+    match (item.expires_s, expiry(now_s, token_number(flag))) {
         (Some(end_s), Some(before_s)) => end_s < before_s,
         _ => false,
     }
 }
 
-/// `me`. The size is memcached's; any other cache has its own.
+/// `me`. The size is memcached's; other caches differ.
 pub(super) fn debug(cache: &mut Cache, now_s: u64, key: MetaKey<'_>) -> Vec<u8> {
     let key = decoded(key);
     let Some(item) = cache.get(now_s, &key) else {
         return b"EN\r\n".to_vec();
     };
-    let facts = format!(
+    let fields = format!(
         " exp={} la={} cas={} fetch={} cls=1 size={}\r\n",
-        left(item, now_s),
+        ttl(item, now_s),
         now_s - item.accessed_s,
         item.cas,
         if item.fetched { "yes" } else { "no" },
         ITEM_OVERHEAD + key.len() + item.value.len(),
     );
-    [b"ME ", &stored_key(&key, item).0[..], facts.as_bytes()].concat()
+    [b"ME ", &stored_key(&key, item).0[..], fields.as_bytes()].concat()
 }
 
-/// A key as it is shown, and whether that is base64: as it was stored, or because it would end the
-/// line or the word.
+/// The text of a key in a reply, and whether it is base64: either because it was stored so, or
+/// because the key contains a space or a line end.
 fn stored_key(key: &[u8], item: &Item) -> (Vec<u8>, bool) {
     let is_base64 = item.base64_key || key.iter().any(|byte| b" \r\n".contains(byte));
     let text = if is_base64 {
@@ -132,7 +132,8 @@ fn stored_key(key: &[u8], item: &Item) -> (Vec<u8>, bool) {
     (text, is_base64)
 }
 
-/// What a value too large is told before its data block is dropped.
+/// The error for a value that exceeds the item size; none if it fits. The caller skips its data
+/// block.
 pub(super) fn too_large(cache: &mut Cache, now_s: u64, set: &MetaSet<'_>) -> Option<&'static str> {
     let key = decoded(set.key);
     if cache.fits(&key, set.client_flags, set.value_len as usize) {
@@ -142,7 +143,7 @@ pub(super) fn too_large(cache: &mut Cache, now_s: u64, set: &MetaSet<'_>) -> Opt
     Some(TOO_LARGE)
 }
 
-/// `value` is none if the data block did not end as it has to.
+/// `value` is none if no line end follows the data block.
 pub(super) fn set(
     cache: &mut Cache,
     now_s: u64,
@@ -175,7 +176,7 @@ pub(super) fn set(
         b's' => Some(value_len.to_string()),
         _ => None,
     });
-    unless(set.quiet && status == "HD", line)
+    unless_quiet(set.quiet && status == "HD", line)
 }
 
 pub(super) fn delete(cache: &mut Cache, now_s: u64, delete: &MetaDelete<'_>) -> Vec<u8> {
@@ -198,7 +199,7 @@ pub(super) fn delete(cache: &mut Cache, now_s: u64, delete: &MetaDelete<'_>) -> 
         DeleteOutcome::Exists => "EX",
     };
     let line = answer(status, delete.key, delete.flags, |_| None);
-    unless(delete.quiet && status == "HD", line)
+    unless_quiet(delete.quiet && status == "HD", line)
 }
 
 pub(super) fn arith(cache: &mut Cache, now_s: u64, arith: &MetaArith<'_>) -> Vec<u8> {
@@ -231,27 +232,27 @@ pub(super) fn arith(cache: &mut Cache, now_s: u64, arith: &MetaArith<'_>) -> Vec
     } else {
         "HD".to_owned()
     };
-    let mut left = before.map_or("-1".to_owned(), |item| left(&item, now_s));
+    let mut ttl_text = before.map_or("-1".to_owned(), |item| ttl(&item, now_s));
     let mut line = answer(&status, arith.key, arith.flags, |flag| match flag.letter {
         b'T' => {
-            left = asked_left(flag, now_s);
+            ttl_text = token_ttl(flag, now_s);
             None
         }
         b'N' if created => {
-            left = asked_left(flag, now_s);
+            ttl_text = token_ttl(flag, now_s);
             None
         }
-        b't' => Some(left.clone()),
+        b't' => Some(ttl_text.clone()),
         b'c' => Some(cas.to_string()),
         _ => None,
     });
     if arith.with_value {
         line.extend(format!("{number}\r\n").into_bytes());
     }
-    unless(arith.quiet, line)
+    unless_quiet(arith.quiet, line)
 }
 
-/// A status and what the flags ask for: `echo` says which answer with a number.
+/// Writes a status and the return flags. `echo` gives the number of a flag that has one.
 fn answer(
     status: &str,
     key: MetaKey<'_>,
@@ -284,24 +285,24 @@ fn decoded(key: MetaKey<'_>) -> Vec<u8> {
     }
 }
 
-fn left(item: &Item, now_s: u64) -> String {
+fn ttl(item: &Item, now_s: u64) -> String {
     item.remaining_s(now_s)
         .map_or("-1".to_owned(), |seconds| seconds.to_string())
 }
 
-/// The number of a `T`, `N` or `R`, which has been checked.
-fn asked(flag: MetaFlag<'_>) -> i32 {
+/// The number of a `T`, `N` or `R`, which the parser has checked.
+fn token_number(flag: MetaFlag<'_>) -> i32 {
     let text = str::from_utf8(flag.token).ok();
     text.and_then(|text| text.parse().ok()).unwrap_or(0)
 }
 
-/// The seconds a `T` or `N` leaves.
-fn asked_left(flag: MetaFlag<'_>, now_s: u64) -> String {
-    expiry(now_s, asked(flag)).map_or("-1".to_owned(), |at_s| {
+/// The seconds left after a `T` or `N`.
+fn token_ttl(flag: MetaFlag<'_>, now_s: u64) -> String {
+    expiry(now_s, token_number(flag)).map_or("-1".to_owned(), |at_s| {
         at_s.saturating_sub(now_s).to_string()
     })
 }
 
-fn unless(quiet: bool, line: Vec<u8>) -> Vec<u8> {
+fn unless_quiet(quiet: bool, line: Vec<u8>) -> Vec<u8> {
     if quiet { Vec::new() } else { line }
 }
