@@ -16,7 +16,7 @@ use crate::error::{Error, nearest};
 use crate::limits;
 
 mod check;
-mod place;
+mod location;
 
 /// An experiment, read and checked.
 #[derive(Debug, Clone, PartialEq)]
@@ -77,9 +77,9 @@ pub(crate) struct Content {
     pub(crate) question: String,
     pub(crate) seed: u64,
     pub(crate) repeats: u32,
-    #[serde(deserialize_with = "place::duration")]
+    #[serde(deserialize_with = "location::duration")]
     pub(crate) trial: Duration,
-    #[serde(deserialize_with = "place::duration")]
+    #[serde(deserialize_with = "location::duration")]
     pub(crate) warmup: Duration,
     pub(crate) figures: Vec<FigureKind>,
     pub(crate) load: Load,
@@ -130,7 +130,7 @@ pub(crate) struct Sweep {
     #[serde(default)]
     pub(crate) capacity_trials: u32,
     pub(crate) levels: Option<Vec<f64>>,
-    #[serde(default, deserialize_with = "place::rates")]
+    #[serde(default, deserialize_with = "location::rates")]
     pub(crate) rates: Option<Vec<f64>>,
 }
 
@@ -159,13 +159,13 @@ pub(crate) struct Quick {
     pub(crate) connections: Option<u32>,
     pub(crate) records: Option<u64>,
     pub(crate) repeats: Option<u32>,
-    #[serde(default, deserialize_with = "place::optional_duration")]
+    #[serde(default, deserialize_with = "location::optional_duration")]
     pub(crate) trial: Option<Duration>,
-    #[serde(default, deserialize_with = "place::optional_duration")]
+    #[serde(default, deserialize_with = "location::optional_duration")]
     pub(crate) warmup: Option<Duration>,
     pub(crate) capacity_trials: Option<u32>,
     pub(crate) levels: Option<Vec<f64>>,
-    #[serde(default, deserialize_with = "place::rates")]
+    #[serde(default, deserialize_with = "location::rates")]
     pub(crate) rates: Option<Vec<f64>>,
     pub(crate) vary: Option<Vary>,
 }
@@ -254,7 +254,8 @@ impl Experiment {
                 problem: format!("longer than {} bytes", limits::EXPERIMENT_LEN),
             });
         }
-        let content = toml::from_str(text).map_err(|error| place::explain(&error, path, text))?;
+        let content =
+            toml::from_str(text).map_err(|error| location::explain(&error, path, text))?;
         let experiment = Self {
             name: name.to_owned(),
             path: path.to_owned(),

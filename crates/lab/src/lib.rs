@@ -27,7 +27,7 @@ pub mod units;
 pub use error::Error;
 pub use experiment::{Experiment, Shipped, shipped};
 pub use plan::{Options, plan_text};
-pub use progress::{Bar, Event, Lines, Progress, Reporter, for_stderr};
+pub use progress::{BarReporter, Event, LineReporter, Progress, Reporter, for_stderr};
 pub use run::{Ending, RunOutcome, run};
 
 /// The shipped experiments, a line each: name and question.

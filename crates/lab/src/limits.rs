@@ -43,7 +43,7 @@ pub const PORT_TRIES: u16 = 256;
 
 /// How long the laboratory waits for others. Every wait has an end.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Patience {
+pub struct Timeouts {
     /// For a started server to answer.
     pub start: Duration,
     /// For a server to end after SIGTERM; then it is killed.
@@ -52,7 +52,7 @@ pub struct Patience {
     pub generator: Duration,
 }
 
-impl Default for Patience {
+impl Default for Timeouts {
     fn default() -> Self {
         Self {
             start: Duration::from_secs(10),

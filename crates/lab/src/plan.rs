@@ -9,7 +9,7 @@ use report::folder;
 
 use crate::error::Error;
 use crate::experiment::{Content, Experiment};
-use crate::limits::Patience;
+use crate::limits::Timeouts;
 
 pub mod estimate;
 pub mod order;
@@ -37,7 +37,7 @@ pub struct Options {
     /// The program with `serve` and `load`: this build.
     pub curtail: PathBuf,
     /// How long to wait for servers and generators.
-    pub patience: Patience,
+    pub timeouts: Timeouts,
 }
 
 impl Options {
@@ -55,7 +55,7 @@ impl Options {
             into: None,
             runs: PathBuf::from("runs"),
             curtail,
-            patience: Patience::default(),
+            timeouts: Timeouts::default(),
         })
     }
 }
@@ -92,7 +92,7 @@ impl Experiment {
                 problem: "the largest seed is 2^63 - 1".to_owned(),
             });
         }
-        let (pins, mut notes) = pins::settle(&content.pins, allowed);
+        let (pins, mut notes) = pins::resolve(&content.pins, allowed);
         let goes_first = pins.go_first && sys::thread::may_go_first();
         if pins.go_first && !goes_first {
             notes.push(NOT_FIRST.to_owned());
@@ -148,7 +148,7 @@ const NOT_FIRST: &str = "This user may not raise priorities (root or CAP_SYS_NIC
 pub fn offered_rps(plan: &folder::Plan, cell: u32, capacity_rps: Option<f64>) -> Option<f64> {
     match &plan.sweep {
         folder::Sweep::LoadLevels(_) => Some((plan.level(cell)? * capacity_rps?).round().max(1.0)),
-        folder::Sweep::Rates(rates) => rates.get(plan.place(cell).1 as usize).copied(),
+        folder::Sweep::Rates(rates) => rates.get(plan.setting_and_rate(cell).1 as usize).copied(),
     }
 }
 

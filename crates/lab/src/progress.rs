@@ -8,7 +8,7 @@ use indicatif::{ProgressBar, ProgressStyle};
 use load::units::{show_duration, show_rate};
 use report::folder::{Outcome, Phase, Plan, Trial};
 
-use crate::plan::order::Slot;
+use crate::plan::order::PlannedTrial;
 use crate::plan::text::cell_text;
 use crate::run::{Ending, RunOutcome};
 use crate::units::duration_text;
@@ -43,7 +43,7 @@ pub enum Event<'a> {
         /// The effective plan.
         plan: &'a Plan,
         /// The trial.
-        slot: &'a Slot,
+        planned: &'a PlannedTrial,
         /// Its offered rate.
         offered_rps: Option<f64>,
         /// Before it.
@@ -54,7 +54,7 @@ pub enum Event<'a> {
         /// The effective plan.
         plan: &'a Plan,
         /// The trial.
-        slot: &'a Slot,
+        planned: &'a PlannedTrial,
         /// Its record.
         trial: &'a Trial,
         /// After it.
@@ -62,7 +62,7 @@ pub enum Event<'a> {
     },
     /// The remaining trials of a server, under one setting where there are several, are recorded as
     /// failed without being tried.
-    GivenUp {
+    Abandoned {
         /// Its name.
         server: &'a str,
         /// The setting.
@@ -87,33 +87,33 @@ pub trait Reporter {
 #[must_use]
 pub fn for_stderr() -> Box<dyn Reporter> {
     if io::stderr().is_terminal() {
-        Box::new(Bar::new())
+        Box::new(BarReporter::new())
     } else {
-        Box::new(Lines::new(io::stderr()))
+        Box::new(LineReporter::new(io::stderr()))
     }
 }
 
 /// A line for each trial.
 #[derive(Debug)]
-pub struct Lines<W> {
+pub struct LineReporter<W> {
     out: W,
 }
 
-impl<W: Write> Lines<W> {
+impl<W: Write> LineReporter<W> {
     /// Writes to `out`.
     pub fn new(out: W) -> Self {
         Self { out }
     }
 }
 
-impl<W: Write> Reporter for Lines<W> {
+impl<W: Write> Reporter for LineReporter<W> {
     fn event(&mut self, event: &Event<'_>) {
         let text = match event {
             Event::TrialBegan { .. } => return,
             Event::TrialEnded { progress, .. } => {
                 format!("{} · {} left", lines(event), duration_text(progress.left))
             }
-            Event::Began { .. } | Event::GivenUp { .. } | Event::Ended { .. } => lines(event),
+            Event::Began { .. } | Event::Abandoned { .. } | Event::Ended { .. } => lines(event),
         };
         // Progress that nobody reads is no reason to stop measuring.
         let _ = writeln!(self.out, "{text}");
@@ -122,11 +122,11 @@ impl<W: Write> Reporter for Lines<W> {
 
 /// A bar with the trial at work and the time left; what failed stands above it.
 #[derive(Debug)]
-pub struct Bar {
+pub struct BarReporter {
     bar: ProgressBar,
 }
 
-impl Bar {
+impl BarReporter {
     /// On the error stream.
     #[must_use]
     pub fn new() -> Self {
@@ -138,13 +138,13 @@ impl Bar {
     }
 }
 
-impl Default for Bar {
+impl Default for BarReporter {
     fn default() -> Self {
         Self::new()
     }
 }
 
-impl Reporter for Bar {
+impl Reporter for BarReporter {
     fn event(&mut self, event: &Event<'_>) {
         match event {
             Event::Began { total, kept, .. } => {
@@ -154,13 +154,13 @@ impl Reporter for Bar {
             }
             Event::TrialBegan {
                 plan,
-                slot,
+                planned,
                 progress,
                 ..
             } => self.bar.set_message(format!(
                 "{} {} · {} left",
-                plan.servers[slot.server].name,
-                cell_text(plan, slot),
+                plan.servers[planned.server].name,
+                cell_text(plan, planned),
                 duration_text(progress.left),
             )),
             Event::TrialEnded {
@@ -171,7 +171,7 @@ impl Reporter for Bar {
                 }
                 self.bar.set_position(progress.done as u64);
             }
-            Event::GivenUp { .. } => self.bar.println(lines(event)),
+            Event::Abandoned { .. } => self.bar.println(lines(event)),
             Event::Ended { .. } => {
                 self.bar.println(lines(event));
                 self.bar.finish_and_clear();
@@ -189,16 +189,16 @@ fn lines(event: &Event<'_>) -> String {
             total,
             kept,
         } => began(plan, folder, *total, *kept),
-        Event::TrialBegan { plan, slot, .. } => {
+        Event::TrialBegan { plan, planned, .. } => {
             format!(
                 "{} {}",
-                plan.servers[slot.server].name,
-                cell_text(plan, slot)
+                plan.servers[planned.server].name,
+                cell_text(plan, planned)
             )
         }
         Event::TrialEnded {
             plan,
-            slot,
+            planned,
             trial,
             progress,
         } => format!(
@@ -206,11 +206,11 @@ fn lines(event: &Event<'_>) -> String {
             progress.done,
             progress.total,
             trial.server,
-            cell_text(plan, slot),
+            cell_text(plan, planned),
             result(trial),
             width = progress.total.to_string().len(),
         ),
-        Event::GivenUp {
+        Event::Abandoned {
             server,
             condition,
             reason,

@@ -9,12 +9,12 @@ use report::folder::{Outcome, Phase, Plan, Trial};
 use crate::error::Error;
 use crate::host;
 use crate::limits;
-use crate::plan::order::{self, Slot};
+use crate::plan::order::{self, PlannedTrial};
 use crate::plan::{self, Options, estimate};
 use crate::progress::{Event, Progress, Reporter};
 use crate::run_folder::{self, RunFolder};
-use crate::trial::process::Watch;
-use crate::trial::{self, Bench, Fault, Ports};
+use crate::trial::process::StopSignals;
+use crate::trial::{self, Ports, TrialContext, TrialError};
 
 /// How a run ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -69,39 +69,42 @@ pub fn run(
     options: &Options,
     reporter: &mut dyn Reporter,
 ) -> Result<RunOutcome, Error> {
-    let watch = Watch::new()?;
+    let stop_signals = StopSignals::new()?;
     check_open_files(plan)?;
     let ports = Ports::new();
-    let plan = with_versions(plan, options, &watch, &ports)?;
-    let slots = order::trials(&plan);
+    let plan = with_versions(plan, options, &stop_signals, &ports)?;
+    let planned_trials = order::trials(&plan);
     let host = host::inventory(&options.curtail)?;
-    let (folder, done) = run_folder::open(&plan, &slots, &host, options)?;
-    let kept = slots.iter().filter(|slot| is_done(&done, slot)).count();
+    let (folder, done) = run_folder::open(&plan, &planned_trials, &host, options)?;
+    let kept = planned_trials
+        .iter()
+        .filter(|planned| is_done(&done, planned))
+        .count();
     reporter.event(&Event::Began {
         plan: &plan,
         folder: folder.path(),
-        total: slots.len(),
+        total: planned_trials.len(),
         kept,
     });
     let mut run = Run {
-        bench: Bench {
+        context: TrialContext {
             plan: &plan,
             curtail: &options.curtail,
-            patience: options.patience,
-            watch: &watch,
+            timeouts: options.timeouts,
+            stop_signals: &stop_signals,
         },
         ports,
         folder,
         done,
-        given_up: HashSet::new(),
+        abandoned: HashSet::new(),
         pace: Pace::default(),
     };
-    let ending = run.make_all(&slots, reporter)?;
+    let ending = run.run_all(&planned_trials, reporter)?;
     let measured = |trial: &&Trial| matches!(trial.outcome, Outcome::Measured(_));
     let outcome = RunOutcome {
         folder: run.folder.path().to_owned(),
         ending,
-        total: slots.len(),
+        total: planned_trials.len(),
         kept,
         measured: run.done.iter().filter(measured).count(),
         failed: run.done.iter().filter(|trial| !measured(trial)).count(),
@@ -130,74 +133,80 @@ fn check_open_files(plan: &Plan) -> Result<(), Error> {
 fn with_versions(
     plan: &Plan,
     options: &Options,
-    watch: &Watch,
+    stop_signals: &StopSignals,
     ports: &Ports,
 ) -> Result<Plan, Error> {
     let mut complete = plan.clone();
-    let bench = Bench {
+    let context = TrialContext {
         plan,
         curtail: &options.curtail,
-        patience: options.patience,
-        watch,
+        timeouts: options.timeouts,
+        stop_signals,
     };
     for server in complete
         .servers
         .iter_mut()
         .filter(|server| server.skipped.is_none())
     {
-        server.version = match trial::probe_version(&bench, ports, &server.command) {
+        server.version = match trial::probe_version(&context, ports, &server.command) {
             // This build answers `version` with the memcached it speaks like.
             Ok(Some(_)) if server.command.first().map(Path::new) == Some(&*options.curtail) => {
                 Some(format!("{} (this build)", env!("CARGO_PKG_VERSION")))
             }
             Ok(version) => version,
-            Err(Fault::Lab(error)) => return Err(error),
-            Err(Fault::Stopped | Fault::Failed(_)) => return Err(Error::StoppedEarly),
+            Err(TrialError::Run(error)) => return Err(error),
+            Err(TrialError::StopRequested | TrialError::Failed(_)) => {
+                return Err(Error::StoppedEarly);
+            }
         };
     }
     Ok(complete)
 }
 
-fn is_done(done: &[Trial], slot: &Slot) -> bool {
-    done.iter().any(|trial| trial.id == slot.id)
+fn is_done(done: &[Trial], planned: &PlannedTrial) -> bool {
+    done.iter().any(|trial| trial.id == planned.id)
 }
 
 /// How the reasons of trials that were not made begin.
 const NOT_TRIED: &str = "not tried";
 
 struct Run<'a> {
-    bench: Bench<'a>,
+    context: TrialContext<'a>,
     ports: Ports,
     folder: RunFolder,
     done: Vec<Trial>,
     /// Servers, and the setting, whose trials are no longer tried.
-    given_up: HashSet<(usize, u32)>,
+    abandoned: HashSet<(usize, u32)>,
     pace: Pace,
 }
 
 impl Run<'_> {
-    fn make_all(&mut self, slots: &[Slot], reporter: &mut dyn Reporter) -> Result<Ending, Error> {
-        for slot in slots {
-            if is_done(&self.done, slot) {
+    fn run_all(
+        &mut self,
+        planned_trials: &[PlannedTrial],
+        reporter: &mut dyn Reporter,
+    ) -> Result<Ending, Error> {
+        for planned in planned_trials {
+            if is_done(&self.done, planned) {
                 continue;
             }
-            if self.bench.watch.stopped() {
+            if self.context.stop_signals.stopped() {
                 return Ok(Ending::Interrupted);
             }
-            let offered_rps = self.offered_rps(slot);
-            if let Some(reason) = self.hopeless(slot, offered_rps) {
-                self.give_up(slot, offered_rps, reason, reporter)?;
+            let offered_rps = self.offered_rps(planned);
+            if let Some(reason) = self.skip_reason(planned, offered_rps) {
+                self.abandon(planned, offered_rps, reason, reporter)?;
                 continue;
             }
             let began = Instant::now();
             reporter.event(&Event::TrialBegan {
-                plan: self.bench.plan,
-                slot,
+                plan: self.context.plan,
+                planned,
                 offered_rps,
-                progress: self.progress(slots),
+                progress: self.progress(planned_trials),
             });
-            let bench = &self.bench;
-            let made = trial::make(bench, &self.ports, &self.folder, slot, offered_rps)?;
+            let context = &self.context;
+            let made = trial::perform(context, &self.ports, &self.folder, planned, offered_rps)?;
             let Some((trial, histograms)) = made else {
                 return Ok(Ending::Interrupted);
             };
@@ -206,10 +215,10 @@ impl Run<'_> {
             self.done.push(trial);
             if let Some(trial) = self.done.last() {
                 reporter.event(&Event::TrialEnded {
-                    plan: self.bench.plan,
-                    slot,
+                    plan: self.context.plan,
+                    planned,
                     trial,
-                    progress: self.progress(slots),
+                    progress: self.progress(planned_trials),
                 });
             }
         }
@@ -217,45 +226,45 @@ impl Run<'_> {
     }
 
     /// Records a trial as failed without trying it; the first of a server under a setting is told.
-    fn give_up(
+    fn abandon(
         &mut self,
-        slot: &Slot,
+        planned: &PlannedTrial,
         offered_rps: Option<f64>,
         reason: String,
         reporter: &mut dyn Reporter,
     ) -> Result<(), Error> {
-        let plan = self.bench.plan;
-        if self.given_up.insert((slot.server, slot.setting)) {
-            reporter.event(&Event::GivenUp {
-                server: &plan.servers[slot.server].name,
-                condition: plan.condition(slot.setting),
+        let plan = self.context.plan;
+        if self.abandoned.insert((planned.server, planned.setting)) {
+            reporter.event(&Event::Abandoned {
+                server: &plan.servers[planned.server].name,
+                condition: plan.condition(planned.setting),
                 reason: &reason,
             });
         }
-        let trial = trial::unmade(plan, slot, offered_rps, Outcome::Failed(reason));
+        let trial = trial::record(plan, planned, offered_rps, Outcome::Failed(reason));
         self.folder.append(&trial, None)?;
         self.done.push(trial);
         Ok(())
     }
 
-    fn offered_rps(&self, slot: &Slot) -> Option<f64> {
-        let plan = self.bench.plan;
-        if slot.phase == Phase::Capacity {
+    fn offered_rps(&self, planned: &PlannedTrial) -> Option<f64> {
+        let plan = self.context.plan;
+        if planned.phase == Phase::Capacity {
             return None;
         }
-        let name = &plan.servers[slot.server].name;
-        let capacity = plan::capacity_rps(&self.done, name, slot.setting);
-        plan::offered_rps(plan, slot.cell, capacity)
+        let name = &plan.servers[planned.server].name;
+        let capacity = plan::capacity_rps(&self.done, name, planned.setting);
+        plan::offered_rps(plan, planned.cell, capacity)
     }
 
-    /// Why the trial of `slot` need not be tried. What fails under one setting may not under
+    /// Why the trial of `planned` need not be tried. What fails under one setting may not under
     /// another.
-    fn hopeless(&self, slot: &Slot, offered_rps: Option<f64>) -> Option<String> {
-        let plan = self.bench.plan;
-        let name = &plan.servers[slot.server].name;
+    fn skip_reason(&self, planned: &PlannedTrial, offered_rps: Option<f64>) -> Option<String> {
+        let plan = self.context.plan;
+        let name = &plan.servers[planned.server].name;
         let of_server = self.done.iter().rev().filter(|trial| {
             let setting = plan.setting_of(trial.phase, trial.cell);
-            trial.server == *name && setting == slot.setting
+            trial.server == *name && setting == planned.setting
         });
         let failures: Vec<&str> = of_server
             .map_while(|trial| match &trial.outcome {
@@ -267,7 +276,7 @@ impl Run<'_> {
             .iter()
             .find(|reason| !reason.starts_with(NOT_TRIED));
         let last = tried.map_or_else(String::new, |reason| format!("; the last trial: {reason}"));
-        if slot.phase == Phase::Sweep && offered_rps.is_none() {
+        if planned.phase == Phase::Sweep && offered_rps.is_none() {
             return Some(format!(
                 "{NOT_TRIED}: the rate is a share of the server's capacity, and none was \
                  measured{last}"
@@ -278,19 +287,19 @@ impl Run<'_> {
             .then(|| format!("{NOT_TRIED} after {bound} failures one after another{last}"))
     }
 
-    fn progress(&self, slots: &[Slot]) -> Progress {
-        let done = slots
+    fn progress(&self, planned_trials: &[PlannedTrial]) -> Progress {
+        let done = planned_trials
             .iter()
-            .filter(|slot| is_done(&self.done, slot))
+            .filter(|planned| is_done(&self.done, planned))
             .count();
         let mean = self
             .pace
             .mean()
-            .unwrap_or_else(|| estimate::trial(self.bench.plan));
-        let left = u32::try_from(slots.len() - done).unwrap_or(u32::MAX);
+            .unwrap_or_else(|| estimate::trial(self.context.plan));
+        let left = u32::try_from(planned_trials.len() - done).unwrap_or(u32::MAX);
         Progress {
             done,
-            total: slots.len(),
+            total: planned_trials.len(),
             left: mean.saturating_mul(left),
         }
     }

@@ -13,7 +13,7 @@ use serde::Serialize;
 use crate::error::Error;
 use crate::limits;
 use crate::plan::Options;
-use crate::plan::order::Slot;
+use crate::plan::order::PlannedTrial;
 
 mod fingerprint;
 mod stamp;
@@ -42,7 +42,7 @@ pub(crate) type Opened = (RunFolder, Vec<Trial>);
 /// There is an unfinished run of this plan and build, and it began on another host.
 pub(crate) fn open(
     plan: &Plan,
-    slots: &[Slot],
+    planned_trials: &[PlannedTrial],
     host: &Host,
     options: &Options,
 ) -> Result<Opened, Error> {
@@ -50,7 +50,7 @@ pub(crate) fn open(
         return open_named(path, plan, host, options.fresh);
     }
     if !options.fresh
-        && let Some(path) = find_unfinished(&options.runs, plan, slots, host)?
+        && let Some(path) = find_unfinished(&options.runs, plan, planned_trials, host)?
     {
         return RunFolder::resume(&path);
     }
@@ -94,7 +94,7 @@ fn open_named(path: &Path, plan: &Plan, host: &Host, fresh: bool) -> Result<Open
 fn find_unfinished(
     runs: &Path,
     plan: &Plan,
-    slots: &[Slot],
+    planned_trials: &[PlannedTrial],
     host: &Host,
 ) -> Result<Option<PathBuf>, Error> {
     let Ok(entries) = fs::read_dir(runs) else {
@@ -111,7 +111,7 @@ fn find_unfinished(
     let mut refused = None;
     for name in names.into_iter().take(limits::FOLDERS) {
         let path = runs.join(name);
-        if !is_same_run(&path, plan, host) || is_finished(&path, slots)? {
+        if !is_same_run(&path, plan, host) || is_finished(&path, planned_trials)? {
             continue;
         }
         match difference_of_hosts(&path, host) {
@@ -155,11 +155,11 @@ fn is_same_run(path: &Path, plan: &Plan, host: &Host) -> bool {
     same_plan && same_build
 }
 
-fn is_finished(path: &Path, slots: &[Slot]) -> Result<bool, Error> {
+fn is_finished(path: &Path, planned_trials: &[PlannedTrial]) -> Result<bool, Error> {
     let (trials, _) = read_trials(&path.join(TRIALS))?;
-    let all = slots
+    let all = planned_trials
         .iter()
-        .all(|slot| trials.iter().any(|trial| trial.id == slot.id));
+        .all(|planned| trials.iter().any(|trial| trial.id == planned.id));
     Ok(all && path.join(REPORT).exists())
 }
 

@@ -11,89 +11,90 @@ use report::folder::{Outcome, Plan, Stolen, Trial, TrialHistograms};
 use sys::machine::Ticks;
 
 use crate::error::Error;
-use crate::limits::{self, Patience};
-use crate::plan::order::Slot;
+use crate::limits::{self, Timeouts};
+use crate::plan::order::PlannedTrial;
 use crate::run_folder::RunFolder;
 
 mod generator;
-mod keeper;
 mod port;
 pub(crate) mod process;
+mod process_guard;
 mod server;
 mod summary;
 
 pub(crate) use port::Ports;
 pub(crate) use server::probe_version;
 
-use process::Watch;
+use process::StopSignals;
 
 /// Why a trial has no measurement.
 #[derive(Debug)]
-pub(crate) enum Fault {
+pub(crate) enum TrialError {
     /// The trial failed; the run goes on.
     Failed(String),
     /// The user wants to stop.
-    Stopped,
+    StopRequested,
     /// The run cannot go on.
-    Lab(Error),
+    Run(Error),
 }
 
-impl From<Error> for Fault {
+impl From<Error> for TrialError {
     fn from(error: Error) -> Self {
-        Self::Lab(error)
+        Self::Run(error)
     }
 }
 
 /// What every trial of a run needs.
-pub(crate) struct Bench<'a> {
+pub(crate) struct TrialContext<'a> {
     pub(crate) plan: &'a Plan,
     /// The program with `load`.
     pub(crate) curtail: &'a Path,
-    pub(crate) patience: Patience,
-    pub(crate) watch: &'a Watch,
+    pub(crate) timeouts: Timeouts,
+    pub(crate) stop_signals: &'a StopSignals,
 }
 
 /// A trial's record, and what it measured in full.
-pub(crate) type Made = (Trial, Option<TrialHistograms>);
+pub(crate) type RecordedTrial = (Trial, Option<TrialHistograms>);
 
-/// Makes the trial of `slot` at `offered_rps` (none: infinite demand). None: the user stopped it,
+/// Makes the trial of `planned` at `offered_rps` (none: infinite demand). None: the user stopped it,
 /// and its children are gone.
-pub(crate) fn make(
-    bench: &Bench<'_>,
+pub(crate) fn perform(
+    context: &TrialContext<'_>,
     ports: &Ports,
     folder: &RunFolder,
-    slot: &Slot,
+    planned: &PlannedTrial,
     offered_rps: Option<f64>,
-) -> Result<Option<Made>, Error> {
+) -> Result<Option<RecordedTrial>, Error> {
     let started_unix_ns = sys::clock::unix_ns();
     let mut notes = Vec::new();
-    let (outcome, histograms) = match measure(bench, ports, folder, slot, offered_rps, &mut notes) {
-        Ok((measurement, histograms)) => (Outcome::Measured(measurement), Some(histograms)),
-        Err(Fault::Failed(reason)) => (Outcome::Failed(reason), None),
-        Err(Fault::Stopped) => return Ok(None),
-        Err(Fault::Lab(error)) => return Err(error),
-    };
-    let mut trial = unmade(bench.plan, slot, offered_rps, outcome);
+    let (outcome, histograms) =
+        match measure(context, ports, folder, planned, offered_rps, &mut notes) {
+            Ok((measurement, histograms)) => (Outcome::Measured(measurement), Some(histograms)),
+            Err(TrialError::Failed(reason)) => (Outcome::Failed(reason), None),
+            Err(TrialError::StopRequested) => return Ok(None),
+            Err(TrialError::Run(error)) => return Err(error),
+        };
+    let mut trial = record(context.plan, planned, offered_rps, outcome);
     trial.started_unix_ns = started_unix_ns;
     trial.notes = notes;
     Ok(Some((trial, histograms)))
 }
 
 /// The record of a trial that begins and ends now.
-pub(crate) fn unmade(
+pub(crate) fn record(
     plan: &Plan,
-    slot: &Slot,
+    planned: &PlannedTrial,
     offered_rps: Option<f64>,
     outcome: Outcome,
 ) -> Trial {
     Trial {
-        id: slot.id.clone(),
-        phase: slot.phase,
-        server: plan.servers[slot.server].name.clone(),
-        cell: slot.cell,
-        repeat: slot.repeat,
-        setting: plan.value(slot.setting),
-        level: slot.level,
+        id: planned.id.clone(),
+        phase: planned.phase,
+        server: plan.servers[planned.server].name.clone(),
+        cell: planned.cell,
+        repeat: planned.repeat,
+        setting: plan.setting_value(planned.setting),
+        level: planned.level,
         offered_rps,
         started_unix_ns: sys::clock::unix_ns(),
         outcome,
@@ -102,35 +103,38 @@ pub(crate) fn unmade(
 }
 
 fn measure(
-    bench: &Bench<'_>,
+    context: &TrialContext<'_>,
     ports: &Ports,
     folder: &RunFolder,
-    slot: &Slot,
+    planned: &PlannedTrial,
     offered_rps: Option<f64>,
     notes: &mut Vec<String>,
-) -> Result<summary::Measured, Fault> {
-    let plan = bench.plan;
-    let log = folder.log(&slot.id, "server");
-    let command = &plan.servers[slot.server].command;
+) -> Result<summary::Measured, TrialError> {
+    let plan = context.plan;
+    let log = folder.log(&planned.id, "server");
+    let command = &plan.servers[planned.server].command;
     let port = ports.next()?;
-    let server = server::start(bench, command, port, Some(&log))?;
+    let server = server::start(context, command, port, Some(&log))?;
     let ticks = || [&plan.server_cpus, &plan.load_cpus].map(|cpus| Ticks::now(cpus));
     let before = ticks();
-    let mut measured = generator::run(bench, folder, slot, &server, offered_rps);
+    let mut measured = generator::run(context, folder, planned, &server, offered_rps);
     if let Ok((measurement, _)) = &mut measured {
         measurement.stolen = stolen(before, ticks());
     }
     // Stopped in any case; what the server did wrong explains what the generator saw.
-    let amiss = matches!(measured, Err(Fault::Failed(_)));
-    match server.stop(bench, amiss)? {
-        server::End::InOrder => {}
-        server::End::Amiss(note) => notes.push(note),
-        server::End::Early(status) => {
-            if matches!(measured, Err(Fault::Stopped | Fault::Lab(_))) {
+    let abnormal = matches!(measured, Err(TrialError::Failed(_)));
+    match server.stop(context, abnormal)? {
+        server::ServerExit::Clean => {}
+        server::ServerExit::Abnormal(note) => notes.push(note),
+        server::ServerExit::Early(status) => {
+            if matches!(
+                measured,
+                Err(TrialError::StopRequested | TrialError::Run(_))
+            ) {
                 return measured;
             }
             let reason = format!("the server ended during the trial ({status})");
-            return Err(Fault::Failed(with_last_lines(&reason, &log)));
+            return Err(TrialError::Failed(with_last_lines(&reason, &log)));
         }
     }
     measured

@@ -20,9 +20,9 @@ use std::path::Path;
 use std::process::Command;
 use std::time::Duration;
 
-use gate::Bench;
+use gate::Fixture;
 use lab::limits::CONSECUTIVE_FAILURES;
-use lab::{Ending, Event, Experiment, Lines, Options, Reporter};
+use lab::{Ending, Event, Experiment, LineReporter, Options, Reporter};
 use report::Vary;
 use report::folder::{Host, Outcome, Phase, Plan, Trial, TrialHistograms};
 
@@ -61,7 +61,7 @@ kind = \"command\"
     Experiment::parse("pretence", "pretence.toml", &text).unwrap()
 }
 
-fn second(bench: &Bench, script: &str, manner: &str) -> Experiment {
+fn second(bench: &Fixture, script: &str, manner: &str) -> Experiment {
     let program = bench.path(script);
     experiment(&format!(
         "program = \"{}\"\narguments = [\"serve\", \"{manner}\", \"{{port}}\"]",
@@ -89,11 +89,11 @@ fn failures<'a>(trials: &'a [Trial], server: &str) -> Vec<&'a str> {
 
 #[test]
 fn a_run_leaves_a_folder_that_stands_on_its_own() {
-    let bench = Bench::new();
+    let bench = Fixture::new();
     let options = bench.options();
     let plan = second(&bench, "fake", "well").plan(&options).unwrap();
     let mut told = Vec::new();
-    let outcome = lab::run(&plan, &options, &mut Lines::new(&mut told)).unwrap();
+    let outcome = lab::run(&plan, &options, &mut LineReporter::new(&mut told)).unwrap();
     assert_eq!(
         (outcome.ending, outcome.measured, outcome.failed),
         (Ending::Complete, 12, 0)
@@ -148,14 +148,14 @@ fn a_run_leaves_a_folder_that_stands_on_its_own() {
 
 #[test]
 fn a_server_that_is_not_installed_is_skipped_and_named() {
-    let bench = Bench::new();
+    let bench = Fixture::new();
     let options = bench.options();
     let absent = "program = \"/nowhere/cached\"\narguments = [\"{port}\"]";
     let plan = experiment(absent).plan(&options).unwrap();
     let reason = plan.servers[1].skipped.as_deref().unwrap();
     assert!(reason.contains("/nowhere/cached"), "{reason}");
     let mut told = Vec::new();
-    let outcome = lab::run(&plan, &options, &mut Lines::new(&mut told)).unwrap();
+    let outcome = lab::run(&plan, &options, &mut LineReporter::new(&mut told)).unwrap();
     assert_eq!((outcome.total, outcome.measured), (6, 6));
     assert!(
         String::from_utf8(told)
@@ -167,11 +167,11 @@ fn a_server_that_is_not_installed_is_skipped_and_named() {
 
 #[test]
 fn a_server_that_ends_at_once_is_given_up_and_the_other_measured() {
-    let bench = Bench::new();
+    let bench = Fixture::new();
     let options = bench.options();
     let plan = second(&bench, "fake", "dies").plan(&options).unwrap();
     let mut told = Vec::new();
-    let outcome = lab::run(&plan, &options, &mut Lines::new(&mut told)).unwrap();
+    let outcome = lab::run(&plan, &options, &mut LineReporter::new(&mut told)).unwrap();
     assert_eq!(
         (outcome.ending, outcome.measured, outcome.failed),
         (Ending::Complete, 6, 6)
@@ -200,11 +200,11 @@ fn a_server_that_ends_at_once_is_given_up_and_the_other_measured() {
 
 #[test]
 fn a_server_that_never_answers_fails_in_bounded_time() {
-    let bench = Bench::new();
+    let bench = Fixture::new();
     let mut options = bench.options();
-    options.patience.start = Duration::from_millis(1_500);
+    options.timeouts.start = Duration::from_millis(1_500);
     let plan = second(&bench, "fake", "silent").plan(&options).unwrap();
-    let outcome = lab::run(&plan, &options, &mut Lines::new(Vec::new())).unwrap();
+    let outcome = lab::run(&plan, &options, &mut LineReporter::new(Vec::new())).unwrap();
     assert_eq!((outcome.measured, outcome.failed), (6, 6));
     let trials = trials(&outcome.folder);
     assert_eq!(
@@ -216,11 +216,11 @@ fn a_server_that_never_answers_fails_in_bounded_time() {
 
 #[test]
 fn a_server_that_ignores_sigterm_is_killed_and_the_record_says_so() {
-    let bench = Bench::new();
+    let bench = Fixture::new();
     let mut options = bench.options();
-    options.patience.stop = Duration::from_millis(50);
+    options.timeouts.stop = Duration::from_millis(50);
     let plan = second(&bench, "deaf", "well").plan(&options).unwrap();
-    let outcome = lab::run(&plan, &options, &mut Lines::new(Vec::new())).unwrap();
+    let outcome = lab::run(&plan, &options, &mut LineReporter::new(Vec::new())).unwrap();
     assert_eq!(outcome.measured, 12);
     for trial in trials(&outcome.folder)
         .iter()
@@ -236,10 +236,10 @@ fn a_server_that_ignores_sigterm_is_killed_and_the_record_says_so() {
 
 #[test]
 fn a_server_that_ends_while_it_is_loaded_spoils_the_trial() {
-    let bench = Bench::new();
+    let bench = Fixture::new();
     let options = bench.options();
     let plan = second(&bench, "fake", "fragile").plan(&options).unwrap();
-    let outcome = lab::run(&plan, &options, &mut Lines::new(Vec::new())).unwrap();
+    let outcome = lab::run(&plan, &options, &mut LineReporter::new(Vec::new())).unwrap();
     assert_eq!((outcome.measured, outcome.failed), (6, 6));
     let trials = trials(&outcome.folder);
     let reason = failures(&trials, "second")[0];
@@ -252,7 +252,7 @@ fn a_server_that_ends_while_it_is_loaded_spoils_the_trial() {
 
 #[test]
 fn a_generator_that_fails_is_quoted_and_ends_the_servers_trials() {
-    let bench = Bench::new();
+    let bench = Fixture::new();
     let mut options = bench.options();
     options.curtail = bench.path("no-generator");
     let text = experiment(&format!(
@@ -264,7 +264,7 @@ fn a_generator_that_fails_is_quoted_and_ends_the_servers_trials() {
         .replace("levels = [0.5, 1.0]", "rates = [\"1k\", \"2k\", \"3k\"]");
     let experiment = Experiment::parse("pretence", "pretence.toml", &text).unwrap();
     let plan = experiment.plan(&options).unwrap();
-    let outcome = lab::run(&plan, &options, &mut Lines::new(Vec::new())).unwrap();
+    let outcome = lab::run(&plan, &options, &mut LineReporter::new(Vec::new())).unwrap();
     assert_eq!(
         (outcome.measured, outcome.failed, outcome.exit_code()),
         (0, 16, 1)
@@ -286,7 +286,7 @@ fn a_generator_that_fails_is_quoted_and_ends_the_servers_trials() {
 
 #[test]
 fn a_killed_lab_leaves_nobody_behind_and_the_same_command_goes_on() {
-    let bench = Bench::new();
+    let bench = Fixture::new();
     let options = bench.options();
     // The second server is started by a wrapper, whose end alone would not end the server.
     let experiment = second(&bench, "wrapped", "well");
@@ -308,7 +308,7 @@ fn a_killed_lab_leaves_nobody_behind_and_the_same_command_goes_on() {
     let before = fs::read_to_string(folder.join("trials.jsonl")).unwrap();
     let experiment = Experiment::load(bench.path("experiment.toml").to_str().unwrap()).unwrap();
     let plan = experiment.plan(&options).unwrap();
-    let outcome = lab::run(&plan, &options, &mut Lines::new(Vec::new())).unwrap();
+    let outcome = lab::run(&plan, &options, &mut LineReporter::new(Vec::new())).unwrap();
     assert_eq!((&outcome.folder, outcome.kept), (&folder, kept_before));
     assert_eq!((outcome.ending, outcome.measured), (Ending::Complete, 12));
     let after = fs::read_to_string(folder.join("trials.jsonl")).unwrap();
@@ -325,7 +325,7 @@ fn only_run(options: &Options) -> std::path::PathBuf {
 
 #[test]
 fn ctrl_c_stops_the_children_keeps_the_trials_and_exits_with_130() {
-    let bench = Bench::new();
+    let bench = Fixture::new();
     let options = bench.options();
     let experiment = second(&bench, "fake", "well");
     fs::write(bench.path("experiment.toml"), experiment.toml()).unwrap();
@@ -369,7 +369,7 @@ impl Reporter for Counter {
 
 #[test]
 fn the_time_left_ends_at_nothing() {
-    let bench = Bench::new();
+    let bench = Fixture::new();
     let options = bench.options();
     let plan = second(&bench, "fake", "well").plan(&options).unwrap();
     let mut counter = Counter::default();
@@ -381,11 +381,11 @@ fn the_time_left_ends_at_nothing() {
 
 #[test]
 fn every_setting_is_asked_and_recorded() {
-    let bench = Bench::new();
+    let bench = Fixture::new();
     let options = bench.options();
     let mut plan = second(&bench, "fake", "well").plan(&options).unwrap();
     plan.vary = Some(Vary::Greedy(vec![0, 7]));
-    let outcome = lab::run(&plan, &options, &mut Lines::new(Vec::new())).unwrap();
+    let outcome = lab::run(&plan, &options, &mut LineReporter::new(Vec::new())).unwrap();
     assert_eq!((outcome.measured, outcome.failed), (24, 0));
     for trial in trials(&outcome.folder) {
         let Outcome::Measured(measured) = &trial.outcome else {
@@ -403,14 +403,14 @@ fn every_setting_is_asked_and_recorded() {
 
 #[test]
 fn a_server_that_fails_under_one_setting_goes_on_under_another() {
-    let bench = Bench::new();
+    let bench = Fixture::new();
     let options = bench.options();
     let mut plan = second(&bench, "fake", "well").plan(&options).unwrap();
     // The pretended generator fails at this depth.
     plan.vary = Some(Vary::Depth(vec![1, 13]));
     plan.repeats = 4;
     let mut told = Vec::new();
-    let outcome = lab::run(&plan, &options, &mut Lines::new(&mut told)).unwrap();
+    let outcome = lab::run(&plan, &options, &mut LineReporter::new(&mut told)).unwrap();
     // Two servers, under each setting two capacities and four repeats of two levels.
     assert_eq!((outcome.measured, outcome.failed), (20, 20));
     for trial in trials(&outcome.folder) {

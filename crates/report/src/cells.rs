@@ -62,14 +62,14 @@ impl<'a> Cell<'a> {
             .filter(|t| t.phase == Phase::Sweep && t.server == server && t.cell == index)
             .collect();
         trials.sort_by_key(|trial| trial.repeat);
-        let (setting, rate) = plan.place(index);
+        let (setting, rate) = plan.setting_and_rate(index);
         let planned_rps = match &plan.sweep {
             Sweep::LoadLevels(_) => None,
             Sweep::Rates(rates) => rates.get(rate as usize).copied(),
         };
         let offered = Spread::of(trials.iter().filter_map(|trial| trial.offered_rps));
         Self {
-            setting: plan.value(setting),
+            setting: plan.setting_value(setting),
             level: plan.level(index),
             offered_rps: offered.map(|offered| offered.median).or(planned_rps),
             measured: trials.into_iter().filter_map(measured).collect(),

@@ -21,15 +21,15 @@ mod palette;
 pub(crate) mod svg;
 
 use self::axis::{Axis, Scale};
-use self::svg::{Svg, escaped, place};
+use self::svg::{Svg, coordinate, escaped};
 use crate::Error;
-use crate::across::Across;
 use crate::cells::Cell;
 use crate::figures::Figure;
 use crate::folder::FigureKind;
 use crate::limits;
+use crate::sweep_axis::SweepAxis;
 
-pub(crate) use self::palette::Look;
+pub(crate) use self::palette::CurveStyle;
 
 /// Width of every figure, in pixels; the height follows from legend and notes.
 const WIDTH: f64 = 760.0;
@@ -53,8 +53,8 @@ pub(crate) struct Panel<'a> {
     pub(crate) of: Option<&'a str>,
     /// What the name of its files ends with.
     pub(crate) suffix: String,
-    pub(crate) across: Across<'a>,
-    pub(crate) subjects: Vec<Subject<'a>>,
+    pub(crate) axis: SweepAxis<'a>,
+    pub(crate) curves: Vec<Curve<'a>>,
     /// Curves that were measured, but not in what the figure is of.
     pub(crate) lacking: Vec<&'a str>,
 }
@@ -62,13 +62,13 @@ pub(crate) struct Panel<'a> {
 /// A curve: a server or, where there is a figure for each server, what it was asked under a
 /// setting.
 #[derive(Debug, Clone)]
-pub(crate) struct Subject<'a> {
+pub(crate) struct Curve<'a> {
     pub(crate) name: &'a str,
     /// In the legend of a panel that says whose the curves are.
     pub(crate) short: &'a str,
     /// Among the curves drawn, from 0.
     pub(crate) place: usize,
-    pub(crate) look: Look,
+    pub(crate) style: CurveStyle,
     pub(crate) cells: Vec<Cell<'a>>,
     /// Offered rate of its knee.
     pub(crate) knee_rps: Option<f64>,
@@ -161,7 +161,7 @@ pub(crate) fn draw(
     );
     heading(&mut svg, &title, about);
     legend.draw(&mut svg, HEADING_HEIGHT);
-    frame::draw(&mut svg, figure, panel.across, &field, height)?;
+    frame::draw(&mut svg, figure, panel.axis, &field, height)?;
     data::draw(&mut svg, &stem, figure, &field, panel);
     svg.group(&[
         ("class", "notes"),
@@ -192,7 +192,7 @@ impl Drawing {
 
     /// A file of its own, for papers.
     pub(crate) fn file(&self) -> String {
-        let (width, height) = (place(WIDTH), place(self.height));
+        let (width, height) = (coordinate(WIDTH), coordinate(self.height));
         format!(
             "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"{width}\" height=\"{height}\" \
              viewBox=\"0 0 {width} {height}\" font-family=\"sans-serif\" role=\"img\">\n\
@@ -210,9 +210,9 @@ impl Drawing {
             "<svg id=\"figure-{}\" class=\"chart\" viewBox=\"0 {} {} {}\" font-family=\"sans-serif\" \
              role=\"img\" aria-label=\"{}. {}\">\n{}</svg>",
             self.stem,
-            place(top),
-            place(WIDTH),
-            place(bottom - top),
+            coordinate(top),
+            coordinate(WIDTH),
+            coordinate(bottom - top),
             escaped(&self.title),
             escaped(&self.description),
             self.inside,
@@ -222,18 +222,18 @@ impl Drawing {
 
 fn title(figure: &dyn Figure, panel: &Panel) -> String {
     let of = panel.of.map(|of| format!(": {of}")).unwrap_or_default();
-    format!("{} against {}{of}", figure.quantity(), panel.across.name())
+    format!("{} against {}{of}", figure.quantity(), panel.axis.name())
 }
 
 impl Panel<'_> {
     /// Both axes of `figure` are one: the rate achieved against the rate offered.
     pub(crate) fn follows_offered(&self, figure: &dyn Figure) -> bool {
-        figure.follows_offered() && matches!(self.across, Across::Rate)
+        figure.follows_offered() && matches!(self.axis, SweepAxis::Rate)
     }
 }
 
 fn field(figure: &dyn Figure, panel: &Panel, plot: Plot) -> Field {
-    let cells = || panel.subjects.iter().flat_map(|subject| &subject.cells);
+    let cells = || panel.curves.iter().flat_map(|curve| &curve.cells);
     let offered = || cells().filter_map(|cell| cell.offered_rps);
     let values = cells()
         .flat_map(|cell| &cell.measured)
@@ -246,7 +246,7 @@ fn field(figure: &dyn Figure, panel: &Panel, plot: Plot) -> Field {
     }
     Field {
         plot,
-        x: panel.across.axis(cells()),
+        x: panel.axis.axis(cells()),
         y: Axis::over(figure.scale(), values),
     }
 }
@@ -281,27 +281,27 @@ fn note_lines(notes: &[String]) -> Vec<String> {
 
 /// From where to where each curve's median goes.
 fn description(figure: &dyn Figure, panel: &Panel) -> String {
-    let across = panel.across;
-    let sentence = |subject: &Subject| {
-        let cells = subject.cells.iter();
+    let axis = panel.axis;
+    let sentence = |curve: &Curve| {
+        let cells = curve.cells.iter();
         let medians: Vec<(f64, f64)> = cells
             .filter_map(|cell| {
                 let median = cell.spread(|m| figure.value(m))?.median;
-                Some((across.of_cell(cell)?, median))
+                Some((axis.of_cell(cell)?, median))
             })
             .collect();
         match (medians.first(), medians.last()) {
             (Some(first), Some(last)) => format!(
                 "{}: median {} {} to {} {}.",
-                subject.name,
+                curve.name,
                 figure.words(first.1),
-                across.place(first.0),
+                axis.place(first.0),
                 figure.words(last.1),
-                across.place(last.0),
+                axis.place(last.0),
             ),
-            _ => format!("{}: no measurement.", subject.name),
+            _ => format!("{}: no measurement.", curve.name),
         }
     };
-    let sentences: Vec<String> = panel.subjects.iter().map(sentence).collect();
+    let sentences: Vec<String> = panel.curves.iter().map(sentence).collect();
     sentences.join(" ")
 }

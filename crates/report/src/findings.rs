@@ -4,22 +4,22 @@
 //! than half there is nothing left to say. What a request costs the server is counted over all
 //! trials: its processor time is its own, whoever was the limit.
 
-mod spot;
+mod highlight;
 
 use measure::{
     Capacity, CapacityTrial, Estimate, KNEE_FACTOR, Knee, LITTLES_LAW_TOLERANCE, LittlesLaw,
     TailPoint,
 };
 
-pub(crate) use self::spot::{Against, Spot};
+pub(crate) use self::highlight::{Comparison, Highlight};
 
-use crate::across::Across;
 use crate::cells::{self, Cell, Spread};
-use crate::chart::Look;
+use crate::chart::CurveStyle;
 use crate::folder::{Measurement, Phase, Server, Trial};
 use crate::run::Run;
 use crate::settings::Vary;
-use crate::words;
+use crate::sweep_axis::SweepAxis;
+use crate::units;
 
 /// Of every interval, where there are trials enough; the interval says what it really has.
 const CONFIDENCE: f64 = 0.95;
@@ -37,7 +37,7 @@ pub(crate) struct Outstanding {
 /// All that is said of a curve: a server or, where there is a curve for each setting, a server
 /// under one.
 #[derive(Debug, Clone)]
-pub(crate) struct Standing<'a> {
+pub(crate) struct CurveFindings<'a> {
     pub(crate) server: &'a Server,
     /// The setting whose curve it is. None: nothing is varied, or the curve goes across settings.
     pub(crate) setting: Option<u32>,
@@ -45,19 +45,19 @@ pub(crate) struct Standing<'a> {
     pub(crate) condition: Option<String>,
     /// The server, and the setting whose curve it is.
     pub(crate) name: String,
-    pub(crate) look: Look,
-    pub(crate) across: Across<'a>,
+    pub(crate) style: CurveStyle,
+    pub(crate) axis: SweepAxis<'a>,
     /// What the run varies.
     pub(crate) vary: Option<&'a Vary>,
     pub(crate) cells: Vec<Cell<'a>>,
-    /// None: there was no trial of it, or each setting has its own ([`Spot::capacity`]).
+    /// None: there was no trial of it, or each setting has its own ([`Highlight::capacity`]).
     pub(crate) capacity: Option<Capacity>,
-    /// Capacity ÷ that of `beside`: the median ratio over all pairs of trials, with the exact
+    /// Capacity ÷ that of `baseline`: the median ratio over all pairs of trials, with the exact
     /// interval of the rank-sum test.
     pub(crate) capacity_ratio: Option<Estimate>,
     /// The server it is compared with: the first of the plan that took part; of that one, the
     /// second.
-    pub(crate) beside: Option<&'a str>,
+    pub(crate) baseline: Option<&'a str>,
     /// Capacity ÷ its own under the setting that others are compared with, likewise.
     pub(crate) capacity_change: Option<Estimate>,
     /// Share of the time that the generator was busy in the capacity trials, median.
@@ -69,57 +69,57 @@ pub(crate) struct Standing<'a> {
     /// By offered rate. None: too few levels, or the curve goes across settings.
     pub(crate) knee: Option<Knee>,
     /// The cells the verdict speaks of, in their order.
-    pub(crate) spots: Vec<Spot>,
+    pub(crate) highlights: Vec<Highlight>,
     pub(crate) littles_law: Option<Outstanding>,
 }
 
-impl Standing<'_> {
+impl CurveFindings<'_> {
     /// The load level of an offered rate, in words.
     pub(crate) fn level_of(&self, offered_rps: f64) -> Option<String> {
         let cell = self
             .cells
             .iter()
             .find(|cell| cell.offered_rps == Some(offered_rps))?;
-        cell.level.map(words::level)
+        cell.level.map(units::level)
     }
 }
 
 /// The findings of every server that took part, in the order of the plan; where each setting has a
 /// curve, setting by setting.
-pub(crate) fn of(run: &Run) -> Vec<Standing<'_>> {
+pub(crate) fn of(run: &Run) -> Vec<CurveFindings<'_>> {
     let plan = &run.plan;
-    let has_curve_each = plan.vary.is_some() && matches!(Across::of(plan), Across::Rate);
-    let mut standings = Vec::new();
+    let has_curve_each = plan.vary.is_some() && matches!(SweepAxis::of(plan), SweepAxis::Rate);
+    let mut curves = Vec::new();
     let servers = plan.servers.iter().enumerate();
     for (index, server) in servers.filter(|(_, server)| server.skipped.is_none()) {
         if has_curve_each {
-            let of = |setting| standing(run, server, Some(setting), Look::of(setting as usize));
-            standings.extend((0..plan.settings()).map(of));
+            let of = |setting| curve(run, server, Some(setting), CurveStyle::of(setting as usize));
+            curves.extend((0..plan.settings()).map(of));
         } else {
-            standings.push(standing(run, server, None, Look::of(index)));
+            curves.push(curve(run, server, None, CurveStyle::of(index)));
         }
     }
-    let compared: Vec<Compared> = standings
+    let compared: Vec<Compared> = curves
         .iter()
-        .map(|own| compare(run, &standings, own))
+        .map(|own| compare(run, &curves, own))
         .collect();
-    for (standing, compared) in standings.iter_mut().zip(compared) {
-        standing.beside = compared.beside;
-        standing.capacity_ratio = compared.capacity_ratio;
-        standing.capacity_change = compared.capacity_change;
-        standing.spots = compared.spots;
+    for (curve, compared) in curves.iter_mut().zip(compared) {
+        curve.baseline = compared.baseline;
+        curve.capacity_ratio = compared.capacity_ratio;
+        curve.capacity_change = compared.capacity_change;
+        curve.highlights = compared.highlights;
     }
-    standings
+    curves
 }
 
-fn standing<'a>(
+fn curve<'a>(
     run: &'a Run,
     server: &'a Server,
     setting: Option<u32>,
-    look: Look,
-) -> Standing<'a> {
+    style: CurveStyle,
+) -> CurveFindings<'a> {
     let plan = &run.plan;
-    let across = Across::of(plan);
+    let axis = SweepAxis::of(plan);
     let indices: Vec<u32> = match setting {
         Some(setting) => (0..plan.sweep.rates())
             .map(|rate| plan.cell(setting, rate))
@@ -131,9 +131,9 @@ fn standing<'a>(
         .map(|index| Cell::of(run, &server.name, index))
         .collect();
     let trials = trials_of(run, &server.name, setting);
-    let is_by_rate = matches!(across, Across::Rate);
+    let is_by_rate = matches!(axis, SweepAxis::Rate);
     let condition = setting.and_then(|setting| plan.condition(setting));
-    Standing {
+    CurveFindings {
         server,
         setting,
         name: match &condition {
@@ -141,18 +141,18 @@ fn standing<'a>(
             None => server.name.clone(),
         },
         condition,
-        look,
-        across,
+        style,
+        axis,
         vary: plan.vary.as_ref(),
         capacity: capacity(&trials).filter(|_| is_by_rate),
         capacity_ratio: None,
-        beside: None,
+        baseline: None,
         capacity_change: None,
         generator_busy: generator_busy(&trials).filter(|_| is_by_rate),
         stolen: stolen(&trials),
         lost_connections: lost_connections(&trials),
         knee: knee(&cells).filter(|_| is_by_rate),
-        spots: Vec::new(),
+        highlights: Vec::new(),
         littles_law: littles_law(&trials),
         cells,
     }
@@ -160,28 +160,32 @@ fn standing<'a>(
 
 /// How a curve stands to others.
 struct Compared<'a> {
-    beside: Option<&'a str>,
+    baseline: Option<&'a str>,
     capacity_ratio: Option<Estimate>,
     capacity_change: Option<Estimate>,
-    spots: Vec<Spot>,
+    highlights: Vec<Highlight>,
 }
 
-fn compare<'a>(run: &'a Run, standings: &[Standing<'a>], own: &Standing<'a>) -> Compared<'a> {
-    let is_own = |other: &&Standing| other.server.name == own.server.name;
-    let beside = standings
+fn compare<'a>(
+    run: &'a Run,
+    curves: &[CurveFindings<'a>],
+    own: &CurveFindings<'a>,
+) -> Compared<'a> {
+    let is_own = |other: &&CurveFindings| other.server.name == own.server.name;
+    let baseline = curves
         .iter()
         .find(|other| !is_own(other) && other.setting == own.setting);
     let reference = run.plan.reference();
-    let before = standings.iter().find(|other| {
+    let before = curves.iter().find(|other| {
         let is_other = other.setting.is_some() && other.setting != own.setting;
         is_own(other) && is_other && other.setting == reference
     });
-    let capacities = |standing: &Standing| -> Vec<f64> {
+    let capacities = |curve: &CurveFindings| -> Vec<f64> {
         // A lower bound has no ratio to anything.
-        if standing.capacity.is_none_or(|capacity| capacity.at_least) {
+        if curve.capacity.is_none_or(|capacity| capacity.at_least) {
             return Vec::new();
         }
-        let trials = trials_of(run, &standing.server.name, standing.setting);
+        let trials = trials_of(run, &curve.server.name, curve.setting);
         capacity_trials(&trials)
             .iter()
             .filter(|trial| !trial.generator_limited)
@@ -189,10 +193,10 @@ fn compare<'a>(run: &'a Run, standings: &[Standing<'a>], own: &Standing<'a>) -> 
             .collect()
     };
     Compared {
-        beside: beside.map(|other| other.server.name.as_str()),
-        capacity_ratio: beside.and_then(|to| spot::times(&capacities(own), &capacities(to))),
-        capacity_change: before.and_then(|to| spot::times(&capacities(own), &capacities(to))),
-        spots: spot::of(run, own, beside, before),
+        baseline: baseline.map(|other| other.server.name.as_str()),
+        capacity_ratio: baseline.and_then(|to| highlight::times(&capacities(own), &capacities(to))),
+        capacity_change: before.and_then(|to| highlight::times(&capacities(own), &capacities(to))),
+        highlights: highlight::of(run, own, baseline, before),
     }
 }
 

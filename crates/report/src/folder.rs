@@ -51,7 +51,7 @@ pub struct Plan {
     pub goes_first: bool,
     /// Offered rates.
     pub sweep: Sweep,
-    /// What is varied beside the rate; under each of its values the sweep is made again.
+    /// What is varied besides the rate; under each of its values the sweep is made again.
     #[serde(default)]
     pub vary: Option<Vary>,
     /// Closed-loop trials of each server and setting before the sweep; their median is its
@@ -89,7 +89,7 @@ pub struct Load {
     pub update: f64,
     /// Records.
     pub records: u64,
-    /// Greedy connections beside those measured.
+    /// Greedy connections besides those measured.
     #[serde(default)]
     pub greedy: u32,
     /// Requests one of those has outstanding.
@@ -230,7 +230,7 @@ pub struct Measurement {
     pub outstanding_unread: f64,
     /// Little's law: mean outstanding by time stamps.
     pub outstanding_expected: f64,
-    /// Answers a second that the greedy connections got beside, where there were any.
+    /// Answers a second that the greedy connections got besides, where there were any.
     #[serde(default)]
     pub greedy_rps: Option<f64>,
     /// What the server paid. None where it could not be read.

@@ -5,7 +5,6 @@
 //! that is missing is drawn as missing.
 #![forbid(unsafe_code)]
 
-mod across;
 mod cells;
 mod chart;
 mod error;
@@ -15,18 +14,19 @@ pub mod folder;
 pub mod limits;
 mod notes;
 mod page;
-mod picture;
+mod raster;
 mod render;
 mod run;
 mod settings;
-mod text;
+mod sweep_axis;
+mod terminal;
 mod trials_csv;
+mod units;
 mod verdict;
-mod words;
 
 pub use error::Error;
 pub use render::{Figure, Rendered, figures_of, page_of, render};
 pub use run::{Missing, Run};
 pub use settings::Vary;
-pub use text::text_summary;
+pub use terminal::text_summary;
 pub use trials_csv::write_csv;

@@ -1,8 +1,7 @@
-//! What a reader must know beside the data: what was measured how, and what is not there.
+//! What a reader must know besides the data: what was measured how, and what is not there.
 
 use std::collections::BTreeMap;
 
-use crate::across::Across;
 use crate::cells::Cell;
 use crate::chart::Panel;
 use crate::chart::axis::Scale;
@@ -10,7 +9,8 @@ use crate::figures::Figure;
 use crate::folder::{Phase, Plan, Sweep};
 use crate::run::{Missing, Run};
 use crate::settings::Vary;
-use crate::words;
+use crate::sweep_axis::SweepAxis;
+use crate::units;
 
 /// What was measured, in a line.
 pub(crate) fn about(run: &Run) -> String {
@@ -18,7 +18,7 @@ pub(crate) fn about(run: &Run) -> String {
     let sweep = match &plan.sweep {
         Sweep::LoadLevels(levels) => {
             let level = match levels.as_slice() {
-                [level] => format!("load level {}", words::level(*level)),
+                [level] => format!("load level {}", units::level(*level)),
                 _ => "load levels".to_owned(),
             };
             let under = match plan.vary {
@@ -28,13 +28,13 @@ pub(crate) fn about(run: &Run) -> String {
             format!("{level} of each server's own capacity{under}")
         }
         Sweep::Rates(rates) => match rates.as_slice() {
-            [rate_rps] => format!("{} offered", words::rate(*rate_rps)),
+            [rate_rps] => format!("{} offered", units::rate(*rate_rps)),
             _ => "absolute rates".to_owned(),
         },
     };
     let updates = match &plan.vary {
         Some(vary @ Vary::Update(_)) => range(vary),
-        _ => words::percent(plan.load.update),
+        _ => units::percent(plan.load.update),
     };
     let more = match &plan.vary {
         Some(vary @ Vary::Greedy(_)) => format!(" · {} greedy", range(vary)),
@@ -43,24 +43,24 @@ pub(crate) fn about(run: &Run) -> String {
     };
     let greedy = match plan.load.greedy {
         count if more.is_empty() && count > 0 => {
-            format!(" · {} greedy", words::count(count.into()))
+            format!(" · {} greedy", units::count(count.into()))
         }
         _ => String::new(),
     };
     format!(
         "{}{} · {} · {} of {} a point · {sweep} · updates {updates}{more}{greedy}",
-        words::shortened(&plan.experiment, 40),
+        units::shortened(&plan.experiment, 40),
         if plan.quick { " (quick)" } else { "" },
         connections(plan),
-        words::plural(u64::from(plan.repeats), "trial"),
-        words::duration_tick(plan.trial_ns as f64),
+        units::plural(u64::from(plan.repeats), "trial"),
+        units::duration_tick(plan.trial_ns as f64),
     )
 }
 
 fn connections(plan: &Plan) -> String {
     let count = match &plan.vary {
         Some(vary @ Vary::Connections(_)) => range(vary),
-        _ => words::count(u64::from(plan.load.connections)),
+        _ => units::count(u64::from(plan.load.connections)),
     };
     format!("{count} connections")
 }
@@ -82,9 +82,9 @@ pub(crate) fn of_figure(run: &Run, panel: &Panel, figure: &dyn Figure) -> Vec<St
     notes.extend(unmeasured(panel, figure));
     notes.extend(lower_bounds(panel, figure));
     if run.plan.repeats > 1 && !panel.follows_offered(figure) {
-        let what = match panel.across {
-            Across::Rate => "rate",
-            Across::Setting(_) => "setting",
+        let what = match panel.axis {
+            SweepAxis::Rate => "rate",
+            SweepAxis::Setting(_) => "setting",
         };
         notes.push(format!("Trials of one {what} are drawn side by side."));
     }
@@ -107,13 +107,13 @@ pub(crate) fn quick(run: &Run) -> String {
     format!(
         "Quick run: {}, {} a point of {}. Enough to see the shape, not to quote.",
         connections(&run.plan),
-        words::plural(u64::from(run.plan.repeats), "trial"),
-        words::duration_tick(run.plan.trial_ns as f64),
+        units::plural(u64::from(run.plan.repeats), "trial"),
+        units::duration_tick(run.plan.trial_ns as f64),
     )
 }
 
 fn cells<'p, 'a>(panel: &'p Panel<'a>) -> impl Iterator<Item = &'p Cell<'a>> {
-    panel.subjects.iter().flat_map(|subject| &subject.cells)
+    panel.curves.iter().flat_map(|curve| &curve.cells)
 }
 
 /// Which points are hollow, and why.
@@ -125,8 +125,8 @@ fn limited(panel: &Panel) -> Option<String> {
         format!(
             "Hollow: in {limited} of {} the load generator was the limit (late by itself by more \
              than {} at the 99th percentile); they do not count for tail and knee.",
-            words::plural(measured, "trial"),
-            words::duration_tick(measure::LATENESS_LIMIT_NS as f64),
+            units::plural(measured, "trial"),
+            units::duration_tick(measure::LATENESS_LIMIT_NS as f64),
         )
     })
 }
@@ -156,25 +156,25 @@ fn missing(run: &Run) -> Option<String> {
     let count = missing.len() as u64;
     Some(format!(
         "Missing: {}: {}.",
-        words::plural(count, "trial"),
-        words::listed(&places)
+        units::plural(count, "trial"),
+        units::listed(&places)
     ))
 }
 
 /// Where a missing trial would be: `memcached at 0.8`, `memcached at 0.8 with 16 connections`.
 pub(crate) fn place(run: &Run, missing: &Missing) -> String {
     let plan = &run.plan;
-    let name = words::shortened(&missing.server, crate::limits::NAME_CHARACTERS);
+    let name = units::shortened(&missing.server, crate::limits::NAME_CHARACTERS);
     let setting = plan.setting_of(missing.phase, missing.cell);
-    let (_, rate) = plan.place(missing.cell);
+    let (_, rate) = plan.setting_and_rate(missing.cell);
     let at = match (missing.phase, &plan.sweep) {
         (Phase::Capacity, _) => Some(", capacity".to_owned()),
         (Phase::Sweep, Sweep::LoadLevels(levels)) => levels
             .get(rate as usize)
-            .map(|&level| format!(" at level {}", words::level(level))),
+            .map(|&level| format!(" at level {}", units::level(level))),
         (Phase::Sweep, Sweep::Rates(rates)) => rates
             .get(rate as usize)
-            .map(|&rate_rps| format!(" at {}", words::rate(rate_rps))),
+            .map(|&rate_rps| format!(" at {}", units::rate(rate_rps))),
     };
     let with = plan.condition(setting);
     let with = with.map(|with| format!(" with {with}")).unwrap_or_default();
@@ -185,8 +185,8 @@ pub(crate) fn place(run: &Run, missing: &Missing) -> String {
 fn skipped(run: &Run) -> Vec<String> {
     let skipped = run.plan.servers.iter().filter_map(|server| {
         let why = server.skipped.as_ref()?;
-        let name = words::shortened(&server.name, crate::limits::NAME_CHARACTERS);
-        Some(format!("Skipped: {name} ({}).", words::shortened(why, 120)))
+        let name = units::shortened(&server.name, crate::limits::NAME_CHARACTERS);
+        Some(format!("Skipped: {name} ({}).", units::shortened(why, 120)))
     });
     skipped.collect()
 }
@@ -195,12 +195,12 @@ fn skipped(run: &Run) -> Vec<String> {
 fn lacking(panel: &Panel) -> Option<String> {
     let names = panel.lacking.iter();
     let names: Vec<String> = names
-        .map(|name| words::shortened(name, crate::limits::NAME_CHARACTERS))
+        .map(|name| units::shortened(name, crate::limits::NAME_CHARACTERS))
         .collect();
     (!names.is_empty()).then(|| {
         format!(
             "Not drawn: {}, of which this cannot be read.",
-            words::listed(&names)
+            units::listed(&names)
         )
     })
 }
@@ -219,7 +219,7 @@ fn unmeasured(panel: &Panel, figure: &dyn Figure) -> Option<String> {
     (absent > 0).then(|| {
         format!(
             "Not drawn: {} in which this could not be read.",
-            words::plural(absent, "trial")
+            units::plural(absent, "trial")
         )
     })
 }
@@ -233,7 +233,7 @@ fn lower_bounds(panel: &Panel, figure: &dyn Figure) -> Option<String> {
         format!(
             "Lower bounds: in {bounds} of {} requests that were never answered may be beyond this; \
              the points, with an arrow upwards, stand where it is at least.",
-            words::plural(measured().count() as u64, "trial")
+            units::plural(measured().count() as u64, "trial")
         )
     })
 }

@@ -7,11 +7,11 @@ mod tables;
 
 use askama::Template;
 
-use self::tables::{CellRow, LawRow, MissingRow, More, TrialRow};
-use crate::across::Across;
+use self::tables::{CellRow, LawRow, MissingRow, OptionalColumns, TrialRow};
 use crate::chart::Drawing;
-use crate::findings::Standing;
-use crate::{Error, Run, notes, verdict, words};
+use crate::findings::CurveFindings;
+use crate::sweep_axis::SweepAxis;
+use crate::{Error, Run, notes, units, verdict};
 
 const STYLE: &str = include_str!("../templates/report.css");
 const SCRIPT: &str = include_str!("../templates/report.js");
@@ -69,7 +69,7 @@ struct FigurePart {
 /// The template could not be written out.
 pub(crate) fn html(
     run: &Run,
-    standings: &[Standing],
+    curves: &[CurveFindings],
     drawings: &[Drawing],
 ) -> Result<String, Error> {
     let started = run.trials.iter().map(|trial| trial.started_unix_ns).min();
@@ -79,29 +79,29 @@ pub(crate) fn html(
             .as_ref()
             .map(|why| (server.name.clone(), why.clone()))
     });
-    let more = More::of(run);
+    let more = OptionalColumns::of(run);
     let page = Page {
         style: STYLE,
         script: SCRIPT,
         experiment: run.plan.experiment.clone(),
         question: run.plan.question.clone(),
-        started: started.map(words::moment).unwrap_or_default(),
+        started: started.map(units::moment).unwrap_or_default(),
         about: notes::about(run),
         quick: run.plan.quick.then(|| notes::quick(run)),
         plan_notes: run.plan.notes.clone(),
         torn: run.torn,
         brackets: verdict::BRACKETS,
-        servers: standings
+        servers: curves
             .iter()
-            .map(|standing| server_part(run, standing, more))
+            .map(|curve| server_part(run, curve, more))
             .collect(),
         has_settings: run.plan.vary.is_some(),
         heads: tables::heads(more),
         figures: drawings.iter().map(figure_part).collect(),
-        laws: tables::laws(standings),
-        law_tolerance: words::percent(measure::LITTLES_LAW_TOLERANCE),
-        lateness_limit: words::duration_tick(measure::LATENESS_LIMIT_NS as f64),
-        busy_limit: words::percent(measure::BUSY_LIMIT),
+        laws: tables::laws(curves),
+        law_tolerance: units::percent(measure::LITTLES_LAW_TOLERANCE),
+        lateness_limit: units::duration_tick(measure::LATENESS_LIMIT_NS as f64),
+        busy_limit: units::percent(measure::BUSY_LIMIT),
         missing: tables::missing(run),
         skipped: skipped.collect(),
         trials: tables::trials(run),
@@ -112,20 +112,20 @@ pub(crate) fn html(
     Ok(page.render()?)
 }
 
-fn server_part(run: &Run, standing: &Standing, more: More) -> ServerPart {
+fn server_part(run: &Run, curve: &CurveFindings, more: OptionalColumns) -> ServerPart {
     ServerPart {
-        name: standing.name.clone(),
-        version: standing.server.version.clone().unwrap_or_default(),
-        class: standing.look.class,
-        shape: standing.look.shape,
-        verdict: verdict::sentences(run, standing).join(" "),
-        cells: standing
+        name: curve.name.clone(),
+        version: curve.server.version.clone().unwrap_or_default(),
+        class: curve.style.class,
+        shape: curve.style.shape,
+        verdict: verdict::sentences(run, curve).join(" "),
+        cells: curve
             .cells
             .iter()
-            .map(|cell| CellRow::of(standing, cell, more))
+            .map(|cell| CellRow::of(curve, cell, more))
             .collect(),
-        has_settings: matches!(standing.across, Across::Setting(_)),
-        has_levels: standing.cells.iter().any(|cell| cell.level.is_some()),
+        has_settings: matches!(curve.axis, SweepAxis::Setting(_)),
+        has_levels: curve.cells.iter().any(|cell| cell.level.is_some()),
     }
 }
 

@@ -1,17 +1,17 @@
 //! The whole report of a run folder, written into it.
 //!
-//! Every file is written beside its place and renamed into it: a reader never sees half a file,
-//! and a report that fails leaves the last one standing. The page comes last.
+//! Every file is written next to its place and renamed into it: a reader never sees half a file,
+//! and a report that fails leaves the last one in place. The page comes last.
 
 use std::collections::HashSet;
 use std::fs::{self, File};
 use std::io::Write;
 use std::path::{Path, PathBuf};
 
-use crate::across::Across;
-use crate::chart::{self, Drawing, Panel, Subject};
-use crate::findings::{self, Standing};
-use crate::{Error, Run, figures, limits, notes, page, picture, trials_csv};
+use crate::chart::{self, Curve, Drawing, Panel};
+use crate::findings::{self, CurveFindings};
+use crate::sweep_axis::SweepAxis;
+use crate::{Error, Run, figures, limits, notes, page, raster, trials_csv};
 
 /// What [`render`] wrote.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -39,8 +39,8 @@ pub struct Figure {
 /// The folder cannot be read as a run, a figure not be drawn, or a file not be written.
 pub fn render(folder: &Path) -> Result<Rendered, Error> {
     let run = Run::open(folder)?;
-    let standings = findings::of(&run);
-    let drawings = draw(&run, &standings)?;
+    let curves = findings::of(&run);
+    let drawings = draw(&run, &curves)?;
 
     let figures_folder = folder.join("figures");
     fs::create_dir_all(&figures_folder).map_err(|error| Error::write(&figures_folder, error))?;
@@ -49,7 +49,7 @@ pub fn render(folder: &Path) -> Result<Rendered, Error> {
         let svg = figures_folder.join(format!("{}.svg", drawing.stem));
         replace(&svg, drawing.file().as_bytes())?;
         let png = figures_folder.join(format!("{}.png", drawing.stem));
-        replace(&png, &picture::png(drawing)?)?;
+        replace(&png, &raster::png(drawing)?)?;
         figures.extend([svg, png]);
     }
     let trials = folder.join("trials.csv");
@@ -57,7 +57,7 @@ pub fn render(folder: &Path) -> Result<Rendered, Error> {
     trials_csv::write_csv(&run.trials, &mut table).map_err(|e| Error::write(&trials, e))?;
     replace(&trials, &table)?;
     let page = folder.join("report.html");
-    replace(&page, page::html(&run, &standings, &drawings)?.as_bytes())?;
+    replace(&page, page::html(&run, &curves, &drawings)?.as_bytes())?;
     Ok(Rendered {
         page,
         trials,
@@ -83,14 +83,14 @@ pub fn figures_of(run: &Run) -> Result<Vec<Figure>, Error> {
 /// # Errors
 /// A figure could not be drawn, or the template not be written out.
 pub fn page_of(run: &Run) -> Result<String, Error> {
-    let standings = findings::of(run);
-    let drawings = draw(run, &standings)?;
-    page::html(run, &standings, &drawings)
+    let curves = findings::of(run);
+    let drawings = draw(run, &curves)?;
+    page::html(run, &curves, &drawings)
 }
 
-fn draw(run: &Run, standings: &[Standing]) -> Result<Vec<Drawing>, Error> {
+fn draw(run: &Run, curves: &[CurveFindings]) -> Result<Vec<Drawing>, Error> {
     let about = notes::about(run);
-    let panels = panels(run, standings);
+    let panels = panels(run, curves);
     let mut drawings: Vec<Drawing> = Vec::new();
     for &kind in &run.plan.figures {
         let figure = figures::of(kind);
@@ -106,18 +106,18 @@ fn draw(run: &Run, standings: &[Standing]) -> Result<Vec<Drawing>, Error> {
 }
 
 /// One for all servers or, where each setting has a curve, one a server.
-fn panels<'a>(run: &'a Run, standings: &'a [Standing<'a>]) -> Vec<Panel<'a>> {
+fn panels<'a>(run: &'a Run, curves: &'a [CurveFindings<'a>]) -> Vec<Panel<'a>> {
     let panel = |of: Option<&'a str>, suffix| Panel {
         of,
         suffix,
-        across: Across::of(&run.plan),
-        subjects: Vec::new(),
+        axis: SweepAxis::of(&run.plan),
+        curves: Vec::new(),
         lacking: Vec::new(),
     };
-    let mut servers: Vec<&str> = standings
+    let mut servers: Vec<&str> = curves
         .iter()
-        .filter(|standing| standing.setting.is_some())
-        .map(|standing| standing.server.name.as_str())
+        .filter(|curve| curve.setting.is_some())
+        .map(|curve| curve.server.name.as_str())
         .collect();
     servers.dedup();
     let suffixes = file_suffixes(&servers).into_iter();
@@ -129,16 +129,16 @@ fn panels<'a>(run: &'a Run, standings: &'a [Standing<'a>]) -> Vec<Panel<'a>> {
     if panels.is_empty() {
         panels.push(panel(None, String::new()));
     }
-    for standing in standings {
-        let is_its = |panel: &&mut Panel| panel.of.is_none_or(|of| of == standing.server.name);
+    for curve in curves {
+        let is_its = |panel: &&mut Panel| panel.of.is_none_or(|of| of == curve.server.name);
         if let Some(panel) = panels.iter_mut().find(is_its) {
-            panel.subjects.push(Subject {
-                name: &standing.name,
-                short: standing.condition.as_ref().unwrap_or(&standing.name),
-                place: panel.subjects.len(),
-                look: standing.look,
-                cells: standing.cells.clone(),
-                knee_rps: standing.knee.map(|knee| knee.level),
+            panel.curves.push(Curve {
+                name: &curve.name,
+                short: curve.condition.as_ref().unwrap_or(&curve.name),
+                place: panel.curves.len(),
+                style: curve.style,
+                cells: curve.cells.clone(),
+                knee_rps: curve.knee.map(|knee| knee.level),
             });
         }
     }
@@ -148,21 +148,21 @@ fn panels<'a>(run: &'a Run, standings: &'a [Standing<'a>]) -> Vec<Panel<'a>> {
 /// What `figure` has something to show of. A curve that was measured, but not in this, is in none
 /// of its panels; where that leaves none, the first is drawn to say so.
 fn shown<'a>(panels: &[Panel<'a>], figure: &dyn figures::Figure) -> Vec<Panel<'a>> {
-    let is_lacking = |subject: &Subject| {
-        let measured = || subject.cells.iter().flat_map(|cell| &cell.measured);
+    let is_lacking = |curve: &Curve| {
+        let measured = || curve.cells.iter().flat_map(|cell| &cell.measured);
         let mut values = measured().map(|(_, measured)| figure.value(measured));
         measured().next().is_some() && values.all(|value| value.is_none())
     };
-    let is_shown = |panel: &&Panel| !panel.subjects.iter().all(is_lacking);
+    let is_shown = |panel: &&Panel| !panel.curves.iter().all(is_lacking);
     let mut shown: Vec<Panel> = panels.iter().filter(is_shown).cloned().collect();
     if shown.is_empty() {
         shown.extend(panels.first().cloned());
     }
     for panel in &mut shown {
-        let (lacking, subjects) = panel.subjects.drain(..).partition(is_lacking);
-        let lacking: Vec<Subject> = lacking;
-        panel.lacking = lacking.into_iter().map(|subject| subject.name).collect();
-        panel.subjects = subjects;
+        let (lacking, curves) = panel.curves.drain(..).partition(is_lacking);
+        let lacking: Vec<Curve> = lacking;
+        panel.lacking = lacking.into_iter().map(|curve| curve.name).collect();
+        panel.curves = curves;
     }
     shown
 }
@@ -187,16 +187,16 @@ fn file_suffixes(servers: &[&str]) -> Vec<String> {
 /// Puts `content` at `path` whole or not at all.
 fn replace(path: &Path, content: &[u8]) -> Result<(), Error> {
     let name = path.file_name().unwrap_or_default().to_string_lossy();
-    let beside = path.with_file_name(format!(".{name}.{}.new", std::process::id()));
-    let written = File::create(&beside)
+    let temporary = path.with_file_name(format!(".{name}.{}.new", std::process::id()));
+    let written = File::create(&temporary)
         .and_then(|mut file| {
             file.write_all(content)?;
             file.sync_all()
         })
-        .and_then(|()| fs::rename(&beside, path));
+        .and_then(|()| fs::rename(&temporary, path));
     written.map_err(|error| {
         // The error that matters is the first; what is left of the attempt must not stay.
-        let _ = fs::remove_file(&beside);
+        let _ = fs::remove_file(&temporary);
         Error::write(path, error)
     })
 }

@@ -284,7 +284,7 @@ fn check(trial: &Trial, plan: &Plan) -> Result<(), String> {
             plan.settings()
         ));
     }
-    let setting = plan.value(plan.setting_of(trial.phase, trial.cell));
+    let setting = plan.setting_value(plan.setting_of(trial.phase, trial.cell));
     if trial.setting != setting {
         return Err(format!(
             "setting {:?} of cell {}, which has {setting:?}",

@@ -1,4 +1,4 @@
-//! What an experiment varies beside the rate: under each setting the whole sweep is made again.
+//! What an experiment varies besides the rate: under each setting the whole sweep is made again.
 //!
 //! Cells are numbered setting by setting, and within a setting rate by rate. Where nothing is
 //! varied there is one setting, which has no value.
@@ -6,7 +6,7 @@
 use serde::{Deserialize, Serialize};
 
 use crate::folder::{Load, Phase, Plan, Sweep};
-use crate::words;
+use crate::units;
 
 /// What is varied, and the values it takes, ascending. One of them is the load's own: others are
 /// compared with it.
@@ -19,7 +19,7 @@ pub enum Vary {
     Depth(Vec<u32>),
     /// Share of updates, 0 to 1.
     Update(Vec<f64>),
-    /// Greedy connections beside those measured.
+    /// Greedy connections besides those measured.
     Greedy(Vec<u32>),
 }
 
@@ -75,11 +75,11 @@ impl Vary {
     #[must_use]
     pub fn condition(&self, value: f64) -> String {
         match self {
-            Self::Connections(_) => words::plural(value.round() as u64, "connection"),
-            Self::Depth(_) => format!("depth\u{a0}{}", words::plain_tick(value)),
+            Self::Connections(_) => units::plural(value.round() as u64, "connection"),
+            Self::Depth(_) => format!("depth\u{a0}{}", units::plain_tick(value)),
             Self::Update(_) => format!("updates\u{a0}{}", percent(value)),
             Self::Greedy(_) if value == 0.0 => "no greedy connection".to_owned(),
-            Self::Greedy(_) => words::plural(value.round() as u64, "greedy connection"),
+            Self::Greedy(_) => units::plural(value.round() as u64, "greedy connection"),
         }
     }
 
@@ -88,7 +88,7 @@ impl Vary {
     pub fn value_text(&self, value: f64) -> String {
         match self {
             Self::Connections(_) | Self::Depth(_) | Self::Greedy(_) => {
-                words::count(value.round() as u64)
+                units::count(value.round() as u64)
             }
             Self::Update(_) => percent(value),
         }
@@ -97,7 +97,7 @@ impl Vary {
 
 /// A share in per cent, as finely as it was given.
 fn percent(share: f64) -> String {
-    format!("{}\u{a0}%", words::plain_tick(share * 100.0))
+    format!("{}\u{a0}%", units::plain_tick(share * 100.0))
 }
 
 fn put<T: Copy>(values: &[T], at: usize, place: &mut T) {
@@ -131,7 +131,7 @@ impl Plan {
 
     /// The (setting, rate) of a cell, both as indices.
     #[must_use]
-    pub fn place(&self, cell: u32) -> (u32, u32) {
+    pub fn setting_and_rate(&self, cell: u32) -> (u32, u32) {
         let rates = self.sweep.rates().max(1);
         (cell / rates, cell % rates)
     }
@@ -141,7 +141,7 @@ impl Plan {
     pub fn setting_of(&self, phase: Phase, cell: u32) -> u32 {
         match phase {
             Phase::Capacity => cell,
-            Phase::Sweep => self.place(cell).0,
+            Phase::Sweep => self.setting_and_rate(cell).0,
         }
     }
 
@@ -166,7 +166,7 @@ impl Plan {
 
     /// What is varied, at a setting. None: nothing is.
     #[must_use]
-    pub fn value(&self, setting: u32) -> Option<f64> {
+    pub fn setting_value(&self, setting: u32) -> Option<f64> {
         let values = self.vary.as_ref()?.values();
         values.get(setting as usize).copied()
     }
@@ -174,7 +174,7 @@ impl Plan {
     /// A setting as a condition, such as `16 connections`. None: nothing is varied.
     #[must_use]
     pub fn condition(&self, setting: u32) -> Option<String> {
-        let value = self.value(setting)?;
+        let value = self.setting_value(setting)?;
         self.vary.as_ref().map(|vary| vary.condition(value))
     }
 
@@ -200,7 +200,9 @@ impl Plan {
     #[must_use]
     pub fn level(&self, cell: u32) -> Option<f64> {
         match &self.sweep {
-            Sweep::LoadLevels(levels) => levels.get(self.place(cell).1 as usize).copied(),
+            Sweep::LoadLevels(levels) => {
+                levels.get(self.setting_and_rate(cell).1 as usize).copied()
+            }
             Sweep::Rates(_) => None,
         }
     }

@@ -2,28 +2,28 @@
 
 use measure::{Estimate, Interval};
 
-use crate::across::Across;
 use crate::cells::Spread;
-use crate::findings::{Against, Spot, Standing};
+use crate::findings::{Comparison, CurveFindings, Highlight};
 use crate::run::Run;
-use crate::words::{self, Quantity};
+use crate::sweep_axis::SweepAxis;
+use crate::units::{self, Quantity};
 
 /// The sentences on one curve.
-pub(crate) fn sentences(run: &Run, standing: &Standing) -> Vec<String> {
+pub(crate) fn sentences(run: &Run, curve: &CurveFindings) -> Vec<String> {
     let mut sentences = Vec::new();
-    match standing.across {
-        Across::Rate => {
-            sentences.push(capacity(run, standing));
-            sentences.extend(busy_generator(standing));
-            sentences.push(knee(standing));
+    match curve.axis {
+        SweepAxis::Rate => {
+            sentences.push(capacity(run, curve));
+            sentences.extend(busy_generator(curve));
+            sentences.push(knee(curve));
         }
-        Across::Setting(_) => sentences.extend(capacities(standing)),
+        SweepAxis::Setting(_) => sentences.extend(capacities(curve)),
     }
-    sentences.extend(tail(standing));
-    sentences.extend(cost(standing));
-    sentences.extend(limited(standing));
-    sentences.extend(lost_connections(standing));
-    sentences.extend(stolen(standing));
+    sentences.extend(tail(curve));
+    sentences.extend(cost(curve));
+    sentences.extend(limited(curve));
+    sentences.extend(lost_connections(curve));
+    sentences.extend(stolen(curve));
     sentences
 }
 
@@ -53,10 +53,10 @@ fn estimated(estimate: &Estimate, quantity: Quantity) -> String {
     }
 }
 
-fn capacity(run: &Run, standing: &Standing) -> String {
-    let server = &standing.name;
-    let Some(capacity) = &standing.capacity else {
-        let achieved = standing
+fn capacity(run: &Run, curve: &CurveFindings) -> String {
+    let server = &curve.name;
+    let Some(capacity) = &curve.capacity else {
+        let achieved = curve
             .cells
             .iter()
             .filter_map(|cell| cell.spread(|measured| Some(measured.achieved_rps)))
@@ -71,68 +71,70 @@ fn capacity(run: &Run, standing: &Standing) -> String {
             Some(rate) => format!(
                 "The capacity of {server} was {why}; the most it achieved in the sweep is {}, \
                  median of a cell.",
-                words::rate(rate)
+                units::rate(rate)
             ),
             None => format!("Nothing of {server} was measured."),
         };
     };
     let limited = capacity.limited as u64;
-    let trials = words::plural(capacity.rps.samples as u64, "trial");
+    let trials = units::plural(capacity.rps.samples as u64, "trial");
     let rate = estimated(&capacity.rps, Quantity::Rate);
     if capacity.at_least {
         return format!(
             "{server} answers at least {rate} under infinite demand, median of {trials}: in {} of \
              them the load generator was the limit, so its capacity is not known.",
-            words::count(limited),
+            units::count(limited),
         );
     }
-    let ratio = standing.capacity_ratio.as_ref().zip(standing.beside);
-    let mut against = ratio.map_or_else(String::new, |(times, beside)| {
+    let ratio = curve.capacity_ratio.as_ref().zip(curve.baseline);
+    let mut comparison = ratio.map_or_else(String::new, |(times, baseline)| {
         let times = estimated(times, Quantity::Factor);
-        format!(", {times} times what {beside} does")
+        format!(", {times} times what {baseline} does")
     });
-    let change = standing.capacity_change.as_ref();
+    let change = curve.capacity_change.as_ref();
     let reference = run.plan.reference().and_then(|at| run.plan.condition(at));
     if let Some((times, reference)) = change.zip(reference) {
         let times = estimated(times, Quantity::Factor);
-        against.push_str(&format!(", {times} times its own with {reference}"));
+        comparison.push_str(&format!(", {times} times its own with {reference}"));
     }
     let excluded = match limited {
         0 => String::new(),
         count => format!(
             "; {} limited by the generator left out",
-            words::plural(count, "trial")
+            units::plural(count, "trial")
         ),
     };
-    format!("{server} answers {rate} under infinite demand, median of {trials}{excluded}{against}.",)
+    format!(
+        "{server} answers {rate} under infinite demand, median of {trials}{excluded}{comparison}.",
+    )
 }
 
 /// What it answers under infinite demand in one setting after the other. None: it was not asked.
-fn capacities(standing: &Standing) -> Option<String> {
-    let capacities: Vec<String> = standing
-        .spots
+fn capacities(curve: &CurveFindings) -> Option<String> {
+    let capacities: Vec<String> = curve
+        .highlights
         .iter()
-        .filter_map(|spot| {
-            let capacity = spot.capacity.as_ref()?;
+        .filter_map(|highlight| {
+            let capacity = highlight.capacity.as_ref()?;
             let bound = if capacity.at_least { "at least " } else { "" };
             let rate = estimated(&capacity.rps, Quantity::Rate);
-            Some(format!("{bound}{rate} {}", spot.place))
+            Some(format!("{bound}{rate} {}", highlight.place))
         })
         .collect();
     if !capacities.is_empty() {
         return Some(format!(
             "{} answers {} under infinite demand.",
-            standing.name,
-            words::listed(&capacities)
+            curve.name,
+            units::listed(&capacities)
         ));
     }
-    let is_empty = standing.cells.iter().all(|cell| cell.measured.is_empty());
-    is_empty.then(|| format!("Nothing of {} was measured.", standing.name))
+    let is_empty = curve.cells.iter().all(|cell| cell.measured.is_empty());
+    is_empty.then(|| format!("Nothing of {} was measured.", curve.name))
 }
 
 /// Where the generator had little left, a capacity may be the pair's rather than the server's.
-fn busy_generator(standing: &Standing) -> Option<String> {
-    let busy = standing.generator_busy?;
+fn busy_generator(curve: &CurveFindings) -> Option<String> {
+    let busy = curve.generator_busy?;
     let more = if busy >= BUSY {
         ": the server alone may do more"
     } else {
@@ -140,37 +142,37 @@ fn busy_generator(standing: &Standing) -> Option<String> {
     };
     Some(format!(
         "The generator was busy {} of the time at capacity{more}.",
-        words::share(busy)
+        units::share(busy)
     ))
 }
 
-fn knee(standing: &Standing) -> String {
-    let Some(knee) = standing.knee else {
-        return no_knee(standing);
+fn knee(curve: &CurveFindings) -> String {
+    let Some(knee) = curve.knee else {
+        return no_knee(curve);
     };
-    let plateau = words::duration(knee.plateau_ns);
-    let level = standing
+    let plateau = units::duration(knee.plateau_ns);
+    let level = curve
         .level_of(knee.level)
         .map(|level| format!("load level {level}, "));
     let at = format!(
         "{}{} offered",
         level.unwrap_or_default(),
-        words::rate(knee.level)
+        units::rate(knee.level)
     );
     let within = format!(
         "Its 99th percentile stays within {} times its plateau of {plateau} up to {at}",
-        words::plain_tick(knee.limit_ns / knee.plateau_ns),
+        units::plain_tick(knee.limit_ns / knee.plateau_ns),
     );
     let unknown = match knee.unknown_above {
         1 => "one level".to_owned(),
-        count => words::plural(count as u64, "level"),
+        count => units::plural(count as u64, "level"),
     };
     match (knee.leaves_at, knee.unknown_above) {
         (Some(_), 0) => format!("{within}: its knee."),
         (Some(leaves_at), _) => format!(
             "{within}, and has left it at {}: its knee lies between, where the generator was the \
              limit at {unknown}.",
-            words::rate(leaves_at)
+            units::rate(leaves_at)
         ),
         (None, 0) => format!("{within}, the most that was offered: its knee is there or beyond."),
         (None, _) => format!(
@@ -181,112 +183,116 @@ fn knee(standing: &Standing) -> String {
 }
 
 /// Why there is no knee.
-fn no_knee(standing: &Standing) -> String {
+fn no_knee(curve: &CurveFindings) -> String {
     let measured = || {
-        let cells = standing.cells.iter();
+        let cells = curve.cells.iter();
         cells.filter(|cell| !cell.measured.is_empty())
     };
     let limited = measured().filter(|cell| cell.mostly_limited()).count() as u64;
-    let levels = words::plural(measured().count() as u64, "level");
+    let levels = units::plural(measured().count() as u64, "level");
     if limited == 0 {
         return format!("There are too few points to find a knee: {levels} measured.");
     }
     format!(
         "There are too few points to find a knee: the load generator was the limit in most trials \
          of {} of {levels}.",
-        words::count(limited)
+        units::count(limited)
     )
 }
 
-fn tail(standing: &Standing) -> Option<String> {
+fn tail(curve: &CurveFindings) -> Option<String> {
     let (mut tails, mut unknown) = (Vec::new(), Vec::new());
-    for spot in standing.spots.iter().filter(|spot| spot.measured > 0) {
-        let Some(p99) = spot.p99_ns.as_ref() else {
-            unknown.extend(hidden(spot));
+    for highlight in curve
+        .highlights
+        .iter()
+        .filter(|highlight| highlight.measured > 0)
+    {
+        let Some(p99) = highlight.p99_ns.as_ref() else {
+            unknown.extend(hidden(highlight));
             continue;
         };
-        let bound = words::lower_bound(spot.p99_is_lower_bound);
-        let against = compared(spot, |against| against.p99.as_ref());
+        let bound = units::lower_bound(highlight.p99_is_lower_bound);
+        let comparison = compared(highlight, |comparison| comparison.p99.as_ref());
         tails.push(format!(
             "{bound}{} {}{}",
             estimated(p99, Quantity::Duration),
-            spot.place,
-            against.map(|it| format!(" ({it})")).unwrap_or_default()
+            highlight.place,
+            comparison.map(|it| format!(" ({it})")).unwrap_or_default()
         ));
     }
     if !unknown.is_empty() {
-        tails.push(format!("not known {}", words::listed(&unknown)));
+        tails.push(format!("not known {}", units::listed(&unknown)));
     }
     (!tails.is_empty()).then(|| {
         format!(
             "The 99th percentile of its response time is {}.",
-            words::listed(&tails)
+            units::listed(&tails)
         )
     })
 }
 
 /// `0.94 [0.89, 1.01] times memcached's there, 1.20 [1.1, 1.3] times its own with depth 1`.
-fn compared(spot: &Spot, ratio: fn(&Against) -> Option<&Estimate>) -> Option<String> {
-    let times: Vec<String> = spot
-        .against
+fn compared(highlight: &Highlight, ratio: fn(&Comparison) -> Option<&Estimate>) -> Option<String> {
+    let times: Vec<String> = highlight
+        .comparison
         .iter()
-        .filter_map(|against| {
-            let times = estimated(ratio(against)?, Quantity::Factor);
-            Some(format!("{times} times {}", against.whose))
+        .filter_map(|comparison| {
+            let times = estimated(ratio(comparison)?, Quantity::Factor);
+            Some(format!("{times} times {}", comparison.whose))
         })
         .collect();
     (!times.is_empty()).then(|| times.join(", "))
 }
 
 /// Why a tail is not known: `at load level 0.9 (in all 15 trials the generator was the limit)`.
-fn hidden(spot: &Spot) -> Option<String> {
-    let trials = match spot.limited {
+fn hidden(highlight: &Highlight) -> Option<String> {
+    let trials = match highlight.limited {
         0 => return None,
-        all if all == spot.measured => format!("all {}", words::plural(all, "trial")),
+        all if all == highlight.measured => format!("all {}", units::plural(all, "trial")),
         some => format!(
             "{} of {}",
-            words::count(some),
-            words::plural(spot.measured, "trial")
+            units::count(some),
+            units::plural(highlight.measured, "trial")
         ),
     };
     Some(format!(
         "{} (in {trials} the generator was the limit)",
-        spot.place
+        highlight.place
     ))
 }
 
 /// At every setting; along a curve of rates, where most is asked.
-fn cost(standing: &Standing) -> Option<String> {
-    let known: Vec<&Spot> = standing
-        .spots
+fn cost(curve: &CurveFindings) -> Option<String> {
+    let known: Vec<&Highlight> = curve
+        .highlights
         .iter()
-        .filter(|spot| spot.cpu_ns.is_some())
+        .filter(|highlight| highlight.cpu_ns.is_some())
         .collect();
-    let told = match standing.across {
-        Across::Rate => known.get(known.len().checked_sub(1)?..)?,
-        Across::Setting(_) => known.as_slice(),
+    let told = match curve.axis {
+        SweepAxis::Rate => known.get(known.len().checked_sub(1)?..)?,
+        SweepAxis::Setting(_) => known.as_slice(),
     };
     let costs: Vec<String> = told
         .iter()
-        .filter_map(|spot| {
-            let cpu = estimated(spot.cpu_ns.as_ref()?, Quantity::Duration);
-            let parts = spot.cpu_parts_ns.map(|(user, system)| {
+        .filter_map(|highlight| {
+            let cpu = estimated(highlight.cpu_ns.as_ref()?, Quantity::Duration);
+            let parts = highlight.cpu_parts_ns.map(|(user, system)| {
                 format!(
                     " ({} user, {} system)",
-                    words::duration(user),
-                    words::duration(system)
+                    units::duration(user),
+                    units::duration(system)
                 )
             });
-            let against = compared(spot, |against| against.cpu.as_ref());
+            let comparison = compared(highlight, |comparison| comparison.cpu.as_ref());
             Some(format!(
                 "{cpu} of processor time {}{}{}",
-                spot.place,
+                highlight.place,
                 parts.unwrap_or_default(),
-                against.map(|it| format!(": {it}")).unwrap_or_default(),
+                comparison.map(|it| format!(": {it}")).unwrap_or_default(),
             ))
         })
         .collect();
-    let limited = match told.iter().any(|spot| spot.limited > 0) {
+    let limited = match told.iter().any(|highlight| highlight.limited > 0) {
         true => {
             "; trials that the generator limited count here, for the server's processor time is \
              its own"
@@ -296,39 +302,39 @@ fn cost(standing: &Standing) -> Option<String> {
     (!costs.is_empty()).then(|| format!("A request costs it {}{limited}.", costs.join("; ")))
 }
 
-fn limited(standing: &Standing) -> Option<String> {
-    let cells = || standing.cells.iter();
+fn limited(curve: &CurveFindings) -> Option<String> {
+    let cells = || curve.cells.iter();
     let limited: u64 = cells().map(|cell| u64::from(cell.limited())).sum();
     let measured: u64 = cells().map(|cell| cell.measured.len() as u64).sum();
     (limited > 0).then(|| {
         format!(
             "In {} of {} of its sweep the load generator was the limit; they count for what a \
              request costs, and for no tail and no knee.",
-            words::count(limited),
-            words::plural(measured, "trial")
+            units::count(limited),
+            units::plural(measured, "trial")
         )
     })
 }
 
-fn lost_connections(standing: &Standing) -> Option<String> {
-    let (trials, lost) = standing.lost_connections;
+fn lost_connections(curve: &CurveFindings) -> Option<String> {
+    let (trials, lost) = curve.lost_connections;
     (lost > 0).then(|| {
         format!(
             "{} lost, in {}.",
-            words::plural(lost, "connection"),
-            words::plural(trials, "trial")
+            units::plural(lost, "connection"),
+            units::plural(trials, "trial")
         )
     })
 }
 
 /// The host's noise.
-fn stolen(standing: &Standing) -> Option<String> {
-    let (server, load) = standing.stolen?;
+fn stolen(curve: &CurveFindings) -> Option<String> {
+    let (server, load) = curve.stolen?;
     let most = |spread: Spread| {
         format!(
             "{} (at most {})",
-            words::share(spread.median),
-            words::share(spread.max)
+            units::share(spread.median),
+            units::share(spread.max)
         )
     };
     Some(format!(

@@ -11,17 +11,17 @@ use load::{Config, Target};
 use report::Vary;
 use report::folder::Load;
 
-use super::{Content, Experiment, Server, ServerKind, Sweep, place};
+use super::{Content, Experiment, Server, ServerKind, Sweep, location};
 use crate::error::Error;
 use crate::limits;
 use crate::units::duration_text;
 
-/// One complaint: table header, which of that name, key, what is wrong.
-type Complaint = (&'static str, usize, &'static str, String);
+/// One violation: table header, which of that name, key, what is wrong.
+type Violation = (&'static str, usize, &'static str, String);
 
 /// Checks every value, and every value with what `[quick]` changes.
 pub(super) fn check(experiment: &Experiment) -> Result<(), Error> {
-    let Some((table, place, key, problem)) = complaint(experiment) else {
+    let Some((table, place, key, problem)) = violation(experiment) else {
         return Ok(());
     };
     let path = &experiment.path;
@@ -39,13 +39,18 @@ pub(super) fn check(experiment: &Experiment) -> Result<(), Error> {
     })
 }
 
-/// The first complaint: table header, line, key, what is wrong.
-fn complaint(
+/// The first violation: table header, line, key, what is wrong.
+fn violation(
     experiment: &Experiment,
 ) -> Option<(&'static str, Option<usize>, &'static str, String)> {
     let (content, text) = (&experiment.content, experiment.text.as_str());
     if let Some((table, nth, key, problem)) = check_content(content) {
-        return Some((table, place::line_of(text, table, nth, key), key, problem));
+        return Some((
+            table,
+            location::line_of(text, table, nth, key),
+            key,
+            problem,
+        ));
     }
     let quick = content.clone().quickened(content.quick.as_ref()?);
     let (table, nth, key, problem) = check_content(&quick)?;
@@ -54,16 +59,21 @@ fn complaint(
         _ => "[quick]",
     };
     // What is wrong may stand there, or be right but for what stands there.
-    Some(match place::line_of(text, quick_table, 0, key) {
+    Some(match location::line_of(text, quick_table, 0, key) {
         Some(line) => (quick_table, Some(line), key, problem),
         None => {
             let problem = format!("{problem}, with what [quick] changes");
-            (table, place::line_of(text, table, nth, key), key, problem)
+            (
+                table,
+                location::line_of(text, table, nth, key),
+                key,
+                problem,
+            )
         }
     })
 }
 
-fn check_content(content: &Content) -> Option<Complaint> {
+fn check_content(content: &Content) -> Option<Violation> {
     check_times(content)
         .or_else(|| check_load(&content.load.planned()))
         .or_else(|| check_sweep(&content.sweep))
@@ -73,7 +83,7 @@ fn check_content(content: &Content) -> Option<Complaint> {
         .or_else(|| check_count(content))
 }
 
-fn check_times(content: &Content) -> Option<Complaint> {
+fn check_times(content: &Content) -> Option<Violation> {
     if content.question.trim().is_empty() {
         return Some((
             "",
@@ -99,23 +109,23 @@ fn check_times(content: &Content) -> Option<Complaint> {
         })
 }
 
-fn check_load(load: &Load) -> Option<Complaint> {
-    let complaint = |key, problem: String| Some(("[load]", 0, key, problem));
+fn check_load(load: &Load) -> Option<Violation> {
+    let violation = |key, problem: String| Some(("[load]", 0, key, problem));
     if !(1..=CONNECTIONS_MAX).contains(&load.connections) {
-        return complaint(
+        return violation(
             "connections",
             format!("is {}, not 1 to {CONNECTIONS_MAX}", load.connections),
         );
     }
     if !(1..=DEPTH_MAX).contains(&load.depth) {
-        return complaint(
+        return violation(
             "depth",
             format!("is {}, not 1 to {}", load.depth, DEPTH_MAX),
         );
     }
     if load.threads == 0 || load.threads > THREADS_MAX.min(load.connections) {
         let most = THREADS_MAX.min(load.connections);
-        return complaint(
+        return violation(
             "threads",
             format!(
                 "is {}, not 1 to {most} (at most one a connection)",
@@ -124,19 +134,19 @@ fn check_load(load: &Load) -> Option<Complaint> {
         );
     }
     if !(0.0..=1.0).contains(&load.update) {
-        return complaint(
+        return violation(
             "update",
             format!("is {}, not a share from 0 to 1", load.update),
         );
     }
     if load.records == 0 {
-        return complaint("records", "is 0: there would be nothing to get".to_owned());
+        return violation("records", "is 0: there would be nothing to get".to_owned());
     }
     check_laws(load)
 }
 
 /// The laws are read by who will follow them, and checked together.
-fn check_laws(load: &Load) -> Option<Complaint> {
+fn check_laws(load: &Load) -> Option<Violation> {
     let mut config = Config::new(Target::Unix(PathBuf::new()));
     config.connections = load.connections;
     config.depth = load.depth;
@@ -155,7 +165,7 @@ fn check_laws(load: &Load) -> Option<Complaint> {
     })
 }
 
-fn read<T: FromStr<Err: Display>>(text: &str, key: &'static str, law: &mut T) -> Option<Complaint> {
+fn read<T: FromStr<Err: Display>>(text: &str, key: &'static str, law: &mut T) -> Option<Violation> {
     match text.parse() {
         Ok(read) => {
             *law = read;
@@ -165,48 +175,48 @@ fn read<T: FromStr<Err: Display>>(text: &str, key: &'static str, law: &mut T) ->
     }
 }
 
-fn check_sweep(sweep: &Sweep) -> Option<Complaint> {
+fn check_sweep(sweep: &Sweep) -> Option<Violation> {
     const TABLE: &str = "[sweep]";
-    let complaint = |key, problem: String| Some((TABLE, 0, key, problem));
+    let violation = |key, problem: String| Some((TABLE, 0, key, problem));
     let (key, cells, most) = match (&sweep.levels, &sweep.rates) {
         (Some(levels), None) => ("levels", levels, limits::LEVEL),
         (None, Some(rates)) => ("rates", rates, limits::RATE_RPS),
         (Some(_), Some(_)) => {
-            return complaint(
+            return violation(
                 "rates",
                 "and `levels` exclude each other: keep one".to_owned(),
             );
         }
         (None, None) => {
-            return complaint(
+            return violation(
                 "levels",
                 "is missing, and so is `rates`: give one".to_owned(),
             );
         }
     };
     if cells.is_empty() || cells.len() > limits::CELLS {
-        return complaint(
+        return violation(
             key,
             format!("has {} entries, not 1 to {}", cells.len(), limits::CELLS),
         );
     }
     if let Some(wrong) = cells.iter().find(|&&cell| !(cell > 0.0 && cell <= most)) {
-        return complaint(
+        return violation(
             key,
             format!("holds {wrong}, which is not above 0 and at most {most}"),
         );
     }
     if cells.windows(2).any(|pair| pair[0] >= pair[1]) {
-        return complaint(key, "must ascend, each once".to_owned());
+        return violation(key, "must ascend, each once".to_owned());
     }
     if sweep.levels.is_some() && sweep.capacity_trials == 0 {
-        return complaint(
+        return violation(
             "capacity-trials",
             "must be at least 1: levels are shares of a measured capacity".to_owned(),
         );
     }
     if sweep.capacity_trials > limits::REPEATS {
-        return complaint(
+        return violation(
             "capacity-trials",
             format!("is more than {}", limits::REPEATS),
         );
@@ -214,28 +224,28 @@ fn check_sweep(sweep: &Sweep) -> Option<Complaint> {
     None
 }
 
-fn check_vary(content: &Content) -> Option<Complaint> {
+fn check_vary(content: &Content) -> Option<Violation> {
     let vary = content.vary.as_ref()?;
-    let complaint = |problem: String| Some(("[vary]", 0, vary.key(), problem));
+    let violation = |problem: String| Some(("[vary]", 0, vary.key(), problem));
     let values = vary.values();
     if values.len() < 2 || values.len() > limits::SETTINGS {
         let most = limits::SETTINGS;
-        return complaint(format!("has {} entries, not 2 to {most}", values.len()));
+        return violation(format!("has {} entries, not 2 to {most}", values.len()));
     }
     if values.windows(2).any(|pair| pair[0] >= pair[1]) {
-        return complaint("must ascend, each once".to_owned());
+        return violation("must ascend, each once".to_owned());
     }
     let load = content.load.planned();
     let own = vary.own(&load);
     if !values.contains(&own) {
-        return complaint(format!(
+        return violation(format!(
             "lacks {own}, which [load] has: the others are compared with it"
         ));
     }
     (0..values.len() as u32).find_map(|setting| {
         let (_, _, key, problem) = check_load(&vary.applied(&load, setting))?;
         let value = vary.values()[setting as usize];
-        complaint(match key == vary.key() {
+        violation(match key == vary.key() {
             true => format!("holds a value that {problem}"),
             false => format!("holds {value}, with which `{key}` {problem}"),
         })
@@ -243,7 +253,7 @@ fn check_vary(content: &Content) -> Option<Complaint> {
 }
 
 /// A capacity is what a server does when nothing else is asked of it.
-fn check_greedy(content: &Content) -> Option<Complaint> {
+fn check_greedy(content: &Content) -> Option<Violation> {
     let is_greedy = content.load.greedy > 0 || matches!(content.vary, Some(Vary::Greedy(_)));
     (is_greedy && content.sweep.capacity_trials > 0).then(|| {
         let problem = "beside greedy connections would find what they leave: remove it, and give \
@@ -252,7 +262,7 @@ fn check_greedy(content: &Content) -> Option<Complaint> {
     })
 }
 
-fn check_count(content: &Content) -> Option<Complaint> {
+fn check_count(content: &Content) -> Option<Violation> {
     let sweep = &content.sweep;
     let rates = sweep.levels.as_ref().or(sweep.rates.as_ref());
     let rates = rates.map_or(0, Vec::len) as u64;
@@ -266,7 +276,7 @@ fn check_count(content: &Content) -> Option<Complaint> {
     })
 }
 
-fn check_servers(servers: &[Server]) -> Option<Complaint> {
+fn check_servers(servers: &[Server]) -> Option<Violation> {
     const TABLE: &str = "[[server]]";
     if servers.is_empty() || servers.len() > limits::SERVERS {
         let problem = format!("tables are {}, not 1 to {}", servers.len(), limits::SERVERS);
@@ -274,24 +284,24 @@ fn check_servers(servers: &[Server]) -> Option<Complaint> {
     }
     let mut names = HashSet::new();
     for (nth, server) in servers.iter().enumerate() {
-        let complaint = |key, problem: &str| Some((TABLE, nth, key, problem.to_owned()));
+        let violation = |key, problem: &str| Some((TABLE, nth, key, problem.to_owned()));
         let name = server.name.as_str();
         let is_plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '.' | '_' | '-');
         if name.is_empty() || name.len() > 64 || !name.chars().all(is_plain) {
-            return complaint("name", "must be 1 to 64 letters, digits, `.`, `_` or `-`");
+            return violation("name", "must be 1 to 64 letters, digits, `.`, `_` or `-`");
         }
         if !names.insert(name) {
-            return complaint("name", "is another server's too");
+            return violation("name", "is another server's too");
         }
         match (server.kind, &server.program) {
             (ServerKind::Curtail, Some(_)) => {
-                return complaint(
+                return violation(
                     "program",
                     "is this build where kind is `curtail`: remove it",
                 );
             }
             (ServerKind::Command, None) => {
-                return complaint(
+                return violation(
                     "program",
                     "is missing: name the server's program or its path",
                 );
@@ -299,20 +309,20 @@ fn check_servers(servers: &[Server]) -> Option<Complaint> {
             _ => {}
         }
         if server.arguments.len() > limits::ARGUMENTS {
-            return complaint("arguments", "has too many entries");
+            return violation("arguments", "has too many entries");
         }
         if !server
             .arguments
             .iter()
             .any(|argument| argument.contains("{port}"))
         {
-            return complaint("arguments", "lacks `{port}`: the lab chooses the port");
+            return violation("arguments", "lacks `{port}`: the lab chooses the port");
         }
     }
     None
 }
 
-fn trial(length: Duration) -> Option<Complaint> {
+fn trial(length: Duration) -> Option<Violation> {
     let (least, most) = (limits::TRIAL_MIN, limits::TRIAL_MAX);
     (length < least || length > most).then(|| {
         let problem = format!(
@@ -325,7 +335,7 @@ fn trial(length: Duration) -> Option<Complaint> {
     })
 }
 
-fn warmup(length: Duration) -> Option<Complaint> {
+fn warmup(length: Duration) -> Option<Violation> {
     (length > limits::TRIAL_MAX).then(|| {
         let problem = format!("is more than {}", duration_text(limits::TRIAL_MAX));
         ("", 0, "warmup", problem)

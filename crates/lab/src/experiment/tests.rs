@@ -41,7 +41,7 @@ repeats = 1
 ";
 
 /// The message for [`GOOD`] with `from` replaced by `to`.
-fn complaint(from: &str, to: &str) -> String {
+fn violation(from: &str, to: &str) -> String {
     assert!(GOOD.contains(from), "`{from}` is not in the file");
     Experiment::parse("ladder", "my/ladder.toml", &GOOD.replacen(from, to, 1))
         .expect_err("the file is wrong")
@@ -68,24 +68,24 @@ fn the_shipped_experiments_are_right() {
 #[test]
 fn an_unknown_key_is_named_with_its_line_and_the_one_meant() {
     assert_eq!(
-        complaint("connections =", "conections ="),
+        violation("connections =", "conections ="),
         "my/ladder.toml:9: unknown key `conections` in [load]; did you mean `connections`?"
     );
     assert_eq!(
-        complaint("repeats = 2", "repeat = 2"),
+        violation("repeats = 2", "repeat = 2"),
         "my/ladder.toml:3: unknown key `repeat`; did you mean `repeats`?"
     );
     assert_eq!(
-        complaint("capacity-trials", "capacity_trials"),
+        violation("capacity-trials", "capacity_trials"),
         "my/ladder.toml:20: unknown key `capacity_trials` in [sweep]; did you mean \
          `capacity-trials`?"
     );
     assert_eq!(
-        complaint("program =", "porgram ="),
+        violation("program =", "porgram ="),
         "my/ladder.toml:31: unknown key `porgram` in [[server]]; did you mean `program`?"
     );
     assert_eq!(
-        complaint("capacity-trials = 1", "zzz = 1"),
+        violation("capacity-trials = 1", "zzz = 1"),
         "my/ladder.toml:20: unknown key `zzz` in [sweep]; known are capacity-trials, levels, rates"
     );
 }
@@ -140,28 +140,28 @@ fn a_wrong_value_is_named_with_its_line_and_the_remedy() {
             "35: `repeats` in [quick] is 0, not 1 to 1000",
         ),
     ] {
-        assert_eq!(complaint(from, to), format!("my/ladder.toml:{message}"));
+        assert_eq!(violation(from, to), format!("my/ladder.toml:{message}"));
     }
     assert_eq!(
-        complaint("seed = 1\n", ""),
+        violation("seed = 1\n", ""),
         "my/ladder.toml:1: the key `seed` is missing"
     );
     assert_eq!(
-        complaint("levels = [0.5, 1.0]", ""),
+        violation("levels = [0.5, 1.0]", ""),
         "my/ladder.toml: `levels` in [sweep] is missing, and so is `rates`: give one"
     );
-    assert!(complaint("seed = 1", "seed = ").starts_with("my/ladder.toml:2: "));
+    assert!(violation("seed = 1", "seed = ").starts_with("my/ladder.toml:2: "));
 }
 
 #[test]
 fn a_wrong_law_is_found_before_anything_is_started() {
-    let keys = complaint("fixed:30", "fixd:30");
+    let keys = violation("fixed:30", "fixd:30");
     let place = "my/ladder.toml:12: `keys` in [load] is wrong: law `fixd:30`";
     assert!(keys.starts_with(place), "{keys}");
-    let popularity = complaint("\"uniform\"", "\"zipf\"");
+    let popularity = violation("\"uniform\"", "\"zipf\"");
     let place = "my/ladder.toml:15: `popularity` in [load] is wrong: ";
     assert!(popularity.starts_with(place), "{popularity}");
-    let together = complaint(
+    let together = violation(
         "repeats = 1",
         "connections = 100_000\nrecords = 9_000_000_000_000",
     );

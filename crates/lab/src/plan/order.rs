@@ -12,7 +12,7 @@ use report::folder::{Phase, Plan};
 
 /// A trial to be made.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Slot {
+pub struct PlannedTrial {
     /// Unique within the run, such as `s-memcached-3-07`.
     pub id: String,
     /// What it is of.
@@ -35,9 +35,9 @@ pub struct Slot {
 /// All trials of a plan in order: capacities first, for the sweep's rates may need them. The
 /// same plan gives the same order.
 #[must_use]
-pub fn trials(plan: &Plan) -> Vec<Slot> {
+pub fn trials(plan: &Plan) -> Vec<PlannedTrial> {
     let mut random = Xoshiro256PlusPlus::seed_from_u64(plan.seed);
-    let mut slots = Vec::new();
+    let mut planned_trials = Vec::new();
     for (phase, blocks, cells) in [
         (Phase::Capacity, plan.capacity_trials, plan.settings()),
         (Phase::Sweep, plan.repeats, plan.cells()),
@@ -45,13 +45,13 @@ pub fn trials(plan: &Plan) -> Vec<Slot> {
         for repeat in 0..blocks {
             let mut block = block(plan, phase, repeat, cells);
             block.shuffle(&mut random);
-            slots.extend(block);
+            planned_trials.extend(block);
         }
     }
-    slots
+    planned_trials
 }
 
-fn block(plan: &Plan, phase: Phase, repeat: u32, cells: u32) -> Vec<Slot> {
+fn block(plan: &Plan, phase: Phase, repeat: u32, cells: u32) -> Vec<PlannedTrial> {
     let letter = match phase {
         Phase::Capacity => 'c',
         Phase::Sweep => 's',
@@ -67,11 +67,11 @@ fn block(plan: &Plan, phase: Phase, repeat: u32, cells: u32) -> Vec<Slot> {
                 let (setting, rate, level) = match phase {
                     Phase::Capacity => (cell, 0, None),
                     Phase::Sweep => {
-                        let (setting, rate) = plan.place(cell);
+                        let (setting, rate) = plan.setting_and_rate(cell);
                         (setting, rate, plan.level(cell))
                     }
                 };
-                Slot {
+                PlannedTrial {
                     id: format!("{letter}-{}-{cell}-{repeat:02}", server.name),
                     phase,
                     server: index,
@@ -114,20 +114,20 @@ mod tests {
             cells in 1_usize..6,
         ) {
             let plan = Plan { seed, repeats, ..plan(cells) };
-            let slots = trials(&plan);
-            prop_assert_eq!(&slots, &trials(&plan));
+            let planned_trials = trials(&plan);
+            prop_assert_eq!(&planned_trials, &trials(&plan));
 
-            let distinct: HashSet<_> = slots.iter().map(|slot| &slot.id).collect();
-            prop_assert_eq!(distinct.len(), slots.len());
+            let distinct: HashSet<_> = planned_trials.iter().map(|planned| &planned.id).collect();
+            prop_assert_eq!(distinct.len(), planned_trials.len());
             let capacities = 2 * plan.capacity_trials as usize;
-            prop_assert_eq!(slots.len(), capacities + 2 * cells * repeats as usize);
-            prop_assert!(slots[..capacities].iter().all(|slot| slot.phase == Phase::Capacity));
+            prop_assert_eq!(planned_trials.len(), capacities + 2 * cells * repeats as usize);
+            prop_assert!(planned_trials[..capacities].iter().all(|planned| planned.phase == Phase::Capacity));
 
             // Whatever prefix of the run was made, no cell is more than one repeat ahead.
-            let sweep = &slots[capacities..];
+            let sweep = &planned_trials[capacities..];
             for done in 0..=sweep.len() {
                 let count = |server, cell| {
-                    let same = |slot: &&Slot| slot.server == server && slot.cell == cell;
+                    let same = |planned: &&PlannedTrial| planned.server == server && planned.cell == cell;
                     sweep[..done].iter().filter(same).count()
                 };
                 let counts: Vec<_> = (0..cells as u32)
@@ -150,15 +150,15 @@ mod tests {
         let ids = |plan| {
             trials(plan)
                 .into_iter()
-                .map(|slot| slot.id)
+                .map(|planned| planned.id)
                 .collect::<Vec<_>>()
         };
         assert_ne!(ids(&one), ids(&two));
-        let slots = trials(&one);
-        for slot in &slots {
-            let alike: Vec<_> = slots
+        let planned_trials = trials(&one);
+        for planned in &planned_trials {
+            let alike: Vec<_> = planned_trials
                 .iter()
-                .filter(|other| other.seed == slot.seed)
+                .filter(|other| other.seed == planned.seed)
                 .collect();
             assert_eq!(alike.len(), 2, "{alike:?}");
             assert_ne!(alike[0].server, alike[1].server);
@@ -171,20 +171,25 @@ mod tests {
             vary: Some(Vary::Depth(vec![1, 4])),
             ..plan(3)
         };
-        let slots = trials(&plan);
+        let planned_trials = trials(&plan);
         let capacities = 2 * 2 * plan.capacity_trials as usize;
-        assert_eq!(slots.len(), capacities + 2 * 2 * 3 * plan.repeats as usize);
-        let distinct: HashSet<_> = slots.iter().map(|slot| &slot.id).collect();
-        assert_eq!(distinct.len(), slots.len());
-        for slot in &slots {
-            let alike = slots.iter().filter(|other| other.seed == slot.seed);
+        assert_eq!(
+            planned_trials.len(),
+            capacities + 2 * 2 * 3 * plan.repeats as usize
+        );
+        let distinct: HashSet<_> = planned_trials.iter().map(|planned| &planned.id).collect();
+        assert_eq!(distinct.len(), planned_trials.len());
+        for planned in &planned_trials {
+            let alike = planned_trials
+                .iter()
+                .filter(|other| other.seed == planned.seed);
             let of: HashSet<_> = alike.map(|other| (other.server, other.setting)).collect();
-            assert_eq!(of.len(), 4, "{slot:?}");
-            assert_eq!(slot.level.is_some(), slot.phase == Phase::Sweep);
+            assert_eq!(of.len(), 4, "{planned:?}");
+            assert_eq!(planned.level.is_some(), planned.phase == Phase::Sweep);
         }
-        let last = slots
+        let last = planned_trials
             .iter()
-            .find(|slot| slot.id == "s-curtail-5-00")
+            .find(|planned| planned.id == "s-curtail-5-00")
             .unwrap();
         assert_eq!((last.setting, last.level), (1, Some(0.3)));
     }
@@ -193,6 +198,6 @@ mod tests {
     fn a_skipped_server_has_no_trials() {
         let mut plan = plan(2);
         plan.servers[1].skipped = Some("not here".to_owned());
-        assert!(trials(&plan).iter().all(|slot| slot.server == 0));
+        assert!(trials(&plan).iter().all(|planned| planned.server == 0));
     }
 }

@@ -9,7 +9,7 @@ use crate::experiment::Pins;
 /// A processor that is missing is replaced by one that nobody else wants, so that the server and
 /// the generator stay apart. Where there are too few, neither is pinned: two that must share are
 /// shared better by the kernel.
-pub(super) fn settle(wanted: &Pins, allowed: &[usize]) -> (Pins, Vec<String>) {
+pub(super) fn resolve(wanted: &Pins, allowed: &[usize]) -> (Pins, Vec<String>) {
     let all: BTreeSet<usize> = wanted.server.iter().chain(&wanted.load).copied().collect();
     let missing: Vec<usize> = all
         .iter()
@@ -48,7 +48,7 @@ pub(super) fn settle(wanted: &Pins, allowed: &[usize]) -> (Pins, Vec<String>) {
         Some(index) => free[index],
         None => *cpu,
     };
-    let settled = Pins {
+    let resolved = Pins {
         server: wanted.server.iter().map(replace).collect(),
         load: wanted.load.iter().map(replace).collect(),
         go_first: wanted.go_first,
@@ -58,8 +58,8 @@ pub(super) fn settle(wanted: &Pins, allowed: &[usize]) -> (Pins, Vec<String>) {
         plural(&missing),
         listed(&free[..missing.len()]),
     )];
-    notes.extend(overlap_note(&settled));
-    (settled, notes)
+    notes.extend(overlap_note(&resolved));
+    (resolved, notes)
 }
 
 fn overlap_note(pins: &Pins) -> Vec<String> {
@@ -103,26 +103,26 @@ mod tests {
     #[test]
     fn processors_that_are_there_are_taken_as_asked() {
         assert_eq!(
-            settle(&pins(&[0], &[1]), &[0, 1]),
+            resolve(&pins(&[0], &[1]), &[0, 1]),
             (pins(&[0], &[1]), Vec::new())
         );
     }
 
     #[test]
     fn another_processor_stands_in_and_is_named() {
-        let (settled, notes) = settle(&pins(&[0], &[1]), &[4, 5]);
-        assert_eq!(settled, pins(&[4], &[5]));
+        let (resolved, notes) = resolve(&pins(&[0], &[1]), &[4, 5]);
+        assert_eq!(resolved, pins(&[4], &[5]));
         assert_eq!(
             notes,
             ["processors 0, 1 not here: processors 4, 5 taken instead."]
         );
-        assert_eq!(settle(&pins(&[0], &[1]), &[0, 7]).0, pins(&[0], &[7]));
+        assert_eq!(resolve(&pins(&[0], &[1]), &[0, 7]).0, pins(&[0], &[7]));
     }
 
     #[test]
     fn one_processor_pins_nobody_and_says_so() {
-        let (settled, notes) = settle(&pins(&[0], &[1]), &[0]);
-        assert_eq!(settled, Pins::default());
+        let (resolved, notes) = resolve(&pins(&[0], &[1]), &[0]);
+        assert_eq!(resolved, Pins::default());
         assert!(
             notes[0].starts_with("processor 1 not here: of the 2 wanted only 1"),
             "{notes:?}"
@@ -131,8 +131,8 @@ mod tests {
 
     #[test]
     fn sharing_by_wish_is_said_too() {
-        let (settled, notes) = settle(&pins(&[0], &[0]), &[0, 1]);
-        assert_eq!(settled, pins(&[0], &[0]));
+        let (resolved, notes) = resolve(&pins(&[0], &[0]), &[0, 1]);
+        assert_eq!(resolved, pins(&[0], &[0]));
         assert_eq!(notes.len(), 1);
     }
 }

@@ -7,7 +7,7 @@ use load::units::show_rate;
 use report::folder::{Load, Phase, Plan, Sweep};
 
 use super::estimate;
-use super::order::{self, Slot};
+use super::order::{self, PlannedTrial};
 use crate::units::duration_text;
 
 /// What a run of `plan` would do: question, servers, load, sweep, time.
@@ -131,15 +131,15 @@ pub(crate) fn cpu_list(cpus: &[usize]) -> String {
 }
 
 /// A trial's cell for people, such as `level 0.8` or `16 connections, level 0.8`.
-pub(crate) fn cell_text(plan: &Plan, slot: &Slot) -> String {
+pub(crate) fn cell_text(plan: &Plan, planned: &PlannedTrial) -> String {
     let (Sweep::LoadLevels(rates) | Sweep::Rates(rates)) = &plan.sweep;
-    let rate = rates.get(plan.place(slot.cell).1 as usize);
-    let rate = match (slot.phase, rate, slot.level) {
+    let rate = rates.get(plan.setting_and_rate(planned.cell).1 as usize);
+    let rate = match (planned.phase, rate, planned.level) {
         (Phase::Capacity, ..) | (_, None, _) => "capacity".to_owned(),
         (Phase::Sweep, _, Some(level)) => format!("level {level}"),
         (Phase::Sweep, Some(&rate), None) => format!("{}/s", show_rate(rate)),
     };
-    match plan.condition(slot.setting) {
+    match plan.condition(planned.setting) {
         Some(condition) => format!("{}, {rate}", condition.replace('\u{a0}', " ")),
         None => rate,
     }

@@ -17,15 +17,15 @@ fn options(runs: &Path) -> Options {
     }
 }
 
-fn trial(slot: &Slot) -> Trial {
+fn trial(planned: &PlannedTrial) -> Trial {
     Trial {
-        id: slot.id.clone(),
-        phase: slot.phase,
+        id: planned.id.clone(),
+        phase: planned.phase,
         server: "curtail".to_owned(),
-        cell: slot.cell,
-        repeat: slot.repeat,
+        cell: planned.cell,
+        repeat: planned.repeat,
         setting: None,
-        level: slot.level,
+        level: planned.level,
         offered_rps: None,
         started_unix_ns: 1,
         outcome: Outcome::Failed("not today".to_owned()),
@@ -37,22 +37,22 @@ fn trial(slot: &Slot) -> Trial {
 fn an_unfinished_run_of_the_same_plan_is_taken_up_without_its_torn_line() {
     let runs = tempfile::tempdir().unwrap();
     let (plan, host, options) = (plan(2), host(), options(runs.path()));
-    let slots = order::trials(&plan);
-    let (mut folder, done) = open(&plan, &slots, &host, &options).unwrap();
+    let planned_trials = order::trials(&plan);
+    let (mut folder, done) = open(&plan, &planned_trials, &host, &options).unwrap();
     assert!(done.is_empty());
     let path = folder.path().to_owned();
-    folder.append(&trial(&slots[0]), None).unwrap();
-    folder.append(&trial(&slots[1]), None).unwrap();
+    folder.append(&trial(&planned_trials[0]), None).unwrap();
+    folder.append(&trial(&planned_trials[1]), None).unwrap();
     drop(folder);
     let trials = path.join(TRIALS);
     let whole = fs::read(&trials).unwrap();
-    let torn = serde_json::to_vec(&trial(&slots[2])).unwrap();
+    let torn = serde_json::to_vec(&trial(&planned_trials[2])).unwrap();
     // Whatever part of the line a kill left, with or without its end.
     for len in [1, torn.len() / 2, torn.len()] {
         fs::write(&trials, [&whole, &torn[..len]].concat()).unwrap();
-        let (folder, done) = open(&plan, &slots, &host, &options).unwrap();
+        let (folder, done) = open(&plan, &planned_trials, &host, &options).unwrap();
         assert_eq!(folder.path(), path);
-        assert_eq!(done, [trial(&slots[0]), trial(&slots[1])]);
+        assert_eq!(done, [trial(&planned_trials[0]), trial(&planned_trials[1])]);
         drop(folder);
         assert_eq!(fs::read(&trials).unwrap(), whole);
     }
@@ -62,24 +62,24 @@ fn an_unfinished_run_of_the_same_plan_is_taken_up_without_its_torn_line() {
 fn what_was_appended_after_a_torn_line_is_whole() {
     let runs = tempfile::tempdir().unwrap();
     let (plan, host, options) = (plan(2), host(), options(runs.path()));
-    let slots = order::trials(&plan);
-    let (folder, _) = open(&plan, &slots, &host, &options).unwrap();
+    let planned_trials = order::trials(&plan);
+    let (folder, _) = open(&plan, &planned_trials, &host, &options).unwrap();
     fs::write(folder.path().join(TRIALS), "{\"id\":\"c-cur").unwrap();
     drop(folder);
-    let (mut folder, _) = open(&plan, &slots, &host, &options).unwrap();
-    folder.append(&trial(&slots[0]), None).unwrap();
+    let (mut folder, _) = open(&plan, &planned_trials, &host, &options).unwrap();
+    folder.append(&trial(&planned_trials[0]), None).unwrap();
     drop(folder);
-    let (_folder, done) = open(&plan, &slots, &host, &options).unwrap();
-    assert_eq!(done, [trial(&slots[0])]);
+    let (_folder, done) = open(&plan, &planned_trials, &host, &options).unwrap();
+    assert_eq!(done, [trial(&planned_trials[0])]);
 }
 
 #[test]
 fn another_plan_build_or_wish_begins_a_new_run() {
     let runs = tempfile::tempdir().unwrap();
     let (plan, host, options) = (plan(2), host(), options(runs.path()));
-    let slots = order::trials(&plan);
+    let planned_trials = order::trials(&plan);
     let path = |plan: &Plan, host: &Host, options: &Options| {
-        open(plan, &slots, host, options)
+        open(plan, &planned_trials, host, options)
             .unwrap()
             .0
             .path()
@@ -109,13 +109,13 @@ fn another_plan_build_or_wish_begins_a_new_run() {
 fn a_run_that_began_on_another_host_is_refused() {
     let runs = tempfile::tempdir().unwrap();
     let (plan, here, mut options) = (plan(2), host(), options(runs.path()));
-    let slots = order::trials(&plan);
+    let planned_trials = order::trials(&plan);
     let there = Host {
         processors: here.processors + 6,
         ..here.clone()
     };
     let path = |host: &Host, options: &Options| {
-        let opened = open(&plan, &slots, host, options);
+        let opened = open(&plan, &planned_trials, host, options);
         opened.map(|(folder, _)| folder.path().to_owned())
     };
     let first = path(&there, &options).unwrap();
@@ -142,21 +142,27 @@ fn a_run_that_began_on_another_host_is_refused() {
 fn a_finished_run_is_left_alone() {
     let runs = tempfile::tempdir().unwrap();
     let (plan, host, options) = (plan(1), host(), options(runs.path()));
-    let slots = order::trials(&plan);
-    let (mut folder, _) = open(&plan, &slots, &host, &options).unwrap();
-    for slot in &slots {
-        folder.append(&trial(slot), None).unwrap();
+    let planned_trials = order::trials(&plan);
+    let (mut folder, _) = open(&plan, &planned_trials, &host, &options).unwrap();
+    for planned in &planned_trials {
+        folder.append(&trial(planned), None).unwrap();
     }
     let first = folder.path().to_owned();
     drop(folder);
     // All trials are there, the report is not: the same run.
     assert_eq!(
-        open(&plan, &slots, &host, &options).unwrap().0.path(),
+        open(&plan, &planned_trials, &host, &options)
+            .unwrap()
+            .0
+            .path(),
         first
     );
     fs::write(first.join(REPORT), "").unwrap();
     assert_ne!(
-        open(&plan, &slots, &host, &options).unwrap().0.path(),
+        open(&plan, &planned_trials, &host, &options)
+            .unwrap()
+            .0
+            .path(),
         first
     );
 }
@@ -165,9 +171,9 @@ fn a_finished_run_is_left_alone() {
 fn two_laboratories_do_not_share_a_folder() {
     let runs = tempfile::tempdir().unwrap();
     let (plan, host, options) = (plan(1), host(), options(runs.path()));
-    let slots = order::trials(&plan);
-    let (folder, _) = open(&plan, &slots, &host, &options).unwrap();
-    let error = open(&plan, &slots, &host, &options)
+    let planned_trials = order::trials(&plan);
+    let (folder, _) = open(&plan, &planned_trials, &host, &options).unwrap();
+    let error = open(&plan, &planned_trials, &host, &options)
         .unwrap_err()
         .to_string();
     assert!(
@@ -175,33 +181,33 @@ fn two_laboratories_do_not_share_a_folder() {
         "{error}"
     );
     drop(folder);
-    assert!(open(&plan, &slots, &host, &options).is_ok());
+    assert!(open(&plan, &planned_trials, &host, &options).is_ok());
 }
 
 #[test]
 fn a_named_folder_holds_one_run() {
     let parent = tempfile::tempdir().unwrap();
     let (plan, host) = (plan(1), host());
-    let slots = order::trials(&plan);
+    let planned_trials = order::trials(&plan);
     let mut options = options(parent.path());
     options.into = Some(parent.path().join("mine"));
-    let path = open(&plan, &slots, &host, &options)
+    let path = open(&plan, &planned_trials, &host, &options)
         .unwrap()
         .0
         .path()
         .to_owned();
     assert_eq!(path, parent.path().join("mine"));
-    assert!(open(&plan, &slots, &host, &options).is_ok());
+    assert!(open(&plan, &planned_trials, &host, &options).is_ok());
     let reseeded = Plan {
         seed: 7,
         ..plan.clone()
     };
-    let error = open(&reseeded, &slots, &host, &options)
+    let error = open(&reseeded, &planned_trials, &host, &options)
         .unwrap_err()
         .to_string();
     assert!(error.contains("another plan"), "{error}");
     options.into = Some(parent.path().to_owned());
-    let error = open(&plan, &slots, &host, &options)
+    let error = open(&plan, &planned_trials, &host, &options)
         .unwrap_err()
         .to_string();
     assert!(error.contains("neither empty nor a run folder"), "{error}");
@@ -211,14 +217,14 @@ fn a_named_folder_holds_one_run() {
 fn a_damaged_line_in_the_middle_is_an_error_that_names_it() {
     let runs = tempfile::tempdir().unwrap();
     let (plan, host, options) = (plan(1), host(), options(runs.path()));
-    let slots = order::trials(&plan);
-    let (mut folder, _) = open(&plan, &slots, &host, &options).unwrap();
+    let planned_trials = order::trials(&plan);
+    let (mut folder, _) = open(&plan, &planned_trials, &host, &options).unwrap();
     let path = folder.path().join(TRIALS);
-    folder.append(&trial(&slots[0]), None).unwrap();
+    folder.append(&trial(&planned_trials[0]), None).unwrap();
     drop(folder);
     let whole = fs::read_to_string(&path).unwrap();
     fs::write(&path, format!("what?\n{whole}")).unwrap();
-    let error = open(&plan, &slots, &host, &options)
+    let error = open(&plan, &planned_trials, &host, &options)
         .unwrap_err()
         .to_string();
     assert!(error.contains("is damaged in line 1"), "{error}");

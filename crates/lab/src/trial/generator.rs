@@ -7,71 +7,75 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
-use super::process::{Process, Woke};
+use super::process::{Process, WaitResult};
 use super::server::Server;
 use super::summary::{self, Measured};
-use super::{Bench, Fault, with_last_lines};
+use super::{TrialContext, TrialError, with_last_lines};
 use crate::error::Error;
 use crate::limits;
-use crate::plan::order::Slot;
+use crate::plan::order::PlannedTrial;
 use crate::plan::text::cpu_list;
 use crate::run_folder::RunFolder;
 use crate::units::duration_text;
 
 /// Fills and loads `server`, and reads what came of it.
 pub(super) fn run(
-    bench: &Bench<'_>,
+    context: &TrialContext<'_>,
     folder: &RunFolder,
-    slot: &Slot,
+    planned: &PlannedTrial,
     server: &Server,
     offered_rps: Option<f64>,
-) -> Result<Measured, Fault> {
-    let log = folder.log(&slot.id, "load");
+) -> Result<Measured, TrialError> {
+    let log = folder.log(&planned.id, "load");
     // A file, not a pipe: nobody needs to empty it while the trial runs.
-    let summary_path = folder.log(&slot.id, "summary");
+    let summary_path = folder.log(&planned.id, "summary");
     let errors = File::create(&log).map_err(Error::file("create", &log))?;
     let output = File::create(&summary_path).map_err(Error::file("create", &summary_path))?;
-    let mut command = Command::new(bench.curtail);
+    let mut command = Command::new(context.curtail);
     command
-        .args(arguments(bench, slot, server, offered_rps))
+        .args(arguments(context, planned, server, offered_rps))
         .stdin(Stdio::null())
         .stdout(output)
         .stderr(errors);
-    let mut generator = Process::start(&mut command, &bench.plan.load_cpus, bench.plan.goes_first)
-        .map_err(|error| Fault::Failed(format!("the generator could not be started: {error}")))?;
-    let interval = Duration::from_nanos(bench.plan.warmup_ns + bench.plan.trial_ns);
-    let patience = interval + bench.patience.generator;
-    match generator.wait(patience, Some(bench.watch))? {
-        Woke::Ended => {}
-        Woke::Stopped => return Err(Fault::Stopped),
-        Woke::Late => {
+    let mut generator = Process::start(
+        &mut command,
+        &context.plan.load_cpus,
+        context.plan.goes_first,
+    )
+    .map_err(|error| TrialError::Failed(format!("the generator could not be started: {error}")))?;
+    let interval = Duration::from_nanos(context.plan.warmup_ns + context.plan.trial_ns);
+    let timeout = interval + context.timeouts.generator;
+    match generator.wait(timeout, Some(context.stop_signals))? {
+        WaitResult::Exited => {}
+        WaitResult::StopRequested => return Err(TrialError::StopRequested),
+        WaitResult::TimedOut => {
             let reason = format!(
                 "the generator did not end within {}",
-                duration_text(patience)
+                duration_text(timeout)
             );
-            return Err(Fault::Failed(with_last_lines(&reason, &log)));
+            return Err(TrialError::Failed(with_last_lines(&reason, &log)));
         }
     }
     let status = generator.finish()?;
     if !status.success() {
         let reason = format!("the generator failed ({status})");
-        return Err(Fault::Failed(with_last_lines(&reason, &log)));
+        return Err(TrialError::Failed(with_last_lines(&reason, &log)));
     }
     let text = read_summary(&summary_path)?;
-    let measured = summary::read(&slot.id, &text).map_err(Fault::Failed)?;
+    let measured = summary::read(&planned.id, &text).map_err(TrialError::Failed)?;
     // Its content is in the record and the histograms now; a refused one stays to be looked at.
     fs::remove_file(&summary_path).map_err(Error::file("remove", &summary_path))?;
     Ok(measured)
 }
 
 fn arguments(
-    bench: &Bench<'_>,
-    slot: &Slot,
+    context: &TrialContext<'_>,
+    planned: &PlannedTrial,
     server: &Server,
     offered_rps: Option<f64>,
 ) -> Vec<String> {
-    let plan = bench.plan;
-    let load = plan.load_at(slot.setting);
+    let plan = context.plan;
+    let load = plan.load_at(planned.setting);
     let rate = offered_rps.map_or_else(|| "max".to_owned(), |rate| rate.to_string());
     let mut arguments = vec!["load".to_owned(), server.address.to_string()];
     let mut option = |name: &str, value: &dyn ToString| {
@@ -89,7 +93,7 @@ fn arguments(
     option("records", &load.records);
     option("warmup", &duration_argument(plan.warmup_ns));
     option("duration", &duration_argument(plan.trial_ns));
-    option("seed", &slot.seed);
+    option("seed", &planned.seed);
     if load.greedy > 0 {
         option("greedy", &load.greedy);
         option("greedy-depth", &load.greedy_depth);
@@ -113,14 +117,14 @@ fn duration_argument(duration_ns: u64) -> String {
     format!("{duration_ns}ns")
 }
 
-fn read_summary(path: &Path) -> Result<String, Fault> {
+fn read_summary(path: &Path) -> Result<String, TrialError> {
     let file = File::open(path).map_err(Error::file("open", path))?;
     let mut bytes = Vec::new();
     file.take(limits::SUMMARY_LEN)
         .read_to_end(&mut bytes)
         .map_err(Error::file("read", path))?;
     String::from_utf8(bytes)
-        .map_err(|_| Fault::Failed("the generator's summary is not text".to_owned()))
+        .map_err(|_| TrialError::Failed("the generator's summary is not text".to_owned()))
 }
 
 #[cfg(test)]

@@ -18,23 +18,23 @@ use crate::error::Error;
 
 /// Why a wait ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Woke {
+pub(crate) enum WaitResult {
     /// The child has ended.
-    Ended,
+    Exited,
     /// The time is over.
-    Late,
+    TimedOut,
     /// The user wants to stop.
-    Stopped,
+    StopRequested,
 }
 
 /// The user's wish to stop, as an event to wait for.
 #[derive(Debug)]
-pub(crate) struct Watch {
+pub(crate) struct StopSignals {
     signals: Signals,
     stopped: Cell<bool>,
 }
 
-impl Watch {
+impl StopSignals {
     /// From now on SIGINT, SIGTERM and SIGHUP do not end this process but this run, provided no
     /// other thread takes them.
     pub(crate) fn new() -> Result<Self, Error> {
@@ -96,29 +96,33 @@ impl Process {
         self.child.id()
     }
 
-    /// Waits until the child ends, `patience` is over or, where there is a `watch`, the user
+    /// Waits until the child ends, `timeout` is over or, where there is a `stop_signals`, the user
     /// wants to stop.
-    pub(crate) fn wait(&self, patience: Duration, watch: Option<&Watch>) -> Result<Woke, Error> {
-        let attempt = || -> std::io::Result<Woke> {
+    pub(crate) fn wait(
+        &self,
+        timeout: Duration,
+        stop_signals: Option<&StopSignals>,
+    ) -> Result<WaitResult, Error> {
+        let attempt = || -> std::io::Result<WaitResult> {
             let poll = Poll::new()?;
             poll.add(&self.ended, 0, Interest::Read)?;
-            if let Some(watch) = watch {
-                poll.add(&watch.signals, 1, Interest::Read)?;
+            if let Some(stop_signals) = stop_signals {
+                poll.add(&stop_signals.signals, 1, Interest::Read)?;
             }
-            let deadline = Instant::now() + patience;
+            let deadline = Instant::now() + timeout;
             let mut events = Events::with_capacity(2);
             loop {
-                if watch.is_some_and(Watch::stopped) {
-                    return Ok(Woke::Stopped);
+                if stop_signals.is_some_and(StopSignals::stopped) {
+                    return Ok(WaitResult::StopRequested);
                 }
                 let left = deadline.saturating_duration_since(Instant::now());
                 let left_ns = u64::try_from(left.as_nanos()).unwrap_or(u64::MAX);
                 poll.wait(&mut events, Some(left_ns))?;
                 if events.iter().any(|ready| ready.token == 0) {
-                    return Ok(Woke::Ended);
+                    return Ok(WaitResult::Exited);
                 }
                 if left.is_zero() {
-                    return Ok(Woke::Late);
+                    return Ok(WaitResult::TimedOut);
                 }
             }
         };

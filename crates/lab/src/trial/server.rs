@@ -8,9 +8,9 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
-use super::keeper::Keeper;
-use super::process::{Process, Woke};
-use super::{Bench, Fault, Ports, with_last_lines};
+use super::process::{Process, WaitResult};
+use super::process_guard::ProcessGuard;
+use super::{Ports, TrialContext, TrialError, with_last_lines};
 use crate::error::Error;
 use crate::limits;
 use crate::units::duration_text;
@@ -30,29 +30,29 @@ const SIGTERM: i32 = 15;
 pub(super) struct Server {
     /// Dropped first: the process is killed before its keeper is dismissed.
     process: Process,
-    _keeper: Keeper,
+    _guard: ProcessGuard,
     pub(super) address: SocketAddr,
     pub(super) version: String,
 }
 
 /// How a server ended.
 #[derive(Debug)]
-pub(super) enum End {
+pub(super) enum ServerExit {
     /// When it was asked to.
-    InOrder,
+    Clean,
     /// When it was asked to, but not as it should: a sentence on that.
-    Amiss(String),
+    Abnormal(String),
     /// Before it was asked: its status.
     Early(String),
 }
 
 /// Starts the server and waits until it answers. Its output goes to `log`.
 pub(super) fn start(
-    bench: &Bench<'_>,
+    context: &TrialContext<'_>,
     command: &[String],
     port: u16,
     log: Option<&Path>,
-) -> Result<Server, Fault> {
+) -> Result<Server, TrialError> {
     let (output, errors) = match log {
         Some(path) => {
             let file = File::create(path).map_err(Error::file("create", path))?;
@@ -71,17 +71,21 @@ pub(super) fn start(
         .stdin(Stdio::null())
         .stdout(output)
         .stderr(errors);
-    let process = Process::start(&mut start, &bench.plan.server_cpus, bench.plan.goes_first)
-        .map_err(|error| Fault::Failed(format!("`{program}` could not be started: {error}")))?;
-    let keeper = Keeper::over(process.id()).map_err(Error::system("start /bin/sh"))?;
+    let process = Process::start(
+        &mut start,
+        &context.plan.server_cpus,
+        context.plan.goes_first,
+    )
+    .map_err(|error| TrialError::Failed(format!("`{program}` could not be started: {error}")))?;
+    let guard = ProcessGuard::over(process.id()).map_err(Error::system("start /bin/sh"))?;
     let address = SocketAddr::from((Ipv4Addr::LOCALHOST, port));
     let mut server = Server {
         process,
-        _keeper: keeper,
+        _guard: guard,
         address,
         version: String::new(),
     };
-    server.version = server.first_answer(bench, log)?;
+    server.version = server.first_answer(context, log)?;
     Ok(server)
 }
 
@@ -91,55 +95,63 @@ impl Server {
     }
 
     /// Waits for the first answer to `version`.
-    fn first_answer(&mut self, bench: &Bench<'_>, log: Option<&Path>) -> Result<String, Fault> {
+    fn first_answer(
+        &mut self,
+        context: &TrialContext<'_>,
+        log: Option<&Path>,
+    ) -> Result<String, TrialError> {
         let quoting = |reason: String| match log {
-            Some(log) => Fault::Failed(with_last_lines(&reason, log)),
-            None => Fault::Failed(reason),
+            Some(log) => TrialError::Failed(with_last_lines(&reason, log)),
+            None => TrialError::Failed(reason),
         };
-        let deadline = Instant::now() + bench.patience.start;
+        let deadline = Instant::now() + context.timeouts.start;
         loop {
             if let Ok(version) = ask_version(self.address) {
                 return Ok(version);
             }
-            match self.process.wait(ATTEMPT_GAP, Some(bench.watch))? {
-                Woke::Ended => {
+            match self.process.wait(ATTEMPT_GAP, Some(context.stop_signals))? {
+                WaitResult::Exited => {
                     let status = self.process.finish()?;
                     return Err(quoting(format!(
                         "the server ended before it answered ({status})"
                     )));
                 }
-                Woke::Stopped => return Err(Fault::Stopped),
-                Woke::Late if Instant::now() >= deadline => {
-                    let patience = duration_text(bench.patience.start);
+                WaitResult::StopRequested => return Err(TrialError::StopRequested),
+                WaitResult::TimedOut if Instant::now() >= deadline => {
+                    let timeout = duration_text(context.timeouts.start);
                     return Err(quoting(format!(
-                        "the server did not answer within {patience}"
+                        "the server did not answer within {timeout}"
                     )));
                 }
-                Woke::Late => {}
+                WaitResult::TimedOut => {}
             }
         }
     }
 
-    /// Asks the server to end, and kills it if it does not. Where something is `amiss`, the
+    /// Asks the server to end, and kills it if it does not. Where something is `abnormal`, the
     /// server first has a moment to end by itself: a crash closes its connections, and so ends
     /// the generator, before the process is gone.
-    pub(super) fn stop(mut self, bench: &Bench<'_>, amiss: bool) -> Result<End, Error> {
-        let moment = if amiss { MOMENT } else { Duration::ZERO };
-        if self.process.wait(moment, None)? == Woke::Ended {
-            return Ok(End::Early(self.process.finish()?.to_string()));
+    pub(super) fn stop(
+        mut self,
+        context: &TrialContext<'_>,
+        abnormal: bool,
+    ) -> Result<ServerExit, Error> {
+        let moment = if abnormal { MOMENT } else { Duration::ZERO };
+        if self.process.wait(moment, None)? == WaitResult::Exited {
+            return Ok(ServerExit::Early(self.process.finish()?.to_string()));
         }
         self.process.terminate();
-        let in_time = self.process.wait(bench.patience.stop, None)? == Woke::Ended;
+        let in_time = self.process.wait(context.timeouts.stop, None)? == WaitResult::Exited;
         let status = self.process.finish()?;
         Ok(if !in_time {
-            let patience = duration_text(bench.patience.stop);
-            End::Amiss(format!(
-                "the server did not end within {patience} of SIGTERM and was killed"
+            let timeout = duration_text(context.timeouts.stop);
+            ServerExit::Abnormal(format!(
+                "the server did not end within {timeout} of SIGTERM and was killed"
             ))
         } else if status.success() || status.signal() == Some(SIGTERM) {
-            End::InOrder
+            ServerExit::Clean
         } else {
-            End::Amiss(format!("asked to end, the server ended with {status}"))
+            ServerExit::Abnormal(format!("asked to end, the server ended with {status}"))
         })
     }
 }
@@ -147,17 +159,17 @@ impl Server {
 /// What a server says of its version, by starting it once. None: it does not start; the trials
 /// will say why.
 pub(crate) fn probe_version(
-    bench: &Bench<'_>,
+    context: &TrialContext<'_>,
     ports: &Ports,
     command: &[String],
-) -> Result<Option<String>, Fault> {
-    let server = match start(bench, command, ports.next()?, None) {
+) -> Result<Option<String>, TrialError> {
+    let server = match start(context, command, ports.next()?, None) {
         Ok(server) => server,
-        Err(Fault::Failed(_)) => return Ok(None),
+        Err(TrialError::Failed(_)) => return Ok(None),
         Err(fault) => return Err(fault),
     };
     let version = server.version.clone();
-    server.stop(bench, false)?;
+    server.stop(context, false)?;
     Ok(Some(version))
 }
 

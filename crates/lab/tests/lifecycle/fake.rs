@@ -6,7 +6,7 @@ use std::net::{TcpListener, TcpStream};
 use std::os::unix::net::UnixStream;
 use std::path::PathBuf;
 
-use lab::{Experiment, Lines, Options};
+use lab::{Experiment, LineReporter, Options};
 use load::summary::{Distribution, Loop, SCHEMA, Summary};
 
 /// Not a test but the processes the tests start; among the tests it does nothing.
@@ -161,6 +161,6 @@ fn lab() -> i32 {
         ..Options::new().unwrap()
     };
     let plan = experiment.plan(&options).unwrap();
-    let outcome = lab::run(&plan, &options, &mut Lines::new(std::io::sink())).unwrap();
+    let outcome = lab::run(&plan, &options, &mut LineReporter::new(std::io::sink())).unwrap();
     i32::from(outcome.exit_code())
 }

@@ -16,7 +16,7 @@ use tempfile::TempDir;
 const AT_MOST: Duration = Duration::from_secs(60);
 
 /// A folder for runs, the pretended programs, and the gate.
-pub(crate) struct Bench {
+pub(crate) struct Fixture {
     folder: TempDir,
     gate: Arc<Mutex<Gate>>,
     held: Receiver<()>,
@@ -31,7 +31,7 @@ struct Gate {
     generators: usize,
 }
 
-impl Bench {
+impl Fixture {
     pub(crate) fn new() -> Self {
         let folder = tempfile::tempdir().unwrap();
         let gate = Arc::new(Mutex::new(Gate::default()));

@@ -1,12 +1,12 @@
 //! The data of a figure: every trial a marker; over them the median solid, the maximum dashed,
 //! the minimum dotted.
 
-use super::svg::{place, places};
-use super::{Axis, Field, INK, Panel, Scale, Subject, Svg};
-use crate::across::Across;
+use super::svg::{coordinate, coordinates};
+use super::{Axis, Curve, Field, INK, Panel, Scale, Svg};
 use crate::cells::{Cell, Spread};
 use crate::figures::Figure;
-use crate::words;
+use crate::sweep_axis::SweepAxis;
+use crate::units;
 
 /// Dashes of the lines through the greatest and the least.
 pub(super) const MAXIMUM_DASHES: &str = "7 4";
@@ -23,20 +23,20 @@ pub(super) const MISSING_SHAPE: &str = "M-3.5,-3.5L3.5,3.5M-3.5,3.5L3.5,-3.5";
 /// other: pixels.
 const SIDE_BY_SIDE: f64 = 7.0;
 const SIDE_STEP: f64 = 3.0;
-/// Widths of the medians: where two lie on each other, the wider shows beside the narrower.
+/// Widths of the medians: where two lie on each other, the wider shows next to the narrower.
 const MEDIAN_WIDTHS: [&str; 2] = ["2.8", "1.7"];
 
 pub(super) fn draw(svg: &mut Svg, stem: &str, figure: &dyn Figure, field: &Field, panel: &Panel) {
     let plot = field.plot;
     let clip = format!("clip-{stem}");
-    let [left, top, width, height] = [plot.left, plot.top, plot.width, plot.height].map(place);
+    let [left, top, width, height] = [plot.left, plot.top, plot.width, plot.height].map(coordinate);
     svg.raw(&format!(
         "<clipPath id=\"{clip}\"><rect x=\"{left}\" y=\"{top}\" width=\"{width}\" \
          height=\"{height}\"/></clipPath>\n"
     ));
     let clip = format!("url(#{clip})");
     let rectangle = format!("{left} {top} {width} {height}");
-    let x = axis_text(&field.x, panel.across.unit());
+    let x = axis_text(&field.x, panel.axis.unit());
     let y = axis_text(&field.y, figure.unit());
     svg.group(&[
         ("class", "data"),
@@ -51,13 +51,13 @@ pub(super) fn draw(svg: &mut Svg, stem: &str, figure: &dyn Figure, field: &Field
     let drawn = Drawn {
         figure,
         field,
-        across: panel.across,
-        // On one axis, what differs lies beside by itself.
+        axis: panel.axis,
+        // On one axis, what differs lies apart by itself.
         is_spread: !panel.follows_offered(figure),
     };
     for part in [markers, lines] {
-        for subject in &panel.subjects {
-            server(svg, &drawn, subject, part);
+        for curve in &panel.curves {
+            server(svg, &drawn, curve, part);
         }
     }
     svg.close();
@@ -76,17 +76,17 @@ fn axis_text(axis: &Axis, unit: &str) -> String {
 struct Drawn<'a> {
     figure: &'a dyn Figure,
     field: &'a Field,
-    across: Across<'a>,
+    axis: SweepAxis<'a>,
     /// The trials of a cell stand side by side.
     is_spread: bool,
 }
 
-type Part = fn(&mut Svg, &Drawn, &Subject);
+type Part = fn(&mut Svg, &Drawn, &Curve);
 
-fn server(svg: &mut Svg, drawn: &Drawn, subject: &Subject, part: Part) {
-    let class = format!("server {}", subject.look.class);
-    svg.group(&[("class", &class), ("data-server", subject.name)]);
-    part(svg, drawn, subject);
+fn server(svg: &mut Svg, drawn: &Drawn, curve: &Curve, part: Part) {
+    let class = format!("server {}", curve.style.class);
+    svg.group(&[("class", &class), ("data-server", curve.name)]);
+    part(svg, drawn, curve);
     svg.close();
 }
 
@@ -98,7 +98,7 @@ fn guide(svg: &mut Svg, field: &Field) {
             "polyline",
             &[
                 ("class", "guide"),
-                ("points", &places(&[from, to])),
+                ("points", &coordinates(&[from, to])),
                 ("fill", "none"),
                 ("stroke", INK),
                 ("stroke-opacity", "0.55"),
@@ -109,11 +109,11 @@ fn guide(svg: &mut Svg, field: &Field) {
     }
 }
 
-fn markers(svg: &mut Svg, drawn: &Drawn, subject: &Subject) {
-    let (figure, field, across) = (drawn.figure, drawn.field, drawn.across);
-    for cell in &subject.cells {
+fn markers(svg: &mut Svg, drawn: &Drawn, curve: &Curve) {
+    let (figure, field, axis) = (drawn.figure, drawn.field, drawn.axis);
+    for cell in &curve.cells {
         for (trial, measured) in &cell.measured {
-            let (Some(at), Some(value)) = (across.of_trial(trial), figure.value(measured)) else {
+            let (Some(at), Some(value)) = (axis.of_trial(trial), figure.value(measured)) else {
                 continue;
             };
             let Some((x, y)) = field.pixel(at, value) else {
@@ -126,17 +126,17 @@ fn markers(svg: &mut Svg, drawn: &Drawn, subject: &Subject) {
             let limited = measured.generator_limited;
             let is_bound = figure.is_lower_bound(measured);
             let shape = match is_bound {
-                true => format!("{}{BOUND_SHAPE}", subject.look.shape),
-                false => subject.look.shape.to_owned(),
+                true => format!("{}{BOUND_SHAPE}", curve.style.shape),
+                false => curve.style.shape.to_owned(),
             };
             let hint = format!(
                 "{}: {}{} {}{}, trial {} of {}{}",
-                subject.name,
-                words::lower_bound(is_bound),
+                curve.name,
+                units::lower_bound(is_bound),
                 figure.words(value),
-                across.place(at),
+                axis.place(at),
                 cell.level
-                    .map(|level| format!(" (level {})", words::level(level)))
+                    .map(|level| format!(" (level {})", units::level(level)))
                     .unwrap_or_default(),
                 trial.repeat + 1,
                 cell.planned,
@@ -146,8 +146,8 @@ fn markers(svg: &mut Svg, drawn: &Drawn, subject: &Subject) {
                     ""
                 },
             );
-            let at = format!("translate({} {})", place(x + aside), place(y));
-            let aside = place(aside);
+            let at = format!("translate({} {})", coordinate(x + aside), coordinate(y));
+            let aside = coordinate(aside);
             svg.hinted(
                 "path",
                 &[
@@ -155,15 +155,15 @@ fn markers(svg: &mut Svg, drawn: &Drawn, subject: &Subject) {
                     ("class", if limited { "mark hollow" } else { "mark" }),
                     ("transform", &at),
                     ("d", &shape),
-                    ("fill", if limited { "none" } else { subject.look.colour }),
+                    ("fill", if limited { "none" } else { curve.style.colour }),
                     ("fill-opacity", "0.5"),
-                    ("stroke", subject.look.colour),
+                    ("stroke", curve.style.colour),
                     ("stroke-width", if limited { "1.2" } else { "0.7" }),
                 ],
                 &hint,
             );
         }
-        absent(svg, drawn, subject, cell);
+        absent(svg, drawn, curve, cell);
     }
 }
 
@@ -179,9 +179,9 @@ fn aside(repeat: u32, cell: &Cell) -> f64 {
 }
 
 /// A cross at the foot of the figure where repeats are missing.
-fn absent(svg: &mut Svg, drawn: &Drawn, subject: &Subject, cell: &Cell) {
+fn absent(svg: &mut Svg, drawn: &Drawn, curve: &Curve, cell: &Cell) {
     let (field, missing) = (drawn.field, cell.missing());
-    let Some(stands_at) = drawn.across.of_cell(cell) else {
+    let Some(stands_at) = drawn.axis.of_cell(cell) else {
         return;
     };
     let Some(x) = field.pixel_x(stands_at) else {
@@ -192,14 +192,14 @@ fn absent(svg: &mut Svg, drawn: &Drawn, subject: &Subject, cell: &Cell) {
     }
     let at = format!(
         "translate({} {})",
-        place(x),
-        place(field.plot.top + field.plot.height - 7.0)
+        coordinate(x),
+        coordinate(field.plot.top + field.plot.height - 7.0)
     );
     let hint = format!(
         "{}: {missing} of {} trials missing {}",
-        subject.name,
+        curve.name,
         cell.planned,
-        drawn.across.place(stands_at),
+        drawn.axis.place(stands_at),
     );
     svg.hinted(
         "path",
@@ -208,7 +208,7 @@ fn absent(svg: &mut Svg, drawn: &Drawn, subject: &Subject, cell: &Cell) {
             ("transform", &at),
             ("d", MISSING_SHAPE),
             ("fill", "none"),
-            ("stroke", subject.look.colour),
+            ("stroke", curve.style.colour),
             ("stroke-width", "1.6"),
         ],
         &hint,
@@ -218,10 +218,10 @@ fn absent(svg: &mut Svg, drawn: &Drawn, subject: &Subject, cell: &Cell) {
 /// Class, which end of a spread, width and dashes of a line.
 type LineStyle = (&'static str, fn(&Spread) -> f64, &'static str, &'static str);
 
-fn lines(svg: &mut Svg, drawn: &Drawn, subject: &Subject) {
+fn lines(svg: &mut Svg, drawn: &Drawn, curve: &Curve) {
     let (figure, field) = (drawn.figure, drawn.field);
     let spread = |cell: &Cell| cell.spread(|measured| figure.value(measured));
-    let median = MEDIAN_WIDTHS[subject.place % MEDIAN_WIDTHS.len()];
+    let median = MEDIAN_WIDTHS[curve.place % MEDIAN_WIDTHS.len()];
     let styles: [LineStyle; 3] = [
         ("maximum", |spread| spread.max, "1.2", MAXIMUM_DASHES),
         ("minimum", |spread| spread.min, "1.4", MINIMUM_DASHES),
@@ -231,10 +231,10 @@ fn lines(svg: &mut Svg, drawn: &Drawn, subject: &Subject) {
         // A cell without a measurement breaks the line: nothing is known there.
         let mut piece: Vec<(f64, f64)> = Vec::new();
         let mut pieces = Vec::new();
-        for cell in &subject.cells {
+        for cell in &curve.cells {
             let at = spread(cell).map(|spread| end(&spread));
             match drawn
-                .across
+                .axis
                 .of_cell(cell)
                 .zip(at)
                 .and_then(|(x, y)| field.pixel(x, y))
@@ -249,9 +249,9 @@ fn lines(svg: &mut Svg, drawn: &Drawn, subject: &Subject) {
                 "polyline",
                 &[
                     ("class", class),
-                    ("points", &places(points)),
+                    ("points", &coordinates(points)),
                     ("fill", "none"),
-                    ("stroke", subject.look.colour),
+                    ("stroke", curve.style.colour),
                     ("stroke-width", stroke_width),
                     ("stroke-linejoin", "round"),
                     ("stroke-dasharray", dashes),
@@ -259,15 +259,15 @@ fn lines(svg: &mut Svg, drawn: &Drawn, subject: &Subject) {
             );
         }
     }
-    knee(svg, figure, field, subject);
+    knee(svg, figure, field, curve);
 }
 
 /// A ring around the median at the knee.
-fn knee(svg: &mut Svg, figure: &dyn Figure, field: &Field, subject: &Subject) {
-    let Some(knee_rps) = subject.knee_rps else {
+fn knee(svg: &mut Svg, figure: &dyn Figure, field: &Field, curve: &Curve) {
+    let Some(knee_rps) = curve.knee_rps else {
         return;
     };
-    let Some(cell) = subject
+    let Some(cell) = curve
         .cells
         .iter()
         .find(|cell| cell.offered_rps == Some(knee_rps))
@@ -280,7 +280,7 @@ fn knee(svg: &mut Svg, figure: &dyn Figure, field: &Field, subject: &Subject) {
     let Some((x, y)) = field.pixel(knee_rps, spread.median) else {
         return;
     };
-    let at = format!("translate({} {})", place(x), place(y));
+    let at = format!("translate({} {})", coordinate(x), coordinate(y));
     svg.hinted(
         "circle",
         &[
@@ -288,13 +288,13 @@ fn knee(svg: &mut Svg, figure: &dyn Figure, field: &Field, subject: &Subject) {
             ("transform", &at),
             ("r", KNEE_RADIUS),
             ("fill", "none"),
-            ("stroke", subject.look.colour),
+            ("stroke", curve.style.colour),
             ("stroke-width", "1.8"),
         ],
         &format!(
             "{}: the knee, {} offered",
-            subject.name,
-            words::rate(knee_rps)
+            curve.name,
+            units::rate(knee_rps)
         ),
     );
 }

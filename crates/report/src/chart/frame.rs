@@ -9,8 +9,8 @@ use plotters::prelude::*;
 use super::axis::Axis;
 use super::{AXIS_HEIGHT, Field, INK, PLOT_LEFT, PLOT_RIGHT, Svg, WIDTH};
 use crate::Error;
-use crate::across::Across;
 use crate::figures::Figure;
+use crate::sweep_axis::SweepAxis;
 
 /// plotters draws whole pixels; at ten times the size they are fine enough.
 const MAGNIFIED: f64 = 10.0;
@@ -24,7 +24,7 @@ const FAINT_GRID: RGBColor = RGBColor(0xEE, 0xEE, 0xEE);
 pub(super) fn draw(
     svg: &mut Svg,
     figure: &dyn Figure,
-    across: Across,
+    axis: SweepAxis,
     field: &Field,
     height: f64,
 ) -> Result<(), Error> {
@@ -36,7 +36,7 @@ pub(super) fn draw(
     {
         let size = ((WIDTH * MAGNIFIED) as u32, (height * MAGNIFIED) as u32);
         let root = SVGBackend::with_string(&mut document, size).into_drawing_area();
-        mesh(&root, figure, across, field, height).map_err(|error| failed(error.to_string()))?;
+        mesh(&root, figure, axis, field, height).map_err(|error| failed(error.to_string()))?;
         root.present().map_err(|error| failed(error.to_string()))?;
     }
     let inside = inside(&document).ok_or_else(|| failed("plotters wrote no SVG".to_owned()))?;
@@ -52,7 +52,7 @@ pub(super) fn draw(
         ("fill", INK),
     ];
     svg.group(&[("class", "axis-titles")]);
-    svg.text(middle, below, &style, across.axis_title());
+    svg.text(middle, below, &style, axis.axis_title());
     let upright = field.plot.top + field.plot.height / 2.0;
     let turned = format!("rotate(-90 20 {upright})");
     let style = [style[0], style[1], style[2], ("transform", turned.as_str())];
@@ -67,7 +67,7 @@ type Failure<'a> = DrawingAreaErrorKind<<SVGBackend<'a> as DrawingBackend>::Erro
 fn mesh<'a>(
     root: &Area<'a>,
     figure: &dyn Figure,
-    across: Across,
+    axis: SweepAxis,
     field: &Field,
     height: f64,
 ) -> Result<(), Failure<'a>> {
@@ -89,7 +89,7 @@ fn mesh<'a>(
         .x_label_style(text.clone())
         .y_label_style(text)
         .set_all_tick_mark_size(magnified(4.0))
-        .x_label_formatter(&|at| across.tick(field.x.value(*at), field.x.end))
+        .x_label_formatter(&|at| axis.tick(field.x.value(*at), field.x.end))
         .y_label_formatter(&|at| figure.tick(field.y.value(*at), field.y.value(field.y.end)))
         .draw()?;
     Ok(())

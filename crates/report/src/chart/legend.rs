@@ -1,10 +1,10 @@
 //! The legend: above the plot, so that it covers no data. First the servers, then what lines and
 //! markers mean; only what the figure has.
 
-use super::svg::{place, width};
-use super::{INK, Look, Panel, Svg, WIDTH, data};
+use super::svg::{coordinate, width};
+use super::{CurveStyle, INK, Panel, Svg, WIDTH, data};
 use crate::figures::Figure;
-use crate::{limits, words};
+use crate::{limits, units};
 
 const ROW: f64 = 20.0;
 const SIZE: f64 = 12.5;
@@ -15,7 +15,7 @@ const GAP: f64 = 18.0;
 /// What stands before an entry's text.
 #[derive(Debug, Clone, Copy)]
 enum Sample {
-    Curve(Look),
+    Curve(CurveStyle),
     Line {
         class: &'static str,
         dashes: &'static str,
@@ -48,13 +48,13 @@ impl Legend {
             entries: Vec::new(),
             rows: 0,
         };
-        let curves = panel.subjects.iter().map(|subject| {
-            let name = words::shortened(subject.short, limits::NAME_CHARACTERS);
-            let knee = subject
+        let curves = panel.curves.iter().map(|curve| {
+            let name = units::shortened(curve.short, limits::NAME_CHARACTERS);
+            let knee = curve
                 .knee_rps
-                .map(|rate| format!(" (knee {})", words::rate(rate)));
+                .map(|rate| format!(" (knee {})", units::rate(rate)));
             (
-                Sample::Curve(subject.look),
+                Sample::Curve(curve.style),
                 format!("{name}{}", knee.unwrap_or_default()),
             )
         });
@@ -103,8 +103,8 @@ impl Legend {
 
 /// What lines and markers mean.
 fn key(figure: &dyn Figure, panel: &Panel) -> Vec<(Sample, String)> {
-    let subjects = &panel.subjects;
-    let cells = || subjects.iter().flat_map(|subject| &subject.cells);
+    let curves = &panel.curves;
+    let cells = || curves.iter().flat_map(|curve| &curve.cells);
     let line = |class, dashes, stroke_width| Sample::Line {
         class,
         dashes,
@@ -127,7 +127,7 @@ fn key(figure: &dyn Figure, panel: &Panel) -> Vec<(Sample, String)> {
             "achieved = offered".to_owned(),
         ));
     }
-    if subjects.iter().any(|subject| subject.knee_rps.is_some()) {
+    if curves.iter().any(|curve| curve.knee_rps.is_some()) {
         key.push((Sample::Knee, "knee".to_owned()));
     }
     if cells().any(|cell| cell.limited() > 0) {
@@ -145,16 +145,16 @@ fn key(figure: &dyn Figure, panel: &Panel) -> Vec<(Sample, String)> {
 
 fn sample(svg: &mut Svg, sample: Sample, x: f64, y: f64) {
     let centre = x + SAMPLE / 2.0;
-    let at = format!("translate({} {})", place(centre), place(y));
+    let at = format!("translate({} {})", coordinate(centre), coordinate(y));
     let line = |class: &str, stroke: &str, stroke_width: &str, dashes: &str, svg: &mut Svg| {
         svg.element(
             "line",
             &[
                 ("class", class),
-                ("x1", &place(x)),
-                ("x2", &place(x + SAMPLE)),
-                ("y1", &place(y)),
-                ("y2", &place(y)),
+                ("x1", &coordinate(x)),
+                ("x2", &coordinate(x + SAMPLE)),
+                ("y1", &coordinate(y)),
+                ("y2", &coordinate(y)),
                 ("stroke", stroke),
                 ("stroke-width", stroke_width),
                 ("stroke-dasharray", dashes),
@@ -162,15 +162,15 @@ fn sample(svg: &mut Svg, sample: Sample, x: f64, y: f64) {
         );
     };
     match sample {
-        Sample::Curve(look) => {
-            svg.group(&[("class", look.class)]);
-            line("median", look.colour, "2", "none", svg);
+        Sample::Curve(style) => {
+            svg.group(&[("class", style.class)]);
+            line("median", style.colour, "2", "none", svg);
             let shape = [
                 ("class", "mark"),
                 ("transform", at.as_str()),
-                ("d", look.shape),
-                ("fill", look.colour),
-                ("stroke", look.colour),
+                ("d", style.shape),
+                ("fill", style.colour),
+                ("stroke", style.colour),
             ];
             svg.element("path", &shape);
             svg.close();
@@ -187,13 +187,17 @@ fn sample(svg: &mut Svg, sample: Sample, x: f64, y: f64) {
         Sample::Hollow => {
             // A circle and a square: hollow in whatever shape.
             for (index, offset) in [(0, -6.0), (1, 6.0)] {
-                let at = format!("translate({} {})", place(centre + offset), place(y));
-                outline(svg, "mark hollow", &at, Look::of(index).shape);
+                let at = format!(
+                    "translate({} {})",
+                    coordinate(centre + offset),
+                    coordinate(y)
+                );
+                outline(svg, "mark hollow", &at, CurveStyle::of(index).shape);
             }
         }
         Sample::Bound => {
-            let at = format!("translate({} {})", place(centre), place(y + 4.0));
-            let shape = format!("{}{}", Look::of(0).shape, data::BOUND_SHAPE);
+            let at = format!("translate({} {})", coordinate(centre), coordinate(y + 4.0));
+            let shape = format!("{}{}", CurveStyle::of(0).shape, data::BOUND_SHAPE);
             outline(svg, "mark", &at, &shape);
         }
         Sample::Missing => outline(svg, "absent", &at, data::MISSING_SHAPE),

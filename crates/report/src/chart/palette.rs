@@ -21,7 +21,7 @@ const SHAPES: [&str; 7] = [
 
 /// How one server is drawn.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Look {
+pub(crate) struct CurveStyle {
     /// `s0` to `s6`: the class the page colours by.
     pub(crate) class: &'static str,
     /// On paper.
@@ -30,8 +30,8 @@ pub(crate) struct Look {
     pub(crate) shape: &'static str,
 }
 
-impl Look {
-    /// The look of the `index`-th server of a plan: 49 of them differ.
+impl CurveStyle {
+    /// The style of the `index`-th server of a plan: 49 of them differ.
     pub(crate) fn of(index: usize) -> Self {
         const CLASSES: [&str; 7] = ["s0", "s1", "s2", "s3", "s4", "s5", "s6"];
         let colour = index % COLOURS.len();
@@ -47,13 +47,13 @@ impl Look {
 mod tests {
     use std::collections::HashSet;
 
-    use super::Look;
+    use super::CurveStyle;
     use crate::limits;
 
     #[test]
     fn no_two_servers_look_alike() {
         let looks: HashSet<_> = (0..limits::SERVERS)
-            .map(|i| (Look::of(i).colour, Look::of(i).shape))
+            .map(|i| (CurveStyle::of(i).colour, CurveStyle::of(i).shape))
             .collect();
         assert_eq!(looks.len(), limits::SERVERS);
     }

@@ -39,7 +39,12 @@ impl Svg {
 
     /// Text with its baseline at (x, y).
     pub(crate) fn text(&mut self, x: f64, y: f64, attributes: &[(&str, &str)], text: &str) {
-        let _ = write!(self.out, r#"<text x="{}" y="{}""#, place(x), place(y));
+        let _ = write!(
+            self.out,
+            r#"<text x="{}" y="{}""#,
+            coordinate(x),
+            coordinate(y)
+        );
         self.attributes(attributes);
         let _ = writeln!(self.out, ">{}</text>", escaped(text));
     }
@@ -62,16 +67,16 @@ impl Svg {
 }
 
 /// A coordinate.
-pub(crate) fn place(value: f64) -> String {
+pub(crate) fn coordinate(value: f64) -> String {
     let text = format!("{value:.1}");
     text.strip_suffix(".0").map(str::to_owned).unwrap_or(text)
 }
 
 /// Coordinates of a polyline.
-pub(crate) fn places(points: &[(f64, f64)]) -> String {
+pub(crate) fn coordinates(points: &[(f64, f64)]) -> String {
     let pairs: Vec<String> = points
         .iter()
-        .map(|&(x, y)| format!("{},{}", place(x), place(y)))
+        .map(|&(x, y)| format!("{},{}", coordinate(x), coordinate(y)))
         .collect();
     pairs.join(" ")
 }

@@ -4,7 +4,7 @@
 use super::Figure;
 use crate::chart::axis::Scale;
 use crate::folder::{FigureKind, Measurement};
-use crate::words;
+use crate::units;
 
 pub(super) struct Bursts;
 
@@ -34,11 +34,11 @@ impl Figure for Bursts {
     }
 
     fn words(&self, value: f64) -> String {
-        format!("{} a wake-up", words::number(value))
+        format!("{} a wake-up", units::number(value))
     }
 
     fn tick(&self, value: f64, _greatest: f64) -> String {
-        words::plain_tick(value)
+        units::plain_tick(value)
     }
 
     fn unit(&self) -> &'static str {

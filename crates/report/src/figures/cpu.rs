@@ -5,7 +5,7 @@ use super::Figure;
 use crate::cells;
 use crate::chart::axis::Scale;
 use crate::folder::{FigureKind, Measurement};
-use crate::words;
+use crate::units;
 
 pub(super) struct Cpu;
 
@@ -35,11 +35,11 @@ impl Figure for Cpu {
     }
 
     fn words(&self, value: f64) -> String {
-        words::duration(value)
+        units::duration(value)
     }
 
     fn tick(&self, value: f64, _greatest: f64) -> String {
-        words::plain_tick(value / 1e3)
+        units::plain_tick(value / 1e3)
     }
 
     fn unit(&self) -> &'static str {

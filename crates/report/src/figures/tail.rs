@@ -5,7 +5,7 @@ use super::Figure;
 use crate::cells;
 use crate::chart::axis::Scale;
 use crate::folder::{FigureKind, Measurement};
-use crate::words;
+use crate::units;
 
 pub(super) struct Tail;
 
@@ -39,11 +39,11 @@ impl Figure for Tail {
     }
 
     fn words(&self, value: f64) -> String {
-        words::duration(value)
+        units::duration(value)
     }
 
     fn tick(&self, value: f64, _greatest: f64) -> String {
-        words::duration_tick(value)
+        units::duration_tick(value)
     }
 
     fn unit(&self) -> &'static str {

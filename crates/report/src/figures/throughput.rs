@@ -3,7 +3,7 @@
 use super::Figure;
 use crate::chart::axis::Scale;
 use crate::folder::{FigureKind, Measurement};
-use crate::words;
+use crate::units;
 
 pub(super) struct Throughput;
 
@@ -33,11 +33,11 @@ impl Figure for Throughput {
     }
 
     fn words(&self, value: f64) -> String {
-        words::rate(value)
+        units::rate(value)
     }
 
     fn tick(&self, value: f64, greatest: f64) -> String {
-        words::rate_tick(value, greatest)
+        units::rate_tick(value, greatest)
     }
 
     fn unit(&self) -> &'static str {

@@ -1,11 +1,11 @@
 //! The rows of the page's tables, as text.
 
-use crate::across::Across;
 use crate::cells::{self, Cell, Percentile, Spread};
-use crate::findings::Standing;
+use crate::findings::CurveFindings;
 use crate::folder::{Measurement, Outcome, Phase, Trial};
-use crate::words::Quantity;
-use crate::{Run, notes, words};
+use crate::sweep_axis::SweepAxis;
+use crate::units::Quantity;
+use crate::{Run, notes, units};
 
 /// Median over the repeats, and `[least, greatest]` in the same unit.
 pub(super) struct Value {
@@ -40,9 +40,9 @@ impl Value {
         );
         let (median, greatest) = cell.lower_bounds(percentile);
         Self {
-            median: format!("{}{}", words::lower_bound(median), value.median),
+            median: format!("{}{}", units::lower_bound(median), value.median),
             range: match value.range.rsplit_once(' ') {
-                Some((low, high)) => format!("{low} {}{high}", words::lower_bound(greatest)),
+                Some((low, high)) => format!("{low} {}{high}", units::lower_bound(greatest)),
                 None => value.range,
             },
         }
@@ -51,12 +51,12 @@ impl Value {
 
 /// What only some runs have measured.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct More {
+pub(super) struct OptionalColumns {
     bursts: bool,
     greedy: bool,
 }
 
-impl More {
+impl OptionalColumns {
     pub(super) fn of(run: &Run) -> Self {
         let has = |is_there: fn(&Measurement) -> bool| {
             let mut measured = run.trials.iter().filter_map(cells::measured);
@@ -70,7 +70,7 @@ impl More {
 }
 
 /// The heads of the values of a cell: (what, of it what).
-pub(super) fn heads(more: More) -> Vec<(&'static str, &'static str)> {
+pub(super) fn heads(more: OptionalColumns) -> Vec<(&'static str, &'static str)> {
     let mut heads = vec![
         ("Achieved", ""),
         ("Response", "median"),
@@ -110,7 +110,7 @@ pub(super) struct CellRow {
 type Reading = (fn(&Measurement) -> Option<f64>, Quantity);
 
 impl CellRow {
-    pub(super) fn of(standing: &Standing, cell: &Cell, more: More) -> Self {
+    pub(super) fn of(curve: &CurveFindings, cell: &Cell, more: OptionalColumns) -> Self {
         let mut readings: Vec<Reading> = vec![
             (|m| m.slip.map(|slip| slip.p99 as f64), Quantity::Duration),
             (cells::user_ns, Quantity::Duration),
@@ -142,14 +142,14 @@ impl CellRow {
         values.extend(percentiles.map(|percentile| Value::of_percentile(cell, percentile)));
         let readings = readings.into_iter();
         values.extend(readings.map(|(value, quantity)| Value::of(cell.spread(value), quantity)));
-        let setting = match standing.across {
-            Across::Rate => None,
-            Across::Setting(vary) => cell.setting.map(|value| vary.condition(value)),
+        let setting = match curve.axis {
+            SweepAxis::Rate => None,
+            SweepAxis::Setting(vary) => cell.setting.map(|value| vary.condition(value)),
         };
         Self {
             setting: setting.unwrap_or_default(),
-            level: cell.level.map(words::level).unwrap_or_default(),
-            offered: cell.offered_rps.map_or("–".to_owned(), words::rate),
+            level: cell.level.map(units::level).unwrap_or_default(),
+            offered: cell.offered_rps.map_or("–".to_owned(), units::rate),
             values,
             measured: format!("{} of {}", cell.measured.len(), cell.planned),
             limited: cell.limited().to_string(),
@@ -173,13 +173,13 @@ pub(super) struct LawRow {
     pub(super) holds: bool,
 }
 
-pub(super) fn laws(standings: &[Standing]) -> Vec<LawRow> {
-    let rows = standings.iter().filter_map(|standing| {
-        let law = standing.littles_law?;
+pub(super) fn laws(curves: &[CurveFindings]) -> Vec<LawRow> {
+    let rows = curves.iter().filter_map(|curve| {
+        let law = curve.littles_law?;
         Some(LawRow {
-            server: standing.name.clone(),
+            server: curve.name.clone(),
             trials: format!("{} of {}", law.holding, law.trials),
-            worst: words::share(law.worst),
+            worst: units::share(law.worst),
             holds: law.holding == law.trials,
         })
     });
@@ -242,34 +242,34 @@ pub(super) fn trials(run: &Run) -> Vec<TrialRow> {
             .and_then(|measured| measured.lost_connections)
             .filter(|&lost| lost > 0)
         {
-            remarks.push(format!("{} lost", words::plural(lost, "connection")));
+            remarks.push(format!("{} lost", units::plural(lost, "connection")));
         }
         if let Some(errors) = measured
             .map(|measured| measured.errors)
             .filter(|&errors| errors > 0)
         {
-            remarks.push(format!("{} answered with an error", words::count(errors)));
+            remarks.push(format!("{} answered with an error", units::count(errors)));
         }
         remarks.extend(trial.notes.iter().cloned());
         TrialRow {
             id: trial.id.clone(),
             server: trial.server.clone(),
             setting: condition(run, trial),
-            level: trial.level.map(words::level).unwrap_or_default(),
-            offered: trial.offered_rps.map_or_else(none, words::rate),
-            achieved: measured.map_or_else(none, |m| words::rate(m.achieved_rps)),
+            level: trial.level.map(units::level).unwrap_or_default(),
+            offered: trial.offered_rps.map_or_else(none, units::rate),
+            achieved: measured.map_or_else(none, |m| units::rate(m.achieved_rps)),
             p99: measured.and_then(|m| p99(m)).unwrap_or_else(none),
             cpu: measured
                 .and_then(|m| cells::cpu_ns(m))
-                .map_or_else(none, words::duration),
+                .map_or_else(none, units::duration),
             generator_busy: measured
                 .and_then(|m| m.generator_busy)
-                .map_or_else(none, words::share),
+                .map_or_else(none, units::share),
             stolen: measured.and_then(|m| m.stolen).map_or_else(none, |stolen| {
                 format!(
                     "{}, {}",
-                    words::share(stolen.server),
-                    words::share(stolen.load)
+                    units::share(stolen.server),
+                    units::share(stolen.load)
                 )
             }),
             remarks: remarks.join("; "),
@@ -285,10 +285,10 @@ fn condition(run: &Run, trial: &Trial) -> String {
 }
 
 fn p99(measured: &Measurement) -> Option<String> {
-    let bound = words::lower_bound(cells::is_lower_bound(measured, cells::P99));
+    let bound = units::lower_bound(cells::is_lower_bound(measured, cells::P99));
     Some(format!(
         "{bound}{}",
-        words::duration(cells::p99_ns(measured)?)
+        units::duration(cells::p99_ns(measured)?)
     ))
 }
 
@@ -302,7 +302,7 @@ pub(super) fn host(run: &Run) -> Vec<(&'static str, String)> {
             "Processor",
             format!("{}, {} online", host.cpu, host.processors),
         ),
-        ("Memory", words::bytes(host.memory_bytes as f64)),
+        ("Memory", units::bytes(host.memory_bytes as f64)),
         (
             "Virtualised",
             host.virtualised.clone().unwrap_or_else(unknown),
@@ -312,7 +312,7 @@ pub(super) fn host(run: &Run) -> Vec<(&'static str, String)> {
             "Frequency governor",
             host.governor.clone().unwrap_or_else(unknown),
         ),
-        ("Open files", words::count(host.open_files)),
+        ("Open files", units::count(host.open_files)),
         ("Servers on processors", processors(&run.plan.server_cpus)),
         ("Generator on processors", processors(&run.plan.load_cpus)),
         ("Their priority", priority(run.plan.goes_first)),
@@ -333,5 +333,5 @@ fn processors(cpus: &[usize]) -> String {
         return "not pinned".to_owned();
     }
     let cpus: Vec<String> = cpus.iter().map(usize::to_string).collect();
-    words::listed(&cpus)
+    units::listed(&cpus)
 }

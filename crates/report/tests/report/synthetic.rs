@@ -103,7 +103,7 @@ impl Synthetic {
                 }
             }
             for cell in 0..plan.cells() {
-                let (setting, rate) = plan.place(cell);
+                let (setting, rate) = plan.setting_and_rate(cell);
                 let level = match &plan.sweep {
                     Sweep::LoadLevels(levels) => levels[rate as usize],
                     Sweep::Rates(rates) => rates[rate as usize] / capacity,
@@ -118,7 +118,7 @@ impl Synthetic {
         }
         for trial in &mut trials {
             let setting = plan.setting_of(trial.phase, trial.cell);
-            trial.setting = plan.value(setting);
+            trial.setting = plan.setting_value(setting);
             if let (Outcome::Measured(measured), Some(Vary::Greedy(greedy))) =
                 (&mut trial.outcome, &plan.vary)
             {

@@ -1,4 +1,4 @@
-//! From the TOML reader's complaint to one that names file, line, key and remedy.
+//! From the TOML reader's violation to one that names file, line, key and remedy.
 
 use std::time::Duration;
 
@@ -8,7 +8,7 @@ use serde::{Deserialize, Deserializer};
 
 use crate::error::{Error, did_you_mean, nearest};
 
-/// Puts the reader's complaint into the words of a user.
+/// Puts the reader's violation into the words of a user.
 pub(super) fn explain(error: &toml::de::Error, path: &str, text: &str) -> Error {
     let start = error.span().map(|span| span.start);
     let place = match start {

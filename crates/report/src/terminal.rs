@@ -1,21 +1,21 @@
 //! The summary a run ends with on a terminal: a table, what is missing, and what was found.
 
-use crate::across::Across;
 use crate::cells::{Cell, Percentile};
-use crate::findings::{self, Standing};
+use crate::findings::{self, CurveFindings};
 use crate::folder::Measurement;
-use crate::words::Quantity;
-use crate::{Run, cells, limits, notes, words};
+use crate::sweep_axis::SweepAxis;
+use crate::units::Quantity;
+use crate::{Run, cells, limits, notes, units};
 
 /// The run in at most [`limits::TERMINAL_COLUMNS`] columns: a line a cell with medians over the
-/// repeats, then what a reader must know beside it. Ends with a line break.
+/// repeats, then what a reader must know besides it. Ends with a line break.
 pub fn text_summary(run: &Run) -> String {
-    let standings = findings::of(run);
+    let curves = findings::of(run);
     let mut lines = vec![notes::about(run), String::new()];
-    lines.extend(table(&standings));
+    lines.extend(table(&curves));
     lines.push(String::new());
-    lines.extend(standings.iter().map(found));
-    lines.extend(remarks(run, &standings));
+    lines.extend(curves.iter().map(found));
+    lines.extend(remarks(run, &curves));
     let mut text = String::new();
     for line in lines {
         for piece in folded(&plain(&line)) {
@@ -31,10 +31,10 @@ const HEADS: [&str; 9] = [
 ];
 const WIDTHS: [usize; 9] = [22, 5, 9, 9, 8, 8, 8, 8, 7];
 
-fn table(standings: &[Standing]) -> Vec<String> {
+fn table(curves: &[CurveFindings]) -> Vec<String> {
     let mut rows = vec![row(&HEADS.map(str::to_owned))];
-    for standing in standings {
-        for cell in &standing.cells {
+    for curve in curves {
+        for cell in &curve.cells {
             let middle = |value: fn(&Measurement) -> Option<f64>, words: fn(f64) -> String| {
                 cell.spread(value)
                     .map_or("–".to_owned(), |spread| words(spread.median))
@@ -43,19 +43,19 @@ fn table(standings: &[Standing]) -> Vec<String> {
                 let Some(spread) = cell.spread(|m| percentile.value_ns(m)) else {
                     return "–".to_owned();
                 };
-                let bound = words::lower_bound(cell.lower_bounds(percentile).0);
-                format!("{bound}{}", words::duration(spread.median))
+                let bound = units::lower_bound(cell.lower_bounds(percentile).0);
+                format!("{bound}{}", units::duration(spread.median))
             };
             let limited = if cell.limited() > 0 { "*" } else { "" };
             rows.push(row(&[
-                named(standing, cell),
-                cell.level.map(words::level).unwrap_or_default(),
-                cell.offered_rps.map_or("–".to_owned(), words::rate),
-                middle(|m| Some(m.achieved_rps), words::rate),
+                named(curve, cell),
+                cell.level.map(units::level).unwrap_or_default(),
+                cell.offered_rps.map_or("–".to_owned(), units::rate),
+                middle(|m| Some(m.achieved_rps), units::rate),
                 tail(cells::P50),
                 tail(cells::P99),
                 tail(cells::P999),
-                middle(cells::cpu_ns, words::duration),
+                middle(cells::cpu_ns, units::duration),
                 format!("{}/{}{limited}", cell.measured.len(), cell.planned),
             ]));
         }
@@ -64,14 +64,14 @@ fn table(standings: &[Standing]) -> Vec<String> {
 }
 
 /// A server and, where something is varied, its value.
-fn named(standing: &Standing, cell: &Cell) -> String {
-    let name = standing.server.name.as_str();
-    let value = cell.setting.zip(standing.vary);
+fn named(curve: &CurveFindings, cell: &Cell) -> String {
+    let name = curve.server.name.as_str();
+    let value = cell.setting.zip(curve.vary);
     let Some(value) = value.map(|(value, vary)| vary.value_text(value)) else {
-        return words::shortened(name, WIDTHS[0]);
+        return units::shortened(name, WIDTHS[0]);
     };
     let room = WIDTHS[0].saturating_sub(value.chars().count() + 3);
-    format!("{} · {value}", words::shortened(name, room))
+    format!("{} · {value}", units::shortened(name, room))
 }
 
 /// The first column to the left, numbers to the right.
@@ -92,51 +92,51 @@ fn row(fields: &[String; 9]) -> String {
 }
 
 /// Capacity, knee and Little's law of a curve in a line; of one across settings, its tail at them.
-fn found(standing: &Standing) -> String {
-    let law = standing.littles_law.map(|law| {
+fn found(curve: &CurveFindings) -> String {
+    let law = curve.littles_law.map(|law| {
         format!(
             ", Little's law in {} of {}",
             law.holding,
-            words::plural(law.trials as u64, "trial")
+            units::plural(law.trials as u64, "trial")
         )
     });
     let law = law.unwrap_or_default();
-    let mut name = words::shortened(&standing.server.name, limits::NAME_CHARACTERS);
-    if let Some(condition) = &standing.condition {
+    let mut name = units::shortened(&curve.server.name, limits::NAME_CHARACTERS);
+    if let Some(condition) = &curve.condition {
         name = format!("{name}, {condition}");
     }
-    match standing.across {
-        Across::Rate => format!("{name}: {}{law}", capacity_and_knee(standing)),
-        Across::Setting(_) => format!("{name}: {}{law}", tails(standing)),
+    match curve.axis {
+        SweepAxis::Rate => format!("{name}: {}{law}", capacity_and_knee(curve)),
+        SweepAxis::Setting(_) => format!("{name}: {}{law}", tails(curve)),
     }
 }
 
-fn tails(standing: &Standing) -> String {
-    let tails: Vec<String> = standing
-        .spots
+fn tails(curve: &CurveFindings) -> String {
+    let tails: Vec<String> = curve
+        .highlights
         .iter()
-        .map(|spot| match &spot.p99_ns {
+        .map(|highlight| match &highlight.p99_ns {
             Some(p99) => format!(
                 "{}{} {}",
-                words::lower_bound(spot.p99_is_lower_bound),
-                words::duration(p99.value),
-                spot.place
+                units::lower_bound(highlight.p99_is_lower_bound),
+                units::duration(p99.value),
+                highlight.place
             ),
-            None => format!("not known {}", spot.place),
+            None => format!("not known {}", highlight.place),
         })
         .collect();
     match tails.is_empty() {
         true => "nothing measured".to_owned(),
-        false => format!("p99 {}", words::listed(&tails)),
+        false => format!("p99 {}", units::listed(&tails)),
     }
 }
 
-fn capacity_and_knee(standing: &Standing) -> String {
-    let capacity = match &standing.capacity {
+fn capacity_and_knee(curve: &CurveFindings) -> String {
+    let capacity = match &curve.capacity {
         Some(capacity) => format!(
             "capacity {}{} {}",
             if capacity.at_least { "at least " } else { "" },
-            words::rate(capacity.rps.value),
+            units::rate(capacity.rps.value),
             Quantity::Rate.range(
                 capacity.rps.value,
                 capacity.rps.interval.low,
@@ -145,43 +145,43 @@ fn capacity_and_knee(standing: &Standing) -> String {
         ),
         None => "capacity not measured".to_owned(),
     };
-    let knee = match standing.knee {
+    let knee = match curve.knee {
         Some(knee) => {
             let beyond = if knee.leaves_at.is_none() {
                 " or beyond"
             } else {
                 ""
             };
-            let level = standing
+            let level = curve
                 .level_of(knee.level)
                 .map(|level| format!("{level} = "));
             format!(
                 "knee {}{}{beyond}",
                 level.unwrap_or_default(),
-                words::rate(knee.level)
+                units::rate(knee.level)
             )
         }
         None => "no knee found".to_owned(),
     };
-    let ratio = standing.capacity_ratio.as_ref().zip(standing.beside);
-    let ratio = ratio.map(|(times, beside)| {
-        let name = words::shortened(beside, limits::NAME_CHARACTERS);
+    let ratio = curve.capacity_ratio.as_ref().zip(curve.baseline);
+    let ratio = ratio.map(|(times, baseline)| {
+        let name = units::shortened(baseline, limits::NAME_CHARACTERS);
         format!(", {} times {name}'s", Quantity::Factor.words(times.value))
     });
     format!("{capacity}{}, {knee}", ratio.unwrap_or_default())
 }
 
-fn remarks(run: &Run, standings: &[Standing]) -> Vec<String> {
+fn remarks(run: &Run, curves: &[CurveFindings]) -> Vec<String> {
     let mut remarks = Vec::new();
-    if standings
+    if curves
         .iter()
-        .flat_map(|standing| &standing.cells)
+        .flat_map(|curve| &curve.cells)
         .any(|cell| cell.limited() > 0)
     {
         remarks.push("* the load generator was the limit in some of these trials".to_owned());
     }
     let tails = [cells::P50, cells::P99, cells::P999];
-    let cells = || standings.iter().flat_map(|standing| &standing.cells);
+    let cells = || curves.iter().flat_map(|curve| &curve.cells);
     if cells().any(|cell| tails.iter().any(|&tail| cell.lower_bounds(tail).0)) {
         remarks.push("≥ a lower bound: requests never answered may be beyond it".to_owned());
     }

@@ -17,11 +17,11 @@ const SCRIPT: &str = "read -r word || kill -9 \"-$1\"";
 /// A running keeper. Dropped, it is dismissed: drop it only after the server has been reaped or
 /// is about to be.
 #[derive(Debug)]
-pub(super) struct Keeper {
+pub(super) struct ProcessGuard {
     shell: Child,
 }
 
-impl Keeper {
+impl ProcessGuard {
     /// Watches over the group that `pid` leads.
     pub(super) fn over(pid: u32) -> io::Result<Self> {
         let mut command = Command::new("/bin/sh");
@@ -41,7 +41,7 @@ impl Keeper {
     }
 }
 
-impl Drop for Keeper {
+impl Drop for ProcessGuard {
     fn drop(&mut self) {
         if let Some(mut pipe) = self.shell.stdin.take() {
             // It fails only where the keeper itself was killed.

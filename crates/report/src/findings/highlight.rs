@@ -2,12 +2,12 @@
 
 use measure::{Capacity, Estimate, RankTest};
 
-use super::{CONFIDENCE, Standing, capacity, trials_of};
-use crate::across::Across;
+use super::{CONFIDENCE, CurveFindings, capacity, trials_of};
 use crate::cells::{self, Cell};
 use crate::folder::Measurement;
 use crate::run::Run;
-use crate::words;
+use crate::sweep_axis::SweepAxis;
+use crate::units;
 
 /// Load levels the verdict speaks of.
 const HALF: f64 = 0.5;
@@ -17,7 +17,7 @@ const ALL_SETTINGS: usize = 4;
 
 /// A cell of a curve.
 #[derive(Debug, Clone, PartialEq)]
-pub(crate) struct Spot {
+pub(crate) struct Highlight {
     /// Where it is: `at load level 0.9`, `at 20.0 k/s offered`, `with 16 connections`.
     pub(crate) place: String,
     /// Under this setting, where a curve goes across settings.
@@ -34,42 +34,42 @@ pub(crate) struct Spot {
     /// Medians of processor time a request, (user, system).
     pub(crate) cpu_parts_ns: Option<(f64, f64)>,
     /// How it stands to others.
-    pub(crate) against: Vec<Against>,
+    pub(crate) comparison: Vec<Comparison>,
 }
 
 /// A cell's figures ÷ another's of the same run: the median ratio over all pairs of trials, with
 /// the exact interval of the rank-sum test.
 #[derive(Debug, Clone, PartialEq)]
-pub(crate) struct Against {
+pub(crate) struct Comparison {
     /// `memcached's there`, `its own with 16 connections`.
     pub(crate) whose: String,
     pub(crate) p99: Option<Estimate>,
     pub(crate) cpu: Option<Estimate>,
 }
 
-/// The spots of a curve beside another server's under the same setting, and beside the same
+/// The highlights of a curve, compared with another server's under the same setting, and with the same
 /// server's under the setting others are compared with.
 pub(super) fn of(
     run: &Run,
-    own: &Standing,
-    beside: Option<&Standing>,
-    before: Option<&Standing>,
-) -> Vec<Spot> {
+    own: &CurveFindings,
+    baseline: Option<&CurveFindings>,
+    before: Option<&CurveFindings>,
+) -> Vec<Highlight> {
     let reference = run.plan.reference();
     let of_reference = reference.and_then(|setting| run.plan.condition(setting));
-    let (is_across, reference) = match own.across {
-        Across::Rate => (false, None),
-        Across::Setting(_) => (true, reference.map(|setting| setting as usize)),
+    let (is_across, reference) = match own.axis {
+        SweepAxis::Rate => (false, None),
+        SweepAxis::Setting(_) => (true, reference.map(|setting| setting as usize)),
     };
-    let spot = |at: usize| {
+    let highlight = |at: usize| {
         let cell = own.cells.get(at)?;
-        let mut spot = alone(own, cell)?;
+        let mut highlight = alone(own, cell)?;
         if is_across {
             let trials = trials_of(run, &own.server.name, u32::try_from(at).ok());
-            spot.capacity = capacity(&trials);
+            highlight.capacity = capacity(&trials);
         }
-        let other =
-            beside.and_then(|to| Some((format!("{}'s there", to.server.name), to.cells.get(at)?)));
+        let other = baseline
+            .and_then(|to| Some((format!("{}'s there", to.server.name), to.cells.get(at)?)));
         let earlier = match is_across {
             true => reference
                 .filter(|&it| it != at)
@@ -78,27 +78,27 @@ pub(super) fn of(
         };
         let earlier = earlier.zip(of_reference.as_ref());
         let earlier = earlier.map(|(cell, with)| (format!("its own with {with}"), cell));
-        spot.against = [other, earlier]
+        highlight.comparison = [other, earlier]
             .into_iter()
             .flatten()
-            .map(|(whose, to)| against(whose, cell, to))
+            .map(|(whose, to)| comparison(whose, cell, to))
             .collect();
-        Some(spot)
+        Some(highlight)
     };
     indices(own, reference)
         .into_iter()
-        .filter_map(spot)
+        .filter_map(highlight)
         .collect()
 }
 
 /// Which cells are spoken of: of levels those nearest a half and nearly full, of rates the ends, of
 /// settings all where they are few, else the ends and the one others are compared with.
-fn indices(own: &Standing, reference: Option<usize>) -> Vec<usize> {
+fn indices(own: &CurveFindings, reference: Option<usize>) -> Vec<usize> {
     let last = own.cells.len().saturating_sub(1);
-    let mut indices = match own.across {
-        Across::Setting(_) if own.cells.len() <= ALL_SETTINGS => (0..=last).collect(),
-        Across::Setting(_) => vec![0, reference.unwrap_or(0), last],
-        Across::Rate => match (nearest(&own.cells, HALF), nearest(&own.cells, NEARLY_FULL)) {
+    let mut indices = match own.axis {
+        SweepAxis::Setting(_) if own.cells.len() <= ALL_SETTINGS => (0..=last).collect(),
+        SweepAxis::Setting(_) => vec![0, reference.unwrap_or(0), last],
+        SweepAxis::Rate => match (nearest(&own.cells, HALF), nearest(&own.cells, NEARLY_FULL)) {
             (Some(half), Some(nearly_full)) => vec![half, nearly_full],
             _ => vec![0, last],
         },
@@ -121,17 +121,17 @@ fn nearest(cells: &[Cell], level: f64) -> Option<usize> {
 }
 
 /// A cell by itself. None: it stands nowhere, for no trial says what it was offered.
-fn alone(own: &Standing, cell: &Cell) -> Option<Spot> {
-    let place = match (own.across, cell.level) {
-        (Across::Rate, Some(level)) => format!("at load level {}", words::level(level)),
-        (across, _) => across.place(across.of_cell(cell)?),
+fn alone(own: &CurveFindings, cell: &Cell) -> Option<Highlight> {
+    let place = match (own.axis, cell.level) {
+        (SweepAxis::Rate, Some(level)) => format!("at load level {}", units::level(level)),
+        (axis, _) => axis.place(axis.of_cell(cell)?),
     };
     let estimate = |values: &[f64]| measure::median_of_trials(values, CONFIDENCE);
     let middle =
         |part: fn(&Measurement) -> Option<f64>| cell.spread(part).map(|spread| spread.median);
     let free = cell.measured.iter().map(|(_, measured)| *measured);
     let free = free.filter(|measured| !measured.generator_limited);
-    Some(Spot {
+    Some(Highlight {
         place,
         capacity: None,
         measured: cell.measured.len() as u64,
@@ -140,7 +140,7 @@ fn alone(own: &Standing, cell: &Cell) -> Option<Spot> {
         p99_is_lower_bound: cells::lower_bounds(free, cells::P99).0,
         cpu_ns: estimate(&cell.values(cells::cpu_ns)),
         cpu_parts_ns: middle(cells::user_ns).zip(middle(cells::system_ns)),
-        against: Vec::new(),
+        comparison: Vec::new(),
     })
 }
 
@@ -153,9 +153,9 @@ fn tails_ns(cell: &Cell) -> Vec<f64> {
     cell.unlimited(cells::p99_ns)
 }
 
-fn against(whose: String, of: &Cell, to: &Cell) -> Against {
+fn comparison(whose: String, of: &Cell, to: &Cell) -> Comparison {
     let bound = of.lower_bounds(cells::P99).0 || to.lower_bounds(cells::P99).0;
-    Against {
+    Comparison {
         whose,
         p99: times(&tails_ns(of), &tails_ns(to)).filter(|_| !bound),
         cpu: times(&of.values(cells::cpu_ns), &to.values(cells::cpu_ns)),

@@ -5,10 +5,10 @@ use crate::cells::Cell;
 use crate::chart::axis::{Axis, Scale};
 use crate::folder::{Plan, Trial};
 use crate::settings::Vary;
-use crate::words;
+use crate::units;
 
 #[derive(Debug, Clone, Copy)]
-pub(crate) enum Across<'a> {
+pub(crate) enum SweepAxis<'a> {
     Rate,
     Setting(&'a Vary),
 }
@@ -16,7 +16,7 @@ pub(crate) enum Across<'a> {
 /// From this ratio of the greatest setting to the least on, they stand by their logarithms.
 const WIDE: f64 = 5.0;
 
-impl<'a> Across<'a> {
+impl<'a> SweepAxis<'a> {
     pub(crate) fn of(plan: &'a Plan) -> Self {
         match &plan.vary {
             Some(vary) if plan.sweep.rates() == 1 => Self::Setting(vary),
@@ -42,7 +42,7 @@ impl<'a> Across<'a> {
             Self::Setting(Vary::Connections(_)) => "connections",
             Self::Setting(Vary::Depth(_)) => "requests outstanding a connection",
             Self::Setting(Vary::Update(_)) => "share of updates",
-            Self::Setting(Vary::Greedy(_)) => "greedy connections beside those measured",
+            Self::Setting(Vary::Greedy(_)) => "greedy connections besides those measured",
         }
     }
 
@@ -85,7 +85,7 @@ impl<'a> Across<'a> {
     /// Where `value` is: `at 20.0 k/s offered`, `with 16 connections`.
     pub(crate) fn place(self, value: f64) -> String {
         match self {
-            Self::Rate => format!("at {} offered", words::rate(value)),
+            Self::Rate => format!("at {} offered", units::rate(value)),
             Self::Setting(vary) => format!("with {}", vary.condition(value)),
         }
     }
@@ -93,7 +93,7 @@ impl<'a> Across<'a> {
     /// A value at the axis, where `greatest` is the axis's end.
     pub(crate) fn tick(self, value: f64, greatest: f64) -> String {
         match self {
-            Self::Rate => words::rate_tick(value, greatest),
+            Self::Rate => units::rate_tick(value, greatest),
             Self::Setting(vary) => vary.value_text(value),
         }
     }
