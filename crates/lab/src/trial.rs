@@ -56,8 +56,8 @@ pub(crate) struct TrialContext<'a> {
 /// A trial's record, and what it measured in full.
 pub(crate) type RecordedTrial = (Trial, Option<TrialHistograms>);
 
-/// Makes the trial of `planned` at `offered_rps` (none: infinite demand). None: the user stopped it,
-/// and its children are gone.
+/// Runs the trial `planned` at `offered_rps` (none: infinite demand).
+/// None: the user stopped it, and its children have been reaped.
 pub(crate) fn perform(
     context: &TrialContext<'_>,
     ports: &Ports,

@@ -47,7 +47,7 @@ pub(crate) struct Comparison {
     pub(crate) cpu: Option<Estimate>,
 }
 
-/// The highlights of a curve, compared with another server's under the same setting, and with the same
+/// The highlights of a curve, compared with another server under the same setting and with the same
 /// server's under the setting others are compared with.
 pub(super) fn of(
     run: &Run,
