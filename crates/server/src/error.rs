@@ -1,4 +1,4 @@
-//! Why a server could not start or did not end in order.
+//! The errors of starting and stopping a server.
 
 use std::io;
 use std::net::SocketAddr;
@@ -6,13 +6,13 @@ use std::path::PathBuf;
 
 use thiserror::Error;
 
-/// Why a server could not start or did not end in order.
+/// Why a server did not start, or did not stop in order.
 #[derive(Debug, Error)]
 pub enum Error {
-    /// Neither a TCP address nor a Unix socket was asked for.
+    /// The configuration has neither a TCP address nor a Unix socket.
     #[error("nothing to listen on: give a port other than 0 (-p) or a Unix socket (-s)")]
     NothingToListenOn,
-    /// An address could not be listened on.
+    /// Listening on an address failed.
     #[error(
         "failed to listen on {address}: {source} (is another server running? choose another \
          port with -p or address with -l)"
@@ -20,78 +20,78 @@ pub enum Error {
     Listen {
         /// The address.
         address: SocketAddr,
-        /// What the system said.
+        /// The error of the system.
         source: io::Error,
     },
-    /// A Unix socket could not be listened on.
+    /// Listening on a Unix socket failed.
     #[error("failed to listen on the Unix socket {}: {source} (choose another path with -s)", path.display())]
     ListenUnix {
         /// Its path.
         path: PathBuf,
-        /// What the system said.
+        /// The error of the system.
         source: io::Error,
     },
-    /// The memory and item size cannot work together.
+    /// The store rejects the memory limit or the item size.
     #[error("{0} (change -m or -I)")]
     Store(#[from] store::ConfigError),
     /// The user to become does not exist.
     #[error("no user {0:?} to become: name an existing one with -u")]
     NoSuchUser(String),
-    /// Root could not be given up.
+    /// Root privileges could not be dropped.
     #[error("failed to become user {user:?}: {source}")]
     BecomeUser {
         /// The user.
         user: String,
-        /// What the system said.
+        /// The error of the system.
         source: io::Error,
     },
-    /// Memory could not be locked.
+    /// Locking memory failed.
     #[error("failed to lock memory (-k): {0} (raise the limit: ulimit -l)")]
     LockMemory(io::Error),
-    /// Less memory may be locked than the store will use.
+    /// The limit of locked memory is below the memory of the store.
     #[error(
-        "{wanted} bytes of memory are to be locked (-k), and {limit} may be: raise the limit \
+        "-k locks {wanted} bytes of memory, but the limit is {limit}: raise the limit \
          (ulimit -l), lower -m or leave out -k"
     )]
     LockedMemory {
-        /// Bytes of the store.
+        /// Bytes of memory of the store.
         wanted: u64,
         /// Bytes that may be locked.
         limit: u64,
     },
-    /// Too few descriptors for the connections asked for.
+    /// The limit of open files is below the number of connections.
     #[error(
-        "{wanted} open files are needed for -c {connections}, and the limit is {limit}: raise it \
+        "-c {connections} needs {wanted} open files, but the limit is {limit}: raise it \
          (ulimit -n {wanted}) or lower -c"
     )]
     OpenFiles {
-        /// Connections asked for.
+        /// Configured connections.
         connections: u32,
-        /// Descriptors they take.
+        /// Open files that they need.
         wanted: u64,
-        /// Descriptors there may be.
+        /// The limit of open files.
         limit: u64,
     },
-    /// The machine has not what the runtime needs.
+    /// This machine does not support the runtime.
     #[error("failed to use --runtime {}: {source} (leave it out, or give --runtime events)", kind.name())]
     Runtime {
-        /// Which.
+        /// The runtime.
         kind: runtime::Kind,
         /// What is missing.
         source: io::Error,
     },
-    /// Flags that the runtime has no use for.
+    /// Flags that do not apply to the runtime.
     #[error(
-        "--busy-poll and --min-wait are for workers that serve many connections: leave them out, or \
-         give --runtime rings or events"
+        "--busy-poll and --min-wait apply to --runtime rings and events only: leave them out, or choose \
+         one of these"
     )]
     Patience,
-    /// A scheduler of fibres where there are none.
+    /// A fibre scheduler for a runtime without fibres.
     #[error(
-        "--fibre-scheduler chooses among fibres: leave it out, or give --runtime fibres as well"
+        "--fibre-scheduler applies to --runtime fibres only: leave it out, or choose that runtime"
     )]
     Scheduler,
-    /// Threads or descriptors ran out while starting.
+    /// The system refused a resource, such as a thread or a descriptor.
     #[error("failed to start: {0}")]
     Start(io::Error),
     /// A thread panicked.

@@ -1,9 +1,9 @@
-//! A server: listens, limits, gives up root, tells its statistics, ends in order.
+//! A complete server: listening, limits, dropping root privileges, statistics, orderly shutdown.
 //!
-//! [`Server::start`] turns a [`Config`] into listening sockets, a store and a running runtime;
-//! [`Server::serve`] waits for a signal and stops it all. Start-up happens in an order that keeps
-//! what needs root before root is given up, and says nothing on its own: the program passes a
-//! function that is told each line.
+//! [`Server::start`] turns a [`Config`] into listening sockets, a store and a running runtime.
+//! [`Server::serve`] waits for a signal and stops everything. Steps that need root privileges come
+//! before the server drops them. The crate prints nothing: the caller passes a function that
+//! receives each log line.
 
 #![forbid(unsafe_code)]
 

@@ -1,98 +1,101 @@
-//! What the store must not do while it answers, done by the main thread.
+//! Runs the store's maintenance on the main thread, because it makes system calls that would delay
+//! requests.
 //!
-//! It may have to share a processor with a worker, and the kernel may not take it from either for
-//! milliseconds: so it does a little and rests, which hands the processor back.
+//! The main thread may share a CPU with a worker, and the kernel may let a thread run for
+//! milliseconds before it preempts it. Maintenance therefore runs in short steps and sleeps after
+//! each one, which yields the CPU.
 
 use std::sync::Arc;
 
 use store::{Store, Tended, Tender};
 use sys::clock::{monotonic_ns, thread_cpu_ns};
 
-/// How long it rests after a step.
-const REST_NS: u64 = 250_000;
-/// Processor time of a step that takes too long, since a worker may have to wait for as long. It
-/// finds 64 KiB of small pages in a fortieth of this, and a huge one in a tenth; but where the host
-/// has to find the memory of that first, it takes milliseconds.
+/// Pause after a step, in nanoseconds.
+const PAUSE_NS: u64 = 250_000;
+/// CPU time in nanoseconds above which a step counts as slow, since a worker may have to wait that
+/// long. Populating 64 KiB of small pages takes a fortieth of this, and one huge page a tenth. In
+/// a virtual machine whose host must find the memory of a huge page first, it takes milliseconds.
 const STEP_NS_MAX: u64 = 1_000_000;
-/// So many such steps, and no more huge pages are asked for. One may have been by chance.
+/// Slow steps within [`SLOW_WINDOW_STEPS`] after which the server stops requesting huge pages. A
+/// single slow step may be chance.
 const SLOW_MAX: u32 = 3;
-/// Steps after which those are forgotten: as many as 32 huge pages take.
-const SLOW_WITHIN: u32 = 1024;
+/// Steps after which the count of slow ones restarts. 32 huge pages take this many steps.
+const SLOW_WINDOW_STEPS: u32 = 1024;
 
-/// Who does it.
+/// Runs maintenance steps with pauses, and stops using huge pages if they are slow to populate.
 pub(crate) struct MaintenancePacer {
     store: Arc<Store>,
     tender: Tender,
-    /// Huge pages however long they take.
-    insists: bool,
+    /// Use huge pages even if they are slow (`-L`).
+    forces_huge_pages: bool,
     has_more: bool,
-    rests_until_ns: u64,
-    /// Steps that took too long, of so many.
-    slow: u32,
+    paused_until_ns: u64,
+    /// Slow steps among the last `steps`.
+    slow_steps: u32,
     steps: u32,
 }
 
 impl MaintenancePacer {
-    pub(crate) fn new(store: &Arc<Store>, insists: bool) -> Self {
+    pub(crate) fn new(store: &Arc<Store>, forces_huge_pages: bool) -> Self {
         Self {
             store: Arc::clone(store),
             tender: Tender::new(store),
-            insists,
+            forces_huge_pages,
             has_more: true,
-            rests_until_ns: 0,
-            slow: 0,
+            paused_until_ns: 0,
+            slow_steps: 0,
             steps: 0,
         }
     }
 
-    /// Does all there is, where nobody is answered yet. `say` is told what an operator may want to
-    /// know.
-    pub(crate) fn prepare(&mut self, say: &mut dyn FnMut(&str)) {
+    /// Runs all pending maintenance without pauses, before the server accepts connections. `log`
+    /// receives lines for the operator.
+    pub(crate) fn run_all(&mut self, log: &mut dyn FnMut(&str)) {
         while self.has_more {
-            self.step(say);
+            self.step(log);
         }
     }
 
-    /// Does a little, now that there may be something to do, unless it rests.
-    pub(crate) fn attend(&mut self, say: &mut dyn FnMut(&str)) {
+    /// Runs one step, because there may be work, unless it is still paused after the last one.
+    pub(crate) fn step_unless_paused(&mut self, log: &mut dyn FnMut(&str)) {
         self.has_more = true;
-        if monotonic_ns() >= self.rests_until_ns {
-            self.step(say);
-            self.rests_until_ns = monotonic_ns() + REST_NS;
+        if monotonic_ns() >= self.paused_until_ns {
+            self.step(log);
+            self.paused_until_ns = monotonic_ns() + PAUSE_NS;
         }
     }
 
-    /// When there is more to do, how long from now, in nanoseconds.
-    pub(crate) fn due_ns(&self) -> Option<u64> {
-        let rest_ns = self.rests_until_ns.saturating_sub(monotonic_ns());
-        self.has_more.then_some(rest_ns)
+    /// Nanoseconds until the next step; none if there is no work.
+    pub(crate) fn next_step_in_ns(&self) -> Option<u64> {
+        let pause_ns = self.paused_until_ns.saturating_sub(monotonic_ns());
+        self.has_more.then_some(pause_ns)
     }
 
-    fn step(&mut self, say: &mut dyn FnMut(&str)) {
+    fn step(&mut self, log: &mut dyn FnMut(&str)) {
         let before_ns = thread_cpu_ns();
         let tended = self.tender.step();
         self.has_more = tended != Tended::Nothing;
         if tended == Tended::Populated {
-            self.judge(thread_cpu_ns() - before_ns, say);
+            self.record_step(thread_cpu_ns() - before_ns, log);
         }
     }
 
-    /// Gives huge pages up where they take too long.
-    fn judge(&mut self, took_ns: u64, say: &mut dyn FnMut(&str)) {
+    /// Records the CPU time of a step, and stops using huge pages after too many slow ones.
+    fn record_step(&mut self, took_ns: u64, log: &mut dyn FnMut(&str)) {
         self.steps += 1;
-        if self.steps > SLOW_WITHIN {
-            (self.steps, self.slow) = (1, 0);
+        if self.steps > SLOW_WINDOW_STEPS {
+            (self.steps, self.slow_steps) = (1, 0);
         }
-        if took_ns <= STEP_NS_MAX || self.insists || !self.store.has_huge_pages() {
+        if took_ns <= STEP_NS_MAX || self.forces_huge_pages || !self.store.has_huge_pages() {
             return;
         }
-        self.slow += 1;
-        if self.slow == SLOW_MAX {
+        self.slow_steps += 1;
+        if self.slow_steps == SLOW_MAX {
             self.store.refuse_huge_pages();
             let took_ms = took_ns as f64 / 1e6;
-            say(&format!(
-                "a little memory takes {took_ms:.1} ms to come: no more huge pages are asked for \
-                 (-L insists)"
+            log(&format!(
+                "populating a little memory takes {took_ms:.1} ms: no more huge pages are requested \
+                 (-L requests them regardless)"
             ));
         }
     }
@@ -109,52 +112,63 @@ mod tests {
     };
 
     #[test]
-    fn huge_pages_that_take_long_are_given_up_unless_they_are_insisted_on() {
-        for insists in [false, true] {
+    fn slow_huge_pages_are_given_up_unless_forced() {
+        for forces_huge_pages in [false, true] {
             let store = Store::new(CONFIG).unwrap();
-            let mut maintenance = MaintenancePacer::new(&store, insists);
-            let mut said = Vec::new();
-            let mut judge = |took_ns| {
-                maintenance.judge(took_ns, &mut |line| said.push(line.to_owned()));
+            let mut maintenance = MaintenancePacer::new(&store, forces_huge_pages);
+            let mut lines = Vec::new();
+            let mut record = |took_ns| {
+                maintenance.record_step(took_ns, &mut |line| lines.push(line.to_owned()));
                 store.has_huge_pages()
             };
-            for _ in 0..SLOW_WITHIN {
-                assert!(judge(STEP_NS_MAX));
+            for _ in 0..SLOW_WINDOW_STEPS {
+                assert!(record(STEP_NS_MAX));
             }
             for _ in 1..SLOW_MAX {
-                assert!(judge(3_400_000), "it may be by chance");
+                assert!(record(3_400_000), "a few slow steps may be chance");
             }
-            for _ in 0..SLOW_WITHIN {
-                assert!(judge(STEP_NS_MAX));
+            for _ in 0..SLOW_WINDOW_STEPS {
+                assert!(record(STEP_NS_MAX));
             }
             for _ in 1..SLOW_MAX {
-                assert!(judge(3_400_000), "the others are forgotten");
+                assert!(record(3_400_000), "the earlier slow steps no longer count");
             }
-            assert_eq!(judge(3_400_000), insists);
-            assert_eq!(judge(3_400_000), insists);
-            let lines = if insists { 0 } else { 1 };
-            assert_eq!(said.len(), lines, "{said:?}");
-            assert!(said.iter().all(|line| line.contains("3.4 ms")), "{said:?}");
+            assert_eq!(record(3_400_000), forces_huge_pages);
+            assert_eq!(record(3_400_000), forces_huge_pages);
+            let line_count = if forces_huge_pages { 0 } else { 1 };
+            assert_eq!(lines.len(), line_count, "{lines:?}");
+            assert!(
+                lines.iter().all(|line| line.contains("3.4 ms")),
+                "{lines:?}"
+            );
         }
     }
 
     #[test]
-    fn who_is_called_while_it_rests_does_it_afterwards() {
+    fn work_that_arrives_during_a_pause_runs_after_it() {
         let store = Store::new(CONFIG).unwrap();
         let mut maintenance = MaintenancePacer::new(&store, false);
         let mut ignore = |_: &str| {};
-        maintenance.prepare(&mut ignore);
-        assert_eq!(maintenance.due_ns(), None);
+        maintenance.run_all(&mut ignore);
+        assert_eq!(maintenance.next_step_in_ns(), None);
         let before_ns = monotonic_ns();
-        maintenance.attend(&mut ignore);
-        assert_eq!(maintenance.due_ns(), None, "there was nothing to do");
-        assert!(maintenance.rests_until_ns >= before_ns + REST_NS);
-        maintenance.rests_until_ns = monotonic_ns() + 3_600_000_000_000;
-        maintenance.attend(&mut ignore);
-        assert!(maintenance.due_ns().is_some_and(|due_ns| due_ns > REST_NS));
-        maintenance.rests_until_ns = 0;
-        assert_eq!(maintenance.due_ns(), Some(0));
-        maintenance.attend(&mut ignore);
-        assert_eq!(maintenance.due_ns(), None);
+        maintenance.step_unless_paused(&mut ignore);
+        assert_eq!(
+            maintenance.next_step_in_ns(),
+            None,
+            "there was nothing to do"
+        );
+        assert!(maintenance.paused_until_ns >= before_ns + PAUSE_NS);
+        maintenance.paused_until_ns = monotonic_ns() + 3_600_000_000_000;
+        maintenance.step_unless_paused(&mut ignore);
+        assert!(
+            maintenance
+                .next_step_in_ns()
+                .is_some_and(|in_ns| in_ns > PAUSE_NS)
+        );
+        maintenance.paused_until_ns = 0;
+        assert_eq!(maintenance.next_step_in_ns(), Some(0));
+        maintenance.step_unless_paused(&mut ignore);
+        assert_eq!(maintenance.next_step_in_ns(), None);
     }
 }

@@ -91,7 +91,7 @@ impl Server {
                 say(line);
             }
         };
-        maintenance.prepare(&mut tell);
+        maintenance.run_all(&mut tell);
         let (connections, workers) = (config.connections_max, config.workers);
         let buffered = runtime::buffered_max(config.memory_bytes, connections, workers);
         let census = Arc::new(Census::new(u64::from(connections), buffered));

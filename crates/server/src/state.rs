@@ -1,4 +1,4 @@
-//! The process's statistics and switches, as `stats` tells them.
+//! Process-wide statistics and settings, as shown by `stats`.
 
 use std::io;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -12,19 +12,19 @@ use sys::poll::Waker;
 
 use crate::config::Config;
 
-/// The version told to clients: the memcached whose answers these are.
+/// The version reported to clients: the memcached release whose replies Curtail reproduces.
 const VERSION: &str = "1.6.45";
 
-/// The process's statistics and switches.
+/// Process-wide statistics and settings.
 #[derive(Debug)]
 pub(crate) struct ServerState {
     config: Config,
     store: Arc<Store>,
     census: Arc<Census>,
     verbosity: AtomicU32,
-    /// Rouses the main thread when there may be more to say.
+    /// Wakes the main thread for maintenance or a changed setting.
     pub(crate) waker: Waker,
-    /// What had been counted at the last `stats reset`.
+    /// The counts at the last `stats reset`.
     reset: Mutex<Reset>,
 }
 
@@ -55,15 +55,13 @@ impl ServerState {
         })
     }
 
-    /// What is lacking, and what to do, where a connection needs more than a descriptor and finds
-    /// none.
+    /// Message and remedy for a connection that got no thread or stack, where the runtime needs
+    /// one for each connection.
     pub(crate) fn no_tasks(&self) -> &'static str {
         match self.config.runtime {
-            Some(runtime::Kind::Fibres) => {
-                "no more stacks can be had (raise vm.max_map_count, or lower -c)"
-            }
+            Some(runtime::Kind::Fibres) => "out of stacks (raise vm.max_map_count, or lower -c)",
             _ => {
-                "no more threads can be had (raise vm.max_map_count, ulimit -u or the container's \
+                "out of threads (raise vm.max_map_count, ulimit -u or the container's \
                  pids.max, or lower -c)"
             }
         }
@@ -185,7 +183,7 @@ impl ServerState {
         stat_number(out, b"worker_restarts", tally.restarts);
     }
 
-    /// Bursts by how many connections had something to say when a worker woke up.
+    /// The number of bursts by size: how many connections were ready when a worker woke up.
     fn bursts(&self, reset: &Reset, out: &mut Vec<u8>) {
         let bursts = self.census.bursts();
         for (power, (count, before)) in bursts.sizes.iter().zip(reset.bursts.sizes).enumerate() {

@@ -1,5 +1,5 @@
-//! The main thread while the workers work: it waits for signals, says what went wrong, and does
-//! what the store must not do while it answers.
+//! The main thread while the server runs: it waits for signals, logs problems and runs the store's
+//! maintenance.
 
 use std::io;
 
@@ -11,32 +11,32 @@ use sys::signals::{Signal, Signals};
 use crate::maintenance::MaintenancePacer;
 use crate::state::ServerState;
 
-/// How often a talkative server looks for something to say, in nanoseconds.
-const LOOK_EVERY_NS: u64 = 1_000_000_000;
+/// Interval in nanoseconds at which a verbose server checks for something to log.
+const CHECK_INTERVAL_NS: u64 = 1_000_000_000;
 
-/// Waits for the signal to stop. A silent server makes no system call meanwhile, once what the
-/// store needs is done.
+/// Runs until the signal to stop. A server that is not verbose makes no system calls meanwhile,
+/// except for maintenance.
 pub(crate) fn until_stopped(
     signals: &Signals,
     state: &ServerState,
     census: &Census,
     maintenance: &mut MaintenancePacer,
-    say: &mut dyn FnMut(&str),
+    log: &mut dyn FnMut(&str),
 ) -> io::Result<()> {
     let poll = Poll::new()?;
     poll.add(signals, 0, Interest::Read)?;
     poll.add(&state.waker, 1, Interest::Read)?;
     let mut events = Events::with_capacity(2);
     let mut last = census.tally();
-    let mut look_at_ns = monotonic_ns() + LOOK_EVERY_NS;
+    let mut check_at_ns = monotonic_ns() + CHECK_INTERVAL_NS;
     loop {
-        let look_ns = look_at_ns.saturating_sub(monotonic_ns());
-        let look_ns = (state.verbosity() > 0).then_some(look_ns);
-        poll.wait(&mut events, maintenance.due_ns().or(look_ns))?;
+        let check_in_ns = check_at_ns.saturating_sub(monotonic_ns());
+        let check_in_ns = (state.verbosity() > 0).then_some(check_in_ns);
+        poll.wait(&mut events, maintenance.next_step_in_ns().or(check_in_ns))?;
         state.waker.clear();
-        maintenance.attend(&mut |line| {
+        maintenance.step_unless_paused(&mut |line| {
             if state.verbosity() > 0 {
-                say(line);
+                log(line);
             }
         });
         while let Some(signal) = signals.take() {
@@ -45,71 +45,71 @@ pub(crate) fn until_stopped(
             }
         }
         let now_ns = monotonic_ns();
-        if now_ns < look_at_ns {
+        if now_ns < check_at_ns {
             continue;
         }
-        look_at_ns = now_ns + LOOK_EVERY_NS;
+        check_at_ns = now_ns + CHECK_INTERVAL_NS;
         let now = census.tally();
         if state.verbosity() > 0 {
-            let manner = Manner {
+            let options = LogOptions {
                 verbosity: state.verbosity(),
                 no_tasks: state.no_tasks(),
             };
-            tell(&last, &now, manner, say);
+            log_changes(&last, &now, options, log);
         }
         last = now;
     }
 }
 
-/// What is told how.
+/// How much to log.
 #[derive(Debug, Clone, Copy)]
-struct Manner {
+struct LogOptions {
     verbosity: u32,
-    /// How it is said that a connection found no thread or stack.
+    /// Message for a connection that got no thread or stack.
     no_tasks: &'static str,
 }
 
-fn tell(last: &Tally, now: &Tally, manner: Manner, say: &mut dyn FnMut(&str)) {
+fn log_changes(last: &Tally, now: &Tally, options: LogOptions, log: &mut dyn FnMut(&str)) {
     if now.rejected > last.rejected {
         let count = now.rejected - last.rejected;
-        let why = match now.task_rests > last.task_rests {
-            true => manner.no_tasks.to_owned(),
-            false => format!("{} is the most (-c)", now.max),
+        let reason = match now.task_rests > last.task_rests {
+            true => options.no_tasks.to_owned(),
+            false => format!("the limit is {} (-c)", now.max),
         };
-        say(&format!("turned {count} connections away: {why}"));
+        log(&format!("rejected {count} connections: {reason}"));
     }
     if now.file_rests > last.file_rests {
-        say("accepting rested: open files have run out (raise ulimit -n or lower -c)");
+        log("stopped accepting for a while: out of open files (raise ulimit -n or lower -c)");
     }
     if now.slow_closed > last.slow_closed {
         let count = now.slow_closed - last.slow_closed;
-        say(&format!(
-            "closed {count} connections that held memory and did not move"
+        log(&format!(
+            "closed {count} stalled connections that held memory others needed"
         ));
     }
     if now.buffered_closed > last.buffered_closed {
         let count = now.buffered_closed - last.buffered_closed;
         let limit_mib = now.buffered_max >> 20;
-        say(&format!(
-            "closed {count} connections that kept most: unfinished lines and answers not taken \
-             reached {limit_mib} MiB (conn_buffer_limit)"
+        log(&format!(
+            "closed {count} connections with the most buffered data: partial requests and unsent \
+             replies reached {limit_mib} MiB (conn_buffer_limit)"
         ));
     }
     if now.panics > last.panics {
         let count = now.panics - last.panics;
-        say(&format!(
-            "closed {count} connections because of a panic, which is a fault of this program: its \
-             message above says where"
+        log(&format!(
+            "closed {count} connections after a panic, which is a bug in curtail: its message above \
+             says where"
         ));
     }
     if now.restarts > last.restarts {
         let count = now.restarts - last.restarts;
-        say(&format!("{count} workers could not go on and began anew"));
+        log(&format!("{count} workers restarted after a panic"));
     }
-    if manner.verbosity > 1 && now.total > last.total {
+    if options.verbosity > 1 && now.total > last.total {
         let count = now.total - last.total;
-        say(&format!(
-            "accepted {count} connections, {} are open",
+        log(&format!(
+            "accepted {count} connections, {} open",
             now.current
         ));
     }
@@ -120,7 +120,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn who_is_turned_away_is_told_with_the_limit_to_raise() {
+    fn rejected_connections_are_logged_with_the_limit_to_raise() {
         let before = Tally {
             max: 8,
             current: 8,
@@ -137,32 +137,32 @@ mod tests {
             panics: 0,
             restarts: 0,
         };
-        let told = |rejected, file_rests, task_rests| {
+        let logged = |rejected, file_rests, task_rests| {
             let now = Tally {
                 rejected,
                 file_rests,
                 task_rests,
                 ..before
             };
-            let manner = Manner {
+            let options = LogOptions {
                 verbosity: 1,
                 no_tasks: "no more threads",
             };
             let mut lines = Vec::new();
-            tell(&before, &now, manner, &mut |line| {
+            log_changes(&before, &now, options, &mut |line| {
                 lines.push(line.to_owned());
             });
             lines
         };
-        let most = "turned 2 connections away: 8 is the most (-c)";
-        assert!(told(0, 0, 0).is_empty());
-        assert_eq!(told(2, 0, 0), [most]);
-        let files = told(0, 1, 0);
-        assert!(files.len() == 1 && files[0].contains("open files have run out"));
-        let threads = told(1, 0, 1);
+        let rejected = "rejected 2 connections: the limit is 8 (-c)";
+        assert!(logged(0, 0, 0).is_empty());
+        assert_eq!(logged(2, 0, 0), [rejected]);
+        let files = logged(0, 1, 0);
+        assert!(files.len() == 1 && files[0].contains("out of open files"));
+        let threads = logged(1, 0, 1);
         assert!(threads.len() == 1 && threads[0].contains("no more threads"));
-        let both = told(2, 1, 0);
-        assert!(both.len() == 2 && both[0] == most && both[1].contains("open files"));
+        let both = logged(2, 1, 0);
+        assert!(both.len() == 2 && both[0] == rejected && both[1].contains("open files"));
         let (mut lines, now) = (
             Vec::new(),
             Tally {
@@ -172,11 +172,11 @@ mod tests {
                 ..before
             },
         );
-        let manner = Manner {
+        let options = LogOptions {
             verbosity: 1,
             no_tasks: "",
         };
-        tell(&before, &now, manner, &mut |line| {
+        log_changes(&before, &now, options, &mut |line| {
             lines.push(line.to_owned());
         });
         assert!(
