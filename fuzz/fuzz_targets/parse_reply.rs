@@ -1,4 +1,4 @@
-//! What a server may send; the first line says what is awaited.
+//! Bytes that a server may send, after a line that lists the expected kinds of replies.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;

@@ -1,4 +1,4 @@
-//! What a client may send.
+//! Bytes that a client may send.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;

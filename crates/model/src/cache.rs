@@ -123,7 +123,7 @@ pub struct Arithmetic {
     pub mode: ArithMode,
     /// The number to add or subtract.
     pub delta: u64,
-    /// What to create if the key is absent: the value and its time to live.
+    /// The value and the time to live of the counter to create if the key is absent.
     pub vivify: Option<(u64, i32)>,
     /// Change only if the present item has this CAS; 0 matches any.
     pub compare: Option<u64>,
@@ -136,9 +136,9 @@ pub struct Arithmetic {
 pub enum ArithOutcome {
     /// The counter was changed or created.
     Done {
-        /// Its new value.
+        /// The counter's new value.
         number: u64,
-        /// Its new CAS.
+        /// The counter's new CAS.
         cas: u64,
         /// The counter did not exist before.
         created: bool,

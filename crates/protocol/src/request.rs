@@ -232,7 +232,7 @@ pub struct MetaFlags<'a> {
 pub struct MetaFlag<'a> {
     /// The letter.
     pub letter: u8,
-    /// What follows the letter.
+    /// The text after the letter.
     pub token: &'a [u8],
 }
 

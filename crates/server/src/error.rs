@@ -26,7 +26,7 @@ pub enum Error {
     /// Listening on a Unix socket failed.
     #[error("failed to listen on the Unix socket {}: {source} (choose another path with -s)", path.display())]
     ListenUnix {
-        /// Its path.
+        /// The path of the socket.
         path: PathBuf,
         /// The error of the system.
         source: io::Error,
@@ -77,7 +77,7 @@ pub enum Error {
     Runtime {
         /// The runtime.
         kind: runtime::Kind,
-        /// What is missing.
+        /// The system's error.
         source: io::Error,
     },
     /// Flags that do not apply to the runtime.

@@ -16,11 +16,14 @@ pub struct Prepared<'a> {
     pub(crate) hash: KeyHash,
 }
 
-/// What executing a command line does.
+/// The effect of a command line.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Action<'a> {
+    /// Execute a request.
     Request(Request<'a>),
+    /// Reply with an error, then skip `swallow` bytes.
     Rejected { rejection: Rejection, swallow: u64 },
+    /// Close the connection.
     Fatal,
 }
 
@@ -33,7 +36,7 @@ pub fn prefetch_first_bucket(input: &[u8], worker: &Worker) -> Option<KeyHash> {
     let Parsed::Request { request, .. } = parse(input, 0) else {
         return None;
     };
-    let hash = hash(&Action::Request(request), worker);
+    let hash = hash_and_prefetch(&Action::Request(request), worker);
     (hash != KeyHash::default()).then_some(hash)
 }
 
@@ -94,7 +97,7 @@ impl Session {
             burst.push(Prepared {
                 action,
                 line_len,
-                hash: hash(&action, worker),
+                hash: hash_and_prefetch(&action, worker),
             });
             match action.bytes_after_line() {
                 Some(bytes) if bytes <= (input.len() - at - line_len) as u64 => {
@@ -134,7 +137,8 @@ impl Action<'_> {
     }
 }
 
-fn hash(action: &Action<'_>, worker: &Worker) -> KeyHash {
+/// Hashes the key of a request and prefetches its bucket. The hash is zero if there is no key.
+fn hash_and_prefetch(action: &Action<'_>, worker: &Worker) -> KeyHash {
     let of_meta = |key: &MetaKey<'_>| worker.hash(key.decode(&mut [0; protocol::limits::KEY_MAX]));
     let Action::Request(request) = action else {
         return KeyHash::default();

@@ -18,7 +18,7 @@ pub struct Session {
     pub(crate) scanned: usize,
 }
 
-/// What the front of the input is.
+/// How the bytes at the front of the input are interpreted.
 #[derive(Debug, Default)]
 pub(crate) enum State {
     /// A command line.
@@ -28,12 +28,12 @@ pub(crate) enum State {
     Keys(RemainingKeys),
     /// The rest of a value that is being stored.
     Upload(Box<PendingUpload>),
-    /// The data block of a rejected command, which is skipped.
+    /// The data block of a rejected command, which is skipped (memcached's `conn_swallow`).
     Swallow {
         /// Bytes left to skip.
         missing: u64,
     },
-    /// Nothing: no more input is read.
+    /// Not at all: the connection closes.
     Closed,
 }
 
@@ -76,7 +76,8 @@ pub struct Progress {
     pub next: Next,
 }
 
-/// What a session uses while it executes requests.
+/// The time, the store handle, the counters and the process control that a session uses to execute
+/// requests.
 pub struct RequestContext<'a> {
     /// The time of the burst.
     pub now: Now,
@@ -257,7 +258,7 @@ pub(crate) enum Outcome {
     Done {
         /// Bytes of input it consumed.
         len: usize,
-        /// What the following input is.
+        /// How the input after them is interpreted.
         then: State,
     },
     /// The request needs memory ([`Next::Memory`]) and had no effect.

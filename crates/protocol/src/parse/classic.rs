@@ -95,7 +95,7 @@ fn checked_keys(rest: &[u8]) -> Result<Keys<'_>, Rejection> {
     if keys.clone().next().is_none() {
         return Err(Rejection::BadFormat);
     }
-    // Here `noreply` is a key like any other. What memcached does with it after an error is not
+    // Here `noreply` is a key like any other. memcached's behaviour with it after an error is not
     // defined.
     if keys.clone().any(|key| key.len() > KEY_MAX) {
         return Err(Rejection::BadGetKey);

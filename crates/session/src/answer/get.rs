@@ -65,7 +65,12 @@ pub(crate) fn answer_keys(
         if count == 0 {
             break None;
         }
-        for &PrefetchedKey { key, hash, before } in &prefetched[..count] {
+        for &PrefetchedKey {
+            key,
+            hash,
+            from_here,
+        } in &prefetched[..count]
+        {
             let stop = if answered == KEYS_PER_TURN {
                 Some(Next::Yield)
             } else if out.is_full() {
@@ -76,7 +81,7 @@ pub(crate) fn answer_keys(
                 None
             };
             if stop.is_some() {
-                unanswered = before;
+                unanswered = from_here;
                 break 'line stop;
             }
             answered += 1;
@@ -99,7 +104,7 @@ struct PrefetchedKey<'i> {
     key: &'i [u8],
     hash: KeyHash,
     /// This key and those after it.
-    before: Keys<'i>,
+    from_here: Keys<'i>,
 }
 
 /// Takes up to [`PREFETCH_KEYS`] keys and prefetches all their buckets, then all their items, so
@@ -111,16 +116,20 @@ fn prefetch_keys<'i>(
     let none = PrefetchedKey {
         key: &[],
         hash: KeyHash::default(),
-        before: *keys,
+        from_here: *keys,
     };
     let mut prefetched = [none; PREFETCH_KEYS];
     let mut count = 0;
     for slot in &mut prefetched {
-        let before = *keys;
+        let from_here = *keys;
         let Some(key) = keys.next() else { break };
         let hash = context.worker.hash(key);
         context.worker.prefetch(hash);
-        *slot = PrefetchedKey { key, hash, before };
+        *slot = PrefetchedKey {
+            key,
+            hash,
+            from_here,
+        };
         count += 1;
     }
     for next in &mut prefetched[..count] {

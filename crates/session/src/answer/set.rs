@@ -141,7 +141,7 @@ pub(crate) fn reject_upload(
     }
 }
 
-/// What happened to the value after a command line.
+/// The fate of the value after a command line.
 enum Received {
     /// The whole value had arrived. Command line, value and line end are `len` bytes together.
     Complete { written: Written, len: usize },
