@@ -1,4 +1,4 @@
-//! What a server is started with, in memcached's terms.
+//! The configuration of a server, in memcached's terms.
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -6,16 +6,17 @@ use std::path::PathBuf;
 /// A Unix socket to listen on.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct UnixSocket {
-    /// Where it stands.
+    /// The path of the socket.
     pub path: PathBuf,
-    /// Its permissions.
+    /// The permissions of the socket file.
     pub mode: u32,
 }
 
-/// What a server is started with.
+/// The configuration of a server.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Config {
-    /// TCP addresses to listen on. `[::]` beside `0.0.0.0` is left out where there is no IPv6.
+    /// TCP addresses to listen on. `[::]` in addition to `0.0.0.0` is skipped on systems without
+    /// IPv6.
     pub listen: Vec<SocketAddr>,
     /// A Unix socket to listen on.
     pub unix_socket: Option<UnixSocket>,
@@ -23,15 +24,15 @@ pub struct Config {
     pub memory_bytes: u64,
     /// Largest item in bytes: value, key and memcached's overhead of 59 (`-I`).
     pub item_size_max: u32,
-    /// Connections at once (`-c`).
+    /// Most simultaneous connections (`-c`).
     pub connections_max: u32,
     /// Worker threads (`-t`).
     pub workers: u32,
-    /// Requests of one connection answered before others have their turn (`-R`).
+    /// Most requests of one connection that are answered in one turn (`-R`).
     pub requests_per_turn: u32,
-    /// Connections the kernel may keep waiting (`-b`).
+    /// Most connections that wait in the kernel to be accepted (`-b`).
     pub backlog: u32,
-    /// Items leave to make room for others; otherwise what does not fit is refused (`-M`).
+    /// Evict items when memory is full; `-M` refuses new values instead.
     pub evicts: bool,
     /// Ask the kernel for huge pages (`-L`).
     pub huge_pages: bool,
@@ -39,15 +40,16 @@ pub struct Config {
     pub lock_memory: bool,
     /// The user to become when started as root (`-u`).
     pub user: Option<String>,
-    /// Who runs the conversations; none: what this machine does best.
+    /// The runtime that serves the connections; none means the best one that this machine
+    /// supports.
     pub runtime: Option<runtime::Kind>,
-    /// Which fibre runs next, where fibres converse; none: the fair one's.
+    /// The scheduler of the fibres runtime; none means the fair one.
     pub fibre_scheduler: Option<runtime::Scheduler>,
-    /// How its workers wait.
+    /// How the workers wait for events.
     pub patience: runtime::Patience,
-    /// How much to say on standard error (`-v`).
+    /// The level of detail on standard error (`-v`).
     pub verbosity: u32,
 }
 
-/// The user a server started as root becomes if it is told none.
+/// The user that a server started as root becomes by default.
 pub const DEFAULT_USER: &str = "nobody";

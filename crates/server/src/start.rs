@@ -1,4 +1,4 @@
-//! Starting in the right order, and ending.
+//! Starting a server in the right order, and stopping it.
 
 use std::collections::hash_map::RandomState;
 use std::hash::BuildHasher;
@@ -19,14 +19,16 @@ use crate::maintenance::MaintenancePacer;
 use crate::state::ServerState;
 use crate::watch;
 
-/// Linux's number for "no such family of addresses", on every architecture it has.
+/// "Address family not supported": the same number on every architecture of Linux.
 const EAFNOSUPPORT: i32 = 97;
-/// So many times its memory a server may be given while it runs; until then that is address space.
+/// Factor by which `cache_memlimit` may grow the memory of a running server. Until then, the
+/// growth is reserved address space only.
 const MEMORY_GROWTH: u64 = 16;
-/// Descriptors a server needs beside its connections: standard streams, listeners, epolls, events.
+/// Descriptors that a server needs in addition to its connections: standard streams, listeners,
+/// epoll instances, eventfds.
 const OTHER_FILES: u64 = 32;
 
-/// A server that runs.
+/// A running server.
 pub struct Server {
     running: Running,
     signals: Signals,
@@ -37,26 +39,27 @@ pub struct Server {
 }
 
 impl Server {
-    /// Starts a server. Signals are blocked in the calling thread, so this comes before any other
-    /// thread. `say` is told what an operator should know.
+    /// Starts a server. It blocks signals in the calling thread and in threads started later, so
+    /// no other thread may exist yet. `say` receives log lines for the operator.
     ///
     /// # Errors
-    /// See [`Error`]; nothing is left running.
+    /// See [`Error`]. After an error nothing is left running.
     pub fn start(mut config: Config, say: &mut dyn FnMut(&str)) -> Result<Self, Error> {
         let signals = Signals::block().map_err(Error::Start)?;
-        let by_conversation = matches!(config.runtime, Some(Kind::Threads | Kind::Fibres));
-        if by_conversation && config.patience != runtime::Patience::default() {
+        let per_connection = matches!(config.runtime, Some(Kind::Threads | Kind::Fibres));
+        if per_connection && config.patience != runtime::Patience::default() {
             return Err(Error::Patience);
         }
         if config.runtime != Some(Kind::Fibres) && config.fibre_scheduler.is_some() {
             return Err(Error::Scheduler);
         }
         let user = user_to_become(&config)?;
-        need_open_files(&config)?;
-        // While root can. Nobody can connect yet: what comes may fail, and takes its time.
+        raise_open_files(&config)?;
+        // This needs root privileges. Clients cannot connect before `listen`, because the
+        // remaining steps take time and may fail.
         let bound = bind(&config)?;
         let addresses: Vec<SocketAddr> = bound.iter().filter_map(Bound::address).collect();
-        // Where port 0 was asked for, statistics tell the one it became.
+        // For port 0 the statistics show the port that the kernel chose.
         config.listen.clone_from(&addresses);
         if config.lock_memory {
             lock_memory(config.memory_bytes, user.as_ref())?;
@@ -81,17 +84,17 @@ impl Server {
             evicts: config.evicts,
             huge_pages: config.huge_pages,
             item_max: config.item_size_max,
-            // The standard library seeds its hashers from the system's randomness.
+            // The standard library seeds its hashers with system randomness.
             hash_seed: RandomState::new().hash_one(std::process::id()),
         })?;
-        // Now, for the first to ask would wait for the pages.
+        // Populate memory now, or else the first requests would wait for page faults.
         let mut maintenance = MaintenancePacer::new(&store, config.huge_pages);
-        let mut tell = |line: &str| {
+        let mut log_verbose = |line: &str| {
             if config.verbosity > 0 {
                 say(line);
             }
         };
-        maintenance.run_all(&mut tell);
+        maintenance.run_all(&mut log_verbose);
         let (connections, workers) = (config.connections_max, config.workers);
         let buffered = runtime::buffered_max(config.memory_bytes, connections, workers);
         let census = Arc::new(Census::new(u64::from(connections), buffered));
@@ -120,7 +123,7 @@ impl Server {
         })
     }
 
-    /// The TCP addresses it listens on.
+    /// The TCP addresses that the server listens on.
     #[must_use]
     pub fn addresses(&self) -> &[SocketAddr] {
         &self.addresses
@@ -134,16 +137,17 @@ impl Server {
         let (state, census) = (&self.state, &self.census);
         watch::until_stopped(&self.signals, state, census, &mut self.maintenance, say)
             .map_err(Error::Start)?;
-        // What is on its way back to be used must not be waited for.
+        // This releases the segment that is being populated. Otherwise a worker could wait for it
+        // while the server stops.
         drop(self.maintenance);
         self.running.stop()?;
         Ok(())
     }
 }
 
-/// The runtime asked for, or the best that this machine has.
-fn choose_runtime(asked: Option<Kind>, say: &mut dyn FnMut(&str)) -> Result<Kind, Error> {
-    if let Some(kind) = asked {
+/// The configured runtime, or the best one that this machine supports.
+fn choose_runtime(configured: Option<Kind>, say: &mut dyn FnMut(&str)) -> Result<Kind, Error> {
+    if let Some(kind) = configured {
         return match kind.probe() {
             Ok(()) => Ok(kind),
             Err(source) => Err(Error::Runtime { kind, source }),
@@ -152,7 +156,7 @@ fn choose_runtime(asked: Option<Kind>, say: &mut dyn FnMut(&str)) -> Result<Kind
     Ok(best_runtime(say))
 }
 
-/// The best runtime that this machine has. `say` is told why a better one is not it.
+/// The best runtime that this machine supports. `say` receives the reasons against better ones.
 pub fn best_runtime(say: &mut dyn FnMut(&str)) -> Kind {
     for kind in Kind::BEST_FIRST {
         match kind.probe() {
@@ -163,15 +167,15 @@ pub fn best_runtime(say: &mut dyn FnMut(&str)) -> Kind {
     Kind::Events
 }
 
-/// Open files that a server wants for so many connections and workers.
+/// Open files that a server needs for this many connections and workers.
 #[must_use]
 pub fn open_files_needed(connections: u32, workers: u32) -> u64 {
     u64::from(connections) + u64::from(workers) * 2 + OTHER_FILES
 }
 
-/// As memcached, starts where the limit allows the connections alone; the last few then wait in
-/// the kernel until descriptors come free.
-fn need_open_files(config: &Config) -> Result<(), Error> {
+/// Raises the limit of open files. Like memcached, a server starts if the limit covers at least
+/// the connections. The last few connections may then wait in the kernel for free descriptors.
+fn raise_open_files(config: &Config) -> Result<(), Error> {
     let connections = config.connections_max;
     let wanted = open_files_needed(connections, config.workers);
     let limit = sys::limits::raise_open_files(wanted);
@@ -185,8 +189,9 @@ fn need_open_files(config: &Config) -> Result<(), Error> {
     Ok(())
 }
 
-/// Locks memory while root can. What comes later is locked too, and counts against the limit of
-/// whoever is root no more: beyond it there is no memory to be had at all, so it must be enough.
+/// Locks present and future memory, while the process is still root. After root privileges are
+/// dropped, locked memory counts against the user's limit, and allocations beyond it fail. The
+/// limit must therefore cover the whole store.
 fn lock_memory(wanted: u64, user: Option<&User>) -> Result<(), Error> {
     let limit = sys::limits::raise_locked_memory();
     let stays_root = user.is_some_and(|user| user.uid == 0);
@@ -196,13 +201,13 @@ fn lock_memory(wanted: u64, user: Option<&User>) -> Result<(), Error> {
     sys::limits::lock_memory().map_err(Error::LockMemory)
 }
 
-/// Takes the addresses and paths asked for.
+/// Binds the configured addresses and paths.
 fn bind(config: &Config) -> Result<Vec<Bound>, Error> {
     let mut bound = Vec::new();
     for &address in &config.listen {
         match Bound::tcp(address) {
             Ok(socket) => bound.push(socket),
-            Err(error) if is_spare(address, &config.listen) && is_no_ipv6(&error) => {}
+            Err(error) if is_optional(address, &config.listen) && is_no_ipv6(&error) => {}
             Err(source) => return Err(Error::Listen { address, source }),
         }
     }
@@ -217,7 +222,7 @@ fn bind(config: &Config) -> Result<Vec<Bound>, Error> {
     }
 }
 
-/// Lets clients connect.
+/// Starts listening, so that clients can connect.
 fn listen(config: &Config, bound: Vec<Bound>) -> Result<Vec<Listener>, Error> {
     let backlog = i32::try_from(config.backlog).unwrap_or(i32::MAX);
     let listening = bound.into_iter().map(|socket| {
@@ -239,21 +244,22 @@ fn listen_unix(unix: &UnixSocket, source: io::Error) -> Error {
     }
 }
 
-/// Whether an address is the second half of "all addresses".
-fn is_spare(address: SocketAddr, listen: &[SocketAddr]) -> bool {
+/// Whether `address` is `[::]` next to `0.0.0.0` on the same port, which together mean all
+/// addresses.
+fn is_optional(address: SocketAddr, listen: &[SocketAddr]) -> bool {
     let all_of_ipv4 = SocketAddr::from((Ipv4Addr::UNSPECIFIED, address.port()));
     address.is_ipv6() && address.ip().is_unspecified() && listen.contains(&all_of_ipv4)
 }
 
-/// Whether the system says that it has no IPv6.
+/// Whether the error means that the system has no IPv6.
 fn is_no_ipv6(error: &io::Error) -> bool {
     use io::ErrorKind::{AddrNotAvailable, Unsupported};
-    // EAFNOSUPPORT has no kind of its own.
+    // EAFNOSUPPORT has no `ErrorKind`.
     matches!(error.kind(), AddrNotAvailable | Unsupported)
         || error.raw_os_error() == Some(EAFNOSUPPORT)
 }
 
-/// The user a server started as root becomes; none: it was not started as root.
+/// The user that a server started as root becomes; none if it was not started as root.
 fn user_to_become(config: &Config) -> Result<Option<User>, Error> {
     if !privileges::is_root() {
         return Ok(None);
@@ -275,7 +281,7 @@ fn give_up_root(
 ) -> Result<(), Error> {
     let Some(user) = user else { return Ok(()) };
     if user.uid == 0 {
-        say("running as root, as asked (-u root)");
+        say("running as root, as requested (-u root)");
         return Ok(());
     }
     privileges::become_user(user).map_err(|source| Error::BecomeUser {
@@ -302,10 +308,10 @@ mod tests {
     fn only_the_ipv6_half_of_all_addresses_may_be_left_out() {
         let at = |text: &str| text.parse::<SocketAddr>().unwrap();
         let all = [at("0.0.0.0:1"), at("[::]:1")];
-        assert!(is_spare(all[1], &all));
-        assert!(!is_spare(all[0], &all));
-        assert!(!is_spare(all[1], &all[1..]));
-        assert!(!is_spare(at("[::1]:1"), &all));
+        assert!(is_optional(all[1], &all));
+        assert!(!is_optional(all[0], &all));
+        assert!(!is_optional(all[1], &all[1..]));
+        assert!(!is_optional(at("[::1]:1"), &all));
         assert!(is_no_ipv6(&io::Error::from_raw_os_error(EAFNOSUPPORT)));
         assert!(!is_no_ipv6(&io::ErrorKind::AddrInUse.into()));
     }
