@@ -56,7 +56,7 @@ impl MaintenancePacer {
         }
     }
 
-    /// Runs one step, because there may be work, unless it is still paused after the last one.
+    /// Runs one step if the pause after the last one is over. Call this when there may be work.
     pub(crate) fn step_unless_paused(&mut self, log: &mut dyn FnMut(&str)) {
         self.has_more = true;
         if monotonic_ns() >= self.paused_until_ns {
