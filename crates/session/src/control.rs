@@ -18,7 +18,7 @@ pub trait ServerControl: Sync {
     /// the new limit.
     fn set_memory_limit(&self, bytes: u64) -> bool;
 
-    /// Wakes the maintenance thread, because the store has work that needs system calls.
+    /// Wakes the main thread, because the store has maintenance that needs system calls.
     fn wake_maintenance(&self);
 
     /// Sets the level of detail on standard error.
