@@ -11,7 +11,7 @@ use measure::{
     TailPoint,
 };
 
-pub(crate) use self::highlight::{Comparison, Highlight};
+pub(crate) use self::highlight::{Comparison, Highlight, p99_ratio};
 
 use crate::cells::{self, Cell, Spread};
 use crate::chart::CurveStyle;
@@ -22,7 +22,7 @@ use crate::sweep_axis::SweepAxis;
 use crate::units;
 
 /// Of every interval, where there are trials enough; the interval says what it really has.
-const CONFIDENCE: f64 = 0.95;
+pub(crate) const CONFIDENCE: f64 = 0.95;
 
 /// Little's law over a server's trials.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -225,6 +225,11 @@ fn capacity_trials(trials: &[Measured]) -> Vec<CapacityTrial> {
 
 fn capacity(trials: &[Measured]) -> Option<Capacity> {
     Capacity::of(&capacity_trials(trials), CONFIDENCE)
+}
+
+/// The capacity of a server under a setting (none: nothing is varied). None: not measured.
+pub(crate) fn capacity_under(run: &Run, server: &str, setting: Option<u32>) -> Option<Capacity> {
+    capacity(&trials_of(run, server, setting))
 }
 
 fn generator_busy(trials: &[Measured]) -> Option<f64> {

@@ -5,6 +5,7 @@
 //! that is missing is drawn as missing.
 #![forbid(unsafe_code)]
 
+mod answer;
 mod cells;
 mod chart;
 mod error;

@@ -3,15 +3,17 @@
 //! The template escapes every string it is given; what is marked safe there is written by this
 //! crate (figures, style sheet, script) and has its own escaping.
 
+mod front;
 mod tables;
 
 use askama::Template;
 
+use self::front::Front;
 use self::tables::{CellRow, LawRow, MissingRow, OptionalColumns, TrialRow};
 use crate::chart::Drawing;
 use crate::findings::CurveFindings;
 use crate::sweep_axis::SweepAxis;
-use crate::{Error, Run, notes, units, verdict};
+use crate::{Error, Run, answer, notes, units, verdict};
 
 const STYLE: &str = include_str!("../templates/report.css");
 const SCRIPT: &str = include_str!("../templates/report.js");
@@ -23,6 +25,7 @@ struct Page {
     script: &'static str,
     experiment: String,
     question: String,
+    front: Front,
     started: String,
     about: String,
     quick: Option<String>,
@@ -85,6 +88,7 @@ pub(crate) fn html(
         script: SCRIPT,
         experiment: run.plan.experiment.clone(),
         question: run.plan.question.clone(),
+        front: Front::of(run, answer::of(run, curves)),
         started: started.map(units::moment).unwrap_or_default(),
         about: notes::about(run),
         quick: run.plan.quick.then(|| notes::quick(run)),

@@ -34,8 +34,13 @@ const BUSY: f64 = 0.9;
 pub(crate) const BRACKETS: &str = "Brackets hold the 95 % interval, from the ranks of the trials; where there are too few trials \
      for that, all of them, and in parentheses the confidence that gives.";
 
+/// Whether an interval has the 95 % that [`BRACKETS`] promises; few trials give less.
+pub(crate) fn has_full_confidence(estimate: &Estimate) -> bool {
+    estimate.samples >= 2 && estimate.interval.confidence >= 0.949
+}
+
 /// `241 k/s [236, 247]`.
-fn estimated(estimate: &Estimate, quantity: Quantity) -> String {
+pub(crate) fn estimated(estimate: &Estimate, quantity: Quantity) -> String {
     let value = quantity.words(estimate.value);
     if estimate.samples < 2 {
         return format!("{value} (one trial)");
@@ -46,10 +51,10 @@ fn estimated(estimate: &Estimate, quantity: Quantity) -> String {
         confidence,
     } = estimate.interval;
     let range = quantity.range(estimate.value, low, high);
-    if confidence < 0.949 {
-        format!("{value} {range} ({:.0}\u{a0}%)", confidence * 100.0)
-    } else {
+    if has_full_confidence(estimate) {
         format!("{value} {range}")
+    } else {
+        format!("{value} {range} ({:.0}\u{a0}%)", confidence * 100.0)
     }
 }
 

@@ -9,6 +9,17 @@
     if (data) start(figure, svg, data);
   }
 
+  // Folded parts are printed too, and folded again afterwards.
+  let opened = [];
+  addEventListener('beforeprint', () => {
+    opened = [...document.querySelectorAll('details:not([open])')];
+    for (const part of opened) part.open = true;
+  });
+  addEventListener('afterprint', () => {
+    for (const part of opened) part.open = false;
+    opened = [];
+  });
+
   function start(figure, svg, data) {
     const make = (name, attributes, parent) => {
       const element = document.createElementNS(svg.namespaceURI, name);

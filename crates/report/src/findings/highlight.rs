@@ -157,9 +157,15 @@ fn comparison(whose: String, of: &Cell, to: &Cell) -> Comparison {
     let bound = of.lower_bounds(cells::P99).0 || to.lower_bounds(cells::P99).0;
     Comparison {
         whose,
-        p99: times(&tails_ns(of), &tails_ns(to)).filter(|_| !bound),
+        p99: p99_ratio(of, to).filter(|_| !bound),
         cpu: times(&of.values(cells::cpu_ns), &to.values(cells::cpu_ns)),
     }
+}
+
+/// The 99th percentile of one cell ÷ that of another, of the trials the generator did not limit.
+/// None where it limited more than half of either.
+pub(crate) fn p99_ratio(of: &Cell, to: &Cell) -> Option<Estimate> {
+    times(&tails_ns(of), &tails_ns(to))
 }
 
 pub(super) fn times(of: &[f64], to: &[f64]) -> Option<Estimate> {

@@ -11,15 +11,23 @@ use crate::{Run, notes, units};
 pub(super) struct Value {
     pub(super) median: String,
     pub(super) range: String,
+    /// Of the range, where it is an interval of less than 95 %.
+    pub(super) confidence: String,
 }
 
 impl Value {
+    /// A value without a range.
+    pub(super) fn text(text: &str) -> Self {
+        Self {
+            median: text.to_owned(),
+            range: String::new(),
+            confidence: String::new(),
+        }
+    }
+
     fn of(spread: Option<Spread>, quantity: Quantity) -> Self {
         let Some(Spread { median, min, max }) = spread else {
-            return Self {
-                median: "–".to_owned(),
-                range: String::new(),
-            };
+            return Self::text("–");
         };
         let range = if min == max {
             String::new()
@@ -29,6 +37,7 @@ impl Value {
         Self {
             median: quantity.words(median),
             range,
+            confidence: String::new(),
         }
     }
 
@@ -45,6 +54,7 @@ impl Value {
                 Some((low, high)) => format!("{low} {}{high}", units::lower_bound(greatest)),
                 None => value.range,
             },
+            confidence: value.confidence,
         }
     }
 }

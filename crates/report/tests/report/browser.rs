@@ -6,10 +6,18 @@ use std::process::Command;
 
 use crate::synthetic::Synthetic;
 
-/// Points at the first marker of every figure, zooms into its lower left quarter, and leaves what
-/// came of it in the document.
+/// Prints, unfolds the page, points at the first marker of every figure, zooms into its lower left
+/// quarter, and leaves the results in the document.
 const VISITOR: &str = r"
 <script>
+const parts = [...document.querySelectorAll('details')];
+const open = () => parts.filter((part) => part.open).length;
+const before = open();
+dispatchEvent(new Event('beforeprint'));
+const printed = open();
+dispatchEvent(new Event('afterprint'));
+document.body.dataset.folded = [before, printed, open()].join(' ');
+for (const part of parts) part.open = true;
 for (const figure of document.querySelectorAll('figure')) {
   const svg = figure.querySelector('svg.chart');
   const box = (element) => element.getBoundingClientRect();
@@ -35,13 +43,7 @@ for (const figure of document.querySelectorAll('figure')) {
 
 #[test]
 fn the_script_shows_values_and_zooms() {
-    let Some(browser) = ["chromium", "chromium-browser", "google-chrome"]
-        .into_iter()
-        .find(|name| {
-            let found = Command::new(name).arg("--version").output();
-            found.is_ok_and(|output| output.status.success())
-        })
-    else {
+    let Some(browser) = browser() else {
         println!("skipped: chromium not installed");
         return;
     };
@@ -57,6 +59,7 @@ fn the_script_shows_values_and_zooms() {
     let (document, log) = open(browser, &visited, place.path());
     assert!(!log.contains("CONSOLE"), "{log}");
     assert_eq!(document.matches("data-ready=").count(), 3, "{log}");
+    assert!(document.contains("data-folded=\"0 6 0\""), "{document}");
     assert_eq!(
         document.matches("data-saw=\"curtail: ").count(),
         3,
@@ -76,15 +79,53 @@ fn the_script_shows_values_and_zooms() {
     );
 }
 
-/// The document after its scripts ran, and what the browser said.
+#[test]
+fn paper_shows_what_the_screen_folds() {
+    let Some(browser) = browser() else {
+        println!("skipped: chromium not installed");
+        return;
+    };
+    let place = tempfile::tempdir().unwrap();
+    let html = report::page_of(&Synthetic::ladder(5).run()).unwrap();
+    // The style sheet alone has to do it, where scripts are off.
+    let silent = html.replace("addEventListener('beforeprint'", "void ('beforeprint'");
+    assert_ne!(silent, html);
+    for (name, text) in [("page", &html), ("silent", &silent)] {
+        let page = place.path().join(format!("{name}.html"));
+        fs::write(&page, text).unwrap();
+        let paper = place.path().join(format!("{name}.pdf"));
+        let print = format!("--print-to-pdf={}", paper.display());
+        run(browser, &print, &page, place.path());
+        let paper = fs::read(&paper).unwrap();
+        let sheets = String::from_utf8_lossy(&paper)
+            .match_indices("/Type /Page\n")
+            .count();
+        assert!(sheets >= 5, "{name}: {sheets} pages");
+    }
+}
+
+fn browser() -> Option<&'static str> {
+    let names = ["chromium", "chromium-browser", "google-chrome"];
+    names.into_iter().find(|name| {
+        let found = Command::new(name).arg("--version").output();
+        found.is_ok_and(|output| output.status.success())
+    })
+}
+
+/// The document after its scripts ran, and the browser's log.
 fn open(browser: &str, page: &Path, place: &Path) -> (String, String) {
+    run(browser, "--dump-dom", page, place)
+}
+
+/// What the browser wrote to its output and its log.
+fn run(browser: &str, action: &str, page: &Path, place: &Path) -> (String, String) {
     let profile = place.join("profile");
     let output = Command::new("timeout")
         .args(["90", browser, "--headless", "--no-sandbox", "--disable-gpu"])
         .args([
             "--disable-background-networking",
             "--enable-logging=stderr",
-            "--dump-dom",
+            action,
         ])
         .arg(format!("--user-data-dir={}", profile.display()))
         .arg(format!("file://{}", page.display()))

@@ -5,6 +5,7 @@
     reason = "what stops a test fails it"
 )]
 
+mod answer;
 mod browser;
 mod figures;
 mod page;
