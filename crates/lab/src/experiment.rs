@@ -103,14 +103,14 @@ pub(crate) struct Load {
     pub(crate) popularity: String,
     pub(crate) update: f64,
     pub(crate) records: u64,
-    #[serde(default)]
-    pub(crate) greedy: u32,
-    #[serde(default = "greedy_depth")]
-    pub(crate) greedy_depth: u32,
+    #[serde(default, alias = "greedy")]
+    pub(crate) saturating: u32,
+    #[serde(default = "saturating_depth", alias = "greedy-depth")]
+    pub(crate) saturating_depth: u32,
 }
 
 /// As of `curtail load`.
-fn greedy_depth() -> u32 {
+fn saturating_depth() -> u32 {
     512
 }
 
@@ -202,8 +202,8 @@ impl Load {
             popularity: self.popularity.clone(),
             update: self.update,
             records: self.records,
-            greedy: self.greedy,
-            greedy_depth: self.greedy_depth,
+            saturating: self.saturating,
+            saturating_depth: self.saturating_depth,
         }
     }
 }

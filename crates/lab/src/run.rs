@@ -115,7 +115,7 @@ pub fn run(
 
 fn check_open_files(plan: &Plan) -> Result<(), Error> {
     let loads = (0..plan.settings()).map(|setting| plan.load_at(setting));
-    let connections = loads.map(|load| load.connections + load.greedy).max();
+    let connections = loads.map(|load| load.connections + load.saturating).max();
     let connections = connections.unwrap_or_default();
     let needed = u64::from(connections) + limits::OTHER_FILES;
     let limit = sys::limits::raise_open_files(needed);

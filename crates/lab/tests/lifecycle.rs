@@ -384,18 +384,18 @@ fn every_setting_is_asked_and_recorded() {
     let bench = Fixture::new();
     let options = bench.options();
     let mut plan = second(&bench, "fake", "well").plan(&options).unwrap();
-    plan.vary = Some(Vary::Greedy(vec![0, 7]));
+    plan.vary = Some(Vary::Saturating(vec![0, 7]));
     let outcome = lab::run(&plan, &options, &mut LineReporter::new(Vec::new())).unwrap();
     assert_eq!((outcome.measured, outcome.failed), (24, 0));
     for trial in trials(&outcome.folder) {
         let Outcome::Measured(measured) = &trial.outcome else {
             panic!("{trial:?}");
         };
-        let (setting, greedy_rps) = match trial.setting.unwrap() as u32 {
+        let (setting, saturating_rps) = match trial.setting.unwrap() as u32 {
             0 => (0, None),
             _ => (1, Some(7.0)),
         };
-        assert_eq!(measured.greedy_rps, greedy_rps, "{}", trial.id);
+        assert_eq!(measured.saturating_rps, saturating_rps, "{}", trial.id);
         let of = plan.setting_of(trial.phase, trial.cell);
         assert_eq!(of, setting, "{}", trial.id);
     }

@@ -1,4 +1,4 @@
-//! The trials of a run gathered by server, rate and setting.
+//! The trials of a run, grouped by server, rate and setting.
 
 use crate::folder::{Cost, LowerBounds, Measurement, Outcome, Phase, Quantiles, Sweep, Trial};
 use crate::run::Run;
@@ -6,19 +6,19 @@ use crate::run::Run;
 /// All the trials of one server at one offered rate under one setting.
 #[derive(Debug, Clone)]
 pub(crate) struct Cell<'a> {
-    /// What is varied, here. None: nothing is.
+    /// Value of the varied parameter. None: nothing is varied.
     pub(crate) setting: Option<f64>,
     /// Offered ÷ that server's capacity, where the sweep is in load levels.
     pub(crate) level: Option<f64>,
-    /// Median of the offered rates. None where no trial of the cell says one.
+    /// Median of the offered rates. None: no trial of the cell records one.
     pub(crate) offered_rps: Option<f64>,
-    /// The trials that were measured, in the order of their repeats.
+    /// The measured trials, ordered by repeat.
     pub(crate) measured: Vec<(&'a Trial, &'a Measurement)>,
-    /// Trials the plan asks for.
+    /// Trials in the plan.
     pub(crate) planned: u32,
 }
 
-/// The middle and the ends of the repeats.
+/// Median, minimum and maximum over the repeats.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) struct Spread {
     pub(crate) median: f64,
@@ -27,7 +27,7 @@ pub(crate) struct Spread {
 }
 
 impl Spread {
-    /// None of nothing; values that are not numbers are not counted.
+    /// None of no values; values that are not finite are ignored.
     pub(crate) fn of(values: impl IntoIterator<Item = f64>) -> Option<Self> {
         let mut values: Vec<f64> = values
             .into_iter()
@@ -77,7 +77,7 @@ impl<'a> Cell<'a> {
         }
     }
 
-    /// What `value` is over the measured repeats.
+    /// Spread of `value` over the measured repeats.
     pub(crate) fn spread(&self, value: impl Fn(&Measurement) -> Option<f64>) -> Option<Spread> {
         Spread::of(
             self.measured
@@ -86,19 +86,19 @@ impl<'a> Cell<'a> {
         )
     }
 
-    /// What `value` is in each measured repeat.
+    /// `value` of each measured repeat.
     pub(crate) fn values(&self, value: impl Fn(&Measurement) -> Option<f64>) -> Vec<f64> {
         let values = self.measured.iter().filter_map(|(_, m)| value(m));
         values.filter(|value| value.is_finite()).collect()
     }
 
     /// Whether the median of a percentile of response time is a lower bound, and whether the
-    /// greatest is: see [`is_lower_bound`].
+    /// maximum is: see [`is_lower_bound`].
     pub(crate) fn lower_bounds(&self, percentile: Percentile) -> (bool, bool) {
         lower_bounds(self.measured.iter().map(|(_, m)| *m), percentile)
     }
 
-    /// What `value` is in each repeat the generator did not limit.
+    /// `value` of each repeat that is not generator-limited.
     pub(crate) fn unlimited(&self, value: impl Fn(&Measurement) -> Option<f64>) -> Vec<f64> {
         self.measured
             .iter()
@@ -108,7 +108,7 @@ impl<'a> Cell<'a> {
             .collect()
     }
 
-    /// Repeats the generator limited.
+    /// Number of generator-limited repeats.
     pub(crate) fn limited(&self) -> u32 {
         let limited = self
             .measured
@@ -118,8 +118,8 @@ impl<'a> Cell<'a> {
         u32::try_from(limited).unwrap_or(u32::MAX)
     }
 
-    /// The generator limited more than half of the repeats: the few others are a lucky choice,
-    /// and nothing is said by them.
+    /// More than half of the repeats are generator-limited. The rest are a biased sample, so nothing
+    /// is concluded from them.
     pub(crate) fn mostly_limited(&self) -> bool {
         2 * self.limited() as usize > self.measured.len()
     }
@@ -168,14 +168,14 @@ impl Percentile {
     }
 }
 
-/// Whether a percentile of response time is a lower bound, for requests that were never answered
-/// may be beyond it.
+/// Whether a percentile of response time is a lower bound: requests that were never answered may
+/// lie above it.
 pub(crate) fn is_lower_bound(measured: &Measurement, percentile: Percentile) -> bool {
     (percentile.is_lower_bound)(&measured.response_bounds())
 }
 
-/// (of the median, of the greatest) over some trials. The median holds as it is where all lower
-/// bounds lie above it: they may only rise.
+/// Whether the (median, maximum) over some trials is a lower bound. The median is exact if all lower
+/// bounds lie above it, because the true values can only be higher.
 pub(crate) fn lower_bounds<'m>(
     trials: impl Iterator<Item = &'m Measurement>,
     percentile: Percentile,
@@ -203,22 +203,22 @@ pub(crate) fn p99_ns(measured: &Measurement) -> Option<f64> {
     measured.response.map(|response| response.p99 as f64)
 }
 
-/// Processor time of the server a request, nanoseconds.
+/// Processor time of the server per request, nanoseconds.
 pub(crate) fn cpu_ns(measured: &Measurement) -> Option<f64> {
     measured.cost.map(|cost| cost.cpu_ns_per_request)
 }
 
-/// Processor time of the server in user mode a request, nanoseconds.
+/// Processor time of the server per request in user mode, nanoseconds.
 pub(crate) fn user_ns(measured: &Measurement) -> Option<f64> {
     cpu_part(measured, |cost| cost.user_ns)
 }
 
-/// Processor time of the server in the kernel a request, nanoseconds.
+/// Processor time of the server per request in the kernel, nanoseconds.
 pub(crate) fn system_ns(measured: &Measurement) -> Option<f64> {
     cpu_part(measured, |cost| cost.system_ns)
 }
 
-/// A part of the processor time a request: the same share of it as of the total.
+/// User or system part of the processor time per request, by its share of the total.
 fn cpu_part(measured: &Measurement, part: fn(&Cost) -> u64) -> Option<f64> {
     let cost = measured.cost?;
     let total = cost.user_ns + cost.system_ns;

@@ -1,8 +1,8 @@
-//! What a run found of each server: capacity, knee, tail, cost, and how it stands to others.
+//! The findings of a run on each server: capacity, knee, tail, cost, and ratios to other servers.
 //!
-//! Trials the generator limited are kept out of capacity, knee and tail, and where they are more
-//! than half there is nothing left to say. What a request costs the server is counted over all
-//! trials: its processor time is its own, whoever was the limit.
+//! Generator-limited trials are excluded from capacity, knee and tail. If they are more than half,
+//! nothing is concluded. Processor time per request covers all trials: the generator's limits do not
+//! affect it.
 
 mod highlight;
 
@@ -21,7 +21,7 @@ use crate::settings::Vary;
 use crate::sweep_axis::SweepAxis;
 use crate::units;
 
-/// Of every interval, where there are trials enough; the interval says what it really has.
+/// Confidence of every interval; with few trials an interval has less, and says so.
 pub(crate) const CONFIDENCE: f64 = 0.95;
 
 /// Little's law over a server's trials.
@@ -30,45 +30,45 @@ pub(crate) struct Outstanding {
     pub(crate) trials: usize,
     /// Trials in which it holds.
     pub(crate) holding: usize,
-    /// The greatest relative difference of time stamps and count.
+    /// The greatest relative difference between time stamps and count.
     pub(crate) worst: f64,
 }
 
-/// All that is said of a curve: a server or, where there is a curve for each setting, a server
-/// under one.
+/// The findings on one curve: a server or, where each setting has a curve, a server under one
+/// setting.
 #[derive(Debug, Clone)]
 pub(crate) struct CurveFindings<'a> {
     pub(crate) server: &'a Server,
-    /// The setting whose curve it is. None: nothing is varied, or the curve goes across settings.
+    /// The curve's setting. None: nothing is varied, or the curve is over settings.
     pub(crate) setting: Option<u32>,
-    /// That setting, such as `16 connections`.
+    /// That setting in words, such as `16 connections`.
     pub(crate) condition: Option<String>,
-    /// The server, and the setting whose curve it is.
+    /// The server and, if the curve has one, the setting.
     pub(crate) name: String,
     pub(crate) style: CurveStyle,
     pub(crate) axis: SweepAxis<'a>,
-    /// What the run varies.
+    /// The varied parameter of the run.
     pub(crate) vary: Option<&'a Vary>,
     pub(crate) cells: Vec<Cell<'a>>,
-    /// None: there was no trial of it, or each setting has its own ([`Highlight::capacity`]).
+    /// None: not measured, or each setting has its own ([`Highlight::capacity`]).
     pub(crate) capacity: Option<Capacity>,
     /// Capacity ÷ that of `baseline`: the median ratio over all pairs of trials, with the exact
     /// interval of the rank-sum test.
     pub(crate) capacity_ratio: Option<Estimate>,
-    /// The server it is compared with: the first of the plan that took part; of that one, the
+    /// The server it is compared with: the first of the plan that took part or, for that one, the
     /// second.
     pub(crate) baseline: Option<&'a str>,
-    /// Capacity ÷ its own under the setting that others are compared with, likewise.
+    /// Capacity ÷ its own under the reference setting, likewise.
     pub(crate) capacity_change: Option<Estimate>,
-    /// Share of the time that the generator was busy in the capacity trials, median.
+    /// Busy share of the generator in the capacity trials, median.
     pub(crate) generator_busy: Option<f64>,
-    /// What the host took of the server's and of the generator's processors, over all trials.
+    /// Steal time on the server's and on the generator's processors, over all trials.
     pub(crate) stolen: Option<(Spread, Spread)>,
-    /// Trials in which connections were lost, and how many.
+    /// (trials in which connections were lost, connections lost).
     pub(crate) lost_connections: (u64, u64),
-    /// By offered rate. None: too few levels, or the curve goes across settings.
+    /// By offered rate. None: too few levels, or the curve is over settings.
     pub(crate) knee: Option<Knee>,
-    /// The cells the verdict speaks of, in their order.
+    /// The cells that the findings mention, in their order.
     pub(crate) highlights: Vec<Highlight>,
     pub(crate) littles_law: Option<Outstanding>,
 }
@@ -84,8 +84,8 @@ impl CurveFindings<'_> {
     }
 }
 
-/// The findings of every server that took part, in the order of the plan; where each setting has a
-/// curve, setting by setting.
+/// The findings on every server that took part, in the order of the plan and, where each setting has
+/// a curve, by setting.
 pub(crate) fn of(run: &Run) -> Vec<CurveFindings<'_>> {
     let plan = &run.plan;
     let has_curve_each = plan.vary.is_some() && matches!(SweepAxis::of(plan), SweepAxis::Rate);
@@ -158,7 +158,7 @@ fn curve<'a>(
     }
 }
 
-/// How a curve stands to others.
+/// Ratios of a curve to others.
 struct Compared<'a> {
     baseline: Option<&'a str>,
     capacity_ratio: Option<Estimate>,
@@ -181,7 +181,7 @@ fn compare<'a>(
         is_own(other) && is_other && other.setting == reference
     });
     let capacities = |curve: &CurveFindings| -> Vec<f64> {
-        // A lower bound has no ratio to anything.
+        // A lower bound has no ratio.
         if curve.capacity.is_none_or(|capacity| capacity.at_least) {
             return Vec::new();
         }
@@ -202,7 +202,7 @@ fn compare<'a>(
 
 type Measured<'a> = (&'a Trial, &'a Measurement);
 
-/// The trials of a server that were measured; under one setting only, where one is given.
+/// The measured trials of a server; of one setting only, if one is given.
 fn trials_of<'a>(run: &'a Run, server: &str, setting: Option<u32>) -> Vec<Measured<'a>> {
     let is_of = |trial: &&Trial| {
         let of = run.plan.setting_of(trial.phase, trial.cell);
@@ -253,7 +253,7 @@ fn lost_connections(trials: &[Measured]) -> (u64, u64) {
         .fold((0, 0), |(trials, all), lost| (trials + 1, all + lost))
 }
 
-/// A cell is one level, whatever its trials were offered to the last digit: its median.
+/// All trials of a cell count as one level, the median of their offered rates.
 fn knee(cells: &[Cell]) -> Option<Knee> {
     let points: Vec<TailPoint> = cells
         .iter()

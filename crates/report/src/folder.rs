@@ -89,12 +89,12 @@ pub struct Load {
     pub update: f64,
     /// Records.
     pub records: u64,
-    /// Greedy connections besides those measured.
-    #[serde(default)]
-    pub greedy: u32,
+    /// Saturating connections besides those measured.
+    #[serde(default, alias = "greedy")]
+    pub saturating: u32,
     /// Requests one of those has outstanding.
-    #[serde(default)]
-    pub greedy_depth: u32,
+    #[serde(default, alias = "greedy_depth")]
+    pub saturating_depth: u32,
 }
 
 /// The offered rates of a plan.
@@ -230,9 +230,9 @@ pub struct Measurement {
     pub outstanding_unread: f64,
     /// Little's law: mean outstanding by time stamps.
     pub outstanding_expected: f64,
-    /// Answers a second that the greedy connections got besides, where there were any.
-    #[serde(default)]
-    pub greedy_rps: Option<f64>,
+    /// Answers a second that the saturating connections got besides, where there were any.
+    #[serde(default, alias = "greedy_rps")]
+    pub saturating_rps: Option<f64>,
     /// What the server paid. None where it could not be read.
     pub cost: Option<Cost>,
     /// How many connections had something to say when a worker woke up. None where the server
@@ -324,7 +324,7 @@ pub struct Cost {
     pub user_ns: u64,
     /// Processor time in the kernel.
     pub system_ns: u64,
-    /// (user + system) ÷ answers that arrived in the interval (`achieved_rps` and `greedy_rps` ×
+    /// (user + system) ÷ answers that arrived in the interval (`achieved_rps` and `saturating_rps` ×
     /// its length).
     pub cpu_ns_per_request: f64,
     /// Resident memory at the end.

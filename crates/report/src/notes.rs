@@ -37,18 +37,18 @@ pub(crate) fn about(run: &Run) -> String {
         _ => units::percent(plan.load.update),
     };
     let more = match &plan.vary {
-        Some(vary @ Vary::Greedy(_)) => format!(" · {} greedy", range(vary)),
+        Some(vary @ Vary::Saturating(_)) => format!(" · {} saturating", range(vary)),
         Some(vary @ Vary::Depth(_)) => format!(" · depth {}", range(vary)),
         _ => String::new(),
     };
-    let greedy = match plan.load.greedy {
+    let saturating = match plan.load.saturating {
         count if more.is_empty() && count > 0 => {
-            format!(" · {} greedy", units::count(count.into()))
+            format!(" · {} saturating", units::count(count.into()))
         }
         _ => String::new(),
     };
     format!(
-        "{}{} · {} · {} of {} a point · {sweep} · updates {updates}{more}{greedy}",
+        "{}{} · {} · {} of {} a point · {sweep} · updates {updates}{more}{saturating}",
         units::shortened(&plan.experiment, 40),
         if plan.quick { " (quick)" } else { "" },
         connections(plan),

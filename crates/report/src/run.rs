@@ -309,7 +309,7 @@ fn check_measurement(measurement: &Measurement) -> Result<(), String> {
             measurement.cost.map_or(0.0, |cost| cost.cpu_ns_per_request),
         ),
         ("hit_rate", measurement.hit_rate.unwrap_or(0.0)),
-        ("greedy_rps", measurement.greedy_rps.unwrap_or(0.0)),
+        ("saturating_rps", measurement.saturating_rps.unwrap_or(0.0)),
         (
             "bursts.mean",
             measurement.bursts.as_ref().map_or(0.0, |it| it.mean),

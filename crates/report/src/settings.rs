@@ -19,8 +19,9 @@ pub enum Vary {
     Depth(Vec<u32>),
     /// Share of updates, 0 to 1.
     Update(Vec<f64>),
-    /// Greedy connections besides those measured.
-    Greedy(Vec<u32>),
+    /// Saturating connections in addition to the measured ones.
+    #[serde(alias = "greedy")]
+    Saturating(Vec<u32>),
 }
 
 impl Vary {
@@ -31,7 +32,7 @@ impl Vary {
             Self::Connections(_) => "connections",
             Self::Depth(_) => "depth",
             Self::Update(_) => "update",
-            Self::Greedy(_) => "greedy",
+            Self::Saturating(_) => "saturating",
         }
     }
 
@@ -39,7 +40,7 @@ impl Vary {
     #[must_use]
     pub fn values(&self) -> Vec<f64> {
         match self {
-            Self::Connections(values) | Self::Depth(values) | Self::Greedy(values) => {
+            Self::Connections(values) | Self::Depth(values) | Self::Saturating(values) => {
                 values.iter().copied().map(f64::from).collect()
             }
             Self::Update(values) => values.clone(),
@@ -53,7 +54,7 @@ impl Vary {
             Self::Connections(_) => f64::from(load.connections),
             Self::Depth(_) => f64::from(load.depth),
             Self::Update(_) => load.update,
-            Self::Greedy(_) => f64::from(load.greedy),
+            Self::Saturating(_) => f64::from(load.saturating),
         }
     }
 
@@ -66,20 +67,20 @@ impl Vary {
             Self::Connections(values) => put(values, at, &mut load.connections),
             Self::Depth(values) => put(values, at, &mut load.depth),
             Self::Update(values) => put(values, at, &mut load.update),
-            Self::Greedy(values) => put(values, at, &mut load.greedy),
+            Self::Saturating(values) => put(values, at, &mut load.saturating),
         }
         load
     }
 
-    /// A value as a condition: `16 connections`, `no greedy connection`, `updates 50 %`.
+    /// A value as a condition: `16 connections`, `no saturating connection`, `updates 50 %`.
     #[must_use]
     pub fn condition(&self, value: f64) -> String {
         match self {
             Self::Connections(_) => units::plural(value.round() as u64, "connection"),
             Self::Depth(_) => format!("depth\u{a0}{}", units::plain_tick(value)),
             Self::Update(_) => format!("updates\u{a0}{}", percent(value)),
-            Self::Greedy(_) if value == 0.0 => "no greedy connection".to_owned(),
-            Self::Greedy(_) => units::plural(value.round() as u64, "greedy connection"),
+            Self::Saturating(_) if value == 0.0 => "no saturating connection".to_owned(),
+            Self::Saturating(_) => units::plural(value.round() as u64, "saturating connection"),
         }
     }
 
@@ -87,7 +88,7 @@ impl Vary {
     #[must_use]
     pub fn value_text(&self, value: f64) -> String {
         match self {
-            Self::Connections(_) | Self::Depth(_) | Self::Greedy(_) => {
+            Self::Connections(_) | Self::Depth(_) | Self::Saturating(_) => {
                 units::count(value.round() as u64)
             }
             Self::Update(_) => percent(value),

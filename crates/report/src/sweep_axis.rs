@@ -31,7 +31,7 @@ impl<'a> SweepAxis<'a> {
             Self::Setting(Vary::Connections(_)) => "connections",
             Self::Setting(Vary::Depth(_)) => "depth",
             Self::Setting(Vary::Update(_)) => "share of updates",
-            Self::Setting(Vary::Greedy(_)) => "greedy connections",
+            Self::Setting(Vary::Saturating(_)) => "saturating connections",
         }
     }
 
@@ -42,7 +42,7 @@ impl<'a> SweepAxis<'a> {
             Self::Setting(Vary::Connections(_)) => "connections",
             Self::Setting(Vary::Depth(_)) => "requests outstanding a connection",
             Self::Setting(Vary::Update(_)) => "share of updates",
-            Self::Setting(Vary::Greedy(_)) => "greedy connections besides those measured",
+            Self::Setting(Vary::Saturating(_)) => "saturating connections besides those measured",
         }
     }
 

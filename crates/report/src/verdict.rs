@@ -1,4 +1,4 @@
-//! What was found of a server, or of a server under one setting, in plain words.
+//! The findings of a curve (a server, or a server under one setting) as sentences.
 
 use measure::{Estimate, Interval};
 
@@ -27,12 +27,12 @@ pub(crate) fn sentences(run: &Run, curve: &CurveFindings) -> Vec<String> {
     sentences
 }
 
-/// Share of the time from which on a busy generator may be what limits the pair.
+/// Busy share of the generator from which on it, rather than the server, may limit a capacity.
 const BUSY: f64 = 0.9;
 
-/// How the brackets of [`sentences`] are to be read.
-pub(crate) const BRACKETS: &str = "Brackets hold the 95 % interval, from the ranks of the trials; where there are too few trials \
-     for that, all of them, and in parentheses the confidence that gives.";
+/// What the brackets of [`sentences`] mean.
+pub(crate) const BRACKETS: &str = "Brackets give the 95 % interval, computed from the ranks of the trials. With too few trials \
+     for that, they give the range of all trials, and parentheses give its confidence.";
 
 /// Whether an interval has the 95 % that [`BRACKETS`] promises; few trials give less.
 pub(crate) fn has_full_confidence(estimate: &Estimate) -> bool {
@@ -68,17 +68,17 @@ fn capacity(run: &Run, curve: &CurveFindings) -> String {
             .map(|achieved| achieved.median)
             .reduce(f64::max);
         let why = if run.plan.capacity_trials == 0 {
-            "not asked for"
+            "not part of the plan"
         } else {
             "not measured"
         };
         return match achieved {
             Some(rate) => format!(
-                "The capacity of {server} was {why}; the most it achieved in the sweep is {}, \
-                 median of a cell.",
+                "The capacity of {server} was {why}; its highest achieved rate in the sweep is {} \
+                 (median of a cell).",
                 units::rate(rate)
             ),
-            None => format!("Nothing of {server} was measured."),
+            None => format!("No trial of {server} was measured."),
         };
     };
     let limited = capacity.limited as u64;
@@ -86,15 +86,15 @@ fn capacity(run: &Run, curve: &CurveFindings) -> String {
     let rate = estimated(&capacity.rps, Quantity::Rate);
     if capacity.at_least {
         return format!(
-            "{server} answers at least {rate} under infinite demand, median of {trials}: in {} of \
-             them the load generator was the limit, so its capacity is not known.",
+            "The capacity of {server} is at least {rate} (median of {trials} in closed loop): the \
+             generator was the limit in {} of them, so the capacity itself is not known.",
             units::count(limited),
         );
     }
     let ratio = curve.capacity_ratio.as_ref().zip(curve.baseline);
     let mut comparison = ratio.map_or_else(String::new, |(times, baseline)| {
         let times = estimated(times, Quantity::Factor);
-        format!(", {times} times what {baseline} does")
+        format!(", {times} times {baseline}'s")
     });
     let change = curve.capacity_change.as_ref();
     let reference = run.plan.reference().and_then(|at| run.plan.condition(at));
@@ -105,16 +105,17 @@ fn capacity(run: &Run, curve: &CurveFindings) -> String {
     let excluded = match limited {
         0 => String::new(),
         count => format!(
-            "; {} limited by the generator left out",
+            "; {} excluded as generator-limited",
             units::plural(count, "trial")
         ),
     };
     format!(
-        "{server} answers {rate} under infinite demand, median of {trials}{excluded}{comparison}.",
+        "The capacity of {server} is {rate} (median of {trials} in closed loop{excluded})\
+         {comparison}."
     )
 }
 
-/// What it answers under infinite demand in one setting after the other. None: it was not asked.
+/// The capacity under each setting. None: the plan has no capacity trials.
 fn capacities(curve: &CurveFindings) -> Option<String> {
     let capacities: Vec<String> = curve
         .highlights
@@ -128,25 +129,25 @@ fn capacities(curve: &CurveFindings) -> Option<String> {
         .collect();
     if !capacities.is_empty() {
         return Some(format!(
-            "{} answers {} under infinite demand.",
+            "The capacity of {} is {}.",
             curve.name,
             units::listed(&capacities)
         ));
     }
     let is_empty = curve.cells.iter().all(|cell| cell.measured.is_empty());
-    is_empty.then(|| format!("Nothing of {} was measured.", curve.name))
+    is_empty.then(|| format!("No trial of {} was measured.", curve.name))
 }
 
-/// Where the generator had little left, a capacity may be the pair's rather than the server's.
+/// A busy generator may limit the capacity: the server alone may have a higher one.
 fn busy_generator(curve: &CurveFindings) -> Option<String> {
     let busy = curve.generator_busy?;
     let more = if busy >= BUSY {
-        ": the server alone may do more"
+        ": the server's own capacity may be higher"
     } else {
         ""
     };
     Some(format!(
-        "The generator was busy {} of the time at capacity{more}.",
+        "The generator was busy {} of the time in the capacity trials{more}.",
         units::share(busy)
     ))
 }
@@ -165,7 +166,7 @@ fn knee(curve: &CurveFindings) -> String {
         units::rate(knee.level)
     );
     let within = format!(
-        "Its 99th percentile stays within {} times its plateau of {plateau} up to {at}",
+        "Its p99 stays within {} times its plateau of {plateau} up to {at}",
         units::plain_tick(knee.limit_ns / knee.plateau_ns),
     );
     let unknown = match knee.unknown_above {
@@ -173,16 +174,16 @@ fn knee(curve: &CurveFindings) -> String {
         count => units::plural(count as u64, "level"),
     };
     match (knee.leaves_at, knee.unknown_above) {
-        (Some(_), 0) => format!("{within}: its knee."),
+        (Some(_), 0) => format!("{within}: the knee."),
         (Some(leaves_at), _) => format!(
-            "{within}, and has left it at {}: its knee lies between, where the generator was the \
+            "{within} and exceeds that at {}: the knee lies between, where the generator was the \
              limit at {unknown}.",
             units::rate(leaves_at)
         ),
-        (None, 0) => format!("{within}, the most that was offered: its knee is there or beyond."),
+        (None, 0) => format!("{within}, the highest rate offered: the knee is there or beyond."),
         (None, _) => format!(
-            "{within}, the highest level the generator did not limit: at {unknown} above it the \
-             generator was the limit, so its knee is there or beyond, and not known."
+            "{within}, the highest level that the generator did not limit: at {unknown} above it \
+             the generator was the limit, so the knee is there or beyond, and not known."
         ),
     }
 }
@@ -196,11 +197,11 @@ fn no_knee(curve: &CurveFindings) -> String {
     let limited = measured().filter(|cell| cell.mostly_limited()).count() as u64;
     let levels = units::plural(measured().count() as u64, "level");
     if limited == 0 {
-        return format!("There are too few points to find a knee: {levels} measured.");
+        return format!("There are too few points for a knee: {levels} measured.");
     }
     format!(
-        "There are too few points to find a knee: the load generator was the limit in most trials \
-         of {} of {levels}.",
+        "There are too few points for a knee: the generator was the limit in most trials of {} of \
+         {levels}.",
         units::count(limited)
     )
 }
@@ -228,28 +229,23 @@ fn tail(curve: &CurveFindings) -> Option<String> {
     if !unknown.is_empty() {
         tails.push(format!("not known {}", units::listed(&unknown)));
     }
-    (!tails.is_empty()).then(|| {
-        format!(
-            "The 99th percentile of its response time is {}.",
-            units::listed(&tails)
-        )
-    })
+    (!tails.is_empty()).then(|| format!("Its p99 response time is {}.", units::listed(&tails)))
 }
 
-/// `0.94 [0.89, 1.01] times memcached's there, 1.20 [1.1, 1.3] times its own with depth 1`.
+/// `0.94 [0.89, 1.01] times memcached's, 1.20 [1.1, 1.3] times its own with depth 1`.
 fn compared(highlight: &Highlight, ratio: fn(&Comparison) -> Option<&Estimate>) -> Option<String> {
     let times: Vec<String> = highlight
         .comparison
         .iter()
         .filter_map(|comparison| {
             let times = estimated(ratio(comparison)?, Quantity::Factor);
-            Some(format!("{times} times {}", comparison.whose))
+            Some(format!("{times} times {}", comparison.baseline))
         })
         .collect();
     (!times.is_empty()).then(|| times.join(", "))
 }
 
-/// Why a tail is not known: `at load level 0.9 (in all 15 trials the generator was the limit)`.
+/// Why a p99 is not known: `at load level 0.9 (the generator was the limit in all 15 trials)`.
 fn hidden(highlight: &Highlight) -> Option<String> {
     let trials = match highlight.limited {
         0 => return None,
@@ -261,12 +257,12 @@ fn hidden(highlight: &Highlight) -> Option<String> {
         ),
     };
     Some(format!(
-        "{} (in {trials} the generator was the limit)",
+        "{} (the generator was the limit in {trials})",
         highlight.place
     ))
 }
 
-/// At every setting; along a curve of rates, where most is asked.
+/// CPU time per request: at every setting or, of a curve over rates, at the highest of them.
 fn cost(curve: &CurveFindings) -> Option<String> {
     let known: Vec<&Highlight> = curve
         .highlights
@@ -290,7 +286,7 @@ fn cost(curve: &CurveFindings) -> Option<String> {
             });
             let comparison = compared(highlight, |comparison| comparison.cpu.as_ref());
             Some(format!(
-                "{cpu} of processor time {}{}{}",
+                "{cpu} of CPU time {}{}{}",
                 highlight.place,
                 parts.unwrap_or_default(),
                 comparison.map(|it| format!(": {it}")).unwrap_or_default(),
@@ -299,12 +295,13 @@ fn cost(curve: &CurveFindings) -> Option<String> {
         .collect();
     let limited = match told.iter().any(|highlight| highlight.limited > 0) {
         true => {
-            "; trials that the generator limited count here, for the server's processor time is \
-             its own"
+            "; generator-limited trials count here, because they do not affect the server's CPU \
+             time"
         }
         false => "",
     };
-    (!costs.is_empty()).then(|| format!("A request costs it {}{limited}.", costs.join("; ")))
+    (!costs.is_empty())
+        .then(|| format!("A request costs the server {}{limited}.", costs.join("; ")))
 }
 
 fn limited(curve: &CurveFindings) -> Option<String> {
@@ -313,8 +310,8 @@ fn limited(curve: &CurveFindings) -> Option<String> {
     let measured: u64 = cells().map(|cell| cell.measured.len() as u64).sum();
     (limited > 0).then(|| {
         format!(
-            "In {} of {} of its sweep the load generator was the limit; they count for what a \
-             request costs, and for no tail and no knee.",
+            "{} of {} in the sweep are generator-limited; they count towards CPU time per request, \
+             but not towards tail and knee.",
             units::count(limited),
             units::plural(measured, "trial")
         )
@@ -332,7 +329,7 @@ fn lost_connections(curve: &CurveFindings) -> Option<String> {
     })
 }
 
-/// The host's noise.
+/// Steal time: processor time that the hypervisor gave to others.
 fn stolen(curve: &CurveFindings) -> Option<String> {
     let (server, load) = curve.stolen?;
     let most = |spread: Spread| {
@@ -343,8 +340,7 @@ fn stolen(curve: &CurveFindings) -> Option<String> {
         )
     };
     Some(format!(
-        "The host took {} of the time of the server's processors and {} of the generator's, median \
-         of all trials.",
+        "Steal time: {} on the server's processors and {} on the generator's, median of all trials.",
         most(server),
         most(load)
     ))

@@ -78,7 +78,7 @@ fn check_content(content: &Content) -> Option<Violation> {
         .or_else(|| check_load(&content.load.planned()))
         .or_else(|| check_sweep(&content.sweep))
         .or_else(|| check_vary(content))
-        .or_else(|| check_greedy(content))
+        .or_else(|| check_saturating(content))
         .or_else(|| check_servers(&content.server))
         .or_else(|| check_count(content))
 }
@@ -151,8 +151,8 @@ fn check_laws(load: &Load) -> Option<Violation> {
     config.connections = load.connections;
     config.depth = load.depth;
     config.threads = load.threads;
-    config.greedy_connections = load.greedy;
-    config.greedy_depth = load.greedy_depth;
+    config.greedy_connections = load.saturating;
+    config.greedy_depth = load.saturating_depth;
     config.update = load.update;
     config.records = load.records;
     let laws = read(&load.keys, "keys", &mut config.keys)
@@ -253,10 +253,11 @@ fn check_vary(content: &Content) -> Option<Violation> {
 }
 
 /// A capacity is what a server does when nothing else is asked of it.
-fn check_greedy(content: &Content) -> Option<Violation> {
-    let is_greedy = content.load.greedy > 0 || matches!(content.vary, Some(Vary::Greedy(_)));
-    (is_greedy && content.sweep.capacity_trials > 0).then(|| {
-        let problem = "beside greedy connections would find what they leave: remove it, and give \
+fn check_saturating(content: &Content) -> Option<Violation> {
+    let is_saturated =
+        content.load.saturating > 0 || matches!(content.vary, Some(Vary::Saturating(_)));
+    (is_saturated && content.sweep.capacity_trials > 0).then(|| {
+        let problem = "beside saturating connections would find what they leave: remove it, and give \
                        `rates`";
         ("[sweep]", 0, "capacity-trials", problem.to_owned())
     })

@@ -238,14 +238,16 @@ fn one_thing_may_be_varied_beside_the_rate() {
         let error = experiment(vary).unwrap_err().to_string();
         assert_eq!(error, format!("my/ladder.toml:{message}"));
     }
-    let error = experiment("greedy = [0, 7]").unwrap_err().to_string();
+    let error = experiment("saturating = [0, 7]").unwrap_err().to_string();
     assert!(
-        error.contains("`capacity-trials` in [sweep] beside greedy connections"),
+        error.contains("`capacity-trials` in [sweep] beside saturating connections"),
         "{error}"
     );
-    let error = experiment("greedy = [0, 100_000]").unwrap_err().to_string();
+    let error = experiment("saturating = [0, 100_000]")
+        .unwrap_err()
+        .to_string();
     assert!(
-        error.contains("`greedy` in [vary] holds 100000, with which"),
+        error.contains("`saturating` in [vary] holds 100000, with which"),
         "{error}"
     );
 }

@@ -75,7 +75,7 @@ fn capacity(server: &str, achieved_rps: f64, generator_limited: bool) -> Trial {
             outstanding_mean: 1.0,
             outstanding_unread: 0.0,
             outstanding_expected: 1.0,
-            greedy_rps: None,
+            saturating_rps: None,
             bursts: None,
             cost: None,
             stolen: None,
@@ -199,7 +199,7 @@ fn a_plan_reads_as_what_will_happen() {
     plan.notes = vec!["processor 1 not here".to_owned()];
     let text = plan_text(&plan);
     for part in [
-        "smoke (quick): Does the laboratory work",
+        "smoke (quick): Does the lab work",
         "skipped  memcached: `memcached` is not on PATH",
         "16 connections of depth 1, 1 thread; keys fb_key, values fb_value",
         "updates 3 %",

@@ -48,7 +48,7 @@ fn write_plan(out: &mut String, plan: &Plan) -> std::fmt::Result {
         load.popularity,
         (load.update * 1e4).round() / 1e2,
         load.records,
-        greedy(load),
+        saturating(load),
     )?;
     writeln!(out, "  pinned   {}", pinned(plan))?;
     writeln!(out, "  sweep    {}", sweep(plan))?;
@@ -84,10 +84,10 @@ fn pinned(plan: &Plan) -> String {
     )
 }
 
-fn greedy(load: &Load) -> String {
-    match load.greedy {
+fn saturating(load: &Load) -> String {
+    match load.saturating {
         0 => String::new(),
-        count => format!("; {count} greedy of depth {}", load.greedy_depth),
+        count => format!("; {count} saturating of depth {}", load.saturating_depth),
     }
 }
 

@@ -94,9 +94,9 @@ fn arguments(
     option("warmup", &duration_argument(plan.warmup_ns));
     option("duration", &duration_argument(plan.trial_ns));
     option("seed", &planned.seed);
-    if load.greedy > 0 {
-        option("greedy", &load.greedy);
-        option("greedy-depth", &load.greedy_depth);
+    if load.saturating > 0 {
+        option("greedy", &load.saturating);
+        option("greedy-depth", &load.saturating_depth);
     }
     option("watch-pid", &server.id());
     option("json", &"-");

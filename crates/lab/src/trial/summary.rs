@@ -51,7 +51,7 @@ pub(super) fn read(id: &str, text: &str) -> Result<Measured, String> {
         outstanding_mean: summary.outstanding_mean,
         outstanding_unread: summary.outstanding_unread,
         outstanding_expected: summary.outstanding_expected,
-        greedy_rps: summary.greedy_rps,
+        saturating_rps: summary.greedy_rps,
         cost: cost(&summary),
         bursts: bursts(&summary),
         stolen: None,
@@ -72,7 +72,7 @@ pub(super) fn read(id: &str, text: &str) -> Result<Measured, String> {
 
 fn cost(summary: &Summary) -> Option<Cost> {
     let watched = summary.watched?;
-    // What the greedy got was work as well.
+    // What the saturating got was work as well.
     let rate_rps = summary.achieved_rps + summary.greedy_rps.unwrap_or_default();
     let answers = rate_rps * summary.duration_ns as f64 / 1e9;
     if answers < 1.0 {

@@ -1,4 +1,4 @@
-//! The cells of a curve that the verdict speaks of, and how they stand to others.
+//! The cells of a curve that the findings mention, and their comparison with other cells.
 
 use measure::{Capacity, Estimate, RankTest};
 
@@ -9,31 +9,31 @@ use crate::run::Run;
 use crate::sweep_axis::SweepAxis;
 use crate::units;
 
-/// Load levels the verdict speaks of.
+/// Load levels that the findings mention.
 const HALF: f64 = 0.5;
 const NEARLY_FULL: f64 = 0.9;
-/// Up to so many settings are all spoken of.
+/// With up to this many settings, the findings mention all of them.
 const ALL_SETTINGS: usize = 4;
 
-/// A cell of a curve.
+/// A cell that the findings mention.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Highlight {
-    /// Where it is: `at load level 0.9`, `at 20.0 k/s offered`, `with 16 connections`.
+    /// Such as `at load level 0.9`, `at 20.0 k/s offered`, `with 16 connections`.
     pub(crate) place: String,
-    /// Under this setting, where a curve goes across settings.
+    /// Under this setting, for a curve over settings; else none.
     pub(crate) capacity: Option<Capacity>,
     /// Trials measured, and those of them in which the generator was the limit.
     pub(crate) measured: u64,
     pub(crate) limited: u64,
     /// Of the trials the generator did not limit. None where it limited more than half.
     pub(crate) p99_ns: Option<Estimate>,
-    /// Requests that were never answered may be beyond `p99_ns`.
+    /// Requests that were never answered may lie above `p99_ns`.
     pub(crate) p99_is_lower_bound: bool,
     /// Of all trials.
     pub(crate) cpu_ns: Option<Estimate>,
-    /// Medians of processor time a request, (user, system).
+    /// Medians of processor time per request: (user, system).
     pub(crate) cpu_parts_ns: Option<(f64, f64)>,
-    /// How it stands to others.
+    /// Ratios to other cells.
     pub(crate) comparison: Vec<Comparison>,
 }
 
@@ -41,8 +41,8 @@ pub(crate) struct Highlight {
 /// the exact interval of the rank-sum test.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Comparison {
-    /// `memcached's there`, `its own with 16 connections`.
-    pub(crate) whose: String,
+    /// `memcached's`, `its own with 16 connections`.
+    pub(crate) baseline: String,
     pub(crate) p99: Option<Estimate>,
     pub(crate) cpu: Option<Estimate>,
 }
@@ -68,8 +68,8 @@ pub(super) fn of(
             let trials = trials_of(run, &own.server.name, u32::try_from(at).ok());
             highlight.capacity = capacity(&trials);
         }
-        let other = baseline
-            .and_then(|to| Some((format!("{}'s there", to.server.name), to.cells.get(at)?)));
+        let other =
+            baseline.and_then(|to| Some((format!("{}'s", to.server.name), to.cells.get(at)?)));
         let earlier = match is_across {
             true => reference
                 .filter(|&it| it != at)
@@ -81,7 +81,7 @@ pub(super) fn of(
         highlight.comparison = [other, earlier]
             .into_iter()
             .flatten()
-            .map(|(whose, to)| comparison(whose, cell, to))
+            .map(|(baseline, to)| comparison(baseline, cell, to))
             .collect();
         Some(highlight)
     };
@@ -153,10 +153,10 @@ fn tails_ns(cell: &Cell) -> Vec<f64> {
     cell.unlimited(cells::p99_ns)
 }
 
-fn comparison(whose: String, of: &Cell, to: &Cell) -> Comparison {
+fn comparison(baseline: String, of: &Cell, to: &Cell) -> Comparison {
     let bound = of.lower_bounds(cells::P99).0 || to.lower_bounds(cells::P99).0;
     Comparison {
-        whose,
+        baseline,
         p99: p99_ratio(of, to).filter(|_| !bound),
         cpu: times(&of.values(cells::cpu_ns), &to.values(cells::cpu_ns)),
     }

@@ -63,7 +63,7 @@ impl Value {
 #[derive(Debug, Clone, Copy)]
 pub(super) struct OptionalColumns {
     bursts: bool,
-    greedy: bool,
+    saturating: bool,
 }
 
 impl OptionalColumns {
@@ -74,7 +74,7 @@ impl OptionalColumns {
         };
         Self {
             bursts: has(|measured| measured.bursts.is_some()),
-            greedy: has(|measured| measured.greedy_rps.is_some()),
+            saturating: has(|measured| measured.saturating_rps.is_some()),
         }
     }
 }
@@ -98,8 +98,8 @@ pub(super) fn heads(more: OptionalColumns) -> Vec<(&'static str, &'static str)> 
     if more.bursts {
         heads.push(("Burst", "connections a wake-up"));
     }
-    if more.greedy {
-        heads.push(("Greedy", "their rate"));
+    if more.saturating {
+        heads.push(("Saturating", "their rate"));
     }
     heads
 }
@@ -143,8 +143,8 @@ impl CellRow {
         if more.bursts {
             readings.push((|m| m.bursts.as_ref().map(|it| it.mean), Quantity::Factor));
         }
-        if more.greedy {
-            readings.push((|m| m.greedy_rps, Quantity::Rate));
+        if more.saturating {
+            readings.push((|m| m.saturating_rps, Quantity::Rate));
         }
         let achieved = cell.spread(|measured| Some(measured.achieved_rps));
         let mut values = vec![Value::of(achieved, Quantity::Rate)];

@@ -42,12 +42,12 @@ fn the_page_asks_nothing_of_a_network() {
 fn the_page_says_what_a_reader_needs() {
     let html = page(&Synthetic::ladder(4));
     for words in [
-        "How far does each server follow an offered rate",
-        "under infinite demand",
-        "its knee",
+        "Up to what offered rate does each server keep up",
+        "in closed loop",
+        "the knee",
         "at load level 0.5",
         "at load level 0.9",
-        "of processor time",
+        "of CPU time",
         "times memcached&#39;s",
         "Little's law",
         "124 of 124",
@@ -145,10 +145,10 @@ fn a_generator_that_was_always_the_limit_makes_a_lower_bound() {
             .generator_limited = true;
     }
     let html = page(&ladder);
-    assert!(html.contains("curtail answers at least "));
-    assert!(html.contains("so its capacity is not known"));
+    assert!(html.contains("The capacity of curtail is at least "));
+    assert!(html.contains("so the capacity itself is not known"));
     assert!(
-        !html.contains("times what curtail does"),
+        html.contains("in closed loop)."),
         "no ratio to what is not known"
     );
 }
@@ -164,12 +164,12 @@ fn one_lucky_trial_does_not_decide_a_capacity() {
     ladder.measurement("c-curtail-0-04").achieved_rps = 999_000.0;
     let html = page(&ladder);
     assert!(
-        html.contains("curtail answers at least 24"),
+        html.contains("The capacity of curtail is at least 24"),
         "the median of all"
     );
     assert!(html.contains("median of 5 trials"));
-    assert!(html.contains("in 4 of them the load generator was the limit"));
-    assert!(!html.contains("999\u{a0}k/s under infinite demand"));
+    assert!(html.contains("the generator was the limit in 4 of them"));
+    assert!(!html.contains("capacity of curtail is 999"));
 }
 
 /// Marks the first `limited` repeats of curtail's cell as limited by the generator.
@@ -193,8 +193,10 @@ fn a_knee_that_the_generator_hides_is_not_called_the_most_that_was_offered() {
         html.contains("up to load level 0.6"),
         "0.7 and above hidden"
     );
-    assert!(html.contains("the highest level the generator did not limit: at 4 levels above it"));
-    assert!(!html.contains("the most that was offered"));
+    assert!(
+        html.contains("the highest level that the generator did not limit: at 4 levels above it")
+    );
+    assert!(!html.contains("the highest rate offered"));
     limit(&mut ladder, 4, 7);
     let html = page(&ladder);
     assert!(html.contains("up to load level 0.7"), "8 of 15 are enough");
@@ -205,7 +207,7 @@ fn a_knee_beside_a_level_that_the_generator_limited_lies_between() {
     let mut ladder = Synthetic::ladder(4);
     limit(&mut ladder, 6, 12);
     let html = page(&ladder);
-    assert!(html.contains("its knee lies between, where the generator was the limit at one level"));
+    assert!(html.contains("the knee lies between, where the generator was the limit at one level"));
 }
 
 #[test]
@@ -215,7 +217,7 @@ fn no_knee_for_the_generator_s_sake_says_so() {
         limit(&mut ladder, cell, 15);
     }
     let html = page(&ladder);
-    assert!(html.contains("the load generator was the limit in most trials of 6 of 8 levels"));
+    assert!(html.contains("the generator was the limit in most trials of 6 of 8 levels"));
 }
 
 #[test]
@@ -224,17 +226,17 @@ fn a_tail_that_the_generator_hides_is_not_known_and_says_why() {
     limit(&mut ladder, 2, 8);
     limit(&mut ladder, 6, 15);
     let html = page(&ladder);
-    let unknown = "is not known at load level 0.5 (in 8 of 15 trials the generator was the limit) \
-                   and at load level 0.9 (in all 15 trials the generator was the limit).";
+    let unknown = "is not known at load level 0.5 (the generator was the limit in 8 of 15 trials) \
+                   and at load level 0.9 (the generator was the limit in all 15 trials).";
     assert!(html.contains(unknown), "{unknown}");
     // What a request costs is known all the same, and against the other server too.
-    let (_, cost) = html.split_once("A request costs it").unwrap();
+    let (_, cost) = html.split_once("A request costs the server").unwrap();
     let (cost, _) = cost.split_once("</p>").unwrap_or((cost, ""));
     let cost: String = cost.chars().take(400).collect();
     assert!(cost.contains("at load level 0.9"), "{cost}");
     assert!(cost.contains("times memcached&#39;s"), "{cost}");
     assert!(
-        cost.contains("trials that the generator limited count here"),
+        cost.contains("generator-limited trials count here"),
         "{cost}"
     );
 }
@@ -249,7 +251,7 @@ fn a_request_s_cost_counts_every_trial() {
         cost.cpu_ns_per_request = if repeat == 14 { 9e6 } else { 5_000.0 };
     }
     assert!(
-        page(&ladder).contains("A request costs it 5.00\u{a0}µs"),
+        page(&ladder).contains("A request costs the server 5.00\u{a0}µs"),
         "not the one free trial"
     );
 }
@@ -377,7 +379,7 @@ fn a_run_of_an_elder_build_lacks_what_it_did_not_record() {
         }
     }
     let html = page(&ladder);
-    for absent in ["The host took", "The generator was busy", "lost, in"] {
+    for absent in ["Steal time", "The generator was busy", "lost, in"] {
         assert!(!html.contains(absent), "{absent}");
     }
 }
@@ -389,7 +391,7 @@ fn what_the_host_took_and_what_was_lost_is_told() {
     measured.lost_connections = Some(14);
     measured.stolen.as_mut().unwrap().server = 0.25;
     let html = page(&ladder);
-    let taken = "The host took 1.2 % (at most 25.0 %) of the time of the server";
+    let taken = "Steal time: 1.2 % (at most 25.0 %) on the server";
     assert!(html.contains(&taken.replace(" %", "\u{a0}%")), "{taken}");
     assert!(html.contains("14 connections lost, in 1 trial."));
     assert!(html.contains("<td class=\"words\">14 connections lost</td>"));
@@ -407,12 +409,12 @@ fn little_s_law_is_reported_where_it_fails() {
 #[test]
 fn a_busy_generator_is_named_beside_the_capacity() {
     let mut ladder = Synthetic::ladder(4);
-    assert!(!page(&ladder).contains("the server alone may do more"));
+    assert!(!page(&ladder).contains("the server&#39;s own capacity may be higher"));
     for repeat in 0..5 {
         ladder
             .measurement(&format!("c-memcached-0-{repeat:02}"))
             .generator_busy = Some(0.97);
     }
-    let found = "was busy 97.0\u{a0}% of the time at capacity: the server alone may do more";
+    let found = "was busy 97.0\u{a0}% of the time in the capacity trials: the server&#39;s own capacity may be higher";
     assert!(page(&ladder).contains(found));
 }

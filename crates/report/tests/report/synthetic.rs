@@ -71,7 +71,7 @@ impl Synthetic {
     }
 
     /// Two servers under several settings: the tail doubles from each to the next. By levels there
-    /// are capacities too; greedy connections got 1000 answers a second each.
+    /// are capacities too; saturating connections got 1000 answers a second each.
     pub(crate) fn varied(seed: u64, vary: Vary, sweep: Sweep) -> Self {
         Self::varied_from(seed, vary, sweep, 0)
     }
@@ -87,7 +87,7 @@ impl Synthetic {
             Vary::Connections(_) => plan.load.connections = own as u32,
             Vary::Depth(_) => plan.load.depth = own as u32,
             Vary::Update(_) => plan.load.update = own,
-            Vary::Greedy(_) => plan.load.greedy = own as u32,
+            Vary::Saturating(_) => plan.load.saturating = own as u32,
         }
         plan.figures = vec![FigureKind::Tail];
         plan.servers.truncate(2);
@@ -119,11 +119,11 @@ impl Synthetic {
         for trial in &mut trials {
             let setting = plan.setting_of(trial.phase, trial.cell);
             trial.setting = plan.setting_value(setting);
-            if let (Outcome::Measured(measured), Some(Vary::Greedy(greedy))) =
+            if let (Outcome::Measured(measured), Some(Vary::Saturating(saturating))) =
                 (&mut trial.outcome, &plan.vary)
             {
-                let count = greedy[setting as usize];
-                measured.greedy_rps = (count > 0).then(|| 1_000.0 * f64::from(count));
+                let count = saturating[setting as usize];
+                measured.saturating_rps = (count > 0).then(|| 1_000.0 * f64::from(count));
             }
         }
         for trial in &mut trials {
@@ -201,8 +201,7 @@ fn plan(seed: u64) -> Plan {
     Plan {
         schema: SCHEMA.to_owned(),
         experiment: "rate-ladder".to_owned(),
-        question: "How far does each server follow an offered rate, and what does it cost in \
-                   tail latency?"
+        question: "Up to what offered rate does each server keep up, and at what tail latency?"
             .to_owned(),
         quick: false,
         seed,
@@ -219,8 +218,8 @@ fn plan(seed: u64) -> Plan {
             popularity: "uniform".to_owned(),
             update: 0.03,
             records: 1_000_000,
-            greedy: 0,
-            greedy_depth: 512,
+            saturating: 0,
+            saturating_depth: 512,
         },
         server_cpus: vec![0],
         load_cpus: vec![1],
@@ -343,7 +342,7 @@ fn measurement(
         outstanding_mean: expected * random.about(0.01),
         outstanding_unread: 0.0,
         outstanding_expected: expected,
-        greedy_rps: None,
+        saturating_rps: None,
         bursts: None,
         cost: Some(Cost {
             user_ns: (cpu_ns * answered as f64 * 0.31) as u64,
