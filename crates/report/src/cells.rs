@@ -118,8 +118,8 @@ impl<'a> Cell<'a> {
         u32::try_from(limited).unwrap_or(u32::MAX)
     }
 
-    /// More than half of the repeats are generator-limited. The rest are a biased sample, so nothing
-    /// is concluded from them.
+    /// More than half of the repeats are generator-limited. The rest are a biased sample, so
+    /// nothing is concluded from them.
     pub(crate) fn mostly_limited(&self) -> bool {
         2 * self.limited() as usize > self.measured.len()
     }
@@ -174,8 +174,8 @@ pub(crate) fn is_lower_bound(measured: &Measurement, percentile: Percentile) -> 
     (percentile.is_lower_bound)(&measured.response_bounds())
 }
 
-/// Whether the (median, maximum) over some trials is a lower bound. The median is exact if all lower
-/// bounds lie above it, because the true values can only be higher.
+/// Whether the (median, maximum) over some trials is a lower bound. The median is exact if all
+/// lower bounds lie above it, because the true values can only be higher.
 pub(crate) fn lower_bounds<'m>(
     trials: impl Iterator<Item = &'m Measurement>,
     percentile: Percentile,

@@ -1,8 +1,8 @@
 //! The findings of a run on each server: capacity, knee, tail, cost, and ratios to other servers.
 //!
 //! Generator-limited trials are excluded from capacity, knee and tail. If they are more than half,
-//! nothing is concluded. Processor time per request covers all trials: the generator's limits do not
-//! affect it.
+//! nothing is concluded. Processor time per request covers all trials: the generator's limits do
+//! not affect it.
 
 mod highlight;
 
@@ -84,8 +84,8 @@ impl CurveFindings<'_> {
     }
 }
 
-/// The findings on every server that took part, in the order of the plan and, where each setting has
-/// a curve, by setting.
+/// The findings on every server that took part, in the order of the plan and, where each setting
+/// has a curve, by setting.
 pub(crate) fn of(run: &Run) -> Vec<CurveFindings<'_>> {
     let plan = &run.plan;
     let has_curve_each = plan.vary.is_some() && matches!(SweepAxis::of(plan), SweepAxis::Rate);

@@ -324,8 +324,8 @@ pub struct Cost {
     pub user_ns: u64,
     /// Processor time in the kernel.
     pub system_ns: u64,
-    /// (user + system) ÷ answers that arrived in the interval (`achieved_rps` and `saturating_rps` ×
-    /// its length).
+    /// (user + system) ÷ answers that arrived in the interval (`achieved_rps` and `saturating_rps`
+    /// × its length).
     pub cpu_ns_per_request: f64,
     /// Resident memory at the end.
     pub resident_bytes: u64,
