@@ -8,6 +8,7 @@
 pub mod child;
 pub mod clock;
 pub mod cost;
+pub mod daemon;
 pub mod limits;
 pub mod machine;
 pub mod poll;

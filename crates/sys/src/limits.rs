@@ -3,7 +3,9 @@
 use std::io;
 
 use rustix::mm::{MlockAllFlags, mlockall};
-use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+use rustix::process::{
+    DumpableBehavior, Resource, Rlimit, getrlimit, set_dumpable_behavior, setrlimit,
+};
 
 /// Raises the soft limit of open files to `wanted` or, if that is more than the hard limit, to
 /// the hard limit (which is itself raised where the process may). Returns the limit in force.
@@ -72,6 +74,38 @@ pub fn lock_memory() -> io::Result<()> {
     Ok(mlockall(
         MlockAllFlags::CURRENT | MlockAllFlags::FUTURE | MlockAllFlags::ONFAULT,
     )?)
+}
+
+/// Raises the limit of core dumps: to unlimited with the privilege for that, otherwise to the hard
+/// limit.
+///
+/// # Errors
+/// The limit stays zero.
+pub fn raise_core_dumps() -> io::Result<()> {
+    let unlimited = Rlimit {
+        current: None,
+        maximum: None,
+    };
+    if setrlimit(Resource::Core, unlimited).is_err() {
+        let maximum = getrlimit(Resource::Core).maximum;
+        let within = Rlimit {
+            current: maximum,
+            maximum,
+        };
+        setrlimit(Resource::Core, within)?;
+    }
+    match getrlimit(Resource::Core).current {
+        Some(0) => Err(io::ErrorKind::PermissionDenied.into()),
+        _ => Ok(()),
+    }
+}
+
+/// Allows core dumps again after a change of the user, which disables them.
+///
+/// # Errors
+/// The kernel refuses.
+pub fn allow_core_dumps() -> io::Result<()> {
+    Ok(set_dumpable_behavior(DumpableBehavior::Dumpable)?)
 }
 
 /// Most areas of memory the kernel keeps for a process (`vm.max_map_count`); the kernel's default
