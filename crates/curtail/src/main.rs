@@ -21,8 +21,13 @@ mod load;
 #[cfg(feature = "serve")]
 mod serve;
 
+use std::ffi::OsString;
+#[cfg(feature = "serve")]
+use std::path::Path;
 use std::process::ExitCode;
 
+#[cfg(feature = "serve")]
+use clap::Args;
 use clap::{CommandFactory, Parser, Subcommand};
 
 /// A memcached-compatible cache server that keeps its latency tail short, and the laboratory
@@ -52,12 +57,13 @@ enum Command {
 }
 
 fn main() -> ExitCode {
-    let arguments = if is_called_memcached() {
-        let rest = std::env::args_os().skip(1);
-        Arguments::try_parse_from(["curtail".into(), "serve".into()].into_iter().chain(rest))
-    } else {
-        Arguments::try_parse()
-    };
+    let (words, is_memcached) = command_line();
+    #[cfg(feature = "serve")]
+    if is_memcached && words.iter().any(|word| word == "--help") {
+        print!("{}", serve::usage(&serve_command()));
+        return ExitCode::SUCCESS;
+    }
+    let arguments = Arguments::try_parse_from(words);
     let arguments = arguments.unwrap_or_else(|error| name_as_typed(error).exit());
     let outcome = match arguments.command {
         #[cfg(feature = "serve")]
@@ -125,12 +131,44 @@ fn name_as_typed(mut error: clap::Error) -> clap::Error {
     error
 }
 
-/// Called through a link named `memcached`, the program is `curtail serve`.
-fn is_called_memcached() -> bool {
-    let called = std::env::args_os().next().unwrap_or_default();
-    std::path::Path::new(&called)
+/// The command line, and whether the program was called through a link named `memcached`: then it
+/// is `curtail serve`. The flags of `serve` are rewritten from getopt's syntax.
+#[cfg(feature = "serve")]
+fn command_line() -> (Vec<OsString>, bool) {
+    let mut words = std::env::args_os();
+    let program = words.next().unwrap_or_default();
+    let is_memcached = Path::new(&program)
         .file_name()
-        .is_some_and(|name| name == "memcached")
+        .is_some_and(|name| name == "memcached");
+    let mut words = words.peekable();
+    let is_serve = words.peek().is_some_and(|word| word == "serve");
+    if !is_memcached && !is_serve {
+        return ([program].into_iter().chain(words).collect(), false);
+    }
+    if !is_memcached {
+        words.next();
+    }
+    let serve::Canonical { flags, operands } = serve::canonical(&serve_command(), words);
+    let mut line = vec!["curtail".into(), "serve".into()];
+    line.extend(flags);
+    if is_memcached {
+        for word in operands {
+            eprintln!("curtail: ignored, as memcached does: {}", word.display());
+        }
+    } else {
+        line.extend(operands);
+    }
+    (line, is_memcached)
+}
+
+#[cfg(not(feature = "serve"))]
+fn command_line() -> (Vec<OsString>, bool) {
+    (std::env::args_os().collect(), false)
+}
+
+#[cfg(feature = "serve")]
+fn serve_command() -> clap::Command {
+    serve::Flags::augment_args(clap::Command::new("serve"))
 }
 
 #[cfg(test)]

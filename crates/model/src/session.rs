@@ -152,6 +152,9 @@ fn plain(cache: &mut Cache, now_s: u64, request: &Request<'_>) -> Vec<u8> {
         Request::MetaArith(arith) => meta::arith(cache, now_s, &arith),
         Request::MetaDebug(key) => meta::debug(cache, now_s, key),
         Request::MetaNoop => b"MN\r\n".to_vec(),
+        Request::Shutdown { noreply: true, .. } => Vec::new(),
+        Request::Shutdown { .. } => b"SERVER_ERROR: shutdown not enabled\r\n".to_vec(),
+        Request::Watch => b"ERROR\r\n".to_vec(),
         // These are handled by the caller.
         Request::Set(_) | Request::MetaSet(_) | Request::Quit => Vec::new(),
     }
@@ -177,7 +180,6 @@ fn error_reply(rejection: Rejection) -> &'static str {
         Rejection::BadGetKey => "CLIENT_ERROR bad command line format\r\n\r\n",
         Rejection::BadExptime => "CLIENT_ERROR invalid exptime argument\r\n",
         Rejection::BadDelta => "CLIENT_ERROR invalid numeric delta argument\r\n",
-        Rejection::ShutdownDisabled => "SERVER_ERROR: shutdown not enabled\r\n",
         Rejection::TooManyFlags => "CLIENT_ERROR options flags are too long\r\n",
         Rejection::DuplicateFlag => "CLIENT_ERROR duplicate flag\r\n",
         Rejection::InvalidFlag => "CLIENT_ERROR invalid flag\r\n",

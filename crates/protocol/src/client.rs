@@ -11,7 +11,9 @@ pub use reader::{
 };
 
 use crate::decimal;
-use crate::{Arith, ArithMode, Delete, FlushAll, MetaKey, Set, SetMode, Stats, Touch};
+use crate::{
+    Arith, ArithMode, Delete, Detail, FlushAll, MetaKey, Set, SetMode, ShutdownMode, Stats, Touch,
+};
 
 /// `get` or, with CAS, `gets`, of at least one key.
 pub fn get<'k>(out: &mut Vec<u8>, keys: impl IntoIterator<Item = &'k [u8]>, with_cas: bool) {
@@ -127,6 +129,15 @@ pub fn stats(out: &mut Vec<u8>, stats: Stats<'_>) {
         Stats::Reset => words(out, [b"reset".as_slice()]),
         Stats::Settings => words(out, [b"settings".as_slice()]),
         Stats::HotKeys => words(out, [b"hotkeys".as_slice()]),
+        Stats::Detail(detail) => {
+            words(out, [b"detail".as_slice()]);
+            match detail {
+                Detail::On => words(out, [b"on".as_slice()]),
+                Detail::Off => words(out, [b"off".as_slice()]),
+                Detail::Dump => words(out, [b"dump".as_slice()]),
+                Detail::Usage => {}
+            }
+        }
         Stats::CacheDump { class, limit } => {
             words(out, [b"cachedump".as_slice()]);
             unsigned(out, class.into());
@@ -135,6 +146,22 @@ pub fn stats(out: &mut Vec<u8>, stats: Stats<'_>) {
         Stats::Other(text) => words(out, [text]),
     }
     end(out);
+}
+
+/// `shutdown`
+pub fn shutdown(out: &mut Vec<u8>, mode: ShutdownMode, noreply: bool) {
+    out.extend_from_slice(match mode {
+        ShutdownMode::Plain => b"shutdown".as_slice(),
+        ShutdownMode::Graceful => b"shutdown graceful".as_slice(),
+        ShutdownMode::Invalid if noreply => b"shutdown".as_slice(),
+        ShutdownMode::Invalid => b"shutdown ?".as_slice(),
+    });
+    end_noreply(out, noreply);
+}
+
+/// `watch`
+pub fn watch(out: &mut Vec<u8>) {
+    out.extend_from_slice(b"watch\r\n");
 }
 
 /// `quit`

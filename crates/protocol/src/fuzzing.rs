@@ -66,6 +66,8 @@ fn check_round_trip(request: Request<'_>) {
             client::cache_memlimit(&mut line, megabytes, noreply);
         }
         Request::Stats(stats) => client::stats(&mut line, stats),
+        Request::Shutdown { mode, noreply } => client::shutdown(&mut line, mode, noreply),
+        Request::Watch => client::watch(&mut line),
         Request::Quit => client::quit(&mut line),
         Request::MetaNoop => client::meta_noop(&mut line),
         Request::MetaDebug(key) => client::meta_debug(&mut line, &key),

@@ -25,6 +25,7 @@ mod words;
 pub use parse::parse;
 pub use rejection::Rejection;
 pub use request::{
-    Arith, ArithMode, Delete, FlushAll, Get, Keys, MetaArith, MetaDelete, MetaFlag, MetaFlags,
-    MetaGet, MetaKey, MetaSet, MetaVivify, Parsed, Request, Set, SetMode, Stats, Touch,
+    Arith, ArithMode, Delete, Detail, FlushAll, Get, Keys, MetaArith, MetaDelete, MetaFlag,
+    MetaFlags, MetaGet, MetaKey, MetaSet, MetaVivify, Parsed, Request, Set, SetMode, ShutdownMode,
+    Stats, Touch,
 };

@@ -20,8 +20,6 @@ pub enum Rejection {
     BadExptime,
     /// `CLIENT_ERROR invalid numeric delta argument`
     BadDelta,
-    /// `SERVER_ERROR: shutdown not enabled`
-    ShutdownDisabled,
     /// `CLIENT_ERROR options flags are too long`
     TooManyFlags,
     /// `CLIENT_ERROR duplicate flag`
@@ -59,7 +57,6 @@ impl Rejection {
             Self::BadGetKey => b"CLIENT_ERROR bad command line format\r\n\r\n",
             Self::BadExptime => b"CLIENT_ERROR invalid exptime argument\r\n",
             Self::BadDelta => b"CLIENT_ERROR invalid numeric delta argument\r\n",
-            Self::ShutdownDisabled => b"SERVER_ERROR: shutdown not enabled\r\n",
             Self::TooManyFlags => b"CLIENT_ERROR options flags are too long\r\n",
             Self::DuplicateFlag => b"CLIENT_ERROR duplicate flag\r\n",
             Self::InvalidFlag => b"CLIENT_ERROR invalid flag\r\n",

@@ -30,6 +30,20 @@ pub const MEMLIMIT_FAILED: &[u8] = b"MEMLIMIT_ADJUST_FAILED out of bounds or una
 /// was meant in bytes.
 pub const MEMLIMIT_IN_BYTES: &[u8] =
     b"MEMLIMIT_ADJUST_FAILED input value is megabytes not bytes\r\n";
+/// `shutdown` where the server was not started with `-A`.
+pub const SHUTDOWN_NOT_ENABLED: &[u8] = b"SERVER_ERROR: shutdown not enabled\r\n";
+/// `shutdown` with an unknown mode.
+pub const BAD_SHUTDOWN_MODE: &[u8] = b"CLIENT_ERROR invalid shutdown mode\r\n";
+/// `flush_all` where the server was started with `-F`.
+pub const FLUSH_NOT_ALLOWED: &[u8] = b"CLIENT_ERROR flush_all not allowed\r\n";
+/// `watch` where the server was started with `-W`.
+pub const WATCH_NOT_ALLOWED: &[u8] = b"CLIENT_ERROR watch commands not allowed\r\n";
+/// `stats cachedump` where the server was started with `-X`.
+pub const CACHE_DUMP_NOT_ALLOWED: &[u8] = b"CLIENT_ERROR stats cachedump not allowed\r\n";
+/// `stats detail` where the server was started with `-X`.
+pub const DETAIL_NOT_ALLOWED: &[u8] = b"CLIENT_ERROR stats detail not allowed\r\n";
+/// `stats detail` with an unknown word.
+pub const DETAIL_USAGE: &[u8] = b"CLIENT_ERROR usage: stats detail on|off|dump\r\n";
 /// Ends a list of values or statistics.
 pub const END: &[u8] = b"END\r\n";
 /// `stats reset` succeeded.

@@ -65,6 +65,15 @@ pub enum Request<'a> {
     },
     /// `stats`
     Stats(Stats<'a>),
+    /// `shutdown`
+    Shutdown {
+        /// The word behind it.
+        mode: ShutdownMode,
+        /// Suppress the reply.
+        noreply: bool,
+    },
+    /// `watch`
+    Watch,
     /// `quit`
     Quit,
     /// `mg`
@@ -199,6 +208,8 @@ pub enum Stats<'a> {
     Settings,
     /// `stats hotkeys`, which memcached does not have.
     HotKeys,
+    /// `stats detail`
+    Detail(Detail),
     /// `stats cachedump CLASS LIMIT`
     CacheDump {
         /// The slab class.
@@ -208,6 +219,30 @@ pub enum Stats<'a> {
     },
     /// Any other argument, with the rest of the line.
     Other(&'a [u8]),
+}
+
+/// `stats detail`: counts by key prefix.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Detail {
+    /// Count from now on.
+    On,
+    /// Count no longer.
+    Off,
+    /// Send the counts.
+    Dump,
+    /// Any other word, or none: answered with the usage.
+    Usage,
+}
+
+/// `shutdown`
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum ShutdownMode {
+    /// Without a word behind it.
+    Plain,
+    /// `graceful`
+    Graceful,
+    /// Any other word: an error, where shutdown is allowed at all.
+    Invalid,
 }
 
 /// A meta command's key as sent, and whether it is base64.

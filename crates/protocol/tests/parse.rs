@@ -2,8 +2,8 @@
 //! 1.6.45.
 
 use protocol::{
-    Delete, FlushAll, MetaVivify, Parsed, Rejection, Request, Set, SetMode, Stats, Touch, limits,
-    parse,
+    Delete, FlushAll, MetaVivify, Parsed, Rejection, Request, Set, SetMode, ShutdownMode, Stats,
+    Touch, limits, parse,
 };
 
 const BAD_FORMAT: &str = "CLIENT_ERROR bad command line format\r\n";
@@ -90,7 +90,6 @@ fn invalid_classic_lines_are_rejected() {
         (" flush_all x\r\n", BAD_EXPTIME),
         ("verbosity\r\n", BAD_FORMAT),
         ("verbosity x\r\n", BAD_FORMAT),
-        ("shutdown\r\n", "SERVER_ERROR: shutdown not enabled\r\n"),
     ];
     check_rejections(table);
 }
@@ -198,7 +197,6 @@ fn noreply_suppresses_the_error() {
         "touch a x noreply\r\n",
         "flush_all x noreply\r\n",
         "verbosity noreply\r\n",
-        "shutdown noreply\r\n",
     ] {
         assert_eq!(rejected(line).0, Rejection::Silent, "{line:?}");
     }
@@ -452,4 +450,22 @@ fn a_line_is_not_parsed_before_its_end() {
             Parsed::Incomplete { scanned: len }
         );
     }
+}
+
+#[test]
+fn shutdown_has_a_mode() {
+    let mode = |line: &str| match parse(line.as_bytes(), 0) {
+        Parsed::Request {
+            request: Request::Shutdown { mode, noreply },
+            ..
+        } => (mode, noreply),
+        other => panic!("{line:?}: {other:?}"),
+    };
+    assert_eq!(mode("shutdown\r\n"), (ShutdownMode::Plain, false));
+    assert_eq!(
+        mode("shutdown graceful\r\n"),
+        (ShutdownMode::Graceful, false)
+    );
+    assert_eq!(mode("shutdown now\r\n"), (ShutdownMode::Invalid, false));
+    assert_eq!(mode("shutdown noreply\r\n"), (ShutdownMode::Invalid, true));
 }

@@ -2,10 +2,10 @@
 //! goes.
 
 use std::sync::Mutex;
-use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU16, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, PoisonError};
 
-use session::{CounterSnapshot, Counters};
+use session::{CounterSnapshot, Counters, PrefixSums};
 
 use crate::acceptor::Exhausted;
 
@@ -29,6 +29,8 @@ pub struct Census {
     restarts: AtomicU64,
     /// The last second in which somebody waited for memory.
     memory_wanted_s: AtomicU32,
+    /// Two bytes: whether counting by key prefix is on, and the delimiter.
+    prefix_counting: AtomicU16,
     workers: Mutex<Vec<(Arc<Counters>, Arc<WorkerCounts>)>>,
 }
 
@@ -135,6 +137,7 @@ impl Census {
             panics: zero(),
             restarts: zero(),
             memory_wanted_s: AtomicU32::new(0),
+            prefix_counting: AtomicU16::new(0),
             workers: Mutex::new(Vec::new()),
         }
     }
@@ -190,6 +193,8 @@ impl Census {
     pub(crate) fn counters(&self) -> (Arc<Counters>, Arc<WorkerCounts>) {
         let new = (Arc::<Counters>::default(), Arc::<WorkerCounts>::default());
         let mut workers = self.workers.lock().unwrap_or_else(PoisonError::into_inner);
+        let (is_on, delimiter) = self.prefix_counting();
+        new.0.set_prefix_counting(is_on, delimiter);
         workers.push((Arc::clone(&new.0), Arc::clone(&new.1)));
         new
     }
@@ -254,6 +259,44 @@ impl Census {
     /// Bytes that connections may keep between bursts.
     pub(crate) fn buffered_max(&self) -> u64 {
         self.buffered_max
+    }
+
+    /// Turns counting by key prefix on or off in every worker. `delimiter` ends a prefix.
+    pub fn set_prefix_counting(&self, is_on: bool, delimiter: u8) {
+        let workers = self.workers.lock().unwrap_or_else(PoisonError::into_inner);
+        self.prefix_counting.store(
+            u16::from_be_bytes([is_on.into(), delimiter]),
+            Ordering::Relaxed,
+        );
+        for (counters, _) in &*workers {
+            counters.set_prefix_counting(is_on, delimiter);
+        }
+    }
+
+    /// Whether counting by key prefix is on, and the delimiter.
+    #[must_use]
+    pub fn prefix_counting(&self) -> (bool, u8) {
+        let [is_on, delimiter] = self.prefix_counting.load(Ordering::Relaxed).to_be_bytes();
+        (is_on != 0, delimiter)
+    }
+
+    /// The counts by key prefix of all workers.
+    #[must_use]
+    pub fn prefixes(&self) -> PrefixSums {
+        let workers = self.workers.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut sums = PrefixSums::new();
+        for (counters, _) in &*workers {
+            counters.add_prefixes_to(&mut sums);
+        }
+        sums
+    }
+
+    /// Clears the counts by key prefix.
+    pub fn clear_prefixes(&self) {
+        let workers = self.workers.lock().unwrap_or_else(PoisonError::into_inner);
+        for (counters, _) in &*workers {
+            counters.clear_prefixes();
+        }
     }
 
     /// What they keep.

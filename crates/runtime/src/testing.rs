@@ -4,7 +4,7 @@ use std::net::SocketAddr;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Barrier};
 
-use session::{Now, ServerControl};
+use session::{Now, Permissions, ServerControl};
 use sys::poll::{Events, Interest, Poll};
 use sys::socket::{Bound, Listener, Stream};
 use tempfile::TempDir;
@@ -56,6 +56,16 @@ impl ServerControl for Fragile {
     fn set_verbosity(&self, _: u32) {
         self.is_armed.store(true, Ordering::Relaxed);
     }
+
+    fn permissions(&self) -> Permissions {
+        Permissions::DEFAULT
+    }
+
+    fn stop(&self) {}
+
+    fn set_prefix_counting(&self, _: bool) {}
+
+    fn write_prefixes(&self, _: &mut Vec<u8>) {}
 }
 
 /// A server without a process.

@@ -3,6 +3,8 @@
 use std::net::SocketAddr;
 use std::path::PathBuf;
 
+use session::Permissions;
+
 /// A Unix socket to listen on.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct UnixSocket {
@@ -38,6 +40,14 @@ pub struct Config {
     pub huge_pages: bool,
     /// Keep all memory from being swapped (`-k`).
     pub lock_memory: bool,
+    /// Allow core dumps of any size (`-r`).
+    pub core_dumps: bool,
+    /// Commands that flags enable or disable (`-A`, `-F`, `-X`, `-W`).
+    pub permissions: Permissions,
+    /// Count by key prefix from the start; this byte ends a prefix (`-D`).
+    pub prefix_delimiter: Option<u8>,
+    /// Further rows of `stats settings`: the values of memcached's flags without effect.
+    pub settings: Vec<(&'static str, String)>,
     /// The user to become when started as root (`-u`).
     pub user: Option<String>,
     /// The runtime that serves the connections; none means the best one that this machine

@@ -48,6 +48,12 @@ pub enum Error {
     /// Locking memory failed.
     #[error("failed to lock memory (-k): {0} (raise the limit: ulimit -l)")]
     LockMemory(io::Error),
+    /// Core dumps could not be allowed.
+    #[error(
+        "failed to allow core dumps (-r): {0} (raise the hard limit: ulimit -Hc unlimited, or leave \
+         out -r)"
+    )]
+    CoreDumps(io::Error),
     /// The limit of locked memory is below the memory of the store.
     #[error(
         "-k locks {wanted} bytes of memory, but the limit is {limit}: raise the limit \

@@ -20,5 +20,6 @@ pub use runtime::{
     Kind, Patience, Scheduler, conversations_max, fibre_areas_wanted, fibres_max, guards_are_light,
     memory_areas_wanted,
 };
+pub use session::Permissions;
 pub use start::{Server, best_runtime, open_files_needed};
 pub use store::limits::HUGE_FROM;

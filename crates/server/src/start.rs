@@ -64,7 +64,14 @@ impl Server {
         if config.lock_memory {
             lock_memory(config.memory_bytes, user.as_ref())?;
         }
+        if config.core_dumps {
+            sys::limits::raise_core_dumps().map_err(Error::CoreDumps)?;
+        }
         give_up_root(user.as_ref(), config.user.is_some(), say)?;
+        if config.core_dumps {
+            // The kernel disables core dumps when the user changes.
+            sys::limits::allow_core_dumps().map_err(Error::CoreDumps)?;
+        }
         // As who will serve: root may use what others may not (`kernel.io_uring_disabled = 1`).
         let kind = choose_runtime(config.runtime, say)?;
         let fibre_scheduler = config.fibre_scheduler.unwrap_or(Scheduler::Fair);
@@ -111,6 +118,9 @@ impl Server {
             census: Arc::clone(&census),
             clock: Clock::start(),
         };
+        if let Some(delimiter) = config.prefix_delimiter {
+            census.set_prefix_counting(true, delimiter);
+        }
         let listeners = listen(&config, bound)?;
         let running = runtime::start(kind, setup, listeners).map_err(Error::Start)?;
         Ok(Self {
@@ -129,7 +139,8 @@ impl Server {
         &self.addresses
     }
 
-    /// Serves until SIGTERM or SIGINT, then lets conversations come to their end.
+    /// Serves until SIGTERM, SIGINT, SIGUSR1 or the command `shutdown`, then lets each connection
+    /// finish its requests.
     ///
     /// # Errors
     /// A thread panicked.

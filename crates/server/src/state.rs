@@ -1,12 +1,12 @@
 //! Process-wide statistics and settings, as shown by `stats`.
 
 use std::io;
-use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use protocol::reply::{stat, stat_number};
 use runtime::{BURST_SIZES, BurstTally, Census};
-use session::{Counter, CounterSnapshot, Now, ServerControl};
+use session::{Counter, CounterSnapshot, Now, Permissions, PrefixCount, ServerControl};
 use store::{EVICTED_AGES_S, Statistics, Store};
 use sys::poll::Waker;
 
@@ -24,6 +24,7 @@ pub(crate) struct ServerState {
     verbosity: AtomicU32,
     /// Wakes the main thread for maintenance or a changed setting.
     pub(crate) waker: Waker,
+    is_stopping: AtomicBool,
     /// The counts at the last `stats reset`.
     reset: Mutex<Reset>,
 }
@@ -51,6 +52,7 @@ impl ServerState {
             census: Arc::clone(census),
             verbosity: AtomicU32::new(config.verbosity),
             waker: Waker::new()?,
+            is_stopping: AtomicBool::new(false),
             reset: Mutex::default(),
         })
     }
@@ -69,6 +71,11 @@ impl ServerState {
 
     pub(crate) fn verbosity(&self) -> u32 {
         self.verbosity.load(Ordering::Relaxed)
+    }
+
+    /// Whether a client stopped the server by `shutdown`.
+    pub(crate) fn is_stopping(&self) -> bool {
+        self.is_stopping.load(Ordering::Relaxed)
     }
 
     fn last_reset(&self) -> Reset {
@@ -115,6 +122,14 @@ impl ServerControl for ServerState {
         stat(out, b"umask", format!("{mode:o}").as_bytes());
         stat_number(out, b"num_threads", u64::from(config.workers));
         stat_number(out, b"reqs_per_event", u64::from(config.requests_per_turn));
+        let (counts_prefixes, delimiter) = self.prefix_counting();
+        stat(out, b"stat_key_prefix", &[delimiter]);
+        stat(out, b"detail_enabled", yes_or_no(counts_prefixes));
+        stat(
+            out,
+            b"shutdown_command",
+            yes_or_no(config.permissions.shutdown),
+        );
         stat(out, b"cas_enabled", b"yes");
         stat_number(out, b"tcp_backlog", u64::from(config.backlog));
         stat(out, b"binding_protocol", b"ascii");
@@ -122,16 +137,21 @@ impl ServerControl for ServerState {
         stat(out, b"auth_enabled_ascii", b"no");
         stat_number(out, b"item_size_max", u64::from(config.item_size_max));
         stat(out, b"maxconns_fast", b"yes");
-        stat(out, b"flush_enabled", b"yes");
+        stat(out, b"flush_enabled", yes_or_no(config.permissions.flush));
+        stat(out, b"dump_enabled", yes_or_no(config.permissions.dump));
         stat(out, b"hash_algorithm", b"rapidhash");
         stat_number(out, b"busy_poll_us", config.patience.busy_poll_ns / 1000);
         stat_number(out, b"min_wait_us", config.patience.min_wait_ns / 1000);
         let runtime = config.runtime.map_or("auto", runtime::Kind::name);
         stat(out, b"runtime", runtime.as_bytes());
+        for (name, value) in &config.settings {
+            stat(out, name.as_bytes(), value.as_bytes());
+        }
     }
 
     fn reset_stats(&self) {
         let (tally, store) = (self.census.tally(), self.store.statistics());
+        self.census.clear_prefixes();
         *self.reset.lock().unwrap_or_else(PoisonError::into_inner) = Reset {
             counts: self.census.counts(),
             connections: tally.total,
@@ -157,9 +177,44 @@ impl ServerControl for ServerState {
         self.verbosity.store(level, Ordering::Relaxed);
         self.waker.wake();
     }
+
+    fn permissions(&self) -> Permissions {
+        self.config.permissions
+    }
+
+    fn stop(&self) {
+        self.is_stopping.store(true, Ordering::Relaxed);
+        self.waker.wake();
+    }
+
+    fn set_prefix_counting(&self, is_on: bool) {
+        let (_, delimiter) = self.prefix_counting();
+        self.census.set_prefix_counting(is_on, delimiter);
+    }
+
+    fn write_prefixes(&self, out: &mut Vec<u8>) {
+        for (prefix, count) in self.census.prefixes() {
+            out.extend_from_slice(b"PREFIX ");
+            out.extend_from_slice(&prefix);
+            let PrefixCount {
+                gets,
+                hits,
+                sets,
+                deletes,
+            } = count;
+            let counts = format!(" get {gets} hit {hits} set {sets} del {deletes}\r\n");
+            out.extend_from_slice(counts.as_bytes());
+        }
+    }
 }
 
 impl ServerState {
+    /// Whether counting by key prefix is on, and the delimiter.
+    fn prefix_counting(&self) -> (bool, u8) {
+        let (is_on, _) = self.census.prefix_counting();
+        (is_on, self.config.prefix_delimiter.unwrap_or(b':'))
+    }
+
     fn connections(&self, reset: &Reset, out: &mut Vec<u8>) {
         let tally = self.census.tally();
         stat_number(out, b"max_connections", tally.max);
@@ -246,6 +301,10 @@ impl ServerState {
         let unfetched = store.expired_unfetched - before.expired_unfetched;
         stat_number(out, b"expired_unfetched", unfetched);
     }
+}
+
+fn yes_or_no(is: bool) -> &'static [u8] {
+    if is { b"yes" } else { b"no" }
 }
 
 fn process(now: Now, out: &mut Vec<u8>) {

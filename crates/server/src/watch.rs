@@ -40,9 +40,13 @@ pub(crate) fn until_stopped(
             }
         });
         while let Some(signal) = signals.take() {
-            if signal == Signal::Stop {
-                return Ok(());
+            match signal {
+                Signal::Stop | Signal::User1 => return Ok(()),
+                Signal::Reload => {}
             }
+        }
+        if state.is_stopping() {
+            return Ok(());
         }
         let now_ns = monotonic_ns();
         if now_ns < check_at_ns {

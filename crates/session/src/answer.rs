@@ -6,7 +6,7 @@ mod meta;
 mod set;
 
 use protocol::limits::{MEMLIMIT_MAX_MB, MEMLIMIT_MIN_MB};
-use protocol::{Request, Stats, reply};
+use protocol::{Detail, Request, ShutdownMode, Stats, reply};
 
 pub(crate) use get::answer_keys;
 pub(crate) use set::{publish_upload, reject_upload};
@@ -50,6 +50,17 @@ pub(crate) fn request(
             push_reply(bytes, memory_limit(*megabytes, context), *noreply);
         }
         Request::Stats(which) => stats(*which, context, bytes),
+        Request::Shutdown { mode, noreply } => {
+            if let Some(answer) = shutdown(*mode, context) {
+                push_reply(bytes, answer, *noreply);
+            } else {
+                return Outcome::then(prepared.line_len, State::Closed);
+            }
+        }
+        Request::Watch => bytes.extend_from_slice(match context.control.permissions().watch {
+            true => reply::ERROR,
+            false => reply::WATCH_NOT_ALLOWED,
+        }),
         Request::Quit => return Outcome::then(prepared.line_len, State::Closed),
     }
     Outcome::done(prepared.line_len)
@@ -87,6 +98,24 @@ fn stats(which: Stats<'_>, context: &mut RequestContext<'_>, bytes: &mut Vec<u8>
             return;
         }
         Stats::HotKeys => hot_keys(context, bytes),
+        Stats::CacheDump { .. } | Stats::Detail(_) if !context.control.permissions().dump => {
+            bytes.extend_from_slice(match which {
+                Stats::Detail(_) => reply::DETAIL_NOT_ALLOWED,
+                _ => reply::CACHE_DUMP_NOT_ALLOWED,
+            });
+            return;
+        }
+        Stats::Detail(Detail::Dump) => context.control.write_prefixes(bytes),
+        Stats::Detail(detail) => {
+            bytes.extend_from_slice(match detail {
+                Detail::Usage | Detail::Dump => reply::DETAIL_USAGE,
+                Detail::On | Detail::Off => {
+                    context.control.set_prefix_counting(detail == Detail::On);
+                    reply::OK
+                }
+            });
+            return;
+        }
         // There are no slab classes, so every dump is empty.
         Stats::CacheDump { .. } => {}
         Stats::Other(_) => {
@@ -95,6 +124,20 @@ fn stats(which: Stats<'_>, context: &mut RequestContext<'_>, bytes: &mut Vec<u8>
         }
     }
     bytes.extend_from_slice(reply::END);
+}
+
+/// Stops the server, or returns the error reply if it may not.
+fn shutdown(mode: ShutdownMode, context: &mut RequestContext<'_>) -> Option<&'static [u8]> {
+    if !context.control.permissions().shutdown {
+        return Some(reply::SHUTDOWN_NOT_ENABLED);
+    }
+    match mode {
+        ShutdownMode::Invalid => Some(reply::BAD_SHUTDOWN_MODE),
+        ShutdownMode::Plain | ShutdownMode::Graceful => {
+            context.control.stop();
+            None
+        }
+    }
 }
 
 /// The most frequently read keys in descending order, encoded as by memcached's `lru_crawler

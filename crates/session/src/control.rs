@@ -2,8 +2,31 @@
 
 use crate::now::Now;
 
-/// The server process, as `stats`, `verbosity` and `cache_memlimit` see it. These commands are
-/// rare, so dynamic dispatch is cheap enough.
+/// Commands that the server's flags enable or disable.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Permissions {
+    /// `shutdown` (`-A`).
+    pub shutdown: bool,
+    /// `flush_all` (disabled by `-F`).
+    pub flush: bool,
+    /// `stats cachedump` and `stats detail` (disabled by `-X`).
+    pub dump: bool,
+    /// `watch` (disabled by `-W`).
+    pub watch: bool,
+}
+
+impl Permissions {
+    /// The permissions without these flags.
+    pub const DEFAULT: Self = Self {
+        shutdown: false,
+        flush: true,
+        dump: true,
+        watch: true,
+    };
+}
+
+/// The server process, as rare commands see it (`stats`, `verbosity`, `shutdown` and others), so
+/// that dynamic dispatch is cheap enough.
 pub trait ServerControl: Sync {
     /// Writes the `STAT` lines of `stats`, without the final `END`.
     fn write_stats(&self, now: Now, out: &mut Vec<u8>);
@@ -23,4 +46,16 @@ pub trait ServerControl: Sync {
 
     /// Sets the level of detail on standard error.
     fn set_verbosity(&self, level: u32);
+
+    /// The commands that the server's flags enable.
+    fn permissions(&self) -> Permissions;
+
+    /// Stops the server as SIGTERM does.
+    fn stop(&self);
+
+    /// Turns counting by key prefix on or off.
+    fn set_prefix_counting(&self, is_on: bool);
+
+    /// Writes the `PREFIX` lines of `stats detail dump`, without the final `END`.
+    fn write_prefixes(&self, out: &mut Vec<u8>);
 }

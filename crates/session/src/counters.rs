@@ -3,6 +3,8 @@
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use crate::prefixes::{Access, PrefixCounts, PrefixSums};
+
 /// A counted event, named as in memcached's `stats`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[repr(usize)]
@@ -107,6 +109,7 @@ impl Counter {
 #[repr(align(128))]
 pub struct Counters {
     cells: [AtomicU64; Counter::ALL.len()],
+    prefixes: PrefixCounts,
 }
 
 impl Counters {
@@ -123,6 +126,27 @@ impl Counters {
             cell.load(Ordering::Relaxed).wrapping_add(by),
             Ordering::Relaxed,
         );
+    }
+
+    /// Counts an access by key prefix, if that is on. Only the owning worker may call it.
+    #[inline]
+    pub(crate) fn count_key(&self, key: &[u8], access: Access) {
+        self.prefixes.count(key, access);
+    }
+
+    /// Turns counting by key prefix on or off. `delimiter` ends a prefix.
+    pub fn set_prefix_counting(&self, is_on: bool, delimiter: u8) {
+        self.prefixes.set(is_on, delimiter);
+    }
+
+    /// Adds the counts by key prefix to `sums`.
+    pub fn add_prefixes_to(&self, sums: &mut PrefixSums) {
+        self.prefixes.add_to(sums);
+    }
+
+    /// Clears the counts by key prefix.
+    pub fn clear_prefixes(&self) {
+        self.prefixes.clear();
     }
 
     /// The present counts.

@@ -31,13 +31,15 @@ mod counters;
 pub mod limits;
 mod now;
 mod output;
+mod prefixes;
 mod prepare;
 mod session;
 mod upload;
 
-pub use control::ServerControl;
+pub use control::{Permissions, ServerControl};
 pub use counters::{Counter, CounterSnapshot, Counters};
 pub use now::Now;
 pub use output::Output;
+pub use prefixes::{PrefixCount, PrefixSums};
 pub use prepare::{Prepared, prefetch_first_bucket, prefetch_items, recycle};
 pub use session::{Next, Progress, RequestContext, Session};

@@ -13,6 +13,9 @@ pub const PINS_MAX: usize = 16;
 pub const KEYS_PER_TURN: usize = 256;
 /// Keys of one `get` whose memory is prefetched together.
 pub const PREFETCH_KEYS: usize = 16;
+/// Most key prefixes that one worker counts (`stats detail`). Further prefixes are not counted. A
+/// dump reads them under a lock for which the worker may wait, about 50 µs at this bound.
+pub const PREFIXES_MAX: usize = 1024;
 /// Upper bound of the requests that a session answers in one turn.
 pub const REQUESTS_PER_TURN_MAX: usize = 1024;
 /// Bytes of received input that are parsed early, to prefetch the bucket of the first request.

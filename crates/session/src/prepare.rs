@@ -163,6 +163,8 @@ fn hash_and_prefetch(action: &Action<'_>, worker: &Worker) -> KeyHash {
         | Request::Verbosity { .. }
         | Request::CacheMemlimit { .. }
         | Request::Stats(_)
+        | Request::Shutdown { .. }
+        | Request::Watch
         | Request::Quit
         | Request::MetaNoop => return KeyHash::default(),
     };

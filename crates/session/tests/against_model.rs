@@ -6,7 +6,8 @@
 use model::{Cache, ModelSession};
 use proptest::prelude::*;
 use session::{
-    Counters, Next, Now, Output, RequestContext, ServerControl, Session, prefetch_items, recycle,
+    Counters, Next, Now, Output, Permissions, RequestContext, ServerControl, Session,
+    prefetch_items, recycle,
 };
 use store::{Config, Store, Worker};
 
@@ -28,6 +29,16 @@ impl ServerControl for NoControl {
     fn write_settings(&self, _: &mut Vec<u8>) {}
     fn reset_stats(&self) {}
     fn set_verbosity(&self, _: u32) {}
+
+    fn permissions(&self) -> Permissions {
+        Permissions::DEFAULT
+    }
+
+    fn stop(&self) {}
+
+    fn set_prefix_counting(&self, _: bool) {}
+
+    fn write_prefixes(&self, _: &mut Vec<u8>) {}
 }
 
 /// A session with a store of its own.

@@ -2,7 +2,8 @@
 
 use anyhow::{Context, Result, bail};
 use session::{
-    Counters, Next, Now, Output, RequestContext, ServerControl, Session, prefetch_items, recycle,
+    Counters, Next, Now, Output, Permissions, RequestContext, ServerControl, Session,
+    prefetch_items, recycle,
 };
 use store::{Config, Store, Worker};
 
@@ -185,4 +186,14 @@ impl ServerControl for Blank {
     fn wake_maintenance(&self) {}
 
     fn set_verbosity(&self, _: u32) {}
+
+    fn permissions(&self) -> Permissions {
+        Permissions::DEFAULT
+    }
+
+    fn stop(&self) {}
+
+    fn set_prefix_counting(&self, _: bool) {}
+
+    fn write_prefixes(&self, _: &mut Vec<u8>) {}
 }

@@ -1,6 +1,6 @@
 //! Replies to the classic commands.
 
-use protocol::{Arith, Delete, FlushAll, Get, Set, SetMode, Stats, Touch};
+use protocol::{Arith, Delete, Detail, FlushAll, Get, Set, SetMode, Stats, Touch};
 
 use super::{BAD_DATA_CHUNK, NON_NUMERIC, TOO_LARGE, VERSION};
 use crate::cache::{ArithOutcome, Arithmetic, Cache, DeleteOutcome, SetOutcome, Write};
@@ -116,6 +116,12 @@ pub(super) fn stats(cache: &mut Cache, now_s: u64, stats: Stats<'_>) -> Vec<u8> 
         Stats::Reset => "RESET\r\n".to_owned(),
         Stats::Settings => format!("STAT item_size_max {}\r\nEND\r\n", cache.item_size_max()),
         Stats::HotKeys => "STAT hotkeys:gets 0\r\nEND\r\n".to_owned(),
+        // The model does not count by prefix.
+        Stats::Detail(Detail::On | Detail::Off) => "OK\r\n".to_owned(),
+        Stats::Detail(Detail::Dump) => "END\r\n".to_owned(),
+        Stats::Detail(Detail::Usage) => {
+            "CLIENT_ERROR usage: stats detail on|off|dump\r\n".to_owned()
+        }
         Stats::CacheDump { .. } => "END\r\n".to_owned(),
         Stats::Other(_) => "ERROR\r\n".to_owned(),
     }

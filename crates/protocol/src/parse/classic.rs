@@ -7,7 +7,8 @@ use crate::decimal;
 use crate::limits::{KEY_MAX, SLAB_CLASSES, VALUE_LEN_MAX};
 use crate::words::{self, Words};
 use crate::{
-    Arith, ArithMode, Delete, FlushAll, Get, Keys, Rejection, Request, Set, SetMode, Stats, Touch,
+    Arith, ArithMode, Delete, Detail, FlushAll, Get, Keys, Rejection, Request, Set, SetMode,
+    ShutdownMode, Stats, Touch,
 };
 
 /// Longest line end in bytes: `\r\n`.
@@ -201,7 +202,11 @@ pub(super) fn fallback(line: &[u8]) -> Outcome<'_> {
         b"flush_all" => flush_all(&words, noreply),
         b"verbosity" => verbosity(&words, noreply),
         b"cache_memlimit" => cache_memlimit(&words, noreply),
-        b"shutdown" => Err(Rejection::ShutdownDisabled),
+        b"shutdown" => Ok(Request::Shutdown {
+            mode: shutdown_mode(&words),
+            noreply,
+        }),
+        b"watch" => Ok(Request::Watch),
         _ if words.is_http() => return Err(ParseError::fatal()),
         _ => Err(Rejection::Unknown),
     };
@@ -241,9 +246,28 @@ fn stats(rest: &[u8]) -> Result<Stats<'_>, Rejection> {
         Some(word) if b"reset".starts_with(word) => Stats::Reset,
         Some(word) if b"settings".starts_with(word) => Stats::Settings,
         Some(b"hotkeys") => Stats::HotKeys,
+        Some(word) if b"detail".starts_with(word) => Stats::Detail(detail(arguments)),
         Some(b"cachedump") => return cache_dump(arguments),
         Some(_) => Stats::Other(trimmed(rest)),
     })
+}
+
+/// Here too, a beginning of the word is enough.
+fn detail(mut rest: &[u8]) -> Detail {
+    match words::next(&mut rest) {
+        Some(word) if b"on".starts_with(word) => Detail::On,
+        Some(word) if b"off".starts_with(word) => Detail::Off,
+        Some(word) if b"dump".starts_with(word) => Detail::Dump,
+        _ => Detail::Usage,
+    }
+}
+
+fn shutdown_mode(words: &Words<'_>) -> ShutdownMode {
+    match words.count {
+        1 => ShutdownMode::Plain,
+        2 if words.at(1) == b"graceful" => ShutdownMode::Graceful,
+        _ => ShutdownMode::Invalid,
+    }
 }
 
 fn cache_dump(mut rest: &[u8]) -> Result<Stats<'_>, Rejection> {

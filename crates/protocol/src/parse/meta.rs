@@ -268,11 +268,11 @@ impl Options {
                 self.recache_after_touch = self.exptime.is_some();
             }
             b'C' => {
-                self.compare = self.parse_token(flag, decimal::unsigned_64, Rejection::BadToken)
+                self.compare = self.parse_token(flag, decimal::unsigned_64, Rejection::BadToken);
             }
             b'E' => {
                 self.explicit_cas =
-                    self.parse_token(flag, decimal::unsigned_64, Rejection::BadToken)
+                    self.parse_token(flag, decimal::unsigned_64, Rejection::BadToken);
             }
             b'J' => {
                 let initial =

@@ -6,6 +6,7 @@ use store::{ArithOutcome, Arithmetic, Counted, Deleted, Direction, KeyHash};
 use super::get::count_touch;
 use super::{count_outcome, push_reply};
 use crate::counters::Counter;
+use crate::prefixes::Access;
 use crate::prepare::Prepared;
 use crate::session::{Outcome, RequestContext};
 
@@ -18,6 +19,7 @@ pub(super) fn delete(
     let deleted = context
         .worker
         .delete(command.key, hash, None, context.now.elapsed_s);
+    context.counters.count_key(command.key, Access::Delete);
     let found = deleted == Deleted::Deleted;
     count_outcome(context, found, Counter::DeleteHits, Counter::DeleteMisses);
     push_reply(
@@ -121,6 +123,9 @@ pub(super) fn touch(
 
 pub(super) fn flush_all(command: &FlushAll, context: &mut RequestContext<'_>, bytes: &mut Vec<u8>) {
     context.counters.count(Counter::CmdFlush);
+    if !context.control.permissions().flush {
+        return push_reply(bytes, reply::FLUSH_NOT_ALLOWED, command.noreply);
+    }
     if let Some(second) = context.now.flush_second(command.exptime) {
         context.worker.flush(second, context.now.elapsed_s);
     }

@@ -7,6 +7,7 @@ use super::count_outcome;
 use crate::counters::Counter;
 use crate::limits::{COPY_MAX, KEYS_PER_TURN, PREFETCH_KEYS};
 use crate::output::Output;
+use crate::prefixes::Access;
 use crate::prepare::Prepared;
 use crate::session::{Next, Outcome, RemainingKeys, RequestContext, State};
 
@@ -173,6 +174,12 @@ fn answer_key(
         Ok(None) => return false,
         Err(miss) => count_miss(miss, context),
     }
+    let access = if result.is_ok() {
+        Access::Hit
+    } else {
+        Access::Miss
+    };
+    context.counters.count_key(key, access);
     match options.exptime {
         Some(_) => count_touch(result.is_ok(), context),
         None => count_get(result.is_ok(), context),

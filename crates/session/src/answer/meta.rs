@@ -17,6 +17,7 @@ use crate::counters::Counter;
 use crate::limits::COPY_MAX;
 use crate::now::Now;
 use crate::output::Output;
+use crate::prefixes::Access;
 use crate::prepare::Prepared;
 use crate::session::{Outcome, RequestContext};
 
@@ -53,6 +54,14 @@ pub(super) fn get(
             }
         }
     }
+    let mut buffer = [0; KEY_MAX];
+    let key = command.key.decode(&mut buffer);
+    let access = if result.is_ok() {
+        Access::Hit
+    } else {
+        Access::Miss
+    };
+    context.counters.count_key(key, access);
     // As in memcached, a hit with `T` counts as a touch only, and every miss counts as a get.
     match (result, touch) {
         (Ok(_), Some(_)) => count_touch(true, context),
@@ -209,6 +218,7 @@ pub(super) fn delete(
             Deleted::Exists => MetaStatus::Exists,
         }
     };
+    context.counters.count_key(key, Access::Delete);
     // As in memcached, removing the value counts as a deletion, and marking stale does not.
     let found = status == MetaStatus::Done;
     if !(found && command.invalidate) {

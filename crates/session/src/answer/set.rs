@@ -9,6 +9,7 @@ use store::{Mode, Published, Refused, Reserve, Worker, Write};
 use super::push_reply;
 use crate::counters::Counter;
 use crate::output::Output;
+use crate::prefixes::Access;
 use crate::prepare::Prepared;
 use crate::session::{Outcome, RequestContext, State};
 use crate::upload::PendingUpload;
@@ -258,6 +259,7 @@ fn answer_set(
     bytes: &mut Vec<u8>,
 ) {
     context.counters.count(Counter::CmdSet);
+    context.counters.count_key(command.key, Access::Set);
     let Written::Published(published) = written else {
         return push_reply(bytes, reply::BAD_DATA_CHUNK, command.noreply);
     };
@@ -281,6 +283,9 @@ fn answer_meta_set(
     bytes: &mut Vec<u8>,
 ) {
     context.counters.count(Counter::CmdSet);
+    let mut buffer = [0; KEY_MAX];
+    let key = command.key.decode(&mut buffer);
+    context.counters.count_key(key, Access::Set);
     let Written::Published(published) = written else {
         return bytes.extend_from_slice(reply::BAD_DATA_CHUNK);
     };

@@ -1,0 +1,522 @@
+//! `-o`: memcached's extended options.
+//!
+//! [`KEYS`] lists every key of memcached 1.6.45, with the form of its value as memcached checks it
+//! and its effect here. A key without effect is accepted, so that start lines carry over. A key is
+//! rejected if an operator may rely on it for security, or if it selects another kind of server.
+
+use anyhow::{Context, bail};
+
+/// A key of `-o`.
+#[derive(Debug)]
+pub(super) struct Key {
+    name: &'static str,
+    form: Form,
+    effect: Effect,
+    /// Its row in `stats settings`, and the value shown there if the key has none.
+    setting: Option<(&'static str, &'static str)>,
+}
+
+/// The form of a key's value, with memcached's bounds.
+#[derive(Debug, Clone, Copy)]
+enum Form {
+    /// No value.
+    Bare,
+    /// An integer within these bounds.
+    Integer(i64, i64),
+    /// An integer within these bounds, or no value.
+    OptionalInteger(i64, i64),
+    /// A number above zero and at most this.
+    Fraction(f64),
+    /// One of these words.
+    Word(&'static [&'static str]),
+    /// `FILE:SIZE` or `FILE:SIZE:BUCKET`.
+    FileAndSize,
+    /// Any value, or none.
+    Anything,
+}
+
+/// The effect of a key.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Effect {
+    /// The same as in memcached.
+    Same,
+    /// None, for this reason.
+    None(&'static str),
+    /// The server refuses to start, for this reason.
+    Refused(&'static str),
+}
+
+/// The result of an accepted list.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub(super) struct Accepted {
+    /// Keys without effect with the reason, one line each.
+    pub(super) notes: Vec<String>,
+    /// Rows of `stats settings`.
+    pub(super) settings: Vec<(&'static str, String)>,
+}
+
+const COUNT: Form = Form::Integer(0, u32::MAX as i64);
+const PERCENT: Form = Form::Integer(1, 79);
+
+const NO_SLABS: Effect = Effect::None("there are no slab classes");
+const NO_LRU: Effect = Effect::None("eviction is by segments, not by LRU lists");
+const NO_CRAWLER: Effect = Effect::None("expired items are reclaimed by segments");
+const GROWS: Effect = Effect::None("the index grows by itself");
+const NO_DISK: Effect = Effect::None("external storage is not served; items stay in memory");
+const NO_WATCH: Effect = Effect::None("watch is not served");
+const NO_TLS: Effect = Effect::Refused("TLS is not served, and clients would talk in the clear");
+const NO_PROXY: Effect = Effect::Refused("the proxy is not served");
+
+const fn key(name: &'static str, form: Form, effect: Effect) -> Key {
+    Key {
+        name,
+        form,
+        effect,
+        setting: None,
+    }
+}
+
+const fn shown(mut key: Key, row: &'static str, bare: &'static str) -> Key {
+    key.setting = Some((row, bare));
+    key
+}
+
+/// Every key of memcached 1.6.45, in the order of its `-h`.
+pub(super) const KEYS: &[Key] = &[
+    key("maxconns_fast", Form::Bare, Effect::Same),
+    shown(
+        key("hashpower", Form::Integer(12, 32), GROWS),
+        "hashpower_init",
+        "",
+    ),
+    key("no_hashexpand", Form::Bare, GROWS),
+    shown(
+        key(
+            "tail_repair_time",
+            Form::Integer(10, i32::MAX as i64),
+            NO_LRU,
+        ),
+        "tail_repair_time",
+        "",
+    ),
+    key(
+        "hash_algorithm",
+        Form::Word(&["jenkins", "murmur3", "xxh3"]),
+        Effect::None("keys are hashed with a secret seed"),
+    ),
+    shown(
+        key("lru_crawler", Form::Bare, NO_CRAWLER),
+        "lru_crawler",
+        "yes",
+    ),
+    shown(
+        key("no_lru_crawler", Form::Bare, NO_CRAWLER),
+        "lru_crawler",
+        "no",
+    ),
+    shown(
+        key("lru_crawler_sleep", Form::Integer(0, 1_000_000), NO_CRAWLER),
+        "lru_crawler_sleep",
+        "",
+    ),
+    shown(
+        key("lru_crawler_tocrawl", COUNT, NO_CRAWLER),
+        "lru_crawler_tocrawl",
+        "",
+    ),
+    shown(
+        key(
+            "read_buf_mem_limit",
+            COUNT,
+            Effect::None("conn_buffer_limit bounds the buffers of all connections"),
+        ),
+        "read_buf_mem_limit",
+        "",
+    ),
+    key(
+        "resp_obj_mem_limit",
+        Form::Anything,
+        Effect::None("conn_buffer_limit bounds the buffers of all connections"),
+    ),
+    shown(
+        key("lru_maintainer", Form::Bare, NO_LRU),
+        "lru_maintainer_thread",
+        "yes",
+    ),
+    shown(
+        key("no_lru_maintainer", Form::Bare, NO_LRU),
+        "lru_maintainer_thread",
+        "no",
+    ),
+    shown(key("hot_lru_pct", PERCENT, NO_LRU), "hot_lru_pct", ""),
+    shown(key("warm_lru_pct", PERCENT, NO_LRU), "warm_lru_pct", ""),
+    shown(
+        key("hot_max_factor", Form::Fraction(f64::MAX), NO_LRU),
+        "hot_max_factor",
+        "",
+    ),
+    shown(
+        key("warm_max_factor", Form::Fraction(f64::MAX), NO_LRU),
+        "warm_max_factor",
+        "",
+    ),
+    shown(key("temporary_ttl", COUNT, NO_LRU), "temporary_ttl", ""),
+    shown(
+        key(
+            "idle_timeout",
+            Form::Integer(0, i32::MAX as i64),
+            Effect::None("idle connections are kept; one costs less than 200 bytes"),
+        ),
+        "idle_timeout",
+        "",
+    ),
+    key("slab_sizes", Form::Anything, NO_SLABS),
+    shown(
+        key("slab_chunk_max", Form::Integer(1, 1024), NO_SLABS),
+        "slab_chunk_max",
+        "",
+    ),
+    shown(
+        key("slab_reassign", Form::Bare, NO_SLABS),
+        "slab_reassign",
+        "yes",
+    ),
+    shown(
+        key("no_slab_reassign", Form::Bare, NO_SLABS),
+        "slab_reassign",
+        "no",
+    ),
+    shown(
+        key("slab_automove", Form::OptionalInteger(0, 2), NO_SLABS),
+        "slab_automove",
+        "1",
+    ),
+    shown(
+        key("no_slab_automove", Form::Bare, NO_SLABS),
+        "slab_automove",
+        "0",
+    ),
+    shown(
+        key("slab_automove_ratio", Form::Fraction(1.0), NO_SLABS),
+        "slab_automove_ratio",
+        "",
+    ),
+    shown(
+        key("slab_automove_window", Form::Integer(3, 1800), NO_SLABS),
+        "slab_automove_window",
+        "",
+    ),
+    shown(
+        key("slab_automove_freeratio", Form::Fraction(1.0), NO_SLABS),
+        "slab_automove_freeratio",
+        "",
+    ),
+    shown(
+        key("watcher_logbuf_size", COUNT, NO_WATCH),
+        "watcher_logbuf_size",
+        "",
+    ),
+    shown(
+        key("worker_logbuf_size", COUNT, NO_WATCH),
+        "worker_logbuf_size",
+        "",
+    ),
+    shown(
+        key(
+            "track_sizes",
+            Form::Bare,
+            Effect::None("stats sizes is not served"),
+        ),
+        "track_sizes",
+        "yes",
+    ),
+    key(
+        "inline_ascii_resp",
+        Form::Bare,
+        Effect::None("memcached ignores it too"),
+    ),
+    key(
+        "no_inline_ascii_resp",
+        Form::Bare,
+        Effect::None("memcached ignores it too"),
+    ),
+    key("no_chunked_items", Form::Bare, NO_SLABS),
+    key("modern", Form::Bare, Effect::Same),
+    key(
+        "no_modern",
+        Form::Bare,
+        Effect::None("there is one way to evict"),
+    ),
+    key(
+        "no_maxconns_fast",
+        Form::Bare,
+        Effect::None("a connection above -c is always closed at once"),
+    ),
+    shown(
+        key(
+            "drop_privileges",
+            Form::Bare,
+            Effect::None("system calls are not filtered"),
+        ),
+        "drop_privileges",
+        "yes",
+    ),
+    shown(
+        key("no_drop_privileges", Form::Bare, Effect::Same),
+        "drop_privileges",
+        "no",
+    ),
+    key(
+        "relaxed_privileges",
+        Form::Bare,
+        Effect::None("system calls are not filtered"),
+    ),
+    key(
+        "sock_cookie_id",
+        COUNT,
+        Effect::None("Linux has no such socket option"),
+    ),
+    key("ext_path", Form::FileAndSize, NO_DISK),
+    key("ext_page_size", COUNT, NO_DISK),
+    shown(key("ext_wbuf_size", COUNT, NO_DISK), "ext_wbuf_size", ""),
+    key("ext_threads", COUNT, NO_DISK),
+    key("ext_io_depth", COUNT, NO_DISK),
+    shown(key("ext_item_size", COUNT, NO_DISK), "ext_item_size", ""),
+    shown(key("ext_item_age", COUNT, NO_DISK), "ext_item_age", ""),
+    shown(key("ext_low_ttl", COUNT, NO_DISK), "ext_low_ttl", ""),
+    shown(
+        key("ext_drop_unread", Form::Bare, NO_DISK),
+        "ext_drop_unread",
+        "yes",
+    ),
+    shown(
+        key("ext_recache_rate", COUNT, NO_DISK),
+        "ext_recache_rate",
+        "",
+    ),
+    shown(
+        key("ext_compact_under", COUNT, NO_DISK),
+        "ext_compact_under",
+        "",
+    ),
+    shown(key("ext_drop_under", COUNT, NO_DISK), "ext_drop_under", ""),
+    shown(
+        key("ext_max_frag", Form::Fraction(1.0), NO_DISK),
+        "ext_max_frag",
+        "",
+    ),
+    shown(key("ext_max_sleep", COUNT, NO_DISK), "ext_max_sleep", ""),
+    key("ssl_chain_cert", Form::Anything, NO_TLS),
+    key("ssl_key", Form::Anything, NO_TLS),
+    key("ssl_verify_mode", Form::Anything, NO_TLS),
+    key("ssl_keyformat", Form::Anything, NO_TLS),
+    key("ssl_ciphers", Form::Anything, NO_TLS),
+    key("ssl_ca_cert", Form::Anything, NO_TLS),
+    key("ssl_wbuf_size", Form::Anything, NO_TLS),
+    key("ssl_session_cache", Form::Anything, NO_TLS),
+    key("ssl_kernel_tls", Form::Anything, NO_TLS),
+    key("ssl_min_version", Form::Anything, NO_TLS),
+    key("proxy_config", Form::Anything, NO_PROXY),
+    key("proxy_arg", Form::Anything, NO_PROXY),
+    key("proxy_uring", Form::Anything, NO_PROXY),
+    key("proxy_memprofile", Form::Anything, NO_PROXY),
+];
+
+/// Checks lists such as `modern,hashpower=20`.
+///
+/// # Errors
+/// A key is unknown or refused, or its value not of its form.
+pub(super) fn accept(lists: &[String]) -> anyhow::Result<Accepted> {
+    let mut accepted = Accepted::default();
+    for pair in lists.iter().flat_map(|list| list.split(',')) {
+        if !pair.is_empty() {
+            accept_one(pair, &mut accepted).with_context(|| format!("-o {pair}"))?;
+        }
+    }
+    Ok(accepted)
+}
+
+fn accept_one(pair: &str, accepted: &mut Accepted) -> anyhow::Result<()> {
+    let (name, value) = match pair.split_once('=') {
+        Some((name, value)) => (name, Some(value)),
+        None => (pair, None),
+    };
+    let Some(key) = KEYS.iter().find(|key| key.name == name) else {
+        bail!("no such key{}", suggestion(name));
+    };
+    if let Effect::Refused(why) = key.effect {
+        bail!("{why}; leave it out");
+    }
+    key.form.check(value)?;
+    if let Effect::None(why) = key.effect {
+        accepted.notes.push(format!("-o {pair} ({why})"));
+    }
+    if let Some((row, bare)) = key.setting {
+        let text = value.unwrap_or(bare).to_owned();
+        accepted.settings.retain(|(other, _)| *other != row);
+        accepted.settings.push((row, text));
+    }
+    Ok(())
+}
+
+/// The keys that work as in memcached, then those without effect, for the help text. Scripts search
+/// that text for names of features, so keys of features that are not served are left out.
+pub(super) fn for_help() -> (Vec<&'static str>, Vec<&'static str>) {
+    let names = |has: fn(&Key) -> bool| {
+        let keys = KEYS.iter().filter(move |&key| has(key));
+        keys.map(|key| key.name).collect()
+    };
+    (
+        names(|key| key.effect == Effect::Same && !key.name.contains("privileges")),
+        names(|key| {
+            let is_feature = key.name.starts_with("ext_") || key.name.contains("privileges");
+            matches!(key.effect, Effect::None(_)) && !is_feature
+        }),
+    )
+}
+
+/// The known key with the smallest edit distance, if that is small.
+fn suggestion(name: &str) -> String {
+    let alike = |known: &&Key| strsim::damerau_levenshtein(known.name, name);
+    match KEYS.iter().min_by_key(alike) {
+        Some(known) if alike(&known) <= 2 => format!("; did you mean {}?", known.name),
+        _ => String::new(),
+    }
+}
+
+#[cfg(test)]
+impl Key {
+    pub(super) fn name(&self) -> &'static str {
+        self.name
+    }
+}
+
+impl Form {
+    fn check(self, value: Option<&str>) -> anyhow::Result<()> {
+        let in_bounds = |text: &str, low, high| {
+            let number = text.parse::<i64>();
+            number.is_ok_and(|number| (low..=high).contains(&number))
+        };
+        match (self, value) {
+            (Self::Bare | Self::OptionalInteger(..), None) | (Self::Anything, _) => Ok(()),
+            (Self::Bare, Some(_)) => bail!("it takes no value"),
+            (Self::Integer(low, high) | Self::OptionalInteger(low, high), Some(text))
+                if in_bounds(text, low, high) =>
+            {
+                Ok(())
+            }
+            (Self::Integer(low, high) | Self::OptionalInteger(low, high), _) => {
+                bail!("a number from {low} to {high} is needed")
+            }
+            (Self::Fraction(most), Some(text))
+                if text
+                    .parse()
+                    .is_ok_and(|number: f64| number > 0.0 && number <= most) =>
+            {
+                Ok(())
+            }
+            (Self::Fraction(most), _) if most <= 1.0 => {
+                bail!("a number above 0 and at most {most} is needed")
+            }
+            (Self::Fraction(_), _) => bail!("a number above 0 is needed"),
+            (Self::Word(words), Some(text)) if words.contains(&text) => Ok(()),
+            (Self::Word(words), _) => bail!("one of {} is needed", words.join(", ")),
+            (Self::FileAndSize, Some(text)) if text.split_once(':').is_some() => Ok(()),
+            (Self::FileAndSize, _) => bail!("FILE:SIZE is needed, such as /mnt/cache:10G"),
+        }
+    }
+}
+
+#[cfg(test)]
+pub(super) mod tests {
+    use super::*;
+
+    fn accepted(list: &str) -> Accepted {
+        accept(&[list.to_owned()]).unwrap()
+    }
+
+    fn refused(list: &str) -> String {
+        format!("{:#}", accept(&[list.to_owned()]).unwrap_err())
+    }
+
+    /// A valid example of each key.
+    pub(in super::super) fn example(key: &Key) -> String {
+        let value = match key.form {
+            Form::Bare => return key.name.to_owned(),
+            Form::Integer(low, _) | Form::OptionalInteger(low, _) => low.to_string(),
+            Form::Fraction(_) => "0.5".to_owned(),
+            Form::Word(words) => words[0].to_owned(),
+            Form::FileAndSize => "/mnt/cache:1G".to_owned(),
+            Form::Anything => "x".to_owned(),
+        };
+        format!("{}={value}", key.name)
+    }
+
+    #[test]
+    fn keys_are_listed_once() {
+        for (number, key) in KEYS.iter().enumerate() {
+            let same = KEYS[..number].iter().any(|other| other.name == key.name);
+            assert!(!same, "{} is listed twice", key.name);
+        }
+    }
+
+    #[test]
+    fn a_key_without_effect_is_noted_and_shown() {
+        assert_eq!(accepted("modern,maxconns_fast,"), Accepted::default());
+        let both = accepted("hashpower=20,slab_automove");
+        assert_eq!(
+            both.notes,
+            [
+                "-o hashpower=20 (the index grows by itself)",
+                "-o slab_automove (there are no slab classes)"
+            ]
+        );
+        assert_eq!(
+            both.settings,
+            [
+                ("hashpower_init", "20".to_owned()),
+                ("slab_automove", "1".to_owned())
+            ]
+        );
+        let last = accepted("lru_crawler,no_lru_crawler").settings;
+        assert_eq!(last, [("lru_crawler", "no".to_owned())]);
+    }
+
+    #[test]
+    fn values_outside_memcacheds_bounds_are_rejected() {
+        for wrong in [
+            "hashpower",
+            "hashpower=11",
+            "hashpower=33",
+            "slab_automove=3",
+            "slab_automove_window=2",
+            "slab_automove_ratio=0",
+            "hot_lru_pct=80",
+            "hash_algorithm=md5",
+            "slab_chunk_max=0",
+            "ext_path=/mnt/cache",
+            "modern=yes",
+        ] {
+            assert!(
+                refused(wrong).starts_with(&format!("-o {wrong}: ")),
+                "{wrong}"
+            );
+        }
+    }
+
+    #[test]
+    fn keys_of_unserved_security_are_rejected() {
+        for (key, why) in [("ssl_chain_cert=a", "TLS"), ("proxy_config=a", "proxy")] {
+            assert!(refused(key).contains(why), "{key}");
+        }
+    }
+
+    #[test]
+    fn an_unknown_key_gets_a_suggestion() {
+        assert_eq!(
+            refused("modrn"),
+            "-o modrn: no such key; did you mean modern?"
+        );
+        assert_eq!(refused("zzzzzzzzz"), "-o zzzzzzzzz: no such key");
+    }
+}

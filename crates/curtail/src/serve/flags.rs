@@ -1,0 +1,283 @@
+//! memcached's flags and Curtail's own, as the argument parser reads them.
+
+use std::path::PathBuf;
+
+use clap::{ArgAction, Args};
+
+use server::{Kind, Scheduler};
+
+/// Tools that read `-V` look for memcached's version.
+pub(super) const VERSION: &str = concat!("1.6.45 (curtail ", env!("CARGO_PKG_VERSION"), ")");
+
+/// memcached's flags, then Curtail's own.
+#[derive(Debug, Args)]
+#[command(
+    disable_help_flag = true,
+    disable_version_flag = true,
+    args_override_self = true,
+    override_usage = "curtail serve [FLAGS]"
+)]
+pub(crate) struct Flags {
+    /// TCP port to listen on; 0: none (then -s is needed); -1: a free one [default: 11211]
+    #[arg(short = 'p', long = "port", value_name = "NUM",
+          value_parser = clap::value_parser!(i32).range(-1..=65_535))]
+    pub(super) port: Option<i32>,
+
+    /// UDP port; accepted, but datagrams are not served
+    #[arg(short = 'U', long = "udp-port", value_name = "NUM", default_value_t = 0,
+          value_parser = clap::value_parser!(i32).range(-1..=65_535))]
+    pub(super) udp_port: i32,
+
+    /// Unix socket to listen on instead of TCP
+    #[arg(short = 's', long = "unix-socket", value_name = "FILE")]
+    pub(super) unix_socket: Option<PathBuf>,
+
+    /// Access mask of the Unix socket, in octal
+    #[arg(short = 'a', long = "unix-mask", value_name = "MASK", default_value = "0700",
+          value_parser = octal)]
+    pub(super) unix_mask: u32,
+
+    /// Enable the command `shutdown`
+    #[arg(short = 'A', long = "enable-shutdown")]
+    pub(super) enable_shutdown: bool,
+
+    /// Addresses to listen on: host, host:port or [v6]:port, separated by commas; may be repeated
+    #[arg(short = 'l', long = "listen", value_name = "ADDR", action = ArgAction::Append)]
+    pub(super) listen: Vec<String>,
+
+    /// Run as a daemon; the exit status says whether it started
+    #[arg(short = 'd', long = "daemon")]
+    pub(super) daemon: bool,
+
+    /// Allow core dumps of any size
+    #[arg(short = 'r', long = "enable-coredumps")]
+    pub(super) enable_coredumps: bool,
+
+    /// User to become when started as root [default: nobody]
+    #[arg(short = 'u', long = "user", value_name = "USER")]
+    pub(super) user: Option<String>,
+
+    /// Memory of items and index, in megabytes
+    #[arg(short = 'm', long = "memory-limit", value_name = "NUM", default_value_t = 64,
+          value_parser = clap::value_parser!(u64).range(1..=4_000_000))]
+    pub(super) memory_limit: u64,
+
+    /// Refuse a value that does not fit instead of evicting others
+    #[arg(short = 'M', long = "disable-evictions")]
+    pub(super) disable_evictions: bool,
+
+    /// Most connections open at a time
+    #[arg(short = 'c', long = "conn-limit", value_name = "NUM", default_value_t = 1024,
+          value_parser = clap::value_parser!(u32).range(1..=10_000_000))]
+    pub(super) conn_limit: u32,
+
+    /// Keep all memory from being swapped
+    #[arg(short = 'k', long = "lock-memory")]
+    pub(super) lock_memory: bool,
+
+    /// Say more on standard error; twice: much more
+    #[arg(short = 'v', long = "verbose", action = ArgAction::Count)]
+    pub(super) verbose: u8,
+
+    /// Print this help and exit
+    #[arg(short = 'h', long = "help", action = ArgAction::Help)]
+    help: Option<bool>,
+
+    /// Print the licenses and exit
+    #[arg(short = 'i', long = "license")]
+    pub(super) license: bool,
+
+    /// Print the version and exit
+    #[arg(short = 'V', long = "version")]
+    pub(super) version: bool,
+
+    /// Write the process id to this file, once the server listens
+    #[arg(short = 'P', long = "pidfile", value_name = "FILE")]
+    pub(super) pid_file: Option<PathBuf>,
+
+    /// Growth factor of slab classes; accepted without effect
+    #[arg(short = 'f', long = "slab-growth-factor", value_name = "NUM", value_parser = growth)]
+    pub(super) slab_growth_factor: Option<f64>,
+
+    /// Least size of a slab's chunk in bytes; accepted without effect
+    #[arg(short = 'n', long = "slab-min-size", value_name = "BYTES",
+          value_parser = clap::value_parser!(u32).range(1..))]
+    pub(super) slab_min_size: Option<u32>,
+
+    /// Ask the kernel for huge pages, however long it takes to find them
+    #[arg(short = 'L', long = "enable-largepages")]
+    pub(super) enable_largepages: bool,
+
+    /// Count by key prefix (`stats detail`); a prefix ends at this character [default: ":"]
+    #[arg(short = 'D', value_name = "CHAR", value_parser = delimiter)]
+    pub(super) delimiter: Option<u8>,
+
+    /// Worker threads
+    #[arg(short = 't', long = "threads", value_name = "NUM", default_value_t = 4,
+          value_parser = clap::value_parser!(u32).range(1..=256))]
+    pub(super) threads: u32,
+
+    /// Requests of one connection answered before the next connection's
+    #[arg(short = 'R', long = "max-reqs-per-event", value_name = "NUM", default_value_t = 20,
+          value_parser = clap::value_parser!(u32).range(1..))]
+    pub(super) max_reqs_per_event: u32,
+
+    /// Leave out CAS; accepted without effect
+    #[arg(short = 'C', long = "disable-cas")]
+    pub(super) disable_cas: bool,
+
+    /// Most connections that wait in the kernel to be accepted
+    #[arg(short = 'b', long = "listen-backlog", value_name = "NUM", default_value_t = 1024,
+          value_parser = clap::value_parser!(u32).range(1..=65_535))]
+    pub(super) listen_backlog: u32,
+
+    /// Protocol of the listeners: auto or ascii
+    #[arg(short = 'B', long = "protocol", value_name = "NAME", default_value = "auto",
+          value_parser = protocol)]
+    pub(super) protocol: String,
+
+    /// Largest item: value, key and 59 bytes of overhead; with suffix k or m
+    #[arg(short = 'I', long = "max-item-size", value_name = "NUM", default_value = "1m",
+          value_parser = item_size)]
+    pub(super) max_item_size: u32,
+
+    /// Disable the command `flush_all`
+    #[arg(short = 'F', long = "disable-flush-all")]
+    pub(super) disable_flush_all: bool,
+
+    /// Disable the commands that list keys
+    #[arg(short = 'X', long = "disable-dumping")]
+    pub(super) disable_dumping: bool,
+
+    /// Disable the command `watch`
+    #[arg(short = 'W', long = "disable-watch")]
+    pub(super) disable_watch: bool,
+
+    /// Password file; not served
+    #[arg(short = 'Y', long = "auth-file", value_name = "FILE", hide = true)]
+    pub(super) auth_file: Option<PathBuf>,
+
+    /// SASL; not served
+    #[arg(short = 'S', long = "enable-sasl", hide = true)]
+    pub(super) enable_sasl: bool,
+
+    /// TLS; not served
+    #[arg(short = 'Z', long = "enable-ssl", hide = true)]
+    pub(super) enable_ssl: bool,
+
+    /// File that keeps the items over a restart; accepted without effect
+    #[arg(short = 'e', long = "memory-file", value_name = "FILE")]
+    pub(super) memory_file: Option<PathBuf>,
+
+    /// Extended options, separated by commas; may be repeated
+    #[arg(short = 'o', long = "extended", value_name = "KEY[=VALUE],…", action = ArgAction::Append)]
+    pub(super) extended: Vec<String>,
+
+    /// NAPI ids of the network card; accepted without effect
+    #[arg(short = 'N', long = "napi-ids", value_name = "NUM",
+          value_parser = clap::value_parser!(u32).range(1..))]
+    pub(super) napi_ids: Option<u32>,
+
+    /// How connections are served: events (epoll), rings (io_uring), threads or fibres (one for
+    /// each connection), auto
+    #[arg(long = "runtime", value_name = "KIND", default_value = "auto", value_parser = runtime_kind)]
+    pub(super) runtime: RuntimeKind,
+
+    /// Order in which fibres run: fair (none starves; the default), steal (an idle processor
+    /// steals), global (one queue for all)
+    #[arg(long = "fibre-scheduler", value_name = "KIND", value_parser = fibre_scheduler)]
+    pub(super) fibre_scheduler: Option<Scheduler>,
+
+    /// How long a worker polls after a request before it sleeps, such as 50us
+    #[arg(long = "busy-poll", value_name = "TIME", default_value = "0", value_parser = wait_ns)]
+    pub(super) busy_poll: u64,
+
+    /// Least time between two wake-ups of a worker, such as 20us: requests that arrive in between
+    /// are one burst
+    #[arg(long = "min-wait", value_name = "TIME", default_value = "0", value_parser = wait_ns)]
+    pub(super) min_wait: u64,
+}
+
+/// A runtime; none: the server chooses.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct RuntimeKind(pub(super) Option<Kind>);
+
+fn runtime_kind(text: &str) -> Result<RuntimeKind, String> {
+    if text == "auto" {
+        return Ok(RuntimeKind(None));
+    }
+    let kind = Kind::ALL.into_iter().find(|kind| kind.name() == text);
+    let names = Kind::ALL.map(Kind::name).join(", ");
+    kind.map(|kind| RuntimeKind(Some(kind)))
+        .ok_or_else(|| format!("one of auto, {names} is needed"))
+}
+
+fn fibre_scheduler(text: &str) -> Result<Scheduler, String> {
+    let names = Scheduler::ALL.map(Scheduler::name).join(", ");
+    let named = Scheduler::ALL.into_iter().find(|kind| kind.name() == text);
+    named.ok_or_else(|| format!("one of {names} is needed"))
+}
+
+/// A time of at most a second, in nanoseconds.
+fn wait_ns(text: &str) -> Result<u64, String> {
+    let digits_len = text.bytes().take_while(u8::is_ascii_digit).count();
+    let (digits, unit) = text.split_at(digits_len);
+    let unit_ns = match unit {
+        "us" => Some(1_000),
+        "ms" => Some(1_000_000),
+        "s" => Some(1_000_000_000),
+        "" if digits == "0" => Some(0),
+        _ => None,
+    };
+    let time_ns = digits.parse::<u64>().ok().zip(unit_ns);
+    match time_ns.and_then(|(number, unit_ns)| number.checked_mul(unit_ns)) {
+        Some(time_ns) if time_ns <= 1_000_000_000 => Ok(time_ns),
+        _ => Err("a time of at most a second is needed, such as 50us or 1ms; 0: off".to_owned()),
+    }
+}
+
+fn octal(text: &str) -> Result<u32, String> {
+    match u32::from_str_radix(text, 8) {
+        Ok(mode) if mode <= 0o777 => Ok(mode),
+        _ => Err("permissions in octal are needed, such as 0700".to_owned()),
+    }
+}
+
+/// memcached's bounds: 1 KiB to 1 GiB.
+fn item_size(text: &str) -> Result<u32, String> {
+    let lower = text.to_ascii_lowercase();
+    let (digits, unit) = match lower.strip_suffix(['k', 'm']) {
+        Some(digits) if lower.ends_with('k') => (digits, 1 << 10),
+        Some(digits) => (digits, 1 << 20),
+        None => (lower.as_str(), 1),
+    };
+    let size = digits
+        .parse::<u32>()
+        .ok()
+        .and_then(|number| number.checked_mul(unit));
+    match size {
+        Some(size @ 1024..=0x4000_0000) => Ok(size),
+        _ => Err("a size from 1k to 1024m is needed, such as 1m".to_owned()),
+    }
+}
+
+fn growth(text: &str) -> Result<f64, String> {
+    match text.parse() {
+        Ok(factor) if factor > 1.0 => Ok(factor),
+        _ => Err("a number above 1 is needed, such as 1.25".to_owned()),
+    }
+}
+
+/// The first byte, as in memcached.
+fn delimiter(text: &str) -> Result<u8, String> {
+    let first = text.bytes().next();
+    first.ok_or_else(|| "a character is needed, such as :".to_owned())
+}
+
+fn protocol(text: &str) -> Result<String, String> {
+    match text {
+        "auto" | "ascii" => Ok(text.to_owned()),
+        "binary" => Err("the binary protocol is not served: leave the flag out".to_owned()),
+        _ => Err("auto or ascii is needed".to_owned()),
+    }
+}

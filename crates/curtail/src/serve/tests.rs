@@ -1,0 +1,171 @@
+//! Whole start lines, and the table of flags in the guide.
+
+use std::collections::BTreeMap;
+
+use clap::FromArgMatches;
+
+use super::*;
+
+const GUIDE: &str = include_str!("../../../../docs/guide/migrate.md");
+
+fn parsed(line: &str) -> Result<Flags, clap::Error> {
+    let command = <Flags as clap::Args>::augment_args(clap::Command::new("serve"));
+    let words = line.split_whitespace().map(Into::into);
+    let canonical = canonical(&command, words).flags;
+    let matches = command.try_get_matches_from(["serve".into()].into_iter().chain(canonical))?;
+    Flags::from_arg_matches(&matches)
+}
+
+fn plan(line: &str) -> anyhow::Result<(Config, Vec<String>)> {
+    parsed(line)?.config()
+}
+
+fn config(line: &str) -> Config {
+    plan(line).unwrap().0
+}
+
+fn refused(line: &str) -> String {
+    format!("{:#}", plan(line).unwrap_err())
+}
+
+#[test]
+fn a_stock_start_line_is_accepted() {
+    let line = "-d -m 512 -p 11211 -U 11211 -u nobody -P /run/x.pid -c 1024 -o modern";
+    let flags = parsed(line).unwrap();
+    assert!(flags.daemon && flags.pid_file.is_some());
+    let (config, notes) = flags.config().unwrap();
+    assert_eq!(config.memory_bytes, 512 << 20);
+    assert_eq!(config.listen.len(), 2);
+    assert_eq!(notes, ["-U 11211 (datagrams are not served)"]);
+}
+
+#[test]
+fn the_last_of_repeated_flags_wins() {
+    let config = config("-m 64 -m128 --memory-limit=256 -vv -v -t 1 -t 2");
+    assert_eq!(config.memory_bytes, 256 << 20);
+    assert_eq!((config.verbosity, config.workers), (3, 2));
+    let two = plan("-l 127.0.0.1 -l ::1 -o hashpower=20 -o slab_automove=1").unwrap();
+    assert_eq!((two.0.listen.len(), two.1.len()), (2, 2));
+}
+
+#[test]
+fn ports_follow_memcacheds_rules() {
+    let port = |line: &str| config(line).listen.first().map(std::net::SocketAddr::port);
+    assert_eq!(port(""), Some(11_211));
+    assert_eq!(port("-p -1"), Some(0), "the kernel chooses");
+    assert_eq!(port("-p 0 -s /tmp/s"), None);
+    assert_eq!(port("-U 12000"), Some(12_000), "-U alone sets both");
+    assert_eq!(port("-U 12000 -p 13000"), Some(13_000));
+    assert_eq!(port("-s /tmp/s"), None);
+    assert_eq!(port("-s /tmp/s -l ::1"), Some(11_211));
+}
+
+#[test]
+fn flags_enable_and_disable_commands() {
+    assert_eq!(config("").permissions, Permissions::DEFAULT);
+    let config = config("-AFXW -D/");
+    let all_changed = Permissions {
+        shutdown: true,
+        flush: false,
+        dump: false,
+        watch: false,
+    };
+    assert_eq!(config.permissions, all_changed);
+    assert_eq!(config.prefix_delimiter, Some(b'/'));
+}
+
+#[test]
+fn flags_of_unserved_security_are_rejected() {
+    for flag in ["-S", "-Z", "-Y /etc/auth"] {
+        let error = refused(flag);
+        assert!(
+            error.starts_with(flag) && error.contains("leave the flag out"),
+            "{error}"
+        );
+    }
+    assert!(refused("-B binary").contains("not served"));
+    assert!(refused("-o ssl_key=a").contains("TLS"));
+}
+
+/// A valid value of each flag.
+fn example(argument: &clap::Arg) -> &'static str {
+    match argument.get_id().as_str() {
+        "slab_growth_factor" => "1.25",
+        "threads" => "4",
+        "unix_mask" => "0700",
+        "listen" => "127.0.0.1",
+        "protocol" => "ascii",
+        "delimiter" => ":",
+        "extended" => "modern",
+        "max_item_size" => "1m",
+        "user" => "nobody",
+        "unix_socket" | "pid_file" | "auth_file" | "memory_file" => "/tmp/file",
+        "runtime" => "events",
+        "fibre_scheduler" => "fair",
+        "busy_poll" | "min_wait" => "20us",
+        _ => "1024",
+    }
+}
+
+/// The effect of a start line, in the words of the guide.
+fn effect(line: &str) -> &'static str {
+    match plan(line) {
+        Err(_) => "refused",
+        Ok((_, notes)) if notes.is_empty() => "works",
+        Ok(_) => "no effect",
+    }
+}
+
+#[test]
+fn the_guide_lists_every_flag_and_key() {
+    let command = <Flags as clap::Args>::augment_args(clap::Command::new("serve"));
+    let mut expected = BTreeMap::new();
+    for argument in command.get_arguments() {
+        let long = argument.get_long().map(|long| format!("--{long}"));
+        let short = argument.get_short().map(|letter| format!("-{letter}"));
+        let Some(short) = short else {
+            continue; // A flag of Curtail alone.
+        };
+        let names: Vec<String> = [Some(short.clone()), long].into_iter().flatten().collect();
+        let line = match argument.get_action().takes_values() {
+            true => format!("{short} {}", example(argument)),
+            false => short.clone(),
+        };
+        // The program prints the help before it builds a configuration.
+        let effect = if short == "-h" {
+            "works"
+        } else {
+            effect(&line)
+        };
+        expected.insert(format!("`{}`", names.join("`, `")), effect);
+    }
+    for key in extended::KEYS {
+        let line = format!("-o {}", extended::tests::example(key));
+        expected.insert(format!("`-o {}`", key.name()), effect(&line));
+    }
+    let mut found = BTreeMap::new();
+    for line in GUIDE.lines().filter(|line| line.starts_with("| `-")) {
+        let cells: Vec<&str> = line.split('|').map(str::trim).collect();
+        // A row may list several keys.
+        for name in cells[1].split("; ") {
+            let before = found.insert(name.to_owned(), cells[2]);
+            assert_eq!(before, None, "{name} is listed twice in the guide");
+        }
+    }
+    let missing: Vec<_> = expected
+        .iter()
+        .filter(|(name, effect)| found.get(*name) != Some(effect))
+        .collect();
+    assert!(
+        missing.is_empty(),
+        "not so in docs/guide/migrate.md: {missing:#?}"
+    );
+    let unknown: Vec<_> = found
+        .keys()
+        .filter(|name| !expected.contains_key(*name))
+        .collect();
+    assert!(
+        unknown.is_empty(),
+        "in docs/guide/migrate.md, and no flag: {unknown:#?}"
+    );
+}

@@ -1,0 +1,166 @@
+//! Counts by key prefix, for `stats detail`.
+//!
+//! The prefix of a key ends before the first delimiter (`-D`, a colon by default). A key without a
+//! delimiter is not counted. Each worker has a table of its own, behind a lock that it shares only
+//! with `stats detail dump`. Counting is off by default; a request then reads one flag.
+
+use std::collections::{BTreeMap, HashMap};
+use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use crate::limits::PREFIXES_MAX;
+
+/// A kind of access to a key.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Access {
+    /// A read that hit.
+    Hit,
+    /// A read that missed.
+    Miss,
+    /// A storage command, whether it stored or not.
+    Set,
+    /// A delete, whether it found the key or not.
+    Delete,
+}
+
+/// The counts of one prefix.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct PrefixCount {
+    /// Reads.
+    pub gets: u64,
+    /// Reads that hit.
+    pub hits: u64,
+    /// Storage commands.
+    pub sets: u64,
+    /// Deletes.
+    pub deletes: u64,
+}
+
+/// Counts by prefix, ordered by the bytes of the prefix.
+pub type PrefixSums = BTreeMap<Box<[u8]>, PrefixCount>;
+
+/// One worker's counts by prefix.
+#[derive(Debug, Default)]
+pub(crate) struct PrefixCounts {
+    is_on: AtomicBool,
+    delimiter: AtomicU8,
+    table: Mutex<HashMap<Box<[u8]>, PrefixCount>>,
+}
+
+impl PrefixCounts {
+    pub(crate) fn set(&self, is_on: bool, delimiter: u8) {
+        self.delimiter.store(delimiter, Ordering::Relaxed);
+        self.is_on.store(is_on, Ordering::Relaxed);
+    }
+
+    #[inline]
+    pub(crate) fn count(&self, key: &[u8], access: Access) {
+        if self.is_on.load(Ordering::Relaxed) {
+            self.count_on(key, access);
+        }
+    }
+
+    #[cold]
+    fn count_on(&self, key: &[u8], access: Access) {
+        let delimiter = self.delimiter.load(Ordering::Relaxed);
+        let Some(end) = key.iter().position(|&byte| byte == delimiter) else {
+            return;
+        };
+        let mut table = self.table();
+        let prefix = &key[..end];
+        if !table.contains_key(prefix) {
+            if table.len() >= PREFIXES_MAX {
+                return;
+            }
+            table.insert(prefix.into(), PrefixCount::default());
+        }
+        let Some(count) = table.get_mut(prefix) else {
+            return;
+        };
+        match access {
+            Access::Hit => {
+                count.gets += 1;
+                count.hits += 1;
+            }
+            Access::Miss => count.gets += 1,
+            Access::Set => count.sets += 1,
+            Access::Delete => count.deletes += 1,
+        }
+    }
+
+    pub(crate) fn add_to(&self, sums: &mut PrefixSums) {
+        for (prefix, count) in &*self.table() {
+            let sum = sums.entry(prefix.clone()).or_default();
+            sum.gets += count.gets;
+            sum.hits += count.hits;
+            sum.sets += count.sets;
+            sum.deletes += count.deletes;
+        }
+    }
+
+    pub(crate) fn clear(&self) {
+        // The old table is freed after the lock is released: `take` leaves an empty one.
+        drop(std::mem::take(&mut *self.table()));
+    }
+
+    fn table(&self) -> MutexGuard<'_, HashMap<Box<[u8]>, PrefixCount>> {
+        self.table.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn sums(counts: &PrefixCounts) -> Vec<(String, PrefixCount)> {
+        let mut sums = PrefixSums::new();
+        counts.add_to(&mut sums);
+        let text = |prefix: &[u8]| String::from_utf8_lossy(prefix).into_owned();
+        sums.iter()
+            .map(|(prefix, count)| (text(prefix), *count))
+            .collect()
+    }
+
+    #[test]
+    fn keys_are_counted_by_their_prefix() {
+        let counts = PrefixCounts::default();
+        counts.count(b"a:1", Access::Hit);
+        assert_eq!(sums(&counts), [], "counting is off");
+        counts.set(true, b':');
+        counts.count(b"a:1", Access::Hit);
+        counts.count(b"a:2:3", Access::Miss);
+        counts.count(b":4", Access::Set);
+        counts.count(b"none", Access::Set);
+        counts.count(b"a:", Access::Delete);
+        let a = PrefixCount {
+            gets: 2,
+            hits: 1,
+            sets: 0,
+            deletes: 1,
+        };
+        let empty = PrefixCount {
+            sets: 1,
+            ..PrefixCount::default()
+        };
+        assert_eq!(sums(&counts), [(String::new(), empty), ("a".to_owned(), a)]);
+        counts.clear();
+        assert_eq!(sums(&counts), []);
+    }
+
+    #[test]
+    fn prefixes_are_bounded() {
+        let counts = PrefixCounts::default();
+        counts.set(true, b'/');
+        for number in 0..PREFIXES_MAX + 10 {
+            counts.count(format!("{number}/").as_bytes(), Access::Set);
+        }
+        assert_eq!(sums(&counts).len(), PREFIXES_MAX);
+        counts.count(b"0/", Access::Set);
+        let zero = sums(&counts).into_iter().find(|(prefix, _)| prefix == "0");
+        assert_eq!(
+            zero.map(|(_, count)| count.sets),
+            Some(2),
+            "a known prefix is still counted"
+        );
+    }
+}
