@@ -29,14 +29,14 @@ pub(crate) struct Flags {
     #[arg(long, short = 'd', value_name = "N", default_value_t = 1)]
     depth: u32,
 
-    /// Connections beside those, on the first thread, that take what they can get whatever the
-    /// rate: only the number of their answers is told
+    /// Extra connections, all on the first thread, that keep their full depth outstanding whatever
+    /// the rate; only their answers are counted
     #[arg(long, value_name = "N", default_value_t = 0)]
-    greedy: u32,
+    saturating: u32,
 
-    /// Requests one of those may have outstanding
+    /// Requests each saturating connection keeps outstanding
     #[arg(long, value_name = "N", default_value_t = 512)]
-    greedy_depth: u32,
+    saturating_depth: u32,
 
     /// Threads, each with its share of the connections
     #[arg(long, short = 'T', value_name = "N", default_value_t = 1)]
@@ -117,10 +117,10 @@ pub(crate) struct Flags {
     #[arg(long)]
     watch_bursts: bool,
 
-    /// Report how late a thread is that goes before all others on this processor, the server's:
-    /// what the machine does to whoever runs there. Root's
+    /// Report the machine's stalls on this processor, the server's: the wake-up latency of a
+    /// real-time thread there. Needs root or CAP_SYS_NICE
     #[arg(long, value_name = "CPU")]
-    witness: Option<usize>,
+    detect_stalls: Option<usize>,
 
     /// Sleep between requests instead of polling: frees the processor, adds its wake-up time
     #[arg(long)]
@@ -131,7 +131,7 @@ pub(crate) struct Flags {
           default_values_t = [50.0, 90.0, 95.0, 99.0, 99.9, 99.99])]
     percentiles: Vec<f64>,
 
-    /// Write the summary as JSON (schema curtail.load/1) to a file, or to standard output for `-`,
+    /// Write the summary as JSON (schema curtail.load/2) to a file, or to standard output for `-`,
     /// where the table then does not go
     #[arg(long, value_name = "FILE")]
     json: Option<PathBuf>,
@@ -188,8 +188,8 @@ impl Flags {
         config.rate = self.rate;
         config.connections = self.connections;
         config.depth = self.depth;
-        config.greedy_connections = self.greedy;
-        config.greedy_depth = self.greedy_depth;
+        config.saturating_connections = self.saturating;
+        config.saturating_depth = self.saturating_depth;
         config.threads = self.threads;
         config.cpus.clone_from(&self.cpus);
         config.duration_ns = self.duration;
@@ -210,7 +210,7 @@ impl Flags {
         config.protocol = self.protocol;
         config.watch_pid = self.watch_pid;
         config.watch_bursts = self.watch_bursts;
-        config.witness_cpu = self.witness;
+        config.stall_detector_cpu = self.detect_stalls;
         config.spin = !self.no_spin;
         config.percentiles.clone_from(&self.percentiles);
         config.validate()?;

@@ -54,7 +54,7 @@ impl Account {
             .map_or(0, |totals| totals.lost_connections);
         let last = self.last_loss.clone()?;
         let connections = config.connections;
-        let all = u64::from(connections) + u64::from(config.greedy_connections);
+        let all = u64::from(connections) + u64::from(config.saturating_connections);
         (lost >= all).then_some(Error::AllLost { connections, last })
     }
 
@@ -64,7 +64,7 @@ impl Account {
         config: &Config,
         timeline: &Timeline,
         seen: Seen,
-        witness: Option<&Histogram>,
+        stalls: Option<&Histogram>,
     ) -> (Summary, Vec<Recorded>) {
         let totals = self
             .totals
@@ -115,11 +115,11 @@ impl Account {
             bytes_sent: totals.bytes_sent,
             bytes_received: totals.bytes_received,
             unstamped: totals.unstamped,
-            greedy_rps: (config.greedy_connections > 0)
-                .then(|| totals.greedy as f64 * 1e9 / config.duration_ns as f64),
+            saturating_rps: (config.saturating_connections > 0)
+                .then(|| totals.saturating as f64 * 1e9 / config.duration_ns as f64),
             watched: seen.watched,
             bursts: seen.bursts,
-            witness: witness.map(distribution),
+            stalls: stalls.map(distribution),
         };
         (summary, self.recorded)
     }

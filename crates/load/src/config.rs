@@ -8,7 +8,7 @@ use std::str::FromStr;
 use workload::{Demand, DemandError, Keyspace, Law, Popularity, Superposition};
 
 use crate::limits::{
-    CONNECTIONS_MAX, DEPTH_MAX, DURATION_NS_MAX, GRACE_NS_MAX, GREEDY_MAX, OUTSTANDING_MAX,
+    CONNECTIONS_MAX, DEPTH_MAX, DURATION_NS_MAX, GRACE_NS_MAX, OUTSTANDING_MAX, SATURATING_MAX,
     TARGETS_MAX, THREADS_MAX,
 };
 use crate::units;
@@ -56,9 +56,9 @@ pub struct Config {
     /// Connections beside those, each of which has as many requests outstanding as it may, whatever
     /// the rate; nothing of them is measured but how many answers they get. All are the first
     /// thread's.
-    pub greedy_connections: u32,
+    pub saturating_connections: u32,
     /// Requests one of those may have outstanding.
-    pub greedy_depth: u32,
+    pub saturating_depth: u32,
     /// Threads; each has its share of the connections.
     pub threads: u32,
     /// Thread `i` stays on processor `cpus[i % cpus.len()]`. Empty: threads are not pinned.
@@ -95,7 +95,7 @@ pub struct Config {
     /// The first server is asked at the interval's ends how many connections its wake-ups had.
     pub watch_bursts: bool,
     /// The processor on which a thread goes before all others, to see how late the machine lets it.
-    pub witness_cpu: Option<usize>,
+    pub stall_detector_cpu: Option<usize>,
     /// Threads poll without sleeping while an answer is owed or the next request is near. It
     /// spares the time of a wake-up, and costs a processor for each thread.
     pub spin: bool,
@@ -130,8 +130,8 @@ impl Config {
             rate: Rate::PerSecond(20_000.0),
             connections: 16,
             depth: 1,
-            greedy_connections: 0,
-            greedy_depth: 512,
+            saturating_connections: 0,
+            saturating_depth: 512,
             threads: 1,
             cpus: Vec::new(),
             duration_ns: 5_000_000_000,
@@ -149,7 +149,7 @@ impl Config {
             protocol: Protocol::Text,
             watch_pid: None,
             watch_bursts: false,
-            witness_cpu: None,
+            stall_detector_cpu: None,
             spin: true,
             percentiles: vec![50.0, 90.0, 95.0, 99.0, 99.9, 99.99],
         }
@@ -179,14 +179,14 @@ impl Config {
         let outstanding = connections * u64::from(self.depth);
         within("connections × depth", outstanding, 1, OUTSTANDING_MAX)?;
         within(
-            "greedy connections",
-            u64::from(self.greedy_connections),
+            "saturating connections",
+            u64::from(self.saturating_connections),
             0,
-            u64::from(GREEDY_MAX),
+            u64::from(SATURATING_MAX),
         )?;
         within(
-            "greedy depth",
-            u64::from(self.greedy_depth),
+            "saturating depth",
+            u64::from(self.saturating_depth),
             1,
             u64::from(DEPTH_MAX),
         )?;

@@ -14,7 +14,7 @@
 //! after the recv that brought it. Between send and recv there is no lock and no allocation.
 
 mod complete;
-mod greedy;
+mod saturating;
 #[cfg(test)]
 mod tests;
 
@@ -24,7 +24,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::mpsc::{Receiver, Sender};
 
-pub(crate) use greedy::Greedy;
+pub(crate) use saturating::Saturating;
 use sys::clock::{monotonic_ns, thread_cpu_ns, unix_less_monotonic_ns};
 use sys::poll::{Events, Interest, Poll};
 use workload::Requests;
@@ -113,9 +113,9 @@ struct Place {
 /// One generator thread at work.
 pub(crate) struct Engine {
     poll: Poll,
-    /// The measured connections; a greedy one's token is its number behind theirs.
+    /// The measured connections; a saturating one's token is its number behind theirs.
     places: Vec<Place>,
-    greedy: Option<Greedy>,
+    saturating: Option<Saturating>,
     source: Source,
     manner: Manner,
     timeline: Timeline,
@@ -153,7 +153,7 @@ impl Engine {
     pub(crate) fn new(
         poll: Poll,
         lanes: Vec<Lane>,
-        greedy: Option<Greedy>,
+        saturating: Option<Saturating>,
         source: Source,
         manner: Manner,
         wires: Wires,
@@ -173,7 +173,7 @@ impl Engine {
         Self {
             poll,
             places: lanes.into_iter().map(place).collect(),
-            greedy,
+            saturating,
             source,
             timeline: Timeline::default(),
             wires,
@@ -208,7 +208,7 @@ impl Engine {
         if matches!(self.source, Source::Closed(_)) {
             (0..self.places.len()).for_each(|place| self.list(place));
         }
-        self.begin_greedy();
+        self.begin_saturating();
         let mut events = Events::with_capacity(EVENTS_MAX);
         let mut buffer = vec![0; RECEIVE_BYTES_MAX];
         let mut now_ns = monotonic_ns();
@@ -243,7 +243,7 @@ impl Engine {
             for event in events.iter() {
                 let place = event.token as usize;
                 if let Some(number) = place.checked_sub(self.places.len()) {
-                    now_ns = self.serve_greedy(number, event.writable, &mut buffer);
+                    now_ns = self.serve_saturating(number, event.writable, &mut buffer);
                 } else {
                     if event.writable {
                         self.unblock(place);

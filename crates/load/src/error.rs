@@ -23,12 +23,12 @@ pub enum Error {
         /// The limit needed.
         needed: u64,
     },
-    /// A witness may not go before all others.
+    /// The stall detector may not run at real-time priority.
     #[error(
-        "let a thread go before all others on its processor: {source}; --witness is root's, or \
-         wants CAP_SYS_NICE"
+        "run the stall detector at real-time priority: {source}; --detect-stalls needs root or \
+         CAP_SYS_NICE"
     )]
-    Witness {
+    StallDetector {
         /// What the kernel says.
         source: io::Error,
     },

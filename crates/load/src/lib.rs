@@ -19,6 +19,7 @@ pub mod limits;
 mod opening;
 mod prefill;
 mod run;
+mod stall_detector;
 pub mod summary;
 mod tally;
 pub mod text;
@@ -27,7 +28,6 @@ pub mod units;
 mod waiting;
 mod watch;
 mod wire;
-mod witness;
 
 pub use config::{Config, ConfigError, Protocol, Rate, Target};
 pub use error::Error;

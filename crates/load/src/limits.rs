@@ -36,10 +36,10 @@ pub const COPIED_VALUE_LEN_MAX: usize = 4096;
 pub const SPLICES_MAX: usize = 64;
 /// Room for one receive.
 pub const RECEIVE_BYTES_MAX: usize = 1 << 17;
-/// Most greedy connections.
-pub const GREEDY_MAX: u32 = 1024;
-/// Room for one receive of a greedy connection: what is measured waits while it is looked at.
-pub const GREEDY_RECEIVE_MAX: usize = 1 << 13;
+/// Most saturating connections.
+pub const SATURATING_MAX: u32 = 1024;
+/// Room for one receive of a saturating connection: what is measured waits while it is looked at.
+pub const SATURATING_RECEIVE_MAX: usize = 1 << 13;
 /// Connections being opened at a time, over all threads: well below the usual backlog of 1024.
 pub const OPENING_MAX: usize = 256;
 /// Times a connection is tried before the run is given up.
@@ -77,6 +77,6 @@ pub const STATS_LINE_LEN: u64 = 4 << 10;
 pub const STATS_PATIENCE: Duration = Duration::from_millis(500);
 /// The sleeps of a witness: short enough that it sees every wait of half a millisecond, long enough
 /// that its wake-ups take a hundredth of the processor.
-pub const WITNESS_PERIOD_NS: u64 = 250_000;
+pub const STALL_DETECTOR_PERIOD_NS: u64 = 250_000;
 /// Most requests whose times are kept one by one.
 pub const RECORDED_MAX: usize = 1 << 24;

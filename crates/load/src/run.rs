@@ -13,18 +13,18 @@ use sys::socket::Stream;
 
 use crate::account::Account;
 use crate::config::{Config, ConfigError, Rate};
-use crate::engine::{Ended, Engine, Greedy, Manner, Outcome, Source, Wires};
+use crate::engine::{Ended, Engine, Manner, Outcome, Saturating, Source, Wires};
 use crate::error::Error;
 use crate::feed::Feed;
 use crate::lane::Lane;
 use crate::limits::{OPENING_MAX, RECORDED_MAX};
 use crate::opening::{self, Share};
+use crate::stall_detector::StallDetector;
 use crate::summary::Summary;
 use crate::tally::{Latencies, Part, Recorded};
 use crate::timeline::Timeline;
 use crate::watch::Watch;
 use crate::wire::{self, Batch};
-use crate::witness::Witness;
 
 /// Between the last thread's being ready and the start, so that all are there in time.
 const START_AHEAD_NS: u64 = 2_000_000;
@@ -80,7 +80,7 @@ pub fn run_recorded(
     mut on_second: impl FnMut(&Second),
 ) -> Result<(Summary, Vec<Recorded>), Error> {
     config.validate()?;
-    opening::allow_files(config.connections + config.greedy_connections)?;
+    opening::allow_files(config.connections + config.saturating_connections)?;
     if let Some(pid) = config.watch_pid {
         cost::of_process(pid).map_err(|source| Error::Watch { pid, source })?;
     }
@@ -88,7 +88,7 @@ pub fn run_recorded(
     let timeline = Timeline::new(config, monotonic_ns() + START_AHEAD_NS);
     crew.begin(&timeline);
     let watch = Watch::start(config, &timeline)?;
-    let witness = Witness::start(config, &timeline)?;
+    let stalls = StallDetector::start(config, &timeline)?;
     let mut account = Account::new();
     crew.listen(&timeline, &mut account, &mut on_second);
     account.add_outcomes(crew.join()?);
@@ -96,8 +96,8 @@ pub fn run_recorded(
         return Err(error);
     }
     let seen = watch.join()?;
-    let witness = witness.join()?;
-    Ok(account.conclude(config, &timeline, seen, witness.as_ref()))
+    let stalls = stalls.join()?;
+    Ok(account.conclude(config, &timeline, seen, stalls.as_ref()))
 }
 
 /// The threads of a run.
@@ -265,10 +265,10 @@ impl Post {
         let poll = Poll::new().map_err(Error::system("open an epoll descriptor"))?;
         let mut share = self.share;
         if self.number == 0 {
-            share.count += config.greedy_connections;
+            share.count += config.saturating_connections;
         }
         let mut streams = opening::open(&config.targets, &poll, share)?;
-        let greedy = streams.split_off(self.share.count as usize);
+        let saturating = streams.split_off(self.share.count as usize);
         let lanes = |streams: Vec<Stream>, depth| {
             let lanes = streams.into_iter().map(|stream| Lane::new(stream, depth));
             lanes.collect::<Vec<_>>()
@@ -278,12 +278,12 @@ impl Post {
             let requests = demand.requests(stream);
             requests.map_err(|error| ConfigError::demand(&error))
         };
-        let greedy = match greedy.is_empty() {
+        let saturating = match saturating.is_empty() {
             true => None,
-            false => Some(Greedy::new(
-                lanes(greedy, config.greedy_depth),
+            false => Some(Saturating::new(
+                lanes(saturating, config.saturating_depth),
                 requests(config.connections)?,
-                config.greedy_depth,
+                config.saturating_depth,
             )),
         };
         let first = self.share.first;
@@ -309,7 +309,7 @@ impl Post {
         let engine = Engine::new(
             poll,
             lanes(streams, config.depth),
-            greedy,
+            saturating,
             source,
             manner,
             self.wires,

@@ -5,8 +5,9 @@
 use measure::{LITTLES_LAW_TOLERANCE, LittlesLaw};
 use serde::{Deserialize, Serialize};
 
-/// The version of everything in this module.
-pub const SCHEMA: &str = "curtail.load/1";
+/// The version of this module's JSON. Fields that version 1 named otherwise are read under both
+/// names.
+pub const SCHEMA: &str = "curtail.load/2";
 
 /// How demand was made.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -86,10 +87,10 @@ pub struct Summary {
     /// (Unix sockets, the first moments of a run).
     #[serde(default)]
     pub unstamped: u64,
-    /// Answers a second that the greedy connections got beside those counted above, where there
-    /// were any.
-    #[serde(default)]
-    pub greedy_rps: Option<f64>,
+    /// Answers per second on the saturating connections, which no other count includes. None: there
+    /// were no such connections. Version 1: `greedy_rps`.
+    #[serde(default, alias = "greedy_rps")]
+    pub saturating_rps: Option<f64>,
     /// The processor time, memory and switches of the process under test over the interval, where
     /// `--watch-pid` named it.
     pub watched: Option<Watched>,
@@ -97,10 +98,10 @@ pub struct Summary {
     /// the server counts them.
     #[serde(default)]
     pub bursts: Option<Bursts>,
-    /// How late a thread was that went before all others on the processor `--witness` named, each
-    /// quarter of a millisecond of the interval: what the machine did to whoever runs there.
-    #[serde(default)]
-    pub witness: Option<Distribution>,
+    /// Stalls of the machine: the wake-up latency of a real-time thread on the processor that
+    /// `--detect-stalls` named, sampled every 250 µs of the interval. Version 1: `witness`.
+    #[serde(default, alias = "witness")]
+    pub stalls: Option<Distribution>,
 }
 
 impl Summary {

@@ -123,8 +123,8 @@ pub(crate) struct Totals {
     pub(crate) achieved: u64,
     /// Answers whose arrival the kernel did not note.
     pub(crate) unstamped: u64,
-    /// Answers that greedy connections took in the interval.
-    pub(crate) greedy: u64,
+    /// Answers that saturating connections took in the interval.
+    pub(crate) saturating: u64,
     /// Bytes that left in the interval.
     pub(crate) bytes_sent: u64,
     /// Bytes that came in the interval.
@@ -152,7 +152,7 @@ impl Totals {
             sets: 0,
             achieved: 0,
             unstamped: 0,
-            greedy: 0,
+            saturating: 0,
             bytes_sent: 0,
             bytes_received: 0,
             lost_connections: 0,
@@ -173,7 +173,7 @@ impl Totals {
         self.sets += other.sets;
         self.achieved += other.achieved;
         self.unstamped += other.unstamped;
-        self.greedy += other.greedy;
+        self.saturating += other.saturating;
         self.bytes_sent += other.bytes_sent;
         self.bytes_received += other.bytes_received;
         self.lost_connections += other.lost_connections;

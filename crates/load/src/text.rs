@@ -178,13 +178,16 @@ fn count_lines(summary: &Summary) -> Vec<String> {
             show_share(summary.generator_busy)
         ),
     ];
-    lines.extend(summary.greedy_rps.map(|rate_rps| {
+    lines.extend(summary.saturating_rps.map(|rate_rps| {
         let rate = show_rate(rate_rps);
-        format!("{:<10} {rate}/s answered beside those above", "greedy")
+        format!(
+            "{:<10} {rate}/s answered on the saturating connections, not counted above",
+            "saturating"
+        )
     }));
     lines.extend(watched_line(summary));
     lines.extend(bursts_line(summary));
-    lines.extend(witness_line(summary));
+    lines.extend(stalls_line(summary));
     lines.extend(warnings(summary));
     lines
 }
@@ -219,7 +222,7 @@ fn warnings(summary: &Summary) -> Vec<String> {
 
 fn watched_line(summary: &Summary) -> Option<String> {
     let watched = summary.watched?;
-    let rate_rps = summary.achieved_rps + summary.greedy_rps.unwrap_or_default();
+    let rate_rps = summary.achieved_rps + summary.saturating_rps.unwrap_or_default();
     let answers = (rate_rps * summary.duration_ns as f64 / 1e9).max(1.0);
     let each = |ns: u64| show_duration((ns as f64 / answers).round() as u64);
     let switches = watched.voluntary_switches.zip(watched.involuntary_switches);
@@ -249,17 +252,17 @@ fn bursts_line(summary: &Summary) -> Option<String> {
     ))
 }
 
-/// What the machine did to whoever ran on the processor of the witness.
-fn witness_line(summary: &Summary) -> Option<String> {
-    let witness = summary.witness.as_ref()?;
+/// The wake-up latency of the stall detector.
+fn stalls_line(summary: &Summary) -> Option<String> {
+    let stalls = summary.stalls.as_ref()?;
     let mut shown = String::new();
-    for &(percentile, ns) in &witness.percentiles {
+    for &(percentile, ns) in &stalls.percentiles {
         shown += &format!("{} at p{percentile}, ", show_duration(ns));
     }
-    let most = show_duration(witness.max);
+    let most = show_duration(stalls.max);
     Some(format!(
-        "{:<10} late by {shown}{most} at most, as whoever ran there",
-        "witness"
+        "{:<10} {shown}{most} at most: wake-up latency on the processor watched",
+        "stalls"
     ))
 }
 

@@ -56,7 +56,7 @@ fn summary() -> Summary {
         bytes_sent: 60,
         bytes_received: 4_000_000,
         unstamped: 3,
-        greedy_rps: Some(2.5),
+        saturating_rps: Some(2.5),
         watched: Some(Watched {
             user_ns: 4_000,
             system_ns: 6_000,
@@ -68,11 +68,11 @@ fn summary() -> Summary {
             counts: vec![3, 0, 1],
             connections: 6,
         }),
-        witness: Some(distribution()),
+        stalls: Some(distribution()),
     }
 }
 
-const JSON: &str = r#"{"schema":"curtail.load/1","demand":"open","offered_rps":3.0,"duration_ns":1000000000,"intended":3,"sent":2,"answered":2,"censored":1,"errors":0,"achieved_rps":2.0,"gets":1,"hits":1,"sets":1,"lost_connections":0,"resident":1.0,"response":{"count":2,"mean":1500.0,"min":1000,"max":2000,"percentiles":[[50.0,1000],[99.9,2000]],"hdr":"HISTFAAA","censored":{"count":1,"lower_bounds":[99.9],"hdr":"HISTFBBB"}},"service":{"count":2,"mean":1500.0,"min":1000,"max":2000,"percentiles":[[50.0,1000],[99.9,2000]],"hdr":"HISTFAAA","censored":null},"slip":null,"lateness":null,"generator_limited":true,"generator_cpu":0.5,"generator_busy":0.25,"outstanding_mean":1.5,"outstanding_unread":0.25,"outstanding_expected":1.25,"bytes_sent":60,"bytes_received":4000000,"unstamped":3,"greedy_rps":2.5,"watched":{"user_ns":4000,"system_ns":6000,"resident_bytes":1000000,"voluntary_switches":3,"involuntary_switches":4},"bursts":{"counts":[3,0,1],"connections":6},"witness":{"count":2,"mean":1500.0,"min":1000,"max":2000,"percentiles":[[50.0,1000],[99.9,2000]],"hdr":"HISTFAAA","censored":null}}"#;
+const JSON: &str = r#"{"schema":"curtail.load/2","demand":"open","offered_rps":3.0,"duration_ns":1000000000,"intended":3,"sent":2,"answered":2,"censored":1,"errors":0,"achieved_rps":2.0,"gets":1,"hits":1,"sets":1,"lost_connections":0,"resident":1.0,"response":{"count":2,"mean":1500.0,"min":1000,"max":2000,"percentiles":[[50.0,1000],[99.9,2000]],"hdr":"HISTFAAA","censored":{"count":1,"lower_bounds":[99.9],"hdr":"HISTFBBB"}},"service":{"count":2,"mean":1500.0,"min":1000,"max":2000,"percentiles":[[50.0,1000],[99.9,2000]],"hdr":"HISTFAAA","censored":null},"slip":null,"lateness":null,"generator_limited":true,"generator_cpu":0.5,"generator_busy":0.25,"outstanding_mean":1.5,"outstanding_unread":0.25,"outstanding_expected":1.25,"bytes_sent":60,"bytes_received":4000000,"unstamped":3,"saturating_rps":2.5,"watched":{"user_ns":4000,"system_ns":6000,"resident_bytes":1000000,"voluntary_switches":3,"involuntary_switches":4},"bursts":{"counts":[3,0,1],"connections":6},"stalls":{"count":2,"mean":1500.0,"min":1000,"max":2000,"percentiles":[[50.0,1000],[99.9,2000]],"hdr":"HISTFAAA","censored":null}}"#;
 
 const TABLE: &str = "\
 latency          mean       p50     p99.9       max
@@ -85,10 +85,10 @@ answers    1 gets (100.0% hits), 1 sets
 bytes      0.0 MB/s out, 4.0 MB/s in
 check      1.50 outstanding by count, of which answers not yet read 0.25 at most; by time stamps 1.25
 generator  50.0% processor, 25.0% busy
-greedy     2.50/s answered beside those above
+saturating 2.50/s answered on the saturating connections, not counted above
 watched    889 ns user, 1.33 µs system a request; 1.0 MB; 3 voluntary, 4 involuntary switches
 bursts     1.50 connections a wake-up of the server, 75.0% of 4 with one alone
-witness    late by 1.00 µs at p50, 2.00 µs at p99.9, 2.00 µs at most, as whoever ran there
+stalls     1.00 µs at p50, 2.00 µs at p99.9, 2.00 µs at most: wake-up latency on the processor watched
 ≥          a lower bound: requests never answered are in it, at the least they can have taken
 GENERATOR-LIMITED: these figures say more of the generator than of the server
 ";
@@ -108,6 +108,18 @@ fn a_summary_of_before_censored_requests_were_told_apart_is_still_read() {
     let mut expected = summary();
     expected.response = Some(distribution());
     expected.outstanding_unread = 0.0;
+    assert_eq!(serde_json::from_str::<Summary>(&before).unwrap(), expected);
+}
+
+#[test]
+fn a_summary_of_version_1_is_read_under_its_own_names() {
+    let before = JSON.replace("load/2", "load/1");
+    let before = before.replace("saturating_rps", "greedy_rps");
+    let before = before.replace("stalls", "witness");
+    let expected = Summary {
+        schema: "curtail.load/1".to_owned(),
+        ..summary()
+    };
     assert_eq!(serde_json::from_str::<Summary>(&before).unwrap(), expected);
 }
 

@@ -78,9 +78,9 @@ pub(crate) fn print<const NUMBER: usize>(
     let mut asked = Load {
         connections,
         rate_rps: None,
-        greedy: 0,
-        greedy_depth: 1,
-        is_witnessed: settings.real_time,
+        saturating: 0,
+        saturating_depth: 1,
+        detects_stalls: settings.real_time,
     };
     let subjects = caches
         .iter()

@@ -4,7 +4,7 @@
 //! `[--quick] [--rounds N] [--records N] [--connections N] [--offered MS] [--real-time]
 //! [--two-hosts] [--server NAME]… [--with FLAGS]… [--before PROGRAM] [CASE]`: fewer rounds,
 //! records, and connections of the levels, or so many; trials under an offered rate of so many
-//! milliseconds; the servers of the levels before every other program, with a witness of the
+//! milliseconds; the servers of the levels before every other program, with a stall detector of the
 //! machine's own waits; servers and generator as on two machines; the servers of those names alone;
 //! Curtail with those flags besides; our servers beside those of an older build, which is that
 //! program; the cases whose names contain `CASE`.
@@ -26,13 +26,13 @@
 mod asks;
 mod cases;
 mod client;
-mod greedy;
 mod hosts;
 mod idle;
 mod instructions;
 mod levels;
 mod offered;
 mod rounds;
+mod saturating;
 mod servers;
 mod table;
 
@@ -86,10 +86,10 @@ const TABLES: [Table; 5] = [
         print: idle::print,
     },
     Table {
-        name: greedy::NAME,
+        name: saturating::NAME,
         is_offered: true,
-        expected_ns: greedy::expected_ns,
-        print: greedy::print,
+        expected_ns: saturating::expected_ns,
+        print: saturating::print,
     },
     Table {
         name: levels::NAMES[0],

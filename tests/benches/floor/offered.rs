@@ -2,8 +2,8 @@
 //! from the moment a request was due.
 //!
 //! Which trials count for a percentile is decided by the generator's lateness and by the stall
-//! detector on the server's processor (`--witness`), each against a bound fixed beforehand, and by
-//! nothing that was measured of the server.
+//! detector on the server's processor (`--detect-stalls`), each against a bound fixed beforehand,
+//! and by nothing that was measured of the server.
 
 use std::process::Stdio;
 
@@ -17,7 +17,8 @@ use crate::Settings;
 use crate::servers::{Cache, Subject};
 use crate::table::CONFIDENCE;
 
-/// Connections a server lets in beside those of the load: those that fill it, and the greedy.
+/// Connections a server accepts besides the measured ones: those of the prefill and the saturating
+/// ones.
 const OTHERS: u64 = 64;
 /// Connections of the trial before, at most, that it may not yet have closed: a server whose
 /// threads go first by turns accepts for long before it closes.
@@ -35,12 +36,12 @@ pub(crate) struct Load {
     pub(crate) connections: u32,
     /// Requests a second; none: as many as are answered.
     pub(crate) rate_rps: Option<f64>,
-    /// Greedy connections beside those.
-    pub(crate) greedy: u32,
+    /// Saturating connections beside those.
+    pub(crate) saturating: u32,
     /// Requests one of those has outstanding.
-    pub(crate) greedy_depth: u32,
-    /// With a witness on the server's processor.
-    pub(crate) is_witnessed: bool,
+    pub(crate) saturating_depth: u32,
+    /// With a stall detector on the server's processor.
+    pub(crate) detects_stalls: bool,
 }
 
 /// Starts a server, under a program and its arguments if any, fills it with the records and has it
@@ -72,8 +73,8 @@ fn generate(subject: &Subject, load: &Load, settings: &Settings, more: &[&str]) 
     for (name, value) in [
         ("--rate", rate),
         ("--connections", load.connections.to_string()),
-        ("--greedy", load.greedy.to_string()),
-        ("--greedy-depth", load.greedy_depth.to_string()),
+        ("--saturating", load.saturating.to_string()),
+        ("--saturating-depth", load.saturating_depth.to_string()),
         ("--records", settings.records.to_string()),
         ("--warmup", us(settings.offered_warm_ns)),
         ("--duration", us(settings.offered_ns)),
@@ -81,8 +82,8 @@ fn generate(subject: &Subject, load: &Load, settings: &Settings, more: &[&str]) 
     ] {
         command.args([name, &value]);
     }
-    if load.is_witnessed {
-        command.args(["--witness", &settings.server_cpu.to_string()]);
+    if load.detects_stalls {
+        command.args(["--detect-stalls", &settings.server_cpu.to_string()]);
     }
     command.args(more);
     let bounds = Bounds {
@@ -116,7 +117,7 @@ pub(crate) struct Tail {
     is_stalled: bool,
     /// Requests were never answered: the percentiles may be lower bounds.
     is_censored: bool,
-    pub(crate) greedy_rps: Option<f64>,
+    pub(crate) saturating_rps: Option<f64>,
 }
 
 /// What stands below a table in some of whose trials requests were never answered.
@@ -156,10 +157,10 @@ impl Tail {
             is_limited_at_p999: generator_limited_at_p999(late_ns),
             is_censored: summary.censored > 0,
             is_stalled: summary
-                .witness
+                .stalls
                 .as_ref()
                 .is_some_and(|it| it.max > STALLED_NS),
-            greedy_rps: summary.greedy_rps,
+            saturating_rps: summary.saturating_rps,
         })
     }
 }
@@ -170,7 +171,7 @@ pub(crate) struct Figure {
     pub(crate) of: fn(&Tail) -> f64,
     /// The generator was late for it.
     is_late: fn(&Tail) -> bool,
-    /// It says more of the machine, where a witness was asked for.
+    /// The stall detector, where it ran, was stalled beyond its bound: the tail is the machine's.
     is_stalled: fn(&Tail) -> bool,
 }
 

@@ -151,8 +151,8 @@ fn check_laws(load: &Load) -> Option<Violation> {
     config.connections = load.connections;
     config.depth = load.depth;
     config.threads = load.threads;
-    config.greedy_connections = load.saturating;
-    config.greedy_depth = load.saturating_depth;
+    config.saturating_connections = load.saturating;
+    config.saturating_depth = load.saturating_depth;
     config.update = load.update;
     config.records = load.records;
     let laws = read(&load.keys, "keys", &mut config.keys)

@@ -95,8 +95,8 @@ fn arguments(
     option("duration", &duration_argument(plan.trial_ns));
     option("seed", &planned.seed);
     if load.saturating > 0 {
-        option("greedy", &load.saturating);
-        option("greedy-depth", &load.saturating_depth);
+        option("saturating", &load.saturating);
+        option("saturating-depth", &load.saturating_depth);
     }
     option("watch-pid", &server.id());
     option("json", &"-");

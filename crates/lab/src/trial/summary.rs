@@ -51,7 +51,7 @@ pub(super) fn read(id: &str, text: &str) -> Result<Measured, String> {
         outstanding_mean: summary.outstanding_mean,
         outstanding_unread: summary.outstanding_unread,
         outstanding_expected: summary.outstanding_expected,
-        saturating_rps: summary.greedy_rps,
+        saturating_rps: summary.saturating_rps,
         cost: cost(&summary),
         bursts: bursts(&summary),
         stolen: None,
@@ -72,8 +72,8 @@ pub(super) fn read(id: &str, text: &str) -> Result<Measured, String> {
 
 fn cost(summary: &Summary) -> Option<Cost> {
     let watched = summary.watched?;
-    // What the saturating got was work as well.
-    let rate_rps = summary.achieved_rps + summary.greedy_rps.unwrap_or_default();
+    // Answers on the saturating connections cost the server too.
+    let rate_rps = summary.achieved_rps + summary.saturating_rps.unwrap_or_default();
     let answers = rate_rps * summary.duration_ns as f64 / 1e9;
     if answers < 1.0 {
         return None;
@@ -191,8 +191,8 @@ mod tests {
             bytes_sent: 1,
             bytes_received: 2,
             unstamped: 0,
-            greedy_rps: None,
-            witness: None,
+            saturating_rps: None,
+            stalls: None,
             watched: Some(Watched {
                 user_ns: 3_000,
                 system_ns: 5_000,
@@ -236,9 +236,9 @@ mod tests {
     }
 
     #[test]
-    fn bursts_are_kept_with_their_mean_and_greedy_answers_are_paid_for_too() {
+    fn bursts_are_kept_with_their_mean_and_saturating_answers_count_in_the_cost() {
         let beside = Summary {
-            greedy_rps: Some(640.0),
+            saturating_rps: Some(640.0),
             ..summary()
         };
         let (measurement, _) = read_as(&beside).unwrap();

@@ -89,9 +89,9 @@ fn load(address: &str, words: &[&str]) -> i32 {
     }
     let offered_rps = value("--rate").parse().ok();
     let mut summary = summary(offered_rps, u64::from(answered) * 100);
-    summary.greedy_rps = words.contains(&"--greedy").then(|| {
-        assert_eq!(value("--greedy-depth"), "512");
-        value("--greedy").parse().unwrap()
+    summary.saturating_rps = words.contains(&"--saturating").then(|| {
+        assert_eq!(value("--saturating-depth"), "512");
+        value("--saturating").parse().unwrap()
     });
     // The scripts keep the true standard output at descriptor 3; 1 is the test harness's.
     let mut output = File::options().write(true).open("/dev/fd/3").unwrap();
@@ -143,8 +143,8 @@ fn summary(offered_rps: Option<f64>, answered: u64) -> Summary {
         bytes_sent: 1,
         bytes_received: 1,
         unstamped: 0,
-        greedy_rps: None,
-        witness: None,
+        saturating_rps: None,
+        stalls: None,
         watched: None,
         bursts: None,
     }

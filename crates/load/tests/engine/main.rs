@@ -79,16 +79,16 @@ fn who_takes_what_it_can_get_is_counted_apart() {
     let server = Server::start(Fault::None);
     let mut config = config(&server);
     let alone = run(&config);
-    assert_eq!(alone.greedy_rps, None);
-    config.greedy_connections = 2;
-    config.greedy_depth = 100;
+    assert_eq!(alone.saturating_rps, None);
+    config.saturating_connections = 2;
+    config.saturating_depth = 100;
     let beside = run(&config);
     adds_up(&beside);
     // Of what is measured nothing changes but how long it takes.
     assert_eq!((alone.intended, alone.sets), (beside.intended, beside.sets));
     assert_eq!((beside.censored, beside.lost_connections), (0, 0));
-    assert!(beside.greedy_rps.unwrap() > 2000.0, "{beside:?}");
-    assert!(load::text::table(&beside).contains("greedy"));
+    assert!(beside.saturating_rps.unwrap() > 2000.0, "{beside:?}");
+    assert!(load::text::table(&beside).contains("saturating"));
 }
 
 #[test]

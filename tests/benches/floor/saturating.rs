@@ -1,4 +1,5 @@
-//! One greedy, deeply pipelined connection among a thousand modest ones: what the modest pay.
+//! What one saturating connection costs a thousand others: one with 512 requests outstanding all
+//! the time.
 
 use anyhow::Result;
 use measure::{median, verdict};
@@ -9,12 +10,12 @@ use crate::servers::{Cache, Role, Subject};
 use crate::table::{self, ratio, shown, shown_whole};
 use crate::{Progress, Settings};
 
-pub(crate) const NAME: &str = "one greedy among modest";
-const MODEST: u32 = 1_000;
-/// Of all the modest together: a tenth of what the server can do.
-const MODEST_RPS: f64 = 10_000.0;
+pub(crate) const NAME: &str = "one saturating connection";
+const MEASURED: u32 = 1_000;
+/// Requests per second of all measured connections together: a tenth of the server's capacity.
+const MEASURED_RPS: f64 = 10_000.0;
 const DEPTH: u32 = 512;
-/// How much longer the modest may wait.
+/// The greatest ratio of the measured connections' p99 with the saturating one to that without.
 const TARGET_TIMES: f64 = 1.5;
 const OPEN_NS: u64 = 100_000_000;
 
@@ -26,29 +27,29 @@ pub(crate) fn expected_ns(settings: &Settings, caches: &[Cache]) -> u64 {
 /// Prints the table.
 pub(crate) fn print(settings: &Settings, caches: &[Cache], progress: &Progress) -> Result<()> {
     let mut asked = Load {
-        connections: MODEST,
-        rate_rps: Some(MODEST_RPS),
-        greedy: 0,
-        greedy_depth: DEPTH,
-        is_witnessed: false,
+        connections: MEASURED,
+        rate_rps: Some(MEASURED_RPS),
+        saturating: 0,
+        saturating_depth: DEPTH,
+        detects_stalls: false,
     };
     let subjects = caches
         .iter()
         .map(|cache| offered::start_filled(cache, &[], &asked, settings))
         .collect::<Result<Vec<Subject>>>()?;
-    // Without the greedy one, and with it.
+    // Without the saturating one, and with it.
     let mut trials: Vec<[Vec<Tail>; 2]> = vec![Default::default(); subjects.len()];
     in_turns(settings.rounds, 2 * subjects.len(), |round, at| {
         progress.say(NAME, round);
-        let (at, greedy) = (at / 2, at % 2);
-        asked.greedy = greedy as u32;
+        let (at, saturating) = (at / 2, at % 2);
+        asked.saturating = saturating as u32;
         let summary = offered::trial(&subjects[at], &asked, settings)?;
-        trials[at][greedy].push(Tail::of(&summary)?);
+        trials[at][saturating].push(Tail::of(&summary)?);
         Ok(())
     })?;
     progress.clear();
     println!(
-        "\n{NAME}: {MODEST} connections, {MODEST_RPS} requests/s together; one with {DEPTH} \
+        "\n{NAME}: {MEASURED} measured connections, {MEASURED_RPS} requests/s together; one with {DEPTH} \
          outstanding; trials of {} ms{}",
         settings.offered_ns / 1_000_000,
         settings.hosts.said()
@@ -57,16 +58,16 @@ pub(crate) fn print(settings: &Settings, caches: &[Cache], progress: &Progress) 
         "  {:<27}{:>24}{:>24}{:>13}{:>24}   {:<24}{:<24}{:<24}{:<24}target",
         "server",
         "p99 alone, µs",
-        "p99 beside, µs",
-        "greedy/s",
+        "p99 with it, µs",
+        "saturating/s",
         "generator late",
         "p50, times",
         "p95, times",
         "p99, times",
         "p99, in time"
     );
-    for (subject, [alone, beside]) in subjects.iter().zip(&trials) {
-        let times = P99.ratio_in_time(beside, alone);
+    for (subject, [alone, shared]) in subjects.iter().zip(&trials) {
+        let times = P99.ratio_in_time(shared, alone);
         let target = match subject.role {
             Role::Curtail | Role::Fibres => verdict(
                 &format!("≤ {TARGET_TIMES} times"),
@@ -74,22 +75,22 @@ pub(crate) fn print(settings: &Settings, caches: &[Cache], progress: &Progress) 
             ),
             _ => String::new(),
         };
-        let rates: Vec<f64> = beside.iter().filter_map(|it| it.greedy_rps).collect();
+        let rates: Vec<f64> = shared.iter().filter_map(|it| it.saturating_rps).collect();
         let line = format!(
             "  {:<27}{:>24}{:>24}{:>13}{:>24}   {:<24}{:<24}{:<24}{:<24}{target}",
             subject.name,
             shown_whole(table::median(alone, |it| it.p99_us)),
-            shown_whole(table::median(beside, |it| it.p99_us)),
+            shown_whole(table::median(shared, |it| it.p99_us)),
             median(&rates).map_or("-".to_owned(), |it| format!("{it:.0}")),
             format!(
                 "{} and {} of {}",
                 P99.late(alone),
-                P99.late(beside),
+                P99.late(shared),
                 alone.len()
             ),
-            shown(ratio(beside, alone, |it| it.p50_us)),
-            shown(ratio(beside, alone, |it| it.p95_us)),
-            shown(ratio(beside, alone, |it| it.p99_us)),
+            shown(ratio(shared, alone, |it| it.p50_us)),
+            shown(ratio(shared, alone, |it| it.p95_us)),
+            shown(ratio(shared, alone, |it| it.p99_us)),
             shown(times),
         );
         println!("{}", line.trim_end());

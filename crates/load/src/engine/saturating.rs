@@ -6,18 +6,18 @@ use workload::Requests;
 
 use super::Engine;
 use crate::lane::{Broken, InFlight, Lane};
-use crate::limits::GREEDY_RECEIVE_MAX;
+use crate::limits::SATURATING_RECEIVE_MAX;
 
 /// Connections each of which asks on as its answers come. Nothing of them is measured but how many
 /// answers they got.
-pub(crate) struct Greedy {
+pub(crate) struct Saturating {
     lanes: Vec<Option<Lane>>,
     requests: Requests,
     /// Requests one has outstanding.
     depth: usize,
 }
 
-impl Greedy {
+impl Saturating {
     pub(crate) fn new(lanes: Vec<Lane>, requests: Requests, depth: u32) -> Self {
         Self {
             lanes: lanes.into_iter().map(Some).collect(),
@@ -28,39 +28,40 @@ impl Greedy {
 }
 
 impl Engine {
-    /// Lets the greedy begin.
-    pub(super) fn begin_greedy(&mut self) {
-        let count = self.greedy.as_ref().map_or(0, |it| it.lanes.len());
+    /// Lets the saturating begin.
+    pub(super) fn begin_saturating(&mut self) {
+        let count = self.saturating.as_ref().map_or(0, |it| it.lanes.len());
         let now_ns = monotonic_ns();
         for number in 0..count {
             let outcome = self.ask_on(number, now_ns);
-            self.count_greedy(number, outcome.map(|()| 0), now_ns);
+            self.count_saturating(number, outcome.map(|()| 0), now_ns);
         }
     }
 
-    /// Takes some of a greedy connection's answers, and asks for as many more. Few at a time: what
-    /// is measured waits for it. Returns the time by the thread's clock.
-    pub(super) fn serve_greedy(
+    /// Receives from a saturating connection once and sends as many new requests as were answered.
+    /// The receive is bounded, because measured requests wait for it. Returns the time by the
+    /// thread's clock.
+    pub(super) fn serve_saturating(
         &mut self,
         number: usize,
         is_writable: bool,
         buffer: &mut [u8],
     ) -> u64 {
-        let heard = self.hear_greedy(number, is_writable, buffer);
+        let heard = self.hear_saturating(number, is_writable, buffer);
         let now_ns = monotonic_ns();
         let outcome = heard.and_then(|answered| self.ask_on(number, now_ns).map(|()| answered));
-        self.count_greedy(number, outcome, now_ns);
+        self.count_saturating(number, outcome, now_ns);
         now_ns
     }
 
-    fn hear_greedy(
+    fn hear_saturating(
         &mut self,
         number: usize,
         is_writable: bool,
         buffer: &mut [u8],
     ) -> Result<u64, Broken> {
         let lane = self
-            .greedy
+            .saturating
             .as_mut()
             .and_then(|it| it.lanes[number].as_mut());
         let Some(lane) = lane else { return Ok(0) };
@@ -71,7 +72,7 @@ impl Engine {
                 self.poll.change(&lane.stream, token, Interest::Read)?;
             }
         }
-        let most = buffer.len().min(GREEDY_RECEIVE_MAX);
+        let most = buffer.len().min(SATURATING_RECEIVE_MAX);
         let (len, _) = lane.receive(&mut buffer[..most])?;
         let mut input = &buffer[..len];
         let mut answered = 0;
@@ -81,21 +82,21 @@ impl Engine {
         Ok(answered)
     }
 
-    /// Sends as many requests as a greedy connection may have outstanding more, or as one send
+    /// Sends as many requests as a saturating connection may have outstanding more, or as one send
     /// takes.
     fn ask_on(&mut self, number: usize, now_ns: u64) -> Result<(), Broken> {
-        let Some(greedy) = &mut self.greedy else {
+        let Some(saturating) = &mut self.saturating else {
             return Ok(());
         };
-        let Some(lane) = &mut greedy.lanes[number] else {
+        let Some(lane) = &mut saturating.lanes[number] else {
             return Ok(());
         };
         if lane.is_blocked() || now_ns >= self.timeline.end_ns {
             return Ok(());
         }
         self.batch.clear();
-        while lane.in_flight.len() < greedy.depth && !self.batch.is_full() {
-            let Some((record, op)) = greedy.requests.next() else {
+        while lane.in_flight.len() < saturating.depth && !self.batch.is_full() {
+            let Some((record, op)) = saturating.requests.next() else {
                 break;
             };
             let opaque = self.next_opaque;
@@ -121,15 +122,15 @@ impl Engine {
         Ok(())
     }
 
-    fn count_greedy(&mut self, number: usize, outcome: Result<u64, Broken>, now_ns: u64) {
+    fn count_saturating(&mut self, number: usize, outcome: Result<u64, Broken>, now_ns: u64) {
         match outcome {
             Ok(answered) if self.timeline.measures(now_ns) => {
-                self.totals.greedy += answered;
+                self.totals.saturating += answered;
             }
             Ok(_) => {}
             Err(broken) => {
-                if let Some(greedy) = &mut self.greedy {
-                    greedy.lanes[number] = None;
+                if let Some(saturating) = &mut self.saturating {
+                    saturating.lanes[number] = None;
                 }
                 self.totals.lost_connections += 1;
                 self.part.counts.lost_connections += 1;

@@ -15,19 +15,19 @@ use sys::clock::monotonic_ns;
 
 use crate::config::Config;
 use crate::error::Error;
-use crate::limits::WITNESS_PERIOD_NS;
+use crate::limits::STALL_DETECTOR_PERIOD_NS;
 use crate::timeline::Timeline;
 
 /// Of the real-time class, above the least, which is the server's if it is in that class.
 const PRIORITY: u8 = 2;
 
 /// The thread.
-pub(crate) struct Witness(Option<JoinHandle<Histogram>>);
+pub(crate) struct StallDetector(Option<JoinHandle<Histogram>>);
 
-impl Witness {
+impl StallDetector {
     /// On the processor `config` names, if any, over the interval of `timeline`.
     pub(crate) fn start(config: &Config, timeline: &Timeline) -> Result<Self, Error> {
-        let Some(cpu) = config.witness_cpu else {
+        let Some(cpu) = config.stall_detector_cpu else {
             return Ok(Self(None));
         };
         let (measure_ns, end_ns) = (timeline.measure_ns, timeline.end_ns);
@@ -42,7 +42,7 @@ impl Witness {
                 false => Histogram::new(),
             }
         };
-        let builder = thread::Builder::new().name("load-witness".to_owned());
+        let builder = thread::Builder::new().name("load-stalls".to_owned());
         let thread = builder
             .spawn(look)
             .map_err(Error::system("start a thread"))?;
@@ -62,7 +62,7 @@ impl Witness {
 /// Before all others on its processor.
 fn settle(cpu: usize) -> Result<(), Error> {
     sys::thread::pin(&[cpu]).map_err(|source| Error::Pin { cpu, source })?;
-    sys::thread::go_real_time(PRIORITY).map_err(|source| Error::Witness { source })
+    sys::thread::go_real_time(PRIORITY).map_err(|source| Error::StallDetector { source })
 }
 
 /// Of each time it was due, those included that were over when it ran at last.
@@ -74,7 +74,7 @@ fn lateness(from_ns: u64, end_ns: u64) -> Histogram {
         let now_ns = monotonic_ns();
         while due_ns < end_ns && due_ns <= now_ns {
             histogram.record(now_ns - due_ns);
-            due_ns += WITNESS_PERIOD_NS;
+            due_ns += STALL_DETECTOR_PERIOD_NS;
         }
     }
     histogram
@@ -88,7 +88,7 @@ mod tests {
     fn every_time_it_was_due_counts() {
         let now_ns = monotonic_ns();
         // Ten that are over, the first for longest, and one to come.
-        let past_ns = 10 * WITNESS_PERIOD_NS;
+        let past_ns = 10 * STALL_DETECTOR_PERIOD_NS;
         let histogram = lateness(now_ns - past_ns, now_ns + 1);
         assert_eq!(histogram.len(), 11);
         assert!(histogram.max() >= past_ns);
