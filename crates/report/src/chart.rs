@@ -1,9 +1,9 @@
-//! Drawing a figure: axes and grid by plotters, the data and its legend by hand.
+//! Drawing a figure: plotters draws axes and grid; this module writes data and legend itself.
 //!
-//! plotters places whole pixels, so it draws at ten times the size; and its SVG knows neither
-//! dashes nor classes, so what stands for data is written here. Every element carries what paper
-//! needs as attributes (black on white, a colour and a shape a server) and a class by which the
-//! page restyles it: rules of CSS win over attributes.
+//! plotters places whole pixels, so it draws at ten times the size. Its SVG has neither dashes nor
+//! classes, so the data is written here. Every element carries its style for print as attributes
+//! (black on white, one colour and one shape per server), and a class by which the page restyles
+//! it: CSS rules override attributes.
 //!
 //! ```text
 //!   title                      in the file only; the page has a heading
@@ -49,24 +49,23 @@ const SOFT_INK: &str = "#444444";
 /// The curves of one figure.
 #[derive(Debug, Clone)]
 pub(crate) struct Panel<'a> {
-    /// The server they are all of; none: each is of another.
+    /// The server of all the curves. None: each curve is of another server.
     pub(crate) of: Option<&'a str>,
-    /// What the name of its files ends with.
+    /// Suffix of the file names.
     pub(crate) suffix: String,
     pub(crate) axis: SweepAxis<'a>,
     pub(crate) curves: Vec<Curve<'a>>,
-    /// Curves that were measured, but not in what the figure is of.
+    /// Curves that were measured, but without the quantity of the figure.
     pub(crate) lacking: Vec<&'a str>,
 }
 
-/// A curve: a server or, where there is a figure for each server, what it was asked under a
-/// setting.
+/// A curve: a server or, if each server has a figure, one of its settings.
 #[derive(Debug, Clone)]
 pub(crate) struct Curve<'a> {
     pub(crate) name: &'a str,
-    /// In the legend of a panel that says whose the curves are.
+    /// Name in the legend of a panel whose title names the server.
     pub(crate) short: &'a str,
-    /// Among the curves drawn, from 0.
+    /// Index among the curves drawn, from 0.
     pub(crate) place: usize,
     pub(crate) style: CurveStyle,
     pub(crate) cells: Vec<Cell<'a>>,
@@ -74,25 +73,25 @@ pub(crate) struct Curve<'a> {
     pub(crate) knee_rps: Option<f64>,
 }
 
-/// A figure drawn.
+/// A finished figure.
 #[derive(Debug, Clone)]
 pub(crate) struct Drawing {
     pub(crate) kind: FigureKind,
-    /// What is missing, and other things to know.
+    /// Notes below the figure, such as missing trials.
     pub(crate) notes: Vec<String>,
     /// File stem.
     pub(crate) stem: String,
-    /// What is shown.
+    /// Title.
     pub(crate) title: String,
-    /// What there is to see, for who cannot.
+    /// Text alternative, for screen readers.
     pub(crate) description: String,
     inside: String,
     height: f64,
-    /// What of the height the page shows: without title and notes.
+    /// (top, bottom) of the part that the page shows: without title and notes.
     crop: (f64, f64),
 }
 
-/// The rectangle data stands in, pixels.
+/// The rectangle of the data, pixels.
 #[derive(Debug, Clone, Copy)]
 struct Plot {
     left: f64,
@@ -101,7 +100,7 @@ struct Plot {
     height: f64,
 }
 
-/// Where values stand in a figure.
+/// Maps values to pixels.
 struct Field {
     plot: Plot,
     x: Axis,
@@ -109,7 +108,7 @@ struct Field {
 }
 
 impl Field {
-    /// The pixel of a point; none where an axis cannot hold it.
+    /// The pixel of a point. None: an axis cannot hold it.
     fn pixel(&self, x: f64, y: f64) -> Option<(f64, f64)> {
         Some((self.pixel_x(x)?, self.pixel_y(y)?))
     }
@@ -125,10 +124,10 @@ impl Field {
     }
 }
 
-/// Draws a figure of a panel; `about` says what was measured, `notes` what is missing.
+/// Draws a figure of a panel, with `about` (what was measured) and `notes` (what is missing).
 ///
 /// # Errors
-/// plotters could not draw.
+/// plotters failed.
 pub(crate) fn draw(
     figure: &dyn Figure,
     panel: &Panel,
@@ -185,12 +184,12 @@ pub(crate) fn draw(
 }
 
 impl Drawing {
-    /// Pixels of the file at its own size.
+    /// Size of the file, pixels.
     pub(crate) fn size(&self) -> (f64, f64) {
         (WIDTH, self.height)
     }
 
-    /// A file of its own, for papers.
+    /// The figure as an SVG document of its own.
     pub(crate) fn file(&self) -> String {
         let (width, height) = (coordinate(WIDTH), coordinate(self.height));
         format!(
@@ -203,7 +202,7 @@ impl Drawing {
         )
     }
 
-    /// For the page, which says title and notes itself.
+    /// The figure for the page, which shows title and notes itself.
     pub(crate) fn inline(&self) -> String {
         let (top, bottom) = self.crop;
         format!(
@@ -226,7 +225,7 @@ fn title(figure: &dyn Figure, panel: &Panel) -> String {
 }
 
 impl Panel<'_> {
-    /// Both axes of `figure` are one: the rate achieved against the rate offered.
+    /// Whether `figure` shows achieved against offered rate, with one range for both axes.
     pub(crate) fn follows_offered(&self, figure: &dyn Figure) -> bool {
         figure.follows_offered() && matches!(self.axis, SweepAxis::Rate)
     }
@@ -238,7 +237,7 @@ fn field(figure: &dyn Figure, panel: &Panel, plot: Plot) -> Field {
     let values = cells()
         .flat_map(|cell| &cell.measured)
         .filter_map(|(_, measured)| figure.value(measured));
-    // Equal rates lie on the diagonal.
+    // One range for both axes, so that equal rates lie on the diagonal.
     if panel.follows_offered(figure) {
         let axis = Axis::over(figure.scale(), values.chain(offered()));
         let (x, y) = (axis.clone(), axis);
@@ -274,12 +273,12 @@ fn note_lines(notes: &[String]) -> Vec<String> {
         .collect();
     if lines.len() > limits::NOTE_LINES {
         lines.truncate(limits::NOTE_LINES - 1);
-        lines.push("… the rest is in report.html".to_owned());
+        lines.push("… continued in report.html".to_owned());
     }
     lines
 }
 
-/// From where to where each curve's median goes.
+/// The first and the last median of each curve.
 fn description(figure: &dyn Figure, panel: &Panel) -> String {
     let axis = panel.axis;
     let sentence = |curve: &Curve| {

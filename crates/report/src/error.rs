@@ -1,9 +1,9 @@
-//! What can be wrong with a run folder, said so that it can be put right.
+//! Errors of reading a run folder and of writing its report.
 
 use std::io;
 use std::path::{Path, PathBuf};
 
-/// Why a run folder could not be read or its report not be written.
+/// Why a run folder could not be read, or its report could not be written.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     /// A file could not be read.
@@ -11,19 +11,19 @@ pub enum Error {
     Read {
         /// The file.
         path: PathBuf,
-        /// What the system said.
+        /// The system's error.
         source: io::Error,
     },
     /// A file could not be written.
-    #[error("write {}: {source}; the folder must be writable and have room", path.display())]
+    #[error("write {}: {source}; the folder must be writable and its disk not full", path.display())]
     Write {
         /// The file.
         path: PathBuf,
-        /// What the system said.
+        /// The system's error.
         source: io::Error,
     },
-    /// A file is larger than any run's.
-    #[error("read {}: {bytes} bytes, more than the {limit} a run may have; is this a run folder?", path.display())]
+    /// A file exceeds its bound.
+    #[error("read {}: {bytes} bytes, more than the limit of {limit}; is this a run folder?", path.display())]
     TooLarge {
         /// The file.
         path: PathBuf,
@@ -32,12 +32,12 @@ pub enum Error {
         /// The bound.
         limit: u64,
     },
-    /// A file says something else than it must.
+    /// A file has invalid content.
     #[error("read {} line {line}: {what}; {remedy}", path.display())]
     Content {
         /// The file.
         path: PathBuf,
-        /// From 1.
+        /// Line number, from 1.
         line: usize,
         /// What is wrong.
         what: String,
@@ -45,17 +45,15 @@ pub enum Error {
         remedy: String,
     },
     /// A figure could not be drawn.
-    #[error(
-        "draw figure {figure}: {what}; report.html and trials.csv do not need it, please report this"
-    )]
+    #[error("draw figure {figure}: {what}; please report this")]
     Draw {
         /// The figure's file stem.
         figure: String,
         /// What went wrong.
         what: String,
     },
-    /// The page could not be written out.
-    #[error("write the page: {0}; please report this")]
+    /// The page could not be rendered.
+    #[error("render the page: {0}; please report this")]
     Page(#[from] askama::Error),
 }
 

@@ -1,4 +1,4 @@
-//! The figures: each says what it draws, [`crate::chart`] draws it.
+//! The figures: each defines its quantity and axes, and [`crate::chart`] draws it.
 
 mod bursts;
 mod cpu;
@@ -8,45 +8,45 @@ mod throughput;
 use crate::chart::axis::Scale;
 use crate::folder::{FigureKind, Measurement};
 
-/// One figure: a quantity of every trial of a sweep against the offered rate, or against what is
-/// varied.
+/// One figure: a quantity of every trial of a sweep against the offered rate or the varied
+/// parameter.
 pub(crate) trait Figure {
-    /// What asks for it.
+    /// The plan's name for it.
     fn kind(&self) -> FigureKind;
 
     /// File stem, and name in the page.
     fn stem(&self) -> &'static str;
 
-    /// What is shown, as a title says it.
+    /// The quantity, as in the title.
     fn quantity(&self) -> &'static str;
 
-    /// Title of the upright axis, with its unit.
+    /// Title of the y-axis, with its unit.
     fn axis_title(&self) -> &'static str;
 
-    /// How the upright axis is spread.
+    /// Scale of the y-axis.
     fn scale(&self) -> Scale;
 
-    /// The quantity, in the base unit (requests per second, nanoseconds). None: not measured.
+    /// The quantity in its base unit (requests per second, nanoseconds). None: not measured.
     fn value(&self, measured: &Measurement) -> Option<f64>;
 
-    /// The value of this trial is a lower bound.
+    /// Whether the value of a trial is a lower bound.
     fn is_lower_bound(&self, _measured: &Measurement) -> bool {
         false
     }
 
-    /// A value as a person reads it, with its unit.
+    /// A value as text, with its unit.
     fn words(&self, value: f64) -> String;
 
-    /// A value at the axis, where `greatest` is the axis's end.
+    /// The label of a value on an axis that ends at `greatest`.
     fn tick(&self, value: f64, greatest: f64) -> String;
 
-    /// What the script of the page labels a zoomed axis by: `rate`, `duration`, `micro`
-    /// or `count`.
+    /// The unit by which the page's script labels a zoomed axis: `rate`, `duration`, `micro` or
+    /// `count`.
     fn unit(&self) -> &'static str;
 
-    /// The quantity is the rate itself: against offered rate, "achieved = offered" is drawn, both
-    /// axes are one, and the trials of a cell stand at one place, where elsewhere they stand side
-    /// by side.
+    /// Whether the quantity is a rate. Against offered rate, both axes then have the same range,
+    /// the diagonal "achieved = offered" is drawn, and the trials of a cell are not drawn side by
+    /// side.
     fn follows_offered(&self) -> bool {
         false
     }

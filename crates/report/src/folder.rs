@@ -1,15 +1,15 @@
-//! The run folder: what a run leaves behind, as types.
+//! The format of a run folder, as types.
 //!
 //! ```text
 //! runs/rate-ladder-20261121-011243/
 //!   plan.toml          the effective plan: [`Plan`]
-//!   host.json          what the machine was: [`Host`]
-//!   trials.jsonl       one [`Trial`] a line, in the order they ended; appended, never rewritten
-//!   trials.csv         the same, flat
+//!   host.json          the machine: [`Host`]
+//!   trials.jsonl       one [`Trial`] per line, in the order in which they ended; append-only
+//!   trials.csv         the same as a flat table
 //!   histograms/ID.hist response and service histograms of a trial ([`TrialHistograms`] as JSON)
-//!   logs/ID.server     what the server printed
+//!   logs/ID.server     output of the server
 //!   figures/NAME.svg, NAME.png
-//!   report.html        one file, works without a network
+//!   report.html        one self-contained file
 //! ```
 //!
 //! Rates are requests per second, durations nanoseconds, sizes bytes, shares 0 to 1.
@@ -21,37 +21,37 @@ use crate::settings::Vary;
 /// The version of everything in this module.
 pub const SCHEMA: &str = "curtail.run/1";
 
-/// The effective plan of a run: nothing is left to defaults.
+/// The effective plan of a run, with every default resolved.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Plan {
     /// [`SCHEMA`].
     pub schema: String,
     /// The experiment's name (file stem).
     pub experiment: String,
-    /// What the experiment asks, in a sentence.
+    /// The question of the experiment, one sentence.
     pub question: String,
-    /// The short form was asked for; the report says so.
+    /// Whether this is the short form; the report states it.
     pub quick: bool,
-    /// Seeds the order of trials and every schedule.
+    /// Seed of the order of trials and of every schedule.
     pub seed: u64,
     /// Trials of each cell.
     pub repeats: u32,
     /// Measured time of a trial.
     pub trial_ns: u64,
-    /// Unrecorded load before it.
+    /// Warm-up: load before the measured interval, not recorded.
     pub warmup_ns: u64,
-    /// What every server is asked.
+    /// The load offered to every server.
     pub load: Load,
-    /// Processors of the servers, as `taskset` would say them; empty: not pinned.
+    /// Processors to which the servers are pinned; empty: not pinned.
     pub server_cpus: Vec<usize>,
-    /// Processors of the load generator.
+    /// Processors to which the load generator is pinned; empty: not pinned.
     pub load_cpus: Vec<usize>,
-    /// Server and generator go before whatever else wants their processors ("nice" -20).
+    /// Whether server and generator run with raised priority (nice -20).
     #[serde(default)]
     pub goes_first: bool,
     /// Offered rates.
     pub sweep: Sweep,
-    /// What is varied besides the rate; under each of its values the sweep is made again.
+    /// The parameter varied in addition to the rate; the sweep is repeated under each value.
     #[serde(default)]
     pub vary: Option<Vary>,
     /// Closed-loop trials of each server and setting before the sweep; their median is its
@@ -62,8 +62,8 @@ pub struct Plan {
     pub servers: Vec<Server>,
     /// Figures to draw, in order.
     pub figures: Vec<FigureKind>,
-    /// Where this machine could not give what the file asks for (processors to pin to), and what
-    /// was done instead: sentences for the reader of the report.
+    /// Deviations from the experiment file on this machine (such as other processors to pin to), as
+    /// sentences for the report.
     #[serde(default)]
     pub notes: Vec<String>,
 }
@@ -73,26 +73,26 @@ pub struct Plan {
 pub struct Load {
     /// Connections of the generator.
     pub connections: u32,
-    /// Requests one connection may have outstanding.
+    /// Outstanding requests per connection, at most.
     pub depth: u32,
     /// Generator threads.
     pub threads: u32,
-    /// Law of key sizes.
+    /// Distribution of key sizes.
     pub keys: String,
-    /// Law of value sizes.
+    /// Distribution of value sizes.
     pub values: String,
-    /// Law of times between requests.
+    /// Distribution of the times between requests.
     pub arrivals: String,
-    /// Law of popularity.
+    /// Distribution of popularity.
     pub popularity: String,
     /// Share of updates.
     pub update: f64,
     /// Records.
     pub records: u64,
-    /// Saturating connections besides those measured.
+    /// Saturating connections, in addition to the measured ones.
     #[serde(default, alias = "greedy")]
     pub saturating: u32,
-    /// Requests one of those has outstanding.
+    /// Outstanding requests of each saturating connection.
     #[serde(default, alias = "greedy_depth")]
     pub saturating_depth: u32,
 }
@@ -110,18 +110,18 @@ pub enum Sweep {
 /// A server of the plan.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Server {
-    /// The name in figures.
+    /// Name in figures.
     pub name: String,
-    /// Program and arguments as started, `{port}` standing for the port.
+    /// Program and arguments as started, with `{port}` for the port.
     pub command: Vec<String>,
-    /// What it said of its version.
+    /// Its reply to `version`.
     pub version: Option<String>,
-    /// Why it takes no part, where it does not (not installed).
+    /// Why it is skipped (such as not installed). None: it takes part.
     pub skipped: Option<String>,
 }
 
-/// A quantity that can be drawn: against *offered* rate or, where there is one rate only, against
-/// what is varied.
+/// A figure: a quantity against *offered* rate or, with a single rate, against the varied
+/// parameter.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum FigureKind {
@@ -129,17 +129,17 @@ pub enum FigureKind {
     Throughput,
     /// 99th percentile of response time, log axis.
     Tail,
-    /// Server processor time a request.
+    /// Server processor time per request.
     Cpu,
-    /// Connections served a wake-up of the server, where it counts them.
+    /// Connections served per wake-up of the server, if it counts them.
     Bursts,
 }
 
-/// What a trial is of.
+/// The phase of a run that a trial belongs to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Phase {
-    /// Infinite demand (closed loop): the achieved rate is a capacity.
+    /// Closed loop: the achieved rate is a capacity.
     Capacity,
     /// An offered rate of the sweep.
     Sweep,
@@ -150,15 +150,15 @@ pub enum Phase {
 pub struct Trial {
     /// Unique within the run, such as `s-memcached-3-07` (phase, server, cell, repeat).
     pub id: String,
-    /// What the trial is of.
+    /// The trial's phase.
     pub phase: Phase,
     /// A name of [`Plan::servers`].
     pub server: String,
-    /// Of a sweep: [`Plan::cell`]; of a capacity: the setting.
+    /// [`Plan::cell`] of a sweep trial; the setting of a capacity trial.
     pub cell: u32,
     /// From 0.
     pub repeat: u32,
-    /// What is varied, at this trial. None: nothing is.
+    /// Value of the varied parameter. None: nothing is varied.
     #[serde(default)]
     pub setting: Option<f64>,
     /// Offered ÷ that server's capacity, where the sweep is in load levels.
@@ -167,35 +167,35 @@ pub struct Trial {
     pub offered_rps: Option<f64>,
     /// Unix time of its start.
     pub started_unix_ns: u64,
-    /// What came of it.
+    /// Its outcome.
     pub outcome: Outcome,
-    /// What went wrong without spoiling the measurement (the server had to be killed).
+    /// Problems that do not affect the measurement (such as a server that had to be killed).
     #[serde(default)]
     pub notes: Vec<String>,
 }
 
-/// What came of a trial.
+/// The outcome of a trial.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Outcome {
     /// It was measured.
     Measured(Box<Measurement>),
-    /// It failed, and why; drawn as missing.
+    /// It failed, with the reason; shown as missing.
     Failed(String),
 }
 
-/// What a trial measured.
+/// The measurement of a trial.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Measurement {
     /// The measured interval.
     pub duration_ns: u64,
     /// Requests whose intended time lay in the interval.
     pub intended: u64,
-    /// Of those, answered.
+    /// Answered ones of them.
     pub answered: u64,
-    /// Of those, not sent or not answered by the end.
+    /// Those not sent or not answered by the end.
     pub censored: u64,
-    /// Answered with an error.
+    /// Error replies.
     pub errors: u64,
     /// Answers per second of the interval.
     pub achieved_rps: f64,
@@ -203,7 +203,7 @@ pub struct Measurement {
     pub hit_rate: Option<f64>,
     /// Share of the records resident after the prefill.
     pub resident: Option<f64>,
-    /// Answer − intended time, the censored among them. None in closed loop.
+    /// Answer − intended time, censored requests included. None in closed loop.
     pub response: Option<Quantiles>,
     /// Answer − actual send, of those answered.
     pub service: Quantiles,
@@ -211,41 +211,40 @@ pub struct Measurement {
     pub slip: Option<Quantiles>,
     /// The generator's own part of the slip, 99th percentile.
     pub lateness_p99_ns: Option<u64>,
-    /// The generator, not the server, was the limit.
+    /// Whether the generator, not the server, was the limit.
     pub generator_limited: bool,
-    /// Share of one processor the generator used. It polls while it waits, so this says little of
-    /// how much it had to do.
+    /// Share of one processor that the generator used. It polls while it waits, so this says little
+    /// about its load.
     pub generator_cpu: f64,
-    /// Share of the interval in which the generator had work.
+    /// Share of the interval in which the generator had work to do.
     #[serde(default)]
     pub generator_busy: Option<f64>,
-    /// Connections lost while running.
+    /// Connections lost during the trial.
     #[serde(default)]
     pub lost_connections: Option<u64>,
     /// Little's law: mean outstanding as counted.
     pub outstanding_mean: f64,
-    /// Of those, answers not yet read, at most. 0 where a build before these were told recorded it,
-    /// which counted by time stamps too.
+    /// Upper bound on the replies in that mean that had arrived but were not yet read. 0 in trials
+    /// of builds that did not record it; those builds counted by time stamps.
     #[serde(default)]
     pub outstanding_unread: f64,
     /// Little's law: mean outstanding by time stamps.
     pub outstanding_expected: f64,
-    /// Answers a second that the saturating connections got besides, where there were any.
+    /// Replies per second to the saturating connections, if there were any.
     #[serde(default, alias = "greedy_rps")]
     pub saturating_rps: Option<f64>,
-    /// What the server paid. None where it could not be read.
+    /// Resources the server used. None: they could not be read.
     pub cost: Option<Cost>,
-    /// How many connections had something to say when a worker woke up. None where the server
-    /// does not count them.
+    /// Ready connections per wake-up of a worker. None: the server does not count them.
     #[serde(default)]
     pub bursts: Option<Bursts>,
-    /// What the host took. None where it could not be read.
+    /// Steal time. None: it could not be read.
     #[serde(default)]
     pub stolen: Option<Stolen>,
 }
 
-/// Shares of processor time that the host took for others ("steal") while the generator ran:
-/// filling and warm-up included. Without pinning both are of all processors.
+/// Steal time: shares of processor time that the hypervisor gave to others while the generator ran,
+/// prefill and warm-up included. Without pinning, both are of all processors.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct Stolen {
     /// Of the server's processors.
@@ -254,7 +253,7 @@ pub struct Stolen {
     pub load: f64,
 }
 
-/// A distribution's chosen points, nanoseconds.
+/// Percentiles and moments of a distribution, nanoseconds.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct Quantiles {
     /// Samples.
@@ -276,16 +275,16 @@ pub struct Quantiles {
     /// Greatest.
     pub max: u64,
     /// Which of the points are lower bounds, because requests that were never answered are among
-    /// the samples at the least they can have taken. None: there are none such, or the trial was
-    /// recorded before they were told apart ([`Measurement::censored`] counts them all the same).
+    /// the samples with their minimum possible value. None: there are no such requests, or the
+    /// build that recorded the trial did not distinguish them (see [`Measurement::censored`]).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub lower_bounds: Option<LowerBounds>,
 }
 
 impl Measurement {
-    /// Which points of the response time are lower bounds, for requests that were never answered
-    /// may be beyond them (the rule: [`measure::WithCensored`]). Where a trial was recorded before
-    /// that was told, nothing is known of where those stand: every point may be one.
+    /// Which points of the response time are lower bounds, because requests that were never
+    /// answered may lie above them (the rule is in [`measure::WithCensored`]). If the trial's build
+    /// did not record it, every point may be a lower bound.
     #[must_use]
     pub fn response_bounds(&self) -> LowerBounds {
         let Some(response) = &self.response else {
@@ -302,7 +301,7 @@ impl Measurement {
     }
 }
 
-/// Points of a distribution that are lower bounds. Mean and maximum are where there are any.
+/// Points of a distribution that are lower bounds. If any is, mean and maximum are too.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LowerBounds {
     /// Median.
@@ -317,7 +316,7 @@ pub struct LowerBounds {
     pub p999: bool,
 }
 
-/// What a server paid for a trial's measured interval.
+/// Resources that the server used in a trial's measured interval.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct Cost {
     /// Processor time in user mode.
@@ -329,29 +328,30 @@ pub struct Cost {
     pub cpu_ns_per_request: f64,
     /// Resident memory at the end.
     pub resident_bytes: u64,
-    /// Voluntary context switches. None: the server has too many threads to be asked.
+    /// Voluntary context switches. None: the server has too many threads to read them.
     pub voluntary_switches: Option<u64>,
     /// Involuntary context switches, likewise.
     pub involuntary_switches: Option<u64>,
 }
 
-/// The bursts of a trial's measured interval: connections with something to say at a wake-up.
+/// Ready connections per wake-up, over a trial's measured interval.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Bursts {
-    /// Wake-ups by size: of 1, then up to 2, 4, 8 and so on, the last of any more.
+    /// Wake-ups by number of ready connections: 1, up to 2, up to 4, up to 8 and so on; the last
+    /// entry counts all larger ones.
     pub counts: Vec<u64>,
-    /// Mean size.
+    /// Mean number of ready connections.
     pub mean: f64,
 }
 
-/// `histograms/ID.hist`: lossless, base64 of HDR V2 serialisation.
+/// `histograms/ID.hist`: full histograms as base64 of the HDR V2 serialisation.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct TrialHistograms {
     /// [`Trial::id`].
     pub id: String,
-    /// Answer − intended time, the censored among them.
+    /// Answer − intended time, censored requests included.
     pub response: Option<String>,
-    /// Those alone: the least that requests never answered can have taken. None: there are none.
+    /// Censored requests alone, with their minimum possible value. None: there are none.
     #[serde(default)]
     pub censored: Option<String>,
     /// Answer − actual send.
@@ -360,7 +360,7 @@ pub struct TrialHistograms {
     pub slip: Option<String>,
 }
 
-/// `host.json`: what the machine was. A run is resumed only where most of it is as it was.
+/// `host.json`: the machine. A run is resumed only if most of these fields are unchanged.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Host {
     /// `uname -sr`.
@@ -371,14 +371,14 @@ pub struct Host {
     pub processors: u32,
     /// Memory.
     pub memory_bytes: u64,
-    /// Hypervisor, where one shows.
+    /// Hypervisor, if one is detected.
     pub virtualised: Option<String>,
     /// Clock source of the kernel.
     pub clock: String,
-    /// Frequency governor, where one shows.
+    /// Frequency governor, if one is shown.
     pub governor: Option<String>,
     /// Limit of open files.
     pub open_files: u64,
-    /// This build.
+    /// Version and digest of this build.
     pub curtail: String,
 }

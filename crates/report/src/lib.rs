@@ -1,8 +1,8 @@
 //! Run folder to tables, figures and one self-contained page.
 //!
-//! This room reads run folders and nothing else: what it needs to know stands in [`folder`],
-//! which is also what the laboratory writes by. It never measures, and it never invents: a trial
-//! that is missing is drawn as missing.
+//! This crate reads run folders and nothing else. [`folder`] defines their format, which the lab
+//! writes. The crate does not measure, and it does not interpolate: a missing trial is shown as
+//! missing.
 #![forbid(unsafe_code)]
 
 mod answer;

@@ -1,4 +1,4 @@
-//! Every bound of this room, in one place.
+//! All bounds of this crate.
 
 /// Size of `plan.toml` or `host.json`.
 pub const DESCRIPTION_BYTES: u64 = 1 << 20;
@@ -12,20 +12,20 @@ pub const TRIALS: usize = 100_000;
 /// Settings of a run.
 pub const SETTINGS: u32 = 1_000;
 
-/// Rates under each.
+/// Rates per setting.
 pub const RATES: u32 = 1_000;
 
-/// Servers of a run: as many as colour and shape tell apart in a figure.
+/// Servers of a run: the number of distinct combinations of colour and shape.
 pub const SERVERS: usize = 49;
 
-/// Characters of a server's name in a figure; the page has it whole.
+/// Characters of a server's name in a figure; the page's tables show it in full.
 pub const NAME_CHARACTERS: usize = 26;
 
-/// Characters of a server's name in the name of a file.
+/// Characters of a server's name in a file name.
 pub const FILE_NAME_CHARACTERS: usize = 64;
 
-/// Lines of notes under a figure; the page has them all.
+/// Lines of notes in a figure's file; the page shows all.
 pub const NOTE_LINES: usize = 6;
 
-/// Widest line of the summary for a terminal.
+/// Columns of the terminal summary.
 pub const TERMINAL_COLUMNS: usize = 100;

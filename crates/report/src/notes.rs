@@ -1,4 +1,4 @@
-//! What a reader must know besides the data: what was measured how, and what is not there.
+//! Notes on the data: what was measured, how, and what is missing.
 
 use std::collections::BTreeMap;
 
@@ -48,7 +48,7 @@ pub(crate) fn about(run: &Run) -> String {
         _ => String::new(),
     };
     format!(
-        "{}{} · {} · {} of {} a point · {sweep} · updates {updates}{more}{saturating}",
+        "{}{} · {} · {} of {} per point · {sweep} · updates {updates}{more}{saturating}",
         units::shortened(&plan.experiment, 40),
         if plan.quick { " (quick)" } else { "" },
         connections(plan),
@@ -65,7 +65,7 @@ fn connections(plan: &Plan) -> String {
     format!("{count} connections")
 }
 
-/// From where to where something is varied: `16 to 15 360`.
+/// The range of the varied parameter: `16 to 15 360`.
 fn range(vary: &Vary) -> String {
     let values = vary.values();
     let ends = [values.first(), values.last()].into_iter().flatten();
@@ -74,7 +74,7 @@ fn range(vary: &Vary) -> String {
     ends.join(" to ")
 }
 
-/// What a figure of a panel does not show, or shows differently.
+/// The notes of one figure: data that is missing, marked or displaced.
 pub(crate) fn of_figure(run: &Run, panel: &Panel, figure: &dyn Figure) -> Vec<String> {
     let mut notes: Vec<String> = limited(panel).into_iter().collect();
     notes.extend(of_run(run));
@@ -86,12 +86,12 @@ pub(crate) fn of_figure(run: &Run, panel: &Panel, figure: &dyn Figure) -> Vec<St
             SweepAxis::Rate => "rate",
             SweepAxis::Setting(_) => "setting",
         };
-        notes.push(format!("Trials of one {what} are drawn side by side."));
+        notes.push(format!("The trials of one {what} are drawn side by side."));
     }
     notes
 }
 
-/// What holds of all figures, and of the run without any.
+/// The notes that apply to the whole run.
 pub(crate) fn of_run(run: &Run) -> Vec<String> {
     let mut notes = Vec::new();
     if run.plan.quick {
@@ -102,10 +102,10 @@ pub(crate) fn of_run(run: &Run) -> Vec<String> {
     notes
 }
 
-/// What `--quick` costs.
+/// The warning on a `--quick` run.
 pub(crate) fn quick(run: &Run) -> String {
     format!(
-        "Quick run: {}, {} a point of {}. Enough to see the shape, not to quote.",
+        "Quick run: {}, {} of {} per point. Sufficient to see the shape, not to quote.",
         connections(&run.plan),
         units::plural(u64::from(run.plan.repeats), "trial"),
         units::duration_tick(run.plan.trial_ns as f64),
@@ -116,22 +116,22 @@ fn cells<'p, 'a>(panel: &'p Panel<'a>) -> impl Iterator<Item = &'p Cell<'a>> {
     panel.curves.iter().flat_map(|curve| &curve.cells)
 }
 
-/// Which points are hollow, and why.
+/// Explains the hollow points.
 fn limited(panel: &Panel) -> Option<String> {
     let cells = || cells(panel);
     let limited: u64 = cells().map(|cell| u64::from(cell.limited())).sum();
     let measured: u64 = cells().map(|cell| cell.measured.len() as u64).sum();
     (limited > 0).then(|| {
         format!(
-            "Hollow: in {limited} of {} the load generator was the limit (late by itself by more \
-             than {} at the 99th percentile); they do not count for tail and knee.",
+            "Hollow: {limited} of {} are generator-limited (the generator's own lateness exceeds {} at \
+             the 99th percentile); they do not count for tail and knee.",
             units::plural(measured, "trial"),
             units::duration_tick(measure::LATENESS_LIMIT_NS as f64),
         )
     })
 }
 
-/// How many trials are missing, and where.
+/// The number and the places of missing trials.
 fn missing(run: &Run) -> Option<String> {
     let missing = run.missing();
     if missing.is_empty() {
@@ -161,7 +161,7 @@ fn missing(run: &Run) -> Option<String> {
     ))
 }
 
-/// Where a missing trial would be: `memcached at 0.8`, `memcached at 0.8 with 16 connections`.
+/// The place of a missing trial: `memcached at level 0.8 with 16 connections`.
 pub(crate) fn place(run: &Run, missing: &Missing) -> String {
     let plan = &run.plan;
     let name = units::shortened(&missing.server, crate::limits::NAME_CHARACTERS);
@@ -181,7 +181,7 @@ pub(crate) fn place(run: &Run, missing: &Missing) -> String {
     format!("{name}{}{with}", at.unwrap_or_default())
 }
 
-/// Which servers took no part, and why.
+/// Servers that were skipped, with reasons.
 fn skipped(run: &Run) -> Vec<String> {
     let skipped = run.plan.servers.iter().filter_map(|server| {
         let why = server.skipped.as_ref()?;
@@ -191,7 +191,7 @@ fn skipped(run: &Run) -> Vec<String> {
     skipped.collect()
 }
 
-/// Servers that do not show what this figure is of.
+/// Servers that do not report the quantity of the figure.
 fn lacking(panel: &Panel) -> Option<String> {
     let names = panel.lacking.iter();
     let names: Vec<String> = names
@@ -199,13 +199,13 @@ fn lacking(panel: &Panel) -> Option<String> {
         .collect();
     (!names.is_empty()).then(|| {
         format!(
-            "Not drawn: {}, of which this cannot be read.",
+            "Not drawn: {}, without this measurement.",
             units::listed(&names)
         )
     })
 }
 
-/// Trials that were measured, but not what this figure is of.
+/// Trials that were measured, but without the quantity of the figure.
 fn unmeasured(panel: &Panel, figure: &dyn Figure) -> Option<String> {
     let values = cells(panel)
         .flat_map(|cell| &cell.measured)
@@ -218,21 +218,21 @@ fn unmeasured(panel: &Panel, figure: &dyn Figure) -> Option<String> {
         .count() as u64;
     (absent > 0).then(|| {
         format!(
-            "Not drawn: {} in which this could not be read.",
+            "Not drawn: {} without this measurement.",
             units::plural(absent, "trial")
         )
     })
 }
 
-/// Points that stand lower than what they are of.
+/// Points whose true values may be higher.
 fn lower_bounds(panel: &Panel, figure: &dyn Figure) -> Option<String> {
     let measured = || cells(panel).flat_map(|cell| &cell.measured);
     let bounds = measured().filter(|(_, measured)| figure.is_lower_bound(measured));
     let bounds = bounds.count() as u64;
     (bounds > 0).then(|| {
         format!(
-            "Lower bounds: in {bounds} of {} requests that were never answered may be beyond this; \
-             the points, with an arrow upwards, stand where it is at least.",
+            "Lower bounds: in {bounds} of {}, requests that were never answered may lie above this \
+             percentile. An upward arrow marks these points; the true values may be higher.",
             units::plural(measured().count() as u64, "trial")
         )
     })

@@ -1,7 +1,8 @@
-//! `report.html`: one file, no network, light and dark, on screen and on paper.
+//! `report.html`: one self-contained file for screen (light and dark) and print.
 //!
-//! The template escapes every string it is given; what is marked safe there is written by this
-//! crate (figures, style sheet, script) and has its own escaping.
+//! The head holds the answer and one table ([`crate::answer`]); all other parts are folded. The
+//! template escapes every string. Only figures, style sheet and script are marked safe: this crate
+//! generates them, and escapes the strings in the figures itself.
 
 mod front;
 mod tables;
@@ -66,10 +67,10 @@ struct FigurePart {
     notes: Vec<String>,
 }
 
-/// The page of a run.
+/// Renders the page of a run.
 ///
 /// # Errors
-/// The template could not be written out.
+/// Rendering the template failed.
 pub(crate) fn html(
     run: &Run,
     curves: &[CurveFindings],
@@ -142,14 +143,14 @@ fn figure_part(drawing: &Drawing) -> FigurePart {
     }
 }
 
-/// What to type to run it again, with the same schedules in the same order.
+/// The command that repeats the run with the same schedules in the same order.
 fn rerun(run: &Run) -> String {
     let quick = if run.plan.quick { " --quick" } else { "" };
     let name = shell_word(&run.plan.experiment);
     format!("curtail lab run {name}{quick} --seed {}", run.plan.seed)
 }
 
-/// A word a shell takes as it stands.
+/// `word` quoted as one word for a shell.
 fn shell_word(word: &str) -> String {
     let plain = |c: char| c.is_ascii_alphanumeric() || "-_./".contains(c);
     if !word.is_empty() && !word.starts_with('-') && word.chars().all(plain) {

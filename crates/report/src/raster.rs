@@ -1,4 +1,5 @@
-//! PNG from SVG, with the fonts of `fonts/` and none of the machine's: the same bytes everywhere.
+//! Renders SVG to PNG with the fonts of `fonts/` only, so that every machine produces the same
+//! bytes.
 
 use std::sync::Arc;
 
@@ -8,16 +9,16 @@ use resvg::usvg::{Options, Tree, fontdb};
 use crate::Error;
 use crate::chart::Drawing;
 
-/// Pixels of the picture a pixel of the figure: sharp on a slide. Papers take the SVG.
+/// Pixels of the PNG per pixel of the figure, for sharp slides; for print there is the SVG.
 const MAGNIFIED: f32 = 2.0;
 
 const REGULAR: &[u8] = include_bytes!("../fonts/Inter-Regular.otf");
 const SEMI_BOLD: &[u8] = include_bytes!("../fonts/Inter-SemiBold.otf");
 
-/// The figure as the bytes of a PNG file.
+/// Renders a figure as the bytes of a PNG file.
 ///
 /// # Errors
-/// The figure is no SVG, or too large.
+/// The figure is not valid SVG, or too large.
 pub(crate) fn png(drawing: &Drawing) -> Result<Vec<u8>, Error> {
     let failed = |what: String| Error::Draw {
         figure: drawing.stem.clone(),

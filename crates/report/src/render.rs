@@ -1,7 +1,7 @@
-//! The whole report of a run folder, written into it.
+//! Writes the report of a run folder into that folder.
 //!
-//! Every file is written next to its place and renamed into it: a reader never sees half a file,
-//! and a report that fails leaves the last one in place. The page comes last.
+//! Every file is written under a temporary name and then renamed: a reader never sees half a file,
+//! and a failed report leaves the previous one in place. The page is written last.
 
 use std::collections::HashSet;
 use std::fs::{self, File};
@@ -13,30 +13,30 @@ use crate::findings::{self, CurveFindings};
 use crate::sweep_axis::SweepAxis;
 use crate::{Error, Run, figures, limits, notes, page, raster, trials_csv};
 
-/// What [`render`] wrote.
+/// The files that [`render`] wrote.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Rendered {
     /// The page.
     pub page: PathBuf,
     /// The trials as a flat table.
     pub trials: PathBuf,
-    /// The figures: for each, an SVG and a PNG.
+    /// The figures: an SVG and a PNG each.
     pub figures: Vec<PathBuf>,
 }
 
-/// A figure as a file of its own.
+/// A figure as an SVG document.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Figure {
-    /// File stem, such as `tail`, or `tail-memcached` where there is one for each server.
+    /// File stem, such as `tail`, or `tail-memcached` if each server has a figure.
     pub name: String,
-    /// The SVG document, for papers: black on white, `sans-serif`.
+    /// The document, styled for print: black on white, `sans-serif`.
     pub svg: String,
 }
 
 /// Writes `figures/*.svg`, `figures/*.png`, `trials.csv` and `report.html` into a run folder.
 ///
 /// # Errors
-/// The folder cannot be read as a run, a figure not be drawn, or a file not be written.
+/// The folder is not a readable run, a figure cannot be drawn, or a file cannot be written.
 pub fn render(folder: &Path) -> Result<Rendered, Error> {
     let run = Run::open(folder)?;
     let curves = findings::of(&run);
@@ -65,7 +65,7 @@ pub fn render(folder: &Path) -> Result<Rendered, Error> {
     })
 }
 
-/// The figures the plan asks for, each once, without writing them.
+/// Draws the figures of the plan, each once, without writing them.
 ///
 /// # Errors
 /// A figure could not be drawn.
@@ -78,10 +78,10 @@ pub fn figures_of(run: &Run) -> Result<Vec<Figure>, Error> {
     Ok(drawings.iter().map(figure).collect())
 }
 
-/// The page of a run, without writing it.
+/// Renders the page of a run without writing it.
 ///
 /// # Errors
-/// A figure could not be drawn, or the template not be written out.
+/// A figure could not be drawn, or the template could not be rendered.
 pub fn page_of(run: &Run) -> Result<String, Error> {
     let curves = findings::of(run);
     let drawings = draw(run, &curves)?;
@@ -105,7 +105,7 @@ fn draw(run: &Run, curves: &[CurveFindings]) -> Result<Vec<Drawing>, Error> {
     Ok(drawings)
 }
 
-/// One for all servers or, where each setting has a curve, one a server.
+/// One panel for all servers or, if each setting has a curve, one per server.
 fn panels<'a>(run: &'a Run, curves: &'a [CurveFindings<'a>]) -> Vec<Panel<'a>> {
     let panel = |of: Option<&'a str>, suffix| Panel {
         of,
@@ -145,8 +145,8 @@ fn panels<'a>(run: &'a Run, curves: &'a [CurveFindings<'a>]) -> Vec<Panel<'a>> {
     panels
 }
 
-/// What `figure` has something to show of. A curve that was measured, but not in this, is in none
-/// of its panels; where that leaves none, the first is drawn to say so.
+/// The panels in which `figure` has data. Curves without the quantity are left out. If no panel
+/// remains, the first is kept, to note what is missing.
 fn shown<'a>(panels: &[Panel<'a>], figure: &dyn figures::Figure) -> Vec<Panel<'a>> {
     let is_lacking = |curve: &Curve| {
         let measured = || curve.cells.iter().flat_map(|cell| &cell.measured);
@@ -167,8 +167,8 @@ fn shown<'a>(panels: &[Panel<'a>], figure: &dyn figures::Figure) -> Vec<Panel<'a
     shown
 }
 
-/// What the files of each server are told by: its name or, where that of one of them is not fit for
-/// a file, its number.
+/// The file name suffix of each server: its name or, if any server's name is unfit for a file name,
+/// its number.
 fn file_suffixes(servers: &[&str]) -> Vec<String> {
     let is_plain = |c: char| c.is_ascii_alphanumeric() || "-_.".contains(c);
     let is_fit =
@@ -184,7 +184,7 @@ fn file_suffixes(servers: &[&str]) -> Vec<String> {
         .collect()
 }
 
-/// Puts `content` at `path` whole or not at all.
+/// Replaces the file at `path` by `content` atomically.
 fn replace(path: &Path, content: &[u8]) -> Result<(), Error> {
     let name = path.file_name().unwrap_or_default().to_string_lossy();
     let temporary = path.with_file_name(format!(".{name}.{}.new", std::process::id()));
@@ -195,7 +195,7 @@ fn replace(path: &Path, content: &[u8]) -> Result<(), Error> {
         })
         .and_then(|()| fs::rename(&temporary, path));
     written.map_err(|error| {
-        // The error that matters is the first; what is left of the attempt must not stay.
+        // Report the first error only; the temporary file must not remain.
         let _ = fs::remove_file(&temporary);
         Error::write(path, error)
     })

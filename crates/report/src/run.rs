@@ -1,7 +1,7 @@
-//! Reading a run folder: strict, but for the last line of `trials.jsonl`, which a killed run may
-//! have left torn.
+//! Reads a run folder strictly, except for the last line of `trials.jsonl`: a killed run may leave
+//! it incomplete.
 //!
-//! A trial that failed and was tried again has two lines; the last one counts.
+//! A trial that failed and was repeated has two lines; the last one counts.
 
 use std::collections::HashMap;
 use std::fs::{self, File};
@@ -12,35 +12,35 @@ use crate::Error;
 use crate::folder::{Host, Measurement, Outcome, Phase, Plan, SCHEMA, Sweep, Trial};
 use crate::limits;
 
-/// A run, as its folder has it.
+/// A run, as read from its folder.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Run {
-    /// Where it lies.
+    /// The run folder.
     pub folder: PathBuf,
     /// The effective plan.
     pub plan: Plan,
-    /// What the machine was.
+    /// The machine.
     pub host: Host,
-    /// The trials in the order they ended, one of each identity.
+    /// The trials in the order in which they ended, one per identity.
     pub trials: Vec<Trial>,
-    /// The last line of `trials.jsonl` was torn and is left out: its trial counts as missing.
+    /// Whether the last line of `trials.jsonl` is incomplete. It is ignored: its trial is missing.
     pub torn: bool,
 }
 
-/// A trial the plan asks for that has no measurement.
+/// A trial of the plan without a measurement.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Missing {
     /// A name of [`Plan::servers`].
     pub server: String,
-    /// What the trial was to be of.
+    /// The trial's phase.
     pub phase: Phase,
-    /// As of [`Trial::cell`].
+    /// As [`Trial::cell`].
     pub cell: u32,
     /// From 0.
     pub repeat: u32,
     /// Offered rate, where it is known.
     pub offered_rps: Option<f64>,
-    /// It failed, and why; none: it never ended (the run was stopped, or is still going on).
+    /// Why it failed. None: it has not run (the run was stopped, or has not finished).
     pub failure: Option<String>,
 }
 
@@ -48,7 +48,7 @@ impl Run {
     /// Reads the run folder at `path`.
     ///
     /// # Errors
-    /// A file is absent, too large, or says what it must not; the error names file and line.
+    /// A file is absent, too large or invalid; the error names file and line.
     pub fn open(path: impl AsRef<Path>) -> Result<Self, Error> {
         let folder = path.as_ref().to_owned();
         let plan = read_plan(&folder.join("plan.toml"))?;
@@ -63,9 +63,8 @@ impl Run {
         })
     }
 
-    /// The trials the plan asks for that have no measurement: server by server, capacity first.
-    ///
-    /// Servers that were skipped are not asked for anything.
+    /// The trials of the plan without a measurement, by server, capacity trials first. Skipped
+    /// servers have no trials.
     pub fn missing(&self) -> Vec<Missing> {
         let mut missing = Vec::new();
         for server in self
@@ -82,7 +81,7 @@ impl Run {
 
     fn missing_capacity(&self, server: &str, missing: &mut Vec<Missing>) {
         let planned = match self.plan.sweep {
-            // A level is nothing without a capacity to take it of.
+            // A load level requires a capacity, so at least one capacity trial is expected.
             Sweep::LoadLevels(_) => self.plan.capacity_trials.max(1),
             Sweep::Rates(_) => self.plan.capacity_trials,
         };
@@ -126,7 +125,7 @@ impl Run {
         }
     }
 
-    /// The trials of a server that ended, by cell and repeat.
+    /// The recorded trials of a server, by cell and repeat.
     fn ended(&self, phase: Phase, server: &str) -> HashMap<(u32, u32), &Trial> {
         self.trials
             .iter()
@@ -136,7 +135,7 @@ impl Run {
     }
 }
 
-/// None of a measured trial; else why it failed, where it ended at all.
+/// None: the trial was measured. Else the reason of its failure, if it was recorded.
 fn failure(trial: Option<&Trial>) -> Option<Option<String>> {
     match trial.map(|trial| &trial.outcome) {
         Some(Outcome::Measured(_)) => None,
@@ -247,7 +246,7 @@ fn read_trials(path: &Path, plan: &Plan) -> Result<(Vec<Trial>, bool), Error> {
     Ok((trials, false))
 }
 
-/// What a trial may not say, given its plan.
+/// Checks a trial against its plan; the error is a fragment.
 fn check(trial: &Trial, plan: &Plan) -> Result<(), String> {
     if !plan
         .servers
@@ -345,7 +344,7 @@ fn read_bounded(path: &Path, limit: u64) -> Result<String, Error> {
         });
     }
     let file = File::open(path).map_err(|error| Error::read(path, error))?;
-    // Bytes rather than text: a torn line may end within a character.
+    // Bytes rather than text: an incomplete line may end within a character.
     let mut content = Vec::new();
     file.take(limit)
         .read_to_end(&mut content)

@@ -1,21 +1,22 @@
-//! What an experiment varies besides the rate: under each setting the whole sweep is made again.
+//! The parameter that an experiment varies in addition to the rate. The whole sweep is repeated
+//! under each of its settings.
 //!
-//! Cells are numbered setting by setting, and within a setting rate by rate. Where nothing is
-//! varied there is one setting, which has no value.
+//! Cells are numbered by setting, and within a setting by rate. An experiment that varies nothing
+//! has one setting, without a value.
 
 use serde::{Deserialize, Serialize};
 
 use crate::folder::{Load, Phase, Plan, Sweep};
 use crate::units;
 
-/// What is varied, and the values it takes, ascending. One of them is the load's own: others are
-/// compared with it.
+/// The varied parameter and its values, ascending. One of the values is the load's own; it is the
+/// reference for the others.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Vary {
     /// Connections of the generator.
     Connections(Vec<u32>),
-    /// Requests one connection may have outstanding.
+    /// Outstanding requests per connection.
     Depth(Vec<u32>),
     /// Share of updates, 0 to 1.
     Update(Vec<f64>),
@@ -47,7 +48,7 @@ impl Vary {
         }
     }
 
-    /// What `load` has of it.
+    /// The parameter's value in `load`.
     #[must_use]
     pub fn own(&self, load: &Load) -> f64 {
         match self {
@@ -58,7 +59,7 @@ impl Vary {
         }
     }
 
-    /// `load` with the `setting`-th value; as it is where there is no such value.
+    /// `load` with the `setting`-th value; unchanged if there is no such value.
     #[must_use]
     pub fn applied(&self, load: &Load, setting: u32) -> Load {
         let mut load = load.clone();
@@ -84,7 +85,8 @@ impl Vary {
         }
     }
 
-    /// A value alone, with its unit: `15 360`, `50 %`. It may come back from its logarithm.
+    /// A value with its unit: `15 360`, `50 %`. Counts are rounded: the value may have been
+    /// computed from its logarithm.
     #[must_use]
     pub fn value_text(&self, value: f64) -> String {
         match self {
@@ -96,14 +98,14 @@ impl Vary {
     }
 }
 
-/// A share in per cent, as finely as it was given.
+/// A share in per cent, in full precision.
 fn percent(share: f64) -> String {
     format!("{}\u{a0}%", units::plain_tick(share * 100.0))
 }
 
-fn put<T: Copy>(values: &[T], at: usize, place: &mut T) {
+fn put<T: Copy>(values: &[T], at: usize, target: &mut T) {
     if let Some(&value) = values.get(at) {
-        *place = value;
+        *target = value;
     }
 }
 
@@ -117,7 +119,7 @@ impl Sweep {
 }
 
 impl Plan {
-    /// Settings of the sweep; 1 where nothing is varied.
+    /// Number of settings; 1 if nothing is varied.
     #[must_use]
     pub fn settings(&self) -> u32 {
         let count = self.vary.as_ref().map_or(1, |vary| vary.values().len());
@@ -137,7 +139,7 @@ impl Plan {
         (cell / rates, cell % rates)
     }
 
-    /// The setting of a cell, which a capacity's is itself.
+    /// The setting of a cell. Capacity trials number their cells by setting.
     #[must_use]
     pub fn setting_of(&self, phase: Phase, cell: u32) -> u32 {
         match phase {
@@ -146,7 +148,7 @@ impl Plan {
         }
     }
 
-    /// Trials of all servers; those skipped, which have none, as well.
+    /// Trials of all servers, as if none were skipped.
     #[must_use]
     pub fn trials(&self) -> u64 {
         let settings = u64::from(self.settings());
@@ -165,21 +167,21 @@ impl Plan {
             .saturating_add(rate)
     }
 
-    /// What is varied, at a setting. None: nothing is.
+    /// Value of the varied parameter at a setting. None: nothing is varied.
     #[must_use]
     pub fn setting_value(&self, setting: u32) -> Option<f64> {
         let values = self.vary.as_ref()?.values();
         values.get(setting as usize).copied()
     }
 
-    /// A setting as a condition, such as `16 connections`. None: nothing is varied.
+    /// A setting in words, such as `16 connections`. None: nothing is varied.
     #[must_use]
     pub fn condition(&self, setting: u32) -> Option<String> {
         let value = self.setting_value(setting)?;
         self.vary.as_ref().map(|vary| vary.condition(value))
     }
 
-    /// The setting that is the load's own: others are compared with it.
+    /// The setting with the load's own value: the reference for the others.
     #[must_use]
     pub fn reference(&self) -> Option<u32> {
         let vary = self.vary.as_ref()?;
@@ -188,7 +190,7 @@ impl Plan {
         u32::try_from(at).ok()
     }
 
-    /// What is asked under a setting.
+    /// The offered load under a setting.
     #[must_use]
     pub fn load_at(&self, setting: u32) -> Load {
         match &self.vary {

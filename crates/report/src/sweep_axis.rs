@@ -1,5 +1,5 @@
-//! What the cells of a curve differ in, and what stands along the lower axis of its figure: the
-//! offered rate or, where an experiment has one rate only, what it varies.
+//! The dimension along which the cells of a curve differ, drawn as the x-axis: the offered rate or,
+//! in an experiment with a single rate, the varied parameter.
 
 use crate::cells::Cell;
 use crate::chart::axis::{Axis, Scale};
@@ -13,7 +13,7 @@ pub(crate) enum SweepAxis<'a> {
     Setting(&'a Vary),
 }
 
-/// From this ratio of the greatest setting to the least on, they stand by their logarithms.
+/// Above this ratio of the greatest setting to the least, the axis is logarithmic.
 const WIDE: f64 = 5.0;
 
 impl<'a> SweepAxis<'a> {
@@ -24,7 +24,7 @@ impl<'a> SweepAxis<'a> {
         }
     }
 
-    /// What titles say a quantity is drawn against.
+    /// Name in titles.
     pub(crate) fn name(self) -> &'static str {
         match self {
             Self::Rate => "offered rate",
@@ -40,13 +40,15 @@ impl<'a> SweepAxis<'a> {
         match self {
             Self::Rate => "offered rate (requests/s)",
             Self::Setting(Vary::Connections(_)) => "connections",
-            Self::Setting(Vary::Depth(_)) => "requests outstanding a connection",
+            Self::Setting(Vary::Depth(_)) => "outstanding requests per connection",
             Self::Setting(Vary::Update(_)) => "share of updates",
-            Self::Setting(Vary::Saturating(_)) => "saturating connections besides those measured",
+            Self::Setting(Vary::Saturating(_)) => {
+                "saturating connections, in addition to the measured ones"
+            }
         }
     }
 
-    /// The axis, on which every cell finds room. Settings are labelled each, rates roundly.
+    /// The axis over all cells. Every setting has a label; rates have labels at round values.
     pub(crate) fn axis<'c>(self, cells: impl Iterator<Item = &'c Cell<'c>>) -> Axis {
         let values = cells.filter_map(|cell| self.of_cell(cell));
         match self {
@@ -66,7 +68,7 @@ impl<'a> SweepAxis<'a> {
         }
     }
 
-    /// Where a trial stands.
+    /// The position of a trial.
     pub(crate) fn of_trial(self, trial: &Trial) -> Option<f64> {
         match self {
             Self::Rate => trial.offered_rps,
@@ -74,7 +76,7 @@ impl<'a> SweepAxis<'a> {
         }
     }
 
-    /// Where a cell stands.
+    /// The position of a cell.
     pub(crate) fn of_cell(self, cell: &Cell) -> Option<f64> {
         match self {
             Self::Rate => cell.offered_rps,
@@ -82,7 +84,7 @@ impl<'a> SweepAxis<'a> {
         }
     }
 
-    /// Where `value` is: `at 20.0 k/s offered`, `with 16 connections`.
+    /// `value` in words: `at 20.0 k/s offered`, `with 16 connections`.
     pub(crate) fn place(self, value: f64) -> String {
         match self {
             Self::Rate => format!("at {} offered", units::rate(value)),
@@ -90,7 +92,7 @@ impl<'a> SweepAxis<'a> {
         }
     }
 
-    /// A value at the axis, where `greatest` is the axis's end.
+    /// The label of a value on an axis that ends at `greatest`.
     pub(crate) fn tick(self, value: f64, greatest: f64) -> String {
         match self {
             Self::Rate => units::rate_tick(value, greatest),
@@ -98,7 +100,7 @@ impl<'a> SweepAxis<'a> {
         }
     }
 
-    /// What the script of the page labels a zoomed axis by.
+    /// The unit by which the page's script labels a zoomed axis.
     pub(crate) fn unit(self) -> &'static str {
         match self {
             Self::Rate => "rate",

@@ -1,4 +1,4 @@
-//! The summary a run ends with on a terminal: a table, what is missing, and what was found.
+//! The summary of a run for a terminal: a table, the findings, and what is missing.
 
 use crate::cells::{Cell, Percentile};
 use crate::findings::{self, CurveFindings};
@@ -63,7 +63,7 @@ fn table(curves: &[CurveFindings]) -> Vec<String> {
     rows
 }
 
-/// A server and, where something is varied, its value.
+/// The name of a server and, if the run varies a parameter, its value.
 fn named(curve: &CurveFindings, cell: &Cell) -> String {
     let name = curve.server.name.as_str();
     let value = cell.setting.zip(curve.vary);
@@ -74,7 +74,7 @@ fn named(curve: &CurveFindings, cell: &Cell) -> String {
     format!("{} · {value}", units::shortened(name, room))
 }
 
-/// The first column to the left, numbers to the right.
+/// A table row: the first column left-aligned, numbers right-aligned.
 fn row(fields: &[String; 9]) -> String {
     let mut line = String::new();
     for (index, (field, width)) in fields.iter().zip(WIDTHS).enumerate() {
@@ -91,7 +91,7 @@ fn row(fields: &[String; 9]) -> String {
     line
 }
 
-/// Capacity, knee and Little's law of a curve in a line; of one across settings, its tail at them.
+/// Capacity, knee and Little's law of a curve in one line; the tail for a curve over settings.
 fn found(curve: &CurveFindings) -> String {
     let law = curve.littles_law.map(|law| {
         format!(
@@ -178,19 +178,20 @@ fn remarks(run: &Run, curves: &[CurveFindings]) -> Vec<String> {
         .flat_map(|curve| &curve.cells)
         .any(|cell| cell.limited() > 0)
     {
-        remarks.push("* the load generator was the limit in some of these trials".to_owned());
+        remarks.push("* some of these trials are generator-limited".to_owned());
     }
     let tails = [cells::P50, cells::P99, cells::P999];
     let cells = || curves.iter().flat_map(|curve| &curve.cells);
     if cells().any(|cell| tails.iter().any(|&tail| cell.lower_bounds(tail).0)) {
-        remarks.push("≥ a lower bound: requests never answered may be beyond it".to_owned());
+        remarks
+            .push("≥ lower bound: requests that were never answered may lie above it".to_owned());
     }
     remarks.extend(notes::of_run(run));
     remarks.extend(run.plan.notes.iter().cloned());
     remarks
 }
 
-/// Fit for a terminal: no control characters, no no-break spaces.
+/// The line without control characters and no-break spaces.
 fn plain(line: &str) -> String {
     line.chars()
         .map(|c| match c {
@@ -201,7 +202,7 @@ fn plain(line: &str) -> String {
         .collect()
 }
 
-/// A line in pieces that fit, broken at spaces where there are any.
+/// A line wrapped to the terminal's width, at spaces where possible.
 fn folded(line: &str) -> Vec<String> {
     let mut pieces = Vec::new();
     let mut rest: Vec<char> = line.chars().collect();

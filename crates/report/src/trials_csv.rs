@@ -1,4 +1,4 @@
-//! The trials as a flat table: one row each, units in the names of columns, absent values empty.
+//! The trials as a flat table: one row per trial, units in the column names, absent values empty.
 
 use std::io::{self, Write};
 
@@ -54,10 +54,10 @@ const COST_COLUMNS: [&str; 6] = [
     "server_involuntary_switches",
 ];
 
-/// Writes a header and one row a trial.
+/// Writes a header and one row per trial.
 ///
 /// # Errors
-/// What the writer says.
+/// The writer failed.
 pub fn write_csv(trials: &[Trial], writer: impl Write) -> io::Result<()> {
     let mut table = csv::Writer::from_writer(writer);
     table.write_record(header())?;

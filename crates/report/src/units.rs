@@ -1,5 +1,4 @@
-//! Numbers as a person reads them: three significant digits and a unit, held together by a no-break
-//! space.
+//! Numbers as text: three significant digits and a unit, joined by a no-break space.
 
 /// Three significant digits, no exponent: `0.00312`, `1.24`, `12.4`, `124`, `1240`.
 pub(crate) fn number(value: f64) -> String {
@@ -18,7 +17,7 @@ pub(crate) fn number(value: f64) -> String {
     format!("{rounded:.decimals$}")
 }
 
-/// What a number is of, which says its units.
+/// The quantity of a number, which determines its units.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Quantity {
     /// Per second.
@@ -27,9 +26,9 @@ pub(crate) enum Quantity {
     Duration,
     /// Memory.
     Bytes,
-    /// 0 to 1, said in per cent.
+    /// 0 to 1, shown in per cent.
     Share,
-    /// A ratio, said as it is.
+    /// A ratio, without a unit.
     Factor,
 }
 
@@ -46,7 +45,7 @@ impl Quantity {
         }
     }
 
-    /// `[398, 431]`: a range in the unit in which [`Quantity::words`] says `value`.
+    /// `[398, 431]`: a range in the unit that [`Quantity::words`] chooses for `value`.
     pub(crate) fn range(self, value: f64, low: f64, high: f64) -> String {
         let (factor, _) = self.unit(value);
         format!(
@@ -64,7 +63,7 @@ impl Quantity {
         }
     }
 
-    /// The largest unit that a value fills, as (factor, name).
+    /// The largest unit in which the value is at least 1, as (factor, name).
     fn unit(self, value: f64) -> (f64, &'static str) {
         const KIB: f64 = 1024.0;
         let units: &[(f64, &str)] = match self {
@@ -94,14 +93,14 @@ pub(crate) fn duration(duration_ns: f64) -> String {
     Quantity::Duration.words(duration_ns)
 }
 
-/// A round number at an axis: no digits it does not need.
+/// A round number for an axis, without trailing zeros.
 pub(crate) fn plain_tick(value: f64) -> String {
-    // Six decimals swallow what adding up steps of 0.1 leaves behind.
+    // Six decimals hide the rounding error of summed steps of 0.1.
     let text = format!("{value:.6}");
     text.trim_end_matches('0').trim_end_matches('.').to_owned()
 }
 
-/// `150 k`, all of an axis in the unit of its end.
+/// `150 k`: all labels of an axis use the unit of its end.
 pub(crate) fn rate_tick(rate_rps: f64, greatest_rps: f64) -> String {
     match greatest_rps {
         _ if rate_rps == 0.0 => "0".to_owned(),
@@ -122,7 +121,7 @@ pub(crate) fn duration_tick(duration_ns: f64) -> String {
     format!("{}\u{a0}{unit}", plain_tick(duration_ns / factor))
 }
 
-/// What stands before a value that is a lower bound.
+/// The prefix of a value that is a lower bound.
 pub(crate) fn lower_bound(is_lower_bound: bool) -> &'static str {
     if is_lower_bound { "≥" } else { "" }
 }
@@ -132,7 +131,7 @@ pub(crate) fn bytes(bytes: f64) -> String {
     Quantity::Bytes.words(bytes)
 }
 
-/// `3.2 %`, and never `0 %` of something that is there.
+/// `3.2 %`; `0 %` only for exactly zero.
 pub(crate) fn share(share: f64) -> String {
     match share * 100.0 {
         0.0 => "0\u{a0}%".to_owned(),
@@ -144,7 +143,7 @@ pub(crate) fn share(share: f64) -> String {
     }
 }
 
-/// `95 %`: a share given or chosen, not measured.
+/// `95 %`: a share that was chosen, not measured.
 pub(crate) fn percent(share: f64) -> String {
     format!("{}\u{a0}%", plain_tick((share * 1000.0).round() / 10.0))
 }
@@ -159,7 +158,7 @@ pub(crate) fn level(level: f64) -> String {
     }
 }
 
-/// `15 360`: groups of three, held together by no-break spaces.
+/// `15 360`: groups of three digits, joined by no-break spaces.
 pub(crate) fn count(count: u64) -> String {
     let digits = count.to_string();
     let mut grouped = String::with_capacity(digits.len() * 2);
@@ -172,7 +171,7 @@ pub(crate) fn count(count: u64) -> String {
     grouped
 }
 
-/// `2026-11-21 01:12 UTC`, of nanoseconds of Unix time.
+/// `2026-11-21 01:12 UTC`, from nanoseconds of Unix time.
 pub(crate) fn moment(unix_ns: u64) -> String {
     let seconds = unix_ns / 1_000_000_000;
     let (days, minutes) = (seconds / 86_400, seconds % 86_400 / 60);
@@ -216,7 +215,7 @@ pub(crate) fn listed(items: &[String]) -> String {
     }
 }
 
-/// At most `characters` of a text, an ellipsis where it was cut; no control characters.
+/// `text` cut to at most `characters`, with an ellipsis if cut, and without control characters.
 pub(crate) fn shortened(text: &str, characters: usize) -> String {
     let mut clean = text
         .chars()
@@ -279,7 +278,7 @@ mod tests {
     }
 
     #[test]
-    fn ticks_carry_no_idle_digits() {
+    fn ticks_have_no_trailing_zeros() {
         assert_eq!(plain_tick(0.1 + 0.2), "0.3");
         assert_eq!(plain_tick(100.0), "100");
         assert_eq!(plain(&rate_tick(150_000.0, 250_000.0)), "150 k");
@@ -292,7 +291,7 @@ mod tests {
     }
 
     #[test]
-    fn shares_say_nothing_only_of_nothing() {
+    fn a_share_is_zero_per_cent_only_if_it_is_zero() {
         assert_eq!(plain(&share(0.0)), "0 %");
         assert_eq!(plain(&share(0.000_01)), "< 0.01 %");
         assert_eq!(plain(&share(0.032)), "3.2 %");
@@ -301,7 +300,7 @@ mod tests {
     }
 
     #[test]
-    fn moments_know_leap_years() {
+    fn dates_respect_leap_years() {
         assert_eq!(moment(0), "1970-01-01 00:00 UTC");
         assert_eq!(moment(951_827_696_000_000_000), "2000-02-29 12:34 UTC");
         assert_eq!(moment(1_795_223_563_000_000_000), "2026-11-21 01:12 UTC");

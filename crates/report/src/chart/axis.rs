@@ -1,15 +1,15 @@
-//! Axes: where they begin and end, and where they are labelled.
+//! Axes: range and labels.
 
-/// How values are spread along an axis.
+/// Scale of an axis.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Scale {
     /// From 0.
     Linear,
-    /// By powers of ten.
+    /// Logarithmic, base ten.
     Log,
 }
 
-/// One axis. Positions are values, or their logarithms to base ten on a [`Scale::Log`].
+/// One axis. Positions are values or, on a [`Scale::Log`], their logarithms to base ten.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Axis {
     pub(crate) scale: Scale,
@@ -24,11 +24,14 @@ pub(crate) struct Axis {
 }
 
 impl Axis {
-    /// An axis on which every value finds room. Values that cannot stand on it (not a number; not
-    /// above 0 on a [`Scale::Log`]) are passed over; of nothing, an axis from 0 to 1 (1 to 10).
+    /// An axis over all values. Values without a position on it (not finite; not above 0 on a
+    /// [`Scale::Log`]) are ignored. Without any value it ranges from 0 to 1 (1 to 10).
     pub(crate) fn over(scale: Scale, values: impl IntoIterator<Item = f64>) -> Self {
         let (mut least, mut greatest) = (f64::INFINITY, f64::NEG_INFINITY);
-        for value in values.into_iter().filter(|&value| stands_on(scale, value)) {
+        for value in values
+            .into_iter()
+            .filter(|&value| has_position(scale, value))
+        {
             least = least.min(value);
             greatest = greatest.max(value);
         }
@@ -39,16 +42,16 @@ impl Axis {
         }
     }
 
-    /// The same axis, labelled at `values` and nowhere else.
+    /// The same axis with labels at `values` only.
     pub(crate) fn labelled_at(mut self, values: &[f64]) -> Self {
         self.labelled = values.iter().filter_map(|&at| self.position(at)).collect();
         self.between.clear();
         self
     }
 
-    /// Where a value stands; none where it cannot.
+    /// The position of a value. None: the scale has none for it.
     pub(crate) fn position(&self, value: f64) -> Option<f64> {
-        if !stands_on(self.scale, value) {
+        if !has_position(self.scale, value) {
             return None;
         }
         Some(match self.scale {
@@ -66,11 +69,11 @@ impl Axis {
     }
 }
 
-fn stands_on(scale: Scale, value: f64) -> bool {
+fn has_position(scale: Scale, value: f64) -> bool {
     value.is_finite() && (value > 0.0 || (scale == Scale::Linear && value >= 0.0))
 }
 
-/// Steps of 1, 2 or 5 × 10ⁿ, four to nine of them, and a little room above the greatest value.
+/// Four to nine steps of 1, 2 or 5 × 10ⁿ, with a margin above the greatest value.
 fn linear(greatest: f64) -> Axis {
     let rough = greatest / 6.0;
     let power = 10f64.powf(rough.log10().floor());
@@ -93,7 +96,7 @@ fn linear(greatest: f64) -> Axis {
     }
 }
 
-/// Labels at 1, 2, 5 × 10ⁿ where they find room, else at 10ⁿ.
+/// Labels at 1, 2, 5 × 10ⁿ if they fit, else at 10ⁿ.
 fn logarithmic(least: f64, greatest: f64) -> Axis {
     let below = ladder(least.log10() - 0.05, &[1.0, 2.0, 5.0], Side::Below);
     let above = ladder(greatest.log10() + 0.05, &[1.0, 2.0, 5.0], Side::Above);
@@ -153,7 +156,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_linear_axis_has_round_steps_and_room_above() {
+    fn a_linear_axis_has_round_steps_and_a_margin() {
         for greatest in [0.7, 1.0, 9.9, 181_234.0, 240_000.0, 3e9] {
             let axis = Axis::over(Scale::Linear, [greatest]);
             assert!(
@@ -184,7 +187,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_stand_on_an_axis_has_no_position() {
+    fn values_outside_the_scale_have_no_position() {
         let log = Axis::over(Scale::Log, []);
         assert_eq!(log.position(0.0), None);
         assert_eq!(log.position(f64::NAN), None);

@@ -1,5 +1,5 @@
-//! The data of a figure: every trial a marker; over them the median solid, the maximum dashed,
-//! the minimum dotted.
+//! The data of a figure: one marker per trial, a solid line for the median, a dashed one for the
+//! maximum and a dotted one for the minimum.
 
 use super::svg::{coordinate, coordinates};
 use super::{Axis, Curve, Field, INK, Panel, Scale, Svg};
@@ -8,22 +8,22 @@ use crate::figures::Figure;
 use crate::sweep_axis::SweepAxis;
 use crate::units;
 
-/// Dashes of the lines through the greatest and the least.
+/// Dashes of the maximum and minimum lines.
 pub(super) const MAXIMUM_DASHES: &str = "7 4";
 pub(super) const MINIMUM_DASHES: &str = "1.5 3.5";
 /// Dashes of "achieved = offered".
 pub(super) const GUIDE_DASHES: &str = "10 3 2 3";
 const KNEE_RADIUS: &str = "11";
-/// An arrow's head above a marker: the value is a lower bound.
+/// An arrowhead above a marker, for a lower bound.
 pub(super) const BOUND_SHAPE: &str = "M-3,-6.5L0,-10.5L3,-6.5Z";
-/// A cross around (0, 0): something is missing.
+/// A cross around (0, 0), for missing trials.
 pub(super) const MISSING_SHAPE: &str = "M-3.5,-3.5L3.5,3.5M-3.5,3.5L3.5,-3.5";
 
-/// How far from its rate the outermost trial of a cell stands at most, and two of them from each
-/// other: pixels.
+/// Greatest distance of a trial from its rate, and of neighbouring trials from each other, when the
+/// trials of a cell are drawn side by side. Pixels.
 const SIDE_BY_SIDE: f64 = 7.0;
 const SIDE_STEP: f64 = 3.0;
-/// Widths of the medians: where two lie on each other, the wider shows next to the narrower.
+/// Widths of the median lines: where two coincide, the wider one stays visible.
 const MEDIAN_WIDTHS: [&str; 2] = ["2.8", "1.7"];
 
 pub(super) fn draw(svg: &mut Svg, stem: &str, figure: &dyn Figure, field: &Field, panel: &Panel) {
@@ -52,7 +52,7 @@ pub(super) fn draw(svg: &mut Svg, stem: &str, figure: &dyn Figure, field: &Field
         figure,
         field,
         axis: panel.axis,
-        // On one axis, what differs lies apart by itself.
+        // On the diagonal, different rates are apart already.
         is_spread: !panel.follows_offered(figure),
     };
     for part in [markers, lines] {
@@ -63,7 +63,7 @@ pub(super) fn draw(svg: &mut Svg, stem: &str, figure: &dyn Figure, field: &Field
     svg.close();
 }
 
-/// What the script of the page reads an axis by.
+/// The axis as the page's script reads it.
 fn axis_text(axis: &Axis, unit: &str) -> String {
     let scale = match axis.scale {
         Scale::Log => "log",
@@ -77,7 +77,7 @@ struct Drawn<'a> {
     figure: &'a dyn Figure,
     field: &'a Field,
     axis: SweepAxis<'a>,
-    /// The trials of a cell stand side by side.
+    /// The trials of a cell are drawn side by side.
     is_spread: bool,
 }
 
@@ -140,11 +140,7 @@ fn markers(svg: &mut Svg, drawn: &Drawn, curve: &Curve) {
                     .unwrap_or_default(),
                 trial.repeat + 1,
                 cell.planned,
-                if limited {
-                    ", limited by the generator"
-                } else {
-                    ""
-                },
+                if limited { ", generator-limited" } else { "" },
             );
             let at = format!("translate({} {})", coordinate(x + aside), coordinate(y));
             let aside = coordinate(aside);
@@ -167,7 +163,7 @@ fn markers(svg: &mut Svg, drawn: &Drawn, curve: &Curve) {
     }
 }
 
-/// How far from its rate a trial stands, so that one marker does not hide another: pixels.
+/// Horizontal offset of a trial, in pixels, so that markers do not hide each other.
 fn aside(repeat: u32, cell: &Cell) -> f64 {
     let middle = f64::from(cell.planned.saturating_sub(1)) / 2.0;
     let step = if middle > 0.0 {
@@ -178,7 +174,7 @@ fn aside(repeat: u32, cell: &Cell) -> f64 {
     (f64::from(repeat) - middle) * step
 }
 
-/// A cross at the foot of the figure where repeats are missing.
+/// A cross at the bottom of the plot if repeats are missing.
 fn absent(svg: &mut Svg, drawn: &Drawn, curve: &Curve, cell: &Cell) {
     let (field, missing) = (drawn.field, cell.missing());
     let Some(stands_at) = drawn.axis.of_cell(cell) else {
@@ -228,7 +224,7 @@ fn lines(svg: &mut Svg, drawn: &Drawn, curve: &Curve) {
         ("median", |spread| spread.median, median, "none"),
     ];
     for (class, end, stroke_width, dashes) in styles {
-        // A cell without a measurement breaks the line: nothing is known there.
+        // A cell without a measurement interrupts the line.
         let mut piece: Vec<(f64, f64)> = Vec::new();
         let mut pieces = Vec::new();
         for cell in &curve.cells {

@@ -12,9 +12,9 @@ use crate::Error;
 use crate::figures::Figure;
 use crate::sweep_axis::SweepAxis;
 
-/// plotters draws whole pixels; at ten times the size they are fine enough.
+/// plotters draws whole pixels, so it draws at this multiple of the size.
 const MAGNIFIED: f64 = 10.0;
-/// plotters divides the size of a face by this before it says it in SVG.
+/// plotters divides the font size by this before it writes SVG.
 const FACE: f64 = 1.24;
 
 const AXIS: RGBColor = RGBColor(0x33, 0x33, 0x33);
@@ -95,7 +95,7 @@ fn mesh<'a>(
     Ok(())
 }
 
-/// An axis as plotters asks for one.
+/// An axis as a plotters coordinate.
 struct Position<'a>(&'a Axis);
 
 impl Ranged for Position<'_> {
@@ -120,7 +120,7 @@ impl Ranged for Position<'_> {
     }
 }
 
-/// What stands between the first tag of a document and the last.
+/// The content of an SVG document, without its outermost tags.
 fn inside(document: &str) -> Option<&str> {
     let (_, rest) = document.trim_end().strip_prefix("<svg ")?.split_once('>')?;
     rest.strip_suffix("</svg>")

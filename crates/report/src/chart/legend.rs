@@ -1,5 +1,5 @@
-//! The legend: above the plot, so that it covers no data. First the servers, then what lines and
-//! markers mean; only what the figure has.
+//! The legend, above the plot so that it covers no data: first the curves, then the lines and
+//! markers that the figure contains.
 
 use super::svg::{coordinate, width};
 use super::{CurveStyle, INK, Panel, Svg, WIDTH, data};
@@ -12,7 +12,7 @@ const LEFT: f64 = 16.0;
 const SAMPLE: f64 = 30.0;
 const GAP: f64 = 18.0;
 
-/// What stands before an entry's text.
+/// The symbol of an entry.
 #[derive(Debug, Clone, Copy)]
 enum Sample {
     Curve(CurveStyle),
@@ -67,7 +67,7 @@ impl Legend {
         self.rows as f64 * ROW + 14.0
     }
 
-    /// Entries from a new row on, as many in a row as find room.
+    /// Starts a new row and fills rows with as many entries as fit.
     fn rows_of(&mut self, entries: impl IntoIterator<Item = (Sample, String)>) {
         let mut x = LEFT;
         for (sample, text) in entries {
@@ -101,7 +101,7 @@ impl Legend {
     }
 }
 
-/// What lines and markers mean.
+/// The entries for lines and markers.
 fn key(figure: &dyn Figure, panel: &Panel) -> Vec<(Sample, String)> {
     let curves = &panel.curves;
     let cells = || curves.iter().flat_map(|curve| &curve.cells);
@@ -131,11 +131,11 @@ fn key(figure: &dyn Figure, panel: &Panel) -> Vec<(Sample, String)> {
         key.push((Sample::Knee, "knee".to_owned()));
     }
     if cells().any(|cell| cell.limited() > 0) {
-        key.push((Sample::Hollow, "limited by the generator".to_owned()));
+        key.push((Sample::Hollow, "generator-limited".to_owned()));
     }
     let mut measured = cells().flat_map(|cell| &cell.measured);
     if measured.any(|(_, measured)| figure.is_lower_bound(measured)) {
-        key.push((Sample::Bound, "at least".to_owned()));
+        key.push((Sample::Bound, "lower bound".to_owned()));
     }
     if cells().any(|cell| cell.missing() > 0) {
         key.push((Sample::Missing, "missing".to_owned()));
@@ -185,7 +185,7 @@ fn sample(svg: &mut Svg, sample: Sample, x: f64, y: f64) {
             svg.close();
         }
         Sample::Hollow => {
-            // A circle and a square: hollow in whatever shape.
+            // Two shapes, because hollow markers occur in every shape.
             for (index, offset) in [(0, -6.0), (1, 6.0)] {
                 let at = format!(
                     "translate({} {})",

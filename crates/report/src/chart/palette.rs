@@ -1,9 +1,10 @@
-//! One colour and one shape a server, so that a figure reads without colour too.
+//! One colour and one shape per server, so that a figure is readable without colour.
 //!
-//! Colours: Okabe and Ito, "Color Universal Design", 2008; without yellow, which white paper
-//! swallows. Sky blue stands after the darker ones for the same reason.
+//! Colours: Okabe and Ito, "Color Universal Design", 2008; without yellow, which
+//! is too faint on white; sky blue comes after the darker colours for the same reason.
 
-/// On paper. The page has its own for dark rooms (`templates/report.css`, `--s0` to `--s6`).
+/// Colours for print. The page has its own for dark mode (`templates/report.css`, `--s0` to
+/// `--s6`).
 const COLOURS: [&str; 7] = [
     "#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000",
 ];
@@ -22,16 +23,16 @@ const SHAPES: [&str; 7] = [
 /// How one server is drawn.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct CurveStyle {
-    /// `s0` to `s6`: the class the page colours by.
+    /// `s0` to `s6`: the CSS class by which the page colours the curve.
     pub(crate) class: &'static str,
-    /// On paper.
+    /// Colour for print.
     pub(crate) colour: &'static str,
     /// Path of its marker.
     pub(crate) shape: &'static str,
 }
 
 impl CurveStyle {
-    /// The style of the `index`-th server of a plan: 49 of them differ.
+    /// The style of the `index`-th server of a plan; 49 styles are distinct.
     pub(crate) fn of(index: usize) -> Self {
         const CLASSES: [&str; 7] = ["s0", "s1", "s2", "s3", "s4", "s5", "s6"];
         let colour = index % COLOURS.len();

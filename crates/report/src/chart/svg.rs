@@ -2,25 +2,25 @@
 
 use std::fmt::Write as _;
 
-/// The inside of an SVG document, growing.
+/// Builds the content of an SVG document.
 #[derive(Debug, Default)]
 pub(crate) struct Svg {
     out: String,
 }
 
 impl Svg {
-    /// What was written.
+    /// The content.
     pub(crate) fn into_string(self) -> String {
         self.out
     }
 
-    /// An element without content.
+    /// Adds an element without content.
     pub(crate) fn element(&mut self, name: &str, attributes: &[(&str, &str)]) {
         self.start(name, attributes);
         self.out.push_str("/>\n");
     }
 
-    /// An element shown a reader who points at it (or listens) as `hint`.
+    /// Adds an element with `hint` as its tooltip and accessible name.
     pub(crate) fn hinted(&mut self, name: &str, attributes: &[(&str, &str)], hint: &str) {
         self.start(name, attributes);
         let _ = writeln!(self.out, "><title>{}</title></{name}>", escaped(hint));
@@ -37,7 +37,7 @@ impl Svg {
         self.out.push_str("</g>\n");
     }
 
-    /// Text with its baseline at (x, y).
+    /// Adds text with its baseline at (x, y).
     pub(crate) fn text(&mut self, x: f64, y: f64, attributes: &[(&str, &str)], text: &str) {
         let _ = write!(
             self.out,
@@ -49,7 +49,7 @@ impl Svg {
         let _ = writeln!(self.out, ">{}</text>", escaped(text));
     }
 
-    /// What is SVG already.
+    /// Adds `svg` without escaping.
     pub(crate) fn raw(&mut self, svg: &str) {
         self.out.push_str(svg);
     }
@@ -66,7 +66,7 @@ impl Svg {
     }
 }
 
-/// A coordinate.
+/// A coordinate as text, to a tenth of a pixel.
 pub(crate) fn coordinate(value: f64) -> String {
     let text = format!("{value:.1}");
     text.strip_suffix(".0").map(str::to_owned).unwrap_or(text)
@@ -81,8 +81,8 @@ pub(crate) fn coordinates(points: &[(f64, f64)]) -> String {
     pairs.join(" ")
 }
 
-/// Text that means itself in XML and HTML, in content and in quoted attributes. Characters that
-/// XML does not allow are replaced.
+/// Text escaped for content and quoted attributes of XML and HTML. Characters that XML does not
+/// allow are replaced.
 pub(crate) fn escaped(text: &str) -> String {
     let mut safe = String::with_capacity(text.len());
     for character in text.chars() {
@@ -101,7 +101,7 @@ pub(crate) fn escaped(text: &str) -> String {
     safe
 }
 
-/// About how wide a text is in a sans-serif face: enough to lay out a legend, not to justify.
+/// Approximate width of a text in a sans-serif face: sufficient to lay out a legend.
 pub(crate) fn width(text: &str, size: f64) -> f64 {
     text.chars()
         .map(|character| em_width(character) * size)
@@ -119,7 +119,7 @@ fn em_width(character: char) -> f64 {
     }
 }
 
-/// A text in lines of at most `limit` pixels, broken at spaces.
+/// A text wrapped at spaces into lines of at most `limit` pixels.
 pub(crate) fn wrapped(text: &str, size: f64, limit: f64) -> Vec<String> {
     let mut lines = Vec::new();
     let mut line = String::new();

@@ -1,5 +1,5 @@
-//! How many connections had something to say when a worker of the server woke up, on average: the
-//! burstiness of its work. Only servers that count it are drawn.
+//! Mean number of ready connections when a worker of the server wakes up: how bursty its work is.
+//! Only servers that count it are drawn.
 
 use super::Figure;
 use crate::chart::axis::Scale;
@@ -18,11 +18,11 @@ impl Figure for Bursts {
     }
 
     fn quantity(&self) -> &'static str {
-        "Connections served a wake-up"
+        "Connections served per wake-up"
     }
 
     fn axis_title(&self) -> &'static str {
-        "connections with something to say at a wake-up, mean (log scale)"
+        "ready connections per wake-up, mean (log scale)"
     }
 
     fn scale(&self) -> Scale {
@@ -34,7 +34,7 @@ impl Figure for Bursts {
     }
 
     fn words(&self, value: f64) -> String {
-        format!("{} a wake-up", units::number(value))
+        format!("{} per wake-up", units::number(value))
     }
 
     fn tick(&self, value: f64, _greatest: f64) -> String {

@@ -1,4 +1,4 @@
-//! Processor time of the server a request, user and system together: the figure that holds where
+//! Processor time of the server per request, user and system together. It stays meaningful where
 //! server and generator share a small machine.
 
 use super::Figure;

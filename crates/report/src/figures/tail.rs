@@ -1,5 +1,5 @@
-//! The 99th percentile of response time against *offered* rate. Against the achieved rate an
-//! overloaded server's points would fold back over its good ones.
+//! The 99th percentile of response time against *offered* rate. Against the achieved rate, the
+//! points of an overloaded server would overlap those below its capacity.
 
 use super::Figure;
 use crate::cells;

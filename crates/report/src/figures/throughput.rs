@@ -1,4 +1,4 @@
-//! Achieved rate against offered rate: how far a server follows.
+//! Achieved rate against offered rate: up to which rate a server keeps up.
 
 use super::Figure;
 use crate::chart::axis::Scale;

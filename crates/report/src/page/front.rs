@@ -13,7 +13,7 @@ use crate::{Run, limits};
 /// The answer as the template takes it.
 pub(super) struct Front {
     pub(super) sentence: String,
-    /// What the table's latencies and costs are measured at.
+    /// The point compared, at which all columns but the capacity are measured.
     pub(super) point: String,
     /// Head of the first column of figures: `Capacity` or `Achieved`.
     pub(super) rate_head: &'static str,
@@ -36,7 +36,7 @@ pub(super) struct FrontRow {
     pub(super) cpu: Value,
     /// `14 of 15`.
     pub(super) measured: String,
-    /// What limits the row: generator-limited and missing trials.
+    /// Caveats: generator-limited and missing trials, lower bounds.
     pub(super) marks: Vec<String>,
 }
 
@@ -103,8 +103,7 @@ fn median(values: &[f64]) -> Option<Estimate> {
     measure::median_of_trials(values, CONFIDENCE)
 }
 
-/// A percentile over the trials that the generator did not limit; missing where it limited more
-/// than half.
+/// A percentile over the trials that are not generator-limited. Missing if more than half are.
 fn percentile(cell: &Cell, percentile: Percentile) -> Value {
     if cell.mostly_limited() {
         return estimate(None, Quantity::Duration);
@@ -154,7 +153,7 @@ fn bounded(value: Value, is_median: bool, is_any: bool) -> Value {
     }
 }
 
-/// What limits a row, at the point compared; a capacity's limit too.
+/// The caveats of a row: those of the point compared, and trials missing elsewhere.
 fn marks(run: &Run, server: &ServerAtPoint) -> Vec<String> {
     let cell = server.cell;
     let mut marks = Vec::new();

@@ -7,7 +7,7 @@ use crate::sweep_axis::SweepAxis;
 use crate::units::Quantity;
 use crate::{Run, notes, units};
 
-/// Median over the repeats, and `[least, greatest]` in the same unit.
+/// A value with its range in the same unit, as text.
 pub(super) struct Value {
     pub(super) median: String,
     pub(super) range: String,
@@ -41,7 +41,7 @@ impl Value {
         }
     }
 
-    /// A percentile of response time: `≥` before what is a lower bound.
+    /// A percentile of response time, with `≥` before a lower bound.
     fn of_percentile(cell: &Cell, percentile: Percentile) -> Self {
         let value = Self::of(
             cell.spread(|measured| percentile.value_ns(measured)),
@@ -59,7 +59,7 @@ impl Value {
     }
 }
 
-/// What only some runs have measured.
+/// The columns that only some runs have.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct OptionalColumns {
     bursts: bool,
@@ -79,7 +79,7 @@ impl OptionalColumns {
     }
 }
 
-/// The heads of the values of a cell: (what, of it what).
+/// The column heads of a cell's values: (quantity, detail).
 pub(super) fn heads(more: OptionalColumns) -> Vec<(&'static str, &'static str)> {
     let mut heads = vec![
         ("Achieved", ""),
@@ -87,8 +87,8 @@ pub(super) fn heads(more: OptionalColumns) -> Vec<(&'static str, &'static str)> 
         ("Response", "p99"),
         ("Response", "p99.9"),
         ("Slip", "p99"),
-        ("CPU user", "a request"),
-        ("CPU system", "a request"),
+        ("CPU user", "per request"),
+        ("CPU system", "per request"),
         ("Resident memory", ""),
         ("Switches", "voluntary"),
         ("Switches", "involuntary"),
@@ -96,21 +96,21 @@ pub(super) fn heads(more: OptionalColumns) -> Vec<(&'static str, &'static str)> 
         ("Censored", ""),
     ];
     if more.bursts {
-        heads.push(("Burst", "connections a wake-up"));
+        heads.push(("Burst", "connections per wake-up"));
     }
     if more.saturating {
-        heads.push(("Saturating", "their rate"));
+        heads.push(("Saturating connections", "rate"));
     }
     heads
 }
 
 /// One cell of a server.
 pub(super) struct CellRow {
-    /// Where a curve goes across settings.
+    /// Of a curve over settings; else empty.
     pub(super) setting: String,
     pub(super) level: String,
     pub(super) offered: String,
-    /// In the order of the table's heads.
+    /// In the order of [`heads`].
     pub(super) values: Vec<Value>,
     /// `14 of 15`.
     pub(super) measured: String,
@@ -209,13 +209,13 @@ pub(super) fn missing(run: &Run) -> Vec<MissingRow> {
         repeat: (missing.repeat + 1).to_string(),
         why: match missing.failure {
             Some(why) => format!("failed: {why}"),
-            None => "never ended: the run was stopped, or is still going on".to_owned(),
+            None => "not run: the run was stopped, or has not finished".to_owned(),
         },
     });
     rows.collect()
 }
 
-/// One trial, as the figures draw it.
+/// One trial.
 pub(super) struct TrialRow {
     pub(super) id: String,
     pub(super) server: String,
@@ -226,7 +226,7 @@ pub(super) struct TrialRow {
     pub(super) p99: String,
     pub(super) cpu: String,
     pub(super) generator_busy: String,
-    /// What the host took of the server's and of the generator's processors.
+    /// Steal time on the server's and on the generator's processors.
     pub(super) stolen: String,
     pub(super) remarks: String,
 }
@@ -236,7 +236,7 @@ pub(super) fn trials(run: &Run) -> Vec<TrialRow> {
     let rows = run.trials.iter().map(|trial| {
         let mut remarks = Vec::new();
         if trial.phase == Phase::Capacity {
-            remarks.push("infinite demand (closed loop)".to_owned());
+            remarks.push("closed loop".to_owned());
         }
         let measured = match &trial.outcome {
             Outcome::Measured(measured) => Some(measured),
@@ -246,7 +246,7 @@ pub(super) fn trials(run: &Run) -> Vec<TrialRow> {
             }
         };
         if measured.is_some_and(|measured| measured.generator_limited) {
-            remarks.push("limited by the generator".to_owned());
+            remarks.push("generator-limited".to_owned());
         }
         if let Some(lost) = measured
             .and_then(|measured| measured.lost_connections)
@@ -258,7 +258,7 @@ pub(super) fn trials(run: &Run) -> Vec<TrialRow> {
             .map(|measured| measured.errors)
             .filter(|&errors| errors > 0)
         {
-            remarks.push(format!("{} answered with an error", units::count(errors)));
+            remarks.push(format!("{} error replies", units::count(errors)));
         }
         remarks.extend(trial.notes.iter().cloned());
         TrialRow {

@@ -103,7 +103,7 @@ fn what_is_missing_is_said_under_the_figure() {
     for words in [
         "Missing: 3 trials: curtail at level 1.0 (1) and memcached at level 0.7 (2).",
         "Skipped: elder-cache (not found on PATH).",
-        "Hollow: in 10 of 237",
+        "Hollow: 10 of 237",
     ] {
         assert!(svg.contains(words), "{words}\n{svg}");
     }

@@ -1,4 +1,4 @@
-//! Run folders in, reports out: what a reader of a report would notice.
+//! Reports of synthetic run folders, as a reader sees them.
 #![allow(
     clippy::unwrap_used,
     clippy::expect_used,

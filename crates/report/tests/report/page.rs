@@ -1,4 +1,4 @@
-//! The page: whole, offline, and safe whatever a run is called.
+//! The page below its head: complete, self-contained, and safe for any names.
 
 use report::folder::{LowerBounds, Outcome, Sweep};
 
@@ -14,7 +14,7 @@ fn below_the_head(html: &str) -> &str {
 }
 
 #[test]
-fn the_page_asks_nothing_of_a_network() {
+fn the_page_needs_no_network() {
     let html = page(&Synthetic::ladder(4));
     for foreign in [
         "http:", "https:", "src=", "@import", "<iframe", "<object", "<form", "fetch(",
@@ -39,7 +39,7 @@ fn the_page_asks_nothing_of_a_network() {
 }
 
 #[test]
-fn the_page_says_what_a_reader_needs() {
+fn the_page_contains_findings_checks_and_plan() {
     let html = page(&Synthetic::ladder(4));
     for words in [
         "Up to what offered rate does each server keep up",
@@ -69,7 +69,7 @@ fn the_page_says_what_a_reader_needs() {
 }
 
 #[test]
-fn a_quick_run_says_so_and_is_run_again_quickly() {
+fn a_quick_run_is_marked_and_its_command_repeats_it() {
     let mut ladder = Synthetic::ladder(4);
     ladder.plan.quick = true;
     ladder.plan.notes = vec!["One processor: nothing is pinned.".to_owned()];
@@ -97,7 +97,7 @@ fn hostile_names_stay_text() {
     assert_eq!(html.matches("<script").count(), 1);
     assert_eq!(html.matches("</script").count(), 1);
     assert!(!html.contains("<img"));
-    // Within a tag a quote would end its attribute.
+    // A quote within a tag would end an attribute.
     assert!(!html.contains(r#"alert("x")"#) && !html.contains("onerror='"));
 }
 
@@ -125,7 +125,7 @@ fn headings_descend_by_one_and_tables_have_heads() {
 }
 
 #[test]
-fn too_few_trials_are_not_given_a_certainty_they_lack() {
+fn few_trials_show_their_lower_confidence() {
     let mut ladder = Synthetic::ladder(4);
     (ladder.plan.repeats, ladder.plan.capacity_trials) = (3, 3);
     ladder.trials.retain(|trial| trial.repeat < 3);
@@ -154,7 +154,7 @@ fn a_generator_that_was_always_the_limit_makes_a_lower_bound() {
 }
 
 #[test]
-fn one_lucky_trial_does_not_decide_a_capacity() {
+fn one_unlimited_trial_does_not_determine_a_capacity() {
     let mut ladder = Synthetic::ladder(4);
     for repeat in 0..4 {
         ladder
@@ -203,7 +203,7 @@ fn a_knee_that_the_generator_hides_is_not_called_the_most_that_was_offered() {
 }
 
 #[test]
-fn a_knee_beside_a_level_that_the_generator_limited_lies_between() {
+fn a_knee_next_to_a_level_that_the_generator_limited_lies_between() {
     let mut ladder = Synthetic::ladder(4);
     limit(&mut ladder, 6, 12);
     let html = page(&ladder);
@@ -211,7 +211,7 @@ fn a_knee_beside_a_level_that_the_generator_limited_lies_between() {
 }
 
 #[test]
-fn no_knee_for_the_generator_s_sake_says_so() {
+fn a_knee_hidden_by_the_generator_is_explained() {
     let mut ladder = Synthetic::ladder(4);
     for cell in 2..8 {
         limit(&mut ladder, cell, 15);
@@ -221,7 +221,7 @@ fn no_knee_for_the_generator_s_sake_says_so() {
 }
 
 #[test]
-fn a_tail_that_the_generator_hides_is_not_known_and_says_why() {
+fn a_tail_hidden_by_the_generator_is_not_known_with_a_reason() {
     let mut ladder = Synthetic::ladder(4);
     limit(&mut ladder, 2, 8);
     limit(&mut ladder, 6, 15);
@@ -229,7 +229,7 @@ fn a_tail_that_the_generator_hides_is_not_known_and_says_why() {
     let unknown = "is not known at load level 0.5 (the generator was the limit in 8 of 15 trials) \
                    and at load level 0.9 (the generator was the limit in all 15 trials).";
     assert!(html.contains(unknown), "{unknown}");
-    // What a request costs is known all the same, and against the other server too.
+    // CPU time per request is known, and so is its ratio to the other server.
     let (_, cost) = html.split_once("A request costs the server").unwrap();
     let (cost, _) = cost.split_once("</p>").unwrap_or((cost, ""));
     let cost: String = cost.chars().take(400).collect();
@@ -242,7 +242,7 @@ fn a_tail_that_the_generator_hides_is_not_known_and_says_why() {
 }
 
 #[test]
-fn a_request_s_cost_counts_every_trial() {
+fn cpu_per_request_covers_every_trial() {
     let mut ladder = Synthetic::ladder(4);
     limit(&mut ladder, 6, 14);
     for repeat in 0..15 {
@@ -252,12 +252,12 @@ fn a_request_s_cost_counts_every_trial() {
     }
     assert!(
         page(&ladder).contains("A request costs the server 5.00\u{a0}µs"),
-        "not the one free trial"
+        "not only the unlimited trial"
     );
 }
 
 #[test]
-fn the_tail_is_told_at_the_level_nearest_to_half() {
+fn the_findings_give_the_tail_at_the_level_nearest_to_half() {
     let mut ladder = Synthetic::ladder(4);
     let mut levels = LEVELS.to_vec();
     (levels[1], levels[2]) = (0.2, 0.4);
@@ -283,7 +283,7 @@ fn censor(ladder: &mut Synthetic, cell: usize, share: f64) {
 #[test]
 fn a_percentile_among_requests_never_answered_is_a_lower_bound() {
     let mut ladder = Synthetic::ladder(4);
-    // Those of the overload are not of this test.
+    // Remove the censored requests of the overload.
     for cell in 0..8 {
         censor(&mut ladder, cell, 0.0);
     }
@@ -309,10 +309,10 @@ fn a_percentile_among_requests_never_answered_is_a_lower_bound() {
     assert!(!html.contains("Lower bounds:"));
 }
 
-/// Requests of a lost connection are given up young, and may be beyond the median too, however few
-/// they are; a trial recorded before that was told says nothing of where they stand.
+/// Requests of a lost connection are censored early, so even a few may lie above the median. A
+/// trial of a build that did not record their position makes every percentile a lower bound.
 #[test]
-fn a_few_requests_given_up_young_make_every_percentile_a_lower_bound() {
+fn requests_censored_early_make_every_percentile_a_lower_bound() {
     let mut ladder = Synthetic::ladder(4);
     for cell in 0..8 {
         censor(&mut ladder, cell, 0.0);
@@ -340,7 +340,7 @@ fn a_few_requests_given_up_young_make_every_percentile_a_lower_bound() {
         let measured = ladder.measurement(&format!("s-curtail-2-{repeat:02}"));
         measured.response.as_mut().unwrap().lower_bounds = None;
     }
-    assert_eq!(page(&ladder), html, "an elder run");
+    assert_eq!(page(&ladder), html, "a run of an older build");
 }
 
 #[test]
@@ -356,13 +356,13 @@ fn a_median_below_all_lower_bounds_holds() {
         synthetic::censor(measured, measured.intended / 50);
         measured.response.as_mut().unwrap().p99 = 9_000_000;
     }
-    // Seven of fifteen may rise as they like: the eighth is the median.
+    // The median is the eighth of fifteen, so seven lower bounds above it do not affect it.
     let html = page(&ladder);
     let one_each = html.matches("<td>≥9.00\u{a0}ms</td>").count();
     assert_eq!(one_each, 7, "the trials themselves");
     assert!(html.contains(", ≥9000]"), "the greatest of the cell");
     assert!(!html.contains("response time is ≥"));
-    // Of eight, one is the median.
+    // Of eight lower bounds, one is the median.
     let measured = ladder.measurement("s-curtail-2-07");
     synthetic::censor(measured, measured.intended / 50);
     measured.response.as_mut().unwrap().p99 = 9_000_000;
@@ -370,7 +370,7 @@ fn a_median_below_all_lower_bounds_holds() {
 }
 
 #[test]
-fn a_run_of_an_elder_build_lacks_what_it_did_not_record() {
+fn a_run_of_an_older_build_omits_what_it_did_not_record() {
     let mut ladder = Synthetic::ladder(4);
     for trial in &mut ladder.trials {
         if let Outcome::Measured(measured) = &mut trial.outcome {
@@ -379,13 +379,13 @@ fn a_run_of_an_elder_build_lacks_what_it_did_not_record() {
         }
     }
     let html = page(&ladder);
-    for absent in ["Steal time", "The generator was busy", "lost, in"] {
+    for absent in ["Steal time:", "The generator was busy", "lost, in"] {
         assert!(!html.contains(absent), "{absent}");
     }
 }
 
 #[test]
-fn what_the_host_took_and_what_was_lost_is_told() {
+fn steal_time_and_lost_connections_are_reported() {
     let mut ladder = Synthetic::ladder(4);
     let measured = ladder.measurement("s-curtail-2-02");
     measured.lost_connections = Some(14);
@@ -407,7 +407,7 @@ fn little_s_law_is_reported_where_it_fails() {
 }
 
 #[test]
-fn a_busy_generator_is_named_beside_the_capacity() {
+fn a_busy_generator_is_named_with_the_capacity() {
     let mut ladder = Synthetic::ladder(4);
     assert!(!page(&ladder).contains("the server&#39;s own capacity may be higher"));
     for repeat in 0..5 {

@@ -232,7 +232,7 @@ fn a_server_that_does_not_count_bursts_is_named_and_not_drawn() {
     let svg = figure(&run, "bursts");
     assert!(svg.contains("data-server=\"curtail\""));
     assert!(!svg.contains("data-server=\"memcached\""));
-    assert!(svg.contains("Not drawn: memcached, of which this cannot be read."));
+    assert!(svg.contains("Not drawn: memcached, without this measurement."));
 }
 
 #[test]

@@ -14,7 +14,7 @@ fn the_summary_of_a_ladder() {
 }
 
 #[test]
-fn no_line_is_wider_than_a_terminal_and_no_name_moves_its_cursor() {
+fn lines_fit_the_terminal_and_names_contain_no_control_characters() {
     let mut ladder = Synthetic::ladder(3);
     ladder.plan.quick = true;
     ladder.rename(

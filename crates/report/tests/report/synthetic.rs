@@ -1,4 +1,4 @@
-//! Run folders made up from a seed: what a laboratory would have left behind.
+//! Synthetic run folders, generated from a seed.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -9,17 +9,17 @@ use report::folder::{
 };
 use report::{Run, Vary};
 
-/// Load levels of the made-up sweep.
+/// Load levels of the sweep.
 pub(crate) const LEVELS: [f64; 8] = [0.1, 0.3, 0.5, 0.6, 0.7, 0.8, 0.9, 1.0];
 /// Trials of a cell.
 pub(crate) const REPEATS: u32 = 15;
-/// (name, capacity, plateau of p99, processor time a request), nanoseconds.
+/// (name, capacity in requests/s, plateau of p99 in ns, processor time per request in ns).
 const SERVERS: [(&str, f64, f64, f64); 2] = [
     ("curtail", 241_000.0, 142_000.0, 3_350.0),
     ("memcached", 212_000.0, 178_000.0, 3_900.0),
 ];
 
-/// A run before it is written: change what a test is of.
+/// A run that a test modifies before it is written.
 pub(crate) struct Synthetic {
     pub(crate) plan: Plan,
     pub(crate) host: Host,
@@ -49,7 +49,7 @@ impl Synthetic {
                 trial.outcome = Outcome::Failed("server ended with signal 9".to_owned());
             }
         }
-        // As a run has it: capacities first, the sweep shuffled.
+        // In the order of a run: capacity trials first, then the sweep, shuffled.
         trials.sort_by_key(|trial| {
             let shuffled = SplitMix(
                 trial
@@ -70,8 +70,8 @@ impl Synthetic {
         }
     }
 
-    /// Two servers under several settings: the tail doubles from each to the next. By levels there
-    /// are capacities too; saturating connections got 1000 answers a second each.
+    /// Two servers under several settings; the tail doubles from one setting to the next. Sweeps by
+    /// level have capacity trials; each saturating connection has 1000 replies per second.
     pub(crate) fn varied(seed: u64, vary: Vary, sweep: Sweep) -> Self {
         Self::varied_from(seed, vary, sweep, 0)
     }
@@ -151,7 +151,7 @@ impl Synthetic {
         }
     }
 
-    /// Names a server otherwise, everywhere.
+    /// Renames a server in plan and trials.
     pub(crate) fn rename(&mut self, from: &str, to: &str) {
         for server in self
             .plan
@@ -288,7 +288,7 @@ fn sweep_trial(
     let achieved = offered.min(capacity * 0.985 * random.about(0.01)) * random.about(0.002);
     let queueing = 0.05 * (level / (1.03 - level)).powi(2);
     let p99 = plateau_ns * (1.0 + queueing) * random.about(0.2);
-    // At little load a request pays for waking a server that sleeps.
+    // At low load, a request includes waking the sleeping server.
     let cpu = cpu_ns * (1.0 + 0.35 * (1.0 - level)) * random.about(0.03);
     let mut measured = measurement(random, offered, achieved, p99, cpu);
     measured.generator_limited = server == "curtail" && level > 0.85 && repeat.is_multiple_of(3);
@@ -320,7 +320,7 @@ fn measurement(
     let answered = (achieved * 5.0) as u64;
     let service = quantiles(answered, p99_ns * 0.8);
     let expected = achieved * service.mean / 1e9;
-    // What is a little behind by the end is answered in the grace after it.
+    // Requests slightly behind at the end are answered in the grace period.
     let unanswered = ((intended_rps - achieved * 1.005) * 5.0).max(0.0) as u64;
     let mut measured = Measurement {
         duration_ns: 5_000_000_000,
@@ -361,7 +361,7 @@ fn measurement(
     measured
 }
 
-/// Censors so many of a trial's requests, all at the end: slower than any that was answered.
+/// Censors `count` requests of a trial, all slower than any that was answered.
 pub(crate) fn censor(measured: &mut Measurement, count: u64) {
     measured.censored = count;
     let share = count as f64 / measured.intended as f64;
