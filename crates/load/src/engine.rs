@@ -30,13 +30,14 @@ use sys::poll::{Events, Interest, Poll};
 use workload::Requests;
 
 use crate::config::Protocol;
+use crate::connection::{Connection, ConnectionError, InFlight};
 use crate::error::Error;
-use crate::feed::Feed;
-use crate::lane::{Broken, InFlight, Lane};
 use crate::limits::{
-    EVENTS_MAX, INTERRUPTED_NS, RECEIVE_BYTES_MAX, SENDS_A_TURN_MAX, SPIN_NS, WAKE_UP_NS,
+    EVENTS_MAX, INTERRUPTED_NS, RECEIVE_BYTES_MAX, SENDS_PER_ITERATION_MAX, SPIN_NS,
+    WAKE_UP_LATENCY_NS,
 };
-use crate::tally::{Part, Recorded, Totals};
+use crate::metrics::{Recorded, Totals, Window};
+use crate::schedule_source::ScheduleSource;
 use crate::timeline::Timeline;
 use crate::waiting::{Due, Queue, Waiting};
 use crate::wire::Batch;
@@ -44,13 +45,13 @@ use crate::wire::Batch;
 /// What a thread is to ask.
 pub(crate) enum Source {
     /// By schedule.
-    Open(Feed),
+    Open(ScheduleSource),
     /// The next when the last is answered.
     Closed(Requests),
 }
 
 /// How a thread is to go about it.
-pub(crate) struct Manner {
+pub(crate) struct EngineOptions {
     pub(crate) depth: usize,
     pub(crate) protocol: Protocol,
     pub(crate) spin: bool,
@@ -63,20 +64,20 @@ pub(crate) struct Manner {
 }
 
 /// A part that has ended.
-pub(crate) struct Ended {
+pub(crate) struct EndedWindow {
     pub(crate) thread: usize,
     pub(crate) number: usize,
-    pub(crate) part: Part,
+    pub(crate) window: Window,
 }
 
 /// How a thread is heard.
-pub(crate) struct Wires {
+pub(crate) struct Channels {
     /// The thread's number.
     pub(crate) thread: usize,
     /// Parts that have ended.
-    pub(crate) parts: Sender<Ended>,
+    pub(crate) windows: Sender<EndedWindow>,
     /// Parts to be used again.
-    pub(crate) spare: Receiver<Part>,
+    pub(crate) spare: Receiver<Window>,
     /// Connections not lost, over all threads.
     pub(crate) alive: Arc<AtomicU32>,
 }
@@ -91,7 +92,7 @@ pub(crate) struct Outcome {
 
 impl Outcome {
     /// Of a thread that never began.
-    pub(crate) fn nothing() -> Self {
+    pub(crate) fn empty() -> Self {
         Self {
             totals: Totals::new(0, 0),
             recorded: Vec::new(),
@@ -100,47 +101,47 @@ impl Outcome {
     }
 }
 
-struct Place {
-    lane: Option<Lane>,
+struct ConnectionSlot {
+    connection: Option<Connection>,
     queue: Queue,
     /// When the connection, at its depth or with a full socket, last got room again. Only until
     /// then did its requests wait for anything but this thread.
-    room_ns: u64,
+    unblocked_ns: u64,
     /// It is in the list of those to be flushed.
-    listed: bool,
+    is_scheduled: bool,
 }
 
 /// One generator thread at work.
 pub(crate) struct Engine {
     poll: Poll,
     /// The measured connections; a saturating one's token is its number behind theirs.
-    places: Vec<Place>,
+    slots: Vec<ConnectionSlot>,
     saturating: Option<Saturating>,
     source: Source,
-    manner: Manner,
+    options: EngineOptions,
     timeline: Timeline,
-    wires: Wires,
+    channels: Channels,
     batch: Batch,
     waiting: Waiting,
-    to_flush: VecDeque<u32>,
-    part: Part,
-    part_number: usize,
+    flush_queue: VecDeque<u32>,
+    window: Window,
+    window_number: usize,
     totals: Totals,
     recorded: Vec<Recorded>,
     last_loss: Option<String>,
     next_opaque: u64,
     in_flight: u64,
     /// Measured requests not yet answered nor given up.
-    owed: u64,
+    unanswered: u64,
     alive: usize,
     /// When the last wait returned.
-    turn_ns: u64,
+    wait_end_ns: u64,
     /// When it began.
-    wait_ns: u64,
+    wait_start_ns: u64,
     /// What it reported came after this.
-    looked_ns: u64,
+    earliest_arrival_ns: u64,
     /// Some of what had come by the last wait was not received after it.
-    has_left: bool,
+    has_unread: bool,
     /// The last wait that was to return at once and did not.
     interruption_ns: RangeInclusive<u64>,
     /// Unix time less the thread's clock, to read the kernel's notes by.
@@ -152,48 +153,48 @@ pub(crate) struct Engine {
 impl Engine {
     pub(crate) fn new(
         poll: Poll,
-        lanes: Vec<Lane>,
+        connections: Vec<Connection>,
         saturating: Option<Saturating>,
         source: Source,
-        manner: Manner,
-        wires: Wires,
+        options: EngineOptions,
+        channels: Channels,
         batch: Batch,
     ) -> Self {
-        let place = |lane| Place {
-            lane: Some(lane),
+        let slot = |connection| ConnectionSlot {
+            connection: Some(connection),
             queue: Queue::EMPTY,
-            room_ns: 0,
-            listed: false,
+            unblocked_ns: 0,
+            is_scheduled: false,
         };
-        let alive = lanes.len();
+        let alive = connections.len();
         let waiting_max = match source {
             Source::Open(_) => crate::limits::WAITING_MAX,
             Source::Closed(_) => 0,
         };
         Self {
             poll,
-            places: lanes.into_iter().map(place).collect(),
+            slots: connections.into_iter().map(slot).collect(),
             saturating,
             source,
             timeline: Timeline::default(),
-            wires,
+            channels,
             batch,
             waiting: Waiting::new(waiting_max),
-            to_flush: VecDeque::with_capacity(alive),
-            part: Part::at_hand(),
-            part_number: 0,
+            flush_queue: VecDeque::with_capacity(alive),
+            window: Window::preallocated(),
+            window_number: 0,
             totals: Totals::new(0, 0),
-            recorded: touched(manner.recorded_max),
+            recorded: preallocated_records(options.recorded_max),
             last_loss: None,
-            next_opaque: manner.opaque,
-            manner,
+            next_opaque: options.opaque,
+            options,
             in_flight: 0,
-            owed: 0,
+            unanswered: 0,
             alive,
-            turn_ns: 0,
-            wait_ns: 0,
-            looked_ns: 0,
-            has_left: false,
+            wait_end_ns: 0,
+            wait_start_ns: 0,
+            earliest_arrival_ns: 0,
+            has_unread: false,
             interruption_ns: 0..=0,
             unix_offset_ns: unix_less_monotonic_ns(),
             cpu_at_start_ns: None,
@@ -206,9 +207,9 @@ impl Engine {
         self.totals = Totals::new(timeline.measure_ns, timeline.end_ns);
         self.timeline = timeline;
         if matches!(self.source, Source::Closed(_)) {
-            (0..self.places.len()).for_each(|place| self.list(place));
+            (0..self.slots.len()).for_each(|slot| self.schedule_flush(slot));
         }
-        self.begin_saturating();
+        self.start_saturating();
         let mut events = Events::with_capacity(EVENTS_MAX);
         let mut buffer = vec![0; RECEIVE_BYTES_MAX];
         let mut now_ns = monotonic_ns();
@@ -217,7 +218,7 @@ impl Engine {
             if self.is_over(now_ns) {
                 break;
             }
-            let most = SENDS_A_TURN_MAX;
+            let most = SENDS_PER_ITERATION_MAX;
             let sent = self.dispatch(now_ns, most) | self.flush(now_ns, most);
             let timeout_ns = self.timeout_ns(now_ns);
             // Not where it goes on at once: there the time is known well enough.
@@ -228,58 +229,58 @@ impl Engine {
                 .map_err(Error::system("wait for answers"))?;
             let before_ns = now_ns;
             now_ns = monotonic_ns();
-            self.look(waits_from_ns, now_ns, timeout_ns > 0);
-            self.has_left = events.len() == EVENTS_MAX;
+            self.record_wait(waits_from_ns, now_ns, timeout_ns > 0);
+            self.has_unread = events.len() == EVENTS_MAX;
             if !sent && timeout_ns == 0 && now_ns - waits_from_ns > INTERRUPTED_NS {
                 self.interruption_ns = waits_from_ns..=now_ns;
             }
             if events.is_empty() {
                 if !sent {
-                    self.totals.idle_ns += self.timeline.within(before_ns, now_ns);
-                    self.rest(now_ns);
+                    self.totals.idle_ns += self.timeline.overlap_ns(before_ns, now_ns);
+                    self.draw_while_idle(now_ns);
                 }
                 continue;
             }
             for event in events.iter() {
-                let place = event.token as usize;
-                if let Some(number) = place.checked_sub(self.places.len()) {
+                let slot = event.token as usize;
+                if let Some(number) = slot.checked_sub(self.slots.len()) {
                     now_ns = self.serve_saturating(number, event.writable, &mut buffer);
                 } else {
                     if event.writable {
-                        self.unblock(place);
+                        self.unblock(slot);
                     }
                     if !event.readable {
                         continue;
                     }
-                    now_ns = self.receive(place, &mut buffer, now_ns);
+                    now_ns = self.receive(slot, &mut buffer, now_ns);
                 }
                 // What became due meanwhile does not wait for the rest of the answers.
                 let _ = self.dispatch(now_ns, 1) | self.flush(now_ns, 1);
             }
             now_ns = monotonic_ns();
         }
-        Ok(self.conclude())
+        Ok(self.finish())
     }
 
     /// Notes since when what a wait reported at `now_ns` has come at the earliest: since the wait
     /// before began, which did not report it, or, if this one slept, since shortly before it woke.
-    fn look(&mut self, waits_from_ns: u64, now_ns: u64, may_sleep: bool) {
-        if may_sleep && now_ns - waits_from_ns > WAKE_UP_NS {
-            self.looked_ns = now_ns - WAKE_UP_NS;
-        } else if !self.has_left {
-            self.looked_ns = self.wait_ns;
+    fn record_wait(&mut self, waits_from_ns: u64, now_ns: u64, may_sleep: bool) {
+        if may_sleep && now_ns - waits_from_ns > WAKE_UP_LATENCY_NS {
+            self.earliest_arrival_ns = now_ns - WAKE_UP_LATENCY_NS;
+        } else if !self.has_unread {
+            self.earliest_arrival_ns = self.wait_start_ns;
         }
-        (self.wait_ns, self.turn_ns) = (waits_from_ns, now_ns);
+        (self.wait_start_ns, self.wait_end_ns) = (waits_from_ns, now_ns);
     }
 
     /// Does what the time asks for: readings at the interval's ends, parts that are over.
     fn tick(&mut self, now_ns: u64) {
         while self
             .timeline
-            .boundary(self.part_number)
+            .boundary(self.window_number)
             .is_some_and(|at_ns| at_ns <= now_ns)
         {
-            self.end_part();
+            self.end_window();
         }
         if self.cpu_at_start_ns.is_none() && now_ns >= self.timeline.measure_ns {
             self.cpu_at_start_ns = Some(thread_cpu_ns());
@@ -289,68 +290,68 @@ impl Engine {
         }
     }
 
-    fn end_part(&mut self) {
+    fn end_window(&mut self) {
         self.unix_offset_ns = unix_less_monotonic_ns();
-        self.part.counts.outstanding = self.in_flight;
-        self.part.counts.waiting = self.waiting.len() as u64;
-        let next = self.wires.spare.try_recv().unwrap_or_default();
-        let part = std::mem::replace(&mut self.part, next);
-        let ended = Ended {
-            thread: self.wires.thread,
-            number: self.part_number,
-            part,
+        self.window.counts.outstanding = self.in_flight;
+        self.window.counts.waiting = self.waiting.len() as u64;
+        let next = self.channels.spare.try_recv().unwrap_or_default();
+        let window = std::mem::replace(&mut self.window, next);
+        let ended = EndedWindow {
+            thread: self.channels.thread,
+            number: self.window_number,
+            window,
         };
         // Nobody listens any more: the run is being given up.
-        let _ = self.wires.parts.send(ended);
-        self.part_number += 1;
+        let _ = self.channels.windows.send(ended);
+        self.window_number += 1;
     }
 
     fn is_over(&self, now_ns: u64) -> bool {
-        let all_lost = self.alive == 0 && self.wires.alive.load(Ordering::Relaxed) == 0;
+        let all_lost = self.alive == 0 && self.channels.alive.load(Ordering::Relaxed) == 0;
         // A late thread may still have to dispatch what was due before the end.
         let dispatched = match &self.source {
-            Source::Open(feed) => feed.next_ns().is_none(),
+            Source::Open(source) => source.next_ns().is_none(),
             Source::Closed(_) => true,
         };
-        let done = now_ns >= self.timeline.end_ns && dispatched && self.owed == 0;
+        let done = now_ns >= self.timeline.end_ns && dispatched && self.unanswered == 0;
         all_lost || done || now_ns >= self.timeline.give_up_ns
     }
 
     /// Gives due requests to their connections, `most` of them; true: there was one.
     fn dispatch(&mut self, now_ns: u64, most: usize) -> bool {
-        let Source::Open(feed) = &mut self.source else {
+        let Source::Open(source) = &mut self.source else {
             return false;
         };
         let mut dispatched = 0;
         while dispatched < most {
-            let intended_ns = match feed.next_ns() {
+            let intended_ns = match source.next_ns() {
                 Some(after_ns) => self.timeline.start_ns + after_ns,
                 None => break,
             };
             if intended_ns > now_ns {
                 break;
             }
-            let Some(planned) = feed.pop() else { break };
+            let Some(planned) = source.pop() else { break };
             dispatched += 1;
             let measured = intended_ns >= self.timeline.measure_ns;
             self.totals.intended += u64::from(measured);
-            let number = planned.connection - self.manner.first;
-            let place = &mut self.places[number as usize];
+            let number = planned.connection - self.options.first;
+            let slot = &mut self.slots[number as usize];
             let due = Due {
                 intended_ns,
                 record: planned.record,
                 op: planned.op,
             };
             // A lost connection's requests, and those beyond the bound, are never sent: censored.
-            if place.lane.is_some() && self.waiting.push(&mut place.queue, due) {
-                self.owed += u64::from(measured);
-                if !place.listed {
-                    place.listed = true;
-                    self.to_flush.push_back(number);
+            if slot.connection.is_some() && self.waiting.push(&mut slot.queue, due) {
+                self.unanswered += u64::from(measured);
+                if !slot.is_scheduled {
+                    slot.is_scheduled = true;
+                    self.flush_queue.push_back(number);
                 }
             } else if measured {
-                let at_least_ns = self.timeline.at_least_ns(intended_ns, now_ns);
-                self.part.latencies.censored.record(at_least_ns);
+                let lower_bound_ns = self.timeline.lower_bound_ns(intended_ns, now_ns);
+                self.window.latencies.censored.record(lower_bound_ns);
             }
         }
         dispatched > 0
@@ -360,36 +361,38 @@ impl Engine {
     fn flush(&mut self, now_ns: u64, most: usize) -> bool {
         let mut flushed = 0;
         while flushed < most {
-            let Some(number) = self.to_flush.pop_front() else {
+            let Some(number) = self.flush_queue.pop_front() else {
                 break;
             };
-            self.places[number as usize].listed = false;
+            self.slots[number as usize].is_scheduled = false;
             self.send(number as usize, now_ns);
             flushed += 1;
         }
         flushed > 0
     }
 
-    fn list(&mut self, number: usize) {
-        let place = &mut self.places[number];
-        if !place.listed {
-            place.listed = true;
-            self.to_flush.push_back(number as u32);
+    fn schedule_flush(&mut self, number: usize) {
+        let slot = &mut self.slots[number];
+        if !slot.is_scheduled {
+            slot.is_scheduled = true;
+            self.flush_queue.push_back(number as u32);
         }
     }
 
     /// Sends what a connection may have outstanding, in one send.
     fn send(&mut self, number: usize, now_ns: u64) {
-        let place = &mut self.places[number];
-        let Some(lane) = &mut place.lane else { return };
-        if lane.is_blocked() {
+        let slot = &mut self.slots[number];
+        let Some(connection) = &mut slot.connection else {
+            return;
+        };
+        if connection.is_blocked() {
             return;
         }
-        let first_new = lane.in_flight.len();
+        let first_new = connection.in_flight.len();
         self.batch.clear();
-        while lane.in_flight.len() < self.manner.depth && !self.batch.is_full() {
+        while connection.in_flight.len() < self.options.depth && !self.batch.is_full() {
             let due = match &mut self.source {
-                Source::Open(_) => self.waiting.pop(&mut place.queue),
+                Source::Open(_) => self.waiting.pop(&mut slot.queue),
                 Source::Closed(_) if now_ns >= self.timeline.end_ns => None,
                 Source::Closed(requests) => requests.next().map(|(record, op)| Due {
                     intended_ns: 0,
@@ -408,7 +411,7 @@ impl Engine {
             let opaque = self.next_opaque;
             self.next_opaque += 1;
             self.batch.push(op, record, opaque);
-            lane.in_flight.push_back(InFlight {
+            connection.in_flight.push_back(InFlight {
                 intended_ns,
                 sent_ns: 0,
                 opaque,
@@ -418,7 +421,7 @@ impl Engine {
                 interrupted: self.interruption_ns.contains(&intended_ns),
             });
         }
-        if lane.in_flight.len() == first_new {
+        if connection.in_flight.len() == first_new {
             return;
         }
         let sent_ns = monotonic_ns();
@@ -426,87 +429,92 @@ impl Engine {
             .outstanding_count
             .advance(self.in_flight, sent_ns);
         let open = matches!(self.source, Source::Open(_));
-        for request in lane.in_flight.range_mut(first_new..) {
+        for request in connection.in_flight.range_mut(first_new..) {
             request.sent_ns = sent_ns;
             if !open {
                 request.intended_ns = sent_ns;
             }
             request.measured = self.timeline.measures(request.intended_ns);
-            let late_ns = sent_ns.saturating_sub(request.intended_ns.max(place.room_ns));
+            let late_ns = sent_ns.saturating_sub(request.intended_ns.max(slot.unblocked_ns));
             request.late_ns = u32::try_from(late_ns).unwrap_or(u32::MAX);
             let measured = u64::from(request.measured);
             self.totals.sent += measured;
             if !open {
                 self.totals.intended += measured;
-                self.owed += measured;
+                self.unanswered += measured;
             }
             self.totals.outstanding.sent(self.timeline.clamped(sent_ns));
             self.in_flight += 1;
         }
-        let outcome = lane.send(&self.batch);
-        if self.manner.recorded_max > 0 && monotonic_ns() - sent_ns > INTERRUPTED_NS {
-            let sent = lane.in_flight.range_mut(first_new..);
+        let outcome = connection.send(&self.batch);
+        if self.options.recorded_max > 0 && monotonic_ns() - sent_ns > INTERRUPTED_NS {
+            let sent = connection.in_flight.range_mut(first_new..);
             sent.for_each(|request| request.interrupted = true);
         }
-        let blocked = lane.is_blocked();
-        let more = lane.in_flight.len() < self.manner.depth && !place.queue.is_empty();
+        let blocked = connection.is_blocked();
+        let more = connection.in_flight.len() < self.options.depth && !slot.queue.is_empty();
         self.count_sent(number, outcome, sent_ns);
         if blocked {
             self.watch(number, Interest::ReadWrite);
         } else if more || (!open && self.batch.is_full()) {
-            self.list(number);
+            self.schedule_flush(number);
         }
     }
 
     /// Sends what waited for room in a socket, then what waited behind it.
     fn unblock(&mut self, number: usize) {
-        let place = &mut self.places[number];
-        let Some(lane) = &mut place.lane else { return };
-        if !lane.is_blocked() {
+        let slot = &mut self.slots[number];
+        let Some(connection) = &mut slot.connection else {
+            return;
+        };
+        if !connection.is_blocked() {
             return;
         }
-        let outcome = lane.send_unsent();
-        let drained = !lane.is_blocked();
+        let outcome = connection.send_unsent();
+        let drained = !connection.is_blocked();
         let now_ns = monotonic_ns();
         self.count_sent(number, outcome, now_ns);
         if drained {
-            self.places[number].room_ns = now_ns;
+            self.slots[number].unblocked_ns = now_ns;
             self.watch(number, Interest::Read);
             self.send(number, now_ns);
         }
     }
 
-    fn count_sent(&mut self, number: usize, outcome: Result<usize, Broken>, now_ns: u64) {
+    fn count_sent(&mut self, number: usize, outcome: Result<usize, ConnectionError>, now_ns: u64) {
         match outcome {
             Ok(len) if self.timeline.measures(now_ns) => self.totals.bytes_sent += len as u64,
             Ok(_) => {}
-            Err(broken) => self.lose(number, &broken),
+            Err(error) => self.lose(number, &error),
         }
     }
 
     fn watch(&mut self, number: usize, interest: Interest) {
-        let Some(lane) = &self.places[number].lane else {
+        let Some(connection) = &self.slots[number].connection else {
             return;
         };
-        if let Err(error) = self.poll.change(&lane.stream, number as u64, interest) {
+        if let Err(error) = self
+            .poll
+            .change(&connection.stream, number as u64, interest)
+        {
             self.lose(number, &error.into());
         }
     }
 
     /// How long the wait may last.
     fn timeout_ns(&self, now_ns: u64) -> u64 {
-        if !self.to_flush.is_empty() {
+        if !self.flush_queue.is_empty() {
             return 0;
         }
         let next_ns = match &self.source {
-            Source::Open(feed) => feed.next_ns().map(|ns| self.timeline.start_ns + ns),
+            Source::Open(source) => source.next_ns().map(|ns| self.timeline.start_ns + ns),
             Source::Closed(_) => None,
         };
         let next_ns = next_ns
             .unwrap_or(u64::MAX)
-            .min(self.timeline.next_event_ns(self.part_number));
+            .min(self.timeline.next_event_ns(self.window_number));
         let until_ns = next_ns.saturating_sub(now_ns);
-        match self.manner.spin {
+        match self.options.spin {
             true if self.in_flight > 0 => 0,
             true => until_ns.saturating_sub(SPIN_NS),
             false => until_ns,
@@ -514,35 +522,40 @@ impl Engine {
     }
 
     /// Uses a moment in which nothing was to be done.
-    fn rest(&mut self, now_ns: u64) {
-        if let Source::Open(feed) = &mut self.source {
-            let next_ns = feed
+    fn draw_while_idle(&mut self, now_ns: u64) {
+        if let Source::Open(source) = &mut self.source {
+            let next_ns = source
                 .next_ns()
                 .map_or(u64::MAX, |ns| self.timeline.start_ns + ns);
             // What is drawn at once takes a few microseconds.
             if next_ns.saturating_sub(now_ns) > 10_000 {
-                feed.draw_ahead();
+                source.draw_ahead();
             }
         }
     }
 
     /// Counts what is still on its way, or was never sent, at the end.
-    fn censor_all_owed(&mut self, now_ns: u64) {
-        let mut owed: Vec<u64> = Vec::new();
-        for place in &mut self.places {
-            if let Some(lane) = &place.lane {
-                owed.extend(lane.in_flight.iter().map(|request| request.intended_ns));
+    fn censor_outstanding(&mut self, now_ns: u64) {
+        let mut unanswered: Vec<u64> = Vec::new();
+        for slot in &mut self.slots {
+            if let Some(connection) = &slot.connection {
+                unanswered.extend(
+                    connection
+                        .in_flight
+                        .iter()
+                        .map(|request| request.intended_ns),
+                );
             }
-            while let Some(due) = self.waiting.pop(&mut place.queue) {
-                owed.push(due.intended_ns);
+            while let Some(due) = self.waiting.pop(&mut slot.queue) {
+                unanswered.push(due.intended_ns);
             }
         }
-        for intended_ns in owed {
+        for intended_ns in unanswered {
             self.censor(intended_ns, now_ns);
         }
     }
 
-    fn conclude(mut self) -> Outcome {
+    fn finish(mut self) -> Outcome {
         let now_ns = monotonic_ns();
         self.totals
             .outstanding_count
@@ -551,12 +564,12 @@ impl Engine {
         let at_start_ns = self.cpu_at_start_ns.unwrap_or(cpu_ns);
         self.totals.cpu_ns = self.cpu_at_end_ns.unwrap_or(cpu_ns) - at_start_ns;
         // Given up before it was even dispatched: intended all the same, and censored.
-        let all_lost = self.wires.alive.load(Ordering::Relaxed) == 0;
-        if let Source::Open(feed) = &mut self.source
+        let all_lost = self.channels.alive.load(Ordering::Relaxed) == 0;
+        if let Source::Open(source) = &mut self.source
             && !all_lost
         {
             let mut never_sent = Vec::new();
-            while let Some(planned) = feed.pop() {
+            while let Some(planned) = source.pop() {
                 let intended_ns = self.timeline.start_ns + planned.intended_ns;
                 self.totals.intended += u64::from(self.timeline.measures(intended_ns));
                 never_sent.push(intended_ns);
@@ -565,10 +578,10 @@ impl Engine {
                 self.censor(intended_ns, now_ns);
             }
         }
-        self.censor_all_owed(now_ns);
+        self.censor_outstanding(now_ns);
         // Given up early, or at the end of the grace: the parts that are left are what there is.
-        while self.part_number <= self.timeline.boundaries() {
-            self.end_part();
+        while self.window_number <= self.timeline.boundaries() {
+            self.end_window();
         }
         Outcome {
             totals: self.totals,
@@ -580,7 +593,7 @@ impl Engine {
 
 /// An empty list with room for `most` records in memory that has been written to once: a page
 /// met for the first time in the middle of a measurement would be measured too.
-fn touched(most: usize) -> Vec<Recorded> {
+fn preallocated_records(most: usize) -> Vec<Recorded> {
     let mut records = vec![Recorded::default(); most];
     // Zeroes may be pages that nobody has touched.
     records.fill(Recorded {

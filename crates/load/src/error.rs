@@ -56,7 +56,7 @@ pub enum Error {
     },
     /// A server takes connections but says nothing.
     #[error(
-        "open connections to {target}: no answer to `version` within {waited_s} s; is it a \
+        "open connections to {target}: no answer to `version` overlap_ns {waited_s} s; is it a \
          memcached-compatible server, and is it stalled?"
     )]
     Silent {

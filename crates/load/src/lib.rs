@@ -9,29 +9,30 @@
 
 #![forbid(unsafe_code)]
 
-mod account;
+mod aggregate;
 mod config;
+mod connection;
 mod engine;
 mod error;
-mod feed;
-mod lane;
+mod schedule_source;
+
 pub mod limits;
+mod metrics;
 mod opening;
 mod prefill;
 mod run;
+mod server_watch;
 mod stall_detector;
 pub mod summary;
-mod tally;
 pub mod text;
 mod timeline;
 pub mod units;
 mod waiting;
-mod watch;
 mod wire;
 
 pub use config::{Config, ConfigError, Protocol, Rate, Target};
 pub use error::Error;
+pub use metrics::Recorded;
 pub use prefill::{Prefill, Progress, prefill};
 pub use run::{Second, run, run_recorded};
 pub use summary::Summary;
-pub use tally::Recorded;

@@ -20,12 +20,12 @@ pub const GRACE_NS_MAX: u64 = 100_000_000_000;
 pub const DRAWN_AHEAD_MAX: usize = 1 << 22;
 /// Requests drawn at a time in an idle moment: a few microseconds' worth, so that the draw
 /// itself makes nothing late.
-pub const DRAWN_AT_ONCE: usize = 16;
+pub const DRAW_BATCH: usize = 16;
 /// Requests a thread keeps that are due but cannot leave, because their connections are at
 /// their depth or their sockets are full (24 bytes each). Beyond it they count as censored.
 pub const WAITING_MAX: usize = 1 << 20;
 /// Requests a thread sends before it looks for answers again.
-pub const SENDS_A_TURN_MAX: usize = 32;
+pub const SENDS_PER_ITERATION_MAX: usize = 32;
 /// Events one wait returns.
 pub const EVENTS_MAX: usize = 256;
 /// Bytes of requests put into one send, unless a single request is longer.
@@ -45,11 +45,11 @@ pub const OPENING_MAX: usize = 256;
 /// Times a connection is tried before the run is given up.
 pub const OPENING_ATTEMPTS_MAX: u32 = 6;
 /// The wait before the second try; it doubles with each.
-pub const OPENING_PAUSE_NS: u64 = 20_000_000;
+pub const OPENING_BACKOFF_NS: u64 = 20_000_000;
 /// How long a connection may take to stand and be greeted.
 pub const OPENING_TIMEOUT_NS: u64 = 10_000_000_000;
 /// Files a process may have open besides the connections.
-pub const OTHER_FILES: u64 = 64;
+pub const OPEN_FILES_RESERVE: u64 = 64;
 /// Connections of a prefill to each target.
 pub const PREFILL_CONNECTIONS: u32 = 8;
 /// Requests of a prefill one connection has outstanding.
@@ -67,14 +67,14 @@ pub const SPIN_NS: u64 = 20_000_000;
 pub const INTERRUPTED_NS: u64 = 15_000;
 /// A thread that sleeps until something comes runs within this after it came, on a machine that is
 /// not busy with others.
-pub const WAKE_UP_NS: u64 = 100_000;
+pub const WAKE_UP_LATENCY_NS: u64 = 100_000;
 /// Bytes of a server's answer to `stats`.
-pub const STATS_LEN: u64 = 64 << 10;
+pub const STATS_LEN_MAX: u64 = 64 << 10;
 /// Bytes of one of its lines.
-pub const STATS_LINE_LEN: u64 = 4 << 10;
+pub const STATS_LINE_LEN_MAX: u64 = 4 << 10;
 /// How long a server may take to answer it, and to let the connection for it in; half of a shorter
 /// interval.
-pub const STATS_PATIENCE: Duration = Duration::from_millis(500);
+pub const STATS_TIMEOUT: Duration = Duration::from_millis(500);
 /// The sleeps of a witness: short enough that it sees every wait of half a millisecond, long enough
 /// that its wake-ups take a hundredth of the processor.
 pub const STALL_DETECTOR_PERIOD_NS: u64 = 250_000;

@@ -17,12 +17,12 @@ use sys::socket::Stream;
 use crate::config::Target;
 use crate::error::Error;
 use crate::limits::{
-    EVENTS_MAX, OPENING_ATTEMPTS_MAX, OPENING_PAUSE_NS, OPENING_TIMEOUT_NS, OTHER_FILES,
+    EVENTS_MAX, OPEN_FILES_RESERVE, OPENING_ATTEMPTS_MAX, OPENING_BACKOFF_NS, OPENING_TIMEOUT_NS,
 };
 
 /// Makes sure that the process may open so many connections more.
 pub(crate) fn allow_files(connections: u32) -> Result<(), Error> {
-    let needed = u64::from(connections) + OTHER_FILES;
+    let needed = u64::from(connections) + OPEN_FILES_RESERVE;
     let limit = raise_open_files(needed);
     if limit >= needed {
         Ok(())
@@ -50,7 +50,7 @@ pub(crate) struct Share {
     /// Connections of the run, over all threads.
     pub(crate) all: u32,
     /// How many may be in progress at a time.
-    pub(crate) at_once: usize,
+    pub(crate) concurrent_max: usize,
 }
 
 /// Opens a share of the connections and registers each for reading with `poll` under its place
@@ -60,7 +60,7 @@ pub(crate) fn open(targets: &[Target], poll: &Poll, share: Share) -> Result<Vec<
         first,
         count,
         all,
-        at_once,
+        concurrent_max,
     } = share;
     let mut opening = Opening {
         targets,
@@ -75,13 +75,13 @@ pub(crate) fn open(targets: &[Target], poll: &Poll, share: Share) -> Result<Vec<
     let mut events = Events::with_capacity(EVENTS_MAX);
     let mut ready = Vec::with_capacity(EVENTS_MAX);
     while opening.open < count {
-        let pause_ns = opening.start_some(at_once)?;
+        let pause_ns = opening.start_due(concurrent_max)?;
         poll.wait(&mut events, Some(pause_ns))
             .map_err(Error::system("wait for connections"))?;
         ready.clear();
         ready.extend(events.iter().map(|event| event.token as u32));
         for &connection in &ready {
-            opening.proceed(connection)?;
+            opening.advance(connection)?;
         }
         if ready.is_empty() {
             opening.check_deadlines()?;
@@ -128,9 +128,9 @@ struct Opening<'a> {
 
 impl Opening<'_> {
     /// Starts what may be started; returns how long to wait at most before looking again.
-    fn start_some(&mut self, at_once: usize) -> Result<u64, Error> {
+    fn start_due(&mut self, concurrent_max: usize) -> Result<u64, Error> {
         let now_ns = monotonic_ns();
-        while self.in_progress < at_once {
+        while self.in_progress < concurrent_max {
             let Some(&connection) = self.to_start.front() else {
                 break;
             };
@@ -162,12 +162,12 @@ impl Opening<'_> {
                 self.in_progress += 1;
                 Ok(())
             }
-            Err(error) => self.try_again(connection, error),
+            Err(error) => self.retry_or_fail(connection, error),
         }
     }
 
     /// Does the next step of a connection that is ready for it.
-    fn proceed(&mut self, connection: u32) -> Result<(), Error> {
+    fn advance(&mut self, connection: u32) -> Result<(), Error> {
         let attempt = &mut self.attempts[connection as usize];
         match std::mem::take(&mut attempt.stage) {
             Stage::Connecting(stream) => {
@@ -176,7 +176,7 @@ impl Opening<'_> {
                 let greeted = stream.take_error().and_then(|()| stream.send(&request));
                 if let Err(error) = greeted {
                     self.in_progress -= 1;
-                    return self.try_again(connection, error);
+                    return self.retry_or_fail(connection, error);
                 }
                 self.poll
                     .change(&stream, u64::from(connection), Interest::Read)
@@ -184,7 +184,7 @@ impl Opening<'_> {
                 attempt.stage = Stage::Greeting(stream, ReplyReader::new());
                 Ok(())
             }
-            Stage::Greeting(stream, reader) => self.hear(connection, stream, reader),
+            Stage::Greeting(stream, reader) => self.read_greeting(connection, stream, reader),
             stage => {
                 attempt.stage = stage;
                 Ok(())
@@ -193,7 +193,7 @@ impl Opening<'_> {
     }
 
     /// Hears what the server says to `version`.
-    fn hear(
+    fn read_greeting(
         &mut self,
         connection: u32,
         stream: Stream,
@@ -213,7 +213,7 @@ impl Opening<'_> {
             }
             Err(error) => {
                 self.in_progress -= 1;
-                return self.try_again(connection, error);
+                return self.retry_or_fail(connection, error);
             }
         };
         if heard.starts_with(TOO_MANY_CONNECTIONS) {
@@ -245,7 +245,7 @@ impl Opening<'_> {
     }
 
     /// Puts a connection that failed back in line, or gives up.
-    fn try_again(&mut self, connection: u32, error: io::Error) -> Result<(), Error> {
+    fn retry_or_fail(&mut self, connection: u32, error: io::Error) -> Result<(), Error> {
         let attempt = &mut self.attempts[connection as usize];
         let target = target_of(self.targets, self.first + connection).clone();
         if error.kind() == io::ErrorKind::AddrNotAvailable {
@@ -265,7 +265,7 @@ impl Opening<'_> {
             });
         }
         attempt.stage = Stage::ToStart;
-        attempt.since_ns = monotonic_ns() + (OPENING_PAUSE_NS << (attempt.count - 1));
+        attempt.since_ns = monotonic_ns() + (OPENING_BACKOFF_NS << (attempt.count - 1));
         self.to_start.push_back(connection);
         Ok(())
     }

@@ -5,8 +5,8 @@ use sys::poll::{Events, Interest, Poll};
 use workload::{Op, Picker, Popularity, Purpose, Stream};
 
 use crate::config::{Config, Target};
+use crate::connection::{Connection, ConnectionError, InFlight};
 use crate::error::Error;
-use crate::lane::{Broken, InFlight, Lane};
 use crate::limits::{
     EVENTS_MAX, PREFILL_CONNECTIONS, PREFILL_DEPTH, PREFILL_TIMEOUT_NS, RECEIVE_BYTES_MAX,
     RESIDENT_SAMPLE_MAX,
@@ -66,7 +66,7 @@ pub fn prefill(config: &Config, mut progress: impl FnMut(Progress)) -> Result<Pr
     let filler = wire::filler(config.value_len_max);
     for target in &config.targets {
         let batch = Batch::new(keyspace.clone(), config.protocol, filler.clone());
-        let mut pump = Pump::open(config, target, batch)?;
+        let mut prefiller = Prefiller::open(config, target, batch)?;
         let mut count = |answer: Answer| {
             filled.refused += u64::from(answer == Answer::Error);
             hits += u64::from(answer == Answer::Hit);
@@ -75,8 +75,8 @@ pub fn prefill(config: &Config, mut progress: impl FnMut(Progress)) -> Result<Pr
                 progress(Progress { done, total });
             }
         };
-        pump.run((0..records).map(|record| (Op::Set, record)), &mut count)?;
-        filled.bytes += pump.bytes;
+        prefiller.run((0..records).map(|record| (Op::Set, record)), &mut count)?;
+        filled.bytes += prefiller.bytes;
         let picker = Picker::new(Popularity::Uniform, records, config.seed);
         let mut stream = Stream::new(config.seed, Purpose::Other, 0);
         let read_back = |n| {
@@ -86,7 +86,7 @@ pub fn prefill(config: &Config, mut progress: impl FnMut(Progress)) -> Result<Pr
                 picker.draw(&mut stream)
             }
         };
-        pump.run(
+        prefiller.run(
             (0..sampled).map(read_back).map(|record| (Op::Get, record)),
             &mut count,
         )?;
@@ -97,11 +97,11 @@ pub fn prefill(config: &Config, mut progress: impl FnMut(Progress)) -> Result<Pr
 }
 
 /// A few connections to one server, kept full.
-struct Pump<'a> {
+struct Prefiller<'a> {
     config: &'a Config,
     target: &'a Target,
     poll: Poll,
-    lanes: Vec<Lane>,
+    connections: Vec<Connection>,
     batch: Batch,
     buffer: Vec<u8>,
     stored: u64,
@@ -110,23 +110,23 @@ struct Pump<'a> {
     in_flight: u64,
 }
 
-impl<'a> Pump<'a> {
+impl<'a> Prefiller<'a> {
     fn open(config: &'a Config, target: &'a Target, batch: Batch) -> Result<Self, Error> {
         let poll = Poll::new().map_err(Error::system("open an epoll descriptor"))?;
         let share = Share {
             first: 0,
             count: PREFILL_CONNECTIONS,
             all: PREFILL_CONNECTIONS,
-            at_once: PREFILL_CONNECTIONS as usize,
+            concurrent_max: PREFILL_CONNECTIONS as usize,
         };
         let streams = opening::open(std::slice::from_ref(target), &poll, share)?;
         Ok(Self {
             config,
             target,
             poll,
-            lanes: streams
+            connections: streams
                 .into_iter()
-                .map(|stream| Lane::new(stream, PREFILL_DEPTH))
+                .map(|stream| Connection::new(stream, PREFILL_DEPTH))
                 .collect(),
             batch,
             buffer: vec![0; RECEIVE_BYTES_MAX],
@@ -142,9 +142,9 @@ impl<'a> Pump<'a> {
         mut requests: impl Iterator<Item = (Op, u64)>,
         count: &mut impl FnMut(Answer),
     ) -> Result<(), Error> {
-        for number in 0..self.lanes.len() {
+        for number in 0..self.connections.len() {
             self.fill(number, &mut requests)
-                .map_err(|broken| self.fault(broken.to_string()))?;
+                .map_err(|error| self.fault(error.to_string()))?;
         }
         let mut events = Events::with_capacity(EVENTS_MAX);
         while self.in_flight > 0 {
@@ -158,7 +158,7 @@ impl<'a> Pump<'a> {
             for event in events.iter() {
                 let number = event.token as usize;
                 let served = self.serve(number, event.readable, &mut requests, count);
-                served.map_err(|broken| self.fault(broken.to_string()))?;
+                served.map_err(|error| self.fault(error.to_string()))?;
             }
         }
         Ok(())
@@ -170,19 +170,21 @@ impl<'a> Pump<'a> {
         readable: bool,
         requests: &mut impl Iterator<Item = (Op, u64)>,
         count: &mut impl FnMut(Answer),
-    ) -> Result<(), Broken> {
-        let lane = &mut self.lanes[number];
-        if lane.is_blocked() {
-            lane.send_unsent()?;
-            if !lane.is_blocked() {
+    ) -> Result<(), ConnectionError> {
+        let connection = &mut self.connections[number];
+        if connection.is_blocked() {
+            connection.send_unsent()?;
+            if !connection.is_blocked() {
                 self.poll
-                    .change(&lane.stream, number as u64, Interest::Read)?;
+                    .change(&connection.stream, number as u64, Interest::Read)?;
             }
         }
         if readable {
-            let (len, _) = lane.receive(&mut self.buffer)?;
+            let (len, _) = connection.receive(&mut self.buffer)?;
             let mut input = &self.buffer[..len];
-            while let Some((request, answer)) = lane.answer(&mut input, self.config.protocol)? {
+            while let Some((request, answer)) =
+                connection.answer(&mut input, self.config.protocol)?
+            {
                 self.in_flight -= 1;
                 self.stored += u64::from(request.op == Op::Set && answer == Answer::Stored);
                 count(answer);
@@ -196,17 +198,17 @@ impl<'a> Pump<'a> {
         &mut self,
         number: usize,
         requests: &mut impl Iterator<Item = (Op, u64)>,
-    ) -> Result<(), Broken> {
-        let lane = &mut self.lanes[number];
-        while !lane.is_blocked() {
+    ) -> Result<(), ConnectionError> {
+        let connection = &mut self.connections[number];
+        while !connection.is_blocked() {
             self.batch.clear();
-            while lane.in_flight.len() < PREFILL_DEPTH as usize && !self.batch.is_full() {
+            while connection.in_flight.len() < PREFILL_DEPTH as usize && !self.batch.is_full() {
                 let Some((op, record)) = requests.next() else {
                     break;
                 };
                 self.batch.push(op, record, record);
                 self.in_flight += 1;
-                lane.in_flight.push_back(InFlight {
+                connection.in_flight.push_back(InFlight {
                     intended_ns: 0,
                     sent_ns: 0,
                     opaque: record,
@@ -220,10 +222,10 @@ impl<'a> Pump<'a> {
                 break;
             }
             self.bytes += self.batch.len() as u64;
-            lane.send(&self.batch)?;
-            if lane.is_blocked() {
+            connection.send(&self.batch)?;
+            if connection.is_blocked() {
                 self.poll
-                    .change(&lane.stream, number as u64, Interest::ReadWrite)?;
+                    .change(&connection.stream, number as u64, Interest::ReadWrite)?;
             }
         }
         Ok(())

@@ -11,19 +11,19 @@ use sys::cost;
 use sys::poll::Poll;
 use sys::socket::Stream;
 
-use crate::account::Account;
+use crate::aggregate::Aggregate;
 use crate::config::{Config, ConfigError, Rate};
-use crate::engine::{Ended, Engine, Manner, Outcome, Saturating, Source, Wires};
+use crate::connection::Connection;
+use crate::engine::{Channels, EndedWindow, Engine, EngineOptions, Outcome, Saturating, Source};
 use crate::error::Error;
-use crate::feed::Feed;
-use crate::lane::Lane;
 use crate::limits::{OPENING_MAX, RECORDED_MAX};
+use crate::metrics::{Latencies, Recorded, Window};
 use crate::opening::{self, Share};
+use crate::schedule_source::ScheduleSource;
+use crate::server_watch::ServerWatch;
 use crate::stall_detector::StallDetector;
 use crate::summary::Summary;
-use crate::tally::{Latencies, Part, Recorded};
 use crate::timeline::Timeline;
-use crate::watch::Watch;
 use crate::wire::{self, Batch};
 
 /// Between the last thread's being ready and the start, so that all are there in time.
@@ -84,71 +84,71 @@ pub fn run_recorded(
     if let Some(pid) = config.watch_pid {
         cost::of_process(pid).map_err(|source| Error::Watch { pid, source })?;
     }
-    let crew = Crew::start(config, recorded_max.min(RECORDED_MAX))?;
+    let threads = GeneratorThreads::start(config, recorded_max.min(RECORDED_MAX))?;
     let timeline = Timeline::new(config, monotonic_ns() + START_AHEAD_NS);
-    crew.begin(&timeline);
-    let watch = Watch::start(config, &timeline)?;
+    threads.begin(&timeline);
+    let watch = ServerWatch::start(config, &timeline)?;
     let stalls = StallDetector::start(config, &timeline)?;
-    let mut account = Account::new();
-    crew.listen(&timeline, &mut account, &mut on_second);
-    account.add_outcomes(crew.join()?);
-    if let Some(error) = account.loss_of_all(config) {
+    let mut aggregate = Aggregate::new();
+    threads.collect(&timeline, &mut aggregate, &mut on_second);
+    aggregate.add_outcomes(threads.join()?);
+    if let Some(error) = aggregate.all_lost_error(config) {
         return Err(error);
     }
     let seen = watch.join()?;
     let stalls = stalls.join()?;
-    Ok(account.conclude(config, &timeline, seen, stalls.as_ref()))
+    Ok(aggregate.into_summary(config, &timeline, seen, stalls.as_ref()))
 }
 
 /// The threads of a run.
-struct Crew {
-    threads: Vec<Hand>,
-    parts: Receiver<Ended>,
-    spares: Vec<Sender<Part>>,
+struct GeneratorThreads {
+    threads: Vec<ThreadHandle>,
+    windows: Receiver<EndedWindow>,
+    spares: Vec<Sender<Window>>,
 }
 
-struct Hand {
+struct ThreadHandle {
     start: Sender<Timeline>,
     thread: JoinHandle<Result<Outcome, Error>>,
 }
 
-impl Crew {
+impl GeneratorThreads {
     /// Starts the threads and waits until each has its connections open and its schedule drawn.
     fn start(config: &Config, recorded_max: usize) -> Result<Self, Error> {
         let keyspace = config.keyspace()?;
         let filler = wire::filler(config.value_len_max);
         let alive = Arc::new(AtomicU32::new(config.connections));
-        let (parts_sender, parts) = mpsc::channel();
+        let (windows_sender, windows) = mpsc::channel();
         let (ready_sender, ready) = mpsc::channel();
-        let mut crew = Self {
+        let mut threads = Self {
             threads: Vec::new(),
-            parts,
+            windows,
             spares: Vec::new(),
         };
         for number in 0..config.threads {
             let (spare_sender, spare) = mpsc::channel();
             // For the second part: the first comes back only when that has begun.
-            let _ = spare_sender.send(Part::at_hand());
+            let _ = spare_sender.send(Window::preallocated());
             let (start, started) = mpsc::channel();
-            let part = |number: u32| {
+            let first_of = |number: u32| {
                 (u64::from(number) * u64::from(config.connections) / u64::from(config.threads))
                     as u32
             };
             let share = Share {
-                first: part(number),
-                count: part(number + 1) - part(number),
+                first: first_of(number),
+                count: first_of(number + 1) - first_of(number),
                 all: config.connections,
-                at_once: (OPENING_MAX / config.threads as usize).max(1),
+                concurrent_max: (OPENING_MAX / config.threads as usize).max(1),
             };
-            let post = Post {
+            let setup = ThreadSetup {
                 config: config.clone(),
                 number,
                 share,
                 recorded_max: recorded_max / config.threads as usize,
                 batch: Batch::new(keyspace.clone(), config.protocol, Arc::clone(&filler)),
-                wires: Wires {
+                channels: Channels {
                     thread: number as usize,
-                    parts: parts_sender.clone(),
+                    windows: windows_sender.clone(),
                     spare,
                     alive: Arc::clone(&alive),
                 },
@@ -156,75 +156,75 @@ impl Crew {
             let ready = ready_sender.clone();
             let thread = thread::Builder::new()
                 .name(format!("load-{number}"))
-                .spawn(move || post.man(ready, &started))
+                .spawn(move || setup.run(ready, &started))
                 .map_err(Error::system("start a thread"))?;
-            crew.threads.push(Hand { start, thread });
-            crew.spares.push(spare_sender);
+            threads.threads.push(ThreadHandle { start, thread });
+            threads.spares.push(spare_sender);
         }
         drop(ready_sender);
         let ready_count = ready.iter().count();
-        if ready_count == crew.threads.len() {
-            return Ok(crew);
+        if ready_count == threads.threads.len() {
+            return Ok(threads);
         }
         // Dropping their starts sends the others home; the error is that of whoever is not ready.
-        match crew.join() {
+        match threads.join() {
             Err(error) => Err(error),
             Ok(_) => Err(Error::Panicked),
         }
     }
 
     fn begin(&self, timeline: &Timeline) {
-        for hand in &self.threads {
+        for handle in &self.threads {
             // A thread that has ended has an error that `join` will find.
-            let _ = hand.start.send(timeline.clone());
+            let _ = handle.start.send(timeline.clone());
         }
     }
 
     /// Hears the threads until they have ended.
-    fn listen(
+    fn collect(
         &self,
         timeline: &Timeline,
-        account: &mut Account,
+        aggregate: &mut Aggregate,
         on_second: &mut impl FnMut(&Second),
     ) {
-        let mut pending: Vec<(Part, usize)> = Vec::new();
-        let mut sums = vec![Part::at_hand()];
+        let mut pending: Vec<(Window, usize)> = Vec::new();
+        let mut sums = vec![Window::preallocated()];
         let mut next = 0;
         // The last part of all comes from every thread, unless one ended in an error.
         while next <= timeline.boundaries() {
-            let Ok(Ended {
+            let Ok(EndedWindow {
                 thread,
                 number,
-                mut part,
-            }) = self.parts.recv()
+                mut window,
+            }) = self.windows.recv()
             else {
                 return;
             };
-            let place = number - next;
-            if pending.len() <= place {
+            let index = number - next;
+            if pending.len() <= index {
                 let empty = || (sums.pop().unwrap_or_default(), 0);
-                pending.resize_with(place + 1, empty);
+                pending.resize_with(index + 1, empty);
             }
-            let (sum, heard) = &mut pending[place];
-            sum.merge(&part);
+            let (sum, heard) = &mut pending[index];
+            sum.merge(&window);
             *heard += 1;
-            part.clear();
+            window.clear();
             // A thread that has ended has no use for it.
-            let _ = self.spares[thread].send(part);
+            let _ = self.spares[thread].send(window);
             while pending
                 .first()
                 .is_some_and(|(_, heard)| *heard == self.threads.len())
             {
-                let (mut part, _) = pending.remove(0);
-                if let Some(second) = second(timeline, next, &part) {
+                let (mut window, _) = pending.remove(0);
+                if let Some(second) = second(timeline, next, &window) {
                     on_second(&second);
                 }
                 if timeline.is_measured(next) {
-                    account.add(&part);
+                    aggregate.add(&window);
                 }
                 next += 1;
-                part.clear();
-                sums.push(part);
+                window.clear();
+                sums.push(window);
             }
         }
     }
@@ -234,7 +234,7 @@ impl Crew {
             threads, spares, ..
         } = self;
         drop(spares);
-        let handles: Vec<_> = threads.into_iter().map(|hand| hand.thread).collect();
+        let handles: Vec<_> = threads.into_iter().map(|handle| handle.thread).collect();
         let ended: Vec<_> = handles.into_iter().map(JoinHandle::join).collect();
         ended
             .into_iter()
@@ -244,21 +244,21 @@ impl Crew {
 }
 
 /// What one thread needs to begin.
-struct Post {
+struct ThreadSetup {
     config: Config,
     number: u32,
     share: Share,
     recorded_max: usize,
     batch: Batch,
-    wires: Wires,
+    channels: Channels,
 }
 
-impl Post {
+impl ThreadSetup {
     /// Opens the connections, draws the schedule, says so, and works when told to.
-    fn man(self, ready: Sender<()>, started: &Receiver<Timeline>) -> Result<Outcome, Error> {
+    fn run(self, ready: Sender<()>, started: &Receiver<Timeline>) -> Result<Outcome, Error> {
         let config = &self.config;
         let pinned = (self.number as usize).checked_rem(config.cpus.len());
-        if let Some(cpu) = pinned.map(|place| config.cpus[place]) {
+        if let Some(cpu) = pinned.map(|index| config.cpus[index]) {
             sys::thread::pin(&[cpu]).map_err(|source| Error::Pin { cpu, source })?;
         }
         sys::thread::sleep_precisely();
@@ -269,9 +269,11 @@ impl Post {
         }
         let mut streams = opening::open(&config.targets, &poll, share)?;
         let saturating = streams.split_off(self.share.count as usize);
-        let lanes = |streams: Vec<Stream>, depth| {
-            let lanes = streams.into_iter().map(|stream| Lane::new(stream, depth));
-            lanes.collect::<Vec<_>>()
+        let connections = |streams: Vec<Stream>, depth| {
+            let connections = streams
+                .into_iter()
+                .map(|stream| Connection::new(stream, depth));
+            connections.collect::<Vec<_>>()
         };
         let demand = config.demand();
         let requests = |stream| {
@@ -281,7 +283,7 @@ impl Post {
         let saturating = match saturating.is_empty() {
             true => None,
             false => Some(Saturating::new(
-                lanes(saturating, config.saturating_depth),
+                connections(saturating, config.saturating_depth),
                 requests(config.connections)?,
                 config.saturating_depth,
             )),
@@ -294,11 +296,11 @@ impl Post {
                     .schedule_of(rate_rps, first..first + self.share.count)
                     .map_err(|error| ConfigError::demand(&error))?;
                 let share_rps = rate_rps / f64::from(config.threads);
-                Source::Open(Feed::new(schedule, share_rps, end_ns))
+                Source::Open(ScheduleSource::new(schedule, share_rps, end_ns))
             }
             Rate::Max => Source::Closed(requests(first)?),
         };
-        let manner = Manner {
+        let options = EngineOptions {
             depth: config.depth as usize,
             protocol: config.protocol,
             spin: config.spin,
@@ -308,11 +310,11 @@ impl Post {
         };
         let engine = Engine::new(
             poll,
-            lanes(streams, config.depth),
+            connections(streams, config.depth),
             saturating,
             source,
-            manner,
-            self.wires,
+            options,
+            self.channels,
             self.batch,
         );
         // The crew is gone only if it has panicked. It counts who says so until all have let go.
@@ -320,12 +322,12 @@ impl Post {
         drop(ready);
         match started.recv() {
             Ok(timeline) => engine.run(timeline),
-            Err(_) => Ok(Outcome::nothing()),
+            Err(_) => Ok(Outcome::empty()),
         }
     }
 }
 
-fn second(timeline: &Timeline, number: usize, part: &Part) -> Option<Second> {
+fn second(timeline: &Timeline, number: usize, window: &Window) -> Option<Second> {
     let (from_ns, to_ns) = timeline.span(number)?;
     let span_ns = to_ns - from_ns;
     let Latencies {
@@ -334,22 +336,23 @@ fn second(timeline: &Timeline, number: usize, part: &Part) -> Option<Second> {
         slip,
         censored,
         ..
-    } = &part.latencies;
+    } = &window.latencies;
     let open = !(response.is_empty() && censored.is_empty());
     let latency = WithCensored::new(if open { response } else { service }, censored);
     Some(Second {
         at_ns: to_ns - timeline.start_ns,
         span_ns,
         warmup: !timeline.is_measured(number),
-        rate_rps: part.counts.answered as f64 * 1e9 / span_ns as f64,
+        rate_rps: window.counts.answered as f64 * 1e9 / span_ns as f64,
         p50: latency.percentile(50.0),
         p99: latency.percentile(99.0),
         p999: latency.percentile(99.9),
         slip_p99_ns: open.then(|| slip.percentile(99.0)),
-        hit_rate: (part.counts.gets > 0).then(|| part.counts.hits as f64 / part.counts.gets as f64),
-        outstanding: part.counts.outstanding,
-        waiting: part.counts.waiting,
-        errors: part.counts.errors,
-        lost_connections: part.counts.lost_connections,
+        hit_rate: (window.counts.gets > 0)
+            .then(|| window.counts.hits as f64 / window.counts.gets as f64),
+        outstanding: window.counts.outstanding,
+        waiting: window.counts.waiting,
+        errors: window.counts.errors,
+        lost_connections: window.counts.lost_connections,
     })
 }

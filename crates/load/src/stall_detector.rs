@@ -32,7 +32,7 @@ impl StallDetector {
         };
         let (measure_ns, end_ns) = (timeline.measure_ns, timeline.end_ns);
         let (settled, is_settled) = mpsc::sync_channel(1);
-        let look = move || {
+        let record_wait = move || {
             let outcome = settle(cpu);
             let is_there = outcome.is_ok();
             // Whoever started it is waiting for this.
@@ -44,7 +44,7 @@ impl StallDetector {
         };
         let builder = thread::Builder::new().name("load-stalls".to_owned());
         let thread = builder
-            .spawn(look)
+            .spawn(record_wait)
             .map_err(Error::system("start a thread"))?;
         is_settled.recv().map_err(|_| Error::Panicked)??;
         Ok(Self(Some(thread)))

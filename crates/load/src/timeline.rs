@@ -43,8 +43,8 @@ impl Timeline {
     }
 
     /// Where a part ends; none: the last part, or none such.
-    pub(crate) fn boundary(&self, part: usize) -> Option<u64> {
-        self.boundaries.get(part).copied()
+    pub(crate) fn boundary(&self, window: usize) -> Option<u64> {
+        self.boundaries.get(window).copied()
     }
 
     /// Parts that end at a boundary; one more follows.
@@ -53,15 +53,17 @@ impl Timeline {
     }
 
     /// The beginning and the end of a part that ends at a boundary.
-    pub(crate) fn span(&self, part: usize) -> Option<(u64, u64)> {
-        let end_ns = self.boundary(part)?;
-        let before = part.checked_sub(1).and_then(|before| self.boundary(before));
+    pub(crate) fn span(&self, window: usize) -> Option<(u64, u64)> {
+        let end_ns = self.boundary(window)?;
+        let before = window
+            .checked_sub(1)
+            .and_then(|before| self.boundary(before));
         Some((before.unwrap_or(self.start_ns), end_ns))
     }
 
     /// Whether a part belongs to the measured interval, or to the grace after it.
-    pub(crate) fn is_measured(&self, part: usize) -> bool {
-        self.boundary(part)
+    pub(crate) fn is_measured(&self, window: usize) -> bool {
+        self.boundary(window)
             .is_none_or(|end_ns| end_ns > self.measure_ns)
     }
 
@@ -79,20 +81,20 @@ impl Timeline {
 
     /// What a measured request that is given up would have taken at least. The run lasts beyond the
     /// interval's end, and no answer is taken until then, however early it is given up.
-    pub(crate) fn at_least_ns(&self, intended_ns: u64, given_up_ns: u64) -> u64 {
+    pub(crate) fn lower_bound_ns(&self, intended_ns: u64, given_up_ns: u64) -> u64 {
         given_up_ns.max(self.end_ns) - intended_ns
     }
 
     /// How much of a stretch of time lies in the measured interval.
-    pub(crate) fn within(&self, from_ns: u64, to_ns: u64) -> u64 {
+    pub(crate) fn overlap_ns(&self, from_ns: u64, to_ns: u64) -> u64 {
         to_ns
             .min(self.end_ns)
             .saturating_sub(from_ns.max(self.measure_ns))
     }
 
     /// The next time at which something is to be done, in that part.
-    pub(crate) fn next_event_ns(&self, part: usize) -> u64 {
-        self.boundary(part).unwrap_or(self.give_up_ns)
+    pub(crate) fn next_event_ns(&self, window: usize) -> u64 {
+        self.boundary(window).unwrap_or(self.give_up_ns)
     }
 }
 
@@ -109,7 +111,7 @@ mod tests {
     #[test]
     fn seconds_are_whole_from_where_measuring_begins() {
         let timeline = timeline(1_500_000_000, 2_200_000_000);
-        let spans: Vec<_> = (0..6).map_while(|part| timeline.span(part)).collect();
+        let spans: Vec<_> = (0..6).map_while(|window| timeline.span(window)).collect();
         let at = |ns: u64| 1_000 + ns;
         assert_eq!(
             spans,
@@ -121,7 +123,7 @@ mod tests {
                 (at(3_500_000_000), at(3_700_000_000)),
             ]
         );
-        let measured: Vec<_> = (0..6).map(|part| timeline.is_measured(part)).collect();
+        let measured: Vec<_> = (0..6).map(|window| timeline.is_measured(window)).collect();
         assert_eq!(measured, [false, false, true, true, true, true]);
     }
 
@@ -130,10 +132,10 @@ mod tests {
         let timeline = timeline(0, SECOND_NS);
         assert_eq!(timeline.boundaries(), 1);
         assert!(timeline.is_measured(0));
-        assert_eq!(timeline.within(0, 2_000), 1_000);
-        assert_eq!(timeline.at_least_ns(1_000, 5_000), SECOND_NS);
+        assert_eq!(timeline.overlap_ns(0, 2_000), 1_000);
+        assert_eq!(timeline.lower_bound_ns(1_000, 5_000), SECOND_NS);
         assert_eq!(
-            timeline.at_least_ns(1_000, 2 * SECOND_NS),
+            timeline.lower_bound_ns(1_000, 2 * SECOND_NS),
             2 * SECOND_NS - 1_000
         );
         assert!(timeline.measures(1_000) && !timeline.measures(1_000 + SECOND_NS));

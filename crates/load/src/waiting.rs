@@ -67,21 +67,21 @@ impl Waiting {
             return false;
         }
         let node = Node { due, next: NONE };
-        let place = self.free;
-        let place = if place == NONE {
+        let index = self.free;
+        let index = if index == NONE {
             self.nodes.push(node);
             (self.nodes.len() - 1) as u32
         } else {
-            self.free = self.nodes[place as usize].next;
-            self.nodes[place as usize] = node;
-            place
+            self.free = self.nodes[index as usize].next;
+            self.nodes[index as usize] = node;
+            index
         };
         if queue.first == NONE {
-            queue.first = place;
+            queue.first = index;
         } else {
-            self.nodes[queue.last as usize].next = place;
+            self.nodes[queue.last as usize].next = index;
         }
-        queue.last = place;
+        queue.last = index;
         self.len += 1;
         true
     }
@@ -92,11 +92,11 @@ impl Waiting {
         if queue.first == NONE {
             return None;
         }
-        let place = queue.first as usize;
-        let node = self.nodes[place];
+        let index = queue.first as usize;
+        let node = self.nodes[index];
         queue.first = node.next;
-        self.nodes[place].next = self.free;
-        self.free = place as u32;
+        self.nodes[index].next = self.free;
+        self.free = index as u32;
         self.len -= 1;
         Some(node.due)
     }

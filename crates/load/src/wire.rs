@@ -107,7 +107,7 @@ impl Batch {
     }
 
     /// What is left after `sent` bytes.
-    pub(crate) fn rest_into(&self, sent: usize, rest: &mut Vec<u8>) {
+    pub(crate) fn append_from(&self, sent: usize, rest: &mut Vec<u8>) {
         let mut skip = sent;
         self.each_piece(|piece| {
             let skipped = skip.min(piece.len());
@@ -119,7 +119,7 @@ impl Batch {
     #[cfg(test)]
     pub(crate) fn to_vec(&self) -> Vec<u8> {
         let mut all = Vec::new();
-        self.rest_into(0, &mut all);
+        self.append_from(0, &mut all);
         all
     }
 
@@ -186,7 +186,7 @@ pub(crate) enum Answer {
 
 /// What kind of reply a request draws.
 #[inline]
-pub(crate) fn awaited(protocol: Protocol, op: Op) -> ReplyKind {
+pub(crate) fn expected_reply(protocol: Protocol, op: Op) -> ReplyKind {
     match (protocol, op) {
         (Protocol::Meta, _) => ReplyKind::Meta,
         (Protocol::Text, Op::Get) => ReplyKind::Values,
@@ -196,7 +196,7 @@ pub(crate) fn awaited(protocol: Protocol, op: Op) -> ReplyKind {
 
 /// What a reply means, and the opaque number it bears.
 #[inline]
-pub(crate) fn understand(reply: Reply) -> (Answer, Option<u64>) {
+pub(crate) fn interpret(reply: Reply) -> (Answer, Option<u64>) {
     match reply {
         Reply::Values { hits: 0, .. } => (Answer::Miss, None),
         Reply::Values { .. } => (Answer::Hit, None),
@@ -254,7 +254,7 @@ mod tests {
         assert_eq!(all[line_len..line_len + 70_000], filler(100_000)[..70_000]);
         assert_eq!(all[line_len + 70_000..line_len + 70_006], *b"\r\nget ");
         let mut rest = Vec::new();
-        batch.rest_into(line_len + 10, &mut rest);
+        batch.append_from(line_len + 10, &mut rest);
         assert_eq!(rest, all[line_len + 10..]);
     }
 }

@@ -5,8 +5,8 @@ use std::sync::atomic::Ordering;
 use sys::clock::monotonic_ns;
 
 use super::{Engine, Source};
-use crate::lane::{Broken, InFlight};
-use crate::tally::Recorded;
+use crate::connection::{ConnectionError, InFlight};
+use crate::metrics::Recorded;
 use crate::wire::Answer;
 use workload::Op;
 
@@ -25,19 +25,19 @@ impl Engine {
     /// Receives once, counts the answers that came, and sends what they made room for. Returns
     /// the time by the thread's clock.
     pub(super) fn receive(&mut self, number: usize, buffer: &mut [u8], before_ns: u64) -> u64 {
-        let Some(lane) = &mut self.places[number].lane else {
+        let Some(connection) = &mut self.slots[number].connection else {
             return before_ns;
         };
-        let (len, stamp_ns) = match lane.receive(buffer) {
+        let (len, stamp_ns) = match connection.receive(buffer) {
             Ok((0, _)) => return before_ns,
             Ok(received) => received,
-            Err(broken) => {
-                self.lose(number, &broken);
+            Err(error) => {
+                self.lose(number, &error);
                 return before_ns;
             }
         };
         let now_ns = monotonic_ns();
-        self.has_left |= len == buffer.len();
+        self.has_unread |= len == buffer.len();
         self.totals
             .outstanding_count
             .advance(self.in_flight, now_ns);
@@ -54,24 +54,24 @@ impl Engine {
             self.totals.bytes_received += len as u64;
         }
         let mut input = &buffer[..len];
-        while let Some(lane) = &mut self.places[number].lane {
-            match lane.answer(&mut input, self.manner.protocol) {
+        while let Some(connection) = &mut self.slots[number].connection {
+            match connection.answer(&mut input, self.options.protocol) {
                 Ok(Some((request, answer))) => {
                     // An answer makes room only where there was none: below its depth the
                     // connection held nothing back, and what waits has waited for this thread.
-                    if lane.in_flight.len() + 1 >= self.manner.depth {
-                        self.places[number].room_ns = arrival.at_ns;
+                    if connection.in_flight.len() + 1 >= self.options.depth {
+                        self.slots[number].unblocked_ns = arrival.at_ns;
                     }
                     self.complete(&request, answer, arrival);
                 }
                 Ok(None) => break,
-                Err(broken) => {
-                    self.lose(number, &broken);
+                Err(error) => {
+                    self.lose(number, &error);
                     return now_ns;
                 }
             }
         }
-        if matches!(self.source, Source::Closed(_)) || !self.places[number].queue.is_empty() {
+        if matches!(self.source, Source::Closed(_)) || !self.slots[number].queue.is_empty() {
             self.send(number, now_ns);
         }
         now_ns
@@ -88,23 +88,23 @@ impl Engine {
             .answered(self.timeline.clamped(answered_ns));
         self.totals
             .outstanding_count
-            .unread(self.looked_ns, arrival.picked_up_ns);
-        self.part.counts.answered += 1;
-        self.part.counts.gets += get;
-        self.part.counts.hits += hit;
-        self.part.counts.errors += error;
+            .unread(self.earliest_arrival_ns, arrival.picked_up_ns);
+        self.window.counts.answered += 1;
+        self.window.counts.gets += get;
+        self.window.counts.hits += hit;
+        self.window.counts.errors += error;
         if self.timeline.measures(answered_ns) {
             self.totals.achieved += 1;
         }
         self.totals.unstamped += u64::from(!arrival.stamped);
         if request.measured {
-            self.owed -= 1;
+            self.unanswered -= 1;
             self.totals.answered += 1;
             self.totals.errors += error;
             self.totals.gets += get;
             self.totals.hits += hit;
             self.totals.sets += 1 - get;
-            if self.recorded.len() < self.manner.recorded_max {
+            if self.recorded.len() < self.options.recorded_max {
                 self.recorded.push(Recorded {
                     opaque: request.opaque,
                     intended_ns: request.intended_ns,
@@ -117,7 +117,7 @@ impl Engine {
             // Of the warm-up, but taken when its part is over: it belongs to neither.
             return;
         }
-        let latencies = &mut self.part.latencies;
+        let latencies = &mut self.window.latencies;
         latencies.service.record(answered_ns - request.sent_ns);
         if matches!(self.source, Source::Open(_)) {
             latencies.response.record(answered_ns - request.intended_ns);
@@ -127,7 +127,7 @@ impl Engine {
             let picked_up_after_ns = if arrival.stamped {
                 0
             } else {
-                arrival.picked_up_ns - self.turn_ns
+                arrival.picked_up_ns - self.wait_end_ns
             };
             latencies
                 .lateness
@@ -139,15 +139,15 @@ impl Engine {
     /// known of its response time is a lower bound.
     pub(super) fn censor(&mut self, intended_ns: u64, given_up_ns: u64) {
         if matches!(self.source, Source::Open(_)) && self.timeline.measures(intended_ns) {
-            let at_least_ns = self.timeline.at_least_ns(intended_ns, given_up_ns);
-            self.part.latencies.censored.record(at_least_ns);
+            let lower_bound_ns = self.timeline.lower_bound_ns(intended_ns, given_up_ns);
+            self.window.latencies.censored.record(lower_bound_ns);
         }
     }
 
     /// Gives up a connection and all that was asked, or was to be asked, on it.
-    pub(super) fn lose(&mut self, number: usize, broken: &Broken) {
-        let place = &mut self.places[number];
-        let Some(lane) = place.lane.take() else {
+    pub(super) fn lose(&mut self, number: usize, error: &ConnectionError) {
+        let slot = &mut self.slots[number];
+        let Some(connection) = slot.connection.take() else {
             return;
         };
         let lost_ns = monotonic_ns();
@@ -156,23 +156,23 @@ impl Engine {
             .advance(self.in_flight, lost_ns);
         let now_ns = self.timeline.clamped(lost_ns);
         let mut given_up: Vec<u64> = Vec::new();
-        for request in &lane.in_flight {
+        for request in &connection.in_flight {
             self.in_flight -= 1;
-            self.owed -= u64::from(request.measured);
+            self.unanswered -= u64::from(request.measured);
             self.totals.outstanding.answered(now_ns);
             given_up.push(request.intended_ns);
         }
-        while let Some(due) = self.waiting.pop(&mut place.queue) {
-            self.owed -= u64::from(self.timeline.measures(due.intended_ns));
+        while let Some(due) = self.waiting.pop(&mut slot.queue) {
+            self.unanswered -= u64::from(self.timeline.measures(due.intended_ns));
             given_up.push(due.intended_ns);
         }
         for intended_ns in given_up {
             self.censor(intended_ns, lost_ns);
         }
         self.alive -= 1;
-        self.wires.alive.fetch_sub(1, Ordering::Relaxed);
+        self.channels.alive.fetch_sub(1, Ordering::Relaxed);
         self.totals.lost_connections += 1;
-        self.part.counts.lost_connections += 1;
-        self.last_loss = Some(broken.to_string());
+        self.window.counts.lost_connections += 1;
+        self.last_loss = Some(error.to_string());
     }
 }

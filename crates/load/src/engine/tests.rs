@@ -8,16 +8,16 @@ use std::time::Duration;
 
 use super::*;
 use crate::config::{Config, Rate};
-use crate::tally::Part;
+use crate::metrics::Window;
 use crate::wire;
 
 /// A thread of one connection to a server that finds nothing, before its start.
-fn engine(config: &mut Config) -> (Engine, Receiver<Ended>) {
+fn engine(config: &mut Config) -> (Engine, Receiver<EndedWindow>) {
     engine_to(config, Duration::ZERO)
 }
 
 /// Likewise; the server answers each request after so long.
-fn engine_to(config: &mut Config, service: Duration) -> (Engine, Receiver<Ended>) {
+fn engine_to(config: &mut Config, service: Duration) -> (Engine, Receiver<EndedWindow>) {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = listener.local_addr().unwrap();
     thread::spawn(move || {
@@ -34,8 +34,8 @@ fn engine_to(config: &mut Config, service: Duration) -> (Engine, Receiver<Ended>
     let poll = Poll::new().unwrap();
     poll.add(&stream, 0, Interest::Read).unwrap();
     let schedule = config.demand().schedule(rate_rps).unwrap();
-    let source = Source::Open(Feed::new(schedule, rate_rps, config.duration_ns));
-    let manner = Manner {
+    let source = Source::Open(ScheduleSource::new(schedule, rate_rps, config.duration_ns));
+    let options = EngineOptions {
         depth: config.depth as usize,
         protocol: Protocol::Text,
         spin: config.spin,
@@ -43,19 +43,19 @@ fn engine_to(config: &mut Config, service: Duration) -> (Engine, Receiver<Ended>
         opaque: 0,
         recorded_max: 0,
     };
-    let (parts, ended) = mpsc::channel();
-    let (_, spare) = mpsc::channel::<Part>();
-    let wires = Wires {
+    let (windows, ended) = mpsc::channel();
+    let (_, spare) = mpsc::channel::<Window>();
+    let channels = Channels {
         thread: 0,
-        parts,
+        windows,
         spare,
         alive: Arc::new(AtomicU32::new(1)),
     };
     let filler = wire::filler(config.value_len_max);
     let batch = Batch::new(config.keyspace().unwrap(), Protocol::Text, filler);
-    let lanes = vec![Lane::new(stream, config.depth)];
+    let connections = vec![Connection::new(stream, config.depth)];
     (
-        Engine::new(poll, lanes, None, source, manner, wires, batch),
+        Engine::new(poll, connections, None, source, options, channels, batch),
         ended,
     )
 }
@@ -94,8 +94,8 @@ fn a_thread_that_wakes_after_the_end_still_sends_and_counts_what_was_due() {
     assert!(expected > 50, "{expected}");
     assert_eq!(outcome.totals.intended, expected);
     assert_eq!(outcome.totals.answered, expected);
-    let parts: Vec<Ended> = ended.iter().collect();
-    let response = &parts[1].part.latencies.response;
+    let windows: Vec<EndedWindow> = ended.iter().collect();
+    let response = &windows[1].window.latencies.response;
     assert_eq!(response.len(), expected);
     assert!(response.min() >= 500_000_000, "{}", response.min());
 }
@@ -124,15 +124,15 @@ fn second_after_an_absence(depth: u32) -> (u64, u64) {
     engine.timeline = Timeline::new(&config, start_ns);
     while !engine.dispatch(monotonic_ns(), 1) {}
     assert!(engine.flush(monotonic_ns(), 1));
-    let first = engine.places[0].lane.as_ref().unwrap().in_flight[0];
+    let first = engine.slots[0].connection.as_ref().unwrap().in_flight[0];
     let mut events = Events::with_capacity(1);
     engine.poll.wait(&mut events, None).unwrap();
     let answered_ns = monotonic_ns();
     while monotonic_ns() < answered_ns + 3 * MS {}
-    engine.turn_ns = monotonic_ns();
+    engine.wait_end_ns = monotonic_ns();
     let now_ns = engine.receive(0, &mut [0; 64], monotonic_ns());
     assert!(engine.dispatch(now_ns, 1) && engine.flush(now_ns, 1));
-    let in_flight = &engine.places[0].lane.as_ref().unwrap().in_flight;
+    let in_flight = &engine.slots[0].connection.as_ref().unwrap().in_flight;
     assert_eq!(in_flight.len(), 1);
     let second = in_flight[0];
     assert_eq!(second.intended_ns, first.intended_ns + MS);
@@ -191,11 +191,11 @@ fn one_request(wrong: impl FnOnce(&mut Engine)) -> measure::LittlesLaw {
     engine.totals = Totals::new(measure_ns, end_ns);
     while !engine.dispatch(monotonic_ns(), 1) {}
     assert!(engine.flush(monotonic_ns(), 1));
-    let sent_ns = engine.places[0].lane.as_ref().unwrap().in_flight[0].sent_ns;
+    let sent_ns = engine.slots[0].connection.as_ref().unwrap().in_flight[0].sent_ns;
     let mut events = Events::with_capacity(1);
     engine.poll.wait(&mut events, None).unwrap();
-    engine.looked_ns = sent_ns + SERVICE.as_nanos() as u64;
-    engine.turn_ns = monotonic_ns();
+    engine.earliest_arrival_ns = sent_ns + SERVICE.as_nanos() as u64;
+    engine.wait_end_ns = monotonic_ns();
     wrong(&mut engine);
     engine.receive(0, &mut [0; 64], monotonic_ns());
     assert_eq!(engine.totals.answered, 1);

@@ -145,7 +145,7 @@ fn a_server_that_never_answers_leaves_everything_censored_and_the_depth_kept() {
     assert_eq!(summary.answered, 0);
     assert!(summary.intended > 400);
     assert_eq!(summary.censored, summary.intended);
-    // The warm-up's requests fill some of the places.
+    // The warm-up's requests fill some of the slots.
     assert!(summary.sent <= 8 * 3);
     assert_eq!(server.requests.load(Ordering::Relaxed), 8 * 3);
     let response = summary.response.as_ref().unwrap();

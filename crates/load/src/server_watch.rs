@@ -14,21 +14,21 @@ use sys::cost::{self, Cost};
 
 use crate::config::{Config, Target};
 use crate::error::Error;
-use crate::limits::{STATS_LEN, STATS_LINE_LEN, STATS_PATIENCE};
+use crate::limits::{STATS_LEN_MAX, STATS_LINE_LEN_MAX, STATS_TIMEOUT};
 use crate::summary::{Bursts, Watched};
 use crate::timeline::Timeline;
 
 /// What was seen of the server.
 #[derive(Debug, Default)]
-pub(crate) struct Seen {
+pub(crate) struct Observed {
     pub(crate) watched: Option<Watched>,
     pub(crate) bursts: Option<Bursts>,
 }
 
 /// The thread that looks.
-pub(crate) struct Watch(Option<JoinHandle<Result<Seen, Error>>>);
+pub(crate) struct ServerWatch(Option<JoinHandle<Result<Observed, Error>>>);
 
-impl Watch {
+impl ServerWatch {
     /// Looks at what `config` asks for, at the ends of the interval of `timeline`.
     pub(crate) fn start(config: &Config, timeline: &Timeline) -> Result<Self, Error> {
         if config.watch_pid.is_none() && !config.watch_bursts {
@@ -38,49 +38,49 @@ impl Watch {
         let pid = config.watch_pid;
         let target = config.targets.first().filter(|_| config.watch_bursts);
         let target = target.cloned();
-        let look = move || {
+        let record_wait = move || {
             // Before the interval: within it, nothing but the question is asked.
-            let patience = Duration::from_nanos((end_ns - measure_ns) / 2).min(STATS_PATIENCE);
-            let mut asked = target.as_ref().and_then(|it| Questions::to(it, patience));
+            let timeout = Duration::from_nanos((end_ns - measure_ns) / 2).min(STATS_TIMEOUT);
+            let mut asked = target.as_ref().and_then(|it| StatsClient::to(it, timeout));
             sys::thread::sleep_precisely();
-            let before = Reading::at(measure_ns, pid, asked.as_mut())?;
-            let after = Reading::at(end_ns, pid, asked.as_mut())?;
+            let before = Snapshot::at(measure_ns, pid, asked.as_mut())?;
+            let after = Snapshot::at(end_ns, pid, asked.as_mut())?;
             Ok(after.since(&before))
         };
         let builder = thread::Builder::new().name("load-watch".to_owned());
         let thread = builder
-            .spawn(look)
+            .spawn(record_wait)
             .map_err(Error::system("start a thread"))?;
         Ok(Self(Some(thread)))
     }
 
     /// What was seen, once the interval is over.
-    pub(crate) fn join(self) -> Result<Seen, Error> {
+    pub(crate) fn join(self) -> Result<Observed, Error> {
         match self.0 {
             Some(thread) => thread.join().map_err(|_| Error::Panicked)?,
-            None => Ok(Seen::default()),
+            None => Ok(Observed::default()),
         }
     }
 }
 
 /// The server at one moment.
-struct Reading {
+struct Snapshot {
     cost: Option<Cost>,
     bursts: Option<Bursts>,
 }
 
-impl Reading {
-    fn at(at_ns: u64, pid: Option<u32>, asked: Option<&mut Questions>) -> Result<Self, Error> {
+impl Snapshot {
+    fn at(at_ns: u64, pid: Option<u32>, asked: Option<&mut StatsClient>) -> Result<Self, Error> {
         thread::sleep(Duration::from_nanos(at_ns.saturating_sub(monotonic_ns())));
         let cost =
             pid.map(|pid| cost::of_process(pid).map_err(|source| Error::Watch { pid, source }));
         Ok(Self {
             cost: cost.transpose()?,
-            bursts: asked.and_then(Questions::bursts),
+            bursts: asked.and_then(StatsClient::bursts),
         })
     }
 
-    fn since(self, before: &Self) -> Seen {
+    fn since(self, before: &Self) -> Observed {
         let watched = self.cost.zip(before.cost.as_ref()).map(|(after, before)| {
             let cost = after.since(before);
             Watched {
@@ -92,7 +92,7 @@ impl Reading {
             }
         });
         let bursts = self.bursts.zip(before.bursts.as_ref());
-        Seen {
+        Observed {
             watched,
             bursts: bursts.and_then(|(after, before)| after.since(before)),
         }
@@ -101,52 +101,52 @@ impl Reading {
 
 /// A stream whose reads and writes can be bounded.
 trait Stream: Read + Write + Send {
-    fn bound(&self, patience: Duration) -> io::Result<()>;
+    fn bound(&self, timeout: Duration) -> io::Result<()>;
 }
 
 impl Stream for TcpStream {
-    fn bound(&self, patience: Duration) -> io::Result<()> {
-        self.set_write_timeout(Some(patience))?;
-        self.set_read_timeout(Some(patience))
+    fn bound(&self, timeout: Duration) -> io::Result<()> {
+        self.set_write_timeout(Some(timeout))?;
+        self.set_read_timeout(Some(timeout))
     }
 }
 
 impl Stream for UnixStream {
-    fn bound(&self, patience: Duration) -> io::Result<()> {
-        self.set_write_timeout(Some(patience))?;
-        self.set_read_timeout(Some(patience))
+    fn bound(&self, timeout: Duration) -> io::Result<()> {
+        self.set_write_timeout(Some(timeout))?;
+        self.set_read_timeout(Some(timeout))
     }
 }
 
 /// A connection on which a server is asked for its statistics.
-struct Questions {
+struct StatsClient {
     stream: BufReader<Box<dyn Stream>>,
     /// For a whole answer: the second reading must not wait for the first.
-    patience: Duration,
+    timeout: Duration,
 }
 
-impl Questions {
+impl StatsClient {
     /// None: the server cannot be reached, which the run will say.
-    fn to(target: &Target, patience: Duration) -> Option<Self> {
+    fn to(target: &Target, timeout: Duration) -> Option<Self> {
         let stream: Box<dyn Stream> = match target {
-            Target::Tcp(address) => Box::new(TcpStream::connect_timeout(address, patience).ok()?),
+            Target::Tcp(address) => Box::new(TcpStream::connect_timeout(address, timeout).ok()?),
             Target::Unix(path) => Box::new(UnixStream::connect(path).ok()?),
         };
         let stream = BufReader::new(stream);
-        Some(Self { stream, patience })
+        Some(Self { stream, timeout })
     }
 
     /// None: the server does not answer in time, or does not count bursts.
     fn bursts(&mut self) -> Option<Bursts> {
-        let deadline = Instant::now() + self.patience;
-        self.stream.get_ref().bound(self.patience).ok()?;
+        let deadline = Instant::now() + self.timeout;
+        self.stream.get_ref().bound(self.timeout).ok()?;
         self.stream.get_mut().write_all(b"stats\r\n").ok()?;
         let mut text = String::new();
-        while (text.len() as u64) < STATS_LEN {
+        while (text.len() as u64) < STATS_LEN_MAX {
             let left = deadline.checked_duration_since(Instant::now())?;
             self.stream.get_ref().bound(left).ok()?;
             let start = text.len();
-            let mut line = (&mut self.stream).take(STATS_LINE_LEN);
+            let mut line = (&mut self.stream).take(STATS_LINE_LEN_MAX);
             let len = line.read_line(&mut text).ok()?;
             match text[start..].trim_end() {
                 "END" => return bursts_of(&text),

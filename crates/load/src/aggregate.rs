@@ -5,24 +5,24 @@ use measure::{BUSY_LIMIT, Histogram, WithCensored, generator_limited};
 use crate::config::{Config, Rate};
 use crate::engine::Outcome;
 use crate::error::Error;
+use crate::metrics::{Recorded, Totals, Window};
+use crate::server_watch::Observed;
 use crate::summary::{Censored, Distribution, Loop, SCHEMA, Summary};
-use crate::tally::{Part, Recorded, Totals};
 use crate::timeline::Timeline;
-use crate::watch::Seen;
 
 /// What is known of a run so far.
-pub(crate) struct Account {
-    part: Part,
+pub(crate) struct Aggregate {
+    window: Window,
     totals: Option<Totals>,
     recorded: Vec<Recorded>,
     last_loss: Option<String>,
 }
 
-impl Account {
+impl Aggregate {
     /// Nothing yet.
     pub(crate) fn new() -> Self {
         Self {
-            part: Part::at_hand(),
+            window: Window::preallocated(),
             totals: None,
             recorded: Vec::new(),
             last_loss: None,
@@ -30,8 +30,8 @@ impl Account {
     }
 
     /// Adds a part of the measured interval or the grace after it.
-    pub(crate) fn add(&mut self, part: &Part) {
-        self.part.merge(part);
+    pub(crate) fn add(&mut self, window: &Window) {
+        self.window.merge(window);
     }
 
     /// Adds what the threads leave behind.
@@ -47,7 +47,7 @@ impl Account {
     }
 
     /// The error of a run that lost all its connections.
-    pub(crate) fn loss_of_all(&self, config: &Config) -> Option<Error> {
+    pub(crate) fn all_lost_error(&self, config: &Config) -> Option<Error> {
         let lost = self
             .totals
             .as_ref()
@@ -59,17 +59,17 @@ impl Account {
     }
 
     /// The summary, and the requests kept one by one.
-    pub(crate) fn conclude(
+    pub(crate) fn into_summary(
         self,
         config: &Config,
         timeline: &Timeline,
-        seen: Seen,
+        seen: Observed,
         stalls: Option<&Histogram>,
     ) -> (Summary, Vec<Recorded>) {
         let totals = self
             .totals
             .unwrap_or_else(|| Totals::new(timeline.measure_ns, timeline.end_ns));
-        let latencies = &self.part.latencies;
+        let latencies = &self.window.latencies;
         let offered_rps = match config.rate {
             Rate::PerSecond(rate_rps) => Some(rate_rps),
             Rate::Max => None,

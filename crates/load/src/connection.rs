@@ -28,7 +28,7 @@ pub(crate) struct InFlight {
 /// A connection. It sends batches, keeps what a full socket did not take, and gives each answer
 /// the request it belongs to.
 #[derive(Debug)]
-pub(crate) struct Lane {
+pub(crate) struct Connection {
     pub(crate) stream: Stream,
     pub(crate) in_flight: VecDeque<InFlight>,
     reader: ReplyReader,
@@ -39,7 +39,7 @@ pub(crate) struct Lane {
 
 /// Why a connection is of no more use.
 #[derive(Debug, thiserror::Error)]
-pub(crate) enum Broken {
+pub(crate) enum ConnectionError {
     #[error("the server closed it")]
     Closed,
     #[error("{0}")]
@@ -47,10 +47,10 @@ pub(crate) enum Broken {
     #[error("{0}")]
     Malformed(#[from] Malformed),
     #[error("an answer to nothing that was asked")]
-    Unasked,
+    Unsolicited,
 }
 
-impl Lane {
+impl Connection {
     pub(crate) fn new(stream: Stream, depth: u32) -> Self {
         // Where there are no such notes (Unix sockets), the clock of the thread has to do.
         let _ = stream.stamp_receives();
@@ -69,17 +69,17 @@ impl Lane {
     }
 
     /// Sends a batch; what the socket has no room for leaves later. Returns the bytes that left.
-    pub(crate) fn send(&mut self, batch: &Batch) -> Result<usize, Broken> {
+    pub(crate) fn send(&mut self, batch: &Batch) -> Result<usize, ConnectionError> {
         debug_assert!(!self.is_blocked());
         let sent = nothing_if_full(batch.send(&self.stream))?;
         if sent < batch.len() {
-            batch.rest_into(sent, &mut self.unsent);
+            batch.append_from(sent, &mut self.unsent);
         }
         Ok(sent)
     }
 
     /// Sends bytes that waited for room. Returns the bytes that left.
-    pub(crate) fn send_unsent(&mut self) -> Result<usize, Broken> {
+    pub(crate) fn send_unsent(&mut self) -> Result<usize, ConnectionError> {
         let sent = nothing_if_full(self.stream.send(&self.unsent[self.unsent_from..]))?;
         self.unsent_from += sent;
         if self.unsent_from == self.unsent.len() {
@@ -91,9 +91,12 @@ impl Lane {
 
     /// Receives once, with the unix time of arrival where the kernel noted it. 0: nothing was
     /// there after all.
-    pub(crate) fn receive(&mut self, buffer: &mut [u8]) -> Result<(usize, Option<u64>), Broken> {
+    pub(crate) fn receive(
+        &mut self,
+        buffer: &mut [u8],
+    ) -> Result<(usize, Option<u64>), ConnectionError> {
         match self.stream.recv_stamped(buffer) {
-            Ok((0, _)) => Err(Broken::Closed),
+            Ok((0, _)) => Err(ConnectionError::Closed),
             Ok(received) => Ok(received),
             Err(error) => nothing_if_full(Err(error)).map(|len| (len, None)),
         }
@@ -104,35 +107,35 @@ impl Lane {
         &mut self,
         input: &mut &[u8],
         protocol: Protocol,
-    ) -> Result<Option<(InFlight, Answer)>, Broken> {
+    ) -> Result<Option<(InFlight, Answer)>, ConnectionError> {
         let Some(next) = self.in_flight.front() else {
             return if input.is_empty() {
                 Ok(None)
             } else {
-                Err(Broken::Unasked)
+                Err(ConnectionError::Unsolicited)
             };
         };
         let step = self
             .reader
-            .advance(input, wire::awaited(protocol, next.op))?;
+            .advance(input, wire::expected_reply(protocol, next.op))?;
         *input = &input[step.consumed..];
         let Some(reply) = step.reply else {
             return Ok(None);
         };
-        let (answer, opaque) = wire::understand(reply);
-        let place = match opaque {
+        let (answer, opaque) = wire::interpret(reply);
+        let index = match opaque {
             None => 0,
             Some(opaque) => {
                 let mine = |request: &InFlight| request.opaque == opaque;
                 self.in_flight
                     .iter()
                     .position(mine)
-                    .ok_or(Broken::Unasked)?
+                    .ok_or(ConnectionError::Unsolicited)?
             }
         };
-        match self.in_flight.remove(place) {
+        match self.in_flight.remove(index) {
             Some(request) if fits(request.op, answer) => Ok(Some((request, answer))),
-            _ => Err(Broken::Unasked),
+            _ => Err(ConnectionError::Unsolicited),
         }
     }
 }
@@ -146,7 +149,7 @@ fn fits(op: Op, answer: Answer) -> bool {
     }
 }
 
-fn nothing_if_full(outcome: io::Result<usize>) -> Result<usize, Broken> {
+fn nothing_if_full(outcome: io::Result<usize>) -> Result<usize, ConnectionError> {
     match outcome {
         Ok(len) => Ok(len),
         Err(error) => match error.kind() {

@@ -4,35 +4,35 @@ use std::collections::VecDeque;
 
 use workload::{Planned, Schedule};
 
-use crate::limits::{DRAWN_AHEAD_MAX, DRAWN_AT_ONCE};
+use crate::limits::{DRAW_BATCH, DRAWN_AHEAD_MAX};
 
 /// Requests in the order of their intended times, up to the run's end.
 ///
 /// Most runs are drawn whole before they begin. Of a longer one the first [`DRAWN_AHEAD_MAX`] are;
 /// the rest is drawn in idle moments, a few at a time.
-pub(crate) struct Feed {
+pub(crate) struct ScheduleSource {
     schedule: Schedule,
     drawn: VecDeque<Planned>,
     end_ns: u64,
     exhausted: bool,
 }
 
-impl Feed {
+impl ScheduleSource {
     /// A feed of what is intended before `end_ns`, drawn as far as there is room.
     pub(crate) fn new(schedule: Schedule, rate_rps: f64, end_ns: u64) -> Self {
         // A tenth more than the mean, so that it seldom grows; what it holds is bounded anyway.
         let expected = (rate_rps * end_ns as f64 / 1e9 * 1.1) as usize + 1024;
         let drawn = VecDeque::with_capacity(expected.min(DRAWN_AHEAD_MAX));
-        let mut feed = Self {
+        let mut source = Self {
             schedule,
             drawn,
             end_ns,
             exhausted: false,
         };
-        while !feed.exhausted && feed.drawn.len() < DRAWN_AHEAD_MAX {
-            feed.draw(1);
+        while !source.exhausted && source.drawn.len() < DRAWN_AHEAD_MAX {
+            source.draw(1);
         }
-        feed
+        source
     }
 
     /// When the next request is intended, from the schedule's beginning; none: there is no more.
@@ -47,7 +47,7 @@ impl Feed {
         let planned = self.drawn.pop_front();
         if self.drawn.is_empty() && !self.exhausted {
             // No idle moment came for four million requests: there is no other time left.
-            self.draw(DRAWN_AT_ONCE);
+            self.draw(DRAW_BATCH);
         }
         planned
     }
@@ -55,8 +55,8 @@ impl Feed {
     /// Uses an idle moment.
     #[inline]
     pub(crate) fn draw_ahead(&mut self) {
-        if !self.exhausted && self.drawn.len() + DRAWN_AT_ONCE <= DRAWN_AHEAD_MAX {
-            self.draw(DRAWN_AT_ONCE);
+        if !self.exhausted && self.drawn.len() + DRAW_BATCH <= DRAWN_AHEAD_MAX {
+            self.draw(DRAW_BATCH);
         }
     }
 
@@ -87,16 +87,16 @@ mod tests {
         let expected: Vec<Planned> = schedule()
             .take_while(|planned| planned.intended_ns < end_ns)
             .collect();
-        let mut feed = Feed::new(schedule(), 100_000.0, end_ns);
+        let mut source = ScheduleSource::new(schedule(), 100_000.0, end_ns);
         let mut fed = Vec::new();
-        while let Some(next_ns) = feed.next_ns() {
-            let planned = feed.pop().unwrap();
+        while let Some(next_ns) = source.next_ns() {
+            let planned = source.pop().unwrap();
             assert_eq!(planned.intended_ns, next_ns);
-            feed.draw_ahead();
+            source.draw_ahead();
             fed.push(planned);
         }
         assert_eq!(fed, expected);
         assert!(fed.len() > 9_000, "{}", fed.len());
-        assert_eq!(feed.pop(), None);
+        assert_eq!(source.pop(), None);
     }
 }

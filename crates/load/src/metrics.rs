@@ -5,7 +5,7 @@ use measure::{Histogram, Outstanding, OutstandingCount};
 /// The latencies and counts of one stretch of a run, a second long at most. A thread hands each
 /// over when it ends; merged, those of the measured interval are the run's.
 #[derive(Debug, Default)]
-pub(crate) struct Part {
+pub(crate) struct Window {
     pub(crate) latencies: Latencies,
     pub(crate) counts: Counts,
 }
@@ -37,7 +37,7 @@ impl Counts {
     }
 }
 
-impl Part {
+impl Window {
     pub(crate) fn merge(&mut self, other: &Self) {
         self.latencies.merge(&other.latencies);
         self.counts.merge(&other.counts);
@@ -45,14 +45,14 @@ impl Part {
 
     /// An empty one whose memory has been found: who records in it, or adds to it, does not wait
     /// for the kernel to find a page at a time.
-    pub(crate) fn at_hand() -> Self {
-        let mut part = Self::default();
-        for histogram in part.latencies.each() {
+    pub(crate) fn preallocated() -> Self {
+        let mut window = Self::default();
+        for histogram in window.latencies.each() {
             // What is empty is not written to by `clear`.
             histogram.record(1);
         }
-        part.clear();
-        part
+        window.clear();
+        window
     }
 
     /// Forgets everything and keeps the memory.
@@ -207,21 +207,32 @@ mod tests {
 
     #[test]
     fn a_part_that_is_cleared_or_at_hand_knows_nothing() {
-        let mut part = Part::at_hand();
-        assert!(part.latencies.each().iter().all(|it| it.is_empty()));
-        for histogram in part.latencies.each() {
+        let mut window = Window::preallocated();
+        assert!(window.latencies.each().iter().all(|it| it.is_empty()));
+        for histogram in window.latencies.each() {
             histogram.record(1_000);
         }
-        (part.counts.answered, part.counts.gets, part.counts.hits) = (4, 3, 2);
-        (part.counts.errors, part.counts.lost_connections) = (1, 1);
-        (part.counts.outstanding, part.counts.waiting) = (5, 6);
-        part.clear();
-        assert!(part.latencies.each().iter().all(|it| it.is_empty()));
+        (
+            window.counts.answered,
+            window.counts.gets,
+            window.counts.hits,
+        ) = (4, 3, 2);
+        (window.counts.errors, window.counts.lost_connections) = (1, 1);
+        (window.counts.outstanding, window.counts.waiting) = (5, 6);
+        window.clear();
+        assert!(window.latencies.each().iter().all(|it| it.is_empty()));
         assert_eq!(
-            (part.counts.answered, part.counts.gets, part.counts.hits),
+            (
+                window.counts.answered,
+                window.counts.gets,
+                window.counts.hits
+            ),
             (0, 0, 0)
         );
-        assert_eq!((part.counts.errors, part.counts.lost_connections), (0, 0));
-        assert_eq!((part.counts.outstanding, part.counts.waiting), (0, 0));
+        assert_eq!(
+            (window.counts.errors, window.counts.lost_connections),
+            (0, 0)
+        );
+        assert_eq!((window.counts.outstanding, window.counts.waiting), (0, 0));
     }
 }
