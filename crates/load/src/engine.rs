@@ -7,29 +7,28 @@
 //!   └────── connections ◄──────────── connection ┘
 //! ```
 //!
-//! A turn sends at most a few requests and receives one burst, so that neither side of the
-//! conversation waits long for the other. What either does wait for this thread is its lateness:
-//! from the time a request might have left (intended, its connection below its depth, its socket
-//! with room) until just before the send, and from the wait that reported an answer until just
-//! after the recv that brought it. Between send and recv there is no lock and no allocation.
+//! An iteration sends a bounded number of requests and receives one burst, so neither sending nor
+//! receiving delays the other for long. The delay that the thread itself adds is its *lateness*.
+//! For a request it lasts from the time it could have left (its intended time has come, its
+//! connection is below its depth, the socket has space) until just before the send. For an answer
+//! it lasts from the wait that reported it until just after the recv that took it. Between send and
+//! recv the thread takes no lock and allocates nothing.
 
 mod complete;
 mod saturating;
+mod setup;
 #[cfg(test)]
 mod tests;
 
 use std::collections::VecDeque;
 use std::ops::RangeInclusive;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicU32, Ordering};
-use std::sync::mpsc::{Receiver, Sender};
+use std::sync::atomic::Ordering;
 
 pub(crate) use saturating::Saturating;
+pub(crate) use setup::{Channels, EndedWindow, EngineOptions, Outcome, RequestSource};
 use sys::clock::{monotonic_ns, thread_cpu_ns, unix_less_monotonic_ns};
 use sys::poll::{Events, Interest, Poll};
-use workload::Requests;
 
-use crate::config::Protocol;
 use crate::connection::{Connection, ConnectionError, InFlight};
 use crate::error::Error;
 use crate::limits::{
@@ -37,87 +36,31 @@ use crate::limits::{
     WAKE_UP_LATENCY_NS,
 };
 use crate::metrics::{Recorded, Totals, Window};
-use crate::schedule_source::ScheduleSource;
 use crate::timeline::Timeline;
 use crate::waiting::{Due, Queue, Waiting};
 use crate::wire::Batch;
 
-/// What a thread is to ask.
-pub(crate) enum Source {
-    /// By schedule.
-    Open(ScheduleSource),
-    /// The next when the last is answered.
-    Closed(Requests),
-}
-
-/// How a thread is to go about it.
-pub(crate) struct EngineOptions {
-    pub(crate) depth: usize,
-    pub(crate) protocol: Protocol,
-    pub(crate) spin: bool,
-    /// The number of the thread's first connection.
-    pub(crate) first: u32,
-    /// The opaque token of the thread's first request.
-    pub(crate) opaque: u64,
-    /// Most requests whose times are kept.
-    pub(crate) recorded_max: usize,
-}
-
-/// A part that has ended.
-pub(crate) struct EndedWindow {
-    pub(crate) thread: usize,
-    pub(crate) number: usize,
-    pub(crate) window: Window,
-}
-
-/// How a thread is heard.
-pub(crate) struct Channels {
-    /// The thread's number.
-    pub(crate) thread: usize,
-    /// Parts that have ended.
-    pub(crate) windows: Sender<EndedWindow>,
-    /// Parts to be used again.
-    pub(crate) spare: Receiver<Window>,
-    /// Connections not lost, over all threads.
-    pub(crate) alive: Arc<AtomicU32>,
-}
-
-/// What a thread leaves behind.
-pub(crate) struct Outcome {
-    pub(crate) totals: Totals,
-    pub(crate) recorded: Vec<Recorded>,
-    /// What the last connection was lost to.
-    pub(crate) last_loss: Option<String>,
-}
-
-impl Outcome {
-    /// Of a thread that never began.
-    pub(crate) fn empty() -> Self {
-        Self {
-            totals: Totals::new(0, 0),
-            recorded: Vec::new(),
-            last_loss: None,
-        }
-    }
-}
-
+/// A measured connection and its waiting requests.
 struct ConnectionSlot {
+    /// None: the connection was lost.
     connection: Option<Connection>,
+    /// Requests that are due and have not left.
     queue: Queue,
-    /// When the connection, at its depth or with a full socket, last got room again. Only until
-    /// then did its requests wait for anything but this thread.
+    /// When the connection last became able to send again, after it was at its depth or its socket
+    /// was full. Waiting after this time is this thread's lateness.
     unblocked_ns: u64,
-    /// It is in the list of those to be flushed.
+    /// The slot is in the flush queue.
     is_scheduled: bool,
 }
 
-/// One generator thread at work.
+/// The state of one generator thread.
 pub(crate) struct Engine {
     poll: Poll,
-    /// The measured connections; a saturating one's token is its number behind theirs.
+    /// The measured connections; the index is the poll token. Saturating connection `n` has the
+    /// token `slots.len() + n`.
     slots: Vec<ConnectionSlot>,
     saturating: Option<Saturating>,
-    source: Source,
+    source: RequestSource,
     options: EngineOptions,
     timeline: Timeline,
     channels: Channels,
@@ -131,20 +74,20 @@ pub(crate) struct Engine {
     last_loss: Option<String>,
     next_opaque: u64,
     in_flight: u64,
-    /// Measured requests not yet answered nor given up.
+    /// Measured requests neither answered nor given up yet.
     unanswered: u64,
     alive: usize,
     /// When the last wait returned.
     wait_end_ns: u64,
-    /// When it began.
+    /// When the last wait began.
     wait_start_ns: u64,
-    /// What it reported came after this.
+    /// The earliest time at which the bytes that the last wait reported can have arrived.
     earliest_arrival_ns: u64,
-    /// Some of what had come by the last wait was not received after it.
+    /// Bytes that had arrived by the last wait may still be unread.
     has_unread: bool,
-    /// The last wait that was to return at once and did not.
+    /// The last wait with a zero timeout that took longer than [`INTERRUPTED_NS`].
     interruption_ns: RangeInclusive<u64>,
-    /// Unix time less the thread's clock, to read the kernel's notes by.
+    /// Unix time − monotonic time: converts the kernel's receive time stamps.
     unix_offset_ns: u64,
     cpu_at_start_ns: Option<u64>,
     cpu_at_end_ns: Option<u64>,
@@ -155,7 +98,7 @@ impl Engine {
         poll: Poll,
         connections: Vec<Connection>,
         saturating: Option<Saturating>,
-        source: Source,
+        source: RequestSource,
         options: EngineOptions,
         channels: Channels,
         batch: Batch,
@@ -168,8 +111,8 @@ impl Engine {
         };
         let alive = connections.len();
         let waiting_max = match source {
-            Source::Open(_) => crate::limits::WAITING_MAX,
-            Source::Closed(_) => 0,
+            RequestSource::Open(_) => crate::limits::WAITING_MAX,
+            RequestSource::Closed(_) => 0,
         };
         Self {
             poll,
@@ -202,11 +145,12 @@ impl Engine {
         }
     }
 
-    /// Runs from the timeline's start until everything owed is answered or the grace is over.
+    /// Runs until every measured request is answered, the grace period is over, or all connections
+    /// are lost.
     pub(crate) fn run(mut self, timeline: Timeline) -> Result<Outcome, Error> {
         self.totals = Totals::new(timeline.measure_ns, timeline.end_ns);
         self.timeline = timeline;
-        if matches!(self.source, Source::Closed(_)) {
+        if matches!(self.source, RequestSource::Closed(_)) {
             (0..self.slots.len()).for_each(|slot| self.schedule_flush(slot));
         }
         self.start_saturating();
@@ -221,7 +165,7 @@ impl Engine {
             let most = SENDS_PER_ITERATION_MAX;
             let sent = self.dispatch(now_ns, most) | self.flush(now_ns, most);
             let timeout_ns = self.timeout_ns(now_ns);
-            // Not where it goes on at once: there the time is known well enough.
+            // After a send with a zero timeout `now_ns` is recent enough: save a clock reading.
             let is_known = sent && timeout_ns == 0;
             let waits_from_ns = if is_known { now_ns } else { monotonic_ns() };
             self.poll
@@ -254,7 +198,7 @@ impl Engine {
                     }
                     now_ns = self.receive(slot, &mut buffer, now_ns);
                 }
-                // What became due meanwhile does not wait for the rest of the answers.
+                // Requests that became due meanwhile leave before the remaining answers are read.
                 let _ = self.dispatch(now_ns, 1) | self.flush(now_ns, 1);
             }
             now_ns = monotonic_ns();
@@ -262,8 +206,9 @@ impl Engine {
         Ok(self.finish())
     }
 
-    /// Notes since when what a wait reported at `now_ns` has come at the earliest: since the wait
-    /// before began, which did not report it, or, if this one slept, since shortly before it woke.
+    /// Bounds from below when the bytes that a wait reported at `now_ns` arrived. The wait before
+    /// did not report them, so they arrived after it began; if this wait slept, they arrived at
+    /// most [`WAKE_UP_LATENCY_NS`] before it returned.
     fn record_wait(&mut self, waits_from_ns: u64, now_ns: u64, may_sleep: bool) {
         if may_sleep && now_ns - waits_from_ns > WAKE_UP_LATENCY_NS {
             self.earliest_arrival_ns = now_ns - WAKE_UP_LATENCY_NS;
@@ -273,7 +218,8 @@ impl Engine {
         (self.wait_start_ns, self.wait_end_ns) = (waits_from_ns, now_ns);
     }
 
-    /// Does what the time asks for: readings at the interval's ends, parts that are over.
+    /// Ends the windows that are over and reads the thread's processor time at both ends of the
+    /// measured interval.
     fn tick(&mut self, now_ns: u64) {
         while self
             .timeline
@@ -301,25 +247,26 @@ impl Engine {
             number: self.window_number,
             window,
         };
-        // Nobody listens any more: the run is being given up.
+        // The send fails only when the main thread has stopped collecting: the run is aborting.
         let _ = self.channels.windows.send(ended);
         self.window_number += 1;
     }
 
     fn is_over(&self, now_ns: u64) -> bool {
         let all_lost = self.alive == 0 && self.channels.alive.load(Ordering::Relaxed) == 0;
-        // A late thread may still have to dispatch what was due before the end.
+        // A thread that runs late may still have requests to dispatch that were due before the end.
         let dispatched = match &self.source {
-            Source::Open(source) => source.next_ns().is_none(),
-            Source::Closed(_) => true,
+            RequestSource::Open(source) => source.next_ns().is_none(),
+            RequestSource::Closed(_) => true,
         };
         let done = now_ns >= self.timeline.end_ns && dispatched && self.unanswered == 0;
         all_lost || done || now_ns >= self.timeline.give_up_ns
     }
 
-    /// Gives due requests to their connections, `most` of them; true: there was one.
+    /// Moves up to `most` due requests to the queues of their connections. Returns whether there
+    /// was one.
     fn dispatch(&mut self, now_ns: u64, most: usize) -> bool {
-        let Source::Open(source) = &mut self.source else {
+        let RequestSource::Open(source) = &mut self.source else {
             return false;
         };
         let mut dispatched = 0;
@@ -342,7 +289,8 @@ impl Engine {
                 record: planned.record,
                 op: planned.op,
             };
-            // A lost connection's requests, and those beyond the bound, are never sent: censored.
+            // Requests for a lost connection, and those beyond the bound of the queues, are never
+            // sent: they count as censored.
             if slot.connection.is_some() && self.waiting.push(&mut slot.queue, due) {
                 self.unanswered += u64::from(measured);
                 if !slot.is_scheduled {
@@ -357,7 +305,7 @@ impl Engine {
         dispatched > 0
     }
 
-    /// Sends what is listed, `most` connections; true: there was one.
+    /// Sends on up to `most` connections of the flush queue. Returns whether there was one.
     fn flush(&mut self, now_ns: u64, most: usize) -> bool {
         let mut flushed = 0;
         while flushed < most {
@@ -379,7 +327,7 @@ impl Engine {
         }
     }
 
-    /// Sends what a connection may have outstanding, in one send.
+    /// Sends as many requests as the connection's depth allows, in one send.
     fn send(&mut self, number: usize, now_ns: u64) {
         let slot = &mut self.slots[number];
         let Some(connection) = &mut slot.connection else {
@@ -392,9 +340,9 @@ impl Engine {
         self.batch.clear();
         while connection.in_flight.len() < self.options.depth && !self.batch.is_full() {
             let due = match &mut self.source {
-                Source::Open(_) => self.waiting.pop(&mut slot.queue),
-                Source::Closed(_) if now_ns >= self.timeline.end_ns => None,
-                Source::Closed(requests) => requests.next().map(|(record, op)| Due {
+                RequestSource::Open(_) => self.waiting.pop(&mut slot.queue),
+                RequestSource::Closed(_) if now_ns >= self.timeline.end_ns => None,
+                RequestSource::Closed(requests) => requests.next().map(|(record, op)| Due {
                     intended_ns: 0,
                     record,
                     op,
@@ -428,7 +376,7 @@ impl Engine {
         self.totals
             .outstanding_count
             .advance(self.in_flight, sent_ns);
-        let open = matches!(self.source, Source::Open(_));
+        let open = matches!(self.source, RequestSource::Open(_));
         for request in connection.in_flight.range_mut(first_new..) {
             request.sent_ns = sent_ns;
             if !open {
@@ -461,7 +409,7 @@ impl Engine {
         }
     }
 
-    /// Sends what waited for room in a socket, then what waited behind it.
+    /// Sends the bytes that a full socket had refused, then the requests queued behind them.
     fn unblock(&mut self, number: usize) {
         let slot = &mut self.slots[number];
         let Some(connection) = &mut slot.connection else {
@@ -471,10 +419,10 @@ impl Engine {
             return;
         }
         let outcome = connection.send_unsent();
-        let drained = !connection.is_blocked();
+        let is_unblocked = !connection.is_blocked();
         let now_ns = monotonic_ns();
         self.count_sent(number, outcome, now_ns);
-        if drained {
+        if is_unblocked {
             self.slots[number].unblocked_ns = now_ns;
             self.watch(number, Interest::Read);
             self.send(number, now_ns);
@@ -501,14 +449,14 @@ impl Engine {
         }
     }
 
-    /// How long the wait may last.
+    /// How long the next wait may last. 0: it polls.
     fn timeout_ns(&self, now_ns: u64) -> u64 {
         if !self.flush_queue.is_empty() {
             return 0;
         }
         let next_ns = match &self.source {
-            Source::Open(source) => source.next_ns().map(|ns| self.timeline.start_ns + ns),
-            Source::Closed(_) => None,
+            RequestSource::Open(source) => source.next_ns().map(|ns| self.timeline.start_ns + ns),
+            RequestSource::Closed(_) => None,
         };
         let next_ns = next_ns
             .unwrap_or(u64::MAX)
@@ -521,20 +469,20 @@ impl Engine {
         }
     }
 
-    /// Uses a moment in which nothing was to be done.
+    /// Draws more of the schedule while the thread is idle.
     fn draw_while_idle(&mut self, now_ns: u64) {
-        if let Source::Open(source) = &mut self.source {
+        if let RequestSource::Open(source) = &mut self.source {
             let next_ns = source
                 .next_ns()
                 .map_or(u64::MAX, |ns| self.timeline.start_ns + ns);
-            // What is drawn at once takes a few microseconds.
+            // A draw takes a few microseconds: it must not delay the next request.
             if next_ns.saturating_sub(now_ns) > 10_000 {
                 source.draw_ahead();
             }
         }
     }
 
-    /// Counts what is still on its way, or was never sent, at the end.
+    /// Counts as censored the requests that are in flight or still queued at the end.
     fn censor_outstanding(&mut self, now_ns: u64) {
         let mut unanswered: Vec<u64> = Vec::new();
         for slot in &mut self.slots {
@@ -563,9 +511,9 @@ impl Engine {
         let cpu_ns = thread_cpu_ns();
         let at_start_ns = self.cpu_at_start_ns.unwrap_or(cpu_ns);
         self.totals.cpu_ns = self.cpu_at_end_ns.unwrap_or(cpu_ns) - at_start_ns;
-        // Given up before it was even dispatched: intended all the same, and censored.
+        // Requests that were never dispatched are intended all the same, and censored.
         let all_lost = self.channels.alive.load(Ordering::Relaxed) == 0;
-        if let Source::Open(source) = &mut self.source
+        if let RequestSource::Open(source) = &mut self.source
             && !all_lost
         {
             let mut never_sent = Vec::new();
@@ -579,7 +527,7 @@ impl Engine {
             }
         }
         self.censor_outstanding(now_ns);
-        // Given up early, or at the end of the grace: the parts that are left are what there is.
+        // A run may be given up early: end the remaining windows, so that every thread sends all.
         while self.window_number <= self.timeline.boundaries() {
             self.end_window();
         }
@@ -591,11 +539,11 @@ impl Engine {
     }
 }
 
-/// An empty list with room for `most` records in memory that has been written to once: a page
-/// met for the first time in the middle of a measurement would be measured too.
+/// An empty list with capacity for `most` records whose pages are already mapped: a page fault
+/// during the measurement would be measured too.
 fn preallocated_records(most: usize) -> Vec<Recorded> {
     let mut records = vec![Recorded::default(); most];
-    // Zeroes may be pages that nobody has touched.
+    // Zeroed memory may be unmapped pages; writing other values maps them.
     records.fill(Recorded {
         opaque: 1,
         ..Recorded::default()

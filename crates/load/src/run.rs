@@ -14,7 +14,9 @@ use sys::socket::Stream;
 use crate::aggregate::Aggregate;
 use crate::config::{Config, ConfigError, Rate};
 use crate::connection::Connection;
-use crate::engine::{Channels, EndedWindow, Engine, EngineOptions, Outcome, Saturating, Source};
+use crate::engine::{
+    Channels, EndedWindow, Engine, EngineOptions, Outcome, RequestSource, Saturating,
+};
 use crate::error::Error;
 use crate::limits::{OPENING_MAX, RECORDED_MAX};
 use crate::metrics::{Latencies, Recorded, Window};
@@ -296,9 +298,9 @@ impl ThreadSetup {
                     .schedule_of(rate_rps, first..first + self.share.count)
                     .map_err(|error| ConfigError::demand(&error))?;
                 let share_rps = rate_rps / f64::from(config.threads);
-                Source::Open(ScheduleSource::new(schedule, share_rps, end_ns))
+                RequestSource::Open(ScheduleSource::new(schedule, share_rps, end_ns))
             }
-            Rate::Max => Source::Closed(requests(first)?),
+            Rate::Max => RequestSource::Closed(requests(first)?),
         };
         let options = EngineOptions {
             depth: config.depth as usize,

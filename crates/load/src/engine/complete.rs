@@ -1,29 +1,29 @@
-//! The receiving half of the loop: answers, and connections lost.
+//! The receiving half of the loop: answers and lost connections.
 
 use std::sync::atomic::Ordering;
 
 use sys::clock::monotonic_ns;
 
-use super::{Engine, Source};
+use super::{Engine, RequestSource};
 use crate::connection::{ConnectionError, InFlight};
 use crate::metrics::Recorded;
 use crate::wire::Answer;
 use workload::Op;
 
-/// When bytes arrived.
+/// The arrival of bytes.
 #[derive(Clone, Copy)]
 pub(super) struct Arrival {
-    /// By the kernel's note where there is one, else by the thread's clock.
+    /// Arrival time: the kernel's time stamp, or the thread's clock where there is none.
     at_ns: u64,
-    /// There was a note.
+    /// The kernel gave a time stamp.
     stamped: bool,
-    /// When the thread took them.
+    /// When the thread received them.
     picked_up_ns: u64,
 }
 
 impl Engine {
-    /// Receives once, counts the answers that came, and sends what they made room for. Returns
-    /// the time by the thread's clock.
+    /// Receives once, counts the answers, and sends the requests that they let leave. Returns the
+    /// time by the thread's clock.
     pub(super) fn receive(&mut self, number: usize, buffer: &mut [u8], before_ns: u64) -> u64 {
         let Some(connection) = &mut self.slots[number].connection else {
             return before_ns;
@@ -42,8 +42,7 @@ impl Engine {
             .outstanding_count
             .advance(self.in_flight, now_ns);
         let arrival = Arrival {
-            // A stamp cannot be later than its reading; the offset of the clocks may be off by
-            // a little.
+            // A stamp cannot be later than now; the clocks' offset may be slightly off.
             at_ns: stamp_ns.map_or(now_ns, |unix_ns| {
                 unix_ns.saturating_sub(self.unix_offset_ns).min(now_ns)
             }),
@@ -57,8 +56,8 @@ impl Engine {
         while let Some(connection) = &mut self.slots[number].connection {
             match connection.answer(&mut input, self.options.protocol) {
                 Ok(Some((request, answer))) => {
-                    // An answer makes room only where there was none: below its depth the
-                    // connection held nothing back, and what waits has waited for this thread.
+                    // Below its depth the connection delayed no request: all waiting there is this
+                    // thread's. Only an answer at full depth unblocks the connection.
                     if connection.in_flight.len() + 1 >= self.options.depth {
                         self.slots[number].unblocked_ns = arrival.at_ns;
                     }
@@ -71,7 +70,7 @@ impl Engine {
                 }
             }
         }
-        if matches!(self.source, Source::Closed(_)) || !self.slots[number].queue.is_empty() {
+        if matches!(self.source, RequestSource::Closed(_)) || !self.slots[number].queue.is_empty() {
             self.send(number, now_ns);
         }
         now_ns
@@ -114,16 +113,16 @@ impl Engine {
                 });
             }
         } else if arrival.picked_up_ns >= self.timeline.measure_ns {
-            // Of the warm-up, but taken when its part is over: it belongs to neither.
+            // A warm-up request answered after the warm-up: it belongs to no window.
             return;
         }
         let latencies = &mut self.window.latencies;
         latencies.service.record(answered_ns - request.sent_ns);
-        if matches!(self.source, Source::Open(_)) {
+        if matches!(self.source, RequestSource::Open(_)) {
             latencies.response.record(answered_ns - request.intended_ns);
             latencies.slip.record(request.sent_ns - request.intended_ns);
-            // Where the kernel noted the arrival, picking the answer up late delays nothing that
-            // is measured but the next request of the connection, which counts it itself.
+            // With a kernel time stamp a late receive does not change this latency. It can only
+            // delay the connection's next request, whose own lateness includes it.
             let picked_up_after_ns = if arrival.stamped {
                 0
             } else {
@@ -135,16 +134,16 @@ impl Engine {
         }
     }
 
-    /// Counts a measured request that is given up, apart from those that were answered: all that is
-    /// known of its response time is a lower bound.
+    /// Counts a measured request that is given up: only a lower bound of its response time is
+    /// known, so it is kept apart from the answered ones.
     pub(super) fn censor(&mut self, intended_ns: u64, given_up_ns: u64) {
-        if matches!(self.source, Source::Open(_)) && self.timeline.measures(intended_ns) {
+        if matches!(self.source, RequestSource::Open(_)) && self.timeline.measures(intended_ns) {
             let lower_bound_ns = self.timeline.lower_bound_ns(intended_ns, given_up_ns);
             self.window.latencies.censored.record(lower_bound_ns);
         }
     }
 
-    /// Gives up a connection and all that was asked, or was to be asked, on it.
+    /// Gives up a connection with its outstanding and queued requests.
     pub(super) fn lose(&mut self, number: usize, error: &ConnectionError) {
         let slot = &mut self.slots[number];
         let Some(connection) = slot.connection.take() else {

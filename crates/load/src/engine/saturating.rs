@@ -1,4 +1,5 @@
-//! Connections that take what they can get, beside those that are measured.
+//! Saturating connections: each keeps its full depth outstanding, to load the server next to the
+//! measured connections.
 
 use sys::clock::monotonic_ns;
 use sys::poll::Interest;
@@ -8,12 +9,12 @@ use super::Engine;
 use crate::connection::{Connection, ConnectionError, InFlight};
 use crate::limits::SATURATING_RECEIVE_MAX;
 
-/// Connections each of which asks on as its answers come. Nothing of them is measured but how many
-/// answers they got.
+/// The saturating connections of a run. Each sends a new request for every answer; only their
+/// answers are counted, no latency is recorded.
 pub(crate) struct Saturating {
     connections: Vec<Option<Connection>>,
     requests: Requests,
-    /// Requests one has outstanding.
+    /// Requests each connection keeps outstanding.
     depth: usize,
 }
 
@@ -28,7 +29,7 @@ impl Saturating {
 }
 
 impl Engine {
-    /// Lets the saturating begin.
+    /// Sends the first requests of all saturating connections.
     pub(super) fn start_saturating(&mut self) {
         let count = self
             .saturating
@@ -50,9 +51,9 @@ impl Engine {
         is_writable: bool,
         buffer: &mut [u8],
     ) -> u64 {
-        let heard = self.receive_saturating(number, is_writable, buffer);
+        let received = self.receive_saturating(number, is_writable, buffer);
         let now_ns = monotonic_ns();
-        let outcome = heard.and_then(|answered| self.refill(number, now_ns).map(|()| answered));
+        let outcome = received.and_then(|answered| self.refill(number, now_ns).map(|()| answered));
         self.count_saturating(number, outcome, now_ns);
         now_ns
     }
@@ -91,8 +92,7 @@ impl Engine {
         Ok(answered)
     }
 
-    /// Sends as many requests as a saturating connection may have outstanding more, or as one send
-    /// takes.
+    /// Refills a saturating connection to its depth, by at most one batch.
     fn refill(&mut self, number: usize, now_ns: u64) -> Result<(), ConnectionError> {
         let Some(saturating) = &mut self.saturating else {
             return Ok(());

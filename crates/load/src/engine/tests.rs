@@ -1,22 +1,25 @@
-//! The loop on its own, with clocks that tests choose.
+//! The loop of one thread against a small server, at start times that the tests choose.
 
 use std::io::{BufRead, BufReader, Write};
 use std::net::TcpListener;
-use std::sync::mpsc;
+use std::sync::Arc;
+use std::sync::atomic::AtomicU32;
+use std::sync::mpsc::{self, Receiver};
 use std::thread;
 use std::time::Duration;
 
 use super::*;
-use crate::config::{Config, Rate};
+use crate::config::{Config, Protocol, Rate};
 use crate::metrics::Window;
+use crate::schedule_source::ScheduleSource;
 use crate::wire;
 
-/// A thread of one connection to a server that finds nothing, before its start.
+/// An engine of one connection to a server that answers every get with a miss; not started yet.
 fn engine(config: &mut Config) -> (Engine, Receiver<EndedWindow>) {
     engine_to(config, Duration::ZERO)
 }
 
-/// Likewise; the server answers each request after so long.
+/// As [`engine`]; the server answers each request after `service`.
 fn engine_to(config: &mut Config, service: Duration) -> (Engine, Receiver<EndedWindow>) {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = listener.local_addr().unwrap();
@@ -34,7 +37,7 @@ fn engine_to(config: &mut Config, service: Duration) -> (Engine, Receiver<EndedW
     let poll = Poll::new().unwrap();
     poll.add(&stream, 0, Interest::Read).unwrap();
     let schedule = config.demand().schedule(rate_rps).unwrap();
-    let source = Source::Open(ScheduleSource::new(schedule, rate_rps, config.duration_ns));
+    let source = RequestSource::Open(ScheduleSource::new(schedule, rate_rps, config.duration_ns));
     let options = EngineOptions {
         depth: config.depth as usize,
         protocol: Protocol::Text,
@@ -63,7 +66,7 @@ fn engine_to(config: &mut Config, service: Duration) -> (Engine, Receiver<EndedW
 fn rate_rps(config: &Config) -> f64 {
     match config.rate {
         Rate::PerSecond(rate_rps) => rate_rps,
-        Rate::Max => panic!("these tests are of the open loop"),
+        Rate::Max => panic!("these tests cover the open loop only"),
     }
 }
 
@@ -84,7 +87,7 @@ fn planned(config: &Config) -> u64 {
 }
 
 #[test]
-fn a_thread_that_wakes_after_the_end_still_sends_and_counts_what_was_due() {
+fn a_thread_that_wakes_after_the_end_still_sends_and_counts_all_due_requests() {
     let mut config = config();
     let (engine, ended) = engine(&mut config);
     // The interval was over half a second ago; the grace is not.
@@ -101,7 +104,7 @@ fn a_thread_that_wakes_after_the_end_still_sends_and_counts_what_was_due() {
 }
 
 #[test]
-fn what_was_never_dispatched_is_intended_all_the_same() {
+fn requests_never_dispatched_count_as_intended() {
     let mut config = config();
     let (engine, _ended) = engine(&mut config);
     // The grace is over too.
@@ -111,9 +114,9 @@ fn what_was_never_dispatched_is_intended_all_the_same() {
     assert_eq!((outcome.totals.sent, outcome.totals.answered), (0, 0));
 }
 
-/// Sends a first request, is away until three milliseconds after its answer came, five after the
-/// second was due, and sends that. Returns the second's own lateness and its slip.
-fn second_after_an_absence(depth: u32) -> (u64, u64) {
+/// Sends a first request, stalls until 3 ms after its answer arrived, which is 5 ms after the
+/// second request was due, and sends the second. Returns the second's lateness and its slip.
+fn second_after_a_stall(depth: u32) -> (u64, u64) {
     const MS: u64 = 1_000_000;
     let mut config = config();
     config.arrivals = workload::Law::Fixed(1.0);
@@ -142,14 +145,14 @@ fn second_after_an_absence(depth: u32) -> (u64, u64) {
 }
 
 #[test]
-fn an_answer_excuses_no_lateness_where_the_connection_had_room() {
-    let (late_ns, slip_ns) = second_after_an_absence(2);
+fn below_the_depth_all_slip_is_lateness() {
+    let (late_ns, slip_ns) = second_after_a_stall(2);
     assert_eq!(late_ns, slip_ns);
 }
 
 #[test]
-fn a_connection_at_its_depth_excuses_what_a_request_waited_for_it() {
-    let (late_ns, slip_ns) = second_after_an_absence(1);
+fn waiting_for_a_connection_at_its_depth_is_not_lateness() {
+    let (late_ns, slip_ns) = second_after_a_stall(1);
     assert!(late_ns + 1_000_000 < slip_ns, "{late_ns} of {slip_ns}");
 }
 
@@ -162,8 +165,7 @@ fn littles_law(totals: &Totals, end_ns: u64) -> measure::LittlesLaw {
     )
 }
 
-/// A thread that does not sleep knows since when at the earliest an answer has lain there, whatever
-/// else the machine does meanwhile.
+/// A polling thread bounds the arrival time of every answer, however busy the machine is.
 #[test]
 fn the_count_of_outstanding_requests_agrees_with_their_time_stamps() {
     let mut config = config();
@@ -178,10 +180,10 @@ fn the_count_of_outstanding_requests_agrees_with_their_time_stamps() {
     assert!(check.holds && check.counted > 0.1, "{check:?}");
 }
 
-/// One request to a server that answers after five milliseconds, with what is done to the engine
-/// before. That nothing was there until
-/// then it takes from the server's law, not from looking: no other program can blur that.
-fn one_request(wrong: impl FnOnce(&mut Engine)) -> measure::LittlesLaw {
+/// Little's law over one request to a server that answers after 5 ms; `distort` changes the engine
+/// before the answer is received. The earliest arrival time comes from the server's known delay and
+/// not from polling, so other programs cannot blur it.
+fn one_request(distort: impl FnOnce(&mut Engine)) -> measure::LittlesLaw {
     const SERVICE: Duration = Duration::from_millis(5);
     let mut config = config();
     config.duration_ns = 60_000_000_000;
@@ -196,16 +198,16 @@ fn one_request(wrong: impl FnOnce(&mut Engine)) -> measure::LittlesLaw {
     engine.poll.wait(&mut events, None).unwrap();
     engine.earliest_arrival_ns = sent_ns + SERVICE.as_nanos() as u64;
     engine.wait_end_ns = monotonic_ns();
-    wrong(&mut engine);
+    distort(&mut engine);
     engine.receive(0, &mut [0; 64], monotonic_ns());
     assert_eq!(engine.totals.answered, 1);
     littles_law(&engine.totals, end_ns)
 }
 
-/// The clock that the kernel notes arrivals by, read wrong: answers seem to come before they did,
-/// and latencies are told shorter than they were.
+/// With a wrong offset of the kernel's clock, answers seem to arrive too early and latencies are
+/// under-reported: the check must fail.
 #[test]
-fn time_stamps_that_are_shifted_do_not_agree_with_the_count() {
+fn shifted_time_stamps_fail_the_check() {
     let right = one_request(|_| ());
     assert!(right.holds, "{right:?}");
     let wrong = one_request(|engine| engine.unix_offset_ns += 1_000_000_000);

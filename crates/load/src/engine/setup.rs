@@ -1,0 +1,72 @@
+//! What a generator thread is given, and what it returns.
+
+use std::sync::Arc;
+use std::sync::atomic::AtomicU32;
+use std::sync::mpsc::{Receiver, Sender};
+
+use workload::Requests;
+
+use crate::config::Protocol;
+use crate::metrics::{Recorded, Totals, Window};
+use crate::schedule_source::ScheduleSource;
+
+/// Where a thread's requests come from.
+pub(crate) enum RequestSource {
+    /// Open loop: the schedule.
+    Open(ScheduleSource),
+    /// Closed loop: the next request replaces the last one answered.
+    Closed(Requests),
+}
+
+/// The settings of one thread.
+pub(crate) struct EngineOptions {
+    /// Requests a measured connection may have outstanding.
+    pub(crate) depth: usize,
+    pub(crate) protocol: Protocol,
+    /// The thread polls instead of sleeping ([`crate::Config::spin`]).
+    pub(crate) spin: bool,
+    /// The number of the thread's first connection.
+    pub(crate) first: u32,
+    /// The opaque token of the thread's first request.
+    pub(crate) opaque: u64,
+    /// Most requests whose times are recorded one by one.
+    pub(crate) recorded_max: usize,
+}
+
+/// A completed window of one thread.
+pub(crate) struct EndedWindow {
+    pub(crate) thread: usize,
+    pub(crate) number: usize,
+    pub(crate) window: Window,
+}
+
+/// How a thread communicates with the main thread and the other generator threads.
+pub(crate) struct Channels {
+    /// The thread's number.
+    pub(crate) thread: usize,
+    /// Completed windows, to the main thread.
+    pub(crate) windows: Sender<EndedWindow>,
+    /// Cleared windows for reuse, from the main thread.
+    pub(crate) spare: Receiver<Window>,
+    /// Measured connections not lost, over all threads.
+    pub(crate) alive: Arc<AtomicU32>,
+}
+
+/// The result of one thread.
+pub(crate) struct Outcome {
+    pub(crate) totals: Totals,
+    pub(crate) recorded: Vec<Recorded>,
+    /// The error of the connection lost last.
+    pub(crate) last_loss: Option<String>,
+}
+
+impl Outcome {
+    /// The result of a thread that was not started.
+    pub(crate) fn empty() -> Self {
+        Self {
+            totals: Totals::new(0, 0),
+            recorded: Vec::new(),
+            last_loss: None,
+        }
+    }
+}
