@@ -17,7 +17,7 @@ use curtail_tests::calibration::Setting;
 use curtail_tests::calibration::bench::{Trial, load_of, trial};
 use curtail_tests::calibration::law::Service;
 use load::{Config, Rate};
-use workload::{Law, Superposition};
+use workload::{Distribution, Superposition};
 
 const STALL: Service = Service::Stall {
     service_ns: 5_000.0,
@@ -98,7 +98,7 @@ fn late_and_interrupted(trial: &Trial) -> (usize, usize) {
 #[test]
 fn a_stall_shows_from_intended_time() {
     let mut config = load_of(Rate::PerSecond(500.0), 2.0);
-    config.arrivals = Law::Fixed(1.0);
+    config.arrivals = Distribution::Fixed(1.0);
     config.superposition = Superposition::Single;
     (config.connections, config.depth) = (4, 2);
     let trial = alone(STALL, &config);

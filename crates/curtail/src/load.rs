@@ -8,7 +8,7 @@ use std::process::ExitCode;
 use ::load::{Config, Protocol, Rate, Second, Summary, Target, text, units};
 use anyhow::{Context, bail};
 use clap::Args;
-use workload::{Law, Popularity, Superposition};
+use workload::{Distribution, Popularity, Superposition};
 
 /// What the flags of the generator mean is explained in the guide, page "measure a server".
 #[derive(Debug, Args)]
@@ -64,32 +64,32 @@ pub(crate) struct Flags {
     #[arg(long, value_name = "N", default_value_t = 1)]
     seed: u64,
 
-    /// Law of key lengths: `fixed:N`, `uniform:MAX`, `normal:M,SD`, `exponential:L`,
+    /// Distribution of key lengths: `fixed:N`, `uniform:MAX`, `normal:M,SD`, `exponential:L`,
     /// `pareto:LOC,SCALE,SHAPE`, `gev:LOC,SCALE,SHAPE` or `fb_key`
-    #[arg(long, short = 'K', value_name = "LAW", default_value = "fb_key",
-          value_parser = parse::<Law>)]
-    keys: Law,
+    #[arg(long, short = 'K', value_name = "DIST", default_value = "fb_key",
+          value_parser = parse::<Distribution>)]
+    keys: Distribution,
 
-    /// Law of value lengths, likewise, or fb_value
-    #[arg(long, short = 'V', value_name = "LAW", default_value = "fb_value",
-          value_parser = parse::<Law>)]
-    values: Law,
+    /// Distribution of value lengths, likewise, or fb_value
+    #[arg(long, short = 'V', value_name = "DIST", default_value = "fb_value",
+          value_parser = parse::<Distribution>)]
+    values: Distribution,
 
-    /// Longest value, whatever the law says
+    /// Longest value, whatever the distribution says
     #[arg(long, value_name = "SIZE", default_value = "1000000", value_parser = units::size_bytes)]
     value_max: u64,
 
-    /// Law of times between requests, likewise, or fb_ia; scaled to the rate
-    #[arg(long, short = 'i', value_name = "LAW", default_value = "fb_ia",
-          value_parser = parse::<Law>)]
-    arrivals: Law,
+    /// Distribution of times between requests, likewise, or fb_ia; scaled to the rate
+    #[arg(long, short = 'i', value_name = "DIST", default_value = "fb_ia",
+          value_parser = parse::<Distribution>)]
+    arrivals: Distribution,
 
-    /// All connections together follow the law of arrivals, instead of each by itself
+    /// All connections together follow the distribution of arrivals, instead of each by itself
     #[arg(long)]
     single_stream: bool,
 
     /// Which records are asked for: uniform or zipf:THETA
-    #[arg(long, value_name = "LAW", default_value = "uniform", value_parser = parse::<Popularity>)]
+    #[arg(long, value_name = "DIST", default_value = "uniform", value_parser = parse::<Popularity>)]
     popularity: Popularity,
 
     /// Share of sets, 0 to 1

@@ -7,7 +7,7 @@ use crate::engine::Outcome;
 use crate::error::Error;
 use crate::metrics::{Recorded, Totals, Window};
 use crate::server_watch::Observed;
-use crate::summary::{Censored, Distribution, Loop, SCHEMA, Summary};
+use crate::summary::{Censored, LatencyDistribution, Loop, SCHEMA, Summary};
 use crate::timeline::Timeline;
 
 /// What is known of a run so far.
@@ -75,7 +75,7 @@ impl Aggregate {
             Rate::Max => None,
         };
         let open = offered_rps.is_some();
-        let distribution = |histogram| Distribution::of(histogram, &config.percentiles);
+        let distribution = |histogram| LatencyDistribution::of(histogram, &config.percentiles);
         let thread_ns = config.duration_ns as f64 * f64::from(config.threads);
         let busy = 1.0 - totals.idle_ns as f64 / thread_ns;
         let achieved_rps = totals.achieved as f64 * 1e9 / config.duration_ns as f64;
@@ -101,7 +101,7 @@ impl Aggregate {
             resident: None,
             response: open.then(|| {
                 let (answered, censored) = (&latencies.response, &latencies.censored);
-                Distribution::with_censored(answered, censored, &config.percentiles)
+                LatencyDistribution::with_censored(answered, censored, &config.percentiles)
             }),
             service: distribution(&latencies.service),
             slip: open.then(|| distribution(&latencies.slip)),
@@ -125,7 +125,7 @@ impl Aggregate {
     }
 }
 
-impl Distribution {
+impl LatencyDistribution {
     /// The distribution of a histogram, at chosen percentiles.
     #[must_use]
     pub fn of(histogram: &Histogram, percentiles: &[f64]) -> Self {

@@ -5,7 +5,7 @@ use std::net::{SocketAddr, ToSocketAddrs};
 use std::path::PathBuf;
 use std::str::FromStr;
 
-use workload::{Demand, DemandError, Keyspace, Law, Popularity, Superposition};
+use workload::{Demand, DemandError, Distribution, Keyspace, Popularity, Superposition};
 
 use crate::limits::{
     CONNECTIONS_MAX, DEPTH_MAX, DURATION_NS_MAX, GRACE_NS_MAX, OUTSTANDING_MAX, SATURATING_MAX,
@@ -72,17 +72,17 @@ pub struct Config {
     pub grace_ns: u64,
     /// Decides the records, the order of requests and their times.
     pub seed: u64,
-    /// Law of key lengths.
-    pub keys: Law,
-    /// Law of value lengths.
-    pub values: Law,
-    /// Longest value, whatever the law says.
+    /// Distribution of key lengths.
+    pub keys: Distribution,
+    /// Distribution of value lengths.
+    pub values: Distribution,
+    /// Longest value, whatever the distribution says.
     pub value_len_max: u32,
-    /// Law of times between requests; scaled to the rate.
-    pub arrivals: Law,
-    /// Whether each connection follows the law of arrivals or all together do.
+    /// Distribution of times between requests; scaled to the rate.
+    pub arrivals: Distribution,
+    /// Whether each connection follows the distribution of arrivals or all together do.
     pub superposition: Superposition,
-    /// Law of popularity.
+    /// Distribution of popularity.
     pub popularity: Popularity,
     /// Share of sets, 0 to 1.
     pub update: f64,
@@ -138,10 +138,10 @@ impl Config {
             warmup_ns: 1_000_000_000,
             grace_ns: 1_000_000_000,
             seed: 1,
-            keys: Law::FacebookKey,
-            values: Law::FacebookValue,
+            keys: Distribution::FacebookKey,
+            values: Distribution::FacebookValue,
             value_len_max: workload::limits::VALUE_LEN_MAX,
-            arrivals: Law::FacebookArrival,
+            arrivals: Distribution::FacebookArrival,
             superposition: Superposition::PerConnection,
             popularity: Popularity::Uniform,
             update: 0.03,

@@ -53,15 +53,15 @@ pub struct Summary {
     /// Share of the records resident after the prefill, where one was made.
     pub resident: Option<f64>,
     /// Answer − intended time, the censored among them. None in closed loop.
-    pub response: Option<Distribution>,
+    pub response: Option<LatencyDistribution>,
     /// Answer − actual send, of those answered.
-    pub service: Distribution,
+    pub service: LatencyDistribution,
     /// Actual send − intended time, of those answered. None in closed loop.
-    pub slip: Option<Distribution>,
+    pub slip: Option<LatencyDistribution>,
     /// The generator's own part of the response time: how long a request that could leave waited
     /// for the generator (not for the socket's back-pressure, nor for a connection at its depth),
     /// and how long its answer, once reported, waited to be received. None in closed loop.
-    pub lateness: Option<Distribution>,
+    pub lateness: Option<LatencyDistribution>,
     /// `lateness` exceeds 50 µs at its 99th percentile; in closed loop, `generator_busy` exceeds
     /// 0.98.
     pub generator_limited: bool,
@@ -101,7 +101,7 @@ pub struct Summary {
     /// Stalls of the machine: the wake-up latency of a real-time thread on the processor that
     /// `--detect-stalls` named, sampled every 250 µs of the interval. Version 1: `witness`.
     #[serde(default, alias = "witness")]
-    pub stalls: Option<Distribution>,
+    pub stalls: Option<LatencyDistribution>,
 }
 
 impl Summary {
@@ -122,7 +122,7 @@ impl Summary {
 /// Where requests were censored, they stand in it at the lower bounds of what they would have
 /// taken, and `censored` says which points are lower bounds for that.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct Distribution {
+pub struct LatencyDistribution {
     /// Samples.
     pub count: u64,
     /// Arithmetic mean.

@@ -6,7 +6,7 @@ use measure::Bounded;
 
 use crate::prefill::Prefill;
 use crate::run::Second;
-use crate::summary::{Distribution, Loop, Summary};
+use crate::summary::{LatencyDistribution, Loop, Summary};
 use crate::units::{show_duration, show_rate};
 
 /// The heads of the columns of [`second_line`].
@@ -96,13 +96,14 @@ fn latency_lines(summary: &Summary) -> Vec<String> {
         ("slip", summary.slip.as_ref()),
         ("lateness", summary.lateness.as_ref()),
     ];
-    let row = |(name, row): (&str, Option<&Distribution>)| row.map(|row| latency_line(name, row));
+    let row =
+        |(name, row): (&str, Option<&LatencyDistribution>)| row.map(|row| latency_line(name, row));
     std::iter::once(head)
         .chain(rows.into_iter().filter_map(row))
         .collect()
 }
 
-fn latency_line(name: &str, distribution: &Distribution) -> String {
+fn latency_line(name: &str, distribution: &LatencyDistribution) -> String {
     let censored = distribution.censored.as_ref();
     let show = |value_ns, is_lower_bound| {
         show_bounded(Bounded {

@@ -219,23 +219,23 @@ pub(crate) fn interpret(reply: Reply) -> (Answer, Option<u64>) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use workload::Law;
+    use workload::Distribution;
 
-    fn batch(values: Law, protocol: Protocol) -> Batch {
-        let keyspace = Keyspace::new(1000, Law::Fixed(8.0), values, 100_000, 1).unwrap();
+    fn batch(values: Distribution, protocol: Protocol) -> Batch {
+        let keyspace = Keyspace::new(1000, Distribution::Fixed(8.0), values, 100_000, 1).unwrap();
         Batch::new(keyspace, protocol, filler(100_000))
     }
 
     #[test]
     fn requests_read_as_memcached_wants_them() {
-        let mut text = batch(Law::Fixed(3.0), Protocol::Text);
+        let mut text = batch(Distribution::Fixed(3.0), Protocol::Text);
         text.push(Op::Get, 1, 7);
         text.push(Op::Set, 1, 8);
         let bytes = String::from_utf8(text.to_vec()).unwrap();
         let key = &bytes[4..12];
         assert_eq!(bytes, format!("get {key}\r\nset {key} 0 0 3\r\nabc\r\n"));
 
-        let mut meta = batch(Law::Fixed(3.0), Protocol::Meta);
+        let mut meta = batch(Distribution::Fixed(3.0), Protocol::Meta);
         meta.push(Op::Get, 1, 7);
         meta.push(Op::Set, 1, 8);
         let bytes = String::from_utf8(meta.to_vec()).unwrap();
@@ -244,7 +244,7 @@ mod tests {
 
     #[test]
     fn long_values_are_spliced_in_where_they_belong() {
-        let mut batch = batch(Law::Fixed(70_000.0), Protocol::Text);
+        let mut batch = batch(Distribution::Fixed(70_000.0), Protocol::Text);
         batch.push(Op::Set, 5, 0);
         assert!(batch.is_full());
         batch.push(Op::Get, 6, 0);

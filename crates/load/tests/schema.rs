@@ -1,10 +1,10 @@
 //! The schema of `curtail load --json`, held as text: a change here is a change for its readers.
 
-use load::summary::{Bursts, Censored, Distribution, Loop, SCHEMA, Summary, Watched};
+use load::summary::{Bursts, Censored, LatencyDistribution, Loop, SCHEMA, Summary, Watched};
 use load::text;
 
-fn distribution() -> Distribution {
-    Distribution {
+fn distribution() -> LatencyDistribution {
+    LatencyDistribution {
         count: 2,
         mean: 1_500.0,
         min: 1_000,
@@ -15,8 +15,8 @@ fn distribution() -> Distribution {
     }
 }
 
-fn with_censored() -> Distribution {
-    Distribution {
+fn with_censored() -> LatencyDistribution {
+    LatencyDistribution {
         censored: Some(Censored {
             count: 1,
             lower_bounds: vec![99.9],

@@ -18,7 +18,7 @@ use measure::verdict;
 use rivals::memcached::Memcached;
 use rivals::ours::set;
 use store::{Config, Expiry, Store};
-use workload::{Law, SizeLaw};
+use workload::{Distribution, SizeDistribution};
 
 const GIB: u64 = 1 << 30;
 const VALUE_MAX: u32 = 100_000;
@@ -212,8 +212,8 @@ impl Filling {
 
     /// Calls `set` with every key and value; returns the bytes of both.
     fn each(&self, mut set: impl FnMut(&[u8], &[u8]) -> io::Result<()>) -> io::Result<u64> {
-        let etc = SizeLaw::new(
-            "fb_value".parse().unwrap_or(Law::Fixed(329.0)),
+        let etc = SizeDistribution::new(
+            "fb_value".parse().unwrap_or(Distribution::Fixed(329.0)),
             1,
             VALUE_MAX,
         );

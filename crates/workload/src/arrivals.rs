@@ -8,7 +8,7 @@ use std::ops::Range;
 use serde::{Deserialize, Serialize};
 
 use crate::limits::{BURN_IN_GAPS_MAX, CONNECTIONS_MAX, RATE_RPS_MAX};
-use crate::{Law, Purpose, Stream};
+use crate::{Distribution, Purpose, Stream};
 
 /// Time is kept in 1024ths of a nanosecond, so that rounding gaps does not bend the rate.
 const TICKS_PER_NS: f64 = 1024.0;
@@ -18,12 +18,12 @@ const TICK_BITS: u32 = 10;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Superposition {
-    /// Each connection follows the law on its own at its share of the rate, as mutilate's do. Of
-    /// many connections the whole approaches a Poisson process, whatever the law.
+    /// Each connection follows the distribution on its own at its share of the rate, as mutilate's
+    /// do. Of many connections the whole approaches a Poisson process, whatever the distribution.
     #[default]
     PerConnection,
-    /// One stream follows the law at the whole rate; each request is given to a connection drawn
-    /// at random.
+    /// One stream follows the distribution at the whole rate; each request is given to a connection
+    /// drawn at random.
     Single,
 }
 
@@ -45,12 +45,12 @@ pub enum ArrivalsError {
     /// None or too many.
     #[error("{0} connections: give between 1 and {CONNECTIONS_MAX}")]
     Connections(u32),
-    /// The law's mean is zero or infinite: it cannot be scaled to a rate.
+    /// The distribution's mean is zero or infinite: it cannot be scaled to a rate.
     #[error(
-        "arrivals `{0}`: the mean gap is {1}, so it cannot be scaled to a rate; give a law with a \
+        "arrivals `{0}`: the mean gap is {1}, so it cannot be scaled to a rate; give a distribution with a \
          positive, finite mean such as exponential:1 or fb_ia"
     )]
-    Mean(Law, &'static str),
+    Mean(Distribution, &'static str),
     /// A part of the connections that are not there.
     #[error("connections {start} to {end}: there are {connections}", start = .part.start, end = .part.end)]
     Part {
@@ -63,10 +63,10 @@ pub enum ArrivalsError {
 
 /// Intended times in ascending order (ties by connection), without end.
 ///
-/// The law gives the shape of the gaps only: it is scaled so that the mean rate is the offered
-/// one, negative samples counting as 0. Streams begin at a random phase, drawn by running each
-/// from about eight mean gaps before time 0, so that connections with fixed gaps do not all fire
-/// at once and the rate is the offered one from the start.
+/// The distribution gives the shape of the gaps only: it is scaled so that the mean rate is the
+/// offered one, negative samples counting as 0. Streams begin at a random phase, drawn by running
+/// each from about eight mean gaps before time 0, so that connections with fixed gaps do not all
+/// fire at once and the rate is the offered one from the start.
 ///
 /// A part of the connections has the same times as it has within the whole: threads may share a
 /// schedule without changing it.
@@ -94,9 +94,9 @@ impl Arrivals {
     /// Arrivals at `rate_rps` in all over `connections`, of which only those in `part` are given.
     ///
     /// # Errors
-    /// If the rate, the connections or the law's mean admit no such arrivals.
+    /// If the rate, the connections or the distribution's mean admit no such arrivals.
     pub fn new(
-        law: Law,
+        distribution: Distribution,
         superposition: Superposition,
         rate_rps: f64,
         connections: u32,
@@ -116,7 +116,7 @@ impl Arrivals {
             Superposition::PerConnection => f64::from(connections),
             Superposition::Single => 1.0,
         };
-        let gaps = Gaps::new(law, rate_rps / streams)?;
+        let gaps = Gaps::new(distribution, rate_rps / streams)?;
         Ok(Self(match superposition {
             Superposition::PerConnection => {
                 let mut heap = Vec::with_capacity(part.len());
@@ -198,26 +198,26 @@ impl Iterator for Arrivals {
     }
 }
 
-/// A law of gaps, scaled to a rate.
+/// A distribution of gaps, scaled to a rate.
 #[derive(Debug, Clone, Copy)]
 struct Gaps {
-    law: Law,
-    /// Ticks that 1 of the law stands for.
+    distribution: Distribution,
+    /// Ticks that 1 of the distribution stands for.
     scale: f64,
     mean_ticks: f64,
 }
 
 impl Gaps {
-    fn new(law: Law, rate_rps: f64) -> Result<Self, ArrivalsError> {
-        let mean = law.positive_mean().filter(|mean| mean.is_finite());
-        let mean = mean.ok_or(ArrivalsError::Mean(law, "infinite"))?;
+    fn new(distribution: Distribution, rate_rps: f64) -> Result<Self, ArrivalsError> {
+        let mean = distribution.positive_mean().filter(|mean| mean.is_finite());
+        let mean = mean.ok_or(ArrivalsError::Mean(distribution, "infinite"))?;
         let mean_ticks = 1e9 * TICKS_PER_NS / rate_rps;
         let scale = mean_ticks / mean;
         if mean <= 0.0 || !scale.is_finite() {
-            return Err(ArrivalsError::Mean(law, "0"));
+            return Err(ArrivalsError::Mean(distribution, "0"));
         }
         Ok(Self {
-            law,
+            distribution,
             scale,
             mean_ticks,
         })
@@ -226,13 +226,13 @@ impl Gaps {
     #[inline]
     fn next_ticks(&self, stream: &mut Stream) -> u64 {
         // `as` maps negatives to 0 and what is too large to the end of the type.
-        (self.law.sample(stream) * self.scale + 0.5) as u64
+        (self.distribution.sample(stream) * self.scale + 0.5) as u64
     }
 
     fn first_ticks(&self, stream: &mut Stream) -> u64 {
         let mut ticks = -(8.0 + stream.unit()) * self.mean_ticks;
         for _ in 0..BURN_IN_GAPS_MAX {
-            ticks += (self.law.sample(stream) * self.scale).max(0.0);
+            ticks += (self.distribution.sample(stream) * self.scale).max(0.0);
             if ticks >= 0.0 {
                 return ticks as u64;
             }

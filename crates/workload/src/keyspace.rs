@@ -2,7 +2,7 @@
 
 use crate::limits::{KEY_LEN_MAX, RECORDS_MAX};
 use crate::stream::{key as stream_key, word};
-use crate::{Law, Purpose, SizeLaw, Stream};
+use crate::{Distribution, Purpose, SizeDistribution, Stream};
 
 /// Digits of record numbers: base 32 in five bits each.
 const DIGITS: &[u8; 32] = b"0123456789abcdefghijklmnopqrstuv";
@@ -16,18 +16,18 @@ pub type KeyBuffer = [u8; KEY_LEN_MAX];
 /// connection and every agent agree on them without memory.
 ///
 /// A key ends in its record's number in base 32, with as many digits as the greatest number needs
-/// (4 for a million records, [`Keyspace::id_len`]), and begins with as many letters as the law of
-/// key lengths leaves to fill. The digits stand at the same distance from every key's end, so no
-/// two records share a key, whatever their lengths. A key is never shorter than its digits nor
-/// longer than 250 bytes.
+/// (4 for a million records, [`Keyspace::id_len`]), and begins with as many letters as the
+/// distribution of key lengths leaves to fill. The digits stand at the same distance from every
+/// key's end, so no two records share a key, whatever their lengths. A key is never shorter than
+/// its digits nor longer than 250 bytes.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Keyspace {
     records: u64,
     id_len: usize,
     key_len_key: u64,
     value_len_key: u64,
-    key_lens: SizeLaw,
-    value_lens: SizeLaw,
+    key_lens: SizeDistribution,
+    value_lens: SizeDistribution,
     filler: KeyBuffer,
 }
 
@@ -40,15 +40,15 @@ pub enum KeyspaceError {
 }
 
 impl Keyspace {
-    /// A keyspace of `records` whose keys and values have lengths by law; values are at most
-    /// `value_len_max` bytes ([`crate::limits::VALUE_LEN_MAX`] unless the servers take more).
+    /// A keyspace of `records` whose keys and values have lengths by distribution; values are at
+    /// most `value_len_max` bytes ([`crate::limits::VALUE_LEN_MAX`] unless the servers take more).
     ///
     /// # Errors
     /// If there are no records or more than [`RECORDS_MAX`].
     pub fn new(
         records: u64,
-        keys: Law,
-        values: Law,
+        keys: Distribution,
+        values: Distribution,
         value_len_max: u32,
         seed: u64,
     ) -> Result<Self, KeyspaceError> {
@@ -66,8 +66,8 @@ impl Keyspace {
             id_len,
             key_len_key: stream_key(seed, Purpose::KeyLength),
             value_len_key: stream_key(seed, Purpose::ValueLength),
-            key_lens: SizeLaw::new(keys, id_len as u32, KEY_LEN_MAX as u32),
-            value_lens: SizeLaw::new(values, 0, value_len_max),
+            key_lens: SizeDistribution::new(keys, id_len as u32, KEY_LEN_MAX as u32),
+            value_lens: SizeDistribution::new(values, 0, value_len_max),
             filler,
         })
     }
@@ -186,9 +186,9 @@ mod tests {
 
     #[test]
     fn records_out_of_bounds_are_refused() {
-        let law = Law::Fixed(9.0);
+        let distribution = Distribution::Fixed(9.0);
         for records in [0, RECORDS_MAX + 1] {
-            let error = Keyspace::new(records, law, law, 9, 1)
+            let error = Keyspace::new(records, distribution, distribution, 9, 1)
                 .unwrap_err()
                 .to_string();
             assert!(

@@ -1,23 +1,24 @@
-//! Laws of keys, sizes, popularity and arrivals: what is asked, of which record, and when.
+//! The offered load as numbers: the distributions of key lengths, value lengths, popularity and
+//! arrivals, and the schedules drawn from them.
 //!
 //! Everything here is a pure function of its arguments and a seed. The same seed gives the same
-//! sequence on every machine: the random numbers are integers of a named generator ([`Stream`]),
-//! and every logarithm and power comes from the `libm` crate, not from the machine's own C
-//! library, whose last bit differs from one to the next. Golden sequences in `tests/` hold this.
+//! sequence on every machine: random numbers are integers of a named generator ([`Stream`]), and
+//! every logarithm and power comes from the `libm` crate. The machine's own C library would not do,
+//! because its last bit differs between machines. Golden sequences in `tests/` hold this.
 //!
 //! ```text
-//! Law ──────────► SizeLaw ──────► Keyspace      how long, and which bytes, a record's key is
-//!  │ (fb_ia…)                                    how long its value is
-//!  └────────────► Arrivals ─┐
-//! Popularity ───► Picker ───┴──► Schedule       when, on which connection, get or set of what
+//! Distribution ──► SizeDistribution ─► Keyspace   key and value of each record: lengths and bytes
+//!  │ (fb_ia…)
+//!  └─────────────► Arrivals ─┐
+//! Popularity ────► Picker ───┴───────► Schedule   intended time, connection, record, get or set
 //! ```
 //!
 //! The crate opens no socket, reads no clock and keeps no table that grows with the records.
 #![forbid(unsafe_code)]
 
 mod arrivals;
+mod distribution;
 mod keyspace;
-mod law;
 pub mod limits;
 mod popularity;
 mod schedule;
@@ -25,9 +26,9 @@ mod size;
 mod stream;
 
 pub use arrivals::{Arrival, Arrivals, ArrivalsError, Superposition};
+pub use distribution::{Distribution, DistributionError};
 pub use keyspace::{KeyBuffer, Keyspace, KeyspaceError};
-pub use law::{Law, LawError};
 pub use popularity::{Picker, Popularity, PopularityError, Scatter};
 pub use schedule::{Demand, DemandError, Digest, Op, Planned, Requests, Schedule};
-pub use size::SizeLaw;
+pub use size::SizeDistribution;
 pub use stream::{Purpose, Stream};

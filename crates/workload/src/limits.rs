@@ -13,14 +13,14 @@ pub const RECORDS_MAX: u64 = 1 << 40;
 /// Most connections of one schedule; each costs some 80 bytes.
 pub const CONNECTIONS_MAX: u32 = 1 << 20;
 
-/// Greatest exponent of a Zipf law.
+/// Greatest exponent of a Zipf distribution.
 pub const THETA_MAX: f64 = 5.0;
 
 /// Greatest offered rate, requests per second: one a nanosecond.
 pub const RATE_RPS_MAX: f64 = 1e9;
 
-/// Longest text of a law that is looked at, bytes.
-pub const LAW_TEXT_LEN_MAX: usize = 200;
+/// Longest text of a distribution that is looked at, bytes.
+pub const DISTRIBUTION_TEXT_LEN_MAX: usize = 200;
 
 /// Gaps an arrival stream may draw before time zero, at most, to forget where it began.
 pub const BURN_IN_GAPS_MAX: u32 = 4096;

@@ -12,9 +12,9 @@ pub use scatter::Scatter;
 use zipf::Zipf;
 
 use crate::Stream;
-use crate::limits::{LAW_TEXT_LEN_MAX, THETA_MAX};
+use crate::limits::{DISTRIBUTION_TEXT_LEN_MAX, THETA_MAX};
 
-/// A law of popularity: `uniform` or `zipf:θ`.
+/// A distribution of popularity: `uniform` or `zipf:θ`.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub enum Popularity {
@@ -82,7 +82,7 @@ impl FromStr for Popularity {
     fn from_str(text: &str) -> Result<Self, PopularityError> {
         let text = text.trim();
         let error = |fault: String| PopularityError {
-            text: text.chars().take(LAW_TEXT_LEN_MAX).collect(),
+            text: text.chars().take(DISTRIBUTION_TEXT_LEN_MAX).collect(),
             fault,
         };
         match text.split_once(':') {

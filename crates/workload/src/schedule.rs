@@ -5,7 +5,7 @@ use std::ops::Range;
 use crate::arrivals::{Arrivals, ArrivalsError, Superposition};
 use crate::limits::RECORDS_MAX;
 use crate::stream::finalise;
-use crate::{Law, Picker, Popularity, Purpose, Stream};
+use crate::{Distribution, Picker, Popularity, Purpose, Stream};
 
 /// What is done to a record.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -36,11 +36,11 @@ pub struct Demand {
     pub seed: u64,
     /// Connections in all.
     pub connections: u32,
-    /// Law of gaps between requests; only its shape counts.
-    pub arrivals: Law,
+    /// Distribution of gaps between requests; only its shape counts.
+    pub arrivals: Distribution,
     /// How the connections' arrivals come together.
     pub superposition: Superposition,
-    /// Law of popularity.
+    /// Distribution of popularity.
     pub popularity: Popularity,
     /// Records in all.
     pub records: u64,

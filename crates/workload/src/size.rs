@@ -1,6 +1,6 @@
-//! Lengths: a law rounded to whole numbers between two bounds.
+//! Lengths: a distribution rounded to whole numbers between two bounds.
 
-use crate::Law;
+use crate::Distribution;
 use crate::stream::unit;
 
 /// Lengths from `min` up to this many more are looked up; longer ones are computed.
@@ -9,15 +9,16 @@ const TABLE_LEN_MAX: usize = 2048;
 /// Entry points into the table: the top bits of a random word choose one.
 const GUIDE_BITS: u32 = 10;
 
-/// A law of lengths: samples rounded to the nearest whole number and brought within bounds.
+/// A distribution of lengths: samples rounded to the nearest whole number and brought within
+/// bounds.
 ///
 /// A length is a pure function of 64 random bits. It is the exact inverse of the distribution
 /// function: the table holds the boundaries between lengths to 2⁻⁵³, and lengths beyond the table
-/// are computed from the law itself. A look-up costs a few comparisons where the law would cost a
-/// logarithm and a power.
+/// are computed from the distribution itself. A look-up costs a few comparisons where the
+/// distribution would cost a logarithm and a power.
 #[derive(Debug, Clone, PartialEq)]
-pub struct SizeLaw {
-    law: Law,
+pub struct SizeDistribution {
+    distribution: Distribution,
     min: u32,
     max: u32,
     /// `ends[i]`: the first 63-bit word that means a length above `min + i`; 2⁶³ where none does.
@@ -26,20 +27,20 @@ pub struct SizeLaw {
     guide: Vec<u16>,
 }
 
-impl SizeLaw {
-    /// Lengths of `law` within `min..=max`; a `max` below `min` counts as `min`.
+impl SizeDistribution {
+    /// Lengths of `distribution` within `min..=max`; a `max` below `min` counts as `min`.
     #[must_use]
-    pub fn new(law: Law, min: u32, max: u32) -> Self {
+    pub fn new(distribution: Distribution, min: u32, max: u32) -> Self {
         let max = max.max(min);
         let len = ((max - min) as usize).min(TABLE_LEN_MAX);
         let ends: Vec<u64> = (0..len)
-            .map(|i| end(&law, f64::from(min) + i as f64))
+            .map(|i| end(&distribution, f64::from(min) + i as f64))
             .collect();
         let guide = (0..1_u64 << GUIDE_BITS)
             .map(|top| ends.partition_point(|&end| end <= top << (63 - GUIDE_BITS)) as u16)
             .collect();
         Self {
-            law,
+            distribution,
             min,
             max,
             ends,
@@ -61,10 +62,10 @@ impl SizeLaw {
         self.long_len_of(bits)
     }
 
-    /// The law.
+    /// The distribution.
     #[must_use]
-    pub fn law(&self) -> Law {
-        self.law
+    pub fn distribution(&self) -> Distribution {
+        self.distribution
     }
 
     /// The least and the greatest length.
@@ -77,14 +78,14 @@ impl SizeLaw {
     fn long_len_of(&self, bits: u64) -> u32 {
         let table_end = self.min + self.ends.len() as u32;
         // `as` brings what is too large to the end of the type; the clamp does the rest.
-        (libm::round(self.law.quantile(unit(bits))) as u32).clamp(table_end, self.max)
+        (libm::round(self.distribution.quantile(unit(bits))) as u32).clamp(table_end, self.max)
     }
 }
 
 /// The first 63-bit word that means a length above `length`.
-fn end(law: &Law, length: f64) -> u64 {
-    // A law with steps at whole numbers has none at the halves, where lengths meet.
-    (law.cdf(length + 0.5) * 2.0_f64.powi(63)) as u64
+fn end(distribution: &Distribution, length: f64) -> u64 {
+    // A distribution with steps at whole numbers has none at the halves, where lengths meet.
+    (distribution.cdf(length + 0.5) * 2.0_f64.powi(63)) as u64
 }
 
 #[cfg(test)]
@@ -92,12 +93,12 @@ mod tests {
     use super::*;
     use crate::{Purpose, Stream};
 
-    fn law(text: &str) -> Law {
+    fn distribution(text: &str) -> Distribution {
         text.parse().unwrap()
     }
 
     #[test]
-    fn the_table_says_what_the_law_says() {
+    fn the_table_says_what_the_distribution_says() {
         for text in [
             "fb_key",
             "fb_value",
@@ -105,11 +106,14 @@ mod tests {
             "normal:40,12",
             "exponential:0.001",
         ] {
-            let sizes = SizeLaw::new(law(text), 4, 100_000);
+            let sizes = SizeDistribution::new(distribution(text), 4, 100_000);
             let mut stream = Stream::new(3, Purpose::Other, 0);
             for _ in 0..20_000 {
                 let bits = stream.next_u64();
-                let exact = law(text).quantile(unit(bits)).round().clamp(4.0, 100_000.0);
+                let exact = distribution(text)
+                    .quantile(unit(bits))
+                    .round()
+                    .clamp(4.0, 100_000.0);
                 assert_eq!(f64::from(sizes.len_of(bits)), exact, "{text} {bits:#x}");
             }
         }
@@ -124,22 +128,25 @@ mod tests {
             "pareto:0,1,3",
             "fixed:1e300",
         ] {
-            let sizes = SizeLaw::new(law(text), 4, 250);
+            let sizes = SizeDistribution::new(distribution(text), 4, 250);
             for bits in [0, 1, u64::MAX / 2, u64::MAX] {
                 assert!((4..=250).contains(&sizes.len_of(bits)), "{text}");
             }
         }
-        assert_eq!(SizeLaw::new(law("fixed:9"), 5, 3).len_of(77), 5);
+        assert_eq!(
+            SizeDistribution::new(distribution("fixed:9"), 5, 3).len_of(77),
+            5
+        );
     }
 
     #[test]
-    fn a_fixed_law_is_always_its_length() {
-        let sizes = SizeLaw::new(law("fixed:200"), 0, 1_000_000);
+    fn a_fixed_distribution_is_always_its_length() {
+        let sizes = SizeDistribution::new(distribution("fixed:200"), 0, 1_000_000);
         for bits in [0, 12_345, 1 << 63, u64::MAX] {
             assert_eq!(sizes.len_of(bits), 200);
         }
         assert_eq!(
-            SizeLaw::new(law("fixed:70000"), 0, 1_000_000).len_of(9),
+            SizeDistribution::new(distribution("fixed:70000"), 0, 1_000_000).len_of(9),
             70_000
         );
     }

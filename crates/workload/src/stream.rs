@@ -86,7 +86,7 @@ pub(crate) fn word(key: u64, index: u64) -> u64 {
 }
 
 /// Random bits as a number of the open interval (0, 1). Half a step is added so that neither end
-/// is met: no law has to ask whether its logarithm exists.
+/// is met: no distribution has to ask whether its logarithm exists.
 #[inline]
 pub(crate) fn unit(bits: u64) -> f64 {
     const STEP: f64 = 1.0 / (1_u64 << 52) as f64;

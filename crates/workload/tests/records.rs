@@ -4,13 +4,13 @@
 use proptest::prelude::*;
 use std::collections::HashSet;
 use workload::limits::{KEY_LEN_MAX, VALUE_LEN_MAX};
-use workload::{Keyspace, Law, Picker, Popularity, Purpose, Scatter, Stream};
+use workload::{Distribution, Keyspace, Picker, Popularity, Purpose, Scatter, Stream};
 
 fn etc(records: u64, seed: u64) -> Keyspace {
     Keyspace::new(
         records,
-        Law::FacebookKey,
-        Law::FacebookValue,
+        Distribution::FacebookKey,
+        Distribution::FacebookValue,
         VALUE_LEN_MAX,
         seed,
     )
@@ -37,7 +37,7 @@ fn lengths_follow_their_laws() {
         (0..n).filter(|&record| len(record) <= to).count() as f64 / n as f64
     };
     for to in [15, 25, 31, 40, 60, 90] {
-        let expected = Law::FacebookKey.cdf(to as f64 + 0.5);
+        let expected = Distribution::FacebookKey.cdf(to as f64 + 0.5);
         let seen = share(&|record| space.key_len(record), to);
         assert!(
             (seen - expected).abs() < 0.0045,
@@ -45,7 +45,7 @@ fn lengths_follow_their_laws() {
         );
     }
     for to in [0, 2, 14, 100, 230, 1000, 4000] {
-        let expected = Law::FacebookValue.cdf(to as f64 + 0.5);
+        let expected = Distribution::FacebookValue.cdf(to as f64 + 0.5);
         let seen = share(&|record| space.value_len(record), to);
         assert!(
             (seen - expected).abs() < 0.0045,
@@ -167,8 +167,8 @@ proptest! {
         key_len in 0..300_u32,
         seed: u64,
     ) {
-        let keys = Law::Normal { mean: f64::from(key_len), deviation: 20.0 };
-        let space = Keyspace::new(records, keys, Law::FacebookValue, 5000, seed).unwrap();
+        let keys = Distribution::Normal { mean: f64::from(key_len), deviation: 20.0 };
+        let space = Keyspace::new(records, keys, Distribution::FacebookValue, 5000, seed).unwrap();
         let record = of.index(records as usize) as u64;
         let mut buffer = [0; KEY_LEN_MAX];
         let key = space.key(record, &mut buffer).to_vec();

@@ -3,14 +3,14 @@
 
 use proptest::prelude::*;
 use workload::{
-    Arrivals, ArrivalsError, Demand, Digest, Law, Op, Planned, Popularity, Superposition,
+    Arrivals, ArrivalsError, Demand, Digest, Distribution, Op, Planned, Popularity, Superposition,
 };
 
 fn demand(seed: u64) -> Demand {
     Demand {
         seed,
         connections: 64,
-        arrivals: Law::FacebookArrival,
+        arrivals: Distribution::FacebookArrival,
         superposition: Superposition::PerConnection,
         popularity: Popularity::Zipf(0.99),
         records: 1_000_000,
@@ -53,7 +53,7 @@ fn the_first_requests_are_what_they_were_before() {
 
 #[test]
 fn the_rate_is_the_one_asked_for_from_the_start() {
-    let laws = [
+    let distributions = [
         "fixed:1",
         "uniform:2",
         "exponential:3",
@@ -61,10 +61,10 @@ fn the_rate_is_the_one_asked_for_from_the_start() {
         "normal:1,2",
         "gev:0,1,0.1",
     ];
-    for text in laws {
+    for text in distributions {
         for superposition in [Superposition::PerConnection, Superposition::Single] {
-            let law = text.parse().unwrap();
-            let arrivals = Arrivals::new(law, superposition, 1e6, 500, 0..500, 7).unwrap();
+            let distribution = text.parse().unwrap();
+            let arrivals = Arrivals::new(distribution, superposition, 1e6, 500, 0..500, 7).unwrap();
             let times: Vec<u64> = arrivals
                 .map(|a| a.intended_ns)
                 .take_while(|&ns| ns < 400_000_000)
@@ -86,7 +86,7 @@ fn the_rate_is_the_one_asked_for_from_the_start() {
 #[test]
 fn many_connections_with_fixed_gaps_do_not_fire_together() {
     let arrivals = Arrivals::new(
-        Law::Fixed(1.0),
+        Distribution::Fixed(1.0),
         Superposition::PerConnection,
         1e5,
         1000,
@@ -109,9 +109,9 @@ fn many_connections_with_fixed_gaps_do_not_fire_together() {
 }
 
 #[test]
-fn a_connection_follows_its_law() {
+fn a_connection_follows_its_distribution() {
     let arrivals = Arrivals::new(
-        Law::FacebookArrival,
+        Distribution::FacebookArrival,
         Superposition::PerConnection,
         1e6,
         4,
@@ -126,11 +126,11 @@ fn a_connection_follows_its_law() {
         .collect();
     let mut gaps: Vec<u64> = times.windows(2).map(|pair| pair[1] - pair[0]).collect();
     gaps.sort_unstable();
-    // The mean gap of 4 µs stands for the law's 18.97.
-    let scale = Law::FacebookArrival.mean().unwrap() / 4000.0;
+    // The mean gap of 4 µs stands for the distribution's 18.97.
+    let scale = Distribution::FacebookArrival.mean().unwrap() / 4000.0;
     for (i, &gap) in gaps.iter().enumerate() {
         let share = (i as f64 + 0.5) / gaps.len() as f64;
-        let expected = Law::FacebookArrival.cdf(gap as f64 * scale);
+        let expected = Distribution::FacebookArrival.cdf(gap as f64 * scale);
         assert!(
             (share - expected).abs() < 0.01,
             "{gap} ns: {share} {expected}"
@@ -213,7 +213,7 @@ fn impossible_demands_are_named() {
     assert!(none.starts_with("0 connections: give"), "{none}");
     let zero = fault(
         Demand {
-            arrivals: Law::Fixed(0.0),
+            arrivals: Distribution::Fixed(0.0),
             ..demand(1)
         },
         1e3,
@@ -233,13 +233,20 @@ fn impossible_demands_are_named() {
     };
     assert!(fault(vast, 1e3).contains("cannot be scaled to a rate"));
     let minute = Demand {
-        arrivals: Law::Fixed(1e-320),
+        arrivals: Distribution::Fixed(1e-320),
         ..demand(1)
     };
     assert!(fault(minute, 1e3).contains("the mean gap is 0"));
     let part = demand(1).schedule_of(1e3, 60..70).unwrap_err().to_string();
     assert_eq!(part, "connections 60 to 70: there are 64");
-    let error = Arrivals::new(Law::Fixed(1.0), Superposition::Single, 1e99, 1, 0..1, 1);
+    let error = Arrivals::new(
+        Distribution::Fixed(1.0),
+        Superposition::Single,
+        1e99,
+        1,
+        0..1,
+        1,
+    );
     assert_eq!(error.unwrap_err(), ArrivalsError::Rate(1e99));
 }
 

@@ -68,7 +68,7 @@ pub fn load_of(rate: Rate, seconds: f64) -> Config {
     config.warmup_ns = 500_000_000;
     config.duration_ns = (seconds * 1e9) as u64;
     config.grace_ns = 5_000_000_000;
-    config.arrivals = workload::Law::Exponential { lambda: 1.0 };
+    config.arrivals = workload::Distribution::Exponential { lambda: 1.0 };
     config
 }
 

@@ -2,7 +2,7 @@
 
 use anyhow::Context;
 use load::{Rate, Recorded, units::show_duration};
-use workload::{Law, Purpose, Stream, Superposition};
+use workload::{Distribution, Purpose, Stream, Superposition};
 
 use super::bench::{Trial, load_of, percentile, trial};
 use super::law::{Arrival, Service, p99_of_queue_ns};
@@ -257,7 +257,7 @@ fn stall(setting: &Setting) -> Service {
 /// A tenth of the requests is delayed, evenly from nothing to the whole stall.
 fn stall_open(setting: &Setting) -> anyhow::Result<Vec<Line>> {
     let mut config = load_of(Rate::PerSecond(500.0), 20.0 * stall_ns(setting) / 1e9);
-    config.arrivals = Law::Fixed(1.0);
+    config.arrivals = Distribution::Fixed(1.0);
     config.superposition = Superposition::Single;
     // Far too few to hold what a stall keeps waiting: most of it waits at the generator.
     (config.connections, config.depth) = (16, 4);
@@ -314,7 +314,7 @@ fn comparison(setting: &Setting) -> anyhow::Result<Vec<Line>> {
         for turn in 0..arms.len() {
             let arm = (turn + repeat) % arms.len();
             let mut config = load_of(Rate::PerSecond(1000.0), seconds);
-            config.arrivals = Law::Fixed(1.0);
+            config.arrivals = Distribution::Fixed(1.0);
             config.superposition = Superposition::Single;
             config.seed = repeat as u64 + 1;
             config.warmup_ns = 50_000_000;

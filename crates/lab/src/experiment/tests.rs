@@ -156,7 +156,7 @@ fn a_wrong_value_is_named_with_its_line_and_the_remedy() {
 #[test]
 fn a_wrong_law_is_found_before_anything_is_started() {
     let keys = violation("fixed:30", "fixd:30");
-    let place = "my/ladder.toml:12: `keys` in [load] is wrong: law `fixd:30`";
+    let place = "my/ladder.toml:12: `keys` in [load] is wrong: distribution `fixd:30`";
     assert!(keys.starts_with(place), "{keys}");
     let popularity = violation("\"uniform\"", "\"zipf\"");
     let place = "my/ladder.toml:15: `popularity` in [load] is wrong: ";

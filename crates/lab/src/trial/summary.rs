@@ -1,6 +1,6 @@
 //! From the generator's summary to a trial's measurement.
 
-use load::summary::{Censored, Distribution, SCHEMA, Summary};
+use load::summary::{Censored, LatencyDistribution, SCHEMA, Summary};
 use report::folder::{Bursts, Cost, LowerBounds, Measurement, Quantiles, TrialHistograms};
 
 /// A measurement for the record, and its histograms in full.
@@ -25,7 +25,7 @@ pub(super) fn read(id: &str, text: &str) -> Result<Measured, String> {
             summary.intended
         ));
     }
-    let optional = |from: &Option<Distribution>, of| -> Result<Option<Quantiles>, String> {
+    let optional = |from: &Option<LatencyDistribution>, of| -> Result<Option<Quantiles>, String> {
         from.as_ref()
             .map(|distribution| quantiles(distribution, of))
             .transpose()
@@ -57,7 +57,7 @@ pub(super) fn read(id: &str, text: &str) -> Result<Measured, String> {
         stolen: None,
     };
     let (response, censored) = match summary.response {
-        Some(Distribution { hdr, censored, .. }) => (Some(hdr), censored.map(|it| it.hdr)),
+        Some(LatencyDistribution { hdr, censored, .. }) => (Some(hdr), censored.map(|it| it.hdr)),
         None => (None, None),
     };
     let histograms = TrialHistograms {
@@ -96,7 +96,7 @@ fn bursts(summary: &Summary) -> Option<Bursts> {
     })
 }
 
-fn quantiles(distribution: &Distribution, of: &str) -> Result<Quantiles, String> {
+fn quantiles(distribution: &LatencyDistribution, of: &str) -> Result<Quantiles, String> {
     let at = |wanted: f64| {
         let found = distribution
             .percentiles
@@ -140,9 +140,9 @@ mod tests {
 
     use super::*;
 
-    fn distribution(unit: u64) -> Distribution {
+    fn distribution(unit: u64) -> LatencyDistribution {
         let percentiles = [50.0, 90.0, 95.0, 99.0, 99.9];
-        Distribution {
+        LatencyDistribution {
             count: 100,
             mean: unit as f64,
             min: 1,
@@ -170,7 +170,7 @@ mod tests {
             sets: 10,
             lost_connections: 3,
             resident: Some(0.75),
-            response: Some(Distribution {
+            response: Some(LatencyDistribution {
                 count: 110,
                 censored: Some(Censored {
                     count: 10,

@@ -7,7 +7,7 @@ use std::os::unix::net::UnixStream;
 use std::path::PathBuf;
 
 use lab::{Experiment, LineReporter, Options};
-use load::summary::{Distribution, Loop, SCHEMA, Summary};
+use load::summary::{LatencyDistribution, Loop, SCHEMA, Summary};
 
 /// Not a test but the processes the tests start; among the tests it does nothing.
 #[test]
@@ -100,7 +100,7 @@ fn load(address: &str, words: &[&str]) -> i32 {
 }
 
 fn summary(offered_rps: Option<f64>, answered: u64) -> Summary {
-    let distribution = Distribution {
+    let distribution = LatencyDistribution {
         count: answered,
         mean: 20.0,
         min: 10,

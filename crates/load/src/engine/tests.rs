@@ -119,7 +119,7 @@ fn requests_never_dispatched_count_as_intended() {
 fn second_after_a_stall(depth: u32) -> (u64, u64) {
     const MS: u64 = 1_000_000;
     let mut config = config();
-    config.arrivals = workload::Law::Fixed(1.0);
+    config.arrivals = workload::Distribution::Fixed(1.0);
     config.superposition = workload::Superposition::Single;
     config.depth = depth;
     let (mut engine, _ended) = engine_to(&mut config, Duration::from_millis(3));
@@ -169,7 +169,7 @@ fn littles_law(totals: &Totals, end_ns: u64) -> measure::LittlesLaw {
 #[test]
 fn the_count_of_outstanding_requests_agrees_with_their_time_stamps() {
     let mut config = config();
-    config.arrivals = workload::Law::Fixed(1.0);
+    config.arrivals = workload::Distribution::Fixed(1.0);
     config.superposition = workload::Superposition::Single;
     config.rate = Rate::PerSecond(100.0);
     config.spin = true;

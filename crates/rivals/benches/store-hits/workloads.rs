@@ -3,7 +3,7 @@
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
-use workload::{Law, Picker, Popularity, Purpose, SizeLaw, Stream};
+use workload::{Distribution, Picker, Popularity, Purpose, SizeDistribution, Stream};
 
 /// Records that are asked for again and again; some workloads add others.
 pub(crate) const RECORDS: u32 = 1_000_000;
@@ -129,7 +129,11 @@ fn counted(requests: u32) -> Workload {
 }
 
 fn etc(requests: u32) -> Workload {
-    let law = SizeLaw::new("fb_value".parse().unwrap_or(Law::Fixed(329.0)), 1, 100_000);
+    let law = SizeDistribution::new(
+        "fb_value".parse().unwrap_or(Distribution::Fixed(329.0)),
+        1,
+        100_000,
+    );
     let bits = |record: u32| u64::from(record).wrapping_mul(0x9e37_79b9_7f4a_7c15);
     Workload {
         lens: (0..RECORDS)

@@ -28,7 +28,7 @@ use std::time::Instant;
 use rates::{Rates, Target};
 use rivals::cases::chosen;
 use subject::{Asked, Kind, Subject};
-use workload::{Law, Picker, Popularity, Purpose, SizeLaw, Stream};
+use workload::{Distribution, Picker, Popularity, Purpose, SizeDistribution, Stream};
 
 const KEY_LEN: usize = 32;
 const VALUE_LEN: u32 = 100;
@@ -230,8 +230,8 @@ struct Records {
 impl Records {
     fn of(case: Case) -> Self {
         let mut stream = Stream::new(3, Purpose::Other, 0);
-        let law = SizeLaw::new(
-            "fb_value".parse().unwrap_or(Law::Fixed(329.0)),
+        let law = SizeDistribution::new(
+            "fb_value".parse().unwrap_or(Distribution::Fixed(329.0)),
             1,
             VALUE_MAX,
         );

@@ -3,7 +3,7 @@
 use std::thread;
 
 use store::{Deleted, Expiry, Miss, Mode, Published, Read, Refused, Worker, Write};
-use workload::{Law, Picker, Popularity, Purpose, SizeLaw, Stream};
+use workload::{Distribution, Picker, Popularity, Purpose, SizeDistribution, Stream};
 
 pub(crate) const RECORDS: u32 = 1_000_000;
 const VALUE_MAX: u32 = 8_000;
@@ -30,7 +30,7 @@ pub(crate) struct Request {
 /// Gets, sets where nothing is found, and some of everything else: the same each time.
 pub(crate) struct Requests {
     picker: Picker,
-    sizes: SizeLaw,
+    sizes: SizeDistribution,
     stream: Stream,
 }
 
@@ -39,8 +39,8 @@ impl Requests {
         let popularity = "zipf:0.9".parse().unwrap_or(Popularity::Uniform);
         Self {
             picker: Picker::new(popularity, u64::from(RECORDS), 1),
-            sizes: SizeLaw::new(
-                "fb_value".parse().unwrap_or(Law::Fixed(329.0)),
+            sizes: SizeDistribution::new(
+                "fb_value".parse().unwrap_or(Distribution::Fixed(329.0)),
                 1,
                 VALUE_MAX,
             ),

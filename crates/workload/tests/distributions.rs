@@ -1,8 +1,8 @@
-//! Each law against its own distribution function, mean and text.
+//! Each distribution against its own distribution function, mean and text.
 #![allow(clippy::unwrap_used, reason = "a test may")]
 
 use proptest::prelude::*;
-use workload::{Law, Purpose, Stream};
+use workload::{Distribution, Purpose, Stream};
 
 const LAWS: [&str; 15] = [
     "uniform:9",
@@ -22,22 +22,25 @@ const LAWS: [&str; 15] = [
     "fb_ia",
 ];
 
-fn law(text: &str) -> Law {
+fn distribution(text: &str) -> Distribution {
     text.parse().unwrap()
 }
 
-fn samples(law: Law, count: usize) -> Vec<f64> {
+fn samples(distribution: Distribution, count: usize) -> Vec<f64> {
     let mut stream = Stream::new(2026, Purpose::Other, 0);
-    (0..count).map(|_| law.sample(&mut stream)).collect()
+    (0..count)
+        .map(|_| distribution.sample(&mut stream))
+        .collect()
 }
 
-/// Kolmogorov and Smirnov: the greatest distance between the samples' distribution and the law's.
-fn distance(law: Law, mut drawn: Vec<f64>) -> f64 {
+/// Kolmogorov and Smirnov: the greatest distance between the samples' distribution and the
+/// distribution's.
+fn distance(distribution: Distribution, mut drawn: Vec<f64>) -> f64 {
     drawn.sort_by(f64::total_cmp);
     let n = drawn.len() as f64;
     let mut greatest = 0.0_f64;
     for (i, &x) in drawn.iter().enumerate() {
-        let expected = law.cdf(x);
+        let expected = distribution.cdf(x);
         greatest = greatest
             .max(expected - i as f64 / n)
             .max((i + 1) as f64 / n - expected);
@@ -48,25 +51,25 @@ fn distance(law: Law, mut drawn: Vec<f64>) -> f64 {
 #[test]
 fn samples_follow_the_distribution_function() {
     let n = 40_000;
-    // The 99.9th percentile of the statistic for continuous laws is 1.95 ÷ √n.
+    // The 99.9th percentile of the statistic for continuous distributions is 1.95 ÷ √n.
     let bound = 1.95 / f64::from(n).sqrt();
     for text in LAWS {
-        let distance = distance(law(text), samples(law(text), n as usize));
+        let distance = distance(distribution(text), samples(distribution(text), n as usize));
         assert!(distance < bound, "{text}: {distance} is not below {bound}");
     }
 }
 
 #[test]
-fn another_law_would_be_noticed() {
+fn another_distribution_would_be_noticed() {
     let bound = 1.95 / 40_000_f64.sqrt();
-    let drawn = samples(law("gev:30.7984,8.20449,0.078688"), 40_000);
-    assert!(distance(law("gev:30.7984,8.20449,-0.078688"), drawn.clone()) > 2.0 * bound);
-    assert!(distance(law("gev:30.7984,7.7,0.078688"), drawn) > bound);
+    let drawn = samples(distribution("gev:30.7984,8.20449,0.078688"), 40_000);
+    assert!(distance(distribution("gev:30.7984,8.20449,-0.078688"), drawn.clone()) > 2.0 * bound);
+    assert!(distance(distribution("gev:30.7984,7.7,0.078688"), drawn) > bound);
 }
 
 #[test]
 fn etc_values_have_the_published_shares() {
-    let etc = law("fb_value");
+    let etc = distribution("fb_value");
     let n = 200_000;
     let drawn = samples(etc, n);
     for (length, share) in [
@@ -91,11 +94,11 @@ fn etc_values_have_the_published_shares() {
 }
 
 /// E[X] and E[max(X, 0)] from the quantile function: the midpoint rule over two million shares.
-fn means_by_quadrature(law: Law) -> (f64, f64) {
+fn means_by_quadrature(distribution: Distribution) -> (f64, f64) {
     let n = 2_000_000;
     let (mut mean, mut positive) = (0.0, 0.0);
     for i in 0..n {
-        let x = law.quantile((f64::from(i) + 0.5) / f64::from(n));
+        let x = distribution.quantile((f64::from(i) + 0.5) / f64::from(n));
         mean += x;
         positive += x.max(0.0);
     }
@@ -108,28 +111,30 @@ fn means_are_exact() {
         .into_iter()
         .chain(["fb_value", "fixed:7", "fixed:-7", "uniform:-9,-2"])
     {
-        let law = law(text);
-        let (mean, positive) = means_by_quadrature(law);
+        let distribution = distribution(text);
+        let (mean, positive) = means_by_quadrature(distribution);
         let near = |a: f64, b: f64| (a - b).abs() < 2e-4 * a.abs().max(1.0);
         assert!(
-            near(law.mean().unwrap(), mean),
+            near(distribution.mean().unwrap(), mean),
             "{text}: {:?} {mean}",
-            law.mean()
+            distribution.mean()
         );
-        let exact = law.positive_mean().unwrap();
+        let exact = distribution.positive_mean().unwrap();
         assert!(near(exact, positive), "{text}: positive {exact} {positive}");
     }
     assert_eq!(
-        law("fb_ia").mean().map(|mean| (mean * 1e4).round()),
+        distribution("fb_ia")
+            .mean()
+            .map(|mean| (mean * 1e4).round()),
         Some(189_688.0)
     );
 }
 
 #[test]
-fn a_law_without_a_mean_says_so() {
+fn a_distribution_without_a_mean_says_so() {
     for text in ["pareto:0,1,1", "gev:0,1,1.5", "pareto:-1,1,2"] {
-        assert_eq!(law(text).mean(), None);
-        assert_eq!(law(text).positive_mean(), None);
+        assert_eq!(distribution(text).mean(), None);
+        assert_eq!(distribution(text).positive_mean(), None);
     }
 }
 
@@ -151,66 +156,68 @@ fn samples_are_the_same_on_every_machine() {
         .iter()
         .map(|&(text, _)| {
             let mix = |hash: u64, x: &f64| hash.rotate_left(7).wrapping_mul(31) ^ x.to_bits();
-            (text, samples(law(text), 1000).iter().fold(0, mix))
+            (text, samples(distribution(text), 1000).iter().fold(0, mix))
         })
         .collect();
     assert_eq!(drawn, golden);
 }
 
-fn any_law() -> impl Strategy<Value = Law> {
+fn any_distribution() -> impl Strategy<Value = Distribution> {
     let number = -1e6..1e6;
     let positive = 1e-6..1e6;
     let shape = -2.0..2.0;
     prop_oneof![
-        number.clone().prop_map(Law::Fixed),
-        (number.clone(), positive.clone()).prop_map(|(min, width): (f64, f64)| Law::Uniform {
-            min,
-            max: min + width
+        number.clone().prop_map(Distribution::Fixed),
+        (number.clone(), positive.clone()).prop_map(|(min, width): (f64, f64)| {
+            Distribution::Uniform {
+                min,
+                max: min + width,
+            }
         }),
         positive
             .clone()
-            .prop_map(|max| Law::Uniform { min: 0.0, max }),
+            .prop_map(|max| Distribution::Uniform { min: 0.0, max }),
         (number.clone(), positive.clone())
-            .prop_map(|(mean, deviation)| Law::Normal { mean, deviation }),
+            .prop_map(|(mean, deviation)| Distribution::Normal { mean, deviation }),
         positive
             .clone()
-            .prop_map(|lambda| Law::Exponential { lambda }),
+            .prop_map(|lambda| Distribution::Exponential { lambda }),
         (number.clone(), positive.clone(), shape.clone()).prop_map(|(location, scale, shape)| {
-            Law::Pareto {
+            Distribution::Pareto {
                 location,
                 scale,
                 shape,
             }
         }),
-        (number, positive, shape).prop_map(|(location, scale, shape)| Law::Gev {
+        (number, positive, shape).prop_map(|(location, scale, shape)| Distribution::Gev {
             location,
             scale,
             shape
         }),
-        Just(Law::FacebookKey),
-        Just(Law::FacebookValue),
-        Just(Law::FacebookArrival),
+        Just(Distribution::FacebookKey),
+        Just(Distribution::FacebookValue),
+        Just(Distribution::FacebookArrival),
     ]
 }
 
 proptest! {
     #[test]
-    fn text_round_trips(law in any_law()) {
-        prop_assert_eq!(law.to_string().parse::<Law>(), Ok(law));
+    fn text_round_trips(distribution in any_distribution()) {
+        prop_assert_eq!(distribution.to_string().parse::<Distribution>(), Ok(distribution));
     }
 
     #[test]
-    fn quantiles_rise_and_are_numbers(law in any_law(), p in 1e-12..1.0_f64, q in 1e-12..1.0_f64) {
+    fn quantiles_rise_and_are_numbers(distribution in any_distribution(), p in 1e-12..1.0_f64, q in 1e-12..1.0_f64) {
         let (low, high) = (p.min(q), p.max(q));
-        prop_assert!(law.quantile(low).is_finite());
-        prop_assert!(law.quantile(low) <= law.quantile(high));
-        prop_assert!((0.0..=1.0).contains(&law.cdf(law.quantile(p))));
+        prop_assert!(distribution.quantile(low).is_finite());
+        prop_assert!(distribution.quantile(low) <= distribution.quantile(high));
+        prop_assert!((0.0..=1.0).contains(&distribution.cdf(distribution.quantile(p))));
     }
 
     #[test]
-    fn any_text_is_a_law_or_an_error(text in ".{0,40}") {
-        if let Ok(law) = text.parse::<Law>() {
-            prop_assert_eq!(law.to_string().parse::<Law>(), Ok(law));
+    fn any_text_is_a_distribution_or_an_error(text in ".{0,40}") {
+        if let Ok(distribution) = text.parse::<Distribution>() {
+            prop_assert_eq!(distribution.to_string().parse::<Distribution>(), Ok(distribution));
         }
     }
 }

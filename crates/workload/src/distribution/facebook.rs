@@ -1,27 +1,28 @@
 //! The ETC pool of Facebook, as published.
 //!
-//! Atikoglu et al., SIGMETRICS 2012, section 5: key sizes after a generalised extreme value law;
-//! value sizes of 0 to 14 bytes by their own shares (table 3), the others after a generalised
-//! Pareto law; gaps between requests, in microseconds, after a generalised Pareto law.
+//! Atikoglu et al., SIGMETRICS 2012, section 5: key sizes after a generalised extreme value
+//! distribution; value sizes of 0 to 14 bytes by their own shares (table 3), the others after a
+//! generalised Pareto distribution; gaps between requests, in microseconds, after a generalised
+//! Pareto distribution.
 
-use super::Law;
+use super::Distribution;
 
 /// Lengths of keys.
-pub(super) const KEY: Law = Law::Gev {
+pub(super) const KEY: Distribution = Distribution::Gev {
     location: 30.7984,
     scale: 8.20449,
     shape: 0.078_688,
 };
 
 /// Gaps between requests.
-pub(super) const ARRIVAL: Law = Law::Pareto {
+pub(super) const ARRIVAL: Distribution = Distribution::Pareto {
     location: 0.0,
     scale: 16.0292,
     shape: 0.154_971,
 };
 
 /// Lengths of values from 15 on.
-const LONG_VALUE: Law = Law::Pareto {
+const LONG_VALUE: Distribution = Distribution::Pareto {
     location: 15.0,
     scale: 214.476,
     shape: 0.348_238,
@@ -39,7 +40,7 @@ const UNITS: f64 = 100_000.0;
 
 pub(super) fn value_quantile(p: f64) -> f64 {
     if p >= SHORT_SHARE {
-        // Rounding must not lead below the law's own least or to its infinite end.
+        // Rounding must not lead below the distribution's own least or to its infinite end.
         return LONG_VALUE.quantile(((p - SHORT_SHARE) / (1.0 - SHORT_SHARE)).min(1.0 - 1e-16));
     }
     let mut below = 0;

@@ -1,43 +1,45 @@
-//! Laws from text and back.
+//! Distributions from text and back.
 
 use core::fmt;
 use core::str::FromStr;
 
-use super::Law;
-use crate::limits::LAW_TEXT_LEN_MAX;
+use super::Distribution;
+use crate::limits::DISTRIBUTION_TEXT_LEN_MAX;
 
-/// What is wrong with the text of a law.
+/// What is wrong with the text of a distribution.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error(
-    "law `{text}`: {fault}; accepted are N, fixed:N, uniform:max, uniform:min,max, normal:mean,sd, \
+    "distribution `{text}`: {fault}; accepted are N, fixed:N, uniform:max, uniform:min,max, normal:mean,sd, \
      exponential:lambda, pareto:loc,scale,shape, gev:loc,scale,shape, fb_key, fb_value, fb_ia"
 )]
-pub struct LawError {
+pub struct DistributionError {
     /// The text, cut where it is long.
     pub text: String,
     /// What is wrong with it.
     pub fault: String,
 }
 
-impl FromStr for Law {
-    type Err = LawError;
+impl FromStr for Distribution {
+    type Err = DistributionError;
 
-    fn from_str(text: &str) -> Result<Self, LawError> {
+    fn from_str(text: &str) -> Result<Self, DistributionError> {
         let text = text.trim();
-        let error = |fault: String| LawError {
-            text: text.chars().take(LAW_TEXT_LEN_MAX).collect(),
+        let error = |fault: String| DistributionError {
+            text: text.chars().take(DISTRIBUTION_TEXT_LEN_MAX).collect(),
             fault,
         };
-        if text.len() > LAW_TEXT_LEN_MAX {
-            return Err(error(format!("longer than {LAW_TEXT_LEN_MAX} bytes")));
+        if text.len() > DISTRIBUTION_TEXT_LEN_MAX {
+            return Err(error(format!(
+                "longer than {DISTRIBUTION_TEXT_LEN_MAX} bytes"
+            )));
         }
         parse(text).map_err(error)
     }
 }
 
-fn parse(text: &str) -> Result<Law, String> {
+fn parse(text: &str) -> Result<Distribution, String> {
     if let Ok(value) = text.parse::<f64>() {
-        return checked(Law::Fixed(finite(text, value)?));
+        return checked(Distribution::Fixed(finite(text, value)?));
     }
     let (name, arguments) = match text.split_once(':') {
         Some((name, arguments)) => (name, Some(arguments)),
@@ -51,28 +53,28 @@ fn parse(text: &str) -> Result<Law, String> {
             .collect::<Result<Vec<f64>, _>>()?,
         None => Vec::new(),
     };
-    let law = match (name.as_str(), numbers.as_slice()) {
-        ("fixed", &[value]) => Law::Fixed(value),
-        ("uniform", &[max]) => Law::Uniform { min: 0.0, max },
-        ("uniform", &[min, max]) => Law::Uniform { min, max },
-        ("normal", &[mean, deviation]) => Law::Normal { mean, deviation },
-        ("exponential", &[lambda]) => Law::Exponential { lambda },
-        ("pareto", &[location, scale, shape]) => Law::Pareto {
+    let distribution = match (name.as_str(), numbers.as_slice()) {
+        ("fixed", &[value]) => Distribution::Fixed(value),
+        ("uniform", &[max]) => Distribution::Uniform { min: 0.0, max },
+        ("uniform", &[min, max]) => Distribution::Uniform { min, max },
+        ("normal", &[mean, deviation]) => Distribution::Normal { mean, deviation },
+        ("exponential", &[lambda]) => Distribution::Exponential { lambda },
+        ("pareto", &[location, scale, shape]) => Distribution::Pareto {
             location,
             scale,
             shape,
         },
-        ("gev", &[location, scale, shape]) => Law::Gev {
+        ("gev", &[location, scale, shape]) => Distribution::Gev {
             location,
             scale,
             shape,
         },
-        ("fb_key", &[]) => Law::FacebookKey,
-        ("fb_value", &[]) => Law::FacebookValue,
-        ("fb_ia", &[]) => Law::FacebookArrival,
+        ("fb_key", &[]) => Distribution::FacebookKey,
+        ("fb_value", &[]) => Distribution::FacebookValue,
+        ("fb_ia", &[]) => Distribution::FacebookArrival,
         (known, _) => return Err(arity_fault(known, numbers.len())),
     };
-    checked(law)
+    checked(distribution)
 }
 
 fn arity_fault(name: &str, given: usize) -> String {
@@ -82,7 +84,7 @@ fn arity_fault(name: &str, given: usize) -> String {
         "normal" => "two numbers",
         "pareto" | "gev" => "three numbers",
         "fb_key" | "fb_value" | "fb_ia" => "no numbers",
-        _ => return "no such law".to_owned(),
+        _ => return "no such distribution".to_owned(),
     };
     format!("{name} takes {wanted}, not {given}")
 }
@@ -103,14 +105,18 @@ fn finite(text: &str, value: f64) -> Result<f64, String> {
     }
 }
 
-fn checked(law: Law) -> Result<Law, String> {
-    let fault = match law {
-        Law::Uniform { min, max } if max < min => format!("maximum {max} is below minimum {min}"),
-        Law::Normal { deviation, .. } if deviation < 0.0 => {
+fn checked(distribution: Distribution) -> Result<Distribution, String> {
+    let fault = match distribution {
+        Distribution::Uniform { min, max } if max < min => {
+            format!("maximum {max} is below minimum {min}")
+        }
+        Distribution::Normal { deviation, .. } if deviation < 0.0 => {
             format!("standard deviation {deviation} is negative")
         }
-        Law::Exponential { lambda } if lambda <= 0.0 => format!("lambda {lambda} is not positive"),
-        Law::Pareto { scale, .. } | Law::Gev { scale, .. } if scale <= 0.0 => {
+        Distribution::Exponential { lambda } if lambda <= 0.0 => {
+            format!("lambda {lambda} is not positive")
+        }
+        Distribution::Pareto { scale, .. } | Distribution::Gev { scale, .. } if scale <= 0.0 => {
             format!("scale {scale} is not positive")
         }
         sound => return Ok(sound),
@@ -118,7 +124,7 @@ fn checked(law: Law) -> Result<Law, String> {
     Err(fault)
 }
 
-impl fmt::Display for Law {
+impl fmt::Display for Distribution {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         let (name, numbers): (&str, &[f64]) = match self {
             Self::Fixed(value) => ("fixed", &[*value]),
@@ -154,17 +160,17 @@ impl fmt::Display for Law {
     }
 }
 
-impl TryFrom<String> for Law {
-    type Error = LawError;
+impl TryFrom<String> for Distribution {
+    type Error = DistributionError;
 
-    fn try_from(text: String) -> Result<Self, LawError> {
+    fn try_from(text: String) -> Result<Self, DistributionError> {
         text.parse()
     }
 }
 
-impl From<Law> for String {
-    fn from(law: Law) -> Self {
-        law.to_string()
+impl From<Distribution> for String {
+    fn from(distribution: Distribution) -> Self {
+        distribution.to_string()
     }
 }
 
@@ -174,34 +180,43 @@ mod tests {
 
     #[test]
     fn every_form_of_mutilate_parses() {
-        let parsed = |text: &str| text.parse::<Law>().unwrap();
-        assert_eq!(parsed("30"), Law::Fixed(30.0));
-        assert_eq!(parsed("fixed:30"), Law::Fixed(30.0));
-        assert_eq!(parsed("uniform:9"), Law::Uniform { min: 0.0, max: 9.0 });
-        assert_eq!(parsed("uniform:2,9"), Law::Uniform { min: 2.0, max: 9.0 });
+        let parsed = |text: &str| text.parse::<Distribution>().unwrap();
+        assert_eq!(parsed("30"), Distribution::Fixed(30.0));
+        assert_eq!(parsed("fixed:30"), Distribution::Fixed(30.0));
+        assert_eq!(
+            parsed("uniform:9"),
+            Distribution::Uniform { min: 0.0, max: 9.0 }
+        );
+        assert_eq!(
+            parsed("uniform:2,9"),
+            Distribution::Uniform { min: 2.0, max: 9.0 }
+        );
         assert_eq!(
             parsed("normal:3, 0.5"),
-            Law::Normal {
+            Distribution::Normal {
                 mean: 3.0,
                 deviation: 0.5
             }
         );
-        assert_eq!(parsed("EXPONENTIAL:2"), Law::Exponential { lambda: 2.0 });
-        let pareto = Law::Pareto {
+        assert_eq!(
+            parsed("EXPONENTIAL:2"),
+            Distribution::Exponential { lambda: 2.0 }
+        );
+        let pareto = Distribution::Pareto {
             location: 0.0,
             scale: 16.0292,
             shape: 0.154971,
         };
         assert_eq!(parsed("pareto:0,16.0292,0.154971"), pareto);
-        let gev = Law::Gev {
+        let gev = Distribution::Gev {
             location: 30.0,
             scale: 8.0,
             shape: -0.1,
         };
         assert_eq!(parsed("gev:30,8,-0.1"), gev);
-        assert_eq!(parsed("fb_key"), Law::FacebookKey);
-        assert_eq!(parsed(" fb_value "), Law::FacebookValue);
-        assert_eq!(parsed("fb_ia"), Law::FacebookArrival);
+        assert_eq!(parsed("fb_key"), Distribution::FacebookKey);
+        assert_eq!(parsed(" fb_value "), Distribution::FacebookValue);
+        assert_eq!(parsed("fb_ia"), Distribution::FacebookArrival);
     }
 
     #[test]
@@ -216,16 +231,16 @@ mod tests {
             "fb_ia",
         ];
         for text in texts {
-            assert_eq!(text.parse::<Law>().unwrap().to_string(), text);
+            assert_eq!(text.parse::<Distribution>().unwrap().to_string(), text);
         }
     }
 
     #[test]
     fn an_error_names_the_text_the_fault_and_the_forms() {
-        let message = |text: &str| text.parse::<Law>().unwrap_err().to_string();
+        let message = |text: &str| text.parse::<Distribution>().unwrap_err().to_string();
         let cases = [
-            ("zeta:1", "no such law"),
-            ("", "no such law"),
+            ("zeta:1", "no such distribution"),
+            ("", "no such distribution"),
             ("pareto:1,2", "pareto takes three numbers, not 2"),
             ("fb_key:1", "fb_key takes no numbers, not 1"),
             ("fixed:", "`` is not a number"),
@@ -239,7 +254,7 @@ mod tests {
         for (text, fault) in cases {
             let message = message(text);
             assert!(
-                message.starts_with(&format!("law `{text}`: {fault}; accepted")),
+                message.starts_with(&format!("distribution `{text}`: {fault}; accepted")),
                 "{message}"
             );
             assert!(
@@ -247,7 +262,7 @@ mod tests {
                 "{message}"
             );
         }
-        let long = "9".repeat(400).parse::<Law>().unwrap_err();
-        assert_eq!(long.text.len(), LAW_TEXT_LEN_MAX);
+        let long = "9".repeat(400).parse::<Distribution>().unwrap_err();
+        assert_eq!(long.text.len(), DISTRIBUTION_TEXT_LEN_MAX);
     }
 }

@@ -1,4 +1,5 @@
-//! The functions that laws are made of, from `libm` so that every machine agrees to the last bit.
+//! The functions that distributions are made of, from `libm` so that every machine agrees to the
+//! last bit.
 
 /// A shape this near to 0 is 0.
 const SHAPE_ZERO: f64 = 1e-9;
@@ -15,8 +16,8 @@ pub(super) fn grown(shape: f64, y: f64) -> f64 {
     }
 }
 
-/// The inverse of [`grown`]: ln(1 + shape·z) ÷ shape. Beyond the end of a bounded law it is
-/// infinite, on the side of that end.
+/// The inverse of [`grown`]: ln(1 + shape·z) ÷ shape. Beyond the end of a bounded distribution it
+/// is infinite, on the side of that end.
 pub(super) fn shrunk(shape: f64, z: f64) -> f64 {
     if shape.abs() < SHAPE_ZERO {
         return z;
@@ -34,7 +35,7 @@ pub(super) fn normal_cdf(z: f64) -> f64 {
     0.5 * libm::erfc(-z / core::f64::consts::SQRT_2)
 }
 
-/// E[max(X, 0)] of a normal law.
+/// E[max(X, 0)] of a normal distribution.
 pub(super) fn normal_positive_mean(mean: f64, deviation: f64) -> f64 {
     if deviation <= 0.0 {
         return mean.max(0.0);
@@ -44,7 +45,8 @@ pub(super) fn normal_positive_mean(mean: f64, deviation: f64) -> f64 {
     mean * normal_cdf(z) + deviation * density
 }
 
-/// Mean of the generalised extreme value law of location 0 and scale 1; the shape is below 1.
+/// Mean of the generalised extreme value distribution of location 0 and scale 1; the shape is below
+/// 1.
 pub(super) fn gev_unit_mean(shape: f64) -> f64 {
     if shape.abs() < 1e-6 {
         EULER_GAMMA
@@ -53,7 +55,7 @@ pub(super) fn gev_unit_mean(shape: f64) -> f64 {
     }
 }
 
-/// E[max(X, 0)] of a generalised extreme value law, shape below 1.
+/// E[max(X, 0)] of a generalised extreme value distribution, shape below 1.
 ///
 /// X = location + scale (t^−shape − 1) ÷ shape with t exponential of mean 1, positive while t is
 /// below −ln cdf(0): an incomplete gamma function. A shape of 0 is approached, not met; the
@@ -195,7 +197,7 @@ mod tests {
     }
 
     #[test]
-    fn lower_gamma_of_one_is_the_exponential_law() {
+    fn lower_gamma_of_one_is_the_exponential_distribution() {
         for x in [0.01, 1.0, 7.5, 29.0] {
             assert!((lower_gamma(1.0, x) + libm::expm1(-x)).abs() < 1e-14);
         }

@@ -1,6 +1,6 @@
-//! Laws of chance by the strings that mutilate gave them.
+//! Distributions of chance by the strings that mutilate gave them.
 //!
-//! | text | law |
+//! | text | distribution |
 //! |---|---|
 //! | `fixed:N`, `N` | always N |
 //! | `uniform:max`, `uniform:min,max` | evenly between (min is 0 unless given) |
@@ -13,10 +13,10 @@
 //! | `fb_ia` | gaps between its requests |
 //!
 //! A positive shape means a heavy upper tail, for `pareto` and `gev` alike; shape 0 is the limit
-//! (exponential, Gumbel). Each law is drawn through its inverse distribution function, one uniform
-//! number a sample, so that a sample can also be a pure function of a record's number.
+//! (exponential, Gumbel). Each distribution is drawn through its inverse distribution function, one
+//! uniform number a sample, so that a sample can also be a pure function of a record's number.
 //!
-//! The `fb_` laws: Atikoglu, Xu, Frachtenberg, Jiang & Paleczny, "Workload analysis of a
+//! The `fb_` distributions: Atikoglu, Xu, Frachtenberg, Jiang & Paleczny, "Workload analysis of a
 //! large-scale key-value store", SIGMETRICS 2012, section 5.
 
 mod facebook;
@@ -25,14 +25,15 @@ mod text;
 
 use serde::{Deserialize, Serialize};
 
-pub use text::LawError;
+pub use text::DistributionError;
 
 use crate::Stream;
 
-/// A law of chance. Made from text (`FromStr`); `Display` gives text that parses to the same law.
+/// A distribution of chance. Made from text (`FromStr`); `Display` gives text that parses to the
+/// same distribution.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
-pub enum Law {
+pub enum Distribution {
     /// Always the same.
     Fixed(f64),
     /// Evenly between two numbers.
@@ -80,7 +81,7 @@ pub enum Law {
     FacebookArrival,
 }
 
-impl Law {
+impl Distribution {
     /// Draws one number.
     #[inline]
     #[must_use]
@@ -88,7 +89,7 @@ impl Law {
         self.quantile(stream.unit())
     }
 
-    /// The inverse of [`Law::cdf`]: the least x with cdf(x) ≥ `p`. `p` lies in (0, 1).
+    /// The inverse of [`Distribution::cdf`]: the least x with cdf(x) ≥ `p`. `p` lies in (0, 1).
     #[must_use]
     pub fn quantile(&self, p: f64) -> f64 {
         match self.resolved() {
@@ -172,7 +173,7 @@ impl Law {
             }
             Self::Uniform { max, .. } if max <= 0.0 => Some(0.0),
             Self::Normal { mean, deviation } => Some(maths::normal_positive_mean(mean, deviation)),
-            // Above 0 the law is a generalised Pareto again, of the same shape.
+            // Above 0 the distribution is a generalised Pareto again, of the same shape.
             Self::Pareto {
                 location,
                 scale,
@@ -190,13 +191,13 @@ impl Law {
         }
     }
 
-    /// The law behind a name, where it is one of the general ones.
+    /// The distribution behind a name, where it is one of the general ones.
     #[inline]
     fn resolved(&self) -> Self {
         match self {
             Self::FacebookKey => facebook::KEY,
             Self::FacebookArrival => facebook::ARRIVAL,
-            law => *law,
+            distribution => *distribution,
         }
     }
 }
