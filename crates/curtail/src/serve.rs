@@ -16,7 +16,7 @@ use std::process::ExitCode;
 
 use anyhow::{Context, bail};
 
-use server::{Config, Patience, Permissions, Server, UnixSocket};
+use server::{Config, Permissions, Server, UnixSocket, WaitPolicy};
 use sys::daemon::Ready;
 
 use daemon::{PidFile, Role};
@@ -154,7 +154,7 @@ impl Flags {
             settings,
             runtime: self.runtime.0,
             fibre_scheduler: self.fibre_scheduler,
-            patience: Patience {
+            wait_policy: WaitPolicy {
                 busy_poll_ns: self.busy_poll,
                 min_wait_ns: self.min_wait,
             },

@@ -14,8 +14,8 @@ use sys::clock::monotonic_ns;
 use sys::poll::{Events, Interest, Poll};
 use sys::socket::{Listener, Stream, is_exhaustion};
 
-use crate::census::Census;
-use crate::limits::{ACCEPT_REST_NS, ACCEPTS_IN_A_ROW};
+use crate::connection_counts::ConnectionCounts;
+use crate::limits::{ACCEPT_PAUSE_NS, ACCEPTS_PER_EVENT};
 use crate::running::Running;
 use crate::setup::Setup;
 
@@ -31,12 +31,12 @@ pub(crate) enum Exhausted {
 }
 
 /// Whoever gives connections their place.
-pub(crate) trait Host {
-    /// Gives an admitted connection its place, or turns it away ([`turn_away`]).
+pub(crate) trait Dispatch {
+    /// Gives an admitted connection its place, or turns it away ([`reject`]).
     fn take(&mut self, stream: Stream) -> Result<(), Exhausted>;
 
     /// Rouses those that were given something since the last time.
-    fn rouse(&mut self);
+    fn flush(&mut self);
 }
 
 /// The thread that accepts.
@@ -45,15 +45,15 @@ pub(crate) struct Acceptor<H> {
     listeners: Vec<Listener>,
     stopping: Arc<AtomicBool>,
     setup: Arc<Setup>,
-    host: H,
+    dispatch: H,
 }
 
-impl<H: Host> Acceptor<H> {
+impl<H: Dispatch> Acceptor<H> {
     pub(crate) fn new(
         listeners: Vec<Listener>,
         running: &Running,
         setup: Arc<Setup>,
-        host: H,
+        dispatch: H,
     ) -> io::Result<Self> {
         let poll = Poll::new()?;
         poll.add(&*running.accept_waker, WAKER, Interest::Read)?;
@@ -65,7 +65,7 @@ impl<H: Host> Acceptor<H> {
             listeners,
             stopping: Arc::clone(&running.stopping),
             setup,
-            host,
+            dispatch,
         })
     }
 
@@ -83,7 +83,7 @@ impl<H: Host> Acceptor<H> {
                     exhausted = self.accept(token).err().or(exhausted);
                 }
             }
-            self.host.rouse();
+            self.dispatch.flush();
             if let Some(exhausted) = exhausted {
                 self.rest(exhausted);
             }
@@ -91,7 +91,7 @@ impl<H: Host> Acceptor<H> {
     }
 
     fn accept(&mut self, token: usize) -> Result<(), Exhausted> {
-        for _ in 0..ACCEPTS_IN_A_ROW {
+        for _ in 0..ACCEPTS_PER_EVENT {
             match self.listeners[token].accept() {
                 Ok(stream) => self.admit(stream)?,
                 Err(error) if is_exhaustion(&error) => return Err(Exhausted::Files),
@@ -102,32 +102,32 @@ impl<H: Host> Acceptor<H> {
     }
 
     fn admit(&mut self, stream: Stream) -> Result<(), Exhausted> {
-        if !self.setup.census.admit() {
-            say_why(&stream);
+        if !self.setup.counts.admit() {
+            send_rejection(&stream);
             return Ok(());
         }
         stream.set_nodelay();
         // A panic here must not be the end of accepting.
-        let taken = catch_unwind(AssertUnwindSafe(|| self.host.take(stream)));
+        let taken = catch_unwind(AssertUnwindSafe(|| self.dispatch.take(stream)));
         taken.unwrap_or_else(|_| {
-            self.setup.census.leave();
-            self.setup.census.count_panics(1);
+            self.setup.counts.leave();
+            self.setup.counts.count_panics(1);
             Ok(())
         })
     }
 
     /// Lets those who wait wait on in the kernel, until what has run out may have come free.
     fn rest(&self, exhausted: Exhausted) {
-        let census = &self.setup.census;
-        census.rest(exhausted);
+        let counts = &self.setup.counts;
+        counts.rest(exhausted);
         let started_ns = monotonic_ns();
         self.listen_for(Interest::None);
         // Only the waker can be ready.
         let _ = self
             .poll
-            .wait(&mut Events::with_capacity(1), Some(ACCEPT_REST_NS));
+            .wait(&mut Events::with_capacity(1), Some(ACCEPT_PAUSE_NS));
         self.listen_for(Interest::Read);
-        census.resume(monotonic_ns() - started_ns);
+        counts.resume(monotonic_ns() - started_ns);
     }
 
     fn listen_for(&self, interest: Interest) {
@@ -139,12 +139,12 @@ impl<H: Host> Acceptor<H> {
 }
 
 /// Turns away a connection that was admitted; the caller closes it.
-pub(crate) fn turn_away(stream: &Stream, census: &Census) {
-    census.turn_away();
-    say_why(stream);
+pub(crate) fn reject(stream: &Stream, counts: &ConnectionCounts) {
+    counts.reject();
+    send_rejection(stream);
 }
 
 /// Says why, as far as there is room.
-pub(crate) fn say_why(stream: &Stream) {
+pub(crate) fn send_rejection(stream: &Stream) {
     let _ = stream.send(TOO_MANY_CONNECTIONS);
 }

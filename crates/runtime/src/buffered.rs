@@ -5,20 +5,20 @@
 //! Where workers own their connections each has an equal share of it, so that nothing is written
 //! that others write: a worker counts a connection when it has been served, and only where what it
 //! keeps has changed. Where each connection has a task of its own, a task that is about to sleep
-//! counts itself in one sum (`hall/buffered.rs`).
+//! counts itself in one sum (`tasks/buffered.rs`).
 //!
 //! When the bound is reached, connections are closed until a part of it is free again: first those
 //! that wait for their peers and have not moved a byte for more than a second, the one that keeps
 //! most before the others; then, likewise, those that wait and have moved; then the rest. They are
 //! those of the worker whose share it is, or with tasks those of all.
 
-use crate::census::Census;
 use crate::connection::Connection;
+use crate::connection_counts::ConnectionCounts;
+use crate::connection_table::{ConnectionTable, Slot};
 use crate::limits::{
-    BUFFERED_FREED_PART, BUFFERED_LEAST, BUFFERED_MEMORY_PART, BUFFERED_PER_CONNECTION,
+    BUFFERED_FREED_PART, BUFFERED_MEMORY_PART, BUFFERED_MIN, BUFFERED_PER_CONNECTION,
     BUFFERED_PER_WORKER, BUFFERED_UNCOUNTED, SLOW_PEER_S,
 };
-use crate::table::{Place, Table};
 
 /// The bound, in bytes, of a server with so much memory for items and so many connections and
 /// workers at most.
@@ -30,7 +30,7 @@ use crate::table::{Place, Table};
 #[must_use]
 pub fn buffered_max(memory_bytes: u64, connections: u32, workers: u32) -> u64 {
     (memory_bytes / BUFFERED_MEMORY_PART)
-        .max(BUFFERED_LEAST)
+        .max(BUFFERED_MIN)
         .max(u64::from(connections) * BUFFERED_PER_CONNECTION)
         .max(u64::from(workers) * BUFFERED_PER_WORKER)
 }
@@ -46,8 +46,8 @@ pub(crate) fn counted(bytes: usize) -> u64 {
 }
 
 /// Whether a connection has not moved a byte for long.
-pub(crate) fn is_still(moved_s: u32, now_s: u32) -> bool {
-    now_s.saturating_sub(moved_s) > SLOW_PEER_S
+pub(crate) fn is_inactive(active_s: u32, now_s: u32) -> bool {
+    now_s.saturating_sub(active_s) > SLOW_PEER_S
 }
 
 /// How far a sum has to fall once it was above the bound.
@@ -57,16 +57,16 @@ pub(crate) fn low(max: u64) -> u64 {
 
 /// A worker's share of the bound, and what its connections keep.
 #[derive(Debug)]
-pub(crate) struct Share {
+pub(crate) struct WorkerShare {
     max: u64,
     sum: u64,
 }
 
-impl Share {
+impl WorkerShare {
     /// Of so many workers.
-    pub(crate) fn new(census: &Census, workers: usize) -> Self {
+    pub(crate) fn new(counts: &ConnectionCounts, workers: usize) -> Self {
         Self {
-            max: census.buffered_max() / workers.max(1) as u64,
+            max: counts.buffered_max() / workers.max(1) as u64,
             sum: 0,
         }
     }
@@ -107,13 +107,13 @@ impl Share {
     }
 
     /// Which connections have to be closed.
-    pub(crate) fn overflow<W>(&self, table: &Table<W>, now_s: u32) -> Vec<Place> {
-        let standing = |place| {
-            let it = table.get(place).filter(|it| it.counted > 0)?;
-            let is_still = is_still(it.moved_s, now_s);
-            Some((!it.queued, is_still, it.counted, place))
+    pub(crate) fn overflow<W>(&self, table: &ConnectionTable<W>, now_s: u32) -> Vec<Slot> {
+        let rank = |slot| {
+            let it = table.get(slot).filter(|it| it.counted > 0)?;
+            let is_inactive = is_inactive(it.active_s, now_s);
+            Some((!it.queued, is_inactive, it.counted, slot))
         };
-        let mut all: Vec<_> = table.places().filter_map(standing).collect();
+        let mut all: Vec<_> = table.slots().filter_map(rank).collect();
         all.sort_unstable();
         let (mut sum, low) = (self.sum, low(self.max));
         let enough = all.into_iter().rev().take_while(|&(_, _, bytes, _)| {
@@ -121,7 +121,7 @@ impl Share {
             sum = sum.saturating_sub(bytes);
             goes_on
         });
-        enough.map(|(_, _, _, place)| place).collect()
+        enough.map(|(_, _, _, slot)| slot).collect()
     }
 }
 
@@ -142,10 +142,10 @@ mod tests {
 
     #[test]
     fn those_that_wait_and_do_not_move_are_closed_first_the_largest_before_others() {
-        let census = Census::new(8, 200_000);
+        let counts = ConnectionCounts::new(8, 200_000);
         let now_s = 10;
-        let mut share = Share::new(&census, 2);
-        let mut table = Table::new();
+        let mut share = WorkerShare::new(&counts, 2);
+        let mut table = ConnectionTable::new();
         for (bytes, queued) in [
             (30_000, false),
             (50_000, true),
@@ -163,7 +163,7 @@ mod tests {
         assert_eq!(share.sum(), 120_000);
         assert!(share.is_over());
         assert_eq!(share.overflow(&table, now_s), [3], "the largest");
-        table.get_mut(0).unwrap().moved_s = now_s - 2;
+        table.get_mut(0).unwrap().active_s = now_s - 2;
         assert_eq!(share.overflow(&table, now_s), [0], "it has not moved");
         share.max = 40_000;
         assert_eq!(
@@ -172,8 +172,8 @@ mod tests {
             "the last is at work"
         );
         share.max = 100_000;
-        for (place, sum) in [(3, 80_000), (0, 50_000), (2, 50_000), (1, 0)] {
-            share.release(table.get_mut(place).unwrap());
+        for (slot, sum) in [(3, 80_000), (0, 50_000), (2, 50_000), (1, 0)] {
+            share.release(table.get_mut(slot).unwrap());
             assert_eq!(share.sum(), sum);
         }
     }

@@ -1,6 +1,6 @@
 //! A connection between bursts: the peer, the conversation, and what could not be finished.
 
-use crate::buffered::is_still;
+use crate::buffered::is_inactive;
 use crate::transport::Transport;
 use session::{Output, Session};
 
@@ -9,13 +9,13 @@ use session::{Output, Session};
 pub(crate) struct Connection<W> {
     pub(crate) transport: Transport,
     /// What the runtime has asked the kernel for.
-    pub(crate) wire: W,
+    pub(crate) io_state: W,
     pub(crate) session: Session,
     /// Input that could not be used yet.
-    pub(crate) held: Held,
+    pub(crate) held: HeldInput,
     /// Answers of earlier turns that are sent with those of the last: those of
-    /// [`TURNS_A_SEND`](crate::limits::TURNS_A_SEND) turns, and a full output, at most.
-    pub(crate) begun: Vec<u8>,
+    /// [`TURNS_PER_SEND`](crate::limits::TURNS_A_SEND) turns, and a full output, at most.
+    pub(crate) pending: Vec<u8>,
     /// Turns since answers were sent.
     pub(crate) turns: u8,
     /// Output that the peer has not taken yet.
@@ -27,7 +27,7 @@ pub(crate) struct Connection<W> {
     /// It ends when its output has been sent.
     pub(crate) closing: bool,
     /// The second in which a byte last came or went.
-    pub(crate) moved_s: u32,
+    pub(crate) active_s: u32,
     /// Bytes of output that its ring is sending, and the peer has not taken at once.
     pub(crate) sending: usize,
     /// What its worker has counted of what it keeps (`crate::buffered`).
@@ -35,19 +35,19 @@ pub(crate) struct Connection<W> {
 }
 
 impl<W> Connection<W> {
-    pub(crate) fn new(transport: Transport, wire: W, now_s: u32) -> Self {
+    pub(crate) fn new(transport: Transport, io_state: W, now_s: u32) -> Self {
         Self {
             transport,
-            wire,
+            io_state,
             session: Session::default(),
-            held: Held::default(),
-            begun: Vec::new(),
+            held: HeldInput::default(),
+            pending: Vec::new(),
             turns: 0,
             unsent: None,
             queued: false,
             wants_turn: false,
             closing: false,
-            moved_s: now_s,
+            active_s: now_s,
             sending: 0,
             counted: 0,
         }
@@ -65,7 +65,7 @@ impl<W> Connection<W> {
             .unsent
             .as_ref()
             .map_or(0, |unsent| unsent.output.capacity());
-        self.held.capacity() + self.begun.capacity() + self.sending + unsent
+        self.held.capacity() + self.pending.capacity() + self.sending + unsent
     }
 
     /// Whether it keeps memory of the store from others.
@@ -79,7 +79,7 @@ impl<W> Connection<W> {
 
     /// Whether it does so without having moved for long. One that has its turn coming does not.
     pub(crate) fn is_slow_holder(&self, now_s: u32) -> bool {
-        !self.queued && is_still(self.moved_s, now_s) && self.holds_memory()
+        !self.queued && is_inactive(self.active_s, now_s) && self.holds_memory()
     }
 }
 
@@ -93,12 +93,12 @@ pub(crate) struct Unsent {
 /// Input kept from one burst to the next. Bounded by the longest line a session accepts and what
 /// one wait brings: a receive on events, all buffers on rings.
 #[derive(Debug, Default)]
-pub(crate) struct Held {
+pub(crate) struct HeldInput {
     bytes: Vec<u8>,
     start: usize,
 }
 
-impl Held {
+impl HeldInput {
     pub(crate) fn as_slice(&self) -> &[u8] {
         &self.bytes[self.start..]
     }
@@ -139,7 +139,7 @@ mod tests {
 
     #[test]
     fn held_input_is_used_from_the_front() {
-        let mut held = Held::default();
+        let mut held = HeldInput::default();
         held.append(b"abc");
         held.consume(2);
         held.append(b"de");

@@ -12,10 +12,10 @@ mod worker;
 use std::io;
 use std::sync::Arc;
 
-use crate::desk::Desk;
 use crate::restart::{self, EventLoop};
 use crate::running::Running;
 use crate::setup::Setup;
+use crate::worker_context::WorkerContext;
 use worker::Worker;
 
 /// Starts the workers.
@@ -24,9 +24,9 @@ use worker::Worker;
 /// No descriptor or thread left.
 pub(crate) fn start(running: &mut Running, setup: &Arc<Setup>) -> io::Result<()> {
     for number in 0..setup.workers {
-        let desk = Desk::new(setup, running, number);
-        let poll = Worker::open(&desk.inbox)?;
-        let worker = Worker::new(desk, poll);
+        let context = WorkerContext::new(setup, running, number);
+        let poll = Worker::open(&context.inbox)?;
+        let worker = Worker::new(context, poll);
         running.spawn(format!("worker-{number}"), move || restart::run(worker))?;
     }
     Ok(())

@@ -16,7 +16,7 @@
 //! a burst of the event loop. By readiness a fibre receives for itself: there is nothing to see.
 //!
 //! An idle connection costs that page, its receive buffer and its output, both of
-//! [`RESTING_LEN`](crate::limits::RESTING_LEN) at most, and a few hundred bytes of state.
+//! [`IDLE_BUFFER_LEN`](crate::limits::RESTING_LEN) at most, and a few hundred bytes of state.
 
 mod accept;
 mod stop;
@@ -30,33 +30,33 @@ use std::sync::{Arc, Mutex};
 use fibre::{Builder, Runtime};
 use store::KeyHash;
 
-use crate::desk::Desk;
-use crate::hall::Hall;
-use crate::limits::{AHEAD_MAX, OTHER_AREAS};
+use crate::connection_tasks::ConnectionTasks;
+use crate::limits::{OTHER_MAPPINGS, PREFETCH_CONNECTIONS_MAX};
 use crate::running::Running;
 use crate::setup::Setup;
-use wake::Waking;
+use crate::worker_context::WorkerContext;
+use wake::ProcessorHooks;
 
 /// A stack and its guard.
-const AREAS: usize = 2;
+const MAPPINGS_PER_FIBRE: usize = 2;
 
 /// A fibre for each conversation, and the desks of their processors.
 pub(crate) struct Fibres {
     /// None: the last conversation is over.
     runtime: Mutex<Option<Runtime>>,
-    desks: Arc<Desks>,
+    contexts: Arc<ContextPool>,
     /// Times the attendant has looked for a desk to do so at.
     turn: AtomicUsize,
 }
 
 /// A desk for each processor, whose fibres have it by turns.
-pub(crate) struct Desks {
-    all: Box<[Mutex<Kept>]>,
+pub(crate) struct ContextPool {
+    all: Box<[Mutex<ProcessorContext>]>,
 }
 
 /// A processor's desk.
-struct Kept {
-    desk: Desk,
+struct ProcessorContext {
+    context: WorkerContext,
     /// Its processor sleeps: another may maintain the store here.
     sleeps: bool,
     /// Keys whose buckets have been asked for, of connections that are about to be answered.
@@ -71,47 +71,47 @@ pub(crate) fn start(
     running: &mut Running,
     setup: &Arc<Setup>,
     scheduler: fibre::Scheduler,
-) -> io::Result<Arc<Hall<Fibres>>> {
-    let desks = (0..setup.workers).map(|_| {
-        Mutex::new(Kept {
-            desk: Desk::new(setup, running, 0),
+) -> io::Result<Arc<ConnectionTasks<Fibres>>> {
+    let contexts = (0..setup.workers).map(|_| {
+        Mutex::new(ProcessorContext {
+            context: WorkerContext::new(setup, running, 0),
             sleeps: false,
-            ahead: Vec::with_capacity(AHEAD_MAX),
+            ahead: Vec::with_capacity(PREFETCH_CONNECTIONS_MAX),
         })
     });
-    let desks = Arc::new(Desks {
-        all: desks.collect(),
+    let contexts = Arc::new(ContextPool {
+        all: contexts.collect(),
     });
     let runtime = Builder::new()
         .processors(setup.workers)
         .scheduler(scheduler)
         .name("worker")
-        .watch(Waking::new(&desks))
+        .watch(ProcessorHooks::new(&contexts))
         .start()
         .map_err(io::Error::other)?;
     let fibres = Fibres {
         runtime: Mutex::new(Some(runtime)),
-        desks,
+        contexts,
         turn: AtomicUsize::new(0),
     };
-    let most = fibres_max(sys::limits::memory_areas(), fibre::guards_are_light());
-    Hall::open(running, setup, fibres, most.unwrap_or(usize::MAX))
+    let most = fibre_connections_max(sys::limits::memory_areas(), fibre::guards_are_light());
+    ConnectionTasks::open(running, setup, fibres, most.unwrap_or(usize::MAX))
 }
 
 /// How many conversations with a fibre each so many areas of memory are enough for
 /// ([`sys::limits::memory_areas`]); none: any number, since stacks are guarded without one
 /// ([`fibre::guards_are_light`]).
 #[must_use]
-pub fn fibres_max(areas: u64, guards_are_light: bool) -> Option<usize> {
+pub fn fibre_connections_max(mappings: u64, guards_are_light: bool) -> Option<usize> {
     if guards_are_light {
         return None;
     }
-    let areas = usize::try_from(areas).unwrap_or(usize::MAX);
-    Some((areas.saturating_sub(OTHER_AREAS) / AREAS).max(1))
+    let mappings = usize::try_from(mappings).unwrap_or(usize::MAX);
+    Some((mappings.saturating_sub(OTHER_MAPPINGS) / MAPPINGS_PER_FIBRE).max(1))
 }
 
 /// How many areas of memory so many conversations want, where each stack takes some.
 #[must_use]
-pub fn fibre_areas_wanted(conversations: usize) -> u64 {
-    (conversations.saturating_mul(AREAS)).saturating_add(OTHER_AREAS) as u64
+pub fn fibre_mappings_needed(connections: usize) -> u64 {
+    (connections.saturating_mul(MAPPINGS_PER_FIBRE)).saturating_add(OTHER_MAPPINGS) as u64
 }

@@ -22,42 +22,42 @@
 
 mod acceptor;
 mod buffered;
-mod census;
 mod connection;
-mod dealer;
-mod desk;
+mod connection_counts;
+mod connection_table;
+mod connection_tasks;
 mod events;
 mod fibres;
-mod hall;
 mod inbox;
 pub mod limits;
 mod restart;
 mod rings;
+mod round_robin;
 mod running;
 mod setup;
-mod table;
 #[cfg(test)]
 mod testing;
 #[cfg(test)]
 mod tests;
 mod threads;
 mod transport;
+mod worker_context;
 
 use std::io;
 use std::sync::Arc;
 
 use sys::socket::Listener;
 
-use acceptor::{Acceptor, Host};
-use dealer::Dealer;
+use acceptor::{Acceptor, Dispatch};
+use round_robin::RoundRobin;
 
 pub use buffered::buffered_max;
-pub use census::{BURST_SIZES, BurstTally, Census, Tally};
+pub use connection_counts::{BURST_SIZES, BurstCounts, ConnectionCounts, ConnectionSnapshot};
 pub use fibre::{Scheduler, guards_are_light};
-pub use fibres::{fibre_areas_wanted, fibres_max};
+pub use fibres::{fibre_connections_max, fibre_mappings_needed};
 pub use running::{Panicked, Running};
-pub use setup::{Clock, Patience, Setup};
-pub use threads::{conversations_max, memory_areas_wanted};
+pub use setup::{Clock, Setup, WaitPolicy};
+pub use threads::{thread_connections_max, thread_mappings_needed};
 
 /// Which runtime.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -121,7 +121,7 @@ pub fn start(kind: Kind, setup: Setup, listeners: Vec<Listener>) -> io::Result<R
         // The attendant's: whoever is to be roused is roused by it.
         Kind::Threads | Kind::Fibres => 1,
     };
-    let mut running = Running::new(inboxes, &setup.census)?;
+    let mut running = Running::new(inboxes, &setup.counts)?;
     match start_threads(kind, &mut running, &setup, listeners) {
         Ok(()) => Ok(running),
         Err(error) => {
@@ -142,24 +142,24 @@ fn start_threads(
         Kind::Events => events::start(running, setup)?,
         Kind::Rings => rings::start(running, setup)?,
         Kind::Threads => {
-            let hall = threads::start(running, setup)?;
-            return accept_for(hall, running, setup, listeners);
+            let tasks = threads::start(running, setup)?;
+            return accept_for(tasks, running, setup, listeners);
         }
         Kind::Fibres => {
-            let hall = fibres::start(running, setup, setup.fibre_scheduler)?;
-            return accept_for(hall, running, setup, listeners);
+            let tasks = fibres::start(running, setup, setup.fibre_scheduler)?;
+            return accept_for(tasks, running, setup, listeners);
         }
     }
-    let dealer = Dealer::new(setup, running);
-    accept_for(dealer, running, setup, listeners)
+    let round_robin = RoundRobin::new(setup, running);
+    accept_for(round_robin, running, setup, listeners)
 }
 
 fn accept_for(
-    host: impl Host + Send + 'static,
+    dispatch: impl Dispatch + Send + 'static,
     running: &mut Running,
     setup: &Arc<Setup>,
     listeners: Vec<Listener>,
 ) -> io::Result<()> {
-    let acceptor = Acceptor::new(listeners, running, Arc::clone(setup), host)?;
+    let acceptor = Acceptor::new(listeners, running, Arc::clone(setup), dispatch)?;
     running.spawn_acceptor(move || acceptor.run())
 }

@@ -2,7 +2,7 @@
 //! serves those that are dealt to it from then on. A thread that merely ended would leave them
 //! waiting for ever.
 //!
-//! What a panic in a session brings about is smaller: `Desk::converse`.
+//! What a panic in a session brings about is smaller: `WorkerContext::serve_connection`.
 
 use std::io;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -11,10 +11,10 @@ use std::time::Duration;
 
 use sys::clock::monotonic_ns;
 
-use crate::acceptor::turn_away;
-use crate::desk::Desk;
+use crate::acceptor::reject;
 use crate::inbox::Inbox;
-use crate::limits::RESTART_REST_NS;
+use crate::limits::RESTART_PAUSE_NS;
+use crate::worker_context::WorkerContext;
 
 /// A worker's loop.
 pub(crate) trait EventLoop: Sized {
@@ -27,7 +27,7 @@ pub(crate) trait EventLoop: Sized {
     /// No descriptor or memory left.
     fn open(inbox: &Inbox) -> io::Result<Self::Kernel>;
 
-    fn new(desk: Desk, kernel: Self::Kernel) -> Self;
+    fn new(context: WorkerContext, kernel: Self::Kernel) -> Self;
 
     /// Serves until the worker is to end.
     ///
@@ -36,7 +36,7 @@ pub(crate) trait EventLoop: Sized {
     fn serve_all(&mut self) -> io::Result<()>;
 
     /// Ends what the kernel has under way, then closes all connections.
-    fn dismantle(self) -> Desk;
+    fn close_all(self) -> WorkerContext;
 }
 
 /// Runs a worker's loop until the worker is to end, however often it has to begin anew.
@@ -47,9 +47,9 @@ pub(crate) fn run<L: EventLoop>(mut event_loop: L) {
         if matches!(served, Ok(Ok(()))) {
             return;
         }
-        let desk = event_loop.dismantle();
-        desk.setup.census.count_restart();
-        match begin_anew(desk) {
+        let context = event_loop.close_all();
+        context.setup.counts.count_restart();
+        match restart(context) {
             Some(next) => event_loop = next,
             None => return,
         }
@@ -57,19 +57,19 @@ pub(crate) fn run<L: EventLoop>(mut event_loop: L) {
 }
 
 /// None: the worker is to end. Until the kernel has what a loop needs, newcomers are turned away.
-fn begin_anew<L: EventLoop>(mut desk: Desk) -> Option<L> {
+fn restart<L: EventLoop>(mut context: WorkerContext) -> Option<L> {
     loop {
         // What fails at once would otherwise fail without end.
-        thread::sleep(Duration::from_nanos(RESTART_REST_NS));
-        if let Ok(kernel) = L::open(&desk.inbox) {
+        thread::sleep(Duration::from_nanos(RESTART_PAUSE_NS));
+        if let Ok(kernel) = L::open(&context.inbox) {
             // The event that told of newcomers may have been taken already.
-            desk.inbox.waker.wake();
-            return Some(L::new(desk, kernel));
+            context.inbox.waker.wake();
+            return Some(L::new(context, kernel));
         }
-        while let Some(stream) = desk.inbox.take() {
-            turn_away(&stream, &desk.setup.census);
+        while let Some(stream) = context.inbox.take() {
+            reject(&stream, &context.setup.counts);
         }
-        if desk.is_ending(monotonic_ns()) {
+        if context.is_ending(monotonic_ns()) {
             return None;
         }
     }

@@ -17,10 +17,10 @@ use std::io;
 use std::sync::Arc;
 use std::sync::mpsc;
 
-use crate::desk::Desk;
 use crate::restart::{self, EventLoop};
 use crate::running::Running;
 use crate::setup::Setup;
+use crate::worker_context::WorkerContext;
 use worker::Worker;
 
 /// Starts the workers. Each makes its ring itself, whose alone it is.
@@ -29,13 +29,13 @@ use worker::Worker;
 /// No descriptor or thread left, or no io_uring as it is needed.
 pub(crate) fn start(running: &mut Running, setup: &Arc<Setup>) -> io::Result<()> {
     for number in 0..setup.workers {
-        let desk = Desk::new(setup, running, number);
+        let context = WorkerContext::new(setup, running, number);
         let (made, is_made) = mpsc::sync_channel(1);
         running.spawn(format!("worker-{number}"), move || {
-            match Worker::open(&desk.inbox) {
+            match Worker::open(&context.inbox) {
                 Ok(kernel) => {
                     let _ = made.send(Ok(()));
-                    restart::run(Worker::new(desk, kernel));
+                    restart::run(Worker::new(context, kernel));
                 }
                 Err(error) => {
                     let _ = made.send(Err(error));

@@ -8,7 +8,7 @@ use std::thread::{self, JoinHandle};
 
 use sys::poll::Waker;
 
-use crate::census::Census;
+use crate::connection_counts::ConnectionCounts;
 use crate::inbox::Inbox;
 
 /// A running set of workers. Dropped without [`Running::stop`], they go on.
@@ -23,7 +23,7 @@ pub struct Running {
     pub(crate) inboxes: Vec<Arc<Inbox>>,
     accepting: Option<JoinHandle<()>>,
     workers: Vec<JoinHandle<()>>,
-    census: Arc<Census>,
+    counts: Arc<ConnectionCounts>,
 }
 
 /// A thread of the runtime panicked, or would have, had the panic not been contained: a connection
@@ -34,7 +34,7 @@ pub struct Panicked;
 
 impl Running {
     /// What so many workers share, before they run.
-    pub(crate) fn new(workers: usize, census: &Arc<Census>) -> io::Result<Self> {
+    pub(crate) fn new(workers: usize, counts: &Arc<ConnectionCounts>) -> io::Result<Self> {
         let inboxes = (0..workers).map(|_| Inbox::new().map(Arc::new));
         Ok(Self {
             stopping: Arc::default(),
@@ -43,7 +43,7 @@ impl Running {
             inboxes: inboxes.collect::<io::Result<_>>()?,
             accepting: None,
             workers: Vec::new(),
-            census: Arc::clone(census),
+            counts: Arc::clone(counts),
         })
     }
 
@@ -80,8 +80,8 @@ impl Running {
             inbox.waker.wake();
         }
         joined.extend(self.workers.into_iter().map(JoinHandle::join));
-        let tally = self.census.tally();
-        if joined.iter().any(Result::is_err) || tally.panics > 0 || tally.restarts > 0 {
+        let snapshot = self.counts.snapshot();
+        if joined.iter().any(Result::is_err) || snapshot.panics > 0 || snapshot.restarts > 0 {
             Err(Panicked)
         } else {
             Ok(())

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use session::{Now, ServerControl};
 use store::Store;
 
-use crate::census::Census;
+use crate::connection_counts::ConnectionCounts;
 
 /// What a runtime is started with.
 pub struct Setup {
@@ -14,7 +14,7 @@ pub struct Setup {
     /// Requests of one connection answered before others have their turn.
     pub requests_per_turn: usize,
     /// How a worker waits.
-    pub patience: Patience,
+    pub wait_policy: WaitPolicy,
     /// Which fibre runs next, where fibres converse.
     pub fibre_scheduler: fibre::Scheduler,
     /// The cache.
@@ -22,14 +22,14 @@ pub struct Setup {
     /// The process's statistics and switches.
     pub control: Arc<dyn ServerControl + Send + Sync>,
     /// Who is connected.
-    pub census: Arc<Census>,
+    pub counts: Arc<ConnectionCounts>,
     /// The server's time.
     pub clock: Clock,
 }
 
 /// How a worker waits for its connections. All zero: it sleeps at once, and wakes at once.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct Patience {
+pub struct WaitPolicy {
     /// So long after the last request it asks again and again before it sleeps, in nanoseconds:
     /// processor time for the latency of waking up.
     pub busy_poll_ns: u64,

@@ -9,7 +9,7 @@ use sys::poll::{Events, Interest, Poll};
 use sys::socket::{Bound, Listener, Stream};
 use tempfile::TempDir;
 
-use crate::{Census, Clock, Kind, Running, Scheduler, Setup};
+use crate::{Clock, ConnectionCounts, Kind, Running, Scheduler, Setup};
 
 /// What all connections together may keep between bursts.
 pub(crate) const BUFFERED_MAX: u64 = 1 << 20;
@@ -72,7 +72,7 @@ impl ServerControl for Fragile {
 pub(crate) struct Served {
     pub(crate) kind: Kind,
     pub(crate) running: Running,
-    pub(crate) census: Arc<Census>,
+    pub(crate) counts: Arc<ConnectionCounts>,
     pub(crate) control: Arc<Fragile>,
     address: SocketAddr,
     /// Where its Unix socket stands.
@@ -91,16 +91,16 @@ impl Served {
             item_max: 1 << 20,
             hash_seed: 1,
         });
-        let census = Arc::new(Census::new(1024, BUFFERED_MAX));
+        let counts = Arc::new(ConnectionCounts::new(1024, BUFFERED_MAX));
         let control = Arc::new(control);
         let setup = Setup {
-            patience: crate::Patience::default(),
+            wait_policy: crate::WaitPolicy::default(),
             fibre_scheduler,
             workers: 1,
             requests_per_turn: 2,
             store: store.unwrap(),
             control: Arc::<Fragile>::clone(&control),
-            census: Arc::clone(&census),
+            counts: Arc::clone(&counts),
             clock: Clock::start(),
         };
         let listener = Listener::tcp("127.0.0.1:0".parse().unwrap(), 1024).unwrap();
@@ -112,7 +112,7 @@ impl Served {
         Self {
             kind,
             running,
-            census,
+            counts,
             control,
             address,
             folder,
@@ -131,14 +131,14 @@ impl Served {
     }
 
     /// Waits until the census is as asked.
-    pub(crate) fn until(&self, what: &str, asked: impl Fn(&crate::Tally) -> bool) {
+    pub(crate) fn until(&self, what: &str, asked: impl Fn(&crate::ConnectionSnapshot) -> bool) {
         let by_ns = sys::clock::monotonic_ns() + PATIENCE_NS;
-        while !asked(&self.census.tally()) {
+        while !asked(&self.counts.snapshot()) {
             assert!(
                 sys::clock::monotonic_ns() < by_ns,
                 "{}: not {what}: {:?}",
                 self.kind.name(),
-                self.census.tally()
+                self.counts.snapshot()
             );
             std::thread::yield_now();
         }

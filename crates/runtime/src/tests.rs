@@ -6,7 +6,7 @@ use sys::socket::Stream;
 
 use crate::running::Panicked;
 use crate::testing::{BUFFERED_MAX, Fragile, Served, answer, ask, everywhere};
-use crate::{Kind, Tally};
+use crate::{ConnectionSnapshot, Kind};
 
 #[test]
 fn a_panic_closes_one_connection_and_no_other() {
@@ -18,10 +18,10 @@ fn a_panic_closes_one_connection_and_no_other() {
         assert_eq!(ask(&other, b"get a\r\n"), b"VALUE a 0 1\r\n1\r\nEND\r\n");
         // The same worker serves what is dealt to it.
         assert_eq!(ask(&served.connect(), b"mn\r\n"), b"MN\r\n");
-        served.until("counted", |tally| tally.panics == 1);
+        served.until("counted", |snapshot| snapshot.panics == 1);
         drop((other, fragile));
-        served.until("empty", |tally| tally.current == 0);
-        assert_eq!(served.census.tally().restarts, 0);
+        served.until("empty", |snapshot| snapshot.current == 0);
+        assert_eq!(served.counts.snapshot().restarts, 0);
         assert_eq!(served.running.stop(), Err(Panicked));
     });
 }
@@ -65,7 +65,9 @@ fn a_panic_leaves_the_others_of_its_burst_their_answers() {
                 _ => assert_eq!(answer(stream), b"MN\r\n"),
             }
         }
-        served.until("closed", |tally| (tally.panics, tally.current) == (1, 8));
+        served.until("closed", |snapshot| {
+            (snapshot.panics, snapshot.current) == (1, 8)
+        });
         assert_eq!(served.running.stop(), Err(Panicked));
     });
 }
@@ -83,21 +85,21 @@ fn a_worker_that_panics_begins_anew() {
         all[1].send(b"set half 0 0 20000\r\nhalf").unwrap();
         all[0].send(b"verbosity 1 noreply\r\n").unwrap();
         // Memory is written that was not populated: the store wants maintenance.
-        let is_over = |tally: &Tally| tally.restarts + tally.panics > 0;
+        let is_over = |snapshot: &ConnectionSnapshot| snapshot.restarts + snapshot.panics > 0;
         let mut writer = served.connect();
         for number in 0..2000 {
-            if is_over(&served.census.tally()) {
+            if is_over(&served.counts.snapshot()) {
                 break;
             }
-            let line = format!("set k{number} 0 0 30000\r\n");
-            let set = [line.as_bytes(), &[b'x'; 30_000], b"\r\n"].concat();
+            let socket = format!("set k{number} 0 0 30000\r\n");
+            let set = [socket.as_bytes(), &[b'x'; 30_000], b"\r\n"].concat();
             if writer.send(&set).is_err() || answer(&writer).is_empty() {
                 writer = served.connect();
             }
         }
         served.until("panicked", is_over);
         if let Kind::Events | Kind::Rings = served.kind {
-            served.until("begun anew", |tally| tally.restarts == 1);
+            served.until("begun anew", |snapshot| snapshot.restarts == 1);
             for stream in &all {
                 assert_eq!(answer(stream), b"");
             }
@@ -107,11 +109,11 @@ fn a_worker_that_panics_begins_anew() {
         for _ in 0..4 {
             assert_eq!(ask(&served.connect(), b"mn\r\n"), b"MN\r\n");
         }
-        served.until("empty", |tally| tally.current == 0);
-        let tally = served.census.tally();
+        served.until("empty", |snapshot| snapshot.current == 0);
+        let snapshot = served.counts.snapshot();
         match served.kind {
-            Kind::Events | Kind::Rings => assert!(tally.panics >= 8, "{tally:?}"),
-            Kind::Threads | Kind::Fibres => assert_eq!(tally.panics + tally.restarts, 1),
+            Kind::Events | Kind::Rings => assert!(snapshot.panics >= 8, "{snapshot:?}"),
+            Kind::Threads | Kind::Fibres => assert_eq!(snapshot.panics + snapshot.restarts, 1),
         }
         assert_eq!(served.running.stop(), Err(Panicked));
     });
@@ -145,11 +147,11 @@ fn is_closed(stream: &Stream) -> bool {
 }
 
 fn assert_within_bound(served: &Served) {
-    let tally = served.census.tally();
-    assert_eq!(tally.buffered_max, BUFFERED_MAX);
+    let snapshot = served.counts.snapshot();
+    assert_eq!(snapshot.buffered_max, BUFFERED_MAX);
     assert!(
-        tally.buffered <= BUFFERED_MAX,
-        "{}: {tally:?}",
+        snapshot.buffered <= BUFFERED_MAX,
+        "{}: {snapshot:?}",
         served.kind.name()
     );
 }
@@ -161,20 +163,20 @@ fn unfinished_lines_and_answers_not_taken_share_one_bound() {
         let witness = served.connect();
         let set = [&b"set big 0 0 10000\r\n"[..], &[b'x'; 10_000], b"\r\n"].concat();
         assert_eq!(ask(&witness, &set), b"STORED\r\n");
-        let (line, gets) = (unfinished(40_000), b"get big\r\n".repeat(100));
+        let (socket, gets) = (unfinished(40_000), b"get big\r\n".repeat(100));
         let mut all = Vec::new();
         // Together they would keep some megabytes, most of them each kind alone.
         for number in 0..80 {
             let stream = served.connect_unix();
-            send_all(&stream, if number % 2 == 0 { &line } else { &gets });
+            send_all(&stream, if number % 2 == 0 { &socket } else { &gets });
             all.push(stream);
             assert_within_bound(&served);
             assert_eq!(ask(&witness, b"mn\r\n"), b"MN\r\n");
         }
-        served.until("reached", |tally| tally.buffered_closed > 0);
+        served.until("reached", |snapshot| snapshot.buffered_closed > 0);
         assert_within_bound(&served);
-        served.until("kept", |tally| tally.buffered > BUFFERED_MAX / 4);
-        assert_eq!(served.census.tally().panics, 0);
+        served.until("kept", |snapshot| snapshot.buffered > BUFFERED_MAX / 4);
+        assert_eq!(served.counts.snapshot().panics, 0);
         // Closed ones leave; all others go on when their peers do.
         served.until("gone", |it| it.current + it.buffered_closed == 81);
         drop(all);
@@ -190,26 +192,26 @@ fn the_connection_that_keeps_most_is_closed_first() {
         let served = start(Fragile::default());
         let large = served.connect();
         assert!(send_all(&large, &unfinished(300_000)));
-        served.until("kept", |tally| tally.buffered >= 300_000);
+        served.until("kept", |snapshot| snapshot.buffered >= 300_000);
         let mut small = Vec::new();
-        while served.census.tally().buffered_closed == 0 {
+        while served.counts.snapshot().buffered_closed == 0 {
             let stream = served.connect();
-            let before = served.census.tally().buffered;
+            let before = served.counts.snapshot().buffered;
             assert!(send_all(&stream, &unfinished(30_000)));
             small.push(stream);
             served.until("kept", |it| {
                 it.buffered_closed > 0 || it.buffered >= before + 30_000
             });
         }
-        served.until("closed", |tally| tally.current == small.len() as u64);
+        served.until("closed", |snapshot| snapshot.current == small.len() as u64);
         assert!(is_closed(&large), "{}", served.kind.name());
-        assert_eq!(served.census.tally().buffered_closed, 1);
+        assert_eq!(served.counts.snapshot().buffered_closed, 1);
         // What the others have begun can still be ended.
         for stream in &small {
             assert!(!is_closed(stream), "{}", served.kind.name());
             assert_eq!(ask(stream, b"\r\n"), b"END\r\n", "{}", served.kind.name());
         }
-        served.until("given back", |tally| tally.buffered == 0);
+        served.until("given back", |snapshot| snapshot.buffered == 0);
         served.running.stop().unwrap();
     });
 }

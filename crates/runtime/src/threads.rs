@@ -9,8 +9,8 @@
 //! comes by at that moment may be faster: not fair, but no desk lies idle while a sleeper wakes up.
 //!
 //! An idle connection costs what it has touched of its stack (four pages of
-//! [`CONVERSATION_STACK_LEN`](crate::limits::CONVERSATION_STACK_LEN)), its receive buffer and its
-//! output, both of [`RESTING_LEN`](crate::limits::RESTING_LEN) at most, and a few hundred bytes of
+//! [`TASK_STACK_LEN`](crate::limits::CONVERSATION_STACK_LEN)), its receive buffer and its
+//! output, both of [`IDLE_BUFFER_LEN`](crate::limits::RESTING_LEN) at most, and a few hundred bytes of
 //! state (`cargo xtask bench floor -- idle`). The kernel has a stack of its own for it. An answer
 //! longer than that takes memory from the allocator at each burst, and gives it back.
 //!
@@ -20,7 +20,7 @@
 //! unless it is raised. One more, or one that cannot be had, is turned away, and accepting rests.
 
 mod accept;
-mod desks;
+mod context_pool;
 mod stop;
 mod wake;
 mod worker;
@@ -28,43 +28,46 @@ mod worker;
 use std::io;
 use std::sync::Arc;
 
-use crate::desk::Desk;
-use crate::hall::Hall;
-use crate::limits::{CONVERSATION_AREAS, OTHER_AREAS};
+use crate::connection_tasks::ConnectionTasks;
+use crate::limits::{MAPPINGS_PER_THREAD, OTHER_MAPPINGS};
 use crate::running::Running;
 use crate::setup::Setup;
-use desks::Desks;
+use crate::worker_context::WorkerContext;
+use context_pool::ContextPool;
 
 /// A thread for each conversation, and the desks they share.
 pub(crate) struct Threads {
-    desks: Desks,
+    contexts: ContextPool,
 }
 
 /// Starts the attendant; what it returns gives each connection its thread.
 ///
 /// # Errors
 /// No descriptor or thread left.
-pub(crate) fn start(running: &mut Running, setup: &Arc<Setup>) -> io::Result<Arc<Hall<Threads>>> {
-    let desks = (0..setup.workers).map(|_| Desk::new(setup, running, 0));
+pub(crate) fn start(
+    running: &mut Running,
+    setup: &Arc<Setup>,
+) -> io::Result<Arc<ConnectionTasks<Threads>>> {
+    let contexts = (0..setup.workers).map(|_| WorkerContext::new(setup, running, 0));
     let threads = Threads {
-        desks: Desks::new(desks),
+        contexts: ContextPool::new(contexts),
     };
-    let most = conversations_max(sys::limits::memory_areas());
-    Hall::open(running, setup, threads, most)
+    let most = thread_connections_max(sys::limits::memory_areas());
+    ConnectionTasks::open(running, setup, threads, most)
 }
 
 /// How many conversations with a thread each so many areas of memory are enough for
 /// ([`sys::limits::memory_areas`]).
 #[must_use]
-pub fn conversations_max(areas: u64) -> usize {
-    let areas = usize::try_from(areas).unwrap_or(usize::MAX);
-    (areas.saturating_sub(OTHER_AREAS) / CONVERSATION_AREAS).max(1)
+pub fn thread_connections_max(mappings: u64) -> usize {
+    let mappings = usize::try_from(mappings).unwrap_or(usize::MAX);
+    (mappings.saturating_sub(OTHER_MAPPINGS) / MAPPINGS_PER_THREAD).max(1)
 }
 
 /// How many areas of memory so many conversations want.
 #[must_use]
-pub fn memory_areas_wanted(conversations: usize) -> u64 {
-    (conversations.saturating_mul(CONVERSATION_AREAS)).saturating_add(OTHER_AREAS) as u64
+pub fn thread_mappings_needed(connections: usize) -> u64 {
+    (connections.saturating_mul(MAPPINGS_PER_THREAD)).saturating_add(OTHER_MAPPINGS) as u64
 }
 
 #[cfg(test)]

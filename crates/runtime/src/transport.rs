@@ -7,7 +7,7 @@ use std::os::fd::{AsFd, BorrowedFd};
 use session::Output;
 use sys::socket::Stream;
 
-use crate::limits::{PIECES_MAX, SEND_A_TURN};
+use crate::limits::{PIECES_MAX, SEND_PER_TURN};
 
 /// A connected peer.
 #[derive(Debug)]
@@ -59,7 +59,7 @@ impl Transport {
 
     /// Sends the output from byte `sent` on, as much as there is room for and one turn allows.
     pub(crate) fn send(&self, output: &Output, mut sent: usize) -> io::Result<Sent> {
-        let turn_end = sent + SEND_A_TURN;
+        let turn_end = sent + SEND_PER_TURN;
         while sent < output.len() {
             if sent >= turn_end {
                 return Ok(Sent::Part(sent));

@@ -56,7 +56,7 @@ pub struct Config {
     /// The scheduler of the fibres runtime; none means the fair one.
     pub fibre_scheduler: Option<runtime::Scheduler>,
     /// How the workers wait for events.
-    pub patience: runtime::Patience,
+    pub wait_policy: runtime::WaitPolicy,
     /// The level of detail on standard error (`-v`).
     pub verbosity: u32,
 }

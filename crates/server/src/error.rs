@@ -91,7 +91,7 @@ pub enum Error {
         "--busy-poll and --min-wait apply to --runtime rings and events only: leave them out, or choose \
          one of these"
     )]
-    Patience,
+    WaitPolicy,
     /// A fibre scheduler for a runtime without fibres.
     #[error(
         "--fibre-scheduler applies to --runtime fibres only: leave it out, or choose that runtime"

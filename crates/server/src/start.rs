@@ -6,7 +6,7 @@ use std::io;
 use std::net::{Ipv4Addr, SocketAddr};
 use std::sync::Arc;
 
-use runtime::{Census, Clock, Kind, Running, Scheduler, Setup};
+use runtime::{Clock, ConnectionCounts, Kind, Running, Scheduler, Setup};
 use store::Store;
 use store::limits::MEMORY_MAX;
 use sys::privileges::{self, User};
@@ -33,7 +33,7 @@ pub struct Server {
     running: Running,
     signals: Signals,
     state: Arc<ServerState>,
-    census: Arc<Census>,
+    counts: Arc<ConnectionCounts>,
     maintenance: MaintenancePacer,
     addresses: Vec<SocketAddr>,
 }
@@ -47,8 +47,8 @@ impl Server {
     pub fn start(mut config: Config, say: &mut dyn FnMut(&str)) -> Result<Self, Error> {
         let signals = Signals::block().map_err(Error::Start)?;
         let per_connection = matches!(config.runtime, Some(Kind::Threads | Kind::Fibres));
-        if per_connection && config.patience != runtime::Patience::default() {
-            return Err(Error::Patience);
+        if per_connection && config.wait_policy != runtime::WaitPolicy::default() {
+            return Err(Error::WaitPolicy);
         }
         if config.runtime != Some(Kind::Fibres) && config.fibre_scheduler.is_some() {
             return Err(Error::Scheduler);
@@ -104,22 +104,22 @@ impl Server {
         maintenance.run_all(&mut log_verbose);
         let (connections, workers) = (config.connections_max, config.workers);
         let buffered = runtime::buffered_max(config.memory_bytes, connections, workers);
-        let census = Arc::new(Census::new(u64::from(connections), buffered));
-        let state = ServerState::new(&config, &store, &census).map_err(Error::Start)?;
+        let counts = Arc::new(ConnectionCounts::new(u64::from(connections), buffered));
+        let state = ServerState::new(&config, &store, &counts).map_err(Error::Start)?;
         let state = Arc::new(state);
         let setup = Setup {
             workers: config.workers.max(1) as usize,
             requests_per_turn: (config.requests_per_turn.max(1) as usize)
                 .min(session::limits::REQUESTS_PER_TURN_MAX),
-            patience: config.patience,
+            wait_policy: config.wait_policy,
             fibre_scheduler,
             store,
             control: Arc::<ServerState>::clone(&state),
-            census: Arc::clone(&census),
+            counts: Arc::clone(&counts),
             clock: Clock::start(),
         };
         if let Some(delimiter) = config.prefix_delimiter {
-            census.set_prefix_counting(true, delimiter);
+            counts.set_prefix_counting(true, delimiter);
         }
         let listeners = listen(&config, bound)?;
         let running = runtime::start(kind, setup, listeners).map_err(Error::Start)?;
@@ -127,7 +127,7 @@ impl Server {
             running,
             signals,
             state,
-            census,
+            counts,
             maintenance,
             addresses,
         })
@@ -145,8 +145,8 @@ impl Server {
     /// # Errors
     /// A thread panicked.
     pub fn serve(mut self, say: &mut dyn FnMut(&str)) -> Result<(), Error> {
-        let (state, census) = (&self.state, &self.census);
-        watch::until_stopped(&self.signals, state, census, &mut self.maintenance, say)
+        let (state, counts) = (&self.state, &self.counts);
+        watch::until_stopped(&self.signals, state, counts, &mut self.maintenance, say)
             .map_err(Error::Start)?;
         // This releases the segment that is being populated. Otherwise a worker could wait for it
         // while the server stops.

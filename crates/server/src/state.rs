@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use protocol::reply::{stat, stat_number};
-use runtime::{BURST_SIZES, BurstTally, Census};
+use runtime::{BURST_SIZES, BurstCounts, ConnectionCounts};
 use session::{Counter, CounterSnapshot, Now, Permissions, PrefixCount, ServerControl};
 use store::{EVICTED_AGES_S, Statistics, Store};
 use sys::poll::Waker;
@@ -20,7 +20,7 @@ const VERSION: &str = "1.6.45";
 pub(crate) struct ServerState {
     config: Config,
     store: Arc<Store>,
-    census: Arc<Census>,
+    counts: Arc<ConnectionCounts>,
     verbosity: AtomicU32,
     /// Wakes the main thread for maintenance or a changed setting.
     pub(crate) waker: Waker,
@@ -34,9 +34,9 @@ struct Reset {
     counts: CounterSnapshot,
     connections: u64,
     rejected: u64,
-    rests: u64,
-    rested_ns: u64,
-    bursts: BurstTally,
+    pauses: u64,
+    paused_ns: u64,
+    bursts: BurstCounts,
     store: Statistics,
 }
 
@@ -44,12 +44,12 @@ impl ServerState {
     pub(crate) fn new(
         config: &Config,
         store: &Arc<Store>,
-        census: &Arc<Census>,
+        counts: &Arc<ConnectionCounts>,
     ) -> io::Result<Self> {
         Ok(Self {
             config: config.clone(),
             store: Arc::clone(store),
-            census: Arc::clone(census),
+            counts: Arc::clone(counts),
             verbosity: AtomicU32::new(config.verbosity),
             waker: Waker::new()?,
             is_stopping: AtomicBool::new(false),
@@ -86,7 +86,7 @@ impl ServerState {
 impl ServerControl for ServerState {
     fn write_stats(&self, now: Now, out: &mut Vec<u8>) {
         let reset = self.last_reset();
-        let counts = self.census.counts().since(&reset.counts);
+        let counts = self.counts.counts().since(&reset.counts);
         process(now, out);
         self.connections(&reset, out);
         for counter in Counter::ALL {
@@ -140,8 +140,8 @@ impl ServerControl for ServerState {
         stat(out, b"flush_enabled", yes_or_no(config.permissions.flush));
         stat(out, b"dump_enabled", yes_or_no(config.permissions.dump));
         stat(out, b"hash_algorithm", b"rapidhash");
-        stat_number(out, b"busy_poll_us", config.patience.busy_poll_ns / 1000);
-        stat_number(out, b"min_wait_us", config.patience.min_wait_ns / 1000);
+        stat_number(out, b"busy_poll_us", config.wait_policy.busy_poll_ns / 1000);
+        stat_number(out, b"min_wait_us", config.wait_policy.min_wait_ns / 1000);
         let runtime = config.runtime.map_or("auto", runtime::Kind::name);
         stat(out, b"runtime", runtime.as_bytes());
         for (name, value) in &config.settings {
@@ -150,15 +150,15 @@ impl ServerControl for ServerState {
     }
 
     fn reset_stats(&self) {
-        let (tally, store) = (self.census.tally(), self.store.statistics());
-        self.census.clear_prefixes();
+        let (snapshot, store) = (self.counts.snapshot(), self.store.statistics());
+        self.counts.clear_prefixes();
         *self.reset.lock().unwrap_or_else(PoisonError::into_inner) = Reset {
-            counts: self.census.counts(),
-            connections: tally.total,
-            rejected: tally.rejected,
-            rests: tally.rests(),
-            rested_ns: tally.rested_ns,
-            bursts: self.census.bursts(),
+            counts: self.counts.counts(),
+            connections: snapshot.total,
+            rejected: snapshot.rejected,
+            pauses: snapshot.pauses(),
+            paused_ns: snapshot.paused_ns,
+            bursts: self.counts.bursts(),
             store,
         };
     }
@@ -189,11 +189,11 @@ impl ServerControl for ServerState {
 
     fn set_prefix_counting(&self, is_on: bool) {
         let (_, delimiter) = self.prefix_counting();
-        self.census.set_prefix_counting(is_on, delimiter);
+        self.counts.set_prefix_counting(is_on, delimiter);
     }
 
     fn write_prefixes(&self, out: &mut Vec<u8>) {
-        for (prefix, count) in self.census.prefixes() {
+        for (prefix, count) in self.counts.prefixes() {
             out.extend_from_slice(b"PREFIX ");
             out.extend_from_slice(&prefix);
             let PrefixCount {
@@ -211,36 +211,44 @@ impl ServerControl for ServerState {
 impl ServerState {
     /// Whether counting by key prefix is on, and the delimiter.
     fn prefix_counting(&self) -> (bool, u8) {
-        let (is_on, _) = self.census.prefix_counting();
+        let (is_on, _) = self.counts.prefix_counting();
         (is_on, self.config.prefix_delimiter.unwrap_or(b':'))
     }
 
     fn connections(&self, reset: &Reset, out: &mut Vec<u8>) {
-        let tally = self.census.tally();
-        stat_number(out, b"max_connections", tally.max);
-        stat_number(out, b"curr_connections", tally.current);
-        stat_number(out, b"total_connections", tally.total - reset.connections);
+        let snapshot = self.counts.snapshot();
+        stat_number(out, b"max_connections", snapshot.max);
+        stat_number(out, b"curr_connections", snapshot.current);
+        stat_number(
+            out,
+            b"total_connections",
+            snapshot.total - reset.connections,
+        );
         stat_number(
             out,
             b"rejected_connections",
-            tally.rejected - reset.rejected,
+            snapshot.rejected - reset.rejected,
         );
-        stat_number(out, b"connection_structures", tally.current);
-        stat_number(out, b"accepting_conns", u64::from(tally.accepting));
-        stat_number(out, b"listen_disabled_num", tally.rests() - reset.rests);
-        let rested_us = (tally.rested_ns - reset.rested_ns) / 1_000;
+        stat_number(out, b"connection_structures", snapshot.current);
+        stat_number(out, b"accepting_conns", u64::from(snapshot.accepting));
+        stat_number(
+            out,
+            b"listen_disabled_num",
+            snapshot.pauses() - reset.pauses,
+        );
+        let rested_us = (snapshot.paused_ns - reset.paused_ns) / 1_000;
         stat_number(out, b"time_in_listen_disabled_us", rested_us);
-        stat_number(out, b"slow_peers_closed", tally.slow_closed);
-        stat_number(out, b"conn_buffer_bytes", tally.buffered);
-        stat_number(out, b"conn_buffer_limit", tally.buffered_max);
-        stat_number(out, b"conn_buffer_closed", tally.buffered_closed);
-        stat_number(out, b"conn_panics", tally.panics);
-        stat_number(out, b"worker_restarts", tally.restarts);
+        stat_number(out, b"slow_peers_closed", snapshot.slow_closed);
+        stat_number(out, b"conn_buffer_bytes", snapshot.buffered);
+        stat_number(out, b"conn_buffer_limit", snapshot.buffered_max);
+        stat_number(out, b"conn_buffer_closed", snapshot.buffered_closed);
+        stat_number(out, b"conn_panics", snapshot.panics);
+        stat_number(out, b"worker_restarts", snapshot.restarts);
     }
 
     /// The number of bursts by size: how many connections were ready when a worker woke up.
     fn bursts(&self, reset: &Reset, out: &mut Vec<u8>) {
-        let bursts = self.census.bursts();
+        let bursts = self.counts.bursts();
         for (power, (count, before)) in bursts.sizes.iter().zip(reset.bursts.sizes).enumerate() {
             let name = match power {
                 0 => "bursts_of_1".to_owned(),

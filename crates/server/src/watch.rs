@@ -3,7 +3,7 @@
 
 use std::io;
 
-use runtime::{Census, Tally};
+use runtime::{ConnectionCounts, ConnectionSnapshot};
 use sys::clock::monotonic_ns;
 use sys::poll::{Events, Interest, Poll};
 use sys::signals::{Signal, Signals};
@@ -19,7 +19,7 @@ const CHECK_INTERVAL_NS: u64 = 1_000_000_000;
 pub(crate) fn until_stopped(
     signals: &Signals,
     state: &ServerState,
-    census: &Census,
+    counts: &ConnectionCounts,
     maintenance: &mut MaintenancePacer,
     log: &mut dyn FnMut(&str),
 ) -> io::Result<()> {
@@ -27,7 +27,7 @@ pub(crate) fn until_stopped(
     poll.add(signals, 0, Interest::Read)?;
     poll.add(&state.waker, 1, Interest::Read)?;
     let mut events = Events::with_capacity(2);
-    let mut last = census.tally();
+    let mut last = counts.snapshot();
     let mut check_at_ns = monotonic_ns() + CHECK_INTERVAL_NS;
     loop {
         let check_in_ns = check_at_ns.saturating_sub(monotonic_ns());
@@ -53,7 +53,7 @@ pub(crate) fn until_stopped(
             continue;
         }
         check_at_ns = now_ns + CHECK_INTERVAL_NS;
-        let now = census.tally();
+        let now = counts.snapshot();
         if state.verbosity() > 0 {
             let options = LogOptions {
                 verbosity: state.verbosity(),
@@ -73,16 +73,21 @@ struct LogOptions {
     no_tasks: &'static str,
 }
 
-fn log_changes(last: &Tally, now: &Tally, options: LogOptions, log: &mut dyn FnMut(&str)) {
+fn log_changes(
+    last: &ConnectionSnapshot,
+    now: &ConnectionSnapshot,
+    options: LogOptions,
+    log: &mut dyn FnMut(&str),
+) {
     if now.rejected > last.rejected {
         let count = now.rejected - last.rejected;
-        let reason = match now.task_rests > last.task_rests {
+        let reason = match now.task_pauses > last.task_pauses {
             true => options.no_tasks.to_owned(),
             false => format!("the limit is {} (-c)", now.max),
         };
         log(&format!("rejected {count} connections: {reason}"));
     }
-    if now.file_rests > last.file_rests {
+    if now.file_pauses > last.file_pauses {
         log("stopped accepting for a while: out of open files (raise ulimit -n or lower -c)");
     }
     if now.slow_closed > last.slow_closed {
@@ -125,15 +130,15 @@ mod tests {
 
     #[test]
     fn rejected_connections_are_logged_with_the_limit_to_raise() {
-        let before = Tally {
+        let before = ConnectionSnapshot {
             max: 8,
             current: 8,
             total: 8,
             rejected: 0,
             accepting: true,
-            file_rests: 0,
-            task_rests: 0,
-            rested_ns: 0,
+            file_pauses: 0,
+            task_pauses: 0,
+            paused_ns: 0,
             slow_closed: 0,
             buffered: 0,
             buffered_max: 64 << 20,
@@ -141,11 +146,11 @@ mod tests {
             panics: 0,
             restarts: 0,
         };
-        let logged = |rejected, file_rests, task_rests| {
-            let now = Tally {
+        let logged = |rejected, file_pauses, task_pauses| {
+            let now = ConnectionSnapshot {
                 rejected,
-                file_rests,
-                task_rests,
+                file_pauses,
+                task_pauses,
                 ..before
             };
             let options = LogOptions {
@@ -169,7 +174,7 @@ mod tests {
         assert!(both.len() == 2 && both[0] == rejected && both[1].contains("open files"));
         let (mut lines, now) = (
             Vec::new(),
-            Tally {
+            ConnectionSnapshot {
                 buffered_closed: 2,
                 panics: 3,
                 restarts: 1,

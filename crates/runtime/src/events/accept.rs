@@ -8,16 +8,16 @@ use crate::connection::Connection;
 use crate::transport::Transport;
 
 impl Worker {
-    pub(super) fn take_up(&mut self, stream: Stream, now_s: u32) {
+    pub(super) fn take_runnable(&mut self, stream: Stream, now_s: u32) {
         let connection = Connection::new(Transport::Plain(stream), Interest::Read, now_s);
-        let place = self.table.add(connection);
-        if let Some(connection) = self.table.get(place)
+        let slot = self.table.add(connection);
+        if let Some(connection) = self.table.get(slot)
             && self
                 .poll
-                .add(&connection.transport, place as u64, Interest::Read)
+                .add(&connection.transport, slot as u64, Interest::Read)
                 .is_err()
         {
-            self.close(place);
+            self.close(slot);
         }
     }
 }

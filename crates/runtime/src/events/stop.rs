@@ -6,12 +6,12 @@ use crate::connection::Connection;
 impl Worker {
     /// Closes what is idle, after a last look at what may have arrived; true when nobody is left.
     pub(super) fn drain(&mut self, now_ns: u64) -> bool {
-        for place in self.table.places() {
+        for slot in self.table.slots() {
             let is_idle = |connection: &Connection<_>| !connection.queued && connection.is_idle();
-            if self.table.get(place).is_some_and(is_idle) {
-                self.serve(&[place], now_ns);
-                if self.table.get(place).is_some_and(is_idle) {
-                    self.close(place);
+            if self.table.get(slot).is_some_and(is_idle) {
+                self.serve(&[slot], now_ns);
+                if self.table.get(slot).is_some_and(is_idle) {
+                    self.close(slot);
                 }
             }
         }

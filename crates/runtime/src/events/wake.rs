@@ -5,11 +5,11 @@ use super::worker::Worker;
 
 impl Worker {
     /// Takes up what has come to the inbox.
-    pub(super) fn take_mail(&mut self, now_ns: u64) {
-        let (now_s, slow) = self.desk.open_mail(&self.table, now_ns);
-        slow.into_iter().for_each(|place| self.close(place));
-        while let Some(stream) = self.desk.inbox.take() {
-            self.take_up(stream, now_s);
+    pub(super) fn drain_inbox(&mut self, now_ns: u64) {
+        let (now_s, slow) = self.context.read_inbox(&self.table, now_ns);
+        slow.into_iter().for_each(|slot| self.close(slot));
+        while let Some(stream) = self.context.inbox.take() {
+            self.take_runnable(stream, now_s);
         }
     }
 }

@@ -8,20 +8,20 @@ use sys::clock::monotonic_ns;
 use sys::poll::{Events, Interest, Poll, Ready};
 
 use self::burst::Part;
-use crate::desk::{Desk, Outcome, Rest};
+use crate::connection_table::{ConnectionTable, Slot};
 use crate::inbox::Inbox;
-use crate::limits::{BURST_CONNECTIONS, EVENTS_A_WAIT, RECEIVE_LEN};
+use crate::limits::{BURST_CONNECTIONS, EVENTS_PER_WAIT, RECEIVE_LEN};
 use crate::restart::EventLoop;
-use crate::table::{Place, Table};
+use crate::worker_context::{Flushed, Outcome, WorkerContext};
 
 pub(super) const INBOX: u64 = u64::MAX;
 
 /// A worker.
 pub(super) struct Worker {
-    pub(super) desk: Desk,
+    pub(super) context: WorkerContext,
     pub(super) poll: Poll,
     /// Its connections, and what each waits for.
-    pub(super) table: Table<Interest>,
+    pub(super) table: ConnectionTable<Interest>,
     /// Receive buffers, one for each connection of a burst.
     buffers: Vec<Vec<u8>>,
     parts: Vec<Part>,
@@ -37,11 +37,11 @@ impl EventLoop for Worker {
         Ok(poll)
     }
 
-    fn new(desk: Desk, poll: Poll) -> Self {
+    fn new(context: WorkerContext, poll: Poll) -> Self {
         Self {
-            desk,
+            context,
             poll,
-            table: Table::new(),
+            table: ConnectionTable::new(),
             buffers: (0..BURST_CONNECTIONS)
                 .map(|_| vec![0; RECEIVE_LEN])
                 .collect(),
@@ -51,132 +51,133 @@ impl EventLoop for Worker {
     }
 
     fn serve_all(&mut self) -> io::Result<()> {
-        let mut events = Events::with_capacity(EVENTS_A_WAIT);
-        let mut burst: Vec<Place> = Vec::with_capacity(EVENTS_A_WAIT);
-        self.desk.begin();
+        let mut events = Events::with_capacity(EVENTS_PER_WAIT);
+        let mut burst: Vec<Slot> = Vec::with_capacity(EVENTS_PER_WAIT);
+        self.context.begin();
         loop {
-            self.desk.store.offline();
-            if self.desk.is_to_rest() {
-                self.desk.rest();
+            self.context.store.offline();
+            if self.context.must_pause() {
+                self.context.rest();
             }
-            self.poll.wait(&mut events, self.desk.patience_ns())?;
-            self.desk.store.online();
+            self.poll
+                .wait(&mut events, self.context.wait_timeout_ns())?;
+            self.context.store.online();
             let now_ns = monotonic_ns();
-            let mut has_mail = false;
-            self.desk.take_up(now_ns, &mut burst);
+            let mut inbox_is_ready = false;
+            self.context.take_runnable(now_ns, &mut burst);
             for ready in events.iter() {
                 if ready.token == INBOX {
-                    has_mail = true;
+                    inbox_is_ready = true;
                 } else {
-                    self.note(ready, &mut burst);
+                    self.on_event(ready, &mut burst);
                 }
             }
-            self.desk.woke(now_ns, burst.len());
-            for places in burst.chunks(BURST_CONNECTIONS) {
-                self.serve(places, now_ns);
-                self.desk.store.quiescent();
+            self.context.woke_up(now_ns, burst.len());
+            for slots in burst.chunks(BURST_CONNECTIONS) {
+                self.serve(slots, now_ns);
+                self.context.store.quiescent();
             }
             burst.clear();
             // New connections take places only when no event of an old one is left.
-            if has_mail {
-                self.take_mail(now_ns);
+            if inbox_is_ready {
+                self.drain_inbox(now_ns);
             }
-            self.desk.maintain(now_ns);
-            if self.desk.is_ending(now_ns)
-                && (self.drain(now_ns) || self.desk.is_out_of_time(now_ns))
+            self.context.maintain(now_ns);
+            if self.context.is_ending(now_ns)
+                && (self.drain(now_ns) || self.context.is_out_of_time(now_ns))
             {
                 return Ok(());
             }
         }
     }
 
-    fn dismantle(self) -> Desk {
+    fn close_all(self) -> WorkerContext {
         let Self {
-            mut desk, table, ..
+            mut context, table, ..
         } = self;
-        desk.renew();
-        desk.close_all(table);
-        desk
+        context.reset();
+        context.close_all(table);
+        context
     }
 }
 
 impl Worker {
     /// Sorts an event: room to send is used at once, input joins the burst.
-    fn note(&mut self, ready: Ready, burst: &mut Vec<Place>) {
-        let Ok(place) = Place::try_from(ready.token) else {
+    fn on_event(&mut self, ready: Ready, burst: &mut Vec<Slot>) {
+        let Ok(slot) = Slot::try_from(ready.token) else {
             return;
         };
-        let Some(connection) = self.table.get_mut(place) else {
+        let Some(connection) = self.table.get_mut(slot) else {
             return;
         };
         if ready.writable && connection.unsent.is_some() {
-            self.send_rest(place);
+            self.send_unsent(slot);
             return;
         }
         if !connection.queued {
             connection.queued = true;
-            burst.push(place);
-        } else if ready.hung_up && connection.wire == Interest::None {
+            burst.push(slot);
+        } else if ready.hung_up && connection.io_state == Interest::None {
             // It waits for memory, and nobody for its answers. The kernel would say so again and
             // again.
-            self.desk.waiting.retain(|&waiting| waiting != place);
-            self.close(place);
+            self.context.waiting.retain(|&waiting| waiting != slot);
+            self.close(slot);
         }
         // One that waits for its turn is not read; its peer hanging up shows when it is.
     }
 
     /// Sends what an earlier burst could not; once it is gone the connection goes on.
-    fn send_rest(&mut self, place: Place) {
-        let now_s = self.desk.setup.clock.now().elapsed_s;
-        let Some(connection) = self.table.get_mut(place) else {
+    fn send_unsent(&mut self, slot: Slot) {
+        let now_s = self.context.setup.clock.now().elapsed_s;
+        let Some(connection) = self.table.get_mut(slot) else {
             return;
         };
-        match self.desk.send_rest(connection, now_s) {
-            Some(Rest::Gone) if connection.closing => self.close(place),
-            Some(Rest::Gone) => {
+        match self.context.send_unsent(connection, now_s) {
+            Some(Flushed::Complete) if connection.closing => self.close(slot),
+            Some(Flushed::Complete) => {
                 // What it was asked before may be waiting in the input it holds.
                 connection.queued = true;
-                self.desk.again.push(place);
-                self.wait_for(place, Interest::Read);
+                self.context.again.push(slot);
+                self.wait_for(slot, Interest::Read);
             }
-            Some(Rest::Lost) => self.close(place),
-            Some(Rest::Left) | None => {}
+            Some(Flushed::Lost) => self.close(slot),
+            Some(Flushed::Partial) | None => {}
         }
-        self.count_buffered(place);
+        self.count_buffered(slot);
     }
 
-    fn wait_for(&mut self, place: Place, interest: Interest) {
-        let Some(connection) = self.table.get_mut(place) else {
+    fn wait_for(&mut self, slot: Slot, interest: Interest) {
+        let Some(connection) = self.table.get_mut(slot) else {
             return;
         };
-        if connection.wire != interest {
-            connection.wire = interest;
+        if connection.io_state != interest {
+            connection.io_state = interest;
             if self
                 .poll
-                .change(&connection.transport, place as u64, interest)
+                .change(&connection.transport, slot as u64, interest)
                 .is_err()
             {
-                self.close(place);
+                self.close(slot);
             }
         }
     }
 
     /// Counts what a connection keeps until the next burst, and closes the largest where all keep
     /// too much.
-    pub(super) fn count_buffered(&mut self, place: Place) {
-        if let Some(connection) = self.table.get_mut(place)
-            && self.desk.count_buffered(connection)
+    pub(super) fn count_buffered(&mut self, slot: Slot) {
+        if let Some(connection) = self.table.get_mut(slot)
+            && self.context.count_buffered(connection)
         {
-            for place in self.desk.overflow(&self.table) {
-                self.close(place);
+            for slot in self.context.overflow(&self.table) {
+                self.close(slot);
             }
         }
     }
 
-    pub(super) fn close(&mut self, place: Place) {
-        if let Some(connection) = self.table.get_mut(place) {
-            self.desk.release_buffered(connection);
+    pub(super) fn close(&mut self, slot: Slot) {
+        if let Some(connection) = self.table.get_mut(slot) {
+            self.context.release_buffered(connection);
         }
-        self.table.close(place, &self.desk.setup.census);
+        self.table.close(slot, &self.context.setup.counts);
     }
 }

@@ -10,10 +10,12 @@ use crate::acceptor::Exhausted;
 impl Fibres {
     pub(super) fn start(
         &self,
-        converse: impl FnOnce() + Send + 'static,
+        serve_connection: impl FnOnce() + Send + 'static,
     ) -> Result<JoinHandle<()>, Exhausted> {
         let runtime = self.runtime.lock().unwrap_or_else(PoisonError::into_inner);
         let runtime = runtime.as_ref().ok_or(Exhausted::Tasks)?;
-        runtime.try_spawn(converse).map_err(|_| Exhausted::Tasks)
+        runtime
+            .try_spawn(serve_connection)
+            .map_err(|_| Exhausted::Tasks)
     }
 }

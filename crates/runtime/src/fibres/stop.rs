@@ -7,7 +7,7 @@ use std::time::Duration;
 use fibre::JoinHandle;
 
 use super::Fibres;
-use crate::hall::Task;
+use crate::connection_tasks::Task;
 use crate::limits::DRAIN_NS;
 
 impl Task for JoinHandle<()> {

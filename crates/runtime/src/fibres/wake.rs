@@ -11,36 +11,36 @@ use fibre::{Kind, Socket, Watch};
 use session::Output;
 use sys::clock::monotonic_ns;
 
-use super::{Desks, Kept};
-use crate::hall::{Line, Peer};
-use crate::limits::AHEAD_MAX;
+use super::{ContextPool, ProcessorContext};
+use crate::connection_tasks::{Peer, PeerSocket};
+use crate::limits::PREFETCH_CONNECTIONS_MAX;
 
 /// A socket that lets its fibre wait.
-pub(crate) struct Waiting {
-    socket: Socket<Carrier>,
+pub(crate) struct FibreSocket {
+    socket: Socket<PeerDescriptor>,
 }
 
 /// What has the socket's descriptor.
-struct Carrier {
+struct PeerDescriptor {
     peer: Arc<Peer>,
 }
 
-impl AsFd for Carrier {
+impl AsFd for PeerDescriptor {
     fn as_fd(&self) -> BorrowedFd<'_> {
         self.peer.transport.as_fd()
     }
 }
 
-impl Waiting {
+impl FibreSocket {
     pub(super) fn new(peer: &Arc<Peer>) -> io::Result<Self> {
         let peer = Arc::clone(peer);
         Ok(Self {
-            socket: Socket::new(Carrier { peer })?,
+            socket: Socket::new(PeerDescriptor { peer })?,
         })
     }
 }
 
-impl Line for Waiting {
+impl PeerSocket for FibreSocket {
     fn receive(&self, room: &mut [u8]) -> io::Result<usize> {
         self.socket.read(room)
     }
@@ -61,7 +61,7 @@ impl Line for Waiting {
         }
     }
 
-    fn exchanges(&self) -> bool {
+    fn has_exchange(&self) -> bool {
         self.socket.kind() == Kind::Rings
     }
 
@@ -69,7 +69,7 @@ impl Line for Waiting {
         self.socket.exchange(bytes, room)
     }
 
-    fn let_others(&self) {
+    fn yield_now(&self) {
         fibre::yield_to_all();
     }
 
@@ -79,14 +79,14 @@ impl Line for Waiting {
     }
 }
 
-impl Kept {
+impl ProcessorContext {
     /// Asks for the bucket of the first request in what has come on a connection; for its item with
-    /// [`Kept::fetch_ahead`].
-    fn look_ahead(&mut self, input: &[u8]) {
-        if self.ahead.len() == AHEAD_MAX {
+    /// [`ProcessorContext::prefetch_items`].
+    fn prefetch_bucket(&mut self, input: &[u8]) {
+        if self.ahead.len() == PREFETCH_CONNECTIONS_MAX {
             return;
         }
-        let store = &self.desk.store;
+        let store = &self.context.store;
         // Whoever answers it would panic too, and end one connection; here it would be the server.
         let looked = catch_unwind(AssertUnwindSafe(|| {
             session::prefetch_first_bucket(input, store)
@@ -95,51 +95,51 @@ impl Kept {
     }
 
     /// Asks for the items of all that were looked at. The buckets of the first have come by now.
-    fn fetch_ahead(&mut self) {
+    fn prefetch_items(&mut self) {
         for mut hash in self.ahead.drain(..) {
-            self.desk.store.prefetch_item(&mut hash);
+            self.context.store.prefetch_item(&mut hash);
         }
     }
 }
 
 /// Keeps the desks in step with their processors: a desk whose processor sleeps keeps nobody
 /// waiting.
-pub(crate) struct Waking {
-    desks: Arc<Desks>,
+pub(crate) struct ProcessorHooks {
+    contexts: Arc<ContextPool>,
 }
 
-impl Waking {
-    pub(super) fn new(desks: &Arc<Desks>) -> Self {
+impl ProcessorHooks {
+    pub(super) fn new(contexts: &Arc<ContextPool>) -> Self {
         Self {
-            desks: Arc::clone(desks),
+            contexts: Arc::clone(contexts),
         }
     }
 }
 
-impl Watch for Waking {
+impl Watch for ProcessorHooks {
     fn sleeps(&self, processor: usize) {
-        let mut kept = self.desks.of(processor);
-        kept.desk.store.offline();
-        kept.sleeps = true;
+        let mut entry = self.contexts.of(processor);
+        entry.context.store.offline();
+        entry.sleeps = true;
     }
 
     fn wakes(&self, processor: usize) {
-        self.desks.of(processor).sleeps = false;
+        self.contexts.of(processor).sleeps = false;
     }
 
     fn came(&self, processor: usize, bytes: &[u8]) {
         // A hint: who is at the desk is not waited for.
-        if let Ok(mut kept) = self.desks.all[processor].try_lock() {
-            kept.look_ahead(bytes);
+        if let Ok(mut entry) = self.contexts.all[processor].try_lock() {
+            entry.prefetch_bucket(bytes);
         }
     }
 
     fn polled(&self, processor: usize, fibres: usize) {
         // A panic here would end the processor, and with it all its fibres.
         let _ = catch_unwind(AssertUnwindSafe(|| {
-            let mut kept = self.desks.of(processor);
-            kept.desk.woke(monotonic_ns(), fibres);
-            kept.fetch_ahead();
+            let mut entry = self.contexts.of(processor);
+            entry.context.woke_up(monotonic_ns(), fibres);
+            entry.prefetch_items();
         }));
     }
 }

@@ -4,71 +4,74 @@ use std::io;
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, MutexGuard};
 
-use super::wake::Waiting;
-use super::{Desks, Fibres, Kept};
+use super::wake::FibreSocket;
+use super::{ContextPool, Fibres, ProcessorContext};
 use crate::acceptor::Exhausted;
-use crate::desk::Desk;
-use crate::hall::{Crew, Peer, Which};
+use crate::connection_tasks::{Choice, Peer, TaskRuntime};
+use crate::worker_context::WorkerContext;
 
-impl Desks {
+impl ContextPool {
     /// A processor's. Nobody else has it for longer than a step of maintenance.
-    pub(super) fn of(&self, processor: usize) -> MutexGuard<'_, Kept> {
-        let place = &self.all[processor];
-        place.lock().unwrap_or_else(|poisoned| {
+    pub(super) fn of(&self, processor: usize) -> MutexGuard<'_, ProcessorContext> {
+        let slot = &self.all[processor];
+        slot.lock().unwrap_or_else(|poisoned| {
             // Whoever had it panicked.
-            place.clear_poison();
-            let mut kept = poisoned.into_inner();
-            kept.desk.renew();
-            kept
+            slot.clear_poison();
+            let mut entry = poisoned.into_inner();
+            entry.context.reset();
+            entry
         })
     }
 
     /// That of the processor this fibre is on.
-    fn own(&self) -> MutexGuard<'_, Kept> {
+    fn own(&self) -> MutexGuard<'_, ProcessorContext> {
         self.of(fibre::processor().unwrap_or(0))
     }
 }
 
-impl Crew for Fibres {
+impl TaskRuntime for Fibres {
     type Task = fibre::JoinHandle<()>;
-    type Line = Waiting;
+    type PeerSocket = FibreSocket;
 
-    fn engage(&self, converse: impl FnOnce() + Send + 'static) -> Result<Self::Task, Exhausted> {
-        self.start(converse)
+    fn spawn(
+        &self,
+        serve_connection: impl FnOnce() + Send + 'static,
+    ) -> Result<Self::Task, Exhausted> {
+        self.start(serve_connection)
     }
 
-    fn line(&self, peer: &Arc<Peer>) -> io::Result<Self::Line> {
-        Waiting::new(peer)
+    fn socket(&self, peer: &Arc<Peer>) -> io::Result<Self::PeerSocket> {
+        FibreSocket::new(peer)
     }
 
-    fn at_desk<R: Send>(&self, work: impl FnOnce(&mut Desk) -> R + Send) -> R {
+    fn with_context<R: Send>(&self, work: impl FnOnce(&mut WorkerContext) -> R + Send) -> R {
         fibre::on_processor_stack(|| {
-            let desk = &mut self.desks.own().desk;
-            let result = work(desk);
-            desk.store.quiescent();
+            let context = &mut self.contexts.own().context;
+            let result = work(context);
+            context.store.quiescent();
             result
         })
     }
 
-    fn maintain(&self, which: Which, now_ns: u64) -> Option<bool> {
-        if let Which::UsedLast = which {
-            return Some(self.at_desk(|desk| desk.maintain_store(now_ns)));
+    fn maintain(&self, choice: Choice, now_ns: u64) -> Option<bool> {
+        if let Choice::MostRecent = choice {
+            return Some(self.with_context(|context| context.maintain_store(now_ns)));
         }
         let turn = self.turn.fetch_add(1, Ordering::Relaxed);
-        let kept = self.desks.all[turn % self.desks.all.len()].try_lock();
+        let entry = self.contexts.all[turn % self.contexts.all.len()].try_lock();
         // Whose processor is awake, that goes on with it, or sleeps soon.
-        let mut kept = kept.ok().filter(|kept| kept.sleeps)?;
-        let has_more = kept.desk.maintain_store(now_ns);
+        let mut entry = entry.ok().filter(|entry| entry.sleeps)?;
+        let has_more = entry.context.maintain_store(now_ns);
         // The next who works at it wakes it.
-        kept.desk.store.offline();
+        entry.context.store.offline();
         Some(has_more)
     }
 
-    fn desks(&self) -> usize {
-        self.desks.all.len()
+    fn contexts(&self) -> usize {
+        self.contexts.all.len()
     }
 
-    fn dismiss(&self) {
+    fn stop(&self) {
         self.end();
     }
 }

@@ -5,13 +5,13 @@ use super::worker::Worker;
 impl Worker {
     /// Closes what is idle, after what has arrived was answered; true when nobody is left.
     pub(super) fn drain(&mut self) -> bool {
-        for place in self.table.places() {
-            if let Some(connection) = self.table.get(place)
+        for slot in self.table.slots() {
+            if let Some(connection) = self.table.get(slot)
                 && !connection.queued
                 && connection.is_idle()
-                && connection.wire.is_idle()
+                && connection.io_state.is_idle()
             {
-                self.close(place);
+                self.close(slot);
             }
         }
         self.table.is_empty()

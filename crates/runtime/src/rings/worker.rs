@@ -11,15 +11,15 @@ use sys::clock::monotonic_ns;
 use sys::ring::{Arrived, Ended, Event, Inputs, Ring, RingConfig};
 
 use self::burst::Part;
-use crate::connection::{Connection, Held};
-use crate::desk::{Desk, Outcome, Rest};
+use crate::connection::{Connection, HeldInput};
+use crate::connection_table::{ConnectionTable, Slot};
 use crate::inbox::Inbox;
 use crate::limits::{
-    BURST_CONNECTIONS, DIRECT_MIN, EVENTS_A_WAIT, HELD_FULL, RING_BUFFER_LEN, RING_BUFFERS,
+    BURST_CONNECTIONS, DIRECT_MIN, EVENTS_PER_WAIT, HELD_INPUT_MAX, RING_BUFFER_LEN, RING_BUFFERS,
     RING_ENTRIES, UNSETTLED_WAITS_MAX,
 };
 use crate::restart::EventLoop;
-use crate::table::{Place, Table};
+use crate::worker_context::{Flushed, Outcome, WorkerContext};
 
 pub(super) const INBOX: u32 = u32::MAX;
 
@@ -31,7 +31,7 @@ const RING: RingConfig = RingConfig {
 
 /// What a connection has asked its worker's ring for.
 #[derive(Debug, Default)]
-pub(super) struct Wire {
+pub(super) struct RingState {
     /// It receives.
     is_receiving: bool,
     /// That goes on by itself.
@@ -51,12 +51,12 @@ pub(super) struct Wire {
     /// It waits for room to send.
     is_watched: bool,
     /// It waits for memory that others hold.
-    wants_memory: bool,
+    waits_for_memory: bool,
     /// It is closed as soon as nothing of it is under way.
     is_shut: bool,
 }
 
-impl Wire {
+impl RingState {
     /// Whether the kernel will still say something of it.
     fn is_under_way(&self) -> bool {
         self.is_receiving || self.is_sending || self.is_watched
@@ -70,15 +70,15 @@ impl Wire {
 
 /// A worker.
 pub(super) struct Worker {
-    pub(super) desk: Desk,
+    pub(super) context: WorkerContext,
     pub(super) ring: Ring,
     inputs: Inputs,
-    pub(super) table: Table<Wire>,
+    pub(super) table: ConnectionTable<RingState>,
     /// Connections for whose bytes no buffer was left.
-    starved: Vec<Place>,
+    without_buffer: Vec<Slot>,
     /// Connections whose answers have been handed over and are many. Where a peer has room, they
     /// are sent as soon as the kernel has them, and the event that says so is among the next.
-    unsettled: Vec<Place>,
+    unsettled: Vec<Slot>,
     /// Waits since those were last looked at.
     unsettled_waits: u32,
     parts: Vec<Part>,
@@ -92,13 +92,13 @@ impl EventLoop for Worker {
         Ring::new(RING)
     }
 
-    fn new(desk: Desk, (ring, inputs): (Ring, Inputs)) -> Self {
+    fn new(context: WorkerContext, (ring, inputs): (Ring, Inputs)) -> Self {
         Self {
-            desk,
+            context,
             ring,
             inputs,
-            table: Table::new(),
-            starved: Vec::new(),
+            table: ConnectionTable::new(),
+            without_buffer: Vec::new(),
             unsettled: Vec::new(),
             unsettled_waits: 0,
             parts: Vec::with_capacity(BURST_CONNECTIONS),
@@ -107,236 +107,244 @@ impl EventLoop for Worker {
     }
 
     fn serve_all(&mut self) -> io::Result<()> {
-        let mut burst: Vec<Place> = Vec::with_capacity(EVENTS_A_WAIT);
-        self.desk.begin();
+        let mut burst: Vec<Slot> = Vec::with_capacity(EVENTS_PER_WAIT);
+        self.context.begin();
         self.watch_inbox();
         loop {
-            self.desk.store.offline();
+            self.context.store.offline();
             // What has been answered must not wait for what is to come.
-            if self.desk.is_to_rest() && self.ring.wait(Some(0)).is_ok() {
-                self.desk.rest();
+            if self.context.must_pause() && self.ring.wait(Some(0)).is_ok() {
+                self.context.rest();
             }
-            self.ring.wait(self.desk.patience_ns())?;
-            self.desk.store.online();
+            self.ring.wait(self.context.wait_timeout_ns())?;
+            self.context.store.online();
             let now_ns = monotonic_ns();
-            let now_s = self.desk.setup.clock.at(now_ns).elapsed_s;
-            let mut has_mail = false;
-            self.desk.take_up(now_ns, &mut burst);
+            let now_s = self.context.setup.clock.at(now_ns).elapsed_s;
+            let mut inbox_is_ready = false;
+            self.context.take_runnable(now_ns, &mut burst);
             let mut has_more = true;
             // What is left is there at once the next time.
-            for _ in 0..EVENTS_A_WAIT {
+            for _ in 0..EVENTS_PER_WAIT {
                 match self.ring.next_event() {
                     Some(Event::Ready { token, goes_on }) if token == INBOX => {
-                        has_mail = true;
+                        inbox_is_ready = true;
                         if !goes_on {
                             self.watch_inbox();
                         }
                     }
-                    Some(event) => self.note(event, &mut burst, now_s),
+                    Some(event) => self.on_event(event, &mut burst, now_s),
                     None => {
                         has_more = false;
                         break;
                     }
                 }
             }
-            self.settle(has_more);
-            self.desk.woke(now_ns, burst.len());
-            for places in burst.chunks(BURST_CONNECTIONS) {
-                self.serve(places, now_ns);
-                self.desk.store.quiescent();
+            self.attach_task(has_more);
+            self.context.woke_up(now_ns, burst.len());
+            for slots in burst.chunks(BURST_CONNECTIONS) {
+                self.serve(slots, now_ns);
+                self.context.store.quiescent();
             }
             burst.clear();
-            for place in mem::take(&mut self.starved) {
-                self.receive(place);
+            for slot in mem::take(&mut self.without_buffer) {
+                self.receive(slot);
             }
             // New connections take places only when nobody in the burst had them.
-            if has_mail {
-                self.take_mail(now_ns);
+            if inbox_is_ready {
+                self.drain_inbox(now_ns);
             }
-            self.desk.maintain(now_ns);
-            if self.desk.is_ending(now_ns) && (self.drain() || self.desk.is_out_of_time(now_ns)) {
+            self.context.maintain(now_ns);
+            if self.context.is_ending(now_ns)
+                && (self.drain() || self.context.is_out_of_time(now_ns))
+            {
                 return Ok(());
             }
         }
     }
 
-    fn dismantle(self) -> Desk {
+    fn close_all(self) -> WorkerContext {
         let Self {
-            mut desk,
+            mut context,
             ring,
             table,
             ..
         } = self;
-        desk.renew();
+        context.reset();
         // Before the sockets: what the kernel has under way ends first. Of what it does not give
         // back nothing is freed (`sys::ring`), even where ending it panics too.
         let _ = catch_unwind(AssertUnwindSafe(|| drop(ring)));
-        desk.close_all(table);
-        desk
+        context.close_all(table);
+        context
     }
 }
 
 impl Worker {
     /// Sorts an event: what has come joins the burst, and so does who may go on.
-    fn note(&mut self, event: Event, burst: &mut Vec<Place>, now_s: u32) {
+    fn on_event(&mut self, event: Event, burst: &mut Vec<Slot>, now_s: u32) {
         match event {
             Event::Received {
                 token,
                 bytes,
                 goes_on,
-            } => self.note_bytes(token as Place, bytes, goes_on, burst, now_s),
-            Event::ReceiveEnded { token, how } => self.note_end(token as Place, &how, burst),
+            } => self.on_received(token as Slot, bytes, goes_on, burst, now_s),
+            Event::ReceiveEnded { token, how } => self.on_receive_end(token as Slot, &how, burst),
             Event::Sent {
                 token,
                 bytes,
                 result,
             } => {
-                let place = token as Place;
-                if let Some(connection) = self.table.get_mut(place) {
-                    connection.wire.is_sending = false;
-                    connection.moved_s = now_s;
+                let slot = token as Slot;
+                if let Some(connection) = self.table.get_mut(slot) {
+                    connection.io_state.is_sending = false;
+                    connection.active_s = now_s;
                     if mem::take(&mut connection.sending) > 0 {
-                        self.count_buffered(place);
+                        self.count_buffered(slot);
                     }
                 }
                 if result.is_ok() {
                     let len = bytes.len() as u64;
-                    self.desk.counters.add(Counter::BytesWritten, len);
+                    self.context.counters.add(Counter::BytesWritten, len);
                 }
-                self.desk.keep(bytes);
-                self.room(place, result.is_ok(), burst);
+                self.context.keep(bytes);
+                self.room(slot, result.is_ok(), burst);
             }
-            Event::Ready { token, .. } => self.send_rest(token as Place, burst, now_s),
+            Event::Ready { token, .. } => self.send_unsent(token as Slot, burst, now_s),
         }
     }
 
-    fn note_bytes(
+    fn on_received(
         &mut self,
-        place: Place,
+        slot: Slot,
         bytes: Arrived,
         goes_on: bool,
-        burst: &mut Vec<Place>,
+        burst: &mut Vec<Slot>,
         now_s: u32,
     ) {
-        let Some(connection) = self.table.get_mut(place) else {
+        let Some(connection) = self.table.get_mut(slot) else {
             return self.inputs.give_back(bytes);
         };
-        connection.wire.is_receiving = goes_on;
-        connection.wire.goes_on &= goes_on;
-        connection.wire.is_stopping &= goes_on;
-        if connection.wire.is_shut {
+        connection.io_state.is_receiving = goes_on;
+        connection.io_state.goes_on &= goes_on;
+        connection.io_state.is_stopping &= goes_on;
+        if connection.io_state.is_shut {
             self.inputs.give_back(bytes);
-            return self.close_if_over(place);
+            return self.close_if_over(slot);
         }
-        connection.moved_s = now_s;
+        connection.active_s = now_s;
         let len = bytes.len() as u64;
-        self.desk.counters.add(Counter::BytesRead, len);
+        self.context.counters.add(Counter::BytesRead, len);
         // Only what is answered now may stay where the kernel has put it: a buffer is lent again
         // when all that lie in it have given it back.
-        let is_blocked = connection.wire.is_sending || connection.unsent.is_some();
-        let is_first = connection.wire.arrived.is_none() && connection.held.is_empty();
-        let is_held = !is_first || is_blocked || connection.wire.wants_memory;
+        let is_blocked = connection.io_state.is_sending || connection.unsent.is_some();
+        let is_first = connection.io_state.arrived.is_none() && connection.held.is_empty();
+        let is_held = !is_first || is_blocked || connection.io_state.waits_for_memory;
         if !is_held {
-            connection.wire.arrived = Some(bytes);
+            connection.io_state.arrived = Some(bytes);
         } else {
-            for arrived in connection.wire.arrived.take().into_iter().chain([bytes]) {
+            for arrived in connection
+                .io_state
+                .arrived
+                .take()
+                .into_iter()
+                .chain([bytes])
+            {
                 connection.held.append(self.inputs.bytes(&arrived));
                 self.inputs.give_back(arrived);
             }
         }
-        self.join(place, burst);
-        self.rein_in(place);
+        self.join(slot, burst);
+        self.limit_receiving(slot);
         if is_held {
-            self.count_buffered(place);
+            self.count_buffered(slot);
         }
     }
 
-    fn note_end(&mut self, place: Place, how: &Ended, burst: &mut Vec<Place>) {
-        let Some(connection) = self.table.get_mut(place) else {
+    fn on_receive_end(&mut self, slot: Slot, how: &Ended, burst: &mut Vec<Slot>) {
+        let Some(connection) = self.table.get_mut(slot) else {
             return;
         };
-        connection.wire.is_receiving = false;
-        connection.wire.goes_on = false;
-        connection.wire.is_stopping = false;
-        if connection.wire.is_shut {
-            return self.close_if_over(place);
+        connection.io_state.is_receiving = false;
+        connection.io_state.goes_on = false;
+        connection.io_state.is_stopping = false;
+        if connection.io_state.is_shut {
+            return self.close_if_over(slot);
         }
         match how {
             Ended::Closed => {
-                connection.wire.has_ended = true;
-                self.join(place, burst);
+                connection.io_state.has_ended = true;
+                self.join(slot, burst);
             }
-            Ended::NoBuffer => self.starved.push(place),
+            Ended::NoBuffer => self.without_buffer.push(slot),
             // It goes on when what it holds has been answered; that may have been.
-            Ended::Stopped => self.join(place, burst),
-            Ended::Lost(_) => self.close(place),
+            Ended::Stopped => self.join(slot, burst),
+            Ended::Lost(_) => self.close(slot),
         }
     }
 
     /// A connection with something to be answered takes part in the burst, unless its answers are
     /// still on their way.
-    fn join(&mut self, place: Place, burst: &mut Vec<Place>) {
-        if let Some(connection) = self.table.get_mut(place)
+    fn join(&mut self, slot: Slot, burst: &mut Vec<Slot>) {
+        if let Some(connection) = self.table.get_mut(slot)
             && !connection.queued
-            && !connection.wire.is_sending
+            && !connection.io_state.is_sending
             && connection.unsent.is_none()
         {
             connection.queued = true;
-            burst.push(place);
+            burst.push(slot);
         }
     }
 
     /// The answers of a connection have been taken, or never will be.
-    fn room(&mut self, place: Place, is_sent: bool, burst: &mut Vec<Place>) {
-        let Some(connection) = self.table.get_mut(place) else {
+    fn room(&mut self, slot: Slot, is_sent: bool, burst: &mut Vec<Slot>) {
+        let Some(connection) = self.table.get_mut(slot) else {
             return;
         };
-        if connection.wire.is_shut {
-            return self.close_if_over(place);
+        if connection.io_state.is_shut {
+            return self.close_if_over(slot);
         }
         if !is_sent || connection.closing {
-            return self.close(place);
+            return self.close(slot);
         }
-        let has_input = connection.wire.arrived.is_some() || !connection.held.is_empty();
-        if connection.wants_turn || connection.wire.has_ended || has_input {
-            self.join(place, burst);
+        let has_input = connection.io_state.arrived.is_some() || !connection.held.is_empty();
+        if connection.wants_turn || connection.io_state.has_ended || has_input {
+            self.join(slot, burst);
         } else {
-            self.receive(place);
+            self.receive(slot);
         }
     }
 
     /// Sends what an earlier burst could not; once it is gone the connection goes on.
-    fn send_rest(&mut self, place: Place, burst: &mut Vec<Place>, now_s: u32) {
-        let Some(connection) = self.table.get_mut(place) else {
+    fn send_unsent(&mut self, slot: Slot, burst: &mut Vec<Slot>, now_s: u32) {
+        let Some(connection) = self.table.get_mut(slot) else {
             return;
         };
-        connection.wire.is_watched = false;
-        if connection.wire.is_shut {
-            return self.close_if_over(place);
+        connection.io_state.is_watched = false;
+        if connection.io_state.is_shut {
+            return self.close_if_over(slot);
         }
-        match self.desk.send_rest(connection, now_s) {
-            Some(Rest::Gone) => self.room(place, true, burst),
-            Some(Rest::Left) => watch_room(&mut self.ring, connection, place),
-            Some(Rest::Lost) => self.close(place),
+        match self.context.send_unsent(connection, now_s) {
+            Some(Flushed::Complete) => self.room(slot, true, burst),
+            Some(Flushed::Partial) => watch_room(&mut self.ring, connection, slot),
+            Some(Flushed::Lost) => self.close(slot),
             None => {}
         }
-        self.count_buffered(place);
+        self.count_buffered(slot);
     }
 
     /// Answers that have been handed over and not been sent wait for their peers from now on, once
     /// all events have been taken, or so many that theirs would be among them.
-    fn settle(&mut self, has_more: bool) {
+    fn attach_task(&mut self, has_more: bool) {
         self.unsettled_waits += 1;
         if has_more && self.unsettled_waits < UNSETTLED_WAITS_MAX {
             return;
         }
         self.unsettled_waits = 0;
-        while let Some(place) = self.unsettled.pop() {
-            if let Some(connection) = self.table.get_mut(place) {
-                connection.wire.is_unsettled = false;
-                if connection.wire.is_sending {
-                    connection.sending = connection.wire.sending;
-                    self.count_buffered(place);
+        while let Some(slot) = self.unsettled.pop() {
+            if let Some(connection) = self.table.get_mut(slot) {
+                connection.io_state.is_unsettled = false;
+                if connection.io_state.is_sending {
+                    connection.sending = connection.io_state.sending;
+                    self.count_buffered(slot);
                 }
             }
         }
@@ -344,98 +352,98 @@ impl Worker {
 
     /// Counts what a connection keeps until the next burst, and closes the largest where all keep
     /// too much.
-    pub(super) fn count_buffered(&mut self, place: Place) {
-        if let Some(connection) = self.table.get_mut(place)
-            && !connection.wire.is_shut
-            && self.desk.count_buffered(connection)
+    pub(super) fn count_buffered(&mut self, slot: Slot) {
+        if let Some(connection) = self.table.get_mut(slot)
+            && !connection.io_state.is_shut
+            && self.context.count_buffered(connection)
         {
-            for place in self.desk.overflow(&self.table) {
-                self.close(place);
+            for slot in self.context.overflow(&self.table) {
+                self.close(slot);
             }
         }
     }
 
     /// Receiving does not go on by itself for one that sends much at a time, or cannot go on: what
     /// it sends beyond a buffer waits in the kernel.
-    pub(super) fn rein_in(&mut self, place: Place) {
-        if let Some(connection) = self.table.get_mut(place)
+    pub(super) fn limit_receiving(&mut self, slot: Slot) {
+        if let Some(connection) = self.table.get_mut(slot)
             && is_heavy(connection)
-            && connection.wire.goes_on
-            && !connection.wire.is_stopping
+            && connection.io_state.goes_on
+            && !connection.io_state.is_stopping
         {
-            connection.wire.is_stopping = true;
-            self.ring.stop_receiving(place as u32);
+            connection.io_state.is_stopping = true;
+            self.ring.stop_receiving(slot as u32);
         }
     }
 
     /// Receives, unless it does already or there is nothing to come.
-    pub(super) fn receive(&mut self, place: Place) {
-        if let Some(connection) = self.table.get_mut(place) {
+    pub(super) fn receive(&mut self, slot: Slot) {
+        if let Some(connection) = self.table.get_mut(slot) {
             let (is_full, is_heavy) = (is_full(connection), is_heavy(connection));
-            let wire = &mut connection.wire;
-            if is_full || wire.is_receiving || wire.has_ended || wire.is_shut {
+            let io_state = &mut connection.io_state;
+            if is_full || io_state.is_receiving || io_state.has_ended || io_state.is_shut {
                 return;
             }
-            wire.is_receiving = true;
-            wire.is_stopping = false;
-            wire.goes_on = !is_heavy;
+            io_state.is_receiving = true;
+            io_state.is_stopping = false;
+            io_state.goes_on = !is_heavy;
             if is_heavy {
-                self.ring.receive_once(&connection.transport, place as u32);
+                self.ring.receive_once(&connection.transport, slot as u32);
             } else {
-                self.ring.receive(&connection.transport, place as u32);
+                self.ring.receive(&connection.transport, slot as u32);
             }
         }
     }
 
     /// Closes a connection: at once, or when the kernel has said its last of it.
-    pub(super) fn close(&mut self, place: Place) {
-        let Some(connection) = self.table.get_mut(place) else {
+    pub(super) fn close(&mut self, slot: Slot) {
+        let Some(connection) = self.table.get_mut(slot) else {
             return;
         };
-        if connection.wire.is_under_way() && !connection.wire.is_shut {
-            connection.wire.is_shut = true;
+        if connection.io_state.is_under_way() && !connection.io_state.is_shut {
+            connection.io_state.is_shut = true;
             connection.transport.shut();
         }
         if connection.queued {
             // Its place will be another's.
-            self.desk.waiting.retain(|&waiting| waiting != place);
+            self.context.waiting.retain(|&waiting| waiting != slot);
         }
         // What it held is others' from now on. What is being sent comes back in a moment.
-        self.desk.release_buffered(connection);
-        connection.held = Held::default();
+        self.context.release_buffered(connection);
+        connection.held = HeldInput::default();
         connection.unsent = None;
-        connection.begun = Vec::new();
+        connection.pending = Vec::new();
         connection.session = session::Session::default();
-        if let Some(arrived) = connection.wire.arrived.take() {
+        if let Some(arrived) = connection.io_state.arrived.take() {
             self.inputs.give_back(arrived);
         }
-        self.close_if_over(place);
+        self.close_if_over(slot);
     }
 
-    fn close_if_over(&mut self, place: Place) {
-        let is_over = |wire: &Wire| !wire.is_under_way();
-        if self.table.get(place).is_some_and(|it| is_over(&it.wire)) {
-            self.table.close(place, &self.desk.setup.census);
+    fn close_if_over(&mut self, slot: Slot) {
+        let is_over = |io_state: &RingState| !io_state.is_under_way();
+        if self.table.get(slot).is_some_and(|it| is_over(&it.io_state)) {
+            self.table.close(slot, &self.context.setup.counts);
         }
     }
 }
 
 /// Has the ring say when there is room for what is left to send.
-fn watch_room(ring: &mut Ring, connection: &mut Connection<Wire>, place: Place) {
-    connection.wire.is_watched = true;
-    ring.watch_room(&connection.transport, place as u32);
+fn watch_room(ring: &mut Ring, connection: &mut Connection<RingState>, slot: Slot) {
+    connection.io_state.is_watched = true;
+    ring.watch_room(&connection.transport, slot as u32);
 }
 
 /// Whether more than a buffer of it should not be received at a time: a large value is on its way,
 /// or what it has sent cannot be looked at yet.
-fn is_heavy(connection: &mut Connection<Wire>) -> bool {
+fn is_heavy(connection: &mut Connection<RingState>) -> bool {
     let holds_much = connection.held.len() >= RING_BUFFER_LEN as usize;
     holds_much || connection.wants_turn || connection.session.upload_buffer().len() >= DIRECT_MIN
 }
 
 /// Whether it holds as much input as one may that cannot go on for now. One that can needs it: a
 /// line may be long.
-fn is_full(connection: &Connection<Wire>) -> bool {
-    let is_blocked = connection.wire.is_sending || connection.unsent.is_some();
-    (is_blocked || connection.wants_turn) && connection.held.len() >= HELD_FULL
+fn is_full(connection: &Connection<RingState>) -> bool {
+    let is_blocked = connection.io_state.is_sending || connection.unsent.is_some();
+    (is_blocked || connection.wants_turn) && connection.held.len() >= HELD_INPUT_MAX
 }

@@ -4,17 +4,17 @@ use std::thread::{self, JoinHandle};
 
 use super::Threads;
 use crate::acceptor::Exhausted;
-use crate::limits::CONVERSATION_STACK_LEN;
+use crate::limits::TASK_STACK_LEN;
 
 impl Threads {
     pub(super) fn start(
         &self,
-        converse: impl FnOnce() + Send + 'static,
+        serve_connection: impl FnOnce() + Send + 'static,
     ) -> Result<JoinHandle<()>, Exhausted> {
         thread::Builder::new()
             .name("conversation".to_owned())
-            .stack_size(CONVERSATION_STACK_LEN)
-            .spawn(converse)
+            .stack_size(TASK_STACK_LEN)
+            .spawn(serve_connection)
             .map_err(|_| Exhausted::Tasks)
     }
 }

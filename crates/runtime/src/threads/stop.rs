@@ -3,7 +3,7 @@
 use std::any::Any;
 use std::thread::JoinHandle;
 
-use crate::hall::Task;
+use crate::connection_tasks::Task;
 
 impl Task for JoinHandle<()> {
     fn join(self) -> Result<(), Box<dyn Any + Send>> {

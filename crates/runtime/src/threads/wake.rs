@@ -5,8 +5,8 @@ use std::sync::Arc;
 
 use session::Output;
 
-use crate::hall::{Line, Peer};
-use crate::limits::SEND_PATIENCE_NS;
+use crate::connection_tasks::{Peer, PeerSocket};
+use crate::limits::SEND_TIMEOUT_NS;
 
 /// A socket that lets its thread sleep.
 pub(crate) struct Blocking {
@@ -15,14 +15,14 @@ pub(crate) struct Blocking {
 
 impl Blocking {
     pub(super) fn new(peer: &Arc<Peer>) -> io::Result<Self> {
-        peer.transport.set_blocking(SEND_PATIENCE_NS)?;
+        peer.transport.set_blocking(SEND_TIMEOUT_NS)?;
         Ok(Self {
             peer: Arc::clone(peer),
         })
     }
 }
 
-impl Line for Blocking {
+impl PeerSocket for Blocking {
     fn receive(&self, room: &mut [u8]) -> io::Result<usize> {
         self.peer.transport.receive(room)
     }
@@ -35,7 +35,7 @@ impl Line for Blocking {
         self.peer.transport.send_once(output, sent, most)
     }
 
-    fn exchanges(&self) -> bool {
+    fn has_exchange(&self) -> bool {
         false
     }
 
@@ -44,7 +44,7 @@ impl Line for Blocking {
     }
 
     /// The kernel sees to that.
-    fn let_others(&self) {}
+    fn yield_now(&self) {}
 
     fn hangs_up_within(&self, timeout_ns: u64) -> bool {
         self.peer.transport.hangs_up_within(timeout_ns)

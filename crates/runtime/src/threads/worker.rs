@@ -7,33 +7,36 @@ use std::thread::JoinHandle;
 use super::Threads;
 use super::wake::Blocking;
 use crate::acceptor::Exhausted;
-use crate::desk::Desk;
-use crate::hall::{Crew, Peer, Which};
+use crate::connection_tasks::{Choice, Peer, TaskRuntime};
+use crate::worker_context::WorkerContext;
 
-impl Crew for Threads {
+impl TaskRuntime for Threads {
     type Task = JoinHandle<()>;
-    type Line = Blocking;
+    type PeerSocket = Blocking;
 
-    fn engage(&self, converse: impl FnOnce() + Send + 'static) -> Result<Self::Task, Exhausted> {
-        self.start(converse)
+    fn spawn(
+        &self,
+        serve_connection: impl FnOnce() + Send + 'static,
+    ) -> Result<Self::Task, Exhausted> {
+        self.start(serve_connection)
     }
 
-    fn line(&self, peer: &Arc<Peer>) -> io::Result<Self::Line> {
+    fn socket(&self, peer: &Arc<Peer>) -> io::Result<Self::PeerSocket> {
         Blocking::new(peer)
     }
 
-    fn at_desk<R: Send>(&self, work: impl FnOnce(&mut Desk) -> R + Send) -> R {
-        work(&mut self.desks.borrow())
+    fn with_context<R: Send>(&self, work: impl FnOnce(&mut WorkerContext) -> R + Send) -> R {
+        work(&mut self.contexts.borrow())
     }
 
-    fn maintain(&self, which: Which, now_ns: u64) -> Option<bool> {
-        let mut desk = self.desks.borrow_if_free(which)?;
-        Some(desk.maintain_store(now_ns))
+    fn maintain(&self, choice: Choice, now_ns: u64) -> Option<bool> {
+        let mut context = self.contexts.try_borrow(choice)?;
+        Some(context.maintain_store(now_ns))
     }
 
-    fn desks(&self) -> usize {
-        self.desks.count()
+    fn contexts(&self) -> usize {
+        self.contexts.count()
     }
 
-    fn dismiss(&self) {}
+    fn stop(&self) {}
 }

@@ -141,7 +141,7 @@ fn threads(seen: &Limits, wanted: &Wanted) -> Finding {
     let Some(areas) = seen.memory_areas else {
         return Finding::not_shown(GROUP, name);
     };
-    let most = server::conversations_max(areas);
+    let most = server::thread_connections_max(areas);
     let value =
         format!("{areas} (vm.max_map_count): with --runtime threads, {most} connections at most");
     let finding = Finding::fine(GROUP, name, value).number(areas as f64, "areas");
@@ -149,7 +149,7 @@ fn threads(seen: &Limits, wanted: &Wanted) -> Finding {
     if most >= connections {
         return finding;
     }
-    let needed = server::memory_areas_wanted(connections);
+    let needed = server::thread_mappings_needed(connections);
     finding.note(
         format!("That is less than -c {connections}; the other runtimes do not mind."),
         format!("For `--runtime threads`: `sysctl -w vm.max_map_count={needed}`"),
@@ -164,7 +164,7 @@ fn stacks(seen: &Limits, wanted: &Wanted) -> Finding {
         Some(areas) => areas,
         None => return Finding::not_shown(GROUP, name),
     };
-    let Some(most) = server::fibres_max(areas, seen.guards_are_light) else {
+    let Some(most) = server::fibre_connections_max(areas, seen.guards_are_light) else {
         let value = "guarded without an area of memory each: as many as wanted, but with -k";
         return Finding::fine(GROUP, name, value);
     };
@@ -179,7 +179,7 @@ fn stacks(seen: &Limits, wanted: &Wanted) -> Finding {
         format!("That is less than -c {connections}; rings and events do not mind."),
         format!(
             "For `--runtime fibres`: Linux 6.13, or `sysctl -w vm.max_map_count={}`",
-            server::fibre_areas_wanted(connections)
+            server::fibre_mappings_needed(connections)
         ),
     )
 }

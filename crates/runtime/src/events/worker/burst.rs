@@ -6,14 +6,14 @@ use session::{Counter, Next};
 use sys::poll::Interest;
 
 use super::Worker;
-use crate::connection::{Connection, Held};
-use crate::desk::Desk;
+use crate::connection::{Connection, HeldInput};
+use crate::connection_table::Slot;
 use crate::limits::DIRECT_MIN;
-use crate::table::Place;
+use crate::worker_context::WorkerContext;
 
 /// One connection's part in a burst.
 pub(super) struct Part {
-    place: Place,
+    slot: Slot,
     input: Input,
     /// The peer will send no more.
     ended: bool,
@@ -24,33 +24,33 @@ enum Input {
     /// In one of the worker's buffers.
     Buffer { bytes: Vec<u8>, len: usize },
     /// Behind what was held from before.
-    Held(Held),
+    HeldInput(HeldInput),
 }
 
 impl Part {
     /// Whose it is, and what has come.
-    fn said(&self) -> (Place, &[u8]) {
+    fn said(&self) -> (Slot, &[u8]) {
         let input = match &self.input {
             Input::Buffer { bytes, len } => &bytes[..*len],
-            Input::Held(held) => held.as_slice(),
+            Input::HeldInput(held) => held.as_slice(),
         };
-        (self.place, input)
+        (self.slot, input)
     }
 }
 
 impl Worker {
     /// Serves connections that have something to say or something left to say.
-    pub(in crate::events) fn serve(&mut self, places: &[Place], now_ns: u64) {
-        let now = self.desk.setup.clock.at(now_ns);
+    pub(in crate::events) fn serve(&mut self, slots: &[Slot], now_ns: u64) {
+        let now = self.context.setup.clock.at(now_ns);
         let mut parts = std::mem::take(&mut self.parts);
-        for &place in places {
-            parts.extend(self.receive(place, now.elapsed_s));
+        for &slot in slots {
+            parts.extend(self.receive(slot, now.elapsed_s));
         }
         let mut outcomes = std::mem::take(&mut self.outcomes);
-        let send = |desk: &mut Desk, connection: &mut Connection<_>, _| {
-            desk.send(connection, now.elapsed_s)
+        let send = |context: &mut WorkerContext, connection: &mut Connection<_>, _| {
+            context.send(connection, now.elapsed_s)
         };
-        self.desk.converse(
+        self.context.serve_connection(
             &mut self.table,
             &parts,
             Part::said,
@@ -59,12 +59,12 @@ impl Worker {
             send,
         );
         for (part, outcome) in parts.drain(..).zip(outcomes.drain(..)) {
-            self.put_back(part.place, part.input, outcome.progress.consumed);
+            self.keep_unconsumed(part.slot, part.input, outcome.progress.consumed);
             if outcome.is_lost {
-                self.close(part.place);
+                self.close(part.slot);
             } else {
-                self.go_on(part.place, outcome.progress.next, part.ended);
-                self.count_buffered(part.place);
+                self.go_on(part.slot, outcome.progress.next, part.ended);
+                self.count_buffered(part.slot);
             }
         }
         self.parts = parts;
@@ -72,31 +72,25 @@ impl Worker {
     }
 
     /// Takes what has arrived; none if there is nothing to serve.
-    fn receive(&mut self, place: Place, now_s: u32) -> Option<Part> {
-        let connection = self.table.get_mut(place)?;
+    fn receive(&mut self, slot: Slot, now_s: u32) -> Option<Part> {
+        let connection = self.table.get_mut(slot)?;
         let had_turn = std::mem::take(&mut connection.queued);
         if connection.unsent.is_some() {
             return None;
         }
-        let part = |input, ended| {
-            Some(Part {
-                place,
-                input,
-                ended,
-            })
-        };
+        let part = |input, ended| Some(Part { slot, input, ended });
         let held = std::mem::take(&mut connection.held);
         // What is held and has not been looked at comes before what has not been received.
         if had_turn && connection.wants_turn && !held.is_empty() {
-            return part(Input::Held(held), false);
+            return part(Input::HeldInput(held), false);
         }
         let room = connection.session.upload_buffer();
         if room.len() >= DIRECT_MIN && held.is_empty() {
             let received = connection.transport.receive(room);
-            let input = Input::Held(held);
-            return match self.count_received(place, received, now_s) {
+            let input = Input::HeldInput(held);
+            return match self.count_received(slot, received, now_s) {
                 Received::Some(len) => {
-                    let connection = self.table.get_mut(place)?;
+                    let connection = self.table.get_mut(slot)?;
                     connection.session.advance_upload(len);
                     part(input, false)
                 }
@@ -110,7 +104,7 @@ impl Worker {
             .pop()
             .unwrap_or_else(|| vec![0; crate::limits::RECEIVE_LEN]);
         let received = connection.transport.receive(&mut bytes);
-        let (len, ended) = match self.count_received(place, received, now_s) {
+        let (len, ended) = match self.count_received(slot, received, now_s) {
             Received::Some(len) => (len, false),
             Received::Nothing => (0, false),
             Received::End => (0, true),
@@ -125,21 +119,16 @@ impl Worker {
         let mut held = held;
         held.append(&bytes[..len]);
         self.buffers.push(bytes);
-        part(Input::Held(held), ended)
+        part(Input::HeldInput(held), ended)
     }
 
-    fn count_received(
-        &mut self,
-        place: Place,
-        received: io::Result<usize>,
-        now_s: u32,
-    ) -> Received {
+    fn count_received(&mut self, slot: Slot, received: io::Result<usize>, now_s: u32) -> Received {
         match received {
             Ok(0) => Received::End,
             Ok(len) => {
-                self.desk.counters.add(Counter::BytesRead, len as u64);
-                if let Some(connection) = self.table.get_mut(place) {
-                    connection.moved_s = now_s;
+                self.context.counters.add(Counter::BytesRead, len as u64);
+                if let Some(connection) = self.table.get_mut(slot) {
+                    connection.active_s = now_s;
                 }
                 Received::Some(len)
             }
@@ -152,15 +141,15 @@ impl Worker {
                 Received::Nothing
             }
             Err(_) => {
-                self.close(place);
+                self.close(slot);
                 Received::Lost
             }
         }
     }
 
     /// Keeps the input that was not consumed and frees the rest.
-    fn put_back(&mut self, place: Place, input: Input, consumed: usize) {
-        let connection = self.table.get_mut(place);
+    fn keep_unconsumed(&mut self, slot: Slot, input: Input, consumed: usize) {
+        let connection = self.table.get_mut(slot);
         match (input, connection) {
             (Input::Buffer { bytes, len }, connection) => {
                 if let Some(connection) = connection
@@ -170,17 +159,17 @@ impl Worker {
                 }
                 self.buffers.push(bytes);
             }
-            (Input::Held(mut held), Some(connection)) => {
+            (Input::HeldInput(mut held), Some(connection)) => {
                 held.consume(consumed);
                 connection.held = held;
             }
-            (Input::Held(_), None) => {}
+            (Input::HeldInput(_), None) => {}
         }
     }
 
     /// Sees to what a connection needs next.
-    fn go_on(&mut self, place: Place, next: Next, ended: bool) {
-        let Some(connection) = self.table.get_mut(place) else {
+    fn go_on(&mut self, slot: Slot, next: Next, ended: bool) {
+        let Some(connection) = self.table.get_mut(slot) else {
             return;
         };
         let blocked = connection.unsent.is_some();
@@ -189,27 +178,27 @@ impl Worker {
         // A peer that has sent its last may still be owed answers to what it sent before.
         let nothing_left = ended && !connection.wants_turn;
         match (blocked, next) {
-            (false, Next::Close) => self.close(place),
-            (false, _) if nothing_left => self.close(place),
+            (false, Next::Close) => self.close(slot),
+            (false, _) if nothing_left => self.close(slot),
             (true, _) => {
                 connection.closing |= nothing_left;
-                self.wait_for(place, Interest::Write);
+                self.wait_for(slot, Interest::Write);
             }
             (false, Next::Yield | Next::OutputSpace) => {
                 connection.queued = true;
-                self.desk.again.push(place);
-                self.desk.counters.count(Counter::ConnYields);
+                self.context.again.push(slot);
+                self.context.counters.count(Counter::ConnYields);
             }
             (false, Next::Memory) => {
                 connection.queued = true;
-                self.desk.waiting.push(place);
+                self.context.waiting.push(slot);
                 // One that tries again in vain still waits the same wait.
-                if connection.wire != Interest::None {
-                    self.desk.counters.count(Counter::HeldWaits);
+                if connection.io_state != Interest::None {
+                    self.context.counters.count(Counter::HeldWaits);
                 }
-                self.wait_for(place, Interest::None);
+                self.wait_for(slot, Interest::None);
             }
-            (false, Next::Input | Next::Upload) => self.wait_for(place, Interest::Read),
+            (false, Next::Input | Next::Upload) => self.wait_for(slot, Interest::Read),
         }
     }
 }

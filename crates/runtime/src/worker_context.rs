@@ -11,21 +11,21 @@ use session::{
     prefetch_items, recycle,
 };
 
-use crate::buffered::Share;
-use crate::census::WorkerCounts;
+use crate::buffered::WorkerShare;
 use crate::connection::{Connection, Unsent};
+use crate::connection_counts::WorkerCounts;
+use crate::connection_table::{ConnectionTable, Slot};
 use crate::inbox::Inbox;
 use crate::limits::{
-    DRAIN_CHECK_NS, DRAIN_NS, FETCHED_AHEAD, MAINTAIN_EVERY_NS, MAINTAIN_ITEMS, MEMORY_RETRY_NS,
-    SPARE_LEN, SPARE_OUTPUTS, TURNS_A_SEND,
+    DRAIN_CHECK_NS, DRAIN_NS, MAINTAIN_INTERVAL_NS, MAINTAIN_ITEMS, MEMORY_RETRY_NS,
+    PREFETCH_ITEMS, SPARE_OUTPUT_LEN, SPARE_OUTPUTS, TURNS_PER_SEND,
 };
 use crate::running::Running;
 use crate::setup::Setup;
-use crate::table::{Place, Table};
 use crate::transport::Sent;
 
 /// What every worker has.
-pub(crate) struct Desk {
+pub(crate) struct WorkerContext {
     pub(crate) setup: Arc<Setup>,
     pub(crate) inbox: Arc<Inbox>,
     /// Those of all workers.
@@ -35,16 +35,16 @@ pub(crate) struct Desk {
     pub(crate) counters: Arc<Counters>,
     counts: Arc<WorkerCounts>,
     /// What its connections keep.
-    pub(crate) buffered: Share,
+    pub(crate) buffered: WorkerShare,
     /// When it woke up last, and when it last had something to do.
     woke_ns: u64,
     worked_ns: u64,
     /// Connections whose turn ended with input left.
-    pub(crate) again: Vec<Place>,
+    pub(crate) again: Vec<Slot>,
     /// Connections that wait for memory others hold.
-    pub(crate) waiting: Vec<Place>,
+    pub(crate) waiting: Vec<Slot>,
     /// The requests of a burst.
-    planned: Vec<Prepared<'static>>,
+    prepared: Vec<Prepared<'static>>,
     /// The answers to one connection.
     pub(crate) output: Output,
     /// Emptied memory for answers: without it every output would grow from nothing.
@@ -57,38 +57,38 @@ pub(crate) struct Desk {
     /// Parts of the burst that have been answered.
     answered: usize,
     /// The part of the burst whose session is at work; none: the runtime is.
-    at_work: Option<usize>,
+    current_part: Option<usize>,
 }
 
 /// What came of one connection's part in a burst.
 pub(crate) struct Outcome {
     /// How many requests were planned.
-    planned: usize,
+    prepared: usize,
     pub(crate) progress: Progress,
     pub(crate) is_lost: bool,
 }
 
 /// How far sending what was left came.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Rest {
+pub(crate) enum Flushed {
     /// To the end.
-    Gone,
+    Complete,
     /// Some of it is left still.
-    Left,
+    Partial,
     /// The connection is lost.
     Lost,
 }
 
-impl Desk {
+impl WorkerContext {
     /// That of worker `number`.
     pub(crate) fn new(setup: &Arc<Setup>, running: &Running, number: usize) -> Self {
-        let (counters, counts) = setup.census.counters();
+        let (counters, counts) = setup.counts.counters();
         Self {
             inbox: Arc::clone(&running.inboxes[number]),
             store: setup.store.worker(),
             counters,
             counts,
-            buffered: Share::new(&setup.census, setup.workers),
+            buffered: WorkerShare::new(&setup.counts, setup.workers),
             woke_ns: 0,
             worked_ns: 0,
             setup: Arc::clone(setup),
@@ -96,37 +96,37 @@ impl Desk {
             ending: Arc::clone(&running.ending),
             again: Vec::new(),
             waiting: Vec::new(),
-            planned: Vec::new(),
+            prepared: Vec::new(),
             output: Output::default(),
             spare: Vec::new(),
             retry_ns: 0,
             maintained_ns: 0,
             stop_by_ns: None,
             answered: 0,
-            at_work: None,
+            current_part: None,
         }
     }
 
     /// The worker's own thread begins so.
     pub(crate) fn begin(&self) {
-        if self.setup.patience.min_wait_ns > 0 {
+        if self.setup.wait_policy.min_wait_ns > 0 {
             sys::thread::sleep_precisely();
         }
     }
 
     /// Whether the worker has to let time pass before it waits again.
-    pub(crate) fn is_to_rest(&self) -> bool {
-        self.setup.patience.min_wait_ns > 0 && self.again.is_empty()
+    pub(crate) fn must_pause(&self) -> bool {
+        self.setup.wait_policy.min_wait_ns > 0 && self.again.is_empty()
     }
 
     /// Lets it pass: since the last burst, so that the first after a while is answered at once.
     pub(crate) fn rest(&self) {
-        sys::clock::sleep_until_ns(self.worked_ns + self.setup.patience.min_wait_ns);
+        sys::clock::sleep_until_ns(self.worked_ns + self.setup.wait_policy.min_wait_ns);
     }
 
     /// How long the next wait may last; none: for ever.
-    pub(crate) fn patience_ns(&self) -> Option<u64> {
-        let is_polling = self.woke_ns < self.worked_ns + self.setup.patience.busy_poll_ns;
+    pub(crate) fn wait_timeout_ns(&self) -> Option<u64> {
+        let is_polling = self.woke_ns < self.worked_ns + self.setup.wait_policy.busy_poll_ns;
         if !self.again.is_empty() || is_polling {
             Some(0)
         } else if !self.waiting.is_empty() {
@@ -137,7 +137,7 @@ impl Desk {
     }
 
     /// Takes note that the worker woke up, and for how many connections.
-    pub(crate) fn woke(&mut self, now_ns: u64, connections: usize) {
+    pub(crate) fn woke_up(&mut self, now_ns: u64, connections: usize) {
         self.woke_ns = now_ns;
         if connections > 0 {
             self.worked_ns = now_ns;
@@ -147,14 +147,14 @@ impl Desk {
 
     /// Those who go on without an event: whose turn has come again, and who tries once more to have
     /// memory. Who holds it may be another worker's: once a second all are told to look.
-    pub(crate) fn take_up(&mut self, now_ns: u64, burst: &mut Vec<Place>) {
+    pub(crate) fn take_runnable(&mut self, now_ns: u64, burst: &mut Vec<Slot>) {
         burst.append(&mut self.again);
         if self.waiting.is_empty() || now_ns < self.retry_ns {
             return;
         }
         self.retry_ns = now_ns + MEMORY_RETRY_NS;
         let now_s = self.setup.clock.at(now_ns).elapsed_s;
-        if self.setup.census.want_memory(now_s) {
+        if self.setup.counts.request_memory(now_s) {
             for inbox in &self.inboxes {
                 inbox.waker.wake();
             }
@@ -164,18 +164,22 @@ impl Desk {
 
     /// Takes note of what has come to the inbox: the second it is, and who is to be closed, those
     /// that hold memory others want and have not moved for long. New connections are still there.
-    pub(crate) fn open_mail<W>(&self, table: &Table<W>, now_ns: u64) -> (u32, Vec<Place>) {
+    pub(crate) fn read_inbox<W>(
+        &self,
+        table: &ConnectionTable<W>,
+        now_ns: u64,
+    ) -> (u32, Vec<Slot>) {
         self.inbox.waker.clear();
-        let (census, now_s) = (&self.setup.census, self.setup.clock.at(now_ns).elapsed_s);
-        if !census.is_memory_wanted(now_s) {
+        let (counts, now_s) = (&self.setup.counts, self.setup.clock.at(now_ns).elapsed_s);
+        if !counts.is_memory_requested(now_s) {
             return (now_s, Vec::new());
         }
-        let is_slow = |&place: &Place| {
-            let connection = table.get(place);
+        let is_slow = |&slot: &Slot| {
+            let connection = table.get(slot);
             connection.is_some_and(|connection| connection.is_slow_holder(now_s))
         };
-        let slow: Vec<Place> = table.places().filter(is_slow).collect();
-        slow.iter().for_each(|_| census.close_slow());
+        let slow: Vec<Slot> = table.slots().filter(is_slow).collect();
+        slow.iter().for_each(|_| counts.close_slow());
         (now_s, slow)
     }
 
@@ -184,28 +188,28 @@ impl Desk {
     ///
     /// Where a session panics, only its connection is lost: those behind it in the burst have
     /// another turn.
-    pub(crate) fn converse<'i, P, W>(
+    pub(crate) fn serve_connection<'i, P, W>(
         &mut self,
-        table: &mut Table<W>,
+        table: &mut ConnectionTable<W>,
         parts: &'i [P],
-        said: impl Fn(&'i P) -> (Place, &'i [u8]),
+        said: impl Fn(&'i P) -> (Slot, &'i [u8]),
         now: Now,
         outcomes: &mut Vec<Outcome>,
-        send: impl FnMut(&mut Self, &mut Connection<W>, Place) -> bool,
+        send: impl FnMut(&mut Self, &mut Connection<W>, Slot) -> bool,
     ) {
-        let mut planned = recycle(mem::take(&mut self.planned));
+        let mut prepared = recycle(mem::take(&mut self.prepared));
         // Once for all of them. What a panic leaves half done: the session, which is dropped, and
         // the desk, which is renewed.
-        let conversed = catch_unwind(AssertUnwindSafe(|| {
-            self.converse_each(table, parts, &said, now, outcomes, &mut planned, send);
+        let served = catch_unwind(AssertUnwindSafe(|| {
+            self.serve_parts(table, parts, &said, now, outcomes, &mut prepared, send);
         }));
-        if let Err(panic) = conversed {
-            let Some(panicked) = self.at_work.take() else {
+        if let Err(panic) = served {
+            let Some(panicked) = self.current_part.take() else {
                 // It was no session's: the worker begins anew.
                 resume_unwind(panic);
             };
-            self.setup.census.count_panics(1);
-            self.renew();
+            self.setup.counts.count_panics(1);
+            self.reset();
             self.store.online();
             outcomes.truncate(self.answered);
             for (number, part) in parts.iter().enumerate().skip(self.answered) {
@@ -214,7 +218,7 @@ impl Desk {
                     connection.session.discard_prepared();
                 }
                 outcomes.push(Outcome {
-                    planned: 0,
+                    prepared: 0,
                     progress: Progress {
                         consumed: 0,
                         next: Next::Yield,
@@ -223,30 +227,30 @@ impl Desk {
                 });
             }
         }
-        self.planned = recycle(planned);
+        self.prepared = recycle(prepared);
     }
 
     #[expect(clippy::too_many_arguments, reason = "the other half of `converse`")]
-    fn converse_each<'i, P, W>(
+    fn serve_parts<'i, P, W>(
         &mut self,
-        table: &mut Table<W>,
+        table: &mut ConnectionTable<W>,
         parts: &'i [P],
-        said: &impl Fn(&'i P) -> (Place, &'i [u8]),
+        said: &impl Fn(&'i P) -> (Slot, &'i [u8]),
         now: Now,
         outcomes: &mut Vec<Outcome>,
-        planned: &mut Vec<Prepared<'i>>,
-        mut send: impl FnMut(&mut Self, &mut Connection<W>, Place) -> bool,
+        prepared: &mut Vec<Prepared<'i>>,
+        mut send: impl FnMut(&mut Self, &mut Connection<W>, Slot) -> bool,
     ) {
         self.answered = 0;
         for (number, part) in parts.iter().enumerate() {
-            self.at_work = Some(number);
-            let (place, input) = said(part);
-            let count = match table.get_mut(place) {
-                Some(connection) => self.prepare(&mut connection.session, input, planned),
+            self.current_part = Some(number);
+            let (slot, input) = said(part);
+            let count = match table.get_mut(slot) {
+                Some(connection) => self.prepare(&mut connection.session, input, prepared),
                 None => 0,
             };
             outcomes.push(Outcome {
-                planned: count,
+                prepared: count,
                 progress: Progress {
                     consumed: 0,
                     next: Next::Close,
@@ -257,31 +261,31 @@ impl Desk {
         let (mut first, mut fetched) = (0, 0);
         for (number, (part, outcome)) in parts.iter().zip(outcomes).enumerate() {
             self.answered = number;
-            self.at_work = Some(number);
-            let ahead = (first + outcome.planned + FETCHED_AHEAD).min(planned.len());
-            prefetch_items(&mut planned[fetched..ahead], &self.store);
+            self.current_part = Some(number);
+            let ahead = (first + outcome.prepared + PREFETCH_ITEMS).min(prepared.len());
+            prefetch_items(&mut prepared[fetched..ahead], &self.store);
             fetched = ahead;
-            let (place, input) = said(part);
-            let Some(connection) = table.get_mut(place) else {
+            let (slot, input) = said(part);
+            let Some(connection) = table.get_mut(slot) else {
                 continue;
             };
-            let requests = &planned[first..first + outcome.planned];
+            let requests = &prepared[first..first + outcome.prepared];
             first += requests.len();
             let (progress, is_all) = self.answer_turn(connection, requests, input, now);
             outcome.progress = progress;
-            self.at_work = None;
-            outcome.is_lost = is_all && !send(self, connection, place);
+            self.current_part = None;
+            outcome.is_lost = is_all && !send(self, connection, slot);
         }
-        self.at_work = None;
+        self.current_part = None;
     }
 
-    /// As [`Desk::converse`], with one connection and into `output`, which is not sent.
+    /// As [`WorkerContext::serve_connection`], with one connection and into `output`, which is not sent.
     pub(crate) fn answer_one(&mut self, session: &mut Session, input: &[u8], now: Now) -> Progress {
-        let mut planned = recycle(mem::take(&mut self.planned));
-        self.prepare(session, input, &mut planned);
-        prefetch_items(&mut planned, &self.store);
-        let progress = self.answer(session, &planned, input, now);
-        self.planned = recycle(planned);
+        let mut prepared = recycle(mem::take(&mut self.prepared));
+        self.prepare(session, input, &mut prepared);
+        prefetch_items(&mut prepared, &self.store);
+        let progress = self.answer(session, &prepared, input, now);
+        self.prepared = recycle(prepared);
         progress
     }
 
@@ -291,16 +295,16 @@ impl Desk {
         &self,
         session: &mut Session,
         input: &'i [u8],
-        planned: &mut Vec<Prepared<'i>>,
+        prepared: &mut Vec<Prepared<'i>>,
     ) -> usize {
-        session.prepare(input, self.setup.requests_per_turn, &self.store, planned)
+        session.prepare(input, self.setup.requests_per_turn, &self.store, prepared)
     }
 
     /// Answers what was prepared, into `output`.
     fn answer(
         &mut self,
         session: &mut Session,
-        planned: &[Prepared<'_>],
+        prepared: &[Prepared<'_>],
         input: &[u8],
         now: Now,
     ) -> Progress {
@@ -310,30 +314,30 @@ impl Desk {
             counters: &self.counters,
             control: &*self.setup.control,
         };
-        session.answer(planned, input, &mut context, &mut self.output)
+        session.answer(prepared, input, &mut context, &mut self.output)
     }
 
-    /// As [`Desk::answer`], behind what was begun in earlier turns. True: that was all, and is to
+    /// As [`WorkerContext::answer`], behind what was begun in earlier turns. True: that was all, and is to
     /// be sent; false: another turn is to come, whose answers go with these.
     fn answer_turn<W>(
         &mut self,
         connection: &mut Connection<W>,
-        planned: &[Prepared<'_>],
+        prepared: &[Prepared<'_>],
         input: &[u8],
         now: Now,
     ) -> (Progress, bool) {
-        if !connection.begun.is_empty() {
-            let memory = self.output.resume_with(mem::take(&mut connection.begun));
+        if !connection.pending.is_empty() {
+            let memory = self.output.resume_with(mem::take(&mut connection.pending));
             self.keep(memory);
         }
-        let progress = self.answer(&mut connection.session, planned, input, now);
+        let progress = self.answer(&mut connection.session, prepared, input, now);
         connection.turns += 1;
         if progress.next == Next::Yield
-            && connection.turns < TURNS_A_SEND
+            && connection.turns < TURNS_PER_SEND
             && self.buffered.has_room_for(self.output.len())
-            && let Some(begun) = self.take_bytes()
+            && let Some(pending) = self.take_bytes()
         {
-            connection.begun = begun;
+            connection.pending = pending;
             return (progress, false);
         }
         connection.turns = 0;
@@ -348,7 +352,7 @@ impl Desk {
 
     /// Keeps memory for answers that is not needed any more.
     pub(crate) fn keep(&mut self, memory: Vec<u8>) {
-        if self.spare.len() < SPARE_OUTPUTS && (1..=SPARE_LEN).contains(&memory.capacity()) {
+        if self.spare.len() < SPARE_OUTPUTS && (1..=SPARE_OUTPUT_LEN).contains(&memory.capacity()) {
             self.spare.push(memory);
         }
     }
@@ -374,20 +378,20 @@ impl Desk {
     }
 
     /// Sends what an earlier burst could not; none: nothing was left.
-    pub(crate) fn send_rest<W>(
+    pub(crate) fn send_unsent<W>(
         &mut self,
         connection: &mut Connection<W>,
         now_s: u32,
-    ) -> Option<Rest> {
+    ) -> Option<Flushed> {
         let mut unsent = connection.unsent.take()?;
         let before = unsent.sent;
         let (sent, rest) = match connection.transport.send(&unsent.output, before) {
-            Ok(Sent::All) => (unsent.output.len(), Rest::Gone),
-            Ok(Sent::Part(sent)) => (sent, Rest::Left),
-            Err(_) => return Some(Rest::Lost),
+            Ok(Sent::All) => (unsent.output.len(), Flushed::Complete),
+            Ok(Sent::Part(sent)) => (sent, Flushed::Partial),
+            Err(_) => return Some(Flushed::Lost),
         };
         self.count_sent(connection, sent - before, now_s);
-        if rest == Rest::Left {
+        if rest == Flushed::Partial {
             unsent.sent = sent;
             connection.unsent = Some(unsent);
         }
@@ -396,14 +400,14 @@ impl Desk {
 
     fn count_sent<W>(&mut self, connection: &mut Connection<W>, len: usize, now_s: u32) {
         if len > 0 {
-            connection.moved_s = now_s;
+            connection.active_s = now_s;
         }
         self.counters.add(Counter::BytesWritten, len as u64);
     }
 
     /// What is done between bursts, in steps.
     pub(crate) fn maintain(&mut self, now_ns: u64) {
-        if now_ns - self.maintained_ns >= MAINTAIN_EVERY_NS {
+        if now_ns - self.maintained_ns >= MAINTAIN_INTERVAL_NS {
             self.maintained_ns = now_ns;
             self.maintain_store(now_ns);
             if self.store.store().wants_tending() {
@@ -420,40 +424,40 @@ impl Desk {
 
     /// Begins anew after a panic: what was left half done is not gone on with. Its handle on the
     /// store is another's, so that the old one keeps no memory from being used again.
-    pub(crate) fn renew(&mut self) {
+    pub(crate) fn reset(&mut self) {
         let store = mem::replace(&mut self.store, self.setup.store.worker());
         let output = mem::take(&mut self.output);
-        self.planned = Vec::new();
+        self.prepared = Vec::new();
         // Their own ends may find what was left half done, and panic too.
         let _ = catch_unwind(AssertUnwindSafe(|| drop(output)));
         let _ = catch_unwind(AssertUnwindSafe(|| drop(store)));
     }
 
     /// Closes all connections of a worker that begins anew.
-    pub(crate) fn close_all<W>(&mut self, table: Table<W>) {
+    pub(crate) fn close_all<W>(&mut self, table: ConnectionTable<W>) {
         self.again.clear();
         self.waiting.clear();
-        self.buffered = Share::new(&self.setup.census, self.setup.workers);
-        self.tell_buffered();
-        let census = Arc::clone(&self.setup.census);
-        census.count_panics(table.close_all(&census));
+        self.buffered = WorkerShare::new(&self.setup.counts, self.setup.workers);
+        self.report_buffered();
+        let counts = Arc::clone(&self.setup.counts);
+        counts.count_panics(table.close_all(&counts));
     }
 
     /// Counts what a connection keeps until the next burst. True: that is more than there may be.
     #[inline]
     pub(crate) fn count_buffered<W>(&mut self, connection: &mut Connection<W>) -> bool {
-        self.buffered.count(connection) && self.tell_buffered()
+        self.buffered.count(connection) && self.report_buffered()
     }
 
     /// A connection is about to be closed.
     pub(crate) fn release_buffered<W>(&mut self, connection: &mut Connection<W>) {
         if self.buffered.release(connection) {
-            self.tell_buffered();
+            self.report_buffered();
         }
     }
 
     /// Tells statistics; true: it is more than there may be, which is told when there is room.
-    fn tell_buffered(&self) -> bool {
+    fn report_buffered(&self) -> bool {
         let is_over = self.buffered.is_over();
         if !is_over {
             self.counts.set_buffered(self.buffered.sum());
@@ -463,15 +467,15 @@ impl Desk {
 
     /// Which connections are to be closed now, since all together keep more than they may. They go
     /// on with nothing.
-    pub(crate) fn overflow<W>(&mut self, table: &Table<W>) -> Vec<Place> {
+    pub(crate) fn overflow<W>(&mut self, table: &ConnectionTable<W>) -> Vec<Slot> {
         let now_s = self.setup.clock.at(self.woke_ns).elapsed_s;
         let overflow = self.buffered.overflow(table, now_s);
         // Their places will be others'.
-        self.again.retain(|place| !overflow.contains(place));
-        self.waiting.retain(|place| !overflow.contains(place));
+        self.again.retain(|slot| !overflow.contains(slot));
+        self.waiting.retain(|slot| !overflow.contains(slot));
         overflow
             .iter()
-            .for_each(|_| self.setup.census.close_buffered());
+            .for_each(|_| self.setup.counts.close_buffered());
         overflow
     }
 

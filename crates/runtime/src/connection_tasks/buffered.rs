@@ -4,10 +4,10 @@
 use std::cmp::Reverse;
 use std::sync::PoisonError;
 
-use super::{Crew, Hall, Peer};
+use super::{ConnectionTasks, Peer, TaskRuntime};
 use crate::buffered::{counted, low};
 
-impl<C: Crew> Hall<C> {
+impl<C: TaskRuntime> ConnectionTasks<C> {
     /// Counts that a task is about to sleep and keeps so many bytes. Where that is more than there
     /// may be, some are closed. False: this is one of them.
     pub(super) fn keep(&self, peer: &Peer, bytes: usize) -> bool {
@@ -17,7 +17,7 @@ impl<C: Crew> Hall<C> {
 
     #[cold]
     fn count(&self, peer: &Peer, bytes: u64) -> bool {
-        let census = &self.setup.census;
+        let counts = &self.setup.counts;
         // Nothing panics half way through a change of the sum.
         let mut sum = self.buffered.lock().unwrap_or_else(PoisonError::into_inner);
         if bytes > 0 && peer.is_shut() {
@@ -25,23 +25,23 @@ impl<C: Crew> Hall<C> {
         }
         *sum = *sum - peer.set_buffered(bytes) + bytes;
         let mut overflow = Vec::new();
-        if *sum > census.buffered_max() {
+        if *sum > counts.buffered_max() {
             let now_s = self.setup.clock.now().elapsed_s;
-            overflow = self.live.peers(|peer| peer.buffered() > 0);
-            overflow.sort_by_key(|peer| Reverse((peer.is_still(now_s), peer.buffered())));
+            overflow = self.peers.peers(|peer| peer.buffered() > 0);
+            overflow.sort_by_key(|peer| Reverse((peer.is_inactive(now_s), peer.buffered())));
             let mut count = 0;
-            while *sum > low(census.buffered_max()) && count < overflow.len() {
+            while *sum > low(counts.buffered_max()) && count < overflow.len() {
                 // It gives its memory back when it wakes up, which closing makes it do.
                 *sum -= overflow[count].set_buffered(0);
                 count += 1;
             }
             overflow.truncate(count);
         }
-        census.set_buffered(*sum);
+        counts.set_buffered(*sum);
         drop(sum);
         // Not with the lock: these are system calls.
         for peer in &overflow {
-            census.close_buffered();
+            counts.close_buffered();
             peer.shut();
         }
         !peer.is_shut()

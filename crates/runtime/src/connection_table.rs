@@ -2,20 +2,20 @@
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
-use crate::census::Census;
 use crate::connection::Connection;
+use crate::connection_counts::ConnectionCounts;
 
 /// Where a connection stands in its worker.
-pub(crate) type Place = usize;
+pub(crate) type Slot = usize;
 
 /// A worker's connections.
 #[derive(Debug)]
-pub(crate) struct Table<W> {
+pub(crate) struct ConnectionTable<W> {
     connections: Vec<Option<Box<Connection<W>>>>,
-    free: Vec<Place>,
+    free: Vec<Slot>,
 }
 
-impl<W> Table<W> {
+impl<W> ConnectionTable<W> {
     pub(crate) fn new() -> Self {
         Self {
             connections: Vec::new(),
@@ -23,49 +23,49 @@ impl<W> Table<W> {
         }
     }
 
-    pub(crate) fn get(&self, place: Place) -> Option<&Connection<W>> {
-        self.connections.get(place)?.as_deref()
+    pub(crate) fn get(&self, slot: Slot) -> Option<&Connection<W>> {
+        self.connections.get(slot)?.as_deref()
     }
 
-    pub(crate) fn get_mut(&mut self, place: Place) -> Option<&mut Connection<W>> {
-        self.connections.get_mut(place)?.as_deref_mut()
+    pub(crate) fn get_mut(&mut self, slot: Slot) -> Option<&mut Connection<W>> {
+        self.connections.get_mut(slot)?.as_deref_mut()
     }
 
     /// Gives a connection a place.
-    pub(crate) fn add(&mut self, connection: Connection<W>) -> Place {
+    pub(crate) fn add(&mut self, connection: Connection<W>) -> Slot {
         let connection = Some(Box::new(connection));
-        if let Some(place) = self.free.pop() {
-            self.connections[place] = connection;
-            return place;
+        if let Some(slot) = self.free.pop() {
+            self.connections[slot] = connection;
+            return slot;
         }
         self.connections.push(connection);
         self.connections.len() - 1
     }
 
     /// Closes a connection, if one is there.
-    pub(crate) fn close(&mut self, place: Place, census: &Census) {
-        let connection = self.connections.get_mut(place).and_then(Option::take);
+    pub(crate) fn close(&mut self, slot: Slot, counts: &ConnectionCounts) {
+        let connection = self.connections.get_mut(slot).and_then(Option::take);
         if connection.is_some() {
             drop(connection);
-            self.free.push(place);
-            census.leave();
+            self.free.push(slot);
+            counts.leave();
         }
     }
 
     /// Closes all, after a panic that may have been in any of them; how many they were.
-    pub(crate) fn close_all(self, census: &Census) -> u64 {
+    pub(crate) fn close_all(self, counts: &ConnectionCounts) -> u64 {
         let mut count = 0;
         for connection in self.connections.into_iter().flatten() {
             // One whose own end panics must not keep the others.
             let _ = catch_unwind(AssertUnwindSafe(|| drop(connection)));
-            census.leave();
+            counts.leave();
             count += 1;
         }
         count
     }
 
     /// Places there have been, taken or free.
-    pub(crate) fn places(&self) -> std::ops::Range<Place> {
+    pub(crate) fn slots(&self) -> std::ops::Range<Slot> {
         0..self.connections.len()
     }
 

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use sys::poll::Interest;
 use sys::socket::Stream;
 
-use super::{Live, Peer};
+use super::{Peer, Peers};
 use crate::testing::{Fragile, Served, ask, wait};
 use crate::transport::Transport;
 use crate::{Kind, Scheduler};
@@ -30,7 +30,7 @@ fn ends_at_once(served: Served) {
     let since_ns = sys::clock::monotonic_ns();
     served.running.stop().unwrap();
     assert!(sys::clock::monotonic_ns() - since_ns < 2_000_000_000);
-    assert_eq!(served.census.tally().current, 0);
+    assert_eq!(served.counts.snapshot().current, 0);
     for stream in &idle {
         wait(stream, Interest::Read);
         assert_eq!(stream.recv(&mut [0; 16]).unwrap(), 0);
@@ -39,13 +39,13 @@ fn ends_at_once(served: Served) {
 
 #[test]
 fn no_more_are_engaged_than_there_may_be() {
-    let live = Live::<()>::default();
+    let peers = Peers::<()>::default();
     let peer = || {
         let (stream, _) = Stream::pair().unwrap();
         Arc::new(Peer::new(Transport::Plain(stream), 1))
     };
-    assert_eq!(live.enter(peer(), 1), Some(0));
-    assert_eq!(live.enter(peer(), 1), None);
-    live.withdraw(0);
-    assert_eq!(live.enter(peer(), 1), Some(0));
+    assert_eq!(peers.insert(peer(), 1), Some(0));
+    assert_eq!(peers.insert(peer(), 1), None);
+    peers.remove(0);
+    assert_eq!(peers.insert(peer(), 1), Some(0));
 }

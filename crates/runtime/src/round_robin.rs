@@ -5,44 +5,44 @@ use std::sync::Arc;
 
 use sys::socket::Stream;
 
-use crate::acceptor::{Exhausted, Host, turn_away};
+use crate::acceptor::{Dispatch, Exhausted, reject};
 use crate::inbox::Inbox;
 use crate::running::Running;
 use crate::setup::Setup;
 
 /// Deals connections out to workers.
-pub(crate) struct Dealer {
+pub(crate) struct RoundRobin {
     inboxes: Vec<Arc<Inbox>>,
     /// Which inboxes were given something in this round.
-    has_mail: Vec<bool>,
+    inbox_is_ready: Vec<bool>,
     next: usize,
     setup: Arc<Setup>,
 }
 
-impl Dealer {
+impl RoundRobin {
     pub(crate) fn new(setup: &Arc<Setup>, running: &Running) -> Self {
         Self {
             inboxes: running.inboxes.clone(),
-            has_mail: vec![false; running.inboxes.len()],
+            inbox_is_ready: vec![false; running.inboxes.len()],
             next: 0,
             setup: Arc::clone(setup),
         }
     }
 }
 
-impl Host for Dealer {
+impl Dispatch for RoundRobin {
     fn take(&mut self, stream: Stream) -> Result<(), Exhausted> {
         self.next = (self.next + 1) % self.inboxes.len();
         if let Err(stream) = self.inboxes[self.next].push(stream) {
-            turn_away(&stream, &self.setup.census);
+            reject(&stream, &self.setup.counts);
         }
-        self.has_mail[self.next] = true;
+        self.inbox_is_ready[self.next] = true;
         Ok(())
     }
 
-    fn rouse(&mut self) {
-        for (inbox, has_mail) in self.inboxes.iter().zip(&mut self.has_mail) {
-            if mem::take(has_mail) {
+    fn flush(&mut self) {
+        for (inbox, inbox_is_ready) in self.inboxes.iter().zip(&mut self.inbox_is_ready) {
+            if mem::take(inbox_is_ready) {
                 inbox.waker.wake();
             }
         }

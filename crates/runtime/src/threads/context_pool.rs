@@ -4,12 +4,12 @@ use std::collections::VecDeque;
 use std::ops::{Deref, DerefMut};
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 
-use crate::desk::Desk;
-use crate::hall::Which;
+use crate::connection_tasks::Choice;
+use crate::worker_context::WorkerContext;
 
 /// The desks.
-pub(super) struct Desks {
-    all: Box<[Mutex<Desk>]>,
+pub(super) struct ContextPool {
+    all: Box<[Mutex<WorkerContext>]>,
     free: Mutex<Free>,
     is_free: Condvar,
 }
@@ -21,20 +21,20 @@ struct Free {
 }
 
 /// A desk that is lent. Dropped, it sleeps and is another's.
-pub(super) struct Lent<'a> {
+pub(super) struct BorrowedContext<'a> {
     // Dropped in this order: nobody is given a desk that is still locked.
-    desk: MutexGuard<'a, Desk>,
-    _return: Return<'a>,
+    context: MutexGuard<'a, WorkerContext>,
+    _return: ReturnToPool<'a>,
 }
 
-struct Return<'a> {
-    desks: &'a Desks,
+struct ReturnToPool<'a> {
+    contexts: &'a ContextPool,
     number: usize,
 }
 
-impl Desks {
-    pub(super) fn new(desks: impl Iterator<Item = Desk>) -> Self {
-        let all: Box<[_]> = desks.map(Mutex::new).collect();
+impl ContextPool {
+    pub(super) fn new(contexts: impl Iterator<Item = WorkerContext>) -> Self {
+        let all: Box<[_]> = contexts.map(Mutex::new).collect();
         let numbers = (0..all.len()).collect();
         Self {
             all,
@@ -47,7 +47,7 @@ impl Desks {
     }
 
     /// Borrows the desk that was used last, whose memory is nearest; waits if all are lent.
-    pub(super) fn borrow(&self) -> Lent<'_> {
+    pub(super) fn borrow(&self) -> BorrowedContext<'_> {
         let mut free = self.free();
         let number = loop {
             if let Some(number) = free.numbers.pop_back() {
@@ -61,18 +61,18 @@ impl Desks {
             free.waiting -= 1;
         };
         drop(free);
-        self.lend(number)
+        self.lock_context(number)
     }
 
     /// Borrows a desk, if one is free.
-    pub(super) fn borrow_if_free(&self, which: Which) -> Option<Lent<'_>> {
+    pub(super) fn try_borrow(&self, choice: Choice) -> Option<BorrowedContext<'_>> {
         let mut free = self.free();
-        let number = match which {
-            Which::UsedLast => free.numbers.pop_back(),
-            Which::UsedFirst => free.numbers.pop_front(),
+        let number = match choice {
+            Choice::MostRecent => free.numbers.pop_back(),
+            Choice::LeastRecent => free.numbers.pop_front(),
         }?;
         drop(free);
-        Some(self.lend(number))
+        Some(self.lock_context(number))
     }
 
     /// How many there are.
@@ -80,20 +80,20 @@ impl Desks {
         self.all.len()
     }
 
-    fn lend(&self, number: usize) -> Lent<'_> {
-        let kept = &self.all[number];
-        let mut desk = kept.lock().unwrap_or_else(|poisoned| {
+    fn lock_context(&self, number: usize) -> BorrowedContext<'_> {
+        let entry = &self.all[number];
+        let mut context = entry.lock().unwrap_or_else(|poisoned| {
             // Whoever had it panicked.
-            kept.clear_poison();
-            let mut desk = poisoned.into_inner();
-            desk.renew();
-            desk
+            entry.clear_poison();
+            let mut context = poisoned.into_inner();
+            context.reset();
+            context
         });
-        desk.store.online();
-        Lent {
-            desk,
-            _return: Return {
-                desks: self,
+        context.store.online();
+        BorrowedContext {
+            context,
+            _return: ReturnToPool {
+                contexts: self,
                 number,
             },
         }
@@ -105,34 +105,34 @@ impl Desks {
     }
 }
 
-impl Deref for Lent<'_> {
-    type Target = Desk;
+impl Deref for BorrowedContext<'_> {
+    type Target = WorkerContext;
 
-    fn deref(&self) -> &Desk {
-        &self.desk
+    fn deref(&self) -> &WorkerContext {
+        &self.context
     }
 }
 
-impl DerefMut for Lent<'_> {
-    fn deref_mut(&mut self) -> &mut Desk {
-        &mut self.desk
+impl DerefMut for BorrowedContext<'_> {
+    fn deref_mut(&mut self) -> &mut WorkerContext {
+        &mut self.context
     }
 }
 
-impl Drop for Lent<'_> {
+impl Drop for BorrowedContext<'_> {
     fn drop(&mut self) {
-        self.desk.store.offline();
+        self.context.store.offline();
     }
 }
 
-impl Drop for Return<'_> {
+impl Drop for ReturnToPool<'_> {
     fn drop(&mut self) {
-        let mut free = self.desks.free();
+        let mut free = self.contexts.free();
         free.numbers.push_back(self.number);
         let is_awaited = free.waiting > 0;
         drop(free);
         if is_awaited {
-            self.desks.is_free.notify_one();
+            self.contexts.is_free.notify_one();
         }
     }
 }

@@ -13,10 +13,10 @@
 //! others, but where a processor of fibres sees what has come before any of it runs
 //! (`fibres/wake.rs`).
 
-mod attend;
 mod buffered;
-mod conversation;
-mod live;
+mod peers;
+mod supervisor;
+mod task;
 
 use std::any::Any;
 use std::io;
@@ -26,23 +26,23 @@ use std::sync::{Arc, Mutex};
 use session::Output;
 use sys::socket::Stream;
 
-use crate::acceptor::{Exhausted, Host, turn_away};
-use crate::desk::Desk;
+use crate::acceptor::{Dispatch, Exhausted, reject};
 use crate::inbox::Inbox;
-use crate::limits::MAINTAIN_EVERY_NS;
+use crate::limits::MAINTAIN_INTERVAL_NS;
 use crate::running::Running;
 use crate::setup::Setup;
 use crate::transport::Transport;
-use attend::Attendant;
-use conversation::converse;
-use live::Live;
-pub(crate) use live::Peer;
+use crate::worker_context::WorkerContext;
+pub(crate) use peers::Peer;
+use peers::Peers;
+use supervisor::Supervisor;
+use task::serve_connection;
 
 /// What all conversations share.
-pub(crate) struct Hall<C: Crew> {
+pub(crate) struct ConnectionTasks<C: TaskRuntime> {
     setup: Arc<Setup>,
-    pub(crate) crew: C,
-    live: Live<C::Task>,
+    pub(crate) runtime: C,
+    peers: Peers<C::Task>,
     /// Conversations there may be at once.
     most: usize,
     /// Rouses the attendant.
@@ -58,44 +58,47 @@ pub(crate) struct Hall<C: Crew> {
 
 /// Which desk.
 #[derive(Debug, Clone, Copy)]
-pub(crate) enum Which {
+pub(crate) enum Choice {
     /// The one whose memory is nearest: what it drains, the next write would go on with.
-    UsedLast,
+    MostRecent,
     /// The one that has slept longest, or each in turn: what one had begun to drain must not lie
     /// for ever.
-    UsedFirst,
+    LeastRecent,
 }
 
 /// Who runs the conversations.
-pub(crate) trait Crew: Send + Sync + Sized + 'static {
+pub(crate) trait TaskRuntime: Send + Sync + Sized + 'static {
     /// A conversation that runs.
     type Task: Task;
     /// How a conversation waits for its peer.
-    type Line: Line;
+    type PeerSocket: PeerSocket;
 
     /// Starts a conversation.
     ///
     /// # Errors
     /// There is none to be had.
-    fn engage(&self, converse: impl FnOnce() + Send + 'static) -> Result<Self::Task, Exhausted>;
+    fn spawn(
+        &self,
+        serve_connection: impl FnOnce() + Send + 'static,
+    ) -> Result<Self::Task, Exhausted>;
 
     /// The conversation's own: how it is to wait for its peer.
     ///
     /// # Errors
     /// The connection is lost already, or the kernel has no room to watch it.
-    fn line(&self, peer: &Arc<Peer>) -> io::Result<Self::Line>;
+    fn socket(&self, peer: &Arc<Peer>) -> io::Result<Self::PeerSocket>;
 
     /// Does a burst's work at a desk. It makes no system call.
-    fn at_desk<R: Send>(&self, work: impl FnOnce(&mut Desk) -> R + Send) -> R;
+    fn with_context<R: Send>(&self, work: impl FnOnce(&mut WorkerContext) -> R + Send) -> R;
 
     /// Does a step of the store's maintenance, if a desk is free; true: there is more to do.
-    fn maintain(&self, which: Which, now_ns: u64) -> Option<bool>;
+    fn maintain(&self, choice: Choice, now_ns: u64) -> Option<bool>;
 
     /// How many desks there are.
-    fn desks(&self) -> usize;
+    fn contexts(&self) -> usize;
 
     /// The last conversation is over.
-    fn dismiss(&self);
+    fn stop(&self);
 }
 
 /// A conversation that runs.
@@ -108,7 +111,7 @@ pub(crate) trait Task: Send + 'static {
 }
 
 /// How a conversation waits for its peer. An error that passes is tried again, but of an exchange.
-pub(crate) trait Line: Send {
+pub(crate) trait PeerSocket: Send {
     /// Waits for bytes; 0 is the peer's end.
     fn receive(&self, room: &mut [u8]) -> io::Result<usize>;
 
@@ -118,21 +121,21 @@ pub(crate) trait Line: Send {
     /// Sends from byte `sent` on, `most` bytes at most; waits for room.
     fn send_once(&self, output: &Output, sent: usize, most: usize) -> io::Result<usize>;
 
-    /// Whether [`Line::exchange`] is better than sending and receiving.
-    fn exchanges(&self) -> bool;
+    /// Whether [`PeerSocket::exchange`] is better than sending and receiving.
+    fn has_exchange(&self) -> bool;
 
     /// Sends all of `bytes`, then receives; any error means that the connection is lost.
     fn exchange(&self, bytes: &[u8], room: &mut [u8]) -> io::Result<usize>;
 
     /// Lets other conversations have their turn: this one has more to do, or might never wait,
     /// where its peer sends without end and it does not [exchange](Line::exchange).
-    fn let_others(&self);
+    fn yield_now(&self);
 
     /// Waits so long, or until the peer is gone or lost: true.
     fn hangs_up_within(&self, timeout_ns: u64) -> bool;
 }
 
-impl<C: Crew> Hall<C> {
+impl<C: TaskRuntime> ConnectionTasks<C> {
     /// Starts the attendant; what it returns gives each connection its task.
     ///
     /// # Errors
@@ -140,13 +143,13 @@ impl<C: Crew> Hall<C> {
     pub(crate) fn open(
         running: &mut Running,
         setup: &Arc<Setup>,
-        crew: C,
+        runtime: C,
         most: usize,
     ) -> io::Result<Arc<Self>> {
-        let hall = Arc::new(Self {
+        let tasks = Arc::new(Self {
             setup: Arc::clone(setup),
-            crew,
-            live: Live::default(),
+            runtime,
+            peers: Peers::default(),
             most,
             inbox: Arc::clone(&running.inboxes[0]),
             ending: Arc::clone(&running.ending),
@@ -154,20 +157,20 @@ impl<C: Crew> Hall<C> {
             maintained_ns: AtomicU64::new(0),
             buffered: Mutex::default(),
         });
-        let attendant = Attendant::new(Arc::clone(&hall))?;
-        running.spawn("attendant".to_owned(), move || attendant.run())?;
-        Ok(hall)
+        let supervisor = Supervisor::new(Arc::clone(&tasks))?;
+        running.spawn("attendant".to_owned(), move || supervisor.run())?;
+        Ok(tasks)
     }
 
     /// Does a step of the store's maintenance if it is time for one and a desk is free; the
     /// attendant goes on with what is left.
     fn maintain(&self, now_ns: u64) {
         // As often as so many workers of another runtime would, together.
-        let every_ns = MAINTAIN_EVERY_NS / self.crew.desks().max(1) as u64;
+        let every_ns = MAINTAIN_INTERVAL_NS / self.runtime.contexts().max(1) as u64;
         if !self.is_maintenance_due(every_ns, now_ns) {
             return;
         }
-        let maintained = self.maintain_at(Which::UsedLast, now_ns);
+        let maintained = self.maintain_at(Choice::MostRecent, now_ns);
         let Some(has_more) = maintained else { return };
         if self.setup.store.wants_tending() {
             self.setup.control.wake_maintenance();
@@ -184,47 +187,47 @@ impl<C: Crew> Hall<C> {
     }
 
     /// A step, if a desk is free; true: there is more to do.
-    fn maintain_at(&self, which: Which, now_ns: u64) -> Option<bool> {
-        let has_more = self.crew.maintain(which, now_ns)?;
+    fn maintain_at(&self, choice: Choice, now_ns: u64) -> Option<bool> {
+        let has_more = self.runtime.maintain(choice, now_ns)?;
         self.maintained_ns.store(now_ns, Ordering::Relaxed);
         Some(has_more)
     }
 
     /// Starts a peer's conversation.
-    fn engage(self: &Arc<Self>, peer: &Arc<Peer>) -> Result<(), Exhausted> {
-        let place = self.live.enter(Arc::clone(peer), self.most);
-        let place = place.ok_or(Exhausted::Tasks)?;
-        let (its_hall, its_peer) = (Arc::clone(self), Arc::clone(peer));
-        let engaged = self
-            .crew
-            .engage(move || converse(its_hall, its_peer, place));
-        match engaged {
+    fn spawn(self: &Arc<Self>, peer: &Arc<Peer>) -> Result<(), Exhausted> {
+        let slot = self.peers.insert(Arc::clone(peer), self.most);
+        let slot = slot.ok_or(Exhausted::Tasks)?;
+        let (tasks, its_peer) = (Arc::clone(self), Arc::clone(peer));
+        let spawned = self
+            .runtime
+            .spawn(move || serve_connection(tasks, its_peer, slot));
+        match spawned {
             Ok(task) => {
-                if self.live.settle(place, task) {
+                if self.peers.attach_task(slot, task) {
                     self.inbox.waker.wake();
                 }
                 Ok(())
             }
             Err(exhausted) => {
-                self.live.withdraw(place);
+                self.peers.remove(slot);
                 Err(exhausted)
             }
         }
     }
 }
 
-impl<C: Crew> Host for Arc<Hall<C>> {
+impl<C: TaskRuntime> Dispatch for Arc<ConnectionTasks<C>> {
     fn take(&mut self, stream: Stream) -> Result<(), Exhausted> {
         let now_s = self.setup.clock.now().elapsed_s;
         let peer = Arc::new(Peer::new(Transport::Plain(stream), now_s));
-        self.engage(&peer).inspect_err(|_| {
+        self.spawn(&peer).inspect_err(|_| {
             let Transport::Plain(stream) = &peer.transport;
-            turn_away(stream, &self.setup.census);
+            reject(stream, &self.setup.counts);
         })
     }
 
     /// Everybody has a task of their own: nobody sleeps on a new connection.
-    fn rouse(&mut self) {}
+    fn flush(&mut self) {}
 }
 
 #[cfg(test)]

@@ -4,8 +4,8 @@
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use crate::buffered::is_still;
-use crate::table::Place;
+use crate::buffered::is_inactive;
+use crate::connection_table::Slot;
 use crate::transport::Transport;
 
 /// A connected peer, as its own task and the attendant see it. What the task notes of itself
@@ -18,9 +18,9 @@ pub(crate) struct Peer {
     /// It keeps memory of the store from others.
     holds_memory: AtomicBool,
     /// The second in which a byte last came or went.
-    moved_s: AtomicU32,
+    active_s: AtomicU32,
     is_shut: AtomicBool,
-    /// What is counted of what its task keeps (`hall/buffered.rs`).
+    /// What is counted of what its task keeps (`tasks/buffered.rs`).
     buffered: AtomicU64,
 }
 
@@ -30,7 +30,7 @@ impl Peer {
             transport,
             is_idle: AtomicBool::new(false),
             holds_memory: AtomicBool::new(false),
-            moved_s: AtomicU32::new(now_s),
+            active_s: AtomicU32::new(now_s),
             is_shut: AtomicBool::new(false),
             buffered: AtomicU64::new(0),
         }
@@ -44,8 +44,8 @@ impl Peer {
         self.holds_memory.store(holds_memory, Ordering::Relaxed);
     }
 
-    pub(crate) fn moved(&self, now_s: u32) {
-        self.moved_s.store(now_s, Ordering::Relaxed);
+    pub(crate) fn set_active(&self, now_s: u32) {
+        self.active_s.store(now_s, Ordering::Relaxed);
     }
 
     pub(crate) fn is_idle(&self) -> bool {
@@ -58,8 +58,8 @@ impl Peer {
     }
 
     /// Whether it has not moved for long.
-    pub(super) fn is_still(&self, now_s: u32) -> bool {
-        is_still(self.moved_s.load(Ordering::Relaxed), now_s)
+    pub(super) fn is_inactive(&self, now_s: u32) -> bool {
+        is_inactive(self.active_s.load(Ordering::Relaxed), now_s)
     }
 
     pub(crate) fn buffered(&self) -> u64 {
@@ -73,8 +73,8 @@ impl Peer {
 
     /// Whether it holds memory and has not moved for long.
     pub(crate) fn is_slow_holder(&self, now_s: u32) -> bool {
-        let moved_s = self.moved_s.load(Ordering::Relaxed);
-        self.holds_memory.load(Ordering::Relaxed) && is_still(moved_s, now_s) && !self.is_shut()
+        let active_s = self.active_s.load(Ordering::Relaxed);
+        self.holds_memory.load(Ordering::Relaxed) && is_inactive(active_s, now_s) && !self.is_shut()
     }
 
     /// Has its task end, wherever it sleeps.
@@ -87,33 +87,33 @@ impl Peer {
 
 /// Everybody who is connected, and the tasks (threads or fibres) that are to be joined.
 #[derive(Debug)]
-pub(crate) struct Live<T> {
+pub(crate) struct Peers<T> {
     list: Mutex<List<T>>,
 }
 
 #[derive(Debug)]
 struct List<T> {
-    entries: Vec<Entry<T>>,
-    free: Vec<Place>,
+    entries: Vec<PeerEntry<T>>,
+    free: Vec<Slot>,
     /// Tasks that are done, or will be in a moment.
-    over: Vec<T>,
+    finished: Vec<T>,
 }
 
 #[derive(Debug)]
-enum Entry<T> {
+enum PeerEntry<T> {
     Free,
     /// The task comes when it has been started.
     Here(Arc<Peer>, Option<T>),
     /// The task was done before it came here.
-    Gone,
+    Complete,
 }
 
-impl<T> Default for Live<T> {
+impl<T> Default for Peers<T> {
     fn default() -> Self {
         let list = List {
             entries: Vec::new(),
             free: Vec::new(),
-            over: Vec::new(),
+            finished: Vec::new(),
         };
         Self {
             list: Mutex::new(list),
@@ -121,17 +121,17 @@ impl<T> Default for Live<T> {
     }
 }
 
-impl<T> Live<T> {
+impl<T> Peers<T> {
     /// A peer is about to have a task; none: `most` have one.
-    pub(crate) fn enter(&self, peer: Arc<Peer>, most: usize) -> Option<Place> {
+    pub(crate) fn insert(&self, peer: Arc<Peer>, most: usize) -> Option<Slot> {
         let mut list = self.list();
-        let entry = Entry::Here(peer, None);
-        if list.entries.len() - list.free.len() + list.over.len() >= most {
+        let entry = PeerEntry::Here(peer, None);
+        if list.entries.len() - list.free.len() + list.finished.len() >= most {
             return None;
         }
-        if let Some(place) = list.free.pop() {
-            list.entries[place] = entry;
-            return Some(place);
+        if let Some(slot) = list.free.pop() {
+            list.entries[slot] = entry;
+            return Some(slot);
         }
         list.entries.push(entry);
         Some(list.entries.len() - 1)
@@ -139,41 +139,41 @@ impl<T> Live<T> {
 
     /// The task runs, or has run. True: the attendant should be roused.
     #[must_use]
-    pub(crate) fn settle(&self, place: Place, task: T) -> bool {
+    pub(crate) fn attach_task(&self, slot: Slot, task: T) -> bool {
         let mut list = self.list();
-        if let Entry::Here(_, held) = &mut list.entries[place] {
+        if let PeerEntry::Here(_, held) = &mut list.entries[slot] {
             *held = Some(task);
             return false;
         }
-        list.free(place, Some(task))
+        list.free(slot, Some(task))
     }
 
     /// There was none to be had.
-    pub(crate) fn withdraw(&self, place: Place) {
-        self.list().free(place, None);
+    pub(crate) fn remove(&self, slot: Slot) {
+        self.list().free(slot, None);
     }
 
     /// The task is done with its peer, which it still has: nothing is closed here. True: the
     /// attendant should be roused.
     #[must_use]
-    pub(crate) fn leave(&self, place: Place) -> bool {
+    pub(crate) fn leave(&self, slot: Slot) -> bool {
         let mut list = self.list();
-        match std::mem::replace(&mut list.entries[place], Entry::Gone) {
-            Entry::Here(_, Some(task)) => list.free(place, Some(task)),
+        match std::mem::replace(&mut list.entries[slot], PeerEntry::Complete) {
+            PeerEntry::Here(_, Some(task)) => list.free(slot, Some(task)),
             _ => false,
         }
     }
 
     /// Tasks to be joined.
-    pub(crate) fn take_over(&self) -> Vec<T> {
-        std::mem::take(&mut self.list().over)
+    pub(crate) fn take_finished(&self) -> Vec<T> {
+        std::mem::take(&mut self.list().finished)
     }
 
     /// Those who are as asked, to be roused when the list is not locked any more.
     pub(crate) fn peers(&self, asked: impl Fn(&Peer) -> bool) -> Vec<Arc<Peer>> {
         let list = self.list();
         let peers = list.entries.iter().filter_map(|entry| match entry {
-            Entry::Here(peer, _) => Some(peer),
+            PeerEntry::Here(peer, _) => Some(peer),
             _ => None,
         });
         peers.filter(|peer| asked(peer)).map(Arc::clone).collect()
@@ -182,7 +182,7 @@ impl<T> Live<T> {
     /// Whether every task has been joined, but for those just taken over.
     pub(crate) fn is_empty(&self) -> bool {
         let list = self.list();
-        list.free.len() == list.entries.len() && list.over.is_empty()
+        list.free.len() == list.entries.len() && list.finished.is_empty()
     }
 
     fn list(&self) -> MutexGuard<'_, List<T>> {
@@ -192,11 +192,11 @@ impl<T> Live<T> {
 }
 
 impl<T> List<T> {
-    fn free(&mut self, place: Place, task: Option<T>) -> bool {
-        self.entries[place] = Entry::Free;
-        self.free.push(place);
-        let is_first = self.over.is_empty() && task.is_some();
-        self.over.extend(task);
+    fn free(&mut self, slot: Slot, task: Option<T>) -> bool {
+        self.entries[slot] = PeerEntry::Free;
+        self.free.push(slot);
+        let is_first = self.finished.is_empty() && task.is_some();
+        self.finished.extend(task);
         is_first
     }
 }

@@ -11,29 +11,29 @@ use std::sync::atomic::Ordering;
 use session::{Next, Output, Session};
 use sys::clock::monotonic_ns;
 
-use super::live::Peer;
-use super::{Crew, Hall, Line};
-use crate::acceptor::say_why;
-use crate::connection::Held;
+use super::peers::Peer;
+use super::{ConnectionTasks, PeerSocket, TaskRuntime};
+use crate::acceptor::send_rejection;
+use crate::connection::HeldInput;
+use crate::connection_table::Slot;
 use crate::limits::{
-    DIRECT_MIN, MEMORY_RETRY_NS, RECEIVE_LEN, RESTING_LEN, SEND_A_TURN, SEND_AT_ONCE,
+    BLOCKING_SEND_MAX, DIRECT_MIN, IDLE_BUFFER_LEN, MEMORY_RETRY_NS, RECEIVE_LEN, SEND_PER_TURN,
 };
-use crate::table::Place;
 use crate::transport::Transport;
 
 /// A conversation.
-struct Conversation<C: Crew> {
+struct ConnectionTask<C: TaskRuntime> {
     session: Session,
     /// Input that could not be used yet.
-    held: Held,
+    held: HeldInput,
     /// What is received into.
     buffer: Vec<u8>,
     output: Output,
     /// It waits for memory that others hold.
-    wants_memory: bool,
-    line: C::Line,
+    waits_for_memory: bool,
+    socket: C::PeerSocket,
     peer: Arc<Peer>,
-    hall: Arc<Hall<C>>,
+    tasks: Arc<ConnectionTasks<C>>,
 }
 
 /// What has come.
@@ -44,62 +44,66 @@ struct Received {
 }
 
 /// A conversation's place among those that live. Dropped last, however its task ends.
-struct Stay<C: Crew> {
-    place: Place,
+struct TaskEntry<C: TaskRuntime> {
+    slot: Slot,
     peer: Option<Arc<Peer>>,
-    hall: Arc<Hall<C>>,
+    tasks: Arc<ConnectionTasks<C>>,
 }
 
 /// Converses with a peer until one of them has enough.
-pub(super) fn converse<C: Crew>(hall: Arc<Hall<C>>, peer: Arc<Peer>, place: Place) {
-    let _stay = Stay {
-        place,
+pub(super) fn serve_connection<C: TaskRuntime>(
+    tasks: Arc<ConnectionTasks<C>>,
+    peer: Arc<Peer>,
+    slot: Slot,
+) {
+    let _entry = TaskEntry {
+        slot,
         peer: Some(Arc::clone(&peer)),
-        hall: Arc::clone(&hall),
+        tasks: Arc::clone(&tasks),
     };
-    let Ok(line) = hall.crew.line(&peer) else {
+    let Ok(socket) = tasks.runtime.socket(&peer) else {
         let Transport::Plain(stream) = &peer.transport;
-        hall.setup.census.refuse();
-        say_why(stream);
+        tasks.setup.counts.refuse();
+        send_rejection(stream);
         drop(peer);
         return;
     };
-    let conversation = Conversation {
+    let task = ConnectionTask {
         session: Session::default(),
-        held: Held::default(),
-        buffer: vec![0; RESTING_LEN],
+        held: HeldInput::default(),
+        buffer: vec![0; IDLE_BUFFER_LEN],
         output: Output::default(),
-        wants_memory: false,
-        line,
+        waits_for_memory: false,
+        socket,
         peer,
-        hall,
+        tasks,
     };
-    conversation.run();
+    task.run();
 }
 
-impl<C: Crew> Drop for Stay<C> {
+impl<C: TaskRuntime> Drop for TaskEntry<C> {
     fn drop(&mut self) {
         if let Some(peer) = &self.peer {
             // It keeps nothing any more.
-            self.hall.keep(peer, 0);
+            self.tasks.keep(peer, 0);
         }
-        let is_first = self.hall.live.leave(self.place);
+        let is_first = self.tasks.peers.leave(self.slot);
         // The last who has it closes the socket, and that is not the list.
         self.peer = None;
-        self.hall.setup.census.leave();
+        self.tasks.setup.counts.leave();
         if is_first {
-            self.hall.inbox.waker.wake();
+            self.tasks.inbox.waker.wake();
         }
     }
 }
 
-impl<C: Crew> Conversation<C> {
+impl<C: TaskRuntime> ConnectionTask<C> {
     fn run(mut self) {
         while let Some(received) = self.receive()
             && self.answer_all(&received)
         {
-            if !self.line.exchanges() {
-                self.line.let_others();
+            if !self.socket.has_exchange() {
+                self.socket.yield_now();
             }
         }
     }
@@ -109,10 +113,10 @@ impl<C: Crew> Conversation<C> {
         let is_idle = self.held.is_empty() && !self.session.holds_memory();
         self.peer.set_holding(self.session.holds_memory());
         self.peer.set_idle(is_idle);
-        if !self.hall.keep(&self.peer, self.held.capacity()) {
+        if !self.tasks.keep(&self.peer, self.held.capacity()) {
             return None;
         }
-        if is_idle && self.hall.ending.load(Ordering::Relaxed) {
+        if is_idle && self.tasks.ending.load(Ordering::Relaxed) {
             // What has come is the last that is answered.
             self.peer.transport.end_input();
         }
@@ -121,7 +125,7 @@ impl<C: Crew> Conversation<C> {
             Some(bytes) if !bytes.is_empty() => {
                 // Left for this by `answer_all`, where no value is on its way into the store.
                 assert!(!is_direct, "a value would land in the buffer");
-                let exchanged = self.line.exchange(bytes, &mut self.buffer);
+                let exchanged = self.socket.exchange(bytes, &mut self.buffer);
                 self.clear_output();
                 exchanged.ok()?
             }
@@ -149,7 +153,7 @@ impl<C: Crew> Conversation<C> {
                 true => self.session.upload_buffer(),
                 false => &mut self.buffer[..],
             };
-            match self.line.receive(room) {
+            match self.socket.receive(room) {
                 Ok(len) => return Some(len),
                 Err(error) if is_passing(&error) => {}
                 Err(_) => return None,
@@ -164,8 +168,8 @@ impl<C: Crew> Conversation<C> {
         loop {
             let now_ns = monotonic_ns();
             if uncounted > 0 {
-                let now_s = self.hall.setup.clock.at(now_ns).elapsed_s;
-                self.peer.moved(now_s);
+                let now_s = self.tasks.setup.clock.at(now_ns).elapsed_s;
+                self.peer.set_active(now_s);
             }
             let next = self.burst(fresh_len, std::mem::take(&mut uncounted), now_ns);
             let is_last = matches!(next, Next::Input | Next::Upload);
@@ -174,13 +178,13 @@ impl<C: Crew> Conversation<C> {
                 return false;
             }
             // A turn ends here, and with it goes a bounded step.
-            self.hall.maintain(now_ns);
+            self.tasks.maintain(now_ns);
             if fresh_len > 0 {
                 self.fit_buffer(fresh_len);
                 fresh_len = 0;
             }
             match next {
-                Next::Yield | Next::OutputSpace => self.line.let_others(),
+                Next::Yield | Next::OutputSpace => self.socket.yield_now(),
                 Next::Memory => {
                     if !self.wait_for_memory(now_ns) {
                         return false;
@@ -198,14 +202,14 @@ impl<C: Crew> Conversation<C> {
         let is_small = self
             .output
             .as_bytes()
-            .is_some_and(|it| it.len() <= RESTING_LEN);
-        is_small && self.line.exchanges() && !self.session.holds_memory()
+            .is_some_and(|it| it.len() <= IDLE_BUFFER_LEN);
+        is_small && self.socket.has_exchange() && !self.session.holds_memory()
     }
 
     /// A peer that fills what it is given is given more, until it does not.
     fn fit_buffer(&mut self, received_len: usize) {
-        let wanted = if received_len < RESTING_LEN {
-            RESTING_LEN
+        let wanted = if received_len < IDLE_BUFFER_LEN {
+            IDLE_BUFFER_LEN
         } else {
             RECEIVE_LEN
         };
@@ -220,20 +224,20 @@ impl<C: Crew> Conversation<C> {
         let is_holding = self.output.has_pins();
         self.peer
             .set_holding(is_holding || self.session.holds_memory());
-        let (mut sent, mut turn_end) = (0, SEND_A_TURN);
+        let (mut sent, mut turn_end) = (0, SEND_PER_TURN);
         // Until there is no room: what waits for its peer is counted first.
         let mut waits = false;
         while sent < len {
             if sent >= turn_end {
-                turn_end = sent + SEND_A_TURN;
+                turn_end = sent + SEND_PER_TURN;
                 // What the desk has seen, others may have back meanwhile.
-                self.hall.crew.at_desk(|_| ());
-                self.line.let_others();
+                self.tasks.runtime.with_context(|_| ());
+                self.socket.yield_now();
             }
             let result = if waits {
-                self.line.send_once(&self.output, sent, SEND_AT_ONCE)
+                self.socket.send_once(&self.output, sent, BLOCKING_SEND_MAX)
             } else {
-                self.line.send_now(&self.output, sent, SEND_AT_ONCE)
+                self.socket.send_now(&self.output, sent, BLOCKING_SEND_MAX)
             };
             let part = match result {
                 Ok(part) => part,
@@ -241,7 +245,7 @@ impl<C: Crew> Conversation<C> {
                 Err(_) => return false,
             };
             sent += part;
-            if !waits && part < SEND_AT_ONCE && sent < len {
+            if !waits && part < BLOCKING_SEND_MAX && sent < len {
                 waits = true;
                 if !self.keep_all() {
                     return false;
@@ -251,7 +255,7 @@ impl<C: Crew> Conversation<C> {
                 continue;
             }
             if is_holding || waits {
-                self.peer.moved(self.hall.setup.clock.now().elapsed_s);
+                self.peer.set_active(self.tasks.setup.clock.now().elapsed_s);
             }
         }
         self.clear_output();
@@ -261,11 +265,11 @@ impl<C: Crew> Conversation<C> {
     /// Counts what it keeps while it waits; false: it is to be closed.
     fn keep_all(&self) -> bool {
         let bytes = self.held.capacity() + self.output.capacity();
-        self.hall.keep(&self.peer, bytes)
+        self.tasks.keep(&self.peer, bytes)
     }
 
     fn clear_output(&mut self) {
-        if self.output.len() > RESTING_LEN {
+        if self.output.len() > IDLE_BUFFER_LEN {
             self.output = Output::default();
         } else {
             self.output.clear();
@@ -275,13 +279,16 @@ impl<C: Crew> Conversation<C> {
     /// Waits a moment before memory is tried to be had again, and sees that those who hold it are
     /// looked at; false: the peer has hung up.
     fn wait_for_memory(&mut self, now_ns: u64) -> bool {
-        let setup = &self.hall.setup;
-        if setup.census.want_memory(setup.clock.at(now_ns).elapsed_s) {
-            self.hall.inbox.waker.wake();
+        let setup = &self.tasks.setup;
+        if setup
+            .counts
+            .request_memory(setup.clock.at(now_ns).elapsed_s)
+        {
+            self.tasks.inbox.waker.wake();
         }
         // One that has its turn coming is not slow.
         self.peer.set_holding(false);
-        self.keep_all() && !self.line.hangs_up_within(MEMORY_RETRY_NS)
+        self.keep_all() && !self.socket.hangs_up_within(MEMORY_RETRY_NS)
     }
 }
 

@@ -11,16 +11,16 @@ use crate::acceptor::Exhausted;
 
 /// Who is connected, and what all workers have counted.
 #[derive(Debug)]
-pub struct Census {
+pub struct ConnectionCounts {
     max: u64,
     buffered_max: u64,
     current: AtomicU64,
     total: AtomicU64,
     rejected: AtomicU64,
     accepting: AtomicBool,
-    file_rests: AtomicU64,
-    task_rests: AtomicU64,
-    rested_ns: AtomicU64,
+    file_pauses: AtomicU64,
+    task_pauses: AtomicU64,
+    paused_ns: AtomicU64,
     slow_closed: AtomicU64,
     buffered_closed: AtomicU64,
     /// What tasks keep, where each connection has one.
@@ -28,7 +28,7 @@ pub struct Census {
     panics: AtomicU64,
     restarts: AtomicU64,
     /// The last second in which somebody waited for memory.
-    memory_wanted_s: AtomicU32,
+    memory_requested_s: AtomicU32,
     /// Two bytes: whether counting by key prefix is on, and the delimiter.
     prefix_counting: AtomicU16,
     workers: Mutex<Vec<(Arc<Counters>, Arc<WorkerCounts>)>>,
@@ -48,7 +48,7 @@ pub(crate) struct WorkerCounts {
 
 /// The bursts of all workers.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct BurstTally {
+pub struct BurstCounts {
     /// Bursts by size: of 1 connection, 2, up to 4, up to 8, and so on, the last without end.
     pub sizes: [u64; BURST_SIZES],
     /// Connections in all of them.
@@ -76,7 +76,7 @@ impl WorkerCounts {
 
 /// The census at one moment.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Tally {
+pub struct ConnectionSnapshot {
     /// Most connections at once.
     pub max: u64,
     /// Connections now.
@@ -88,11 +88,11 @@ pub struct Tally {
     /// New connections are being accepted.
     pub accepting: bool,
     /// How often accepting rested because descriptors had run out.
-    pub file_rests: u64,
+    pub file_pauses: u64,
     /// The same, because threads or stacks had, where each connection needs one.
-    pub task_rests: u64,
+    pub task_pauses: u64,
     /// For how long, in all.
-    pub rested_ns: u64,
+    pub paused_ns: u64,
     /// Connections closed because they held memory and did not move.
     pub slow_closed: u64,
     /// Bytes of input and output that connections keep between bursts.
@@ -107,15 +107,15 @@ pub struct Tally {
     pub restarts: u64,
 }
 
-impl Tally {
+impl ConnectionSnapshot {
     /// How often accepting rested, for whatever had run out.
     #[must_use]
-    pub fn rests(&self) -> u64 {
-        self.file_rests + self.task_rests
+    pub fn pauses(&self) -> u64 {
+        self.file_pauses + self.task_pauses
     }
 }
 
-impl Census {
+impl ConnectionCounts {
     /// Nobody yet, and room for `max` connections, which keep at most `buffered_max` bytes between
     /// bursts.
     #[must_use]
@@ -128,15 +128,15 @@ impl Census {
             total: zero(),
             rejected: zero(),
             accepting: AtomicBool::new(true),
-            file_rests: zero(),
-            task_rests: zero(),
-            rested_ns: zero(),
+            file_pauses: zero(),
+            task_pauses: zero(),
+            paused_ns: zero(),
             slow_closed: zero(),
             buffered_closed: zero(),
             buffered: zero(),
             panics: zero(),
             restarts: zero(),
-            memory_wanted_s: AtomicU32::new(0),
+            memory_requested_s: AtomicU32::new(0),
             prefix_counting: AtomicU16::new(0),
             workers: Mutex::new(Vec::new()),
         }
@@ -144,17 +144,17 @@ impl Census {
 
     /// What has been counted.
     #[must_use]
-    pub fn tally(&self) -> Tally {
+    pub fn snapshot(&self) -> ConnectionSnapshot {
         let read = |count: &AtomicU64| count.load(Ordering::Relaxed);
-        Tally {
+        ConnectionSnapshot {
             max: self.max,
             current: read(&self.current),
             total: read(&self.total),
             rejected: read(&self.rejected),
             accepting: self.accepting.load(Ordering::Relaxed),
-            file_rests: read(&self.file_rests),
-            task_rests: read(&self.task_rests),
-            rested_ns: read(&self.rested_ns),
+            file_pauses: read(&self.file_pauses),
+            task_pauses: read(&self.task_pauses),
+            paused_ns: read(&self.paused_ns),
             slow_closed: read(&self.slow_closed),
             buffered: self.buffered(),
             buffered_max: self.buffered_max,
@@ -177,9 +177,9 @@ impl Census {
 
     /// The bursts of all workers.
     #[must_use]
-    pub fn bursts(&self) -> BurstTally {
+    pub fn bursts(&self) -> BurstCounts {
         let workers = self.workers.lock().unwrap_or_else(PoisonError::into_inner);
-        let mut sum = BurstTally::default();
+        let mut sum = BurstCounts::default();
         for (_, bursts) in &*workers {
             for (sum, count) in sum.sizes.iter_mut().zip(&bursts.sizes) {
                 *sum += count.load(Ordering::Relaxed);
@@ -216,7 +216,7 @@ impl Census {
     }
 
     /// Takes an admission back: the connection is turned away after all.
-    pub(crate) fn turn_away(&self) {
+    pub(crate) fn reject(&self) {
         self.leave();
         self.refuse();
     }
@@ -232,27 +232,27 @@ impl Census {
 
     pub(crate) fn rest(&self, exhausted: Exhausted) {
         self.accepting.store(false, Ordering::Relaxed);
-        let rests = match exhausted {
-            Exhausted::Files => &self.file_rests,
-            Exhausted::Tasks => &self.task_rests,
+        let pauses = match exhausted {
+            Exhausted::Files => &self.file_pauses,
+            Exhausted::Tasks => &self.task_pauses,
         };
-        rests.fetch_add(1, Ordering::Relaxed);
+        pauses.fetch_add(1, Ordering::Relaxed);
     }
 
-    pub(crate) fn resume(&self, rested_ns: u64) {
+    pub(crate) fn resume(&self, paused_ns: u64) {
         self.accepting.store(true, Ordering::Relaxed);
-        self.rested_ns.fetch_add(rested_ns, Ordering::Relaxed);
+        self.paused_ns.fetch_add(paused_ns, Ordering::Relaxed);
     }
 
     /// Says that somebody waits for memory; true for the first to say so in this second, who then
     /// tells every worker.
-    pub(crate) fn want_memory(&self, now_s: u32) -> bool {
-        self.memory_wanted_s.fetch_max(now_s, Ordering::Relaxed) < now_s
+    pub(crate) fn request_memory(&self, now_s: u32) -> bool {
+        self.memory_requested_s.fetch_max(now_s, Ordering::Relaxed) < now_s
     }
 
     /// Whether somebody waits for memory, or did a moment ago.
-    pub(crate) fn is_memory_wanted(&self, now_s: u32) -> bool {
-        let wanted_s = self.memory_wanted_s.load(Ordering::Relaxed);
+    pub(crate) fn is_memory_requested(&self, now_s: u32) -> bool {
+        let wanted_s = self.memory_requested_s.load(Ordering::Relaxed);
         wanted_s > 0 && wanted_s + 1 >= now_s
     }
 
@@ -338,40 +338,46 @@ mod tests {
 
     #[test]
     fn a_want_of_memory_is_told_once_a_second_and_passes() {
-        let census = Census::new(1, 0);
-        assert!(!census.is_memory_wanted(1));
-        assert!(census.want_memory(5));
-        assert!(!census.want_memory(5));
-        assert!(census.is_memory_wanted(5) && census.is_memory_wanted(6));
-        assert!(!census.is_memory_wanted(7));
-        assert!(census.want_memory(7));
+        let counts = ConnectionCounts::new(1, 0);
+        assert!(!counts.is_memory_requested(1));
+        assert!(counts.request_memory(5));
+        assert!(!counts.request_memory(5));
+        assert!(counts.is_memory_requested(5) && counts.is_memory_requested(6));
+        assert!(!counts.is_memory_requested(7));
+        assert!(counts.request_memory(7));
     }
 
     #[test]
     fn bursts_are_counted_by_powers_of_two() {
-        let census = Census::new(1, 0);
-        let (_, bursts) = census.counters();
+        let counts = ConnectionCounts::new(1, 0);
+        let (_, bursts) = counts.counters();
         for size in [0, 1, 2, 3, 4, 5, 8, 9, 512, 513, 1 << 20] {
             bursts.count(size);
         }
-        let tally = census.bursts();
-        assert_eq!(tally.sizes, [1, 1, 2, 2, 1, 0, 0, 0, 0, 1, 2]);
-        assert_eq!(tally.connections, 32 + 512 + 513 + (1 << 20));
+        let snapshot = counts.bursts();
+        assert_eq!(snapshot.sizes, [1, 1, 2, 2, 1, 0, 0, 0, 0, 1, 2]);
+        assert_eq!(snapshot.connections, 32 + 512 + 513 + (1 << 20));
     }
 
     #[test]
     fn no_more_than_the_most_are_admitted() {
-        let census = Census::new(2, 0);
-        assert!(census.admit());
-        assert!(census.admit());
-        assert!(!census.admit());
-        census.turn_away();
-        let tally = census.tally();
-        assert_eq!((tally.current, tally.total, tally.rejected), (1, 2, 2));
-        assert!(census.admit());
-        census.leave();
-        assert!(census.admit());
-        let tally = census.tally();
-        assert_eq!((tally.current, tally.total, tally.rejected), (2, 4, 2));
+        let counts = ConnectionCounts::new(2, 0);
+        assert!(counts.admit());
+        assert!(counts.admit());
+        assert!(!counts.admit());
+        counts.reject();
+        let snapshot = counts.snapshot();
+        assert_eq!(
+            (snapshot.current, snapshot.total, snapshot.rejected),
+            (1, 2, 2)
+        );
+        assert!(counts.admit());
+        counts.leave();
+        assert!(counts.admit());
+        let snapshot = counts.snapshot();
+        assert_eq!(
+            (snapshot.current, snapshot.total, snapshot.rejected),
+            (2, 4, 2)
+        );
     }
 }

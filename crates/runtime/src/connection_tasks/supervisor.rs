@@ -9,12 +9,12 @@ use std::sync::atomic::Ordering;
 use sys::clock::monotonic_ns;
 use sys::poll::{Events, Interest, Poll};
 
-use super::{Crew, Hall, Task, Which};
-use crate::limits::{DRAIN_CHECK_NS, DRAIN_NS, MAINTAIN_ALONE_NS, MAINTAIN_ALONE_STEPS};
+use super::{Choice, ConnectionTasks, Task, TaskRuntime};
+use crate::limits::{DRAIN_CHECK_NS, DRAIN_NS, IDLE_MAINTAIN_INTERVAL_NS, IDLE_MAINTAIN_STEPS};
 
 /// The attendant.
-pub(super) struct Attendant<C: Crew> {
-    hall: Arc<Hall<C>>,
+pub(super) struct Supervisor<C: TaskRuntime> {
+    tasks: Arc<ConnectionTasks<C>>,
     poll: Poll,
     /// The second in which slow holders were last looked for.
     looked_s: u32,
@@ -27,12 +27,12 @@ pub(super) struct Attendant<C: Crew> {
     stop_by_ns: Option<u64>,
 }
 
-impl<C: Crew> Attendant<C> {
-    pub(super) fn new(hall: Arc<Hall<C>>) -> io::Result<Self> {
+impl<C: TaskRuntime> Supervisor<C> {
+    pub(super) fn new(tasks: Arc<ConnectionTasks<C>>) -> io::Result<Self> {
         let poll = Poll::new()?;
-        poll.add(&hall.inbox.waker, 0, Interest::Read)?;
+        poll.add(&tasks.inbox.waker, 0, Interest::Read)?;
         Ok(Self {
-            hall,
+            tasks,
             poll,
             looked_s: 0,
             maintain_ns: None,
@@ -47,34 +47,34 @@ impl<C: Crew> Attendant<C> {
     pub(super) fn run(mut self) {
         let mut events = Events::with_capacity(1);
         loop {
-            match catch_unwind(AssertUnwindSafe(|| self.attend(&mut events))) {
+            match catch_unwind(AssertUnwindSafe(|| self.supervise(&mut events))) {
                 Ok(false) => {}
                 Ok(true) => break,
                 Err(_) => {
-                    self.hall.setup.census.count_restart();
+                    self.tasks.setup.counts.count_restart();
                     // What fails at once must not fail without end.
                     self.end_maintenance();
                 }
             }
         }
-        self.hall.crew.dismiss();
+        self.tasks.runtime.stop();
     }
 
     /// Waits, and sees to what there is to be done; true: the last conversation is over.
-    fn attend(&mut self, events: &mut Events) -> bool {
+    fn supervise(&mut self, events: &mut Events) -> bool {
         // Cannot fail; if it did, the next look would come at once and do no harm.
-        let _ = self.poll.wait(events, self.patience_ns(monotonic_ns()));
+        let _ = self.poll.wait(events, self.wait_timeout_ns(monotonic_ns()));
         if !events.is_empty() {
-            self.hall.inbox.waker.clear();
+            self.tasks.inbox.waker.clear();
         }
         let now_ns = monotonic_ns();
         self.join();
         self.close_slow_holders(now_ns);
         self.maintain(now_ns);
-        self.hall.ending.load(Ordering::Relaxed) && self.drain(now_ns)
+        self.tasks.ending.load(Ordering::Relaxed) && self.drain(now_ns)
     }
 
-    fn patience_ns(&self, now_ns: u64) -> Option<u64> {
+    fn wait_timeout_ns(&self, now_ns: u64) -> Option<u64> {
         let maintain_ns = self.maintain_ns.map(|at_ns| at_ns.saturating_sub(now_ns));
         let drain_ns = self.stop_by_ns.map(|_| DRAIN_CHECK_NS);
         maintain_ns.into_iter().chain(drain_ns).min()
@@ -82,23 +82,23 @@ impl<C: Crew> Attendant<C> {
 
     /// Waits for the tasks that are done: they have nothing left to do but end.
     fn join(&mut self) {
-        for task in self.hall.live.take_over() {
+        for task in self.tasks.peers.take_finished() {
             if task.join().is_err() {
-                self.hall.setup.census.count_panics(1);
+                self.tasks.setup.counts.count_panics(1);
             }
         }
     }
 
     /// Closes every peer that holds memory others wait for and has not moved for long.
     fn close_slow_holders(&mut self, now_ns: u64) {
-        let (setup, live) = (&self.hall.setup, &self.hall.live);
+        let (setup, peers) = (&self.tasks.setup, &self.tasks.peers);
         let now_s = setup.clock.at(now_ns).elapsed_s;
-        if self.looked_s == now_s || !setup.census.is_memory_wanted(now_s) {
+        if self.looked_s == now_s || !setup.counts.is_memory_requested(now_s) {
             return;
         }
         self.looked_s = now_s;
-        for peer in live.peers(|peer| peer.is_slow_holder(now_s)) {
-            setup.census.close_slow();
+        for peer in peers.peers(|peer| peer.is_slow_holder(now_s)) {
+            setup.counts.close_slow();
             peer.shut();
         }
     }
@@ -107,25 +107,29 @@ impl<C: Crew> Attendant<C> {
     /// time after the last. While they do, it keeps out of their way: a writer that needs a
     /// segment waits for whoever is at a desk.
     fn maintain(&mut self, now_ns: u64) {
-        if !self.hall.has_more.load(Ordering::Relaxed) {
+        if !self.tasks.has_more.load(Ordering::Relaxed) {
             return;
         }
-        let due_ns = *self.maintain_ns.get_or_insert(now_ns + MAINTAIN_ALONE_NS);
+        let due_ns = *self
+            .maintain_ns
+            .get_or_insert(now_ns + IDLE_MAINTAIN_INTERVAL_NS);
         if now_ns < due_ns {
             return;
         }
-        let hall = &self.hall;
-        if hall.is_maintenance_due(MAINTAIN_ALONE_NS / 2, now_ns) {
+        let tasks = &self.tasks;
+        if tasks.is_maintenance_due(IDLE_MAINTAIN_INTERVAL_NS / 2, now_ns) {
             // A desk that is not free has not been asked.
-            let has_more = hall.maintain_at(Which::UsedFirst, now_ns).unwrap_or(true);
+            let has_more = tasks
+                .maintain_at(Choice::LeastRecent, now_ns)
+                .unwrap_or(true);
             self.done = if has_more { 0 } else { self.done + 1 };
         }
         self.steps += 1;
-        if self.hall.setup.store.wants_tending() {
-            self.hall.setup.control.wake_maintenance();
+        if self.tasks.setup.store.wants_tending() {
+            self.tasks.setup.control.wake_maintenance();
         }
-        if self.done < hall.crew.desks() && self.steps < MAINTAIN_ALONE_STEPS {
-            self.maintain_ns = Some(now_ns + MAINTAIN_ALONE_NS);
+        if self.done < tasks.runtime.contexts() && self.steps < IDLE_MAINTAIN_STEPS {
+            self.maintain_ns = Some(now_ns + IDLE_MAINTAIN_INTERVAL_NS);
         } else {
             self.end_maintenance();
         }
@@ -134,7 +138,7 @@ impl<C: Crew> Attendant<C> {
     /// Leaves it to requests again.
     fn end_maintenance(&mut self) {
         (self.maintain_ns, self.steps, self.done) = (None, 0, 0);
-        self.hall.has_more.store(false, Ordering::Relaxed);
+        self.tasks.has_more.store(false, Ordering::Relaxed);
     }
 
     /// Rouses who is to end; true when nobody is left, and no task.
@@ -145,8 +149,8 @@ impl<C: Crew> Attendant<C> {
     fn drain(&mut self, now_ns: u64) -> bool {
         let by_ns = *self.stop_by_ns.get_or_insert(now_ns + DRAIN_NS);
         let is_out_of_time = now_ns >= by_ns;
-        let live = &self.hall.live;
-        for peer in live.peers(|peer| is_out_of_time || peer.is_idle()) {
+        let peers = &self.tasks.peers;
+        for peer in peers.peers(|peer| is_out_of_time || peer.is_idle()) {
             if is_out_of_time {
                 peer.shut();
             } else {
@@ -154,6 +158,6 @@ impl<C: Crew> Attendant<C> {
             }
         }
         self.join();
-        self.hall.live.is_empty()
+        self.tasks.peers.is_empty()
     }
 }
