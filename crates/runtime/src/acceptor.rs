@@ -1,8 +1,9 @@
-//! The thread that accepts: it admits or turns away. What becomes of those it admits is for its
-//! host to say.
+//! The acceptor thread. It admits or rejects connections; the runtime's [`Dispatch`] passes
+//! admitted ones on.
 //!
-//! It waits by epoll under every runtime. A ring would keep a listener for some milliseconds after
-//! its process was killed: who comes then waits for nobody, and a new server finds its port in use.
+//! It waits by epoll under every runtime. A ring would keep a listener open for some milliseconds
+//! after its process was killed: clients could still connect but would get no reply, and a new
+//! server would find the port in use.
 
 use std::io;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -21,25 +22,25 @@ use crate::setup::Setup;
 
 const WAKER: u64 = u64::MAX;
 
-/// What has run out.
+/// An exhausted resource.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Exhausted {
-    /// Descriptors, or the kernel's memory for sockets.
+    /// Descriptors, or kernel memory for sockets.
     Files,
-    /// Threads or stacks, where each connection needs one.
+    /// Threads or stacks, in runtimes with a task per connection.
     Tasks,
 }
 
-/// Whoever gives connections their place.
+/// Passes admitted connections to workers or tasks.
 pub(crate) trait Dispatch {
-    /// Gives an admitted connection its place, or turns it away ([`reject`]).
+    /// Passes an admitted connection on, or rejects it ([`reject`]).
     fn take(&mut self, stream: Stream) -> Result<(), Exhausted>;
 
-    /// Rouses those that were given something since the last time.
+    /// Wakes the workers that got connections since the last call.
     fn flush(&mut self);
 }
 
-/// The thread that accepts.
+/// The acceptor thread.
 pub(crate) struct Acceptor<H> {
     poll: Poll,
     listeners: Vec<Listener>,
@@ -107,7 +108,7 @@ impl<H: Dispatch> Acceptor<H> {
             return Ok(());
         }
         stream.set_nodelay();
-        // A panic here must not be the end of accepting.
+        // A panic here must not stop accepting.
         let taken = catch_unwind(AssertUnwindSafe(|| self.dispatch.take(stream)));
         taken.unwrap_or_else(|_| {
             self.setup.counts.leave();
@@ -116,7 +117,8 @@ impl<H: Dispatch> Acceptor<H> {
         })
     }
 
-    /// Lets those who wait wait on in the kernel, until what has run out may have come free.
+    /// Pauses accepting until the exhausted resource may be available again. New connections wait
+    /// in the kernel.
     fn rest(&self, exhausted: Exhausted) {
         let counts = &self.setup.counts;
         counts.rest(exhausted);
@@ -132,19 +134,19 @@ impl<H: Dispatch> Acceptor<H> {
 
     fn listen_for(&self, interest: Interest) {
         for (token, listener) in self.listeners.iter().enumerate() {
-            // They were added at the start; changing what is registered cannot fail.
+            // The listeners are registered since the start, so changing the interest cannot fail.
             let _ = self.poll.change(listener, token as u64, interest);
         }
     }
 }
 
-/// Turns away a connection that was admitted; the caller closes it.
+/// Rejects an admitted connection. The caller closes it.
 pub(crate) fn reject(stream: &Stream, counts: &ConnectionCounts) {
     counts.reject();
     send_rejection(stream);
 }
 
-/// Says why, as far as there is room.
+/// Sends the rejection message, as far as the socket has space.
 pub(crate) fn send_rejection(stream: &Stream) {
     let _ = stream.send(TOO_MANY_CONNECTIONS);
 }

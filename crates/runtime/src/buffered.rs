@@ -1,16 +1,17 @@
-//! What connections keep between bursts, outside the store's memory: input that is no whole
-//! request yet (a line may be of 1 MiB), and output that peers have not taken. One bound holds for
-//! both together, in the whole process.
+//! Memory that connections keep between bursts outside the store: incomplete requests (a line may
+//! have 1 MiB), and output that peers have not taken. One bound limits the sum in the whole
+//! process.
 //!
-//! Where workers own their connections each has an equal share of it, so that nothing is written
-//! that others write: a worker counts a connection when it has been served, and only where what it
-//! keeps has changed. Where each connection has a task of its own, a task that is about to sleep
-//! counts itself in one sum (`tasks/buffered.rs`).
+//! In runtimes whose workers own connections, each worker has an equal share of the bound, so that
+//! no cache line is written by two workers. A worker counts a connection after serving it, and only
+//! if the amount changed. In runtimes with a task per connection, a task counts itself in one
+//! shared sum before it sleeps (`connection_tasks/buffered.rs`).
 //!
-//! When the bound is reached, connections are closed until a part of it is free again: first those
-//! that wait for their peers and have not moved a byte for more than a second, the one that keeps
-//! most before the others; then, likewise, those that wait and have moved; then the rest. They are
-//! those of the worker whose share it is, or with tasks those of all.
+//! When the bound is reached, connections are closed until a part of it is free again. The order
+//! is: connections that wait for their peers and have been inactive for more than a second, the
+//! largest first; then other connections that wait for their peers, the largest first; then the
+//! rest. Candidates are the connections of the worker whose share is exceeded, or all of them in
+//! runtimes with tasks.
 
 use crate::connection::Connection;
 use crate::connection_counts::ConnectionCounts;
@@ -20,13 +21,12 @@ use crate::limits::{
     BUFFERED_PER_WORKER, BUFFERED_UNCOUNTED, SLOW_PEER_S,
 };
 
-/// The bound, in bytes, of a server with so much memory for items and so many connections and
-/// workers at most.
+/// The bound in bytes, for a server with this memory for items and these limits of connections and
+/// workers.
 ///
-/// 64 MiB at least, and an eighth of the memory: as much as large values on their way may hold
-/// inside it. Enough for each connection to keep what one receive brings: those that send many
-/// requests at once do so for a moment. And enough for each worker that one long line is no
-/// overflow.
+/// It is at least 64 MiB and an eighth of the memory, as much as unfinished uploads may hold inside
+/// the store. It has one receive per connection, since connections send many requests at once only
+/// briefly, and enough per worker that one long line does not exceed the share.
 #[must_use]
 pub fn buffered_max(memory_bytes: u64, connections: u32, workers: u32) -> u64 {
     (memory_bytes / BUFFERED_MEMORY_PART)
@@ -35,7 +35,7 @@ pub fn buffered_max(memory_bytes: u64, connections: u32, workers: u32) -> u64 {
         .max(u64::from(workers) * BUFFERED_PER_WORKER)
 }
 
-/// What is counted of so many bytes: nothing below what every connection may keep.
+/// The counted part of `bytes`: zero up to the amount that every connection may keep.
 #[inline]
 pub(crate) fn counted(bytes: usize) -> u64 {
     if bytes <= BUFFERED_UNCOUNTED {
@@ -45,17 +45,17 @@ pub(crate) fn counted(bytes: usize) -> u64 {
     }
 }
 
-/// Whether a connection has not moved a byte for long.
+/// Whether a connection has been inactive for long.
 pub(crate) fn is_inactive(active_s: u32, now_s: u32) -> bool {
     now_s.saturating_sub(active_s) > SLOW_PEER_S
 }
 
-/// How far a sum has to fall once it was above the bound.
+/// The sum at which closing stops once the bound was exceeded.
 pub(crate) fn low(max: u64) -> u64 {
     max - max / BUFFERED_FREED_PART
 }
 
-/// A worker's share of the bound, and what its connections keep.
+/// A worker's share of the bound, and the bytes of its connections.
 #[derive(Debug)]
 pub(crate) struct WorkerShare {
     max: u64,
@@ -63,7 +63,7 @@ pub(crate) struct WorkerShare {
 }
 
 impl WorkerShare {
-    /// Of so many workers.
+    /// A share for one of `workers` workers.
     pub(crate) fn new(counts: &ConnectionCounts, workers: usize) -> Self {
         Self {
             max: counts.buffered_max() / workers.max(1) as u64,
@@ -71,24 +71,24 @@ impl WorkerShare {
         }
     }
 
-    /// What its connections keep.
+    /// The bytes that the worker's connections keep.
     pub(crate) fn sum(&self) -> u64 {
         self.sum
     }
 
-    /// Whether it keeps more than it may: connections have to be closed.
+    /// Whether the share is exceeded, so that connections have to be closed.
     #[inline]
     pub(crate) fn is_over(&self) -> bool {
         self.sum > self.max
     }
 
-    /// Whether so much more would leave half of it to others.
+    /// Whether `bytes` more would stay within half of the share.
     #[inline]
     pub(crate) fn has_room_for(&self, bytes: usize) -> bool {
         self.sum + bytes as u64 <= self.max / 2
     }
 
-    /// Counts what a connection keeps now; false: that has not changed.
+    /// Counts the bytes of a connection. Returns false if they have not changed.
     #[inline]
     pub(crate) fn count<W>(&mut self, connection: &mut Connection<W>) -> bool {
         let bytes = counted(connection.buffered());
@@ -100,13 +100,13 @@ impl WorkerShare {
         true
     }
 
-    /// A connection that is about to be closed keeps nothing.
+    /// Removes the bytes of a connection that is about to be closed.
     pub(crate) fn release<W>(&mut self, connection: &mut Connection<W>) -> bool {
         self.sum -= connection.counted;
         std::mem::take(&mut connection.counted) > 0
     }
 
-    /// Which connections have to be closed.
+    /// The connections to close.
     pub(crate) fn overflow<W>(&self, table: &ConnectionTable<W>, now_s: u32) -> Vec<Slot> {
         let rank = |slot| {
             let it = table.get(slot).filter(|it| it.counted > 0)?;
@@ -141,7 +141,7 @@ mod tests {
     }
 
     #[test]
-    fn those_that_wait_and_do_not_move_are_closed_first_the_largest_before_others() {
+    fn inactive_connections_are_closed_first_and_larger_before_smaller() {
         let counts = ConnectionCounts::new(8, 200_000);
         let now_s = 10;
         let mut share = WorkerShare::new(&counts, 2);
@@ -164,12 +164,12 @@ mod tests {
         assert!(share.is_over());
         assert_eq!(share.overflow(&table, now_s), [3], "the largest");
         table.get_mut(0).unwrap().active_s = now_s - 2;
-        assert_eq!(share.overflow(&table, now_s), [0], "it has not moved");
+        assert_eq!(share.overflow(&table, now_s), [0], "it is inactive");
         share.max = 40_000;
         assert_eq!(
             share.overflow(&table, now_s),
             [0, 3, 1],
-            "the last is at work"
+            "the queued one comes last"
         );
         share.max = 100_000;
         for (slot, sum) in [(3, 80_000), (0, 50_000), (2, 50_000), (1, 0)] {

@@ -1,4 +1,4 @@
-//! A connection between bursts: the peer, the conversation, and what could not be finished.
+//! The state of a connection between bursts: transport, session, and unfinished input and output.
 
 use crate::buffered::is_inactive;
 use crate::transport::Transport;
@@ -8,29 +8,29 @@ use session::{Output, Session};
 #[derive(Debug)]
 pub(crate) struct Connection<W> {
     pub(crate) transport: Transport,
-    /// What the runtime has asked the kernel for.
+    /// State of the kernel's operations on it; its type depends on the runtime.
     pub(crate) io_state: W,
     pub(crate) session: Session,
-    /// Input that could not be used yet.
+    /// Input that is not consumed yet.
     pub(crate) held: HeldInput,
-    /// Answers of earlier turns that are sent with those of the last: those of
-    /// [`TURNS_PER_SEND`](crate::limits::TURNS_A_SEND) turns, and a full output, at most.
+    /// Replies of earlier turns that are sent together with those of the last turn. Bounded by
+    /// [`TURNS_PER_SEND`](crate::limits::TURNS_PER_SEND) turns and a full output.
     pub(crate) pending: Vec<u8>,
-    /// Turns since answers were sent.
+    /// Turns since replies were last sent.
     pub(crate) turns: u8,
     /// Output that the peer has not taken yet.
     pub(crate) unsent: Option<Box<Unsent>>,
-    /// It stands in a list of connections that go on without an event.
+    /// It is in a list of connections that continue without an event.
     pub(crate) queued: bool,
     /// It holds input that can be answered without receiving more.
     pub(crate) wants_turn: bool,
-    /// It ends when its output has been sent.
+    /// It is closed once its output has been sent.
     pub(crate) closing: bool,
-    /// The second in which a byte last came or went.
+    /// The second in which a byte was last received or sent.
     pub(crate) active_s: u32,
-    /// Bytes of output that its ring is sending, and the peer has not taken at once.
+    /// Bytes of output that the ring is sending and the peer did not take at once.
     pub(crate) sending: usize,
-    /// What its worker has counted of what it keeps (`crate::buffered`).
+    /// The bytes its worker has counted for it (`crate::buffered`).
     pub(crate) counted: u64,
 }
 
@@ -53,12 +53,12 @@ impl<W> Connection<W> {
         }
     }
 
-    /// Whether nothing has been begun that is not finished.
+    /// Whether it has no unfinished input, output or upload.
     pub(crate) fn is_idle(&self) -> bool {
         self.unsent.is_none() && self.held.is_empty() && !self.session.holds_memory()
     }
 
-    /// Bytes of memory outside the store that it keeps until the next burst.
+    /// Bytes of memory outside the store that it occupies until the next burst.
     #[inline]
     pub(crate) fn buffered(&self) -> usize {
         let unsent = self
@@ -68,7 +68,7 @@ impl<W> Connection<W> {
         self.held.capacity() + self.pending.capacity() + self.sending + unsent
     }
 
-    /// Whether it keeps memory of the store from others.
+    /// Whether it holds store memory that others may wait for.
     pub(crate) fn holds_memory(&self) -> bool {
         let pinned = self
             .unsent
@@ -77,21 +77,22 @@ impl<W> Connection<W> {
         pinned || self.session.holds_memory()
     }
 
-    /// Whether it does so without having moved for long. One that has its turn coming does not.
+    /// Whether it holds store memory and has been inactive for long. A queued connection is not
+    /// inactive.
     pub(crate) fn is_slow_holder(&self, now_s: u32) -> bool {
         !self.queued && is_inactive(self.active_s, now_s) && self.holds_memory()
     }
 }
 
-/// Output on its way.
+/// Output that is partly sent.
 #[derive(Debug)]
 pub(crate) struct Unsent {
     pub(crate) output: Output,
     pub(crate) sent: usize,
 }
 
-/// Input kept from one burst to the next. Bounded by the longest line a session accepts and what
-/// one wait brings: a receive on events, all buffers on rings.
+/// Input kept from one burst to the next. It is bounded by the longest line that a session accepts
+/// plus the bytes of one wait: one receive for events, all buffers for rings.
 #[derive(Debug, Default)]
 pub(crate) struct HeldInput {
     bytes: Vec<u8>,
@@ -111,7 +112,7 @@ impl HeldInput {
         self.bytes.len() - self.start
     }
 
-    /// Bytes of memory it takes.
+    /// Capacity in bytes.
     pub(crate) fn capacity(&self) -> usize {
         self.bytes.capacity()
     }
@@ -124,7 +125,7 @@ impl HeldInput {
         self.bytes.extend_from_slice(bytes);
     }
 
-    /// Lets the first `len` bytes go, and the memory once all are gone.
+    /// Removes the first `len` bytes, and frees the memory once all are removed.
     pub(crate) fn consume(&mut self, len: usize) {
         self.start += len;
         if self.is_empty() {

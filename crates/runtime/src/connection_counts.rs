@@ -1,5 +1,4 @@
-//! Who is connected: one set of counts for the whole process, changed when a connection comes or
-//! goes.
+//! Counts of connections: one set for the whole process, updated when a connection opens or closes.
 
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicU16, AtomicU32, AtomicU64, Ordering};
@@ -9,7 +8,7 @@ use session::{CounterSnapshot, Counters, PrefixSums};
 
 use crate::acceptor::Exhausted;
 
-/// Who is connected, and what all workers have counted.
+/// The counts of connections, and the counters of all workers.
 #[derive(Debug)]
 pub struct ConnectionCounts {
     max: u64,
@@ -23,22 +22,22 @@ pub struct ConnectionCounts {
     paused_ns: AtomicU64,
     slow_closed: AtomicU64,
     buffered_closed: AtomicU64,
-    /// What tasks keep, where each connection has one.
+    /// Bytes kept by tasks, in runtimes with a task per connection.
     buffered: AtomicU64,
     panics: AtomicU64,
     restarts: AtomicU64,
-    /// The last second in which somebody waited for memory.
+    /// The last second in which a connection requested memory.
     memory_requested_s: AtomicU32,
     /// Two bytes: whether counting by key prefix is on, and the delimiter.
     prefix_counting: AtomicU16,
     workers: Mutex<Vec<(Arc<Counters>, Arc<WorkerCounts>)>>,
 }
 
-/// Sizes of bursts that are told apart: 1, 2, up to 4, up to 8, and so on, the last without end.
+/// Number of size classes of bursts: 1, 2, up to 4, up to 8, and so on; the last is unbounded.
 pub const BURST_SIZES: usize = 11;
 
-/// How many connections had something to say when a worker woke up, by powers of two: how bursty
-/// its work was; and what its connections keep. One worker writes it.
+/// Counts of one worker: bursts by size in powers of two, and the bytes that its connections keep.
+/// Only that worker writes them.
 #[derive(Debug, Default)]
 pub(crate) struct WorkerCounts {
     sizes: [AtomicU64; BURST_SIZES],
@@ -49,19 +48,19 @@ pub(crate) struct WorkerCounts {
 /// The bursts of all workers.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct BurstCounts {
-    /// Bursts by size: of 1 connection, 2, up to 4, up to 8, and so on, the last without end.
+    /// Bursts by size: 1 connection, 2, up to 4, up to 8, and so on; the last is unbounded.
     pub sizes: [u64; BURST_SIZES],
-    /// Connections in all of them.
+    /// Sum of the sizes of all bursts.
     pub connections: u64,
 }
 
 impl WorkerCounts {
-    /// Says how many bytes its connections keep between bursts.
+    /// Sets the bytes that the worker's connections keep between bursts.
     pub(crate) fn set_buffered(&self, bytes: u64) {
         self.buffered.store(bytes, Ordering::Relaxed);
     }
 
-    /// Counts a burst of so many connections; none is no burst.
+    /// Counts a burst of this many connections. Zero is not counted.
     pub(crate) fn count(&self, connections: usize) {
         if let Some(less) = connections.checked_sub(1) {
             let size = (usize::BITS - less.leading_zeros()) as usize;
@@ -74,41 +73,42 @@ impl WorkerCounts {
     }
 }
 
-/// The census at one moment.
+/// The counts at one moment.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ConnectionSnapshot {
-    /// Most connections at once.
+    /// Most open connections.
     pub max: u64,
-    /// Connections now.
+    /// Open connections.
     pub current: u64,
-    /// Connections since the start.
+    /// Connections accepted since the start.
     pub total: u64,
-    /// Connections turned away because there were too many.
+    /// Connections rejected because of the limit.
     pub rejected: u64,
-    /// New connections are being accepted.
+    /// Whether new connections are accepted.
     pub accepting: bool,
-    /// How often accepting rested because descriptors had run out.
+    /// Pauses of accepting because descriptors were exhausted.
     pub file_pauses: u64,
-    /// The same, because threads or stacks had, where each connection needs one.
+    /// Pauses of accepting because threads or stacks were exhausted, in runtimes with a task per
+    /// connection.
     pub task_pauses: u64,
-    /// For how long, in all.
+    /// Total duration of the pauses, in nanoseconds.
     pub paused_ns: u64,
-    /// Connections closed because they held memory and did not move.
+    /// Connections closed because they held memory and were inactive.
     pub slow_closed: u64,
     /// Bytes of input and output that connections keep between bursts.
     pub buffered: u64,
-    /// Most of them ([`buffered_max`](crate::buffered_max)).
+    /// The bound of these bytes ([`buffered_max`](crate::buffered_max)).
     pub buffered_max: u64,
-    /// Connections closed because that was reached and they kept most.
+    /// Connections closed because the bound was reached.
     pub buffered_closed: u64,
-    /// Connections closed because serving them, or their worker, panicked.
+    /// Connections closed because of a panic in their session or worker.
     pub panics: u64,
-    /// Workers whose loop could not go on, and was begun anew without its connections.
+    /// Worker loops that failed and restarted without their connections.
     pub restarts: u64,
 }
 
 impl ConnectionSnapshot {
-    /// How often accepting rested, for whatever had run out.
+    /// Pauses of accepting, for any reason.
     #[must_use]
     pub fn pauses(&self) -> u64 {
         self.file_pauses + self.task_pauses
@@ -116,7 +116,7 @@ impl ConnectionSnapshot {
 }
 
 impl ConnectionCounts {
-    /// Nobody yet, and room for `max` connections, which keep at most `buffered_max` bytes between
+    /// Zero counts, with at most `max` connections that keep at most `buffered_max` bytes between
     /// bursts.
     #[must_use]
     pub fn new(max: u64, buffered_max: u64) -> Self {
@@ -142,7 +142,7 @@ impl ConnectionCounts {
         }
     }
 
-    /// What has been counted.
+    /// The current counts.
     #[must_use]
     pub fn snapshot(&self) -> ConnectionSnapshot {
         let read = |count: &AtomicU64| count.load(Ordering::Relaxed);
@@ -164,7 +164,7 @@ impl ConnectionCounts {
         }
     }
 
-    /// The sum of what all workers have counted.
+    /// The sum of all workers' counters.
     #[must_use]
     pub fn counts(&self) -> CounterSnapshot {
         let workers = self.workers.lock().unwrap_or_else(PoisonError::into_inner);
@@ -189,7 +189,7 @@ impl ConnectionCounts {
         sum
     }
 
-    /// What a new worker counts in.
+    /// Registers the counters of a new worker.
     pub(crate) fn counters(&self) -> (Arc<Counters>, Arc<WorkerCounts>) {
         let new = (Arc::<Counters>::default(), Arc::<WorkerCounts>::default());
         let mut workers = self.workers.lock().unwrap_or_else(PoisonError::into_inner);
@@ -199,7 +199,7 @@ impl ConnectionCounts {
         new
     }
 
-    /// Admits one more connection, or counts it as rejected.
+    /// Admits a connection, or counts it as rejected.
     pub(crate) fn admit(&self) -> bool {
         let admit = |current| (current < self.max).then_some(current + 1);
         let admitted = self
@@ -215,13 +215,13 @@ impl ConnectionCounts {
         admitted
     }
 
-    /// Takes an admission back: the connection is turned away after all.
+    /// Undoes an admission and counts the connection as rejected.
     pub(crate) fn reject(&self) {
         self.leave();
         self.refuse();
     }
 
-    /// Counts one that was admitted, and had a place, as rejected; it leaves by itself.
+    /// Counts a connection as rejected that was admitted and has a slot. It leaves by itself.
     pub(crate) fn refuse(&self) {
         self.rejected.fetch_add(1, Ordering::Relaxed);
     }
@@ -244,19 +244,19 @@ impl ConnectionCounts {
         self.paused_ns.fetch_add(paused_ns, Ordering::Relaxed);
     }
 
-    /// Says that somebody waits for memory; true for the first to say so in this second, who then
-    /// tells every worker.
+    /// Records that a connection waits for memory. Returns true for the first in this second; that
+    /// caller wakes every worker.
     pub(crate) fn request_memory(&self, now_s: u32) -> bool {
         self.memory_requested_s.fetch_max(now_s, Ordering::Relaxed) < now_s
     }
 
-    /// Whether somebody waits for memory, or did a moment ago.
+    /// Whether a connection waits for memory, or did within the last second.
     pub(crate) fn is_memory_requested(&self, now_s: u32) -> bool {
         let wanted_s = self.memory_requested_s.load(Ordering::Relaxed);
         wanted_s > 0 && wanted_s + 1 >= now_s
     }
 
-    /// Bytes that connections may keep between bursts.
+    /// The bound of the bytes that connections keep between bursts.
     pub(crate) fn buffered_max(&self) -> u64 {
         self.buffered_max
     }
@@ -299,7 +299,7 @@ impl ConnectionCounts {
         }
     }
 
-    /// What they keep.
+    /// The bytes that connections keep.
     fn buffered(&self) -> u64 {
         let workers = self.workers.lock().unwrap_or_else(PoisonError::into_inner);
         let of_workers = workers.iter().map(|(_, counts)| &counts.buffered);
@@ -307,22 +307,22 @@ impl ConnectionCounts {
         all.map(|bytes| bytes.load(Ordering::Relaxed)).sum()
     }
 
-    /// Says how many bytes tasks keep, where each connection has one.
+    /// Sets the bytes kept by tasks, in runtimes with a task per connection.
     pub(crate) fn set_buffered(&self, bytes: u64) {
         self.buffered.store(bytes, Ordering::Relaxed);
     }
 
-    /// Counts a connection that is closed because it keeps most.
+    /// Counts a connection closed because the bound was reached.
     pub(crate) fn close_buffered(&self) {
         self.buffered_closed.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// Counts connections that a panic has closed, or is about to.
+    /// Counts connections that are closed because of a panic.
     pub(crate) fn count_panics(&self, connections: u64) {
         self.panics.fetch_add(connections, Ordering::Relaxed);
     }
 
-    /// Counts a thread's loop that could not go on and is begun anew.
+    /// Counts a loop that failed and restarts.
     pub(crate) fn count_restart(&self) {
         self.restarts.fetch_add(1, Ordering::Relaxed);
     }
@@ -337,7 +337,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_want_of_memory_is_told_once_a_second_and_passes() {
+    fn a_request_for_memory_is_signalled_once_a_second_and_expires() {
         let counts = ConnectionCounts::new(1, 0);
         assert!(!counts.is_memory_requested(1));
         assert!(counts.request_memory(5));
@@ -360,7 +360,7 @@ mod tests {
     }
 
     #[test]
-    fn no_more_than_the_most_are_admitted() {
+    fn connections_above_the_limit_are_rejected() {
         let counts = ConnectionCounts::new(2, 0);
         assert!(counts.admit());
         assert!(counts.admit());

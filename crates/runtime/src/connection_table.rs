@@ -1,14 +1,14 @@
-//! A worker's connections, each at its place.
+//! The connections of a worker, indexed by slot.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use crate::connection::Connection;
 use crate::connection_counts::ConnectionCounts;
 
-/// Where a connection stands in its worker.
+/// Index of a connection in its worker's table.
 pub(crate) type Slot = usize;
 
-/// A worker's connections.
+/// The connections of a worker.
 #[derive(Debug)]
 pub(crate) struct ConnectionTable<W> {
     connections: Vec<Option<Box<Connection<W>>>>,
@@ -31,7 +31,7 @@ impl<W> ConnectionTable<W> {
         self.connections.get_mut(slot)?.as_deref_mut()
     }
 
-    /// Gives a connection a place.
+    /// Stores a connection in a free slot.
     pub(crate) fn add(&mut self, connection: Connection<W>) -> Slot {
         let connection = Some(Box::new(connection));
         if let Some(slot) = self.free.pop() {
@@ -42,7 +42,7 @@ impl<W> ConnectionTable<W> {
         self.connections.len() - 1
     }
 
-    /// Closes a connection, if one is there.
+    /// Closes the connection in a slot, if there is one.
     pub(crate) fn close(&mut self, slot: Slot, counts: &ConnectionCounts) {
         let connection = self.connections.get_mut(slot).and_then(Option::take);
         if connection.is_some() {
@@ -52,11 +52,12 @@ impl<W> ConnectionTable<W> {
         }
     }
 
-    /// Closes all, after a panic that may have been in any of them; how many they were.
+    /// Closes all connections after a panic that may have left any of them inconsistent. Returns
+    /// their number.
     pub(crate) fn close_all(self, counts: &ConnectionCounts) -> u64 {
         let mut count = 0;
         for connection in self.connections.into_iter().flatten() {
-            // One whose own end panics must not keep the others.
+            // A panic while one is dropped must not affect the others.
             let _ = catch_unwind(AssertUnwindSafe(|| drop(connection)));
             counts.leave();
             count += 1;
@@ -64,12 +65,12 @@ impl<W> ConnectionTable<W> {
         count
     }
 
-    /// Places there have been, taken or free.
+    /// All slots, used or free.
     pub(crate) fn slots(&self) -> std::ops::Range<Slot> {
         0..self.connections.len()
     }
 
-    /// Whether nobody is connected.
+    /// Whether no connection is open.
     pub(crate) fn is_empty(&self) -> bool {
         self.connections.iter().all(Option::is_none)
     }

@@ -1,17 +1,16 @@
-//! What the runtimes have in common that give each connection a task of its own: a thread, or a
-//! fibre.
+//! The common part of the runtimes with a task (a thread or a fibre) per connection.
 //!
 //! ```text
-//! acceptor ──▶ a task: receive → at a desk: prepare, answer → send → …
-//!              attendant: joins who is done, closes slow holders, goes on with maintenance
+//! acceptor ──▶ a task: receive → with a worker context: prepare, answer → send → …
+//!              supervisor: joins finished tasks, closes slow holders, continues maintenance
 //! ```
 //!
-//! A desk (a handle on the store, counters, a list of requests) is tens of KiB and a seat that
-//! whoever reclaims memory asks. So there are as many as workers, whatever the connections, and a
-//! conversation has one for the length of a burst only: between receiving and sending, without a
-//! system call in between. One burst answers one connection, so that nothing is fetched ahead for
-//! others, but where a processor of fibres sees what has come before any of it runs
-//! (`fibres/wake.rs`).
+//! A worker context (a handle on the store, counters, a list of requests) takes tens of KiB, and
+//! reclamation has to check every handle. So there are only as many contexts as workers, for any
+//! number of connections. A task uses one for the duration of a burst only: between receiving and
+//! sending, without a system call in between. A burst answers one connection, so no requests of
+//! other connections are prefetched. The exception are fibres: their processor sees the input
+//! before any of them runs (`fibres/wake.rs`).
 
 mod buffered;
 mod peers;
@@ -38,108 +37,107 @@ use peers::Peers;
 use supervisor::Supervisor;
 use task::serve_connection;
 
-/// What all conversations share.
+/// The state shared by all tasks.
 pub(crate) struct ConnectionTasks<C: TaskRuntime> {
     setup: Arc<Setup>,
     pub(crate) runtime: C,
     peers: Peers<C::Task>,
-    /// Conversations there may be at once.
+    /// Most tasks at a time.
     most: usize,
-    /// Rouses the attendant.
+    /// Wakes the supervisor.
     inbox: Arc<Inbox>,
     ending: Arc<AtomicBool>,
-    /// The attendant has been told that the store has more to do.
+    /// The supervisor has been woken because the store has more maintenance to do.
     has_more: AtomicBool,
-    /// When the store was last maintained.
+    /// Time of the last maintenance step.
     maintained_ns: AtomicU64,
-    /// What tasks that sleep keep outside the store.
+    /// Bytes that sleeping tasks keep outside the store.
     buffered: Mutex<u64>,
 }
 
-/// Which desk.
+/// How to choose a worker context.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Choice {
-    /// The one whose memory is nearest: what it drains, the next write would go on with.
+    /// The context used last: its memory is most likely cached, and the next write continues the
+    /// evacuation it began.
     MostRecent,
-    /// The one that has slept longest, or each in turn: what one had begun to drain must not lie
-    /// for ever.
+    /// The context idle for longest, or each in turn, so that an evacuation begun by any of them is
+    /// finished.
     LeastRecent,
 }
 
-/// Who runs the conversations.
+/// What a runtime with a task per connection provides.
 pub(crate) trait TaskRuntime: Send + Sync + Sized + 'static {
-    /// A conversation that runs.
+    /// A running task.
     type Task: Task;
-    /// How a conversation waits for its peer.
+    /// A task's connection to its peer.
     type PeerSocket: PeerSocket;
 
-    /// Starts a conversation.
+    /// Starts a task.
     ///
-    /// # Errors
-    /// There is none to be had.
+    /// # Errors No thread or stack is available.
     fn spawn(
         &self,
         serve_connection: impl FnOnce() + Send + 'static,
     ) -> Result<Self::Task, Exhausted>;
 
-    /// The conversation's own: how it is to wait for its peer.
+    /// Sets up a task's connection to its peer. Called by the task itself.
     ///
-    /// # Errors
-    /// The connection is lost already, or the kernel has no room to watch it.
+    /// # Errors The connection is lost already, or the kernel cannot watch it.
     fn socket(&self, peer: &Arc<Peer>) -> io::Result<Self::PeerSocket>;
 
-    /// Does a burst's work at a desk. It makes no system call.
+    /// Runs the work of a burst with a worker context. The work makes no system calls.
     fn with_context<R: Send>(&self, work: impl FnOnce(&mut WorkerContext) -> R + Send) -> R;
 
-    /// Does a step of the store's maintenance, if a desk is free; true: there is more to do.
+    /// Runs a step of store maintenance if a context is free. Returns true if more work remains.
     fn maintain(&self, choice: Choice, now_ns: u64) -> Option<bool>;
 
-    /// How many desks there are.
+    /// The number of worker contexts.
     fn contexts(&self) -> usize;
 
-    /// The last conversation is over.
+    /// Called after the last task has ended.
     fn stop(&self);
 }
 
-/// A conversation that runs.
+/// A running task.
 pub(crate) trait Task: Send + 'static {
-    /// Waits for its end.
+    /// Waits for the end of the task.
     ///
-    /// # Errors
-    /// It panicked: with what.
+    /// # Errors The task panicked; the error is its payload.
     fn join(self) -> Result<(), Box<dyn Any + Send>>;
 }
 
-/// How a conversation waits for its peer. An error that passes is tried again, but of an exchange.
+/// A task's connection to its peer. The caller retries transient errors, except those of an
+/// exchange.
 pub(crate) trait PeerSocket: Send {
-    /// Waits for bytes; 0 is the peer's end.
+    /// Waits for bytes; 0 means that the peer has closed its side.
     fn receive(&self, room: &mut [u8]) -> io::Result<usize>;
 
-    /// Sends from byte `sent` on, `most` bytes at most, what there is room for now.
+    /// Sends at most `most` bytes from byte `sent`, as far as the socket has space now.
     fn send_now(&self, output: &Output, sent: usize, most: usize) -> io::Result<usize>;
 
-    /// Sends from byte `sent` on, `most` bytes at most; waits for room.
+    /// Sends at most `most` bytes from byte `sent`; waits for space.
     fn send_once(&self, output: &Output, sent: usize, most: usize) -> io::Result<usize>;
 
-    /// Whether [`PeerSocket::exchange`] is better than sending and receiving.
+    /// Whether [`PeerSocket::exchange`] is cheaper than sending and receiving.
     fn has_exchange(&self) -> bool;
 
-    /// Sends all of `bytes`, then receives; any error means that the connection is lost.
+    /// Sends all of `bytes`, then receives. Any error means that the connection is lost.
     fn exchange(&self, bytes: &[u8], room: &mut [u8]) -> io::Result<usize>;
 
-    /// Lets other conversations have their turn: this one has more to do, or might never wait,
-    /// where its peer sends without end and it does not [exchange](Line::exchange).
+    /// Lets other tasks run. A task calls it if it has more to do, or might otherwise never wait
+    /// because its peer sends without end and it does not [exchange](PeerSocket::exchange).
     fn yield_now(&self);
 
-    /// Waits so long, or until the peer is gone or lost: true.
+    /// Sleeps for `timeout_ns`. Returns true early if the peer has hung up or the connection is
+    /// lost.
     fn hangs_up_within(&self, timeout_ns: u64) -> bool;
 }
 
 impl<C: TaskRuntime> ConnectionTasks<C> {
-    /// Starts the attendant; what it returns gives each connection its task.
+    /// Starts the supervisor. The result starts a task for each connection.
     ///
-    /// # Errors
-    /// No descriptor or thread left.
+    /// # Errors The limit of descriptors or threads is reached.
     pub(crate) fn open(
         running: &mut Running,
         setup: &Arc<Setup>,
@@ -158,14 +156,14 @@ impl<C: TaskRuntime> ConnectionTasks<C> {
             buffered: Mutex::default(),
         });
         let supervisor = Supervisor::new(Arc::clone(&tasks))?;
-        running.spawn("attendant".to_owned(), move || supervisor.run())?;
+        running.spawn("supervisor".to_owned(), move || supervisor.run())?;
         Ok(tasks)
     }
 
-    /// Does a step of the store's maintenance if it is time for one and a desk is free; the
-    /// attendant goes on with what is left.
+    /// Runs a step of store maintenance if it is due and a context is free. The supervisor
+    /// continues with the rest.
     fn maintain(&self, now_ns: u64) {
-        // As often as so many workers of another runtime would, together.
+        // As often as all workers of another runtime together.
         let every_ns = MAINTAIN_INTERVAL_NS / self.runtime.contexts().max(1) as u64;
         if !self.is_maintenance_due(every_ns, now_ns) {
             return;
@@ -180,20 +178,20 @@ impl<C: TaskRuntime> ConnectionTasks<C> {
         }
     }
 
-    /// Whether the last step was so long ago.
+    /// Whether the last step was at least `every_ns` ago.
     fn is_maintenance_due(&self, every_ns: u64, now_ns: u64) -> bool {
         let last_ns = self.maintained_ns.load(Ordering::Relaxed);
         now_ns.saturating_sub(last_ns) >= every_ns
     }
 
-    /// A step, if a desk is free; true: there is more to do.
+    /// Runs a step if a context is free. Returns true if more work remains.
     fn maintain_at(&self, choice: Choice, now_ns: u64) -> Option<bool> {
         let has_more = self.runtime.maintain(choice, now_ns)?;
         self.maintained_ns.store(now_ns, Ordering::Relaxed);
         Some(has_more)
     }
 
-    /// Starts a peer's conversation.
+    /// Starts the task of a peer.
     fn spawn(self: &Arc<Self>, peer: &Arc<Peer>) -> Result<(), Exhausted> {
         let slot = self.peers.insert(Arc::clone(peer), self.most);
         let slot = slot.ok_or(Exhausted::Tasks)?;
@@ -226,7 +224,7 @@ impl<C: TaskRuntime> Dispatch for Arc<ConnectionTasks<C>> {
         })
     }
 
-    /// Everybody has a task of their own: nobody sleeps on a new connection.
+    /// Nothing to wake: each new connection has its own task.
     fn flush(&mut self) {}
 }
 

@@ -20,8 +20,7 @@ use worker::Worker;
 
 /// Starts the workers.
 ///
-/// # Errors
-/// No descriptor or thread left.
+/// # Errors The limit of descriptors or threads is reached.
 pub(crate) fn start(running: &mut Running, setup: &Arc<Setup>) -> io::Result<()> {
     for number in 0..setup.workers {
         let context = WorkerContext::new(setup, running, number);

@@ -1,22 +1,22 @@
-//! Fibres: one for each connection, on as many kernel threads as there are workers.
+//! Fibres: one per connection, on as many kernel threads as there are workers.
 //!
 //! ```text
-//! acceptor ──▶ a fibre: exchange → at the processor's desk: prepare, answer → exchange → …
+//! acceptor ──▶ a fibre: exchange → with the processor's context: prepare, answer → exchange → …
 //! ```
 //!
-//! Each processor has a desk of its own, and since a fibre lets nobody else run while it answers,
-//! the desk is that fibre's for the length of a burst: its lock is met by nobody but the attendant,
-//! who goes on with maintenance while a processor sleeps, and then is only tried. A burst is
-//! answered on the processor's stack, which is near and large; a fibre's own holds no more than its
-//! conversation, a page or little more of it.
+//! Each processor has a worker context. A fibre does not yield while it answers, so it has the
+//! context to itself for the duration of a burst. The context's lock is contended only by the
+//! supervisor, which continues maintenance while a processor sleeps and only tries the lock. A
+//! burst runs on the processor's stack, which is large and cached; a fibre's own stack holds little
+//! more than the connection's state, about a page.
 //!
-//! Each fibre answers alone, and would wait for its bucket and then for its item. So the processor
-//! is shown what has come over its ring before it runs those it is for, asks for the bucket of each
-//! first request, and for the items when it has seen them all: memory comes for all at once, as in
-//! a burst of the event loop. By readiness a fibre receives for itself: there is nothing to see.
+//! A fibre answers one connection, and would wait for the cache misses of its bucket and its item.
+//! Therefore the processor looks at all input of its ring before it runs the fibres: it prefetches
+//! the bucket of each first request, then the items. So the misses overlap, as in a burst of the
+//! event loop. With the epoll poller each fibre receives for itself, so this is not possible.
 //!
-//! An idle connection costs that page, its receive buffer and its output, both of
-//! [`IDLE_BUFFER_LEN`](crate::limits::RESTING_LEN) at most, and a few hundred bytes of state.
+//! An idle connection costs that page, its receive buffer and its output, both at most
+//! [`IDLE_BUFFER_LEN`](crate::limits::IDLE_BUFFER_LEN), and a few hundred bytes of state.
 
 mod accept;
 mod stop;
@@ -37,36 +37,35 @@ use crate::setup::Setup;
 use crate::worker_context::WorkerContext;
 use wake::ProcessorHooks;
 
-/// A stack and its guard.
+/// A stack and its guard page.
 const MAPPINGS_PER_FIBRE: usize = 2;
 
-/// A fibre for each conversation, and the desks of their processors.
+/// The fibres, and the contexts of their processors.
 pub(crate) struct Fibres {
-    /// None: the last conversation is over.
+    /// `None` after the last connection has ended.
     runtime: Mutex<Option<Runtime>>,
     contexts: Arc<ContextPool>,
-    /// Times the attendant has looked for a desk to do so at.
+    /// Number of times the supervisor has looked for a sleeping processor's context.
     turn: AtomicUsize,
 }
 
-/// A desk for each processor, whose fibres have it by turns.
+/// One context per processor, shared by its fibres.
 pub(crate) struct ContextPool {
     all: Box<[Mutex<ProcessorContext>]>,
 }
 
-/// A processor's desk.
+/// The context of a processor.
 struct ProcessorContext {
     context: WorkerContext,
-    /// Its processor sleeps: another may maintain the store here.
+    /// The processor sleeps, so that the supervisor may run maintenance with its context.
     sleeps: bool,
-    /// Keys whose buckets have been asked for, of connections that are about to be answered.
+    /// Keys of connections about to be answered, whose buckets have been prefetched.
     ahead: Vec<KeyHash>,
 }
 
-/// Starts the processors and the attendant; what it returns gives each connection its fibre.
+/// Starts the processors and the supervisor. The result starts a fibre for each connection.
 ///
-/// # Errors
-/// No descriptor or thread left.
+/// # Errors The limit of descriptors or threads is reached.
 pub(crate) fn start(
     running: &mut Running,
     setup: &Arc<Setup>,
@@ -98,9 +97,9 @@ pub(crate) fn start(
     ConnectionTasks::open(running, setup, fibres, most.unwrap_or(usize::MAX))
 }
 
-/// How many conversations with a fibre each so many areas of memory are enough for
-/// ([`sys::limits::memory_areas`]); none: any number, since stacks are guarded without one
-/// ([`fibre::guards_are_light`]).
+/// How many connections with fibres fit into this many memory mappings
+/// ([`sys::limits::memory_areas`]). `None`: any number, because the guards of stacks need no
+/// mappings ([`fibre::guards_are_light`]).
 #[must_use]
 pub fn fibre_connections_max(mappings: u64, guards_are_light: bool) -> Option<usize> {
     if guards_are_light {
@@ -110,7 +109,7 @@ pub fn fibre_connections_max(mappings: u64, guards_are_light: bool) -> Option<us
     Some((mappings.saturating_sub(OTHER_MAPPINGS) / MAPPINGS_PER_FIBRE).max(1))
 }
 
-/// How many areas of memory so many conversations want, where each stack takes some.
+/// How many memory mappings this many connections need, if guards need mappings.
 #[must_use]
 pub fn fibre_mappings_needed(connections: usize) -> u64 {
     (connections.saturating_mul(MAPPINGS_PER_FIBRE)).saturating_add(OTHER_MAPPINGS) as u64

@@ -1,4 +1,4 @@
-//! A worker's inbox: new connections on their way to it, and the event that rouses it.
+//! The inbox of a worker: its new connections, and the event that wakes it.
 
 use std::collections::VecDeque;
 use std::io;
@@ -9,7 +9,7 @@ use sys::socket::Stream;
 
 use crate::limits::INBOX_MAX;
 
-/// New connections on their way to a worker, and the event that tells it to look.
+/// New connections of a worker, and the event that wakes it.
 #[derive(Debug)]
 pub(crate) struct Inbox {
     streams: Mutex<VecDeque<Stream>>,
@@ -24,7 +24,7 @@ impl Inbox {
         })
     }
 
-    /// Hands a connection over, or back if too many wait already. The caller wakes the worker.
+    /// Adds a connection, or returns it if the inbox is full. The caller wakes the worker.
     pub(crate) fn push(&self, stream: Stream) -> Result<(), Stream> {
         let mut streams = self.streams.lock().unwrap_or_else(PoisonError::into_inner);
         if streams.len() >= INBOX_MAX {

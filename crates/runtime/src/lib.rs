@@ -1,22 +1,22 @@
-//! Who runs the conversations: threads that wait for sockets, hand what has arrived to sessions,
-//! and send what they answer.
+//! The runtimes: threads that wait for sockets, pass received bytes to sessions, and send the
+//! replies.
 //!
 //! ```text
-//! acceptor ──▶ inbox of the next worker, in turn ──▶ worker: wait → burst → maintain → wait …
-//!          └─▶ or a thread, or a fibre, for each
+//! acceptor ──▶ inbox of the next worker, round robin ──▶ worker: wait → burst → maintain → wait …
+//!          └─▶ or a new thread or fibre for each connection
 //! ```
 //!
-//! Each runtime is a folder with the same four files: `accept` (what becomes of a new connection),
-//! `worker` (the loop), `wake` (how one thread rouses another), `stop` (how it ends).
-//! [`Kind::Events`]: an epoll loop per worker; [`Kind::Rings`]: an io_uring per worker;
-//! [`Kind::Threads`]: a thread per connection, and as many bursts at once as there are workers;
-//! [`Kind::Fibres`]: a fibre per connection, over as many threads as there are workers.
-//! What they have in common lies beside them. Whatever runs a session must give the same answers.
+//! Each runtime is a folder with the same four files: `accept` (a new connection), `worker` (the
+//! loop), `wake` (how threads wake each other) and `stop`. [`Kind::Events`] has an epoll loop per
+//! worker, [`Kind::Rings`] an io_uring per worker, [`Kind::Threads`] a thread per connection with
+//! at most as many concurrent bursts as workers, and [`Kind::Fibres`] a fibre per connection over
+//! as many kernel threads as workers. Their common parts are the modules next to these folders.
+//! Every runtime gives the same replies.
 //!
-//! Invariants: a connection belongs to one thread, or fibre, for life; nobody makes a system call
-//! while answering, unless asked for statistics or told to say more or less; what a slow peer can
-//! make the server hold is bounded, for each and for all together (`buffered`), and while a peer
-//! does not take its answers its requests are not read, but for what a ring received meanwhile.
+//! Invariants: a connection stays with one worker, thread or fibre until it is closed. Answering
+//! makes no system call, except for `stats` and `verbosity`. The memory that slow peers can occupy
+//! is bounded, per connection and in total (`buffered`). While a peer does not take its replies,
+//! its requests are not read; only a ring may have received some in the meantime.
 
 #![forbid(unsafe_code)]
 
@@ -59,7 +59,7 @@ pub use running::{Panicked, Running};
 pub use setup::{Clock, Setup, WaitPolicy};
 pub use threads::{thread_connections_max, thread_mappings_needed};
 
-/// Which runtime.
+/// A kind of runtime.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Kind {
     /// An epoll loop per worker.
@@ -73,12 +73,12 @@ pub enum Kind {
 }
 
 impl Kind {
-    /// All of them.
+    /// All runtimes.
     pub const ALL: [Self; 4] = [Self::Events, Self::Rings, Self::Threads, Self::Fibres];
-    /// What is tried where none is asked for.
+    /// The runtimes tried if none is selected, in this order.
     pub const BEST_FIRST: [Self; 2] = [Self::Rings, Self::Events];
 
-    /// What it is called.
+    /// The name for the command line and `stats settings`.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
@@ -89,10 +89,9 @@ impl Kind {
         }
     }
 
-    /// Whether this machine has what it needs.
+    /// Checks whether this machine supports the runtime.
     ///
-    /// # Errors
-    /// What is missing.
+    /// # Errors The missing kernel feature.
     pub fn probe(self) -> io::Result<()> {
         match self {
             Self::Events | Self::Threads | Self::Fibres => Ok(()),
@@ -101,31 +100,29 @@ impl Kind {
     }
 }
 
-/// Whether fibres can wait by io_uring here; else they do by epoll.
+/// Checks whether fibres can wait by io_uring here. Otherwise they wait by epoll.
 ///
-/// # Errors
-/// What is missing.
+/// # Errors The missing kernel feature.
 pub fn rings_for_fibres() -> io::Result<()> {
     fibre::Kind::Rings.probe()
 }
 
-/// Starts a runtime's threads, and the one that accepts for them.
+/// Starts the threads of a runtime, and the acceptor.
 ///
-/// # Errors
-/// No descriptor or thread left, or the kernel has not what the runtime needs ([`Kind::probe`]).
-/// No thread goes on then.
+/// # Errors The limit of descriptors or threads is reached, or the kernel lacks a feature that the
+/// runtime needs ([`Kind::probe`]). No thread keeps running then.
 pub fn start(kind: Kind, setup: Setup, listeners: Vec<Listener>) -> io::Result<Running> {
     let setup = Arc::new(setup);
     let inboxes = match kind {
         Kind::Events | Kind::Rings => setup.workers,
-        // The attendant's: whoever is to be roused is roused by it.
+        // Only the supervisor has an inbox.
         Kind::Threads | Kind::Fibres => 1,
     };
     let mut running = Running::new(inboxes, &setup.counts)?;
     match start_threads(kind, &mut running, &setup, listeners) {
         Ok(()) => Ok(running),
         Err(error) => {
-            // Those that run have nobody to serve; that one of them panicked is known already.
+            // The started threads have no connections. Their panics, if any, are already counted.
             let _ = running.stop();
             Err(error)
         }

@@ -1,8 +1,7 @@
-//! A worker whose loop cannot go on begins anew: its connections are closed and counted, and it
-//! serves those that are dealt to it from then on. A thread that merely ended would leave them
-//! waiting for ever.
+//! Restart of a failed worker loop: its connections are closed and counted, and it serves the new
+//! connections dispatched to it. If the thread merely ended, those would wait forever.
 //!
-//! What a panic in a session brings about is smaller: `WorkerContext::serve_connection`.
+//! A panic in a session has a smaller effect: see `WorkerContext::serve_connection`.
 
 use std::io;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -16,33 +15,32 @@ use crate::inbox::Inbox;
 use crate::limits::RESTART_PAUSE_NS;
 use crate::worker_context::WorkerContext;
 
-/// A worker's loop.
+/// The loop of a worker.
 pub(crate) trait EventLoop: Sized {
-    /// What it has of the kernel's.
+    /// Its kernel objects.
     type Kernel;
 
-    /// Has the kernel make that.
+    /// Creates the kernel objects.
     ///
-    /// # Errors
-    /// No descriptor or memory left.
+    /// # Errors The limit of descriptors or memory is reached.
     fn open(inbox: &Inbox) -> io::Result<Self::Kernel>;
 
     fn new(context: WorkerContext, kernel: Self::Kernel) -> Self;
 
-    /// Serves until the worker is to end.
+    /// Serves connections until the worker has to stop.
     ///
-    /// # Errors
-    /// The kernel does not let it wait: none in a correct program.
+    /// # Errors Waiting fails. This does not happen in a correct program.
     fn serve_all(&mut self) -> io::Result<()>;
 
-    /// Ends what the kernel has under way, then closes all connections.
+    /// Cancels operations in the kernel, then closes all connections.
     fn close_all(self) -> WorkerContext;
 }
 
-/// Runs a worker's loop until the worker is to end, however often it has to begin anew.
+/// Runs the loop of a worker until it has to stop, with any number of restarts.
 pub(crate) fn run<L: EventLoop>(mut event_loop: L) {
     loop {
-        // Once for the whole loop. What a panic leaves half done is not looked at again.
+        // One `catch_unwind` for the whole loop. State that a panic left inconsistent is not used
+        // again.
         let served = catch_unwind(AssertUnwindSafe(|| event_loop.serve_all()));
         if matches!(served, Ok(Ok(()))) {
             return;
@@ -56,13 +54,14 @@ pub(crate) fn run<L: EventLoop>(mut event_loop: L) {
     }
 }
 
-/// None: the worker is to end. Until the kernel has what a loop needs, newcomers are turned away.
+/// Restarts the loop. `None`: the worker has to stop. New connections are rejected until the kernel
+/// provides the objects that the loop needs.
 fn restart<L: EventLoop>(mut context: WorkerContext) -> Option<L> {
     loop {
-        // What fails at once would otherwise fail without end.
+        // Without a pause, a loop that fails at once would spin.
         thread::sleep(Duration::from_nanos(RESTART_PAUSE_NS));
         if let Ok(kernel) = L::open(&context.inbox) {
-            // The event that told of newcomers may have been taken already.
+            // The failed loop may have consumed the event for new connections.
             context.inbox.waker.wake();
             return Some(L::new(context, kernel));
         }

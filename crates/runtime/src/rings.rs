@@ -4,9 +4,9 @@
 //! worker: wait → burst → maintain → wait …
 //! ```
 //!
-//! Receiving goes on by itself, into memory the kernel chooses from; the answers of a burst are
-//! handed over together by the system call that waits for the next. So a burst costs one system
-//! call, however many connections it has.
+//! Receives are multishot, into buffers that the kernel selects. The sends of a burst are submitted
+//! together by the system call that waits for the next events. So a burst costs one system call for
+//! any number of connections.
 
 mod accept;
 mod stop;
@@ -23,10 +23,11 @@ use crate::setup::Setup;
 use crate::worker_context::WorkerContext;
 use worker::Worker;
 
-/// Starts the workers. Each makes its ring itself, whose alone it is.
+/// Starts the workers. Each creates its ring on its own thread, because only that thread may use
+/// it.
 ///
-/// # Errors
-/// No descriptor or thread left, or no io_uring as it is needed.
+/// # Errors The limit of descriptors or threads is reached, or the kernel lacks a needed feature of
+/// io_uring.
 pub(crate) fn start(running: &mut Running, setup: &Arc<Setup>) -> io::Result<()> {
     for number in 0..setup.workers {
         let context = WorkerContext::new(setup, running, number);

@@ -1,4 +1,4 @@
-//! Dealing new connections out: each goes to the next worker in turn.
+//! Round-robin dispatch of new connections to workers.
 
 use std::mem;
 use std::sync::Arc;
@@ -10,10 +10,10 @@ use crate::inbox::Inbox;
 use crate::running::Running;
 use crate::setup::Setup;
 
-/// Deals connections out to workers.
+/// Passes each new connection to the next worker.
 pub(crate) struct RoundRobin {
     inboxes: Vec<Arc<Inbox>>,
-    /// Which inboxes were given something in this round.
+    /// Inboxes that got a connection since the last flush.
     inbox_is_ready: Vec<bool>,
     next: usize,
     setup: Arc<Setup>,

@@ -1,5 +1,5 @@
-//! A runtime that runs, and how it all ends: no new connections, then every conversation to its
-//! end, then the threads.
+//! A running runtime, and its end: first accepting stops, then connections finish, then threads
+//! end.
 
 use std::io;
 use std::sync::Arc;
@@ -11,29 +11,29 @@ use sys::poll::Waker;
 use crate::connection_counts::ConnectionCounts;
 use crate::inbox::Inbox;
 
-/// A running set of workers. Dropped without [`Running::stop`], they go on.
+/// A set of running threads. They continue if it is dropped without [`Running::stop`].
 #[derive(Debug)]
 pub struct Running {
-    /// Nobody is to be accepted any more.
+    /// The acceptor has to stop.
     pub(crate) stopping: Arc<AtomicBool>,
-    /// Nobody is accepted any more: workers may end.
+    /// The acceptor has stopped, so workers may end.
     pub(crate) ending: Arc<AtomicBool>,
     pub(crate) accept_waker: Arc<Waker>,
-    /// One for each worker.
+    /// One inbox per worker.
     pub(crate) inboxes: Vec<Arc<Inbox>>,
     accepting: Option<JoinHandle<()>>,
     workers: Vec<JoinHandle<()>>,
     counts: Arc<ConnectionCounts>,
 }
 
-/// A thread of the runtime panicked, or would have, had the panic not been contained: a connection
-/// was closed, or a worker begun anew. All were stopped in order.
+/// A panic happened since the start. It may have been contained, by closing a connection or
+/// restarting a worker. All threads were stopped in order.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("a worker thread panicked")]
 pub struct Panicked;
 
 impl Running {
-    /// What so many workers share, before they run.
+    /// Creates the state shared by `workers` workers, before they start.
     pub(crate) fn new(workers: usize, counts: &Arc<ConnectionCounts>) -> io::Result<Self> {
         let inboxes = (0..workers).map(|_| Inbox::new().map(Arc::new));
         Ok(Self {
@@ -47,7 +47,7 @@ impl Running {
         })
     }
 
-    /// Starts a worker's thread.
+    /// Starts a worker thread.
     pub(crate) fn spawn(
         &mut self,
         name: String,
@@ -58,22 +58,20 @@ impl Running {
         Ok(())
     }
 
-    /// Starts the thread that accepts.
+    /// Starts the acceptor thread.
     pub(crate) fn spawn_acceptor(&mut self, run: impl FnOnce() + Send + 'static) -> io::Result<()> {
         let named = thread::Builder::new().name("accept".to_owned());
         self.accepting = Some(named.spawn(run)?);
         Ok(())
     }
 
-    /// Stops accepting, lets conversations come to their end within a bounded time, and waits
-    /// for the threads.
+    /// Stops accepting, lets connections finish within a bounded time, and joins the threads.
     ///
-    /// # Errors
-    /// Something panicked since the start.
+    /// # Errors A panic happened since the start.
     pub fn stop(self) -> Result<(), Panicked> {
         self.stopping.store(true, Ordering::Relaxed);
         self.accept_waker.wake();
-        // Only when nobody accepts any more is an empty inbox the last one.
+        // An empty inbox stays empty only after the acceptor has ended.
         let mut joined: Vec<_> = self.accepting.into_iter().map(JoinHandle::join).collect();
         self.ending.store(true, Ordering::Relaxed);
         for inbox in &self.inboxes {

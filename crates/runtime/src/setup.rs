@@ -1,4 +1,4 @@
-//! What a runtime is started with.
+//! Parameters of a runtime.
 
 use std::sync::Arc;
 
@@ -7,38 +7,38 @@ use store::Store;
 
 use crate::connection_counts::ConnectionCounts;
 
-/// What a runtime is started with.
+/// Parameters of a runtime.
 pub struct Setup {
-    /// Worker threads.
+    /// Number of worker threads.
     pub workers: usize,
-    /// Requests of one connection answered before others have their turn.
+    /// Requests of one connection answered before the next connection gets its turn.
     pub requests_per_turn: usize,
-    /// How a worker waits.
+    /// How workers wait.
     pub wait_policy: WaitPolicy,
-    /// Which fibre runs next, where fibres converse.
+    /// Scheduler of the fibres, for [`Kind::Fibres`](crate::Kind::Fibres).
     pub fibre_scheduler: fibre::Scheduler,
     /// The cache.
     pub store: Arc<Store>,
-    /// The process's statistics and switches.
+    /// Process-wide statistics and settings.
     pub control: Arc<dyn ServerControl + Send + Sync>,
-    /// Who is connected.
+    /// Counts of connections.
     pub counts: Arc<ConnectionCounts>,
-    /// The server's time.
+    /// The server's clock.
     pub clock: Clock,
 }
 
-/// How a worker waits for its connections. All zero: it sleeps at once, and wakes at once.
+/// How a worker waits for its connections. With both zero it sleeps at once and wakes at once.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct WaitPolicy {
-    /// So long after the last request it asks again and again before it sleeps, in nanoseconds:
-    /// processor time for the latency of waking up.
+    /// How long a worker polls after the last request before it sleeps, in nanoseconds. Trades
+    /// processor time for wake-up latency.
     pub busy_poll_ns: u64,
-    /// So long it lets pass between two wake-ups, in nanoseconds: what comes meanwhile is one
-    /// burst. Latency for processor time; what an interrupt delay does, in software.
+    /// Least time between two wake-ups, in nanoseconds. Requests that arrive in between form one
+    /// burst. Trades latency for processor time, as an interrupt delay does.
     pub min_wait_ns: u64,
 }
 
-/// The server's time: whole seconds since it started.
+/// The server's clock, in whole seconds since the start.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Clock {
     started_ns: u64,
@@ -46,7 +46,7 @@ pub struct Clock {
 }
 
 impl Clock {
-    /// A clock that starts now, at second 1: second 0 is before anything was stored.
+    /// Starts a clock at second 1. Second 0 means "before any item was stored".
     #[must_use]
     pub fn start() -> Self {
         const NS_PER_S: u64 = 1_000_000_000;
@@ -66,7 +66,7 @@ impl Clock {
         }
     }
 
-    /// The time now.
+    /// The current time.
     #[must_use]
     pub fn now(&self) -> Now {
         self.at(sys::clock::monotonic_ns())

@@ -1,4 +1,4 @@
-//! What the tests of the runtimes share: a server without a process, and a client.
+//! Helpers of the runtimes' tests: a server inside the process, and a client.
 
 use std::net::SocketAddr;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -11,19 +11,19 @@ use tempfile::TempDir;
 
 use crate::{Clock, ConnectionCounts, Kind, Running, Scheduler, Setup};
 
-/// What all connections together may keep between bursts.
+/// The bound of the bytes that connections keep between bursts.
 pub(crate) const BUFFERED_MAX: u64 = 1 << 20;
 const SOCKET: &str = "socket";
-/// How long an answer may take.
+/// Timeout of a reply.
 const PATIENCE_NS: u64 = 10_000_000_000;
 
-/// What a test has the server do that no client can.
+/// A control that tests use to make the server panic or wait.
 #[derive(Default)]
 pub(crate) struct Fragile {
-    /// `stats settings` waits here, twice: until the test knows that it is there, and until the
-    /// test lets it go.
+    /// `stats settings` waits here twice: until the test has noticed, and until the test lets it
+    /// continue.
     pub(crate) gate: Option<Barrier>,
-    /// The next call for the store's maintenance panics. `verbosity` arms it.
+    /// The next maintenance call panics. `verbosity` arms it.
     pub(crate) is_armed: AtomicBool,
 }
 
@@ -68,19 +68,19 @@ impl ServerControl for Fragile {
     fn write_prefixes(&self, _: &mut Vec<u8>) {}
 }
 
-/// A server without a process.
+/// A server inside the process.
 pub(crate) struct Served {
     pub(crate) kind: Kind,
     pub(crate) running: Running,
     pub(crate) counts: Arc<ConnectionCounts>,
     pub(crate) control: Arc<Fragile>,
     address: SocketAddr,
-    /// Where its Unix socket stands.
+    /// Path of its Unix socket.
     folder: TempDir,
 }
 
 impl Served {
-    /// On one worker.
+    /// Starts a server with one worker.
     pub(crate) fn start(kind: Kind, fibre_scheduler: Scheduler, control: Fragile) -> Self {
         let store = store::Store::new(store::Config {
             memory_bytes: 8 << 20,
@@ -125,12 +125,12 @@ impl Served {
         stream
     }
 
-    /// By its Unix socket, which keeps little for a peer that does not read.
+    /// Connects by the Unix socket, whose buffer for a peer that does not read is small.
     pub(crate) fn connect_unix(&self) -> Stream {
         Stream::connect_unix(&self.folder.path().join(SOCKET)).unwrap()
     }
 
-    /// Waits until the census is as asked.
+    /// Waits until the counts satisfy `filter`.
     pub(crate) fn until(&self, what: &str, asked: impl Fn(&crate::ConnectionSnapshot) -> bool) {
         let by_ns = sys::clock::monotonic_ns() + PATIENCE_NS;
         while !asked(&self.counts.snapshot()) {
@@ -145,7 +145,7 @@ impl Served {
     }
 }
 
-/// On every runtime that this machine has, with every scheduler.
+/// Runs a test on every available runtime and scheduler.
 pub(crate) fn everywhere(test: impl Fn(&dyn Fn(Fragile) -> Served)) {
     for kind in Kind::ALL {
         if let Err(error) = kind.probe() {
@@ -170,7 +170,7 @@ pub(crate) fn wait(stream: &Stream, interest: Interest) {
     assert!(!events.is_empty(), "it does not answer");
 }
 
-/// What is answered first; nothing: it was closed.
+/// The first reply. Empty if the connection was closed.
 pub(crate) fn answer(stream: &Stream) -> Vec<u8> {
     wait(stream, Interest::Read);
     let mut answer = vec![0; 1024];

@@ -1,4 +1,4 @@
-//! What a server does when it panics, and when its connections keep too much.
+//! Panics, and connections that keep too much memory.
 
 use std::sync::Barrier;
 
@@ -16,7 +16,7 @@ fn a_panic_closes_one_connection_and_no_other() {
         assert_eq!(ask(&other, b"set a 0 0 1\r\n1\r\n"), b"STORED\r\n");
         assert_eq!(ask(&fragile, b"stats reset\r\n"), b"");
         assert_eq!(ask(&other, b"get a\r\n"), b"VALUE a 0 1\r\n1\r\nEND\r\n");
-        // The same worker serves what is dealt to it.
+        // The same worker serves new connections.
         assert_eq!(ask(&served.connect(), b"mn\r\n"), b"MN\r\n");
         served.until("counted", |snapshot| snapshot.panics == 1);
         drop((other, fragile));
@@ -26,8 +26,7 @@ fn a_panic_closes_one_connection_and_no_other() {
     });
 }
 
-/// Requests of the same burst were prepared already; each is answered all the same, once and in
-/// full.
+/// Other requests of the same burst were already prepared. Each still gets exactly one full reply.
 #[test]
 fn a_panic_leaves_the_others_of_its_burst_their_answers() {
     everywhere(|start| {
@@ -41,13 +40,13 @@ fn a_panic_leaves_the_others_of_its_burst_their_answers() {
         for stream in &all {
             assert_eq!(ask(stream, b"mn\r\n"), b"MN\r\n");
         }
-        // While the worker answers this, all others ask.
+        // The other connections send while the worker answers this one.
         holding.send(b"stats settings\r\n").unwrap();
         gate.wait();
         for (number, stream) in all.iter().enumerate() {
             let question = match number {
                 3 => &b"mn\r\nstats reset\r\nmn\r\n"[..],
-                // The beginning of a line, looked at and not yet answered.
+                // The beginning of a line: parsed, and not answered yet.
                 number if number % 2 == 0 => b"mn\r\nget unfinished",
                 _ => b"mn\r\n",
             };
@@ -72,19 +71,19 @@ fn a_panic_leaves_the_others_of_its_burst_their_answers() {
     });
 }
 
-/// A panic between connections must not leave newcomers waiting.
+/// A panic between bursts must not block new connections.
 #[test]
-fn a_worker_that_panics_begins_anew() {
+fn a_worker_that_panics_restarts() {
     everywhere(|start| {
         let served = start(Fragile::default());
         let all: Vec<_> = (0..8).map(|_| served.connect()).collect();
         for stream in &all {
             assert_eq!(ask(stream, b"mn\r\n"), b"MN\r\n");
         }
-        // One of a value that has not come in full holds memory of the store.
+        // An incomplete upload holds store memory.
         all[1].send(b"set half 0 0 20000\r\nhalf").unwrap();
         all[0].send(b"verbosity 1 noreply\r\n").unwrap();
-        // Memory is written that was not populated: the store wants maintenance.
+        // Writing to memory that is not populated causes store maintenance.
         let is_over = |snapshot: &ConnectionSnapshot| snapshot.restarts + snapshot.panics > 0;
         let mut writer = served.connect();
         for number in 0..2000 {
@@ -105,7 +104,7 @@ fn a_worker_that_panics_begins_anew() {
             }
         }
         drop((all, writer));
-        // Newcomers do not wait, and counts fall.
+        // New connections do not wait, and the counts decrease.
         for _ in 0..4 {
             assert_eq!(ask(&served.connect(), b"mn\r\n"), b"MN\r\n");
         }
@@ -119,12 +118,13 @@ fn a_worker_that_panics_begins_anew() {
     });
 }
 
-/// The beginning of a line, of so many bytes at least.
+/// The beginning of a line, with at least this many bytes.
 fn unfinished(len: usize) -> Vec<u8> {
     [&b"get"[..], &b" key".repeat(len / 4)].concat()
 }
 
-/// Sends all, however long the server takes to receive it; false: it has closed the connection.
+/// Sends all bytes, however long the server takes. Returns false if the server has closed the
+/// connection.
 fn send_all(stream: &Stream, mut bytes: &[u8]) -> bool {
     while !bytes.is_empty() {
         match stream.send(bytes) {
@@ -138,7 +138,7 @@ fn send_all(stream: &Stream, mut bytes: &[u8]) -> bool {
     true
 }
 
-/// Whether the server has closed a connection that it has nothing to say on.
+/// Whether the server has closed a connection without pending replies.
 fn is_closed(stream: &Stream) -> bool {
     match stream.recv(&mut [0; 16]) {
         Ok(len) => len == 0,
@@ -165,7 +165,7 @@ fn unfinished_lines_and_answers_not_taken_share_one_bound() {
         assert_eq!(ask(&witness, &set), b"STORED\r\n");
         let (socket, gets) = (unfinished(40_000), b"get big\r\n".repeat(100));
         let mut all = Vec::new();
-        // Together they would keep some megabytes, most of them each kind alone.
+        // Together they would keep several megabytes, and so would most kinds alone.
         for number in 0..80 {
             let stream = served.connect_unix();
             send_all(&stream, if number % 2 == 0 { &socket } else { &gets });
@@ -177,7 +177,7 @@ fn unfinished_lines_and_answers_not_taken_share_one_bound() {
         assert_within_bound(&served);
         served.until("kept", |snapshot| snapshot.buffered > BUFFERED_MAX / 4);
         assert_eq!(served.counts.snapshot().panics, 0);
-        // Closed ones leave; all others go on when their peers do.
+        // Closed connections leave. The others continue when their peers do.
         served.until("gone", |it| it.current + it.buffered_closed == 81);
         drop(all);
         served.until("given back", |it| (it.buffered, it.current) == (0, 1));
@@ -206,7 +206,7 @@ fn the_connection_that_keeps_most_is_closed_first() {
         served.until("closed", |snapshot| snapshot.current == small.len() as u64);
         assert!(is_closed(&large), "{}", served.kind.name());
         assert_eq!(served.counts.snapshot().buffered_closed, 1);
-        // What the others have begun can still be ended.
+        // The lines that the others began can still be completed.
         for stream in &small {
             assert!(!is_closed(stream), "{}", served.kind.name());
             assert_eq!(ask(stream, b"\r\n"), b"END\r\n", "{}", served.kind.name());

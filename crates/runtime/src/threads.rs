@@ -1,23 +1,24 @@
-//! Threads: one for each connection. It sleeps in the kernel until its peer says something.
+//! Threads: one per connection. It sleeps in the kernel until its peer sends.
 //!
 //! ```text
-//! acceptor ──▶ a thread: receive → borrow a desk → prepare, answer → put it back → send → …
+//! acceptor ──▶ a thread: receive → borrow a context → prepare, answer → return it → send → …
 //! ```
 //!
-//! Taking a desk and putting it back are two short locks, which all conversations share, and a
-//! fence, for the desk sleeps meanwhile. Who finds none sleeps until one is put back, and whoever
-//! comes by at that moment may be faster: not fair, but no desk lies idle while a sleeper wakes up.
+//! Borrowing and returning a worker context costs two short locks, shared by all connections, and a
+//! fence, because the context goes offline in between. A thread that finds none free sleeps until
+//! one is returned. Another thread may then be faster: this is not fair, but no context stays
+//! unused while a sleeping thread wakes up.
 //!
-//! An idle connection costs what it has touched of its stack (four pages of
-//! [`TASK_STACK_LEN`](crate::limits::CONVERSATION_STACK_LEN)), its receive buffer and its
-//! output, both of [`IDLE_BUFFER_LEN`](crate::limits::RESTING_LEN) at most, and a few hundred bytes of
-//! state (`cargo xtask bench floor -- idle`). The kernel has a stack of its own for it. An answer
-//! longer than that takes memory from the allocator at each burst, and gives it back.
+//! An idle connection costs the touched part of its stack (four pages of
+//! [`TASK_STACK_LEN`](crate::limits::TASK_STACK_LEN)), its receive buffer and its output, both at
+//! most [`IDLE_BUFFER_LEN`](crate::limits::IDLE_BUFFER_LEN), and a few hundred bytes of state
+//! (`cargo xtask bench floor -- idle`), besides the kernel's own stack for the thread. A longer
+//! reply is allocated and freed in each burst.
 //!
-//! The kernel sees four areas of memory in each thread, and allows a process so many
-//! (`vm.max_map_count`). A thread whose first two were had and the others not would take the
-//! process with it, so there are never more threads than that allows: some fifteen thousand,
-//! unless it is raised. One more, or one that cannot be had, is turned away, and accepting rests.
+//! Each thread has four memory mappings, and the kernel limits their number per process
+//! (`vm.max_map_count`). A thread that gets only some of its mappings would abort the process, so
+//! the number of threads is bounded by that limit: about fifteen thousand by default. A connection
+//! beyond the bound, or one whose thread cannot be started, is rejected, and accepting pauses.
 
 mod accept;
 mod context_pool;
@@ -35,15 +36,14 @@ use crate::setup::Setup;
 use crate::worker_context::WorkerContext;
 use context_pool::ContextPool;
 
-/// A thread for each conversation, and the desks they share.
+/// The threads, and the worker contexts that they share.
 pub(crate) struct Threads {
     contexts: ContextPool,
 }
 
-/// Starts the attendant; what it returns gives each connection its thread.
+/// Starts the supervisor. The result starts a thread for each connection.
 ///
-/// # Errors
-/// No descriptor or thread left.
+/// # Errors The limit of descriptors or threads is reached.
 pub(crate) fn start(
     running: &mut Running,
     setup: &Arc<Setup>,
@@ -56,7 +56,7 @@ pub(crate) fn start(
     ConnectionTasks::open(running, setup, threads, most)
 }
 
-/// How many conversations with a thread each so many areas of memory are enough for
+/// How many connections with threads fit into this many memory mappings
 /// ([`sys::limits::memory_areas`]).
 #[must_use]
 pub fn thread_connections_max(mappings: u64) -> usize {
@@ -64,7 +64,7 @@ pub fn thread_connections_max(mappings: u64) -> usize {
     (mappings.saturating_sub(OTHER_MAPPINGS) / MAPPINGS_PER_THREAD).max(1)
 }
 
-/// How many areas of memory so many conversations want.
+/// How many memory mappings this many connections need.
 #[must_use]
 pub fn thread_mappings_needed(connections: usize) -> u64 {
     (connections.saturating_mul(MAPPINGS_PER_THREAD)).saturating_add(OTHER_MAPPINGS) as u64

@@ -1,5 +1,5 @@
-//! What carries a conversation's bytes. TLS and datagrams will be further variants; sessions know
-//! nothing of them.
+//! The transport of a connection's bytes. TLS and datagrams will be further variants below the
+//! session.
 
 use std::io::{self, IoSlice};
 use std::os::fd::{AsFd, BorrowedFd};
@@ -9,55 +9,56 @@ use sys::socket::Stream;
 
 use crate::limits::{PIECES_MAX, SEND_PER_TURN};
 
-/// A connected peer.
+/// The transport of a connection.
 #[derive(Debug)]
 pub(crate) enum Transport {
-    /// A stream socket as it is.
+    /// A plain stream socket.
     Plain(Stream),
 }
 
-/// How far sending came.
+/// The result of sending.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Sent {
-    /// To the end.
+    /// All bytes are sent.
     All,
-    /// This far; the rest when there is room and a turn.
+    /// Bytes sent so far. The rest follows when there is space and a turn.
     Part(usize),
 }
 
 impl Transport {
-    /// Receives what is there; 0 is the peer's end.
+    /// Receives available bytes; 0 means that the peer has closed its side.
     pub(crate) fn receive(&self, buffer: &mut [u8]) -> io::Result<usize> {
         let Self::Plain(stream) = self;
         stream.recv(buffer)
     }
 
-    /// Its thread sleeps from now on where there is nothing to receive or no room to send, in
-    /// sends for `send_ns` at most.
+    /// Makes the socket blocking: receiving sleeps until bytes arrive, and sending sleeps for at
+    /// most `send_ns` nanoseconds until there is space.
     pub(crate) fn set_blocking(&self, send_ns: u64) -> io::Result<()> {
         let Self::Plain(stream) = self;
         stream.set_blocking(send_ns)
     }
 
-    /// Sleeps for `timeout_ns`, or until the peer is gone or lost: true.
+    /// Sleeps for `timeout_ns` nanoseconds. Returns true early if the peer has hung up or the
+    /// connection is lost.
     pub(crate) fn hangs_up_within(&self, timeout_ns: u64) -> bool {
         let Self::Plain(stream) = self;
         stream.hangs_up_within(timeout_ns)
     }
 
-    /// Lets what has come be the last; whoever waits for more is told.
+    /// Ends receiving after the bytes that have arrived. Wakes a thread that waits for input.
     pub(crate) fn end_input(&self) {
         let Self::Plain(stream) = self;
         stream.shutdown_receive();
     }
 
-    /// Ends both directions; whoever waits for it is told.
+    /// Shuts both directions down. Wakes threads that wait for the socket.
     pub(crate) fn shut(&self) {
         let Self::Plain(stream) = self;
         stream.shut();
     }
 
-    /// Sends the output from byte `sent` on, as much as there is room for and one turn allows.
+    /// Sends the output from byte `sent`, as much as the socket accepts within the limit of a turn.
     pub(crate) fn send(&self, output: &Output, mut sent: usize) -> io::Result<Sent> {
         let turn_end = sent + SEND_PER_TURN;
         while sent < output.len() {
@@ -76,7 +77,7 @@ impl Transport {
         Ok(Sent::All)
     }
 
-    /// Sends from byte `sent` on by one system call, at most `most` bytes; returns how many.
+    /// Sends at most `most` bytes from byte `sent` by one system call. Returns their number.
     pub(crate) fn send_once(&self, output: &Output, sent: usize, most: usize) -> io::Result<usize> {
         let Self::Plain(stream) = self;
         match output.as_bytes() {
@@ -85,7 +86,7 @@ impl Transport {
         }
     }
 
-    /// The same, but without sleeping where a send may ([`Transport::set_blocking`]).
+    /// The same without sleeping, even on a blocking socket ([`Transport::set_blocking`]).
     pub(crate) fn send_now(&self, output: &Output, sent: usize, most: usize) -> io::Result<usize> {
         let Self::Plain(stream) = self;
         match output.as_bytes() {
@@ -101,7 +102,7 @@ fn first(bytes: &[u8], most: usize) -> &[u8] {
     &bytes[..bytes.len().min(most)]
 }
 
-/// The pieces of an output from byte `sent` on, `most` bytes at most.
+/// The slices of an output from byte `sent`, at most `most` bytes.
 fn with_slices<R>(
     output: &Output,
     sent: usize,

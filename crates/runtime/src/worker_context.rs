@@ -1,5 +1,5 @@
-//! What every worker has, whatever it waits with: its handle on the store, its counters, and what
-//! a burst is prepared and answered in.
+//! The state that every worker has, independent of how it waits: its handle on the store, its
+//! counters, and the buffers of a burst.
 
 use std::mem;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
@@ -24,63 +24,63 @@ use crate::running::Running;
 use crate::setup::Setup;
 use crate::transport::Sent;
 
-/// What every worker has.
+/// The state of a worker.
 pub(crate) struct WorkerContext {
     pub(crate) setup: Arc<Setup>,
     pub(crate) inbox: Arc<Inbox>,
-    /// Those of all workers.
+    /// The inboxes of all workers.
     inboxes: Vec<Arc<Inbox>>,
     ending: Arc<AtomicBool>,
     pub(crate) store: store::Worker,
     pub(crate) counters: Arc<Counters>,
     counts: Arc<WorkerCounts>,
-    /// What its connections keep.
+    /// Memory that its connections occupy between bursts.
     pub(crate) buffered: WorkerShare,
-    /// When it woke up last, and when it last had something to do.
+    /// Times of the last wake-up, and of the last wake-up with work.
     woke_ns: u64,
     worked_ns: u64,
-    /// Connections whose turn ended with input left.
+    /// Connections whose turn ended with unanswered input.
     pub(crate) again: Vec<Slot>,
-    /// Connections that wait for memory others hold.
+    /// Connections that wait for store memory held by other connections.
     pub(crate) waiting: Vec<Slot>,
-    /// The requests of a burst.
+    /// The prepared requests of a burst.
     prepared: Vec<Prepared<'static>>,
-    /// The answers to one connection.
+    /// The replies to the current connection.
     pub(crate) output: Output,
-    /// Emptied memory for answers: without it every output would grow from nothing.
+    /// Emptied output buffers for reuse, so that outputs need not grow from empty.
     spare: Vec<Vec<u8>>,
-    /// When those that wait for memory try again.
+    /// When the connections in `waiting` try again.
     retry_ns: u64,
     maintained_ns: u64,
-    /// When a worker that ends does so, whoever is left.
+    /// Deadline of a stopping worker.
     stop_by_ns: Option<u64>,
-    /// Parts of the burst that have been answered.
+    /// The number of answered parts of the burst.
     answered: usize,
-    /// The part of the burst whose session is at work; none: the runtime is.
+    /// The part whose session is running. `None` while the runtime's own code runs.
     current_part: Option<usize>,
 }
 
-/// What came of one connection's part in a burst.
+/// The result of one connection's part in a burst.
 pub(crate) struct Outcome {
-    /// How many requests were planned.
+    /// The number of prepared requests.
     prepared: usize,
     pub(crate) progress: Progress,
     pub(crate) is_lost: bool,
 }
 
-/// How far sending what was left came.
+/// The result of sending unsent output.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Flushed {
-    /// To the end.
+    /// All output is sent.
     Complete,
-    /// Some of it is left still.
+    /// Some output is still unsent.
     Partial,
     /// The connection is lost.
     Lost,
 }
 
 impl WorkerContext {
-    /// That of worker `number`.
+    /// Creates the context of worker `number`.
     pub(crate) fn new(setup: &Arc<Setup>, running: &Running, number: usize) -> Self {
         let (counters, counts) = setup.counts.counters();
         Self {
@@ -107,24 +107,25 @@ impl WorkerContext {
         }
     }
 
-    /// The worker's own thread begins so.
+    /// Called once on the worker's own thread.
     pub(crate) fn begin(&self) {
         if self.setup.wait_policy.min_wait_ns > 0 {
             sys::thread::sleep_precisely();
         }
     }
 
-    /// Whether the worker has to let time pass before it waits again.
+    /// Whether the worker must pause before it waits again (`min_wait_ns`).
     pub(crate) fn must_pause(&self) -> bool {
         self.setup.wait_policy.min_wait_ns > 0 && self.again.is_empty()
     }
 
-    /// Lets it pass: since the last burst, so that the first after a while is answered at once.
+    /// Pauses until `min_wait_ns` after the last burst. The first request after a longer idle time
+    /// is therefore answered without a pause.
     pub(crate) fn rest(&self) {
         sys::clock::sleep_until_ns(self.worked_ns + self.setup.wait_policy.min_wait_ns);
     }
 
-    /// How long the next wait may last; none: for ever.
+    /// Timeout of the next wait in nanoseconds. `None`: no timeout.
     pub(crate) fn wait_timeout_ns(&self) -> Option<u64> {
         let is_polling = self.woke_ns < self.worked_ns + self.setup.wait_policy.busy_poll_ns;
         if !self.again.is_empty() || is_polling {
@@ -136,7 +137,7 @@ impl WorkerContext {
         }
     }
 
-    /// Takes note that the worker woke up, and for how many connections.
+    /// Records a wake-up and the number of its connections.
     pub(crate) fn woke_up(&mut self, now_ns: u64, connections: usize) {
         self.woke_ns = now_ns;
         if connections > 0 {
@@ -145,8 +146,10 @@ impl WorkerContext {
         }
     }
 
-    /// Those who go on without an event: whose turn has come again, and who tries once more to have
-    /// memory. Who holds it may be another worker's: once a second all are told to look.
+    /// Moves connections that continue without an event to the burst: those whose next turn is due,
+    /// and, once per retry interval, those that wait for store memory. That memory may be held by
+    /// connections of other workers, so all workers are woken once per second to look for slow
+    /// holders.
     pub(crate) fn take_runnable(&mut self, now_ns: u64, burst: &mut Vec<Slot>) {
         burst.append(&mut self.again);
         if self.waiting.is_empty() || now_ns < self.retry_ns {
@@ -162,8 +165,9 @@ impl WorkerContext {
         burst.append(&mut self.waiting);
     }
 
-    /// Takes note of what has come to the inbox: the second it is, and who is to be closed, those
-    /// that hold memory others want and have not moved for long. New connections are still there.
+    /// Handles the inbox event. Returns the current second and the connections to close: those that
+    /// hold store memory, have been inactive for long, and block others. New connections stay in
+    /// the inbox.
     pub(crate) fn read_inbox<W>(
         &self,
         table: &ConnectionTable<W>,
@@ -183,29 +187,30 @@ impl WorkerContext {
         (now_s, slow)
     }
 
-    /// Prepares all that has come on the connections of a burst, then answers each and has `send`
-    /// send its answers (false: it is lost). `said`: the place of a part, and what has come there.
+    /// Prepares all input of a burst, then answers each connection and calls `send` for its
+    /// replies. `send` returns false if the connection is lost. `input_of` gives the slot and the
+    /// input of a part.
     ///
-    /// Where a session panics, only its connection is lost: those behind it in the burst have
+    /// If a session panics, only its connection is lost. The connections behind it in the burst get
     /// another turn.
     pub(crate) fn serve_connection<'i, P, W>(
         &mut self,
         table: &mut ConnectionTable<W>,
         parts: &'i [P],
-        said: impl Fn(&'i P) -> (Slot, &'i [u8]),
+        input_of: impl Fn(&'i P) -> (Slot, &'i [u8]),
         now: Now,
         outcomes: &mut Vec<Outcome>,
         send: impl FnMut(&mut Self, &mut Connection<W>, Slot) -> bool,
     ) {
         let mut prepared = recycle(mem::take(&mut self.prepared));
-        // Once for all of them. What a panic leaves half done: the session, which is dropped, and
-        // the desk, which is renewed.
+        // One `catch_unwind` for the whole burst. A panic may leave two things inconsistent: the
+        // session, which is dropped, and this context, which is reset.
         let served = catch_unwind(AssertUnwindSafe(|| {
-            self.serve_parts(table, parts, &said, now, outcomes, &mut prepared, send);
+            self.serve_parts(table, parts, &input_of, now, outcomes, &mut prepared, send);
         }));
         if let Err(panic) = served {
             let Some(panicked) = self.current_part.take() else {
-                // It was no session's: the worker begins anew.
+                // The runtime's own code panicked: restart the worker.
                 resume_unwind(panic);
             };
             self.setup.counts.count_panics(1);
@@ -214,7 +219,7 @@ impl WorkerContext {
             outcomes.truncate(self.answered);
             for (number, part) in parts.iter().enumerate().skip(self.answered) {
                 let is_lost = number == panicked;
-                if !is_lost && let Some(connection) = table.get_mut(said(part).0) {
+                if !is_lost && let Some(connection) = table.get_mut(input_of(part).0) {
                     connection.session.discard_prepared();
                 }
                 outcomes.push(Outcome {
@@ -235,7 +240,7 @@ impl WorkerContext {
         &mut self,
         table: &mut ConnectionTable<W>,
         parts: &'i [P],
-        said: &impl Fn(&'i P) -> (Slot, &'i [u8]),
+        input_of: &impl Fn(&'i P) -> (Slot, &'i [u8]),
         now: Now,
         outcomes: &mut Vec<Outcome>,
         prepared: &mut Vec<Prepared<'i>>,
@@ -244,7 +249,7 @@ impl WorkerContext {
         self.answered = 0;
         for (number, part) in parts.iter().enumerate() {
             self.current_part = Some(number);
-            let (slot, input) = said(part);
+            let (slot, input) = input_of(part);
             let count = match table.get_mut(slot) {
                 Some(connection) => self.prepare(&mut connection.session, input, prepared),
                 None => 0,
@@ -265,7 +270,7 @@ impl WorkerContext {
             let ahead = (first + outcome.prepared + PREFETCH_ITEMS).min(prepared.len());
             prefetch_items(&mut prepared[fetched..ahead], &self.store);
             fetched = ahead;
-            let (slot, input) = said(part);
+            let (slot, input) = input_of(part);
             let Some(connection) = table.get_mut(slot) else {
                 continue;
             };
@@ -279,7 +284,8 @@ impl WorkerContext {
         self.current_part = None;
     }
 
-    /// As [`WorkerContext::serve_connection`], with one connection and into `output`, which is not sent.
+    /// Answers one connection into `output`, as [`WorkerContext::serve_connection`], without
+    /// sending.
     pub(crate) fn answer_one(&mut self, session: &mut Session, input: &[u8], now: Now) -> Progress {
         let mut prepared = recycle(mem::take(&mut self.prepared));
         self.prepare(session, input, &mut prepared);
@@ -289,8 +295,8 @@ impl WorkerContext {
         progress
     }
 
-    /// Parses what has come on a connection and asks for the memory its requests will visit;
-    /// returns how many they are.
+    /// Parses the input of a connection and prefetches the memory of its requests. Returns the
+    /// number of requests.
     fn prepare<'i>(
         &self,
         session: &mut Session,
@@ -300,7 +306,7 @@ impl WorkerContext {
         session.prepare(input, self.setup.requests_per_turn, &self.store, prepared)
     }
 
-    /// Answers what was prepared, into `output`.
+    /// Answers prepared requests into `output`.
     fn answer(
         &mut self,
         session: &mut Session,
@@ -317,8 +323,9 @@ impl WorkerContext {
         session.answer(prepared, input, &mut context, &mut self.output)
     }
 
-    /// As [`WorkerContext::answer`], behind what was begun in earlier turns. True: that was all, and is to
-    /// be sent; false: another turn is to come, whose answers go with these.
+    /// Answers a turn, with the pending replies of earlier turns first. Returns true if the replies
+    /// are to be sent now, and false if another turn follows whose replies are sent together with
+    /// these.
     fn answer_turn<W>(
         &mut self,
         connection: &mut Connection<W>,
@@ -344,21 +351,21 @@ impl WorkerContext {
         (progress, true)
     }
 
-    /// Gives the output away, where there is one and no value is pinned.
+    /// Takes the output as bytes. `None` if it is empty or pins values.
     pub(crate) fn take_bytes(&mut self) -> Option<Vec<u8>> {
         self.output
             .take_bytes(|| self.spare.pop().unwrap_or_default())
     }
 
-    /// Keeps memory for answers that is not needed any more.
+    /// Keeps an emptied output buffer for reuse.
     pub(crate) fn keep(&mut self, memory: Vec<u8>) {
         if self.spare.len() < SPARE_OUTPUTS && (1..=SPARE_OUTPUT_LEN).contains(&memory.capacity()) {
             self.spare.push(memory);
         }
     }
 
-    /// Sends the output to a connection; what there is no room for stays with the connection.
-    /// False: the connection is lost.
+    /// Sends the output to a connection. The part that the socket does not accept stays with the
+    /// connection as unsent output. Returns false if the connection is lost.
     pub(crate) fn send<W>(&mut self, connection: &mut Connection<W>, now_s: u32) -> bool {
         if self.output.is_empty() {
             return true;
@@ -377,7 +384,7 @@ impl WorkerContext {
         is_kept
     }
 
-    /// Sends what an earlier burst could not; none: nothing was left.
+    /// Sends the unsent output of an earlier burst. `None` if there is none.
     pub(crate) fn send_unsent<W>(
         &mut self,
         connection: &mut Connection<W>,
@@ -405,7 +412,7 @@ impl WorkerContext {
         self.counters.add(Counter::BytesWritten, len as u64);
     }
 
-    /// What is done between bursts, in steps.
+    /// Runs a step of maintenance between bursts, if the interval is over.
     pub(crate) fn maintain(&mut self, now_ns: u64) {
         if now_ns - self.maintained_ns >= MAINTAIN_INTERVAL_NS {
             self.maintained_ns = now_ns;
@@ -416,24 +423,25 @@ impl WorkerContext {
         }
     }
 
-    /// One step of it, without a system call. True: there may be more to do.
+    /// Runs one step of store maintenance without system calls. Returns true if more work may
+    /// remain.
     pub(crate) fn maintain_store(&mut self, now_ns: u64) -> bool {
         let now_s = self.setup.clock.at(now_ns).elapsed_s;
         self.store.maintain(now_s, MAINTAIN_ITEMS)
     }
 
-    /// Begins anew after a panic: what was left half done is not gone on with. Its handle on the
-    /// store is another's, so that the old one keeps no memory from being used again.
+    /// Resets the context after a panic. It gets a new handle on the store, so that the old one
+    /// does not delay reclamation.
     pub(crate) fn reset(&mut self) {
         let store = mem::replace(&mut self.store, self.setup.store.worker());
         let output = mem::take(&mut self.output);
         self.prepared = Vec::new();
-        // Their own ends may find what was left half done, and panic too.
+        // Dropping an inconsistent value may panic too.
         let _ = catch_unwind(AssertUnwindSafe(|| drop(output)));
         let _ = catch_unwind(AssertUnwindSafe(|| drop(store)));
     }
 
-    /// Closes all connections of a worker that begins anew.
+    /// Closes all connections of a worker that restarts.
     pub(crate) fn close_all<W>(&mut self, table: ConnectionTable<W>) {
         self.again.clear();
         self.waiting.clear();
@@ -443,20 +451,22 @@ impl WorkerContext {
         counts.count_panics(table.close_all(&counts));
     }
 
-    /// Counts what a connection keeps until the next burst. True: that is more than there may be.
+    /// Counts the memory that a connection occupies until the next burst. Returns true if the
+    /// worker's share is exceeded.
     #[inline]
     pub(crate) fn count_buffered<W>(&mut self, connection: &mut Connection<W>) -> bool {
         self.buffered.count(connection) && self.report_buffered()
     }
 
-    /// A connection is about to be closed.
+    /// Removes a connection from the count before it is closed.
     pub(crate) fn release_buffered<W>(&mut self, connection: &mut Connection<W>) {
         if self.buffered.release(connection) {
             self.report_buffered();
         }
     }
 
-    /// Tells statistics; true: it is more than there may be, which is told when there is room.
+    /// Publishes the sum for `stats` unless the share is exceeded, and returns whether it is. An
+    /// exceeded sum is published once connections have been closed.
     fn report_buffered(&self) -> bool {
         let is_over = self.buffered.is_over();
         if !is_over {
@@ -465,12 +475,12 @@ impl WorkerContext {
         is_over
     }
 
-    /// Which connections are to be closed now, since all together keep more than they may. They go
-    /// on with nothing.
+    /// The connections to close because the worker's share is exceeded. They are removed from the
+    /// lists of connections that continue.
     pub(crate) fn overflow<W>(&mut self, table: &ConnectionTable<W>) -> Vec<Slot> {
         let now_s = self.setup.clock.at(self.woke_ns).elapsed_s;
         let overflow = self.buffered.overflow(table, now_s);
-        // Their places will be others'.
+        // Their slots will be reused.
         self.again.retain(|slot| !overflow.contains(slot));
         self.waiting.retain(|slot| !overflow.contains(slot));
         overflow
@@ -479,7 +489,7 @@ impl WorkerContext {
         overflow
     }
 
-    /// Whether the worker is to end.
+    /// Whether the worker is stopping. Sets the deadline the first time.
     pub(crate) fn is_ending(&mut self, now_ns: u64) -> bool {
         let is_ending = self.ending.load(Ordering::Relaxed);
         if is_ending {
@@ -488,7 +498,7 @@ impl WorkerContext {
         is_ending
     }
 
-    /// Whether the time it has for that is over.
+    /// Whether the deadline of a stopping worker has passed.
     pub(crate) fn is_out_of_time(&self, now_ns: u64) -> bool {
         self.stop_by_ns.is_some_and(|by_ns| now_ns >= by_ns)
     }

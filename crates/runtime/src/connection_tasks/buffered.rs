@@ -1,5 +1,5 @@
-//! What tasks keep while they sleep (`crate::buffered`): one sum for all of them, written only by
-//! those that keep part of a line, or output that their peers do not take.
+//! Memory that sleeping tasks keep (`crate::buffered`): one sum for all, written only by tasks that
+//! keep an incomplete line or output that their peers do not take.
 
 use std::cmp::Reverse;
 use std::sync::PoisonError;
@@ -8,8 +8,8 @@ use super::{ConnectionTasks, Peer, TaskRuntime};
 use crate::buffered::{counted, low};
 
 impl<C: TaskRuntime> ConnectionTasks<C> {
-    /// Counts that a task is about to sleep and keeps so many bytes. Where that is more than there
-    /// may be, some are closed. False: this is one of them.
+    /// Counts the bytes that a task keeps before it sleeps. If the bound is exceeded, connections
+    /// are closed. Returns false if this is one of them.
     pub(super) fn keep(&self, peer: &Peer, bytes: usize) -> bool {
         let bytes = counted(bytes);
         bytes == peer.buffered() || self.count(peer, bytes)
@@ -18,7 +18,7 @@ impl<C: TaskRuntime> ConnectionTasks<C> {
     #[cold]
     fn count(&self, peer: &Peer, bytes: u64) -> bool {
         let counts = &self.setup.counts;
-        // Nothing panics half way through a change of the sum.
+        // No code panics while the sum is inconsistent.
         let mut sum = self.buffered.lock().unwrap_or_else(PoisonError::into_inner);
         if bytes > 0 && peer.is_shut() {
             return false;
@@ -31,7 +31,7 @@ impl<C: TaskRuntime> ConnectionTasks<C> {
             overflow.sort_by_key(|peer| Reverse((peer.is_inactive(now_s), peer.buffered())));
             let mut count = 0;
             while *sum > low(counts.buffered_max()) && count < overflow.len() {
-                // It gives its memory back when it wakes up, which closing makes it do.
+                // The task frees its memory when it wakes up, and closing wakes it.
                 *sum -= overflow[count].set_buffered(0);
                 count += 1;
             }
@@ -39,7 +39,7 @@ impl<C: TaskRuntime> ConnectionTasks<C> {
         }
         counts.set_buffered(*sum);
         drop(sum);
-        // Not with the lock: these are system calls.
+        // After the lock is released, because these are system calls.
         for peer in &overflow {
             counts.close_buffered();
             peer.shut();

@@ -1,5 +1,5 @@
-//! Everybody who is connected, as the attendant knows them. A conversation that sleeps is roused by
-//! its socket, of which one direction or both are shut.
+//! All connected peers, for the supervisor. It wakes a sleeping task by shutting down one direction
+//! or both of the task's socket.
 
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -8,19 +8,19 @@ use crate::buffered::is_inactive;
 use crate::connection_table::Slot;
 use crate::transport::Transport;
 
-/// A connected peer, as its own task and the attendant see it. What the task notes of itself
-/// is looked at now and then: a moment's delay does no harm.
+/// A connected peer, shared by its task and the supervisor. The supervisor reads the task's notes
+/// periodically, so a short delay is harmless.
 #[derive(Debug)]
 pub(crate) struct Peer {
     pub(crate) transport: Transport,
-    /// It waits for its peer to say something; its last answers may be on their way.
+    /// The task waits for input. Its last replies may still be in flight.
     is_idle: AtomicBool,
-    /// It keeps memory of the store from others.
+    /// It holds store memory that others may wait for.
     holds_memory: AtomicBool,
-    /// The second in which a byte last came or went.
+    /// The second in which a byte was last received or sent.
     active_s: AtomicU32,
     is_shut: AtomicBool,
-    /// What is counted of what its task keeps (`tasks/buffered.rs`).
+    /// The bytes counted for its task (`connection_tasks/buffered.rs`).
     buffered: AtomicU64,
 }
 
@@ -52,12 +52,12 @@ impl Peer {
         self.is_idle.load(Ordering::Relaxed)
     }
 
-    /// Whether its task is to end at once.
+    /// Whether its task has to end at once.
     pub(crate) fn is_shut(&self) -> bool {
         self.is_shut.load(Ordering::Relaxed)
     }
 
-    /// Whether it has not moved for long.
+    /// Whether it has been inactive for long.
     pub(super) fn is_inactive(&self, now_s: u32) -> bool {
         is_inactive(self.active_s.load(Ordering::Relaxed), now_s)
     }
@@ -66,18 +66,18 @@ impl Peer {
         self.buffered.load(Ordering::Relaxed)
     }
 
-    /// Only with the sum locked that it is part of. Returns what it was.
+    /// Sets the counted bytes and returns the old value. The caller holds the lock of the sum.
     pub(super) fn set_buffered(&self, bytes: u64) -> u64 {
         self.buffered.swap(bytes, Ordering::Relaxed)
     }
 
-    /// Whether it holds memory and has not moved for long.
+    /// Whether it holds store memory and has been inactive for long.
     pub(crate) fn is_slow_holder(&self, now_s: u32) -> bool {
         let active_s = self.active_s.load(Ordering::Relaxed);
         self.holds_memory.load(Ordering::Relaxed) && is_inactive(active_s, now_s) && !self.is_shut()
     }
 
-    /// Has its task end, wherever it sleeps.
+    /// Makes its task end, wherever it sleeps.
     pub(crate) fn shut(&self) {
         if !self.is_shut.swap(true, Ordering::Relaxed) {
             self.transport.shut();
@@ -85,7 +85,7 @@ impl Peer {
     }
 }
 
-/// Everybody who is connected, and the tasks (threads or fibres) that are to be joined.
+/// All connected peers, and the finished tasks (threads or fibres) to be joined.
 #[derive(Debug)]
 pub(crate) struct Peers<T> {
     list: Mutex<List<T>>,
@@ -95,16 +95,16 @@ pub(crate) struct Peers<T> {
 struct List<T> {
     entries: Vec<PeerEntry<T>>,
     free: Vec<Slot>,
-    /// Tasks that are done, or will be in a moment.
+    /// Tasks that have finished or are about to.
     finished: Vec<T>,
 }
 
 #[derive(Debug)]
 enum PeerEntry<T> {
     Free,
-    /// The task comes when it has been started.
+    /// The task is attached once it has been started.
     Here(Arc<Peer>, Option<T>),
-    /// The task was done before it came here.
+    /// The task finished before it was attached.
     Complete,
 }
 
@@ -122,7 +122,7 @@ impl<T> Default for Peers<T> {
 }
 
 impl<T> Peers<T> {
-    /// A peer is about to have a task; none: `most` have one.
+    /// Reserves an entry for a peer. `None` if `most` peers have one.
     pub(crate) fn insert(&self, peer: Arc<Peer>, most: usize) -> Option<Slot> {
         let mut list = self.list();
         let entry = PeerEntry::Here(peer, None);
@@ -137,7 +137,7 @@ impl<T> Peers<T> {
         Some(list.entries.len() - 1)
     }
 
-    /// The task runs, or has run. True: the attendant should be roused.
+    /// Attaches the started task to its entry. Returns true if the supervisor has to be woken.
     #[must_use]
     pub(crate) fn attach_task(&self, slot: Slot, task: T) -> bool {
         let mut list = self.list();
@@ -148,13 +148,13 @@ impl<T> Peers<T> {
         list.free(slot, Some(task))
     }
 
-    /// There was none to be had.
+    /// Removes the entry of a task that could not be started.
     pub(crate) fn remove(&self, slot: Slot) {
         self.list().free(slot, None);
     }
 
-    /// The task is done with its peer, which it still has: nothing is closed here. True: the
-    /// attendant should be roused.
+    /// Removes the entry of a finishing task. The task still owns the peer, so nothing is closed
+    /// here. Returns true if the supervisor has to be woken.
     #[must_use]
     pub(crate) fn leave(&self, slot: Slot) -> bool {
         let mut list = self.list();
@@ -164,29 +164,29 @@ impl<T> Peers<T> {
         }
     }
 
-    /// Tasks to be joined.
+    /// The finished tasks, to be joined.
     pub(crate) fn take_finished(&self) -> Vec<T> {
         std::mem::take(&mut self.list().finished)
     }
 
-    /// Those who are as asked, to be roused when the list is not locked any more.
-    pub(crate) fn peers(&self, asked: impl Fn(&Peer) -> bool) -> Vec<Arc<Peer>> {
+    /// The peers for which `filter` returns true. The caller wakes them after the list is unlocked.
+    pub(crate) fn peers(&self, filter: impl Fn(&Peer) -> bool) -> Vec<Arc<Peer>> {
         let list = self.list();
         let peers = list.entries.iter().filter_map(|entry| match entry {
             PeerEntry::Here(peer, _) => Some(peer),
             _ => None,
         });
-        peers.filter(|peer| asked(peer)).map(Arc::clone).collect()
+        peers.filter(|peer| filter(peer)).map(Arc::clone).collect()
     }
 
-    /// Whether every task has been joined, but for those just taken over.
+    /// Whether there are no entries and no finished tasks.
     pub(crate) fn is_empty(&self) -> bool {
         let list = self.list();
         list.free.len() == list.entries.len() && list.finished.is_empty()
     }
 
     fn list(&self) -> MutexGuard<'_, List<T>> {
-        // Nothing panics half way through a change of the list.
+        // No code panics while the list is inconsistent.
         self.list.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

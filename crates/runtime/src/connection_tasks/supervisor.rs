@@ -1,5 +1,5 @@
-//! The attendant: a thread that sleeps until a conversation is over, memory is wanted, the store
-//! has more to do than requests brought about, or the server is to stop.
+//! The supervisor: a thread that sleeps until a task has finished, a connection requests memory,
+//! the store has maintenance that requests do not cover, or the server has to stop.
 
 use std::io;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -12,18 +12,18 @@ use sys::poll::{Events, Interest, Poll};
 use super::{Choice, ConnectionTasks, Task, TaskRuntime};
 use crate::limits::{DRAIN_CHECK_NS, DRAIN_NS, IDLE_MAINTAIN_INTERVAL_NS, IDLE_MAINTAIN_STEPS};
 
-/// The attendant.
+/// The supervisor.
 pub(super) struct Supervisor<C: TaskRuntime> {
     tasks: Arc<ConnectionTasks<C>>,
     poll: Poll,
-    /// The second in which slow holders were last looked for.
+    /// The second of the last search for slow holders.
     looked_s: u32,
-    /// When the next step of maintenance is due, if one is.
+    /// When the next maintenance step is due, if any.
     maintain_ns: Option<u64>,
     steps: u32,
-    /// Desks in a row that had no more to do.
+    /// Contexts in a row that had no more maintenance to do.
     done: usize,
-    /// When conversations are ended that have not come to their end.
+    /// Deadline after which remaining connections are closed.
     stop_by_ns: Option<u64>,
 }
 
@@ -42,8 +42,8 @@ impl<C: TaskRuntime> Supervisor<C> {
         })
     }
 
-    /// Attends until the last conversation is over. A panic of its own is counted, and it goes on:
-    /// without it, tasks that have ended would not be joined, and in time none could be started.
+    /// Runs until the last task has ended. A panic here is counted and does not end the thread:
+    /// otherwise finished tasks would not be joined, and at some point no task could be started.
     pub(super) fn run(mut self) {
         let mut events = Events::with_capacity(1);
         loop {
@@ -52,7 +52,7 @@ impl<C: TaskRuntime> Supervisor<C> {
                 Ok(true) => break,
                 Err(_) => {
                     self.tasks.setup.counts.count_restart();
-                    // What fails at once must not fail without end.
+                    // A failing step must not be repeated without end.
                     self.end_maintenance();
                 }
             }
@@ -60,9 +60,9 @@ impl<C: TaskRuntime> Supervisor<C> {
         self.tasks.runtime.stop();
     }
 
-    /// Waits, and sees to what there is to be done; true: the last conversation is over.
+    /// Waits for an event and handles it. Returns true once the last task has ended.
     fn supervise(&mut self, events: &mut Events) -> bool {
-        // Cannot fail; if it did, the next look would come at once and do no harm.
+        // Waiting cannot fail. If it did, the loop would only check again at once.
         let _ = self.poll.wait(events, self.wait_timeout_ns(monotonic_ns()));
         if !events.is_empty() {
             self.tasks.inbox.waker.clear();
@@ -80,7 +80,7 @@ impl<C: TaskRuntime> Supervisor<C> {
         maintain_ns.into_iter().chain(drain_ns).min()
     }
 
-    /// Waits for the tasks that are done: they have nothing left to do but end.
+    /// Joins finished tasks. They have nothing left to do but end.
     fn join(&mut self) {
         for task in self.tasks.peers.take_finished() {
             if task.join().is_err() {
@@ -89,7 +89,7 @@ impl<C: TaskRuntime> Supervisor<C> {
         }
     }
 
-    /// Closes every peer that holds memory others wait for and has not moved for long.
+    /// Closes every peer that holds store memory, has been inactive for long, and blocks others.
     fn close_slow_holders(&mut self, now_ns: u64) {
         let (setup, peers) = (&self.tasks.setup, &self.tasks.peers);
         let now_s = setup.clock.at(now_ns).elapsed_s;
@@ -103,9 +103,9 @@ impl<C: TaskRuntime> Supervisor<C> {
         }
     }
 
-    /// Goes on with the store's maintenance where requests do not, desk after desk, for a bounded
-    /// time after the last. While they do, it keeps out of their way: a writer that needs a
-    /// segment waits for whoever is at a desk.
+    /// Continues store maintenance while requests do not, one context after the other, for a
+    /// bounded time after the last request. While requests run it does nothing, because a context
+    /// in use delays the reclamation of segments.
     fn maintain(&mut self, now_ns: u64) {
         if !self.tasks.has_more.load(Ordering::Relaxed) {
             return;
@@ -118,7 +118,7 @@ impl<C: TaskRuntime> Supervisor<C> {
         }
         let tasks = &self.tasks;
         if tasks.is_maintenance_due(IDLE_MAINTAIN_INTERVAL_NS / 2, now_ns) {
-            // A desk that is not free has not been asked.
+            // A context in use counts as having more to do.
             let has_more = tasks
                 .maintain_at(Choice::LeastRecent, now_ns)
                 .unwrap_or(true);
@@ -135,17 +135,18 @@ impl<C: TaskRuntime> Supervisor<C> {
         }
     }
 
-    /// Leaves it to requests again.
+    /// Ends the maintenance without requests.
     fn end_maintenance(&mut self) {
         (self.maintain_ns, self.steps, self.done) = (None, 0, 0);
         self.tasks.has_more.store(false, Ordering::Relaxed);
     }
 
-    /// Rouses who is to end; true when nobody is left, and no task.
+    /// Ends idle connections, and all of them after the deadline. Returns true once no connection
+    /// and no task is left.
     ///
-    /// An idle conversation still answers what had come by then: its socket gives that out before
-    /// the end. One that is not idle finds out by itself when it is; if it misses that, the next
-    /// look does not.
+    /// An idle connection still answers the input that has arrived: the socket returns it before
+    /// the end of file. A busy one notices the stop when it becomes idle; if it misses the flag,
+    /// the next check ends it.
     fn drain(&mut self, now_ns: u64) -> bool {
         let by_ns = *self.stop_by_ns.get_or_insert(now_ns + DRAIN_NS);
         let is_out_of_time = now_ns >= by_ns;

@@ -1,5 +1,5 @@
-//! A conversation that has a task of its own: it receives, answers all it was asked, sends, and
-//! receives again. While a peer does not take its answers, its task sleeps sending them and reads
+//! A connection with a task of its own. The task receives, answers all requests, sends, and
+//! receives again. While the peer does not take its replies, the task sleeps in a send and reads
 //! nothing.
 
 mod burst;
@@ -21,36 +21,37 @@ use crate::limits::{
 };
 use crate::transport::Transport;
 
-/// A conversation.
+/// A connection and its task's state.
 struct ConnectionTask<C: TaskRuntime> {
     session: Session,
-    /// Input that could not be used yet.
+    /// Input that is not consumed yet.
     held: HeldInput,
-    /// What is received into.
+    /// The receive buffer.
     buffer: Vec<u8>,
     output: Output,
-    /// It waits for memory that others hold.
+    /// It waits for store memory held by others.
     waits_for_memory: bool,
     socket: C::PeerSocket,
     peer: Arc<Peer>,
     tasks: Arc<ConnectionTasks<C>>,
 }
 
-/// What has come.
+/// Received input.
 struct Received {
     len: usize,
-    /// So much of it lies in the buffer; the rest is held, or in its place in the store.
+    /// The part that is in the buffer. The rest is held, or was received directly into store
+    /// memory.
     fresh_len: usize,
 }
 
-/// A conversation's place among those that live. Dropped last, however its task ends.
+/// The entry of a task in the list of peers. It is dropped last, however the task ends.
 struct TaskEntry<C: TaskRuntime> {
     slot: Slot,
     peer: Option<Arc<Peer>>,
     tasks: Arc<ConnectionTasks<C>>,
 }
 
-/// Converses with a peer until one of them has enough.
+/// Serves a connection until either side closes it.
 pub(super) fn serve_connection<C: TaskRuntime>(
     tasks: Arc<ConnectionTasks<C>>,
     peer: Arc<Peer>,
@@ -84,11 +85,11 @@ pub(super) fn serve_connection<C: TaskRuntime>(
 impl<C: TaskRuntime> Drop for TaskEntry<C> {
     fn drop(&mut self) {
         if let Some(peer) = &self.peer {
-            // It keeps nothing any more.
+            // The task keeps nothing any more.
             self.tasks.keep(peer, 0);
         }
         let is_first = self.tasks.peers.leave(self.slot);
-        // The last who has it closes the socket, and that is not the list.
+        // The last owner of the peer closes the socket. That must not happen under the list's lock.
         self.peer = None;
         self.tasks.setup.counts.leave();
         if is_first {
@@ -108,7 +109,7 @@ impl<C: TaskRuntime> ConnectionTask<C> {
         }
     }
 
-    /// Sleeps until something comes; none: the connection is lost or shut.
+    /// Sleeps until input arrives. `None`: the connection is lost or shut.
     fn receive(&mut self) -> Option<Received> {
         let is_idle = self.held.is_empty() && !self.session.holds_memory();
         self.peer.set_holding(self.session.holds_memory());
@@ -117,13 +118,13 @@ impl<C: TaskRuntime> ConnectionTask<C> {
             return None;
         }
         if is_idle && self.tasks.ending.load(Ordering::Relaxed) {
-            // What has come is the last that is answered.
+            // Input that has arrived by now is still answered.
             self.peer.transport.end_input();
         }
         let is_direct = self.session.upload_buffer().len() >= DIRECT_MIN && self.held.is_empty();
         let len = match self.output.as_bytes() {
             Some(bytes) if !bytes.is_empty() => {
-                // Left for this by `answer_all`, where no value is on its way into the store.
+                // `answer_all` leaves output for an exchange only if no upload is in progress.
                 assert!(!is_direct, "a value would land in the buffer");
                 let exchanged = self.socket.exchange(bytes, &mut self.buffer);
                 self.clear_output();
@@ -161,7 +162,8 @@ impl<C: TaskRuntime> ConnectionTask<C> {
         }
     }
 
-    /// Answers what can be answered without receiving more, turn by turn; false: it is over.
+    /// Answers everything that needs no more input, turn by turn. Returns false when the connection
+    /// is over.
     fn answer_all(&mut self, received: &Received) -> bool {
         let mut uncounted = received.len as u64;
         let mut fresh_len = received.fresh_len;
@@ -177,7 +179,7 @@ impl<C: TaskRuntime> ConnectionTask<C> {
             if !goes_along && !self.send() {
                 return false;
             }
-            // A turn ends here, and with it goes a bounded step.
+            // Each turn ends with a bounded step of maintenance.
             self.tasks.maintain(now_ns);
             if fresh_len > 0 {
                 self.fit_buffer(fresh_len);
@@ -191,13 +193,13 @@ impl<C: TaskRuntime> ConnectionTask<C> {
                     }
                 }
                 Next::Close => return false,
-                // A peer that has sent its last is owed no more.
+                // No more replies are due if the peer has closed its side.
                 Next::Input | Next::Upload => return received.len > 0,
             }
         }
     }
 
-    /// Whether the answers may wait for what is received next: they are sent right before.
+    /// Whether the replies can be sent together with the next receive.
     fn can_exchange(&self) -> bool {
         let is_small = self
             .output
@@ -206,7 +208,7 @@ impl<C: TaskRuntime> ConnectionTask<C> {
         is_small && self.socket.has_exchange() && !self.session.holds_memory()
     }
 
-    /// A peer that fills what it is given is given more, until it does not.
+    /// Grows the receive buffer if the peer filled it, and shrinks it if not.
     fn fit_buffer(&mut self, received_len: usize) {
         let wanted = if received_len < IDLE_BUFFER_LEN {
             IDLE_BUFFER_LEN
@@ -218,19 +220,19 @@ impl<C: TaskRuntime> ConnectionTask<C> {
         }
     }
 
-    /// Sends all answers, however long the peer takes; false: it will not take them.
+    /// Sends all replies, however long the peer takes. Returns false if the connection is lost.
     fn send(&mut self) -> bool {
         let len = self.output.len();
         let is_holding = self.output.has_pins();
         self.peer
             .set_holding(is_holding || self.session.holds_memory());
         let (mut sent, mut turn_end) = (0, SEND_PER_TURN);
-        // Until there is no room: what waits for its peer is counted first.
+        // First without blocking: output that has to wait is counted before the wait.
         let mut waits = false;
         while sent < len {
             if sent >= turn_end {
                 turn_end = sent + SEND_PER_TURN;
-                // What the desk has seen, others may have back meanwhile.
+                // Makes the context quiescent, so that the store can reclaim memory meanwhile.
                 self.tasks.runtime.with_context(|_| ());
                 self.socket.yield_now();
             }
@@ -262,7 +264,7 @@ impl<C: TaskRuntime> ConnectionTask<C> {
         true
     }
 
-    /// Counts what it keeps while it waits; false: it is to be closed.
+    /// Counts the kept bytes before a wait. Returns false if the connection has to be closed.
     fn keep_all(&self) -> bool {
         let bytes = self.held.capacity() + self.output.capacity();
         self.tasks.keep(&self.peer, bytes)
@@ -276,8 +278,8 @@ impl<C: TaskRuntime> ConnectionTask<C> {
         }
     }
 
-    /// Waits a moment before memory is tried to be had again, and sees that those who hold it are
-    /// looked at; false: the peer has hung up.
+    /// Waits for the retry interval, and has slow holders checked. Returns false if the peer has
+    /// hung up.
     fn wait_for_memory(&mut self, now_ns: u64) -> bool {
         let setup = &self.tasks.setup;
         if setup
@@ -286,13 +288,13 @@ impl<C: TaskRuntime> ConnectionTask<C> {
         {
             self.tasks.inbox.waker.wake();
         }
-        // One that has its turn coming is not slow.
+        // A connection that gets another turn is not slow.
         self.peer.set_holding(false);
         self.keep_all() && !self.socket.hangs_up_within(MEMORY_RETRY_NS)
     }
 }
 
-/// Whether the same call may succeed the next time.
+/// Whether the same call may succeed when repeated.
 fn is_passing(error: &io::Error) -> bool {
     use io::ErrorKind::{Interrupted, WouldBlock};
     matches!(error.kind(), WouldBlock | Interrupted)

@@ -1,4 +1,4 @@
-//! How conversations with a task of their own end, and how many there may be.
+//! The end of connections with tasks, and their limit.
 
 use std::sync::Arc;
 
@@ -11,7 +11,7 @@ use crate::transport::Transport;
 use crate::{Kind, Scheduler};
 
 #[test]
-fn who_is_idle_ends_at_once_and_nobody_is_left() {
+fn idle_connections_end_at_once_on_stop() {
     ends_at_once(Served::start(
         Kind::Threads,
         Scheduler::Fair,
@@ -38,7 +38,7 @@ fn ends_at_once(served: Served) {
 }
 
 #[test]
-fn no_more_are_engaged_than_there_may_be() {
+fn tasks_are_bounded() {
     let peers = Peers::<()>::default();
     let peer = || {
         let (stream, _) = Stream::pair().unwrap();

@@ -1,10 +1,10 @@
-//! How a worker ends: it closes who has nothing under way, until nobody is left.
+//! How a worker stops: it closes idle connections until none is left.
 
 use super::worker::Worker;
 use crate::connection::Connection;
 
 impl Worker {
-    /// Closes what is idle, after a last look at what may have arrived; true when nobody is left.
+    /// Closes idle connections after a last receive on each. Returns true once none is left.
     pub(super) fn drain(&mut self, now_ns: u64) -> bool {
         for slot in self.table.slots() {
             let is_idle = |connection: &Connection<_>| !connection.queued && connection.is_idle();

@@ -1,4 +1,4 @@
-//! A worker: it waits for its connections, answers them in bursts, and keeps the store in order.
+//! A worker: it waits for its connections, answers them in bursts, and runs store maintenance.
 
 mod burst;
 
@@ -20,9 +20,9 @@ pub(super) const INBOX: u64 = u64::MAX;
 pub(super) struct Worker {
     pub(super) context: WorkerContext,
     pub(super) poll: Poll,
-    /// Its connections, and what each waits for.
+    /// Its connections, and the interest registered for each.
     pub(super) table: ConnectionTable<Interest>,
-    /// Receive buffers, one for each connection of a burst.
+    /// One receive buffer for each connection of a burst.
     buffers: Vec<Vec<u8>>,
     parts: Vec<Part>,
     outcomes: Vec<Outcome>,
@@ -78,7 +78,7 @@ impl EventLoop for Worker {
                 self.context.store.quiescent();
             }
             burst.clear();
-            // New connections take places only when no event of an old one is left.
+            // Slots are reused only after all events of their old connections are handled.
             if inbox_is_ready {
                 self.drain_inbox(now_ns);
             }
@@ -102,7 +102,8 @@ impl EventLoop for Worker {
 }
 
 impl Worker {
-    /// Sorts an event: room to send is used at once, input joins the burst.
+    /// Handles an event: unsent output is sent at once, input makes the connection part of the
+    /// burst.
     fn on_event(&mut self, ready: Ready, burst: &mut Vec<Slot>) {
         let Ok(slot) = Slot::try_from(ready.token) else {
             return;
@@ -118,15 +119,15 @@ impl Worker {
             connection.queued = true;
             burst.push(slot);
         } else if ready.hung_up && connection.io_state == Interest::None {
-            // It waits for memory, and nobody for its answers. The kernel would say so again and
-            // again.
+            // The peer hung up while its request waits for memory. epoll would report it again at
+            // every wait.
             self.context.waiting.retain(|&waiting| waiting != slot);
             self.close(slot);
         }
-        // One that waits for its turn is not read; its peer hanging up shows when it is.
+        // A queued connection is not read before its turn. A hang-up shows when it is.
     }
 
-    /// Sends what an earlier burst could not; once it is gone the connection goes on.
+    /// Sends unsent output. Once all is sent, the connection continues.
     fn send_unsent(&mut self, slot: Slot) {
         let now_s = self.context.setup.clock.now().elapsed_s;
         let Some(connection) = self.table.get_mut(slot) else {
@@ -135,7 +136,7 @@ impl Worker {
         match self.context.send_unsent(connection, now_s) {
             Some(Flushed::Complete) if connection.closing => self.close(slot),
             Some(Flushed::Complete) => {
-                // What it was asked before may be waiting in the input it holds.
+                // The held input may contain complete requests.
                 connection.queued = true;
                 self.context.again.push(slot);
                 self.wait_for(slot, Interest::Read);
@@ -162,8 +163,8 @@ impl Worker {
         }
     }
 
-    /// Counts what a connection keeps until the next burst, and closes the largest where all keep
-    /// too much.
+    /// Counts the bytes that a connection keeps, and closes the largest connections if the worker's
+    /// share is exceeded.
     pub(super) fn count_buffered(&mut self, slot: Slot) {
         if let Some(connection) = self.table.get_mut(slot)
             && self.context.count_buffered(connection)

@@ -1,4 +1,4 @@
-//! How a connection that was admitted is given a fibre.
+//! Starting a fibre for an admitted connection.
 
 use std::sync::PoisonError;
 

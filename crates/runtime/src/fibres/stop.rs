@@ -1,4 +1,4 @@
-//! How a fibre ends: by itself, and the attendant waits for it; then the processors.
+//! A fibre ends by itself, and the supervisor joins it. The processors end after the last fibre.
 
 use std::any::Any;
 use std::sync::PoisonError;
@@ -17,12 +17,12 @@ impl Task for JoinHandle<()> {
 }
 
 impl Fibres {
-    /// Ends the processors: nobody converses any more.
+    /// Stops the processors after the last connection has ended.
     pub(super) fn end(&self) {
         let mut runtime = self.runtime.lock().unwrap_or_else(PoisonError::into_inner);
         let runtime = runtime.take();
         if let Some(runtime) = runtime {
-            // All have been joined: none is left.
+            // All fibres have been joined.
             let _ = runtime.stop(Duration::from_nanos(DRAIN_NS));
         }
     }

@@ -1,5 +1,5 @@
-//! How a fibre waits and is roused: by its socket, through the processor's ring, or its epoll. And
-//! what a processor does that goes to sleep, or wakes up.
+//! A fibre waits for its socket, by the processor's ring or by epoll. Hooks run when a processor
+//! goes to sleep and wakes up.
 
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd};
@@ -15,12 +15,12 @@ use super::{ContextPool, ProcessorContext};
 use crate::connection_tasks::{Peer, PeerSocket};
 use crate::limits::PREFETCH_CONNECTIONS_MAX;
 
-/// A socket that lets its fibre wait.
+/// A socket on which a fibre can wait.
 pub(crate) struct FibreSocket {
     socket: Socket<PeerDescriptor>,
 }
 
-/// What has the socket's descriptor.
+/// Owner of the socket's descriptor.
 struct PeerDescriptor {
     peer: Arc<Peer>,
 }
@@ -80,21 +80,22 @@ impl PeerSocket for FibreSocket {
 }
 
 impl ProcessorContext {
-    /// Asks for the bucket of the first request in what has come on a connection; for its item with
-    /// [`ProcessorContext::prefetch_items`].
+    /// Prefetches the bucket of the first request in a connection's input.
+    /// [`ProcessorContext::prefetch_items`] does the same for its item.
     fn prefetch_bucket(&mut self, input: &[u8]) {
         if self.ahead.len() == PREFETCH_CONNECTIONS_MAX {
             return;
         }
         let store = &self.context.store;
-        // Whoever answers it would panic too, and end one connection; here it would be the server.
+        // A panic on this input will also happen when the connection is answered, and close it.
+        // Here it would end the processor.
         let looked = catch_unwind(AssertUnwindSafe(|| {
             session::prefetch_first_bucket(input, store)
         }));
         self.ahead.extend(looked.ok().flatten());
     }
 
-    /// Asks for the items of all that were looked at. The buckets of the first have come by now.
+    /// Prefetches the items of all recorded keys. The first buckets have arrived by now.
     fn prefetch_items(&mut self) {
         for mut hash in self.ahead.drain(..) {
             self.context.store.prefetch_item(&mut hash);
@@ -102,8 +103,8 @@ impl ProcessorContext {
     }
 }
 
-/// Keeps the desks in step with their processors: a desk whose processor sleeps keeps nobody
-/// waiting.
+/// Keeps the contexts in step with their processors: the context of a sleeping processor is offline
+/// and does not delay reclamation.
 pub(crate) struct ProcessorHooks {
     contexts: Arc<ContextPool>,
 }
@@ -128,14 +129,14 @@ impl Watch for ProcessorHooks {
     }
 
     fn came(&self, processor: usize, bytes: &[u8]) {
-        // A hint: who is at the desk is not waited for.
+        // Prefetching is optional: do not wait for the lock.
         if let Ok(mut entry) = self.contexts.all[processor].try_lock() {
             entry.prefetch_bucket(bytes);
         }
     }
 
     fn polled(&self, processor: usize, fibres: usize) {
-        // A panic here would end the processor, and with it all its fibres.
+        // A panic here would end the processor with all its fibres.
         let _ = catch_unwind(AssertUnwindSafe(|| {
             let mut entry = self.contexts.of(processor);
             entry.context.woke_up(monotonic_ns(), fibres);

@@ -1,4 +1,4 @@
-//! What a conversation's fibre works with: the desk of the processor it is on.
+//! A connection's fibre runs its bursts with the context of its processor.
 
 use std::io;
 use std::sync::atomic::Ordering;
@@ -11,11 +11,11 @@ use crate::connection_tasks::{Choice, Peer, TaskRuntime};
 use crate::worker_context::WorkerContext;
 
 impl ContextPool {
-    /// A processor's. Nobody else has it for longer than a step of maintenance.
+    /// The context of a processor. Other threads hold its lock for at most a step of maintenance.
     pub(super) fn of(&self, processor: usize) -> MutexGuard<'_, ProcessorContext> {
         let slot = &self.all[processor];
         slot.lock().unwrap_or_else(|poisoned| {
-            // Whoever had it panicked.
+            // The thread that held it panicked.
             slot.clear_poison();
             let mut entry = poisoned.into_inner();
             entry.context.reset();
@@ -23,7 +23,7 @@ impl ContextPool {
         })
     }
 
-    /// That of the processor this fibre is on.
+    /// The context of the current processor.
     fn own(&self) -> MutexGuard<'_, ProcessorContext> {
         self.of(fibre::processor().unwrap_or(0))
     }
@@ -59,10 +59,10 @@ impl TaskRuntime for Fibres {
         }
         let turn = self.turn.fetch_add(1, Ordering::Relaxed);
         let entry = self.contexts.all[turn % self.contexts.all.len()].try_lock();
-        // Whose processor is awake, that goes on with it, or sleeps soon.
+        // An awake processor continues maintenance itself, or sleeps soon.
         let mut entry = entry.ok().filter(|entry| entry.sleeps)?;
         let has_more = entry.context.maintain_store(now_ns);
-        // The next who works at it wakes it.
+        // The next user sets it online again.
         entry.context.store.offline();
         Some(has_more)
     }

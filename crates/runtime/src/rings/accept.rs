@@ -1,4 +1,4 @@
-//! How a worker takes up a connection that was dealt to it.
+//! How a worker registers a connection dispatched to it.
 
 use sys::socket::Stream;
 

@@ -1,9 +1,9 @@
-//! How a worker ends: it closes who has nothing under way, until nobody is left.
+//! How a worker stops: it closes idle connections until none is left.
 
 use super::worker::Worker;
 
 impl Worker {
-    /// Closes what is idle, after what has arrived was answered; true when nobody is left.
+    /// Closes idle connections after their input was answered. Returns true once none is left.
     pub(super) fn drain(&mut self) -> bool {
         for slot in self.table.slots() {
             if let Some(connection) = self.table.get(slot)

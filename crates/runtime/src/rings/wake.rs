@@ -1,15 +1,14 @@
-//! How a worker is roused: an event of its inbox says that there are new connections, or that
-//! somebody wants memory.
+//! How a worker is woken: the event of its inbox signals new connections or a request for memory.
 
 use super::worker::{INBOX, Worker};
 
 impl Worker {
-    /// Has the ring say when something has come to the inbox.
+    /// Watches the event of the inbox.
     pub(super) fn watch_inbox(&mut self) {
         self.ring.watch(&self.context.inbox.waker, INBOX);
     }
 
-    /// Takes up what has come to the inbox.
+    /// Handles the inbox event.
     pub(super) fn drain_inbox(&mut self, now_ns: u64) {
         let (now_s, slow) = self.context.read_inbox(&self.table, now_ns);
         slow.into_iter().for_each(|slot| self.close(slot));

@@ -1,4 +1,4 @@
-//! A worker: it waits for its connections, answers them in bursts, and keeps the store in order.
+//! A worker: it waits for its connections, answers them in bursts, and runs store maintenance.
 
 mod burst;
 
@@ -29,40 +29,40 @@ const RING: RingConfig = RingConfig {
     buffer_len: RING_BUFFER_LEN,
 };
 
-/// What a connection has asked its worker's ring for.
+/// The operations of a connection in its worker's ring.
 #[derive(Debug, Default)]
 pub(super) struct RingState {
-    /// It receives.
+    /// A receive is in progress.
     is_receiving: bool,
-    /// That goes on by itself.
+    /// That receive is multishot.
     goes_on: bool,
-    /// It was asked to end.
+    /// Its cancellation was requested.
     is_stopping: bool,
-    /// Bytes that have come and have not been looked at.
+    /// Received bytes that were not answered yet.
     arrived: Option<Arrived>,
-    /// The peer will send no more.
+    /// The peer has closed its side.
     has_ended: bool,
-    /// Answers are on their way.
+    /// A send is in progress.
     is_sending: bool,
-    /// In so many bytes of memory.
+    /// Capacity of the buffer being sent, in bytes.
     sending: usize,
-    /// It stands in the list of those whose answers are on their way.
+    /// It is in the list `unsettled`.
     is_unsettled: bool,
-    /// It waits for room to send.
+    /// It waits for space to send.
     is_watched: bool,
-    /// It waits for memory that others hold.
+    /// It waits for store memory held by others.
     waits_for_memory: bool,
-    /// It is closed as soon as nothing of it is under way.
+    /// It is closed once no operation is in progress.
     is_shut: bool,
 }
 
 impl RingState {
-    /// Whether the kernel will still say something of it.
+    /// Whether the kernel will still post a completion for it.
     fn is_under_way(&self) -> bool {
         self.is_receiving || self.is_sending || self.is_watched
     }
 
-    /// Whether all that has come was looked at, and all answers were taken.
+    /// Whether all input was answered and all replies were sent.
     pub(super) fn is_idle(&self) -> bool {
         self.arrived.is_none() && !self.is_sending && !self.is_shut
     }
@@ -74,12 +74,12 @@ pub(super) struct Worker {
     pub(super) ring: Ring,
     inputs: Inputs,
     pub(super) table: ConnectionTable<RingState>,
-    /// Connections for whose bytes no buffer was left.
+    /// Connections whose receive ended because no buffer was free.
     without_buffer: Vec<Slot>,
-    /// Connections whose answers have been handed over and are many. Where a peer has room, they
-    /// are sent as soon as the kernel has them, and the event that says so is among the next.
+    /// Connections with large submitted sends. If the peer has space, the kernel completes such a
+    /// send at submission, and the completion is among the next events.
     unsettled: Vec<Slot>,
-    /// Waits since those were last looked at.
+    /// Waits since `unsettled` was last processed.
     unsettled_waits: u32,
     parts: Vec<Part>,
     outcomes: Vec<Outcome>,
@@ -112,7 +112,7 @@ impl EventLoop for Worker {
         self.watch_inbox();
         loop {
             self.context.store.offline();
-            // What has been answered must not wait for what is to come.
+            // Submit the replies before the pause.
             if self.context.must_pause() && self.ring.wait(Some(0)).is_ok() {
                 self.context.rest();
             }
@@ -123,7 +123,7 @@ impl EventLoop for Worker {
             let mut inbox_is_ready = false;
             self.context.take_runnable(now_ns, &mut burst);
             let mut has_more = true;
-            // What is left is there at once the next time.
+            // Remaining events are returned at once by the next wait.
             for _ in 0..EVENTS_PER_WAIT {
                 match self.ring.next_event() {
                     Some(Event::Ready { token, goes_on }) if token == INBOX => {
@@ -149,7 +149,7 @@ impl EventLoop for Worker {
             for slot in mem::take(&mut self.without_buffer) {
                 self.receive(slot);
             }
-            // New connections take places only when nobody in the burst had them.
+            // Slots are reused only after all connections of the burst are handled.
             if inbox_is_ready {
                 self.drain_inbox(now_ns);
             }
@@ -170,8 +170,9 @@ impl EventLoop for Worker {
             ..
         } = self;
         context.reset();
-        // Before the sockets: what the kernel has under way ends first. Of what it does not give
-        // back nothing is freed (`sys::ring`), even where ending it panics too.
+        // The ring is dropped before the sockets, so that operations in the kernel end first.
+        // Memory that the kernel does not give back is leaked (`sys::ring`), even if dropping
+        // panics.
         let _ = catch_unwind(AssertUnwindSafe(|| drop(ring)));
         context.close_all(table);
         context
@@ -179,7 +180,8 @@ impl EventLoop for Worker {
 }
 
 impl Worker {
-    /// Sorts an event: what has come joins the burst, and so does who may go on.
+    /// Handles an event: a connection with input, or one that can continue, becomes part of the
+    /// burst.
     fn on_event(&mut self, event: Event, burst: &mut Vec<Slot>, now_s: u32) {
         match event {
             Event::Received {
@@ -233,8 +235,8 @@ impl Worker {
         connection.active_s = now_s;
         let len = bytes.len() as u64;
         self.context.counters.add(Counter::BytesRead, len);
-        // Only what is answered now may stay where the kernel has put it: a buffer is lent again
-        // when all that lie in it have given it back.
+        // Input stays in the kernel's buffer only if it is answered in this burst: a buffer is
+        // reused when all input in it has been returned.
         let is_blocked = connection.io_state.is_sending || connection.unsent.is_some();
         let is_first = connection.io_state.arrived.is_none() && connection.held.is_empty();
         let is_held = !is_first || is_blocked || connection.io_state.waits_for_memory;
@@ -275,14 +277,14 @@ impl Worker {
                 self.join(slot, burst);
             }
             Ended::NoBuffer => self.without_buffer.push(slot),
-            // It goes on when what it holds has been answered; that may have been.
+            // The receive continues after the held input is answered. That may already have
+            // happened.
             Ended::Stopped => self.join(slot, burst),
             Ended::Lost(_) => self.close(slot),
         }
     }
 
-    /// A connection with something to be answered takes part in the burst, unless its answers are
-    /// still on their way.
+    /// Makes a connection part of the burst, unless its replies are still being sent.
     fn join(&mut self, slot: Slot, burst: &mut Vec<Slot>) {
         if let Some(connection) = self.table.get_mut(slot)
             && !connection.queued
@@ -294,7 +296,7 @@ impl Worker {
         }
     }
 
-    /// The answers of a connection have been taken, or never will be.
+    /// A connection's replies have been sent, or never will be.
     fn room(&mut self, slot: Slot, is_sent: bool, burst: &mut Vec<Slot>) {
         let Some(connection) = self.table.get_mut(slot) else {
             return;
@@ -313,7 +315,7 @@ impl Worker {
         }
     }
 
-    /// Sends what an earlier burst could not; once it is gone the connection goes on.
+    /// Sends unsent output. Once all is sent, the connection continues.
     fn send_unsent(&mut self, slot: Slot, burst: &mut Vec<Slot>, now_s: u32) {
         let Some(connection) = self.table.get_mut(slot) else {
             return;
@@ -331,8 +333,8 @@ impl Worker {
         self.count_buffered(slot);
     }
 
-    /// Answers that have been handed over and not been sent wait for their peers from now on, once
-    /// all events have been taken, or so many that theirs would be among them.
+    /// Counts submitted but uncompleted sends as waiting for their peers. This happens once all
+    /// events were handled, or as many that the completions would have been among them.
     fn attach_task(&mut self, has_more: bool) {
         self.unsettled_waits += 1;
         if has_more && self.unsettled_waits < UNSETTLED_WAITS_MAX {
@@ -350,8 +352,8 @@ impl Worker {
         }
     }
 
-    /// Counts what a connection keeps until the next burst, and closes the largest where all keep
-    /// too much.
+    /// Counts the bytes that a connection keeps, and closes the largest connections if the worker's
+    /// share is exceeded.
     pub(super) fn count_buffered(&mut self, slot: Slot) {
         if let Some(connection) = self.table.get_mut(slot)
             && !connection.io_state.is_shut
@@ -363,8 +365,8 @@ impl Worker {
         }
     }
 
-    /// Receiving does not go on by itself for one that sends much at a time, or cannot go on: what
-    /// it sends beyond a buffer waits in the kernel.
+    /// Stops the multishot receive of a connection that sends much at a time or cannot continue.
+    /// Bytes beyond a buffer then wait in the kernel.
     pub(super) fn limit_receiving(&mut self, slot: Slot) {
         if let Some(connection) = self.table.get_mut(slot)
             && is_heavy(connection)
@@ -376,7 +378,7 @@ impl Worker {
         }
     }
 
-    /// Receives, unless it does already or there is nothing to come.
+    /// Starts a receive, unless one is in progress or no input is expected.
     pub(super) fn receive(&mut self, slot: Slot) {
         if let Some(connection) = self.table.get_mut(slot) {
             let (is_full, is_heavy) = (is_full(connection), is_heavy(connection));
@@ -395,7 +397,7 @@ impl Worker {
         }
     }
 
-    /// Closes a connection: at once, or when the kernel has said its last of it.
+    /// Closes a connection now, or after its last completion.
     pub(super) fn close(&mut self, slot: Slot) {
         let Some(connection) = self.table.get_mut(slot) else {
             return;
@@ -405,10 +407,10 @@ impl Worker {
             connection.transport.shut();
         }
         if connection.queued {
-            // Its place will be another's.
+            // Its slot will be reused.
             self.context.waiting.retain(|&waiting| waiting != slot);
         }
-        // What it held is others' from now on. What is being sent comes back in a moment.
+        // Its held memory becomes available now. The buffer being sent returns with the completion.
         self.context.release_buffered(connection);
         connection.held = HeldInput::default();
         connection.unsent = None;
@@ -428,21 +430,21 @@ impl Worker {
     }
 }
 
-/// Has the ring say when there is room for what is left to send.
+/// Watches the socket for space to send the rest.
 fn watch_room(ring: &mut Ring, connection: &mut Connection<RingState>, slot: Slot) {
     connection.io_state.is_watched = true;
     ring.watch_room(&connection.transport, slot as u32);
 }
 
-/// Whether more than a buffer of it should not be received at a time: a large value is on its way,
-/// or what it has sent cannot be looked at yet.
+/// Whether to receive at most one buffer at a time: a large value is being uploaded, or received
+/// input cannot be answered yet.
 fn is_heavy(connection: &mut Connection<RingState>) -> bool {
     let holds_much = connection.held.len() >= RING_BUFFER_LEN as usize;
     holds_much || connection.wants_turn || connection.session.upload_buffer().len() >= DIRECT_MIN
 }
 
-/// Whether it holds as much input as one may that cannot go on for now. One that can needs it: a
-/// line may be long.
+/// Whether it holds the maximum of input for a connection that cannot continue. One that can
+/// continue may hold more, because a line may be long.
 fn is_full(connection: &Connection<RingState>) -> bool {
     let is_blocked = connection.io_state.is_sending || connection.unsent.is_some();
     (is_blocked || connection.wants_turn) && connection.held.len() >= HELD_INPUT_MAX

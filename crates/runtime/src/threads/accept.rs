@@ -1,4 +1,4 @@
-//! How a connection that was admitted is given a thread.
+//! Starting a thread for an admitted connection.
 
 use std::thread::{self, JoinHandle};
 

@@ -1,4 +1,4 @@
-//! The desks, and who has one: each is lent for the length of a burst.
+//! The pool of worker contexts. A thread borrows one for the duration of a burst.
 
 use std::collections::VecDeque;
 use std::ops::{Deref, DerefMut};
@@ -7,7 +7,7 @@ use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use crate::connection_tasks::Choice;
 use crate::worker_context::WorkerContext;
 
-/// The desks.
+/// The worker contexts.
 pub(super) struct ContextPool {
     all: Box<[Mutex<WorkerContext>]>,
     free: Mutex<Free>,
@@ -15,14 +15,14 @@ pub(super) struct ContextPool {
 }
 
 struct Free {
-    /// Numbers of desks; the last was used last.
+    /// Indices of free contexts, the most recently used last.
     numbers: VecDeque<usize>,
     waiting: usize,
 }
 
-/// A desk that is lent. Dropped, it sleeps and is another's.
+/// A borrowed context. When dropped, it goes offline and returns to the pool.
 pub(super) struct BorrowedContext<'a> {
-    // Dropped in this order: nobody is given a desk that is still locked.
+    // The fields drop in this order: a context returns to the pool after it is unlocked.
     context: MutexGuard<'a, WorkerContext>,
     _return: ReturnToPool<'a>,
 }
@@ -46,7 +46,7 @@ impl ContextPool {
         }
     }
 
-    /// Borrows the desk that was used last, whose memory is nearest; waits if all are lent.
+    /// Borrows the most recently used context. Waits if all are in use.
     pub(super) fn borrow(&self) -> BorrowedContext<'_> {
         let mut free = self.free();
         let number = loop {
@@ -64,7 +64,7 @@ impl ContextPool {
         self.lock_context(number)
     }
 
-    /// Borrows a desk, if one is free.
+    /// Borrows a context if one is free.
     pub(super) fn try_borrow(&self, choice: Choice) -> Option<BorrowedContext<'_>> {
         let mut free = self.free();
         let number = match choice {
@@ -75,7 +75,7 @@ impl ContextPool {
         Some(self.lock_context(number))
     }
 
-    /// How many there are.
+    /// The number of contexts.
     pub(super) fn count(&self) -> usize {
         self.all.len()
     }
@@ -83,7 +83,7 @@ impl ContextPool {
     fn lock_context(&self, number: usize) -> BorrowedContext<'_> {
         let entry = &self.all[number];
         let mut context = entry.lock().unwrap_or_else(|poisoned| {
-            // Whoever had it panicked.
+            // The thread that held it panicked.
             entry.clear_poison();
             let mut context = poisoned.into_inner();
             context.reset();
@@ -100,7 +100,7 @@ impl ContextPool {
     }
 
     fn free(&self) -> MutexGuard<'_, Free> {
-        // Nothing panics half way through a change of the list.
+        // No code panics while the list is inconsistent.
         self.free.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

@@ -1,4 +1,4 @@
-//! How a thread ends: by itself, and the attendant waits for it.
+//! A thread ends by itself, and the supervisor joins it.
 
 use std::any::Any;
 use std::thread::JoinHandle;

@@ -1,7 +1,7 @@
-//! How many threads there may be.
+//! The bound of the number of threads.
 
 #[test]
-fn conversations_are_as_many_as_memory_has_areas_for() {
+fn the_bound_of_threads_follows_the_mappings() {
     assert_eq!(super::thread_connections_max(65_530), 15_614);
     assert_eq!(super::thread_connections_max(0), 1);
     assert_eq!(

@@ -1,4 +1,4 @@
-//! How a thread sleeps, and is roused: in the kernel, by its socket.
+//! A thread sleeps in the kernel, and its socket wakes it.
 
 use std::io;
 use std::sync::Arc;
@@ -8,7 +8,7 @@ use session::Output;
 use crate::connection_tasks::{Peer, PeerSocket};
 use crate::limits::SEND_TIMEOUT_NS;
 
-/// A socket that lets its thread sleep.
+/// A blocking socket.
 pub(crate) struct Blocking {
     peer: Arc<Peer>,
 }
@@ -43,7 +43,7 @@ impl PeerSocket for Blocking {
         Err(io::ErrorKind::Unsupported.into())
     }
 
-    /// The kernel sees to that.
+    /// The kernel schedules threads.
     fn yield_now(&self) {}
 
     fn hangs_up_within(&self, timeout_ns: u64) -> bool {

@@ -1,4 +1,4 @@
-//! What a conversation's thread works with: a desk, borrowed for a burst.
+//! A connection's thread runs its bursts with a borrowed context.
 
 use std::io;
 use std::sync::Arc;

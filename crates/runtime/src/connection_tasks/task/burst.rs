@@ -1,5 +1,5 @@
-//! A burst of one connection, at a desk that is its own for that long: prepare, answer. No system
-//! call is made here, but to wait for a desk where all are lent.
+//! A burst of one connection with a worker context: prepare, answer. The only possible system call
+//! is the wait for a context if all are in use.
 
 use session::{Counter, Next};
 
@@ -7,8 +7,8 @@ use super::ConnectionTask;
 use crate::connection_tasks::TaskRuntime;
 
 impl<C: TaskRuntime> ConnectionTask<C> {
-    /// Answers what has come: the first `fresh_len` bytes of the buffer, or else what is held. What
-    /// cannot be used yet is held. `received_len` bytes are counted as received.
+    /// Answers the first `fresh_len` bytes of the buffer, or else the held input. Input that cannot
+    /// be consumed yet is held. `received_len` bytes are counted as received.
     pub(super) fn burst(&mut self, fresh_len: usize, received_len: u64, now_ns: u64) -> Next {
         let now = self.tasks.setup.clock.at(now_ns);
         let input = if fresh_len > 0 {
@@ -23,12 +23,12 @@ impl<C: TaskRuntime> ConnectionTask<C> {
             std::mem::swap(&mut context.output, output);
             let progress = context.answer_one(session, input, now);
             std::mem::swap(&mut context.output, output);
-            // A desk's counters are counted by whoever has it: what is about to be sent, too.
+            // Only the holder of a context may count, so bytes to be sent are counted here too.
             let len = output.len() as u64;
             context.counters.add(Counter::BytesWritten, len);
             match progress.next {
                 Next::Yield | Next::OutputSpace => context.counters.count(Counter::ConnYields),
-                // One that tries again in vain still waits the same wait.
+                // A failed retry is part of the same wait.
                 Next::Memory if !waited_for_memory => context.counters.count(Counter::HeldWaits),
                 _ => {}
             }

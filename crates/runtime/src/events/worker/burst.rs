@@ -1,4 +1,5 @@
-//! A burst: receive for every connection, prepare all, answer all, send once each.
+//! A burst: receive on every connection, prepare all requests, answer all, send once per
+//! connection.
 
 use std::io;
 
@@ -11,25 +12,25 @@ use crate::connection_table::Slot;
 use crate::limits::DIRECT_MIN;
 use crate::worker_context::WorkerContext;
 
-/// One connection's part in a burst.
+/// The part of one connection in a burst.
 pub(super) struct Part {
     slot: Slot,
     input: Input,
-    /// The peer will send no more.
+    /// The peer has closed its side.
     ended: bool,
 }
 
-/// Where a connection's input lies during a burst.
+/// Where the input of a connection is during a burst.
 enum Input {
-    /// In one of the worker's buffers.
+    /// In a receive buffer of the worker.
     Buffer { bytes: Vec<u8>, len: usize },
-    /// Behind what was held from before.
+    /// Appended to held input.
     HeldInput(HeldInput),
 }
 
 impl Part {
-    /// Whose it is, and what has come.
-    fn said(&self) -> (Slot, &[u8]) {
+    /// The slot and the input.
+    fn input_of(&self) -> (Slot, &[u8]) {
         let input = match &self.input {
             Input::Buffer { bytes, len } => &bytes[..*len],
             Input::HeldInput(held) => held.as_slice(),
@@ -39,7 +40,7 @@ impl Part {
 }
 
 impl Worker {
-    /// Serves connections that have something to say or something left to say.
+    /// Serves connections that have input or continue a turn.
     pub(in crate::events) fn serve(&mut self, slots: &[Slot], now_ns: u64) {
         let now = self.context.setup.clock.at(now_ns);
         let mut parts = std::mem::take(&mut self.parts);
@@ -53,7 +54,7 @@ impl Worker {
         self.context.serve_connection(
             &mut self.table,
             &parts,
-            Part::said,
+            Part::input_of,
             now,
             &mut outcomes,
             send,
@@ -71,7 +72,7 @@ impl Worker {
         self.outcomes = outcomes;
     }
 
-    /// Takes what has arrived; none if there is nothing to serve.
+    /// Receives on a connection. `None` if there is nothing to answer.
     fn receive(&mut self, slot: Slot, now_s: u32) -> Option<Part> {
         let connection = self.table.get_mut(slot)?;
         let had_turn = std::mem::take(&mut connection.queued);
@@ -80,7 +81,7 @@ impl Worker {
         }
         let part = |input, ended| Some(Part { slot, input, ended });
         let held = std::mem::take(&mut connection.held);
-        // What is held and has not been looked at comes before what has not been received.
+        // Held input that is not answered yet comes before new input.
         if had_turn && connection.wants_turn && !held.is_empty() {
             return part(Input::HeldInput(held), false);
         }
@@ -147,7 +148,7 @@ impl Worker {
         }
     }
 
-    /// Keeps the input that was not consumed and frees the rest.
+    /// Keeps unconsumed input with the connection and returns the buffer.
     fn keep_unconsumed(&mut self, slot: Slot, input: Input, consumed: usize) {
         let connection = self.table.get_mut(slot);
         match (input, connection) {
@@ -167,7 +168,7 @@ impl Worker {
         }
     }
 
-    /// Sees to what a connection needs next.
+    /// Does what a connection needs next.
     fn go_on(&mut self, slot: Slot, next: Next, ended: bool) {
         let Some(connection) = self.table.get_mut(slot) else {
             return;
@@ -175,7 +176,7 @@ impl Worker {
         let blocked = connection.unsent.is_some();
         connection.wants_turn = matches!(next, Next::Yield | Next::OutputSpace | Next::Memory);
         connection.closing |= next == Next::Close;
-        // A peer that has sent its last may still be owed answers to what it sent before.
+        // Replies may still be due after the peer has closed its side.
         let nothing_left = ended && !connection.wants_turn;
         match (blocked, next) {
             (false, Next::Close) => self.close(slot),
@@ -192,7 +193,7 @@ impl Worker {
             (false, Next::Memory) => {
                 connection.queued = true;
                 self.context.waiting.push(slot);
-                // One that tries again in vain still waits the same wait.
+                // A failed retry is part of the same wait.
                 if connection.io_state != Interest::None {
                     self.context.counters.count(Counter::HeldWaits);
                 }
@@ -203,7 +204,7 @@ impl Worker {
     }
 }
 
-/// What came of receiving.
+/// The result of receiving.
 enum Received {
     Some(usize),
     Nothing,

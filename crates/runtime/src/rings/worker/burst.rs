@@ -1,4 +1,4 @@
-//! A burst: prepare what has come on every connection, answer all, send once each.
+//! A burst: prepare the input of every connection, answer all, send once per connection.
 
 use session::{Counter, Next};
 use sys::ring::{Arrived, Inputs, Ring};
@@ -9,25 +9,25 @@ use crate::connection_table::Slot;
 use crate::limits::BUFFERED_UNCOUNTED;
 use crate::worker_context::WorkerContext;
 
-/// One connection's part in a burst.
+/// The part of one connection in a burst.
 pub(super) struct Part {
     slot: Slot,
     input: Input,
-    /// The peer will send no more.
+    /// The peer has closed its side.
     ended: bool,
 }
 
-/// Where a connection's input lies during a burst.
+/// Where the input of a connection is during a burst.
 enum Input {
-    /// Where the kernel has put it.
+    /// In a buffer selected by the kernel.
     Arrived(Arrived),
-    /// Behind what was held from before.
+    /// Appended to held input.
     HeldInput(HeldInput),
 }
 
 impl Part {
-    /// Whose it is, and what has come.
-    fn said<'i>(&'i self, inputs: &'i Inputs) -> (Slot, &'i [u8]) {
+    /// The slot and the input.
+    fn input_of<'i>(&'i self, inputs: &'i Inputs) -> (Slot, &'i [u8]) {
         let input = match &self.input {
             Input::Arrived(arrived) => inputs.bytes(arrived),
             Input::HeldInput(held) => held.as_slice(),
@@ -37,19 +37,19 @@ impl Part {
 }
 
 impl Worker {
-    /// Serves connections that have something to say.
+    /// Serves connections that have input.
     pub(super) fn serve(&mut self, slots: &[Slot], now_ns: u64) {
         let now = self.context.setup.clock.at(now_ns);
         let mut parts = std::mem::take(&mut self.parts);
         parts.extend(slots.iter().filter_map(|&slot| self.part(slot)));
         let mut outcomes = std::mem::take(&mut self.outcomes);
-        let said = |part| Part::said(part, &self.inputs);
+        let input_of = |part| Part::input_of(part, &self.inputs);
         let send = |context: &mut WorkerContext, connection: &mut Connection<RingState>, slot| {
             let (ring, unsettled) = (&mut self.ring, &mut self.unsettled);
             send(context, ring, unsettled, connection, slot, now.elapsed_s)
         };
         self.context
-            .serve_connection(&mut self.table, &parts, said, now, &mut outcomes, send);
+            .serve_connection(&mut self.table, &parts, input_of, now, &mut outcomes, send);
         for (part, outcome) in parts.drain(..).zip(outcomes.drain(..)) {
             self.keep_unconsumed(part.slot, part.input, outcome.progress.consumed);
             if outcome.is_lost {
@@ -63,8 +63,8 @@ impl Worker {
         self.outcomes = outcomes;
     }
 
-    /// What a connection brings to a burst; none: its answers are still on their way, or it was in
-    /// the burst already.
+    /// The part of a connection in the burst. `None` if its replies are still being sent, or it is
+    /// in the burst already.
     fn part(&mut self, slot: Slot) -> Option<Part> {
         let connection = self.table.get_mut(slot)?;
         if !std::mem::take(&mut connection.queued) {
@@ -92,7 +92,7 @@ impl Worker {
         })
     }
 
-    /// Keeps the input that was not consumed and frees the rest.
+    /// Keeps unconsumed input with the connection and returns the buffer.
     fn keep_unconsumed(&mut self, slot: Slot, input: Input, consumed: usize) {
         let connection = self.table.get_mut(slot);
         match (input, connection) {
@@ -113,24 +113,24 @@ impl Worker {
         }
     }
 
-    /// Sees to what a connection needs next.
+    /// Does what a connection needs next.
     fn go_on(&mut self, slot: Slot, next: Next, ended: bool) {
         let Some(connection) = self.table.get_mut(slot) else {
             return;
         };
         if connection.io_state.is_shut {
-            // Closed while others of the burst were seen to.
+            // It was closed while another connection of the burst was handled.
             connection.held = HeldInput::default();
             return;
         }
         let is_blocked = connection.unsent.is_some() || connection.io_state.is_sending;
         connection.wants_turn = matches!(next, Next::Yield | Next::OutputSpace | Next::Memory);
-        // A peer that has sent its last may still be owed answers to what it sent before.
+        // Replies may still be due after the peer has closed its side.
         let is_over = next == Next::Close || (ended && !connection.wants_turn);
         connection.closing |= is_over;
         connection.io_state.waits_for_memory &= next == Next::Memory;
         match (is_blocked, next) {
-            // It goes on when they have been taken.
+            // It continues when the replies have been sent.
             (true, _) => {}
             (false, _) if is_over => self.close(slot),
             (false, Next::Yield | Next::OutputSpace) => {
@@ -141,7 +141,7 @@ impl Worker {
             (false, Next::Memory) => {
                 connection.queued = true;
                 self.context.waiting.push(slot);
-                // One that tries again in vain still waits the same wait.
+                // A failed retry is part of the same wait.
                 if !std::mem::replace(&mut connection.io_state.waits_for_memory, true) {
                     self.context.counters.count(Counter::HeldWaits);
                 }
@@ -155,8 +155,8 @@ impl Worker {
     }
 }
 
-/// Sends a desk's output to a connection: with all others of the burst, or at once where values are
-/// pinned, which only this can wait for. False: the connection is lost.
+/// Sends a context's output to a connection: with the other sends of the burst, or at once if it
+/// pins values, which a ring cannot own. Returns false if the connection is lost.
 fn send(
     context: &mut WorkerContext,
     ring: &mut Ring,
