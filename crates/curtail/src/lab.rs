@@ -1,4 +1,4 @@
-//! `curtail lab`: experiments planned, run, shown.
+//! `curtail lab`: plans, runs and shows experiments.
 
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -16,22 +16,22 @@ pub(crate) struct Flags {
 
 #[derive(Debug, Subcommand)]
 enum Verb {
-    /// Run an experiment, or go on with a run that was interrupted
+    /// Run an experiment, or resume an interrupted run
     Run(RunFlags),
-    /// Say what a run would do and how long it would take
+    /// Show what a run would do, and how long it would take
     Plan(RunFlags),
-    /// List the experiments that come with the program
+    /// List the built-in experiments
     List,
-    /// Show an experiment's file, or what a run folder says
+    /// Show an experiment's question, or the summary of a run folder
     Show {
         /// An experiment's name, or a run folder
         #[arg(value_name = "NAME|RUN")]
         what: String,
-        /// Print the experiment's file, to start one's own
+        /// Print the experiment's file, as a template for another
         #[arg(long)]
         toml: bool,
     },
-    /// Draw a run folder's figures and page again
+    /// Redraw the figures and the page of a run folder
     Report {
         /// The run folder
         #[arg(value_name = "RUN")]
@@ -41,31 +41,31 @@ enum Verb {
 
 #[derive(Debug, Args)]
 struct RunFlags {
-    /// A shipped experiment's name, or the path of a file
+    /// Name of a built-in experiment, or path of a file
     #[arg(value_name = "EXPERIMENT")]
     experiment: String,
 
-    /// The experiment's short form: minutes instead of an hour, and the report says so
+    /// Run the experiment's short form, which takes minutes; the report states it
     #[arg(long)]
     quick: bool,
 
-    /// Begin anew though an unfinished run of the same plan exists
+    /// Begin a new run even if an unfinished run of the same plan exists
     #[arg(long)]
     fresh: bool,
 
-    /// Instead of the file's seed
+    /// Seed, instead of the file's
     #[arg(long, value_name = "N")]
     seed: Option<u64>,
 
-    /// A program to start instead of the one the file names; may be given more than once
+    /// Program of a server, instead of the file's; may be repeated
     #[arg(long, value_name = "SERVER=PATH", value_parser = server)]
     server: Vec<(String, PathBuf)>,
 
-    /// The run folder, instead of one named after experiment and time
+    /// Run folder, instead of a new one named by experiment and time
     #[arg(long, value_name = "FOLDER")]
     into: Option<PathBuf>,
 
-    /// Where run folders are made
+    /// Folder in which run folders are created
     #[arg(long, value_name = "FOLDER", default_value = "runs")]
     runs: PathBuf,
 }
@@ -120,7 +120,7 @@ fn run_experiment(flags: &RunFlags) -> anyhow::Result<ExitCode> {
     let plan = experiment.plan(&options)?;
     eprint!("{}", ::lab::plan_text(&plan));
     let outcome = ::lab::run(&plan, &options, &mut *::lab::for_stderr())?;
-    // One that was stopped is drawn when it is whole.
+    // An interrupted run is drawn when it is complete.
     if outcome.ending == Ending::Complete {
         draw(&outcome.folder)?;
     }
@@ -130,7 +130,7 @@ fn run_experiment(flags: &RunFlags) -> anyhow::Result<ExitCode> {
 fn show(what: &str, toml: bool) -> anyhow::Result<ExitCode> {
     if Path::new(what).is_dir() {
         if toml {
-            bail!("--toml prints an experiment, and {what} is a run folder");
+            bail!("--toml prints an experiment's file, but {what} is a run folder");
         }
         print!("{}", report::text_summary(&Run::open(what)?));
         return Ok(ExitCode::SUCCESS);
@@ -144,7 +144,7 @@ fn show(what: &str, toml: bool) -> anyhow::Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// Draws a run's figures and page, and says what they show.
+/// Draws a run's figures and page, and prints its summary.
 fn draw(folder: &Path) -> anyhow::Result<()> {
     let context = || format!("the trials are kept in {}", folder.display());
     report::render(folder).with_context(context)?;

@@ -1,30 +1,30 @@
-//! What can go wrong before or beside a trial. What goes wrong *in* a trial is a recorded result.
+//! Errors outside trials. An error *in* a trial is a recorded result.
 
 use std::io;
 use std::path::{Path, PathBuf};
 
-/// Why the laboratory could not do what was asked.
+/// Why the lab could not plan or run an experiment.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    /// The experiment file is wrong: where, what, and the remedy.
+    /// The experiment file is invalid.
     #[error("{place}: {problem}")]
     Experiment {
         /// File, and line where known.
         place: String,
-        /// What is wrong, and the remedy.
+        /// The problem and the remedy.
         problem: String,
     },
-    /// Neither a shipped experiment nor a file.
+    /// The name is neither a shipped experiment nor a file.
     #[error(
         "no experiment `{name}`: it is neither a file nor shipped ({shipped}){}",
         did_you_mean(suggestion.as_deref())
     )]
     NoSuchExperiment {
-        /// What was asked for.
+        /// The name given.
         name: String,
         /// The shipped names.
         shipped: String,
-        /// The nearest of them.
+        /// The most similar of them.
         suggestion: Option<String>,
     },
     /// An option contradicts the experiment.
@@ -32,83 +32,83 @@ pub enum Error {
     Option {
         /// The option as written on the command line.
         option: String,
-        /// What is wrong, and the remedy.
+        /// The problem and the remedy.
         problem: String,
     },
-    /// No server is left to measure.
+    /// Every server is skipped.
     #[error("no server of `{experiment}` can take part: {reasons}")]
     NoServers {
         /// The experiment.
         experiment: String,
-        /// Every server with the reason.
+        /// Each server with its reason.
         reasons: String,
     },
     /// The machine allows too few open files.
     #[error(
         "{connections} connections need {needed} open files and the limit here is {limit}: raise \
-         it (`ulimit -n {needed}`, or LimitNOFILE= of the service) or ask for fewer connections"
+         it (`ulimit -n {needed}`, or LimitNOFILE= of the service) or use fewer connections"
     )]
     OpenFiles {
         /// Connections of the plan.
         connections: u32,
-        /// What they need.
+        /// Open files needed.
         needed: u64,
-        /// What there is.
+        /// The limit.
         limit: u64,
     },
-    /// Another laboratory is at work in the folder.
+    /// Another lab is running in the folder.
     #[error(
-        "{} is being run by another lab{}: wait for it, stop it, or start a new run with --fresh",
+        "{} is in use by another lab{}: wait for it, stop it, or start a new run with --fresh",
         folder.display(),
         process.as_deref().map_or_else(String::new, |pid| format!(" (process {pid})"))
     )]
     Busy {
         /// The run folder.
         folder: PathBuf,
-        /// The other's process number, as it wrote it down.
+        /// Process id of the other lab, from the lock file.
         process: Option<String>,
     },
-    /// The folder holds something else.
+    /// The folder cannot be used for this run.
     #[error("{} {problem}", folder.display())]
     Folder {
         /// The run folder.
         folder: PathBuf,
-        /// What is wrong, and the remedy.
+        /// The problem and the remedy.
         problem: String,
     },
     /// A file could not be read or written.
     #[error("{what} {}: {source}", path.display())]
     File {
-        /// What was tried.
+        /// The operation.
         what: &'static str,
         /// The file.
         path: PathBuf,
-        /// The system's reason.
+        /// The system's error.
         source: io::Error,
     },
-    /// The system refused something else.
+    /// Another system call failed.
     #[error("{what}: {source}")]
     System {
-        /// What was tried.
+        /// The operation.
         what: &'static str,
-        /// The system's reason.
+        /// The system's error.
         source: io::Error,
     },
     /// The user stopped the run before its folder was open.
     #[error("stopped before the first trial")]
     StoppedEarly,
-    /// A record could not be put into words. It would be a bug.
+    /// A record could not be serialised, which is a bug.
     #[error("cannot write {what}: {problem}")]
     Encode {
         /// Which record.
         what: &'static str,
-        /// The encoder's reason.
+        /// The encoder's error.
         problem: String,
     },
 }
 
 impl Error {
-    /// The exit code for it: 130 where the user stopped the run, 1 otherwise.
+    /// The exit code: 130 if the user stopped the run, else 1.
     #[must_use]
     pub fn exit_code(&self) -> u8 {
         match self {
@@ -132,7 +132,7 @@ pub(crate) fn did_you_mean(suggestion: Option<&str>) -> String {
     suggestion.map_or_else(String::new, |name| format!("; did you mean `{name}`?"))
 }
 
-/// The candidate nearest to `word`, if any is near enough to have been meant.
+/// The candidate most similar to `word`, if any is similar enough to suggest.
 pub(crate) fn nearest<'a>(
     word: &str,
     candidates: impl IntoIterator<Item = &'a str>,

@@ -1,7 +1,7 @@
 //! An experiment file: one question, in TOML.
 //!
-//! Every key that is not known is an error that names file, line and the key that was probably
-//! meant; every value is checked before anything is started.
+//! An unknown key is an error with file, line and the most similar known key. Every value is
+//! checked before any process is started.
 
 use std::fs::File;
 use std::io::Read;
@@ -23,7 +23,7 @@ mod location;
 pub struct Experiment {
     /// The file's stem.
     pub name: String,
-    /// The file as messages name it.
+    /// The file's name in messages.
     pub(crate) path: String,
     /// The file's text.
     pub(crate) text: String,
@@ -35,7 +35,7 @@ pub struct Experiment {
 pub struct Shipped {
     /// Its name.
     pub name: &'static str,
-    /// Its file, to start one's own from.
+    /// The text of its file.
     pub text: &'static str,
 }
 
@@ -109,7 +109,7 @@ pub(crate) struct Load {
     pub(crate) saturating_depth: u32,
 }
 
-/// As of `curtail load`.
+/// The default of `curtail load`.
 fn saturating_depth() -> u32 {
     512
 }
@@ -120,7 +120,7 @@ fn saturating_depth() -> u32 {
 pub(crate) struct Pins {
     pub(crate) server: Vec<usize>,
     pub(crate) load: Vec<usize>,
-    /// Both go before whatever else wants their processors.
+    /// Raise the scheduling priority of server and generator.
     pub(crate) go_first: bool,
 }
 
@@ -146,13 +146,13 @@ pub(crate) struct Server {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub(crate) enum ServerKind {
-    /// `serve` of this build.
+    /// This build's `serve`.
     Curtail,
-    /// Any other server of the protocol.
+    /// Any other server that speaks the protocol.
     Command,
 }
 
-/// What `--quick` changes.
+/// The changes of `--quick`.
 #[derive(Debug, Clone, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 pub(crate) struct Quick {
@@ -171,7 +171,7 @@ pub(crate) struct Quick {
 }
 
 impl Content {
-    /// With the values of `[quick]` in place, and without it.
+    /// The content with the values of `[quick]` applied and the table removed.
     pub(crate) fn quickened(mut self, quick: &Quick) -> Self {
         self.quick = None;
         let load = &mut self.load;
@@ -190,7 +190,7 @@ impl Content {
 }
 
 impl Load {
-    /// For a plan.
+    /// The load as a plan states it.
     pub(crate) fn planned(&self) -> folder::Load {
         folder::Load {
             connections: self.connections,
@@ -209,11 +209,11 @@ impl Load {
 }
 
 impl Experiment {
-    /// Finds an experiment: a shipped name, or the path of a file (which has a `/` or ends in
-    /// `.toml`).
+    /// Loads an experiment by its shipped name or by the path of a file (which contains a `/` or
+    /// ends in `.toml`).
     ///
     /// # Errors
-    /// There is none of that name, it cannot be read, or it is wrong; the message says where.
+    /// There is no such experiment, or it is unreadable or invalid; the message names the place.
     pub fn load(name_or_path: &str) -> Result<Self, Error> {
         if let Some(known) = shipped().iter().find(|known| known.name == name_or_path) {
             return Self::parse(known.name, &format!("{}.toml", known.name), known.text);
@@ -243,10 +243,10 @@ impl Experiment {
         Self::parse(&name, name_or_path, &text)
     }
 
-    /// Reads an experiment from `text`; messages name it `path`.
+    /// Parses an experiment from `text`; messages call it `path`.
     ///
     /// # Errors
-    /// It is wrong; the message says where.
+    /// It is invalid; the message names the place.
     pub fn parse(name: &str, path: &str, text: &str) -> Result<Self, Error> {
         if text.len() as u64 > limits::EXPERIMENT_LEN {
             return Err(Error::Experiment {
@@ -266,7 +266,7 @@ impl Experiment {
         Ok(experiment)
     }
 
-    /// What the experiment asks.
+    /// The question of the experiment.
     #[must_use]
     pub fn question(&self) -> &str {
         &self.content.question

@@ -1,4 +1,4 @@
-//! What the machine is: the inventory that a run folder carries.
+//! The description of the machine that a run folder contains.
 
 use std::fs;
 use std::path::Path;
@@ -8,7 +8,7 @@ use sys::machine::{self, Shown};
 
 use crate::error::Error;
 
-/// Takes the inventory. What this machine does not tell is said to be unknown.
+/// Describes this machine. What it does not report is `unknown`.
 ///
 /// # Errors
 /// The program under test cannot be read.
@@ -40,8 +40,8 @@ fn hypervisor(shown: &Shown, cpuinfo: &str) -> Option<String> {
     Some(name.unwrap_or_else(|| "a hypervisor without a name".to_owned()))
 }
 
-/// Version and digest of the program: two builds of one version are told apart, so that a run is
-/// never continued by another build than began it.
+/// Version and digest of the program. The digest distinguishes builds of one version, so that only
+/// the build that began a run resumes it.
 fn build(curtail: &Path) -> Result<String, Error> {
     let program = fs::read(curtail).map_err(Error::file("read", curtail))?;
     Ok(format!(
@@ -51,7 +51,7 @@ fn build(curtail: &Path) -> Result<String, Error> {
     ))
 }
 
-/// FNV-1a, 64 bits (Fowler, Noll, Vo): tells builds apart, resists nobody.
+/// FNV-1a, 64 bits (Fowler, Noll, Vo): distinguishes builds, but is not cryptographic.
 fn fnv1a(bytes: &[u8]) -> u64 {
     bytes.iter().fold(0xcbf2_9ce4_8422_2325, |hash, &byte| {
         (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3)
@@ -71,7 +71,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn this_machine_is_described() {
+    fn the_description_of_this_machine_is_plausible() {
         let host = inventory(Path::new("/bin/sh")).unwrap();
         assert!(host.kernel.starts_with("Linux "), "{}", host.kernel);
         assert!(host.processors >= 1);
@@ -80,7 +80,7 @@ mod tests {
     }
 
     #[test]
-    fn two_builds_of_one_version_are_told_apart() {
+    fn builds_of_one_version_are_distinguished() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("curtail");
         fs::write(&path, "one").unwrap();

@@ -1,16 +1,15 @@
-//! The laboratory: experiment file to plan to trials to run folder.
+//! The lab: runs an experiment file as a plan of trials and records them in a run folder.
 //!
 //! ```text
 //! rate-ladder.toml ──load──▶ Experiment ──plan──▶ Plan ──run──▶ runs/rate-ladder-…/
-//!                            checked              this machine's   trials.jsonl, histograms,
-//!                                                 processors and   logs, host.json, plan.toml
-//!                                                 servers
+//!                            checked              resolved on      trials.jsonl, histograms,
+//!                                                 this machine     logs, host.json, plan.toml
 //! ```
 //!
-//! A run makes one trial after another: start a server, fill it, load it from a process of its
-//! own, stop it, keep the record. Invariants: a record is on disk before the next trial begins; a
-//! trial that fails is a record too; nothing that a run started outlives it, however it ends.
-//! What the types of a run folder mean stands in [`report::folder`]; drawing it is `report`'s.
+//! A run performs its trials one after another: start a server, prefill it, load it from a separate
+//! process, stop it, record the result. Invariants: a record is on disk before the next trial
+//! begins; a failed trial is recorded too; no process that a run started outlives it, however the
+//! run ends. [`report::folder`] defines the run folder's format; the `report` crate draws it.
 #![forbid(unsafe_code)]
 
 mod error;
@@ -30,10 +29,10 @@ pub use plan::{Options, plan_text};
 pub use progress::{BarReporter, Event, LineReporter, Progress, Reporter, for_stderr};
 pub use run::{Ending, RunOutcome, run};
 
-/// The shipped experiments, a line each: name and question.
+/// Name and question of each shipped experiment.
 ///
 /// # Errors
-/// A shipped experiment is wrong. It would be a bug.
+/// A shipped experiment is invalid, which is a bug.
 pub fn list() -> Result<Vec<(&'static str, String)>, Error> {
     shipped()
         .iter()

@@ -1,5 +1,5 @@
-//! From an experiment to an effective plan: this machine's processors, the servers it has, and
-//! nothing left to a default.
+//! Resolves an experiment into an effective plan: the processors and servers of this machine, and
+//! every default.
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -19,16 +19,16 @@ pub(crate) mod text;
 
 pub use text::plan_text;
 
-/// What a user asks of the laboratory beside the experiment.
+/// Options of a run, in addition to the experiment.
 #[derive(Debug, Clone)]
 pub struct Options {
     /// The experiment's short form.
     pub quick: bool,
-    /// Begin a new run though an unfinished one of the same plan exists.
+    /// Begin a new run even if an unfinished one of the same plan exists.
     pub fresh: bool,
-    /// Instead of the file's seed.
+    /// Seed that replaces the file's.
     pub seed: Option<u64>,
-    /// Programs to start instead of those the file names: (server, path).
+    /// Programs that replace those of the file: (server, path).
     pub servers: Vec<(String, PathBuf)>,
     /// The run folder itself, instead of one named after experiment and time in `runs`.
     pub into: Option<PathBuf>,
@@ -36,7 +36,7 @@ pub struct Options {
     pub runs: PathBuf,
     /// The program with `serve` and `load`: this build.
     pub curtail: PathBuf,
-    /// How long to wait for servers and generators.
+    /// Timeouts for servers and generators.
     pub timeouts: Timeouts,
 }
 
@@ -61,11 +61,11 @@ impl Options {
 }
 
 impl Experiment {
-    /// The effective plan on this machine. Servers that are not installed are in it, with the
-    /// reason why they take no part.
+    /// The effective plan on this machine. It contains servers that are not installed as skipped,
+    /// with the reason.
     ///
     /// # Errors
-    /// An option contradicts the experiment, or no server is left.
+    /// An option contradicts the experiment, or every server is skipped.
     pub fn plan(&self, options: &Options) -> Result<folder::Plan, Error> {
         let allowed = sys::thread::allowed_cpus()
             .map_err(Error::system("read the processors this process may use"))?;
@@ -122,14 +122,14 @@ impl Experiment {
         })
     }
 
-    /// What `--quick` makes of the file.
+    /// The experiment with the changes of `--quick`.
     fn quick(&self) -> Result<Content, Error> {
         let Some(quick) = &self.content.quick else {
             return Err(Error::Option {
                 option: "--quick".to_owned(),
                 problem: format!(
-                    "{} has no [quick] table to say what its short form is: add one, or run it \
-                     without",
+                    "{} has no [quick] table, which defines the short form: add one, or run without \
+                     --quick",
                     self.path
                 ),
             });
@@ -138,12 +138,11 @@ impl Experiment {
     }
 }
 
-const NOT_FIRST: &str = "This user may not raise priorities (root or CAP_SYS_NICE may): \
-    what else runs here takes its turns on the processors of server and generator, and latencies \
-    include it.";
+const NOT_FIRST: &str = "This user cannot raise priorities (that needs root or CAP_SYS_NICE): other \
+    processes share the processors of server and generator, and latencies include their time.";
 
-/// The offered rate of a cell for a server of that capacity, in whole requests per second; none:
-/// the sweep is in levels and the capacity is not known.
+/// The offered rate of a cell for a server of that capacity, in whole requests per second if the
+/// sweep is in levels. None: the sweep is in levels and the capacity is not known.
 #[must_use]
 pub fn offered_rps(plan: &folder::Plan, cell: u32, capacity_rps: Option<f64>) -> Option<f64> {
     match &plan.sweep {
@@ -152,8 +151,8 @@ pub fn offered_rps(plan: &folder::Plan, cell: u32, capacity_rps: Option<f64>) ->
     }
 }
 
-/// A server's capacity under a setting, as the report states it ([`measure::Capacity`]). None:
-/// none was measured.
+/// A server's capacity under a setting, as in the report ([`measure::Capacity`]). None: not
+/// measured.
 #[must_use]
 pub fn capacity_rps(trials: &[folder::Trial], server: &str, setting: u32) -> Option<f64> {
     let is_of = |trial: &&folder::Trial| {
@@ -173,7 +172,7 @@ pub fn capacity_rps(trials: &[folder::Trial], server: &str, setting: u32) -> Opt
     Capacity::of(&trials, CONFIDENCE).map(|capacity| capacity.rps.value)
 }
 
-/// Of the interval that [`Capacity`] gives beside the median; the median does not depend on it.
+/// Confidence of [`Capacity`]'s interval; the median, used here, does not depend on it.
 const CONFIDENCE: f64 = 0.95;
 
 fn nanoseconds(duration: Duration) -> u64 {
@@ -181,7 +180,7 @@ fn nanoseconds(duration: Duration) -> u64 {
     u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX)
 }
 
-/// `path` as a command shows it.
+/// `path` as text in a command.
 fn shown(path: &Path) -> String {
     path.to_string_lossy().into_owned()
 }

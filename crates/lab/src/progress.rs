@@ -1,4 +1,4 @@
-//! What a run tells while it runs: one stream of events, and two reporters of it.
+//! Progress of a run: one stream of events, and two reporters for it.
 
 use std::io::{self, IsTerminal, Write};
 use std::path::Path;
@@ -13,18 +13,18 @@ use crate::plan::text::cell_text;
 use crate::run::{Ending, RunOutcome};
 use crate::units::duration_text;
 
-/// How far a run is.
+/// Progress of a run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Progress {
     /// Trials recorded.
     pub done: usize,
     /// Trials of the plan.
     pub total: usize,
-    /// Time left, by the mean of the trials so far.
+    /// Time left, estimated from the mean duration of the trials so far.
     pub left: Duration,
 }
 
-/// Something that happened in a run.
+/// An event of a run.
 #[derive(Debug)]
 pub enum Event<'a> {
     /// The run folder is open.
@@ -35,7 +35,7 @@ pub enum Event<'a> {
         folder: &'a Path,
         /// Trials of the plan.
         total: usize,
-        /// Of those, recorded already.
+        /// Trials that were recorded already.
         kept: usize,
     },
     /// A trial begins.
@@ -46,7 +46,7 @@ pub enum Event<'a> {
         planned: &'a PlannedTrial,
         /// Its offered rate.
         offered_rps: Option<f64>,
-        /// Before it.
+        /// Progress before it.
         progress: Progress,
     },
     /// A trial is recorded.
@@ -57,10 +57,10 @@ pub enum Event<'a> {
         planned: &'a PlannedTrial,
         /// Its record.
         trial: &'a Trial,
-        /// After it.
+        /// Progress after it.
         progress: Progress,
     },
-    /// The remaining trials of a server, under one setting where there are several, are recorded as
+    /// The remaining trials of a server (under one setting, if there are several) are recorded as
     /// failed without being tried.
     Abandoned {
         /// Its name.
@@ -72,18 +72,18 @@ pub enum Event<'a> {
     },
     /// The run is over.
     Ended {
-        /// What it left.
+        /// Its outcome.
         outcome: &'a RunOutcome,
     },
 }
 
-/// Tells the events of a run to somebody.
+/// Receives the events of a run.
 pub trait Reporter {
     /// Called at each event, in order, from the thread that runs the trials.
     fn event(&mut self, event: &Event<'_>);
 }
 
-/// The reporter for the error stream: a bar on a terminal, a line per trial elsewhere.
+/// The reporter for standard error: a progress bar on a terminal, else one line per trial.
 #[must_use]
 pub fn for_stderr() -> Box<dyn Reporter> {
     if io::stderr().is_terminal() {
@@ -93,7 +93,7 @@ pub fn for_stderr() -> Box<dyn Reporter> {
     }
 }
 
-/// A line for each trial.
+/// Reports one line per trial.
 #[derive(Debug)]
 pub struct LineReporter<W> {
     out: W,
@@ -115,19 +115,19 @@ impl<W: Write> Reporter for LineReporter<W> {
             }
             Event::Began { .. } | Event::Abandoned { .. } | Event::Ended { .. } => lines(event),
         };
-        // Progress that nobody reads is no reason to stop measuring.
+        // A failed write of progress does not stop the measurement.
         let _ = writeln!(self.out, "{text}");
     }
 }
 
-/// A bar with the trial at work and the time left; what failed stands above it.
+/// A progress bar with the current trial and the time left; failures are printed above it.
 #[derive(Debug)]
 pub struct BarReporter {
     bar: ProgressBar,
 }
 
 impl BarReporter {
-    /// On the error stream.
+    /// Writes to standard error.
     #[must_use]
     pub fn new() -> Self {
         let bar = ProgressBar::new(0);
@@ -180,7 +180,7 @@ impl Reporter for BarReporter {
     }
 }
 
-/// An event in words.
+/// An event as text.
 fn lines(event: &Event<'_>) -> String {
     match event {
         Event::Began {
@@ -218,7 +218,10 @@ fn lines(event: &Event<'_>) -> String {
             let with = condition
                 .as_ref()
                 .map(|it| format!(" with {}", it.replace('\u{a0}', " ")));
-            format!("{server} is given up{}: {reason}", with.unwrap_or_default())
+            format!(
+                "{server}: remaining trials abandoned{}: {reason}",
+                with.unwrap_or_default()
+            )
         }
         Event::Ended { outcome } => ended(outcome),
     }
@@ -227,7 +230,7 @@ fn lines(event: &Event<'_>) -> String {
 fn began(plan: &Plan, folder: &Path, total: usize, kept: usize) -> String {
     let quick = if plan.quick { " (quick)" } else { "" };
     let taken_up = if kept > 0 {
-        format!(", {kept} of them recorded already")
+        format!(", {kept} already recorded")
     } else {
         String::new()
     };
@@ -290,14 +293,14 @@ fn ended(outcome: &RunOutcome) -> String {
     let recorded = outcome.measured + outcome.failed;
     let failed = match outcome.failed {
         0 => String::new(),
-        failed => format!(", {failed} of them failed"),
+        failed => format!(", {failed} failed"),
     };
     let folder = outcome.folder.display();
     match outcome.ending {
         Ending::Complete => format!("all {recorded} trials recorded{failed}, in {folder}"),
         Ending::Interrupted => format!(
-            "stopped: {recorded} of {} trials recorded{failed}, in {folder}; the same command \
-             goes on from here",
+            "stopped: {recorded} of {} trials recorded{failed}, in {folder}; run the same \
+             command to resume",
             outcome.total
         ),
     }

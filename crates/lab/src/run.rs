@@ -1,4 +1,4 @@
-//! A run: all trials of a plan, one after another, each kept as soon as it ends.
+//! A run: all trials of a plan, one after another, each recorded as soon as it ends.
 
 use std::collections::HashSet;
 use std::path::{Path, PathBuf};
@@ -21,11 +21,11 @@ use crate::trial::{self, Ports, TrialContext, TrialError};
 pub enum Ending {
     /// Every trial is recorded.
     Complete,
-    /// The user stopped it; the same command goes on where it stopped.
+    /// The user stopped it; the same command resumes it.
     Interrupted,
 }
 
-/// What a run left.
+/// The outcome of a run.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RunOutcome {
     /// The run folder.
@@ -34,16 +34,16 @@ pub struct RunOutcome {
     pub ending: Ending,
     /// Trials of the plan.
     pub total: usize,
-    /// Trials found recorded when the run began.
+    /// Trials already recorded when the run began.
     pub kept: usize,
-    /// Trials recorded by now, as measured.
+    /// Trials recorded as measured, in total.
     pub measured: usize,
-    /// Trials recorded by now, as failed.
+    /// Trials recorded as failed, in total.
     pub failed: usize,
 }
 
 impl RunOutcome {
-    /// The exit code for it: 0, 130 where the user stopped the run, 1 where nothing was measured.
+    /// The exit code: 130 if the user stopped the run, 1 if no trial was measured, else 0.
     #[must_use]
     pub fn exit_code(&self) -> u8 {
         match self.ending {
@@ -54,16 +54,17 @@ impl RunOutcome {
     }
 }
 
-/// Runs `plan`: takes up its newest unfinished run, or begins one, and makes every trial that is
-/// not recorded yet. Nothing is drawn: that is `report`'s.
+/// Runs `plan`: resumes its newest unfinished run, or begins a new one, and performs every trial
+/// that is not recorded yet. It draws nothing; the `report` crate does.
 ///
-/// Call it from a thread that lives as long as the laboratory, before other threads are started:
-/// the children die with the thread that started them, and SIGINT, SIGTERM and SIGHUP, which end
-/// the run in order, are taken over in the calling thread only. They stay so afterwards.
+/// Call it from a thread that lives as long as the lab, before other threads are started. The
+/// kernel kills the children when the thread that started them ends; and SIGINT, SIGTERM and
+/// SIGHUP, which stop the run in order, are blocked in the calling thread only. They remain blocked
+/// afterwards.
 ///
 /// # Errors
-/// The run cannot begin (open files, another laboratory at work in its folder), or a record
-/// cannot be written. What was recorded is kept.
+/// The run cannot begin (too few open files, another lab in its folder), or a record cannot be written.
+/// Earlier records are kept.
 pub fn run(
     plan: &Plan,
     options: &Options,
@@ -129,7 +130,7 @@ fn check_open_files(plan: &Plan) -> Result<(), Error> {
     Ok(())
 }
 
-/// The plan with what every server says of its version: another version is another run.
+/// The plan with every server's version: a different version makes a different run.
 fn with_versions(
     plan: &Plan,
     options: &Options,
@@ -149,7 +150,7 @@ fn with_versions(
         .filter(|server| server.skipped.is_none())
     {
         server.version = match trial::probe_version(&context, ports, &server.command) {
-            // This build answers `version` with the memcached it speaks like.
+            // This build replies to `version` with the memcached version it is compatible with.
             Ok(Some(_)) if server.command.first().map(Path::new) == Some(&*options.curtail) => {
                 Some(format!("{} (this build)", env!("CARGO_PKG_VERSION")))
             }
@@ -167,7 +168,7 @@ fn is_done(done: &[Trial], planned: &PlannedTrial) -> bool {
     done.iter().any(|trial| trial.id == planned.id)
 }
 
-/// How the reasons of trials that were not made begin.
+/// Prefix of the reasons of trials that were not tried.
 const NOT_TRIED: &str = "not tried";
 
 struct Run<'a> {
@@ -175,7 +176,7 @@ struct Run<'a> {
     ports: Ports,
     folder: RunFolder,
     done: Vec<Trial>,
-    /// Servers, and the setting, whose trials are no longer tried.
+    /// (server, setting) pairs whose trials are no longer tried.
     abandoned: HashSet<(usize, u32)>,
     pace: Pace,
 }
@@ -225,7 +226,8 @@ impl Run<'_> {
         Ok(Ending::Complete)
     }
 
-    /// Records a trial as failed without trying it; the first of a server under a setting is told.
+    /// Records a trial as failed without trying it, and reports the first one of a server under a
+    /// setting.
     fn abandon(
         &mut self,
         planned: &PlannedTrial,
@@ -257,8 +259,7 @@ impl Run<'_> {
         plan::offered_rps(plan, planned.cell, capacity)
     }
 
-    /// Why the trial of `planned` need not be tried. What fails under one setting may not under
-    /// another.
+    /// Why the trial `planned` is not tried. Failures under one setting do not affect another.
     fn skip_reason(&self, planned: &PlannedTrial, offered_rps: Option<f64>) -> Option<String> {
         let plan = self.context.plan;
         let name = &plan.servers[planned.server].name;
@@ -284,7 +285,7 @@ impl Run<'_> {
         }
         let bound = limits::CONSECUTIVE_FAILURES as usize;
         (failures.len() >= bound)
-            .then(|| format!("{NOT_TRIED} after {bound} failures one after another{last}"))
+            .then(|| format!("{NOT_TRIED} after {bound} consecutive failures{last}"))
     }
 
     fn progress(&self, planned_trials: &[PlannedTrial]) -> Progress {
@@ -305,7 +306,7 @@ impl Run<'_> {
     }
 }
 
-/// How long trials take.
+/// Mean duration of the trials so far.
 #[derive(Debug, Default)]
 struct Pace {
     trials: u32,

@@ -1,7 +1,7 @@
-//! The run folder as it is written: locked, appended to, resumed.
+//! Writes a run folder: locks it, appends to it, resumes it.
 //!
-//! A trial's record is one line, written by one call and synchronised before the next trial
-//! begins. What a kill can leave is a torn last line; it is cut off, and its trial made again.
+//! A trial's record is one line, written by one call and synchronised before the next trial begins.
+//! A killed lab may leave an incomplete last line; resuming truncates it and repeats its trial.
 
 use std::fs::{self, File, OpenOptions, TryLockError};
 use std::io::{Read, Write};
@@ -24,12 +24,12 @@ const TRIALS: &str = "trials.jsonl";
 const LOCK: &str = "lock";
 const REPORT: &str = "report.html";
 
-/// A run folder that this laboratory alone may write to, until it is dropped.
+/// A run folder, locked for this lab until it is dropped.
 #[derive(Debug)]
 pub(crate) struct RunFolder {
     path: PathBuf,
     trials: File,
-    /// Locked while it is open; the kernel unlocks it however the laboratory ends.
+    /// Locked while it is open; the kernel releases the lock however the lab ends.
     _lock: File,
 }
 
@@ -39,7 +39,7 @@ pub(crate) type Opened = (RunFolder, Vec<Trial>);
 /// Opens the newest unfinished run of this plan by this build on this host, or begins a new one.
 ///
 /// # Errors
-/// There is an unfinished run of this plan and build, and it began on another host.
+/// The unfinished run of this plan and build began on another host.
 pub(crate) fn open(
     plan: &Plan,
     planned_trials: &[PlannedTrial],
@@ -58,7 +58,7 @@ pub(crate) fn open(
     RunFolder::begin(&path, plan, host)
 }
 
-/// The folder the user named: new, or the same run unfinished.
+/// Opens the folder that the user named: a new one, or the same run unfinished.
 fn open_named(path: &Path, plan: &Plan, host: &Host, fresh: bool) -> Result<Opened, Error> {
     let occupied = |problem: &str| Error::Folder {
         folder: path.to_owned(),
@@ -67,12 +67,12 @@ fn open_named(path: &Path, plan: &Plan, host: &Host, fresh: bool) -> Result<Open
     if path.join(PLAN).exists() {
         if fresh {
             return Err(occupied(
-                "holds a run already: name another folder, or remove it",
+                "already contains a run: name another folder, or remove this one",
             ));
         }
         if !is_same_run(path, plan, host) {
             return Err(occupied(
-                "holds a run of another plan, build or server version: name another folder",
+                "contains a run of another plan, build or server version: name another folder",
             ));
         }
         if let Some(difference) = difference_of_hosts(path, host) {
@@ -85,7 +85,9 @@ fn open_named(path: &Path, plan: &Plan, host: &Host, fresh: bool) -> Result<Open
         Err(_) => true,
     };
     if !is_empty {
-        return Err(occupied("is neither empty nor a run folder: name another"));
+        return Err(occupied(
+            "is neither empty nor a run folder: name another folder",
+        ));
     }
     RunFolder::begin(path, plan, host)
 }
@@ -106,7 +108,7 @@ fn find_unfinished(
         .filter_map(|entry| entry.file_name().into_string().ok())
         .filter(|name| name.starts_with(&prefix))
         .collect();
-    // Names end in the time of their beginning.
+    // Names end with the start time.
     names.sort_unstable_by(|a, b| b.cmp(a));
     let mut refused = None;
     for name in names.into_iter().take(limits::FOLDERS) {
@@ -131,13 +133,13 @@ fn difference_of_hosts(path: &Path, host: &Host) -> Option<String> {
     fingerprint::difference(&read_host(path)?, host)
 }
 
-/// The error of a run that began on another host.
+/// The error for a run that began on another host.
 fn elsewhere(path: &Path, difference: &str, remedy: &str) -> Error {
     Error::Folder {
         folder: path.to_owned(),
         problem: format!(
-            "is a run that began on another host, or before this one was changed ({difference}): \
-             trials of both are no comparison; go on there, or {remedy}"
+            "contains a run that began on another host, or before this host changed ({difference}): \
+             their trials are not comparable; resume it there, or {remedy}"
         ),
     }
 }
@@ -180,12 +182,12 @@ fn create_stamped(runs: &Path, plan: &Plan) -> Result<PathBuf, Error> {
     }
     Err(Error::Folder {
         folder: path,
-        problem: "and its neighbours exist already: remove some".to_owned(),
+        problem: "and similar names exist already: remove some folders".to_owned(),
     })
 }
 
 impl RunFolder {
-    /// Begins a run: the plan is written last, so that a folder with a plan is whole.
+    /// Begins a run. The plan is written last, so that a folder with a plan is complete.
     fn begin(path: &Path, plan: &Plan, host: &Host) -> Result<Opened, Error> {
         for folder in [path.to_owned(), path.join("histograms"), path.join("logs")] {
             fs::create_dir_all(&folder).map_err(Error::file("create", &folder))?;
@@ -206,7 +208,7 @@ impl RunFolder {
         Ok((folder, Vec::new()))
     }
 
-    /// Takes a run up again, without a torn last line.
+    /// Resumes a run, and truncates an incomplete last line.
     fn resume(path: &Path) -> Result<Opened, Error> {
         let lock = lock(path)?;
         let trials_path = path.join(TRIALS);
@@ -227,12 +229,12 @@ impl RunFolder {
         &self.path
     }
 
-    /// Where a child's output goes.
+    /// The path of a child's output.
     pub(crate) fn log(&self, id: &str, of: &str) -> PathBuf {
         self.path.join("logs").join(format!("{id}.{of}"))
     }
 
-    /// Keeps a trial for good: its histograms, then its record.
+    /// Writes a trial durably: its histograms, then its record.
     pub(crate) fn append(
         &mut self,
         trial: &Trial,
@@ -277,7 +279,7 @@ fn lock(path: &Path) -> Result<File, Error> {
         }
         Err(TryLockError::Error(error)) => return Err(Error::file("lock", &lock_path)(error)),
     }
-    // The number only serves a message; the lock itself is the kernel's.
+    // The process id is for messages only; the kernel holds the lock.
     file.set_len(0)
         .and_then(|()| writeln!(file, "{}", std::process::id()))
         .map_err(Error::file("write", &lock_path))?;
@@ -293,7 +295,7 @@ fn open_trials(path: &Path) -> Result<File, Error> {
         .map_err(Error::file("open", path))
 }
 
-/// The trials recorded, and the length of the file without a torn last line.
+/// The recorded trials, and the length of the file without an incomplete last line.
 fn read_trials(path: &Path) -> Result<(Vec<Trial>, u64), Error> {
     let mut bytes = Vec::new();
     match File::open(path) {
@@ -311,14 +313,14 @@ fn read_trials(path: &Path) -> Result<(Vec<Trial>, u64), Error> {
         let end = whole_len + line.len();
         match serde_json::from_slice::<Trial>(line) {
             Ok(trial) if line.ends_with(b"\n") => trials.push(trial),
-            // Torn, or filled with zeros by a machine that went down.
+            // Incomplete, or filled with zeros after a crash of the machine.
             _ if end == bytes.len() => break,
             Ok(_) => {}
             Err(error) => {
                 return Err(Error::Folder {
                     folder: path.to_owned(),
                     problem: format!(
-                        "is damaged in line {}: {error}; mend the line, or start anew with --fresh",
+                        "is damaged in line {}: {error}; repair the line, or begin a new run with --fresh",
                         index + 1
                     ),
                 });

@@ -1,7 +1,7 @@
-//! One trial: start the server, fill and load it, read what it paid, stop it.
+//! One trial: start the server, prefill and load it, read its resource usage, stop it.
 //!
-//! Whatever goes wrong with the server or the generator is the trial's result. Only two things
-//! end the run: the user, and a run folder that cannot be written.
+//! A failure of the server or the generator is the trial's result. Only the user and an unusable
+//! run folder or system end the run.
 
 use std::fs::File;
 use std::io::{self, Read, Seek, SeekFrom};
@@ -30,11 +30,11 @@ use process::StopSignals;
 /// Why a trial has no measurement.
 #[derive(Debug)]
 pub(crate) enum TrialError {
-    /// The trial failed; the run goes on.
+    /// The trial failed; the run continues.
     Failed(String),
-    /// The user wants to stop.
+    /// The user requested a stop.
     StopRequested,
-    /// The run cannot go on.
+    /// The run cannot continue.
     Run(Error),
 }
 
@@ -44,7 +44,7 @@ impl From<Error> for TrialError {
     }
 }
 
-/// What every trial of a run needs.
+/// The context that all trials of a run share.
 pub(crate) struct TrialContext<'a> {
     pub(crate) plan: &'a Plan,
     /// The program with `load`.
@@ -53,10 +53,10 @@ pub(crate) struct TrialContext<'a> {
     pub(crate) stop_signals: &'a StopSignals,
 }
 
-/// A trial's record, and what it measured in full.
+/// A trial's record and, if it was measured, its histograms.
 pub(crate) type RecordedTrial = (Trial, Option<TrialHistograms>);
 
-/// Runs the trial `planned` at `offered_rps` (none: infinite demand).
+/// Runs the trial `planned` at `offered_rps` (none: closed loop at full rate).
 /// None: the user stopped it, and its children have been reaped.
 pub(crate) fn perform(
     context: &TrialContext<'_>,
@@ -80,7 +80,7 @@ pub(crate) fn perform(
     Ok(Some((trial, histograms)))
 }
 
-/// The record of a trial that begins and ends now.
+/// The record of a trial with the current time as its start.
 pub(crate) fn record(
     plan: &Plan,
     planned: &PlannedTrial,
@@ -121,7 +121,7 @@ fn measure(
     if let Ok((measurement, _)) = &mut measured {
         measurement.stolen = stolen(before, ticks());
     }
-    // Stopped in any case; what the server did wrong explains what the generator saw.
+    // The server is stopped in any case; its failure explains that of the generator.
     let abnormal = matches!(measured, Err(TrialError::Failed(_)));
     match server.stop(context, abnormal)? {
         server::ServerExit::Clean => {}
@@ -133,14 +133,14 @@ fn measure(
             ) {
                 return measured;
             }
-            let reason = format!("the server ended during the trial ({status})");
+            let reason = format!("the server exited during the trial ({status})");
             return Err(TrialError::Failed(with_last_lines(&reason, &log)));
         }
     }
     measured
 }
 
-/// What the host took of (server's, generator's) processors.
+/// Steal time on the server's and the generator's processors.
 fn stolen(before: [Option<Ticks>; 2], after: [Option<Ticks>; 2]) -> Option<Stolen> {
     let share = |index: usize| after[index]?.stolen_since(before[index]?);
     Some(Stolen {

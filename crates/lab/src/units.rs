@@ -1,9 +1,9 @@
-//! Times of minutes and hours for people. Everything shorter, and every quantity that is read,
-//! is [`load::units`]'s.
+//! Durations of minutes and hours as text. [`load::units`] formats shorter ones and parses all
+//! quantities.
 
 use std::time::Duration;
 
-/// A duration for people: `1 h 2 min`, `3 min 20 s`, `4.2 s`, `250 ms`.
+/// A duration as text: `1 h 2 min`, `3 min 20 s`, `4.2 s`, `250 ms`.
 #[must_use]
 pub fn duration_text(duration: Duration) -> String {
     let seconds = duration.as_secs();
@@ -20,7 +20,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn people_read_short_times() {
+    fn durations_are_rounded_to_two_units() {
         assert_eq!(duration_text(Duration::from_secs(3720)), "1 h 2 min");
         assert_eq!(duration_text(Duration::from_secs(200)), "3 min 20 s");
         assert_eq!(duration_text(Duration::from_millis(4_230)), "4.2 s");

@@ -1,8 +1,8 @@
-//! Whole runs with a server and a generator that only pretend: everything between an experiment
-//! and its records, including what fails, hangs and is killed, in seconds.
+//! Whole runs with a fake server and a fake generator: everything between an experiment and its
+//! records, including failing, hanging and killed processes, in seconds.
 //!
-//! Every pretended process reports to the test's gate and keeps the connection until it ends: the
-//! end of that connection is the end of the process, so nothing here waits by sleeping.
+//! Every fake process connects to the test's gate. The connection closes when the process exits, so
+//! the tests wait for events and never sleep.
 #![allow(
     clippy::unwrap_used,
     clippy::expect_used,
@@ -61,8 +61,8 @@ kind = \"command\"
     Experiment::parse("pretence", "pretence.toml", &text).unwrap()
 }
 
-fn second(bench: &Fixture, script: &str, manner: &str) -> Experiment {
-    let program = bench.path(script);
+fn second(fixture: &Fixture, script: &str, manner: &str) -> Experiment {
+    let program = fixture.path(script);
     experiment(&format!(
         "program = \"{}\"\narguments = [\"serve\", \"{manner}\", \"{{port}}\"]",
         program.display()
@@ -88,10 +88,10 @@ fn failures<'a>(trials: &'a [Trial], server: &str) -> Vec<&'a str> {
 }
 
 #[test]
-fn a_run_leaves_a_folder_that_stands_on_its_own() {
-    let bench = Fixture::new();
-    let options = bench.options();
-    let plan = second(&bench, "fake", "well").plan(&options).unwrap();
+fn a_run_folder_is_self_contained() {
+    let fixture = Fixture::new();
+    let options = fixture.options();
+    let plan = second(&fixture, "fake", "well").plan(&options).unwrap();
     let mut told = Vec::new();
     let outcome = lab::run(&plan, &options, &mut LineReporter::new(&mut told)).unwrap();
     assert_eq!(
@@ -126,7 +126,7 @@ fn a_run_leaves_a_folder_that_stands_on_its_own() {
         let Outcome::Measured(measured) = &trial.outcome else {
             panic!("{trial:?}");
         };
-        // The pretended generator achieves 1000 /s at infinite demand, and any offered rate.
+        // The fake generator achieves 1000 /s at infinite demand, and any offered rate.
         let rate_rps = trial.level.map_or(1_000.0, |level| 1_000.0 * level);
         assert_eq!(measured.achieved_rps, rate_rps);
         assert_eq!(measured.generator_busy, Some(0.1));
@@ -136,20 +136,20 @@ fn a_run_leaves_a_folder_that_stands_on_its_own() {
         assert_eq!(trial.offered_rps, trial.level.map(|_| rate_rps));
         let name = format!("histograms/{}.hist", trial.id);
         let histograms: TrialHistograms = serde_json::from_str(&read(&name)).unwrap();
-        assert_eq!(histograms.service, "pretended");
+        assert_eq!(histograms.service, "fake");
         assert!(folder.join(format!("logs/{}.server", trial.id)).exists());
         assert!(!folder.join(format!("logs/{}.summary", trial.id)).exists());
     }
     let told = String::from_utf8(told).unwrap();
     assert!(told.contains("12/12  "), "{told}");
     assert!(told.contains("all 12 trials recorded, in "), "{told}");
-    bench.assert_nobody_left();
+    fixture.assert_no_processes_left();
 }
 
 #[test]
 fn a_server_that_is_not_installed_is_skipped_and_named() {
-    let bench = Fixture::new();
-    let options = bench.options();
+    let fixture = Fixture::new();
+    let options = fixture.options();
     let absent = "program = \"/nowhere/cached\"\narguments = [\"{port}\"]";
     let plan = experiment(absent).plan(&options).unwrap();
     let reason = plan.servers[1].skipped.as_deref().unwrap();
@@ -162,14 +162,14 @@ fn a_server_that_is_not_installed_is_skipped_and_named() {
             .unwrap()
             .contains("skipped: second: ")
     );
-    bench.assert_nobody_left();
+    fixture.assert_no_processes_left();
 }
 
 #[test]
-fn a_server_that_ends_at_once_is_given_up_and_the_other_measured() {
-    let bench = Fixture::new();
-    let options = bench.options();
-    let plan = second(&bench, "fake", "dies").plan(&options).unwrap();
+fn a_server_that_exits_at_once_is_abandoned_and_the_other_measured() {
+    let fixture = Fixture::new();
+    let options = fixture.options();
+    let plan = second(&fixture, "fake", "dies").plan(&options).unwrap();
     let mut told = Vec::new();
     let outcome = lab::run(&plan, &options, &mut LineReporter::new(&mut told)).unwrap();
     assert_eq!(
@@ -179,7 +179,7 @@ fn a_server_that_ends_at_once_is_given_up_and_the_other_measured() {
     let trials = trials(&outcome.folder);
     let reasons = failures(&trials, "second");
     assert_eq!(reasons.len(), 6);
-    let at_once = "the server ended before it answered (exit status: 3): pretended trouble";
+    let at_once = "the server exited before its first reply (exit status: 3): fake trouble";
     assert_eq!(reasons[..2], [at_once, at_once]);
     let not_tried =
         "not tried: the rate is a share of the server's capacity, and none was measured";
@@ -193,33 +193,33 @@ fn a_server_that_ends_at_once_is_given_up_and_the_other_measured() {
     assert!(
         String::from_utf8(told)
             .unwrap()
-            .contains("second is given up: not tried: ")
+            .contains("second: remaining trials abandoned: not tried: ")
     );
-    bench.assert_nobody_left();
+    fixture.assert_no_processes_left();
 }
 
 #[test]
-fn a_server_that_never_answers_fails_in_bounded_time() {
-    let bench = Fixture::new();
-    let mut options = bench.options();
+fn a_server_that_never_replies_fails_in_bounded_time() {
+    let fixture = Fixture::new();
+    let mut options = fixture.options();
     options.timeouts.start = Duration::from_millis(1_500);
-    let plan = second(&bench, "fake", "silent").plan(&options).unwrap();
+    let plan = second(&fixture, "fake", "silent").plan(&options).unwrap();
     let outcome = lab::run(&plan, &options, &mut LineReporter::new(Vec::new())).unwrap();
     assert_eq!((outcome.measured, outcome.failed), (6, 6));
     let trials = trials(&outcome.folder);
     assert_eq!(
         failures(&trials, "second")[0],
-        "the server did not answer within 1.5 s"
+        "the server did not reply within 1.5 s"
     );
-    bench.assert_nobody_left();
+    fixture.assert_no_processes_left();
 }
 
 #[test]
-fn a_server_that_ignores_sigterm_is_killed_and_the_record_says_so() {
-    let bench = Fixture::new();
-    let mut options = bench.options();
+fn a_server_that_ignores_sigterm_is_killed_with_a_note() {
+    let fixture = Fixture::new();
+    let mut options = fixture.options();
     options.timeouts.stop = Duration::from_millis(50);
-    let plan = second(&bench, "deaf", "well").plan(&options).unwrap();
+    let plan = second(&fixture, "deaf", "well").plan(&options).unwrap();
     let outcome = lab::run(&plan, &options, &mut LineReporter::new(Vec::new())).unwrap();
     assert_eq!(outcome.measured, 12);
     for trial in trials(&outcome.folder)
@@ -228,36 +228,36 @@ fn a_server_that_ignores_sigterm_is_killed_and_the_record_says_so() {
     {
         assert_eq!(
             trial.notes,
-            ["the server did not end within 50 ms of SIGTERM and was killed"]
+            ["the server did not exit within 50 ms of SIGTERM and was killed"]
         );
     }
-    bench.assert_nobody_left();
+    fixture.assert_no_processes_left();
 }
 
 #[test]
-fn a_server_that_ends_while_it_is_loaded_spoils_the_trial() {
-    let bench = Fixture::new();
-    let options = bench.options();
-    let plan = second(&bench, "fake", "fragile").plan(&options).unwrap();
+fn a_server_that_exits_under_load_fails_the_trial() {
+    let fixture = Fixture::new();
+    let options = fixture.options();
+    let plan = second(&fixture, "fake", "fragile").plan(&options).unwrap();
     let outcome = lab::run(&plan, &options, &mut LineReporter::new(Vec::new())).unwrap();
     assert_eq!((outcome.measured, outcome.failed), (6, 6));
     let trials = trials(&outcome.folder);
     let reason = failures(&trials, "second")[0];
     assert_eq!(
         reason,
-        "the server ended during the trial (exit status: 4): pretended crash"
+        "the server exited during the trial (exit status: 4): fake crash"
     );
-    bench.assert_nobody_left();
+    fixture.assert_no_processes_left();
 }
 
 #[test]
 fn a_generator_that_fails_is_quoted_and_ends_the_servers_trials() {
-    let bench = Fixture::new();
-    let mut options = bench.options();
-    options.curtail = bench.path("no-generator");
+    let fixture = Fixture::new();
+    let mut options = fixture.options();
+    options.curtail = fixture.path("no-generator");
     let text = experiment(&format!(
         "program = \"{}\"\narguments = [\"serve\", \"well\", \"{{port}}\"]",
-        bench.path("fake").display()
+        fixture.path("fake").display()
     ));
     let text = text
         .toml()
@@ -272,48 +272,51 @@ fn a_generator_that_fails_is_quoted_and_ends_the_servers_trials() {
     let trials = trials(&outcome.folder);
     let reasons = failures(&trials, "first");
     let tried = CONSECUTIVE_FAILURES as usize;
-    let quoted = "the generator failed (exit status: 7): pretended refusal";
+    let quoted = "the generator failed (exit status: 7): fake refusal";
     assert!(
         reasons[..tried].iter().all(|reason| *reason == quoted),
         "{reasons:?}"
     );
     assert_eq!(
         reasons[tried],
-        format!("not tried after {tried} failures one after another; the last trial: {quoted}")
+        format!("not tried after {tried} consecutive failures; the last trial: {quoted}")
     );
-    bench.assert_nobody_left();
+    fixture.assert_no_processes_left();
 }
 
 #[test]
-fn a_killed_lab_leaves_nobody_behind_and_the_same_command_goes_on() {
-    let bench = Fixture::new();
-    let options = bench.options();
+fn a_killed_lab_leaves_no_processes_and_the_same_command_resumes() {
+    let fixture = Fixture::new();
+    let options = fixture.options();
     // The second server is started by a wrapper, whose end alone would not end the server.
-    let experiment = second(&bench, "wrapped", "well");
-    fs::write(bench.path("experiment.toml"), experiment.toml()).unwrap();
+    let experiment = second(&fixture, "wrapped", "well");
+    fs::write(fixture.path("experiment.toml"), experiment.toml()).unwrap();
     // Once the kill falls into a trial of the wrapped server, once into one of the other.
     let mut kept_before = 0;
     for held in [3, 7] {
-        bench.hold_generator(held);
-        let mut lab = Command::new(bench.path("fake")).arg("lab").spawn().unwrap();
-        bench.wait_for_held();
+        fixture.hold_generator(held);
+        let mut lab = Command::new(fixture.path("fake"))
+            .arg("lab")
+            .spawn()
+            .unwrap();
+        fixture.wait_for_held();
         lab.kill().unwrap();
         lab.wait().unwrap();
-        bench.assert_nobody_left();
+        fixture.assert_no_processes_left();
         let kept = trials(&only_run(&options)).len();
         assert_eq!(kept, kept_before + held - 1);
         kept_before = kept;
     }
     let folder = only_run(&options);
     let before = fs::read_to_string(folder.join("trials.jsonl")).unwrap();
-    let experiment = Experiment::load(bench.path("experiment.toml").to_str().unwrap()).unwrap();
+    let experiment = Experiment::load(fixture.path("experiment.toml").to_str().unwrap()).unwrap();
     let plan = experiment.plan(&options).unwrap();
     let outcome = lab::run(&plan, &options, &mut LineReporter::new(Vec::new())).unwrap();
     assert_eq!((&outcome.folder, outcome.kept), (&folder, kept_before));
     assert_eq!((outcome.ending, outcome.measured), (Ending::Complete, 12));
     let after = fs::read_to_string(folder.join("trials.jsonl")).unwrap();
     assert!(after.starts_with(&before), "finished trials were touched");
-    bench.assert_nobody_left();
+    fixture.assert_no_processes_left();
 }
 
 /// The one run folder there is.
@@ -325,23 +328,23 @@ fn only_run(options: &Options) -> std::path::PathBuf {
 
 #[test]
 fn ctrl_c_stops_the_children_keeps_the_trials_and_exits_with_130() {
-    let bench = Fixture::new();
-    let options = bench.options();
-    let experiment = second(&bench, "fake", "well");
-    fs::write(bench.path("experiment.toml"), experiment.toml()).unwrap();
-    bench.hold_generator(4);
+    let fixture = Fixture::new();
+    let options = fixture.options();
+    let experiment = second(&fixture, "fake", "well");
+    fs::write(fixture.path("experiment.toml"), experiment.toml()).unwrap();
+    fixture.hold_generator(4);
     // The test harness has threads that would take the signal: the child inherits it blocked.
-    let script = bench.path("fake");
+    let script = fixture.path("fake");
     let mut lab = std::thread::spawn(move || {
         let _blocked = sys::signals::Signals::block().unwrap();
         Command::new(script).arg("lab").spawn().unwrap()
     })
     .join()
     .unwrap();
-    bench.wait_for_held();
+    fixture.wait_for_held();
     sys::child::terminate(lab.id()).unwrap();
     assert_eq!(lab.wait().unwrap().code(), Some(130));
-    bench.assert_nobody_left();
+    fixture.assert_no_processes_left();
     assert_eq!(trials(&only_run(&options)).len(), 3);
 }
 
@@ -368,10 +371,10 @@ impl Reporter for Counter {
 }
 
 #[test]
-fn the_time_left_ends_at_nothing() {
-    let bench = Fixture::new();
-    let options = bench.options();
-    let plan = second(&bench, "fake", "well").plan(&options).unwrap();
+fn the_time_left_ends_at_zero() {
+    let fixture = Fixture::new();
+    let options = fixture.options();
+    let plan = second(&fixture, "fake", "well").plan(&options).unwrap();
     let mut counter = Counter::default();
     lab::run(&plan, &options, &mut counter).unwrap();
     assert_eq!((counter.began, counter.ended), (12, 12));
@@ -380,10 +383,10 @@ fn the_time_left_ends_at_nothing() {
 }
 
 #[test]
-fn every_setting_is_asked_and_recorded() {
-    let bench = Fixture::new();
-    let options = bench.options();
-    let mut plan = second(&bench, "fake", "well").plan(&options).unwrap();
+fn every_setting_is_measured_and_recorded() {
+    let fixture = Fixture::new();
+    let options = fixture.options();
+    let mut plan = second(&fixture, "fake", "well").plan(&options).unwrap();
     plan.vary = Some(Vary::Saturating(vec![0, 7]));
     let outcome = lab::run(&plan, &options, &mut LineReporter::new(Vec::new())).unwrap();
     assert_eq!((outcome.measured, outcome.failed), (24, 0));
@@ -402,11 +405,11 @@ fn every_setting_is_asked_and_recorded() {
 }
 
 #[test]
-fn a_server_that_fails_under_one_setting_goes_on_under_another() {
-    let bench = Fixture::new();
-    let options = bench.options();
-    let mut plan = second(&bench, "fake", "well").plan(&options).unwrap();
-    // The pretended generator fails at this depth.
+fn failures_under_one_setting_do_not_affect_another() {
+    let fixture = Fixture::new();
+    let options = fixture.options();
+    let mut plan = second(&fixture, "fake", "well").plan(&options).unwrap();
+    // The fake generator fails at this depth.
     plan.vary = Some(Vary::Depth(vec![1, 13]));
     plan.repeats = 4;
     let mut told = Vec::new();
@@ -418,6 +421,9 @@ fn a_server_that_fails_under_one_setting_goes_on_under_another() {
         assert_eq!(is_measured, trial.setting == Some(1.0), "{trial:?}");
     }
     let told = String::from_utf8(told).unwrap();
-    assert!(told.contains("first is given up with depth 13: "), "{told}");
-    assert!(!told.contains("given up with depth 1:"), "{told}");
+    assert!(
+        told.contains("first: remaining trials abandoned with depth 13: "),
+        "{told}"
+    );
+    assert!(!told.contains("abandoned with depth 1:"), "{told}");
 }

@@ -1,4 +1,4 @@
-//! What a well-formed file can still have wrong.
+//! Checks the values of a well-formed experiment file.
 
 use std::collections::HashSet;
 use std::fmt::Display;
@@ -16,10 +16,10 @@ use crate::error::Error;
 use crate::limits;
 use crate::units::duration_text;
 
-/// One violation: table header, which of that name, key, what is wrong.
+/// One violation: table header, index among the tables of that name, key, problem.
 type Violation = (&'static str, usize, &'static str, String);
 
-/// Checks every value, and every value with what `[quick]` changes.
+/// Checks every value, with and without the changes of `[quick]`.
 pub(super) fn check(experiment: &Experiment) -> Result<(), Error> {
     let Some((table, place, key, problem)) = violation(experiment) else {
         return Ok(());
@@ -39,7 +39,7 @@ pub(super) fn check(experiment: &Experiment) -> Result<(), Error> {
     })
 }
 
-/// The first violation: table header, line, key, what is wrong.
+/// The first violation: table header, line, key, problem.
 fn violation(
     experiment: &Experiment,
 ) -> Option<(&'static str, Option<usize>, &'static str, String)> {
@@ -58,11 +58,11 @@ fn violation(
         "[vary]" => "[quick.vary]",
         _ => "[quick]",
     };
-    // What is wrong may stand there, or be right but for what stands there.
+    // The invalid value may be in [quick] itself, or be invalid only with its changes.
     Some(match location::line_of(text, quick_table, 0, key) {
         Some(line) => (quick_table, Some(line), key, problem),
         None => {
-            let problem = format!("{problem}, with what [quick] changes");
+            let problem = format!("{problem}, with the changes of [quick]");
             (
                 table,
                 location::line_of(text, table, nth, key),
@@ -89,7 +89,7 @@ fn check_times(content: &Content) -> Option<Violation> {
             "",
             0,
             "question",
-            "is empty: say what the experiment asks".to_owned(),
+            "is empty: state the question of the experiment".to_owned(),
         ));
     }
     if i64::try_from(content.seed).is_err() {
@@ -128,7 +128,7 @@ fn check_load(load: &Load) -> Option<Violation> {
         return violation(
             "threads",
             format!(
-                "is {}, not 1 to {most} (at most one a connection)",
+                "is {}, not 1 to {most} (at most one per connection)",
                 load.threads
             ),
         );
@@ -140,12 +140,12 @@ fn check_load(load: &Load) -> Option<Violation> {
         );
     }
     if load.records == 0 {
-        return violation("records", "is 0: there would be nothing to get".to_owned());
+        return violation("records", "is 0: gets need at least one record".to_owned());
     }
     check_laws(load)
 }
 
-/// The laws are read by who will follow them, and checked together.
+/// Parses the distributions with the generator's own parsers and checks them as one configuration.
 fn check_laws(load: &Load) -> Option<Violation> {
     let mut config = Config::new(Target::Unix(PathBuf::new()));
     config.connections = load.connections;
@@ -257,8 +257,8 @@ fn check_saturating(content: &Content) -> Option<Violation> {
     let is_saturated =
         content.load.saturating > 0 || matches!(content.vary, Some(Vary::Saturating(_)));
     (is_saturated && content.sweep.capacity_trials > 0).then(|| {
-        let problem = "beside saturating connections would find what they leave: remove it, and give \
-                       `rates`";
+        let problem = "with saturating connections would measure only the capacity they leave: \
+                       remove it, and give `rates`";
         ("[sweep]", 0, "capacity-trials", problem.to_owned())
     })
 }
@@ -292,14 +292,11 @@ fn check_servers(servers: &[Server]) -> Option<Violation> {
             return violation("name", "must be 1 to 64 letters, digits, `.`, `_` or `-`");
         }
         if !names.insert(name) {
-            return violation("name", "is another server's too");
+            return violation("name", "is used by another server");
         }
         match (server.kind, &server.program) {
             (ServerKind::Curtail, Some(_)) => {
-                return violation(
-                    "program",
-                    "is this build where kind is `curtail`: remove it",
-                );
+                return violation("program", "is this build if kind is `curtail`: remove it");
             }
             (ServerKind::Command, None) => {
                 return violation(
@@ -317,7 +314,7 @@ fn check_servers(servers: &[Server]) -> Option<Violation> {
             .iter()
             .any(|argument| argument.contains("{port}"))
         {
-            return violation("arguments", "lacks `{port}`: the lab chooses the port");
+            return violation("arguments", "lacks `{port}`: the lab assigns the port");
         }
     }
     None

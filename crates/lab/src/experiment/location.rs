@@ -1,4 +1,4 @@
-//! From the TOML reader's violation to one that names file, line, key and remedy.
+//! Turns an error of the TOML parser into one that names file, line, key and remedy.
 
 use std::time::Duration;
 
@@ -8,7 +8,7 @@ use serde::{Deserialize, Deserializer};
 
 use crate::error::{Error, did_you_mean, nearest};
 
-/// Puts the reader's violation into the words of a user.
+/// Rewrites an error of the parser for users.
 pub(super) fn explain(error: &toml::de::Error, path: &str, text: &str) -> Error {
     let start = error.span().map(|span| span.start);
     let place = match start {
@@ -32,14 +32,14 @@ pub(super) fn explain(error: &toml::de::Error, path: &str, text: &str) -> Error 
             format!("the key `{name}` is missing{table}")
         }
         _ if message.starts_with("wanted exactly 1 element") => {
-            format!("one thing can be varied{table}: keep one key")
+            format!("only one parameter can be varied{table}: keep one key")
         }
         _ => message.replace('\n', ", "),
     };
     Error::Experiment { place, problem }
 }
 
-/// The nearest of `known`; where none is near, all of them.
+/// The most similar of `known`; all of them if none is similar.
 fn suggestion(name: &str, known: &[&str]) -> String {
     match nearest(name, known.iter().copied()) {
         Some(near) => did_you_mean(Some(near)),
@@ -52,7 +52,7 @@ fn line_at(text: &str, offset: usize) -> usize {
     1 + before.iter().filter(|&&byte| byte == b'\n').count()
 }
 
-/// The header of the table that the byte at `offset` stands in.
+/// The header of the table that contains the byte at `offset`.
 fn table_at(text: &str, offset: usize) -> Option<&str> {
     let line = line_at(text, offset);
     text.lines().take(line).filter_map(header).last()

@@ -49,7 +49,7 @@ fn violation(from: &str, to: &str) -> String {
 }
 
 #[test]
-fn the_shipped_experiments_are_right() {
+fn the_shipped_experiments_are_valid() {
     for known in shipped() {
         let experiment = Experiment::load(known.name).unwrap();
         assert_eq!(experiment.toml(), known.text);
@@ -66,7 +66,7 @@ fn the_shipped_experiments_are_right() {
 }
 
 #[test]
-fn an_unknown_key_is_named_with_its_line_and_the_one_meant() {
+fn an_unknown_key_is_named_with_its_line_and_a_suggestion() {
     assert_eq!(
         violation("connections =", "conections ="),
         "my/ladder.toml:9: unknown key `conections` in [load]; did you mean `connections`?"
@@ -127,12 +127,12 @@ fn a_wrong_value_is_named_with_its_line_and_the_remedy() {
         (
             "[\"-p\", \"{port}\"]\n\n[quick]",
             "[]\n\n[quick]",
-            "32: `arguments` in [[server]] lacks `{port}`: the lab chooses the port",
+            "32: `arguments` in [[server]] lacks `{port}`: the lab assigns the port",
         ),
         (
             "\"two\"",
             "\"one\"",
-            "29: `name` in [[server]] is another server's too",
+            "29: `name` in [[server]] is used by another server",
         ),
         (
             "repeats = 1",
@@ -154,7 +154,7 @@ fn a_wrong_value_is_named_with_its_line_and_the_remedy() {
 }
 
 #[test]
-fn a_wrong_law_is_found_before_anything_is_started() {
+fn an_invalid_distribution_is_found_before_any_process_starts() {
     let keys = violation("fixed:30", "fixd:30");
     let place = "my/ladder.toml:12: `keys` in [load] is wrong: distribution `fixd:30`";
     assert!(keys.starts_with(place), "{keys}");
@@ -182,7 +182,7 @@ fn rates_are_an_alternative_to_levels() {
 }
 
 #[test]
-fn a_name_that_is_nearly_right_is_suggested() {
+fn a_similar_name_is_suggested() {
     assert_eq!(
         Experiment::load("rate-lader").unwrap_err().to_string(),
         "no experiment `rate-lader`: it is neither a file nor shipped (connections, \
@@ -201,7 +201,7 @@ fn varying(vary: &str) -> String {
 }
 
 #[test]
-fn one_thing_may_be_varied_beside_the_rate() {
+fn one_parameter_may_be_varied() {
     let experiment = |vary| Experiment::parse("ladder", "my/ladder.toml", &varying(vary));
     let found = experiment("update = [0.03, 0.1, 0.5]").unwrap();
     assert_eq!(found.content.vary, Some(Vary::Update(vec![0.03, 0.1, 0.5])));
@@ -220,7 +220,7 @@ fn one_thing_may_be_varied_beside_the_rate() {
         ),
         (
             "update = [0.1, 0.5]\ndepth = [1, 2]",
-            "23: one thing can be varied in [vary]: keep one key",
+            "23: only one parameter can be varied in [vary]: keep one key",
         ),
         (
             "update = [0.3, 0.5]",
@@ -240,7 +240,7 @@ fn one_thing_may_be_varied_beside_the_rate() {
     }
     let error = experiment("saturating = [0, 7]").unwrap_err().to_string();
     assert!(
-        error.contains("`capacity-trials` in [sweep] beside saturating connections"),
+        error.contains("`capacity-trials` in [sweep] with saturating connections"),
         "{error}"
     );
     let error = experiment("saturating = [0, 100_000]")
@@ -283,7 +283,7 @@ fn quick_may_shorten_every_list() {
 }
 
 #[test]
-fn what_is_right_but_for_quick_says_so() {
+fn a_value_invalid_only_with_quick_names_quick() {
     let text = GOOD
         .replace("threads = 1", "threads = 4")
         .replace("repeats = 1", "connections = 2");
@@ -291,13 +291,13 @@ fn what_is_right_but_for_quick_says_so() {
         Experiment::parse("ladder", "my/ladder.toml", &text)
             .unwrap_err()
             .to_string(),
-        "my/ladder.toml:11: `threads` in [load] is 4, not 1 to 2 (at most one a connection), with \
-         what [quick] changes"
+        "my/ladder.toml:11: `threads` in [load] is 4, not 1 to 2 (at most one per connection), with \
+         the changes of [quick]"
     );
 }
 
 #[test]
-fn a_run_without_end_is_refused() {
+fn too_many_trials_are_refused() {
     let text = GOOD.replace("repeats = 2", "repeats = 1000").replace(
         "levels = [0.5, 1.0]",
         &format!(

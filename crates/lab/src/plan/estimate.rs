@@ -1,4 +1,4 @@
-//! How long a run will take, before any trial has said so.
+//! Estimates the duration of a run before its first trial.
 
 use std::time::Duration;
 
@@ -6,11 +6,11 @@ use report::folder::Plan;
 
 use super::order;
 
-/// Starting a server, its first answer, stopping it, writing the record.
+/// Starting a server, its first reply, stopping it, writing the record.
 const START_STOP: Duration = Duration::from_millis(250);
-/// Opening one connection politely.
+/// Opening one connection, paced.
 const CONNECT: Duration = Duration::from_micros(50);
-/// Storing one record while filling, and reading a sample back.
+/// Prefill of one record, and reading a sample back.
 const FILL: Duration = Duration::from_nanos(2_200);
 
 /// One trial, on average over the settings.

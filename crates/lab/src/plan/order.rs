@@ -1,25 +1,25 @@
 //! The order of trials.
 //!
-//! Randomised complete blocks: the k-th block holds the k-th repeat of every cell of every
-//! server, shuffled. What drifts during a run (a neighbour's load, a clock that throttles) then
-//! falls on all cells alike, a cell's repeats are spread over the whole run, and a run that is
-//! cut short has nearly the same number of repeats everywhere.
+//! Randomised complete blocks: the k-th block holds the k-th repeat of every cell of every server,
+//! shuffled. Drift during a run (load of other guests, frequency throttling) then affects all cells
+//! alike, the repeats of a cell are spread over the whole run, and an interrupted run has nearly
+//! the same number of repeats in every cell.
 
 use rand::SeedableRng;
 use rand::seq::SliceRandom;
 use rand_xoshiro::Xoshiro256PlusPlus;
 use report::folder::{Phase, Plan};
 
-/// A trial to be made.
+/// A trial of the plan.
 #[derive(Debug, Clone, PartialEq)]
 pub struct PlannedTrial {
     /// Unique within the run, such as `s-memcached-3-07`.
     pub id: String,
-    /// What it is of.
+    /// Its phase.
     pub phase: Phase,
     /// Index into the plan's servers.
     pub server: usize,
-    /// The cell, as the plan numbers them; the setting for a capacity.
+    /// The cell as numbered by the plan; the setting of a capacity trial.
     pub cell: u32,
     /// The setting, from 0.
     pub setting: u32,
@@ -27,13 +27,13 @@ pub struct PlannedTrial {
     pub repeat: u32,
     /// Load level, where the sweep is in levels.
     pub level: Option<f64>,
-    /// Seeds the trial's schedule; the same for every server and setting, so that all that are
-    /// asked alike are asked the same.
+    /// Seed of the trial's schedule; the same for every server and setting, so that their schedules
+    /// are equal.
     pub seed: u64,
 }
 
-/// All trials of a plan in order: capacities first, for the sweep's rates may need them. The
-/// same plan gives the same order.
+/// All trials of a plan in order: capacity trials first, because the sweep's rates may depend on
+/// them. The same plan gives the same order.
 #[must_use]
 pub fn trials(plan: &Plan) -> Vec<PlannedTrial> {
     let mut random = Xoshiro256PlusPlus::seed_from_u64(plan.seed);
@@ -123,7 +123,7 @@ mod tests {
             prop_assert_eq!(planned_trials.len(), capacities + 2 * cells * repeats as usize);
             prop_assert!(planned_trials[..capacities].iter().all(|planned| planned.phase == Phase::Capacity));
 
-            // Whatever prefix of the run was made, no cell is more than one repeat ahead.
+            // In every prefix of the run, no cell is more than one repeat ahead of another.
             let sweep = &planned_trials[capacities..];
             for done in 0..=sweep.len() {
                 let count = |server, cell| {
@@ -166,7 +166,7 @@ mod tests {
     }
 
     #[test]
-    fn under_every_setting_the_same_schedules_are_asked_of_all() {
+    fn all_servers_share_schedules_under_every_setting() {
         let plan = Plan {
             vary: Some(Vary::Depth(vec![1, 4])),
             ..plan(3)

@@ -1,14 +1,13 @@
-//! Which processors the servers and the generator get, when the file's may not be there.
+//! Resolves the processors of servers and generator when the machine lacks those of the file.
 
 use std::collections::BTreeSet;
 
 use crate::experiment::Pins;
 
-/// The pins to use among the processors `allowed`, and sentences on what differs from the file.
+/// The pins to use among the processors `allowed`, and notes on deviations from the file.
 ///
-/// A processor that is missing is replaced by one that nobody else wants, so that the server and
-/// the generator stay apart. Where there are too few, neither is pinned: two that must share are
-/// shared better by the kernel.
+/// A missing processor is replaced by an unused one, so that server and generator stay on different
+/// processors. With too few processors neither is pinned: the kernel then balances them better.
 pub(super) fn resolve(wanted: &Pins, allowed: &[usize]) -> (Pins, Vec<String>) {
     let all: BTreeSet<usize> = wanted.server.iter().chain(&wanted.load).copied().collect();
     let missing: Vec<usize> = all
@@ -25,15 +24,15 @@ pub(super) fn resolve(wanted: &Pins, allowed: &[usize]) -> (Pins, Vec<String>) {
         .filter(|cpu| !all.contains(cpu))
         .collect();
     let here = format!(
-        "processor{} {} not here",
+        "processor{} {} not available",
         plural(&missing),
         listed(&missing)
     );
     if free.len() < missing.len() {
         let note = format!(
-            "{here}: of the {} wanted only {} can be had (the processors are {}). Nothing is \
-             pinned, and server and generator compete for what there is: latencies and capacities \
-             include that competition.",
+            "{here}: of the {} configured, only {} can be used (available: {}). Nothing is pinned, and \
+             server and generator share processors: latencies and capacities include that \
+             competition.",
             all.len(),
             all.len() - missing.len() + free.len(),
             listed(allowed),
@@ -54,7 +53,7 @@ pub(super) fn resolve(wanted: &Pins, allowed: &[usize]) -> (Pins, Vec<String>) {
         go_first: wanted.go_first,
     };
     let mut notes = vec![format!(
-        "{here}: processor{} {} taken instead.",
+        "{here}: using processor{} {} instead.",
         plural(&missing),
         listed(&free[..missing.len()]),
     )];
@@ -101,7 +100,7 @@ mod tests {
     }
 
     #[test]
-    fn processors_that_are_there_are_taken_as_asked() {
+    fn available_processors_are_used_as_configured() {
         assert_eq!(
             resolve(&pins(&[0], &[1]), &[0, 1]),
             (pins(&[0], &[1]), Vec::new())
@@ -109,28 +108,28 @@ mod tests {
     }
 
     #[test]
-    fn another_processor_stands_in_and_is_named() {
+    fn a_missing_processor_is_replaced_with_a_note() {
         let (resolved, notes) = resolve(&pins(&[0], &[1]), &[4, 5]);
         assert_eq!(resolved, pins(&[4], &[5]));
         assert_eq!(
             notes,
-            ["processors 0, 1 not here: processors 4, 5 taken instead."]
+            ["processors 0, 1 not available: using processors 4, 5 instead."]
         );
         assert_eq!(resolve(&pins(&[0], &[1]), &[0, 7]).0, pins(&[0], &[7]));
     }
 
     #[test]
-    fn one_processor_pins_nobody_and_says_so() {
+    fn with_one_processor_nothing_is_pinned() {
         let (resolved, notes) = resolve(&pins(&[0], &[1]), &[0]);
         assert_eq!(resolved, Pins::default());
         assert!(
-            notes[0].starts_with("processor 1 not here: of the 2 wanted only 1"),
+            notes[0].starts_with("processor 1 not available: of the 2 configured, only 1"),
             "{notes:?}"
         );
     }
 
     #[test]
-    fn sharing_by_wish_is_said_too() {
+    fn configured_sharing_is_noted() {
         let (resolved, notes) = resolve(&pins(&[0], &[0]), &[0, 1]);
         assert_eq!(resolved, pins(&[0], &[0]));
         assert_eq!(notes.len(), 1);

@@ -1,4 +1,4 @@
-//! Which program stands behind each server, and which servers are not here.
+//! Resolves the program of each server, and which servers are skipped.
 
 use std::ffi::OsStr;
 use std::os::unix::fs::PermissionsExt;
@@ -10,8 +10,8 @@ use super::{Options, shown};
 use crate::error::{Error, did_you_mean, nearest};
 use crate::experiment::{Experiment, Server, ServerKind};
 
-/// Looks every server's program up: first the options, then `CURTAIL_SERVER_NAME` of the
-/// environment, then the file and the search path.
+/// Resolves every server's program: first from the options, then from the environment variable
+/// `CURTAIL_SERVER_NAME`, then from the file and the search path.
 pub(super) fn resolve(
     experiment: &Experiment,
     options: &Options,
@@ -141,7 +141,7 @@ fn is_program(path: &Path) -> bool {
         .is_ok_and(|data| data.is_file() && data.permissions().mode() & 0o111 != 0)
 }
 
-/// The same program whatever the working directory: a plan is read later.
+/// The program's absolute path, because the working directory may differ when the plan is used.
 fn absolute(path: &Path) -> PathBuf {
     std::path::absolute(path).unwrap_or_else(|_| path.to_owned())
 }

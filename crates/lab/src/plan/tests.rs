@@ -85,7 +85,7 @@ fn capacity(server: &str, achieved_rps: f64, generator_limited: bool) -> Trial {
 }
 
 #[test]
-fn quick_changes_what_its_table_says_and_nothing_else() {
+fn quick_changes_only_the_keys_of_its_table() {
     let full = plan_of("rate-ladder", false);
     let quick = plan_of("rate-ladder", true);
     assert_eq!(
@@ -124,7 +124,7 @@ fn the_shipped_experiments_keep_their_time() {
 }
 
 #[test]
-fn the_effective_plan_survives_being_written() {
+fn the_effective_plan_round_trips_through_toml() {
     let plan = plan_of("rate-ladder", true);
     let text = toml::to_string(&plan).unwrap();
     assert_eq!(toml::from_str::<Plan>(&text).unwrap(), plan);
@@ -168,11 +168,11 @@ fn every_setting_has_a_capacity_of_its_own() {
     assert_eq!(offered_rps(&plan, 3, Some(50_000.0)), Some(10_000.0));
     assert_eq!((plan.load_at(0).depth, plan.load_at(1).depth), (1, 4));
     assert_eq!(plan.reference(), Some(0));
-    assert!(plan_text(&plan).contains("under    depth 1, depth 4: all of the sweep under each"));
+    assert!(plan_text(&plan).contains("under    depth 1, depth 4: the whole sweep under each"));
 }
 
 #[test]
-fn a_capacity_that_the_generator_limited_counts_only_where_few_others_are() {
+fn generator_limited_capacities_count_only_as_the_majority() {
     let limited = capacity("curtail", 50.0, true);
     assert_eq!(
         capacity_rps(std::slice::from_ref(&limited), "curtail", 0),
@@ -181,7 +181,7 @@ fn a_capacity_that_the_generator_limited_counts_only_where_few_others_are() {
     let trials = [limited.clone(), capacity("curtail", 80.0, false)];
     assert_eq!(capacity_rps(&trials, "curtail", 0), Some(80.0));
     let [a, b] = trials;
-    // One free trial of three is luck: the median of all.
+    // With two of three limited, the capacity is the median of all trials.
     assert_eq!(capacity_rps(&[a, b, limited], "curtail", 0), Some(50.0));
 }
 
@@ -193,7 +193,7 @@ fn a_failed_capacity_trial_is_no_capacity() {
 }
 
 #[test]
-fn a_plan_reads_as_what_will_happen() {
+fn the_text_of_a_plan_lists_servers_load_and_time() {
     let mut plan = plan_of("smoke", true);
     plan.servers[1].skipped = Some("`memcached` is not on PATH".to_owned());
     plan.notes = vec!["processor 1 not here".to_owned()];

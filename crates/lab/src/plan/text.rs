@@ -1,4 +1,4 @@
-//! A plan for people: what would run, and for how long.
+//! A plan as text: what would run, and for how long.
 
 use std::fmt::Write;
 use std::time::Duration;
@@ -10,7 +10,7 @@ use super::estimate;
 use super::order::{self, PlannedTrial};
 use crate::units::duration_text;
 
-/// What a run of `plan` would do: question, servers, load, sweep, time.
+/// Describes a run of `plan`: question, servers, load, sweep, time.
 #[must_use]
 pub fn plan_text(plan: &Plan) -> String {
     let mut text = String::new();
@@ -73,7 +73,7 @@ fn pinned(plan: &Plan) -> String {
         cpus => format!("on {}", cpu_list(cpus)),
     };
     let first = if plan.goes_first {
-        ", both before all else (nice -20)"
+        ", both at nice -20"
     } else {
         ""
     };
@@ -91,12 +91,12 @@ fn saturating(load: &Load) -> String {
     }
 }
 
-/// What is varied, value by value.
+/// The values of the varied parameter.
 fn varied(plan: &Plan) -> Option<String> {
     let conditions: Option<Vec<String>> =
         (0..plan.settings()).map(|at| plan.condition(at)).collect();
     let conditions = conditions?.join(", ").replace('\u{a0}', " ");
-    Some(format!("{conditions}: all of the sweep under each"))
+    Some(format!("{conditions}: the whole sweep under each"))
 }
 
 fn sweep(plan: &Plan) -> String {
@@ -107,11 +107,11 @@ fn sweep(plan: &Plan) -> String {
         }
         Sweep::Rates(rates) => {
             let rates: Vec<String> = rates.iter().map(|&rate| show_rate(rate)).collect();
-            format!("{} requests a second", rates.join(", "))
+            format!("{} requests per second", rates.join(", "))
         }
     };
     format!(
-        "{cells_text}; {} repeats of {} after {} of warm-up; {} capacity trials a server{}",
+        "{cells_text}; {} repeats of {} after {} of warm-up; {} capacity trials per server{}",
         plan.repeats,
         duration_text(Duration::from_nanos(plan.trial_ns)),
         duration_text(Duration::from_nanos(plan.warmup_ns)),
@@ -130,7 +130,7 @@ pub(crate) fn cpu_list(cpus: &[usize]) -> String {
     words.join(",")
 }
 
-/// A trial's cell for people, such as `level 0.8` or `16 connections, level 0.8`.
+/// A trial's cell as text, such as `level 0.8` or `16 connections, level 0.8`.
 pub(crate) fn cell_text(plan: &Plan, planned: &PlannedTrial) -> String {
     let (Sweep::LoadLevels(rates) | Sweep::Rates(rates)) = &plan.sweep;
     let rate = rates.get(plan.setting_and_rate(planned.cell).1 as usize);

@@ -1,18 +1,17 @@
-//! Whether a run is resumed on the host it began on.
+//! Checks that a run is resumed on the host on which it began.
 //!
-//! Half the trials of one host and half of another are no comparison, and no one could tell by the
-//! figures. What is compared is what stays as it is while a host is one, across reboots, and what
-//! the figures hang on if it is changed: kernel, processors, memory, hypervisor, clock source and
-//! frequency governor. The limit of open files is the shell's. Two hosts of one make are not told
-//! apart.
+//! Trials of two hosts are not comparable, and the figures would not show the difference. Compared
+//! are properties that are stable across reboots of a host and affect measurements: kernel,
+//! processors, memory, hypervisor, clock source and frequency governor. The limit of open files is
+//! not compared, because the shell sets it. Two hosts with equal properties are not distinguished.
 
 use report::folder::Host;
 
-/// Firmware and kernel keep a little of the memory, not always the same.
+/// Tolerance: firmware and kernel reserve a small part of the memory, which varies between boots.
 const MEMORY_SHARE: f64 = 0.01;
 
-/// What differs between the host a run began on and this one: ``memory `8.0 GiB` there, …``.
-/// None: it is the same.
+/// The differences between the host of a run and this one: ``memory `8.0 GiB` there, …``. None:
+/// there are none.
 pub(super) fn difference(there: &Host, here: &Host) -> Option<String> {
     let none = || "none".to_owned();
     let gib = |bytes: u64| format!("{:.1} GiB", bytes as f64 / f64::from(1 << 30));
@@ -66,7 +65,7 @@ mod tests {
     }
 
     #[test]
-    fn a_host_is_itself_whatever_shell_and_firmware_leave_of_it() {
+    fn open_files_and_small_memory_changes_are_ignored() {
         let mut later = host();
         (later.open_files, later.memory_bytes) = (1 << 20, (16 << 30) - (40 << 20));
         assert_eq!(difference(&host(), &later), None);
@@ -75,7 +74,7 @@ mod tests {
     type Change = fn(&mut Host);
 
     #[test]
-    fn all_that_differs_is_named() {
+    fn every_difference_is_named() {
         let changes: [(Change, &str); 7] = [
             (
                 |host| host.kernel = "Linux 6.13.0".to_owned(),

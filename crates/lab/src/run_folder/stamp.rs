@@ -1,6 +1,6 @@
 //! The time in a run folder's name.
 
-/// `YYYYMMDD-HHMMSS`, universal time.
+/// `YYYYMMDD-HHMMSS`, UTC.
 pub(super) fn of(unix_ns: u64) -> String {
     let seconds = unix_ns / 1_000_000_000;
     let (days, second) = (seconds / 86_400, seconds % 86_400);
@@ -37,7 +37,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn known_times_are_named() {
+    fn known_times_have_their_stamps() {
         for (seconds, stamp) in [
             (0, "19700101-000000"),
             (951_782_399, "20000228-235959"),

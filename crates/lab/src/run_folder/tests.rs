@@ -34,7 +34,7 @@ fn trial(planned: &PlannedTrial) -> Trial {
 }
 
 #[test]
-fn an_unfinished_run_of_the_same_plan_is_taken_up_without_its_torn_line() {
+fn an_unfinished_run_of_the_same_plan_resumes_without_its_incomplete_line() {
     let runs = tempfile::tempdir().unwrap();
     let (plan, host, options) = (plan(2), host(), options(runs.path()));
     let planned_trials = order::trials(&plan);
@@ -59,7 +59,7 @@ fn an_unfinished_run_of_the_same_plan_is_taken_up_without_its_torn_line() {
 }
 
 #[test]
-fn what_was_appended_after_a_torn_line_is_whole() {
+fn records_appended_after_an_incomplete_line_are_intact() {
     let runs = tempfile::tempdir().unwrap();
     let (plan, host, options) = (plan(2), host(), options(runs.path()));
     let planned_trials = order::trials(&plan);
@@ -74,7 +74,7 @@ fn what_was_appended_after_a_torn_line_is_whole() {
 }
 
 #[test]
-fn another_plan_build_or_wish_begins_a_new_run() {
+fn another_plan_or_build_or_fresh_begins_a_new_run() {
     let runs = tempfile::tempdir().unwrap();
     let (plan, host, options) = (plan(2), host(), options(runs.path()));
     let planned_trials = order::trials(&plan);
@@ -139,7 +139,7 @@ fn a_run_that_began_on_another_host_is_refused() {
 }
 
 #[test]
-fn a_finished_run_is_left_alone() {
+fn a_finished_run_is_not_resumed() {
     let runs = tempfile::tempdir().unwrap();
     let (plan, host, options) = (plan(1), host(), options(runs.path()));
     let planned_trials = order::trials(&plan);
@@ -168,7 +168,7 @@ fn a_finished_run_is_left_alone() {
 }
 
 #[test]
-fn two_laboratories_do_not_share_a_folder() {
+fn two_labs_do_not_share_a_folder() {
     let runs = tempfile::tempdir().unwrap();
     let (plan, host, options) = (plan(1), host(), options(runs.path()));
     let planned_trials = order::trials(&plan);

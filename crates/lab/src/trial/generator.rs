@@ -1,5 +1,5 @@
-//! The load generator of one trial: `curtail load`, a process of its own, so that its processor
-//! time and its processors are its own too.
+//! The load generator of one trial: `curtail load` in a process of its own, so that its processor
+//! time and its processors are separate from the lab's.
 
 use std::fs::{self, File};
 use std::io::Read;
@@ -18,7 +18,7 @@ use crate::plan::text::cpu_list;
 use crate::run_folder::RunFolder;
 use crate::units::duration_text;
 
-/// Fills and loads `server`, and reads what came of it.
+/// Prefills and loads `server`, and reads the summary.
 pub(super) fn run(
     context: &TrialContext<'_>,
     folder: &RunFolder,
@@ -27,7 +27,7 @@ pub(super) fn run(
     offered_rps: Option<f64>,
 ) -> Result<Measured, TrialError> {
     let log = folder.log(&planned.id, "load");
-    // A file, not a pipe: nobody needs to empty it while the trial runs.
+    // A file, not a pipe: the lab does not have to drain it during the trial.
     let summary_path = folder.log(&planned.id, "summary");
     let errors = File::create(&log).map_err(Error::file("create", &log))?;
     let output = File::create(&summary_path).map_err(Error::file("create", &summary_path))?;
@@ -50,7 +50,7 @@ pub(super) fn run(
         WaitResult::StopRequested => return Err(TrialError::StopRequested),
         WaitResult::TimedOut => {
             let reason = format!(
-                "the generator did not end within {}",
+                "the generator did not exit within {}",
                 duration_text(timeout)
             );
             return Err(TrialError::Failed(with_last_lines(&reason, &log)));
@@ -63,7 +63,7 @@ pub(super) fn run(
     }
     let text = read_summary(&summary_path)?;
     let measured = summary::read(&planned.id, &text).map_err(TrialError::Failed)?;
-    // Its content is in the record and the histograms now; a refused one stays to be looked at.
+    // Record and histograms contain the summary now. A rejected summary remains for inspection.
     fs::remove_file(&summary_path).map_err(Error::file("remove", &summary_path))?;
     Ok(measured)
 }
@@ -107,7 +107,7 @@ fn arguments(
     arguments
 }
 
-/// Exactly, in the largest unit without a fraction.
+/// A duration in the largest unit without a fraction.
 fn duration_argument(duration_ns: u64) -> String {
     for (unit, unit_ns) in [("s", 1_000_000_000), ("ms", 1_000_000), ("us", 1_000)] {
         if duration_ns.is_multiple_of(unit_ns) {

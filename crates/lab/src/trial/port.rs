@@ -1,9 +1,9 @@
-//! Ports for servers, a new one each trial.
+//! Ports for servers, a new one for each trial.
 //!
-//! They lie below the range from which the kernel takes ports for outgoing connections: after a
-//! few trials of 15 360 connections that range is full of connections in TIME_WAIT, and a server
-//! could not listen on any of its ports. A new port a trial also keeps the connections of one
-//! trial from the remains of the last.
+//! They lie below the kernel's range for outgoing connections. After a few trials of 15 360
+//! connections that range is full of connections in TIME_WAIT, and a server could not listen on its
+//! ports. A new port per trial also separates a trial's connections from those left by the previous
+//! trial.
 
 use std::net::{Ipv4Addr, TcpListener};
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -11,20 +11,20 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use crate::error::Error;
 use crate::limits;
 
-/// Where the kernel says what it takes for outgoing connections.
+/// The kernel's port range for outgoing connections.
 const RANGE: &str = "/proc/sys/net/ipv4/ip_local_port_range";
 /// Lowest port tried.
 const LOWEST: u16 = 10_240;
 
-/// Ports handed out by this process, so that none is handed out twice while it may be in use.
-static HANDED_OUT: AtomicU32 = AtomicU32::new(0);
+/// Number of ports assigned by this process, so that a port in use is not assigned again.
+static ASSIGNED: AtomicU32 = AtomicU32::new(0);
 
-/// Hands out ports.
+/// Assigns ports.
 #[derive(Debug)]
 pub(crate) struct Ports {
     /// Ports in the range, from [`LOWEST`].
     count: u32,
-    /// Laboratories at work beside each other begin at different places.
+    /// Start within the range; concurrent labs start at different ports.
     offset: u32,
 }
 
@@ -49,7 +49,7 @@ impl Ports {
     pub(crate) fn next(&self) -> Result<u16, Error> {
         let mut refused = std::io::Error::from(std::io::ErrorKind::AddrInUse);
         for _ in 0..limits::PORT_TRIES {
-            let port = self.port(HANDED_OUT.fetch_add(1, Ordering::Relaxed));
+            let port = self.port(ASSIGNED.fetch_add(1, Ordering::Relaxed));
             match TcpListener::bind((Ipv4Addr::LOCALHOST, port)) {
                 Ok(_) => return Ok(port),
                 Err(error) => refused = error,
@@ -59,9 +59,9 @@ impl Ports {
     }
 
     fn port(&self, nth: u32) -> u16 {
-        let place = (self.offset + nth % self.count) % self.count;
+        let index = (self.offset + nth % self.count) % self.count;
         // The count is at most what lies between LOWEST and the largest port.
-        LOWEST + u16::try_from(place).unwrap_or(0)
+        LOWEST + u16::try_from(index).unwrap_or(0)
     }
 }
 
@@ -70,8 +70,8 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_port_in_use_is_not_handed_out() {
-        // Held by this listener or, where it could not be had, by somebody else.
+    fn a_port_in_use_is_not_assigned() {
+        // In use by this listener or, if it could not bind, by another process.
         let _taken = TcpListener::bind((Ipv4Addr::LOCALHOST, LOWEST));
         let only = Ports {
             count: 1,
@@ -86,7 +86,7 @@ mod tests {
             count: 3,
             offset: 1,
         };
-        let places = [0, 1, 2, 3].map(|nth| ports.port(nth) - LOWEST);
-        assert_eq!(places, [1, 2, 0, 1]);
+        let indices = [0, 1, 2, 3].map(|nth| ports.port(nth) - LOWEST);
+        assert_eq!(indices, [1, 2, 0, 1]);
     }
 }

@@ -1,9 +1,9 @@
-//! Children that are waited for together with the user's wish to stop.
+//! Child processes, whose exit is awaited together with the user's stop signals.
 //!
-//! A child is killed by the kernel when the *thread* that started it ends. All children of a run
-//! are therefore started by the thread that calls [`crate::run`], which outlives them: it reaps
-//! each before it returns. Between fork and exec the child has already asked for that death, or
-//! finds its parent gone and ends ([`sys::child::bind`]).
+//! The kernel kills a child when the *thread* that started it ends. The thread that calls
+//! [`crate::run`] therefore starts all children of a run and reaps each before it returns. The
+//! child registers its parent-death signal between fork and exec, and exits if its parent has ended
+//! by then ([`sys::child::bind`]).
 
 use std::cell::Cell;
 use std::os::fd::OwnedFd;
@@ -19,15 +19,15 @@ use crate::error::Error;
 /// Why a wait ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum WaitResult {
-    /// The child has ended.
+    /// The child has exited.
     Exited,
-    /// The time is over.
+    /// The timeout has passed.
     TimedOut,
-    /// The user wants to stop.
+    /// The user requested a stop.
     StopRequested,
 }
 
-/// The user's wish to stop, as an event to wait for.
+/// The signals that request a stop, as an event to wait for.
 #[derive(Debug)]
 pub(crate) struct StopSignals {
     signals: Signals,
@@ -35,8 +35,8 @@ pub(crate) struct StopSignals {
 }
 
 impl StopSignals {
-    /// From now on SIGINT, SIGTERM and SIGHUP do not end this process but this run, provided no
-    /// other thread takes them.
+    /// Blocks SIGINT, SIGTERM and SIGHUP in this thread. They then stop the run instead of the
+    /// process, unless another thread receives them.
     pub(crate) fn new() -> Result<Self, Error> {
         let signals = Signals::block().map_err(Error::system("take over the signals"))?;
         Ok(Self {
@@ -45,7 +45,7 @@ impl StopSignals {
         })
     }
 
-    /// Whether the user has asked to stop.
+    /// Whether the user has requested a stop.
     pub(crate) fn stopped(&self) -> bool {
         while let Some(signal) = self.signals.take() {
             if matches!(signal, Signal::Stop | Signal::Reload) {
@@ -56,7 +56,7 @@ impl StopSignals {
     }
 }
 
-/// A child that leads a session and dies with the laboratory.
+/// A child that leads its own session and is killed when the lab ends.
 #[derive(Debug)]
 pub(crate) struct Process {
     child: Child,
@@ -96,8 +96,8 @@ impl Process {
         self.child.id()
     }
 
-    /// Waits until the child ends, `timeout` is over or, where there is a `stop_signals`, the user
-    /// wants to stop.
+    /// Waits until the child exits, `timeout` passes or, given `stop_signals`, the user requests a
+    /// stop.
     pub(crate) fn wait(
         &self,
         timeout: Duration,
@@ -129,20 +129,20 @@ impl Process {
         attempt().map_err(Error::system("wait for a child"))
     }
 
-    /// Asks the child to end.
+    /// Sends SIGTERM to the child.
     pub(crate) fn terminate(&self) {
-        // It fails only where the child has ended meanwhile: it is not reaped, so the number is
-        // still its own.
+        // This fails only if the child has exited meanwhile. It is not reaped yet, so its id cannot
+        // have been reused.
         let _ = sys::child::terminate(self.child.id());
     }
 
-    /// Kills what is left of the child's group and reaps the child.
+    /// Kills the rest of the child's process group and reaps the child.
     pub(crate) fn finish(&mut self) -> Result<ExitStatus, Error> {
         if let Some(status) = self.status {
             return Ok(status);
         }
-        // Before reaping: until then the number cannot become another's. It fails only where
-        // nothing but the child, ended already, is left.
+        // Before reaping, because until then the id cannot be reused. This fails only if nothing
+        // but the exited child is left in the group.
         let _ = sys::child::kill_group(self.child.id());
         let status = self
             .child

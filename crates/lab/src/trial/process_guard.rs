@@ -1,32 +1,32 @@
-//! What kills a server when the laboratory is killed, though the server gave up its user.
+//! Kills a server if the lab is killed, even if the server has changed its user.
 //!
-//! The kernel's own "die with the parent" is forgotten when a process changes its user, as
-//! memcached started by root does, and it does not reach what a wrapper script starts. So each
-//! server has a keeper: a shell that reads from a pipe whose other end only the laboratory
-//! holds. A line read: all is well. The pipe's end without one: the laboratory is gone, and the
-//! keeper kills the server's whole group.
+//! The kernel clears the parent-death signal when a process changes its user, as memcached does if
+//! root starts it, and the signal does not reach processes that a wrapper script starts. Each
+//! server therefore has a guard: a shell that reads from a pipe whose other end only the lab holds.
+//! If the shell reads a line, the server was stopped in order. If the pipe closes without a line,
+//! the lab has been killed, and the guard kills the server's whole process group.
 
 use std::io::{self, Write};
 use std::process::{Child, Command, Stdio};
 
 use sys::child::Bounds;
 
-/// Reads a line, or kills the group of its argument.
+/// Reads a line; at end of file, kills the process group of its argument.
 const SCRIPT: &str = "read -r word || kill -9 \"-$1\"";
 
-/// A running keeper. Dropped, it is dismissed: drop it only after the server has been reaped or
-/// is about to be.
+/// A running guard. Dropping it releases the server from the guard: drop it only after the server
+/// has been reaped, or just before.
 #[derive(Debug)]
 pub(super) struct ProcessGuard {
     shell: Child,
 }
 
 impl ProcessGuard {
-    /// Watches over the group that `pid` leads.
+    /// Guards the process group that `pid` leads.
     pub(super) fn over(pid: u32) -> io::Result<Self> {
         let mut command = Command::new("/bin/sh");
         command
-            .args(["-c", SCRIPT, "curtail-keeper", &pid.to_string()])
+            .args(["-c", SCRIPT, "curtail-guard", &pid.to_string()])
             .stdin(Stdio::piped())
             .stdout(Stdio::null())
             .stderr(Stdio::null());
@@ -44,7 +44,7 @@ impl ProcessGuard {
 impl Drop for ProcessGuard {
     fn drop(&mut self) {
         if let Some(mut pipe) = self.shell.stdin.take() {
-            // It fails only where the keeper itself was killed.
+            // This fails only if the guard itself was killed.
             let _ = pipe.write_all(b"well\n");
         }
         let _ = self.shell.wait();

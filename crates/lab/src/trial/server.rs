@@ -1,4 +1,4 @@
-//! The server of one trial: started, answering, stopped.
+//! The server of one trial: start, first reply, stop.
 
 use std::fs::File;
 use std::io::{BufRead, BufReader, Read, Write};
@@ -15,20 +15,20 @@ use crate::error::Error;
 use crate::limits;
 use crate::units::duration_text;
 
-/// Between two attempts to reach a server that does not answer yet.
+/// Time between two attempts to reach a server that does not reply yet.
 const ATTEMPT_GAP: Duration = Duration::from_millis(2);
-/// For one attempt: short, so that the user's wish to stop is soon seen.
+/// Timeout of one attempt: short, so that a request to stop is noticed soon.
 const ATTEMPT: Duration = Duration::from_millis(250);
 
-/// For a server that may be about to end by itself.
+/// Grace time for a server that may be about to exit by itself.
 const MOMENT: Duration = Duration::from_millis(250);
-/// The number of the signal, the same on every architecture of Linux.
+/// The signal's number, equal on every architecture of Linux.
 const SIGTERM: i32 = 15;
 
-/// A server that has answered.
+/// A server that has replied.
 #[derive(Debug)]
 pub(super) struct Server {
-    /// Dropped first: the process is killed before its keeper is dismissed.
+    /// Dropped before the guard: the process is killed before its guard is released.
     process: Process,
     _guard: ProcessGuard,
     pub(super) address: SocketAddr,
@@ -38,15 +38,15 @@ pub(super) struct Server {
 /// How a server ended.
 #[derive(Debug)]
 pub(super) enum ServerExit {
-    /// When it was asked to.
+    /// After SIGTERM, without an error.
     Clean,
-    /// When it was asked to, but not as it should: a sentence on that.
+    /// After SIGTERM, with an error or only after SIGKILL: the problem as a note.
     Abnormal(String),
-    /// Before it was asked: its status.
+    /// Before SIGTERM: its exit status.
     Early(String),
 }
 
-/// Starts the server and waits until it answers. Its output goes to `log`.
+/// Starts the server and waits for its first reply. Its output goes to `log`.
 pub(super) fn start(
     context: &TrialContext<'_>,
     command: &[String],
@@ -85,7 +85,7 @@ pub(super) fn start(
         address,
         version: String::new(),
     };
-    server.version = server.first_answer(context, log)?;
+    server.version = server.first_reply(context, log)?;
     Ok(server)
 }
 
@@ -94,8 +94,8 @@ impl Server {
         self.process.id()
     }
 
-    /// Waits for the first answer to `version`.
-    fn first_answer(
+    /// Waits for the first reply to `version`.
+    fn first_reply(
         &mut self,
         context: &TrialContext<'_>,
         log: Option<&Path>,
@@ -113,14 +113,14 @@ impl Server {
                 WaitResult::Exited => {
                     let status = self.process.finish()?;
                     return Err(quoting(format!(
-                        "the server ended before it answered ({status})"
+                        "the server exited before its first reply ({status})"
                     )));
                 }
                 WaitResult::StopRequested => return Err(TrialError::StopRequested),
                 WaitResult::TimedOut if Instant::now() >= deadline => {
                     let timeout = duration_text(context.timeouts.start);
                     return Err(quoting(format!(
-                        "the server did not answer within {timeout}"
+                        "the server did not reply within {timeout}"
                     )));
                 }
                 WaitResult::TimedOut => {}
@@ -128,9 +128,9 @@ impl Server {
         }
     }
 
-    /// Asks the server to end, and kills it if it does not. Where something is `abnormal`, the
-    /// server first has a moment to end by itself: a crash closes its connections, and so ends
-    /// the generator, before the process is gone.
+    /// Terminates the server, and kills it if it does not exit in time. If the trial was
+    /// `abnormal`, the server first has a grace time to exit by itself: a crash closes its
+    /// connections, which ends the generator, before the process has exited.
     pub(super) fn stop(
         mut self,
         context: &TrialContext<'_>,
@@ -146,18 +146,18 @@ impl Server {
         Ok(if !in_time {
             let timeout = duration_text(context.timeouts.stop);
             ServerExit::Abnormal(format!(
-                "the server did not end within {timeout} of SIGTERM and was killed"
+                "the server did not exit within {timeout} of SIGTERM and was killed"
             ))
         } else if status.success() || status.signal() == Some(SIGTERM) {
             ServerExit::Clean
         } else {
-            ServerExit::Abnormal(format!("asked to end, the server ended with {status}"))
+            ServerExit::Abnormal(format!("after SIGTERM, the server exited with {status}"))
         })
     }
 }
 
-/// What a server says of its version, by starting it once. None: it does not start; the trials
-/// will say why.
+/// A server's reply to `version`, from starting it once. None: it does not start; its trials record
+/// the reason.
 pub(crate) fn probe_version(
     context: &TrialContext<'_>,
     ports: &Ports,

@@ -1,4 +1,4 @@
-//! From the generator's summary to a trial's measurement.
+//! Converts the generator's summary into a trial's measurement.
 
 use load::summary::{Censored, LatencyDistribution, SCHEMA, Summary};
 use report::folder::{Bursts, Cost, LowerBounds, Measurement, Quantiles, TrialHistograms};
@@ -6,10 +6,10 @@ use report::folder::{Bursts, Cost, LowerBounds, Measurement, Quantiles, TrialHis
 /// A measurement for the record, and its histograms in full.
 pub(super) type Measured = (Box<Measurement>, TrialHistograms);
 
-/// Reads a summary.
+/// Parses a summary.
 ///
 /// # Errors
-/// Why it is no measurement, as a trial's reason to have failed.
+/// The reason why it is not a measurement, which is the reason of the trial's failure.
 pub(super) fn read(id: &str, text: &str) -> Result<Measured, String> {
     let summary: Summary = serde_json::from_str(text)
         .map_err(|error| format!("the generator's summary cannot be read: {error}"))?;

@@ -1,4 +1,4 @@
-//! The pretended processes: this test program, started again by the scripts of the gate.
+//! The fake processes: this test program, started again by the scripts of the gate.
 
 use std::fs::File;
 use std::io::{BufRead, BufReader, Write};
@@ -40,7 +40,7 @@ fn serve(manner: &str, port: &str) -> i32 {
     let _registered = register(manner);
     match manner {
         "dies" => {
-            eprintln!("pretended trouble");
+            eprintln!("fake trouble");
             return 3;
         }
         "silent" => loop {
@@ -52,7 +52,7 @@ fn serve(manner: &str, port: &str) -> i32 {
     for (count, stream) in listener.incoming().enumerate() {
         let stream = stream.unwrap();
         if manner == "fragile" && count == 1 {
-            eprintln!("pretended crash");
+            eprintln!("fake crash");
             return 4;
         }
         answer(stream);
@@ -65,7 +65,7 @@ fn answer(mut stream: TcpStream) {
     BufReader::new(&stream).read_line(&mut line).unwrap();
     if line == "version\r\n" {
         // It fails only where the client has gone.
-        let _ = stream.write_all(b"VERSION 9.9-pretended\r\n");
+        let _ = stream.write_all(b"VERSION 9.9-fake\r\n");
     }
 }
 
@@ -106,7 +106,7 @@ fn summary(offered_rps: Option<f64>, answered: u64) -> Summary {
         min: 10,
         max: 30,
         percentiles: [50.0, 90.0, 95.0, 99.0, 99.9].map(|p| (p, 20)).to_vec(),
-        hdr: "pretended".to_owned(),
+        hdr: "fake".to_owned(),
         censored: None,
     };
     let open = offered_rps.map(|_| distribution.clone());

@@ -1,4 +1,4 @@
-//! The test's side: a folder with the scripts, and the gate that all pretended processes pass.
+//! The test's side: a folder with the scripts, and the gate that all fake processes pass.
 
 use std::fs;
 use std::io::{BufRead, BufReader, Read, Write};
@@ -15,7 +15,7 @@ use tempfile::TempDir;
 /// Long enough for the slowest machine; reached only by a test that fails.
 const AT_MOST: Duration = Duration::from_secs(60);
 
-/// A folder for runs, the pretended programs, and the gate.
+/// A folder for runs, the fake programs, and the gate.
 pub(crate) struct Fixture {
     folder: TempDir,
     gate: Arc<Mutex<Gate>>,
@@ -43,20 +43,20 @@ impl Fixture {
                 shared.lock().unwrap().admit(stream.unwrap(), &tell);
             }
         });
-        let bench = Self { folder, gate, held };
+        let fixture = Self { folder, gate, held };
         let program = std::env::current_exe().unwrap();
-        let folder = bench.folder.path().display();
+        let folder = fixture.folder.path().display();
         let become_fake = format!(
             "FAKE_FOLDER='{folder}' FAKE=\"$*\" exec '{}' --exact fake::process --nocapture \
              3>&1 >/dev/null",
             program.display()
         );
-        bench.script("fake", &become_fake);
-        bench.script("deaf", &format!("trap '' TERM\n{become_fake}"));
-        bench.script("wrapped", &format!("'{folder}/fake' \"$@\" & wait"));
-        let refuse = "if [ \"$1\" = load ]; then echo pretended refusal >&2; exit 7; fi";
-        bench.script("no-generator", &format!("{refuse}\n{become_fake}"));
-        bench
+        fixture.script("fake", &become_fake);
+        fixture.script("deaf", &format!("trap '' TERM\n{become_fake}"));
+        fixture.script("wrapped", &format!("'{folder}/fake' \"$@\" & wait"));
+        let refuse = "if [ \"$1\" = load ]; then echo fake refusal >&2; exit 7; fi";
+        fixture.script("no-generator", &format!("{refuse}\n{become_fake}"));
+        fixture
     }
 
     fn script(&self, name: &str, body: &str) {
@@ -69,7 +69,7 @@ impl Fixture {
         self.folder.path().join(name)
     }
 
-    /// Options under which the pretended program stands for this build.
+    /// Options under which the fake program stands for this build.
     pub(crate) fn options(&self) -> Options {
         Options {
             runs: self.path("runs"),
@@ -93,7 +93,7 @@ impl Fixture {
     }
 
     /// Waits for the end of every process that passed the gate.
-    pub(crate) fn assert_nobody_left(&self) {
+    pub(crate) fn assert_no_processes_left(&self) {
         let visitors = std::mem::take(&mut self.gate.lock().unwrap().visitors);
         assert!(!visitors.is_empty(), "nobody came");
         for (name, mut stream) in visitors {
