@@ -63,8 +63,8 @@ impl RunOutcome {
 /// afterwards.
 ///
 /// # Errors
-/// The run cannot begin (too few open files, another lab in its folder), or a record cannot be written.
-/// Earlier records are kept.
+/// The run cannot begin (too few open files, another lab in its folder), or a record cannot be
+/// written. Earlier records are kept.
 pub fn run(
     plan: &Plan,
     options: &Options,

@@ -128,7 +128,7 @@ fn find_unfinished(
     refused.map_or(Ok(None), Err)
 }
 
-/// What differs between the host a run began on and `host`. None: nothing.
+/// The difference between the host on which a run began and `host`. None: there is none.
 fn difference_of_hosts(path: &Path, host: &Host) -> Option<String> {
     fingerprint::difference(&read_host(path)?, host)
 }

@@ -22,7 +22,7 @@ use crate::{Run, limits};
 /// Load level, or share of the baseline's capacity, of the point compared.
 const LEVEL_COMPARED: f64 = 0.5;
 
-/// What the page begins with.
+/// The head of the page.
 pub(crate) struct Answer<'a> {
     /// Ends with a full stop.
     pub(crate) sentence: String,
@@ -294,7 +294,7 @@ fn few(ratio: &Estimate) -> &'static str {
     }
 }
 
-/// What qualifies the finding: clauses on the whole run.
+/// Clauses that qualify the finding, on the whole run.
 fn caveats(run: &Run, curves: &[CurveFindings], servers: &[ServerAtPoint]) -> Vec<String> {
     let mut caveats = Vec::new();
     let bounded: Vec<String> = servers

@@ -39,9 +39,9 @@ pub enum Error {
         path: PathBuf,
         /// Line number, from 1.
         line: usize,
-        /// What is wrong.
+        /// The problem.
         what: String,
-        /// What to do.
+        /// The remedy.
         remedy: String,
     },
     /// A figure could not be drawn.
@@ -49,7 +49,7 @@ pub enum Error {
     Draw {
         /// The figure's file stem.
         figure: String,
-        /// What went wrong.
+        /// The problem.
         what: String,
     },
     /// The page could not be rendered.

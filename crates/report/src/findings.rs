@@ -21,7 +21,7 @@ use crate::settings::Vary;
 use crate::sweep_axis::SweepAxis;
 use crate::units;
 
-/// Confidence of every interval; with few trials an interval has less, and says so.
+/// Confidence of every interval. With few trials an interval has less, which is shown.
 pub(crate) const CONFIDENCE: f64 = 0.95;
 
 /// Little's law over a server's trials.

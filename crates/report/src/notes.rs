@@ -12,7 +12,7 @@ use crate::settings::Vary;
 use crate::sweep_axis::SweepAxis;
 use crate::units;
 
-/// What was measured, in a line.
+/// One line on what was measured.
 pub(crate) fn about(run: &Run) -> String {
     let plan = &run.plan;
     let sweep = match &plan.sweep {

@@ -252,7 +252,8 @@ fn check_vary(content: &Content) -> Option<Violation> {
     })
 }
 
-/// A capacity is what a server does when nothing else is asked of it.
+/// Capacity trials exclude saturating connections: a capacity is the rate of a server without other
+/// load.
 fn check_saturating(content: &Content) -> Option<Violation> {
     let is_saturated =
         content.load.saturating > 0 || matches!(content.vary, Some(Vary::Saturating(_)));

@@ -1,4 +1,4 @@
-//! What a user of experiment files reads when one is wrong.
+//! Error messages of invalid experiment files.
 
 use super::*;
 

@@ -1,4 +1,5 @@
-//! Plans: what the file says, what `--quick` changes, which rates follow from a capacity.
+//! Plans: the values of the file, the changes of `--quick`, and the rates that follow from a
+//! capacity.
 
 use report::Vary;
 use report::folder::{Measurement, Outcome, Phase, Plan, Quantiles, Server, Sweep, Trial};

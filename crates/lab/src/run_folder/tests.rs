@@ -104,7 +104,7 @@ fn another_plan_or_build_or_fresh_begins_a_new_run() {
     assert_ne!(path(&plan, &host, &fresh), first);
 }
 
-/// A run is not taken up where its trials would be of two hosts; the error says what to do.
+/// A run is not resumed on another host; the error names the remedy.
 #[test]
 fn a_run_that_began_on_another_host_is_refused() {
     let runs = tempfile::tempdir().unwrap();

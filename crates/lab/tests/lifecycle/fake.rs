@@ -150,7 +150,7 @@ fn summary(offered_rps: Option<f64>, answered: u64) -> Summary {
     }
 }
 
-/// A laboratory of its own, to be killed.
+/// A lab in a process of its own, to be killed.
 fn lab() -> i32 {
     let _registered = register("lab");
     let folder = folder();

@@ -1,4 +1,4 @@
-//! The test's side: a folder with the scripts, and the gate that all fake processes pass.
+//! The test's side: a folder with the scripts, and the gate to which all fake processes connect.
 
 use std::fs;
 use std::io::{BufRead, BufReader, Read, Write};
@@ -24,9 +24,9 @@ pub(crate) struct Fixture {
 
 #[derive(Default)]
 struct Gate {
-    /// Who came, and the connection that ends with it.
+    /// Name of each process, and its connection, which closes when the process exits.
     visitors: Vec<(String, UnixStream)>,
-    /// The generator, counted from 1, that is told nothing and so hangs.
+    /// The generator, counted from 1, that is held and therefore hangs.
     hold: Option<usize>,
     generators: usize,
 }
@@ -95,7 +95,7 @@ impl Fixture {
     /// Waits for the end of every process that passed the gate.
     pub(crate) fn assert_no_processes_left(&self) {
         let visitors = std::mem::take(&mut self.gate.lock().unwrap().visitors);
-        assert!(!visitors.is_empty(), "nobody came");
+        assert!(!visitors.is_empty(), "no process connected");
         for (name, mut stream) in visitors {
             stream.set_read_timeout(Some(AT_MOST)).unwrap();
             match stream.read(&mut [0; 1]) {

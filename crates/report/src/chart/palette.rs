@@ -20,7 +20,7 @@ const SHAPES: [&str; 7] = [
     "M-1.2,-3.6h2.4v2.4h2.4v2.4h-2.4v2.4h-2.4v-2.4h-2.4v-2.4h2.4z",
 ];
 
-/// How one server is drawn.
+/// The style of one curve.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct CurveStyle {
     /// `s0` to `s6`: the CSS class by which the page colours the curve.

@@ -22,14 +22,14 @@ pub(crate) struct Highlight {
     pub(crate) place: String,
     /// Under this setting, for a curve over settings; else none.
     pub(crate) capacity: Option<Capacity>,
-    /// Trials measured, and those of them in which the generator was the limit.
+    /// Trials measured, and those of them that are generator-limited.
     pub(crate) measured: u64,
     pub(crate) limited: u64,
-    /// Of the trials the generator did not limit. None where it limited more than half.
+    /// Over the trials that are not generator-limited. None: more than half are.
     pub(crate) p99_ns: Option<Estimate>,
     /// Requests that were never answered may lie above `p99_ns`.
     pub(crate) p99_is_lower_bound: bool,
-    /// Of all trials.
+    /// Over all trials.
     pub(crate) cpu_ns: Option<Estimate>,
     /// Medians of processor time per request: (user, system).
     pub(crate) cpu_parts_ns: Option<(f64, f64)>,
@@ -37,8 +37,8 @@ pub(crate) struct Highlight {
     pub(crate) comparison: Vec<Comparison>,
 }
 
-/// A cell's figures ÷ another's of the same run: the median ratio over all pairs of trials, with
-/// the exact interval of the rank-sum test.
+/// Ratios of a cell to another of the same run: the median ratio over all pairs of trials, with the
+/// exact interval of the rank-sum test.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Comparison {
     /// `memcached's`, `its own with 16 connections`.
@@ -48,7 +48,7 @@ pub(crate) struct Comparison {
 }
 
 /// The highlights of a curve, compared with another server under the same setting and with the same
-/// server's under the setting others are compared with.
+/// server under the reference setting.
 pub(super) fn of(
     run: &Run,
     own: &CurveFindings,
@@ -91,8 +91,8 @@ pub(super) fn of(
         .collect()
 }
 
-/// Which cells are spoken of: of levels those nearest a half and nearly full, of rates the ends, of
-/// settings all where they are few, else the ends and the one others are compared with.
+/// Indices of the highlighted cells: of levels, those nearest 0.5 and 0.9; of rates, the ends; of
+/// settings, all if they are few, else the ends and the reference.
 fn indices(own: &CurveFindings, reference: Option<usize>) -> Vec<usize> {
     let last = own.cells.len().saturating_sub(1);
     let mut indices = match own.axis {
@@ -104,12 +104,12 @@ fn indices(own: &CurveFindings, reference: Option<usize>) -> Vec<usize> {
         },
     };
     indices.sort_unstable();
-    // A sweep of one level has one thing to say.
+    // In a sweep of one level, all highlights are the same cell.
     indices.dedup();
     indices
 }
 
-/// The cell nearest a load level, measured or not: two servers are compared at one level.
+/// The cell nearest a load level, measured or not, so that all servers are compared at one level.
 fn nearest(cells: &[Cell], level: f64) -> Option<usize> {
     let distance = |cell: &Cell| cell.level.map(|at| (at - level).abs());
     cells
@@ -120,7 +120,8 @@ fn nearest(cells: &[Cell], level: f64) -> Option<usize> {
         .map(|(index, _)| index)
 }
 
-/// A cell by itself. None: it stands nowhere, for no trial says what it was offered.
+/// The highlight of a cell, without ratios. None: its place is not known, because no trial records
+/// an offered rate.
 fn alone(own: &CurveFindings, cell: &Cell) -> Option<Highlight> {
     let place = match (own.axis, cell.level) {
         (SweepAxis::Rate, Some(level)) => format!("at load level {}", units::level(level)),
@@ -144,8 +145,8 @@ fn alone(own: &CurveFindings, cell: &Cell) -> Option<Highlight> {
     })
 }
 
-/// The tails of a cell that say something of the server. None where the generator was the limit of
-/// most.
+/// The 99th percentiles of a cell's trials that are not generator-limited. Empty if more than half
+/// are.
 fn tails_ns(cell: &Cell) -> Vec<f64> {
     if cell.mostly_limited() {
         return Vec::new();

@@ -302,7 +302,7 @@ fn p99(measured: &Measurement) -> Option<String> {
     ))
 }
 
-/// What the machine was.
+/// The description of the machine.
 pub(super) fn host(run: &Run) -> Vec<(&'static str, String)> {
     let host = &run.host;
     let unknown = || "not shown".to_owned();

@@ -56,7 +56,7 @@ fn every_measured_trial_is_a_marker_and_limited_ones_are_hollow() {
             .filter(|mark| mark.attribute("fill") != Some("none"))
             .count();
         assert_eq!(filled, measured - 10);
-        // A reader who points at one reads its value.
+        // Every marker has a tooltip with its value.
         let hint = marks[0]
             .children()
             .find(|node| node.has_tag_name("title"))
@@ -96,7 +96,7 @@ fn median_maximum_and_minimum_differ_without_colour() {
 }
 
 #[test]
-fn what_is_missing_is_said_under_the_figure() {
+fn missing_trials_are_noted_under_the_figure() {
     let svg = figure(&Synthetic::ladder(2), "tail");
     let document = Document::parse(&svg).unwrap();
     assert_eq!(in_data(&document, "absent").len(), 2);

@@ -1,4 +1,4 @@
-//! Reading a run folder: strict, but for a torn last line.
+//! Reading a run folder: strict, except for a torn last line.
 
 use std::collections::HashMap;
 use std::fs;
@@ -8,7 +8,7 @@ use report::{Error, Run, write_csv};
 
 use crate::synthetic::Synthetic;
 
-/// What reading says of a folder whose `trials.jsonl` is `lines`.
+/// The error of reading a folder whose `trials.jsonl` is `lines`.
 fn read_lines(lines: &[u8]) -> Result<Run, Error> {
     let place = tempfile::tempdir().unwrap();
     let folder = Synthetic::ladder(1).write(place.path());
@@ -51,7 +51,7 @@ fn a_torn_last_line_costs_its_trial_and_nothing_else() {
             && m.failure.is_none()),
         "{missing:?}"
     );
-    // Whole, but for the line break: nothing is lost.
+    // Complete except for the line break: nothing is lost.
     let run = read_lines(whole.as_bytes()).unwrap();
     assert!(!run.torn);
     assert_eq!(run.trials.len(), before);

@@ -1,5 +1,5 @@
-//! Runs that vary something beside the rate: a figure a server where there are several rates, a
-//! curve across the settings where there is one.
+//! Runs that vary a parameter in addition to the rate: with several rates, one figure per server;
+//! with a single rate, one curve over the settings.
 
 use report::folder::{Bursts, FigureKind, Outcome, Phase, Sweep};
 use report::{Vary, page_of, text_summary, write_csv};
@@ -42,7 +42,7 @@ fn part(run: &Synthetic, from: &str, to: &str) -> String {
 }
 
 #[test]
-fn several_rates_give_a_figure_a_server_and_a_curve_a_setting() {
+fn several_rates_give_one_figure_per_server_and_one_curve_per_setting() {
     let run = updates();
     assert_eq!(names(&run), ["tail-curtail", "tail-memcached"]);
     let svg = figure(&run, "tail-memcached");
@@ -58,7 +58,7 @@ fn several_rates_give_a_figure_a_server_and_a_curve_a_setting() {
 }
 
 #[test]
-fn one_rate_gives_a_curve_a_server_across_the_settings() {
+fn a_single_rate_gives_one_curve_per_server_over_the_settings() {
     let mut run = saturating();
     run.plan.figures.push(FigureKind::Throughput);
     assert_eq!(names(&run), ["tail", "throughput"]);
@@ -67,12 +67,12 @@ fn one_rate_gives_a_curve_a_server_across_the_settings() {
     assert!(svg.contains("data-x=\"linear 0 ") && svg.contains(" count\""));
     assert!(svg.contains("with 4 saturating connections"), "no hint");
     assert!(svg.contains("with no saturating connection"), "no hint");
-    // Where achieved is not drawn against offered, there is no diagonal.
+    // The diagonal belongs to achieved against offered rate only.
     assert!(!figure(&run, "throughput").contains("class=\"guide\""));
 }
 
 #[test]
-fn wide_settings_stand_by_their_logarithms_and_are_labelled_each() {
+fn a_wide_range_of_settings_is_logarithmic_with_every_setting_labelled() {
     let connections = Vary::Connections(vec![16, 1_024, 15_360]);
     let run = Synthetic::varied(5, connections, Sweep::Rates(vec![40_000.0]));
     let svg = figure(&run, "tail");
@@ -83,7 +83,7 @@ fn wide_settings_stand_by_their_logarithms_and_are_labelled_each() {
 }
 
 #[test]
-fn a_verdict_compares_with_the_other_server_and_with_the_load_s_own_setting() {
+fn findings_compare_with_the_other_server_and_with_the_reference_setting() {
     let verdict = part(&saturating(), "id=\"verdict\">", "id=\"figures\">");
     let (curtail, memcached) = verdict.split_once("memcached 1.6.45").unwrap();
     for words in [
@@ -157,7 +157,7 @@ fn tables_and_summaries_name_the_setting() {
 }
 
 #[test]
-fn what_is_missing_is_missing_under_its_setting() {
+fn missing_trials_are_named_with_their_setting() {
     let mut run = updates();
     run.trials.retain(|trial| {
         let is_capacity = trial.phase == Phase::Capacity;
@@ -176,7 +176,7 @@ fn what_is_missing_is_missing_under_its_setting() {
 }
 
 #[test]
-fn the_reference_may_stand_anywhere() {
+fn the_reference_may_be_any_setting() {
     let connections = Vary::Connections(vec![16, 1_024, 15_360]);
     let run = Synthetic::varied_from(5, connections, Sweep::Rates(vec![40_000.0]), 1);
     let verdict = part(&run, "id=\"verdict\">", "id=\"figures\">");
@@ -204,7 +204,7 @@ fn capacities_are_compared_with_their_own_under_the_reference() {
 }
 
 #[test]
-fn one_level_is_said_to_be_of_each_setting_s_own_capacity() {
+fn a_single_level_is_of_each_setting_s_own_capacity() {
     let depths = Vary::Depth(vec![1, 16]);
     let run = Synthetic::varied(5, depths, Sweep::LoadLevels(vec![0.9]));
     let page = page_of(&run.run()).unwrap().replace('\u{a0}', " ");
@@ -218,7 +218,7 @@ fn one_level_is_said_to_be_of_each_setting_s_own_capacity() {
 }
 
 #[test]
-fn a_server_that_does_not_count_bursts_is_named_and_not_drawn() {
+fn a_server_without_burst_counts_is_named_and_not_drawn() {
     let mut run = saturating();
     run.plan.figures = vec![FigureKind::Bursts];
     for trial in &mut run.trials {
@@ -236,14 +236,14 @@ fn a_server_that_does_not_count_bursts_is_named_and_not_drawn() {
 }
 
 #[test]
-fn servers_whose_names_are_no_file_s_are_numbered() {
+fn servers_with_names_unfit_for_files_are_numbered() {
     let mut run = updates();
     run.rename("memcached", "mem/../cached");
     assert_eq!(names(&run), ["tail-1", "tail-2"]);
 }
 
 #[test]
-fn what_does_not_fit_its_plan_is_refused() {
+fn trials_that_contradict_the_plan_are_refused() {
     let refused = |change: &dyn Fn(&mut Synthetic)| {
         let mut run = saturating();
         change(&mut run);
