@@ -1,4 +1,4 @@
-//! `curtail load`: the load generator's flags, its line a second and its last table.
+//! `curtail load`: the flags of the load generator and its output.
 
 use std::fs::File;
 use std::io::{self, IsTerminal, Write};
@@ -10,14 +10,14 @@ use anyhow::{Context, bail};
 use clap::Args;
 use workload::{Distribution, Popularity, Superposition};
 
-/// What the flags of the generator mean is explained in the guide, page "measure a server".
+/// The flags of the load generator; the guide explains them on the page "measure a server".
 #[derive(Debug, Args)]
 pub(crate) struct Flags {
     /// Servers: HOST:PORT, HOST, or the path of a Unix socket
     #[arg(required = true, value_name = "SERVER", value_parser = parse::<Target>)]
     servers: Vec<Target>,
 
-    /// Requests a second over all connections, or `max` for closed loop
+    /// Requests per second over all connections, or `max` for closed loop
     #[arg(long, value_name = "RATE", default_value = "20k", value_parser = parse::<Rate>)]
     rate: Rate,
 
@@ -38,29 +38,29 @@ pub(crate) struct Flags {
     #[arg(long, value_name = "N", default_value_t = 512)]
     saturating_depth: u32,
 
-    /// Threads, each with its share of the connections
+    /// Threads; the connections are divided evenly among them
     #[arg(long, short = 'T', value_name = "N", default_value_t = 1)]
     threads: u32,
 
-    /// Processors of the threads, such as 1 or 2,3; a thread each, in turn
+    /// Processors to pin the threads to, round-robin, such as 1 or 2,3
     #[arg(long, value_name = "LIST", value_delimiter = ',')]
     cpus: Vec<usize>,
 
-    /// Measured time
+    /// Length of the measured interval
     #[arg(long, short = 't', value_name = "TIME", default_value = "5s",
           value_parser = units::duration_ns)]
     duration: u64,
 
-    /// Load before it that is not recorded
+    /// Load offered before the interval and not recorded
     #[arg(long, short = 'w', value_name = "TIME", default_value = "1s",
           value_parser = units::duration_ns)]
     warmup: u64,
 
-    /// How long to wait afterwards for answers still owed
+    /// How long to wait for outstanding answers after the interval
     #[arg(long, value_name = "TIME", default_value = "1s", value_parser = units::duration_ns)]
     grace: u64,
 
-    /// Decides records, requests and their times
+    /// Seed of records, requests and their times
     #[arg(long, value_name = "N", default_value_t = 1)]
     seed: u64,
 
@@ -75,7 +75,7 @@ pub(crate) struct Flags {
           value_parser = parse::<Distribution>)]
     values: Distribution,
 
-    /// Longest value, whatever the distribution says
+    /// Longest value; longer samples are cut to it
     #[arg(long, value_name = "SIZE", default_value = "1000000", value_parser = units::size_bytes)]
     value_max: u64,
 
@@ -84,11 +84,11 @@ pub(crate) struct Flags {
           value_parser = parse::<Distribution>)]
     arrivals: Distribution,
 
-    /// All connections together follow the distribution of arrivals, instead of each by itself
+    /// One arrival process for all connections together, instead of one for each
     #[arg(long)]
     single_stream: bool,
 
-    /// Which records are asked for: uniform or zipf:THETA
+    /// Popularity of the records: uniform or zipf:THETA
     #[arg(long, value_name = "DIST", default_value = "uniform", value_parser = parse::<Popularity>)]
     popularity: Popularity,
 
@@ -100,7 +100,7 @@ pub(crate) struct Flags {
     #[arg(long, short = 'r', value_name = "N", default_value = "10k", value_parser = units::count)]
     records: u64,
 
-    /// Set every record first and read them back
+    /// Set every record first, and read records back
     #[arg(long)]
     prefill: bool,
 
@@ -108,12 +108,13 @@ pub(crate) struct Flags {
     #[arg(long, value_name = "NAME", default_value = "text", value_parser = parse::<Protocol>)]
     protocol: Protocol,
 
-    /// Report what this process pays over the measured time: the server's, if it runs here
+    /// Report this process's processor time, memory and context switches over the interval: the
+    /// server's, if it runs here
     #[arg(long, value_name = "PID")]
     watch_pid: Option<u32>,
 
-    /// Report how many connections had something to say at each wake-up of the (first) server: it
-    /// is asked for its `stats` as the measured time begins and ends; only Curtail's has them
+    /// Report how many connections were ready at each wake-up of the first server, from its `stats`
+    /// at both ends of the interval; only Curtail counts them
     #[arg(long)]
     watch_bursts: bool,
 
@@ -122,26 +123,26 @@ pub(crate) struct Flags {
     #[arg(long, value_name = "CPU")]
     detect_stalls: Option<usize>,
 
-    /// Sleep between requests instead of polling: frees the processor, adds its wake-up time
+    /// Sleep between requests instead of polling: frees the processor, adds wake-up latency
     #[arg(long)]
     no_spin: bool,
 
-    /// Percentiles of the last table
+    /// Percentiles of the summary table
     #[arg(long, value_name = "LIST", value_delimiter = ',',
           default_values_t = [50.0, 90.0, 95.0, 99.0, 99.9, 99.99])]
     percentiles: Vec<f64>,
 
-    /// Write the summary as JSON (schema curtail.load/2) to a file, or to standard output for `-`,
-    /// where the table then does not go
+    /// Write the summary as JSON (schema curtail.load/2) to a file; `-` is standard output, and
+    /// omits the table
     #[arg(long, value_name = "FILE")]
     json: Option<PathBuf>,
 
-    /// No line a second
+    /// Do not print a line per second
     #[arg(long, short = 'q')]
     quiet: bool,
 }
 
-/// Flags are given as text; what parses it says itself what is wrong with it.
+/// Parses a flag; the error of the type itself names the fault.
 fn parse<T: std::str::FromStr>(text: &str) -> Result<T, T::Err> {
     text.parse()
 }
@@ -152,18 +153,18 @@ pub(crate) fn run(flags: &Flags) -> anyhow::Result<ExitCode> {
         .json
         .as_deref()
         .is_some_and(|path| path.as_os_str() == "-");
-    let talks = !flags.quiet && !json_to_stdout;
+    let is_verbose = !flags.quiet && !json_to_stdout;
     let resident = if flags.prefill {
-        Some(prefill(&config, talks)?)
+        Some(prefill(&config, is_verbose)?)
     } else {
         None
     };
-    if talks {
+    if is_verbose {
         println!("{}", demand_line(&config));
         println!("{}", text::second_header());
     }
     let each_second = |second: &Second| {
-        if talks {
+        if is_verbose {
             println!("{}", text::second_line(second));
         }
     };
@@ -181,7 +182,7 @@ pub(crate) fn run(flags: &Flags) -> anyhow::Result<ExitCode> {
 impl Flags {
     fn config(&self) -> anyhow::Result<Config> {
         let Some(first) = self.servers.first() else {
-            bail!("no server to ask")
+            bail!("no server given")
         };
         let mut config = Config::new(first.clone());
         config.targets.clone_from(&self.servers);
@@ -228,15 +229,15 @@ fn demand_line(config: &Config) -> String {
             )
         }
         Rate::Max => format!(
-            "closed loop: {} connections × depth {}; latency here hides what a stall costs",
+            "closed loop: {} connections × depth {}; latency hides the cost of a stall",
             config.connections, config.depth
         ),
     }
 }
 
 /// Fills the servers; returns the share of the records that are resident afterwards.
-fn prefill(config: &Config, talks: bool) -> anyhow::Result<f64> {
-    let on_terminal = talks && io::stderr().is_terminal();
+fn prefill(config: &Config, is_verbose: bool) -> anyhow::Result<f64> {
+    let on_terminal = is_verbose && io::stderr().is_terminal();
     let done = ::load::prefill(config, |progress| {
         if on_terminal {
             let percent = 100 * progress.done / progress.total.max(1);
@@ -246,7 +247,7 @@ fn prefill(config: &Config, talks: bool) -> anyhow::Result<f64> {
     if on_terminal {
         eprint!("\r");
     }
-    if talks {
+    if is_verbose {
         println!("{}", text::prefill_line(&done));
     }
     Ok(done.resident)

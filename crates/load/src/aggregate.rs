@@ -1,4 +1,4 @@
-//! What the threads counted, brought together into a summary.
+//! Merges the windows and totals of all threads into a summary.
 
 use measure::{BUSY_LIMIT, Histogram, WithCensored, generator_limited};
 
@@ -10,7 +10,7 @@ use crate::server_watch::Observed;
 use crate::summary::{Censored, LatencyDistribution, Loop, SCHEMA, Summary};
 use crate::timeline::Timeline;
 
-/// What is known of a run so far.
+/// The measurements of a run so far.
 pub(crate) struct Aggregate {
     window: Window,
     totals: Option<Totals>,
@@ -19,7 +19,7 @@ pub(crate) struct Aggregate {
 }
 
 impl Aggregate {
-    /// Nothing yet.
+    /// No measurements yet.
     pub(crate) fn new() -> Self {
         Self {
             window: Window::preallocated(),
@@ -29,12 +29,12 @@ impl Aggregate {
         }
     }
 
-    /// Adds a part of the measured interval or the grace after it.
+    /// Adds a window of the measured interval or of the grace period.
     pub(crate) fn add(&mut self, window: &Window) {
         self.window.merge(window);
     }
 
-    /// Adds what the threads leave behind.
+    /// Adds the results of the threads.
     pub(crate) fn add_outcomes(&mut self, outcomes: Vec<Outcome>) {
         for outcome in outcomes {
             match &mut self.totals {
@@ -46,7 +46,7 @@ impl Aggregate {
         }
     }
 
-    /// The error of a run that lost all its connections.
+    /// The error of a run that lost all its connections; none if one is left.
     pub(crate) fn all_lost_error(&self, config: &Config) -> Option<Error> {
         let lost = self
             .totals
@@ -58,7 +58,7 @@ impl Aggregate {
         (lost >= all).then_some(Error::AllLost { connections, last })
     }
 
-    /// The summary, and the requests kept one by one.
+    /// The summary, and the requests whose times were recorded one by one.
     pub(crate) fn into_summary(
         self,
         config: &Config,
@@ -141,7 +141,7 @@ impl LatencyDistribution {
         }
     }
 
-    /// The distribution of latencies and, among them, of lower bounds of those that are not known.
+    /// The distribution of all latencies: the known ones and the lower bounds of the censored ones.
     #[must_use]
     pub fn with_censored(answered: &Histogram, censored: &Histogram, percentiles: &[f64]) -> Self {
         let with = WithCensored::new(answered, censored);

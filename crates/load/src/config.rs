@@ -1,4 +1,4 @@
-//! What a run is asked to do.
+//! The settings of a run.
 
 use std::fmt;
 use std::net::{SocketAddr, ToSocketAddrs};
@@ -13,7 +13,7 @@ use crate::limits::{
 };
 use crate::units;
 
-/// A server to ask: `HOST:PORT`, `HOST` (port 11211), or the path of a Unix socket.
+/// A server's address: `HOST:PORT`, `HOST` (port 11211), or the path of a Unix socket.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Target {
     /// Over TCP.
@@ -27,60 +27,60 @@ pub enum Target {
 pub enum Rate {
     /// Open loop: requests per second, over all connections.
     PerSecond(f64),
-    /// Closed loop: as fast as answers come.
+    /// Closed loop: each answer is followed by the next request at once.
     Max,
 }
 
-/// The protocol spoken.
+/// The protocol of requests and answers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Protocol {
-    /// `get` and `set`; answers belong to requests by their order.
+    /// `get` and `set`; answers match requests by order.
     #[default]
     Text,
-    /// `mg` and `ms`; answers belong to requests by their opaque token.
+    /// `mg` and `ms`; answers match requests by opaque token.
     Meta,
 }
 
-/// One run of the generator. [`Config::new`] has a sound value for every field; change what the
-/// question needs. Every field can be set from text (`FromStr`, or [`units`]).
+/// The settings of one run. [`Config::new`] gives every field a valid default. Every field can be
+/// set from text (`FromStr`, or [`units`]).
 #[derive(Debug, Clone, PartialEq)]
 pub struct Config {
-    /// The servers; connections are dealt to them in turn, and each holds every record.
+    /// The servers. Connections are assigned round-robin; every server holds every record.
     pub targets: Vec<Target>,
     /// The rate offered.
     pub rate: Rate,
-    /// Connections over all threads and targets.
+    /// Measured connections, over all threads and targets.
     pub connections: u32,
     /// Requests one connection may have outstanding.
     pub depth: u32,
-    /// Connections beside those, each of which has as many requests outstanding as it may, whatever
-    /// the rate; nothing of them is measured but how many answers they get. All are the first
-    /// thread's.
+    /// Saturating connections, in addition to the measured ones: each keeps its full depth
+    /// outstanding, whatever the rate. Only their answers are counted. The first thread serves them
+    /// all.
     pub saturating_connections: u32,
-    /// Requests one of those may have outstanding.
+    /// Requests each saturating connection keeps outstanding.
     pub saturating_depth: u32,
-    /// Threads; each has its share of the connections.
+    /// Threads; the connections are divided evenly among them.
     pub threads: u32,
-    /// Thread `i` stays on processor `cpus[i % cpus.len()]`. Empty: threads are not pinned.
+    /// Thread `i` is pinned to processor `cpus[i % cpus.len()]`. Empty: threads are not pinned.
     pub cpus: Vec<usize>,
     /// The measured interval.
     pub duration_ns: u64,
-    /// Load before it that is not recorded.
+    /// Load offered before the measured interval and not recorded.
     pub warmup_ns: u64,
-    /// How long to wait after the interval for the answers still owed. A request answered within
-    /// it counts with its true latency; one that is not is censored.
+    /// How long to wait after the interval for outstanding answers. A request answered in this time
+    /// counts with its true latency; the others are censored.
     pub grace_ns: u64,
-    /// Decides the records, the order of requests and their times.
+    /// Seeds the records, the order of requests and their times.
     pub seed: u64,
     /// Distribution of key lengths.
     pub keys: Distribution,
     /// Distribution of value lengths.
     pub values: Distribution,
-    /// Longest value, whatever the distribution says.
+    /// Longest value; longer samples of the distribution are cut to it.
     pub value_len_max: u32,
     /// Distribution of times between requests; scaled to the rate.
     pub arrivals: Distribution,
-    /// Whether each connection follows the distribution of arrivals or all together do.
+    /// Whether each connection follows the arrival distribution by itself, or all of them together.
     pub superposition: Superposition,
     /// Distribution of popularity.
     pub popularity: Popularity,
@@ -88,22 +88,24 @@ pub struct Config {
     pub update: f64,
     /// Records.
     pub records: u64,
-    /// The protocol spoken.
+    /// The protocol of requests and answers.
     pub protocol: Protocol,
-    /// The process whose cost over the interval is reported.
+    /// The process whose processor time, memory and context switches over the interval are
+    /// reported.
     pub watch_pid: Option<u32>,
-    /// The first server is asked at the interval's ends how many connections its wake-ups had.
+    /// Read `stats` of the first server at both ends of the interval, for the number of ready
+    /// connections per wake-up.
     pub watch_bursts: bool,
-    /// The processor on which a thread goes before all others, to see how late the machine lets it.
+    /// The processor on which a real-time thread measures the stalls of the machine.
     pub stall_detector_cpu: Option<usize>,
-    /// Threads poll without sleeping while an answer is owed or the next request is near. It
-    /// spares the time of a wake-up, and costs a processor for each thread.
+    /// Threads poll instead of sleeping while requests are outstanding or the next one is near.
+    /// This avoids the wake-up latency and takes a whole processor for each thread.
     pub spin: bool,
     /// The percentiles of the summary, ascending.
     pub percentiles: Vec<f64>,
 }
 
-/// A setting that cannot be.
+/// An invalid setting.
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
 #[error("{setting}: {fault}")]
 pub struct ConfigError {
@@ -121,7 +123,7 @@ impl ConfigError {
 }
 
 impl Config {
-    /// Everything at its default, towards one server: 20 000 requests per second over 16
+    /// The defaults, for one server: 20 000 requests per second over 16
     /// connections of depth 1 for 5 s, keys and values of Facebook's ETC pool.
     #[must_use]
     pub fn new(target: Target) -> Self {
@@ -155,10 +157,10 @@ impl Config {
         }
     }
 
-    /// Checks that everything is within its bounds.
+    /// Checks every setting against its bounds.
     ///
     /// # Errors
-    /// The first setting that is not, and what would be.
+    /// The first setting out of its bounds, with the bounds.
     pub fn validate(&self) -> Result<(), ConfigError> {
         within("targets", self.targets.len() as u64, 1, TARGETS_MAX as u64)?;
         let least = self.targets.len().max(self.threads as usize) as u64;
@@ -219,7 +221,7 @@ impl Config {
     /// The records.
     ///
     /// # Errors
-    /// There are none, or too many.
+    /// The number of records is 0 or too large.
     pub fn keyspace(&self) -> Result<Keyspace, ConfigError> {
         Keyspace::new(
             self.records,
@@ -266,7 +268,7 @@ impl FromStr for Target {
         }
         let looked_up = match text.to_socket_addrs() {
             Ok(addresses) => Ok(addresses),
-            // No port was given: memcached's own.
+            // No port given: memcached's default.
             Err(_) => (text.trim_matches(['[', ']']), 11211).to_socket_addrs(),
         };
         let fault = |why: String| ConfigError {
@@ -328,7 +330,7 @@ mod tests {
     }
 
     #[test]
-    fn the_defaults_are_sound() {
+    fn the_defaults_are_valid() {
         config().validate().unwrap();
     }
 

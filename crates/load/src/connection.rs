@@ -1,4 +1,4 @@
-//! One connection and what is outstanding on it.
+//! One connection and its outstanding requests.
 
 use std::collections::VecDeque;
 use std::io;
@@ -10,49 +10,49 @@ use workload::Op;
 use crate::config::Protocol;
 use crate::wire::{self, Answer, Batch};
 
-/// A request that has left.
+/// A request that was sent and not yet answered.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct InFlight {
     pub(crate) intended_ns: u64,
     pub(crate) sent_ns: u64,
     pub(crate) opaque: u64,
-    /// How long it waited for the generator alone.
+    /// Its lateness: how long it waited for the generator and for nothing else.
     pub(crate) late_ns: u32,
     pub(crate) op: Op,
-    /// It counts: its intended time lies in the measured interval.
+    /// Its intended time lies in the measured interval.
     pub(crate) measured: bool,
     /// As [`crate::tally::Recorded::interrupted`].
     pub(crate) interrupted: bool,
 }
 
-/// A connection. It sends batches, keeps what a full socket did not take, and gives each answer
-/// the request it belongs to.
+/// A connection to a server. It sends batches, buffers the bytes that a full socket refused, and
+/// matches answers to requests.
 #[derive(Debug)]
 pub(crate) struct Connection {
     pub(crate) stream: Stream,
     pub(crate) in_flight: VecDeque<InFlight>,
     reader: ReplyReader,
-    /// Bytes the socket had no room for, and how many of them have left since.
+    /// Bytes that a full socket refused, and how many of them were sent since.
     unsent: Vec<u8>,
     unsent_from: usize,
 }
 
-/// Why a connection is of no more use.
+/// Why a connection was lost.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum ConnectionError {
-    #[error("the server closed it")]
+    #[error("the server closed the connection")]
     Closed,
     #[error("{0}")]
     Io(#[from] io::Error),
     #[error("{0}")]
     Malformed(#[from] Malformed),
-    #[error("an answer to nothing that was asked")]
+    #[error("an answer that matches no outstanding request")]
     Unsolicited,
 }
 
 impl Connection {
     pub(crate) fn new(stream: Stream, depth: u32) -> Self {
-        // Where there are no such notes (Unix sockets), the clock of the thread has to do.
+        // Where there are no time stamps (Unix sockets), the thread's clock is used.
         let _ = stream.stamp_receives();
         Self {
             stream,
@@ -63,12 +63,12 @@ impl Connection {
         }
     }
 
-    /// Whether bytes wait for room in the socket; nothing may be sent before them.
+    /// Whether bytes wait for space in the socket; they must leave before any others.
     pub(crate) fn is_blocked(&self) -> bool {
         !self.unsent.is_empty()
     }
 
-    /// Sends a batch; what the socket has no room for leaves later. Returns the bytes that left.
+    /// Sends a batch and buffers the bytes that the socket refused. Returns the bytes sent.
     pub(crate) fn send(&mut self, batch: &Batch) -> Result<usize, ConnectionError> {
         debug_assert!(!self.is_blocked());
         let sent = nothing_if_full(batch.send(&self.stream))?;
@@ -78,7 +78,7 @@ impl Connection {
         Ok(sent)
     }
 
-    /// Sends bytes that waited for room. Returns the bytes that left.
+    /// Sends buffered bytes. Returns the bytes sent.
     pub(crate) fn send_unsent(&mut self) -> Result<usize, ConnectionError> {
         let sent = nothing_if_full(self.stream.send(&self.unsent[self.unsent_from..]))?;
         self.unsent_from += sent;
@@ -89,8 +89,8 @@ impl Connection {
         Ok(sent)
     }
 
-    /// Receives once, with the unix time of arrival where the kernel noted it. 0: nothing was
-    /// there after all.
+    /// Receives once; returns the length and the Unix time of arrival, where the kernel stamped it.
+    /// Length 0: there was nothing to receive.
     pub(crate) fn receive(
         &mut self,
         buffer: &mut [u8],
@@ -102,7 +102,8 @@ impl Connection {
         }
     }
 
-    /// The next answer in `input`, whose beginning up to where it ends is cut off.
+    /// Parses the next answer, removes it from `input`, and returns it with its request. None: the
+    /// input holds no complete answer.
     pub(crate) fn answer(
         &mut self,
         input: &mut &[u8],
@@ -140,7 +141,7 @@ impl Connection {
     }
 }
 
-/// Whether such an answer can be one to such a request.
+/// Whether a request of kind `op` can have this answer.
 fn fits(op: Op, answer: Answer) -> bool {
     match answer {
         Answer::Hit | Answer::Miss => op == Op::Get,

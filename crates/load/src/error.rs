@@ -1,22 +1,22 @@
-//! Why a run could not be made.
+//! The errors of a run.
 
 use std::io;
 
 use crate::config::{ConfigError, Target};
 
-/// Why a run, or a prefill, could not be made. Reads after "failed to …".
+/// Why a run or a prefill failed. Messages read after "failed to …".
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    /// A setting that cannot be.
+    /// An invalid setting.
     #[error(transparent)]
     Config(#[from] ConfigError),
     /// The limit of open files is too low.
     #[error(
         "open {connections} connections: the limit of open files is {limit}; raise it with \
-         `ulimit -n {needed}` (or LimitNOFILE= of the service), or ask for fewer connections"
+         `ulimit -n {needed}` (or LimitNOFILE= of the service), or open fewer connections"
     )]
     OpenFiles {
-        /// Connections wanted.
+        /// Connections to open.
         connections: u32,
         /// The limit in force.
         limit: u64,
@@ -29,7 +29,7 @@ pub enum Error {
          CAP_SYS_NICE"
     )]
     StallDetector {
-        /// What the kernel says.
+        /// The kernel's error.
         source: io::Error,
     },
     /// A server cannot be reached.
@@ -40,21 +40,21 @@ pub enum Error {
     Connect {
         /// The server.
         target: Target,
-        /// Times it was tried.
+        /// Attempts made.
         attempts: u32,
-        /// What the last ended in.
+        /// The error of the last attempt.
         source: io::Error,
     },
     /// No local port is left.
     #[error(
         "connect to {target}: no local port is left; widen net.ipv4.ip_local_port_range, give \
-         several targets, or wait a minute for closed connections to be forgotten"
+         several targets, or wait a minute until closed connections leave TIME_WAIT"
     )]
     Ports {
         /// The server.
         target: Target,
     },
-    /// A server takes connections but says nothing.
+    /// A server accepts connections but does not answer.
     #[error(
         "open connections to {target}: no answer to `version` overlap_ns {waited_s} s; is it a \
          memcached-compatible server, and is it stalled?"
@@ -62,28 +62,28 @@ pub enum Error {
     Silent {
         /// The server.
         target: Target,
-        /// How long it was waited.
+        /// How long the generator waited for an answer.
         waited_s: u64,
     },
-    /// A server greets with something else than a version.
+    /// A server answers `version` with something else.
     #[error("open connections to {target}: it answered `version` with `{answer}`")]
     Greeting {
         /// The server.
         target: Target,
-        /// What it said.
+        /// The answer.
         answer: String,
     },
-    /// A server has no room for so many connections.
+    /// The server's connection limit is too low.
     #[error(
         "open {wanted} connections to {target}: it answers `ERROR Too many open connections`; \
-         start it with `-c {enough}` or more, or ask for fewer"
+         start it with `-c {enough}` or more, or open fewer"
     )]
     TooManyConnections {
         /// The server.
         target: Target,
-        /// Connections wanted of it.
+        /// Connections to open to it.
         wanted: u32,
-        /// What `-c` should be.
+        /// A sufficient value of `-c`.
         enough: u32,
     },
     /// Every connection was lost while running.
@@ -91,41 +91,43 @@ pub enum Error {
     AllLost {
         /// Connections opened.
         connections: u32,
-        /// What the last was lost to.
+        /// Why the last was lost.
         last: String,
     },
-    /// A prefill lost a connection or waited in vain.
+    /// A prefill lost a connection, or its server stopped answering.
     #[error("fill {target}: {fault} after {stored} records")]
     Prefill {
         /// The server.
         target: Target,
         /// What happened.
         fault: String,
-        /// Records stored by then.
+        /// Records stored before the fault.
         stored: u64,
     },
-    /// The process to watch is not there.
-    #[error("read what process {pid} costs: {source}; is it the server's process number?")]
+    /// The process to watch does not exist, or cannot be read.
+    #[error(
+        "read the processor time of process {pid}: {source}; is it the server's process number?"
+    )]
     Watch {
         /// The process.
         pid: u32,
-        /// Why not.
+        /// The system's error.
         source: io::Error,
     },
-    /// A thread cannot stay on its processor.
+    /// A thread cannot be pinned to its processor.
     #[error("pin a thread to processor {cpu}: {source}; name one that is on line")]
     Pin {
         /// The processor.
         cpu: usize,
-        /// Why not.
+        /// The system's error.
         source: io::Error,
     },
-    /// The operating system refused something else.
+    /// Another system call failed.
     #[error("{what}: {source}")]
     System {
-        /// What was tried.
+        /// The operation that failed.
         what: &'static str,
-        /// Why not.
+        /// The system's error.
         source: io::Error,
     },
     /// A thread of the generator ended in a panic: a defect of the generator.

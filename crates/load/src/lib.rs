@@ -1,11 +1,12 @@
-//! Offered load: schedule to connections to records.
+//! The load generator.
 //!
-//! [`prefill()`] puts the records on the servers, [`run()`] offers a load and measures. The
-//! schedule is drawn from a seed before the run; every latency is kept from the time a request was
-//! *intended* to leave and from the time it did. What the generator itself was late by is kept
-//! apart, and what was never answered is counted, not forgotten.
+//! [`prefill()`] stores the records on the servers; [`run()`] offers a load and measures latencies.
+//! The schedule is drawn from a seed. Latency is recorded twice: from the time at which a request
+//! was *intended* to leave (response time) and from the time at which it left (service time). The
+//! generator's own lateness is recorded separately. Requests never answered count as censored.
 //!
-//! The instrument shares nothing with the servers it measures but the protocol and the kernel.
+//! The generator shares only the protocol and the kernel with the servers it measures, so that a
+//! fault of the server cannot hide in the instrument.
 
 #![forbid(unsafe_code)]
 

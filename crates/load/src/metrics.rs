@@ -1,27 +1,28 @@
-//! What one thread counts.
+//! The measurements of one thread: windows, totals and recorded requests.
 
 use measure::{Histogram, Outstanding, OutstandingCount};
 
-/// The latencies and counts of one stretch of a run, a second long at most. A thread hands each
-/// over when it ends; merged, those of the measured interval are the run's.
+/// The latencies and counts of one window of a run, at most a second long. A thread sends each
+/// window to the main thread when it ends; merged, the windows of the measured interval are the
+/// run's.
 #[derive(Debug, Default)]
 pub(crate) struct Window {
     pub(crate) latencies: Latencies,
     pub(crate) counts: Counts,
 }
 
-/// What is counted in one.
+/// The counts of one window.
 #[derive(Debug, Default)]
 pub(crate) struct Counts {
-    /// Answers that came, of whatever intended time.
+    /// Answers received, whatever their intended time.
     pub(crate) answered: u64,
     pub(crate) gets: u64,
     pub(crate) hits: u64,
     pub(crate) errors: u64,
     pub(crate) lost_connections: u64,
-    /// At its end.
+    /// At the end of the window.
     pub(crate) outstanding: u64,
-    /// Due but unable to leave, at its end.
+    /// Due but unable to leave, at the end of the window.
     pub(crate) waiting: u64,
 }
 
@@ -43,33 +44,34 @@ impl Window {
         self.counts.merge(&other.counts);
     }
 
-    /// An empty one whose memory has been found: who records in it, or adds to it, does not wait
-    /// for the kernel to find a page at a time.
+    /// An empty window whose pages are already mapped: recording in it or merging into it causes no
+    /// page fault.
     pub(crate) fn preallocated() -> Self {
         let mut window = Self::default();
         for histogram in window.latencies.each() {
-            // What is empty is not written to by `clear`.
+            // `clear` writes only to a histogram that is not empty.
             histogram.record(1);
         }
         window.clear();
         window
     }
 
-    /// Forgets everything and keeps the memory.
+    /// Removes all measurements and keeps the memory.
     pub(crate) fn clear(&mut self) {
         self.latencies.clear();
         self.counts = Counts::default();
     }
 }
 
-/// The four latencies, each of the requests that were answered, and what is known of the others.
+/// The latencies of answered requests, and the lower bounds of the censored ones.
 #[derive(Debug, Default)]
 pub(crate) struct Latencies {
     pub(crate) response: Histogram,
     pub(crate) service: Histogram,
     pub(crate) slip: Histogram,
     pub(crate) lateness: Histogram,
-    /// Lower bounds of the response times of requests that were given up: those are in no other.
+    /// Lower bounds of the response times of requests given up. No other histogram contains these
+    /// requests.
     pub(crate) censored: Histogram,
 }
 
@@ -82,7 +84,7 @@ impl Latencies {
             &other.lateness,
             &other.censored,
         ]) {
-            // An empty one costs as much to merge as a full one.
+            // Merging an empty histogram costs as much as merging a full one.
             if !theirs.is_empty() {
                 mine.merge(theirs);
             }
@@ -108,8 +110,8 @@ impl Latencies {
     }
 }
 
-/// The counts of a whole run, of one thread. Unless another thing is said, of the requests whose
-/// intended time (closed loop: send) lies in the measured interval.
+/// The counts of one thread over a whole run. Unless stated otherwise they cover the requests whose
+/// intended time (closed loop: send time) lies in the measured interval.
 #[derive(Debug)]
 pub(crate) struct Totals {
     pub(crate) intended: u64,
@@ -119,18 +121,18 @@ pub(crate) struct Totals {
     pub(crate) gets: u64,
     pub(crate) hits: u64,
     pub(crate) sets: u64,
-    /// Answers that came in the interval, of whatever intended time.
+    /// Answers received in the interval, whatever their intended time.
     pub(crate) achieved: u64,
-    /// Answers whose arrival the kernel did not note.
+    /// Answers without a time stamp of the kernel.
     pub(crate) unstamped: u64,
-    /// Answers that saturating connections took in the interval.
+    /// Answers received on saturating connections in the interval.
     pub(crate) saturating: u64,
-    /// Bytes that left in the interval.
+    /// Bytes sent in the interval.
     pub(crate) bytes_sent: u64,
-    /// Bytes that came in the interval.
+    /// Bytes received in the interval.
     pub(crate) bytes_received: u64,
     pub(crate) lost_connections: u64,
-    /// Of the interval, spent without work: polling in vain, or asleep.
+    /// Time of the interval without work: asleep, or polling without result.
     pub(crate) idle_ns: u64,
     /// Processor time in the interval.
     pub(crate) cpu_ns: u64,
@@ -140,7 +142,7 @@ pub(crate) struct Totals {
 }
 
 impl Totals {
-    /// Nothing yet, of an interval from `start_ns` to `end_ns`.
+    /// Zero counts, for an interval from `start_ns` to `end_ns`.
     pub(crate) fn new(start_ns: u64, end_ns: u64) -> Self {
         Self {
             intended: 0,
@@ -184,20 +186,20 @@ impl Totals {
     }
 }
 
-/// The times of one request, for comparison with what a server logs of it.
+/// The times of one request, for comparison with a server's own log.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Recorded {
-    /// The token the request bore under [`crate::Protocol::Meta`].
+    /// The opaque token of the request under [`crate::Protocol::Meta`].
     pub opaque: u64,
-    /// When it should leave, `CLOCK_MONOTONIC` (closed loop: when it left).
+    /// Intended send time, `CLOCK_MONOTONIC` (closed loop: the actual one).
     pub intended_ns: u64,
-    /// Just before it was handed to the kernel.
+    /// The time just before the send call.
     pub sent_ns: u64,
-    /// When its answer arrived: by the kernel's note, or where there is none, just after it was
-    /// taken from the kernel.
+    /// Arrival of the answer: the kernel's time stamp, or, where there is none, the time just after
+    /// the receive.
     pub answered_ns: u64,
-    /// It should have left while the thread, with nothing to do, was interrupted, or its send was
-    /// ([`crate::limits::INTERRUPTED_NS`]): what that took is the machine's doing.
+    /// The machine delayed it: the thread was interrupted ([`crate::limits::INTERRUPTED_NS`]) while
+    /// it polled and the request became due, or during the send.
     pub interrupted: bool,
 }
 
@@ -206,7 +208,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_part_that_is_cleared_or_at_hand_knows_nothing() {
+    fn a_cleared_or_preallocated_window_is_empty() {
         let mut window = Window::preallocated();
         assert!(window.latencies.each().iter().all(|it| it.is_empty()));
         for histogram in window.latencies.each() {

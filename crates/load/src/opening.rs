@@ -1,8 +1,8 @@
-//! Opening many connections, fast and politely.
+//! Opens many connections without overflowing the server's listen queue.
 //!
-//! A connection counts as open when the server has answered `version` on it: only then has it left
-//! the listener's queue. So with a bounded number in progress that queue never overflows, however
-//! slowly the server accepts.
+//! A connection counts as open when the server has answered `version` on it: only then has it
+//! certainly left the listen queue. The number of connections in progress is bounded, so the queue
+//! does not overflow, however slowly the server accepts.
 
 use std::collections::VecDeque;
 use std::io;
@@ -20,7 +20,7 @@ use crate::limits::{
     EVENTS_MAX, OPEN_FILES_RESERVE, OPENING_ATTEMPTS_MAX, OPENING_BACKOFF_NS, OPENING_TIMEOUT_NS,
 };
 
-/// Makes sure that the process may open so many connections more.
+/// Raises the limit of open files, so that the process can open `connections` more.
 pub(crate) fn allow_files(connections: u32) -> Result<(), Error> {
     let needed = u64::from(connections) + OPEN_FILES_RESERVE;
     let limit = raise_open_files(needed);
@@ -35,26 +35,26 @@ pub(crate) fn allow_files(connections: u32) -> Result<(), Error> {
     }
 }
 
-/// The target that connection number `connection` goes to.
+/// The target of a connection.
 pub(crate) fn target_of(targets: &[Target], connection: u32) -> &Target {
     &targets[connection as usize % targets.len()]
 }
 
-/// Which of a run's connections one thread opens.
+/// The share of a run's connections that one thread opens.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Share {
-    /// The number of the first.
+    /// The number of the first connection.
     pub(crate) first: u32,
     /// How many.
     pub(crate) count: u32,
     /// Connections of the run, over all threads.
     pub(crate) all: u32,
-    /// How many may be in progress at a time.
+    /// Most connections in progress at any time.
     pub(crate) concurrent_max: usize,
 }
 
-/// Opens a share of the connections and registers each for reading with `poll` under its place
-/// in the share, which is also its place in the answer.
+/// Opens a share of the connections and registers each with `poll` for reading. The token of a
+/// connection is its index in the share and in the result.
 pub(crate) fn open(targets: &[Target], poll: &Poll, share: Share) -> Result<Vec<Stream>, Error> {
     let Share {
         first,
@@ -100,9 +100,9 @@ pub(crate) fn open(targets: &[Target], poll: &Poll, share: Share) -> Result<Vec<
 #[derive(Default)]
 struct Attempt {
     stage: Stage,
-    /// Times it was started.
+    /// Attempts made.
     count: u32,
-    /// Not started: when it may be. In progress: when it began.
+    /// To start: the earliest time of the next attempt. In progress: when the attempt began.
     since_ns: u64,
 }
 
@@ -127,7 +127,8 @@ struct Opening<'a> {
 }
 
 impl Opening<'_> {
-    /// Starts what may be started; returns how long to wait at most before looking again.
+    /// Starts the connections that are due, within the bound. Returns the longest wait, in
+    /// nanoseconds, until the next call.
     fn start_due(&mut self, concurrent_max: usize) -> Result<u64, Error> {
         let now_ns = monotonic_ns();
         while self.in_progress < concurrent_max {
@@ -166,7 +167,7 @@ impl Opening<'_> {
         }
     }
 
-    /// Does the next step of a connection that is ready for it.
+    /// Takes the next step of a connection whose socket is ready.
     fn advance(&mut self, connection: u32) -> Result<(), Error> {
         let attempt = &mut self.attempts[connection as usize];
         match std::mem::take(&mut attempt.stage) {
@@ -192,7 +193,7 @@ impl Opening<'_> {
         }
     }
 
-    /// Hears what the server says to `version`.
+    /// Reads the answer to `version`.
     fn read_greeting(
         &mut self,
         connection: u32,
@@ -205,7 +206,7 @@ impl Opening<'_> {
             received => received,
         };
         let stage = &mut self.attempts[connection as usize].stage;
-        let heard = match received {
+        let reply = match received {
             Ok(len) => &buffer[..len],
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
                 *stage = Stage::Greeting(stream, reader);
@@ -216,11 +217,11 @@ impl Opening<'_> {
                 return self.retry_or_fail(connection, error);
             }
         };
-        if heard.starts_with(TOO_MANY_CONNECTIONS) {
+        if reply.starts_with(TOO_MANY_CONNECTIONS) {
             return Err(self.too_many(connection));
         }
         match reader
-            .advance(heard, ReplyKind::Line)
+            .advance(reply, ReplyKind::Line)
             .map(|step| step.reply)
         {
             Ok(Some(Reply::Status(Status::Version))) => {
@@ -235,7 +236,7 @@ impl Opening<'_> {
             }
             _ => Err(Error::Greeting {
                 target: self.target(connection),
-                answer: String::from_utf8_lossy(heard)
+                answer: String::from_utf8_lossy(reply)
                     .trim_end()
                     .chars()
                     .take(80)
@@ -244,7 +245,7 @@ impl Opening<'_> {
         }
     }
 
-    /// Puts a connection that failed back in line, or gives up.
+    /// Schedules another attempt after a backoff, or fails where no further attempt can help.
     fn retry_or_fail(&mut self, connection: u32, error: io::Error) -> Result<(), Error> {
         let attempt = &mut self.attempts[connection as usize];
         let target = target_of(self.targets, self.first + connection).clone();
@@ -299,7 +300,7 @@ impl Opening<'_> {
 
     fn too_many(&self, connection: u32) -> Error {
         let wanted = self.all.div_ceil(self.targets.len() as u32);
-        // A handful more, for those who look at the server meanwhile.
+        // Some spare connections, for monitoring during the run.
         Error::TooManyConnections {
             target: self.target(connection),
             wanted,

@@ -1,4 +1,4 @@
-//! Putting the records on the servers before a run, and seeing how many stay.
+//! Stores the records on the servers before a run and measures how many stay resident.
 
 use sys::clock::monotonic_ns;
 use sys::poll::{Events, Interest, Poll};
@@ -14,10 +14,10 @@ use crate::limits::{
 use crate::opening::{self, Share};
 use crate::wire::{self, Answer, Batch};
 
-/// What came of a prefill, over all targets.
+/// The result of a prefill, over all targets.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Prefill {
-    /// Records set: those of the run, once for each target.
+    /// Records set: all records of the run, once for each target.
     pub records: u64,
     /// Of those, answered with an error.
     pub refused: u64,
@@ -25,13 +25,13 @@ pub struct Prefill {
     pub bytes: u64,
     /// Records read back.
     pub sampled: u64,
-    /// Share of the records read back that were there.
+    /// Share of the records read back that were hits.
     pub resident: f64,
-    /// How long it took, the reading included.
+    /// Duration of the prefill, including the reading back.
     pub elapsed_ns: u64,
 }
 
-/// How far a prefill is.
+/// The progress of a prefill.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Progress {
     /// Requests answered.
@@ -40,11 +40,12 @@ pub struct Progress {
     pub total: u64,
 }
 
-/// Sets every record of `config` on every target and then reads them back: all, or, of very many,
-/// a sample drawn by the seed. Every answer is checked; `progress` is told now and then.
+/// Sets every record of `config` on every target, then reads records back: all of them, or a seeded
+/// sample of [`RESIDENT_SAMPLE_MAX`]. Every answer is checked. `progress` is called about 200
+/// times.
 ///
 /// # Errors
-/// A setting cannot be, a server cannot be reached, or it stops answering.
+/// A setting is invalid, a server cannot be reached, or it stops answering.
 pub fn prefill(config: &Config, mut progress: impl FnMut(Progress)) -> Result<Prefill, Error> {
     config.validate()?;
     opening::allow_files(PREFILL_CONNECTIONS)?;
@@ -96,7 +97,7 @@ pub fn prefill(config: &Config, mut progress: impl FnMut(Progress)) -> Result<Pr
     Ok(filled)
 }
 
-/// A few connections to one server, kept full.
+/// The connections of a prefill to one server, each kept at its full depth.
 struct Prefiller<'a> {
     config: &'a Config,
     target: &'a Target,
@@ -136,7 +137,7 @@ impl<'a> Prefiller<'a> {
         })
     }
 
-    /// Makes all the requests and hears all the answers.
+    /// Sends all requests and receives all answers.
     fn run(
         &mut self,
         mut requests: impl Iterator<Item = (Op, u64)>,
@@ -193,7 +194,7 @@ impl<'a> Prefiller<'a> {
         self.fill(number, requests)
     }
 
-    /// Sends a connection as many requests as it may have outstanding.
+    /// Sends requests on a connection up to its depth.
     fn fill(
         &mut self,
         number: usize,

@@ -1,4 +1,5 @@
-//! One run: threads started together, heard once a second, and brought to one account.
+//! One run: starts the threads together, collects their windows every second, and merges their
+//! results.
 
 use std::sync::Arc;
 use std::sync::atomic::AtomicU32;
@@ -28,23 +29,24 @@ use crate::summary::Summary;
 use crate::timeline::Timeline;
 use crate::wire::{self, Batch};
 
-/// Between the last thread's being ready and the start, so that all are there in time.
+/// The time from the last thread's being ready to the start, so that no thread starts late.
 const START_AHEAD_NS: u64 = 2_000_000;
-/// An opaque token is the thread's number and, below it, the request's.
+/// An opaque token holds the request's number in this many low bits and the thread's number above.
 const OPAQUE_BITS: u32 = 44;
 
-/// What happened in one second of a run, as it happens.
+/// The measurements of one second of a run.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Second {
     /// Its end, from the start of the load.
     pub at_ns: u64,
-    /// Its length: a second, or less where the warm-up or the interval is no whole number.
+    /// Its length: one second, or less where the warm-up or the interval is no whole number of
+    /// seconds.
     pub span_ns: u64,
-    /// It belongs to the warm-up and is not recorded.
+    /// It belongs to the warm-up: the summary does not include it.
     pub warmup: bool,
-    /// Answers a second.
+    /// Answers per second.
     pub rate_rps: f64,
-    /// Median latency: response, in closed loop service.
+    /// Median of the response time (closed loop: service time).
     pub p50: Bounded,
     /// Its 99th percentile.
     pub p99: Bounded,
@@ -52,11 +54,11 @@ pub struct Second {
     pub p999: Bounded,
     /// Slip at its 99th percentile. None in closed loop.
     pub slip_p99_ns: Option<u64>,
-    /// Share of the gets answered that found their value. None without gets.
+    /// Share of the answered gets that were hits. None without gets.
     pub hit_rate: Option<f64>,
     /// Requests outstanding at its end.
     pub outstanding: u64,
-    /// Requests due but unable to leave at its end.
+    /// Requests due but not sent at its end: their connections are at their depth or blocked.
     pub waiting: u64,
     /// Answers that were errors.
     pub errors: u64,
@@ -64,15 +66,15 @@ pub struct Second {
     pub lost_connections: u64,
 }
 
-/// Makes one run. `on_second` is told of each second as it ends.
+/// Makes one run. `on_second` is called with each second as it ends.
 ///
 /// # Errors
-/// A setting cannot be, the servers cannot be reached, or all connections were lost.
+/// A setting is invalid, a server cannot be reached, or all connections were lost.
 pub fn run(config: &Config, on_second: impl FnMut(&Second)) -> Result<Summary, Error> {
     run_recorded(config, 0, on_second).map(|(summary, _)| summary)
 }
 
-/// As [`run`], keeping the times of up to `recorded_max` measured requests one by one.
+/// As [`run`]; also returns the times of up to `recorded_max` measured requests.
 ///
 /// # Errors
 /// As [`run`].
@@ -97,9 +99,9 @@ pub fn run_recorded(
     if let Some(error) = aggregate.all_lost_error(config) {
         return Err(error);
     }
-    let seen = watch.join()?;
+    let observed = watch.join()?;
     let stalls = stalls.join()?;
-    Ok(aggregate.into_summary(config, &timeline, seen, stalls.as_ref()))
+    Ok(aggregate.into_summary(config, &timeline, observed, stalls.as_ref()))
 }
 
 /// The threads of a run.
@@ -129,7 +131,7 @@ impl GeneratorThreads {
         };
         for number in 0..config.threads {
             let (spare_sender, spare) = mpsc::channel();
-            // For the second part: the first comes back only when that has begun.
+            // For the second window: the first returns only after the second has begun.
             let _ = spare_sender.send(Window::preallocated());
             let (start, started) = mpsc::channel();
             let first_of = |number: u32| {
@@ -168,7 +170,8 @@ impl GeneratorThreads {
         if ready_count == threads.threads.len() {
             return Ok(threads);
         }
-        // Dropping their starts sends the others home; the error is that of whoever is not ready.
+        // `join` drops the start channels, which ends the threads that are ready. Its error is that
+        // of the thread that is not.
         match threads.join() {
             Err(error) => Err(error),
             Ok(_) => Err(Error::Panicked),
@@ -177,12 +180,12 @@ impl GeneratorThreads {
 
     fn begin(&self, timeline: &Timeline) {
         for handle in &self.threads {
-            // A thread that has ended has an error that `join` will find.
+            // The send fails only if the thread has ended in an error, which `join` returns.
             let _ = handle.start.send(timeline.clone());
         }
     }
 
-    /// Hears the threads until they have ended.
+    /// Collects the windows of all threads until the run is over.
     fn collect(
         &self,
         timeline: &Timeline,
@@ -192,7 +195,7 @@ impl GeneratorThreads {
         let mut pending: Vec<(Window, usize)> = Vec::new();
         let mut sums = vec![Window::preallocated()];
         let mut next = 0;
-        // The last part of all comes from every thread, unless one ended in an error.
+        // Every thread sends every window, unless it ended in an error.
         while next <= timeline.boundaries() {
             let Ok(EndedWindow {
                 thread,
@@ -207,15 +210,15 @@ impl GeneratorThreads {
                 let empty = || (sums.pop().unwrap_or_default(), 0);
                 pending.resize_with(index + 1, empty);
             }
-            let (sum, heard) = &mut pending[index];
+            let (sum, received) = &mut pending[index];
             sum.merge(&window);
-            *heard += 1;
+            *received += 1;
             window.clear();
-            // A thread that has ended has no use for it.
+            // The send fails if the thread has ended: it needs no more windows.
             let _ = self.spares[thread].send(window);
             while pending
                 .first()
-                .is_some_and(|(_, heard)| *heard == self.threads.len())
+                .is_some_and(|(_, received)| *received == self.threads.len())
             {
                 let (mut window, _) = pending.remove(0);
                 if let Some(second) = second(timeline, next, &window) {
@@ -245,7 +248,7 @@ impl GeneratorThreads {
     }
 }
 
-/// What one thread needs to begin.
+/// Everything one thread needs before it starts.
 struct ThreadSetup {
     config: Config,
     number: u32,
@@ -256,7 +259,8 @@ struct ThreadSetup {
 }
 
 impl ThreadSetup {
-    /// Opens the connections, draws the schedule, says so, and works when told to.
+    /// Pins the thread, opens its connections, draws its schedule, reports itself ready, and runs
+    /// the engine when the start arrives.
     fn run(self, ready: Sender<()>, started: &Receiver<Timeline>) -> Result<Outcome, Error> {
         let config = &self.config;
         let pinned = (self.number as usize).checked_rem(config.cpus.len());
@@ -319,7 +323,8 @@ impl ThreadSetup {
             self.channels,
             self.batch,
         );
-        // The crew is gone only if it has panicked. It counts who says so until all have let go.
+        // The send fails only if the main thread has panicked. The main thread counts these
+        // messages until every sender is dropped.
         let _ = ready.send(());
         drop(ready);
         match started.recv() {

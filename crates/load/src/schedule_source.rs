@@ -1,4 +1,4 @@
-//! The schedule of one thread, drawn ahead of need.
+//! The schedule of one thread, drawn in advance.
 
 use std::collections::VecDeque;
 
@@ -8,8 +8,8 @@ use crate::limits::{DRAW_BATCH, DRAWN_AHEAD_MAX};
 
 /// Requests in the order of their intended times, up to the run's end.
 ///
-/// Most runs are drawn whole before they begin. Of a longer one the first [`DRAWN_AHEAD_MAX`] are;
-/// the rest is drawn in idle moments, a few at a time.
+/// The schedule is drawn before the run, up to [`DRAWN_AHEAD_MAX`] requests, which covers most
+/// runs. The rest of a longer one is drawn in small batches while the thread is idle.
 pub(crate) struct ScheduleSource {
     schedule: Schedule,
     drawn: VecDeque<Planned>,
@@ -18,9 +18,9 @@ pub(crate) struct ScheduleSource {
 }
 
 impl ScheduleSource {
-    /// A feed of what is intended before `end_ns`, drawn as far as there is room.
+    /// The requests intended before `end_ns`, drawn up to [`DRAWN_AHEAD_MAX`].
     pub(crate) fn new(schedule: Schedule, rate_rps: f64, end_ns: u64) -> Self {
-        // A tenth more than the mean, so that it seldom grows; what it holds is bounded anyway.
+        // 10 % above the mean, so that the list seldom grows; its length is bounded anyway.
         let expected = (rate_rps * end_ns as f64 / 1e9 * 1.1) as usize + 1024;
         let drawn = VecDeque::with_capacity(expected.min(DRAWN_AHEAD_MAX));
         let mut source = Self {
@@ -35,7 +35,8 @@ impl ScheduleSource {
         source
     }
 
-    /// When the next request is intended, from the schedule's beginning; none: there is no more.
+    /// The intended time of the next request, from the schedule's beginning. None: there are no
+    /// more.
     #[inline]
     pub(crate) fn next_ns(&self) -> Option<u64> {
         self.drawn.front().map(|planned| planned.intended_ns)
@@ -46,13 +47,14 @@ impl ScheduleSource {
     pub(crate) fn pop(&mut self) -> Option<Planned> {
         let planned = self.drawn.pop_front();
         if self.drawn.is_empty() && !self.exhausted {
-            // No idle moment came for four million requests: there is no other time left.
+            // The thread was never idle over four million requests: draw now, at the cost of
+            // lateness.
             self.draw(DRAW_BATCH);
         }
         planned
     }
 
-    /// Uses an idle moment.
+    /// Draws a batch, if there is space; called while the thread is idle.
     #[inline]
     pub(crate) fn draw_ahead(&mut self) {
         if !self.exhausted && self.drawn.len() + DRAW_BATCH <= DRAWN_AHEAD_MAX {
@@ -79,7 +81,7 @@ mod tests {
     use crate::config::Config;
 
     #[test]
-    fn a_feed_is_the_schedule_up_to_its_end() {
+    fn the_source_yields_the_schedule_up_to_its_end() {
         let mut config = Config::new("127.0.0.1:1".parse().unwrap());
         config.connections = 7;
         let schedule = || config.demand().schedule(100_000.0).unwrap();

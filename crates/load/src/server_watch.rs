@@ -1,6 +1,7 @@
-//! What the server pays and counts over the measured interval, read at its start and its end.
+//! The server's processor time and its burst statistics over the measured interval, from one
+//! snapshot at its start and one at its end.
 //!
-//! On a thread of its own: neither the readings nor what the run does with a second may delay the
+//! A thread of its own takes the snapshots, so that they and the run's output do not delay each
 //! other.
 
 use std::io::{self, BufRead, BufReader, Read, Write};
@@ -18,18 +19,19 @@ use crate::limits::{STATS_LEN_MAX, STATS_LINE_LEN_MAX, STATS_TIMEOUT};
 use crate::summary::{Bursts, Watched};
 use crate::timeline::Timeline;
 
-/// What was seen of the server.
+/// The observations of the server over the interval.
 #[derive(Debug, Default)]
 pub(crate) struct Observed {
     pub(crate) watched: Option<Watched>,
     pub(crate) bursts: Option<Bursts>,
 }
 
-/// The thread that looks.
+/// The thread that takes the snapshots; none where there is nothing to watch.
 pub(crate) struct ServerWatch(Option<JoinHandle<Result<Observed, Error>>>);
 
 impl ServerWatch {
-    /// Looks at what `config` asks for, at the ends of the interval of `timeline`.
+    /// Starts the thread; it takes the snapshots that `config` names at the ends of the measured
+    /// interval.
     pub(crate) fn start(config: &Config, timeline: &Timeline) -> Result<Self, Error> {
         if config.watch_pid.is_none() && !config.watch_bursts {
             return Ok(Self(None));
@@ -38,23 +40,23 @@ impl ServerWatch {
         let pid = config.watch_pid;
         let target = config.targets.first().filter(|_| config.watch_bursts);
         let target = target.cloned();
-        let record_wait = move || {
-            // Before the interval: within it, nothing but the question is asked.
+        let sample = move || {
+            // Connect before the interval: within it, the server handles the request only.
             let timeout = Duration::from_nanos((end_ns - measure_ns) / 2).min(STATS_TIMEOUT);
-            let mut asked = target.as_ref().and_then(|it| StatsClient::to(it, timeout));
+            let mut client = target.as_ref().and_then(|it| StatsClient::to(it, timeout));
             sys::thread::sleep_precisely();
-            let before = Snapshot::at(measure_ns, pid, asked.as_mut())?;
-            let after = Snapshot::at(end_ns, pid, asked.as_mut())?;
+            let before = Snapshot::at(measure_ns, pid, client.as_mut())?;
+            let after = Snapshot::at(end_ns, pid, client.as_mut())?;
             Ok(after.since(&before))
         };
         let builder = thread::Builder::new().name("load-watch".to_owned());
         let thread = builder
-            .spawn(record_wait)
+            .spawn(sample)
             .map_err(Error::system("start a thread"))?;
         Ok(Self(Some(thread)))
     }
 
-    /// What was seen, once the interval is over.
+    /// Waits for the end of the interval; returns the observations.
     pub(crate) fn join(self) -> Result<Observed, Error> {
         match self.0 {
             Some(thread) => thread.join().map_err(|_| Error::Panicked)?,
@@ -63,20 +65,20 @@ impl ServerWatch {
     }
 }
 
-/// The server at one moment.
+/// The server's counters at one moment.
 struct Snapshot {
     cost: Option<Cost>,
     bursts: Option<Bursts>,
 }
 
 impl Snapshot {
-    fn at(at_ns: u64, pid: Option<u32>, asked: Option<&mut StatsClient>) -> Result<Self, Error> {
+    fn at(at_ns: u64, pid: Option<u32>, client: Option<&mut StatsClient>) -> Result<Self, Error> {
         thread::sleep(Duration::from_nanos(at_ns.saturating_sub(monotonic_ns())));
         let cost =
             pid.map(|pid| cost::of_process(pid).map_err(|source| Error::Watch { pid, source }));
         Ok(Self {
             cost: cost.transpose()?,
-            bursts: asked.and_then(StatsClient::bursts),
+            bursts: client.and_then(StatsClient::bursts),
         })
     }
 
@@ -99,7 +101,7 @@ impl Snapshot {
     }
 }
 
-/// A stream whose reads and writes can be bounded.
+/// A stream whose reads and writes have a timeout.
 trait Stream: Read + Write + Send {
     fn bound(&self, timeout: Duration) -> io::Result<()>;
 }
@@ -118,15 +120,15 @@ impl Stream for UnixStream {
     }
 }
 
-/// A connection on which a server is asked for its statistics.
+/// A connection that requests a server's `stats`.
 struct StatsClient {
     stream: BufReader<Box<dyn Stream>>,
-    /// For a whole answer: the second reading must not wait for the first.
+    /// For a whole answer: the first snapshot must end before the second is due.
     timeout: Duration,
 }
 
 impl StatsClient {
-    /// None: the server cannot be reached, which the run will say.
+    /// None: the server cannot be reached; the run itself reports that.
     fn to(target: &Target, timeout: Duration) -> Option<Self> {
         let stream: Box<dyn Stream> = match target {
             Target::Tcp(address) => Box::new(TcpStream::connect_timeout(address, timeout).ok()?),
@@ -158,8 +160,8 @@ impl StatsClient {
     }
 }
 
-/// The bursts in an answer to `stats`: `bursts_of_1`, `bursts_to_2` and so on in order, and the
-/// connections in all of them. None: there are none.
+/// The bursts in an answer to `stats`: `bursts_of_1`, `bursts_to_2` and so on in order, and
+/// `bursts_connections`. None: the server does not count bursts.
 fn bursts_of(stats: &str) -> Option<Bursts> {
     let mut counts = Vec::new();
     let mut connections = None;
@@ -184,7 +186,7 @@ fn bursts_of(stats: &str) -> Option<Bursts> {
 }
 
 impl Bursts {
-    /// None: they are not of one server's life, or there were none.
+    /// None: the server was restarted between the snapshots, or there were no bursts.
     fn since(self, before: &Self) -> Option<Self> {
         let is_alike = self.counts.len() == before.counts.len();
         let counts: Option<Vec<u64>> = self
@@ -224,11 +226,11 @@ mod tests {
     }
 
     #[test]
-    fn what_the_interval_had_is_the_difference() {
+    fn the_interval_is_the_difference_of_two_snapshots() {
         let after = || bursts([3, 4, 1], 30);
         let seen = after().since(&bursts([1, 4, 0], 20));
         assert_eq!(seen, Some(bursts([2, 0, 1], 10)));
-        // Counted from anew within the interval, of another server, or nothing happened.
+        // Counters that fell (a restart), and counters that did not change.
         assert_eq!(after().since(&bursts([4, 0, 0], 20)), None);
         assert_eq!(after().since(&after()), None);
     }

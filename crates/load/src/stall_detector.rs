@@ -1,10 +1,10 @@
-//! How late the machine lets anything run on a processor: a thread that goes before all others
-//! there, and sleeps a quarter of a millisecond at a time.
+//! Measures the machine's own stalls on one processor: the wake-up latency of a real-time thread
+//! that sleeps 250 µs at a time.
 //!
-//! What it is late by, the server there is late by too, whichever server it is: the host of a
-//! virtual machine took the processor, or another program was in the kernel and did not give it
-//! back. A server's own calls can hold it up as well, by as long as one of them takes; and a server
-//! that goes before it (a real-time priority above [`PRIORITY`]) holds it up for good.
+//! While this thread is late, any server on that processor is stalled too: the host of a virtual
+//! machine took the processor, or another program held it inside the kernel. The server can also
+//! delay the thread, by at most the duration of one of its own system calls. A server at a
+//! real-time priority above [`PRIORITY`] makes the measurement invalid, for it preempts the thread.
 
 use std::sync::mpsc;
 use std::thread::{self, JoinHandle};
@@ -18,24 +18,25 @@ use crate::error::Error;
 use crate::limits::STALL_DETECTOR_PERIOD_NS;
 use crate::timeline::Timeline;
 
-/// Of the real-time class, above the least, which is the server's if it is in that class.
+/// Real-time priority: one above the lowest, which the server has where it runs in that class.
 const PRIORITY: u8 = 2;
 
-/// The thread.
+/// The detector's thread; none where no processor was named.
 pub(crate) struct StallDetector(Option<JoinHandle<Histogram>>);
 
 impl StallDetector {
-    /// On the processor `config` names, if any, over the interval of `timeline`.
+    /// Starts the detector on the processor that `config` names, for the measured interval. Returns
+    /// once the thread has its processor and its priority.
     pub(crate) fn start(config: &Config, timeline: &Timeline) -> Result<Self, Error> {
         let Some(cpu) = config.stall_detector_cpu else {
             return Ok(Self(None));
         };
         let (measure_ns, end_ns) = (timeline.measure_ns, timeline.end_ns);
         let (settled, is_settled) = mpsc::sync_channel(1);
-        let record_wait = move || {
+        let sample = move || {
             let outcome = settle(cpu);
             let is_there = outcome.is_ok();
-            // Whoever started it is waiting for this.
+            // The starting thread waits for this message; it cannot be gone.
             let _ = settled.send(outcome);
             match is_there {
                 true => lateness(measure_ns, end_ns),
@@ -44,13 +45,13 @@ impl StallDetector {
         };
         let builder = thread::Builder::new().name("load-stalls".to_owned());
         let thread = builder
-            .spawn(record_wait)
+            .spawn(sample)
             .map_err(Error::system("start a thread"))?;
         is_settled.recv().map_err(|_| Error::Panicked)??;
         Ok(Self(Some(thread)))
     }
 
-    /// How late it was, time by time, once the interval is over.
+    /// Waits for the end of the interval; returns the wake-up latencies.
     pub(crate) fn join(self) -> Result<Option<Histogram>, Error> {
         match self.0 {
             Some(thread) => Ok(Some(thread.join().map_err(|_| Error::Panicked)?)),
@@ -59,13 +60,13 @@ impl StallDetector {
     }
 }
 
-/// Before all others on its processor.
+/// Pins the thread to `cpu` at real-time priority.
 fn settle(cpu: usize) -> Result<(), Error> {
     sys::thread::pin(&[cpu]).map_err(|source| Error::Pin { cpu, source })?;
     sys::thread::go_real_time(PRIORITY).map_err(|source| Error::StallDetector { source })
 }
 
-/// Of each time it was due, those included that were over when it ran at last.
+/// One latency for each period, including the periods that a stall skipped.
 fn lateness(from_ns: u64, end_ns: u64) -> Histogram {
     let mut histogram = Histogram::new();
     let mut due_ns = from_ns;
@@ -85,9 +86,9 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_time_it_was_due_counts() {
+    fn every_period_counts_even_if_skipped() {
         let now_ns = monotonic_ns();
-        // Ten that are over, the first for longest, and one to come.
+        // Ten periods in the past, the first the latest, and one in the future.
         let past_ns = 10 * STALL_DETECTOR_PERIOD_NS;
         let histogram = lateness(now_ns - past_ns, now_ns + 1);
         assert_eq!(histogram.len(), 11);

@@ -1,6 +1,6 @@
-//! What one run of the generator says: the schema of `curtail load --json`.
+//! The result of one run: the schema of `curtail load --json`.
 //!
-//! Rates are requests per second, durations nanoseconds, shares 0 to 1.
+//! Rates are in requests per second, durations in nanoseconds, shares from 0 to 1.
 
 use measure::{LITTLES_LAW_TOLERANCE, LittlesLaw};
 use serde::{Deserialize, Serialize};
@@ -9,13 +9,14 @@ use serde::{Deserialize, Serialize};
 /// names.
 pub const SCHEMA: &str = "curtail.load/2";
 
-/// How demand was made.
+/// The kind of load.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Loop {
-    /// By a schedule drawn before the run; the server's slowness does not slow it.
+    /// Requests follow a schedule drawn before the run, however slow the server is.
     Open,
-    /// The next request leaves when the last is answered. Latency hides what a stall costs.
+    /// The next request leaves when the last one is answered. A stall of the server delays the
+    /// requests behind it unrecorded: latencies hide its cost (coordinated omission).
     Closed,
 }
 
@@ -24,78 +25,80 @@ pub enum Loop {
 pub struct Summary {
     /// [`SCHEMA`].
     pub schema: String,
-    /// How demand was made.
+    /// The kind of load.
     pub demand: Loop,
     /// Offered rate; none in closed loop.
     pub offered_rps: Option<f64>,
     /// The measured interval.
     pub duration_ns: u64,
-    /// Requests whose intended time (closed loop: send) lay in the interval.
+    /// Requests whose intended time (closed loop: send time) lies in the interval.
     pub intended: u64,
-    /// Of those, sent.
+    /// Intended requests that were sent.
     pub sent: u64,
-    /// Of those, answered.
+    /// Intended requests that were answered.
     pub answered: u64,
-    /// Of those, not sent or not answered by the end.
+    /// Intended requests not answered by the end, whether sent or not.
     pub censored: u64,
-    /// Answered with an error.
+    /// Intended requests answered with an error.
     pub errors: u64,
     /// Answers that arrived within the interval ÷ its length.
     pub achieved_rps: f64,
     /// Gets answered.
     pub gets: u64,
-    /// Gets answered with a value.
+    /// Gets answered with a value (hits).
     pub hits: u64,
     /// Sets answered.
     pub sets: u64,
     /// Connections lost while running.
     pub lost_connections: u64,
-    /// Share of the records resident after the prefill, where one was made.
+    /// Share of the records resident after the prefill. None without a prefill.
     pub resident: Option<f64>,
-    /// Answer − intended time, the censored among them. None in closed loop.
+    /// Response time: answer − intended time, with the lower bounds of censored requests. None in
+    /// closed loop.
     pub response: Option<LatencyDistribution>,
-    /// Answer − actual send, of those answered.
+    /// Service time: answer − actual send, of answered requests.
     pub service: LatencyDistribution,
-    /// Actual send − intended time, of those answered. None in closed loop.
+    /// Slip: actual send − intended time, of answered requests. None in closed loop.
     pub slip: Option<LatencyDistribution>,
-    /// The generator's own part of the response time: how long a request that could leave waited
-    /// for the generator (not for the socket's back-pressure, nor for a connection at its depth),
-    /// and how long its answer, once reported, waited to be received. None in closed loop.
+    /// Lateness: the generator's own part of the response time. It is the time that a request which
+    /// could leave waited for the generator (not for the socket, nor for a connection at its
+    /// depth), plus the time that its answer, once reported, waited to be received. None in closed
+    /// loop.
     pub lateness: Option<LatencyDistribution>,
     /// `lateness` exceeds 50 µs at its 99th percentile; in closed loop, `generator_busy` exceeds
     /// 0.98.
     pub generator_limited: bool,
     /// Processor time of the generator's threads in the interval ÷ (threads × interval).
     pub generator_cpu: f64,
-    /// Share of the interval in which the generator's threads had work: neither slept nor polled
-    /// in vain.
+    /// Share of the interval in which the generator's threads had work: they neither slept nor
+    /// polled without result.
     pub generator_busy: f64,
-    /// Mean outstanding requests over the interval, by a count that knows no time stamps
-    /// ([`measure::OutstandingCount`]).
+    /// Mean outstanding requests over the interval, by a count independent of the requests' time
+    /// stamps ([`measure::OutstandingCount`]).
     pub outstanding_mean: f64,
-    /// Of those, answers that lay unread in their sockets, at most.
+    /// Upper bound of the answers among them that lay unread in their sockets.
     #[serde(default)]
     pub outstanding_unread: f64,
-    /// Little's law: what the mean should be by the requests' time stamps
-    /// ([`measure::Outstanding`]), give or take the unread ([`measure::LittlesLaw`]).
+    /// Little's law: the mean computed from the requests' time stamps ([`measure::Outstanding`]).
+    /// It must equal the count, up to the unread answers ([`measure::LittlesLaw`]).
     pub outstanding_expected: f64,
     /// Bytes sent in the interval.
     pub bytes_sent: u64,
     /// Bytes received in the interval.
     pub bytes_received: u64,
-    /// Answers timed by the thread that took them, because the kernel did not note their arrival
-    /// (Unix sockets, the first moments of a run).
+    /// Answers timed by the receiving thread's clock, because the kernel gave no time stamp (Unix
+    /// sockets, the first moments of a run).
     #[serde(default)]
     pub unstamped: u64,
     /// Answers per second on the saturating connections, which no other count includes. None: there
     /// were no such connections. Version 1: `greedy_rps`.
     #[serde(default, alias = "greedy_rps")]
     pub saturating_rps: Option<f64>,
-    /// The processor time, memory and switches of the process under test over the interval, where
-    /// `--watch-pid` named it.
+    /// Processor time, memory and context switches of the process that `--watch-pid` named, over
+    /// the interval.
     pub watched: Option<Watched>,
-    /// The first server's wake-ups over the interval, where `--watch-bursts` asked for them and
-    /// the server counts them.
+    /// The first server's wake-ups over the interval, with `--watch-bursts`. None: the server does
+    /// not count them.
     #[serde(default)]
     pub bursts: Option<Bursts>,
     /// Stalls of the machine: the wake-up latency of a real-time thread on the processor that
@@ -105,7 +108,7 @@ pub struct Summary {
 }
 
 impl Summary {
-    /// Little's law: requests outstanding by their time stamps against those counted.
+    /// Little's law: checks the time stamps against the count.
     #[must_use]
     pub fn littles_law(&self) -> LittlesLaw {
         LittlesLaw::check(
@@ -117,60 +120,61 @@ impl Summary {
     }
 }
 
-/// A distribution: chosen points and, losslessly, the whole.
+/// A distribution of latencies: chosen percentiles and the whole histogram, without loss.
 ///
-/// Where requests were censored, they stand in it at the lower bounds of what they would have
-/// taken, and `censored` says which points are lower bounds for that.
+/// It contains censored requests at the lower bounds of their latencies; `censored` names the
+/// percentiles that are lower bounds for that reason.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct LatencyDistribution {
     /// Samples.
     pub count: u64,
     /// Arithmetic mean.
     pub mean: f64,
-    /// Least.
+    /// Minimum.
     pub min: u64,
-    /// Greatest.
+    /// Maximum.
     pub max: u64,
     /// (percentile, value) pairs, ascending.
     pub percentiles: Vec<(f64, u64)>,
     /// Base64 of the HDR V2 serialisation.
     pub hdr: String,
-    /// Those of the samples that are lower bounds. None: there are none, or a build before these
-    /// were told apart has written this.
+    /// The samples that are lower bounds. None: there are none, or the writer was a build that did
+    /// not separate them.
     #[serde(default)]
     pub censored: Option<Censored>,
 }
 
-/// Requests that were given up unanswered: at the end of the grace, with a lost connection, or
-/// before they could be sent.
+/// Requests given up unanswered: at the end of the grace period, with a lost connection, or before
+/// they could be sent.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Censored {
     /// How many.
     pub count: u64,
-    /// The percentiles of the distribution that are lower bounds, ascending (the rule:
-    /// [`measure::WithCensored`]). Mean and maximum always are.
+    /// The percentiles of the distribution that are lower bounds, ascending;
+    /// [`measure::WithCensored`] has the rule. Mean and maximum always are lower bounds.
     pub lower_bounds: Vec<f64>,
-    /// Base64 of the HDR V2 serialisation of the bounds alone.
+    /// Base64 of the HDR V2 serialisation of these samples alone.
     pub hdr: String,
 }
 
-/// How many connections had something to say when a worker of the server woke up.
+/// How many connections were ready at each wake-up of a worker of the server.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Bursts {
-    /// Wake-ups by their size: of 1, then up to 2, 4, 8 and so on, the last of any more.
+    /// Wake-ups by the number of ready connections: 1, up to 2, up to 4, up to 8 and so on; the
+    /// last counts all larger ones.
     pub counts: Vec<u64>,
-    /// Connections in all of them.
+    /// Ready connections, summed over all wake-ups.
     pub connections: u64,
 }
 
 impl Bursts {
-    /// Wake-ups in all.
+    /// The number of wake-ups.
     #[must_use]
     pub fn wakes(&self) -> u64 {
         self.counts.iter().sum()
     }
 
-    /// Connections a wake-up. None: there was none.
+    /// Mean ready connections per wake-up. None without wake-ups.
     #[must_use]
     pub fn mean(&self) -> Option<f64> {
         let wakes = self.wakes();
@@ -178,7 +182,7 @@ impl Bursts {
     }
 }
 
-/// What the process under test paid over the measured interval.
+/// The cost of the process under test over the measured interval.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Watched {
     /// Processor time in user mode.
@@ -187,8 +191,8 @@ pub struct Watched {
     pub system_ns: u64,
     /// Resident memory at the end.
     pub resident_bytes: u64,
-    /// Voluntary context switches, all threads. None: there are too many of them to be asked.
+    /// Voluntary context switches of all threads. None: the process has too many threads to read.
     pub voluntary_switches: Option<u64>,
-    /// Involuntary context switches, all threads, likewise.
+    /// Involuntary context switches, likewise.
     pub involuntary_switches: Option<u64>,
 }

@@ -1,4 +1,4 @@
-//! A run as people read it: a line a second, and a table at the end.
+//! The text output of a run: a line per second and a table at the end.
 
 use std::fmt::Write as _;
 
@@ -9,7 +9,7 @@ use crate::run::Second;
 use crate::summary::{LatencyDistribution, Loop, Summary};
 use crate::units::{show_duration, show_rate};
 
-/// The heads of the columns of [`second_line`].
+/// The column headers of [`second_line`].
 #[must_use]
 pub fn second_header() -> String {
     format!(
@@ -18,7 +18,7 @@ pub fn second_header() -> String {
     )
 }
 
-/// One second of a run. What is out of the ordinary stands at the end.
+/// One second of a run. Notes on anything unusual follow the columns.
 #[must_use]
 pub fn second_line(second: &Second) -> String {
     let slip = second
@@ -52,7 +52,7 @@ pub fn second_line(second: &Second) -> String {
     line
 }
 
-/// One line on a prefill.
+/// The result of a prefill, on one line.
 #[must_use]
 pub fn prefill_line(prefill: &Prefill) -> String {
     let mut line = format!(
@@ -131,7 +131,7 @@ fn count_lines(summary: &Summary) -> Vec<String> {
     let seconds = summary.duration_ns as f64 / 1e9;
     let offered = match (summary.demand, summary.offered_rps) {
         (Loop::Open, Some(rate_rps)) => format!("offered {}/s", show_rate(rate_rps)),
-        _ => "closed loop: latency does not show what a stall costs".to_owned(),
+        _ => "closed loop: latency hides the cost of a stall".to_owned(),
     };
     let hit_share = summary.hits as f64 / summary.gets.max(1) as f64;
     let mut lines = vec![
@@ -165,7 +165,7 @@ fn count_lines(summary: &Summary) -> Vec<String> {
             summary.bytes_received as f64 / 1e6 / seconds
         ),
         format!(
-            "{:<10} {:.2} outstanding by count, of which answers not yet read {:.2} at most; by time \
+            "{:<10} {:.2} outstanding by count, of which at most {:.2} answers not yet read; by time \
              stamps {:.2}",
             "check",
             summary.outstanding_mean,
@@ -193,7 +193,7 @@ fn count_lines(summary: &Summary) -> Vec<String> {
     lines
 }
 
-/// What a reader must know before any of the figures is believed.
+/// Warnings that limit what the figures mean.
 fn warnings(summary: &Summary) -> Vec<String> {
     let mut lines = Vec::new();
     if summary
@@ -201,7 +201,7 @@ fn warnings(summary: &Summary) -> Vec<String> {
         .as_ref()
         .is_some_and(|it| it.censored.is_some())
     {
-        let why = "requests never answered are in it, at the least they can have taken";
+        let why = "includes requests never answered, each at the least latency it can have had";
         lines.push(format!("{:<10} a lower bound: {why}", "≥"));
     }
     if summary.lost_connections > 0 {
@@ -215,7 +215,7 @@ fn warnings(summary: &Summary) -> Vec<String> {
         lines.push(why.to_owned());
     }
     if summary.generator_limited {
-        let why = "GENERATOR-LIMITED: these figures say more of the generator than of the server";
+        let why = "GENERATOR-LIMITED: these figures measure the generator rather than the server";
         lines.push(why.to_owned());
     }
     lines
@@ -231,7 +231,7 @@ fn watched_line(summary: &Summary) -> Option<String> {
         format!("; {voluntary} voluntary, {involuntary} involuntary switches")
     });
     Some(format!(
-        "{:<10} {} user, {} system a request; {:.1} MB{}",
+        "{:<10} {} user, {} system per request; {:.1} MB{}",
         "watched",
         each(watched.user_ns),
         each(watched.system_ns),
@@ -240,14 +240,14 @@ fn watched_line(summary: &Summary) -> Option<String> {
     ))
 }
 
-/// The mean, and the share of wake-ups that had one connection only.
+/// The mean, and the share of wake-ups with a single connection.
 fn bursts_line(summary: &Summary) -> Option<String> {
     let bursts = summary.bursts.as_ref()?;
     let mean = bursts.mean()?;
     let wakes = bursts.wakes();
     let alone = bursts.counts.first().copied().unwrap_or_default();
     Some(format!(
-        "{:<10} {mean:.2} connections a wake-up of the server, {} of {wakes} with one alone",
+        "{:<10} {mean:.2} ready connections per wake-up of the server, {} of {wakes} with a single one",
         "bursts",
         show_share(alone as f64 / wakes as f64),
     ))

@@ -4,13 +4,13 @@ use crate::config::Config;
 
 const SECOND_NS: u64 = 1_000_000_000;
 
-/// When a run begins, is measured, ends and is given up; and where its parts end.
+/// The phases of a run and the boundaries of its windows.
 ///
 /// ```text
 /// start    measure                        end      give up
 ///   │ warm-up │   second   second   second │  grace   │
-///   └─────────┴────────┴────────┴──────────┴──────────┘   parts, each but the last ending at a
-///                                                         boundary
+///   └─────────┴────────┴────────┴──────────┴──────────┘   windows; each but the last ends at
+///                                                         a boundary
 /// ```
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Timeline {
@@ -42,17 +42,17 @@ impl Timeline {
         }
     }
 
-    /// Where a part ends; none: the last part, or none such.
+    /// The end of a window. None for the last window, which ends with the run, and beyond it.
     pub(crate) fn boundary(&self, window: usize) -> Option<u64> {
         self.boundaries.get(window).copied()
     }
 
-    /// Parts that end at a boundary; one more follows.
+    /// The number of windows that end at a boundary; one more follows.
     pub(crate) fn boundaries(&self) -> usize {
         self.boundaries.len()
     }
 
-    /// The beginning and the end of a part that ends at a boundary.
+    /// The beginning and the end of a window that ends at a boundary.
     pub(crate) fn span(&self, window: usize) -> Option<(u64, u64)> {
         let end_ns = self.boundary(window)?;
         let before = window
@@ -61,7 +61,7 @@ impl Timeline {
         Some((before.unwrap_or(self.start_ns), end_ns))
     }
 
-    /// Whether a part belongs to the measured interval, or to the grace after it.
+    /// Whether a window belongs to the measured interval or to the grace period.
     pub(crate) fn is_measured(&self, window: usize) -> bool {
         self.boundary(window)
             .is_none_or(|end_ns| end_ns > self.measure_ns)
@@ -73,26 +73,26 @@ impl Timeline {
         (self.measure_ns..self.end_ns).contains(&at_ns)
     }
 
-    /// A time, or the interval's end if that came before.
+    /// A time, at most the interval's end.
     #[inline]
     pub(crate) fn clamped(&self, at_ns: u64) -> u64 {
         at_ns.min(self.end_ns)
     }
 
-    /// What a measured request that is given up would have taken at least. The run lasts beyond the
-    /// interval's end, and no answer is taken until then, however early it is given up.
+    /// The lower bound of the response time of a measured request that is given up. It is counted
+    /// to the interval's end even for a request given up earlier, for no answer came until then.
     pub(crate) fn lower_bound_ns(&self, intended_ns: u64, given_up_ns: u64) -> u64 {
         given_up_ns.max(self.end_ns) - intended_ns
     }
 
-    /// How much of a stretch of time lies in the measured interval.
+    /// The overlap of a time span with the measured interval.
     pub(crate) fn overlap_ns(&self, from_ns: u64, to_ns: u64) -> u64 {
         to_ns
             .min(self.end_ns)
             .saturating_sub(from_ns.max(self.measure_ns))
     }
 
-    /// The next time at which something is to be done, in that part.
+    /// The time at which a window ends, or the run is given up.
     pub(crate) fn next_event_ns(&self, window: usize) -> u64 {
         self.boundary(window).unwrap_or(self.give_up_ns)
     }
@@ -109,7 +109,7 @@ mod tests {
     }
 
     #[test]
-    fn seconds_are_whole_from_where_measuring_begins() {
+    fn seconds_are_counted_from_the_start_of_the_interval() {
         let timeline = timeline(1_500_000_000, 2_200_000_000);
         let spans: Vec<_> = (0..6).map_while(|window| timeline.span(window)).collect();
         let at = |ns: u64| 1_000 + ns;
@@ -128,7 +128,7 @@ mod tests {
     }
 
     #[test]
-    fn without_warm_up_the_first_part_is_measured() {
+    fn without_warm_up_the_first_window_is_measured() {
         let timeline = timeline(0, SECOND_NS);
         assert_eq!(timeline.boundaries(), 1);
         assert!(timeline.is_measured(0));

@@ -1,10 +1,10 @@
-//! Durations, rates and sizes as people write them: `500us`, `200k`, `64MiB`.
+//! Parses and prints durations, rates and sizes with units: `500us`, `200k`, `64MiB`.
 
 use std::fmt::Write as _;
 
-/// What is wrong with a quantity's text.
+/// Text that is no valid quantity.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("`{text}` is no {what}; write {example}")]
+#[error("`{text}` is not a {what}; give {example}")]
 pub struct UnitError {
     text: String,
     what: &'static str,
@@ -41,7 +41,7 @@ const SIZES: &[(&str, f64)] = &[
 /// Nanoseconds of `500us`, `1.5ms`, `5s`, `2min`; a bare number is seconds.
 ///
 /// # Errors
-/// The text is none of these, or more than a century.
+/// The text is not of this form, or the duration exceeds a century.
 pub fn duration_ns(text: &str) -> Result<u64, UnitError> {
     let what = (
         "duration",
@@ -54,7 +54,7 @@ pub fn duration_ns(text: &str) -> Result<u64, UnitError> {
 /// Requests per second of `200k`, `1.5M`, `20000`.
 ///
 /// # Errors
-/// The text is none of these, or not above zero.
+/// The text is not of this form, or the rate is not above zero.
 pub fn rate_rps(text: &str) -> Result<f64, UnitError> {
     let what = (
         "rate",
@@ -71,7 +71,7 @@ pub fn rate_rps(text: &str) -> Result<f64, UnitError> {
 /// Bytes of `64MiB`, `100kB`, `4096`.
 ///
 /// # Errors
-/// The text is none of these.
+/// The text is not of this form.
 pub fn size_bytes(text: &str) -> Result<u64, UnitError> {
     let what = (
         "size",
@@ -94,7 +94,7 @@ pub fn count(text: &str) -> Result<u64, UnitError> {
     whole(text, number, 9e15, what)
 }
 
-/// A duration to three digits with the unit that suits it: `412 ns`, `1.84 ms`.
+/// A duration to three digits in the largest unit below it: `412 ns`, `1.84 ms`.
 #[must_use]
 pub fn show_duration(ns: u64) -> String {
     let (scale, unit) = match ns {
@@ -192,10 +192,10 @@ mod tests {
     }
 
     #[test]
-    fn an_error_names_the_text_and_what_would_do() {
+    fn an_error_names_the_text_and_the_accepted_form() {
         assert_eq!(
             duration_ns("5 parsecs").unwrap_err().to_string(),
-            "`5 parsecs` is no duration; write a number with ns, us, ms, s, min or h, such as 500us"
+            "`5 parsecs` is not a duration; give a number with ns, us, ms, s, min or h, such as 500us"
         );
         for bad in ["", "-1", "k", "1e400", "0", "NaN", "1..2"] {
             assert!(rate_rps(bad).is_err(), "{bad}");

@@ -1,8 +1,8 @@
-//! Requests that are due but cannot leave yet: one queue a connection, all in one bounded store.
+//! Requests that are due but cannot leave yet: one queue per connection, all in one bounded arena.
 
 use workload::Op;
 
-/// A request that is due.
+/// A request whose intended time has come.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Due {
     pub(crate) intended_ns: u64,
@@ -12,7 +12,7 @@ pub(crate) struct Due {
 
 const NONE: u32 = u32::MAX;
 
-/// One connection's queue, first in, first out.
+/// The FIFO queue of one connection: a linked list in [`Waiting`].
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Queue {
     first: u32,
@@ -36,8 +36,8 @@ struct Node {
     next: u32,
 }
 
-/// Where the queues' requests are. Its memory is reserved at once and touched as needed, so that
-/// no growth makes anything late.
+/// The arena of all queues. Its address space is reserved at the start, so that growth never copies
+/// the requests and delays none.
 pub(crate) struct Waiting {
     nodes: Vec<Node>,
     free: u32,
@@ -60,7 +60,7 @@ impl Waiting {
         self.len
     }
 
-    /// Puts a request at a queue's end; false: there is no room.
+    /// Appends a request to a queue. False: the arena is full.
     #[inline]
     pub(crate) fn push(&mut self, queue: &mut Queue, due: Due) -> bool {
         if self.len == self.len_max {
@@ -86,7 +86,7 @@ impl Waiting {
         true
     }
 
-    /// Takes the request at a queue's front.
+    /// Removes the first request of a queue.
     #[inline]
     pub(crate) fn pop(&mut self, queue: &mut Queue) -> Option<Due> {
         if queue.first == NONE {
@@ -116,7 +116,7 @@ mod tests {
     }
 
     #[test]
-    fn queues_share_the_store_and_keep_their_order() {
+    fn queues_share_the_arena_and_keep_their_order() {
         let mut waiting = Waiting::new(64);
         let mut queues = [Queue::EMPTY; 4];
         let mut expected: [VecDeque<Due>; 4] = Default::default();
@@ -127,9 +127,9 @@ mod tests {
                 .wrapping_add(1);
             let queue = (state >> 60) as usize % 4;
             if state >> 33 & 1 == 0 {
-                let room = waiting.len() < 64;
-                assert_eq!(waiting.push(&mut queues[queue], due(step)), room);
-                if room {
+                let has_space = waiting.len() < 64;
+                assert_eq!(waiting.push(&mut queues[queue], due(step)), has_space);
+                if has_space {
                     expected[queue].push_back(due(step));
                 }
             } else {

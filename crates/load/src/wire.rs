@@ -1,4 +1,4 @@
-//! Requests as bytes, and replies as answers.
+//! Encodes requests and interprets replies.
 
 use std::io::{self, IoSlice};
 use std::iter;
@@ -13,10 +13,10 @@ use workload::{KeyBuffer, Keyspace, Op};
 use crate::config::Protocol;
 use crate::limits::{COPIED_VALUE_LEN_MAX, SEND_BYTES_MAX, SPLICES_MAX};
 
-/// Requests of one connection, put together to leave in one send.
+/// Requests of one connection that leave in one send.
 ///
-/// Short values are copied behind their request lines. Long ones are sent from the shared filler:
-/// a splice says where they belong.
+/// Short values are copied behind their request lines. Long values are sent from the shared filler;
+/// a splice records their position.
 pub(crate) struct Batch {
     keyspace: Keyspace,
     protocol: Protocol,
@@ -29,12 +29,12 @@ pub(crate) struct Batch {
 
 #[derive(Debug, Clone, Copy)]
 struct Splice {
-    /// Where in the bytes it stands.
+    /// Its position in the bytes.
     at: usize,
     len: usize,
 }
 
-/// The bytes every value is a beginning of.
+/// The shared bytes: every value is a prefix of them.
 pub(crate) fn filler(len_max: u32) -> Arc<[u8]> {
     (0..len_max as usize)
         .map(|i| b'a' + (i % 26) as u8)
@@ -65,7 +65,7 @@ impl Batch {
         self.bytes.len() + self.spliced_len
     }
 
-    /// No further request should join.
+    /// Whether no further request should be added.
     pub(crate) fn is_full(&self) -> bool {
         self.len() >= SEND_BYTES_MAX || self.splices.len() == SPLICES_MAX
     }
@@ -92,7 +92,7 @@ impl Batch {
         }
     }
 
-    /// Sends as much as there is room for.
+    /// Sends as many bytes as the socket accepts.
     pub(crate) fn send(&self, stream: &Stream) -> io::Result<usize> {
         if self.splices.is_empty() {
             return stream.send(&self.bytes);
@@ -106,7 +106,7 @@ impl Batch {
         stream.send_vectored(&pieces[..count])
     }
 
-    /// What is left after `sent` bytes.
+    /// Appends the bytes after the first `sent` to `rest`.
     pub(crate) fn append_from(&self, sent: usize, rest: &mut Vec<u8>) {
         let mut skip = sent;
         self.each_piece(|piece| {
@@ -171,7 +171,7 @@ fn encode_set(out: &mut Vec<u8>, protocol: Protocol, key: &[u8], value_len: usiz
     }
 }
 
-/// What an answer came to.
+/// The outcome of a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Answer {
     /// A get found its value.
@@ -180,11 +180,11 @@ pub(crate) enum Answer {
     Miss,
     /// A set was carried out.
     Stored,
-    /// An error, or a refusal.
+    /// An error reply, or a set that was not stored.
     Error,
 }
 
-/// What kind of reply a request draws.
+/// The kind of reply that a request receives.
 #[inline]
 pub(crate) fn expected_reply(protocol: Protocol, op: Op) -> ReplyKind {
     match (protocol, op) {
@@ -194,7 +194,7 @@ pub(crate) fn expected_reply(protocol: Protocol, op: Op) -> ReplyKind {
     }
 }
 
-/// What a reply means, and the opaque number it bears.
+/// The outcome that a reply states, and its opaque token.
 #[inline]
 pub(crate) fn interpret(reply: Reply) -> (Answer, Option<u64>) {
     match reply {
@@ -227,7 +227,7 @@ mod tests {
     }
 
     #[test]
-    fn requests_read_as_memcached_wants_them() {
+    fn requests_follow_the_memcached_protocols() {
         let mut text = batch(Distribution::Fixed(3.0), Protocol::Text);
         text.push(Op::Get, 1, 7);
         text.push(Op::Set, 1, 8);
@@ -243,7 +243,7 @@ mod tests {
     }
 
     #[test]
-    fn long_values_are_spliced_in_where_they_belong() {
+    fn long_values_are_spliced_at_their_positions() {
         let mut batch = batch(Distribution::Fixed(70_000.0), Protocol::Text);
         batch.push(Op::Set, 5, 0);
         assert!(batch.is_full());

@@ -1,4 +1,4 @@
-//! The schema of `curtail load --json`, held as text: a change here is a change for its readers.
+//! Goldens of `curtail load --json` and of the table: a change here is visible to their readers.
 
 use load::summary::{Bursts, Censored, LatencyDistribution, Loop, SCHEMA, Summary, Watched};
 use load::text;
@@ -83,24 +83,24 @@ achieved   2.00/s of offered 3.00/s
 requests   3 intended, 2 sent, 2 answered, 1 censored, 0 errors
 answers    1 gets (100.0% hits), 1 sets
 bytes      0.0 MB/s out, 4.0 MB/s in
-check      1.50 outstanding by count, of which answers not yet read 0.25 at most; by time stamps 1.25
+check      1.50 outstanding by count, of which at most 0.25 answers not yet read; by time stamps 1.25
 generator  50.0% processor, 25.0% busy
 saturating 2.50/s answered on the saturating connections, not counted above
-watched    889 ns user, 1.33 µs system a request; 1.0 MB; 3 voluntary, 4 involuntary switches
-bursts     1.50 connections a wake-up of the server, 75.0% of 4 with one alone
+watched    889 ns user, 1.33 µs system per request; 1.0 MB; 3 voluntary, 4 involuntary switches
+bursts     1.50 ready connections per wake-up of the server, 75.0% of 4 with a single one
 stalls     1.00 µs at p50, 2.00 µs at p99.9, 2.00 µs at most: wake-up latency on the processor watched
-≥          a lower bound: requests never answered are in it, at the least they can have taken
-GENERATOR-LIMITED: these figures say more of the generator than of the server
+≥          a lower bound: includes requests never answered, each at the least latency it can have had
+GENERATOR-LIMITED: these figures measure the generator rather than the server
 ";
 
 #[test]
-fn a_summary_is_written_so_and_read_back() {
+fn a_summary_round_trips_through_json() {
     assert_eq!(serde_json::to_string(&summary()).unwrap(), JSON);
     assert_eq!(serde_json::from_str::<Summary>(JSON).unwrap(), summary());
 }
 
 #[test]
-fn a_summary_of_before_censored_requests_were_told_apart_is_still_read() {
+fn a_summary_without_separate_censored_requests_is_still_read() {
     let apart = r#","censored":{"count":1,"lower_bounds":[99.9],"hdr":"HISTFBBB"}"#;
     let before = JSON.replace(apart, "").replace(r#","censored":null"#, "");
     let before = before.replace(r#","outstanding_unread":0.25"#, "");
@@ -124,13 +124,13 @@ fn a_summary_of_version_1_is_read_under_its_own_names() {
 }
 
 #[test]
-fn stamps_that_disagree_with_the_count_are_told() {
+fn stamps_that_disagree_with_the_count_are_reported() {
     let mut wrong = summary();
     wrong.outstanding_expected = 1.1;
     assert!(text::table(&wrong).contains("\nLITTLE'S LAW FAILS: "));
 }
 
 #[test]
-fn a_summary_is_shown_so() {
+fn a_summary_prints_as_this_table() {
     assert_eq!(text::table(&summary()), TABLE);
 }

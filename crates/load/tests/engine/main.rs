@@ -1,8 +1,8 @@
-//! The engine against servers with faults: counts add up, whatever happens.
+//! The engine against servers with faults: the counts add up in every case.
 
 #![expect(
     clippy::unwrap_used,
-    reason = "the test server is a test too, though its functions are not marked so"
+    reason = "the test server is test code too, outside #[test] functions"
 )]
 
 mod server;
@@ -75,20 +75,20 @@ fn every_request_of_the_schedule_is_answered_and_counted() {
 }
 
 #[test]
-fn who_takes_what_it_can_get_is_counted_apart() {
+fn saturating_connections_are_counted_separately() {
     let server = Server::start(Fault::None);
     let mut config = config(&server);
     let alone = run(&config);
     assert_eq!(alone.saturating_rps, None);
     config.saturating_connections = 2;
     config.saturating_depth = 100;
-    let beside = run(&config);
-    adds_up(&beside);
-    // Of what is measured nothing changes but how long it takes.
-    assert_eq!((alone.intended, alone.sets), (beside.intended, beside.sets));
-    assert_eq!((beside.censored, beside.lost_connections), (0, 0));
-    assert!(beside.saturating_rps.unwrap() > 2000.0, "{beside:?}");
-    assert!(load::text::table(&beside).contains("saturating"));
+    let shared = run(&config);
+    adds_up(&shared);
+    // The saturating connections change the latencies of the measured requests and nothing else.
+    assert_eq!((alone.intended, alone.sets), (shared.intended, shared.sets));
+    assert_eq!((shared.censored, shared.lost_connections), (0, 0));
+    assert!(shared.saturating_rps.unwrap() > 2000.0, "{shared:?}");
+    assert!(load::text::table(&shared).contains("saturating"));
 }
 
 #[test]
@@ -128,15 +128,15 @@ fn a_closed_loop_has_no_response_time_and_keeps_every_connection_busy() {
     assert!(summary.response.is_none() && summary.slip.is_none() && summary.lateness.is_none());
     assert_eq!(summary.censored, 0);
     assert!(summary.answered > 300, "{}", summary.answered);
-    // By its time stamp a request ends when its answer arrives, by count when that is taken: all
-    // eight connections have four requests outstanding all the time.
+    // By count a request ends when its answer is received, so all eight connections have four
+    // requests outstanding all the time. By time stamp it ends when the answer arrives.
     let outstanding = summary.outstanding_mean;
     assert!(outstanding > 30.0 && outstanding <= 32.0, "{outstanding}");
     assert!(summary.littles_law().holds, "{:?}", summary.littles_law());
 }
 
 #[test]
-fn a_server_that_never_answers_leaves_everything_censored_and_the_depth_kept() {
+fn without_answers_every_request_is_censored_and_the_depth_holds() {
     let server = Server::start(Fault::Silent);
     let mut config = config(&server);
     (config.depth, config.grace_ns) = (3, 100_000_000);
@@ -162,8 +162,8 @@ fn a_lost_connection_is_counted_and_the_run_goes_on() {
     assert_eq!(summary.lost_connections, 1);
     assert!(summary.censored > 10, "{}", summary.censored);
     assert!(summary.answered > summary.intended / 2);
-    // An eighth of the requests, give or take the first few: how slow they would have been is not
-    // known, and the greatest percentiles with it.
+    // About an eighth of the requests are censored: their latencies are unknown, and so are the
+    // highest percentiles.
     let response = summary.response.as_ref().unwrap();
     let lower_bounds = &response.censored.as_ref().unwrap().lower_bounds;
     assert!(
@@ -174,7 +174,7 @@ fn a_lost_connection_is_counted_and_the_run_goes_on() {
     let table = load::text::table(&summary);
     let row = |name| table.lines().find(|line| line.starts_with(name)).unwrap();
     assert_eq!(row("response").matches('≥').count(), lower_bounds.len() + 2);
-    assert!(!row("service").contains('≥'), "of those answered");
+    assert!(!row("service").contains('≥'), "answered requests only");
 }
 
 #[test]
@@ -189,7 +189,7 @@ fn losing_every_connection_ends_the_run_with_the_reason() {
 }
 
 #[test]
-fn nobody_listening_is_said_with_the_address_and_a_remedy() {
+fn connection_refused_names_the_address_and_a_remedy() {
     let unused = TcpListener::bind("127.0.0.1:0")
         .unwrap()
         .local_addr()
@@ -207,7 +207,7 @@ fn nobody_listening_is_said_with_the_address_and_a_remedy() {
 }
 
 #[test]
-fn a_full_server_is_understood() {
+fn a_full_server_is_recognised() {
     let server = Server::start(Fault::Full);
     let error = load::run(&config(&server), |_| ()).unwrap_err();
     let full = matches!(
@@ -222,19 +222,20 @@ fn a_full_server_is_understood() {
 }
 
 #[test]
-fn more_connections_than_files_is_said_with_the_remedy() {
+fn too_few_open_files_names_the_remedy() {
     let mut config = Config::new("127.0.0.1:1".parse().unwrap());
     config.connections = 1 << 20;
-    // Where the hard limit allows a million files there is nothing to be said.
+    // Where the hard limit allows a million files, the run fails to connect instead.
     if let Err(error) = load::run(&config, |_| ()) {
         let message = error.to_string();
-        let spoken = message.contains("ulimit -n 1048640") || message.starts_with("connect to");
-        assert!(spoken, "{message}");
+        let is_expected =
+            message.contains("ulimit -n 1048640") || message.starts_with("connect to");
+        assert!(is_expected, "{message}");
     }
 }
 
 #[test]
-fn a_prefill_says_what_stayed() {
+fn a_prefill_reports_the_resident_share() {
     let server = Server::start(Fault::None);
     let mut config = config(&server);
     config.values = "uniform:0,20000".parse().unwrap();

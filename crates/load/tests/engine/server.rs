@@ -1,4 +1,4 @@
-//! A server as small as can be, with the faults a test wants.
+//! A minimal text-protocol server with injectable faults.
 
 use std::collections::HashMap;
 use std::io::{BufRead, BufReader, Read, Write};
@@ -7,20 +7,20 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::thread;
 
-/// What is wrong with the server.
+/// The fault of the server.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Fault {
     /// Nothing.
     None,
     /// It answers `version` and nothing else.
     Silent,
-    /// It closes the first connection after so many requests.
+    /// It closes the first connection after this many requests.
     ClosesFirst(u64),
-    /// It closes every connection after so many requests.
+    /// It closes every connection after this many requests.
     ClosesAll(u64),
-    /// It has no room for any connection.
+    /// Its connection limit is reached.
     Full,
-    /// It takes every second set and forgets it.
+    /// It acknowledges every second set without storing it.
     Forgetful,
     /// It refuses every set.
     RefusesSets,
@@ -30,7 +30,7 @@ pub(crate) enum Fault {
 pub(crate) struct Server {
     /// `HOST:PORT`
     pub(crate) address: String,
-    /// Requests seen on all connections, `version` apart.
+    /// Requests received on all connections, without `version`.
     pub(crate) requests: Arc<AtomicU64>,
     /// Everything received on the last connection, in order.
     pub(crate) received: Arc<Mutex<Vec<u8>>>,
@@ -46,14 +46,14 @@ impl Server {
         let (seen, kept) = (Arc::clone(&requests), Arc::clone(&received));
         thread::spawn(move || {
             for (number, stream) in listener.incoming().enumerate() {
-                let talk = Talk {
+                let session = Session {
                     fault,
                     number,
                     requests: Arc::clone(&seen),
                     received: Arc::clone(&kept),
                     store: Arc::clone(&store),
                 };
-                thread::spawn(move || talk.serve(stream.unwrap()));
+                thread::spawn(move || session.serve(stream.unwrap()));
             }
         });
         Self {
@@ -64,7 +64,7 @@ impl Server {
     }
 }
 
-struct Talk {
+struct Session {
     fault: Fault,
     number: usize,
     requests: Arc<AtomicU64>,
@@ -72,7 +72,7 @@ struct Talk {
     store: Arc<Mutex<HashMap<String, Vec<u8>>>>,
 }
 
-impl Talk {
+impl Session {
     fn serve(&self, mut out: TcpStream) {
         out.set_nodelay(true).unwrap();
         if self.fault == Fault::Full {
