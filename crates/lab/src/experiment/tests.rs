@@ -101,7 +101,7 @@ fn a_wrong_value_is_named_with_its_line_and_the_remedy() {
         (
             "\"1s\"",
             "\"1 parsec\"",
-            "4: `1 parsec` is no duration; write a number with ns, us, ms, s, min or h, such as \
+            "4: `1 parsec` is not a duration; give a number with ns, us, ms, s, min or h, such as \
              500us",
         ),
         (

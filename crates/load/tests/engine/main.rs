@@ -145,7 +145,7 @@ fn without_answers_every_request_is_censored_and_the_depth_holds() {
     assert_eq!(summary.answered, 0);
     assert!(summary.intended > 400);
     assert_eq!(summary.censored, summary.intended);
-    // The warm-up's requests fill some of the slots.
+    // Requests of the warm-up occupy part of the depth.
     assert!(summary.sent <= 8 * 3);
     assert_eq!(server.requests.load(Ordering::Relaxed), 8 * 3);
     let response = summary.response.as_ref().unwrap();
