@@ -47,7 +47,7 @@ enum Command {
     /// Offer a load to a memcached-compatible server and measure its latency.
     #[cfg(feature = "load")]
     Load(Box<load::Flags>),
-    /// Run experiments: servers side by side, and a page that shows what came of it.
+    /// Run experiments that compare servers, and draw a report.
     #[cfg(feature = "lab")]
     Lab(lab::Flags),
     /// Say what this machine offers a server and a measurement, what stands in the way, and what

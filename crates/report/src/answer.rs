@@ -1,13 +1,14 @@
 //! The head of the page: the answer in one sentence, and each server at the point compared.
 //!
-//! The point follows from the plan alone, never from a latency or a cost: of load levels the one
-//! nearest a half; of rates the one nearest half of the baseline's capacity or, where that was not
-//! measured, the middle one; of settings the last (the first, where the last is the load's own).
+//! The plan determines the point compared, for rates together with the baseline's capacity, so that no
+//! latency or cost can influence it. Of load levels it is the one nearest 0.5; of rates the one nearest
+//! half of the baseline's capacity or, if that is not known, the middle one; of settings the last (the
+//! first, if the last is the load's own).
 //! The baseline is the last server of the plan that took part.
 //!
-//! A ratio is decided where its 95 % interval excludes 1. It is not known where the generator was
-//! the limit in more than half of the trials of either server, or where any 99th percentile that
-//! it would be made of is a lower bound: the interval would be too narrow by an unknown amount.
+//! A ratio is decided if its 95 % interval excludes 1. It is not known if more than half of the trials
+//! of either server are generator-limited, or if the 99th percentile of any trial used is a lower
+//! bound: the interval would then be too narrow by an unknown amount.
 
 use measure::{Capacity, Estimate};
 

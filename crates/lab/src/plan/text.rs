@@ -111,17 +111,25 @@ fn sweep(plan: &Plan) -> String {
         }
     };
     format!(
-        "{cells_text}; {} repeats of {} after {} of warm-up; {} capacity trials per server{}",
+        "{cells_text}; {} repeat{} of {} after {} of warm-up; {} capacity trial{} per \
+         server{}",
         plan.repeats,
+        plural(plan.repeats),
         duration_text(Duration::from_nanos(plan.trial_ns)),
         duration_text(Duration::from_nanos(plan.warmup_ns)),
         plan.capacity_trials,
+        plural(plan.capacity_trials),
         if plan.vary.is_some() {
             " and setting"
         } else {
             ""
         },
     )
+}
+
+/// The plural ending of a noun after `count`.
+fn plural(count: u32) -> &'static str {
+    if count == 1 { "" } else { "s" }
 }
 
 /// Processors as `taskset` writes them.

@@ -243,3 +243,21 @@ fn the_flat_table_has_a_row_a_trial_and_units_in_its_heads() {
         }
     }
 }
+
+/// Older builds named saturating connections `greedy`.
+#[test]
+fn the_old_names_of_saturating_connections_are_read() {
+    let saturating = report::Vary::Saturating(vec![0, 1]);
+    let rates = report::folder::Sweep::Rates(vec![10_000.0]);
+    let mut run = Synthetic::varied(4, saturating, rates);
+    run.plan.load.saturating_depth = 77;
+    let place = tempfile::tempdir().unwrap();
+    let folder = run.write(place.path());
+    let expected = Run::open(&folder).unwrap();
+    for file in ["plan.toml", "trials.jsonl"] {
+        let text = fs::read_to_string(folder.join(file)).unwrap();
+        assert!(text.contains("saturating"), "{file}");
+        fs::write(folder.join(file), text.replace("saturating", "greedy")).unwrap();
+    }
+    assert_eq!(Run::open(&folder).unwrap(), expected);
+}
