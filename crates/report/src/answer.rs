@@ -1,14 +1,14 @@
 //! The head of the page: the answer in one sentence, and each server at the point compared.
 //!
-//! The plan determines the point compared, for rates together with the baseline's capacity, so that no
-//! latency or cost can influence it. Of load levels it is the one nearest 0.5; of rates the one nearest
-//! half of the baseline's capacity or, if that is not known, the middle one; of settings the last (the
-//! first, if the last is the load's own).
-//! The baseline is the last server of the plan that took part.
+//! The plan determines the point compared, for rates together with the baseline's capacity, so that
+//! no latency or cost can influence it. Of load levels it is the one nearest 0.5; of rates the one
+//! nearest half of the baseline's capacity or, if that is not known, the middle one; of settings
+//! the last (the first, if the last is the load's own). The baseline is the last server of the plan
+//! that took part.
 //!
-//! A ratio is decided if its 95 % interval excludes 1. It is not known if more than half of the trials
-//! of either server are generator-limited, or if the 99th percentile of any trial used is a lower
-//! bound: the interval would then be too narrow by an unknown amount.
+//! A ratio is decided if its 95 % interval excludes 1. It is not known if more than half of the
+//! trials of either server are generator-limited, or if the 99th percentile of any trial used is a
+//! lower bound: the interval would then be too narrow by an unknown amount.
 
 use measure::{Capacity, Estimate};
 

@@ -205,7 +205,7 @@ fn the_text_of_a_plan_lists_servers_load_and_time() {
         "16 connections of depth 1, 1 thread; keys fb_key, values fb_value",
         "updates 3 %",
         "pinned   server on 0, generator on 1",
-        "0.3, 0.6 of each server's capacity; 1 repeats of 400 ms after 100 ms of warm-up",
+        "0.3, 0.6 of each server's capacity; 1 repeat of 400 ms after 100 ms of warm-up",
         "note     processor 1 not here",
         "3 trials of about",
     ] {
