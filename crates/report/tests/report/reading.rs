@@ -248,7 +248,7 @@ fn the_flat_table_has_a_row_a_trial_and_units_in_its_heads() {
 #[test]
 fn the_old_names_of_saturating_connections_are_read() {
     let saturating = report::Vary::Saturating(vec![0, 1]);
-    let rates = report::folder::Sweep::Rates(vec![10_000.0]);
+    let rates = Sweep::Rates(vec![10_000.0]);
     let mut run = Synthetic::varied(4, saturating, rates);
     run.plan.load.saturating_depth = 77;
     let place = tempfile::tempdir().unwrap();
