@@ -1,10 +1,10 @@
-//! What a server can do under infinite demand.
+//! The capacity of a server: its throughput in closed loop.
 
 use serde::{Deserialize, Serialize};
 
 use crate::interval::{Estimate, median_of_trials};
 
-/// One trial under infinite demand.
+/// One closed-loop trial.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct CapacityTrial {
     /// Answers per second.
@@ -20,16 +20,15 @@ pub struct Capacity {
     pub rps: Estimate,
     /// Trials in which the generator was the limit.
     pub limited: usize,
-    /// The generator was the limit in more than half of the trials: the server can do at least
-    /// this, and how much more is not known. All trials then count.
+    /// The generator was the limit in more than half of the trials: the capacity is at least this,
+    /// and all trials count.
     pub at_least: bool,
 }
 
 impl Capacity {
-    /// The capacity that some trials show. Those that the generator limited are left out as long
-    /// as half of the trials remain. Where fewer do, to take them alone would let one lucky trial
-    /// decide: all count, and their median is a lower bound. None of no trials, or where a rate is
-    /// not a finite number.
+    /// The capacity that the trials show. Generator-limited trials are excluded as long as half of
+    /// the trials remain. With fewer left, one lucky trial could decide: then all trials count, and
+    /// their median is a lower bound. None without trials, or where a rate is not finite.
     #[must_use]
     pub fn of(trials: &[CapacityTrial], confidence: f64) -> Option<Self> {
         let limited = trials
@@ -78,7 +77,7 @@ mod tests {
     }
 
     #[test]
-    fn one_free_trial_of_five_does_not_decide() {
+    fn one_unlimited_trial_of_five_does_not_decide() {
         let seen = capacity(&[
             (107.0, true),
             (104.0, true),

@@ -1,47 +1,47 @@
-//! Percentiles of latencies some of which are known from below only.
+//! Percentiles of latencies of which some are known only as lower bounds.
 
 use std::borrow::Cow;
 
 use crate::Histogram;
 
-/// A percentile, or all that is known of it.
+/// A percentile, or a lower bound of it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Bounded {
     /// Nanoseconds.
     pub value_ns: u64,
-    /// The percentile is at least `value_ns`; how much more is not known.
+    /// The percentile is at least `value_ns`; its exact value is unknown.
     pub is_lower_bound: bool,
 }
 
-/// N requests that were answered and M that were given up before they were: *censored*. How long
-/// each of those would have taken is not known, only that it is no less than its age when it was
-/// given up, which may be short (a lost connection) or long (the end of a run).
+/// The latencies of N answered requests and of M *censored* ones, which were given up unanswered.
+/// The latency of a censored request is unknown; its age when it was given up is a lower bound,
+/// which may be short (a lost connection) or long (the end of a run).
 ///
-/// The rule. Let the percentile's rank among all N + M be k. It is least when every censored
-/// request took just its bound, and greatest when none ever ended:
+/// The rule. Let k be the percentile's rank among all N + M. The percentile is least if every
+/// censored request took exactly its bound, and greatest if none ever ended:
 ///
 /// ```text
 /// k-th of all, bounds as values  ≤  percentile  ≤  k-th of the answered; for k > N: unbounded
 /// ```
 ///
-/// Both are attained, so nothing narrower holds without an assumption on what was censored. The
-/// left side is what is reported. Where the right side is the same to the histogram's three
-/// digits, the percentile is known; else the left side is a *lower bound*. So a percentile below
-/// every bound is always known, and one of the M highest ranks never is. A percentile of the
-/// answered alone would be that of a lower rank: it flatters the worst runs.
+/// Both bounds are attained, so no narrower ones hold without an assumption about the censored
+/// requests. The left side is reported. Where the right side equals it to the histogram's three
+/// digits, the percentile is known; otherwise the left side is a *lower bound*. So a percentile
+/// below every bound is always known, and one of the M highest ranks never is. The percentile of
+/// the answered requests alone has a lower rank: it would flatter the worst runs.
 ///
 /// Bounds of this kind are the worst case of Manski (*Partial identification of probability
-/// distributions*, 2003); the estimator of Kaplan and Meier, which is narrower, supposes that to be
-/// given up has nothing to do with being slow.
+/// distributions*, 2003). The estimator of Kaplan and Meier is narrower, but it assumes that giving
+/// up is independent of slowness.
 #[derive(Debug)]
 pub struct WithCensored<'a> {
     answered: &'a Histogram,
-    /// Censored requests at their bounds among the answered.
+    /// The answered requests, and the censored ones at their bounds.
     all: Cow<'a, Histogram>,
 }
 
 impl<'a> WithCensored<'a> {
-    /// Of the latencies of those answered and the bounds of those censored.
+    /// From the latencies of answered requests and the lower bounds of censored ones.
     #[must_use]
     pub fn new(answered: &'a Histogram, censored: &Histogram) -> Self {
         let mut all = Cow::Borrowed(answered);
@@ -51,7 +51,7 @@ impl<'a> WithCensored<'a> {
         Self { answered, all }
     }
 
-    /// All requests, the censored at their bounds.
+    /// All requests, the censored ones at their bounds.
     #[must_use]
     pub fn all(&self) -> &Histogram {
         &self.all
@@ -111,34 +111,34 @@ mod tests {
         assert_eq!(seen(&answered, &censored, 100.0), (1_000, true));
     }
 
-    /// Requests of a lost connection are given up young; they may have become the slowest of all.
+    /// Requests of a lost connection are given up early; they could have become the slowest of all.
     #[test]
     fn a_bound_below_a_percentile_makes_that_a_lower_bound_too() {
         let answered: Vec<u64> = (1..=95).collect();
         let censored = [3; 5];
         assert_eq!(seen(&answered, &censored, 2.0), (2, false));
         assert_eq!(seen(&answered, &censored, 50.0), (45, true));
-        // By rank there is room above for all five; by their bounds there is not.
+        // The bounds of all five lie below rank 95, their latencies may lie above it.
         assert_eq!(seen(&answered, &censored, 95.0), (90, true));
         assert_eq!(seen(&answered, &censored, 99.0), (94, true));
     }
 
     #[test]
     fn a_percentile_that_the_censored_cannot_move_is_known() {
-        // One of a thousand given up at once: the median stands among equals.
+        // One of a thousand given up immediately: it cannot move the median among equal values.
         assert_eq!(seen(&[700; 999], &[1], 50.0), (700, false));
         assert_eq!(seen(&[700; 999], &[1], 99.9), (700, false));
         assert_eq!(seen(&[700; 999], &[1], 100.0), (700, true));
     }
 
     #[test]
-    fn nothing_answered_is_known_from_below_only() {
+    fn without_answers_every_percentile_is_a_lower_bound() {
         assert_eq!(seen(&[], &[5, 9], 50.0), (5, true));
     }
 
-    /// Whatever the censored would have taken, the report holds: tried at random.
+    /// At random: the report holds for any latencies of the censored requests.
     #[test]
-    fn what_is_reported_holds_whatever_the_censored_would_have_taken() {
+    fn the_report_holds_for_any_latencies_of_the_censored() {
         let mut state = 1_u64;
         let mut below = |most: u64| {
             state = state
@@ -152,8 +152,8 @@ mod tests {
             };
             let (answered, censored) = (values(&mut below), values(&mut below));
             let mut truth = answered.clone();
-            let fates = censored.iter().map(|bound| bound + below(3) * below(500));
-            truth.extend(fates);
+            let latencies = censored.iter().map(|bound| bound + below(3) * below(500));
+            truth.extend(latencies);
             for percentile in [1.0, 50.0, 90.0, 99.0, 100.0] {
                 let (value_ns, is_lower_bound) = seen(&answered, &censored, percentile);
                 let true_ns = of(&truth).percentile(percentile);

@@ -1,4 +1,4 @@
-//! Latencies from 1 ns to 100 s, to three digits.
+//! Histograms of latencies from 1 ns to 100 s, to three digits.
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
@@ -7,13 +7,13 @@ use hdrhistogram::serialization::{Deserializer, Serializer, V2Serializer};
 
 /// A histogram of latencies: HDR, three significant digits, 1 ns to 100 s, some 220 KiB.
 ///
-/// What is beyond 100 s is recorded as 100 s and counted ([`Histogram::saturated`]); nothing is
+/// Values above 100 s are recorded as 100 s and counted ([`Histogram::saturated`]); none is
 /// dropped. Merging is lossless: all histograms have the same buckets. A value read back is the
-/// greatest its bucket holds, so it is never less than what was recorded and at most 0.1 % more.
+/// greatest of its bucket, so it is at least the recorded value and at most 0.1 % above it.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Histogram(Hdr<u64>);
 
-/// Why text is no histogram.
+/// Why text cannot be read as a histogram.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum HistogramError {
     /// Not base64.
@@ -22,20 +22,20 @@ pub enum HistogramError {
     /// Not the HDR V2 serialisation, or cut short.
     #[error("histogram is not an HDR V2 serialisation: {0}")]
     Format(String),
-    /// Of other bounds or another precision: it cannot be merged without loss.
-    #[error("histogram is not of 1 ns to 100 s at {digits} digits: its bounds are {low} to {high}")]
+    /// A histogram of other bounds or another precision, which cannot be merged without loss.
+    #[error("histogram has bounds {low} to {high} at {digits} digits, not 1 ns to 100 s at 3")]
     Shape {
-        /// Least value it tells apart.
+        /// The least value it resolves.
         low: u64,
-        /// Greatest value it holds.
+        /// The greatest value it holds.
         high: u64,
-        /// Its digits.
+        /// Its significant digits.
         digits: u8,
     },
 }
 
 impl Histogram {
-    /// The least value told apart, nanoseconds.
+    /// The least value resolved, nanoseconds.
     pub const LOW_NS: u64 = 1;
     /// The greatest value held, nanoseconds.
     pub const HIGH_NS: u64 = 100_000_000_000;
@@ -45,7 +45,7 @@ impl Histogram {
     /// An empty histogram.
     ///
     /// # Panics
-    /// Never: the bounds are constants the library accepts.
+    /// Never: the library accepts these constant bounds.
     #[must_use]
     pub fn new() -> Self {
         #[expect(clippy::expect_used, reason = "constant arguments, accepted by test")]
@@ -64,30 +64,30 @@ impl Histogram {
             .saturating_record_n(value_ns.min(Self::HIGH_NS), count);
     }
 
-    /// Adds all that another recorded.
+    /// Adds all values of another histogram.
     pub fn merge(&mut self, other: &Self) {
-        // Same bounds: it can neither fail nor lose.
+        // The bounds are the same, so the addition cannot fail and loses nothing.
         let _ = self.0.add(&other.0);
     }
 
-    /// Forgets everything and keeps the memory.
+    /// Removes all values and keeps the memory.
     pub fn clear(&mut self) {
         self.0.reset();
     }
 
-    /// How many values were recorded.
+    /// The number of recorded values.
     #[must_use]
     pub fn len(&self) -> u64 {
         self.0.len()
     }
 
-    /// Whether none was.
+    /// Whether no value was recorded.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
 
-    /// How many values met the upper bound: 100 s (to three digits) and beyond.
+    /// The number of values at or above the upper bound of 100 s (to three digits).
     #[must_use]
     pub fn saturated(&self) -> u64 {
         self.0.count_at(Self::HIGH_NS)
@@ -100,9 +100,9 @@ impl Histogram {
         self.value_at_rank(self.rank(q))
     }
 
-    /// Which value, counted from 1 in ascending order, the quantile `q` is.
+    /// The rank of the quantile `q`, counted from 1 in ascending order.
     pub(crate) fn rank(&self, q: f64) -> u64 {
-        // 0.999 × 1000 is a little more than 999 in floating point, and must not mean the 1000th.
+        // In floating point 0.999 × 1000 is slightly above 999 and must not give rank 1000.
         let count = self.len() as f64;
         (q * count * (1.0 - 1e-12))
             .ceil()
@@ -112,7 +112,7 @@ impl Histogram {
     /// The value of that rank, at most [`Histogram::len`]; 0 where there are none.
     pub(crate) fn value_at_rank(&self, rank: u64) -> u64 {
         let count = self.len().max(1) as f64;
-        // The middle of a rank's share finds its bucket however the quotient is rounded.
+        // The middle of the rank's share finds the right bucket under any rounding.
         self.0
             .value_at_quantile((rank as f64 - 0.5) / count)
             .min(self.max())

@@ -1,8 +1,9 @@
-//! Intervals that ask nothing of a distribution's shape.
+//! Confidence intervals that assume nothing about the shape of a distribution.
 //!
 //! Of n independent samples, the number below the true quantile q is binomial (n, q). So the l-th
-//! and the u-th smallest enclose the quantile with a probability that the binomial law gives
-//! exactly, whatever the law of the samples (David & Nagaraja, *Order Statistics*, section 7.1).
+//! and the u-th smallest enclose the quantile with a probability that the binomial distribution
+//! gives exactly, for any distribution of the samples (David & Nagaraja, *Order Statistics*,
+//! section 7.1).
 
 use std::fmt;
 
@@ -18,9 +19,9 @@ pub struct Interval {
     pub low: f64,
     /// Upper end.
     pub high: f64,
-    /// The confidence it really has. Order statistics come in steps: it is at least what was asked
-    /// for where there are samples enough, and less where there are not (three trials give the
-    /// range of the three, and 0.75).
+    /// The confidence attained. Order statistics allow only certain values: it is at least the
+    /// requested one where the samples suffice, and less otherwise (three trials give their range,
+    /// at 0.75).
     pub confidence: f64,
 }
 
@@ -37,14 +38,14 @@ impl Interval {
 pub struct Estimate {
     /// The number.
     pub value: f64,
-    /// How sure it is.
+    /// Its confidence interval.
     pub interval: Interval,
-    /// Of how many samples (of the smaller group, where there are two).
+    /// The number of samples; of the smaller group, where there are two.
     pub samples: usize,
 }
 
 impl fmt::Display for Estimate {
-    /// As `1.03 [1.01, 1.06]`, to hundredths or as the precision says.
+    /// Prints `1.03 [1.01, 1.06]`, with two decimals or the formatter's precision.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let digits = f.precision().unwrap_or(2);
         let Interval { low, high, .. } = self.interval;
@@ -56,14 +57,14 @@ impl fmt::Display for Estimate {
     }
 }
 
-/// The median; none of no values, or where one is not a finite number.
+/// The median. None without values, or where one is not finite.
 #[must_use]
 pub fn median(values: &[f64]) -> Option<f64> {
     Some(median_of_sorted(&sorted(values)?))
 }
 
-/// The median of trials with its interval at a confidence (such as 0.95); none of no trials, or
-/// where one is not a finite number.
+/// The median of trials with its interval at a confidence (such as 0.95). None without trials, or
+/// where one is not finite.
 #[must_use]
 pub fn median_of_trials(values: &[f64], confidence: f64) -> Option<Estimate> {
     let sorted = sorted(values)?;
@@ -75,15 +76,16 @@ pub fn median_of_trials(values: &[f64], confidence: f64) -> Option<Estimate> {
     })
 }
 
-/// The interval of the `q` quantile (0 < q < 1) of what independent samples were drawn from; none
-/// of no samples, of one that is not a finite number, or of a q or confidence outside 0 to 1.
+/// The interval of the `q` quantile (0 < q < 1) of the distribution that independent samples were
+/// drawn from. None without samples, where one is not finite, or where q or the confidence is not
+/// between 0 and 1.
 #[must_use]
 pub fn quantile_interval(values: &[f64], q: f64, confidence: f64) -> Option<Interval> {
     interval_of_sorted(&sorted(values)?, q, confidence)
 }
 
-/// [`quantile_interval`] of a histogram. Latencies under load depend on their neighbours in time,
-/// which makes this one too narrow; over repeats of a trial, [`median_of_trials`] is honest.
+/// [`quantile_interval`] of a histogram. Latencies under load are autocorrelated, which makes this
+/// interval too narrow; [`median_of_trials`] over repeats of a trial does not have this flaw.
 #[must_use]
 pub fn histogram_quantile_interval(
     histogram: &Histogram,
@@ -92,7 +94,7 @@ pub fn histogram_quantile_interval(
 ) -> Option<Interval> {
     let count = histogram.len();
     let ranks = Ranks::of(count, q, confidence)?;
-    // The middle of a rank's share finds its bucket however the product is rounded.
+    // The middle of the rank's share finds the right bucket under any rounding.
     let at = |rank: u64| histogram.quantile((rank as f64 - 0.5) / count as f64) as f64;
     Some(Interval {
         low: at(ranks.low),
@@ -101,7 +103,7 @@ pub fn histogram_quantile_interval(
     })
 }
 
-/// Ascending; none of no values, or where one is not a finite number.
+/// The values in ascending order. None without values, or where one is not finite.
 pub(crate) fn sorted(values: &[f64]) -> Option<Vec<f64>> {
     if values.is_empty() || !values.iter().all(|value| value.is_finite()) {
         return None;
@@ -131,7 +133,7 @@ fn interval_of_sorted(sorted: &[f64], q: f64, confidence: f64) -> Option<Interva
     })
 }
 
-/// Which order statistics enclose a quantile, counted from 1.
+/// The ranks of the order statistics that enclose a quantile, counted from 1.
 #[derive(Debug, Clone, Copy, PartialEq)]
 struct Ranks {
     low: u64,
@@ -140,8 +142,8 @@ struct Ranks {
 }
 
 impl Ranks {
-    /// The narrowest with at most half of 1 − confidence beyond either end; the least and the
-    /// greatest sample where those are too few.
+    /// The narrowest ranks with a probability of at most (1 − confidence) ÷ 2 beyond either end;
+    /// the least and the greatest sample where there are too few samples for that.
     fn of(count: u64, q: f64, confidence: f64) -> Option<Self> {
         if count == 0 || !(q > 0.0 && q < 1.0 && confidence > 0.0 && confidence < 1.0) {
             return None;
@@ -171,7 +173,7 @@ mod tests {
     }
 
     #[test]
-    fn ranks_are_those_of_the_tables() {
+    fn ranks_match_published_tables() {
         let ranks = |count, q| {
             let ranks = Ranks::of(count, q, 0.95).unwrap();
             (
@@ -202,7 +204,7 @@ mod tests {
     }
 
     #[test]
-    fn nonsense_has_no_interval() {
+    fn invalid_arguments_have_no_interval() {
         assert_eq!(quantile_interval(&[], 0.5, 0.95), None);
         for (q, confidence) in [
             (0.0, 0.95),

@@ -1,4 +1,4 @@
-//! Where a server's tail leaves its plateau.
+//! The knee of a server: the load above which its tail latency leaves the plateau.
 //!
 //! ```text
 //! p99 │                      ●      limit = factor × plateau
@@ -9,28 +9,26 @@
 //!       plateau
 //! ```
 //!
-//! Points of one level are its repeats, and count by their median. Points that the generator
-//! limited are left out, and with them the whole level where they are more than half of it: the
-//! few that remain are a lucky choice. A level without points does not exist. The
-//! *plateau* is the median of the lowest third of the levels (rounded up). The *knee* is the
-//! highest level whose median is at most `factor` × plateau: a bump that the tail returns from does
-//! not count as leaving. The tail leaves at the level after it; if there is none, it never left in
-//! what was measured.
+//! The points of a level are its repeats; the level counts by their median. Generator-limited
+//! points are excluded, and so is a whole level where they are more than half: the few remaining
+//! points are a biased choice. A level without points is ignored. The *plateau* is the median of
+//! the lowest third of the levels (rounded up). The *knee* is the highest level whose median is at
+//! most `factor` × plateau: a bump that the tail returns from is not a knee. The tail leaves the
+//! plateau at the next level; if there is none, it stayed there over the whole measured range.
 
 use serde::{Deserialize, Serialize};
 
 use crate::interval::median;
 use crate::limits::KNEE_LEVELS_MIN;
 
-/// How many times its plateau a tail may be without having left it, unless the caller says
-/// otherwise. Of a serial exponential server, whose p99 is ln 100 ÷ (μ − λ), it is left near a load
-/// of 0.75.
+/// The default ratio of tail to plateau above which the tail has left the plateau. A serial server
+/// with exponential service, whose p99 is ln 100 ÷ (μ − λ), leaves it near a load of 0.75.
 pub const KNEE_FACTOR: f64 = 3.0;
 
 /// The tail of one trial.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct TailPoint {
-    /// Load level, or offered rate: any measure of demand.
+    /// Load level or offered rate: any measure of demand.
     pub level: f64,
     /// 99th percentile of the response time.
     pub p99_ns: u64,
@@ -43,23 +41,23 @@ pub struct TailPoint {
 pub struct Knee {
     /// The last level before the tail leaves its plateau.
     pub level: f64,
-    /// The next level that counts, at which it has left; none where it never did, and the knee is
-    /// then the highest level that counts.
+    /// The next level that counts, at which the tail has left the plateau. None: it never did, and
+    /// the knee is the highest level that counts.
     pub leaves_at: Option<f64>,
     /// The plateau.
     pub plateau_ns: f64,
-    /// What a median must not exceed to be of the plateau.
+    /// The greatest median of a level on the plateau.
     pub limit_ns: f64,
     /// Levels that count.
     pub levels: usize,
-    /// Levels above the knee, and below where the tail has left, of which nothing is known: the
-    /// generator was the limit in more than half of their points.
+    /// Excluded levels between the knee and `leaves_at`: the generator was the limit in more than
+    /// half of their points, so the true knee may lie at one of them.
     pub unknown_above: usize,
 }
 
 impl Knee {
-    /// The knee that some trials of one server show, by a factor of at least 1
-    /// ([`KNEE_FACTOR`]). None of fewer than three levels.
+    /// The knee that the trials of one server show, at a factor of at least 1 ([`KNEE_FACTOR`]).
+    /// None with fewer than three levels.
     #[must_use]
     pub fn of(points: &[TailPoint], factor: f64) -> Option<Self> {
         let (medians, unknown) = medians_by_level(points);
@@ -73,7 +71,7 @@ impl Knee {
             .collect();
         let plateau_ns = median(&lowest)?;
         let limit_ns = plateau_ns * factor.max(1.0);
-        // A plateau's own median is no greater than itself: one level at least is within.
+        // At least one level lies at or below the plateau's median, so a last one exists.
         let last = medians
             .iter()
             .rposition(|&(_, p99_ns)| p99_ns <= limit_ns)?;
@@ -92,7 +90,7 @@ impl Knee {
     }
 }
 
-/// In ascending order: (level, median p99) of those that count, and those the generator limited.
+/// In ascending order: (level, median p99) of the levels that count, and the excluded levels.
 fn medians_by_level(points: &[TailPoint]) -> (Vec<(f64, f64)>, Vec<f64>) {
     let mut points: Vec<&TailPoint> = points
         .iter()
@@ -174,7 +172,7 @@ mod tests {
     }
 
     #[test]
-    fn points_that_the_generator_limited_are_not_there() {
+    fn generator_limited_points_are_excluded() {
         let mut all = curve([100, 110, 120, 150, 290, 900, 9000, 90_000]);
         for point in all.iter_mut().filter(|point| point.level >= 0.9) {
             point.generator_limited = true;
@@ -185,7 +183,7 @@ mod tests {
     }
 
     #[test]
-    fn a_level_that_the_generator_limited_for_the_most_part_does_not_count() {
+    fn a_mostly_generator_limited_level_is_excluded() {
         // Two of three limited; the third happened to be slow.
         let mut all = curve([100, 110, 120, 9000, 130, 900, 9000, 90_000]);
         for (index, point) in all.iter_mut().enumerate() {
@@ -195,7 +193,7 @@ mod tests {
         }
         let knee = Knee::of(&all, 3.0).unwrap();
         assert_eq!((knee.level, knee.leaves_at), (0.8, Some(0.95)));
-        // 0.9 lies between; 0.7, below the knee, leaves nothing open.
+        // Level 0.9 lies between the knee and 0.95; level 0.7, below the knee, changes nothing.
         assert_eq!((knee.levels, knee.unknown_above), (6, 1));
     }
 

@@ -1,27 +1,27 @@
-//! When the generator, not the server, was the limit.
+//! Whether the generator, not the server, was the limit of a trial.
 
-/// The generator's own lateness that a trial may have at its 99th percentile.
+/// The greatest 99th percentile of the generator's own lateness in a valid trial.
 pub const LATENESS_LIMIT_NS: u64 = 50_000;
 
-/// The lateness that a trial may have at its 99.9th percentile where that percentile of its
-/// latencies is judged. Like the other limit it is fixed before any trial and looks at the
-/// generator alone: one that grew with the latency measured would keep the slow trials and drop
-/// the fast.
+/// The greatest 99.9th percentile of lateness in a trial whose 99.9th percentile of latency is
+/// used. Both limits are fixed before any trial and concern the generator alone: a limit that grew
+/// with the measured latency would keep slow trials and drop fast ones.
 pub const LATENESS_P999_LIMIT_NS: u64 = 100_000;
 
-/// Share of the time that the generator may be busy under infinite demand, where nothing is late.
+/// The greatest share of time that the generator may be busy in closed loop, where lateness is not
+/// defined.
 pub const BUSY_LIMIT: f64 = 0.98;
 
-/// Whether a trial whose generator was late by this much at the 99th percentile says more of the
-/// generator than of the server. Lateness is the generator's own part of the slip: not the
-/// socket's back-pressure, nor a connection at its depth.
+/// Whether the generator limited a trial, by the 99th percentile of its lateness. Lateness is the
+/// generator's own part of the slip; waiting for a full socket or for a connection at its depth is
+/// not part of it.
 #[must_use]
 pub fn generator_limited(lateness_p99_ns: u64) -> bool {
     lateness_p99_ns > LATENESS_LIMIT_NS
 }
 
-/// Whether the 99.9th percentile of a trial whose generator was late by this much there says more
-/// of the generator than of the server.
+/// Whether the generator limited the 99.9th percentile of a trial, by that percentile of its
+/// lateness.
 #[must_use]
 pub fn generator_limited_at_p999(lateness_p999_ns: u64) -> bool {
     lateness_p999_ns > LATENESS_P999_LIMIT_NS

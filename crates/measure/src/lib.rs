@@ -1,18 +1,19 @@
-//! What latencies and rates mean: histograms, intervals, tests and checks.
+//! The statistics of latencies and rates: histograms, confidence intervals, tests and checks.
 //!
-//! Values in, values out: no clock, no file, no thread; randomness is a seed. Nothing here corrects
-//! for coordinated omission after the fact: the caller records from *intended* time or does not.
+//! Pure functions of values: no clock, no file, no thread; randomness comes from a seed. Nothing
+//! here corrects for coordinated omission afterwards: callers record latencies from the *intended*
+//! time.
 //!
 //! | question | answer |
 //! |---|---|
-//! | how were latencies distributed? | [`Histogram`] |
-//! | and where some requests were never answered? | [`WithCensored`] |
-//! | how sure is this percentile, this median of trials? | [`quantile_interval`],
+//! | how are the latencies distributed? | [`Histogram`] |
+//! | the same, where some requests were never answered? | [`WithCensored`] |
+//! | how certain is this percentile, this median of trials? | [`quantile_interval`],
 //! [`median_of_trials`] |
 //! | is A faster than B, and by how much? | [`RankTest`], [`ratio_of_medians`], [`paired_ratio`] |
-//! | what can the server do, and where does its tail begin? | [`Capacity`], [`Knee`] |
-//! | is that what it shall be? | [`verdict`] |
-//! | can the numbers be right at all? | [`LittlesLaw`], [`generator_limited`] |
+//! | what is the server's capacity, and at which load does its tail latency rise? | [`Capacity`], [`Knee`] |
+//! | is the target met? | [`verdict`] |
+//! | are the measurements consistent? | [`LittlesLaw`], [`generator_limited`] |
 #![forbid(unsafe_code)]
 
 mod capacity;

@@ -1,23 +1,22 @@
-//! How many requests are outstanding: by their time stamps, and by a count that knows none.
+//! Outstanding requests, computed in two independent ways: from time stamps, and by a count.
 //!
 //! Over any interval, the mean number outstanding is the sum of the times that requests spent in
 //! it, each cut off at its ends, divided by its length: Little's law (*A proof for the queuing
 //! formula L = λW*, 1961) for a finite interval, where it is an identity and supposes no steady
-//! state (Kim & Whitt, *Statistical analysis with Little's law*, 2013). One side is known from time
+//! state (Kim & Whitt, *Statistical analysis with Little's law*, 2013). One side comes from time
 //! stamps ([`Outstanding`]), the other from a count ([`OutstandingCount`]). Each is exact, so where
-//! the two differ ([`LittlesLaw`]), a time stamp is wrong, or a request was lost or counted twice.
+//! they differ ([`LittlesLaw`]), a time stamp is wrong, or a request was lost or counted twice.
 
 use serde::{Deserialize, Serialize};
 
-/// The relative difference that a check may have unless the caller says otherwise.
+/// The default tolerance of a check: the greatest relative difference.
 pub const LITTLES_LAW_TOLERANCE: f64 = 0.05;
 
 /// The outstanding requests of a window of time, by the requests' time stamps.
 ///
-/// The integral is kept as the sum of the times at which requests were answered less those at
-/// which they were sent, so stamps need not come in order, and windows of several threads (of
-/// the same beginning) add up exactly. Requests outstanding when the window begins count from its
-/// beginning.
+/// The integral is stored as the sum of answer times − the sum of send times. Stamps therefore need
+/// not come in order, and windows of several threads that begin at the same time add up exactly.
+/// Requests outstanding when the window begins count from its beginning.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Outstanding {
     start_ns: u64,
@@ -50,7 +49,7 @@ impl Outstanding {
         self.answered_less_sent_ns += self.since_start(now_ns);
     }
 
-    /// Begins a new window at `start_ns` with what is outstanding now.
+    /// Begins a new window at `start_ns` with the requests outstanding now.
     pub fn restart(&mut self, start_ns: u64) {
         *self = Self {
             start_ns,
@@ -59,7 +58,7 @@ impl Outstanding {
         };
     }
 
-    /// Adds the requests of another window of the same beginning.
+    /// Adds the requests of another window that begins at the same time.
     pub fn merge(&mut self, other: &Self) {
         self.now += other.now;
         self.answered_less_sent_ns += other.answered_less_sent_ns;
@@ -71,8 +70,8 @@ impl Outstanding {
         self.now.max(0) as u64
     }
 
-    /// Mean outstanding from the window's beginning to `end_ns`, which must not lie before any
-    /// stamp given; 0 for an empty window.
+    /// Mean outstanding from the window's beginning to `end_ns`, which must not precede any
+    /// recorded stamp; 0 for an empty window.
     #[must_use]
     pub fn mean(&self, end_ns: u64) -> f64 {
         let length = self.since_start(end_ns);
@@ -83,7 +82,7 @@ impl Outstanding {
         area as f64 / length as f64
     }
 
-    /// Nanoseconds from the window's beginning; what came before counts as the beginning.
+    /// Nanoseconds from the window's beginning; 0 for earlier times.
     fn since_start(&self, now_ns: u64) -> i128 {
         i128::from(now_ns.saturating_sub(self.start_ns))
     }
@@ -91,10 +90,11 @@ impl Outstanding {
 
 /// The outstanding requests of an interval, by a count.
 ///
-/// The thread that sends and receives tells how many there are whenever that changes, by its clock;
-/// what time stamps the requests get is not looked at. An answer counts as outstanding until it is
-/// taken from its socket, by its time stamp only until it arrived there. How long it can have lain
-/// there is bounded without stamps too: since the thread last found nothing there.
+/// The thread that sends and receives reports the count and its own clock whenever the count
+/// changes; the requests' time stamps play no part. An answer counts as outstanding until the
+/// thread receives it; by its time stamp, only until it arrived at the socket. The time it can have
+/// lain unread there is bounded without stamps too: it begins when the thread last found the socket
+/// empty.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct OutstandingCount {
     start_ns: u64,
@@ -105,7 +105,7 @@ pub struct OutstandingCount {
 }
 
 impl OutstandingCount {
-    /// Of the interval from `start_ns` to `end_ns`.
+    /// A count for the interval from `start_ns` to `end_ns`.
     #[must_use]
     pub fn new(start_ns: u64, end_ns: u64) -> Self {
         Self {
@@ -117,7 +117,8 @@ impl OutstandingCount {
         }
     }
 
-    /// From the last call (at first the beginning) to `now_ns`, so many were outstanding.
+    /// Records that `outstanding` requests were outstanding from the last call (the first time:
+    /// from the beginning) to `now_ns`.
     #[inline]
     pub fn advance(&mut self, outstanding: u64, now_ns: u64) {
         let now_ns = now_ns.min(self.end_ns);
@@ -127,7 +128,7 @@ impl OutstandingCount {
         }
     }
 
-    /// An answer was taken at `now_ns`; it arrived at `since_ns` at the earliest.
+    /// Records an answer received at `now_ns` that arrived at `since_ns` at the earliest.
     #[inline]
     pub fn unread(&mut self, since_ns: u64, now_ns: u64) {
         let (since_ns, now_ns) = (since_ns.max(self.start_ns), now_ns.min(self.end_ns));
@@ -146,7 +147,7 @@ impl OutstandingCount {
         self.per_time(self.area_ns)
     }
 
-    /// How many of those were answers that lay unread, at most.
+    /// Upper bound of the answers among them that lay unread.
     #[must_use]
     pub fn mean_unread(&self) -> f64 {
         self.per_time(self.unread_ns)
@@ -157,21 +158,21 @@ impl OutstandingCount {
     }
 }
 
-/// Little's law, checked: the mean outstanding by a count is that by time stamps, but for answers
-/// that lay unread.
+/// A check of Little's law: the mean outstanding by the count must equal that by time stamps,
+/// except for answers that lay unread.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct LittlesLaw {
     /// Mean outstanding by the count.
     pub counted: f64,
-    /// Of those, answers that lay unread, at most: the mean outstanding lies between `counted` less
-    /// these and `counted`.
+    /// Upper bound of the answers among them that lay unread: the true mean lies between `counted`
+    /// − `unread` and `counted`.
     pub unread: f64,
     /// Mean outstanding by the time stamps.
     pub stamped: f64,
-    /// From what is nearest to `stamped` between those two to `stamped`, ÷ the greater of both; 0
-    /// where it lies between them.
+    /// `stamped` − the nearest value of that range, ÷ the greater of both; 0 where `stamped` lies
+    /// within the range.
     pub relative_difference: f64,
-    /// The relative difference that was allowed.
+    /// The greatest relative difference allowed.
     pub tolerance: f64,
     /// Whether the difference is within it.
     pub holds: bool,
@@ -188,7 +189,7 @@ impl LittlesLaw {
         } else {
             0.0
         };
-        // Written so that what is no number does not hold.
+        // NaN must fail the check.
         let is_number = counted.is_finite() && unread.is_finite() && stamped.is_finite();
         let holds = is_number && relative_difference.abs() <= tolerance;
         Self {
@@ -216,7 +217,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_outstanding_at_the_beginning_and_the_end_counts_inside_only() {
+    fn requests_across_the_ends_count_only_inside_the_window() {
         let mut window = Outstanding::new(0);
         window.sent(100);
         window.sent(200);
@@ -239,11 +240,11 @@ mod tests {
         assert_eq!(one.mean(1_000), 1.5);
     }
 
-    /// What (sent, answered) are stamped as.
+    /// Maps the true times (sent, answered) to the stamps.
     type Stamp = fn(u64, u64) -> (u64, u64);
 
-    /// A thousand requests of 2.5 µs, a microsecond apart, with what is made of their stamps; the
-    /// thread takes each answer 100 ns after it came.
+    /// Checks a thousand requests of 2.5 µs, 1 µs apart, with stamps distorted by `stamp`. The
+    /// thread receives each answer 100 ns after its arrival.
     fn checked(stamp: Stamp) -> LittlesLaw {
         const END_NS: u64 = 1_000_000;
         const SERVICE_NS: u64 = 2_500;
@@ -299,7 +300,7 @@ mod tests {
     }
 
     #[test]
-    fn requests_that_overlap_the_ends_count_with_their_part_inside() {
+    fn the_count_is_cut_off_at_the_ends_of_the_interval() {
         let mut count = OutstandingCount::new(1_000, 2_000);
         count.advance(0, 500);
         count.advance(2, 1_500);
@@ -313,7 +314,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_at_all_keeps_the_law() {
+    fn empty_and_invalid_values_are_handled() {
         let holds = |counted, unread, stamped| {
             LittlesLaw::check(counted, unread, stamped, LITTLES_LAW_TOLERANCE).holds
         };

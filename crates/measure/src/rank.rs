@@ -1,4 +1,4 @@
-//! Whether two groups differ, by ranks alone: no mean, no normality.
+//! Compares two groups by ranks alone; assumes no normality.
 //!
 //! Wilcoxon's rank-sum test (Mann & Whitney's U; Mann & Whitney 1947), its effect size A₁₂ (Vargha
 //! & Delaney 2000) and the shift that goes with it (Hodges & Lehmann 1963; Hollander, Wolfe &
@@ -13,16 +13,18 @@ use crate::limits::{RANK_EXACT_PAIRS_MAX, RANK_SAMPLES_MAX};
 /// Two groups compared by ranks.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct RankTest {
-    /// Pairs (one of each group) in which the first is greater; ties count half.
+    /// Pairs (one value of each group) in which the first is greater; ties count half.
     pub u: f64,
-    /// How likely a difference at least this large would be, were the groups alike (two-sided).
-    /// Exact for up to 2500 pairs without ties, else by the normal law with ties corrected for.
+    /// The probability of a difference at least this large if the groups have the same distribution
+    /// (two-sided). Exact for up to 2500 pairs without ties; otherwise the normal approximation,
+    /// corrected for ties.
     pub p_value: f64,
-    /// The chance that one of the first group exceeds one of the second: 0.5 where they are alike.
+    /// The probability that a value of the first group exceeds one of the second: 0.5 for equal
+    /// distributions.
     pub a12: f64,
     /// First − second: the median difference over all pairs.
     pub shift: Estimate,
-    /// First ÷ second: the median ratio over all pairs; none where a value is not positive.
+    /// First ÷ second: the median ratio over all pairs. None where a value is not positive.
     pub ratio: Option<Estimate>,
 }
 
@@ -58,7 +60,7 @@ impl RankTest {
 }
 
 impl Estimate {
-    /// The estimate on a scale to which `to` leads, rising.
+    /// The estimate on another scale; `to` must be increasing.
     fn map(self, to: impl Fn(f64) -> f64) -> Self {
         let Interval {
             low,
@@ -78,7 +80,7 @@ impl Estimate {
     }
 }
 
-/// Pairs in which the first is greater, ties as halves. Both ascending.
+/// The number of pairs in which the first is greater, ties as halves. Both inputs are ascending.
 fn pairs_won(first: &[f64], second: &[f64]) -> f64 {
     first
         .iter()
@@ -90,7 +92,7 @@ fn pairs_won(first: &[f64], second: &[f64]) -> f64 {
         .sum()
 }
 
-/// The law of U where two groups of these sizes are alike.
+/// The null distribution of U: for two groups of these sizes with the same distribution.
 struct Null {
     first: usize,
     second: usize,
@@ -119,7 +121,7 @@ impl Null {
 
     fn p_value(&self, u: f64, both_sorted: &[f64]) -> f64 {
         let ties = ties(both_sorted);
-        // The smaller tail: U and its mirror image have the same law.
+        // The smaller tail: U and its mirror image have the same distribution.
         let least = u.min(self.pairs() as f64 - u);
         if ties == 0.0 && !self.cumulative.is_empty() {
             return (2.0 * self.cdf(least)).min(1.0);
@@ -132,9 +134,9 @@ impl Null {
         (2.0 * normal_cdf(-off / deviation)).min(1.0)
     }
 
-    /// The median over all pairs of first − second, and the interval that U's law gives it: of
-    /// the ascending differences, the l-th from either end with P(U < l) at most half of
-    /// 1 − confidence.
+    /// The median over all pairs of first − second, with its interval by the null distribution of
+    /// U: the l-th of the ascending differences from either end, with P(U < l) at most (1 −
+    /// confidence) ÷ 2.
     fn middle_of_pairs(&self, first: &[f64], second: &[f64], confidence: f64) -> Estimate {
         let mut differences: Vec<f64> = first
             .iter()
@@ -144,7 +146,7 @@ impl Null {
         let beyond = (1.0 - confidence) / 2.0;
         let half = self.pairs().div_ceil(2);
         let (mut inside, mut outside) = (1, half.max(1) + 1);
-        // The greatest l that is not too far in; 1 where even that is.
+        // Binary search for the greatest such l; 1 where none is.
         while outside - inside > 1 {
             let l = usize::midpoint(inside, outside);
             if self.cdf(l as f64 - 1.0) <= beyond {
@@ -176,7 +178,7 @@ impl Null {
         self.cumulative.get(u as usize).copied().unwrap_or(1.0)
     }
 
-    /// Of U; `ties` is the sum of t³ − t over groups of t equal values.
+    /// The standard deviation of U; `ties` is the sum of t³ − t over groups of t equal values.
     fn deviation(&self, ties: f64) -> f64 {
         let all = (self.first + self.second) as f64;
         let spread = all + 1.0 - ties / (all * (all - 1.0));
@@ -184,11 +186,11 @@ impl Null {
     }
 }
 
-/// P(U ≤ u), by which group the greatest of all values belongs to: with chance m ÷ (m + n) to the
-/// first, and it then wins all its n pairs.
+/// P(U ≤ u), by recursion over the group of the greatest value: with probability m ÷ (m + n) it
+/// belongs to the first group and is then the greater in all its n pairs.
 fn exact_cumulative(first: usize, second: usize) -> Vec<f64> {
     let len = first * second + 1;
-    // chances[n]: the law of U for the current m and n.
+    // chances[n]: the distribution of U for the current m and n.
     let mut chances = vec![vec![0.0; len]; second + 1];
     for law in &mut chances {
         law[0] = 1.0;
@@ -274,7 +276,7 @@ mod tests {
     }
 
     #[test]
-    fn the_normal_approximation_meets_the_exact_law() {
+    fn the_normal_approximation_is_close_to_the_exact_distribution() {
         let exact = Null::new(50, 50);
         let normal = Null {
             cumulative: Vec::new(),
@@ -286,7 +288,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_compared_is_not() {
+    fn invalid_groups_are_not_compared() {
         assert_eq!(RankTest::of(&[], &[1.0], 0.95), None);
         assert_eq!(RankTest::of(&[1.0], &[f64::INFINITY], 0.95), None);
         assert_eq!(RankTest::of(&[1.0], &[1.0], 1.0), None);

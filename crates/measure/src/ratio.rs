@@ -1,4 +1,4 @@
-//! How many times as much: ratios of groups of trials.
+//! Ratios between groups of trials.
 
 use rand_xoshiro::Xoshiro256PlusPlus;
 use rand_xoshiro::rand_core::{Rng, SeedableRng};
@@ -48,8 +48,8 @@ pub fn ratio_of_medians(
 }
 
 /// The median of the ratios within pairs (first ÷ second), such as trials of the same repeat, with
-/// its interval by order statistics: exact, however few the pairs. None of no pairs, or where a
-/// value is not a positive finite number.
+/// its interval by order statistics, which is exact for any number of pairs. None without pairs, or
+/// where a value is not positive and finite.
 #[must_use]
 pub fn paired_ratio(pairs: &[(f64, f64)], confidence: f64) -> Option<Estimate> {
     let good = |value: f64| value.is_finite() && value > 0.0;
@@ -63,12 +63,12 @@ pub fn paired_ratio(pairs: &[(f64, f64)], confidence: f64) -> Option<Estimate> {
     median_of_trials(&ratios, confidence)
 }
 
-/// Ascending; none of no values or where one is not positive and finite.
+/// The values in ascending order. None without values, or where one is not positive and finite.
 fn positive(values: &[f64]) -> Option<Vec<f64>> {
     sorted(values).filter(|sorted| sorted[0] > 0.0)
 }
 
-/// The median of a sample with replacement; `drawn` is room for the ranks that were drawn.
+/// The median of a resample with replacement; `drawn` is a buffer for the drawn ranks.
 fn resampled(sorted: &[f64], drawn: &mut Vec<usize>, random: &mut Xoshiro256PlusPlus) -> f64 {
     let count = sorted.len();
     let mut rank = || ((u128::from(random.next_u64()) * count as u128) >> 64) as usize;

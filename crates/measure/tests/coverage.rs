@@ -1,4 +1,4 @@
-//! Intervals cover the truth as often as they say; histograms lose nothing.
+//! Intervals cover the truth as often as they state; histograms lose nothing.
 #![allow(clippy::unwrap_used, reason = "a test may")]
 
 use measure::{
@@ -25,7 +25,7 @@ impl Exponential {
         (0..count).map(|_| self.draw()).collect()
     }
 
-    /// Like the achieved rates of trials: a number, give or take a few per cent, skewed.
+    /// Values like the achieved rates of trials: `around`, with a skewed error of a few per cent.
     fn trials(&mut self, count: usize, around: f64) -> Vec<f64> {
         (0..count)
             .map(|_| around * (1.0 + 0.02 * self.draw()))
@@ -103,7 +103,7 @@ fn paired_ratios_are_covered_as_promised() {
     let covered = share(2000, || {
         let pairs: Vec<(f64, f64)> = (0..15)
             .map(|_| {
-                // What the pair shares is far larger than what is asked for.
+                // The shared factor varies far more than the ratio under test.
                 let shared = 1.0 + random.draw();
                 (
                     shared * 1.03 * (1.0 + 0.01 * random.draw()),
@@ -210,7 +210,7 @@ proptest! {
     }
 
     #[test]
-    fn ranks_do_not_care_for_the_order_of_samples(
+    fn ranks_are_independent_of_the_order_of_samples(
         mut a in prop::collection::vec(1.0..100.0_f64, 1..20),
         b in prop::collection::vec(1.0..100.0_f64, 1..20),
     ) {

@@ -1,4 +1,4 @@
-//! When requests are meant to leave.
+//! Arrival processes: the intended send times of requests.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -10,20 +10,20 @@ use serde::{Deserialize, Serialize};
 use crate::limits::{BURN_IN_GAPS_MAX, CONNECTIONS_MAX, RATE_RPS_MAX};
 use crate::{Distribution, Purpose, Stream};
 
-/// Time is kept in 1024ths of a nanosecond, so that rounding gaps does not bend the rate.
+/// Times are stored in 1/1024 ns, so that rounding the gaps does not shift the rate.
 const TICKS_PER_NS: f64 = 1024.0;
 const TICK_BITS: u32 = 10;
 
-/// How arrivals on many connections come together.
+/// How the arrivals of many connections combine.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Superposition {
-    /// Each connection follows the distribution on its own at its share of the rate, as mutilate's
-    /// do. Of many connections the whole approaches a Poisson process, whatever the distribution.
+    /// Each connection follows the distribution by itself at its share of the rate, as in mutilate.
+    /// Over many connections the sum approaches a Poisson process, for any distribution.
     #[default]
     PerConnection,
-    /// One stream follows the distribution at the whole rate; each request is given to a connection
-    /// drawn at random.
+    /// One arrival process follows the distribution at the whole rate; each request goes to a
+    /// random connection.
     Single,
 }
 
@@ -36,13 +36,13 @@ pub struct Arrival {
     pub connection: u32,
 }
 
-/// Why there can be no such arrivals.
+/// Why arrivals cannot be drawn.
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
 pub enum ArrivalsError {
-    /// Not a positive number of requests per second, or too many.
+    /// The rate is not positive, or too high.
     #[error("rate {0} requests per second: give a number above 0 and at most {RATE_RPS_MAX}")]
     Rate(f64),
-    /// None or too many.
+    /// No connections, or too many.
     #[error("{0} connections: give between 1 and {CONNECTIONS_MAX}")]
     Connections(u32),
     /// The distribution's mean is zero or infinite: it cannot be scaled to a rate.
@@ -51,24 +51,24 @@ pub enum ArrivalsError {
          positive, finite mean such as exponential:1 or fb_ia"
     )]
     Mean(Distribution, &'static str),
-    /// A part of the connections that are not there.
+    /// The requested range exceeds the connections.
     #[error("connections {start} to {end}: there are {connections}", start = .part.start, end = .part.end)]
     Part {
-        /// What was asked for.
+        /// The requested range.
         part: Range<u32>,
-        /// What there is.
+        /// The number of connections.
         connections: u32,
     },
 }
 
 /// Intended times in ascending order (ties by connection), without end.
 ///
-/// The distribution gives the shape of the gaps only: it is scaled so that the mean rate is the
-/// offered one, negative samples counting as 0. Streams begin at a random phase, drawn by running
-/// each from about eight mean gaps before time 0, so that connections with fixed gaps do not all
-/// fire at once and the rate is the offered one from the start.
+/// The distribution gives only the shape of the gaps: it is scaled so that the mean rate is the
+/// offered one; negative samples count as 0. Each stream begins at a random phase, because it runs
+/// from about eight mean gaps before time 0. So connections with fixed gaps do not all send at the
+/// same time, and the rate is the offered one from the start.
 ///
-/// A part of the connections has the same times as it has within the whole: threads may share a
+/// A connection has the same times in a part of the schedule as in the whole: threads can divide a
 /// schedule without changing it.
 #[derive(Debug, Clone)]
 pub struct Arrivals(Kind);
@@ -91,10 +91,11 @@ enum Kind {
 }
 
 impl Arrivals {
-    /// Arrivals at `rate_rps` in all over `connections`, of which only those in `part` are given.
+    /// Arrivals at a total of `rate_rps` over `connections`; yields only those of the connections
+    /// in `part`.
     ///
     /// # Errors
-    /// If the rate, the connections or the distribution's mean admit no such arrivals.
+    /// The rate, the connections or the distribution's mean is out of bounds.
     pub fn new(
         distribution: Distribution,
         superposition: Superposition,
@@ -164,7 +165,7 @@ impl Iterator for Arrivals {
                 let stream = &mut streams[(connection - *first) as usize];
                 match ticks.checked_add(gaps.next_ticks(stream)) {
                     Some(next) => *top = Reverse((next, connection)),
-                    // Two hundred days on, this connection is done.
+                    // The time has overflowed, after two hundred days: this connection ends.
                     None => drop(PeekMut::pop(top)),
                 }
                 Some(Arrival {
@@ -202,7 +203,7 @@ impl Iterator for Arrivals {
 #[derive(Debug, Clone, Copy)]
 struct Gaps {
     distribution: Distribution,
-    /// Ticks that 1 of the distribution stands for.
+    /// Ticks per unit of the distribution.
     scale: f64,
     mean_ticks: f64,
 }
@@ -225,7 +226,7 @@ impl Gaps {
 
     #[inline]
     fn next_ticks(&self, stream: &mut Stream) -> u64 {
-        // `as` maps negatives to 0 and what is too large to the end of the type.
+        // `as` saturates: negatives become 0, too large values the maximum.
         (self.distribution.sample(stream) * self.scale + 0.5) as u64
     }
 

@@ -1,10 +1,10 @@
-//! Distributions of chance by the strings that mutilate gave them.
+//! Probability distributions, in mutilate's notation.
 //!
 //! | text | distribution |
 //! |---|---|
 //! | `fixed:N`, `N` | always N |
-//! | `uniform:max`, `uniform:min,max` | evenly between (min is 0 unless given) |
-//! | `normal:mean,sd` | Gauss |
+//! | `uniform:max`, `uniform:min,max` | uniform (min is 0 by default) |
+//! | `normal:mean,sd` | normal |
 //! | `exponential:lambda` | mean 1 ÷ lambda |
 //! | `pareto:loc,scale,shape` | generalised Pareto |
 //! | `gev:loc,scale,shape` | generalised extreme value |
@@ -14,7 +14,7 @@
 //!
 //! A positive shape means a heavy upper tail, for `pareto` and `gev` alike; shape 0 is the limit
 //! (exponential, Gumbel). Each distribution is drawn through its inverse distribution function, one
-//! uniform number a sample, so that a sample can also be a pure function of a record's number.
+//! uniform number per sample, so that a sample can also be a pure function of a record's number.
 //!
 //! The `fb_` distributions: Atikoglu, Xu, Frachtenberg, Jiang & Paleczny, "Workload analysis of a
 //! large-scale key-value store", SIGMETRICS 2012, section 5.
@@ -29,21 +29,21 @@ pub use text::DistributionError;
 
 use crate::Stream;
 
-/// A distribution of chance. Made from text (`FromStr`); `Display` gives text that parses to the
-/// same distribution.
+/// A probability distribution. It parses from text (`FromStr`); `Display` gives text that parses to
+/// the same distribution.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub enum Distribution {
-    /// Always the same.
+    /// Always the same value.
     Fixed(f64),
-    /// Evenly between two numbers.
+    /// Uniform between two numbers.
     Uniform {
         /// Least.
         min: f64,
         /// Greatest; not below `min`.
         max: f64,
     },
-    /// Gauss.
+    /// Normal.
     Normal {
         /// Mean.
         mean: f64,
@@ -162,8 +162,7 @@ impl Distribution {
         }
     }
 
-    /// The exact mean of a sample whose negatives count as 0: what a gap between requests lasts
-    /// on average. None where it is infinite.
+    /// The exact mean of max(sample, 0): the mean gap between requests. None where it is infinite.
     #[must_use]
     pub fn positive_mean(&self) -> Option<f64> {
         match self.resolved() {
@@ -173,7 +172,7 @@ impl Distribution {
             }
             Self::Uniform { max, .. } if max <= 0.0 => Some(0.0),
             Self::Normal { mean, deviation } => Some(maths::normal_positive_mean(mean, deviation)),
-            // Above 0 the distribution is a generalised Pareto again, of the same shape.
+            // Conditioned on being above 0, it is again a generalised Pareto of the same shape.
             Self::Pareto {
                 location,
                 scale,
@@ -191,7 +190,7 @@ impl Distribution {
         }
     }
 
-    /// The distribution behind a name, where it is one of the general ones.
+    /// The general distribution behind a `fb_` name, where there is one.
     #[inline]
     fn resolved(&self) -> Self {
         match self {

@@ -1,4 +1,4 @@
-//! The records of a run: what each one's key is, and how long its value.
+//! The records of a run: the key and the value length of each.
 
 use crate::limits::{KEY_LEN_MAX, RECORDS_MAX};
 use crate::stream::{key as stream_key, word};
@@ -7,13 +7,13 @@ use crate::{Distribution, Purpose, SizeDistribution, Stream};
 /// Digits of record numbers: base 32 in five bits each.
 const DIGITS: &[u8; 32] = b"0123456789abcdefghijklmnopqrstuv";
 
-/// Room for one key.
+/// A buffer for one key.
 pub type KeyBuffer = [u8; KEY_LEN_MAX];
 
 /// The records of a run, numbered 0 to `records − 1`.
 ///
-/// Keys and lengths are pure functions of the seed and the record's number: the prefill, every
-/// connection and every agent agree on them without memory.
+/// Keys and lengths are pure functions of the seed and the record's number: the prefill and every
+/// connection agree on them without a table.
 ///
 /// A key ends in its record's number in base 32, with as many digits as the greatest number needs
 /// (4 for a million records, [`Keyspace::id_len`]), and begins with as many letters as the
@@ -31,10 +31,10 @@ pub struct Keyspace {
     filler: KeyBuffer,
 }
 
-/// Why a keyspace cannot be.
+/// Why a keyspace is invalid.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum KeyspaceError {
-    /// None, or too many to number.
+    /// No records, or too many to number.
     #[error("{0} records: give between 1 and {RECORDS_MAX}")]
     Records(u64),
 }
@@ -44,7 +44,7 @@ impl Keyspace {
     /// most `value_len_max` bytes ([`crate::limits::VALUE_LEN_MAX`] unless the servers take more).
     ///
     /// # Errors
-    /// If there are no records or more than [`RECORDS_MAX`].
+    /// There are no records, or more than [`RECORDS_MAX`].
     pub fn new(
         records: u64,
         keys: Distribution,
@@ -72,13 +72,13 @@ impl Keyspace {
         })
     }
 
-    /// How many records there are.
+    /// The number of records.
     #[must_use]
     pub fn records(&self) -> u64 {
         self.records
     }
 
-    /// Bytes at the end of each key that hold the record's number.
+    /// The length of the record's number at the end of each key, bytes.
     #[must_use]
     pub fn id_len(&self) -> usize {
         self.id_len
@@ -113,7 +113,7 @@ impl Keyspace {
         &buffer[..len]
     }
 
-    /// The record a key is of; none for a key of another keyspace's making.
+    /// The record of a key. None: the key is not of this keyspace.
     #[must_use]
     pub fn record(&self, key: &[u8]) -> Option<u64> {
         let id = key.get(key.len().checked_sub(self.id_len)?..)?;
@@ -143,7 +143,7 @@ mod tests {
     }
 
     #[test]
-    fn the_record_number_takes_as_few_bytes_as_it_can() {
+    fn the_record_number_takes_the_fewest_bytes() {
         let id_len = |records| keyspace(records, "fb_key", "fb_value").id_len();
         assert_eq!(
             [1, 32, 33, 1024, 1025, 1 << 20].map(id_len),
@@ -175,7 +175,7 @@ mod tests {
     }
 
     #[test]
-    fn a_key_too_short_for_the_number_grows_and_one_too_long_is_cut() {
+    fn key_lengths_are_clamped_to_the_number_and_to_250_bytes() {
         let mut buffer = [0; KEY_LEN_MAX];
         assert_eq!(keyspace(40, "fixed:0", "0").key(33, &mut buffer), b"11");
         assert_eq!(

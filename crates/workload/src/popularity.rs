@@ -1,4 +1,4 @@
-//! Which records are asked for, and how much oftener some are than others.
+//! The popularity of records: how often each is requested.
 
 mod scatter;
 mod zipf;
@@ -18,13 +18,13 @@ use crate::limits::{DISTRIBUTION_TEXT_LEN_MAX, THETA_MAX};
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub enum Popularity {
-    /// Every record alike.
+    /// Every record equally.
     Uniform,
-    /// The k-th most popular record is asked for in proportion to k^−θ; θ from 0 to 5.
+    /// The k-th most popular record is requested in proportion to k^−θ; θ from 0 to 5.
     Zipf(f64),
 }
 
-/// What is wrong with the text of a popularity.
+/// Text that is no valid popularity.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error(
     "popularity `{text}`: {fault}; accepted are uniform and zipf:θ with θ from 0 to {THETA_MAX}"
@@ -36,7 +36,7 @@ pub struct PopularityError {
     pub fault: String,
 }
 
-/// A popularity over a number of records: draws their numbers, in constant time and space.
+/// Draws record numbers by popularity, in constant time and space.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Picker {
     records: u64,
@@ -44,7 +44,7 @@ pub struct Picker {
 }
 
 impl Picker {
-    /// Over `records` (at least 1). The seed decides which records are the popular ones.
+    /// A sampler over `records` (at least 1). The seed decides which records are popular.
     #[must_use]
     pub fn new(popularity: Popularity, records: u64, seed: u64) -> Self {
         let records = records.max(1);

@@ -1,4 +1,4 @@
-//! What is asked, when, and on which connection: the schedule of a run.
+//! The schedule of a run: requests, their intended times and their connections.
 
 use std::ops::Range;
 
@@ -7,7 +7,7 @@ use crate::limits::RECORDS_MAX;
 use crate::stream::finalise;
 use crate::{Distribution, Picker, Popularity, Purpose, Stream};
 
-/// What is done to a record.
+/// The operation on a record.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Op {
     /// Read it.
@@ -16,14 +16,14 @@ pub enum Op {
     Set,
 }
 
-/// One request of a schedule.
+/// One planned request of a schedule.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Planned {
     /// From the schedule's beginning.
     pub intended_ns: u64,
     /// Which record.
     pub record: u64,
-    /// On which connection, from 0.
+    /// The connection, from 0.
     pub connection: u32,
     /// Get or set.
     pub op: Op,
@@ -32,13 +32,13 @@ pub struct Planned {
 /// The offered load of a run.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Demand {
-    /// Decides everything below.
+    /// Seeds every random choice.
     pub seed: u64,
     /// Connections in all.
     pub connections: u32,
-    /// Distribution of gaps between requests; only its shape counts.
+    /// Distribution of gaps between requests; only its shape matters.
     pub arrivals: Distribution,
-    /// How the connections' arrivals come together.
+    /// How the connections' arrivals combine.
     pub superposition: Superposition,
     /// Distribution of popularity.
     pub popularity: Popularity,
@@ -48,16 +48,16 @@ pub struct Demand {
     pub update: f64,
 }
 
-/// Why there can be no such demand.
+/// Why a demand is invalid.
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
 pub enum DemandError {
-    /// Of the arrivals.
+    /// The arrivals are invalid.
     #[error(transparent)]
     Arrivals(#[from] ArrivalsError),
-    /// Not a share.
+    /// The share of sets is not between 0 and 1.
     #[error("update {0}: give the share of sets, from 0 to 1")]
     Update(f64),
-    /// None or too many.
+    /// No records, or too many.
     #[error("{0} records: give between 1 and {RECORDS_MAX}")]
     Records(u64),
 }
@@ -66,16 +66,16 @@ impl Demand {
     /// The schedule at an offered rate.
     ///
     /// # Errors
-    /// If the demand is one that cannot be.
+    /// The demand is invalid.
     pub fn schedule(&self, rate_rps: f64) -> Result<Schedule, DemandError> {
         self.schedule_of(rate_rps, 0..self.connections)
     }
 
-    /// The part of the schedule that falls to some of the connections. Parts together are the
-    /// whole: sharing the connections among threads changes nothing of what is asked or when.
+    /// The part of the schedule for some of the connections. The parts add up to the whole:
+    /// dividing the connections among threads changes neither requests nor times.
     ///
     /// # Errors
-    /// If the demand is one that cannot be.
+    /// The demand is invalid.
     pub fn schedule_of(&self, rate_rps: f64, part: Range<u32>) -> Result<Schedule, DemandError> {
         let first = part.start;
         let arrivals = Arrivals::new(
@@ -97,11 +97,11 @@ impl Demand {
         })
     }
 
-    /// What one connection asks, one after the other, without times: for a closed loop. It is the
-    /// same sequence as in the schedule.
+    /// The sequence of requests of one connection without times, for a closed loop. It is the same
+    /// sequence as in the schedule.
     ///
     /// # Errors
-    /// If the demand is one that cannot be.
+    /// The demand is invalid.
     pub fn requests(&self, connection: u32) -> Result<Requests, DemandError> {
         Ok(Requests {
             stream: self.request_stream(connection),
@@ -128,7 +128,7 @@ impl Demand {
     }
 }
 
-/// What every connection draws its requests from.
+/// Draws the requests of every connection.
 #[derive(Debug, Clone)]
 struct Draw {
     picker: Picker,
@@ -147,7 +147,7 @@ impl Draw {
     }
 }
 
-/// What a connection asks, without times and without end.
+/// The infinite sequence of requests of a connection, without times.
 #[derive(Debug, Clone)]
 pub struct Requests {
     stream: Stream,
@@ -163,7 +163,7 @@ impl Iterator for Requests {
     }
 }
 
-/// Requests in the order of their intended times, without end.
+/// The infinite sequence of planned requests, in the order of their intended times.
 #[derive(Debug, Clone)]
 pub struct Schedule {
     arrivals: Arrivals,
@@ -189,7 +189,7 @@ impl Iterator for Schedule {
     }
 }
 
-/// A digest of what was planned: equal for equal schedules.
+/// A digest of planned requests: equal for equal schedules.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Digest(u64);
 
@@ -199,18 +199,18 @@ impl Digest {
         requests.into_iter().fold(Self::default(), Self::with)
     }
 
-    /// One request more.
+    /// The digest with one more request.
     #[must_use]
     pub fn with(self, planned: Planned) -> Self {
-        let place = u64::from(planned.connection) << 1 | u64::from(planned.op == Op::Set);
-        [planned.intended_ns, planned.record, place]
+        let rest = u64::from(planned.connection) << 1 | u64::from(planned.op == Op::Set);
+        [planned.intended_ns, planned.record, rest]
             .into_iter()
             .fold(self, |digest, word| {
                 Self(finalise(digest.0.rotate_left(5) ^ word))
             })
     }
 
-    /// As a number.
+    /// The digest as a number.
     #[must_use]
     pub fn value(self) -> u64 {
         self.0

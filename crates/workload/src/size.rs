@@ -1,16 +1,15 @@
-//! Lengths: a distribution rounded to whole numbers between two bounds.
+//! Distributions of lengths: integers between two bounds.
 
 use crate::Distribution;
 use crate::stream::unit;
 
-/// Lengths from `min` up to this many more are looked up; longer ones are computed.
+/// Lengths below `min` + this come from a table; longer ones are computed.
 const TABLE_LEN_MAX: usize = 2048;
 
 /// Entry points into the table: the top bits of a random word choose one.
 const GUIDE_BITS: u32 = 10;
 
-/// A distribution of lengths: samples rounded to the nearest whole number and brought within
-/// bounds.
+/// A distribution of lengths: samples are rounded to the nearest integer and clamped to the bounds.
 ///
 /// A length is a pure function of 64 random bits. It is the exact inverse of the distribution
 /// function: the table holds the boundaries between lengths to 2⁻⁵³, and lengths beyond the table
@@ -21,9 +20,9 @@ pub struct SizeDistribution {
     distribution: Distribution,
     min: u32,
     max: u32,
-    /// `ends[i]`: the first 63-bit word that means a length above `min + i`; 2⁶³ where none does.
+    /// `ends[i]`: the first 63-bit word that maps to a length above `min + i`; 2⁶³ where none does.
     ends: Vec<u64>,
-    /// `guide[top bits]`: the least `i` such a word can mean.
+    /// `guide[top bits]`: the least `i` that a word with these top bits can map to.
     guide: Vec<u16>,
 }
 
@@ -48,7 +47,7 @@ impl SizeDistribution {
         }
     }
 
-    /// The length that `bits` mean.
+    /// The length that `bits` map to.
     #[inline]
     #[must_use]
     pub fn len_of(&self, bits: u64) -> u32 {
@@ -77,14 +76,14 @@ impl SizeDistribution {
     #[cold]
     fn long_len_of(&self, bits: u64) -> u32 {
         let table_end = self.min + self.ends.len() as u32;
-        // `as` brings what is too large to the end of the type; the clamp does the rest.
+        // `as` saturates at the maximum of the type; the clamp applies the bounds.
         (libm::round(self.distribution.quantile(unit(bits))) as u32).clamp(table_end, self.max)
     }
 }
 
-/// The first 63-bit word that means a length above `length`.
+/// The first 63-bit word that maps to a length above `length`.
 fn end(distribution: &Distribution, length: f64) -> u64 {
-    // A distribution with steps at whole numbers has none at the halves, where lengths meet.
+    // Lengths are separated at the halves, where a distribution on the integers has no steps.
     (distribution.cdf(length + 0.5) * 2.0_f64.powi(63)) as u64
 }
 
@@ -98,7 +97,7 @@ mod tests {
     }
 
     #[test]
-    fn the_table_says_what_the_distribution_says() {
+    fn the_table_agrees_with_the_distribution() {
         for text in [
             "fb_key",
             "fb_value",

@@ -1,4 +1,4 @@
-//! Random numbers that are the same everywhere, split into as many streams as are needed.
+//! Streams of random numbers that are the same on every machine.
 //!
 //! One seed serves a whole run. Each purpose has a key of its own,
 //! `finalise(finalise(seed) ^ purpose)`, and SplitMix64 started at that key is a sequence of
@@ -11,7 +11,7 @@
 use rand_xoshiro::Xoshiro256PlusPlus;
 use rand_xoshiro::rand_core::{Rng, SeedableRng};
 
-/// What a stream is for. The numbers are part of every golden sequence: never reuse one.
+/// The purpose of a stream. The numbers are part of every golden sequence: never reuse one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[repr(u64)]
 pub enum Purpose {
@@ -23,9 +23,9 @@ pub enum Purpose {
     KeyFiller = 3,
     /// Intended times.
     Arrivals = 4,
-    /// Which record, get or set.
+    /// The record and the operation of each request.
     Requests = 5,
-    /// Where in the keyspace the popular records lie.
+    /// The positions of popular records in the keyspace.
     Scatter = 6,
     /// For callers outside this crate.
     Other = 7,
@@ -85,8 +85,8 @@ pub(crate) fn word(key: u64, index: u64) -> u64 {
     finalise(key.wrapping_add(index.wrapping_add(1).wrapping_mul(0x9e37_79b9_7f4a_7c15)))
 }
 
-/// Random bits as a number of the open interval (0, 1). Half a step is added so that neither end
-/// is met: no distribution has to ask whether its logarithm exists.
+/// Random bits as a number of the open interval (0, 1). Half a step is added, so that neither end
+/// is reached and every logarithm of a result is finite.
 #[inline]
 pub(crate) fn unit(bits: u64) -> f64 {
     const STEP: f64 = 1.0 / (1_u64 << 52) as f64;
@@ -128,7 +128,7 @@ mod tests {
     }
 
     #[test]
-    fn unit_meets_neither_end() {
+    fn unit_reaches_neither_end() {
         assert!(unit(0) > 0.0);
         assert!(unit(u64::MAX) < 1.0);
     }

@@ -71,7 +71,7 @@ fn zipf_shares(n: u64, theta: f64) -> Vec<f64> {
 }
 
 #[test]
-fn ranks_are_asked_for_as_zipf_says() {
+fn ranks_are_drawn_by_zipfs_law() {
     let records = 1000;
     let draws = 400_000;
     for theta in [0.0, 0.2, 0.5, 0.99, 1.0, 1.01, 2.0, 5.0] {
@@ -98,7 +98,7 @@ fn ranks_are_asked_for_as_zipf_says() {
             chi += (rest_seen - rest_expected).powi(2) / rest_expected;
             cells += 1.0;
         }
-        // Mean cells − 1, deviation √(2 (cells − 1)): four deviations off would be a fault.
+        // The mean is cells − 1, the deviation √(2 (cells − 1)): accept up to four deviations.
         let freedom: f64 = cells - 1.0;
         assert!(
             chi < freedom + 4.0 * (2.0 * freedom).sqrt(),

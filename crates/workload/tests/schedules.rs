@@ -1,4 +1,4 @@
-//! Schedules: the same for the same seed, at the rate that was asked, shared without change.
+//! Schedules: the same for the same seed, at the requested rate, divisible without change.
 #![allow(clippy::unwrap_used, reason = "a test may")]
 
 use proptest::prelude::*;
@@ -52,7 +52,7 @@ fn the_first_requests_are_what_they_were_before() {
 }
 
 #[test]
-fn the_rate_is_the_one_asked_for_from_the_start() {
+fn the_rate_is_the_offered_one_from_the_start() {
     let distributions = [
         "fixed:1",
         "uniform:2",
@@ -84,7 +84,7 @@ fn the_rate_is_the_one_asked_for_from_the_start() {
 }
 
 #[test]
-fn many_connections_with_fixed_gaps_do_not_fire_together() {
+fn many_connections_with_fixed_gaps_do_not_send_together() {
     let arrivals = Arrivals::new(
         Distribution::Fixed(1.0),
         Superposition::PerConnection,
@@ -139,7 +139,7 @@ fn a_connection_follows_its_distribution() {
 }
 
 #[test]
-fn updates_and_records_are_drawn_as_asked() {
+fn updates_and_records_follow_the_demand() {
     let all = planned(&demand(5), 200_000);
     let sets = all.iter().filter(|p| p.op == Op::Set).count() as f64 / all.len() as f64;
     assert!((sets - 0.03).abs() < 0.002, "{sets}");
@@ -160,7 +160,7 @@ fn updates_and_records_are_drawn_as_asked() {
 }
 
 #[test]
-fn a_closed_loop_asks_what_the_schedule_asks() {
+fn a_closed_loop_sends_the_requests_of_the_schedule() {
     let demand = demand(5);
     let open: Vec<(u64, Op)> = planned(&demand, 20_000)
         .iter()

@@ -40,7 +40,7 @@ const UNITS: f64 = 100_000.0;
 
 pub(super) fn value_quantile(p: f64) -> f64 {
     if p >= SHORT_SHARE {
-        // Rounding must not lead below the distribution's own least or to its infinite end.
+        // Rounding must not give a value below the least, nor the infinite upper end.
         return LONG_VALUE.quantile(((p - SHORT_SHARE) / (1.0 - SHORT_SHARE)).min(1.0 - 1e-16));
     }
     let mut below = 0;
@@ -73,7 +73,7 @@ pub(super) fn value_mean() -> Option<f64> {
         .map(|long| short / UNITS + (1.0 - SHORT_SHARE) * long)
 }
 
-/// The shares of the first `count` lengths together.
+/// The sum of the shares of the first `count` lengths.
 const fn sum(count: usize) -> u32 {
     let mut total = 0;
     let mut i = 0;

@@ -1,7 +1,7 @@
-//! The functions that distributions are made of, from `libm` so that every machine agrees to the
+//! The special functions of the distributions. They use `libm`, so that every machine agrees to the
 //! last bit.
 
-/// A shape this near to 0 is 0.
+/// A shape nearer to 0 than this counts as 0.
 const SHAPE_ZERO: f64 = 1e-9;
 
 /// Euler's constant.

@@ -1,4 +1,4 @@
-//! Distributions from text and back.
+//! Parsing and printing of distributions.
 
 use core::fmt;
 use core::str::FromStr;
@@ -6,7 +6,7 @@ use core::str::FromStr;
 use super::Distribution;
 use crate::limits::DISTRIBUTION_TEXT_LEN_MAX;
 
-/// What is wrong with the text of a distribution.
+/// Text that is no valid distribution.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error(
     "distribution `{text}`: {fault}; accepted are N, fixed:N, uniform:max, uniform:min,max, normal:mean,sd, \
@@ -149,7 +149,8 @@ impl fmt::Display for Distribution {
         out.write_str(name)?;
         for (i, number) in numbers.iter().enumerate() {
             out.write_str(if i == 0 { ":" } else { "," })?;
-            // Three hundred digits of a number without a use for them would not parse again.
+            // Plain notation of a very large or small number has up to 300 digits, beyond the bound
+            // on the text: it would not parse again.
             if *number == 0.0 || (1e-5..1e16).contains(&number.abs()) {
                 write!(out, "{number}")?;
             } else {
@@ -220,7 +221,7 @@ mod tests {
     }
 
     #[test]
-    fn laws_print_as_they_are_written_even_the_vast() {
+    fn distributions_print_as_they_parse() {
         let texts = [
             "fixed:30",
             "uniform:0.5",

@@ -6,12 +6,13 @@ use crate::stream::{key, word};
 /// Rounds of mixing.
 const ROUNDS: usize = 3;
 
-/// A permutation of 0..`len`: popular ranks land all over the keyspace.
+/// A permutation of 0..`len`: it spreads popular ranks over the whole keyspace.
 ///
-/// Each round (xor a key, multiply by an odd number, fold the upper half onto the lower) can be
-/// undone within the least power of two that holds `len`, so together they permute it; a place
-/// outside `len` is mapped again until it falls inside (cycle walking: less than twice on average,
-/// and it must end, for the walk starts inside and a cycle returns to its start).
+/// Each round (xor a key, multiply by an odd number, fold the upper half onto the lower) is
+/// invertible on the least power of two that holds `len`, so the rounds together permute that
+/// range. A result outside `len` is mapped again until it falls inside (cycle walking). That takes
+/// less than two maps on average, and it ends, because the walk starts inside and a cycle returns
+/// to its start.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Scatter {
     len: u64,
@@ -41,7 +42,7 @@ impl Scatter {
         }
     }
 
-    /// Where `rank` (below `len`) lands.
+    /// The image of `rank` (below `len`).
     #[inline]
     #[must_use]
     pub fn place(&self, rank: u64) -> u64 {

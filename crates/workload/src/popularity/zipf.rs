@@ -1,9 +1,9 @@
 //! Zipf's law over 1..=n by rejection-inversion: no table, constant expected time.
 //!
 //! Hörmann & Derflinger, "Rejection-inversion to generate variates from monotone discrete
-//! distributions", ACM TOMACS 6(3) 1996. The hat is the integral H of h(x) = x^−θ; a point drawn
-//! under it is rounded to the nearest whole number and kept if it lies under that number's own
-//! column, which a cheap test settles nearly always.
+//! distributions", ACM TOMACS 6(3) 1996. H is the integral of the hat h(x) = x^−θ. A point drawn
+//! under the hat is rounded to the nearest integer and accepted if it lies under that integer's
+//! column; a cheap test (the squeeze) decides nearly always.
 
 use crate::Stream;
 
@@ -14,9 +14,9 @@ pub(super) struct Zipf {
     theta: f64,
     /// H at n + ½, where the hat ends.
     hat_end: f64,
-    /// H at 1½ less the column of 1, where it begins: 1 is then never rejected.
+    /// H at 1½ − the column of 1, where the hat begins: 1 is then never rejected.
     hat_start: f64,
-    /// A point at most this far below its whole number is surely under its column.
+    /// A point at most this far below its integer is certainly under its column.
     squeeze: f64,
 }
 
@@ -64,7 +64,7 @@ fn hat(x: f64, theta: f64) -> f64 {
 
 /// The inverse of H.
 fn unhat(area: f64, theta: f64) -> f64 {
-    // Below −1 only rounding leads.
+    // Only rounding errors are below −1.
     let y = (area * (1.0 - theta)).max(-1.0);
     if y.abs() < 1e-8 {
         libm::exp(area * (1.0 - y / 2.0))
