@@ -2,7 +2,7 @@
 
 use sys::clock::monotonic_ns;
 use sys::poll::{Events, Interest, Poll};
-use workload::{Op, Picker, Popularity, Purpose, Stream};
+use workload::{Op, Popularity, Purpose, RandomStream, RecordSampler};
 
 use crate::config::{Config, Target};
 use crate::connection::{Connection, ConnectionError, InFlight};
@@ -78,8 +78,8 @@ pub fn prefill(config: &Config, mut progress: impl FnMut(Progress)) -> Result<Pr
         };
         prefiller.run((0..records).map(|record| (Op::Set, record)), &mut count)?;
         filled.bytes += prefiller.bytes;
-        let picker = Picker::new(Popularity::Uniform, records, config.seed);
-        let mut stream = Stream::new(config.seed, Purpose::Other, 0);
+        let picker = RecordSampler::new(Popularity::Uniform, records, config.seed);
+        let mut stream = RandomStream::new(config.seed, Purpose::Other, 0);
         let read_back = |n| {
             if sampled == records {
                 n

@@ -2,7 +2,7 @@
 
 use std::collections::VecDeque;
 
-use workload::{Planned, Schedule};
+use workload::{PlannedRequest, Schedule};
 
 use crate::limits::{DRAW_BATCH, DRAWN_AHEAD_MAX};
 
@@ -12,7 +12,7 @@ use crate::limits::{DRAW_BATCH, DRAWN_AHEAD_MAX};
 /// runs. The rest of a longer one is drawn in small batches while the thread is idle.
 pub(crate) struct ScheduleSource {
     schedule: Schedule,
-    drawn: VecDeque<Planned>,
+    drawn: VecDeque<PlannedRequest>,
     end_ns: u64,
     exhausted: bool,
 }
@@ -44,7 +44,7 @@ impl ScheduleSource {
 
     /// Takes the next request.
     #[inline]
-    pub(crate) fn pop(&mut self) -> Option<Planned> {
+    pub(crate) fn pop(&mut self) -> Option<PlannedRequest> {
         let planned = self.drawn.pop_front();
         if self.drawn.is_empty() && !self.exhausted {
             // The thread was never idle over four million requests: draw now, at the cost of
@@ -86,7 +86,7 @@ mod tests {
         config.connections = 7;
         let schedule = || config.demand().schedule(100_000.0).unwrap();
         let end_ns = 100_000_000;
-        let expected: Vec<Planned> = schedule()
+        let expected: Vec<PlannedRequest> = schedule()
             .take_while(|planned| planned.intended_ns < end_ns)
             .collect();
         let mut source = ScheduleSource::new(schedule(), 100_000.0, end_ns);

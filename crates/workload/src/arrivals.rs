@@ -8,7 +8,7 @@ use std::ops::Range;
 use serde::{Deserialize, Serialize};
 
 use crate::limits::{BURN_IN_GAPS_MAX, CONNECTIONS_MAX, RATE_RPS_MAX};
-use crate::{Distribution, Purpose, Stream};
+use crate::{Distribution, Purpose, RandomStream};
 
 /// Times are stored in 1/1024 ns, so that rounding the gaps does not shift the rate.
 const TICKS_PER_NS: f64 = 1024.0;
@@ -77,13 +77,13 @@ pub struct Arrivals(Kind);
 enum Kind {
     PerConnection {
         heap: BinaryHeap<Reverse<(u64, u32)>>,
-        streams: Vec<Stream>,
+        streams: Vec<RandomStream>,
         first: u32,
         gaps: Gaps,
     },
     Single {
         next_ticks: u64,
-        stream: Stream,
+        stream: RandomStream,
         connections: u32,
         part: Range<u32>,
         gaps: Gaps,
@@ -123,7 +123,8 @@ impl Arrivals {
                 let mut heap = Vec::with_capacity(part.len());
                 let mut streams = Vec::with_capacity(part.len());
                 for connection in part.clone() {
-                    let mut stream = Stream::new(seed, Purpose::Arrivals, u64::from(connection));
+                    let mut stream =
+                        RandomStream::new(seed, Purpose::Arrivals, u64::from(connection));
                     heap.push(Reverse((gaps.first_ticks(&mut stream), connection)));
                     streams.push(stream);
                 }
@@ -135,7 +136,7 @@ impl Arrivals {
                 }
             }
             Superposition::Single => {
-                let mut stream = Stream::new(seed, Purpose::Arrivals, 0);
+                let mut stream = RandomStream::new(seed, Purpose::Arrivals, 0);
                 let next_ticks = gaps.first_ticks(&mut stream);
                 Kind::Single {
                     next_ticks,
@@ -225,12 +226,12 @@ impl Gaps {
     }
 
     #[inline]
-    fn next_ticks(&self, stream: &mut Stream) -> u64 {
+    fn next_ticks(&self, stream: &mut RandomStream) -> u64 {
         // `as` saturates: negatives become 0, too large values the maximum.
         (self.distribution.sample(stream) * self.scale + 0.5) as u64
     }
 
-    fn first_ticks(&self, stream: &mut Stream) -> u64 {
+    fn first_ticks(&self, stream: &mut RandomStream) -> u64 {
         let mut ticks = -(8.0 + stream.unit()) * self.mean_ticks;
         for _ in 0..BURN_IN_GAPS_MAX {
             ticks += (self.distribution.sample(stream) * self.scale).max(0.0);

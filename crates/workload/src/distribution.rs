@@ -27,7 +27,7 @@ use serde::{Deserialize, Serialize};
 
 pub use text::DistributionError;
 
-use crate::Stream;
+use crate::RandomStream;
 
 /// A probability distribution. It parses from text (`FromStr`); `Display` gives text that parses to
 /// the same distribution.
@@ -85,7 +85,7 @@ impl Distribution {
     /// Draws one number.
     #[inline]
     #[must_use]
-    pub fn sample(&self, stream: &mut Stream) -> f64 {
+    pub fn sample(&self, stream: &mut RandomStream) -> f64 {
         self.quantile(stream.unit())
     }
 
@@ -101,12 +101,12 @@ impl Distribution {
                 location,
                 scale,
                 shape,
-            } => location + scale * maths::grown(shape, -libm::log1p(-p)),
+            } => location + scale * maths::box_cox_exp(shape, -libm::log1p(-p)),
             Self::Gev {
                 location,
                 scale,
                 shape,
-            } => location + scale * maths::grown(shape, -libm::log(-libm::log(p))),
+            } => location + scale * maths::box_cox_exp(shape, -libm::log(-libm::log(p))),
             _ => facebook::value_quantile(p),
         }
     }
@@ -129,13 +129,16 @@ impl Distribution {
                 shape,
             } => {
                 let excess = ((x - location) / scale).max(0.0);
-                -libm::expm1(-maths::shrunk(shape, excess))
+                -libm::expm1(-maths::inverse_box_cox_exp(shape, excess))
             }
             Self::Gev {
                 location,
                 scale,
                 shape,
-            } => libm::exp(-libm::exp(-maths::shrunk(shape, (x - location) / scale))),
+            } => libm::exp(-libm::exp(-maths::inverse_box_cox_exp(
+                shape,
+                (x - location) / scale,
+            ))),
             _ => facebook::value_cdf(x),
         }
     }

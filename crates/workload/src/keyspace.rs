@@ -1,8 +1,8 @@
 //! The records of a run: the key and the value length of each.
 
 use crate::limits::{KEY_LEN_MAX, RECORDS_MAX};
-use crate::stream::{key as stream_key, word};
-use crate::{Distribution, Purpose, SizeDistribution, Stream};
+use crate::random_stream::{key as stream_key, word};
+use crate::{Distribution, Purpose, RandomStream, SizeDistribution};
 
 /// Digits of record numbers: base 32 in five bits each.
 const DIGITS: &[u8; 32] = b"0123456789abcdefghijklmnopqrstuv";
@@ -57,7 +57,7 @@ impl Keyspace {
         }
         let id_len = digits_of(records - 1);
         let mut filler = [0; KEY_LEN_MAX];
-        let mut letters = Stream::new(seed, Purpose::KeyFiller, 0);
+        let mut letters = RandomStream::new(seed, Purpose::KeyFiller, 0);
         for byte in &mut filler {
             *byte = b'a' + letters.below(26) as u8;
         }

@@ -2,15 +2,15 @@
 //! arrivals, and the schedules drawn from them.
 //!
 //! Everything here is a pure function of its arguments and a seed. The same seed gives the same
-//! sequence on every machine: random numbers are integers of a named generator ([`Stream`]), and
-//! every logarithm and power comes from the `libm` crate. The machine's own C library would not do,
-//! because its last bit differs between machines. Golden sequences in `tests/` hold this.
+//! sequence on every machine: random numbers are integers of a named generator ([`RandomStream`]),
+//! and every logarithm and power comes from the `libm` crate. The machine's own C library would not
+//! do, because its last bit differs between machines. Golden sequences in `tests/` hold this.
 //!
 //! ```text
-//! Distribution ──► SizeDistribution ─► Keyspace   key and value of each record: lengths and bytes
+//! Distribution ──► SizeDistribution ─► Keyspace   key and value of each record: lengths, bytes
 //!  │ (fb_ia…)
-//!  └─────────────► Arrivals ─┐
-//! Popularity ────► Picker ───┴───────► Schedule   intended time, connection, record, get or set
+//!  └─────────────► Arrivals ──────┐
+//! Popularity ────► RecordSampler ─┴──► Schedule   time, connection, record, get or set
 //! ```
 //!
 //! The crate opens no socket, reads no clock and keeps no table that grows with the records.
@@ -21,14 +21,14 @@ mod distribution;
 mod keyspace;
 pub mod limits;
 mod popularity;
+mod random_stream;
 mod schedule;
 mod size;
-mod stream;
 
 pub use arrivals::{Arrival, Arrivals, ArrivalsError, Superposition};
 pub use distribution::{Distribution, DistributionError};
 pub use keyspace::{KeyBuffer, Keyspace, KeyspaceError};
-pub use popularity::{Picker, Popularity, PopularityError, Scatter};
-pub use schedule::{Demand, DemandError, Digest, Op, Planned, Requests, Schedule};
+pub use popularity::{Permutation, Popularity, PopularityError, RecordSampler};
+pub use random_stream::{Purpose, RandomStream};
+pub use schedule::{Demand, DemandError, Digest, Op, PlannedRequest, Requests, Schedule};
 pub use size::SizeDistribution;
-pub use stream::{Purpose, Stream};

@@ -1,6 +1,6 @@
 //! The popularity of records: how often each is requested.
 
-mod scatter;
+mod permutation;
 mod zipf;
 
 use core::fmt;
@@ -8,10 +8,10 @@ use core::str::FromStr;
 
 use serde::{Deserialize, Serialize};
 
-pub use scatter::Scatter;
+pub use permutation::Permutation;
 use zipf::Zipf;
 
-use crate::Stream;
+use crate::RandomStream;
 use crate::limits::{DISTRIBUTION_TEXT_LEN_MAX, THETA_MAX};
 
 /// A distribution of popularity: `uniform` or `zipf:θ`.
@@ -38,19 +38,19 @@ pub struct PopularityError {
 
 /// Draws record numbers by popularity, in constant time and space.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Picker {
+pub struct RecordSampler {
     records: u64,
-    skew: Option<(Zipf, Scatter)>,
+    skew: Option<(Zipf, Permutation)>,
 }
 
-impl Picker {
+impl RecordSampler {
     /// A sampler over `records` (at least 1). The seed decides which records are popular.
     #[must_use]
     pub fn new(popularity: Popularity, records: u64, seed: u64) -> Self {
         let records = records.max(1);
         let skew = match popularity {
             Popularity::Zipf(theta) if theta > 0.0 => {
-                Some((Zipf::new(records, theta), Scatter::new(records, seed)))
+                Some((Zipf::new(records, theta), Permutation::new(records, seed)))
             }
             _ => None,
         };
@@ -59,10 +59,10 @@ impl Picker {
 
     /// Draws a record's number.
     #[inline]
-    pub fn draw(&self, stream: &mut Stream) -> u64 {
+    pub fn draw(&self, stream: &mut RandomStream) -> u64 {
         match &self.skew {
             None => stream.below(self.records),
-            Some((zipf, scatter)) => scatter.place(zipf.draw(stream) - 1),
+            Some((zipf, permutation)) => permutation.apply(zipf.draw(stream) - 1),
         }
     }
 
@@ -71,7 +71,7 @@ impl Picker {
     pub fn record_of_rank(&self, rank: u64) -> u64 {
         match &self.skew {
             None => rank,
-            Some((_, scatter)) => scatter.place(rank),
+            Some((_, permutation)) => permutation.apply(rank),
         }
     }
 }

@@ -4,8 +4,8 @@ use std::ops::Range;
 
 use crate::arrivals::{Arrivals, ArrivalsError, Superposition};
 use crate::limits::RECORDS_MAX;
-use crate::stream::finalise;
-use crate::{Distribution, Picker, Popularity, Purpose, Stream};
+use crate::random_stream::splitmix_output;
+use crate::{Distribution, Popularity, Purpose, RandomStream, RecordSampler};
 
 /// The operation on a record.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -18,7 +18,7 @@ pub enum Op {
 
 /// One planned request of a schedule.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub struct Planned {
+pub struct PlannedRequest {
     /// From the schedule's beginning.
     pub intended_ns: u64,
     /// Which record.
@@ -93,7 +93,7 @@ impl Demand {
             arrivals,
             streams,
             first,
-            draw: self.draw()?,
+            sampler: self.request_sampler()?,
         })
     }
 
@@ -105,24 +105,24 @@ impl Demand {
     pub fn requests(&self, connection: u32) -> Result<Requests, DemandError> {
         Ok(Requests {
             stream: self.request_stream(connection),
-            draw: self.draw()?,
+            sampler: self.request_sampler()?,
         })
     }
 
-    fn request_stream(&self, connection: u32) -> Stream {
-        Stream::new(self.seed, Purpose::Requests, u64::from(connection))
+    fn request_stream(&self, connection: u32) -> RandomStream {
+        RandomStream::new(self.seed, Purpose::Requests, u64::from(connection))
     }
 
-    fn draw(&self) -> Result<Draw, DemandError> {
+    fn request_sampler(&self) -> Result<RequestSampler, DemandError> {
         if !(0.0..=1.0).contains(&self.update) {
             return Err(DemandError::Update(self.update));
         }
         if !(1..=RECORDS_MAX).contains(&self.records) {
             return Err(DemandError::Records(self.records));
         }
-        let picker = Picker::new(self.popularity, self.records, self.seed);
-        Ok(Draw {
-            picker,
+        let sampler = RecordSampler::new(self.popularity, self.records, self.seed);
+        Ok(RequestSampler {
+            sampler,
             update: self.update,
         })
     }
@@ -130,28 +130,28 @@ impl Demand {
 
 /// Draws the requests of every connection.
 #[derive(Debug, Clone)]
-struct Draw {
-    picker: Picker,
+struct RequestSampler {
+    sampler: RecordSampler,
     update: f64,
 }
 
-impl Draw {
+impl RequestSampler {
     #[inline]
-    fn next(&self, stream: &mut Stream) -> (u64, Op) {
+    fn next(&self, stream: &mut RandomStream) -> (u64, Op) {
         let op = if stream.unit() < self.update {
             Op::Set
         } else {
             Op::Get
         };
-        (self.picker.draw(stream), op)
+        (self.sampler.draw(stream), op)
     }
 }
 
 /// The infinite sequence of requests of a connection, without times.
 #[derive(Debug, Clone)]
 pub struct Requests {
-    stream: Stream,
-    draw: Draw,
+    stream: RandomStream,
+    sampler: RequestSampler,
 }
 
 impl Iterator for Requests {
@@ -159,7 +159,7 @@ impl Iterator for Requests {
 
     #[inline]
     fn next(&mut self) -> Option<(u64, Op)> {
-        Some(self.draw.next(&mut self.stream))
+        Some(self.sampler.next(&mut self.stream))
     }
 }
 
@@ -167,20 +167,20 @@ impl Iterator for Requests {
 #[derive(Debug, Clone)]
 pub struct Schedule {
     arrivals: Arrivals,
-    streams: Vec<Stream>,
+    streams: Vec<RandomStream>,
     first: u32,
-    draw: Draw,
+    sampler: RequestSampler,
 }
 
 impl Iterator for Schedule {
-    type Item = Planned;
+    type Item = PlannedRequest;
 
     #[inline]
-    fn next(&mut self) -> Option<Planned> {
+    fn next(&mut self) -> Option<PlannedRequest> {
         let arrival = self.arrivals.next()?;
         let stream = &mut self.streams[(arrival.connection - self.first) as usize];
-        let (record, op) = self.draw.next(stream);
-        Some(Planned {
+        let (record, op) = self.sampler.next(stream);
+        Some(PlannedRequest {
             intended_ns: arrival.intended_ns,
             record,
             connection: arrival.connection,
@@ -195,18 +195,18 @@ pub struct Digest(u64);
 
 impl Digest {
     /// The digest of some requests.
-    pub fn of(requests: impl IntoIterator<Item = Planned>) -> Self {
+    pub fn of(requests: impl IntoIterator<Item = PlannedRequest>) -> Self {
         requests.into_iter().fold(Self::default(), Self::with)
     }
 
     /// The digest with one more request.
     #[must_use]
-    pub fn with(self, planned: Planned) -> Self {
+    pub fn with(self, planned: PlannedRequest) -> Self {
         let rest = u64::from(planned.connection) << 1 | u64::from(planned.op == Op::Set);
         [planned.intended_ns, planned.record, rest]
             .into_iter()
             .fold(self, |digest, word| {
-                Self(finalise(digest.0.rotate_left(5) ^ word))
+                Self(splitmix_output(digest.0.rotate_left(5) ^ word))
             })
     }
 

@@ -1,7 +1,7 @@
 //! Distributions of lengths: integers between two bounds.
 
 use crate::Distribution;
-use crate::stream::unit;
+use crate::random_stream::unit;
 
 /// Lengths below `min` + this come from a table; longer ones are computed.
 const TABLE_LEN_MAX: usize = 2048;
@@ -90,7 +90,7 @@ fn end(distribution: &Distribution, length: f64) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{Purpose, Stream};
+    use crate::{Purpose, RandomStream};
 
     fn distribution(text: &str) -> Distribution {
         text.parse().unwrap()
@@ -106,7 +106,7 @@ mod tests {
             "exponential:0.001",
         ] {
             let sizes = SizeDistribution::new(distribution(text), 4, 100_000);
-            let mut stream = Stream::new(3, Purpose::Other, 0);
+            let mut stream = RandomStream::new(3, Purpose::Other, 0);
             for _ in 0..20_000 {
                 let bits = stream.next_u64();
                 let exact = distribution(text)

@@ -2,7 +2,7 @@
 #![allow(clippy::unwrap_used, reason = "a test may")]
 
 use proptest::prelude::*;
-use workload::{Distribution, Purpose, Stream};
+use workload::{Distribution, Purpose, RandomStream};
 
 const LAWS: [&str; 15] = [
     "uniform:9",
@@ -27,7 +27,7 @@ fn distribution(text: &str) -> Distribution {
 }
 
 fn samples(distribution: Distribution, count: usize) -> Vec<f64> {
-    let mut stream = Stream::new(2026, Purpose::Other, 0);
+    let mut stream = RandomStream::new(2026, Purpose::Other, 0);
     (0..count)
         .map(|_| distribution.sample(&mut stream))
         .collect()

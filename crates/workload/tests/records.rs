@@ -4,7 +4,9 @@
 use proptest::prelude::*;
 use std::collections::HashSet;
 use workload::limits::{KEY_LEN_MAX, VALUE_LEN_MAX};
-use workload::{Distribution, Keyspace, Picker, Popularity, Purpose, Scatter, Stream};
+use workload::{
+    Distribution, Keyspace, Permutation, Popularity, Purpose, RandomStream, RecordSampler,
+};
 
 fn etc(records: u64, seed: u64) -> Keyspace {
     Keyspace::new(
@@ -75,16 +77,16 @@ fn ranks_are_drawn_by_zipfs_law() {
     let records = 1000;
     let draws = 400_000;
     for theta in [0.0, 0.2, 0.5, 0.99, 1.0, 1.01, 2.0, 5.0] {
-        let picker = Picker::new(Popularity::Zipf(theta), records, 3);
-        let mut stream = Stream::new(11, Purpose::Other, 0);
+        let sampler = RecordSampler::new(Popularity::Zipf(theta), records, 3);
+        let mut stream = RandomStream::new(11, Purpose::Other, 0);
         let mut counts = vec![0_u32; records as usize];
         for _ in 0..draws {
-            counts[picker.draw(&mut stream) as usize] += 1;
+            counts[sampler.draw(&mut stream) as usize] += 1;
         }
         // Chi-squared over the ranks expected often enough, the rest as one more.
         let (mut chi, mut cells, mut rest_expected, mut rest_seen) = (0.0, 0.0, 0.0, 0.0);
         for (rank, share) in (0..).zip(zipf_shares(records, theta)) {
-            let seen = f64::from(counts[picker.record_of_rank(rank) as usize]);
+            let seen = f64::from(counts[sampler.record_of_rank(rank) as usize]);
             let expected = share * f64::from(draws);
             if expected < 20.0 {
                 rest_expected += expected;
@@ -112,12 +114,12 @@ fn the_largest_keyspace_has_the_head_zipf_gives_it() {
     // H(2^40, 0.99) by the integral and half the first term; the share of rank 1 is its inverse.
     let n = (1_u64 << 40) as f64;
     let harmonic = (n.powf(0.01) - 1.0) / 0.01 + 0.5772;
-    let picker = Picker::new(Popularity::Zipf(0.99), 1 << 40, 3);
-    let hottest = picker.record_of_rank(0);
-    let mut stream = Stream::new(12, Purpose::Other, 0);
+    let sampler = RecordSampler::new(Popularity::Zipf(0.99), 1 << 40, 3);
+    let hottest = sampler.record_of_rank(0);
+    let mut stream = RandomStream::new(12, Purpose::Other, 0);
     let draws = 300_000;
     let seen = (0..draws)
-        .filter(|_| picker.draw(&mut stream) == hottest)
+        .filter(|_| sampler.draw(&mut stream) == hottest)
         .count() as f64;
     let expected = f64::from(draws) / harmonic;
     assert!((seen / expected - 1.0).abs() < 0.03, "{seen} {expected}");
@@ -125,8 +127,8 @@ fn the_largest_keyspace_has_the_head_zipf_gives_it() {
 
 #[test]
 fn popular_records_are_not_neighbours() {
-    let scatter = Scatter::new(1_000_000, 9);
-    let mut places: Vec<u64> = (0..100).map(|rank| scatter.place(rank)).collect();
+    let permutation = Permutation::new(1_000_000, 9);
+    let mut places: Vec<u64> = (0..100).map(|rank| permutation.apply(rank)).collect();
     places.sort_unstable();
     // Of 100 even places, the least of 99 distances is about 100; some may be nearer.
     let near = places
@@ -150,11 +152,11 @@ fn popular_records_are_not_neighbours() {
 
 proptest! {
     #[test]
-    fn scatter_is_a_permutation(len in 1..5000_u64, seed: u64) {
-        let scatter = Scatter::new(len, seed);
+    fn permutation_is_a_bijection(len in 1..5000_u64, seed: u64) {
+        let permutation = Permutation::new(len, seed);
         let mut seen = vec![false; len as usize];
         for rank in 0..len {
-            let place = scatter.place(rank);
+            let place = permutation.apply(rank);
             prop_assert!(place < len);
             prop_assert!(!std::mem::replace(&mut seen[place as usize], true));
         }

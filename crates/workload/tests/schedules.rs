@@ -3,7 +3,8 @@
 
 use proptest::prelude::*;
 use workload::{
-    Arrivals, ArrivalsError, Demand, Digest, Distribution, Op, Planned, Popularity, Superposition,
+    Arrivals, ArrivalsError, Demand, Digest, Distribution, Op, PlannedRequest, Popularity,
+    Superposition,
 };
 
 fn demand(seed: u64) -> Demand {
@@ -18,7 +19,7 @@ fn demand(seed: u64) -> Demand {
     }
 }
 
-fn planned(demand: &Demand, count: usize) -> Vec<Planned> {
+fn planned(demand: &Demand, count: usize) -> Vec<PlannedRequest> {
     demand.schedule(100_000.0).unwrap().take(count).collect()
 }
 
@@ -265,7 +266,7 @@ proptest! {
         let mut parts = part(0..cut);
         parts.extend(part(cut..64));
         parts.sort_by_key(|p| (p.intended_ns, p.connection));
-        let mut expected: Vec<Planned> =
+        let mut expected: Vec<PlannedRequest> =
             whole.into_iter().filter(|p| p.intended_ns < end_ns).collect();
         expected.sort_by_key(|p| (p.intended_ns, p.connection));
         prop_assert_eq!(parts, expected);

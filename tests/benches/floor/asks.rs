@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
 use curtail_tests::echo::Exchange;
-use workload::{Purpose, Stream};
+use workload::{Purpose, RandomStream};
 
 const PREFIX: &[u8; 21] = b"floor-of-the-kernel-:";
 const DIGITS: usize = 9;
@@ -77,7 +77,7 @@ impl Asks {
 pub(crate) struct Requests {
     asks: Asks,
     records: u64,
-    random: Stream,
+    random: RandomStream,
     bytes: Vec<u8>,
 }
 
@@ -86,7 +86,7 @@ impl Requests {
         Self {
             asks,
             records,
-            random: Stream::new(seed, Purpose::Other, 0),
+            random: RandomStream::new(seed, Purpose::Other, 0),
             bytes: Vec::new(),
         }
     }

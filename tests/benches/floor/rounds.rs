@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use anyhow::{Context, Result};
 use sys::clock::monotonic_ns;
-use workload::{Purpose, Stream};
+use workload::{Purpose, RandomStream};
 
 use crate::Settings;
 use crate::asks::Requests;
@@ -62,7 +62,7 @@ pub(crate) fn in_turns(
     mut turn: impl FnMut(usize, usize) -> Result<()>,
 ) -> Result<()> {
     let mut order: Vec<usize> = (0..count).collect();
-    let mut random = Stream::new(2, Purpose::Other, 0);
+    let mut random = RandomStream::new(2, Purpose::Other, 0);
     for round in 0..rounds {
         for last in (1..order.len()).rev() {
             order.swap(last, random.below(last as u64 + 1) as usize);

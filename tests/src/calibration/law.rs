@@ -4,7 +4,7 @@ use std::fmt;
 use std::str::FromStr;
 
 use anyhow::{Context, bail};
-use workload::Stream;
+use workload::RandomStream;
 
 /// How long the server takes over a request once it is its turn.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -35,7 +35,7 @@ pub enum Service {
 
 impl Service {
     /// When a service that begins at `start_ns` after the first request's arrival ends.
-    pub fn end_ns(&self, start_ns: u64, stream: &mut Stream) -> u64 {
+    pub fn end_ns(&self, start_ns: u64, stream: &mut RandomStream) -> u64 {
         let start = start_ns as f64;
         let end = match *self {
             Self::Fixed(ns) => start + ns,
@@ -144,7 +144,7 @@ pub fn p99_of_queue_ns(
     arrivals: &[Arrival],
     mean_service_ns: f64,
     alpha: f64,
-    stream: &mut Stream,
+    stream: &mut RandomStream,
 ) -> Option<(f64, f64)> {
     const RUNS: usize = 1000;
     let first_ns = arrivals.first()?.intended_ns;
@@ -194,7 +194,7 @@ mod tests {
     #[test]
     fn a_stall_serves_nobody_until_it_ends() {
         let law: Service = "stall:1,100,10".parse().unwrap();
-        let mut stream = Stream::new(1, Purpose::Other, 0);
+        let mut stream = RandomStream::new(1, Purpose::Other, 0);
         let ends = [0, 49, 50, 55, 60, 149, 151].map(|start_ns| law.end_ns(start_ns, &mut stream));
         assert_eq!(ends, [1, 50, 61, 61, 61, 150, 161]);
     }
@@ -202,7 +202,7 @@ mod tests {
     const MEAN_NS: f64 = 125_000.0;
 
     /// Arrivals of a Poisson process at half load.
-    fn scheduled(customers: usize, stream: &mut Stream) -> Vec<Arrival> {
+    fn scheduled(customers: usize, stream: &mut RandomStream) -> Vec<Arrival> {
         let mut intended = 1e9;
         let next = |_| {
             intended -= 2.0 * MEAN_NS * stream.unit().ln();
@@ -217,7 +217,7 @@ mod tests {
 
     #[test]
     fn the_interval_of_the_queue_holds_what_theory_says() {
-        let mut stream = Stream::new(1, Purpose::Other, 0);
+        let mut stream = RandomStream::new(1, Purpose::Other, 0);
         let arrivals = scheduled(20_000, &mut stream);
         let (low, high) = p99_of_queue_ns(&arrivals, MEAN_NS, 0.01, &mut stream).unwrap();
         let expected = 100.0_f64.ln() * 2.0 * MEAN_NS;
@@ -230,7 +230,7 @@ mod tests {
     /// but those behind it wait, and the interval knows.
     #[test]
     fn the_interval_of_the_queue_knows_what_a_machine_held_up() {
-        let mut stream = Stream::new(2, Purpose::Other, 0);
+        let mut stream = RandomStream::new(2, Purpose::Other, 0);
         let quiet = scheduled(20_000, &mut stream);
         let held_up: Vec<Arrival> = quiet
             .iter()
@@ -247,7 +247,7 @@ mod tests {
                 }
             })
             .collect();
-        let interval = |arrivals: &[Arrival], stream: &mut Stream| {
+        let interval = |arrivals: &[Arrival], stream: &mut RandomStream| {
             p99_of_queue_ns(arrivals, MEAN_NS, 0.01, stream).unwrap()
         };
         let (_, high) = interval(&quiet, &mut stream);

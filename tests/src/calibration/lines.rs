@@ -2,7 +2,7 @@
 
 use anyhow::Context;
 use load::{Rate, Recorded, units::show_duration};
-use workload::{Distribution, Purpose, Stream, Superposition};
+use workload::{Distribution, Purpose, RandomStream, Superposition};
 
 use super::bench::{Trial, load_of, percentile, trial};
 use super::law::{Arrival, Service, p99_of_queue_ns};
@@ -199,7 +199,7 @@ fn queue(setting: &Setting) -> anyhow::Result<Vec<Line>> {
     let p99 = percentile(&all_ns, 99.0);
     // And the summary says of them what they are, as closely as its histogram can.
     let is_told = reported(&trial, 99.0).abs_diff(p99) <= p99 / 500;
-    let mut stream = Stream::new(1, Purpose::Other, 2);
+    let mut stream = RandomStream::new(1, Purpose::Other, 2);
     let (low, high) =
         p99_of_queue_ns(&arrivals, mean_ns, ALPHA, &mut stream).context("no request")?;
     let high = high + DIFFERENCE_NS_MAX as f64;

@@ -56,7 +56,7 @@ pub fn serve(law: Service, seed: u64, cpu: Option<usize>) -> anyhow::Result<()> 
     out.flush()?;
     let mut server = Server {
         law,
-        stream: workload::Stream::new(seed, Purpose::Other, 1),
+        stream: workload::RandomStream::new(seed, Purpose::Other, 1),
         listener,
         poll,
         clients: Vec::new(),
@@ -95,7 +95,7 @@ struct Job {
 
 struct Server {
     law: Service,
-    stream: workload::Stream,
+    stream: workload::RandomStream,
     listener: Listener,
     poll: Poll,
     clients: Vec<Option<Client>>,

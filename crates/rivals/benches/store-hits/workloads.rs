@@ -3,7 +3,7 @@
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
-use workload::{Distribution, Picker, Popularity, Purpose, SizeDistribution, Stream};
+use workload::{Distribution, Popularity, Purpose, RandomStream, RecordSampler, SizeDistribution};
 
 /// Records that are asked for again and again; some workloads add others.
 pub(crate) const RECORDS: u32 = 1_000_000;
@@ -105,16 +105,16 @@ fn zipf(theta: f64, requests: u32) -> Vec<u32> {
     let popularity = format!("zipf:{theta}")
         .parse()
         .unwrap_or(Popularity::Uniform);
-    let picker = Picker::new(popularity, u64::from(RECORDS), 1);
-    let mut stream = Stream::new(1, Purpose::Other, 1);
+    let picker = RecordSampler::new(popularity, u64::from(RECORDS), 1);
+    let mut stream = RandomStream::new(1, Purpose::Other, 1);
     (0..requests)
         .map(|_| picker.draw(&mut stream) as u32)
         .collect()
 }
 
 /// What is beside the zipf is drawn from another stream.
-fn dice() -> Stream {
-    Stream::new(1, Purpose::Other, 2)
+fn dice() -> RandomStream {
+    RandomStream::new(1, Purpose::Other, 2)
 }
 
 fn still(theta: f64, requests: u32) -> Workload {
@@ -191,7 +191,7 @@ fn looped(requests: u32) -> Workload {
 /// Every rank's record is the next rank's 20 requests later, so the most popular is new each time.
 fn moving(requests: u32) -> Workload {
     let popularity = "zipf:0.99".parse().unwrap_or(Popularity::Uniform);
-    let picker = Picker::new(popularity, u64::from(RECORDS), 1);
+    let picker = RecordSampler::new(popularity, u64::from(RECORDS), 1);
     let mut rank_of = vec![0; RECORDS as usize];
     for rank in 0..RECORDS {
         rank_of[picker.record_of_rank(u64::from(rank)) as usize] = rank;

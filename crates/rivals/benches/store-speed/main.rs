@@ -28,7 +28,7 @@ use std::time::Instant;
 use rates::{Rates, Target};
 use rivals::cases::chosen;
 use subject::{Asked, Kind, Subject};
-use workload::{Distribution, Picker, Popularity, Purpose, SizeDistribution, Stream};
+use workload::{Distribution, Popularity, Purpose, RandomStream, RecordSampler, SizeDistribution};
 
 const KEY_LEN: usize = 32;
 const VALUE_LEN: u32 = 100;
@@ -229,7 +229,7 @@ struct Records {
 
 impl Records {
     fn of(case: Case) -> Self {
-        let mut stream = Stream::new(3, Purpose::Other, 0);
+        let mut stream = RandomStream::new(3, Purpose::Other, 0);
         let law = SizeDistribution::new(
             "fb_value".parse().unwrap_or(Distribution::Fixed(329.0)),
             1,
@@ -329,8 +329,8 @@ fn table(case: Case, rounds: usize, kinds: &[Kind]) {
 fn requests(case: Case, thread: u64) -> Vec<u32> {
     let threads = case.threads as u32;
     let popularity = "zipf:0.99".parse().unwrap_or(Popularity::Uniform);
-    let picker = Picker::new(popularity, u64::from(case.items), 1);
-    let mut stream = Stream::new(1, Purpose::Other, thread + 10);
+    let picker = RecordSampler::new(popularity, u64::from(case.items), 1);
+    let mut stream = RandomStream::new(1, Purpose::Other, thread + 10);
     (0..case.requests)
         .map(|_| {
             let drawn = picker.draw(&mut stream) as u32;

@@ -26,7 +26,7 @@ use std::time::{Duration, Instant};
 
 use store::{Deleted, Miss, Published, Refused, Statistics, Store};
 use sys::cost::thread_faults;
-use workload::{Purpose, Stream};
+use workload::{Purpose, RandomStream};
 
 use crate::findings::Findings;
 use crate::requests::{Client, Request, Requests, Wish};
@@ -93,7 +93,7 @@ fn run(mut add: impl FnMut([&[Option<Run>]; REPLICAS]) -> bool) -> Option<[Stati
     };
     let mut replicas = [first, second, third].map(|store| Replica::new(&store));
     let mut rounds = Rounds::new();
-    let mut turns = Stream::new(5, Purpose::Other, 1);
+    let mut turns = RandomStream::new(5, Purpose::Other, 1);
     let mut goes_on = true;
     while goes_on {
         let window = [(); WINDOW].map(|()| rounds.draw());

@@ -3,7 +3,7 @@
 use std::thread;
 
 use store::{Deleted, Expiry, Miss, Mode, Published, Read, Refused, Worker, Write};
-use workload::{Distribution, Picker, Popularity, Purpose, SizeDistribution, Stream};
+use workload::{Distribution, Popularity, Purpose, RandomStream, RecordSampler, SizeDistribution};
 
 pub(crate) const RECORDS: u32 = 1_000_000;
 const VALUE_MAX: u32 = 8_000;
@@ -29,22 +29,22 @@ pub(crate) struct Request {
 
 /// Gets, sets where nothing is found, and some of everything else: the same each time.
 pub(crate) struct Requests {
-    picker: Picker,
+    picker: RecordSampler,
     sizes: SizeDistribution,
-    stream: Stream,
+    stream: RandomStream,
 }
 
 impl Requests {
     pub(crate) fn new() -> Self {
         let popularity = "zipf:0.9".parse().unwrap_or(Popularity::Uniform);
         Self {
-            picker: Picker::new(popularity, u64::from(RECORDS), 1),
+            picker: RecordSampler::new(popularity, u64::from(RECORDS), 1),
             sizes: SizeDistribution::new(
                 "fb_value".parse().unwrap_or(Distribution::Fixed(329.0)),
                 1,
                 VALUE_MAX,
             ),
-            stream: Stream::new(5, Purpose::Other, 0),
+            stream: RandomStream::new(5, Purpose::Other, 0),
         }
     }
 

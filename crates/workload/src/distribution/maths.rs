@@ -7,8 +7,8 @@ const SHAPE_ZERO: f64 = 1e-9;
 /// Euler's constant.
 const EULER_GAMMA: f64 = 0.577_215_664_901_532_9;
 
-/// (e^(shape·y) − 1) ÷ shape, which is y where the shape is 0.
-pub(super) fn grown(shape: f64, y: f64) -> f64 {
+/// (e^(shape·y) − 1) ÷ shape: the Box–Cox transform of e^y. It is y where the shape is 0.
+pub(super) fn box_cox_exp(shape: f64, y: f64) -> f64 {
     if shape.abs() < SHAPE_ZERO {
         y
     } else {
@@ -16,9 +16,9 @@ pub(super) fn grown(shape: f64, y: f64) -> f64 {
     }
 }
 
-/// The inverse of [`grown`]: ln(1 + shape·z) ÷ shape. Beyond the end of a bounded distribution it
-/// is infinite, on the side of that end.
-pub(super) fn shrunk(shape: f64, z: f64) -> f64 {
+/// The inverse of [`box_cox_exp`]: ln(1 + shape·z) ÷ shape. Beyond the end of a bounded
+/// distribution it is infinite, on the side of that end.
+pub(super) fn inverse_box_cox_exp(shape: f64, z: f64) -> f64 {
     if shape.abs() < SHAPE_ZERO {
         return z;
     }
@@ -62,8 +62,8 @@ pub(super) fn gev_unit_mean(shape: f64) -> f64 {
 /// relative error is then about 1e-6.
 pub(super) fn gev_positive_mean(location: f64, scale: f64, shape: f64) -> f64 {
     let shape = if shape.abs() < 1e-6 { 1e-6 } else { shape };
-    // shrunk(shape, −location/scale) is −ln t at X = 0.
-    let t_end = libm::exp(-shrunk(shape, -location / scale));
+    // inverse_box_cox_exp(shape, −location/scale) is −ln t at X = 0.
+    let t_end = libm::exp(-inverse_box_cox_exp(shape, -location / scale));
     if t_end > 30.0 {
         return location + scale * gev_unit_mean(shape);
     }
@@ -207,16 +207,16 @@ mod tests {
     }
 
     #[test]
-    fn grown_and_shrunk_are_inverse_and_meet_at_shape_zero() {
+    fn box_cox_exp_and_its_inverse_agree_also_at_shape_zero() {
         for shape in [-0.5, -1e-10, 0.0, 1e-8, 0.3, 2.0] {
             for y in [0.0, 0.1, 1.0, 3.0] {
                 assert!(
-                    (shrunk(shape, grown(shape, y)) - y).abs() < 1e-9,
+                    (inverse_box_cox_exp(shape, box_cox_exp(shape, y)) - y).abs() < 1e-9,
                     "{shape} {y}"
                 );
             }
         }
-        assert_eq!(shrunk(0.5, -3.0), f64::NEG_INFINITY);
-        assert_eq!(shrunk(-0.5, 3.0), f64::INFINITY);
+        assert_eq!(inverse_box_cox_exp(0.5, -3.0), f64::NEG_INFINITY);
+        assert_eq!(inverse_box_cox_exp(-0.5, 3.0), f64::INFINITY);
     }
 }

@@ -5,7 +5,7 @@
 //! under the hat is rounded to the nearest integer and accepted if it lies under that integer's
 //! column; a cheap test (the squeeze) decides nearly always.
 
-use crate::Stream;
+use crate::RandomStream;
 
 /// Zipf's law with exponent θ over 1..=n.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -27,20 +27,25 @@ impl Zipf {
         Self {
             n,
             theta,
-            hat_end: hat(n + 0.5, theta),
-            hat_start: hat(1.5, theta) - 1.0,
-            squeeze: 2.0 - unhat(hat(2.5, theta) - libm::exp(-theta * libm::log(2.0)), theta),
+            hat_end: hat_integral(n + 0.5, theta),
+            hat_start: hat_integral(1.5, theta) - 1.0,
+            squeeze: 2.0
+                - inverse_hat_integral(
+                    hat_integral(2.5, theta) - libm::exp(-theta * libm::log(2.0)),
+                    theta,
+                ),
         }
     }
 
     /// Draws a rank, from 1.
     #[inline]
-    pub(super) fn draw(&self, stream: &mut Stream) -> u64 {
+    pub(super) fn draw(&self, stream: &mut RandomStream) -> u64 {
         loop {
             let under = self.hat_end + stream.unit() * (self.hat_start - self.hat_end);
-            let x = unhat(under, self.theta);
+            let x = inverse_hat_integral(under, self.theta);
             let k = libm::floor(x + 0.5).clamp(1.0, self.n);
-            if k - x <= self.squeeze || under >= hat(k + 0.5, self.theta) - self.column(k) {
+            if k - x <= self.squeeze || under >= hat_integral(k + 0.5, self.theta) - self.column(k)
+            {
                 return k as u64;
             }
         }
@@ -52,7 +57,7 @@ impl Zipf {
 }
 
 /// H(x) = (x^(1−θ) − 1) ÷ (1 − θ), which is ln x where θ is 1.
-fn hat(x: f64, theta: f64) -> f64 {
+fn hat_integral(x: f64, theta: f64) -> f64 {
     let log = libm::log(x);
     let y = (1.0 - theta) * log;
     if y.abs() < 1e-8 {
@@ -63,7 +68,7 @@ fn hat(x: f64, theta: f64) -> f64 {
 }
 
 /// The inverse of H.
-fn unhat(area: f64, theta: f64) -> f64 {
+fn inverse_hat_integral(area: f64, theta: f64) -> f64 {
     // Only rounding errors are below −1.
     let y = (area * (1.0 - theta)).max(-1.0);
     if y.abs() < 1e-8 {
@@ -81,7 +86,7 @@ mod tests {
     fn the_hat_and_its_inverse_agree_also_near_theta_one() {
         for theta in [0.1, 0.99, 1.0 - 1e-9, 1.0, 1.0 + 1e-9, 1.01, 2.0, 5.0] {
             for x in [0.6, 1.0, 1.5, 30.0] {
-                let back = unhat(hat(x, theta), theta);
+                let back = inverse_hat_integral(hat_integral(x, theta), theta);
                 assert!((back / x - 1.0).abs() < 1e-6, "{theta} {x} {back}");
             }
         }

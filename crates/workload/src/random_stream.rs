@@ -1,12 +1,13 @@
 //! Streams of random numbers that are the same on every machine.
 //!
 //! One seed serves a whole run. Each purpose has a key of its own,
-//! `finalise(finalise(seed) ^ purpose)`, and SplitMix64 started at that key is a sequence of
-//! distinct words ([`word`]). Stream number `i` of a purpose is Xoshiro256++ whose four words of
-//! state are words `4i … 4i+3` of that sequence: seeding from SplitMix64 is what the authors of
-//! Xoshiro advise, streams are found in constant time, and no stream depends on how many others
-//! exist. Blackman & Vigna, "Scrambled linear pseudorandom number generators", ACM TOMS 47(4) 2021;
-//! Steele, Lea & Flood, "Fast splittable pseudorandom number generators", OOPSLA 2014.
+//! `splitmix_output(splitmix_output(seed) ^ purpose)`, and SplitMix64 started at that key is a
+//! sequence of distinct words ([`word`]). RandomStream number `i` of a purpose is Xoshiro256++
+//! whose four words of state are words `4i … 4i+3` of that sequence: seeding from SplitMix64 is
+//! what the authors of Xoshiro advise, streams are found in constant time, and no stream depends on
+//! how many others exist. Blackman & Vigna, "Scrambled linear pseudorandom number generators", ACM
+//! TOMS 47(4) 2021; Steele, Lea & Flood, "Fast splittable pseudorandom number generators", OOPSLA
+//! 2014.
 
 use rand_xoshiro::Xoshiro256PlusPlus;
 use rand_xoshiro::rand_core::{Rng, SeedableRng};
@@ -26,17 +27,17 @@ pub enum Purpose {
     /// The record and the operation of each request.
     Requests = 5,
     /// The positions of popular records in the keyspace.
-    Scatter = 6,
+    Permutation = 6,
     /// For callers outside this crate.
     Other = 7,
 }
 
 /// A stream of random numbers: Xoshiro256++.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Stream(Xoshiro256PlusPlus);
+pub struct RandomStream(Xoshiro256PlusPlus);
 
-impl Stream {
-    /// Stream number `index` of a purpose (below 2^62, or streams would meet).
+impl RandomStream {
+    /// RandomStream number `index` of a purpose (below 2^62, or streams would meet).
     #[must_use]
     pub fn new(seed: u64, purpose: Purpose, index: u64) -> Self {
         let key = key(seed, purpose);
@@ -76,13 +77,13 @@ impl Stream {
 
 /// The key of a purpose under a seed.
 pub(crate) fn key(seed: u64, purpose: Purpose) -> u64 {
-    finalise(finalise(seed) ^ purpose as u64)
+    splitmix_output(splitmix_output(seed) ^ purpose as u64)
 }
 
 /// Word `index` of SplitMix64 started at `key`: a hash of `index`, without repetition.
 #[inline]
 pub(crate) fn word(key: u64, index: u64) -> u64 {
-    finalise(key.wrapping_add(index.wrapping_add(1).wrapping_mul(0x9e37_79b9_7f4a_7c15)))
+    splitmix_output(key.wrapping_add(index.wrapping_add(1).wrapping_mul(0x9e37_79b9_7f4a_7c15)))
 }
 
 /// Random bits as a number of the open interval (0, 1). Half a step is added, so that neither end
@@ -95,7 +96,7 @@ pub(crate) fn unit(bits: u64) -> f64 {
 
 /// The output function of SplitMix64.
 #[inline]
-pub(crate) fn finalise(mut bits: u64) -> u64 {
+pub(crate) fn splitmix_output(mut bits: u64) -> u64 {
     bits = (bits ^ (bits >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
     bits = (bits ^ (bits >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
     bits ^ (bits >> 31)
@@ -107,7 +108,7 @@ mod tests {
 
     #[test]
     fn streams_are_the_same_on_every_machine() {
-        let mut stream = Stream::new(42, Purpose::Requests, 0);
+        let mut stream = RandomStream::new(42, Purpose::Requests, 0);
         let drawn: Vec<u64> = (0..3).map(|_| stream.next_u64()).collect();
         assert_eq!(
             drawn,
@@ -135,7 +136,7 @@ mod tests {
 
     #[test]
     fn streams_and_purposes_differ() {
-        let first = |seed, purpose, index| Stream::new(seed, purpose, index).next_u64();
+        let first = |seed, purpose, index| RandomStream::new(seed, purpose, index).next_u64();
         let all = [
             first(1, Purpose::Requests, 0),
             first(1, Purpose::Requests, 1),
@@ -149,7 +150,7 @@ mod tests {
 
     #[test]
     fn below_is_even() {
-        let mut stream = Stream::new(7, Purpose::Other, 0);
+        let mut stream = RandomStream::new(7, Purpose::Other, 0);
         let mut counts = [0_u32; 6];
         for _ in 0..60_000 {
             counts[stream.below(6) as usize] += 1;
