@@ -70,7 +70,7 @@ pub(crate) struct Flags {
           value_parser = parse::<Distribution>)]
     keys: Distribution,
 
-    /// Distribution of value lengths, likewise, or fb_value
+    /// Distribution of value lengths: as for keys, or fb_value
     #[arg(long, short = 'V', value_name = "DIST", default_value = "fb_value",
           value_parser = parse::<Distribution>)]
     values: Distribution,
@@ -79,7 +79,7 @@ pub(crate) struct Flags {
     #[arg(long, value_name = "SIZE", default_value = "1000000", value_parser = units::size_bytes)]
     value_max: u64,
 
-    /// Distribution of times between requests, likewise, or fb_ia; scaled to the rate
+    /// Distribution of times between requests, scaled to the rate: as for keys, or fb_ia
     #[arg(long, short = 'i', value_name = "DIST", default_value = "fb_ia",
           value_parser = parse::<Distribution>)]
     arrivals: Distribution,

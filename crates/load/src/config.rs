@@ -27,7 +27,7 @@ pub enum Target {
 pub enum Rate {
     /// Open loop: requests per second, over all connections.
     PerSecond(f64),
-    /// Closed loop: each answer is followed by the next request at once.
+    /// Closed loop: each answer is immediately followed by the next request.
     Max,
 }
 
@@ -236,7 +236,7 @@ impl Config {
         })
     }
 
-    /// What is asked and when.
+    /// The demand: requests and their times.
     #[must_use]
     pub fn demand(&self) -> Demand {
         Demand {

@@ -19,7 +19,7 @@ use crate::wire::{self, Answer, Batch};
 pub struct Prefill {
     /// Records set: all records of the run, once for each target.
     pub records: u64,
-    /// Of those, answered with an error.
+    /// Sets answered with an error.
     pub refused: u64,
     /// Bytes of the sets as sent.
     pub bytes: u64,

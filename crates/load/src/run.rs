@@ -29,7 +29,7 @@ use crate::summary::Summary;
 use crate::timeline::Timeline;
 use crate::wire::{self, Batch};
 
-/// The time from the last thread's being ready to the start, so that no thread starts late.
+/// The delay from the moment all threads are ready to the start, so that no thread starts late.
 const START_AHEAD_NS: u64 = 2_000_000;
 /// An opaque token holds the request's number in this many low bits and the thread's number above.
 const OPAQUE_BITS: u32 = 44;

@@ -193,6 +193,6 @@ pub struct Watched {
     pub resident_bytes: u64,
     /// Voluntary context switches of all threads. None: the process has too many threads to read.
     pub voluntary_switches: Option<u64>,
-    /// Involuntary context switches, likewise.
+    /// Involuntary context switches of all threads. None as above.
     pub involuntary_switches: Option<u64>,
 }

@@ -42,7 +42,7 @@ impl Engine {
         }
     }
 
-    /// Receives from a saturating connection once and sends as many new requests as were answered.
+    /// Receives from a saturating connection once, then refills it to its depth.
     /// The receive is bounded, because measured requests wait for it. Returns the time by the
     /// thread's clock.
     pub(super) fn serve_saturating(

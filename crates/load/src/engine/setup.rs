@@ -1,4 +1,4 @@
-//! What a generator thread is given, and what it returns.
+//! The inputs and the result of a generator thread.
 
 use std::sync::Arc;
 use std::sync::atomic::AtomicU32;
