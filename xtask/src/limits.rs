@@ -41,7 +41,7 @@ pub(crate) struct Words {
 #[serde(deny_unknown_fields)]
 pub(crate) struct Paths {
     /// Folders that programs write.
-    pub(crate) born_later: Vec<String>,
+    pub(crate) generated: Vec<String>,
 }
 
 impl Limits {

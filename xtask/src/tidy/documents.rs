@@ -55,7 +55,7 @@ pub(crate) fn check(tree: &Tree, paths: &Paths) -> Vec<Violation> {
 struct Places<'a> {
     /// Files, and folders of files.
     all: BTreeSet<String>,
-    born_later: &'a [String],
+    generated: &'a [String],
 }
 
 impl<'a> Places<'a> {
@@ -67,7 +67,7 @@ impl<'a> Places<'a> {
         }
         Self {
             all,
-            born_later: &paths.born_later,
+            generated: &paths.generated,
         }
     }
 
@@ -100,10 +100,10 @@ impl<'a> Places<'a> {
     }
 
     fn has(&self, path: &str) -> bool {
-        let born_later = |it: &String| path == it || path.starts_with(&format!("{it}/"));
+        let generated = |it: &String| path == it || path.starts_with(&format!("{it}/"));
         path.is_empty()
             || self.all.contains(path)
-            || self.born_later.iter().any(born_later)
+            || self.generated.iter().any(generated)
             || (path.contains('*') && self.all.iter().any(|it| fits(path, it)))
     }
 }
@@ -162,13 +162,13 @@ mod tests {
     fn judged(document: &str) -> Vec<String> {
         let tree = Tree::of(&[
             ("docs/guide/a.md", document),
-            ("docs/journal.md", ""),
+            ("docs/journal/README.md", ""),
             ("README.md", ""),
             ("crates/store/src/lib.rs", ""),
             ("tests/transcripts/get.txt", ""),
         ]);
         let paths = Paths {
-            born_later: vec!["target".into(), "docs/built".into()],
+            generated: vec!["target".into(), "docs/built".into()],
         };
         check(&tree, &paths)
             .iter()
@@ -179,10 +179,10 @@ mod tests {
     #[test]
     fn what_is_there_may_be_named() {
         let document = "See `crates/store/src/lib.rs:12`, `src/lib.rs`, `docs/`, `README.md`,\n\
-            `tests/transcripts/*.txt`, `docs/built/x.html`, [the journal](../journal.md#rules),\n\
+            `tests/transcripts/*.txt`, `docs/built/x.html`, [the journal](../journal/README.md#rules),\n\
             [below](#here), [elsewhere](https://example.org/a/b.md), `docs/NNN-<name>.md`.\n\
             `text/plain` and `cargo run -p tests/none` are no paths.\n\
-            ```\ncurtail lab run docs/journal.md --into target/x\n```\n";
+            ```\ncurtail lab run docs/journal/README.md --into target/x\n```\n";
         assert_eq!(judged(document), [""; 0]);
     }
 
