@@ -23,7 +23,7 @@ pub(crate) struct Record {
     /// The processor that ran it last.
     pub(crate) processor: AtomicU32,
     /// Its place in its runtime's roll.
-    pub(crate) place: AtomicU32,
+    pub(crate) registry_index: AtomicU32,
     /// The next in its lane, and when it came there: the lane's lock guards them.
     pub(crate) link: AtomicPtr<Record>,
     pub(crate) since: AtomicU64,
@@ -50,7 +50,7 @@ impl Record {
             granted: AtomicBool::new(false),
             cancelled: AtomicBool::new(false),
             processor: AtomicU32::new(0),
-            place: AtomicU32::new(u32::MAX),
+            registry_index: AtomicU32::new(u32::MAX),
             link: AtomicPtr::new(ptr::null_mut()),
             since: AtomicU64::new(0),
             left_at: StdPtr::new(ptr::null_mut()),
@@ -123,11 +123,11 @@ impl Record {
             let ready = unsafe { Ready::from_raw(record) };
             let shared = &*fibre.anchor.shared;
             if is_of(shared) {
-                shared.take_in(ready);
+                shared.schedule(ready);
             } else {
                 // As soon as it is in a lane it may end, and its runtime with it.
                 let shared = Arc::clone(&fibre.anchor.shared);
-                shared.take_in(ready);
+                shared.schedule(ready);
             }
             return;
         }
@@ -167,7 +167,7 @@ impl Fibre {
             // SAFETY: `park` gave up the fibre's own reference, and only one who rouses it is told
             // so: this takes it up again, once.
             let ready = unsafe { Ready::from_raw(Arc::as_ptr(&self.record)) };
-            self.record.anchor.shared.take_in(ready);
+            self.record.anchor.shared.schedule(ready);
         }
     }
 

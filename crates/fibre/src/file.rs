@@ -10,7 +10,7 @@ use io_uring::opcode;
 use io_uring::types::Fd;
 use rustix::fs::{Mode, OFlags};
 
-use crate::io::Kind;
+use crate::io::IoBackend;
 use crate::io::rings::{clamp, perform, told};
 use crate::offload::offload;
 use crate::switch::current;
@@ -20,7 +20,7 @@ use crate::switch::current;
 #[derive(Debug)]
 pub struct File {
     fd: OwnedFd,
-    wire: Kind,
+    io_backend: IoBackend,
 }
 
 impl File {
@@ -32,11 +32,11 @@ impl File {
     /// # Panics
     /// Not in a fibre.
     pub fn open(path: &Path, flags: OFlags, mode: Mode) -> io::Result<Self> {
-        let wire = current().record.anchor.shared.wire;
+        let io_backend = current().record.anchor.shared.io_backend;
         let flags = flags | OFlags::CLOEXEC;
         let path = CString::new(path.as_os_str().as_bytes())?;
-        let fd = match wire {
-            Kind::Rings => {
+        let fd = match io_backend {
+            IoBackend::Rings => {
                 let entry = opcode::OpenAt::new(Fd(libc::AT_FDCWD), path.as_ptr())
                     .flags(flags.bits().cast_signed())
                     .mode(mode.bits());
@@ -46,9 +46,9 @@ impl File {
                 // SAFETY: the kernel has just made it, for us.
                 unsafe { OwnedFd::from_raw_fd(result) }
             }
-            Kind::Readiness => offload(|| rustix::fs::open(&path, flags, mode))??,
+            IoBackend::Readiness => offload(|| rustix::fs::open(&path, flags, mode))??,
         };
-        Ok(Self { fd, wire })
+        Ok(Self { fd, io_backend })
     }
 
     /// Reads into `buffer` from byte `at` on: how many; 0 is the end.
@@ -56,15 +56,15 @@ impl File {
     /// # Errors
     /// As [`File::open`].
     pub fn pread(&self, buffer: &mut [u8], at: u64) -> io::Result<usize> {
-        match self.wire {
-            Kind::Rings => {
+        match self.io_backend {
+            IoBackend::Rings => {
                 let len = clamp(buffer.len());
                 let entry = opcode::Read::new(self.fd(), buffer.as_mut_ptr(), len).offset(at);
                 // SAFETY: the buffer is borrowed for the call.
                 let [result] = unsafe { perform([entry.build()], None)? };
                 told(result)
             }
-            Kind::Readiness => Ok(offload(|| rustix::io::pread(&self.fd, buffer, at))??),
+            IoBackend::Readiness => Ok(offload(|| rustix::io::pread(&self.fd, buffer, at))??),
         }
     }
 
@@ -73,15 +73,15 @@ impl File {
     /// # Errors
     /// As [`File::open`].
     pub fn pwrite(&self, bytes: &[u8], at: u64) -> io::Result<usize> {
-        match self.wire {
-            Kind::Rings => {
+        match self.io_backend {
+            IoBackend::Rings => {
                 let len = clamp(bytes.len());
                 let entry = opcode::Write::new(self.fd(), bytes.as_ptr(), len).offset(at);
                 // SAFETY: the bytes are borrowed for the call.
                 let [result] = unsafe { perform([entry.build()], None)? };
                 told(result)
             }
-            Kind::Readiness => Ok(offload(|| rustix::io::pwrite(&self.fd, bytes, at))??),
+            IoBackend::Readiness => Ok(offload(|| rustix::io::pwrite(&self.fd, bytes, at))??),
         }
     }
 
@@ -90,14 +90,14 @@ impl File {
     /// # Errors
     /// As [`File::open`].
     pub fn fsync(&self) -> io::Result<()> {
-        match self.wire {
-            Kind::Rings => {
+        match self.io_backend {
+            IoBackend::Rings => {
                 let entry = opcode::Fsync::new(self.fd()).build();
                 // SAFETY: it points nowhere.
                 let [result] = unsafe { perform([entry], None)? };
                 told(result).map(drop)
             }
-            Kind::Readiness => Ok(offload(|| rustix::fs::fsync(&self.fd))??),
+            IoBackend::Readiness => Ok(offload(|| rustix::fs::fsync(&self.fd))??),
         }
     }
 

@@ -9,30 +9,30 @@ use std::os::fd::AsFd;
 use poll::Poller;
 use rings::{Came, Ring};
 
-use crate::rest::Event;
+use crate::idle::Event;
 use crate::scheduler::Scheduler;
 
 /// How fibres are to wait for sockets.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum Wire {
+pub enum IoChoice {
     /// As the scheduler's own author did: the fair one by rings, where the kernel has them, the
     /// others by readiness.
     #[default]
     Auto,
     /// So, or not at all.
-    Only(Kind),
+    Only(IoBackend),
 }
 
 /// How fibres wait for sockets.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Kind {
+pub enum IoBackend {
     /// An io_uring a processor.
     Rings,
     /// An epoll a processor, edge-triggered.
     Readiness,
 }
 
-impl Kind {
+impl IoBackend {
     /// Whether this machine has it, and lets this process use it.
     ///
     /// # Errors
@@ -55,32 +55,32 @@ impl Kind {
 }
 
 /// What is asked for, or the best there is.
-pub(crate) fn choose(wire: Wire, scheduler: Scheduler) -> io::Result<Kind> {
-    match (wire, scheduler) {
-        (Wire::Only(Kind::Rings), _) => rings::probe().map(|()| Kind::Rings),
-        (Wire::Only(Kind::Readiness), _) => Ok(Kind::Readiness),
-        (Wire::Auto, Scheduler::Fair) => Ok(match rings::probe() {
-            Ok(()) => Kind::Rings,
-            Err(_) => Kind::Readiness,
+pub(crate) fn choose(io_backend: IoChoice, scheduler: Scheduler) -> io::Result<IoBackend> {
+    match (io_backend, scheduler) {
+        (IoChoice::Only(IoBackend::Rings), _) => rings::probe().map(|()| IoBackend::Rings),
+        (IoChoice::Only(IoBackend::Readiness), _) => Ok(IoBackend::Readiness),
+        (IoChoice::Auto, Scheduler::Fair) => Ok(match rings::probe() {
+            Ok(()) => IoBackend::Rings,
+            Err(_) => IoBackend::Readiness,
         }),
-        (Wire::Auto, Scheduler::Steal | Scheduler::Global) => Ok(Kind::Readiness),
+        (IoChoice::Auto, Scheduler::Steal | Scheduler::Global) => Ok(IoBackend::Readiness),
     }
 }
 
 /// A processor's dealings with the kernel. What is not said to be for anybody is for the
 /// processor's own thread.
-pub(crate) enum Port {
+pub(crate) enum Reactor {
     Rings(Box<Ring>),
     Readiness(Poller),
 }
 
-impl Port {
+impl Reactor {
     /// `event`: what is set to call the processor.
-    pub(crate) fn new(kind: Kind, processors: usize, event: &Event) -> io::Result<Self> {
+    pub(crate) fn new(kind: IoBackend, processors: usize, event: &Event) -> io::Result<Self> {
         let fd = event.as_fd();
         match kind {
-            Kind::Rings => Ring::new(processors, fd).map(|ring| Self::Rings(Box::new(ring))),
-            Kind::Readiness => Poller::new(fd).map(Self::Readiness),
+            IoBackend::Rings => Ring::new(processors, fd).map(|ring| Self::Rings(Box::new(ring))),
+            IoBackend::Readiness => Poller::new(fd).map(Self::Readiness),
         }
     }
 
@@ -94,9 +94,9 @@ impl Port {
     }
 
     /// The same, as far as it can be seen without a system call.
-    pub(crate) fn glance(&self, came: Came<'_>) -> usize {
+    pub(crate) fn poll_completed(&self, came: Came<'_>) -> usize {
         match self {
-            Self::Rings(ring) => ring.drain(came),
+            Self::Rings(ring) => ring.reap(came),
             Self::Readiness(_) => 0,
         }
     }
@@ -110,18 +110,18 @@ impl Port {
     }
 
     /// Hands over, and sleeps until something has happened, or so long.
-    pub(crate) fn sleep(&self, patience_ns: Option<u64>) {
+    pub(crate) fn sleep(&self, timeout_ns: Option<u64>) {
         match self {
-            Self::Rings(ring) => ring.sleep(patience_ns),
-            Self::Readiness(poller) => poller.sleep(patience_ns),
+            Self::Rings(ring) => ring.sleep(timeout_ns),
+            Self::Readiness(poller) => poller.sleep(timeout_ns),
         }
     }
 
     /// After sleep: rouses those whose wait is over: how many.
-    pub(crate) fn woke(&self, came: Came<'_>) -> usize {
+    pub(crate) fn after_sleep(&self, came: Came<'_>) -> usize {
         match self {
-            Self::Rings(ring) => ring.drain(came),
-            Self::Readiness(poller) => poller.woke(),
+            Self::Rings(ring) => ring.reap(came),
+            Self::Readiness(poller) => poller.after_sleep(),
         }
     }
 }

@@ -60,7 +60,7 @@ impl<T> Writer<T> {
             // SAFETY: written before AWAITED, and its writer does not touch it again.
             let waiter = unsafe { (*packet.waiter.get()).take() };
             if let Some(waiter) = waiter {
-                waiter.rouse();
+                waiter.wake();
             }
         }
         // Where nobody waits, the result ends here, and a panic of that, too, is the fibre's.

@@ -22,7 +22,7 @@
 //! processor.
 //!
 //! Invariants: a fibre is in one place at a time, a processor or a lane, or parked (`permit.rs`),
-//! and is woken by whoever is told so first; no wake is lost (`rest.rs`); a fibre never leaves its
+//! and is woken by whoever is told so first; no wake is lost (`idle.rs`); a fibre never leaves its
 //! stack while it unwinds, nor before the kernel is done with what the fibre lent it
 //! (`io/rings.rs`); a panic is its fibre's. What may lie on a stack across a wait: [`spawn`].
 
@@ -30,6 +30,7 @@ mod cancel;
 mod channel;
 mod fibre;
 mod file;
+mod idle;
 mod io;
 mod join;
 mod lane;
@@ -37,32 +38,31 @@ pub mod limits;
 #[cfg(all(test, shuttle))]
 mod models;
 mod mutex;
-mod near;
 mod offload;
 mod permit;
 mod processor;
-mod rest;
-mod roll;
+mod registry;
 mod runtime;
 mod scheduler;
-mod seat;
 mod semaphore;
+mod slot;
 mod socket;
 mod stack;
 mod switch;
 mod sync;
 mod time;
+mod topology;
 mod wait;
 
 pub use cancel::{Cancelled, is_cancelled};
 pub use channel::{ReceiveError, Receiver, SendError, Sender, channel};
 pub use fibre::Fibre;
 pub use file::File;
-pub use io::{Kind, Wire};
+pub use io::{IoBackend, IoChoice};
 pub use join::{JoinHandle, Panic, spawn};
 pub use mutex::{Condition, Mutex, MutexGuard};
 pub use offload::offload;
-pub use runtime::{Builder, GivenUp, Runtime, StartError, Statistics, Watch};
+pub use runtime::{Builder, FibresLeft, Runtime, StartError, Statistics, Watch};
 pub use scheduler::Scheduler;
 pub use semaphore::Semaphore;
 pub use socket::Socket;

@@ -18,11 +18,11 @@ pub const SHARED_STACKS: usize = 256;
 /// Looks at a lock before other threads are let run.
 pub const SPINS: u32 = 64;
 /// Fibres run between two looks at the kernel's completions, or readiness, while there is work.
-pub const RUNS_A_POLL: u32 = 61;
+pub const RUNS_PER_POLL: u32 = 61;
 /// Random victims asked before a processor announces that it has nothing to do; few in a model.
-pub const STEALS: u32 = if cfg!(shuttle) { 1 } else { 5 };
+pub const STEAL_ATTEMPTS: u32 = if cfg!(shuttle) { 1 } else { 5 };
 /// Rounds of looking that the stealing scheduler spends before it blocks; few in a model.
-pub const SPIN_ROUNDS: u32 = if cfg!(shuttle) { 2 } else { 64 };
+pub const STEAL_SPIN_ROUNDS: u32 = if cfg!(shuttle) { 2 } else { 64 };
 /// How much older than the largest moving average of a processor's own lanes a lane's head is
 /// helped, as a factor.
 pub const HELP_FACTOR: u64 = 8;
@@ -36,15 +36,15 @@ pub const HELP_PERIOD_MIN: u32 = 2;
 /// those who use it.
 pub const HELP_PERIOD_MAX: u32 = 64;
 /// Out of 256: how often a victim that does not share the last-level cache is taken.
-pub const FAR_ODDS: u32 = 3;
+pub const FAR_STEAL_ODDS: u32 = 3;
 /// Requests a processor's ring is handed at once.
 pub const RING_ENTRIES: u32 = 1024;
 /// How long a request that is to be ended may go on before that is asked for again, in nanoseconds;
 /// from time to time twice as long, up to a second.
-pub const END_AGAIN_NS: u64 = 1_000_000;
+pub const CANCEL_RETRY_NS: u64 = 1_000_000;
 /// Events one look at readiness returns at most.
-pub const EVENTS_A_POLL: usize = 256;
+pub const EVENTS_PER_POLL: usize = 256;
 /// Threads that may block on behalf of fibres where the kernel has no other way.
-pub const HELPERS_MAX: usize = 16;
+pub const OFFLOAD_THREADS_MAX: usize = 16;
 /// How long a thread that blocks for fibres waits for its next before it ends, in nanoseconds.
-pub const HELPER_IDLE_NS: u64 = 1_000_000_000;
+pub const OFFLOAD_IDLE_NS: u64 = 1_000_000_000;

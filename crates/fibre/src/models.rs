@@ -14,13 +14,13 @@ use shuttle::thread;
 
 use crate::channel::channel;
 use crate::fibre::{Fibre, Ready, Record};
+use crate::idle::IdleProcessors;
 use crate::join::packet;
 use crate::mutex;
 use crate::permit::Permit;
-use crate::processor::{Port, exchange, next};
-use crate::rest::Rest;
+use crate::processor::{Driver, exchange, next};
 use crate::runtime::Anchor;
-use crate::scheduler::{Any, Choose, Lot, Scheduler};
+use crate::scheduler::{AnyRunQueues, RunQueues, Scheduler, TakeState};
 use crate::semaphore::Semaphore;
 use crate::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering};
 use crate::sync::{Mutex, lock};
@@ -78,23 +78,23 @@ impl Count {
 
 /// A processor that has nothing but its lanes.
 struct Bare<'a> {
-    rest: &'a Rest,
+    idle: &'a IdleProcessors,
     over: &'a AtomicBool,
     number: usize,
 }
 
-impl Port for Bare<'_> {
+impl Driver for Bare<'_> {
     fn poll(&mut self) {}
 
-    fn glance(&mut self) -> usize {
+    fn poll_completed(&mut self) -> usize {
         0
     }
 
     fn sleep(&mut self) {
-        self.rest.event(self.number).wait();
+        self.idle.event(self.number).wait();
     }
 
-    fn woke(&mut self) {}
+    fn after_sleep(&mut self) {}
 
     fn is_over(&self) -> bool {
         self.over.load(Ordering::Acquire)
@@ -104,28 +104,29 @@ impl Port for Bare<'_> {
 /// What a fibre does when it is run: gives itself back if it yields.
 type Run = dyn Fn(&Anchor, usize, Ready) -> Option<Ready> + Send + Sync;
 
-fn take_all<S: Choose>(scheduler: &S, anchor: &Anchor, number: usize, run: &Run) {
+fn take_all<S: RunQueues>(scheduler: &S, anchor: &Anchor, number: usize, run: &Run) {
     let clock = Cell::new(1);
-    let mut lot = Lot::new(number, &clock);
+    let mut state = TakeState::new(number, &clock);
     let shared = &*anchor.shared;
-    let mut port = Bare {
-        rest: &shared.rest,
+    let mut driver = Bare {
+        idle: &shared.idle,
         over: &shared.over,
         number,
     };
     let mut first = None;
-    while let Some(ready) = first.or_else(|| next(scheduler, &shared.rest, &mut lot, &mut port)) {
+    while let Some(ready) = first.or_else(|| next(scheduler, &shared.idle, &mut state, &mut driver))
+    {
         let back = run(anchor, number, ready);
-        first = back.map(|ready| exchange(scheduler, &shared.rest, &mut lot, ready));
+        first = back.map(|ready| exchange(scheduler, &shared.idle, &mut state, ready));
     }
 }
 
 fn processor(anchor: &Arc<Anchor>, number: usize, run: &Arc<Run>) -> thread::JoinHandle<()> {
     let (anchor, run) = (Arc::clone(anchor), Arc::clone(run));
     thread::spawn(move || match &anchor.shared.scheduler {
-        Any::Fair(fair) => take_all(fair, &anchor, number, &*run),
-        Any::Steal(steal) => take_all(steal, &anchor, number, &*run),
-        Any::Global(global) => take_all(&**global, &anchor, number, &*run),
+        AnyRunQueues::Fair(fair) => take_all(fair, &anchor, number, &*run),
+        AnyRunQueues::Steal(steal) => take_all(steal, &anchor, number, &*run),
+        AnyRunQueues::Global(global) => take_all(&**global, &anchor, number, &*run),
     })
 }
 
@@ -140,7 +141,7 @@ fn processors(anchor: &Arc<Anchor>, run: &Arc<Run>) -> Vec<thread::JoinHandle<()
 fn end(anchor: &Anchor, processors: Vec<thread::JoinHandle<()>>) {
     anchor.shared.over.store(true, Ordering::Release);
     for number in 0..processors.len() {
-        anchor.shared.rest.call(number);
+        anchor.shared.idle.wake(number);
     }
     join(processors);
 }
@@ -148,7 +149,7 @@ fn end(anchor: &Anchor, processors: Vec<thread::JoinHandle<()>>) {
 fn record(anchor: &Arc<Anchor>, name: usize) -> Arc<Record> {
     let record = Record::new(Arc::clone(anchor), None);
     // Where nothing else looks in a model.
-    record.place.store(name as u32, Ordering::Relaxed);
+    record.registry_index.store(name as u32, Ordering::Relaxed);
     record
         .processor
         .store((name % PROCESSORS) as u32, Ordering::Relaxed);
@@ -166,7 +167,7 @@ fn nobody_sleeps_while_a_fibre_is_ready(kind: Scheduler) {
     );
     let counts = Arc::clone(&done);
     let run: Arc<Run> = Arc::new(move |anchor, number, ready| {
-        let name = ready.record().place.load(Ordering::Relaxed) as usize;
+        let name = ready.record().registry_index.load(Ordering::Relaxed) as usize;
         match runs[name].fetch_add(1, Ordering::Relaxed) {
             0 => {
                 if name == 1 {
@@ -174,7 +175,7 @@ fn nobody_sleeps_while_a_fibre_is_ready(kind: Scheduler) {
                     let shared = &anchor.shared;
                     shared
                         .scheduler
-                        .put(Some((number, 1)), another, &shared.rest);
+                        .put(Some((number, 1)), another, &shared.idle);
                 }
                 Some(ready)
             }
@@ -194,7 +195,7 @@ fn nobody_sleeps_while_a_fibre_is_ready(kind: Scheduler) {
         thread::spawn(move || {
             for name in names {
                 let ready = Ready::new(record(&anchor, name));
-                anchor.shared.take_in(ready);
+                anchor.shared.schedule(ready);
             }
         })
     });
@@ -224,7 +225,7 @@ fn nobody_waits_behind_one_that_stays(kind: Scheduler) {
     let done = Arc::new(Count::new());
     let counts = Arc::clone(&done);
     let run: Arc<Run> = Arc::new(move |_, _, ready| {
-        if ready.record().place.load(Ordering::Relaxed) == 0 {
+        if ready.record().registry_index.load(Ordering::Relaxed) == 0 {
             counts.wait_for(1);
         }
         counts.add();
@@ -233,7 +234,7 @@ fn nobody_waits_behind_one_that_stays(kind: Scheduler) {
     let processors = processors(&anchor, &run);
     let strangers = [0, 1].map(|name| {
         let anchor = Arc::clone(&anchor);
-        thread::spawn(move || anchor.shared.take_in(Ready::new(record(&anchor, name))))
+        thread::spawn(move || anchor.shared.schedule(Ready::new(record(&anchor, name))))
     });
     done.wait_for(2);
     join(strangers);
@@ -265,7 +266,7 @@ fn nobody_is_overlooked_who_yields(kind: Scheduler) {
     );
     let counts = Arc::clone(&done);
     let run: Arc<Run> = Arc::new(move |_, _, ready| {
-        let name = ready.record().place.load(Ordering::Relaxed) as usize;
+        let name = ready.record().registry_index.load(Ordering::Relaxed) as usize;
         if runs[name].fetch_add(1, Ordering::Relaxed) < YIELDS {
             return Some(ready);
         }
@@ -278,7 +279,7 @@ fn nobody_is_overlooked_who_yields(kind: Scheduler) {
     for name in 0..2 {
         let ready = Ready::new(record(&anchor, name));
         let shared = &anchor.shared;
-        shared.scheduler.put(Some((1, 1)), ready, &shared.rest);
+        shared.scheduler.put(Some((1, 1)), ready, &shared.idle);
     }
     let processors = processors(&anchor, &run);
     done.wait_for(2);
@@ -299,18 +300,18 @@ fn whoever_stays_leaves_nobody_behind(kind: Scheduler) {
     let done = Arc::new(Count::new());
     let counts = Arc::clone(&done);
     let run: Arc<Run> = Arc::new(move |_, number, ready| {
-        if ready.record().place.load(Ordering::Relaxed) == 0 && number == 0 {
+        if ready.record().registry_index.load(Ordering::Relaxed) == 0 && number == 0 {
             counts.wait_for(1);
         }
         counts.add();
         None
     });
     let other = processor(&anchor, 1, &run);
-    while !anchor.shared.rest.has_any() {
+    while !anchor.shared.idle.has_any() {
         thread::yield_now();
     }
     // Laid there without calling anybody: it is another's rest.
-    let nobody = Rest::new(PROCESSORS).unwrap();
+    let nobody = IdleProcessors::new(PROCESSORS).unwrap();
     for name in 0..2 {
         let ready = Ready::new(record(&anchor, name));
         anchor.shared.scheduler.put(Some((0, 1)), ready, &nobody);
@@ -361,7 +362,9 @@ fn no_rousing_is_lost(kind: Scheduler) {
             }
         })
     });
-    anchor.shared.take_in(Ready::new(Arc::clone(&fibre.record)));
+    anchor
+        .shared
+        .schedule(Ready::new(Arc::clone(&fibre.record)));
     done.wait_for(1);
     join(rousers);
     end(&anchor, processors);
@@ -433,7 +436,9 @@ fn who_stands_in_line_is_granted_once(kind: Scheduler) {
         let fibre = fibre.clone();
         thread::spawn(move || (0..3).for_each(|_| fibre.unpark()))
     };
-    anchor.shared.take_in(Ready::new(Arc::clone(&fibre.record)));
+    anchor
+        .shared
+        .schedule(Ready::new(Arc::clone(&fibre.record)));
     let has_granted = granter.join().unwrap();
     rouser.join().unwrap();
     if !has_granted {

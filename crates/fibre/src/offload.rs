@@ -7,7 +7,7 @@ use std::thread;
 use std::time::Duration;
 
 use crate::cancel::begin_wait;
-use crate::limits::{HELPER_IDLE_NS, HELPERS_MAX};
+use crate::limits::{OFFLOAD_IDLE_NS, OFFLOAD_THREADS_MAX};
 use crate::sync::atomic::{AtomicBool, Ordering};
 use crate::wait::Waiter;
 
@@ -56,12 +56,12 @@ pub fn offload<'a, R: Send + 'a>(call: impl FnOnce() -> R + Send + 'a) -> io::Re
             unsafe { *result.0 = Some(made) };
             // Release: pairs with the fibre's look. What it borrows is gone after this.
             is_done.store(true, Ordering::Release);
-            waiter.rouse();
+            waiter.wake();
         });
         // SAFETY: the fibre waits below until the job is done, or has not been taken: what it
         // borrows outlives it.
         let job: Job = unsafe { std::mem::transmute(job) };
-        HELPERS.take_in(job);
+        HELPERS.schedule(job);
     }
     // Acquire: pairs with the job.
     while !is_done.load(Ordering::Acquire) {
@@ -85,7 +85,7 @@ impl Helpers {
         self.queue.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn take_in(&'static self, job: Job) {
+    fn schedule(&'static self, job: Job) {
         let mut queue = self.queue();
         queue.jobs.push_back(job);
         if queue.idle >= queue.jobs.len() {
@@ -93,7 +93,7 @@ impl Helpers {
             self.has_job.notify_one();
             return;
         }
-        if queue.threads >= HELPERS_MAX {
+        if queue.threads >= OFFLOAD_THREADS_MAX {
             return;
         }
         queue.threads += 1;
@@ -113,7 +113,7 @@ impl Helpers {
     }
 
     fn help(&self) {
-        let idle = Duration::from_nanos(HELPER_IDLE_NS);
+        let idle = Duration::from_nanos(OFFLOAD_IDLE_NS);
         let mut queue = self.queue();
         loop {
             if let Some(job) = queue.jobs.pop_front() {

@@ -11,11 +11,11 @@ use std::cell::Cell;
 use std::sync::Arc;
 
 use crate::fibre::Ready;
-use crate::limits::{RUNS_A_POLL, STEALS};
-use crate::rest::Rest;
+use crate::idle::IdleProcessors;
+use crate::limits::{RUNS_PER_POLL, STEAL_ATTEMPTS};
 use crate::runtime::{Anchor, Shared};
-use crate::scheduler::{Choose, Lot};
-use crate::seat::Seat;
+use crate::scheduler::{RunQueues, TakeState};
+use crate::slot::ProcessorSlot;
 use crate::stack::Warm;
 use crate::switch::{Here, Left, as_processor, resume};
 use crate::sync::atomic::Ordering;
@@ -29,7 +29,7 @@ pub(crate) struct Local {
     pub(crate) warm: Warm,
     /// Fibres run so far.
     runs: Cell<u64>,
-    /// See [`Lot::clock`].
+    /// See [`TakeState::clock`].
     pub(crate) clock: Cell<u64>,
 }
 
@@ -40,70 +40,70 @@ impl Local {
 }
 
 /// What a processor asks between fibres, and sleeps in.
-pub(crate) trait Port {
+pub(crate) trait Driver {
     /// Hands over what fibres have asked for, and makes ready those whose wait is over.
     fn poll(&mut self);
 
     /// Makes ready those whose wait is over, as far as can be seen without asking the kernel: how
     /// many.
-    fn glance(&mut self) -> usize;
+    fn poll_completed(&mut self) -> usize;
 
     /// Hands over, then sleeps until a wait of its own is over, or it is called.
     fn sleep(&mut self);
 
     /// After that: makes ready those whose wait is over.
-    fn woke(&mut self);
+    fn after_sleep(&mut self);
 
     /// Whether the processor is to end.
     fn is_over(&self) -> bool;
 }
 
 /// The next fibre for a processor to run; none: it is to end.
-pub(crate) fn next<S: Choose>(
+pub(crate) fn next<S: RunQueues>(
     scheduler: &S,
-    rest: &Rest,
-    lot: &mut Lot<'_>,
-    port: &mut impl Port,
+    idle: &IdleProcessors,
+    state: &mut TakeState<'_>,
+    driver: &mut impl Driver,
 ) -> Option<Ready> {
     loop {
-        let taken = scheduler.take(lot);
-        if let Some(ready) = taken.or_else(|| look_around(scheduler, lot, port)) {
-            call_for_more(scheduler, rest, lot.processor);
+        let taken = scheduler.take(state);
+        if let Some(ready) = taken.or_else(|| poll_and_steal(scheduler, state, driver)) {
+            wake_for_remaining(scheduler, idle, state.processor);
             return Some(ready);
         }
-        if port.is_over() {
+        if driver.is_over() {
             return None;
         }
-        rest.announce(lot.processor);
-        if let Some(ready) = scheduler.search(lot) {
-            if !rest.withdraw(lot.processor) {
+        idle.announce(state.processor);
+        if let Some(ready) = scheduler.search(state) {
+            if !idle.withdraw(state.processor) {
                 // Called for another fibre than this, perhaps: that one is for somebody else.
-                rest.call_one();
+                idle.wake_one();
             }
             return Some(ready);
         }
-        if rest.fall_asleep(lot.processor) {
-            port.sleep();
+        if idle.begin_sleep(state.processor) {
+            driver.sleep();
             // First: the first fibre that becomes ready is its own, and it need not be called for
             // it.
-            rest.wake_up(lot.processor);
-            port.woke();
-            rest.wake_up(lot.processor);
+            idle.end_sleep(state.processor);
+            driver.after_sleep();
+            idle.end_sleep(state.processor);
         }
         // Whoever called has taken it off already.
-        rest.withdraw(lot.processor);
+        idle.withdraw(state.processor);
     }
 }
 
 /// The next fibre, after one that lets others go first, which may be the same.
-pub(crate) fn exchange<S: Choose>(
+pub(crate) fn exchange<S: RunQueues>(
     scheduler: &S,
-    rest: &Rest,
-    lot: &mut Lot<'_>,
+    idle: &IdleProcessors,
+    state: &mut TakeState<'_>,
     ready: Ready,
 ) -> Ready {
-    let next = scheduler.exchange(lot, ready);
-    call_for_more(scheduler, rest, lot.processor);
+    let next = scheduler.exchange(state, ready);
+    wake_for_remaining(scheduler, idle, state.processor);
     next
 }
 
@@ -112,25 +112,31 @@ pub(crate) fn exchange<S: Choose>(
 /// Who rests has searched one lane after the other, and fibres that yield go from one to another:
 /// it may have overlooked one that waits here, while the one taken may run for ever. The lock of
 /// the lane it was put back to shows whoever searched that before.
-fn call_for_more<S: Choose>(scheduler: &S, rest: &Rest, processor: usize) {
-    if rest.has_any() && scheduler.has_more(processor) {
-        rest.call_one();
+fn wake_for_remaining<S: RunQueues>(scheduler: &S, idle: &IdleProcessors, processor: usize) {
+    if idle.has_any() && scheduler.has_more(processor) {
+        idle.wake_one();
     }
 }
 
 /// Looks at what has come and at others, some times.
-fn look_around<S: Choose>(scheduler: &S, lot: &mut Lot<'_>, port: &mut impl Port) -> Option<Ready> {
+fn poll_and_steal<S: RunQueues>(
+    scheduler: &S,
+    state: &mut TakeState<'_>,
+    driver: &mut impl Driver,
+) -> Option<Ready> {
     if scheduler.is_alone() {
-        return (port.glance() > 0).then(|| scheduler.take(lot)).flatten();
+        return (driver.poll_completed() > 0)
+            .then(|| scheduler.take(state))
+            .flatten();
     }
     for round in 0..S::SPINS {
-        for _ in 0..STEALS {
-            if port.glance() > 0
-                && let Some(ready) = scheduler.take(lot)
+        for _ in 0..STEAL_ATTEMPTS {
+            if driver.poll_completed() > 0
+                && let Some(ready) = scheduler.take(state)
             {
                 return Some(ready);
             }
-            if let Some(ready) = scheduler.steal(lot) {
+            if let Some(ready) = scheduler.steal(state) {
                 return Some(ready);
             }
         }
@@ -142,7 +148,7 @@ fn look_around<S: Choose>(scheduler: &S, lot: &mut Lot<'_>, port: &mut impl Port
 }
 
 /// Runs fibres on the calling thread until the runtime is over.
-pub(crate) fn run<S: Choose>(scheduler: &S, anchor: Arc<Anchor>, number: usize) {
+pub(crate) fn run<S: RunQueues>(scheduler: &S, anchor: Arc<Anchor>, number: usize) {
     let local = Local {
         number,
         anchor,
@@ -151,32 +157,33 @@ pub(crate) fn run<S: Choose>(scheduler: &S, anchor: Arc<Anchor>, number: usize) 
         clock: Cell::new(0),
     };
     let shared = local.shared();
-    let _whole = Whole;
+    let _guard = AbortOnUnwind;
     as_processor(&local, |here| {
-        let mut lot = Lot::new(number, &local.clock);
-        let mut duty = Duty { local: &local };
-        duty.begin();
+        let mut state = TakeState::new(number, &local.clock);
+        let mut driver = ProcessorDriver { local: &local };
+        driver.begin();
         let mut first = None;
-        while let Some(ready) = first.or_else(|| next(scheduler, &shared.rest, &mut lot, &mut duty))
+        while let Some(ready) =
+            first.or_else(|| next(scheduler, &shared.idle, &mut state, &mut driver))
         {
             let (back, to_all) = run_one(here, &local, ready);
             if to_all && !scheduler.has_more(number) {
-                duty.poll();
+                driver.poll();
             }
-            first = back.map(|ready| exchange(scheduler, &shared.rest, &mut lot, ready));
+            first = back.map(|ready| exchange(scheduler, &shared.idle, &mut state, ready));
             let runs = local.runs.get() + 1;
             local.runs.set(runs);
-            if runs.is_multiple_of(u64::from(RUNS_A_POLL)) {
-                shared.seats[number].counters.runs(runs);
-                duty.poll();
-                if duty.is_over() {
+            if runs.is_multiple_of(u64::from(RUNS_PER_POLL)) {
+                shared.slots[number].counters.runs(runs);
+                driver.poll();
+                if driver.is_over() {
                     // Whoever is left is given up, and told so by `Runtime::stop`.
                     std::mem::forget(first);
                     break;
                 }
             }
         }
-        duty.asleep();
+        driver.asleep();
     });
 }
 
@@ -194,7 +201,7 @@ fn run_one(here: &Here, local: &Local, ready: Ready) -> (Option<Ready>, bool) {
         Left::YieldedToAll => (Some(ready), true),
         Left::Parked => (ready.park(), false),
         Left::Ended => {
-            local.shared().bury(ready, &local.warm);
+            local.shared().reclaim(ready, &local.warm);
             (None, false)
         }
     }
@@ -202,9 +209,9 @@ fn run_one(here: &Here, local: &Local, ready: Ready) -> (Option<Ready>, bool) {
 
 /// Ends the program if a processor unwinds: its fibres would be nowhere, and whoever waits for them
 /// would for ever. What fibres do does not come here; what a [`Watch`](crate::Watch) does, may.
-struct Whole;
+struct AbortOnUnwind;
 
-impl Drop for Whole {
+impl Drop for AbortOnUnwind {
     fn drop(&mut self) {
         if std::thread::panicking() {
             std::process::abort();
@@ -213,14 +220,14 @@ impl Drop for Whole {
 }
 
 /// A processor's dealings with the kernel.
-struct Duty<'a> {
+struct ProcessorDriver<'a> {
     local: &'a Local,
 }
 
-impl Duty<'_> {
+impl ProcessorDriver<'_> {
     fn begin(&self) {
         // Awake: others look after what it asked for, if it does not.
-        self.seat().polled();
+        self.slot().polled();
         self.awake();
     }
 
@@ -229,7 +236,7 @@ impl Duty<'_> {
         let (shared, number) = (self.local.shared(), self.local.number);
         // Nobody becomes ready in the time before it slept.
         self.local.clock.set(ticks());
-        shared.settle(number);
+        shared.note_cache(number);
         if let Some(watch) = &shared.watch {
             watch.wakes(number);
         }
@@ -237,14 +244,14 @@ impl Duty<'_> {
 
     /// It is about to sleep, or to end.
     fn asleep(&self) {
-        self.seat().counters.runs(self.local.runs.get());
+        self.slot().counters.runs(self.local.runs.get());
         if let Some(watch) = &self.local.shared().watch {
             watch.sleeps(self.local.number);
         }
     }
 
-    fn seat(&self) -> &Seat {
-        &self.local.shared().seats[self.local.number]
+    fn slot(&self) -> &ProcessorSlot {
+        &self.local.shared().slots[self.local.number]
     }
 
     /// Shows what has come for a fibre that has not run since.
@@ -257,7 +264,7 @@ impl Duty<'_> {
     /// Rouses whose time has come, and says of them, and those the kernel roused, how many they
     /// are.
     fn tell(&self, roused: usize) -> usize {
-        let ready = roused + self.seat().timers.expire();
+        let ready = roused + self.slot().timers.expire();
         if ready > 0
             && let Some(watch) = &self.local.shared().watch
         {
@@ -267,27 +274,35 @@ impl Duty<'_> {
     }
 }
 
-impl Port for Duty<'_> {
+impl Driver for ProcessorDriver<'_> {
     fn poll(&mut self) {
-        self.tell(self.seat().port.poll(&mut |bytes| self.show(bytes)));
+        self.tell(self.slot().reactor.poll(&mut |bytes| self.show(bytes)));
         self.local.shared().help(self.local.number);
     }
 
-    fn glance(&mut self) -> usize {
-        self.tell(self.seat().port.glance(&mut |bytes| self.show(bytes)))
+    fn poll_completed(&mut self) -> usize {
+        self.tell(
+            self.slot()
+                .reactor
+                .poll_completed(&mut |bytes| self.show(bytes)),
+        )
     }
 
     fn sleep(&mut self) {
-        let seat = self.seat();
+        let slot = self.slot();
         self.asleep();
-        seat.doze();
-        seat.port.sleep(seat.timers.patience_ns());
-        seat.counters.slept();
+        slot.mark_sleeping();
+        slot.reactor.sleep(slot.timers.timeout_ns());
+        slot.counters.slept();
         self.awake();
     }
 
-    fn woke(&mut self) {
-        self.tell(self.seat().port.woke(&mut |bytes| self.show(bytes)));
+    fn after_sleep(&mut self) {
+        self.tell(
+            self.slot()
+                .reactor
+                .after_sleep(&mut |bytes| self.show(bytes)),
+        );
         self.local.shared().help(self.local.number);
     }
 

@@ -7,33 +7,33 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use crate::fibre::{Fibre, Ready, Record};
-use crate::io::{self as input_output, Kind, Wire};
+use crate::idle::IdleProcessors;
+use crate::io::{self as input_output, IoBackend, IoChoice};
 use crate::join::{JoinHandle, packet};
 use crate::limits::{PROCESSORS_MAX, STACK_LEN};
 use crate::processor::{Local, run};
-use crate::rest::Rest;
-use crate::roll::Roll;
-use crate::scheduler::{Any, Scheduler};
-use crate::seat::Seat;
+use crate::registry::Registry;
+use crate::scheduler::{AnyRunQueues, Scheduler};
+use crate::slot::ProcessorSlot;
 use crate::stack::{Stacks, Warm};
 use crate::switch::{Body, local};
 use crate::sync::atomic::{AtomicBool, Ordering};
 
 /// How long a runtime that is dropped waits for its fibres to end.
-const PATIENCE: Duration = Duration::from_secs(5);
+const STOP_TIMEOUT: Duration = Duration::from_secs(5);
 /// How long a processor may take to end whose fibres were given up: one of them may never leave it.
 const GRACE: Duration = Duration::from_millis(500);
 /// How often it is looked for fibres that came while the others were told to end.
-const LOOK: Duration = Duration::from_millis(20);
+const STOP_POLL: Duration = Duration::from_millis(20);
 
 /// What all processors of a runtime share.
 pub(crate) struct Shared {
-    pub(crate) scheduler: Any,
-    pub(crate) rest: Rest,
-    pub(crate) seats: Box<[Seat]>,
+    pub(crate) scheduler: AnyRunQueues,
+    pub(crate) idle: IdleProcessors,
+    pub(crate) slots: Box<[ProcessorSlot]>,
     pub(crate) stacks: Stacks,
-    pub(crate) roll: Roll,
-    pub(crate) wire: Kind,
+    pub(crate) registry: Registry,
+    pub(crate) io_backend: IoBackend,
     pub(crate) watch: Option<Box<dyn Watch>>,
     /// Fibres have been told to end: who ends says so.
     stopping: AtomicBool,
@@ -64,10 +64,10 @@ pub trait Watch: Send + Sync + 'static {
         let _ = processor;
     }
 
-    /// These bytes have come for a fibre that will run after the next [`polled`](Self::polled), if
-    /// another processor does not take it first. Of what comes over [rings](crate::Kind::Rings)
-    /// alone, and not of all that: a chance to have ready what it will ask for. Nobody else can
-    /// look at the ring meanwhile: it must not wait.
+    /// Shows bytes that have been received for a fibre. The fibre runs after the next
+    /// [`polled`](Self::polled), unless another processor takes it first. Only receives by
+    /// [rings](crate::IoBackend::Rings) are shown, and not all of them: this is a chance to
+    /// prefetch. The ring is locked during the call, so the call must not wait.
     fn came(&self, processor: usize, bytes: &[u8]) {
         let _ = (processor, bytes);
     }
@@ -84,12 +84,12 @@ pub struct Builder {
     processors: usize,
     scheduler: Scheduler,
     stack_len: usize,
-    wire: Wire,
+    io_backend: IoChoice,
     name: String,
     watch: Option<Box<dyn Watch>>,
 }
 
-/// A runtime that runs. Dropped, it is [stopped](Runtime::stop), with five seconds' patience.
+/// A runtime that runs. Dropped, it is [stopped](Runtime::stop), with five seconds' timeout.
 pub struct Runtime {
     anchors: Box<[Arc<Anchor>]>,
     threads: Vec<thread::JoinHandle<()>>,
@@ -103,17 +103,17 @@ pub enum StartError {
     Processors(usize),
     /// What was asked for, the kernel has not, or does not let this process use.
     #[error("failed to set up {0}: {1}")]
-    Wire(&'static str, io::Error),
+    Io(&'static str, io::Error),
     /// No descriptor, thread or memory left.
     #[error("failed to start a processor: {0}")]
     Processor(io::Error),
 }
 
-/// Fibres were left when the patience of [`Runtime::stop`] was over. They are given up where they
+/// Fibres were left when the timeout of [`Runtime::stop`] was over. They are given up where they
 /// are, with their stacks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("{count} fibres did not end in time and were given up")]
-pub struct GivenUp {
+pub struct FibresLeft {
     /// How many.
     pub count: usize,
 }
@@ -142,7 +142,7 @@ impl Builder {
             processors: thread::available_parallelism().map_or(1, usize::from),
             scheduler: Scheduler::Fair,
             stack_len: STACK_LEN,
-            wire: Wire::Auto,
+            io_backend: IoChoice::Auto,
             name: "processor".to_owned(),
             watch: None,
         }
@@ -167,8 +167,8 @@ impl Builder {
     }
 
     /// How fibres wait for sockets.
-    pub fn wire(mut self, wire: Wire) -> Self {
-        self.wire = wire;
+    pub fn io_backend(mut self, io_backend: IoChoice) -> Self {
+        self.io_backend = io_backend;
         self
     }
 
@@ -194,13 +194,13 @@ impl Builder {
         if processors == 0 || processors > PROCESSORS_MAX {
             return Err(StartError::Processors(processors));
         }
-        let rest = Rest::new(processors).map_err(StartError::Processor)?;
-        let wire = input_output::choose(self.wire, self.scheduler)
-            .map_err(|error| StartError::Wire("io_uring", error))?;
-        let seat = |number| Seat::new(wire, processors, rest.event(number));
-        let seats = (0..processors).map(seat).collect::<io::Result<_>>();
-        let seats = seats.map_err(|error| StartError::Wire(wire.name(), error))?;
-        let mut shared = Shared::new(self.scheduler, processors, rest, wire, seats);
+        let idle = IdleProcessors::new(processors).map_err(StartError::Processor)?;
+        let io_backend = input_output::choose(self.io_backend, self.scheduler)
+            .map_err(|error| StartError::Io("io_uring", error))?;
+        let slot = |number| ProcessorSlot::new(io_backend, processors, idle.event(number));
+        let slots = (0..processors).map(slot).collect::<io::Result<_>>();
+        let slots = slots.map_err(|error| StartError::Io(io_backend.name(), error))?;
+        let mut shared = Shared::new(self.scheduler, processors, idle, io_backend, slots);
         shared.stacks = Stacks::new(self.stack_len);
         shared.watch = self.watch;
         let shared = Arc::new(shared);
@@ -233,9 +233,9 @@ impl Builder {
 fn begin(anchor: Arc<Anchor>, number: usize) {
     let shared = Arc::clone(&anchor.shared);
     match &shared.scheduler {
-        Any::Fair(fair) => run(fair, anchor, number),
-        Any::Steal(steal) => run(steal, anchor, number),
-        Any::Global(global) => run(&**global, anchor, number),
+        AnyRunQueues::Fair(fair) => run(fair, anchor, number),
+        AnyRunQueues::Steal(steal) => run(steal, anchor, number),
+        AnyRunQueues::Global(global) => run(&**global, anchor, number),
     }
     *shared.running() -= 1;
     shared.has_ended.notify_all();
@@ -282,59 +282,59 @@ impl Runtime {
     pub fn statistics(&self) -> Statistics {
         let shared = self.shared();
         let mut sum = Statistics {
-            fibres: shared.roll.len(),
+            fibres: shared.registry.len(),
             ..Statistics::default()
         };
-        for seat in &shared.seats {
-            sum.runs += seat.counters.count_runs();
-            sum.sleeps += seat.counters.count_sleeps();
+        for slot in &shared.slots {
+            sum.runs += slot.counters.count_runs();
+            sum.sleeps += slot.counters.count_sleeps();
         }
         sum
     }
 
     /// How fibres wait for sockets here.
     #[must_use]
-    pub fn wire(&self) -> Kind {
-        self.shared().wire
+    pub fn io_backend(&self) -> IoBackend {
+        self.shared().io_backend
     }
 
     /// Tells every fibre to end ([`Fibre::cancel`](crate::Fibre::cancel)), waits until they have or
-    /// `patience` is over, and ends the processors. Not for one of its own fibres, which would wait
+    /// `timeout` is over, and ends the processors. Not for one of its own fibres, which would wait
     /// for itself, in vain.
     ///
     /// # Errors
     /// Fibres were left. Whoever waits for the result of one of them waits for ever; a processor
     /// that one of them does not leave goes on with it.
-    pub fn stop(mut self, patience: Duration) -> Result<(), GivenUp> {
-        self.end(patience)
+    pub fn stop(mut self, timeout: Duration) -> Result<(), FibresLeft> {
+        self.end(timeout)
     }
 
-    fn end(&mut self, patience: Duration) -> Result<(), GivenUp> {
+    fn end(&mut self, timeout: Duration) -> Result<(), FibresLeft> {
         let shared = self.shared();
         shared.stopping.store(true, Ordering::Relaxed);
         // So late that nobody can say when: never.
-        let by = Instant::now().checked_add(patience);
-        let left = || by.map_or(LOOK, |by| by.saturating_duration_since(Instant::now()));
+        let by = Instant::now().checked_add(timeout);
+        let left = || by.map_or(STOP_POLL, |by| by.saturating_duration_since(Instant::now()));
         let count = loop {
             // New ones may have come while the others were told.
-            for page in 0..self.anchors.len() {
-                let fibres = shared.roll.fibres(page);
+            for shard in 0..self.anchors.len() {
+                let fibres = shared.registry.fibres(shard);
                 let untold = fibres.iter().filter(|fibre| !fibre.is_cancelled());
                 untold.for_each(Fibre::cancel);
             }
             let running = shared.running();
-            let count = shared.roll.len();
+            let count = shared.registry.len();
             let left = left();
             if count == 0 || left.is_zero() {
-                // Release: pairs with `Duty::is_over`.
+                // Release: pairs with `ProcessorDriver::is_over`.
                 shared.over.store(true, Ordering::Release);
                 break count;
             }
-            let waited = shared.has_ended.wait_timeout(running, left.min(LOOK));
+            let waited = shared.has_ended.wait_timeout(running, left.min(STOP_POLL));
             drop(waited.unwrap_or_else(PoisonError::into_inner));
         };
         for number in 0..self.anchors.len() {
-            shared.rest.call(number);
+            shared.idle.wake(number);
         }
         let mut have_ended = count == 0;
         if !have_ended {
@@ -353,7 +353,7 @@ impl Runtime {
         }
         match count {
             0 => Ok(()),
-            count => Err(GivenUp { count }),
+            count => Err(FibresLeft { count }),
         }
     }
 
@@ -369,7 +369,7 @@ impl Runtime {
                 .then(|| Arc::clone(&local.anchor))
         };
         local(own).unwrap_or_else(|| {
-            let next = self.shared().seats[0].counters.deal() as usize;
+            let next = self.shared().slots[0].counters.take_number() as usize;
             Arc::clone(&self.anchors[next % self.anchors.len()])
         })
     }
@@ -378,7 +378,7 @@ impl Runtime {
 impl Drop for Runtime {
     fn drop(&mut self) {
         if !self.threads.is_empty() {
-            let _ = self.end(PATIENCE);
+            let _ = self.end(STOP_TIMEOUT);
         }
     }
 }
@@ -402,9 +402,9 @@ impl Anchor {
     /// Of a runtime without threads or dealings with the kernel.
     #[cfg(all(test, shuttle))]
     pub(crate) fn model(scheduler: Scheduler, processors: usize) -> Arc<Self> {
-        let rest = Rest::new(processors).unwrap();
-        let seats = Box::default();
-        let shared = Shared::new(scheduler, processors, rest, Kind::Readiness, seats);
+        let idle = IdleProcessors::new(processors).unwrap();
+        let slots = Box::default();
+        let shared = Shared::new(scheduler, processors, idle, IoBackend::Readiness, slots);
         Arc::new(Self {
             shared: Arc::new(shared),
             number: 0,
@@ -426,9 +426,9 @@ impl Anchor {
             record
                 .processor
                 .store(self.number as u32, Ordering::Relaxed);
-            shared.roll.enter(self.number, &record);
+            shared.registry.insert(self.number, &record);
             let handle = JoinHandle::new(reader, Arc::clone(&record));
-            shared.take_in(Ready::new(record));
+            shared.schedule(Ready::new(record));
             Ok(handle)
         })
     }
@@ -439,17 +439,17 @@ impl Shared {
     fn new(
         scheduler: Scheduler,
         processors: usize,
-        rest: Rest,
-        wire: Kind,
-        seats: Box<[Seat]>,
+        idle: IdleProcessors,
+        io_backend: IoBackend,
+        slots: Box<[ProcessorSlot]>,
     ) -> Self {
         Self {
-            scheduler: Any::new(scheduler, processors),
-            rest,
-            seats,
+            scheduler: AnyRunQueues::new(scheduler, processors),
+            idle,
+            slots,
             stacks: Stacks::new(STACK_LEN),
-            roll: Roll::new(processors),
-            wire,
+            registry: Registry::new(processors),
+            io_backend,
             watch: None,
             stopping: AtomicBool::new(false),
             over: AtomicBool::new(false),
@@ -463,23 +463,23 @@ impl Shared {
     }
 
     /// Takes in a fibre that is new, or was roused.
-    pub(crate) fn take_in(&self, ready: Ready) {
+    pub(crate) fn schedule(&self, ready: Ready) {
         let by = local(|local| {
             let local = local.filter(|local| std::ptr::eq(local.shared(), self))?;
             Some((local.number, local.clock.get()))
         });
-        self.scheduler.put(by, ready, &self.rest);
+        self.scheduler.put(by, ready, &self.idle);
     }
 
     /// Sees off a fibre that has ended.
-    pub(crate) fn bury(&self, ready: Ready, warm: &Warm) {
+    pub(crate) fn reclaim(&self, ready: Ready, warm: &Warm) {
         let record = ready.record();
         // SAFETY: `ready` is the right to run it, and it runs no more.
         let body = unsafe { (*record.body.get()).take() };
         if let Some(body) = body {
             self.stacks.give_back(body.into_stack(), Some(warm));
         }
-        self.roll.strike(record);
+        self.registry.remove(record);
         drop(ready);
         if self.stopping.load(Ordering::Relaxed) {
             let _running = self.running();
@@ -488,26 +488,26 @@ impl Shared {
     }
 
     /// Notes where a processor is.
-    pub(crate) fn settle(&self, processor: usize) {
-        if let Any::Fair(fair) = &self.scheduler
-            && self.seats.len() > 1
+    pub(crate) fn note_cache(&self, processor: usize) {
+        if let AnyRunQueues::Fair(fair) = &self.scheduler
+            && self.slots.len() > 1
         {
-            fair.settle(processor, crate::near::last_level_cache());
+            fair.note_cache(processor, crate::topology::last_level_cache());
         }
     }
 
     /// Looks at another processor's completions and timers, if it has not for long.
     pub(crate) fn help(&self, processor: usize) {
-        let count = self.seats.len();
-        let seat = &self.seats[processor];
-        let interval = seat.polled();
+        let count = self.slots.len();
+        let slot = &self.slots[processor];
+        let interval = slot.polled();
         if count == 1 {
             return;
         }
-        let other =
-            &self.seats[(processor + 1 + seat.counters.deal() as usize % (count - 1)) % count];
-        if other.has_waited(interval) {
-            other.port.help();
+        let other = &self.slots
+            [(processor + 1 + slot.counters.take_number() as usize % (count - 1)) % count];
+        if other.is_overdue(interval) {
+            other.reactor.help();
             other.timers.expire();
         }
     }

@@ -8,7 +8,7 @@ pub(crate) mod steal;
 use std::cell::Cell;
 
 use crate::fibre::Ready;
-use crate::rest::Rest;
+use crate::idle::IdleProcessors;
 use fair::Fair;
 use global::Global;
 use steal::Steal;
@@ -43,7 +43,7 @@ impl Scheduler {
 
 /// What a processor knows of its own choosing.
 #[derive(Debug)]
-pub(crate) struct Lot<'a> {
+pub(crate) struct TakeState<'a> {
     pub(crate) processor: usize,
     random: u64,
     /// Takings until others are looked at, and how many there were to be since the last look.
@@ -54,9 +54,9 @@ pub(crate) struct Lot<'a> {
 }
 
 /// Who makes a fibre ready: a processor, and when it last took one; none: another thread.
-pub(crate) type By = Option<(usize, u64)>;
+pub(crate) type Origin = Option<(usize, u64)>;
 
-impl<'a> Lot<'a> {
+impl<'a> TakeState<'a> {
     pub(crate) fn new(processor: usize, clock: &'a Cell<u64>) -> Self {
         Self {
             processor,
@@ -77,7 +77,7 @@ impl<'a> Lot<'a> {
 }
 
 /// A way of choosing.
-pub(crate) trait Choose: Send + Sync + 'static {
+pub(crate) trait RunQueues: Send + Sync + 'static {
     /// Rounds of looking before a processor without work blocks.
     const SPINS: u32;
 
@@ -85,36 +85,36 @@ pub(crate) trait Choose: Send + Sync + 'static {
     fn is_alone(&self) -> bool;
 
     /// Takes in a fibre that has become ready, and calls a processor that rests, if one does.
-    fn put(&self, by: By, ready: Ready, rest: &Rest);
+    fn put(&self, by: Origin, ready: Ready, idle: &IdleProcessors);
 
     /// Takes back a fibre that lets others go first, and gives the next, which may be the same.
     /// Nobody is called: the processor goes on with as many as before, and calls somebody if it has
-    /// more ([`Choose::has_more`]).
-    fn exchange(&self, lot: &mut Lot<'_>, ready: Ready) -> Ready;
+    /// more ([`RunQueues::has_more`]).
+    fn exchange(&self, state: &mut TakeState<'_>, ready: Ready) -> Ready;
 
     /// Whether more wait where a processor put fibres back, as far as can be seen without a lock.
     fn has_more(&self, processor: usize) -> bool;
 
     /// The next of a processor's own, or of one that is to be helped.
-    fn take(&self, lot: &mut Lot<'_>) -> Option<Ready>;
+    fn take(&self, state: &mut TakeState<'_>) -> Option<Ready>;
 
     /// One of another's, if it is found at once.
-    fn steal(&self, lot: &mut Lot<'_>) -> Option<Ready>;
+    fn steal(&self, state: &mut TakeState<'_>) -> Option<Ready>;
 
     /// Anybody, wherever they wait: nobody means that nobody waited when the call began and still
     /// waits.
-    fn search(&self, lot: &mut Lot<'_>) -> Option<Ready>;
+    fn search(&self, state: &mut TakeState<'_>) -> Option<Ready>;
 }
 
 /// A scheduler of any kind, for those who are not its processors.
 #[derive(Debug)]
-pub(crate) enum Any {
+pub(crate) enum AnyRunQueues {
     Fair(Fair),
     Steal(Steal),
     Global(Box<Global>),
 }
 
-impl Any {
+impl AnyRunQueues {
     pub(crate) fn new(kind: Scheduler, processors: usize) -> Self {
         match kind {
             Scheduler::Fair => Self::Fair(Fair::new(processors)),
@@ -123,11 +123,11 @@ impl Any {
         }
     }
 
-    pub(crate) fn put(&self, by: By, ready: Ready, rest: &Rest) {
+    pub(crate) fn put(&self, by: Origin, ready: Ready, idle: &IdleProcessors) {
         match self {
-            Self::Fair(fair) => fair.put(by, ready, rest),
-            Self::Steal(steal) => steal.put(by, ready, rest),
-            Self::Global(global) => global.put(by, ready, rest),
+            Self::Fair(fair) => fair.put(by, ready, idle),
+            Self::Steal(steal) => steal.put(by, ready, idle),
+            Self::Global(global) => global.put(by, ready, idle),
         }
     }
 }

@@ -14,7 +14,7 @@ use rustix::net::{self, AddressFamily, RecvFlags, SendFlags, SocketFlags, Socket
 use crate::fibre::Fibre;
 use crate::io::poll::{Gate, Source};
 use crate::io::rings::{clamp, perform, perform_into, told};
-use crate::io::{Kind, Port};
+use crate::io::{IoBackend, Reactor};
 use crate::switch::{current, local};
 use crate::time::deadline_ns;
 
@@ -43,7 +43,7 @@ struct Registered {
     /// What comes is not in parts of a length of their own.
     is_stream: bool,
     fd: RawFd,
-    seat: usize,
+    slot: usize,
     fibre: Fibre,
 }
 
@@ -77,14 +77,14 @@ impl<T: AsFd> Socket<T> {
         rustix::io::ioctl_fionbio(&inner, true)?;
         let is_stream = net::sockopt::socket_type(&inner)? == SocketType::STREAM;
         let fibre = current();
-        let seat = local(|local| local.map_or(0, |local| local.number));
-        let registered = match &fibre.record.anchor.shared.seats[seat].port {
-            Port::Rings(_) => None,
-            Port::Readiness(poller) => Some(Registered {
+        let slot = local(|local| local.map_or(0, |local| local.number));
+        let registered = match &fibre.record.anchor.shared.slots[slot].reactor {
+            Reactor::Rings(_) => None,
+            Reactor::Readiness(poller) => Some(Registered {
                 source: poller.register(inner.as_fd())?,
                 is_stream,
                 fd: inner.as_fd().as_raw_fd(),
-                seat,
+                slot,
                 fibre,
             }),
         };
@@ -102,10 +102,10 @@ impl<T: AsFd> Socket<T> {
 
     /// How its fibres wait. By readiness one that finds all it wants at each call never waits:
     /// where others are to have their turn, it has to [yield](crate::yield_now).
-    pub fn kind(&self) -> Kind {
+    pub fn kind(&self) -> IoBackend {
         match self.registered {
-            Some(_) => Kind::Readiness,
-            None => Kind::Rings,
+            Some(_) => IoBackend::Readiness,
+            None => IoBackend::Rings,
         }
     }
 
@@ -362,8 +362,8 @@ impl Registered {
 
 impl Drop for Registered {
     fn drop(&mut self) {
-        let seats = &self.fibre.record.anchor.shared.seats;
-        if let Port::Readiness(poller) = &seats[self.seat].port {
+        let slots = &self.fibre.record.anchor.shared.slots;
+        if let Reactor::Readiness(poller) = &slots[self.slot].reactor {
             // SAFETY: the descriptor is closed after this: `inner` is dropped last.
             let fd = unsafe { BorrowedFd::borrow_raw(self.fd) };
             poller.remove(fd, Arc::clone(&self.source));

@@ -72,7 +72,7 @@ impl Timers {
     }
 
     /// How long until the first is due; none: there is none.
-    pub(crate) fn patience_ns(&self) -> Option<u64> {
+    pub(crate) fn timeout_ns(&self) -> Option<u64> {
         let next_ns = self.next_ns.load(Ordering::Relaxed);
         (next_ns != NEVER).then(|| next_ns.saturating_sub(monotonic_ns()))
     }
@@ -116,7 +116,7 @@ impl Alarm {
     /// For the fibre that runs.
     pub(crate) fn set(fibre: &Fibre, due_ns: u64) -> Self {
         let processor = local(|local| local.map_or(0, |local| local.number));
-        let timers = &fibre.record.anchor.shared.seats[processor].timers;
+        let timers = &fibre.record.anchor.shared.slots[processor].timers;
         let mut list = lock(&timers.list);
         list.count += 1;
         let number = list.count;
@@ -138,7 +138,7 @@ impl Alarm {
 
 impl Drop for Alarm {
     fn drop(&mut self) {
-        let timers = &self.fibre.record.anchor.shared.seats[self.processor].timers;
+        let timers = &self.fibre.record.anchor.shared.slots[self.processor].timers;
         let mut list = lock(&timers.list);
         if list.entries.remove(&(self.due_ns, self.number)).is_some() {
             timers.note_next(&list);

@@ -50,7 +50,7 @@ impl Waiter {
     }
 
     /// Rouses who waits.
-    pub(crate) fn rouse(&self) {
+    pub(crate) fn wake(&self) {
         match self {
             Self::Fibre(fibre) => fibre.unpark(),
             Self::Thread(sleeper) => sleeper.thread.unpark(),

@@ -97,7 +97,9 @@ fn who_has_nothing_to_do_does_nothing() {
     let _alone = alone();
     for (scheduler, kind) in kinds() {
         let builder = Builder::new().processors(2).scheduler(scheduler);
-        let builder = builder.wire(fibre::Wire::Only(kind)).name("quiet");
+        let builder = builder
+            .io_backend(fibre::IoChoice::Only(kind))
+            .name("quiet");
         let runtime = builder.start().unwrap();
         // Those who wait change nothing.
         drop(runtime.spawn(|| fibre::sleep(LONG * 60)));

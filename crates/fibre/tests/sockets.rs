@@ -7,16 +7,16 @@
     reason = "a failing test says where"
 )]
 
+#[path = "sockets/close.rs"]
+mod close;
 #[path = "common/each.rs"]
 mod each;
-#[path = "sockets/ends.rs"]
-mod ends;
-#[path = "sockets/patience.rs"]
-mod patience;
+#[path = "sockets/timeout.rs"]
+mod timeout;
 #[path = "sockets/traffic.rs"]
 mod traffic;
-#[path = "sockets/watched.rs"]
-mod watched;
+#[path = "sockets/watch.rs"]
+mod watch;
 
 use std::net::{SocketAddr, TcpListener};
 

@@ -14,8 +14,8 @@ use std::time::{Duration, Instant};
 use fibre::{Builder, Scheduler};
 
 /// A fibre that keeps its processor, one behind it in the same lane, and a processor that never
-/// runs dry: how the one behind fares within `patience`.
-fn runs_behind_one_that_does_not_yield(scheduler: Scheduler, patience: Duration) -> bool {
+/// runs dry: how the one behind fares within `timeout`.
+fn runs_behind_one_that_does_not_yield(scheduler: Scheduler, timeout: Duration) -> bool {
     let builder = Builder::new().processors(2).scheduler(scheduler);
     let runtime = builder.start().unwrap();
     let is_over = Arc::new(AtomicBool::new(false));
@@ -44,7 +44,7 @@ fn runs_behind_one_that_does_not_yield(scheduler: Scheduler, patience: Duration)
         let has_run = Arc::new(AtomicBool::new(false));
         let behind = Arc::clone(&has_run);
         drop(fibre::spawn(move || behind.store(true, Ordering::Relaxed)));
-        let by = Instant::now() + patience;
+        let by = Instant::now() + timeout;
         while !has_run.load(Ordering::Relaxed) && Instant::now() < by {
             std::hint::spin_loop();
         }
@@ -64,23 +64,23 @@ fn thread_number() -> i32 {
 
 #[test]
 fn under_fair_nobody_starves() {
-    let patience = Duration::from_secs(60);
+    let timeout = Duration::from_secs(60);
     assert!(runs_behind_one_that_does_not_yield(
         Scheduler::Fair,
-        patience
+        timeout
     ));
     assert!(runs_behind_one_that_does_not_yield(
         Scheduler::Global,
-        patience
+        timeout
     ));
 }
 
 /// As published of it: however long one waits, who has work of its own does not look.
 #[test]
 fn under_steal_one_may() {
-    let patience = Duration::from_millis(300);
+    let timeout = Duration::from_millis(300);
     assert!(!runs_behind_one_that_does_not_yield(
         Scheduler::Steal,
-        patience
+        timeout
     ));
 }

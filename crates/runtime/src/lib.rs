@@ -104,7 +104,7 @@ impl Kind {
 ///
 /// # Errors The missing kernel feature.
 pub fn rings_for_fibres() -> io::Result<()> {
-    fibre::Kind::Rings.probe()
+    fibre::IoBackend::Rings.probe()
 }
 
 /// Starts the threads of a runtime, and the acceptor.

@@ -26,7 +26,7 @@ const GAPS: usize = 16;
 /// A kernel thread: nobody else writes here.
 #[repr(align(128))]
 #[derive(Default)]
-struct Seat {
+struct ThreadGaps {
     /// The round that the gaps are of, and how many there are.
     round: AtomicU64,
     count: AtomicUsize,
@@ -39,7 +39,7 @@ struct Seat {
 /// What a kernel thread knows of itself.
 #[derive(Clone, Copy)]
 struct Here {
-    seat: usize,
+    thread: usize,
     last_ns: u64,
     sleeps: i64,
 }
@@ -50,15 +50,15 @@ thread_local! {
 
 /// All kernel threads of a runtime.
 pub(crate) struct Machine {
-    seats: Box<[Seat]>,
-    taken_seats: AtomicUsize,
+    threads: Box<[ThreadGaps]>,
+    next_thread: AtomicUsize,
 }
 
 impl Machine {
     pub(crate) fn new(processors: usize) -> Self {
         Self {
-            seats: (0..processors).map(|_| Seat::default()).collect(),
-            taken_seats: AtomicUsize::new(0),
+            threads: (0..processors).map(|_| ThreadGaps::default()).collect(),
+            next_thread: AtomicUsize::new(0),
         }
     }
 
@@ -69,7 +69,7 @@ impl Machine {
     #[inline(never)]
     pub(crate) fn runs(&self, now_ns: u64, round: impl Fn() -> (u64, u64)) {
         let here = HERE.get().unwrap_or_else(|| Here {
-            seat: self.taken_seats.fetch_add(1, Ordering::Relaxed),
+            thread: self.next_thread.fetch_add(1, Ordering::Relaxed),
             last_ns: now_ns,
             sleeps: sleeps(),
         });
@@ -80,8 +80,8 @@ impl Machine {
         if now_ns.saturating_sub(here.last_ns) >= GAP_NS {
             next.sleeps = sleeps();
             let has_slept = next.sleeps != here.sleeps;
-            if let Some(seat) = self.seats.get(here.seat).filter(|_| !has_slept) {
-                seat.add(here.last_ns, now_ns, round());
+            if let Some(thread) = self.threads.get(here.thread).filter(|_| !has_slept) {
+                thread.add(here.last_ns, now_ns, round());
             }
         }
         HERE.set(Some(next));
@@ -90,7 +90,11 @@ impl Machine {
     /// How much of the time between the two, both in this round, was in a gap of somebody: where it
     /// was of several, it counts once.
     pub(crate) fn taken(&self, round: u64, since_ns: u64, until_ns: u64) -> u64 {
-        let mut gaps: Vec<[u64; 2]> = self.seats.iter().flat_map(|seat| seat.of(round)).collect();
+        let mut gaps: Vec<[u64; 2]> = self
+            .threads
+            .iter()
+            .flat_map(|thread| thread.of(round))
+            .collect();
         gaps.sort_unstable();
         let (mut sum_ns, mut end_ns) = (0, since_ns);
         for [from_ns, to_ns] in gaps {
@@ -104,11 +108,11 @@ impl Machine {
     /// The share of their time that was taken from all, of so many seconds.
     pub(crate) fn taken_share(&self, seconds: f64) -> f64 {
         let sum: u64 = self
-            .seats
+            .threads
             .iter()
-            .map(|seat| seat.sum_ns.load(Ordering::Relaxed))
+            .map(|thread| thread.sum_ns.load(Ordering::Relaxed))
             .sum();
-        sum as f64 / 1e9 / seconds / self.seats.len() as f64
+        sum as f64 / 1e9 / seconds / self.threads.len() as f64
     }
 
     /// The same of empty loops on as many kernel threads.
@@ -128,7 +132,7 @@ impl Machine {
     }
 }
 
-impl Seat {
+impl ThreadGaps {
     fn add(&self, from_ns: u64, to_ns: u64, (round, published_ns): (u64, u64)) {
         let sum_ns = self.sum_ns.load(Ordering::Relaxed) + (to_ns - from_ns);
         self.sum_ns.store(sum_ns, Ordering::Relaxed);

@@ -14,7 +14,7 @@ use rustix::event::epoll::{self, EventData, EventFlags};
 
 use crate::cancel::{begin_wait, given_up};
 use crate::fibre::{Fibre, Record};
-use crate::limits::EVENTS_A_POLL;
+use crate::limits::EVENTS_PER_POLL;
 use crate::switch::park;
 use crate::sync::{Mutex, MutexGuard, lock};
 use crate::time::Alarm;
@@ -61,7 +61,7 @@ impl Poller {
         epoll::add(&epoll, event, EventData::new_u64(EVENT), flags)?;
         Ok(Self {
             epoll,
-            events: UnsafeCell::new(Vec::with_capacity(EVENTS_A_POLL)),
+            events: UnsafeCell::new(Vec::with_capacity(EVENTS_PER_POLL)),
             gone: Mutex::default(),
         })
     }
@@ -91,14 +91,14 @@ impl Poller {
 
     pub(crate) fn poll(&self) -> usize {
         self.wait(Some(0));
-        self.woke()
+        self.after_sleep()
     }
 
-    pub(crate) fn sleep(&self, patience_ns: Option<u64>) {
-        self.wait(patience_ns);
+    pub(crate) fn sleep(&self, timeout_ns: Option<u64>) {
+        self.wait(timeout_ns);
     }
 
-    fn wait(&self, patience_ns: Option<u64>) {
+    fn wait(&self, timeout_ns: Option<u64>) {
         // SAFETY: this is the processor's own thread.
         let events = unsafe { &mut *self.events.get() };
         events.clear();
@@ -106,7 +106,7 @@ impl Poller {
         // The lock is let go before it sleeps: others drop sockets meanwhile.
         let gone = std::mem::take(&mut *self.gone());
         drop(gone);
-        let timeout = patience_ns.map(|ns| Timespec {
+        let timeout = timeout_ns.map(|ns| Timespec {
             tv_sec: (ns / 1_000_000_000).cast_signed(),
             tv_nsec: (ns % 1_000_000_000).cast_signed(),
         });
@@ -119,7 +119,7 @@ impl Poller {
     }
 
     /// Opens the gates of what is ready: how many fibres were roused.
-    pub(crate) fn woke(&self) -> usize {
+    pub(crate) fn after_sleep(&self) -> usize {
         // SAFETY: this is the processor's own thread.
         let events = unsafe { &mut *self.events.get() };
         let mut count = 0;

@@ -8,7 +8,7 @@
 //!
 //! Invariants: a fibre does not go on, nor end, before all it asked for has been done, or been
 //! ended by the kernel: what the kernel reads and writes meanwhile lies where the fibre put it. The
-//! submission queue is its processor's alone; the completion queue is whose who has `draining`. A
+//! submission queue is its processor's alone; the completion queue is whose who has `reaping`. A
 //! processor that sleeps has it: what is to wake it must not be taken out by another before it is
 //! in the kernel.
 
@@ -24,8 +24,8 @@ use io_uring::{EnterFlags, IoUring, cqueue, opcode};
 
 use crate::cancel::{begin_wait, given_up};
 use crate::fibre::Fibre;
-use crate::io::Port;
-use crate::limits::{END_AGAIN_NS, RING_ENTRIES};
+use crate::io::Reactor;
+use crate::limits::{CANCEL_RETRY_NS, RING_ENTRIES};
 use crate::switch::{local, park};
 use crate::sync::{Mutex, lock, pause};
 use crate::time::{Alarm, monotonic_ns};
@@ -47,7 +47,7 @@ pub(crate) struct Ring {
     uring: IoUring,
     event: RawFd,
     /// Somebody takes completions out.
-    draining: AtomicBool,
+    reaping: AtomicBool,
     /// Only this processor does.
     is_alone: bool,
     /// The ring does not say by itself what has been done.
@@ -62,7 +62,7 @@ pub(crate) struct Ring {
 }
 
 // SAFETY: the submission queue is touched by the processor's own thread alone, the completion queue
-// by whoever has `draining`; the rest is shared by its nature.
+// by whoever has `reaping`; the rest is shared by its nature.
 unsafe impl Sync for Ring {}
 
 /// What a fibre waits for: it lies on its stack.
@@ -129,7 +129,7 @@ impl Ring {
         Ok(Self {
             uring,
             event: event.as_raw_fd(),
-            draining: AtomicBool::new(false),
+            reaping: AtomicBool::new(false),
             is_alone,
             is_enabled: AtomicBool::new(!is_deferred),
             event_ended: AtomicBool::new(true),
@@ -143,11 +143,11 @@ impl Ring {
     pub(crate) fn poll(&self, came: Came<'_>) -> usize {
         self.prepare();
         self.enter(0, None);
-        self.drain(came)
+        self.reap(came)
     }
 
     /// The processor's own thread: hands over and sleeps.
-    pub(crate) fn sleep(&self, patience_ns: Option<u64>) {
+    pub(crate) fn sleep(&self, timeout_ns: Option<u64>) {
         // Before completions are kept from others: a full queue may want them taken out. If the
         // event's end is taken out after this, so was the event, and it does not sleep.
         self.prepare();
@@ -157,18 +157,18 @@ impl Ring {
             round = round.wrapping_add(1);
         }
         let was_called = self.was_called.swap(false, Ordering::Relaxed);
-        self.enter(usize::from(!was_called), patience_ns);
+        self.enter(usize::from(!was_called), timeout_ns);
         self.leave_drain();
     }
 
     fn try_drain(&self) -> bool {
         // Acquire: pairs with `leave_drain`.
-        !self.draining.load(Ordering::Relaxed) && !self.draining.swap(true, Ordering::Acquire)
+        !self.reaping.load(Ordering::Relaxed) && !self.reaping.swap(true, Ordering::Acquire)
     }
 
     fn leave_drain(&self) {
         // Release: pairs with `try_drain`: the queue is as this left it.
-        self.draining.store(false, Ordering::Release);
+        self.reaping.store(false, Ordering::Release);
     }
 
     /// Puts what the processor itself asks for in the queue.
@@ -178,9 +178,9 @@ impl Ring {
         self.end_what_is_to_end();
     }
 
-    fn enter(&self, wanted: usize, patience_ns: Option<u64>) {
+    fn enter(&self, wanted: usize, timeout_ns: Option<u64>) {
         let submitter = self.uring.submitter();
-        let submitted = match patience_ns {
+        let submitted = match timeout_ns {
             Some(ns) if wanted > 0 => {
                 let time = Timespec::new()
                     .sec(ns / 1_000_000_000)
@@ -238,7 +238,7 @@ impl Ring {
             self.enable();
             if self.uring.submit().is_err() {
                 // Before Linux 5.19 it may say that there is no room for completions.
-                self.drain(&mut |_| ());
+                self.reap(&mut |_| ());
             }
         }
     }
@@ -271,16 +271,16 @@ impl Ring {
 
     /// The processor's own thread: takes completions out and rouses those who waited for them: how
     /// many. `came`: shown what has come, before those it is for run.
-    pub(crate) fn drain(&self, came: Came<'_>) -> usize {
-        self.drain_for(true, came)
+    pub(crate) fn reap(&self, came: Came<'_>) -> usize {
+        self.reap_for(true, came)
     }
 
     /// The same for anybody else.
     pub(crate) fn help(&self) -> usize {
-        self.drain_for(false, &mut |_| ())
+        self.reap_for(false, &mut |_| ())
     }
 
-    fn drain_for(&self, is_own: bool, came: Came<'_>) -> usize {
+    fn reap_for(&self, is_own: bool, came: Came<'_>) -> usize {
         let mut count = 0;
         loop {
             let mut fibres: [Option<Fibre>; BATCH] = [const { None }; BATCH];
@@ -409,7 +409,7 @@ pub(crate) unsafe fn perform_into<const N: usize>(
     });
     let number = local(|local| {
         let number = local?.number;
-        let Port::Rings(ring) = &fibre.record.anchor.shared.seats[number].port else {
+        let Reactor::Rings(ring) = &fibre.record.anchor.shared.slots[number].reactor else {
             return None;
         };
         ring.push(&entries);
@@ -429,22 +429,22 @@ pub(crate) unsafe fn perform_into<const N: usize>(
         let is_again = ends == 0 || alarm.as_ref().is_some_and(Alarm::is_due);
         if (is_late || fibre.is_cancelled()) && is_again {
             let shared = &fibre.record.anchor.shared;
-            if let Port::Rings(ring) = &shared.seats[number].port {
+            if let Reactor::Rings(ring) = &shared.slots[number].reactor {
                 // The first first: if it is done before it is ended, the second has begun.
                 (0..N as u64).for_each(|nth| ring.end(data | nth));
-                shared.rest.call(number);
+                shared.idle.wake(number);
             }
             // On the way from one wait of the kernel's to the next, as from the first to the
             // second, it is not found: then it is ended again.
-            let patience_ns = END_AGAIN_NS << ends.min(10);
-            alarm = Some(Alarm::set(&fibre, monotonic_ns() + patience_ns));
+            let timeout_ns = CANCEL_RETRY_NS << ends.min(10);
+            alarm = Some(Alarm::set(&fibre, monotonic_ns() + timeout_ns));
             ends += 1;
         }
         park();
     }
     drop(alarm);
     let is_ended = ends > 0;
-    if is_ended && let Port::Rings(ring) = &fibre.record.anchor.shared.seats[number].port {
+    if is_ended && let Reactor::Rings(ring) = &fibre.record.anchor.shared.slots[number].reactor {
         ring.has_ended(data);
     }
     let mut nth = 0;

@@ -10,10 +10,12 @@
 //! from that of coming, though no list is shared by all.
 
 use crate::fibre::Ready;
+use crate::idle::IdleProcessors;
 use crate::lane::Lane;
-use crate::limits::{CLOCK_PERIOD, FAR_ODDS, HELP_FACTOR, HELP_PERIOD_MAX, HELP_PERIOD_MIN, LANES};
-use crate::rest::Rest;
-use crate::scheduler::{By, Choose, Lot};
+use crate::limits::{
+    CLOCK_PERIOD, FAR_STEAL_ODDS, HELP_FACTOR, HELP_PERIOD_MAX, HELP_PERIOD_MIN, LANES,
+};
+use crate::scheduler::{Origin, RunQueues, TakeState};
 use crate::sync::atomic::{AtomicU32, Ordering};
 use crate::sync::{pause, ticks};
 
@@ -46,7 +48,7 @@ impl Fair {
     }
 
     /// Notes which last-level cache a processor is at.
-    pub(crate) fn settle(&self, processor: usize, cache: u32) {
+    pub(crate) fn note_cache(&self, processor: usize, cache: u32) {
         self.caches[processor].store(cache, Ordering::Relaxed);
     }
 
@@ -83,45 +85,45 @@ impl Fair {
     }
 
     /// Another's lane to be looked at: any, but seldom one of a processor that is far away.
-    fn pick(&self, lot: &mut Lot<'_>) -> Option<&Lane> {
-        let number = lot.random(self.lanes.len() - self.each);
-        let number = ((lot.processor + 1) * self.each + number) % self.lanes.len();
+    fn pick(&self, state: &mut TakeState<'_>) -> Option<&Lane> {
+        let number = state.random(self.lanes.len() - self.each);
+        let number = ((state.processor + 1) * self.each + number) % self.lanes.len();
         let cache = |processor: usize| self.caches[processor].load(Ordering::Relaxed);
-        let is_near = cache(number / self.each) == cache(lot.processor);
-        (is_near || lot.random(256) < FAR_ODDS as usize).then(|| &self.lanes[number])
+        let is_near = cache(number / self.each) == cache(state.processor);
+        (is_near || state.random(256) < FAR_STEAL_ODDS as usize).then(|| &self.lanes[number])
     }
 
     /// Looks at the clock, where it is time to, and at a lane picked at random, and takes from it
     /// if its first has waited long.
-    fn help(&self, lot: &mut Lot<'_>) -> Option<Ready> {
+    fn help(&self, state: &mut TakeState<'_>) -> Option<Ready> {
         if self.is_alone() {
             return None;
         }
-        lot.left -= 1;
-        if lot.left.is_multiple_of(CLOCK_PERIOD) {
-            lot.clock.set(ticks());
+        state.left -= 1;
+        if state.left.is_multiple_of(CLOCK_PERIOD) {
+            state.clock.set(ticks());
         }
-        if lot.left > 0 {
+        if state.left > 0 {
             return None;
         }
-        let helped = self.help_one(lot);
-        lot.period = match helped {
+        let helped = self.help_one(state);
+        state.period = match helped {
             Some(_) => HELP_PERIOD_MIN,
-            None => (lot.period * 2).clamp(HELP_PERIOD_MIN, HELP_PERIOD_MAX),
+            None => (state.period * 2).clamp(HELP_PERIOD_MIN, HELP_PERIOD_MAX),
         };
-        lot.left = lot.period;
+        state.left = state.period;
         helped
     }
 
-    fn help_one(&self, lot: &mut Lot<'_>) -> Option<Ready> {
-        let lane = self.pick(lot)?;
+    fn help_one(&self, state: &mut TakeState<'_>) -> Option<Ready> {
+        let lane = self.pick(state)?;
         let since = lane.since()?;
         // Where nobody waits, nobody has been taken for a while: what it says is of another time.
-        let own = self.own(lot.processor).iter();
+        let own = self.own(state.processor).iter();
         let own = own.filter(|lane| lane.since().is_some());
         let average = own.map(Lane::average).max().unwrap_or(0);
         let cutoff = average.saturating_mul(HELP_FACTOR);
-        let now = lot.clock.get();
+        let now = state.clock.get();
         (now.saturating_sub(since) > cutoff)
             .then(|| lane.try_pop(now))
             .flatten()
@@ -130,14 +132,14 @@ impl Fair {
 
 const _: () = assert!(LANES <= 2, "`by_age` compares two");
 
-impl Choose for Fair {
+impl RunQueues for Fair {
     const SPINS: u32 = 1;
 
     fn is_alone(&self) -> bool {
         self.puts.len() == 1
     }
 
-    fn put(&self, by: By, ready: Ready, rest: &Rest) {
+    fn put(&self, by: Origin, ready: Ready, idle: &IdleProcessors) {
         match by {
             Some((processor, now)) => self.push(processor, ready, now),
             None => {
@@ -151,7 +153,7 @@ impl Choose for Fair {
             }
         }
         if !self.is_alone() || by.is_none() {
-            rest.call_one();
+            idle.wake_one();
         }
     }
 
@@ -160,13 +162,13 @@ impl Choose for Fair {
         own.any(|lane| lane.since().is_some())
     }
 
-    fn exchange(&self, lot: &mut Lot<'_>, mut ready: Ready) -> Ready {
-        if let Some(helped) = self.help(lot) {
-            self.push(lot.processor, ready, lot.clock.get());
+    fn exchange(&self, state: &mut TakeState<'_>, mut ready: Ready) -> Ready {
+        if let Some(helped) = self.help(state) {
+            self.push(state.processor, ready, state.clock.get());
             return helped;
         }
-        let now = lot.clock.get();
-        for lane in self.by_age(lot.processor) {
+        let now = state.clock.get();
+        for lane in self.by_age(state.processor) {
             match lane.try_exchange(ready, now) {
                 Ok(first) => return first,
                 Err(back) => ready = back,
@@ -176,23 +178,23 @@ impl Choose for Fair {
         ready
     }
 
-    fn take(&self, lot: &mut Lot<'_>) -> Option<Ready> {
-        if let Some(helped) = self.help(lot) {
+    fn take(&self, state: &mut TakeState<'_>) -> Option<Ready> {
+        if let Some(helped) = self.help(state) {
             return Some(helped);
         }
-        let now = lot.clock.get();
-        self.by_age(lot.processor)
+        let now = state.clock.get();
+        self.by_age(state.processor)
             .find_map(|lane| lane.try_pop(now))
     }
 
-    fn steal(&self, lot: &mut Lot<'_>) -> Option<Ready> {
-        self.lanes[lot.random(self.lanes.len())].try_pop(lot.clock.get())
+    fn steal(&self, state: &mut TakeState<'_>) -> Option<Ready> {
+        self.lanes[state.random(self.lanes.len())].try_pop(state.clock.get())
     }
 
-    fn search(&self, lot: &mut Lot<'_>) -> Option<Ready> {
-        let (first, now) = (lot.processor * self.each, lot.clock.get());
+    fn search(&self, state: &mut TakeState<'_>) -> Option<Ready> {
+        let (first, now) = (state.processor * self.each, state.clock.get());
         let count = self.lanes.len();
-        // Each by its lock: see `Rest`.
+        // Each by its lock: see `IdleProcessors`.
         (0..count).find_map(|nth| self.lanes[(first + nth) % count].pop(now))
     }
 }

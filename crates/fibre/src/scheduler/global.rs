@@ -1,9 +1,9 @@
 //! One lane for all: what everybody does first, and what the others are measured against.
 
 use crate::fibre::Ready;
+use crate::idle::IdleProcessors;
 use crate::lane::Lane;
-use crate::rest::Rest;
-use crate::scheduler::{By, Choose, Lot};
+use crate::scheduler::{Origin, RunQueues, TakeState};
 use crate::sync::pause;
 
 /// The scheduler with one lane.
@@ -22,19 +22,19 @@ impl Global {
     }
 }
 
-impl Choose for Global {
+impl RunQueues for Global {
     const SPINS: u32 = 1;
 
     fn is_alone(&self) -> bool {
         self.processors == 1
     }
 
-    fn put(&self, _by: By, ready: Ready, rest: &Rest) {
+    fn put(&self, _by: Origin, ready: Ready, idle: &IdleProcessors) {
         self.lane.push(ready, 0);
-        rest.call_one();
+        idle.wake_one();
     }
 
-    fn exchange(&self, _lot: &mut Lot<'_>, mut ready: Ready) -> Ready {
+    fn exchange(&self, _lot: &mut TakeState<'_>, mut ready: Ready) -> Ready {
         for round in 0.. {
             match self.lane.try_exchange(ready, 0) {
                 Ok(first) => return first,
@@ -49,16 +49,16 @@ impl Choose for Global {
         self.lane.since().is_some()
     }
 
-    fn take(&self, _lot: &mut Lot<'_>) -> Option<Ready> {
+    fn take(&self, _lot: &mut TakeState<'_>) -> Option<Ready> {
         self.lane.since()?;
         self.lane.pop(0)
     }
 
-    fn steal(&self, _lot: &mut Lot<'_>) -> Option<Ready> {
+    fn steal(&self, _lot: &mut TakeState<'_>) -> Option<Ready> {
         None
     }
 
-    fn search(&self, _lot: &mut Lot<'_>) -> Option<Ready> {
+    fn search(&self, _lot: &mut TakeState<'_>) -> Option<Ready> {
         self.lane.pop(0)
     }
 }

@@ -7,10 +7,10 @@
 //! with their own.
 
 use crate::fibre::{Ready, Record};
+use crate::idle::IdleProcessors;
 use crate::lane::Lane;
-use crate::limits::SPIN_ROUNDS;
-use crate::rest::Rest;
-use crate::scheduler::{By, Choose, Lot};
+use crate::limits::STEAL_SPIN_ROUNDS;
+use crate::scheduler::{Origin, RunQueues, TakeState};
 use crate::sync::atomic::{AtomicPtr, Ordering};
 use std::ptr;
 
@@ -25,14 +25,14 @@ pub(crate) struct Steal {
 struct Processor {
     lane: Lane,
     /// A fibre that was handed to it while it rested.
-    hand: AtomicPtr<Record>,
+    handoff: AtomicPtr<Record>,
 }
 
 impl Steal {
     pub(crate) fn new(processors: usize) -> Self {
         let processor = |_| Processor {
             lane: Lane::new(),
-            hand: AtomicPtr::new(ptr::null_mut()),
+            handoff: AtomicPtr::new(ptr::null_mut()),
         };
         Self {
             processors: (0..processors).map(processor).collect(),
@@ -41,11 +41,11 @@ impl Steal {
 }
 
 impl Processor {
-    fn hand_over(&self, ready: Ready) {
+    fn hand_off(&self, ready: Ready) {
         let record = ready.into_raw().cast_mut();
-        // Release: pairs with `take_hand`, and so does the acquire: the fibre goes from one to the
-        // other.
-        let before = self.hand.swap(record, Ordering::AcqRel);
+        // Release: pairs with `swap_handoff`. Acquire: pairs with an earlier `hand_off`, whose
+        // fibre is taken out.
+        let before = self.handoff.swap(record, Ordering::AcqRel);
         if !before.is_null() {
             // It was called, and called again before it looked.
             // SAFETY: put here by `into_raw`, and taken out by the swap.
@@ -53,41 +53,41 @@ impl Processor {
         }
     }
 
-    fn take_hand(&self) -> Option<Ready> {
-        if self.hand.load(Ordering::Relaxed).is_null() {
+    fn take_handoff(&self) -> Option<Ready> {
+        if self.handoff.load(Ordering::Relaxed).is_null() {
             return None;
         }
-        self.empty_hand()
+        self.swap_handoff()
     }
 
     /// The same, whatever it looks like from afar: who announced that it rests before this is seen
     /// by whoever hands over after it, and the other way round.
-    fn empty_hand(&self) -> Option<Ready> {
-        // Acquire: pairs with `hand_over`.
-        let record = self.hand.swap(ptr::null_mut(), Ordering::AcqRel);
+    fn swap_handoff(&self) -> Option<Ready> {
+        // Acquire: pairs with `hand_off`.
+        let record = self.handoff.swap(ptr::null_mut(), Ordering::AcqRel);
         // SAFETY: put here by `into_raw`, and taken out by the swap.
         (!record.is_null()).then(|| unsafe { Ready::from_raw(record) })
     }
 }
 
-impl Choose for Steal {
-    const SPINS: u32 = SPIN_ROUNDS;
+impl RunQueues for Steal {
+    const SPINS: u32 = STEAL_SPIN_ROUNDS;
 
     fn is_alone(&self) -> bool {
         self.processors.len() == 1
     }
 
-    fn put(&self, by: By, ready: Ready, rest: &Rest) {
+    fn put(&self, by: Origin, ready: Ready, idle: &IdleProcessors) {
         let calls = !self.is_alone() || by.is_none();
-        if calls && let Some(resting) = rest.take_one() {
-            self.processors[resting].hand_over(ready);
+        if calls && let Some(resting) = idle.take_one() {
+            self.processors[resting].hand_off(ready);
             if by.is_some_and(|(processor, _)| processor == resting) {
                 // It is about to look.
                 return;
             }
-            if !rest.call(resting) {
+            if !idle.wake(resting) {
                 // It may run another already, and this one lies in its hand: for whoever rests.
-                rest.call_one();
+                idle.wake_one();
             }
             return;
         }
@@ -98,18 +98,18 @@ impl Choose for Steal {
         self.processors[processor].lane.push(ready, 0);
         if calls {
             // Somebody may have announced itself between the two.
-            rest.call_one();
+            idle.wake_one();
         }
     }
 
     fn has_more(&self, processor: usize) -> bool {
         let own = &self.processors[processor];
-        own.lane.since().is_some() || !own.hand.load(Ordering::Relaxed).is_null()
+        own.lane.since().is_some() || !own.handoff.load(Ordering::Relaxed).is_null()
     }
 
-    fn exchange(&self, lot: &mut Lot<'_>, ready: Ready) -> Ready {
-        let own = &self.processors[lot.processor];
-        match own.take_hand() {
+    fn exchange(&self, state: &mut TakeState<'_>, ready: Ready) -> Ready {
+        let own = &self.processors[state.processor];
+        match own.take_handoff() {
             Some(handed) => {
                 own.lane.push(ready, 0);
                 handed
@@ -118,29 +118,29 @@ impl Choose for Steal {
         }
     }
 
-    fn take(&self, lot: &mut Lot<'_>) -> Option<Ready> {
-        let own = &self.processors[lot.processor];
-        own.take_hand().or_else(|| own.lane.try_pop(0))
+    fn take(&self, state: &mut TakeState<'_>) -> Option<Ready> {
+        let own = &self.processors[state.processor];
+        own.take_handoff().or_else(|| own.lane.try_pop(0))
     }
 
-    fn steal(&self, lot: &mut Lot<'_>) -> Option<Ready> {
-        let (me, count) = (lot.processor, self.processors.len());
+    fn steal(&self, state: &mut TakeState<'_>) -> Option<Ready> {
+        let (me, count) = (state.processor, self.processors.len());
         let others = (1..count).map(|nth| &self.processors[(me + nth) % count]);
         others
             .into_iter()
-            .find_map(|other| other.lane.try_pop(0).or_else(|| other.take_hand()))
+            .find_map(|other| other.lane.try_pop(0).or_else(|| other.take_handoff()))
     }
 
-    fn search(&self, lot: &mut Lot<'_>) -> Option<Ready> {
-        let (me, count) = (lot.processor, self.processors.len());
+    fn search(&self, state: &mut TakeState<'_>) -> Option<Ready> {
+        let (me, count) = (state.processor, self.processors.len());
         (0..count)
             .map(|nth| &self.processors[(me + nth) % count])
-            .find_map(|processor| processor.empty_hand().or_else(|| processor.lane.pop(0)))
+            .find_map(|processor| processor.swap_handoff().or_else(|| processor.lane.pop(0)))
     }
 }
 
 impl Drop for Processor {
     fn drop(&mut self) {
-        drop(self.take_hand());
+        drop(self.take_handoff());
     }
 }

@@ -9,16 +9,19 @@
 
 use std::time::Duration;
 
-use fibre::{Builder, Kind, Runtime, Scheduler, Wire};
+use fibre::{Builder, IoBackend, IoChoice, Runtime, Scheduler};
 
 /// More than anything takes on a machine that others use too.
 pub(crate) const LONG: Duration = Duration::from_secs(60);
 
 /// What can be started here, of every kind.
-pub(crate) fn kinds() -> Vec<(Scheduler, Kind)> {
+pub(crate) fn kinds() -> Vec<(Scheduler, IoBackend)> {
     let mut kinds = Vec::new();
-    for kind in [Kind::Rings, Kind::Readiness] {
-        let started = Builder::new().processors(1).wire(Wire::Only(kind)).start();
+    for kind in [IoBackend::Rings, IoBackend::Readiness] {
+        let started = Builder::new()
+            .processors(1)
+            .io_backend(IoChoice::Only(kind))
+            .start();
         if started.is_ok() {
             kinds.extend(Scheduler::ALL.map(|scheduler| (scheduler, kind)));
         } else {
@@ -28,9 +31,9 @@ pub(crate) fn kinds() -> Vec<(Scheduler, Kind)> {
     kinds
 }
 
-pub(crate) fn start(processors: usize, (scheduler, kind): (Scheduler, Kind)) -> Runtime {
+pub(crate) fn start(processors: usize, (scheduler, kind): (Scheduler, IoBackend)) -> Runtime {
     let builder = Builder::new().processors(processors).scheduler(scheduler);
-    builder.wire(Wire::Only(kind)).start().unwrap()
+    builder.io_backend(IoChoice::Only(kind)).start().unwrap()
 }
 
 /// A runtime of each kind.

@@ -7,7 +7,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::time::Duration;
 
-use fibre::{Kind, Socket, Watch};
+use fibre::{IoBackend, Socket, Watch};
 use session::Output;
 use sys::clock::monotonic_ns;
 
@@ -62,7 +62,7 @@ impl PeerSocket for FibreSocket {
     }
 
     fn has_exchange(&self) -> bool {
-        self.socket.kind() == Kind::Rings
+        self.socket.kind() == IoBackend::Rings
     }
 
     fn exchange(&self, bytes: &[u8], room: &mut [u8]) -> io::Result<usize> {

@@ -5,7 +5,7 @@ use std::os::unix::net::UnixStream;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use fibre::{Builder, Kind, Socket, Watch, Wire};
+use fibre::{Builder, IoBackend, IoChoice, Socket, Watch};
 
 use crate::each::{LONG, kinds};
 
@@ -28,11 +28,13 @@ impl Watch for Shown {
 }
 
 /// On one processor: nobody else takes anything out.
-fn watched(test: impl Fn(Shown, Kind) + Copy + Send + 'static) {
+fn watched(test: impl Fn(Shown, IoBackend) + Copy + Send + 'static) {
     for (scheduler, kind) in kinds() {
         let shown = Shown::default();
         let builder = Builder::new().processors(1).scheduler(scheduler);
-        let builder = builder.wire(Wire::Only(kind)).watch(shown.clone());
+        let builder = builder
+            .io_backend(IoChoice::Only(kind))
+            .watch(shown.clone());
         let runtime = builder.start().unwrap();
         runtime.run(move || test(shown, kind));
         runtime.stop(LONG).unwrap();
@@ -45,10 +47,10 @@ fn pair() -> (Socket<UnixStream>, Socket<UnixStream>) {
 }
 
 /// What is shown of what has come.
-fn seen(kind: Kind, bytes: &[u8]) -> Vec<Vec<u8>> {
+fn seen(kind: IoBackend, bytes: &[u8]) -> Vec<Vec<u8>> {
     match kind {
-        Kind::Rings => vec![bytes.to_vec()],
-        Kind::Readiness => Vec::new(),
+        IoBackend::Rings => vec![bytes.to_vec()],
+        IoBackend::Readiness => Vec::new(),
     }
 }
 
@@ -125,10 +127,10 @@ impl Watch for Events {
 
 #[test]
 fn all_that_has_come_is_shown_before_any_of_it_runs() {
-    let wire = Wire::Only(Kind::Rings);
+    let io_backend = IoChoice::Only(IoBackend::Rings);
     let events = Events::default();
     let builder = Builder::new().processors(1).watch(events.clone());
-    let Ok(runtime) = builder.wire(wire).start() else {
+    let Ok(runtime) = builder.io_backend(io_backend).start() else {
         eprintln!("skipped: io_uring cannot be used here");
         return;
     };

@@ -5,7 +5,7 @@ use std::net::{Shutdown, TcpListener, TcpStream, UdpSocket};
 use std::os::unix::net::UnixStream;
 use std::time::Duration;
 
-use fibre::{Kind, Socket};
+use fibre::{IoBackend, Socket};
 use rustix::net::{AddressFamily, SocketType};
 
 use crate::each::{LONG, each_inside, kinds, start};
@@ -149,7 +149,7 @@ fn what_is_no_socket_is_refused_where_it_would_be_registered() {
 #[test]
 fn a_socket_of_a_runtime_with_rings_is_refused_where_there_are_none() {
     let of = |wanted| kinds().into_iter().find(|&(_, kind)| kind == wanted);
-    let (Some(rings), Some(readiness)) = (of(Kind::Rings), of(Kind::Readiness)) else {
+    let (Some(rings), Some(readiness)) = (of(IoBackend::Rings), of(IoBackend::Readiness)) else {
         return;
     };
     let (rings, readiness) = (start(1, rings), start(1, readiness));

@@ -127,7 +127,7 @@ fn all_are_told_to_end() {
         let ended = spawn_those_who_end(&runtime);
         runtime.stop(LONG).unwrap();
         assert_eq!(ended.load(Ordering::Relaxed), 30, "{kind:?}");
-        // At once, and by being dropped; a patience that no clock has.
+        // At once, and by being dropped; a timeout that no clock has.
         let runtime = start(2, kind);
         let ended = spawn_those_who_end(&runtime);
         drop(runtime);

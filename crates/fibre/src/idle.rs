@@ -9,8 +9,8 @@
 //! each processor spares the caller a system call when the other has not gone to sleep yet:
 //!
 //! ```text
-//! AWAKE ── sleep ──► ASLEEP       CALLED: do not sleep, or not again
-//!   └─ call ► CALLED ◄─ call, and the event is set
+//! AWAKE ── sleep ──► ASLEEP       NOTIFIED: do not sleep, or not again
+//!   └─ call ► NOTIFIED ◄─ call, and the event is set
 //! ```
 
 use std::io;
@@ -19,15 +19,15 @@ use crate::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
 use crate::sync::{Mutex, lock};
 
 const AWAKE: u32 = 0;
-const CALLED: u32 = 1;
+const NOTIFIED: u32 = 1;
 const ASLEEP: u32 = 2;
 
-/// The places of all processors.
+/// The parkers of all processors.
 #[derive(Debug)]
-pub(crate) struct Rest {
-    places: Box<[Place]>,
+pub(crate) struct IdleProcessors {
+    parkers: Box<[Parker]>,
     /// Those who have announced that they have nothing to do; the last came last.
-    idle: Mutex<Vec<usize>>,
+    lifo: Mutex<Vec<usize>>,
     /// How many they are.
     count: AtomicUsize,
 }
@@ -35,45 +35,45 @@ pub(crate) struct Rest {
 /// One processor's.
 #[derive(Debug)]
 #[repr(align(128))]
-struct Place {
+struct Parker {
     word: AtomicU32,
     event: Event,
 }
 
-impl Rest {
+impl IdleProcessors {
     pub(crate) fn new(processors: usize) -> io::Result<Self> {
-        let place = |_| {
-            Ok(Place {
+        let parker = |_| {
+            Ok(Parker {
                 word: AtomicU32::new(AWAKE),
                 event: Event::new()?,
             })
         };
         Ok(Self {
-            places: (0..processors).map(place).collect::<io::Result<_>>()?,
-            idle: Mutex::new(Vec::with_capacity(processors)),
+            parkers: (0..processors).map(parker).collect::<io::Result<_>>()?,
+            lifo: Mutex::new(Vec::with_capacity(processors)),
             count: AtomicUsize::new(0),
         })
     }
 
     /// What is set when a processor that sleeps is called.
     pub(crate) fn event(&self, processor: usize) -> &Event {
-        &self.places[processor].event
+        &self.parkers[processor].event
     }
 
     /// Says that a processor has nothing to do. It looks everywhere once more before it sleeps.
     pub(crate) fn announce(&self, processor: usize) {
-        let mut idle = lock(&self.idle);
-        idle.push(processor);
-        self.count.store(idle.len(), Ordering::Relaxed);
+        let mut lifo = lock(&self.lifo);
+        lifo.push(processor);
+        self.count.store(lifo.len(), Ordering::Relaxed);
     }
 
     /// Takes an announcement back. False: somebody has called, or is about to.
     pub(crate) fn withdraw(&self, processor: usize) -> bool {
-        let mut idle = lock(&self.idle);
-        let before = idle.len();
-        idle.retain(|&other| other != processor);
-        self.count.store(idle.len(), Ordering::Relaxed);
-        idle.len() < before
+        let mut lifo = lock(&self.lifo);
+        let before = lifo.len();
+        lifo.retain(|&other| other != processor);
+        self.count.store(lifo.len(), Ordering::Relaxed);
+        lifo.len() < before
     }
 
     /// Takes the processor off that announced itself last, for the caller to call. To be used when
@@ -82,9 +82,9 @@ impl Rest {
         if self.count.load(Ordering::Relaxed) == 0 {
             return None;
         }
-        let mut idle = lock(&self.idle);
-        let taken = idle.pop();
-        self.count.store(idle.len(), Ordering::Relaxed);
+        let mut lifo = lock(&self.lifo);
+        let taken = lifo.pop();
+        self.count.store(lifo.len(), Ordering::Relaxed);
         taken
     }
 
@@ -94,28 +94,28 @@ impl Rest {
         self.count.load(Ordering::Relaxed) > 0
     }
 
-    /// Calls a processor that was taken off, or all of whose places are to be looked at anew.
+    /// Calls a processor that was taken off, or all of whose parkers are to be looked at anew.
     /// False: it was not asleep, and may have found something else meanwhile.
-    pub(crate) fn call(&self, processor: usize) -> bool {
-        let place = &self.places[processor];
-        // Release: pairs with `fall_asleep` and `wake_up`: what the caller did is seen.
-        let was_asleep = place.word.swap(CALLED, Ordering::AcqRel) == ASLEEP;
+    pub(crate) fn wake(&self, processor: usize) -> bool {
+        let parker = &self.parkers[processor];
+        // Release: pairs with `begin_sleep` and `end_sleep`: what the caller did is seen.
+        let was_asleep = parker.word.swap(NOTIFIED, Ordering::AcqRel) == ASLEEP;
         if was_asleep {
-            place.event.set();
+            parker.event.set();
         }
         was_asleep
     }
 
     /// Calls the processor that announced itself last, if one has.
-    pub(crate) fn call_one(&self) {
+    pub(crate) fn wake_one(&self) {
         if let Some(processor) = self.take_one() {
-            self.call(processor);
+            self.wake(processor);
         }
     }
 
     /// The processor, about to sleep. False: it was called and must not.
-    pub(crate) fn fall_asleep(&self, processor: usize) -> bool {
-        let word = &self.places[processor].word;
+    pub(crate) fn begin_sleep(&self, processor: usize) -> bool {
+        let word = &self.parkers[processor].word;
         // Acquire: pairs with `call`.
         let is_asleep = word
             .compare_exchange(AWAKE, ASLEEP, Ordering::AcqRel, Ordering::Acquire)
@@ -128,9 +128,9 @@ impl Rest {
     }
 
     /// The processor, awake again for whatever reason.
-    pub(crate) fn wake_up(&self, processor: usize) {
+    pub(crate) fn end_sleep(&self, processor: usize) {
         // Acquire: pairs with `call`.
-        self.places[processor].word.swap(AWAKE, Ordering::AcqRel);
+        self.parkers[processor].word.swap(AWAKE, Ordering::AcqRel);
     }
 }
 

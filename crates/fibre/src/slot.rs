@@ -3,19 +3,19 @@
 use std::io;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
-use crate::io::{Kind, Port};
+use crate::idle::Event;
+use crate::io::{IoBackend, Reactor};
 use crate::limits::HELP_FACTOR;
-use crate::rest::Event;
 use crate::sync::ticks;
 use crate::time::Timers;
 
 /// It sleeps, and wakes up by itself.
-const DOZES: u64 = u64::MAX;
+const SLEEPING: u64 = u64::MAX;
 
 /// A processor's.
 #[repr(align(128))]
-pub(crate) struct Seat {
-    pub(crate) port: Port,
+pub(crate) struct ProcessorSlot {
+    pub(crate) reactor: Reactor,
     pub(crate) timers: Timers,
     pub(crate) counters: Counters,
     /// When it last looked at its completions, and how long it takes, of late, between two looks.
@@ -23,21 +23,21 @@ pub(crate) struct Seat {
     interval: AtomicU64,
 }
 
-/// A processor's counts, which its own thread alone changes but for `dealt`.
+/// A processor's counts, which its own thread alone changes but for `next_number`.
 #[derive(Debug, Default)]
 pub(crate) struct Counters {
     runs: AtomicU64,
     sleeps: AtomicU64,
-    dealt: AtomicU32,
+    next_number: AtomicU32,
 }
 
-impl Seat {
-    pub(crate) fn new(wire: Kind, processors: usize, event: &Event) -> io::Result<Self> {
+impl ProcessorSlot {
+    pub(crate) fn new(io_backend: IoBackend, processors: usize, event: &Event) -> io::Result<Self> {
         Ok(Self {
-            port: Port::new(wire, processors, event)?,
+            reactor: Reactor::new(io_backend, processors, event)?,
             timers: Timers::new(),
             counters: Counters::default(),
-            polled: AtomicU64::new(DOZES),
+            polled: AtomicU64::new(SLEEPING),
             interval: AtomicU64::new(0),
         })
     }
@@ -48,7 +48,7 @@ impl Seat {
         let before = self.polled.load(Ordering::Relaxed);
         self.polled.store(now, Ordering::Relaxed);
         let average = self.interval.load(Ordering::Relaxed);
-        if before == DOZES {
+        if before == SLEEPING {
             return average;
         }
         let average = 12 * (now.saturating_sub(before) / 16) + 4 * (average / 16);
@@ -57,14 +57,14 @@ impl Seat {
     }
 
     /// Whether it has not looked for much longer than another's interval.
-    pub(crate) fn has_waited(&self, interval: u64) -> bool {
+    pub(crate) fn is_overdue(&self, interval: u64) -> bool {
         let polled = self.polled.load(Ordering::Relaxed);
-        polled != DOZES && ticks().saturating_sub(polled) > interval.saturating_mul(HELP_FACTOR)
+        polled != SLEEPING && ticks().saturating_sub(polled) > interval.saturating_mul(HELP_FACTOR)
     }
 
     /// It is about to sleep.
-    pub(crate) fn doze(&self) {
-        self.polled.store(DOZES, Ordering::Relaxed);
+    pub(crate) fn mark_sleeping(&self) {
+        self.polled.store(SLEEPING, Ordering::Relaxed);
     }
 }
 
@@ -87,7 +87,7 @@ impl Counters {
     }
 
     /// Another number each time.
-    pub(crate) fn deal(&self) -> u32 {
-        self.dealt.fetch_add(1, Ordering::Relaxed)
+    pub(crate) fn take_number(&self) -> u32 {
+        self.next_number.fetch_add(1, Ordering::Relaxed)
     }
 }

@@ -1,0 +1,91 @@
+//! The roll of all fibres that live, so that they can be told to end.
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use crate::fibre::{Fibre, Record};
+use crate::sync::{Mutex, MutexGuard, lock};
+
+/// The roll, a shard for each processor that spawns.
+#[derive(Debug)]
+pub(crate) struct Registry {
+    shards: Box<[Shard]>,
+}
+
+#[derive(Debug, Default)]
+#[repr(align(128))]
+struct Shard {
+    list: Mutex<List>,
+}
+
+#[derive(Debug, Default)]
+struct List {
+    entries: Vec<Entry>,
+    free: Vec<u32>,
+}
+
+/// A fibre that lives: it is struck off before its own reference goes.
+#[derive(Debug)]
+struct Entry(*const Record);
+
+// SAFETY: a pointer to what may be shared, valid while it is not null.
+unsafe impl Send for Entry {}
+
+impl Registry {
+    pub(crate) fn new(processors: usize) -> Self {
+        Self {
+            shards: (0..processors).map(|_| Shard::default()).collect(),
+        }
+    }
+
+    fn shard(&self, number: usize) -> MutexGuard<'_, List> {
+        lock(&self.shards[number].list)
+    }
+
+    /// Puts a new fibre on a processor's shard.
+    pub(crate) fn insert(&self, processor: usize, record: &Arc<Record>) {
+        let mut shard = self.shard(processor);
+        let entry = Entry(Arc::as_ptr(record));
+        let place = match shard.free.pop() {
+            Some(place) => {
+                shard.entries[place as usize] = entry;
+                place
+            }
+            None => {
+                shard.entries.push(entry);
+                shard.entries.len() as u32 - 1
+            }
+        };
+        let place = place * self.shards.len() as u32 + processor as u32;
+        record.registry_index.store(place, Ordering::Relaxed);
+    }
+
+    /// Strikes off a fibre that has ended.
+    pub(crate) fn remove(&self, record: &Record) {
+        let place = record.registry_index.load(Ordering::Relaxed);
+        let count = self.shards.len() as u32;
+        let mut shard = self.shard((place % count) as usize);
+        let place = place / count;
+        shard.entries[place as usize] = Entry(std::ptr::null());
+        shard.free.push(place);
+    }
+
+    /// How many live.
+    pub(crate) fn len(&self) -> usize {
+        let shards = 0..self.shards.len();
+        shards
+            .map(|number| {
+                let shard = self.shard(number);
+                shard.entries.len() - shard.free.len()
+            })
+            .sum()
+    }
+
+    /// Those who live, a shard at a time.
+    pub(crate) fn fibres(&self, number: usize) -> Vec<Fibre> {
+        let shard = self.shard(number);
+        let live = shard.entries.iter().filter(|entry| !entry.0.is_null());
+        // SAFETY: on the roll, so its own reference is still there.
+        live.map(|entry| unsafe { Fibre::of(entry.0) }).collect()
+    }
+}
