@@ -1,16 +1,16 @@
-//! Where processors rest that have nothing to do, and how one of them is called back.
+//! Idle processors: how a processor announces that it has no work, and how it is woken.
 //!
-//! Who finds nothing announces itself, *then* looks everywhere once more, then sleeps. Who makes a
-//! fibre ready puts it in a lane, *then* looks whether anybody rests, and calls the one that came
-//! last. Both take the lane's lock in between: if the look came first, its letting the lock go
-//! shows the announcement to the other; if not, it finds the fibre. So one of the two sees the
-//! other, and no fence is needed. (What is put into a processor's hand passes no lane: there each
-//! reads and writes the hand in one step, which orders the two as well.) A word of three states for
-//! each processor spares the caller a system call when the other has not gone to sleep yet:
+//! A processor without work announces itself, *then* searches every lane once more, then sleeps. A
+//! waker puts a fibre in a lane, *then* checks for idle processors and wakes the one that announced
+//! itself last. Both hold the lane's lock in between. If the search came first, its unlock makes
+//! the announcement visible to the waker; otherwise the search finds the fibre. So no wake-up is
+//! lost, and no fence is needed. (A fibre in a handoff slot passes no lane. There both sides use
+//! one read-modify-write of the slot, which orders them as well.) A state word for each processor
+//! saves the waker a system call while the processor is not asleep yet:
 //!
 //! ```text
 //! AWAKE ── sleep ──► ASLEEP       NOTIFIED: do not sleep, or not again
-//!   └─ call ► NOTIFIED ◄─ call, and the event is set
+//!   └─ wake ► NOTIFIED ◄─ wake, and the event is set
 //! ```
 
 use std::io;
@@ -22,17 +22,17 @@ const AWAKE: u32 = 0;
 const NOTIFIED: u32 = 1;
 const ASLEEP: u32 = 2;
 
-/// The parkers of all processors.
+/// The list of idle processors, and a parker for each processor.
 #[derive(Debug)]
 pub(crate) struct IdleProcessors {
     parkers: Box<[Parker]>,
-    /// Those who have announced that they have nothing to do; the last came last.
+    /// The processors that are announced as idle, the most recent last.
     lifo: Mutex<Vec<usize>>,
-    /// How many they are.
+    /// The length of `lifo`, readable without its lock.
     count: AtomicUsize,
 }
 
-/// One processor's.
+/// The sleep state of one processor.
 #[derive(Debug)]
 #[repr(align(128))]
 struct Parker {
@@ -55,19 +55,20 @@ impl IdleProcessors {
         })
     }
 
-    /// What is set when a processor that sleeps is called.
+    /// The event that wakes a sleeping processor.
     pub(crate) fn event(&self, processor: usize) -> &Event {
         &self.parkers[processor].event
     }
 
-    /// Says that a processor has nothing to do. It looks everywhere once more before it sleeps.
+    /// Announces a processor as idle. It must search all lanes once more before it sleeps.
     pub(crate) fn announce(&self, processor: usize) {
         let mut lifo = lock(&self.lifo);
         lifo.push(processor);
         self.count.store(lifo.len(), Ordering::Relaxed);
     }
 
-    /// Takes an announcement back. False: somebody has called, or is about to.
+    /// Withdraws an announcement. False: a waker has taken the processor off the list, and has
+    /// woken it or is about to.
     pub(crate) fn withdraw(&self, processor: usize) -> bool {
         let mut lifo = lock(&self.lifo);
         let before = lifo.len();
@@ -76,8 +77,8 @@ impl IdleProcessors {
         lifo.len() < before
     }
 
-    /// Takes the processor off that announced itself last, for the caller to call. To be used when
-    /// what it is to find has been put where it will look.
+    /// Removes the processor that announced itself last from the list; the caller wakes it. Call
+    /// this only after the fibre for it is in place.
     pub(crate) fn take_one(&self) -> Option<usize> {
         if self.count.load(Ordering::Relaxed) == 0 {
             return None;
@@ -88,17 +89,18 @@ impl IdleProcessors {
         taken
     }
 
-    /// Whether anybody rests. Who asks after it has held a lane's lock sees whoever announced
-    /// itself and searched that lane before.
+    /// Whether any processor is idle. A caller that has held a lane's lock sees every processor
+    /// that announced itself and searched that lane before.
     pub(crate) fn has_any(&self) -> bool {
         self.count.load(Ordering::Relaxed) > 0
     }
 
-    /// Calls a processor that was taken off, or all of whose parkers are to be looked at anew.
-    /// False: it was not asleep, and may have found something else meanwhile.
+    /// Wakes a processor that was taken off the list, or that must check its state again. False: it
+    /// was not asleep, and may have found other work meanwhile.
     pub(crate) fn wake(&self, processor: usize) -> bool {
         let parker = &self.parkers[processor];
-        // Release: pairs with `begin_sleep` and `end_sleep`: what the caller did is seen.
+        // Release: pairs with `begin_sleep` and `end_sleep`, which make the caller's writes
+        // visible.
         let was_asleep = parker.word.swap(NOTIFIED, Ordering::AcqRel) == ASLEEP;
         if was_asleep {
             parker.event.set();
@@ -106,35 +108,35 @@ impl IdleProcessors {
         was_asleep
     }
 
-    /// Calls the processor that announced itself last, if one has.
+    /// Wakes the processor that announced itself last, if any is idle.
     pub(crate) fn wake_one(&self) {
         if let Some(processor) = self.take_one() {
             self.wake(processor);
         }
     }
 
-    /// The processor, about to sleep. False: it was called and must not.
+    /// Called by the processor before it sleeps. False: it was notified and must not sleep.
     pub(crate) fn begin_sleep(&self, processor: usize) -> bool {
         let word = &self.parkers[processor].word;
-        // Acquire: pairs with `call`.
+        // Acquire: pairs with `wake`.
         let is_asleep = word
             .compare_exchange(AWAKE, ASLEEP, Ordering::AcqRel, Ordering::Acquire)
             .is_ok();
         if !is_asleep {
-            // Acquire: pairs with `call`: with that of whoever called again since, too.
+            // Acquire: pairs with `wake`, including a second call since the exchange.
             word.swap(AWAKE, Ordering::Acquire);
         }
         is_asleep
     }
 
-    /// The processor, awake again for whatever reason.
+    /// Called by the processor after it sleeps, for whatever reason it woke.
     pub(crate) fn end_sleep(&self, processor: usize) {
-        // Acquire: pairs with `call`.
+        // Acquire: pairs with `wake`.
         self.parkers[processor].word.swap(AWAKE, Ordering::AcqRel);
     }
 }
 
-/// What is set for a processor that sleeps: an eventfd.
+/// The event that a sleeping processor waits for: an eventfd.
 #[cfg(not(shuttle))]
 #[derive(Debug)]
 pub(crate) struct Event {
@@ -170,7 +172,7 @@ impl std::os::fd::AsFd for Event {
     }
 }
 
-/// The same in a model, where a processor waits for nothing else.
+/// The event in a model, where a processor waits for nothing else.
 #[cfg(shuttle)]
 #[derive(Debug)]
 pub(crate) struct Event {

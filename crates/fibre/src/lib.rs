@@ -16,15 +16,15 @@
 //!       └──── completions (io_uring) or readiness (epoll) ◄─┘  └── parked ◄─┘
 //! ```
 //!
-//! A fibre runs until it waits, yields or ends; nothing interrupts it. What waits, blocks the fibre
-//! only: [`park`], [`JoinHandle::join`], [`Semaphore`], [`Mutex`], [`Condition`], [`channel`],
-//! [`sleep`], [`Socket`], [`File`]. What the standard library offers for waiting blocks a
-//! processor.
+//! A fibre runs until it waits, yields or ends; it is not preempted. These block only the fibre:
+//! [`park`], [`JoinHandle::join`], [`Semaphore`], [`Mutex`], [`Condition`], [`channel`], [`sleep`],
+//! [`Socket`], [`File`]. The blocking calls of the standard library block the processor.
 //!
-//! Invariants: a fibre is in one place at a time, a processor or a lane, or parked (`permit.rs`),
-//! and is woken by whoever is told so first; no wake is lost (`idle.rs`); a fibre never leaves its
-//! stack while it unwinds, nor before the kernel is done with what the fibre lent it
-//! (`io/rings.rs`); a panic is its fibre's. What may lie on a stack across a wait: [`spawn`].
+//! Invariants: a fibre is on a processor, in a lane, or parked, never in two of these; the first
+//! waker schedules it (`permit.rs`). No wake-up is lost (`idle.rs`). A fibre never suspends while
+//! it unwinds, and never resumes before the kernel has released the fibre's buffers
+//! (`io/rings.rs`). A panic ends only its fibre. [`spawn`] says which values a stack may hold
+//! across a wait.
 
 mod cancel;
 mod channel;

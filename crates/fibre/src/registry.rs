@@ -1,4 +1,4 @@
-//! The roll of all fibres that live, so that they can be told to end.
+//! The registry of all live fibres, which `Runtime::stop` cancels.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -6,7 +6,7 @@ use std::sync::atomic::Ordering;
 use crate::fibre::{Fibre, Record};
 use crate::sync::{Mutex, MutexGuard, lock};
 
-/// The roll, a shard for each processor that spawns.
+/// The registry: a shard for each processor that spawns.
 #[derive(Debug)]
 pub(crate) struct Registry {
     shards: Box<[Shard]>,
@@ -24,11 +24,11 @@ struct List {
     free: Vec<u32>,
 }
 
-/// A fibre that lives: it is struck off before its own reference goes.
+/// A live fibre, or null if free. It is removed before its own reference is dropped.
 #[derive(Debug)]
 struct Entry(*const Record);
 
-// SAFETY: a pointer to what may be shared, valid while it is not null.
+// SAFETY: a pointer to a record, which is `Sync`; it is valid while it is not null.
 unsafe impl Send for Entry {}
 
 impl Registry {
@@ -42,7 +42,7 @@ impl Registry {
         lock(&self.shards[number].list)
     }
 
-    /// Puts a new fibre on a processor's shard.
+    /// Inserts a new fibre into a processor's shard.
     pub(crate) fn insert(&self, processor: usize, record: &Arc<Record>) {
         let mut shard = self.shard(processor);
         let entry = Entry(Arc::as_ptr(record));
@@ -60,7 +60,7 @@ impl Registry {
         record.registry_index.store(place, Ordering::Relaxed);
     }
 
-    /// Strikes off a fibre that has ended.
+    /// Removes a fibre that has ended.
     pub(crate) fn remove(&self, record: &Record) {
         let place = record.registry_index.load(Ordering::Relaxed);
         let count = self.shards.len() as u32;
@@ -70,7 +70,7 @@ impl Registry {
         shard.free.push(place);
     }
 
-    /// How many live.
+    /// The number of live fibres.
     pub(crate) fn len(&self) -> usize {
         let shards = 0..self.shards.len();
         shards
@@ -81,11 +81,11 @@ impl Registry {
             .sum()
     }
 
-    /// Those who live, a shard at a time.
+    /// The live fibres of one shard.
     pub(crate) fn fibres(&self, number: usize) -> Vec<Fibre> {
         let shard = self.shard(number);
         let live = shard.entries.iter().filter(|entry| !entry.0.is_null());
-        // SAFETY: on the roll, so its own reference is still there.
+        // SAFETY: the fibre is registered, so its own reference still exists.
         live.map(|entry| unsafe { Fibre::of(entry.0) }).collect()
     }
 }

@@ -1,5 +1,5 @@
-//! Which fibre runs next, and where. Three ways, of one shape; chosen at start, and the loop of a
-//! processor is compiled for each.
+//! The choice of the next fibre and its processor. Three schedulers implement [`RunQueues`]; one is
+//! chosen at start. The loop of a processor is compiled for each.
 
 pub(crate) mod fair;
 pub(crate) mod global;
@@ -16,21 +16,21 @@ use steal::Steal;
 /// Which scheduler.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Scheduler {
-    /// Two lanes a processor, first in, first out; processors help lanes whose first has waited
-    /// long, though they have work of their own. Nobody starves.
+    /// Two FIFO lanes per processor. Processors help lanes whose first fibre has waited long, even
+    /// if they have work of their own. No fibre starves.
     Fair,
-    /// A lane a processor; who has nothing to do steals, in a ring. Who always has something to do
-    /// never looks at others.
+    /// One lane per processor. A processor without work steals from the others in ring order; a
+    /// busy processor never checks other lanes, so a fibre may starve.
     Steal,
-    /// One lane for all.
+    /// One lane for all processors.
     Global,
 }
 
 impl Scheduler {
-    /// All of them.
+    /// All schedulers.
     pub const ALL: [Self; 3] = [Self::Fair, Self::Steal, Self::Global];
 
-    /// What it is called.
+    /// The name in options and reports.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
@@ -41,19 +41,20 @@ impl Scheduler {
     }
 }
 
-/// What a processor knows of its own choosing.
+/// What a processor keeps between two calls of [`RunQueues::take`].
 #[derive(Debug)]
 pub(crate) struct TakeState<'a> {
     pub(crate) processor: usize,
     random: u64,
-    /// Takings until others are looked at, and how many there were to be since the last look.
+    /// Takes until another processor's lane is checked, and the number of takes between two checks.
     pub(crate) left: u32,
     pub(crate) period: u32,
-    /// When the last was taken: what is put until the next has that for its time.
+    /// When the clock was last read: fibres enqueued until the next reading get this time, in
+    /// ticks.
     pub(crate) clock: &'a Cell<u64>,
 }
 
-/// Who makes a fibre ready: a processor, and when it last took one; none: another thread.
+/// The origin of a ready fibre: a processor and its [`TakeState::clock`]; `None`: another thread.
 pub(crate) type Origin = Option<(usize, u64)>;
 
 impl<'a> TakeState<'a> {
@@ -76,37 +77,37 @@ impl<'a> TakeState<'a> {
     }
 }
 
-/// A way of choosing.
+/// The run queues of a scheduler.
 pub(crate) trait RunQueues: Send + Sync + 'static {
-    /// Rounds of looking before a processor without work blocks.
+    /// Rounds of polling and stealing before a processor without work sleeps.
     const SPINS: u32;
 
-    /// Whether there is one processor only.
+    /// Whether the runtime has only one processor.
     fn is_alone(&self) -> bool;
 
-    /// Takes in a fibre that has become ready, and calls a processor that rests, if one does.
+    /// Enqueues a fibre that has become ready, and wakes an idle processor, if there is one.
     fn put(&self, by: Origin, ready: Ready, idle: &IdleProcessors);
 
-    /// Takes back a fibre that lets others go first, and gives the next, which may be the same.
-    /// Nobody is called: the processor goes on with as many as before, and calls somebody if it has
-    /// more ([`RunQueues::has_more`]).
+    /// Enqueues a fibre that yields, and returns the next, which may be the same. No processor is
+    /// woken here: the number of ready fibres does not change. The caller wakes one if more wait
+    /// ([`RunQueues::has_more`]).
     fn exchange(&self, state: &mut TakeState<'_>, ready: Ready) -> Ready;
 
-    /// Whether more wait where a processor put fibres back, as far as can be seen without a lock.
+    /// Whether fibres wait in a processor's own queues, as far as can be seen without a lock.
     fn has_more(&self, processor: usize) -> bool;
 
-    /// The next of a processor's own, or of one that is to be helped.
+    /// Takes the next fibre of a processor's own queues, or of a queue that needs help.
     fn take(&self, state: &mut TakeState<'_>) -> Option<Ready>;
 
-    /// One of another's, if it is found at once.
+    /// Takes a fibre of another processor, in one attempt.
     fn steal(&self, state: &mut TakeState<'_>) -> Option<Ready>;
 
-    /// Anybody, wherever they wait: nobody means that nobody waited when the call began and still
+    /// Takes a fibre from any queue. `None` means: no fibre that waited when the call began still
     /// waits.
     fn search(&self, state: &mut TakeState<'_>) -> Option<Ready>;
 }
 
-/// A scheduler of any kind, for those who are not its processors.
+/// The run queues of any scheduler, for callers outside the processors' loops.
 #[derive(Debug)]
 pub(crate) enum AnyRunQueues {
     Fair(Fair),

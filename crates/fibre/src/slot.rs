@@ -1,4 +1,4 @@
-//! What all may know of a processor: its dealings with the kernel, its timers, its counts.
+//! The parts of a processor that other processors may use: its reactor, its timers, its counters.
 
 use std::io;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
@@ -9,21 +9,22 @@ use crate::limits::HELP_FACTOR;
 use crate::sync::ticks;
 use crate::time::Timers;
 
-/// It sleeps, and wakes up by itself.
+/// The processor sleeps, and polls by itself when it wakes.
 const SLEEPING: u64 = u64::MAX;
 
-/// A processor's.
+/// The shared part of one processor.
 #[repr(align(128))]
 pub(crate) struct ProcessorSlot {
     pub(crate) reactor: Reactor,
     pub(crate) timers: Timers,
     pub(crate) counters: Counters,
-    /// When it last looked at its completions, and how long it takes, of late, between two looks.
+    /// The time of the last poll of its completions, and the moving average of the intervals
+    /// between polls, both in ticks.
     polled: AtomicU64,
     interval: AtomicU64,
 }
 
-/// A processor's counts, which its own thread alone changes but for `next_number`.
+/// A processor's counters. Only its own thread changes them, except `next_number`.
 #[derive(Debug, Default)]
 pub(crate) struct Counters {
     runs: AtomicU64,
@@ -42,7 +43,7 @@ impl ProcessorSlot {
         })
     }
 
-    /// Its thread has looked; returns how long it takes between two looks, of late.
+    /// Records a poll by its own thread; returns the average interval between polls.
     pub(crate) fn polled(&self) -> u64 {
         let now = ticks();
         let before = self.polled.load(Ordering::Relaxed);
@@ -56,13 +57,14 @@ impl ProcessorSlot {
         average
     }
 
-    /// Whether it has not looked for much longer than another's interval.
+    /// Whether its last poll is more than [`HELP_FACTOR`] times `interval` ago. False while it
+    /// sleeps.
     pub(crate) fn is_overdue(&self, interval: u64) -> bool {
         let polled = self.polled.load(Ordering::Relaxed);
         polled != SLEEPING && ticks().saturating_sub(polled) > interval.saturating_mul(HELP_FACTOR)
     }
 
-    /// It is about to sleep.
+    /// Records that the processor is about to sleep.
     pub(crate) fn mark_sleeping(&self) {
         self.polled.store(SLEEPING, Ordering::Relaxed);
     }
@@ -86,7 +88,7 @@ impl Counters {
         self.sleeps.load(Ordering::Relaxed)
     }
 
-    /// Another number each time.
+    /// Returns the next number of a sequence.
     pub(crate) fn take_number(&self) -> u32 {
         self.next_number.fetch_add(1, Ordering::Relaxed)
     }

@@ -1,10 +1,10 @@
-//! Which last-level cache a thread is at.
+//! The last-level cache that a thread runs on.
 
 use std::fs;
 use std::sync::OnceLock;
 
-/// The number of the last-level cache of the processor of the machine that this thread is on; 0
-/// where the machine does not say.
+/// The number of the last-level cache of the CPU that runs this thread; 0 if the kernel does not
+/// report it.
 pub(crate) fn last_level_cache() -> u32 {
     static CACHES: OnceLock<Vec<u32>> = OnceLock::new();
     let caches = CACHES.get_or_init(caches);
@@ -12,7 +12,7 @@ pub(crate) fn last_level_cache() -> u32 {
     caches.get(cpu).copied().unwrap_or(0)
 }
 
-/// That of each processor of the machine: the first of those who share it.
+/// The cache number of each CPU: the first CPU of those that share the cache.
 fn caches() -> Vec<u32> {
     let mut caches = Vec::new();
     loop {
@@ -40,7 +40,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_first_of_those_who_share_is_the_caches_number() {
+    fn a_cache_is_numbered_by_its_first_cpu() {
         assert_eq!(first_of("0-3,8\n"), 0);
         assert_eq!(first_of("12,14\n"), 12);
         assert_eq!(first_of(""), 0);
