@@ -1,6 +1,6 @@
-//! A lane: fibres that are ready, first in, first out. One lock, held for a few instructions, which
-//! those who have other lanes to turn to only try; and two words that can be read without it: since
-//! when the first waits, and how long those before it waited.
+//! A lane: a FIFO queue of ready fibres. One lock guards it, held for a few instructions; callers
+//! with other lanes to choose from only try it. Two words are readable without the lock: the time
+//! since which the first fibre waits, and the moving average of past waits.
 
 use std::ptr;
 
@@ -8,7 +8,7 @@ use crate::fibre::{Ready, Record};
 use crate::sync::atomic::{AtomicBool, AtomicPtr, AtomicU64, Ordering};
 use crate::sync::{pause, prefetch};
 
-/// Nobody waits.
+/// The lane is empty.
 const EMPTY: u64 = u64::MAX;
 
 /// A lane.
@@ -16,11 +16,11 @@ const EMPTY: u64 = u64::MAX;
 #[repr(align(128))]
 pub(crate) struct Lane {
     locked: AtomicBool,
-    /// When the first came here.
+    /// When the first fibre was enqueued, in ticks; or [`EMPTY`].
     since: AtomicU64,
-    /// The moving average of how long fibres waited here.
+    /// The moving average of the waits in this lane, in ticks.
     average: AtomicU64,
-    /// Those who wait, a list by their links: the lock guards it.
+    /// The queue, linked through the records; guarded by the lock.
     first: AtomicPtr<Record>,
     last: AtomicPtr<Record>,
 }
@@ -41,18 +41,18 @@ impl Lane {
         }
     }
 
-    /// Since when the first waits; none: nobody does. A moment ago.
+    /// When the first fibre was enqueued; `None` if the lane is empty. May be stale.
     pub(crate) fn since(&self) -> Option<u64> {
         let since = self.since.load(Ordering::Relaxed);
         (since != EMPTY).then_some(since)
     }
 
-    /// How long fibres waited here of late.
+    /// The moving average of recent waits, in ticks.
     pub(crate) fn average(&self) -> u64 {
         self.average.load(Ordering::Relaxed)
     }
 
-    /// Puts a fibre last, if nobody else is at the lane. `now`: see [`ticks`](crate::sync::ticks).
+    /// Enqueues a fibre, unless the lane is locked. `now`: see [`ticks`](crate::sync::ticks).
     pub(crate) fn try_push(&self, ready: Ready, now: u64) -> Result<(), Ready> {
         match self.try_lock() {
             Some(held) => {
@@ -63,23 +63,23 @@ impl Lane {
         }
     }
 
-    /// Puts a fibre last.
+    /// Enqueues a fibre.
     pub(crate) fn push(&self, ready: Ready, now: u64) {
         self.lock().push(ready, now);
     }
 
-    /// Takes the first, if there is one and nobody else is at the lane.
+    /// Dequeues the first fibre, unless the lane is empty or locked.
     pub(crate) fn try_pop(&self, now: u64) -> Option<Ready> {
         self.since()?;
         self.try_lock()?.pop(now)
     }
 
-    /// Takes the first. Nobody there means that nobody was, at a moment during the call.
+    /// Dequeues the first fibre. `None`: the lane was empty at some moment during the call.
     pub(crate) fn pop(&self, now: u64) -> Option<Ready> {
         self.lock().pop(now)
     }
 
-    /// Puts a fibre last and takes the first, which may be the same, if nobody else is at the lane.
+    /// Enqueues a fibre and dequeues the first, which may be the same, unless the lane is locked.
     pub(crate) fn try_exchange(&self, ready: Ready, now: u64) -> Result<Ready, Ready> {
         let Some(held) = self.try_lock() else {
             return Err(ready);
@@ -94,7 +94,8 @@ impl Lane {
     }
 
     fn try_lock(&self) -> Option<Held<'_>> {
-        // Acquire: pairs with the release in `Held::drop`: the list is as the last left it.
+        // Acquire: pairs with the release in `Held::drop`: the last holder's changes of the list
+        // are visible.
         let is_free =
             !self.locked.load(Ordering::Relaxed) && !self.locked.swap(true, Ordering::Acquire);
         is_free.then(|| Held { lane: self })
@@ -137,7 +138,7 @@ impl Held<'_> {
         if first.is_null() {
             return None;
         }
-        // SAFETY: `push` put it here, and it leaves, the lock being held.
+        // SAFETY: `push` enqueued it; it is dequeued here, with the lock held.
         let ready = unsafe { Ready::from_raw(first) };
         let next = ready.record().link.load(Ordering::Relaxed);
         lane.first.store(next, Ordering::Relaxed);
@@ -146,13 +147,14 @@ impl Held<'_> {
         let since = next.map_or(EMPTY, |next| next.since.load(Ordering::Relaxed));
         lane.since.store(since, Ordering::Relaxed);
         if let Some(next) = next {
-            // While this one runs: where the next left off, and what is known of the one after it.
+            // Prefetched while this fibre runs: the stack of the next fibre, and the record of the
+            // one after it.
             prefetch(next.left_at.load(Ordering::Relaxed));
             prefetch(next.link.load(Ordering::Relaxed));
         }
         let came = ready.record().since.load(Ordering::Relaxed);
         let (waited, average) = (now.saturating_sub(came), lane.average());
-        // Twelve parts new and four old, as Cforall has it.
+        // Weights of 12/16 for the new wait and 4/16 for the average, as in Cforall.
         let average = 12 * (waited / 16) + 4 * (average / 16);
         lane.average.store(average, Ordering::Relaxed);
         Some(ready)

@@ -22,9 +22,9 @@
 //!
 //! Invariants: a fibre is on a processor, in a lane, or parked, never in two of these; the first
 //! waker schedules it (`permit.rs`). No wake-up is lost (`idle.rs`). A fibre never suspends while
-//! it unwinds, and never resumes before the kernel has released the fibre's buffers
-//! (`io/rings.rs`). A panic ends only its fibre. [`spawn`] says which values a stack may hold
-//! across a wait.
+//! it unwinds. A wait for the kernel never returns, even if cancelled, before the kernel has
+//! released the fibre's buffers (`io/rings.rs`). A panic ends only its fibre. [`spawn`] says which
+//! values a stack may hold across a wait.
 
 mod cancel;
 mod channel;

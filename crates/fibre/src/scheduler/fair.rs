@@ -1,13 +1,13 @@
-//! Fair by helping, after the Cforall runtime (T. Delisle, PhD thesis, University of Waterloo
+//! Fairness by helping, after the Cforall runtime (T. Delisle, PhD thesis, University of Waterloo
 //! 2022).
 //!
-//! Every processor has two lanes. Fibres it makes ready go to them in turn, and it takes from the
-//! one whose first has waited longer. Now and then (every second to every 64th time, the less often
-//! the longer there was nothing to help) it looks at one of another's lanes, picked at random, and
-//! takes from that if its first has waited more than eight times as long as fibres wait in the
-//! processor's own. So a lane whose processor is busy with one long fibre is emptied by the
-//! others, whose lanes need never run dry for that: nobody waits for ever, and the order is not far
-//! from that of coming, though no list is shared by all.
+//! Every processor has two lanes. The fibres it makes ready go to them in turn, and it takes from
+//! the lane whose first fibre has waited longer. On some takes (every 2nd to every 64th, rarer the
+//! longer there was nothing to help) it checks a lane of another processor, picked at random, and
+//! takes from it if its first fibre has waited more than eight times the average wait in the
+//! processor's own lanes. So the others empty the lanes of a processor that is busy with one long
+//! fibre, even if their own lanes never run dry. No fibre waits for ever, and the order is close to
+//! first come, first served, without a list that all processors share.
 
 use crate::fibre::Ready;
 use crate::idle::IdleProcessors;
@@ -23,15 +23,15 @@ use crate::sync::{pause, ticks};
 #[derive(Debug)]
 pub(crate) struct Fair {
     lanes: Box<[Lane]>,
-    /// Lanes of each processor: one that is alone tells no ages, and has one.
+    /// Lanes per processor. A single processor compares no ages and has one lane.
     each: usize,
-    /// Which of its lanes a processor puts the next fibre in.
+    /// The lane in which each processor puts its next fibre.
     puts: Box<[Put]>,
-    /// The last-level cache each processor is at, as far as is known.
+    /// The last-level cache on which each processor was last seen.
     caches: Box<[AtomicU32]>,
 }
 
-/// A processor's own, apart from what others read.
+/// One processor's counter, on its own cache lines.
 #[derive(Debug, Default)]
 #[repr(align(128))]
 struct Put(AtomicU32);
@@ -47,7 +47,7 @@ impl Fair {
         }
     }
 
-    /// Notes which last-level cache a processor is at.
+    /// Records the last-level cache that a processor runs on.
     pub(crate) fn note_cache(&self, processor: usize, cache: u32) {
         self.caches[processor].store(cache, Ordering::Relaxed);
     }
@@ -56,10 +56,10 @@ impl Fair {
         &self.lanes[processor * self.each..][..self.each]
     }
 
-    /// Puts a fibre in one of a processor's lanes, the next in turn if nobody is at it.
+    /// Puts a fibre in one of a processor's lanes: the next in turn, unless it is locked.
     fn push(&self, processor: usize, mut ready: Ready, now: u64) {
         let put = &self.puts[processor].0;
-        // Two that come at once may get the same number: they find another lane.
+        // Two concurrent callers may get the same number; one then takes another lane.
         let first = put.load(Ordering::Relaxed).wrapping_add(1);
         put.store(first, Ordering::Relaxed);
         let lanes = self.own(processor);
@@ -75,7 +75,7 @@ impl Fair {
         }
     }
 
-    /// The own lanes, the one whose first has waited longest before the others.
+    /// The processor's own lanes, the one whose first fibre has waited longest first.
     fn by_age(&self, processor: usize) -> impl Iterator<Item = &Lane> {
         let lanes = self.own(processor);
         let since = |lane: &Lane| lane.since().unwrap_or(u64::MAX);
@@ -84,7 +84,7 @@ impl Fair {
         (0..self.each).map(move |nth| &lanes[(first + nth) % self.each])
     }
 
-    /// Another's lane to be looked at: any, but seldom one of a processor that is far away.
+    /// Picks a lane of another processor; rarely one behind another last-level cache.
     fn pick(&self, state: &mut TakeState<'_>) -> Option<&Lane> {
         let number = state.random(self.lanes.len() - self.each);
         let number = ((state.processor + 1) * self.each + number) % self.lanes.len();
@@ -93,8 +93,8 @@ impl Fair {
         (is_near || state.random(256) < FAR_STEAL_ODDS as usize).then(|| &self.lanes[number])
     }
 
-    /// Looks at the clock, where it is time to, and at a lane picked at random, and takes from it
-    /// if its first has waited long.
+    /// Every [`CLOCK_PERIOD`] takes reads the clock; once a period checks a random lane, and takes
+    /// from it if its first fibre has waited long.
     fn help(&self, state: &mut TakeState<'_>) -> Option<Ready> {
         if self.is_alone() {
             return None;
@@ -118,7 +118,7 @@ impl Fair {
     fn help_one(&self, state: &mut TakeState<'_>) -> Option<Ready> {
         let lane = self.pick(state)?;
         let since = lane.since()?;
-        // Where nobody waits, nobody has been taken for a while: what it says is of another time.
+        // The average of an empty lane is stale: no fibre was taken from it recently.
         let own = self.own(state.processor).iter();
         let own = own.filter(|lane| lane.since().is_some());
         let average = own.map(Lane::average).max().unwrap_or(0);
@@ -143,7 +143,7 @@ impl RunQueues for Fair {
         match by {
             Some((processor, now)) => self.push(processor, ready, now),
             None => {
-                // Where its memory is near.
+                // The processor that ran it last: its cache holds the fibre's memory.
                 let processor = ready.record().processor.load(Ordering::Relaxed);
                 self.push(
                     processor as usize,
@@ -174,7 +174,7 @@ impl RunQueues for Fair {
                 Err(back) => ready = back,
             }
         }
-        // Others are at both: it has let them go first.
+        // Other threads hold both locks: the fibre has yielded to them.
         ready
     }
 
@@ -194,7 +194,7 @@ impl RunQueues for Fair {
     fn search(&self, state: &mut TakeState<'_>) -> Option<Ready> {
         let (first, now) = (state.processor * self.each, state.clock.get());
         let count = self.lanes.len();
-        // Each by its lock: see `IdleProcessors`.
+        // Takes each lane's lock, as `IdleProcessors` requires.
         (0..count).find_map(|nth| self.lanes[(first + nth) % count].pop(now))
     }
 }

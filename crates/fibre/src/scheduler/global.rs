@@ -1,4 +1,4 @@
-//! One lane for all: what everybody does first, and what the others are measured against.
+//! One lane for all processors: the simplest scheduler, and the baseline of the comparisons.
 
 use crate::fibre::Ready;
 use crate::idle::IdleProcessors;

@@ -1,10 +1,10 @@
-//! Stealing in the order of a ring, after libfibre (Karsten and Barghi, POMACS 4(1), 2020).
+//! Work stealing in ring order, after libfibre (Karsten and Barghi, POMACS 4(1), 2020).
 //!
-//! Every processor has a lane. Fibres made ready go to the lane of the processor that makes them
-//! so, unless one rests: that is given the fibre into its hand and called. Who has nothing looks at
-//! all the others, from its neighbour on; and spins for a while before it rests. Who never runs out
-//! of work never looks: a fibre behind one that does not let go waits, however busy the others are
-//! with their own.
+//! Every processor has a lane. A ready fibre goes to the lane of the processor that made it ready.
+//! If a processor is idle, the fibre goes to its handoff slot instead, and that processor is
+//! woken. A processor without work checks all others, from its neighbour on, and spins for a while
+//! before it sleeps. A processor that never runs out of work never checks: a fibre queued behind
+//! one that does not yield waits while all other processors are busy with their own work.
 
 use crate::fibre::{Ready, Record};
 use crate::idle::IdleProcessors;
@@ -24,7 +24,7 @@ pub(crate) struct Steal {
 #[repr(align(128))]
 struct Processor {
     lane: Lane,
-    /// A fibre that was handed to it while it rested.
+    /// The handoff slot: a fibre that was given to this processor while it was idle.
     handoff: AtomicPtr<Record>,
 }
 
@@ -47,7 +47,7 @@ impl Processor {
         // fibre is taken out.
         let before = self.handoff.swap(record, Ordering::AcqRel);
         if !before.is_null() {
-            // It was called, and called again before it looked.
+            // It was woken twice before it checked its slot.
             // SAFETY: put here by `into_raw`, and taken out by the swap.
             self.lane.push(unsafe { Ready::from_raw(before) }, 0);
         }
@@ -60,8 +60,9 @@ impl Processor {
         self.swap_handoff()
     }
 
-    /// The same, whatever it looks like from afar: who announced that it rests before this is seen
-    /// by whoever hands over after it, and the other way round.
+    /// Empties the slot by a read-modify-write, even if it looks empty. This orders the slot with
+    /// the announcement: a `hand_off` after this sees the announcement that came before it, and
+    /// this sees the fibre of a `hand_off` that came before.
     fn swap_handoff(&self) -> Option<Ready> {
         // Acquire: pairs with `hand_off`.
         let record = self.handoff.swap(ptr::null_mut(), Ordering::AcqRel);
@@ -82,11 +83,12 @@ impl RunQueues for Steal {
         if calls && let Some(resting) = idle.take_one() {
             self.processors[resting].hand_off(ready);
             if by.is_some_and(|(processor, _)| processor == resting) {
-                // It is about to look.
+                // It checks its slot next.
                 return;
             }
             if !idle.wake(resting) {
-                // It may run another already, and this one lies in its hand: for whoever rests.
+                // It was awake and may run another fibre already, while this one waits in its slot:
+                // an idle processor can steal it.
                 idle.wake_one();
             }
             return;
@@ -97,7 +99,7 @@ impl RunQueues for Steal {
         };
         self.processors[processor].lane.push(ready, 0);
         if calls {
-            // Somebody may have announced itself between the two.
+            // A processor may have announced itself since `take_one`.
             idle.wake_one();
         }
     }
