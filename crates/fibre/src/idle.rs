@@ -129,7 +129,7 @@ impl IdleProcessors {
         is_asleep
     }
 
-    /// Called by the processor after it sleeps, for whatever reason it woke.
+    /// Called by the processor after it sleeps, for whatever reason it wakes.
     pub(crate) fn end_sleep(&self, processor: usize) {
         // Acquire: pairs with `wake`.
         self.parkers[processor].word.swap(AWAKE, Ordering::AcqRel);

@@ -1,4 +1,4 @@
-//! How fibres wait for the kernel: by a ring of completions for each processor, or by readiness.
+//! How fibres wait for the kernel: by an io_uring per processor, or by readiness (epoll).
 
 pub(crate) mod poll;
 pub(crate) mod rings;
@@ -12,31 +12,31 @@ use rings::{Came, Ring};
 use crate::idle::Event;
 use crate::scheduler::Scheduler;
 
-/// How fibres are to wait for sockets.
+/// The choice of an I/O backend.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum IoChoice {
-    /// As the scheduler's own author did: the fair one by rings, where the kernel has them, the
-    /// others by readiness.
+    /// The backend that the scheduler's authors used: rings for the fair scheduler, if the kernel
+    /// has them; readiness for the others.
     #[default]
     Auto,
-    /// So, or not at all.
+    /// This backend; starting fails without it.
     Only(IoBackend),
 }
 
-/// How fibres wait for sockets.
+/// The way fibres wait for sockets.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum IoBackend {
-    /// An io_uring a processor.
+    /// An io_uring per processor.
     Rings,
-    /// An epoll a processor, edge-triggered.
+    /// An edge-triggered epoll per processor.
     Readiness,
 }
 
 impl IoBackend {
-    /// Whether this machine has it, and lets this process use it.
+    /// Checks that the kernel has the backend and lets this process use it.
     ///
     /// # Errors
-    /// What is missing.
+    /// The kernel's error.
     pub fn probe(self) -> io::Result<()> {
         match self {
             Self::Rings => rings::probe(),
@@ -44,7 +44,7 @@ impl IoBackend {
         }
     }
 
-    /// What the kernel calls it.
+    /// The kernel's name of the backend.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
@@ -54,7 +54,7 @@ impl IoBackend {
     }
 }
 
-/// What is asked for, or the best there is.
+/// The configured backend, or the default for the scheduler.
 pub(crate) fn choose(io_backend: IoChoice, scheduler: Scheduler) -> io::Result<IoBackend> {
     match (io_backend, scheduler) {
         (IoChoice::Only(IoBackend::Rings), _) => rings::probe().map(|()| IoBackend::Rings),
@@ -67,15 +67,14 @@ pub(crate) fn choose(io_backend: IoChoice, scheduler: Scheduler) -> io::Result<I
     }
 }
 
-/// A processor's dealings with the kernel. What is not said to be for anybody is for the
-/// processor's own thread.
+/// A processor's reactor. Only the processor's own thread calls it, except `help`.
 pub(crate) enum Reactor {
     Rings(Box<Ring>),
     Readiness(Poller),
 }
 
 impl Reactor {
-    /// `event`: what is set to call the processor.
+    /// `event`: the event that wakes the processor.
     pub(crate) fn new(kind: IoBackend, processors: usize, event: &Event) -> io::Result<Self> {
         let fd = event.as_fd();
         match kind {
@@ -84,8 +83,8 @@ impl Reactor {
         }
     }
 
-    /// Hands over what was asked for, and rouses those whose wait is over: how many. `came`: shown
-    /// what has come for them, where that can be seen here.
+    /// Submits requests and wakes the fibres whose wait is over. Returns their number. `came` is
+    /// shown the bytes received for them, where they are visible here (rings).
     pub(crate) fn poll(&self, came: Came<'_>) -> usize {
         match self {
             Self::Rings(ring) => ring.poll(came),
@@ -93,7 +92,7 @@ impl Reactor {
         }
     }
 
-    /// The same, as far as it can be seen without a system call.
+    /// As `poll`, as far as completions can be seen without a system call.
     pub(crate) fn poll_completed(&self, came: Came<'_>) -> usize {
         match self {
             Self::Rings(ring) => ring.reap(came),
@@ -101,7 +100,7 @@ impl Reactor {
         }
     }
 
-    /// Anybody: the same, for a processor that has no time.
+    /// As `poll_completed`, on behalf of a processor that is busy. Callable from any thread.
     pub(crate) fn help(&self) -> usize {
         match self {
             Self::Rings(ring) => ring.help(),
@@ -109,7 +108,7 @@ impl Reactor {
         }
     }
 
-    /// Hands over, and sleeps until something has happened, or so long.
+    /// Submits requests, and sleeps until an event or the timeout.
     pub(crate) fn sleep(&self, timeout_ns: Option<u64>) {
         match self {
             Self::Rings(ring) => ring.sleep(timeout_ns),
@@ -117,7 +116,7 @@ impl Reactor {
         }
     }
 
-    /// After sleep: rouses those whose wait is over: how many.
+    /// Called after `sleep`: wakes the fibres whose wait is over. Returns their number.
     pub(crate) fn after_sleep(&self, came: Came<'_>) -> usize {
         match self {
             Self::Rings(ring) => ring.reap(came),

@@ -1,4 +1,4 @@
-//! Calls that block whoever makes them, made by threads that are there for it.
+//! Blocking calls, made by a pool of helper threads.
 
 use std::collections::VecDeque;
 use std::io;
@@ -14,7 +14,7 @@ use crate::wait::Waiter;
 /// A call to be made.
 type Job = Box<dyn FnOnce() + Send>;
 
-/// The threads, and what waits for them.
+/// The pool and its queue.
 struct Helpers {
     queue: Mutex<Queue>,
     has_job: Condvar,
@@ -35,11 +35,11 @@ static HELPERS: Helpers = Helpers {
     has_job: Condvar::new(),
 };
 
-/// Has a thread make a call that blocks, and waits for it: the fibre only. A panic of the call is
-/// the fibre's.
+/// Makes a blocking call on a helper thread; only the fibre waits for it. A panic of the call
+/// resumes in the fibre.
 ///
 /// # Errors
-/// The fibre was told to end before it began, or unwinds.
+/// The fibre was cancelled before the call began, or it unwinds.
 ///
 /// # Panics
 /// Not in a fibre.
@@ -54,7 +54,7 @@ pub fn offload<'a, R: Send + 'a>(call: impl FnOnce() -> R + Send + 'a) -> io::Re
             let made = std::panic::catch_unwind(std::panic::AssertUnwindSafe(call));
             // SAFETY: the fibre does not touch it before `is_done`.
             unsafe { *result.0 = Some(made) };
-            // Release: pairs with the fibre's look. What it borrows is gone after this.
+            // Release: pairs with the fibre's load. The fibre's borrows end after this.
             is_done.store(true, Ordering::Release);
             waiter.wake();
         });
@@ -74,7 +74,7 @@ pub fn offload<'a, R: Send + 'a>(call: impl FnOnce() -> R + Send + 'a) -> io::Re
     }
 }
 
-/// A pointer that the other thread has alone, until it says that it is done.
+/// A pointer that the helper uses alone, until it sets `is_done`.
 struct SendPtr<T>(*mut T);
 
 // SAFETY: what it points to may be sent, and is one thread's at a time.
@@ -103,8 +103,8 @@ impl Helpers {
             let mut queue = self.queue();
             queue.threads -= 1;
             if queue.threads == 0 {
-                // Nobody else will: better a processor that blocks than a fibre that waits for
-                // ever.
+                // No thread is left to run the jobs. A blocked processor is better than a fibre
+                // that waits for ever.
                 let jobs = std::mem::take(&mut queue.jobs);
                 drop(queue);
                 jobs.into_iter().for_each(|job| job());

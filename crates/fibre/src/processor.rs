@@ -21,11 +21,11 @@ use crate::switch::{Here, Left, as_processor, resume};
 use crate::sync::atomic::Ordering;
 use crate::sync::{pause, ticks};
 
-/// What only a processor's own thread has, fibres that run there among it.
+/// The part of a processor that only its own thread uses, including the fibre that it runs.
 pub(crate) struct Local {
     pub(crate) number: usize,
     pub(crate) anchor: Arc<Anchor>,
-    /// Stacks of fibres that ended here.
+    /// Stacks of fibres that ended on this processor.
     pub(crate) warm: Warm,
     /// Fibres run so far.
     runs: Cell<u64>,
@@ -39,26 +39,26 @@ impl Local {
     }
 }
 
-/// What a processor asks between fibres, and sleeps in.
+/// The source of wake-ups that a processor polls between fibres, and sleeps on.
 pub(crate) trait Driver {
-    /// Hands over what fibres have asked for, and makes ready those whose wait is over.
+    /// Submits the requests of fibres, and makes ready the fibres whose wait is over.
     fn poll(&mut self);
 
-    /// Makes ready those whose wait is over, as far as can be seen without asking the kernel: how
-    /// many.
+    /// Makes ready the fibres whose wait is over, as far as can be seen without a system call.
+    /// Returns their number.
     fn poll_completed(&mut self) -> usize;
 
-    /// Hands over, then sleeps until a wait of its own is over, or it is called.
+    /// Submits requests, then sleeps until a wait on this processor is over, or it is woken.
     fn sleep(&mut self);
 
-    /// After that: makes ready those whose wait is over.
+    /// Called after `sleep`: makes ready the fibres whose wait is over.
     fn after_sleep(&mut self);
 
-    /// Whether the processor is to end.
+    /// Whether the processor must end.
     fn is_over(&self) -> bool;
 }
 
-/// The next fibre for a processor to run; none: it is to end.
+/// The next fibre for a processor to run; `None`: the processor must end.
 pub(crate) fn next<S: RunQueues>(
     scheduler: &S,
     idle: &IdleProcessors,
@@ -77,25 +77,25 @@ pub(crate) fn next<S: RunQueues>(
         idle.announce(state.processor);
         if let Some(ready) = scheduler.search(state) {
             if !idle.withdraw(state.processor) {
-                // Called for another fibre than this, perhaps: that one is for somebody else.
+                // The wake-up may have been for another fibre: pass it on.
                 idle.wake_one();
             }
             return Some(ready);
         }
         if idle.begin_sleep(state.processor) {
             driver.sleep();
-            // First: the first fibre that becomes ready is its own, and it need not be called for
-            // it.
+            // `end_sleep` comes first: then no system call is made to wake this processor for a
+            // fibre that `after_sleep` makes ready.
             idle.end_sleep(state.processor);
             driver.after_sleep();
             idle.end_sleep(state.processor);
         }
-        // Whoever called has taken it off already.
+        // A waker has removed the announcement already; any other wake-up has not.
         idle.withdraw(state.processor);
     }
 }
 
-/// The next fibre, after one that lets others go first, which may be the same.
+/// Enqueues a fibre that yields, and returns the next, which may be the same.
 pub(crate) fn exchange<S: RunQueues>(
     scheduler: &S,
     idle: &IdleProcessors,
@@ -107,18 +107,19 @@ pub(crate) fn exchange<S: RunQueues>(
     next
 }
 
-/// Calls somebody who rests, if more wait here than the one just taken.
+/// Wakes an idle processor, if more fibres wait here than the one just taken.
 ///
-/// Who rests has searched one lane after the other, and fibres that yield go from one to another:
-/// it may have overlooked one that waits here, while the one taken may run for ever. The lock of
-/// the lane it was put back to shows whoever searched that before.
+/// An idle processor has searched the lanes one after the other, while fibres that yield move
+/// between lanes. So it may have missed a fibre that waits here, and the fibre just taken may run
+/// for ever. The lock of the lane in which the fibre was enqueued makes the announcement visible of
+/// every processor that searched that lane before.
 fn wake_for_remaining<S: RunQueues>(scheduler: &S, idle: &IdleProcessors, processor: usize) {
     if idle.has_any() && scheduler.has_more(processor) {
         idle.wake_one();
     }
 }
 
-/// Looks at what has come and at others, some times.
+/// Polls and steals in turn, for a bounded number of rounds.
 fn poll_and_steal<S: RunQueues>(
     scheduler: &S,
     state: &mut TakeState<'_>,
@@ -147,7 +148,7 @@ fn poll_and_steal<S: RunQueues>(
     None
 }
 
-/// Runs fibres on the calling thread until the runtime is over.
+/// Runs fibres on the calling thread until the runtime stops.
 pub(crate) fn run<S: RunQueues>(scheduler: &S, anchor: Arc<Anchor>, number: usize) {
     let local = Local {
         number,
@@ -177,7 +178,7 @@ pub(crate) fn run<S: RunQueues>(scheduler: &S, anchor: Arc<Anchor>, number: usiz
                 shared.slots[number].counters.runs(runs);
                 driver.poll();
                 if driver.is_over() {
-                    // Whoever is left is given up, and told so by `Runtime::stop`.
+                    // The remaining fibres are abandoned; `Runtime::stop` reports them.
                     std::mem::forget(first);
                     break;
                 }
@@ -187,8 +188,8 @@ pub(crate) fn run<S: RunQueues>(scheduler: &S, anchor: Arc<Anchor>, number: usiz
     });
 }
 
-/// Runs a fibre until it leaves its stack; gives it back if it is to go on, and says whether all
-/// others are to run first.
+/// Runs a fibre until it leaves its stack. Returns the fibre if it is still ready, and whether all
+/// other ready fibres run first.
 fn run_one(here: &Here, local: &Local, ready: Ready) -> (Option<Ready>, bool) {
     let record = ready.record();
     let number = local.number as u32;
@@ -207,8 +208,9 @@ fn run_one(here: &Here, local: &Local, ready: Ready) -> (Option<Ready>, bool) {
     }
 }
 
-/// Ends the program if a processor unwinds: its fibres would be nowhere, and whoever waits for them
-/// would for ever. What fibres do does not come here; what a [`Watch`](crate::Watch) does, may.
+/// Aborts the program if a processor unwinds: its fibres would be lost, and their joiners would
+/// wait for ever. Panics of fibres are caught before this point; a panic of a
+/// [`Watch`](crate::Watch) is not.
 struct AbortOnUnwind;
 
 impl Drop for AbortOnUnwind {
@@ -219,22 +221,22 @@ impl Drop for AbortOnUnwind {
     }
 }
 
-/// A processor's dealings with the kernel.
+/// A processor's driver: its reactor, its timers and its notices to the [`Watch`](crate::Watch).
 struct ProcessorDriver<'a> {
     local: &'a Local,
 }
 
 impl ProcessorDriver<'_> {
     fn begin(&self) {
-        // Awake: others look after what it asked for, if it does not.
+        // Marks the processor as awake: from now on others poll for it if it does not.
         self.slot().polled();
         self.awake();
     }
 
-    /// It runs, for the first time or again: notes where and when.
+    /// Called when the processor starts or wakes: records its cache and the time.
     fn awake(&self) {
         let (shared, number) = (self.local.shared(), self.local.number);
-        // Nobody becomes ready in the time before it slept.
+        // A stale clock would date new fibres to the time before the sleep.
         self.local.clock.set(ticks());
         shared.note_cache(number);
         if let Some(watch) = &shared.watch {
@@ -242,7 +244,7 @@ impl ProcessorDriver<'_> {
         }
     }
 
-    /// It is about to sleep, or to end.
+    /// Called before the processor sleeps or ends.
     fn asleep(&self) {
         self.slot().counters.runs(self.local.runs.get());
         if let Some(watch) = &self.local.shared().watch {
@@ -254,17 +256,17 @@ impl ProcessorDriver<'_> {
         &self.local.shared().slots[self.local.number]
     }
 
-    /// Shows what has come for a fibre that has not run since.
+    /// Shows the `Watch` bytes received for a fibre that has not run since.
     fn show(&self, bytes: &[u8]) {
         if let Some(watch) = &self.local.shared().watch {
             watch.came(self.local.number, bytes);
         }
     }
 
-    /// Rouses whose time has come, and says of them, and those the kernel roused, how many they
-    /// are.
-    fn tell(&self, roused: usize) -> usize {
-        let ready = roused + self.slot().timers.expire();
+    /// Expires timers. Reports the number of fibres made ready, by timers and by the reactor
+    /// (`woken`), to the `Watch`, and returns it.
+    fn tell(&self, woken: usize) -> usize {
+        let ready = woken + self.slot().timers.expire();
         if ready > 0
             && let Some(watch) = &self.local.shared().watch
         {

@@ -1,4 +1,4 @@
-//! A runtime: its processors, from their start to their end.
+//! A runtime: starts its processors, spawns fibres on them, and stops them.
 
 use std::fmt;
 use std::io;
@@ -21,12 +21,12 @@ use crate::sync::atomic::{AtomicBool, Ordering};
 
 /// How long a runtime that is dropped waits for its fibres to end.
 const STOP_TIMEOUT: Duration = Duration::from_secs(5);
-/// How long a processor may take to end whose fibres were given up: one of them may never leave it.
+/// Time that processors get to end once their fibres are abandoned: a fibre may never yield.
 const GRACE: Duration = Duration::from_millis(500);
-/// How often it is looked for fibres that came while the others were told to end.
+/// Interval at which `stop` cancels fibres that were spawned while it cancelled the others.
 const STOP_POLL: Duration = Duration::from_millis(20);
 
-/// What all processors of a runtime share.
+/// The state that all processors of a runtime share.
 pub(crate) struct Shared {
     pub(crate) scheduler: AnyRunQueues,
     pub(crate) idle: IdleProcessors,
@@ -35,31 +35,32 @@ pub(crate) struct Shared {
     pub(crate) registry: Registry,
     pub(crate) io_backend: IoBackend,
     pub(crate) watch: Option<Box<dyn Watch>>,
-    /// Fibres have been told to end: who ends says so.
+    /// Fibres have been cancelled: each one that ends notifies `has_ended`.
     stopping: AtomicBool,
-    /// Processors are to end.
+    /// Processors must end.
     pub(crate) over: AtomicBool,
-    /// Processors that have not ended. Its condition: one has, or a fibre.
+    /// The number of processors that have not ended. `has_ended` is notified when a processor or,
+    /// while stopping, a fibre ends.
     running: std::sync::Mutex<usize>,
     has_ended: Condvar,
 }
 
-/// A processor's hold on what all share: its fibres count here, apart from those of others.
+/// A processor's reference to the shared state. Its fibres count their references here, so that
+/// processors do not contend for one reference count.
 pub(crate) struct Anchor {
     pub(crate) shared: Arc<Shared>,
     number: usize,
 }
 
-/// Whoever wants to know what processors do. Called on the processor's own thread, between fibres;
-/// what it does, all its fibres wait for. It must not panic, which ends the program, nor make
-/// fibres ready.
+/// An observer of the processors. Its methods run on the processor's own thread, between fibres,
+/// and delay all fibres there. They must not panic (the program aborts), nor make fibres ready.
 pub trait Watch: Send + Sync + 'static {
     /// The processor is about to sleep, or to end.
     fn sleeps(&self, processor: usize) {
         let _ = processor;
     }
 
-    /// The processor begins, or is awake again.
+    /// The processor starts, or has woken up.
     fn wakes(&self, processor: usize) {
         let _ = processor;
     }
@@ -72,13 +73,13 @@ pub trait Watch: Send + Sync + 'static {
         let _ = (processor, bytes);
     }
 
-    /// The processor asked the kernel, and so many fibres have become ready.
+    /// The processor has polled, and `fibres` fibres have become ready.
     fn polled(&self, processor: usize, fibres: usize) {
         let _ = (processor, fibres);
     }
 }
 
-/// What a runtime is to be like.
+/// The configuration of a runtime.
 #[must_use]
 pub struct Builder {
     processors: usize,
@@ -89,7 +90,7 @@ pub struct Builder {
     watch: Option<Box<dyn Watch>>,
 }
 
-/// A runtime that runs. Dropped, it is [stopped](Runtime::stop), with five seconds' timeout.
+/// A running runtime. Dropping it [stops](Runtime::stop) it with a timeout of five seconds.
 pub struct Runtime {
     anchors: Box<[Arc<Anchor>]>,
     threads: Vec<thread::JoinHandle<()>>,
@@ -101,7 +102,7 @@ pub enum StartError {
     /// No processor, or too many.
     #[error("a runtime has 1 to {PROCESSORS_MAX} processors, not {0}")]
     Processors(usize),
-    /// What was asked for, the kernel has not, or does not let this process use.
+    /// The kernel lacks the I/O backend, or does not let this process use it.
     #[error("failed to set up {0}: {1}")]
     Io(&'static str, io::Error),
     /// No descriptor, thread or memory left.
@@ -109,8 +110,8 @@ pub enum StartError {
     Processor(io::Error),
 }
 
-/// Fibres were left when the timeout of [`Runtime::stop`] was over. They are given up where they
-/// are, with their stacks.
+/// Fibres were left when the timeout of [`Runtime::stop`] expired. They are abandoned with their
+/// stacks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("{count} fibres did not end in time and were given up")]
 pub struct FibresLeft {
@@ -118,14 +119,14 @@ pub struct FibresLeft {
     pub count: usize,
 }
 
-/// What processors have counted, all together.
+/// The sums of all processors' counters.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Statistics {
     /// Times a fibre was run, from one leaving of its stack to the next.
     pub runs: u64,
     /// Times a processor slept.
     pub sleeps: u64,
-    /// Fibres that live.
+    /// Live fibres.
     pub fibres: usize,
 }
 
@@ -277,7 +278,7 @@ impl Runtime {
         }
     }
 
-    /// What has been counted.
+    /// The runtime's counters.
     #[must_use]
     pub fn statistics(&self) -> Statistics {
         let shared = self.shared();
@@ -292,7 +293,7 @@ impl Runtime {
         sum
     }
 
-    /// How fibres wait for sockets here.
+    /// The I/O backend of this runtime.
     #[must_use]
     pub fn io_backend(&self) -> IoBackend {
         self.shared().io_backend
@@ -312,11 +313,11 @@ impl Runtime {
     fn end(&mut self, timeout: Duration) -> Result<(), FibresLeft> {
         let shared = self.shared();
         shared.stopping.store(true, Ordering::Relaxed);
-        // So late that nobody can say when: never.
+        // A deadline beyond the clock's range: never.
         let by = Instant::now().checked_add(timeout);
         let left = || by.map_or(STOP_POLL, |by| by.saturating_duration_since(Instant::now()));
         let count = loop {
-            // New ones may have come while the others were told.
+            // Fibres may have been spawned while the others were cancelled.
             for shard in 0..self.anchors.len() {
                 let fibres = shared.registry.fibres(shard);
                 let untold = fibres.iter().filter(|fibre| !fibre.is_cancelled());
@@ -411,7 +412,7 @@ impl Anchor {
         })
     }
 
-    /// Spawns a fibre that counts here.
+    /// Spawns a fibre that is counted at this processor.
     pub(crate) fn spawn<T: Send + 'static>(
         self: &Arc<Self>,
         run: impl FnOnce() -> T + Send + 'static,
@@ -435,7 +436,7 @@ impl Anchor {
 }
 
 impl Shared {
-    /// With stacks of the usual length, and nobody who watches.
+    /// With stacks of the default length, and no `Watch`.
     fn new(
         scheduler: Scheduler,
         processors: usize,
@@ -462,7 +463,7 @@ impl Shared {
         self.running.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Takes in a fibre that is new, or was roused.
+    /// Schedules a fibre that is new, or was woken.
     pub(crate) fn schedule(&self, ready: Ready) {
         let by = local(|local| {
             let local = local.filter(|local| std::ptr::eq(local.shared(), self))?;
@@ -471,7 +472,7 @@ impl Shared {
         self.scheduler.put(by, ready, &self.idle);
     }
 
-    /// Sees off a fibre that has ended.
+    /// Releases the stack of a fibre that has ended, and removes it from the registry.
     pub(crate) fn reclaim(&self, ready: Ready, warm: &Warm) {
         let record = ready.record();
         // SAFETY: `ready` is the right to run it, and it runs no more.
@@ -487,7 +488,7 @@ impl Shared {
         }
     }
 
-    /// Notes where a processor is.
+    /// Records the last-level cache of a processor.
     pub(crate) fn note_cache(&self, processor: usize) {
         if let AnyRunQueues::Fair(fair) = &self.scheduler
             && self.slots.len() > 1
@@ -496,7 +497,7 @@ impl Shared {
         }
     }
 
-    /// Looks at another processor's completions and timers, if it has not for long.
+    /// Polls the completions and timers of another processor, if it has not polled for long.
     pub(crate) fn help(&self, processor: usize) {
         let count = self.slots.len();
         let slot = &self.slots[processor];

@@ -1,4 +1,4 @@
-//! Sleep, and waits with an end.
+//! Sleep, and timeouts of waits.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -21,7 +21,7 @@ pub(crate) fn monotonic_ns() -> u64 {
     now.tv_sec.cast_unsigned() * 1_000_000_000 + now.tv_nsec.cast_unsigned()
 }
 
-/// So much later than now, in nanoseconds of the monotonic clock.
+/// The time `after` from now, in nanoseconds of the monotonic clock.
 pub(crate) fn deadline_ns(after: Duration) -> u64 {
     let after_ns = u64::try_from(after.as_nanos()).unwrap_or(NEVER);
     monotonic_ns().saturating_add(after_ns)
@@ -30,7 +30,7 @@ pub(crate) fn deadline_ns(after: Duration) -> u64 {
 /// Sleeps for `duration`, or a little longer; in a fibre, others run meanwhile.
 ///
 /// # Errors
-/// The fibre was told to end.
+/// The fibre was cancelled.
 pub fn sleep(duration: Duration) -> Result<(), Cancelled> {
     if !is_fibre() {
         thread::sleep(duration);
@@ -49,10 +49,10 @@ pub fn sleep(duration: Duration) -> Result<(), Cancelled> {
     }
 }
 
-/// The fibres a processor is to rouse at their time.
+/// The timers of a processor.
 #[derive(Debug)]
 pub(crate) struct Timers {
-    /// When the first is due; read without the lock.
+    /// When the first timer is due; readable without the lock.
     next_ns: AtomicU64,
     list: Mutex<List>,
 }
@@ -71,13 +71,13 @@ impl Timers {
         }
     }
 
-    /// How long until the first is due; none: there is none.
+    /// Nanoseconds until the first timer is due; `None` without timers.
     pub(crate) fn timeout_ns(&self) -> Option<u64> {
         let next_ns = self.next_ns.load(Ordering::Relaxed);
         (next_ns != NEVER).then(|| next_ns.saturating_sub(monotonic_ns()))
     }
 
-    /// Rouses those whose time has come: how many.
+    /// Wakes the fibres whose timers are due. Returns their number.
     pub(crate) fn expire(&self) -> usize {
         let next_ns = self.next_ns.load(Ordering::Relaxed);
         if next_ns == NEVER {
@@ -104,7 +104,7 @@ impl Timers {
     }
 }
 
-/// A wait's end: the fibre is roused at its time, unless this is dropped before.
+/// The timeout of a wait: wakes the fibre when due, unless it is dropped before.
 pub(crate) struct Alarm {
     due_ns: u64,
     number: u64,
