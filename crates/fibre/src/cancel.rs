@@ -1,12 +1,12 @@
-//! Being told to end.
+//! Cancellation of fibres.
 
 use std::io;
 
 use crate::fibre::Fibre;
 use crate::switch::{current, may_wait};
 
-/// The fibre was told to end ([`Fibre::cancel`](crate::Fibre::cancel)) while, or before, it waited
-/// for input, output or a time.
+/// The fibre was cancelled ([`Fibre::cancel`](crate::Fibre::cancel)) before or while it waited for
+/// input, output or a timer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("the fibre was told to end")]
 pub struct Cancelled;
@@ -31,7 +31,7 @@ pub(crate) fn begin_wait() -> io::Result<Fibre> {
     Ok(fibre)
 }
 
-/// Why a fibre gave up what it waited for: it was told to end, or its time was over.
+/// Why a wait ended early: the fibre was cancelled, or the timeout expired.
 pub(crate) fn given_up(fibre: &Fibre) -> io::Error {
     match fibre.is_cancelled() {
         true => Cancelled.into(),
@@ -39,7 +39,7 @@ pub(crate) fn given_up(fibre: &Fibre) -> io::Error {
     }
 }
 
-/// Whether an error of input or output says that the fibre was told to end.
+/// Whether an I/O error means that the fibre was cancelled.
 #[must_use]
 pub fn is_cancelled(error: &io::Error) -> bool {
     let inner = error.get_ref();

@@ -1,4 +1,4 @@
-//! A channel of bounded length, for any number of senders and receivers.
+//! A bounded channel for any number of senders and receivers.
 
 use std::collections::VecDeque;
 use std::fmt;
@@ -7,7 +7,7 @@ use std::sync::Arc;
 use crate::sync::{Mutex, MutexGuard, lock};
 use crate::wait::WaitList;
 
-/// A channel that holds `capacity` values at most (at least one): who sends more waits.
+/// Creates a channel for at most `capacity` values (at least one). Sending to a full channel waits.
 #[must_use]
 pub fn channel<T: Send>(capacity: usize) -> (Sender<T>, Receiver<T>) {
     let shared = Arc::new(Shared {
@@ -41,22 +41,22 @@ struct State<T> {
     for_values: WaitList,
 }
 
-/// The end that sends. A clone is another sender; when all are gone, receivers are told.
+/// The sending end. Once all clones are dropped, receiving fails when the channel is empty.
 pub struct Sender<T> {
     shared: Arc<Shared<T>>,
 }
 
-/// The end that receives. A clone is another receiver, and a value goes to one of them.
+/// The receiving end. Each value goes to one of the clones.
 pub struct Receiver<T> {
     shared: Arc<Shared<T>>,
 }
 
-/// Nobody is there to receive: the value back.
+/// All receivers are dropped. Returns the value.
 #[derive(PartialEq, Eq, Clone, Copy, thiserror::Error)]
 #[error("nobody receives any more")]
 pub struct SendError<T>(pub T);
 
-/// Nobody is there to send, and all that was sent has been received.
+/// All senders are dropped, and the channel is empty.
 #[derive(Debug, PartialEq, Eq, Clone, Copy, thiserror::Error)]
 #[error("nobody sends any more")]
 pub struct ReceiveError;
@@ -80,10 +80,10 @@ impl<T> fmt::Debug for Receiver<T> {
 }
 
 impl<T: Send> Sender<T> {
-    /// Sends a value; waits for room.
+    /// Sends a value, waiting while the channel is full.
     ///
     /// # Errors
-    /// Nobody receives any more.
+    /// All receivers are dropped.
     pub fn send(&self, value: T) -> Result<(), SendError<T>> {
         let mut state = lock(&self.shared.state);
         loop {
@@ -109,10 +109,10 @@ impl<T: Send> Sender<T> {
 }
 
 impl<T: Send> Receiver<T> {
-    /// Receives a value; waits for one.
+    /// Receives a value, waiting until there is one.
     ///
     /// # Errors
-    /// Nobody sends any more.
+    /// All senders are dropped, and the channel is empty.
     pub fn receive(&self) -> Result<T, ReceiveError> {
         let mut state = lock(&self.shared.state);
         loop {

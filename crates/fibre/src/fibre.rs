@@ -1,4 +1,4 @@
-//! A fibre: what is known of it, and the handle by which others rouse it.
+//! A fibre: its record, and the handle by which others unpark it.
 
 use std::cell::UnsafeCell;
 use std::fmt;
@@ -11,20 +11,22 @@ use crate::runtime::Anchor;
 use crate::switch::{Body, Suspend, is_of};
 use crate::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, AtomicU64, Ordering};
 
-/// What is known of a fibre.
+/// The record of a fibre.
 ///
-/// One reference is the fibre's own: it is where the fibre is, in the processor that runs it or in
-/// a lane, and while it is parked, nowhere ([`Ready::park`]): who rouses it takes it up again.
+/// One reference is the fibre's own ([`Ready`]). The processor that runs the fibre holds it, or its
+/// lane. While the fibre is parked, the reference is leaked ([`Ready::park`]); the waker takes it
+/// back.
 pub(crate) struct Record {
     pub(crate) permit: Permit,
-    /// What it waits for in a [`WaitList`](crate::wait::WaitList) has been given to it.
+    /// Its wait in a [`WaitList`](crate::wait::WaitList) has been granted.
     pub(crate) granted: AtomicBool,
     cancelled: AtomicBool,
     /// The processor that ran it last.
     pub(crate) processor: AtomicU32,
-    /// Its place in its runtime's roll.
+    /// Its index in the runtime's registry.
     pub(crate) registry_index: AtomicU32,
-    /// The next in its lane, and when it came there: the lane's lock guards them.
+    /// The next record in its lane, and the time of its enqueueing in ticks; guarded by the lane's
+    /// lock.
     pub(crate) link: AtomicPtr<Record>,
     pub(crate) since: AtomicU64,
     /// About where on its stack it left off: to be asked for before it runs again.
@@ -69,7 +71,7 @@ impl fmt::Debug for Record {
     }
 }
 
-/// A fibre's own reference to itself: the right to run it. There is one of each fibre.
+/// A fibre's own reference: the right to run it. Each fibre has exactly one.
 #[derive(Debug)]
 pub(crate) struct Ready(Arc<Record>);
 
@@ -93,9 +95,10 @@ impl Ready {
         Self(unsafe { Arc::from_raw(raw) })
     }
 
-    /// Parks the fibre, which is off its stack; or gives it back if it has to go on.
+    /// Parks the fibre, which is off its stack; or returns it if it has a permit and must run
+    /// again.
     pub(crate) fn park(self) -> Option<Self> {
-        // First: whoever rouses it may take it up at once.
+        // The reference is released first: a waker may take it as soon as the fibre is parked.
         let raw = self.into_raw();
         // SAFETY: not taken up before it is parked.
         let record = unsafe { &*raw };
@@ -140,15 +143,15 @@ impl Record {
     }
 }
 
-/// A fibre, to others: it can be roused, told to end, and waited for (by its
-/// [`JoinHandle`](crate::JoinHandle)). A clone is another handle on the same.
+/// A handle to a fibre, which unparks or cancels it. Its [`JoinHandle`](crate::JoinHandle) waits
+/// for it. A clone is another handle to the same fibre.
 #[derive(Clone, Debug)]
 pub struct Fibre {
     pub(crate) record: Arc<Record>,
 }
 
 impl Fibre {
-    /// Another handle on a fibre.
+    /// Another handle to a fibre.
     ///
     /// # Safety
     /// Somebody has a reference to it, and keeps it meanwhile.
@@ -160,8 +163,8 @@ impl Fibre {
         Self { record }
     }
 
-    /// Lets the fibre go on if it is [parked](crate::park), or not park the next time. As with
-    /// threads, several before it runs again are one.
+    /// Wakes the fibre if it is [parked](crate::park); otherwise its next park returns at once. As
+    /// with threads, permits do not accumulate.
     pub fn unpark(&self) {
         if self.record.permit.give() {
             // SAFETY: `park` gave up the fibre's own reference, and only one who rouses it is told
@@ -171,15 +174,15 @@ impl Fibre {
         }
     }
 
-    /// Tells the fibre to end: what it waits for in input, output or sleep, now or later, fails
-    /// with [`Cancelled`](crate::Cancelled). It is the fibre that ends, by its own will.
+    /// Cancels the fibre: its waits for input, output or sleep, current and later, fail with
+    /// [`Cancelled`](crate::Cancelled). Cancellation is cooperative: the fibre's code must return.
     pub fn cancel(&self) {
         // Release: pairs with `is_cancelled`.
         self.record.cancelled.store(true, Ordering::Release);
         self.unpark();
     }
 
-    /// Whether it has been told to end.
+    /// Whether the fibre has been cancelled.
     #[must_use]
     pub fn is_cancelled(&self) -> bool {
         // Acquire: pairs with `cancel`.

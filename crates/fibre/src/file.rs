@@ -1,4 +1,4 @@
-//! Files whose reads and writes block the fibre only.
+//! Files whose reads and writes block only the fibre.
 
 use std::ffi::CString;
 use std::io;
@@ -15,8 +15,8 @@ use crate::io::rings::{clamp, perform, told};
 use crate::offload::offload;
 use crate::switch::current;
 
-/// A file. Its reads and writes are done by the kernel's ring, or, where there is none, by a few
-/// threads that block for all fibres.
+/// A file. Its reads and writes go through the io_uring, or else through the helper threads of
+/// [`offload`](crate::offload).
 #[derive(Debug)]
 pub struct File {
     fd: OwnedFd,
@@ -27,7 +27,7 @@ impl File {
     /// Opens a file, `flags` and `mode` as for `open(2)`; closed when another program is started.
     ///
     /// # Errors
-    /// The kernel's; or the fibre was told to end.
+    /// The kernel's error, or the fibre was cancelled.
     ///
     /// # Panics
     /// Not in a fibre.
@@ -51,7 +51,7 @@ impl File {
         Ok(Self { fd, io_backend })
     }
 
-    /// Reads into `buffer` from byte `at` on: how many; 0 is the end.
+    /// Reads into `buffer` from byte `at` on. Returns the bytes read; 0 at the end of the file.
     ///
     /// # Errors
     /// As [`File::open`].
@@ -68,7 +68,7 @@ impl File {
         }
     }
 
-    /// Writes from `bytes` to byte `at` on: how many.
+    /// Writes from `bytes` to byte `at` on. Returns the bytes written.
     ///
     /// # Errors
     /// As [`File::open`].
@@ -85,7 +85,7 @@ impl File {
         }
     }
 
-    /// Waits until all that was written is on the disk.
+    /// Waits until all written data is on the disk.
     ///
     /// # Errors
     /// As [`File::open`].

@@ -1,4 +1,4 @@
-//! A fibre's result, and whoever waits for it.
+//! A fibre's result, and the wait for it.
 
 use std::any::Any;
 use std::cell::UnsafeCell;
@@ -10,19 +10,19 @@ use crate::switch::{local, no_fibre};
 use crate::sync::atomic::{AtomicU8, Ordering};
 use crate::wait::Waiter;
 
-/// What a fibre that panicked ended with.
+/// The payload of a fibre's panic.
 pub type Panic = Box<dyn Any + Send + 'static>;
 
 const RUNS: u8 = 0;
 const AWAITED: u8 = 1;
 const DONE: u8 = 2;
 
-/// Where a result is put.
+/// The slot of one result, shared by the fibre and its joiner.
 struct Packet<T> {
     state: AtomicU8,
-    /// Written by the fibre before DONE, read by whoever waits after it.
+    /// Written by the fibre before DONE, read by the joiner after it.
     result: UnsafeCell<Option<Result<T, Panic>>>,
-    /// Written by whoever waits before AWAITED, read by the fibre after it.
+    /// Written by the joiner before AWAITED, read by the fibre after it.
     waiter: UnsafeCell<Option<Waiter>>,
 }
 
@@ -32,10 +32,10 @@ unsafe impl<T: Send> Send for Packet<T> {}
 // SAFETY: as above.
 unsafe impl<T: Send> Sync for Packet<T> {}
 
-/// The fibre's end of it.
+/// The fibre's end of a packet.
 pub(crate) struct Writer<T>(Arc<Packet<T>>);
 
-/// The other end.
+/// The joiner's end of a packet.
 pub(crate) struct Reader<T>(Arc<Packet<T>>);
 
 /// A packet for one result.
@@ -49,7 +49,7 @@ pub(crate) fn packet<T>() -> (Writer<T>, Reader<T>) {
 }
 
 impl<T> Writer<T> {
-    /// Runs what a fibre has to do, and leaves its result, or its panic.
+    /// Runs a fibre's closure, and stores its result or its panic.
     pub(crate) fn fill(self, run: impl FnOnce() -> T) {
         let result = catch_unwind(AssertUnwindSafe(run));
         let packet = &*self.0;
@@ -63,7 +63,8 @@ impl<T> Writer<T> {
                 waiter.wake();
             }
         }
-        // Where nobody waits, the result ends here, and a panic of that, too, is the fibre's.
+        // Without a joiner the result is dropped here. A panic of that drop, too, ends only the
+        // fibre.
         if let Err(panic) = catch_unwind(AssertUnwindSafe(|| drop(self.0))) {
             let dropped = catch_unwind(AssertUnwindSafe(|| drop(panic)));
             dropped.unwrap_or_else(std::mem::forget);
@@ -72,7 +73,7 @@ impl<T> Writer<T> {
 }
 
 impl<T> Reader<T> {
-    /// Whether the result is there.
+    /// Whether the fibre has ended.
     fn is_done(&self) -> bool {
         // Acquire: pairs with `Writer::fill`.
         self.0.state.load(Ordering::Acquire) == DONE
@@ -102,7 +103,7 @@ impl<T> Reader<T> {
     }
 }
 
-/// A fibre that was spawned, and its result. Dropped, the fibre goes on by itself.
+/// A spawned fibre and its result. Dropping the handle detaches the fibre.
 pub struct JoinHandle<T> {
     reader: Reader<T>,
     fibre: Fibre,
@@ -116,10 +117,10 @@ impl<T> JoinHandle<T> {
         }
     }
 
-    /// Waits for the fibre's result, in a fibre or a thread.
+    /// Waits for the fibre's result. Callable from a fibre or a thread.
     ///
     /// # Errors
-    /// The fibre panicked: with what.
+    /// The payload of the fibre's panic.
     pub fn join(self) -> Result<T, Panic> {
         self.reader.wait()
     }

@@ -1,4 +1,4 @@
-//! A mutex that blocks the fibre only, and a condition to wait for with it.
+//! A mutex that blocks only the fibre, and a condition variable for it.
 
 use std::cell::UnsafeCell;
 use std::fmt;
@@ -10,23 +10,24 @@ use crate::semaphore::Semaphore;
 use crate::sync::{self, lock};
 use crate::wait::{Standing, WaitList};
 
-/// Data that one fibre, or thread, has at a time; handed on in the order of asking. Held across
-/// waits, it is held: nobody runs with it meanwhile, but nobody's thread is blocked either.
+/// Mutual exclusion for fibres and threads, granted first come, first served. The guard may be held
+/// across waits: that blocks the waiting fibres, but no processor.
 ///
-/// There is no poison: after a panic with the guard held the next one finds what was left.
+/// There is no poisoning: after a panic with the guard held, the next holder sees the data as it
+/// was left.
 pub struct Mutex<T: ?Sized> {
     semaphore: Semaphore,
     data: UnsafeCell<T>,
 }
 
-// SAFETY: the semaphore has one permit, and only who has it touches the data.
+// SAFETY: the semaphore has one permit, and only its holder accesses the data.
 unsafe impl<T: ?Sized + Send> Send for Mutex<T> {}
 // SAFETY: as above.
 unsafe impl<T: ?Sized + Send> Sync for Mutex<T> {}
 
-/// The data, held. Dropped, it is the next one's.
+/// Exclusive access to the data. Dropping it unlocks the mutex.
 ///
-/// What only one thread may look at, only one may through a guard:
+/// A guard is `Sync` only if the data is:
 ///
 /// ```compile_fail
 /// let mutex = fibre::Mutex::new(std::cell::Cell::new(0));
@@ -37,7 +38,7 @@ unsafe impl<T: ?Sized + Send> Sync for Mutex<T> {}
 /// ```
 pub struct MutexGuard<'a, T: ?Sized> {
     mutex: &'a Mutex<T>,
-    /// What it gives to others is the data: a guard may be shared where that may.
+    /// A shared guard gives access to the data, so it is `Sync` only if the data is.
     data: PhantomData<&'a mut T>,
 }
 
@@ -50,14 +51,14 @@ impl<T> Mutex<T> {
         }
     }
 
-    /// The data, when nobody else can have it.
+    /// The data, by exclusive borrow.
     pub fn into_inner(self) -> T {
         self.data.into_inner()
     }
 }
 
 impl<T: ?Sized> Mutex<T> {
-    /// Waits for the data.
+    /// Locks the mutex, waiting until it is free.
     pub fn lock(&self) -> MutexGuard<'_, T> {
         self.semaphore.acquire();
         MutexGuard {
@@ -66,7 +67,7 @@ impl<T: ?Sized> Mutex<T> {
         }
     }
 
-    /// The data, if nobody has it.
+    /// Locks the mutex, if it is free.
     pub fn try_lock(&self) -> Option<MutexGuard<'_, T>> {
         let has = self.semaphore.try_acquire();
         has.then(|| MutexGuard {
@@ -110,22 +111,22 @@ impl<T: ?Sized + fmt::Debug> fmt::Debug for MutexGuard<'_, T> {
     }
 }
 
-/// A condition on what a [`Mutex`] guards: who waits is told when it may have come about, first
-/// come first told. Unlike with threads nobody is told for no reason, but others may have been
-/// faster.
+/// A condition variable for a [`Mutex`]. Waiters are notified first come, first served. There are
+/// no spurious wake-ups, but another holder may have changed the data before the waiter gets the
+/// lock.
 #[derive(Debug, Default)]
 pub struct Condition {
     waiting: sync::Mutex<WaitList>,
 }
 
 impl Condition {
-    /// Nobody waits.
+    /// A condition without waiters.
     #[must_use]
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// Lets the data go, waits to be told, and waits for the data again.
+    /// Unlocks the mutex, waits for a notification, and locks it again.
     pub fn wait<'a, T: ?Sized>(&self, guard: MutexGuard<'a, T>) -> MutexGuard<'a, T> {
         let mutex = guard.mutex;
         let waiter = lock(&self.waiting).enter();
@@ -134,7 +135,7 @@ impl Condition {
         mutex.lock()
     }
 
-    /// As [`Condition::wait`], so long at most. False: it was not told.
+    /// As [`Condition::wait`], with a timeout. False: it expired without a notification.
     pub fn wait_timeout<'a, T: ?Sized>(
         &self,
         guard: MutexGuard<'a, T>,
@@ -148,7 +149,7 @@ impl Condition {
         (mutex.lock(), is_told)
     }
 
-    /// Tells who waits first.
+    /// Notifies the first waiter.
     pub fn notify_one(&self) {
         let first = lock(&self.waiting).pop();
         if let Some(waiter) = first {
@@ -156,7 +157,7 @@ impl Condition {
         }
     }
 
-    /// Tells all who wait now.
+    /// Notifies all current waiters.
     pub fn notify_all(&self) {
         let all = std::mem::take(&mut *lock(&self.waiting));
         all.grant_all();

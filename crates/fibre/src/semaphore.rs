@@ -1,12 +1,12 @@
-//! A semaphore: permits, and those who wait for one, first come first served.
+//! A fair counting semaphore.
 
 use std::time::Duration;
 
 use crate::sync::{Mutex, lock};
 use crate::wait::{Standing, WaitList};
 
-/// A semaphore. Who waits is served in the order of coming, and nobody overtakes: a permit goes to
-/// who waits first, not to who asks next. For fibres and threads alike.
+/// A counting semaphore for fibres and threads. Waiters are served first come, first served: a
+/// released permit goes to the first waiter, never to a later caller.
 #[derive(Debug)]
 pub struct Semaphore {
     state: Mutex<State>,
@@ -19,7 +19,7 @@ struct State {
 }
 
 impl Semaphore {
-    /// With so many permits.
+    /// A semaphore with `permits` permits.
     #[must_use]
     pub fn new(permits: usize) -> Self {
         Self {
@@ -30,7 +30,7 @@ impl Semaphore {
         }
     }
 
-    /// Takes a permit; waits for one.
+    /// Takes a permit, waiting until there is one.
     pub fn acquire(&self) {
         if let Some(waiter) = self.take_or_enter() {
             waiter.wait_for_grant();
@@ -45,7 +45,7 @@ impl Semaphore {
         has
     }
 
-    /// Takes a permit; waits for one so long. False: it did in vain.
+    /// Takes a permit, waiting at most for the timeout. False: it expired.
     pub fn acquire_timeout(&self, timeout: Duration) -> bool {
         let Some(waiter) = self.take_or_enter() else {
             return true;
@@ -54,7 +54,7 @@ impl Semaphore {
         waiter.wait_for_grant_within(timeout, leave)
     }
 
-    /// None: a permit was there.
+    /// `None`: a permit was available and is taken.
     fn take_or_enter(&self) -> Option<Standing> {
         let mut state = lock(&self.state);
         if state.permits > 0 {
@@ -64,7 +64,7 @@ impl Semaphore {
         Some(state.waiting.enter())
     }
 
-    /// Gives a permit back, or a new one.
+    /// Releases a permit, or adds one.
     pub fn release(&self) {
         let mut state = lock(&self.state);
         match state.waiting.pop() {
@@ -76,7 +76,7 @@ impl Semaphore {
         }
     }
 
-    /// Permits nobody has.
+    /// The number of free permits.
     #[must_use]
     pub fn permits(&self) -> usize {
         lock(&self.state).permits
