@@ -1,4 +1,4 @@
-//! Waiting for something that others give: by a fibre, which parks, or by a thread, which sleeps.
+//! Waiting for a grant or a notification: a fibre parks, a thread sleeps.
 
 use std::cell::OnceCell;
 use std::collections::VecDeque;
@@ -14,14 +14,14 @@ use crate::sync::thread::{self, Thread};
 use crate::sync::thread_local;
 use crate::time::{Alarm, deadline_ns, monotonic_ns};
 
-/// Who waits, to be roused.
+/// A handle that wakes a waiting fibre or thread.
 #[derive(Debug, Clone)]
 pub(crate) enum Waiter {
     Fibre(Fibre),
     Thread(Arc<Sleeper>),
 }
 
-/// A thread that is no processor.
+/// A waiting thread that is not a processor.
 #[derive(Debug)]
 pub(crate) struct Sleeper {
     thread: Thread,
@@ -41,7 +41,7 @@ impl Waiter {
         }
     }
 
-    /// Whoever runs here waits to be roused; may return for no reason.
+    /// Blocks the calling fibre or thread until it is woken. May return spuriously.
     pub(crate) fn wait_here() {
         match is_fibre() {
             true => park(),
@@ -49,7 +49,7 @@ impl Waiter {
         }
     }
 
-    /// Rouses who waits.
+    /// Wakes the fibre or thread.
     pub(crate) fn wake(&self) {
         match self {
             Self::Fibre(fibre) => fibre.unpark(),
@@ -121,7 +121,7 @@ impl Standing {
         false
     }
 
-    /// Waits for a grant until `by_ns`; true: in vain.
+    /// Waits for a grant until `by_ns`. True: the deadline passed without one.
     fn waits_in_vain(&self, by_ns: u64) -> bool {
         let _alarm = match self {
             Self::Fibre(_) => Some(Alarm::set(&current(), by_ns)),
@@ -148,13 +148,13 @@ impl Standing {
         }
     }
 
-    /// Whether it has been given what it waits for. For who entered.
+    /// Whether the wait has been granted. Only the waiter itself calls this.
     pub(crate) fn is_granted(&self) -> bool {
         // Acquire: pairs with `grant`.
         self.granted().load(Ordering::Acquire)
     }
 
-    /// Gives it what it waits for. It has left the list.
+    /// Grants the wait. The waiter has been removed from the list.
     pub(crate) fn grant(self) {
         match self {
             // SAFETY: it has been in a list until now, and waits for this.
@@ -178,7 +178,7 @@ impl PartialEq for Standing {
     }
 }
 
-/// Those who wait, first come first served.
+/// A FIFO list of waiters.
 #[derive(Debug, Default)]
 pub(crate) struct WaitList {
     waiters: VecDeque<Standing>,
@@ -191,7 +191,7 @@ impl WaitList {
         }
     }
 
-    /// Puts the caller last. What guards the list is to be let go before it waits.
+    /// Appends the caller. It must release the lock that guards the list before it waits.
     pub(crate) fn enter(&mut self) -> Standing {
         self.enter_as(Standing::current())
     }
@@ -204,18 +204,18 @@ impl WaitList {
         waiter
     }
 
-    /// Takes out who came first.
+    /// Removes the first waiter.
     pub(crate) fn pop(&mut self) -> Option<Standing> {
         self.waiters.pop_front()
     }
 
-    /// Gives all of them what they wait for. What guarded the list is to be let go before.
+    /// Grants all waits. The caller must have released the lock that guarded the list.
     pub(crate) fn grant_all(self) {
         self.waiters.into_iter().for_each(Standing::grant);
     }
 
-    /// Takes out one that waits no longer. False: it is not here any more, and has been granted
-    /// what it waited for, or is about to be.
+    /// Removes a waiter that gives up. False: it is no longer in the list, and its grant has come
+    /// or is about to.
     pub(crate) fn leave(&mut self, waiter: &Standing) -> bool {
         let place = self.waiters.iter().position(|other| other == waiter);
         place.is_some_and(|place| self.waiters.remove(place).is_some())
