@@ -12,7 +12,7 @@ impl Threads {
         serve_connection: impl FnOnce() + Send + 'static,
     ) -> Result<JoinHandle<()>, Exhausted> {
         thread::Builder::new()
-            .name("conversation".to_owned())
+            .name("connection".to_owned())
             .stack_size(TASK_STACK_LEN)
             .spawn(serve_connection)
             .map_err(|_| Exhausted::Tasks)
