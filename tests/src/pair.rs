@@ -17,7 +17,7 @@ use model::{Cache, SetOutcome};
 use protocol::SetMode;
 use store::{
     ArithOutcome, Arithmetic, Config, Deleted, Direction, Expiry, Item, Mode, Published, Read,
-    Refused, Reserve, Store, Vivify, Worker, Write,
+    Rejected, Reserve, Store, Vivify, Worker, Write,
 };
 
 use operation::{Bytes, Compare, Operation};
@@ -129,13 +129,13 @@ impl Pair {
         }
         self.evicted_before = self.evicted();
         let hash = self.store.hash(&name(key));
-        let unnoticed = Read {
-            unnoticed: true,
+        let untracked = Read {
+            untracked: true,
             ..Read::default()
         };
         let read = self
             .store
-            .read(&name(key), hash, self.now_s, unnoticed, |_| Some(()));
+            .read(&name(key), hash, self.now_s, untracked, |_| Some(()));
         if read.ok().flatten().is_none() {
             self.forget(key);
         }
@@ -311,7 +311,7 @@ impl Pair {
         };
         let fits = self.model.fits(&name(key), write.flags, value.len());
         let Ok(published) = put else {
-            assert_eq!((put.unwrap_err(), fits), (Refused::TooLarge, false));
+            assert_eq!((put.unwrap_err(), fits), (Rejected::TooLarge, false));
             return;
         };
         assert!(fits);
@@ -321,7 +321,7 @@ impl Pair {
                 (Written::Stored { value_len }, Some(cas))
             }
             // Joined, it would be too long.
-            Published::NotStored | Published::NoRoom => (Written::NotStored, None),
+            Published::NotStored | Published::NoSpace => (Written::NotStored, None),
             Published::Exists => (Written::Exists, None),
             Published::NotFound => (Written::NotFound, None),
         };
@@ -344,7 +344,7 @@ impl Pair {
     }
 
     /// As one whose value comes behind its line would set it.
-    fn upload(&mut self, key: u16, value: &[u8], write: &Write) -> Result<Published, Refused> {
+    fn upload(&mut self, key: u16, value: &[u8], write: &Write) -> Result<Published, Rejected> {
         let asked = Reserve {
             value_len: value.len(),
             flags: write.flags,
@@ -355,7 +355,7 @@ impl Pair {
         let mut upload = self.store.reserve(&name(key), hash, &asked, self.now_s)?;
         self.store.fill(&mut upload, value, self.now_s)?;
         let published = self.store.publish(upload, write, self.now_s);
-        published.map_err(|_| Refused::NotYet)
+        published.map_err(|_| Rejected::Deferred)
     }
 
     fn delete(&mut self, key: u16, compare: Compare) {
@@ -406,7 +406,7 @@ impl Pair {
             ArithOutcome::NotFound => (Written::NotFound, None),
             ArithOutcome::Exists => (Written::Exists, None),
             ArithOutcome::NotNumeric => (Written::NotNumeric, None),
-            ArithOutcome::NoRoom | ArithOutcome::NotYet => panic!("no room for a counter"),
+            ArithOutcome::NoSpace | ArithOutcome::Deferred => panic!("no room for a counter"),
         };
         let theirs = model::Arithmetic {
             mode: if up {

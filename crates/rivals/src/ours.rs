@@ -2,7 +2,7 @@
 
 use std::thread;
 
-use store::{Expiry, KeyHash, Mode, Refused, Worker, Write};
+use store::{Expiry, KeyHash, Mode, Rejected, Worker, Write};
 
 /// Sets a value that is at hand; one that finds no room is let go.
 pub fn set(worker: &mut Worker, key: &[u8], value: &[u8], expiry: Expiry, now_s: u32) {
@@ -21,7 +21,7 @@ pub fn set_hashed(
 ) {
     let write = Write::plain(Mode::Set, expiry);
     // One that is refused is not there afterwards, as in every cache.
-    while worker.put(key, hash, value, &write, now_s) == Err(Refused::NotYet) {
+    while worker.put(key, hash, value, &write, now_s) == Err(Rejected::Deferred) {
         thread::yield_now();
     }
 }

@@ -170,7 +170,7 @@ impl<C: TaskRuntime> ConnectionTasks<C> {
         }
         let maintained = self.maintain_at(Choice::MostRecent, now_ns);
         let Some(has_more) = maintained else { return };
-        if self.setup.store.wants_tending() {
+        if self.setup.store.needs_page_maintenance() {
             self.setup.control.wake_maintenance();
         }
         if has_more && !self.has_more.swap(true, Ordering::Relaxed) {

@@ -417,7 +417,7 @@ impl WorkerContext {
         if now_ns - self.maintained_ns >= MAINTAIN_INTERVAL_NS {
             self.maintained_ns = now_ns;
             self.maintain_store(now_ns);
-            if self.store.store().wants_tending() {
+            if self.store.store().needs_page_maintenance() {
                 self.setup.control.wake_maintenance();
             }
         }

@@ -7,7 +7,7 @@
 
 use std::sync::Arc;
 
-use store::{Store, Tended, Tender};
+use store::{PageMaintenance, PageStep, Store};
 use sys::clock::{monotonic_ns, thread_cpu_ns};
 
 /// Pause after a step, in nanoseconds.
@@ -25,7 +25,7 @@ const SLOW_WINDOW_STEPS: u32 = 1024;
 /// Runs maintenance steps with pauses, and stops using huge pages if they are slow to populate.
 pub(crate) struct MaintenancePacer {
     store: Arc<Store>,
-    tender: Tender,
+    page_maintenance: PageMaintenance,
     /// Use huge pages even if they are slow (`-L`).
     forces_huge_pages: bool,
     has_more: bool,
@@ -39,7 +39,7 @@ impl MaintenancePacer {
     pub(crate) fn new(store: &Arc<Store>, forces_huge_pages: bool) -> Self {
         Self {
             store: Arc::clone(store),
-            tender: Tender::new(store),
+            page_maintenance: PageMaintenance::new(store),
             forces_huge_pages,
             has_more: true,
             paused_until_ns: 0,
@@ -73,9 +73,9 @@ impl MaintenancePacer {
 
     fn step(&mut self, log: &mut dyn FnMut(&str)) {
         let before_ns = thread_cpu_ns();
-        let tended = self.tender.step();
-        self.has_more = tended != Tended::Nothing;
-        if tended == Tended::Populated {
+        let step = self.page_maintenance.step();
+        self.has_more = step != PageStep::Nothing;
+        if step == PageStep::Populated {
             self.record_step(thread_cpu_ns() - before_ns, log);
         }
     }

@@ -280,12 +280,12 @@ impl ServerState {
             .oldest_segment_s
             .map_or(0, |opened_s| now.elapsed_s.saturating_sub(opened_s));
         stat_number(out, b"segment_age_oldest", u64::from(oldest_s));
-        stat_number(out, b"segments_evacuated", store.drained);
+        stat_number(out, b"segments_evacuated", store.evacuated);
         stat_number(out, b"bytes_copied", store.copied_bytes);
         stat_number(out, b"blocks_reused", store.refilled);
         stat_number(out, b"ghost_hits", store.returned);
-        stat(out, b"eviction_policy", store.leaning.as_bytes());
-        stat_number(out, b"eviction_policy_changes", store.leanings);
+        stat(out, b"eviction_policy", store.eviction_policy.as_bytes());
+        stat_number(out, b"eviction_policy_changes", store.policy_changes);
         stat_number(out, b"index_displaced", store.displaced);
         stat_number(out, b"segment_waits", store.waits);
         stat_number(out, b"bytes_pinned", store.bytes_pinned);

@@ -1,6 +1,6 @@
 //! The state of one client connection, and the second half of a burst: executing its requests.
 
-use store::{Refused, Worker};
+use store::{Rejected, Worker};
 
 use crate::answer;
 use crate::control::ServerControl;
@@ -214,7 +214,7 @@ impl Session {
                 *consumed += before - pending.missing();
                 match taken {
                     Ok(()) => {}
-                    Err(Refused::NotYet) => return Some(Next::Memory),
+                    Err(Rejected::Deferred) => return Some(Next::Memory),
                     Err(_) => {
                         let missing = pending.missing() as u64;
                         answer::reject_upload(pending, context, out);

@@ -1,6 +1,6 @@
 //! Receiving a value that did not arrive together with its command line.
 
-use store::{Refused, Upload, Worker};
+use store::{Rejected, Upload, Worker};
 
 /// A partly received value, with its command line.
 #[derive(Debug)]
@@ -39,7 +39,7 @@ impl PendingUpload {
         bytes: &[u8],
         worker: &mut Worker,
         now_s: u32,
-    ) -> Result<(), Refused> {
+    ) -> Result<(), Rejected> {
         let filled = worker.fill(&mut self.upload, bytes, now_s)?;
         let free = &mut self.line_end.bytes[self.line_end.len..];
         let rest = if self.upload.missing() == 0 {

@@ -76,7 +76,7 @@ pub enum ConfigError {
     NotAddressable(u64),
     /// The system refuses so much address space.
     #[error("no room in the address space: {0}")]
-    NoRoom(#[source] std::io::Error),
+    NoSpace(#[source] std::io::Error),
 }
 
 impl Config {
@@ -137,9 +137,9 @@ mod tests {
                 memory_max,
                 ..Config::DEFAULT
             };
-            let refused = Store::new(config).map(drop);
+            let rejected = Store::new(config).map(drop);
             let most = memory_bytes.max(memory_max);
-            assert!(matches!(refused, Err(ConfigError::NotAddressable(asked)) if asked == most));
+            assert!(matches!(rejected, Err(ConfigError::NotAddressable(asked)) if asked == most));
         }
         let largest = Config {
             memory_max: MEMORY_MAX,

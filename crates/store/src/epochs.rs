@@ -20,7 +20,7 @@ const OFFLINE: u64 = u64::MAX;
 pub(crate) struct Epochs {
     now: Line,
     /// Locked when a worker comes or goes, and when memory is about to be used again.
-    seats: Mutex<Vec<Arc<Line>>>,
+    worker_slots: Mutex<Vec<Arc<Line>>>,
 }
 
 /// A word with a cache line to itself.
@@ -36,27 +36,29 @@ impl Epochs {
     pub(crate) fn new() -> Arc<Self> {
         Arc::new(Self {
             now: Line(AtomicU64::new(0)),
-            seats: Mutex::default(),
+            worker_slots: Mutex::default(),
         })
     }
 
     /// A worker's seat, offline.
-    pub(crate) fn sit(self: &Arc<Self>) -> Seat {
+    pub(crate) fn register(self: &Arc<Self>) -> WorkerSlot {
         let line = Arc::new(Line(AtomicU64::new(OFFLINE)));
-        self.seats().push(Arc::clone(&line));
-        Seat {
+        self.worker_slots().push(Arc::clone(&line));
+        WorkerSlot {
             epochs: Arc::clone(self),
             line,
         }
     }
 
-    fn seats(&self) -> MutexGuard<'_, Vec<Arc<Line>>> {
+    fn worker_slots(&self) -> MutexGuard<'_, Vec<Arc<Line>>> {
         // Nothing panics half way through a change of the list.
-        self.seats.lock().unwrap_or_else(PoisonError::into_inner)
+        self.worker_slots
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Says that something has been unlinked and may be used again once the stamp
-    /// [is over](Self::is_over).
+    /// [is over](Self::has_passed).
     pub(crate) fn retire(&self) -> Stamp {
         // Release: pairs with the acquire in `quiescent`: who learns of this stamp sees the
         // unlinking. Acquire: pairs with earlier stamps, which are over before later ones.
@@ -64,52 +66,55 @@ impl Epochs {
     }
 
     /// Whether nobody can still look at what was retired with `stamp`.
-    pub(crate) fn is_over(&self, stamp: Stamp) -> bool {
-        // Pairs with the fence in `Seat::online`: a worker found asleep here sees, when it wakes
-        // up, all that was unlinked before.
+    pub(crate) fn has_passed(&self, stamp: Stamp) -> bool {
+        // Pairs with the fence in `WorkerSlot::online`: a worker found asleep here sees, when it
+        // wakes up, all that was unlinked before.
         fence(Ordering::SeqCst);
-        // Acquire: pairs with the release in `Seat::quiescent`: its looking comes before our use.
-        let announced = |seat: &Arc<Line>| seat.0.load(Ordering::Acquire);
-        self.seats().iter().all(|seat| announced(seat) >= stamp.0)
+        // Acquire: pairs with the release in `WorkerSlot::quiescent`: its looking comes before our
+        // use.
+        let announced = |worker_slot: &Arc<Line>| worker_slot.0.load(Ordering::Acquire);
+        self.worker_slots()
+            .iter()
+            .all(|worker_slot| announced(worker_slot) >= stamp.0)
     }
 }
 
 /// A worker among those that look. It begins offline; dropped, it is offline for good.
 #[derive(Debug)]
-pub(crate) struct Seat {
+pub(crate) struct WorkerSlot {
     epochs: Arc<Epochs>,
     line: Arc<Line>,
 }
 
-impl Seat {
+impl WorkerSlot {
     /// The worker holds nothing it looked at before.
     pub(crate) fn quiescent(&self) {
         // Acquire: pairs with the release in `retire`.
         let now = self.epochs.now.0.load(Ordering::Acquire);
-        // Release: pairs with the acquire in `is_over`.
+        // Release: pairs with the acquire in `has_passed`.
         self.line.0.store(now, Ordering::Release);
     }
 
     /// The worker looks at nothing until it is online again.
     pub(crate) fn offline(&self) {
-        // Release: pairs with the acquire in `is_over`.
+        // Release: pairs with the acquire in `has_passed`.
         self.line.0.store(OFFLINE, Ordering::Release);
     }
 
     /// The worker may look from now on.
     pub(crate) fn online(&self) {
         self.quiescent();
-        // Pairs with the fence in `is_over`: either that sees this seat taken, or what is looked
+        // Pairs with the fence in `has_passed`: either that sees this seat taken, or what is looked
         // up from here on no longer leads to what was retired.
         fence(Ordering::SeqCst);
     }
 }
 
-impl Drop for Seat {
+impl Drop for WorkerSlot {
     fn drop(&mut self) {
         self.offline();
         self.epochs
-            .seats()
+            .worker_slots()
             .retain(|line| !Arc::ptr_eq(line, &self.line));
     }
 }

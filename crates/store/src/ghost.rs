@@ -7,18 +7,18 @@
 use crate::sync::atomic::{AtomicU64, Ordering};
 
 /// Names in a set: two words of four.
-const WAYS: usize = 8;
+const POLICY_COUNT: usize = 8;
 const NAMES_A_WORD: usize = 4;
 const NAME_BITS: u32 = 16;
 const NAME_MASK: u64 = (1 << NAME_BITS) - 1;
 
 /// Bytes of a set.
-const SET_BYTES: usize = WAYS * NAME_BITS as usize / 8;
+const SET_BYTES: usize = POLICY_COUNT * NAME_BITS as usize / 8;
 
 /// The names. All words are read and written one by one: a name lost to a race is forgotten.
 #[derive(Debug)]
 pub(crate) struct Ghosts {
-    sets: Box<[[AtomicU64; WAYS / NAMES_A_WORD]]>,
+    sets: Box<[[AtomicU64; POLICY_COUNT / NAMES_A_WORD]]>,
 }
 
 impl Ghosts {
@@ -37,13 +37,13 @@ impl Ghosts {
 
     /// Names there is room for.
     pub(crate) fn names(&self) -> u64 {
-        (self.sets.len() * WAYS) as u64
+        (self.sets.len() * POLICY_COUNT) as u64
     }
 
     /// Whether the item of this hash left not long ago. Unless `is_long`, only the younger half
     /// of the names count.
     pub(crate) fn contains(&self, hash: u64, is_long: bool) -> bool {
-        let (set, name) = self.place(hash);
+        let (set, name) = self.position(hash);
         let words = if is_long { set.len() } else { 1 };
         set[..words]
             .iter()
@@ -53,7 +53,7 @@ impl Ghosts {
     /// Forgets that the item of this hash left: it is back, and has to earn its name anew. True: it
     /// was known.
     pub(crate) fn take(&self, hash: u64) -> bool {
-        let (set, name) = self.place(hash);
+        let (set, name) = self.position(hash);
         for word in set {
             let names = word.load(Ordering::Relaxed);
             if let Some(shift) = shift_of(names, name) {
@@ -66,7 +66,7 @@ impl Ghosts {
 
     /// Remembers a hash in place of the oldest of its set.
     pub(crate) fn remember(&self, hash: u64) {
-        let ([young, old], name) = self.place(hash);
+        let ([young, old], name) = self.position(hash);
         let word = young.load(Ordering::Relaxed);
         // The words are queues: in at the low end, out at the high end of the first into the
         // second.
@@ -78,7 +78,7 @@ impl Ghosts {
         );
     }
 
-    fn place(&self, hash: u64) -> (&[AtomicU64; WAYS / NAMES_A_WORD], u64) {
+    fn position(&self, hash: u64) -> (&[AtomicU64; POLICY_COUNT / NAMES_A_WORD], u64) {
         // Other bits than those that choose the class, mixed so that neither choice is all of it.
         let mixed = hash.wrapping_mul(0xff51_afd7_ed55_8ccd).rotate_left(32);
         let number = ((mixed & 0xffff_ffff) * self.sets.len() as u64) >> 32;

@@ -41,13 +41,13 @@ const READ_LINES: usize = 4;
 
 /// A block, where it is, and its segment: reckoned once for all that a write does with them.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Spot<'h> {
+pub(crate) struct BlockRef<'h> {
     pub(crate) location: Location,
     pub(crate) block: Block<'h>,
     pub(crate) segment: &'h Segment,
 }
 
-impl Spot<'_> {
+impl BlockRef<'_> {
     /// Asks for the memory of the header and the key of a block that is to be replaced, as far as
     /// two lines reach. A hint.
     #[inline]

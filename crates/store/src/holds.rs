@@ -49,10 +49,10 @@ impl Holds {
         self.pinned_bytes.fetch_sub(bytes, Ordering::Relaxed);
     }
 
-    /// Asks for the right to hold `count` segments of `allowed`. The first holder always gets it,
-    /// so that a small memory still serves its largest item.
-    pub(crate) fn ask(&self, count: u32, allowed: u32) -> Option<Credit> {
-        let most = (allowed / HELD_PART).max(1);
+    /// Asks for the right to hold `count` segments of `segment_limit`. The first holder always gets
+    /// it, so that a small memory still serves its largest item.
+    pub(crate) fn ask(&self, count: u32, segment_limit: u32) -> Option<Credit> {
+        let most = (segment_limit / HELD_PART).max(1);
         let ask = |held: u32| Some(held + count).filter(|&sum| held == 0 || sum <= most);
         self.segments
             .fetch_update(Ordering::Relaxed, Ordering::Relaxed, ask)

@@ -1,10 +1,10 @@
-//! Which keys are read most. About one read in [`HOT_EVERY`] of each worker is looked at; the
-//! space-saving sketch (Metwally, Agrawal and El Abbadi, ICDT 2005) keeps [`HOT_KEYS`] keys: a key
-//! with more than that part of the looks is among them, and its count is never too small, and too
-//! large by what it says itself at most. All counts are halved now and then, so that what was hot
-//! once is forgotten. Nothing is allocated after the start.
+//! Which keys are read most. About one read in [`HOT_SAMPLE_PERIOD`] of each worker is looked at;
+//! the space-saving sketch (Metwally, Agrawal and El Abbadi, ICDT 2005) keeps [`HOT_KEYS`] keys: a
+//! key with more than that part of the looks is among them, and its count is never too small, and
+//! too large by what it says itself at most. All counts are halved now and then, so that what was
+//! hot once is forgotten. Nothing is allocated after the start.
 
-use crate::limits::{HOT_EVERY, HOT_KEYS, HOT_WINDOW, KEY_MAX};
+use crate::limits::{HOT_KEYS, HOT_SAMPLE_PERIOD, HOT_WINDOW, KEY_MAX};
 
 /// A key that is read much.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -56,7 +56,7 @@ impl Default for Sketch {
 
 impl Sketch {
     /// Looks at a read. Returns how many reads shall pass before the next look.
-    pub(crate) fn look(&mut self, hash: u64, key: &[u8]) -> u32 {
+    pub(crate) fn scan(&mut self, hash: u64, key: &[u8]) -> u32 {
         if self.looks == HOT_WINDOW {
             self.halve();
         }
@@ -69,7 +69,7 @@ impl Sketch {
         self.random ^= self.random << 13;
         self.random ^= self.random >> 7;
         self.random ^= self.random << 17;
-        (self.random % u64::from(2 * HOT_EVERY - 1)) as u32
+        (self.random % u64::from(2 * HOT_SAMPLE_PERIOD - 1)) as u32
     }
 
     /// Gives a key a place, that of the one with the fewest looks if none is free.
@@ -109,7 +109,7 @@ impl Sketch {
 
     /// Adds these looks to what others saw.
     pub(crate) fn add_to(&self, sum: &mut HotKeys) {
-        let every = u64::from(HOT_EVERY);
+        let every = u64::from(HOT_SAMPLE_PERIOD);
         sum.reads += u64::from(self.looks) * every;
         for slot in &self.slots {
             let key = &slot.key[..usize::from(slot.key_len)];
@@ -145,15 +145,15 @@ mod tests {
     fn a_key_with_its_share_is_found_among_any_number_of_others() {
         let mut sketch = Sketch::default();
         for turn in 0..20_000_u64 {
-            sketch.look(turn + 10, format!("cold {turn}").as_bytes());
+            sketch.scan(turn + 10, format!("cold {turn}").as_bytes());
             if turn % 10 == 0 {
-                sketch.look(1, b"hot");
+                sketch.scan(1, b"hot");
             }
         }
         let seen = seen(&sketch);
         assert_eq!(seen.keys.len(), HOT_KEYS);
         let hot = seen.keys.iter().find(|hot| hot.key == b"hot").unwrap();
-        let every = u64::from(HOT_EVERY);
+        let every = u64::from(HOT_SAMPLE_PERIOD);
         assert!(hot.reads >= 2_000 * every, "never too few: {hot:?}");
         assert!(hot.reads - hot.over <= 2_000 * every, "{hot:?}");
         assert_eq!(seen.reads, 22_000 * every);
@@ -163,10 +163,10 @@ mod tests {
     fn what_was_hot_once_is_forgotten() {
         let mut sketch = Sketch::default();
         for _ in 0..HOT_WINDOW {
-            sketch.look(1, b"yesterday");
+            sketch.scan(1, b"yesterday");
         }
         for _ in 0..20 * HOT_WINDOW {
-            sketch.look(2, b"today");
+            sketch.scan(2, b"today");
         }
         let seen = seen(&sketch);
         assert_eq!(seen.keys.len(), 1);
@@ -176,9 +176,12 @@ mod tests {
     #[test]
     fn looks_come_as_often_as_they_say_but_not_in_step() {
         let mut sketch = Sketch::default();
-        let gaps: Vec<u32> = (0..10_000).map(|_| sketch.look(1, b"a")).collect();
+        let gaps: Vec<u32> = (0..10_000).map(|_| sketch.scan(1, b"a")).collect();
         let mean = gaps.iter().map(|&gap| f64::from(gap) + 1.0).sum::<f64>() / 1e4;
-        assert!((mean / f64::from(HOT_EVERY) - 1.0).abs() < 0.05, "{mean}");
+        assert!(
+            (mean / f64::from(HOT_SAMPLE_PERIOD) - 1.0).abs() < 0.05,
+            "{mean}"
+        );
         assert!(gaps.windows(2).any(|pair| pair[0] != pair[1]));
     }
 }

@@ -24,21 +24,21 @@
 //!
 //! What a location means, and when its memory may be used again, is not known here.
 
-mod alike;
+mod addressing;
 mod entry;
-mod place;
+mod tag_match;
 mod writer;
 
 use std::io;
 use std::ops::Range;
 use std::sync::PoisonError;
 
-use alike::Bucket;
+use addressing::{BUCKET_WORDS, Shape, address};
 pub(crate) use entry::{Entry, Location};
-use entry::{key_bits, resembles};
-use place::{BUCKET_WORDS, Shape, address};
+use entry::{key_bits, may_match};
+use tag_match::Bucket;
 use writer::Target;
-pub(crate) use writer::{Found, Inserted, Place, Writer};
+pub(crate) use writer::{Found, Inserted, Position, Writer};
 
 use crate::region::Region;
 use crate::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
@@ -53,7 +53,7 @@ const CLASSES_FEW: usize = 16;
 /// Items in a hundred places below which the last bucket is merged back.
 const LOAD_MIN: u64 = 61;
 /// Second looks before a reader that keeps being disturbed takes the lock.
-const LOOKS_MAX: u32 = 4;
+const SCANS_MAX: u32 = 4;
 
 /// A bucket's bytes: a cache line. (In models a word is more than a word.)
 const BUCKET_BYTES: usize = 64;
@@ -205,40 +205,40 @@ impl Index {
     /// The entry for which `is_it` is true, among those that may be the key's of this hash.
     #[inline]
     pub(crate) fn find(&self, hash: u64, mut is_it: impl FnMut(Entry) -> bool) -> Option<Entry> {
-        if let Some(found) = self.look(hash, &mut is_it) {
+        if let Some(found) = self.scan(hash, &mut is_it) {
             return Some(found.entry);
         }
-        self.look_again(hash, is_it)
+        self.scan_validated(hash, is_it)
     }
 
     /// An entry that may be the key's of this hash, which may have been seen at a place before; the
     /// item may be another's: for hints, and for who compares the key later.
     #[inline]
-    pub(crate) fn guess(&self, hash: u64, place: Place) -> Option<Found> {
-        self.glance(hash, place)
-            .or_else(|| self.look(hash, |_| true))
+    pub(crate) fn find_candidate(&self, hash: u64, position: Position) -> Option<Found> {
+        self.reread(hash, position)
+            .or_else(|| self.scan(hash, |_| true))
     }
 
     /// What lies now where an entry was seen, if it may be the key's of this hash. Whatever lies
     /// somewhere in the index is an entry, in a bucket that was just merged too: one that moves
     /// leads to the same item from here and from there.
     #[inline]
-    pub(crate) fn glance(&self, hash: u64, place: Place) -> Option<Found> {
+    pub(crate) fn reread(&self, hash: u64, position: Position) -> Option<Found> {
         let words = self.region.words();
-        // Acquire: pairs with the release of whoever wrote it, as in `look`.
-        let word = words.get(place.word()?)?.load(Ordering::Acquire);
+        // Acquire: pairs with the release of whoever wrote it, as in `scan`.
+        let word = words.get(position.word()?)?.load(Ordering::Acquire);
         let tag = self.shape.numbers(hash).tag;
         let entry = Entry::of_word(word).filter(|entry| entry.tag() == tag)?;
-        Some(place.found(entry))
+        Some(position.found(entry))
     }
 
     /// Whether it is really not there.
-    fn look_again(&self, hash: u64, mut is_it: impl FnMut(Entry) -> bool) -> Option<Entry> {
+    fn scan_validated(&self, hash: u64, mut is_it: impl FnMut(Entry) -> bool) -> Option<Entry> {
         let class = self.class(hash);
-        for _ in 0..LOOKS_MAX {
+        for _ in 0..SCANS_MAX {
             // Acquire: pairs with the release in `Moving`: what moved before this is seen below.
             let before = class.version.load(Ordering::Acquire);
-            if let Some(found) = self.look(hash, &mut is_it) {
+            if let Some(found) = self.scan(hash, &mut is_it) {
                 return Some(found.entry);
             }
             // The words above were loaded with acquire, which pairs with the release that emptied
@@ -249,29 +249,29 @@ impl Index {
             }
         }
         let _guard = lock(&class.lock);
-        self.look(hash, &mut is_it).map(|found| found.entry)
+        self.scan(hash, &mut is_it).map(|found| found.entry)
     }
 
     /// As [`find`](Self::find), in one pass over both choices, which may miss an entry that moves
     /// just now; and where it was seen.
     #[inline]
-    pub(crate) fn look(&self, hash: u64, mut is_it: impl FnMut(Entry) -> bool) -> Option<Found> {
+    pub(crate) fn scan(&self, hash: u64, mut is_it: impl FnMut(Entry) -> bool) -> Option<Found> {
         // Acquire: pairs with the release in `split`.
         let buckets = self.buckets.load(Ordering::Acquire);
         let numbers = self.shape.numbers(hash);
         let choices = numbers.each.map(|number| address(number, buckets));
         let key_bits = [0, 1].map(|role| key_bits(numbers.tag, role));
         let buckets = choices.map(|bucket| self.bucket(bucket));
-        // Whoever emptied a word has put its entry elsewhere before (`look_again`).
-        let mut alike = alike::places(buckets, key_bits);
-        while alike != 0 {
-            let place = alike.trailing_zeros() as usize;
-            alike &= alike - 1;
-            let (role, slot) = (place / BUCKET_WORDS, place % BUCKET_WORDS);
+        // Whoever emptied a word has put its entry elsewhere before (`scan_validated`).
+        let mut tag_match = tag_match::positions(buckets, key_bits);
+        while tag_match != 0 {
+            let position = tag_match.trailing_zeros() as usize;
+            tag_match &= tag_match - 1;
+            let (role, slot) = (position / BUCKET_WORDS, position % BUCKET_WORDS);
             // Acquire: pairs with the release of whoever wrote it, so that the item it points to is
             // seen whole.
             let word = buckets[role][slot].load(Ordering::Acquire);
-            if resembles(word, key_bits[role])
+            if may_match(word, key_bits[role])
                 && let Some(entry) = Entry::of_word(word)
                 && is_it(entry)
             {
@@ -331,12 +331,12 @@ impl Index {
 
     /// Splits a bucket or merges one back if the number of entries asks for it. No lock may be
     /// held.
-    pub(crate) fn adjust(&self) -> Step {
+    pub(crate) fn resize_step(&self) -> Step {
         let buckets = self.buckets.load(Ordering::Relaxed);
-        let places = buckets * BUCKET_WORDS as u64;
+        let positions = buckets * BUCKET_WORDS as u64;
         let hundredfold = self.len() * 100;
-        let grows = hundredfold > places * self.load_max;
-        let shrinks = hundredfold < places * LOAD_MIN && buckets > self.buckets_min;
+        let grows = hundredfold > positions * self.load_max;
+        let shrinks = hundredfold < positions * LOAD_MIN && buckets > self.buckets_min;
         if !grows && !shrinks {
             return Step::Still;
         }
@@ -358,7 +358,7 @@ impl Index {
         if buckets == self.buckets_max {
             return Step::Stuck;
         }
-        let parent = place::parent(buckets);
+        let parent = addressing::parent(buckets);
         let class = &self.classes[self.shape.class(parent)];
         let _guard = lock(&class.lock);
         let (from, to) = (self.bucket(parent), self.bucket(buckets));
@@ -369,18 +369,18 @@ impl Index {
                 continue;
             };
             if address(self.number_of(parent, entry, entry.role()), buckets + 1) == buckets {
-                // Release: pairs with the acquire in `look`, for one who does because the bucket
+                // Release: pairs with the acquire in `scan`, for one who does because the bucket
                 // was in use before.
                 to[at].store(word, Ordering::Release);
                 moved[at] = true;
             }
         }
         let _moving = Moving::begin(class);
-        // Release: pairs with the acquire in `look`: who addresses the new bucket sees what is in
+        // Release: pairs with the acquire in `scan`: who addresses the new bucket sees what is in
         // it.
         self.buckets.store(buckets + 1, Ordering::Release);
         for (word, _) in from.iter().zip(moved).filter(|&(_, moved)| moved) {
-            // Release: pairs with the acquire in `look`: who sees it empty sees the new number of
+            // Release: pairs with the acquire in `scan`: who sees it empty sees the new number of
             // buckets, and the version.
             word.store(0, Ordering::Release);
         }
@@ -390,7 +390,7 @@ impl Index {
     /// Puts what is in the last bucket where it belongs without it.
     fn merge(&self, buckets: u64) -> Step {
         let last = buckets - 1;
-        let class = &self.classes[self.shape.class(place::parent(last))];
+        let class = &self.classes[self.shape.class(addressing::parent(last))];
         let guard = lock(&class.lock);
         let from = self.bucket(last);
         let mut targets = [None; BUCKET_WORDS];
@@ -400,11 +400,11 @@ impl Index {
                 continue;
             };
             let both = [entry.role(), 1 - entry.role()];
-            let places = both.into_iter().flat_map(|role| {
+            let positions = both.into_iter().flat_map(|role| {
                 let bucket = address(self.number_of(last, entry, role), last);
                 (0..BUCKET_WORDS).map(move |slot| (bucket, slot, role))
             });
-            let mut free = places.filter(|&(bucket, slot, _)| {
+            let mut free = positions.filter(|&(bucket, slot, _)| {
                 let is_empty = self.word(bucket, slot).load(Ordering::Relaxed) == 0;
                 let is_taken = |target: &Option<Target>| {
                     target.is_some_and(|target| (target.bucket, target.slot) == (bucket, slot))
@@ -423,16 +423,16 @@ impl Index {
             let entry = Entry::of_word(word.load(Ordering::Relaxed));
             if let (Some(Target { bucket, slot, role }), Some(entry)) = (target, entry) {
                 let entry = entry.with_role(role);
-                // Release: pairs with the acquire in `look`, as in `put`.
+                // Release: pairs with the acquire in `scan`, as in `put`.
                 self.word(bucket, slot)
                     .store(entry.word(), Ordering::Release);
             }
         }
-        // Release: pairs with the acquire in `look`: who still looks into the last bucket finds its
+        // Release: pairs with the acquire in `scan`: who still looks into the last bucket finds its
         // entries there or, emptied, sees this.
         self.buckets.store(last, Ordering::Release);
         for word in from {
-            // Release: pairs with the acquire in `look`, as above.
+            // Release: pairs with the acquire in `scan`, as above.
             word.store(0, Ordering::Release);
         }
         drop(moving);
@@ -477,8 +477,8 @@ struct Moving<'a>(&'a AtomicU32);
 
 impl<'a> Moving<'a> {
     fn begin(class: &'a Class) -> Self {
-        // Acquire, so that nothing of the move comes before it. It pairs with `look_again` by way
-        // of the words that the move empties, which are written with release after it.
+        // Acquire, so that nothing of the move comes before it. It pairs with `scan_validated` by
+        // way of the words that the move empties, which are written with release after it.
         class.version.fetch_add(1, Ordering::AcqRel);
         Self(&class.version)
     }
@@ -486,8 +486,8 @@ impl<'a> Moving<'a> {
 
 impl Drop for Moving<'_> {
     fn drop(&mut self) {
-        // Release: pairs with the acquire in `look_again`: who reads an even version sees the whole
-        // move.
+        // Release: pairs with the acquire in `scan_validated`: who reads an even version sees the
+        // whole move.
         self.0.fetch_add(1, Ordering::Release);
     }
 }

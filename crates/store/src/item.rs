@@ -112,8 +112,8 @@ impl Item<'_> {
     /// held already as may be.
     #[must_use]
     pub fn pin(&self) -> Option<Pin> {
-        let taken = self.pin.take();
-        taken.or_else(|| Pin::take(self.store, self.location, self.block))
+        let allocation = self.pin.take();
+        allocation.or_else(|| Pin::take(self.store, self.location, self.block))
     }
 }
 

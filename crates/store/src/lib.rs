@@ -13,13 +13,13 @@
 //!
 //! ```text
 //! hash ─► index: two buckets of eight words ─► location ─► block in a segment
-//! log:   lanes (open segments) · shelf (free, sealed, retired segments)
+//! log:   lanes (open segments) · segment lists (free, sealed, retired segments)
 //! drain: the oldest, expired, flushed or sparse segment: its blocks are copied behind the newest,
 //!        or leave
 //! ```
 //!
-//! `worker.rs`, `read.rs`, `index.rs`, `heap.rs`, `upload.rs`, `write.rs`, `place.rs`, `log.rs`,
-//! `drain.rs` is a good order to read in. Invariants: the bytes of a block that is published are
+//! `worker.rs`, `read.rs`, `index.rs`, `heap.rs`, `upload.rs`, `write.rs`, `position.rs`, `log.rs`,
+//! `evacuate.rs` is a good order to read in. Invariants: the bytes of a block that is published are
 //! never written; a location is looked at only by a worker that is online and has not been
 //! quiescent since the index gave it, or that holds the segment; segments that may be resident,
 //! index, ghosts and miniatures together stay at or below the limit; no operation visits more than
@@ -27,22 +27,24 @@
 //! than 12 KiB or finds no segment at all; an item past its time or its flush is never shown.
 
 mod config;
-mod drain;
+mod counters;
 mod epochs;
-mod freed;
+mod evacuate;
+mod eviction_policy;
 mod ghost;
 mod heap;
 mod holds;
+mod holes;
 mod hot;
 mod index;
+mod insertion;
 mod item;
-mod leaning;
 pub mod limits;
 mod log;
 mod miniature;
 mod number;
+mod page_maintenance;
 mod pin;
-mod place;
 mod prefetch;
 mod read;
 mod region;
@@ -50,8 +52,6 @@ mod rewrite;
 mod statistics;
 mod store;
 mod sync;
-mod tally;
-mod tend;
 mod upload;
 #[cfg(all(test, loom))]
 mod weak_memory;
@@ -61,12 +61,12 @@ mod write;
 pub use config::{Config, ConfigError};
 pub use hot::{HotKey, HotKeys};
 pub use item::{Expiry, Item};
+pub use page_maintenance::{PageMaintenance, PageStep};
 pub use pin::Pin;
 pub use read::{Miss, Read, Recache};
 pub use statistics::{EVICTED_AGES_S, Statistics};
 pub use store::Store;
-pub use tend::{Tended, Tender};
-pub use upload::{Refused, Reserve, Upload};
+pub use upload::{Rejected, Reserve, Upload};
 pub use worker::{KeyHash, Worker};
 pub use write::{
     ArithOutcome, Arithmetic, Counted, Deleted, Direction, Mark, Marked, Mode, Published, Vivify,

@@ -13,13 +13,13 @@ pub const MEMORY_MIN: u64 = 1 << 20;
 /// bytes.
 pub const MEMORY_MAX: u64 = 4 << 40;
 /// Segments a store has at least, wherever memory allows for any of them to be as small.
-pub(crate) const SEGMENTS_LEAST: u64 = 1024;
+pub(crate) const SEGMENTS_MIN: u64 = 1024;
 /// Bytes of a segment, as powers of two: least and most.
 pub(crate) const SEGMENT_BITS: std::ops::RangeInclusive<u32> = 13..=21;
 /// An item of at most this part of a segment lies in one piece.
 pub(crate) const WHOLE_PART: usize = 8;
 /// A piece of a value fills what a segment has left if that is at least this part of it.
-pub(crate) const PIECE_LEAST_PART: usize = 16;
+pub(crate) const PIECE_MIN_PART: usize = 16;
 /// Open segments are at most this part of all (5 %).
 pub(crate) const OPEN_PART: usize = 20;
 /// Classes of expiry at most.
@@ -32,42 +32,42 @@ pub(crate) const COLUMNS_MAX: usize = 62;
 pub(crate) const RESERVE_PART: u32 = 200;
 /// See [`RESERVE_PART`]. Where several workers drain, each for itself, one more for each other, up
 /// to as many again as the part.
-pub(crate) const RESERVE_LEAST: u32 = 4;
+pub(crate) const RESERVE_MIN: u32 = 4;
 /// When no more than this part of the reserve is left, nothing stays for having been asked for, nor
-/// in the hands of who waits while no more than [`COPY_SEGMENTS`] are.
-pub(crate) const RESERVE_END_PART: u32 = 4;
+/// in the hands of who waits while no more than [`COPY_RESERVE`] are.
+pub(crate) const RESERVE_CRITICAL_PART: u32 = 4;
 /// Segments looked at to find one that is cheap to drain.
 pub(crate) const SCAN_SEGMENTS: u32 = 32;
 /// A segment of which less is alive, in hundredths, is emptied out of turn, and what
 /// is in it stays if there is room for copies: of the small part, whose segments do not stay long,
 /// and of the main part.
-pub(crate) const SPARSE_HUNDREDTHS: [u64; 2] = [50, 80];
+pub(crate) const SPARSE_PERCENT: [u64; 2] = [50, 80];
 /// The bound of both parts where nothing may be evicted: then even a little is worth having.
-pub(crate) const SPARSE_HUNDREDTHS_KEPT: u64 = 97;
+pub(crate) const SPARSE_PERCENT_NO_EVICTION: u64 = 97;
 /// Free segments that only what is copied while draining may take.
-pub(crate) const COPY_SEGMENTS: u32 = 2;
+pub(crate) const COPY_RESERVE: u32 = 2;
 /// Steps of draining a writer makes at most while it waits for a segment.
 pub(crate) const WAIT_STEPS_MAX: usize = 256;
 /// A step of draining visits a block less for each so many bytes it copies.
-pub(crate) const COPY_BYTES_A_VISIT: usize = 1024;
+pub(crate) const COPY_BYTES_PER_VISIT: usize = 1024;
 /// The limit of memory is not lowered below this part of what the store was made with.
 pub(crate) const LIMIT_PART: u64 = 8;
 /// While less than this of the segments looked at is alive, in hundredths, there is room for all
 /// that is, and nothing has to leave: then the sparsest will do.
-pub(crate) const ROOMY_HUNDREDTHS: u64 = 85;
+pub(crate) const ROOMY_PERCENT: u64 = 85;
 /// A new item that was asked for so often when the oldest of them goes stays.
-pub(crate) const MOVES_AT: u8 = 1;
+pub(crate) const PROMOTE_AT: u8 = 1;
 /// Where counts are not kept, an item leaves if its last request came within this part of its
 /// segment's life, reckoned from the beginning.
-pub(crate) const ASKED_PARTS: u64 = 4;
+pub(crate) const REQUESTED_PARTS: u64 = 4;
 /// The usual life of a segment is the average of so many, a part of each going to the next.
-pub(crate) const LIFE_WEIGHT: u32 = 8;
+pub(crate) const LIFETIME_WEIGHT: u32 = 8;
 /// It is kept in this part of a second.
-pub(crate) const LIFE_UNIT: u32 = 64;
+pub(crate) const LIFETIME_UNIT: u32 = 64;
 /// A longer life counts as one of so many seconds: half a year.
-pub(crate) const LIFE_MOST_S: u32 = 1 << 24;
+pub(crate) const LIFETIME_MAX_S: u32 = 1 << 24;
 /// A segment's life of fewer seconds is too short to be told in quarters.
-pub(crate) const LIFE_LEAST_S: u32 = 8;
+pub(crate) const LIFETIME_MIN_S: u32 = 8;
 /// Names of items that have left: this part of the memory.
 pub(crate) const GHOST_PART: u64 = 128;
 /// The small caches that eviction is tried in have a slot for each so many bytes of the memory.
@@ -77,7 +77,7 @@ pub(crate) const MINIATURE_SLOTS: std::ops::RangeInclusive<usize> = 256..=8192;
 /// Steps by which one of them makes room for a request.
 pub(crate) const MINIATURE_STEPS: usize = 4;
 /// Requests of a watched key that a worker shows them in a second.
-pub(crate) const SHOWN_A_SECOND: u32 = 8;
+pub(crate) const SAMPLES_PER_SECOND: u32 = 8;
 /// Slots that a request looks at for keys that are watched no more.
 pub(crate) const MINIATURE_SWEEP: usize = 8;
 /// Of two to the power of this many keys one is watched, at most and at least.
@@ -118,23 +118,23 @@ pub const STEP_ITEMS: usize = 16;
 /// Buckets that a search for room keeps on its way.
 pub(crate) const KICK_BUCKETS: usize = 48;
 /// Buckets looked at for room where nothing may be evicted: better a long search than a refusal.
-pub(crate) const LONG_SEARCH: usize = 8 * KICK_BUCKETS;
+pub(crate) const LONG_SEARCH_BUCKETS: usize = 8 * KICK_BUCKETS;
 /// Buckets a split or a merge visits.
 pub(crate) const RESIZE_BUCKETS: usize = 2;
 /// Blocks a worker unlinks before their stamp is taken.
-pub(crate) const FREED_BATCH: usize = 16;
+pub(crate) const HOLE_BATCH: usize = 16;
 /// Batches of them that wait for their stamps to be over.
-pub(crate) const FREED_WAITING: usize = 32;
+pub(crate) const HOLE_BATCHES_MAX: usize = 32;
 /// Holes that a worker keeps beside those.
-pub(crate) const FREED_HOLES: usize = 2048;
+pub(crate) const HOLES_MAX: usize = 2048;
 /// Lists of them: of so many lengths, multiples of 4 bytes, in either part.
-pub(crate) const FREED_LISTS: usize = 2 * 512;
+pub(crate) const HOLE_LISTS: usize = 2 * 512;
 /// Holes that a write asks for at most, which draining may have been quicker to find.
-pub(crate) const FREED_TRIES: usize = 16;
+pub(crate) const HOLE_TRIES: usize = 16;
 /// Keys that a worker remembers as read much.
 pub const HOT_KEYS: usize = 32;
 /// One read in so many is looked at for that, on average.
-pub const HOT_EVERY: u32 = 64;
+pub const HOT_SAMPLE_PERIOD: u32 = 64;
 /// Looks after which all counts are halved.
 pub(crate) const HOT_WINDOW: u32 = 1 << 15;
 /// Longest text of a counter in bytes.

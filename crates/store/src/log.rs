@@ -2,36 +2,36 @@
 //!
 //! ```text
 //!          lanes: an open segment for each stripe of workers, part and class of expiry
-//! shelf ──► open ──► sealed ──► draining ──► retired ──► free ┐
+//! segment lists ──► open ──► sealed ──► draining ──► retired ──► free ┐
 //!   ▲        (drain.rs: what stays is copied to a lane)       │
 //!   └─────────────────────────────────────────────────────────┘
 //! ```
 //!
-//! Adding a block is one atomic addition to the open segment, unless it fills a hole (`freed.rs`).
-//! Everything else happens once a segment, under the shelf's lock, which is never held across a
-//! system call; under it no lock is taken but that of the list of seats.
+//! Adding a block is one atomic addition to the open segment, unless it fills a hole (`holes.rs`).
+//! Everything else happens once a segment, under the segment lists's lock, which is never held
+//! across a system call; under it no lock is taken but that of the list of seats.
 
-mod chain;
 mod content;
 mod pages;
-mod shelf;
+mod segment_list;
+mod segment_lists;
 mod victims;
 
 use std::sync::PoisonError;
 
-use chain::Links;
-use shelf::Shelf;
+use segment_list::Links;
+use segment_lists::SegmentLists;
 pub(crate) use victims::{Task, Victim};
 
 use crate::epochs::Epochs;
+use crate::eviction_policy::{EvictionPolicy, POLICIES};
 use crate::heap::segment::{FIRST, Part, Phase, Segment};
 use crate::heap::{Heap, Number};
 use crate::index::Location;
 use crate::item::Expiry;
-use crate::leaning::{LEANINGS, Leaning};
 use crate::limits::{
-    CLASSES_MAX, COPY_SEGMENTS, LIFE_MOST_S, LIFE_UNIT, LIFE_WEIGHT, OPEN_PART, RESERVE_END_PART,
-    RESERVE_LEAST, RESERVE_PART, STRIPES_MAX,
+    CLASSES_MAX, COPY_RESERVE, LIFETIME_MAX_S, LIFETIME_UNIT, LIFETIME_WEIGHT, OPEN_PART,
+    RESERVE_CRITICAL_PART, RESERVE_MIN, RESERVE_PART, STRIPES_MAX,
 };
 use crate::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use crate::sync::{Arc, Mutex, MutexGuard};
@@ -42,52 +42,52 @@ const NONE: Number = Number::MAX;
 /// A lane's open segment, with a line to itself.
 #[derive(Debug)]
 #[repr(align(64))]
-struct Lane(AtomicU32);
+struct OpenSegment(AtomicU32);
 
 /// The log.
 #[derive(Debug)]
 pub(crate) struct Log {
     pub(crate) heap: Heap,
     epochs: Arc<Epochs>,
-    lanes: Box<[Lane]>,
+    open_segments: Box<[OpenSegment]>,
     stripes: usize,
     classes: usize,
-    shelf: Mutex<Shelf>,
+    lists: Mutex<SegmentLists>,
     /// Segments that may be resident.
-    allowed: AtomicU32,
+    segment_limit: AtomicU32,
     /// Segments beyond those, which had content when the limit fell: they come free by and by, as
     /// writers pay, and nobody has to wait for all of them.
-    lent: AtomicU32,
+    over_limit: AtomicU32,
     /// Segments that are free, or will be without further work.
-    spare: AtomicU32,
+    available: AtomicU32,
     /// The same, with those that are lent.
-    within_reach: AtomicU32,
+    reachable: AtomicU32,
     /// Flushes so far.
     flushes: AtomicU32,
     /// There are pages to be given back or found.
-    wants_tending: AtomicBool,
+    needs_page_maintenance: AtomicBool,
     /// Where looking for dead open segments goes on.
-    next_lane: AtomicU32,
+    next_open_segment: AtomicU32,
     /// Segments of each part opened so far.
     openings: [AtomicU32; 2],
     /// The last segment to be drained was so that items leave.
     is_evicting: AtomicBool,
-    /// Which of [`LEANINGS`] decides what leaves.
-    leaning: AtomicU32,
-    /// A moving average, in parts of a second ([`LIFE_UNIT`]).
-    usual_life: AtomicU32,
+    /// Which of [`POLICIES`] decides what leaves.
+    eviction_policy: AtomicU32,
+    /// A moving average, in parts of a second ([`LIFETIME_UNIT`]).
+    mean_lifetime: AtomicU32,
 }
 
 /// Memory taken for a block, held for its writer.
 #[derive(Debug)]
-pub(crate) struct Taken {
+pub(crate) struct Allocation {
     pub(crate) location: Location,
     pub(crate) number: Number,
 }
 
 /// Which lane a block goes to.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Way {
+pub(crate) struct AllocTarget {
     pub(crate) stripe: usize,
     pub(crate) part: Part,
     pub(crate) expiry: Expiry,
@@ -97,31 +97,33 @@ pub(crate) struct Way {
 }
 
 impl Log {
-    /// In `heap`, of which `allowed` segments may be used for now; for `workers` at a time.
-    pub(crate) fn new(heap: Heap, epochs: Arc<Epochs>, allowed: u32, workers: usize) -> Self {
-        let open_max = (allowed as usize / OPEN_PART).max(2);
+    /// In `heap`, of which `segment_limit` segments may be used for now; for `workers` at a time.
+    pub(crate) fn new(heap: Heap, epochs: Arc<Epochs>, segment_limit: u32, workers: usize) -> Self {
+        let open_max = (segment_limit as usize / OPEN_PART).max(2);
         let stripes = workers.clamp(1, STRIPES_MAX).min(open_max / 2);
         let classes = (open_max / (2 * stripes)).clamp(1, CLASSES_MAX);
-        let lanes = 2 * stripes * classes;
-        let shelf = Shelf::for_segments(heap.count() as usize);
+        let open_segments = 2 * stripes * classes;
+        let lists = SegmentLists::for_segments(heap.count() as usize);
         Self {
             heap,
             epochs,
-            lanes: (0..lanes).map(|_| Lane(AtomicU32::new(NONE))).collect(),
+            open_segments: (0..open_segments)
+                .map(|_| OpenSegment(AtomicU32::new(NONE)))
+                .collect(),
             stripes,
             classes,
-            shelf: Mutex::new(shelf),
-            allowed: AtomicU32::new(allowed),
-            lent: AtomicU32::new(0),
-            spare: AtomicU32::new(allowed),
-            within_reach: AtomicU32::new(allowed),
+            lists: Mutex::new(lists),
+            segment_limit: AtomicU32::new(segment_limit),
+            over_limit: AtomicU32::new(0),
+            available: AtomicU32::new(segment_limit),
+            reachable: AtomicU32::new(segment_limit),
             flushes: AtomicU32::new(0),
-            wants_tending: AtomicBool::new(true),
-            next_lane: AtomicU32::new(0),
+            needs_page_maintenance: AtomicBool::new(true),
+            next_open_segment: AtomicU32::new(0),
             openings: Default::default(),
             is_evicting: AtomicBool::new(false),
-            leaning: AtomicU32::new(0),
-            usual_life: AtomicU32::new(0),
+            eviction_policy: AtomicU32::new(0),
+            mean_lifetime: AtomicU32::new(0),
         }
     }
 
@@ -137,118 +139,128 @@ impl Log {
 
     /// Segments that are wanted free.
     pub(crate) fn reserve(&self) -> u32 {
-        let part = self.allowed.load(Ordering::Relaxed) / RESERVE_PART;
+        let part = self.segment_limit.load(Ordering::Relaxed) / RESERVE_PART;
         // What workers drain at the same time comes free when each is done.
-        part + RESERVE_LEAST + part.min(self.stripes as u32 - 1)
+        part + RESERVE_MIN + part.min(self.stripes as u32 - 1)
     }
 
     /// Segments that are free, or will be without further work.
     #[inline]
-    pub(crate) fn spare(&self) -> u32 {
-        self.spare.load(Ordering::Relaxed)
+    pub(crate) fn available(&self) -> u32 {
+        self.available.load(Ordering::Relaxed)
     }
 
     /// Whether hardly any segment is left, to somebody who waits for one or not: then nothing may
     /// stay for having been asked for, since its copy takes the segment that draining wins.
-    pub(crate) fn is_at_its_end(&self, is_waiting: bool) -> bool {
+    pub(crate) fn is_critical(&self, is_waiting: bool) -> bool {
         let least = match is_waiting {
-            true => COPY_SEGMENTS,
+            true => COPY_RESERVE,
             false => 0,
         };
-        let left = self.within_reach.load(Ordering::Relaxed);
-        left <= least.max(self.reserve() / RESERVE_END_PART)
+        let left = self.reachable.load(Ordering::Relaxed);
+        left <= least.max(self.reserve() / RESERVE_CRITICAL_PART)
     }
 
     /// Notes how long a segment of the main part that is to be drained has lived.
-    pub(crate) fn note_life(&self, life_s: u32) {
-        let usual = self.usual_life.load(Ordering::Relaxed);
-        let life = life_s.min(LIFE_MOST_S) * LIFE_UNIT;
+    pub(crate) fn record_lifetime(&self, lifetime_s: u32) {
+        let usual = self.mean_lifetime.load(Ordering::Relaxed);
+        let lifetime = lifetime_s.min(LIFETIME_MAX_S) * LIFETIME_UNIT;
         // One that was drawn out moves it by no more than one of twice the usual.
         let next = match usual {
-            0 => life,
-            _ => usual - usual / LIFE_WEIGHT + life.min(2 * usual) / LIFE_WEIGHT,
+            0 => lifetime,
+            _ => usual - usual / LIFETIME_WEIGHT + lifetime.min(2 * usual) / LIFETIME_WEIGHT,
         };
         // Another worker's may be lost to it.
-        self.usual_life.store(next, Ordering::Relaxed);
+        self.mean_lifetime.store(next, Ordering::Relaxed);
     }
 
     /// How long segments of the main part live of late.
-    pub(crate) fn usual_life_s(&self) -> u32 {
-        self.usual_life.load(Ordering::Relaxed) / LIFE_UNIT
+    pub(crate) fn mean_lifetime_s(&self) -> u32 {
+        self.mean_lifetime.load(Ordering::Relaxed) / LIFETIME_UNIT
     }
 
-    pub(crate) fn allowed(&self) -> u32 {
-        self.allowed.load(Ordering::Relaxed)
+    pub(crate) fn segment_limit(&self) -> u32 {
+        self.segment_limit.load(Ordering::Relaxed)
     }
 
     /// Changes how many segments may be resident. If more have content, they are lent until they
     /// have been drained.
-    pub(crate) fn allow(&self, segments: u32) {
+    pub(crate) fn set_segment_limit(&self, segments: u32) {
         let segments = segments.min(self.heap.count());
-        let mut shelf = self.shelf();
-        if segments != self.allowed.swap(segments, Ordering::Relaxed) {
-            self.lent.store(self.heap.count(), Ordering::Relaxed);
-            self.collect(&mut shelf);
+        let mut lists = self.lists();
+        if segments != self.segment_limit.swap(segments, Ordering::Relaxed) {
+            self.over_limit.store(self.heap.count(), Ordering::Relaxed);
+            self.reclaim_retired(&mut lists);
             // The index has grown, or there is room for more.
-            self.wants_tending.store(true, Ordering::Relaxed);
+            self.needs_page_maintenance.store(true, Ordering::Relaxed);
         }
     }
 
     /// Segments lent beyond the limit.
-    pub(crate) fn lent(&self) -> u32 {
-        self.lent.load(Ordering::Relaxed)
+    pub(crate) fn over_limit(&self) -> u32 {
+        self.over_limit.load(Ordering::Relaxed)
     }
 
     /// Takes back what has come free of the segments that were lent.
-    fn take_back(&self, shelf: &Shelf) {
-        let lent = self.lent();
-        if lent > 0 {
-            let empty = (shelf.free.len() + shelf.retired.len()) as u32;
-            let wanted = shelf.resident.saturating_sub(empty) + self.reserve();
-            let beyond = wanted.saturating_sub(self.allowed());
-            self.lent.store(lent.min(beyond), Ordering::Relaxed);
+    fn update_over_limit(&self, lists: &SegmentLists) {
+        let over_limit = self.over_limit();
+        if over_limit > 0 {
+            let empty = (lists.free.len() + lists.retired.len()) as u32;
+            let wanted = lists.resident.saturating_sub(empty) + self.reserve();
+            let beyond = wanted.saturating_sub(self.segment_limit());
+            self.over_limit
+                .store(over_limit.min(beyond), Ordering::Relaxed);
         }
     }
 
     /// Segments that may be resident for now.
-    fn ceiling(&self) -> u32 {
-        self.allowed() + self.lent()
+    fn resident_max(&self) -> u32 {
+        self.segment_limit() + self.over_limit()
     }
 
     /// How eviction weighs what is new now.
     #[inline]
-    pub(crate) fn leaning(&self) -> &'static Leaning {
-        let number = self.leaning.load(Ordering::Relaxed) as usize;
-        LEANINGS.get(number).unwrap_or(&LEANINGS[0])
+    pub(crate) fn eviction_policy(&self) -> &'static EvictionPolicy {
+        let number = self.eviction_policy.load(Ordering::Relaxed) as usize;
+        POLICIES.get(number).unwrap_or(&POLICIES[0])
     }
 
-    /// Lets eviction weigh as another of [`LEANINGS`] does.
-    pub(crate) fn lean(&self, number: usize) {
-        self.leaning.store(number as u32, Ordering::Relaxed);
+    /// Lets eviction weigh as another of [`POLICIES`] does.
+    pub(crate) fn set_eviction_policy(&self, number: usize) {
+        self.eviction_policy.store(number as u32, Ordering::Relaxed);
     }
 
     /// Segments that each part fills before its oldest goes first. Both are parts of one reading of
     /// the limit, which another thread may change at any time.
-    fn shares(&self) -> [u32; 2] {
-        shares_of(self.allowed(), self.leaning().small_thousandths)
+    fn part_shares(&self) -> [u32; 2] {
+        shares_of(
+            self.segment_limit(),
+            self.eviction_policy().small_thousandths,
+        )
     }
 
     /// Takes memory for a block of `len` bytes. None: no segment is free just now.
-    pub(crate) fn take(&self, len: usize, way: &Way) -> Option<Taken> {
-        self.take_some(len, len, way).map(|(taken, _)| taken)
+    pub(crate) fn take(&self, len: usize, target: &AllocTarget) -> Option<Allocation> {
+        self.take_some(len, len, target)
+            .map(|(allocation, _)| allocation)
     }
 
     /// Takes memory for a block of `least` to `most` bytes, as many as the open segment has left if
     /// that is in between. Returns how many they are.
-    pub(crate) fn take_some(&self, least: usize, most: usize, way: &Way) -> Option<(Taken, usize)> {
+    pub(crate) fn take_some(
+        &self,
+        least: usize,
+        most: usize,
+        target: &AllocTarget,
+    ) -> Option<(Allocation, usize)> {
         debug_assert!(most <= self.heap.block_max());
-        let lane = &self.lanes[self.lane(way)].0;
+        let open_segment = &self.open_segments[self.open_segment(target)].0;
         let size = self.heap.segment_size();
         loop {
             // Acquire: pairs with the release in `open`.
-            let number = lane.load(Ordering::Acquire);
-            if number == NONE || self.heap.segment(number).birth() != self.flushes() {
-                self.open(lane, number, way).then_some(())?;
+            let number = open_segment.load(Ordering::Acquire);
+            if number == NONE || self.heap.segment(number).flush_generation() != self.flushes() {
+                self.open(open_segment, number, target).then_some(())?;
                 continue;
             }
             let segment = self.heap.segment(number);
@@ -256,7 +268,7 @@ impl Log {
             if left == 0 {
                 // It is full, and must not be asked in vain for as long as no other is free: every
                 // asking moves its tail on.
-                self.open(lane, number, way).then_some(())?;
+                self.open(open_segment, number, target).then_some(())?;
                 continue;
             }
             let len = if left >= least {
@@ -266,20 +278,20 @@ impl Log {
             };
             match segment.take(len as u32, size) {
                 Ok(at) => {
-                    segment.raise_expiry(way.expiry);
+                    segment.raise_expiry(target.expiry);
                     let location = self.heap.location(number, at)?;
-                    return Some((Taken { location, number }, len));
+                    return Some((Allocation { location, number }, len));
                 }
                 Err(at) => {
-                    self.heap_end(number, at);
+                    self.mark_end(number, at);
                     segment.release_writer();
-                    self.open(lane, number, way).then_some(())?;
+                    self.open(open_segment, number, target).then_some(())?;
                 }
             }
         }
     }
 
-    fn heap_end(&self, number: Number, at: u32) {
+    fn mark_end(&self, number: Number, at: u32) {
         // Only the first to be refused finds the tail inside.
         if at <= self.heap.segment_size() {
             self.heap.end(number, at);
@@ -287,9 +299,9 @@ impl Log {
         }
     }
 
-    fn lane(&self, way: &Way) -> usize {
-        let class = self.class(way.expiry, way.now_s);
-        ((way.stripe % self.stripes) * 2 + way.part as usize) * self.classes + class
+    fn open_segment(&self, target: &AllocTarget) -> usize {
+        let class = self.class(target.expiry, target.now_s);
+        ((target.stripe % self.stripes) * 2 + target.part as usize) * self.classes + class
     }
 
     fn class(&self, expiry: Expiry, now_s: u32) -> usize {
@@ -298,35 +310,35 @@ impl Log {
 
     /// Whether a block that would go that way may lie in this segment of its part instead.
     #[inline]
-    pub(crate) fn suits(&self, segment: &Segment, way: &Way) -> bool {
+    pub(crate) fn accepts(&self, segment: &Segment, target: &AllocTarget) -> bool {
         let is_evicting = self.is_evicting.load(Ordering::Relaxed);
-        self.suits_expiry(segment, way) && !(is_evicting && self.is_old(segment))
+        self.accepts_expiry(segment, target) && !(is_evicting && self.is_old(segment))
     }
 
     /// Whether it is neither flushed nor held by a peer.
     #[inline]
-    pub(crate) fn is_open_to_all(&self, segment: &Segment) -> bool {
-        segment.birth() == self.flushes() && !segment.is_held()
+    pub(crate) fn is_reusable(&self, segment: &Segment) -> bool {
+        segment.flush_generation() == self.flushes() && !segment.is_held()
     }
 
     #[inline]
-    fn suits_expiry(&self, segment: &Segment, way: &Way) -> bool {
-        segment.expiry() == way.expiry || self.suits_other_expiry(segment, way)
+    fn accepts_expiry(&self, segment: &Segment, target: &AllocTarget) -> bool {
+        segment.expiry() == target.expiry || self.accepts_other_expiry(segment, target)
     }
 
-    /// As [`Log::suits_expiry`], of a segment that lives longer or less long than the block.
+    /// As [`Log::accepts_expiry`], of a segment that lives longer or less long than the block.
     // Inlined, its arithmetic would come before the comparison that spares it.
     #[inline(never)]
-    fn suits_other_expiry(&self, segment: &Segment, way: &Way) -> bool {
-        let (present, wanted) = (segment.expiry(), way.expiry);
+    fn accepts_other_expiry(&self, segment: &Segment, target: &AllocTarget) -> bool {
+        let (present, wanted) = (segment.expiry(), target.expiry);
         // It lives longer for this block by no more than that itself does from the start: or else
         // one block that is written again and again would keep the expired around it.
         let may_raise = || {
-            let open_for_s = way.now_s.saturating_sub(segment.opened_s());
-            let left_s = wanted.seconds_left(way.now_s);
+            let open_for_s = target.now_s.saturating_sub(segment.opened_s());
+            let left_s = wanted.seconds_left(target.now_s);
             left_s.is_none_or(|left_s| open_for_s <= left_s)
         };
-        self.class(present, way.now_s) == self.class(wanted, way.now_s)
+        self.class(present, target.now_s) == self.class(wanted, target.now_s)
             && (present >= wanted || may_raise())
     }
 
@@ -334,7 +346,7 @@ impl Log {
     /// would go before it could be asked for.
     fn is_old(&self, segment: &Segment) -> bool {
         let part = segment.part();
-        let share = self.shares()[part as usize];
+        let share = self.part_shares()[part as usize];
         // Each part counts in twos (`part_of_opening`).
         let openings = self.openings[part as usize].load(Ordering::Relaxed);
         let age = openings.wrapping_sub(segment.opening()) / 2;
@@ -345,30 +357,30 @@ impl Log {
 
     /// Puts a free segment in the place of `full` in a lane; false: none is free. True as well if
     /// another worker has done so.
-    fn open(&self, lane: &AtomicU32, full: Number, way: &Way) -> bool {
-        let mut shelf = self.shelf();
-        if lane.load(Ordering::Relaxed) != full {
+    fn open(&self, open_segment: &AtomicU32, full: Number, target: &AllocTarget) -> bool {
+        let mut lists = self.lists();
+        if open_segment.load(Ordering::Relaxed) != full {
             return true;
         }
-        let Some(number) = self.next_free(&mut shelf, way.is_copy) else {
+        let Some(number) = self.next_free(&mut lists, target.is_copy) else {
             return false;
         };
         let segment = self.heap.segment(number);
         // As `part_of_opening` reads it.
-        let openings = &self.openings[way.part as usize];
-        let opening = openings.load(Ordering::Relaxed).wrapping_add(2) & !1 | way.part as u32;
+        let openings = &self.openings[target.part as usize];
+        let opening = openings.load(Ordering::Relaxed).wrapping_add(2) & !1 | target.part as u32;
         openings.store(opening, Ordering::Relaxed);
         debug_assert_eq!(self.heap.live.sum(number), 0, "what came and left");
         self.heap.live.clear(number);
-        segment.open(way.part, self.flushes(), way.now_s, opening);
+        segment.open(target.part, self.flushes(), target.now_s, opening);
         // Release: pairs with the acquire in `take_some`: who adds to it sees it open.
-        lane.store(number, Ordering::Release);
-        self.seal(&mut shelf, full);
+        open_segment.store(number, Ordering::Release);
+        self.seal(&mut lists, full);
         true
     }
 
     /// Nothing more is added to a segment that was open.
-    fn seal(&self, shelf: &mut Shelf, number: Number) {
+    fn seal(&self, lists: &mut SegmentLists, number: Number) {
         if number == NONE {
             return;
         }
@@ -376,70 +388,70 @@ impl Log {
         let size = self.heap.segment_size();
         if segment.tail() < size {
             if let Err(at) = segment.take(size, size) {
-                self.heap_end(number, at);
+                self.mark_end(number, at);
             }
             segment.release_writer();
         }
         segment.set_phase(Phase::Sealed);
-        shelf.written += u64::from(segment.count_written(size));
-        shelf.sealed[segment.part() as usize].push_last(&mut shelf.links, number);
+        lists.written += u64::from(segment.count_written(size));
+        lists.sealed[segment.part() as usize].push_last(&mut lists.links, number);
     }
 
-    fn next_free(&self, shelf: &mut Shelf, is_copy: bool) -> Option<Number> {
-        self.collect(shelf);
-        if !self.is_enough(shelf, is_copy) {
+    fn next_free(&self, lists: &mut SegmentLists, is_copy: bool) -> Option<Number> {
+        self.reclaim_retired(lists);
+        if !self.is_enough(lists, is_copy) {
             return None;
         }
-        let number = match shelf.free.pop() {
+        let number = match lists.free.pop() {
             Some(number) => number,
             None => {
-                let number = self.next_other(shelf)?;
-                shelf.resident += 1;
+                let number = self.next_other(lists)?;
+                lists.resident += 1;
                 number
             }
         };
-        let is_short = (shelf.free.len() as u32) < self.reserve();
-        if is_short && !shelf.absent.is_empty() && self.room(shelf) > 0 {
-            self.wants_tending.store(true, Ordering::Relaxed);
+        let is_short = (lists.free.len() as u32) < self.reserve();
+        if is_short && !lists.absent.is_empty() && self.room(lists) > 0 {
+            self.needs_page_maintenance.store(true, Ordering::Relaxed);
         }
-        self.count_spare(shelf);
+        self.update_available(lists);
         Some(number)
     }
 
     /// A segment that does not count as resident, rather one that has its pages.
-    fn next_other(&self, shelf: &mut Shelf) -> Option<Number> {
+    fn next_other(&self, lists: &mut SegmentLists) -> Option<Number> {
         // What is on its way out is still there.
-        if let Some(number) = shelf.leaving.pop() {
+        if let Some(number) = lists.next_to_discard.pop() {
             return Some(number);
         }
-        if shelf.fresh >= shelf.populated
-            && let Some(number) = shelf.absent.pop()
+        if lists.fresh >= lists.populated
+            && let Some(number) = lists.absent.pop()
         {
             return Some(number);
         }
-        if shelf.fresh == self.heap.count() {
+        if lists.fresh == self.heap.count() {
             return None;
         }
-        shelf.fresh += 1;
-        shelf.links.push(Links::NONE);
-        if shelf.fresh + self.reserve() > shelf.populated {
-            self.wants_tending.store(true, Ordering::Relaxed);
+        lists.fresh += 1;
+        lists.links.push(Links::NONE);
+        if lists.fresh + self.reserve() > lists.populated {
+            self.needs_page_maintenance.store(true, Ordering::Relaxed);
         }
-        Some(shelf.fresh - 1)
+        Some(lists.fresh - 1)
     }
 
     /// Sorts segments whose time has come, and sees to it that no more are resident than may.
-    fn collect(&self, shelf: &mut Shelf) {
-        while let Some(&(number, stamp)) = shelf.retired.front() {
-            if !self.epochs.is_over(stamp) {
+    fn reclaim_retired(&self, lists: &mut SegmentLists) {
+        while let Some(&(number, stamp)) = lists.retired.front() {
+            if !self.epochs.has_passed(stamp) {
                 break;
             }
-            shelf.retired.pop_front();
-            shelf.held.push(number);
+            lists.retired.pop_front();
+            lists.held.push(number);
         }
         let heap = &self.heap;
-        let free = &mut shelf.free;
-        shelf.held.retain(|&number| {
+        let free = &mut lists.free;
+        lists.held.retain(|&number| {
             let segment = heap.segment(number);
             let is_held = segment.is_held();
             if !is_held {
@@ -448,71 +460,72 @@ impl Log {
             }
             is_held
         });
-        self.take_back(shelf);
-        while shelf.resident > self.ceiling()
-            && let Some(number) = shelf.free.pop()
+        self.update_over_limit(lists);
+        while lists.resident > self.resident_max()
+            && let Some(number) = lists.free.pop()
         {
-            shelf.leaving.push(number);
-            shelf.resident -= 1;
-            self.wants_tending.store(true, Ordering::Relaxed);
+            lists.next_to_discard.push(number);
+            lists.resident -= 1;
+            self.needs_page_maintenance.store(true, Ordering::Relaxed);
         }
-        self.count_spare(shelf);
+        self.update_available(lists);
     }
 
-    fn count_spare(&self, shelf: &Shelf) {
-        let coming = (shelf.free.len() + shelf.retired.len()) as u32;
-        let left = |bound: u32| (coming + bound).saturating_sub(shelf.resident);
-        self.spare.store(left(self.allowed()), Ordering::Relaxed);
-        self.within_reach
-            .store(left(self.ceiling()), Ordering::Relaxed);
+    fn update_available(&self, lists: &SegmentLists) {
+        let coming = (lists.free.len() + lists.retired.len()) as u32;
+        let left = |bound: u32| (coming + bound).saturating_sub(lists.resident);
+        self.available
+            .store(left(self.segment_limit()), Ordering::Relaxed);
+        self.reachable
+            .store(left(self.resident_max()), Ordering::Relaxed);
     }
 
     /// Whether a segment may be taken: for what is new, not one of the last.
-    fn is_enough(&self, shelf: &Shelf, is_copy: bool) -> bool {
-        let kept = if is_copy { 0 } else { COPY_SEGMENTS };
-        shelf.free.len() as u32 + self.room(shelf) > kept
+    fn is_enough(&self, lists: &SegmentLists, is_copy: bool) -> bool {
+        let kept = if is_copy { 0 } else { COPY_RESERVE };
+        lists.free.len() as u32 + self.room(lists) > kept
     }
 
     /// Segments that may become resident.
-    fn room(&self, shelf: &Shelf) -> u32 {
-        let given_back = shelf.leaving.len() + shelf.absent.len();
-        let never_used = self.heap.count() - shelf.fresh;
-        self.ceiling()
-            .saturating_sub(shelf.resident)
+    fn room(&self, lists: &SegmentLists) -> u32 {
+        let given_back = lists.next_to_discard.len() + lists.absent.len();
+        let never_used = self.heap.count() - lists.fresh;
+        self.resident_max()
+            .saturating_sub(lists.resident)
             .min(given_back as u32 + never_used)
     }
 
     /// Whether a segment is free for what is new.
-    pub(crate) fn is_one_free(&self) -> bool {
-        let mut shelf = self.shelf();
-        self.collect(&mut shelf);
-        self.is_enough(&shelf, false)
+    pub(crate) fn has_free_segment(&self) -> bool {
+        let mut lists = self.lists();
+        self.reclaim_retired(&mut lists);
+        self.is_enough(&lists, false)
     }
 
     /// Whether a segment is free, or will be when others have been quiescent or let go, or
     /// when the pages of one that was given back have been found.
-    pub(crate) fn is_one_coming(&self, is_copy: bool) -> bool {
-        let mut shelf = self.shelf();
-        self.collect(&mut shelf);
-        let is_coming = !shelf.retired.is_empty() || (!is_copy && shelf.returning > 0);
-        is_coming || self.is_enough(&shelf, is_copy)
+    pub(crate) fn has_pending_segment(&self, is_copy: bool) -> bool {
+        let mut lists = self.lists();
+        self.reclaim_retired(&mut lists);
+        let is_coming = !lists.retired.is_empty() || (!is_copy && lists.next_to_populate > 0);
+        is_coming || self.is_enough(&lists, is_copy)
     }
 
     /// Seals an open segment in which all is dead, if the next to be looked at is one.
-    pub(crate) fn seal_the_dead(&self, now_s: u32) {
-        let next = self.next_lane.fetch_add(1, Ordering::Relaxed) as usize;
-        let lane = &self.lanes[next % self.lanes.len()].0;
-        let number = lane.load(Ordering::Relaxed);
+    pub(crate) fn seal_expired(&self, now_s: u32) {
+        let next = self.next_open_segment.fetch_add(1, Ordering::Relaxed) as usize;
+        let open_segment = &self.open_segments[next % self.open_segments.len()].0;
+        let number = open_segment.load(Ordering::Relaxed);
         if number == NONE {
             return;
         }
         let segment = self.heap.segment(number);
-        let is_flushed = segment.birth() != self.flushes();
+        let is_flushed = segment.flush_generation() != self.flushes();
         if segment.tail() > FIRST && (is_flushed || segment.expiry().is_past(now_s)) {
-            let shelf = &mut *self.shelf();
-            if lane.load(Ordering::Relaxed) == number {
-                lane.store(NONE, Ordering::Relaxed);
-                self.seal(shelf, number);
+            let lists = &mut *self.lists();
+            if open_segment.load(Ordering::Relaxed) == number {
+                open_segment.store(NONE, Ordering::Relaxed);
+                self.seal(lists, number);
             }
         }
     }
@@ -522,37 +535,37 @@ impl Log {
         let segment = self.heap.segment(number);
         segment.set_phase(Phase::Retired);
         let stamp = self.epochs.retire();
-        let mut shelf = self.shelf();
-        shelf.written -= u64::from(segment.counted_written());
-        shelf.retired.push_back((number, stamp));
-        self.collect(&mut shelf);
+        let mut lists = self.lists();
+        lists.written -= u64::from(segment.counted_written());
+        lists.retired.push_back((number, stamp));
+        self.reclaim_retired(&mut lists);
     }
 
     /// A segment will not be drained to its end now.
-    pub(crate) fn give_up(&self, number: Number) {
+    pub(crate) fn abandon(&self, number: Number) {
         let segment = self.heap.segment(number);
-        let shelf = &mut *self.shelf();
+        let lists = &mut *self.lists();
         // Not before the lock is held: who looks for victims goes by it.
         segment.set_phase(Phase::Sealed);
         segment.reopen();
-        shelf.sealed[segment.part() as usize].push_first(&mut shelf.links, number);
+        lists.sealed[segment.part() as usize].push_first(&mut lists.links, number);
     }
 
     /// Segments that are resident.
     pub(crate) fn resident(&self) -> u32 {
-        let shelf = self.shelf();
-        shelf.resident + shelf.leaving.len() as u32
+        let lists = self.lists();
+        lists.resident + lists.next_to_discard.len() as u32
     }
 
-    fn shelf(&self) -> MutexGuard<'_, Shelf> {
-        // Nothing panics half way through a change of the shelf.
-        self.shelf.lock().unwrap_or_else(PoisonError::into_inner)
+    fn lists(&self) -> MutexGuard<'_, SegmentLists> {
+        // Nothing panics half way through a change of the segment lists.
+        self.lists.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-fn shares_of(allowed: u32, small_thousandths: u64) -> [u32; 2] {
-    let small = (u64::from(allowed) * small_thousandths / 1000) as u32;
-    [small, allowed - small]
+fn shares_of(segment_limit: u32, small_thousandths: u64) -> [u32; 2] {
+    let small = (u64::from(segment_limit) * small_thousandths / 1000) as u32;
+    [small, segment_limit - small]
 }
 
 /// The part of a segment with this opening: even numbers are those of the small one.

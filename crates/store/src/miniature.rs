@@ -1,17 +1,17 @@
-//! Which leaning would have had most hits, found out in miniature (Waldspurger and others, *Cache
-//! modeling and optimization using miniature simulations*, ATC 2017).
+//! Which eviction policy would have had most hits, found out in miniature (Waldspurger and others,
+//! *Cache modeling and optimization using miniature simulations*, ATC 2017).
 //!
 //! One key in sixty-four to a few thousand, chosen by its hash, is watched. Its requests are made
-//! to four small caches too, one for each leaning, that hold names and lengths and nothing else, in
-//! the same part of the memory as the watched keys are of all keys: what such a cache hits, a whole
-//! one that leans so would hit. (They count requests and do not know when the last one came:
-//! `recent` and `clock` hit a little less here than they would.) Each has a score, its share of
-//! hits of late; the store leans as the best.
+//! to four small caches too, one for each eviction policy, that hold names and lengths and nothing
+//! else, in the same part of the memory as the watched keys are of all keys: what such a cache
+//! hits, a whole one that leans so would hit. (They count requests and do not know when the last
+//! one came: `recent` and `clock` hit a little less here than they would.) Each has a score, its
+//! share of hits of late; the store leans as the best.
 //!
 //! ```text
 //! request ── hash below the threshold? ──► directory: slot of the hash        (`directory.rs`)
 //!                                          queues: small, main, ghosts, for   (`queues.rs`)
-//!                                          each leaning, of the same slots
+//!                                          each eviction policy, of the same slots
 //! ```
 //!
 //! It costs a comparison a request, and for a watched key, of which a worker shows some requests a
@@ -21,15 +21,15 @@
 
 mod directory;
 mod queues;
-mod shown;
-mod stage;
+mod sample_limiter;
+mod simulation;
 
 use std::sync::{PoisonError, TryLockError};
 
 pub(crate) use directory::Traits;
-pub(crate) use shown::Shown;
-use stage::Stage;
-pub(crate) use stage::{Look, Scene, Seen};
+pub(crate) use sample_limiter::SampleLimiter;
+use simulation::Simulation;
+pub(crate) use simulation::{Observation, SampleContext, SampledAccess};
 
 use crate::limits::WATCHED_BITS_MIN;
 use crate::sync::Mutex;
@@ -45,9 +45,9 @@ struct Threshold(AtomicU64);
 #[derive(Debug)]
 pub(crate) struct Miniatures {
     threshold: Threshold,
-    /// How often the leaning changed.
+    /// How often the eviction policy changed.
     changes: AtomicU64,
-    stage: Mutex<Stage>,
+    simulation: Mutex<Simulation>,
     slots: usize,
 }
 
@@ -57,22 +57,22 @@ impl Miniatures {
         Self {
             threshold: Threshold::default(),
             changes: AtomicU64::new(0),
-            stage: Mutex::new(Stage::new(slots)),
+            simulation: Mutex::new(Simulation::new(slots)),
             slots,
         }
     }
 
     /// Bytes of the caches. They have no pages before they are used.
     pub(crate) fn bytes(&self) -> u64 {
-        Stage::bytes(self.slots)
+        Simulation::bytes(self.slots)
     }
 
-    /// How often the leaning changed.
+    /// How often the eviction policy changed.
     pub(crate) fn changes(&self) -> u64 {
         self.changes.load(Ordering::Relaxed)
     }
 
-    /// Whether the requests of a key are to be shown to [`Miniatures::look`].
+    /// Whether the requests of a key are to be shown to [`Miniatures::scan`].
     #[inline]
     pub(crate) fn watches(&self, hash: u64) -> bool {
         hash < self.threshold.0.load(Ordering::Relaxed)
@@ -88,32 +88,45 @@ impl Miniatures {
 
     #[cold]
     fn start_watching(&self, items: u64) {
-        let mut stage = self.stage.lock().unwrap_or_else(PoisonError::into_inner);
-        if stage.threshold() != 0 {
+        let mut simulation = self
+            .simulation
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner);
+        if simulation.threshold() != 0 {
             // Another worker was first.
             return;
         }
         // What is in one of the caches and what left one of them not long ago has a slot.
         let many = 3 * items / self.slots as u64;
-        stage.watch_one_in(many.max(1).ilog2().max(WATCHED_BITS_MIN));
-        self.threshold.0.store(stage.threshold(), Ordering::Relaxed);
+        simulation.watch_one_in(many.max(1).ilog2().max(WATCHED_BITS_MIN));
+        self.threshold
+            .0
+            .store(simulation.threshold(), Ordering::Relaxed);
     }
 
-    /// Shows what came of a request. If another leaning has become the best by it, `lean` is told.
-    pub(crate) fn look(&self, look: &Look, scene: &Scene, lean: impl FnOnce(usize)) {
-        let mut stage = match self.stage.try_lock() {
-            Ok(stage) => stage,
+    /// Shows what came of a request. If another eviction policy has become the best by it,
+    /// `set_eviction_policy` is told.
+    pub(crate) fn scan(
+        &self,
+        scan: &Observation,
+        context: &SampleContext,
+        set_eviction_policy: impl FnOnce(usize),
+    ) {
+        let mut simulation = match self.simulation.try_lock() {
+            Ok(simulation) => simulation,
             Err(TryLockError::Poisoned(poisoned)) => poisoned.into_inner(),
             Err(TryLockError::WouldBlock) => return,
         };
-        let before = stage.threshold();
-        if let Some(better) = stage.look(look, scene) {
+        let before = simulation.threshold();
+        if let Some(better) = simulation.scan(scan, context) {
             self.changes.fetch_add(1, Ordering::Relaxed);
             // While the lock is held, so that the last to be told is the last that was found.
-            lean(better);
+            set_eviction_policy(better);
         }
-        if stage.threshold() != before {
-            self.threshold.0.store(stage.threshold(), Ordering::Relaxed);
+        if simulation.threshold() != before {
+            self.threshold
+                .0
+                .store(simulation.threshold(), Ordering::Relaxed);
         }
     }
 }

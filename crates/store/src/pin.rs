@@ -28,7 +28,7 @@ impl Pin {
         segments.dedup();
         let credit = store
             .holds
-            .ask(segments.len() as u32, store.log.allowed())?;
+            .ask(segments.len() as u32, store.log.segment_limit())?;
         Some(Self::hold(store, blocks, block.value_len(), credit))
     }
 

@@ -4,12 +4,12 @@ use std::cell::RefCell;
 
 use crate::heap::block::Block;
 use crate::index::{Entry, Location};
+use crate::insertion::Draft;
 use crate::item::{Expiry, Item};
 use crate::limits::TOUCH_MOVES_MAX;
-use crate::miniature::Seen;
+use crate::miniature::SampledAccess;
 use crate::pin::Pin;
-use crate::place::Draft;
-use crate::upload::Refused;
+use crate::upload::Rejected;
 use crate::worker::{KeyHash, Worker, traits};
 
 /// How a read leaves the item.
@@ -24,7 +24,7 @@ pub struct Read {
     /// Take that right, if it is not taken, of an item that is not stale too.
     pub recache: Recache,
     /// Leave it as unread and as old as it is.
-    pub unnoticed: bool,
+    pub untracked: bool,
     /// The visit pins a value of more bytes than this; none: it pins nothing. A read that changes
     /// the item takes the pin before, so that it changes nothing where there is none to be had.
     pub pins_above: Option<usize>,
@@ -68,7 +68,7 @@ impl Worker {
     /// Shows the item of `key` to `visit`, which runs at most once, after all locks have been
     /// released. The read comes to nothing, and will be made again, where the visit does (none),
     /// where a pin has to be taken before a change and there is none ([`Read::pins_above`]), and
-    /// where a touch has to wait for memory ([`Refused::NotYet`]). A visit that comes to nothing
+    /// where a touch has to wait for memory ([`Rejected::Deferred`]). A visit that comes to nothing
     /// although nothing had to be pinned does not undo a change.
     ///
     /// # Errors
@@ -90,7 +90,7 @@ impl Worker {
         let block = self.block(location);
         if let Some(miss) = self.death(location, block, now_s) {
             // Who comes second finds nothing.
-            let is_first = self.bury(hash.0, location, now_s);
+            let is_first = self.unlink_dead(hash.0, location, now_s);
             self.miss(hash, now_s, how);
             return Err(if is_first { miss } else { Miss::Absent });
         }
@@ -102,8 +102,8 @@ impl Worker {
         let Some(answer) = visit(&self.item(location, block, false, now_s)) else {
             return Ok(None);
         };
-        if !how.unnoticed {
-            self.notice(hash, entry, block, true, now_s);
+        if !how.untracked {
+            self.record_access(hash, entry, block, true, now_s);
         }
         Ok(Some(answer))
     }
@@ -112,7 +112,7 @@ impl Worker {
     #[inline]
     fn find(&self, key: &[u8], hash: KeyHash) -> Option<Entry> {
         let index = &self.store.index;
-        let seen = index.glance(hash.0, hash.1).map(|found| found.entry());
+        let seen = index.reread(hash.0, hash.1).map(|found| found.entry());
         seen.filter(|&entry| self.has_key(entry, key)).or_else(|| {
             index.find(hash.0, |entry| {
                 self.store.log.heap.prefetch_rest(entry.location());
@@ -139,7 +139,7 @@ impl Worker {
             let location = found.entry().location();
             let block = self.block(location);
             if let Some(miss) = self.death(location, block, now_s) {
-                self.bury_found(&writer, &found, block);
+                self.unlink_found(&writer, &found, block);
                 return Err(miss);
             }
             let missing = how.touch.filter(|&expiry| !block.takes_expiry(expiry));
@@ -155,7 +155,7 @@ impl Worker {
             }
             match self.make_timed(key, hash, expiry, now_s) {
                 Ok(()) => moves += 1,
-                Err(Refused::NotYet) => return Ok(None),
+                Err(Rejected::Deferred) => return Ok(None),
                 Err(_) => has_room = false,
             }
         };
@@ -189,7 +189,7 @@ impl Worker {
                 drop(writer);
             }
             Some(expiry) if expiry.is_past(now_s) => {
-                self.bury_found(&writer, &found, block);
+                self.unlink_found(&writer, &found, block);
                 drop(writer);
             }
             // There is no memory to move it to. It must not be there when its time is over, so that
@@ -201,8 +201,8 @@ impl Worker {
             None => drop(writer),
         }
         let answer = visit(&item);
-        if answer.is_some() && !how.unnoticed {
-            self.notice(hash, entry, block, true, now_s);
+        if answer.is_some() && !how.untracked {
+            self.record_access(hash, entry, block, true, now_s);
         }
         Ok(answer)
     }
@@ -219,25 +219,25 @@ impl Worker {
         hash: KeyHash,
         expiry: Expiry,
         now_s: u32,
-    ) -> Result<(), Refused> {
+    ) -> Result<(), Rejected> {
         let Some(entry) = self.find(key, hash) else {
             return Ok(());
         };
-        let present = self.spot(entry.location());
+        let present = self.block_ref(entry.location());
         let outline = present.block.outline().timed();
         let part = present.segment.part();
         let len = outline.block_len();
-        self.pay(len, now_s);
-        let taken = match self.take_at_once(len, part, expiry, now_s) {
-            Some(taken) => taken,
+        self.assist_evacuation(len, now_s);
+        let allocation = match self.take_at_once(len, part, expiry, now_s) {
+            Some(allocation) => allocation,
             None => self.take(len, part, expiry, now_s)?,
         };
-        let draft = Draft::of(&self.store.log.heap, taken);
-        let block = draft.spot.block;
+        let draft = Draft::of(&self.store.log.heap, allocation);
+        let block = draft.block_ref.block;
         block.begin(&outline, key);
         // While it waited for memory the worker was quiescent: the item may be another.
         let found = self.find(key, hash);
-        let Some(old) = found.map(|entry| self.spot(entry.location())) else {
+        let Some(old) = found.map(|entry| self.block_ref(entry.location())) else {
             return Ok(());
         };
         let old_outline = old.block.outline();
@@ -252,12 +252,12 @@ impl Worker {
         let found = writer.find(|entry| entry.location() == old.location);
         if let Some(found) = found
             && self.death(old.location, old.block, now_s).is_none()
-            && !self.is_flushed(draft.spot.segment, now_s)
+            && !self.is_flushed(draft.block_ref.segment, now_s)
         {
             block.set_cas(old.block.cas());
             block.set_access(old.block.access());
-            self.add_live(&draft.spot);
-            writer.replace(&found, draft.spot.location, found.entry().frequency());
+            self.add_live(&draft.block_ref);
+            writer.replace(&found, draft.block_ref.location, found.entry().frequency());
             // It is no hole, and not marked: who was led there before still looks at the item.
             self.sub_live(&old);
         }
@@ -285,8 +285,8 @@ impl Worker {
     }
 
     fn miss(&self, hash: KeyHash, now_s: u32, how: Read) {
-        if !how.unnoticed {
-            self.rehearse(hash, now_s, || Seen::Missed);
+        if !how.untracked {
+            self.sample(hash, now_s, || SampledAccess::Missed);
         }
     }
 
@@ -295,7 +295,7 @@ impl Worker {
     /// without a count, as after each move, has one at once: where a segment lives for less than a
     /// second, it would leave although it is asked for.
     #[inline]
-    pub(crate) fn notice(
+    pub(crate) fn record_access(
         &self,
         hash: KeyHash,
         entry: Entry,
@@ -304,17 +304,17 @@ impl Worker {
         now_s: u32,
     ) {
         match self.until_look.get() {
-            0 => self.look(hash, block.key()),
+            0 => self.scan(hash, block.key()),
             left => self.until_look.set(left - 1),
         }
-        self.rehearse(hash, now_s, || Seen::Hit(traits(block)));
+        self.sample(hash, now_s, || SampledAccess::Hit(traits(block)));
         let access = block.access();
         let noticed = match is_read {
             true => access.fetched_at(now_s),
             false => access.at(now_s),
         };
         if noticed != access {
-            block.notice_access(access, noticed);
+            block.record_access(access, noticed);
         }
         if noticed != access || entry.frequency() == 0 {
             self.store.index.count_request(hash.0, entry);
@@ -324,21 +324,21 @@ impl Worker {
     /// Gives an item a new expiry; false where there is none. See [`Read::touch`].
     ///
     /// # Errors
-    /// [`Refused::NotYet`], and no other.
+    /// [`Rejected::Deferred`], and no other.
     pub fn touch(
         &mut self,
         key: &[u8],
         hash: KeyHash,
         expiry: Expiry,
         now_s: u32,
-    ) -> Result<bool, Refused> {
+    ) -> Result<bool, Rejected> {
         let how = Read {
             touch: Some(expiry),
             ..Read::default()
         };
         match self.read(key, hash, now_s, how, |_| Some(())) {
             Ok(Some(())) => Ok(true),
-            Ok(None) => Err(Refused::NotYet),
+            Ok(None) => Err(Rejected::Deferred),
             Err(_) => Ok(false),
         }
     }
@@ -400,10 +400,10 @@ mod tests {
             let block = reader.block(location);
             assert!(block.is_marked_dead(), "{key}");
             let item = reader.item(location, block, false, NOW_S + 9);
-            let facts = (item.last_access_s, item.fetched, item.stale, item.claimed);
-            assert_eq!(facts, (NOW_S, true, false, false), "{key}");
+            let metadata = (item.last_access_s, item.fetched, item.stale, item.claimed);
+            assert_eq!(metadata, (NOW_S, true, false, false), "{key}");
             // A reader that records its read now leaves the mark.
-            block.notice_access(block.access(), block.access().fetched_at(NOW_S + 1));
+            block.record_access(block.access(), block.access().fetched_at(NOW_S + 1));
             assert!(block.is_marked_dead(), "{key}");
         }
     }
@@ -422,20 +422,20 @@ mod tests {
                 assert_eq!(read(worker, key, hash).as_deref(), Ok(key.as_bytes()));
             }
         };
-        let places = |hashes: &[KeyHash]| hashes.iter().map(|hash| hash.1).collect::<Vec<_>>();
+        let positions = |hashes: &[KeyHash]| hashes.iter().map(|hash| hash.1).collect::<Vec<_>>();
         let small: Vec<KeyHash> = kept.iter().map(|key| remembered(&worker, key)).collect();
         for key in &others {
             let hash = worker.hash(key.as_bytes());
             put(&mut worker, key, hash, "-");
         }
         let large: Vec<KeyHash> = kept.iter().map(|key| remembered(&worker, key)).collect();
-        assert!(places(&small) != places(&large), "none was split");
+        assert!(positions(&small) != positions(&large), "none was split");
         all_are_there(&mut worker, &small);
         for key in &others {
             worker.delete(key.as_bytes(), worker.hash(key.as_bytes()), None, NOW_S);
         }
         let again: Vec<KeyHash> = kept.iter().map(|key| remembered(&worker, key)).collect();
-        assert!(places(&large) != places(&again), "none was merged");
+        assert!(positions(&large) != positions(&again), "none was merged");
         all_are_there(&mut worker, &large);
     }
 
@@ -444,15 +444,15 @@ mod tests {
         let mut worker = worker();
         let hash = worker.hash(b"one");
         put(&mut worker, "one", hash, "first");
-        let place = remembered(&worker, "one").1;
+        let position = remembered(&worker, "one").1;
         let is_alike = |key: &String| {
             let hash = worker.hash(key.as_bytes());
-            worker.store.index.glance(hash.0, place).is_some()
+            worker.store.index.reread(hash.0, position).is_some()
         };
         // One in a million.
         let other = (0..).map(|number| number.to_string()).find(is_alike);
         let other = other.unwrap();
-        let misled = KeyHash(worker.hash(other.as_bytes()).0, place);
+        let misled = KeyHash(worker.hash(other.as_bytes()).0, position);
         assert_eq!(read(&mut worker, &other, misled), Err(Miss::Absent));
         put(&mut worker, &other, misled, "second");
         assert_eq!(

@@ -2,20 +2,20 @@
 //!
 //! The new value is made outside the lock, from a snapshot that is pinned, and takes the item's
 //! place if the snapshot is still the item's value. Otherwise another writer was first, and it is
-//! made again: from then on by the only worker that may store in the class ([`Turn`]), so that it
-//! succeeds unless the item moves, whatever is written meanwhile. A worker that finds another at it
-//! waits a little, and then has its peer wait.
+//! made again: from then on by the only worker that may store in the class ([`RewriteGuard`]), so
+//! that it succeeds unless the item moves, whatever is written meanwhile. A worker that finds
+//! another at it waits a little, and then has its peer wait.
 
 use crate::heap::block::Access;
 use crate::index::Location;
+use crate::insertion::{CurrentItem, Draft, Metadata};
 use crate::item::Expiry;
 use crate::limits::{REWRITE_ATTEMPTS, REWRITE_YIELDS_MAX};
-use crate::miniature::Seen;
+use crate::miniature::SampledAccess;
 use crate::number::Digits;
 use crate::pin::Pin;
-use crate::place::{Draft, Facts, Present};
 use crate::sync::{Arc, yield_now};
-use crate::upload::{Refused, Reserve, Upload};
+use crate::upload::{Rejected, Reserve, Upload};
 use crate::worker::{KeyHash, Lease, Worker, traits};
 
 /// What stands behind a number that has become shorter.
@@ -38,7 +38,7 @@ impl Snapshot {
 }
 
 /// A value made of a snapshot's.
-pub(crate) enum Made<'v> {
+pub(crate) enum NewValue<'v> {
     /// A number's digits, and spaces up to a length.
     Number { number: u64, value_len: usize },
     /// Another value behind or before it.
@@ -104,18 +104,18 @@ pub(crate) enum Rewritten<T> {
     /// There is no such item.
     Absent,
     /// The maker would not.
-    Refused(T),
+    Rejected(T),
     /// The new value is longer than the store takes, or there is no memory for it.
-    NoRoom,
-    /// As [`Refused::NotYet`].
-    NotYet,
+    NoSpace,
+    /// As [`Rejected::Deferred`].
+    Deferred,
 }
 
 impl<T> Rewritten<T> {
-    fn without_memory(refused: Refused) -> Self {
-        match refused {
-            Refused::NotYet => Self::NotYet,
-            Refused::TooLarge | Refused::NoMemory | Refused::HeldFull => Self::NoRoom,
+    fn without_memory(rejected: Rejected) -> Self {
+        match rejected {
+            Rejected::Deferred => Self::Deferred,
+            Rejected::TooLarge | Rejected::NoMemory | Rejected::HoldLimit => Self::NoSpace,
         }
     }
 }
@@ -130,12 +130,12 @@ pub(crate) struct Done {
 
 /// The exclusive right to store in a class, until it is dropped. Other writers do not block on it:
 /// they see it under the lock of the class and come back.
-struct Turn {
+struct RewriteGuard {
     store: Arc<Lease>,
     hash: KeyHash,
 }
 
-impl Drop for Turn {
+impl Drop for RewriteGuard {
     fn drop(&mut self) {
         self.store.index.end_rewrite(self.hash.0);
     }
@@ -145,26 +145,26 @@ impl Worker {
     /// Waits until no other worker rewrites an item of the class, and is the next to do so.
     ///
     /// # Errors
-    /// Others were for long: [`Refused::NotYet`].
-    fn take_turn(&mut self, hash: KeyHash) -> Result<Turn, Refused> {
+    /// Others were for long: [`Rejected::Deferred`].
+    fn begin_rewrite(&mut self, hash: KeyHash) -> Result<RewriteGuard, Rejected> {
         for _ in 0..REWRITE_YIELDS_MAX {
             if self.store.index.begin_rewrite(hash.0) {
                 let store = Arc::clone(&self.lease);
-                return Ok(Turn { store, hash });
+                return Ok(RewriteGuard { store, hash });
             }
             self.pass();
             yield_now();
         }
-        Err(Refused::NotYet)
+        Err(Rejected::Deferred)
     }
 
     /// Waits until no worker rewrites an item of the class.
     ///
     /// # Errors
-    /// One was for long: [`Refused::NotYet`].
+    /// One was for long: [`Rejected::Deferred`].
     #[cold]
-    pub(crate) fn wait_for_rewrite(&mut self, hash: KeyHash) -> Result<(), Refused> {
-        self.take_turn(hash).map(drop)
+    pub(crate) fn wait_for_rewrite(&mut self, hash: KeyHash) -> Result<(), Rejected> {
+        self.begin_rewrite(hash).map(drop)
     }
 
     /// Gives an item the value that `make` makes of its present one.
@@ -174,14 +174,14 @@ impl Worker {
         hash: KeyHash,
         now_s: u32,
         change: Change,
-        make: impl Fn(&Snapshot) -> Result<Made<'v>, T>,
+        make: impl Fn(&Snapshot) -> Result<NewValue<'v>, T>,
     ) -> Rewritten<T> {
         let mut turn = None;
         for attempt in 0..REWRITE_ATTEMPTS {
             if attempt == 1 {
-                turn = match self.take_turn(hash) {
+                turn = match self.begin_rewrite(hash) {
                     Ok(turn) => Some(turn),
-                    Err(refused) => return Rewritten::without_memory(refused),
+                    Err(rejected) => return Rewritten::without_memory(rejected),
                 };
             }
             let Some(found) = self.snapshot(key, hash, now_s) else {
@@ -189,36 +189,37 @@ impl Worker {
             };
             let made = match make(&found) {
                 Ok(made) => made,
-                Err(refused) => return Rewritten::Refused(refused),
+                Err(rejected) => return Rewritten::Rejected(rejected),
             };
             let upload = match self.make(key, hash, &found, &made, change, now_s) {
                 Ok(upload) => upload,
-                Err(refused) => return Rewritten::without_memory(refused),
+                Err(rejected) => return Rewritten::without_memory(rejected),
             };
-            let item = upload.candidate();
-            let taken = match upload.spot() {
+            let item = upload.new_item();
+            let allocation = match upload.block_ref() {
                 Some(_) => None,
                 None => match self.take_for(&item, found.expiry, change.cas.of(&found), now_s) {
-                    Ok(taken) => Some(taken),
-                    Err(refused) => return Rewritten::without_memory(refused),
+                    Ok(allocation) => Some(allocation),
+                    Err(rejected) => return Rewritten::without_memory(rejected),
                 },
             };
-            let draft = taken.map(|(taken, outline)| self.draft(taken, &outline, &item));
+            let draft =
+                allocation.map(|(allocation, outline)| self.draft(allocation, &outline, &item));
             let draft = draft.as_ref();
             if let Some(cas) = self.swap(&found, &upload, draft, turn.as_ref(), change, now_s) {
                 return Rewritten::Done(Done {
                     cas,
                     value_len: upload.value_len(),
                     number: match made {
-                        Made::Number { number, .. } => number,
-                        Made::Joined { .. } | Made::Same | Made::Empty => 0,
+                        NewValue::Number { number, .. } => number,
+                        NewValue::Joined { .. } | NewValue::Same | NewValue::Empty => 0,
                     },
                     expiry_before: found.expiry,
                 });
             }
         }
         // Evacuation moved it each time.
-        Rewritten::NotYet
+        Rewritten::Deferred
     }
 
     fn snapshot(&self, key: &[u8], hash: KeyHash, now_s: u32) -> Option<Snapshot> {
@@ -229,11 +230,11 @@ impl Worker {
         let location = entry.location();
         let block = self.block(location);
         if self.death(location, block, now_s).is_some() {
-            self.bury(hash.0, location, now_s);
+            self.unlink_dead(hash.0, location, now_s);
             return None;
         }
         // So that room for the new value is not made of the old one.
-        self.notice(hash, entry, block, false, now_s);
+        self.record_access(hash, entry, block, false, now_s);
         Some(Snapshot {
             location,
             pin: Pin::force(&self.store, location, block),
@@ -250,15 +251,15 @@ impl Worker {
         key: &[u8],
         hash: KeyHash,
         found: &Snapshot,
-        made: &Made<'_>,
+        made: &NewValue<'_>,
         change: Change,
         now_s: u32,
-    ) -> Result<Upload, Refused> {
+    ) -> Result<Upload, Rejected> {
         let value_len = match made {
-            Made::Number { value_len, .. } => *value_len,
-            Made::Joined { new, .. } => found.value_len + new.value_len(),
-            Made::Same => found.value_len,
-            Made::Empty => 0,
+            NewValue::Number { value_len, .. } => *value_len,
+            NewValue::Joined { new, .. } => found.value_len + new.value_len(),
+            NewValue::Same => found.value_len,
+            NewValue::Empty => 0,
         };
         let asked = Reserve {
             value_len,
@@ -269,7 +270,7 @@ impl Worker {
         let mut upload = self.reserve_for(key, hash, &asked, change.cas.of(found), now_s)?;
         let mut add = |bytes: &[u8]| self.fill(&mut upload, bytes, now_s).map(drop);
         match made {
-            Made::Number { number, value_len } => {
+            NewValue::Number { number, value_len } => {
                 let digits = Digits::of(*number);
                 add(digits.as_bytes())?;
                 let mut missing = value_len - digits.as_bytes().len();
@@ -279,7 +280,7 @@ impl Worker {
                     missing -= len;
                 }
             }
-            Made::Joined { new, is_before } => {
+            NewValue::Joined { new, is_before } => {
                 if *is_before {
                     new.value().try_for_each(&mut add)?;
                 }
@@ -288,8 +289,8 @@ impl Worker {
                     new.value().try_for_each(&mut add)?;
                 }
             }
-            Made::Same => found.value().try_for_each(&mut add)?,
-            Made::Empty => {}
+            NewValue::Same => found.value().try_for_each(&mut add)?,
+            NewValue::Empty => {}
         }
         Ok(upload)
     }
@@ -300,24 +301,24 @@ impl Worker {
         found: &Snapshot,
         new: &Upload,
         draft: Option<&Draft<'_>>,
-        turn: Option<&Turn>,
+        turn: Option<&RewriteGuard>,
         change: Change,
         now_s: u32,
     ) -> Option<u64> {
         let made = match draft {
-            Some(draft) => draft.spot,
-            None => new.spot()?,
+            Some(draft) => draft.block_ref,
+            None => new.block_ref()?,
         };
         let block = made.block;
         let writer = self.store.index.lock(new.hash().0);
         if writer.is_rewriting() && turn.is_none() {
             return None;
         }
-        let present = Present {
+        let present = CurrentItem {
             found: writer.find(|entry| entry.location() == found.location)?,
-            spot: self.spot(found.location),
+            block_ref: self.block_ref(found.location),
         };
-        let old = present.spot.block;
+        let old = present.block_ref.block;
         let is_dead = self.death(found.location, old, now_s).is_some();
         if is_dead || self.is_flushed(made.segment, now_s) {
             return None;
@@ -330,7 +331,7 @@ impl Worker {
             Marks::Kept if new.value_len() == found.value_len => kept,
             Marks::Kept | Marks::New => Access::new(now_s),
         };
-        let facts = Facts {
+        let metadata = Metadata {
             is_overwrite: true,
             cas: change
                 .cas
@@ -339,12 +340,12 @@ impl Worker {
             expiry: change.expiry.unwrap_or_else(|| old.expiry()),
             access,
         };
-        if !block.takes(facts.cas, facts.expiry) {
+        if !block.takes(metadata.cas, metadata.expiry) {
             return None;
         }
-        self.link(&writer, Some(&present), &made, facts, now_s);
+        self.link(&writer, Some(&present), &made, metadata, now_s);
         drop(writer);
-        self.rehearse(new.hash(), now_s, || Seen::Stored(traits(block)));
-        Some(facts.cas)
+        self.sample(new.hash(), now_s, || SampledAccess::Stored(traits(block)));
+        Some(metadata.cas)
     }
 }

@@ -18,10 +18,10 @@ pub struct Statistics {
     pub ghost_bytes: u64,
     /// Of the small caches that tell how eviction should lean.
     pub miniature_bytes: u64,
-    /// How eviction leans now: `frequent`, `returning`, `recent` or `clock`.
-    pub leaning: &'static str,
+    /// How eviction leans now: `frequent`, `next_to_populate`, `recent` or `clock`.
+    pub eviction_policy: &'static str,
     /// How often that has changed.
-    pub leanings: u64,
+    pub policy_changes: u64,
     /// Of values held by pins.
     pub bytes_pinned: u64,
     /// Of segments that pins and uploads under way keep from being used again.
@@ -63,7 +63,7 @@ pub struct Statistics {
     /// Blocks written where an item of the same length had been.
     pub refilled: u64,
     /// Segments drained.
-    pub drained: u64,
+    pub evacuated: u64,
     /// How often a worker had to wait for a segment.
     pub waits: u64,
 }

@@ -6,6 +6,7 @@ use std::sync::PoisonError;
 use rapidhash::v3::RapidSecrets;
 
 use crate::config::{Config, ConfigError};
+use crate::counters::{Counter, Counters};
 use crate::epochs::Epochs;
 use crate::ghost::Ghosts;
 use crate::heap::Heap;
@@ -14,15 +15,14 @@ use crate::hot::{HotKeys, Sketch};
 use crate::index::Index;
 use crate::limits::{
     CLASS_BUCKETS, CLASS_MEMORY, GHOST_PART, HOT_KEYS, HUGE_FROM, INDEX_CLASSES_MAX, INDEX_PART,
-    MINIATURE_PART, MINIATURE_SLOTS, SEGMENT_BITS, SEGMENTS_LEAST,
+    MINIATURE_PART, MINIATURE_SLOTS, SEGMENT_BITS, SEGMENTS_MIN,
 };
 use crate::log::Log;
 use crate::miniature::Miniatures;
+use crate::page_maintenance::{PageMaintenance, PageStep};
 use crate::statistics::Statistics;
 use crate::sync::atomic::{AtomicU64, Ordering};
 use crate::sync::{Arc, Mutex, MutexGuard};
-use crate::tally::{Count, Tally};
-use crate::tend::{Tended, Tender};
 use crate::worker::Worker;
 
 /// The store. Threads reach it through [`Store::worker`].
@@ -40,25 +40,25 @@ pub struct Store {
     limit: AtomicU64,
     /// When the next flush is due, in seconds; `NO_FLUSH`: none is.
     flush_due_s: AtomicU64,
-    tallies: Mutex<Tallies>,
+    counter_sets: Mutex<CounterSets>,
 }
 
 const NO_FLUSH: u64 = u64::MAX;
 
 #[derive(Debug, Default)]
-struct Tallies {
+struct CounterSets {
     /// Of workers that are at work.
-    present: Vec<Arc<Tally>>,
+    present: Vec<Arc<Counters>>,
     /// Of all that are gone.
-    gone: Tally,
+    gone: Counters,
     /// Workers that ever were.
     ever: usize,
 }
 
-impl Tallies {
-    fn sum(&self, what: Count) -> u64 {
-        let tallies = self.present.iter().map(Arc::as_ref).chain([&self.gone]);
-        tallies.fold(0, |sum, tally| sum.wrapping_add(tally.of(what)))
+impl CounterSets {
+    fn sum(&self, what: Counter) -> u64 {
+        let counter_sets = self.present.iter().map(Arc::as_ref).chain([&self.gone]);
+        counter_sets.fold(0, |sum, counters| sum.wrapping_add(counters.of(what)))
     }
 }
 
@@ -85,9 +85,9 @@ impl Store {
             geometry.class_buckets,
             geometry.index_bytes,
         )
-        .map_err(ConfigError::NoRoom)?;
+        .map_err(ConfigError::NoSpace)?;
         let heap = Heap::new(geometry.segments, geometry.segment_bits, config.workers)
-            .map_err(ConfigError::NoRoom)?;
+            .map_err(ConfigError::NoSpace)?;
         if config.huge_pages || config.memory_bytes >= HUGE_FROM {
             heap.advise_huge();
             index.advise_huge();
@@ -96,8 +96,8 @@ impl Store {
         let epochs = Epochs::new();
         let miniatures = Miniatures::new(geometry.miniature_slots);
         let other = index.bytes() + ghosts.bytes() + miniatures.bytes();
-        let allowed = allowed(config.memory_bytes, other, geometry.segment_bits);
-        let log = Log::new(heap, Arc::clone(&epochs), allowed, config.workers);
+        let segment_limit = segment_limit(config.memory_bytes, other, geometry.segment_bits);
+        let log = Log::new(heap, Arc::clone(&epochs), segment_limit, config.workers);
         Ok(Arc::new(Self {
             secrets: RapidSecrets::seed(config.hash_seed),
             index,
@@ -108,7 +108,7 @@ impl Store {
             holds: Holds::default(),
             limit: AtomicU64::new(config.memory_bytes),
             flush_due_s: AtomicU64::new(NO_FLUSH),
-            tallies: Mutex::default(),
+            counter_sets: Mutex::default(),
             config,
         }))
     }
@@ -116,28 +116,35 @@ impl Store {
     /// A handle for one thread.
     #[must_use]
     pub fn worker(self: &Arc<Self>) -> Worker {
-        let tally = Arc::new(Tally::default());
-        let mut tallies = self.tallies();
-        tallies.present.push(Arc::clone(&tally));
-        let stripe = tallies.ever;
-        tallies.ever += 1;
-        drop(tallies);
-        Worker::new(self, tally, stripe)
+        let counters = Arc::new(Counters::default());
+        let mut counter_sets = self.counter_sets();
+        counter_sets.present.push(Arc::clone(&counters));
+        let stripe = counter_sets.ever;
+        counter_sets.ever += 1;
+        drop(counter_sets);
+        Worker::new(self, counters, stripe)
     }
 
-    pub(crate) fn leave(&self, tally: &Arc<Tally>) {
-        let mut tallies = self.tallies();
-        tallies.present.retain(|other| !Arc::ptr_eq(other, tally));
-        tallies.gone.absorb(tally);
+    pub(crate) fn leave(&self, counters: &Arc<Counters>) {
+        let mut counter_sets = self.counter_sets();
+        counter_sets
+            .present
+            .retain(|other| !Arc::ptr_eq(other, counters));
+        counter_sets.gone.absorb(counters);
     }
 
     /// The keys read most of late, at most [`HOT_KEYS`] of them.
     #[must_use]
     pub fn hot_keys(&self) -> HotKeys {
         let (mut hot, mut copy) = (HotKeys::default(), Sketch::default());
-        for tally in &self.tallies().present {
+        for counters in &self.counter_sets().present {
             // A worker may be waiting: nothing that could call the kernel while it does.
-            copy.copy_from(&tally.sketch.lock().unwrap_or_else(PoisonError::into_inner));
+            copy.copy_from(
+                &counters
+                    .sketch
+                    .lock()
+                    .unwrap_or_else(PoisonError::into_inner),
+            );
             copy.add_to(&mut hot);
         }
         hot.keys.sort_by_key(|key| Reverse(key.reads));
@@ -145,9 +152,11 @@ impl Store {
         hot
     }
 
-    fn tallies(&self) -> MutexGuard<'_, Tallies> {
+    fn counter_sets(&self) -> MutexGuard<'_, CounterSets> {
         // Nothing panics half way through a change of the list.
-        self.tallies.lock().unwrap_or_else(PoisonError::into_inner)
+        self.counter_sets
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
     }
 
     /// What it was made with.
@@ -163,7 +172,7 @@ impl Store {
     }
 
     /// Changes the bytes that items and index may fill together. What is too much leaves bit by
-    /// bit, as workers write and maintain, and is given back by a [`Tender`].
+    /// bit, as workers write and maintain, and is given back by a [`PageMaintenance`].
     ///
     /// # Errors
     /// The store cannot work with so little, or was not made for so much.
@@ -178,19 +187,21 @@ impl Store {
     pub(crate) fn balance(&self) {
         let fixed = self.index.bytes() + self.ghosts.bytes() + self.miniatures.bytes();
         let size_bits = self.log.heap.segment_size().ilog2();
-        self.log.allow(allowed(self.limit(), fixed, size_bits));
+        self.log
+            .set_segment_limit(segment_limit(self.limit(), fixed, size_bits));
     }
 
-    /// Whether there is something for a [`Tender`] to do. Asked often, and true once each time.
+    /// Whether there is something for a [`PageMaintenance`] to do. Asked often, and true once each
+    /// time.
     #[must_use]
-    pub fn wants_tending(&self) -> bool {
-        self.log.wants_tending()
+    pub fn needs_page_maintenance(&self) -> bool {
+        self.log.needs_page_maintenance()
     }
 
-    /// All that a [`Tender`] has to do, at once: where nobody is answered yet.
+    /// All that a [`PageMaintenance`] has to do, at once: where nobody is answered yet.
     pub fn tend(self: &Arc<Self>) {
-        let mut tender = Tender::new(self);
-        while tender.step() != Tended::Nothing {}
+        let mut maintenance = PageMaintenance::new(self);
+        while maintenance.step() != PageStep::Nothing {}
     }
 
     /// Lets memory that is not there yet come in small pages: for where huge ones take too long to
@@ -224,13 +235,13 @@ impl Store {
     pub(crate) fn flushes(&self, now_s: u32) -> u32 {
         let due_s = self.flush_due_s.load(Ordering::Relaxed);
         if due_s <= u64::from(now_s) {
-            let taken = self.flush_due_s.compare_exchange(
+            let allocation = self.flush_due_s.compare_exchange(
                 due_s,
                 NO_FLUSH,
                 Ordering::Relaxed,
                 Ordering::Relaxed,
             );
-            if taken.is_ok() {
+            if allocation.is_ok() {
                 self.log.flush();
             }
         }
@@ -240,52 +251,52 @@ impl Store {
     /// [`Statistics::evicted`] alone, for which no segment is looked at.
     #[must_use]
     pub fn evicted(&self) -> u64 {
-        self.tallies().sum(Count::Evicted)
+        self.counter_sets().sum(Counter::Evicted)
     }
 
     /// Sums over all workers and open segments: its time does not grow with the memory.
     #[must_use]
     pub fn statistics(&self) -> Statistics {
-        let tallies = self.tallies();
-        let sum = |what| tallies.sum(what);
+        let counter_sets = self.counter_sets();
+        let sum = |what| counter_sets.sum(what);
         let content = self.log.content();
         let mut statistics = Statistics {
             limit_bytes: self.limit(),
             index_bytes: self.index.bytes(),
             ghost_bytes: self.ghosts.bytes(),
             miniature_bytes: self.miniatures.bytes(),
-            leaning: self.log.leaning().name,
-            leanings: self.miniatures.changes(),
+            eviction_policy: self.log.eviction_policy().name,
+            policy_changes: self.miniatures.changes(),
             bytes_pinned: self.holds.pinned_bytes(),
             bytes_held: u64::from(self.holds.segments()) * u64::from(self.log.heap.segment_size()),
             items: self.index.len(),
-            items_stored: sum(Count::Stored),
-            evicted: sum(Count::Evicted),
-            evicted_unfetched: sum(Count::EvictedUnfetched),
-            evicted_main: sum(Count::EvictedMain),
-            expired: sum(Count::Expired),
-            expired_unfetched: sum(Count::ExpiredUnfetched),
-            displaced: sum(Count::Displaced),
-            copied: sum(Count::Copied),
-            copied_bytes: sum(Count::CopiedBytes),
-            returned: sum(Count::Returned),
-            refilled: sum(Count::Refilled),
-            drained: sum(Count::Drained),
-            waits: sum(Count::Waits),
+            items_stored: sum(Counter::Stored),
+            evicted: sum(Counter::Evicted),
+            evicted_unfetched: sum(Counter::EvictedUnfetched),
+            evicted_main: sum(Counter::EvictedMain),
+            expired: sum(Counter::Expired),
+            expired_unfetched: sum(Counter::ExpiredUnfetched),
+            displaced: sum(Counter::Displaced),
+            copied: sum(Counter::Copied),
+            copied_bytes: sum(Counter::CopiedBytes),
+            returned: sum(Counter::Returned),
+            refilled: sum(Counter::Refilled),
+            evacuated: sum(Counter::Evacuated),
+            waits: sum(Counter::Waits),
             segment_bytes: u64::from(self.log.heap.segment_size()),
             segments: u64::from(self.log.resident()),
-            segments_allowed: u64::from(self.log.allowed()),
+            segments_allowed: u64::from(self.log.segment_limit()),
             // While workers write it may be off by what they are at.
-            bytes_live: (sum(Count::LiveBytes) as i64).max(0) as u64,
+            bytes_live: (sum(Counter::LiveBytes) as i64).max(0) as u64,
             bytes_written: content.bytes_written,
             oldest_segment_s: content.oldest_s,
             ..Statistics::default()
         };
-        for tally in &tallies.present {
-            tally.add_ages(&mut statistics.evicted_ages);
+        for counters in &counter_sets.present {
+            counters.add_ages(&mut statistics.evicted_ages);
         }
-        tallies.gone.add_ages(&mut statistics.evicted_ages);
-        drop(tallies);
+        counter_sets.gone.add_ages(&mut statistics.evicted_ages);
+        drop(counter_sets);
         statistics
     }
 }
@@ -308,7 +319,7 @@ impl Geometry {
     fn of(config: &Config) -> Self {
         let memory = config.memory_bytes;
         let most = config.memory_max.max(memory);
-        let segment_bits = (memory / SEGMENTS_LEAST)
+        let segment_bits = (memory / SEGMENTS_MIN)
             .max(1)
             .ilog2()
             .clamp(*SEGMENT_BITS.start(), *SEGMENT_BITS.end());
@@ -332,7 +343,7 @@ impl Geometry {
 
 /// Segments that a memory has room for beside what else there is, and what the index may grow by
 /// before this is reckoned again: a segment's worth.
-fn allowed(memory: u64, other: u64, size_bits: u32) -> u32 {
+fn segment_limit(memory: u64, other: u64, size_bits: u32) -> u32 {
     let count = (memory.saturating_sub(other) >> size_bits).saturating_sub(1);
     u32::try_from(count).unwrap_or(u32::MAX)
 }
@@ -378,12 +389,15 @@ mod tests {
             live += u64::from(store.log.heap.live.of(number));
             written += match segment.phase() {
                 Phase::Open => u64::from(segment.tail().min(size) - crate::heap::segment::FIRST),
-                Phase::Sealed | Phase::Draining => segment.written(size),
+                Phase::Sealed | Phase::Evacuating => segment.written(size),
                 Phase::Free | Phase::Retired => 0,
             };
         }
         let statistics = store.statistics();
-        assert!(statistics.drained > 100 && live > 1 << 20, "{statistics:?}");
+        assert!(
+            statistics.evacuated > 100 && live > 1 << 20,
+            "{statistics:?}"
+        );
         let told = (statistics.bytes_live, statistics.bytes_written);
         assert_eq!(told, (live, written));
         drop(worker);

@@ -8,17 +8,17 @@ use crate::heap::block::{
     Block, Outline, PIECE_HEADER_LEN, PIECE_MAX, PIECES_MAX, piece_block_len,
 };
 use crate::heap::segment::Part;
-use crate::heap::{Number, Spot};
+use crate::heap::{BlockRef, Number};
 use crate::holds::Credit;
 use crate::item::Expiry;
-use crate::limits::{KEY_MAX, PIECE_LEAST_PART, WHOLE_PART};
-use crate::log::Taken;
+use crate::limits::{KEY_MAX, PIECE_MIN_PART, WHOLE_PART};
+use crate::log::Allocation;
 use crate::sync::Arc;
 use crate::worker::{KeyHash, Lease, Worker};
 
 /// Why no memory was reserved.
 #[derive(Debug, Error, Clone, Copy, PartialEq, Eq)]
-pub enum Refused {
+pub enum Rejected {
     /// The value is longer than the store takes.
     #[error("value longer than the store takes")]
     TooLarge,
@@ -27,11 +27,11 @@ pub enum Refused {
     NoMemory,
     /// As many uploads and pins wait for their peers as may: try again when one is done.
     #[error("too much memory held for slow peers")]
-    HeldFull,
+    HoldLimit,
     /// Memory is on its way, but a worker that may still look at what was there has stood still for
     /// long: try again in a moment.
     #[error("memory that is to be used again is still looked at")]
-    NotYet,
+    Deferred,
 }
 
 /// What a value is reserved for.
@@ -59,18 +59,18 @@ pub struct Upload {
     filled: usize,
     /// Of an upload that waits for its peer.
     credit: Option<Credit>,
-    place: Place,
+    memory: UploadMemory,
 }
 
 /// Where an upload's bytes lie.
 #[derive(Debug)]
-enum Place {
+enum UploadMemory {
     /// Behind the key.
-    Whole(Taken),
+    Whole(Allocation),
     /// In pieces, of which those at the front are full; the key is kept until the item is made.
     Pieces {
         key: Box<[u8]>,
-        pieces: Vec<Taken>,
+        pieces: Vec<Allocation>,
         /// Bytes that all pieces but the last hold.
         before_last: usize,
     },
@@ -89,14 +89,14 @@ impl Worker {
     /// Reserves memory for the value of an item.
     ///
     /// # Errors
-    /// See [`Refused`].
+    /// See [`Rejected`].
     pub fn reserve(
         &mut self,
         key: &[u8],
         hash: KeyHash,
         asked: &Reserve,
         now_s: u32,
-    ) -> Result<Upload, Refused> {
+    ) -> Result<Upload, Rejected> {
         self.reserve_for(key, hash, asked, None, now_s)
     }
 
@@ -108,42 +108,42 @@ impl Worker {
         asked: &Reserve,
         cas: Option<u64>,
         now_s: u32,
-    ) -> Result<Upload, Refused> {
+    ) -> Result<Upload, Rejected> {
         self.begin_write(key, hash, asked.flags, asked.value_len)?;
         let heap = &self.store.log.heap;
         let credit = if asked.whole {
             None
         } else {
             let segments = 1 + asked.value_len / heap.segment_size() as usize;
-            let allowed = self.store.log.allowed();
-            let credit = self.store.holds.ask(segments as u32, allowed);
-            Some(credit.ok_or(Refused::HeldFull)?)
+            let segment_limit = self.store.log.segment_limit();
+            let credit = self.store.holds.ask(segments as u32, segment_limit);
+            Some(credit.ok_or(Rejected::HoldLimit)?)
         };
         let is_timed = self.is_timed(asked.expiry);
         let outline = Outline::whole(key.len(), asked.value_len, asked.flags, cas, is_timed);
         let block_len = outline.block_len();
-        self.pay(block_len, now_s);
+        self.assist_evacuation(block_len, now_s);
         let part = self.part_for(self.present(hash).as_ref(), hash);
-        let place = if block_len <= self.store.log.heap.block_max() / WHOLE_PART {
+        let memory = if block_len <= self.store.log.heap.block_max() / WHOLE_PART {
             let at_once = match asked.whole {
                 true => self.take_at_once(block_len, part, asked.expiry, now_s),
                 false => None,
             };
-            let taken = match at_once {
-                Some(taken) => Ok(taken),
+            let allocation = match at_once {
+                Some(allocation) => Ok(allocation),
                 None => self.take(block_len, part, asked.expiry, now_s),
             };
-            match taken {
-                Ok(taken) => Place::Whole(taken),
-                Err(refused) => {
+            match allocation {
+                Ok(allocation) => UploadMemory::Whole(allocation),
+                Err(rejected) => {
                     if let Some(credit) = credit {
                         self.store.holds.settle(credit);
                     }
-                    return Err(refused);
+                    return Err(rejected);
                 }
             }
         } else {
-            Place::Pieces {
+            UploadMemory::Pieces {
                 key: key.into(),
                 pieces: Vec::new(),
                 before_last: 0,
@@ -157,11 +157,11 @@ impl Worker {
             value_len: asked.value_len,
             filled: 0,
             credit,
-            place,
+            memory,
         };
-        if let Place::Whole(taken) = &upload.place {
-            let number = taken.number;
-            upload.block(taken).begin(&outline, key);
+        if let UploadMemory::Whole(allocation) = &upload.memory {
+            let number = allocation.number;
+            upload.block(allocation).begin(&outline, key);
             upload.hold(number);
             if let Some(credit) = &mut upload.credit {
                 // It lies in one segment, which others may hold already.
@@ -188,13 +188,13 @@ impl Worker {
         hash: KeyHash,
         flags: u32,
         value_len: usize,
-    ) -> Result<(), Refused> {
+    ) -> Result<(), Rejected> {
         assert!(self.hash(key).0 == hash.0, "the hash of another key");
         self.wake();
         self.visits_before.set(self.visits());
         let is_key = (1..=KEY_MAX).contains(&key.len());
         if !is_key || !self.fits(key, flags, value_len) {
-            return Err(Refused::TooLarge);
+            return Err(Rejected::TooLarge);
         }
         Ok(())
     }
@@ -207,17 +207,17 @@ impl Worker {
         part: Part,
         expiry: Expiry,
         now_s: u32,
-    ) -> Option<Taken> {
-        let way = self.way(part, expiry, now_s);
-        let freed = self.take_freed(len, &way);
-        freed.or_else(|| self.store.log.take(len, &way))
+    ) -> Option<Allocation> {
+        let target = self.target(part, expiry, now_s);
+        let holes = self.take_hole(len, &target);
+        holes.or_else(|| self.store.log.take(len, &target))
     }
 
     /// Copies from the front of `bytes` what an upload misses; returns how much that was. Memory is
     /// taken as it is needed.
     ///
     /// # Errors
-    /// There is no more memory, or not yet ([`Refused::NotYet`]): what fitted has been taken.
+    /// There is no more memory, or not yet ([`Rejected::Deferred`]): what fitted has been taken.
     ///
     /// # Panics
     /// The upload is another store's.
@@ -226,7 +226,7 @@ impl Worker {
         upload: &mut Upload,
         bytes: &[u8],
         now_s: u32,
-    ) -> Result<usize, Refused> {
+    ) -> Result<usize, Rejected> {
         self.wake();
         self.check_owner(upload);
         let mut done = 0;
@@ -253,38 +253,38 @@ impl Worker {
     }
 
     /// Takes memory for the next piece of an upload whose pieces are full.
-    fn extend(&mut self, upload: &mut Upload, now_s: u32) -> Result<(), Refused> {
+    fn extend(&mut self, upload: &mut Upload, now_s: u32) -> Result<(), Rejected> {
         let missing = upload.missing();
-        let Place::Pieces {
+        let UploadMemory::Pieces {
             pieces,
             before_last,
             ..
-        } = &mut upload.place
+        } = &mut upload.memory
         else {
             return Ok(());
         };
         let block_max = self.store.log.heap.block_max();
         let most = missing.min(PIECE_MAX).min(block_max - PIECE_HEADER_LEN);
-        let least = most.min(block_max / PIECE_LEAST_PART);
+        let least = most.min(block_max / PIECE_MIN_PART);
         let number = pieces.len();
         if number >= PIECES_MAX {
-            return Err(Refused::TooLarge);
+            return Err(Rejected::TooLarge);
         }
-        self.pay(most, now_s);
-        let way = self.way(upload.part, Expiry::NEVER, now_s);
-        let (taken, block_len) = loop {
+        self.assist_evacuation(most, now_s);
+        let target = self.target(upload.part, Expiry::NEVER, now_s);
+        let (allocation, block_len) = loop {
             let lens = (piece_block_len(least), piece_block_len(most));
-            if let Some(taken) = self.store.log.take_some(lens.0, lens.1, &way) {
-                break taken;
+            if let Some(allocation) = self.store.log.take_some(lens.0, lens.1, &target) {
+                break allocation;
             }
             self.wait_for_segment(now_s)?;
         };
         *before_last = upload.filled;
-        let segment = taken.number;
-        pieces.push(taken);
-        if let Some(taken) = upload.last() {
+        let segment = allocation.number;
+        pieces.push(allocation);
+        if let Some(allocation) = upload.last() {
             let len = most.min(block_len - PIECE_HEADER_LEN);
-            let piece = upload.block(taken);
+            let piece = upload.block(allocation);
             piece.begin_piece(upload.hash.0, number, len);
         }
         upload.hold(segment);
@@ -298,11 +298,11 @@ impl Worker {
         part: Part,
         expiry: Expiry,
         now_s: u32,
-    ) -> Result<Taken, Refused> {
-        let way = self.way(part, expiry, now_s);
+    ) -> Result<Allocation, Rejected> {
+        let target = self.target(part, expiry, now_s);
         loop {
-            if let Some(taken) = self.store.log.take(len, &way) {
-                return Ok(taken);
+            if let Some(allocation) = self.store.log.take(len, &target) {
+                return Ok(allocation);
             }
             self.wait_for_segment(now_s)?;
         }
@@ -313,9 +313,9 @@ impl Upload {
     /// The key it is for.
     #[must_use]
     pub fn key(&self) -> &[u8] {
-        match &self.place {
-            Place::Whole(taken) => self.block(taken).key(),
-            Place::Pieces { key, .. } => key,
+        match &self.memory {
+            UploadMemory::Whole(allocation) => self.block(allocation).key(),
+            UploadMemory::Pieces { key, .. } => key,
         }
     }
 
@@ -344,12 +344,14 @@ impl Upload {
             return &mut [];
         };
         let block = self.block(last);
-        let (bytes, from) = match &self.place {
+        let (bytes, from) = match &self.memory {
             // SAFETY: the block was taken for this upload, which the index does not know, and is
             // lent out for as long as the upload is borrowed.
-            Place::Whole(_) => (unsafe { block.value_mut() }, 0),
-            // SAFETY: as above.
-            Place::Pieces { before_last, .. } => (unsafe { block.piece_mut() }, *before_last),
+            UploadMemory::Whole(_) => (unsafe { block.value_mut() }, 0),
+            UploadMemory::Pieces { before_last, .. } => {
+                // SAFETY: as above.
+                (unsafe { block.piece_mut() }, *before_last)
+            }
         };
         &mut bytes[self.filled - from..]
     }
@@ -362,45 +364,47 @@ impl Upload {
 
     /// The filled value's pieces, in order.
     pub(crate) fn value(&self) -> impl Iterator<Item = &[u8]> {
-        let (whole, pieces) = match &self.place {
-            Place::Whole(taken) => (Some(self.block(taken).value()), &[][..]),
-            Place::Pieces { pieces, .. } => (None, &pieces[..]),
+        let (whole, pieces) = match &self.memory {
+            UploadMemory::Whole(allocation) => (Some(self.block(allocation).value()), &[][..]),
+            UploadMemory::Pieces { pieces, .. } => (None, &pieces[..]),
         };
-        let pieces = pieces.iter().map(|taken| self.block(taken).piece());
+        let pieces = pieces
+            .iter()
+            .map(|allocation| self.block(allocation).piece());
         whole.into_iter().chain(pieces)
     }
 
     /// A block that was taken for this upload.
-    fn block(&self, taken: &Taken) -> Block<'_> {
+    fn block(&self, allocation: &Allocation) -> Block<'_> {
         // SAFETY: its segment is held for a writer until the upload is dropped.
-        unsafe { self.store.log.heap.block(taken.location) }
+        unsafe { self.store.log.heap.block(allocation.location) }
     }
 
     /// The block that is filled, or was filled last.
-    fn last(&self) -> Option<&Taken> {
-        match &self.place {
-            Place::Whole(taken) => Some(taken),
-            Place::Pieces { pieces, .. } => pieces.last(),
+    fn last(&self) -> Option<&Allocation> {
+        match &self.memory {
+            UploadMemory::Whole(allocation) => Some(allocation),
+            UploadMemory::Pieces { pieces, .. } => pieces.last(),
         }
     }
 
     /// The block of the item, if it has been made.
-    pub(crate) fn spot(&self) -> Option<Spot<'_>> {
-        match &self.place {
-            Place::Whole(taken) => Some(Spot {
-                location: taken.location,
-                block: self.block(taken),
-                segment: self.store.log.heap.segment(taken.number),
+    pub(crate) fn block_ref(&self) -> Option<BlockRef<'_>> {
+        match &self.memory {
+            UploadMemory::Whole(allocation) => Some(BlockRef {
+                location: allocation.location,
+                block: self.block(allocation),
+                segment: self.store.log.heap.segment(allocation.number),
             }),
-            Place::Pieces { .. } => None,
+            UploadMemory::Pieces { .. } => None,
         }
     }
 
     /// The pieces, if the value lies in pieces.
-    pub(crate) fn pieces(&self) -> Option<&[Taken]> {
-        match &self.place {
-            Place::Whole(_) => None,
-            Place::Pieces { pieces, .. } => Some(pieces),
+    pub(crate) fn pieces(&self) -> Option<&[Allocation]> {
+        match &self.memory {
+            UploadMemory::Whole(_) => None,
+            UploadMemory::Pieces { pieces, .. } => Some(pieces),
         }
     }
 
@@ -408,12 +412,12 @@ impl Upload {
         self.part
     }
 
-    fn let_go(&self, taken: &Taken) {
+    fn release(&self, allocation: &Allocation) {
         let heap = &self.store.log.heap;
         if self.credit.is_some() {
-            self.store.holds.release(heap, taken.number);
+            self.store.holds.release(heap, allocation.number);
         }
-        heap.segment(taken.number).release_writer();
+        heap.segment(allocation.number).release_writer();
     }
 
     /// A segment of an upload that waits is held for its peer.
@@ -428,9 +432,11 @@ impl Upload {
 impl Drop for Upload {
     /// The bytes of what was published live on; of what was not, they are dead.
     fn drop(&mut self) {
-        match &self.place {
-            Place::Whole(taken) => self.let_go(taken),
-            Place::Pieces { pieces, .. } => pieces.iter().for_each(|taken| self.let_go(taken)),
+        match &self.memory {
+            UploadMemory::Whole(allocation) => self.release(allocation),
+            UploadMemory::Pieces { pieces, .. } => pieces
+                .iter()
+                .for_each(|allocation| self.release(allocation)),
         }
         if let Some(credit) = self.credit.take() {
             self.store.holds.settle(credit);

@@ -7,27 +7,27 @@ use std::sync::PoisonError;
 
 use rapidhash::v3::rapidhash_v3_seeded;
 
-use crate::drain::Cursor;
-use crate::epochs::Seat;
-use crate::freed::Freed;
-use crate::heap::Spot;
+use crate::counters::{Counter, Counters};
+use crate::epochs::WorkerSlot;
+use crate::evacuate::Cursor;
+use crate::heap::BlockRef;
 use crate::heap::block::Block;
 use crate::heap::live::Column;
 use crate::heap::segment::Part;
-use crate::index::{Entry, Location, Place, Writer};
+use crate::holes::Holes;
+use crate::index::{Entry, Location, Position, Writer};
 use crate::item::Expiry;
 use crate::limits::{FLAGS_LEN, ITEM_OVERHEAD, RESIZE_BUCKETS, VISITS_MAX};
-use crate::log::Way;
-use crate::miniature::{Look, Scene, Seen, Shown, Traits};
+use crate::log::AllocTarget;
+use crate::miniature::{Observation, SampleContext, SampleLimiter, SampledAccess, Traits};
 use crate::read::Miss;
 use crate::store::Store;
 use crate::sync::Arc;
-use crate::tally::{Count, Tally};
 
 /// A key's hash, so that it is reckoned once a request; and where in the index its entry was seen
 /// ([`Worker::prefetch_item`]).
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct KeyHash(pub(crate) u64, pub(crate) Place);
+pub struct KeyHash(pub(crate) u64, pub(crate) Position);
 
 /// The store, held by one worker's uploads: a count that the writes of all workers changed would be
 /// a line they take from each other.
@@ -57,23 +57,23 @@ pub struct Worker {
     pub(crate) store: Arc<Store>,
     /// What its uploads hold.
     pub(crate) lease: Arc<Lease>,
-    seat: Seat,
+    worker_slot: WorkerSlot,
     is_online: Cell<bool>,
     /// What had been visited when the operation under way began to write.
     pub(crate) visits_before: Cell<u64>,
     /// It waits for a segment: nothing that it drains stays for having been asked for.
     pub(crate) is_waiting: bool,
-    pub(crate) tally: Arc<Tally>,
+    pub(crate) counters: Arc<Counters>,
     /// Where it counts what is alive.
     column: Column,
     stripe: usize,
     /// Reads until one is looked at for `stats hotkeys`.
     pub(crate) until_look: Cell<u32>,
-    shown: Shown,
+    shown: SampleLimiter,
     /// The segment it is draining.
     pub(crate) cursor: Option<Cursor>,
     /// Blocks to be written again.
-    pub(crate) freed: RefCell<Freed>,
+    pub(crate) holes: RefCell<Holes>,
 }
 
 impl fmt::Debug for Worker {
@@ -83,21 +83,21 @@ impl fmt::Debug for Worker {
 }
 
 impl Worker {
-    pub(crate) fn new(store: &Arc<Store>, tally: Arc<Tally>, stripe: usize) -> Self {
+    pub(crate) fn new(store: &Arc<Store>, counters: Arc<Counters>, stripe: usize) -> Self {
         Self {
             store: Arc::clone(store),
             lease: Arc::new(Lease(Arc::clone(store))),
-            seat: store.epochs.sit(),
+            worker_slot: store.epochs.register(),
             is_online: Cell::new(false),
             visits_before: Cell::new(0),
             is_waiting: false,
-            tally,
+            counters,
             column: store.log.heap.live.take_column(),
             stripe,
             until_look: Cell::new(0),
-            shown: Shown::default(),
+            shown: SampleLimiter::default(),
             cursor: None,
-            freed: RefCell::new(Freed::new()),
+            holes: RefCell::new(Holes::new()),
         }
     }
 
@@ -112,7 +112,7 @@ impl Worker {
     #[inline]
     pub fn hash(&self, key: &[u8]) -> KeyHash {
         let hash = rapidhash_v3_seeded(key, &self.store.secrets);
-        KeyHash(hash, Place::default())
+        KeyHash(hash, Position::default())
     }
 
     /// Asks for the memory where an operation on this key looks first: its buckets of the index. A
@@ -127,44 +127,46 @@ impl Worker {
     /// leads to it, so that a read or a put that is given it need not search.
     #[inline]
     pub fn prefetch_item(&self, hash: &mut KeyHash) {
-        if let Some(found) = self.store.index.guess(hash.0, hash.1) {
-            hash.1 = found.place();
+        if let Some(found) = self.store.index.find_candidate(hash.0, hash.1) {
+            hash.1 = found.position();
             self.store.log.heap.prefetch(found.entry().location());
         }
     }
 
     /// Looks at one read of many.
     #[cold]
-    pub(crate) fn look(&self, hash: KeyHash, key: &[u8]) {
+    pub(crate) fn scan(&self, hash: KeyHash, key: &[u8]) {
         // Only who asks for the hot keys takes it too, and not for long.
         let mut sketch = self
-            .tally
+            .counters
             .sketch
             .lock()
             .unwrap_or_else(PoisonError::into_inner);
-        self.until_look.set(sketch.look(hash.0, key));
+        self.until_look.set(sketch.scan(hash.0, key));
     }
 
     /// Shows what came of a request to the small caches, if its key is watched.
     #[inline]
-    pub(crate) fn rehearse(&self, hash: KeyHash, now_s: u32, seen: impl FnOnce() -> Seen) {
+    pub(crate) fn sample(&self, hash: KeyHash, now_s: u32, seen: impl FnOnce() -> SampledAccess) {
         if self.store.miniatures.watches(hash.0) && self.shown.shows(hash.0, now_s) {
-            self.rehearse_watched(hash.0, now_s, seen());
+            self.sample_watched(hash.0, now_s, seen());
         }
     }
 
     #[cold]
-    fn rehearse_watched(&self, hash: u64, now_s: u32, seen: Seen) {
+    fn sample_watched(&self, hash: u64, now_s: u32, seen: SampledAccess) {
         let log = &self.store.log;
-        let segments = log.allowed().saturating_sub(log.reserve());
-        let scene = Scene {
+        let segments = log.segment_limit().saturating_sub(log.reserve());
+        let context = SampleContext {
             bytes: u64::from(segments) * u64::from(log.heap.segment_size()),
             ghosts: self.store.ghosts.names(),
             flushes: log.flushes(),
         };
-        let look = Look { hash, seen, now_s };
-        let lean = |leaning| log.lean(leaning);
-        self.store.miniatures.look(&look, &scene, lean);
+        let scan = Observation { hash, seen, now_s };
+        let set_eviction_policy = |eviction_policy| log.set_eviction_policy(eviction_policy);
+        self.store
+            .miniatures
+            .scan(&scan, &context, set_eviction_policy);
     }
 
     /// Says that the thread holds nothing it read in the burst now over.
@@ -175,7 +177,7 @@ impl Worker {
     /// Says that the thread goes to sleep; [`Worker::quiescent`] is implied.
     pub fn offline(&mut self) {
         self.is_online.set(false);
-        self.seat.offline();
+        self.worker_slot.offline();
     }
 
     /// Says that the thread is awake again.
@@ -188,7 +190,7 @@ impl Worker {
     pub(crate) fn wake(&self) {
         if !self.is_online.get() {
             self.is_online.set(true);
-            self.seat.online();
+            self.worker_slot.online();
         }
     }
 
@@ -196,7 +198,7 @@ impl Worker {
     /// it has been led to outlives this, since each borrows the worker.
     pub(crate) fn pass(&mut self) {
         if self.is_online.get() {
-            self.seat.quiescent();
+            self.worker_slot.quiescent();
         }
     }
 
@@ -204,7 +206,7 @@ impl Worker {
     /// For tests and benchmarks: the difference around one operation is what it did for others.
     #[must_use]
     pub fn visits(&self) -> u64 {
-        self.tally.of(Count::Visits)
+        self.counters.of(Counter::Visits)
     }
 
     /// Invalidates every item written before second `at_s`, or now if that is past.
@@ -236,8 +238,8 @@ impl Worker {
 
     /// As [`Worker::block`], with its segment.
     #[inline]
-    pub(crate) fn spot(&self, location: Location) -> Spot<'_> {
-        Spot {
+    pub(crate) fn block_ref(&self, location: Location) -> BlockRef<'_> {
+        BlockRef {
             location,
             block: self.block(location),
             segment: self.store.log.heap.segment_of(location),
@@ -245,8 +247,8 @@ impl Worker {
     }
 
     #[inline]
-    pub(crate) fn way(&self, part: Part, expiry: Expiry, now_s: u32) -> Way {
-        Way {
+    pub(crate) fn target(&self, part: Part, expiry: Expiry, now_s: u32) -> AllocTarget {
+        AllocTarget {
             stripe: self.stripe,
             part,
             expiry,
@@ -272,7 +274,7 @@ impl Worker {
     #[inline]
     pub(crate) fn death(&self, location: Location, block: Block<'_>, now_s: u32) -> Option<Miss> {
         let flushes = self.store.flushes(now_s);
-        if flushes > 0 && self.store.log.heap.segment_of(location).birth() != flushes {
+        if flushes > 0 && self.store.log.heap.segment_of(location).flush_generation() != flushes {
             return Some(Miss::Flushed);
         }
         block.expiry().is_past(now_s).then_some(Miss::Expired)
@@ -280,33 +282,33 @@ impl Worker {
 
     /// The index leads to a block now: its bytes are alive.
     #[inline]
-    pub(crate) fn add_live(&self, spot: &Spot<'_>) {
+    pub(crate) fn add_live(&self, block_ref: &BlockRef<'_>) {
         let heap = &self.store.log.heap;
-        let (number, len) = (heap.number_of(spot.location), spot.block.len());
+        let (number, len) = (heap.number_of(block_ref.location), block_ref.block.len());
         heap.live.add(&self.column, number, len);
-        self.tally.add(Count::LiveBytes, len as u64);
+        self.counters.add(Counter::LiveBytes, len as u64);
     }
 
     /// It does so no longer.
     #[inline]
-    pub(crate) fn sub_live(&self, spot: &Spot<'_>) {
+    pub(crate) fn sub_live(&self, block_ref: &BlockRef<'_>) {
         let heap = &self.store.log.heap;
-        let (number, len) = (heap.number_of(spot.location), spot.block.len());
+        let (number, len) = (heap.number_of(block_ref.location), block_ref.block.len());
         heap.live.sub(&self.column, number, len);
-        self.tally
-            .add(Count::LiveBytes, (len as u64).wrapping_neg());
+        self.counters
+            .add(Counter::LiveBytes, (len as u64).wrapping_neg());
     }
 
     /// The bytes of an item that the index no longer leads to are alive no more. Returns how many
     /// its block has.
     #[inline]
-    pub(crate) fn unlinked(&self, spot: &Spot<'_>) -> usize {
-        let block = spot.block;
+    pub(crate) fn unlinked(&self, block_ref: &BlockRef<'_>) -> usize {
+        let block = block_ref.block;
         let len = block.len();
-        self.sub_live(spot);
+        self.sub_live(block_ref);
         block.mark_dead();
         if block.is_in_pieces() {
-            let pieces = pieces_of(block).map(|piece| self.spot(piece));
+            let pieces = pieces_of(block).map(|piece| self.block_ref(piece));
             pieces.for_each(|piece| self.sub_live(&piece));
         }
         len
@@ -315,19 +317,19 @@ impl Worker {
     /// Counts an item that has to make room for others, before its bytes are.
     pub(crate) fn count_evicted(&self, block: Block<'_>, part: Part, now_s: u32) {
         let access = block.access();
-        self.tally.count(Count::Evicted);
+        self.counters.count(Counter::Evicted);
         if !access.is_fetched() {
-            self.tally.count(Count::EvictedUnfetched);
+            self.counters.count(Counter::EvictedUnfetched);
         }
         if part == Part::Main {
-            self.tally.count(Count::EvictedMain);
+            self.counters.count(Counter::EvictedMain);
         }
-        self.tally
+        self.counters
             .count_age(now_s.saturating_sub(access.second(now_s)));
     }
 
     /// Takes a dead item out of the index, if it is still there and dead.
-    pub(crate) fn bury(&self, hash: u64, location: Location, now_s: u32) -> bool {
+    pub(crate) fn unlink_dead(&self, hash: u64, location: Location, now_s: u32) -> bool {
         let writer = self.store.index.lock(hash);
         let Some(found) = writer.find(|entry| entry.location() == location) else {
             return false;
@@ -336,31 +338,31 @@ impl Worker {
         if self.death(location, block, now_s).is_none() {
             return false;
         }
-        self.bury_found(&writer, &found, block);
+        self.unlink_found(&writer, &found, block);
         true
     }
 
     /// Takes a dead item out of the index.
-    pub(crate) fn bury_found(
+    pub(crate) fn unlink_found(
         &self,
         writer: &Writer<'_>,
         found: &crate::index::Found,
         block: Block<'_>,
     ) {
         writer.remove(found);
-        self.tally.count(Count::Expired);
+        self.counters.count(Counter::Expired);
         if !block.access().is_fetched() {
-            self.tally.count(Count::ExpiredUnfetched);
+            self.counters.count(Counter::ExpiredUnfetched);
         }
-        self.unlinked(&self.spot(found.entry().location()));
+        self.unlinked(&self.block_ref(found.entry().location()));
     }
 
     /// Lets the index follow the number of items, and segments follow the index.
-    pub(crate) fn adjust(&self) {
+    pub(crate) fn resize_step(&self) {
         use crate::index::Step;
-        let step = self.store.index.adjust();
+        let step = self.store.index.resize_step();
         if step != Step::Still {
-            self.tally.add(Count::Visits, RESIZE_BUCKETS as u64);
+            self.counters.add(Counter::Visits, RESIZE_BUCKETS as u64);
         }
         if let Step::Resized(bytes) = step
             && bytes.is_multiple_of(u64::from(self.store.log.heap.segment_size()))
@@ -395,6 +397,6 @@ impl Drop for Worker {
     fn drop(&mut self) {
         drop(self.cursor.take());
         self.store.log.heap.live.give_back(&self.column);
-        self.store.leave(&self.tally);
+        self.store.leave(&self.counters);
     }
 }

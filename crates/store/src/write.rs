@@ -1,13 +1,13 @@
 //! Writing.
 
 use crate::heap::block::Outline;
+use crate::insertion::{Deferral, NewItem, NotInserted, Value};
 use crate::item::Expiry;
 use crate::limits::{REWRITE_WAITS_MAX, WHOLE_PART};
-use crate::miniature::Seen;
+use crate::miniature::SampledAccess;
 use crate::number::{self, Digits};
-use crate::place::{Candidate, Delayed, Unplaced, Value};
-use crate::rewrite::{Change, Made, Marks, NewCas, Rewritten, Snapshot};
-use crate::upload::{Refused, Reserve, Upload};
+use crate::rewrite::{Change, Marks, NewCas, NewValue, Rewritten, Snapshot};
+use crate::upload::{Rejected, Reserve, Upload};
 use crate::worker::{KeyHash, Worker};
 
 /// How a new value meets what is there.
@@ -89,7 +89,7 @@ pub enum Published {
     /// A CAS was given and there is no item.
     NotFound,
     /// Joined to what is there it is longer than the store takes, or there is no room.
-    NoRoom,
+    NoSpace,
 }
 
 /// What is done to an item instead of deleting it.
@@ -117,9 +117,9 @@ pub enum Marked {
     /// The item has another CAS.
     Exists,
     /// There is no room.
-    NoRoom,
-    /// As [`Refused::NotYet`].
-    NotYet,
+    NoSpace,
+    /// As [`Rejected::Deferred`].
+    Deferred,
 }
 
 /// What became of a deletion.
@@ -180,9 +180,9 @@ pub enum ArithOutcome {
     /// The item has another CAS.
     Exists,
     /// There is no room.
-    NoRoom,
-    /// As [`Refused::NotYet`].
-    NotYet,
+    NoSpace,
+    /// As [`Rejected::Deferred`].
+    Deferred,
 }
 
 /// A counter after arithmetic.
@@ -204,7 +204,7 @@ impl Worker {
     /// Makes an upload the value of its key, if `write` allows.
     ///
     /// # Errors
-    /// As [`Refused::NotYet`], or another worker appends to an item nearby: the upload, to be
+    /// As [`Rejected::Deferred`], or another worker appends to an item nearby: the upload, to be
     /// published later.
     ///
     /// # Panics
@@ -227,41 +227,46 @@ impl Worker {
                         mode: Mode::Add,
                         ..*write
                     };
-                    match self.place(&upload, &add, now_s) {
+                    match self.position(&upload, &add, now_s) {
                         Ok(Published::NotStored) => self.join(&upload, write, now_s),
                         placed => placed,
                     }
                 }
                 joined => joined,
             },
-            Mode::Set | Mode::Add | Mode::Replace => self.place(&upload, write, now_s),
+            Mode::Set | Mode::Add | Mode::Replace => self.position(&upload, write, now_s),
         };
         published.map_err(|_| upload)
     }
 
     /// Lets the item of an upload take its place, if `write` allows.
-    fn place(&mut self, upload: &Upload, write: &Write, now_s: u32) -> Result<Published, Delayed> {
-        let item = upload.candidate();
-        let placed = match upload.spot() {
-            Some(made) => self.try_place(&item, &made, None, write, now_s),
-            None => Err(Unplaced::Unfit),
+    fn position(
+        &mut self,
+        upload: &Upload,
+        write: &Write,
+        now_s: u32,
+    ) -> Result<Published, Deferral> {
+        let item = upload.new_item();
+        let placed = match upload.block_ref() {
+            Some(made) => self.try_insert(&item, &made, None, write, now_s),
+            None => Err(NotInserted::Unfit),
         };
-        self.placed_or_made(placed, &item, write, now_s)
+        self.inserted_or_built(placed, &item, write, now_s)
     }
 
     /// Makes another block for an item whose first was unfit.
     #[inline]
-    fn placed_or_made(
+    fn inserted_or_built(
         &mut self,
-        placed: Result<Published, Unplaced>,
-        item: &Candidate<'_>,
+        placed: Result<Published, NotInserted>,
+        item: &NewItem<'_>,
         write: &Write,
         now_s: u32,
-    ) -> Result<Published, Delayed> {
+    ) -> Result<Published, Deferral> {
         match placed {
             Ok(published) => Ok(published),
-            Err(Unplaced::Rewriting) => Err(Delayed::ByRewrite),
-            Err(Unplaced::Unfit) => self.make_and_place(item, write, now_s),
+            Err(NotInserted::Rewriting) => Err(Deferral::ByRewrite),
+            Err(NotInserted::Unfit) => self.build_and_insert(item, write, now_s),
         }
     }
 
@@ -269,7 +274,7 @@ impl Worker {
     /// [`Worker::fill`] and [`Worker::publish`] in one.
     ///
     /// # Errors
-    /// See [`Refused`]; never [`Refused::HeldFull`].
+    /// See [`Rejected`]; never [`Rejected::HoldLimit`].
     ///
     /// # Panics
     /// The hash is not that of the key in this store.
@@ -280,15 +285,15 @@ impl Worker {
         value: &[u8],
         write: &Write,
         now_s: u32,
-    ) -> Result<Published, Refused> {
+    ) -> Result<Published, Rejected> {
         for _ in 0..REWRITE_WAITS_MAX {
             match self.try_put(key, hash, value, write, now_s)? {
                 Ok(published) => return Ok(published),
-                Err(Delayed::ByMemory) => break,
-                Err(Delayed::ByRewrite) => self.wait_for_rewrite(hash)?,
+                Err(Deferral::ByMemory) => break,
+                Err(Deferral::ByRewrite) => self.wait_for_rewrite(hash)?,
             }
         }
-        Err(Refused::NotYet)
+        Err(Rejected::Deferred)
     }
 
     /// As [`Worker::put`], at once.
@@ -300,7 +305,7 @@ impl Worker {
         value: &[u8],
         write: &Write,
         now_s: u32,
-    ) -> Result<Result<Published, Delayed>, Refused> {
+    ) -> Result<Result<Published, Deferral>, Rejected> {
         self.store.index.prefetch_lock(hash.0);
         self.begin_write(key, hash, write.flags, value.len())?;
         let is_timed = self.is_timed(write.expiry);
@@ -311,32 +316,32 @@ impl Worker {
         if joins || len > self.store.log.heap.block_max() / WHOLE_PART {
             return self.put_long(key, hash, value, write, now_s).map(Ok);
         }
-        self.pay(len, now_s);
+        self.assist_evacuation(len, now_s);
         // The item that is there comes to the caches while the one that takes its place is made.
         let near = self.present(hash);
         if let Some(present) = &near {
             self.store.index.prefetch_entry(&present.found);
-            present.spot.prefetch_to_replace(key.len());
+            present.block_ref.prefetch_to_replace(key.len());
         }
         let part = self.part_for(near.as_ref(), hash);
-        let (taken, near) = match self.take_at_once(len, part, write.expiry, now_s) {
-            Some(taken) => (taken, near),
+        let (allocation, near) = match self.take_at_once(len, part, write.expiry, now_s) {
+            Some(allocation) => (allocation, near),
             // It waits until others are quiescent, and so is this worker: nothing it saw counts.
             None => (self.take(len, part, write.expiry, now_s)?, None),
         };
-        let item = Candidate {
+        let item = NewItem {
             key,
             hash,
             flags: write.flags,
             part,
             value: Value::Whole(value),
         };
-        let draft = self.draft(taken, &outline, &item);
+        let draft = self.draft(allocation, &outline, &item);
         // None seen, or another's: it is looked for under the lock.
-        let seen = near.filter(|present| present.spot.block.key() == key);
-        let placed = self.try_place(&item, &draft.spot, seen, write, now_s);
+        let seen = near.filter(|present| present.block_ref.block.key() == key);
+        let placed = self.try_insert(&item, &draft.block_ref, seen, write, now_s);
         drop(draft);
-        Ok(self.placed_or_made(placed, &item, write, now_s))
+        Ok(self.inserted_or_built(placed, &item, write, now_s))
     }
 
     /// As [`Worker::put`], of a value that lies in pieces or joins another.
@@ -348,7 +353,7 @@ impl Worker {
         value: &[u8],
         write: &Write,
         now_s: u32,
-    ) -> Result<Published, Refused> {
+    ) -> Result<Published, Rejected> {
         let asked = Reserve {
             value_len: value.len(),
             flags: write.flags,
@@ -358,7 +363,7 @@ impl Worker {
         let mut upload = self.reserve(key, hash, &asked, now_s)?;
         self.fill(&mut upload, value, now_s)?;
         let published = self.publish(upload, write, now_s);
-        published.map_err(|_| Refused::NotYet)
+        published.map_err(|_| Rejected::Deferred)
     }
 
     /// Removes an item.
@@ -374,24 +379,27 @@ impl Worker {
         let Some(found) = writer.find(|entry| self.has_key(entry, key)) else {
             drop(writer);
             // A small cache may have it still.
-            self.rehearse(hash, now_s, || Seen::Deleted);
+            self.sample(hash, now_s, || SampledAccess::Deleted);
             return Deleted::NotFound;
         };
-        let spot = self.spot(found.entry().location());
-        if self.death(spot.location, spot.block, now_s).is_some() {
-            self.bury_found(&writer, &found, spot.block);
+        let block_ref = self.block_ref(found.entry().location());
+        if self
+            .death(block_ref.location, block_ref.block, now_s)
+            .is_some()
+        {
+            self.unlink_found(&writer, &found, block_ref.block);
             drop(writer);
-            self.rehearse(hash, now_s, || Seen::Deleted);
+            self.sample(hash, now_s, || SampledAccess::Deleted);
             return Deleted::NotFound;
         }
-        if compare.is_some_and(|cas| cas != spot.block.cas()) {
+        if compare.is_some_and(|cas| cas != block_ref.block.cas()) {
             return Deleted::Exists;
         }
         writer.remove(&found);
         drop(writer);
-        self.free(&spot);
-        self.adjust();
-        self.rehearse(hash, now_s, || Seen::Deleted);
+        self.free(&block_ref);
+        self.resize_step();
+        self.sample(hash, now_s, || SampledAccess::Deleted);
         Deleted::Deleted
     }
 
@@ -416,14 +424,18 @@ impl Worker {
             if mark.compare.is_some_and(|cas| cas != found.cas) {
                 return Err(Marked::Exists);
             }
-            Ok(if is_empty { Made::Empty } else { Made::Same })
+            Ok(if is_empty {
+                NewValue::Empty
+            } else {
+                NewValue::Same
+            })
         });
         match marked {
             Rewritten::Done(_) => Marked::Done,
             Rewritten::Absent => Marked::NotFound,
-            Rewritten::Refused(outcome) => outcome,
-            Rewritten::NoRoom => Marked::NoRoom,
-            Rewritten::NotYet => Marked::NotYet,
+            Rewritten::Rejected(outcome) => outcome,
+            Rewritten::NoSpace => Marked::NoSpace,
+            Rewritten::Deferred => Marked::Deferred,
         }
     }
 
@@ -455,9 +467,9 @@ impl Worker {
                         expiry: arithmetic.touch.unwrap_or(done.expiry_before),
                     });
                 }
-                Rewritten::Refused(outcome) => return outcome,
-                Rewritten::NoRoom => return ArithOutcome::NoRoom,
-                Rewritten::NotYet => return ArithOutcome::NotYet,
+                Rewritten::Rejected(outcome) => return outcome,
+                Rewritten::NoSpace => return ArithOutcome::NoSpace,
+                Rewritten::Deferred => return ArithOutcome::Deferred,
                 Rewritten::Absent => {}
             }
             if let Some(outcome) = self.vivify(key, hash, arithmetic, now_s) {
@@ -467,7 +479,7 @@ impl Worker {
         ArithOutcome::NotFound
     }
 
-    fn join(&mut self, upload: &Upload, write: &Write, now_s: u32) -> Result<Published, Delayed> {
+    fn join(&mut self, upload: &Upload, write: &Write, now_s: u32) -> Result<Published, Deferral> {
         let change = Change {
             cas: NewCas::given_or(write.explicit_cas, NewCas::Next),
             expiry: None,
@@ -478,7 +490,7 @@ impl Worker {
             if differs(write.compare, found.cas) {
                 return Err(Published::Exists);
             }
-            Ok(Made::Joined {
+            Ok(NewValue::Joined {
                 new: upload,
                 is_before: write.mode == Mode::Prepend,
             })
@@ -489,9 +501,9 @@ impl Worker {
                 value_len: done.value_len as u32,
             },
             Rewritten::Absent => Published::NotStored,
-            Rewritten::Refused(outcome) => outcome,
-            Rewritten::NoRoom => Published::NoRoom,
-            Rewritten::NotYet => return Err(Delayed::ByMemory),
+            Rewritten::Rejected(outcome) => outcome,
+            Rewritten::NoSpace => Published::NoSpace,
+            Rewritten::Deferred => return Err(Deferral::ByMemory),
         })
     }
 
@@ -522,8 +534,8 @@ impl Worker {
                 };
                 Some(ArithOutcome::Counted(counted))
             }
-            Err(Refused::NotYet) => Some(ArithOutcome::NotYet),
-            Err(_) | Ok(Published::NoRoom) => Some(ArithOutcome::NoRoom),
+            Err(Rejected::Deferred) => Some(ArithOutcome::Deferred),
+            Err(_) | Ok(Published::NoSpace) => Some(ArithOutcome::NoSpace),
             // Somebody else was first: count on theirs.
             _ => None,
         }
@@ -535,7 +547,7 @@ fn differs(compare: Option<u64>, present: u64) -> bool {
     compare.is_some_and(|cas| cas != 0 && cas != present)
 }
 
-fn count(found: &Snapshot, arithmetic: &Arithmetic) -> Result<Made<'static>, ArithOutcome> {
+fn count(found: &Snapshot, arithmetic: &Arithmetic) -> Result<NewValue<'static>, ArithOutcome> {
     if found.value_len == 0 {
         return Err(ArithOutcome::NotNumeric);
     }
@@ -550,7 +562,7 @@ fn count(found: &Snapshot, arithmetic: &Arithmetic) -> Result<Made<'static>, Ari
         Direction::Down => present.saturating_sub(arithmetic.delta),
     };
     let digits_len = Digits::of(number).as_bytes().len();
-    Ok(Made::Number {
+    Ok(NewValue::Number {
         number,
         // A shorter number keeps the length and ends in spaces, as memcached's does.
         value_len: found.value_len.max(digits_len),

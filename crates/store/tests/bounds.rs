@@ -4,7 +4,7 @@
 #![allow(clippy::unwrap_used, reason = "a test may")]
 
 use store::{
-    ArithOutcome, Arithmetic, Config, Direction, Expiry, Mode, Published, Read, Refused, Reserve,
+    ArithOutcome, Arithmetic, Config, Direction, Expiry, Mode, Published, Read, Rejected, Reserve,
     Store, Upload, Vivify, Worker, Write,
 };
 
@@ -184,14 +184,14 @@ fn a_value_is_put_with_any_length_flags_and_cas() {
         }
     }
     let long = [b'k'; 251];
-    let mut refused =
+    let mut rejected =
         |key: &[u8], len: usize| worker.put(key, worker.hash(key), &vec![0; len], &SET, NOW_S);
-    assert_eq!(refused(&long, 1), Err(Refused::TooLarge));
-    assert_eq!(refused(b"", 1), Err(Refused::TooLarge));
-    assert_eq!(refused(b"k", 1 << 20), Err(Refused::TooLarge));
+    assert_eq!(rejected(&long, 1), Err(Rejected::TooLarge));
+    assert_eq!(rejected(b"", 1), Err(Rejected::TooLarge));
+    assert_eq!(rejected(b"k", 1 << 20), Err(Rejected::TooLarge));
 }
 
-fn begin(worker: &mut Worker, key: &[u8], len: usize) -> Result<Upload, Refused> {
+fn begin(worker: &mut Worker, key: &[u8], len: usize) -> Result<Upload, Rejected> {
     let asked = Reserve {
         value_len: len,
         flags: 0,
@@ -206,7 +206,7 @@ fn unfinished_uploads_hold_at_most_an_eighth() {
     let mut worker = store(8 << 20);
     let first = begin(&mut worker, b"first", 900_000).unwrap();
     let second = begin(&mut worker, b"second", 900_000);
-    assert_eq!(second.unwrap_err(), Refused::HeldFull);
+    assert_eq!(second.unwrap_err(), Rejected::HoldLimit);
     drop(first);
     begin(&mut worker, b"second", 900_000).unwrap();
     let statistics = worker.store().statistics();
@@ -229,9 +229,9 @@ fn while_another_stands_still_writers_wait_and_nothing_is_refused() {
         let key = number.to_be_bytes();
         worker.put(&key, worker.hash(&key), &value, &SET, NOW_S)
     };
-    let refused = (0..100_000).find_map(|number| put(&mut worker, number).err());
-    let refused = refused.unwrap();
-    assert_eq!(refused, Refused::NotYet);
+    let rejected = (0..100_000).find_map(|number| put(&mut worker, number).err());
+    let rejected = rejected.unwrap();
+    assert_eq!(rejected, Rejected::Deferred);
     let counter = Arithmetic {
         vivify: Some(Vivify {
             initial: 1,
@@ -240,11 +240,11 @@ fn while_another_stands_still_writers_wait_and_nothing_is_refused() {
         ..ONE_MORE
     };
     let count = |worker: &mut Worker| worker.arith(b"n", worker.hash(b"n"), &counter, NOW_S);
-    assert_eq!(count(&mut worker), ArithOutcome::NotYet);
+    assert_eq!(count(&mut worker), ArithOutcome::Deferred);
     // What fits in the memory it has been given is taken all the same.
     let bytes = vec![b'l'; 900_000];
     let filled = worker.fill(&mut long, &bytes, NOW_S);
-    assert_eq!(filled.unwrap_err(), Refused::NotYet);
+    assert_eq!(filled.unwrap_err(), Rejected::Deferred);
     assert!(long.missing() < 900_000);
 
     while long.missing() > 0 {
@@ -353,11 +353,11 @@ fn a_read_that_cannot_answer_leaves_the_right_to_make_a_stale_item_anew() {
         ..claim
     };
     let read = |worker: &mut Worker| {
-        let facts = |item: &store::Item<'_>| {
+        let metadata = |item: &store::Item<'_>| {
             assert!(item.pin().is_some());
             Some((item.stale, item.won, item.fetched, item.expiry))
         };
-        let read = worker.read(b"a", worker.hash(b"a"), NOW_S, claim, facts);
+        let read = worker.read(b"a", worker.hash(b"a"), NOW_S, claim, metadata);
         read.unwrap()
     };
     let pins = pin_all_that_may_be(&mut worker);
@@ -506,9 +506,12 @@ fn a_worker_that_stands_still_costs_others_no_more_than_what_they_write() {
         worker.quiescent();
     }
     let after = worker.store().statistics();
-    let drained = after.drained - before.drained;
+    let evacuated = after.evacuated - before.evacuated;
     let needed = written * 80 / after.segment_bytes;
-    assert!(drained < 3 * needed + 20, "{drained} segments for {needed}");
+    assert!(
+        evacuated < 3 * needed + 20,
+        "{evacuated} segments for {needed}"
+    );
     drop(still);
     assert!(try_set(&mut worker, b"more", 50));
 }

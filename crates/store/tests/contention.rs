@@ -6,7 +6,7 @@ use std::sync::atomic::AtomicBool;
 use std::sync::atomic::Ordering::Relaxed;
 
 use store::{
-    ArithOutcome, Arithmetic, Config, Direction, Expiry, Mode, Published, Read, Refused, Store,
+    ArithOutcome, Arithmetic, Config, Direction, Expiry, Mode, Published, Read, Rejected, Store,
     Worker, Write,
 };
 
@@ -59,7 +59,7 @@ fn two_threads_count_without_losing_any() {
                 while left > 0 {
                     match worker.arith(b"n", worker.hash(b"n"), &ONE_MORE, NOW_S) {
                         ArithOutcome::Counted(_) => left -= 1,
-                        ArithOutcome::NotYet => worker.quiescent(),
+                        ArithOutcome::Deferred => worker.quiescent(),
                         other => panic!("{other:?}"),
                     }
                 }
@@ -108,7 +108,7 @@ fn an_append_to_a_large_value_ends_while_others_keep_storing_it() {
                     let stored = worker.put(b"log", hash, &[b'x'; 500_000], &SET, NOW_S);
                     assert!(matches!(
                         stored,
-                        Ok(Published::Stored { .. }) | Err(Refused::NotYet)
+                        Ok(Published::Stored { .. }) | Err(Rejected::Deferred)
                     ));
                     worker.quiescent();
                 }
@@ -132,7 +132,7 @@ fn append_at_last(worker: &mut Worker, key: &[u8]) {
         let hash = worker.hash(key);
         match worker.put(key, hash, b"x", &append, NOW_S) {
             Ok(Published::Stored { .. }) => return,
-            Err(Refused::NotYet) => worker.quiescent(),
+            Err(Rejected::Deferred) => worker.quiescent(),
             other => panic!("{other:?}"),
         }
     }

@@ -2,7 +2,7 @@
 
 #![allow(clippy::unwrap_used, reason = "a test may")]
 
-use store::{Config, Expiry, Mode, Read, Refused, Reserve, Store, Upload, Worker, Write};
+use store::{Config, Expiry, Mode, Read, Rejected, Reserve, Store, Upload, Worker, Write};
 
 fn store(memory_bytes: u64, evicts: bool) -> Worker {
     let config = Config {
@@ -22,7 +22,7 @@ fn upload(
     expiry: Expiry,
     whole: bool,
     now_s: u32,
-) -> Result<Upload, Refused> {
+) -> Result<Upload, Rejected> {
     let asked = Reserve {
         value_len: len,
         flags: 0,
@@ -59,7 +59,7 @@ fn overwriting_fills_holes_and_drains_nothing() {
     }
     let statistics = worker.store().statistics();
     assert!(statistics.refilled > 190_000, "{statistics:?}");
-    assert_eq!(statistics.drained, 0);
+    assert_eq!(statistics.evacuated, 0);
     assert_eq!(statistics.items, 1000);
 }
 

@@ -48,7 +48,7 @@ fn mark(worker: &mut Worker, mark: &Mark) -> Marked {
 
 /// What a reader sees of an item.
 #[derive(Debug, PartialEq, Eq)]
-struct Seen {
+struct SampledAccess {
     value_len: usize,
     flags: u32,
     cas: u64,
@@ -57,11 +57,11 @@ struct Seen {
     marks: [bool; 5],
 }
 
-fn read(worker: &mut Worker, how: Read) -> Seen {
+fn read(worker: &mut Worker, how: Read) -> SampledAccess {
     let shown = worker.read(b"key", worker.hash(b"key"), NOW_S, how, |item| {
         assert!(item.value().flatten().all(|&byte| byte == b'x'));
         assert!(item.memory_len() > item.value_len());
-        Some(Seen {
+        Some(SampledAccess {
             value_len: item.value_len(),
             flags: item.flags,
             cas: item.cas,
@@ -82,7 +82,7 @@ const LOOK: Read = Read {
     touch: None,
     claim: true,
     recache: Recache::Never,
-    unnoticed: true,
+    untracked: true,
     pins_above: None,
 };
 
@@ -107,7 +107,7 @@ fn an_item_becomes_stale_and_is_the_same_in_all_else() {
         assert_eq!(mark(&mut worker, &compared(Some(cas))), Marked::Done);
         let stale = read(&mut worker, LOOK);
         assert_ne!(stale.cas, cas);
-        let expected = Seen {
+        let expected = SampledAccess {
             value_len: len,
             flags: 7,
             cas: stale.cas,
@@ -150,7 +150,7 @@ fn an_item_loses_its_value_and_is_new_but_for_its_number() {
             ..INVALIDATE
         };
         assert_eq!(mark(&mut worker, &empty), Marked::Done);
-        let expected = Seen {
+        let expected = SampledAccess {
             value_len: 0,
             flags: 9,
             cas: 1 << 50,

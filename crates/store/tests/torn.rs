@@ -12,7 +12,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use store::{
-    Config, Expiry, Item, KeyHash, Mode, Pin, Published, Read, Refused, Reserve, Store, Worker,
+    Config, Expiry, Item, KeyHash, Mode, Pin, Published, Read, Rejected, Reserve, Store, Worker,
     Write,
 };
 
@@ -100,7 +100,7 @@ impl Client {
                 let name = key.to_le_bytes();
                 let expiry = self.expiry(now_s);
                 let hash = self.worker.hash(&name);
-                if let Err(Refused::NotYet) = self.worker.touch(&name, hash, expiry, now_s) {
+                if let Err(Rejected::Deferred) = self.worker.touch(&name, hash, expiry, now_s) {
                     thread::yield_now();
                 }
             }
@@ -177,9 +177,11 @@ impl Client {
             // Given up.
             Ok(Published::NotStored) => {}
             // Beside the other's pins there may be no room for a large one just now.
-            Ok(Published::NoRoom) | Err(Refused::HeldFull | Refused::NoMemory) => self.pins.clear(),
+            Ok(Published::NoSpace) | Err(Rejected::HoldLimit | Rejected::NoMemory) => {
+                self.pins.clear()
+            }
             // The other stood still.
-            Err(Refused::NotYet) => thread::yield_now(),
+            Err(Rejected::Deferred) => thread::yield_now(),
             other => panic!("{other:?}"),
         }
     }
@@ -192,7 +194,7 @@ impl Client {
         value: &[u8],
         write: &Write,
         now_s: u32,
-    ) -> Result<Published, Refused> {
+    ) -> Result<Published, Rejected> {
         let asked = Reserve {
             value_len: value.len(),
             flags: write.flags,
@@ -208,7 +210,7 @@ impl Client {
         self.worker.fill(&mut upload, second, now_s)?;
         assert_eq!(upload.missing(), 0);
         let published = self.worker.publish(upload, write, now_s);
-        published.map_err(|_| Refused::NotYet)
+        published.map_err(|_| Rejected::Deferred)
     }
 }
 
@@ -267,7 +269,7 @@ fn nobody_is_shown_anothers_bytes_or_half_a_value() {
         done.store(true, Ordering::Relaxed);
     });
     let statistics = store.statistics();
-    assert!(statistics.drained > 1_000, "{statistics:?}");
+    assert!(statistics.evacuated > 1_000, "{statistics:?}");
     assert!(statistics.expired > 1_000, "{statistics:?}");
     eprintln!("{} steps, {statistics:?}", steps.into_inner());
 }

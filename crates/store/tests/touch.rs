@@ -3,7 +3,7 @@
 
 #![allow(clippy::unwrap_used, reason = "a test may")]
 
-use store::{Config, Expiry, Mode, Published, Read, Refused, Store, Worker, Write};
+use store::{Config, Expiry, Mode, Published, Read, Rejected, Store, Worker, Write};
 
 const NOW_S: u32 = 1;
 
@@ -30,7 +30,7 @@ fn set(worker: &mut Worker, key: &str, len: usize, write: &Write) -> u64 {
 
 /// What a reader sees of an item.
 #[derive(Debug, PartialEq, Eq)]
-struct Seen {
+struct SampledAccess {
     value_len: usize,
     flags: u32,
     cas: u64,
@@ -39,7 +39,12 @@ struct Seen {
     last_access_s: u32,
 }
 
-fn read(worker: &mut Worker, key: &str, now_s: u32, touch: Option<Expiry>) -> Option<Seen> {
+fn read(
+    worker: &mut Worker,
+    key: &str,
+    now_s: u32,
+    touch: Option<Expiry>,
+) -> Option<SampledAccess> {
     let how = Read {
         touch,
         ..Read::default()
@@ -47,7 +52,7 @@ fn read(worker: &mut Worker, key: &str, now_s: u32, touch: Option<Expiry>) -> Op
     let key = key.as_bytes();
     let shown = worker.read(key, worker.hash(key), now_s, how, |item| {
         assert!(item.value().flatten().all(|&byte| byte == b'x'));
-        Some(Seen {
+        Some(SampledAccess {
             value_len: item.value_len(),
             flags: item.flags,
             cas: item.cas,
@@ -76,7 +81,7 @@ fn an_item_that_is_touched_is_the_same_but_for_its_expiry() {
             };
             let cas = set(&mut worker, "key", len, &write);
             let seen = |expiry, fetched| {
-                Some(Seen {
+                Some(SampledAccess {
                     value_len: len,
                     flags,
                     cas,
@@ -157,12 +162,12 @@ fn where_memory_is_on_its_way_a_touch_waits_and_the_item_stays_as_it_was() {
     };
     let count = (0..100_000).find(|&number| put(&mut worker, number).is_err());
     let count = count.unwrap();
-    assert_eq!(put(&mut worker, count), Err(Refused::NotYet));
+    assert_eq!(put(&mut worker, count), Err(Rejected::Deferred));
     let last = (count - 1).to_string();
     let hash = worker.hash(last.as_bytes());
     let touched = |worker: &mut Worker| worker.touch(last.as_bytes(), hash, Expiry::at(9), NOW_S);
     let expiry = |worker: &mut Worker| read(worker, &last, NOW_S, None).map(|seen| seen.expiry);
-    assert_eq!(touched(&mut worker), Err(Refused::NotYet));
+    assert_eq!(touched(&mut worker), Err(Rejected::Deferred));
     assert_eq!(expiry(&mut worker), Some(Expiry::NEVER));
     // What is to go at once need not be moved.
     let before = (count - 2).to_string();

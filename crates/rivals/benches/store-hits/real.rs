@@ -64,7 +64,7 @@ impl Ours {
 
     /// How its eviction leans.
     pub(crate) fn leaning(&self) -> &'static str {
-        self.workers[0].store().statistics().leaning
+        self.workers[0].store().statistics().eviction_policy
     }
 
     /// The worker of this request, and its second.

@@ -12,7 +12,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use measure::verdict;
-use store::{Store, Tended, Tender, Worker};
+use store::{PageMaintenance, PageStep, Store, Worker};
 
 use crate::requests::{Client, RECORDS, Request, Requests, Wish};
 use crate::ticks::{PARTS, Ticks};
@@ -37,11 +37,11 @@ pub(crate) fn print(seconds: u64) {
     );
     thread::scope(|scope| {
         scope.spawn(|| {
-            let mut tender = Tender::new(&store);
+            let mut tender = PageMaintenance::new(&store);
             let mut has_more = true;
             while !done.load(Ordering::Relaxed) {
-                if has_more || store.wants_tending() {
-                    has_more = tender.step() != Tended::Nothing;
+                if has_more || store.needs_page_maintenance() {
+                    has_more = tender.step() != PageStep::Nothing;
                 }
                 thread::sleep(Duration::from_micros(250));
             }
@@ -78,7 +78,7 @@ pub(crate) fn print(seconds: u64) {
         statistics.evicted,
         statistics.expired,
         statistics.copied,
-        statistics.drained,
+        statistics.evacuated,
         statistics.waits,
         statistics.displaced
     );

@@ -24,7 +24,7 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use store::{Deleted, Miss, Published, Refused, Statistics, Store};
+use store::{Deleted, Miss, Published, Rejected, Statistics, Store};
 use sys::cost::thread_faults;
 use workload::{Purpose, RandomStream};
 
@@ -72,12 +72,12 @@ pub(crate) fn print(seconds: u64) {
         false => "on each store something else; on the first:",
     };
     println!(
-        "\n{alike}: {} evicted, {} expired, {} blocks copied, {} segments drained, {} waits, {} \
+        "\n{alike}: {} evicted, {} expired, {} blocks copied, {} segments evacuated, {} waits, {} \
          displaced, index of {} MiB",
         first.evicted,
         first.expired,
         first.copied,
-        first.drained,
+        first.evacuated,
         first.waits,
         first.displaced,
         first.index_bytes >> 20
@@ -274,7 +274,7 @@ impl Replica {
         });
         self.runs.push(Some(run));
         // The server's main thread does when a worker that has answered wakes it.
-        if self.store.wants_tending() {
+        if self.store.needs_page_maintenance() {
             self.store.tend();
         }
     }
@@ -303,7 +303,7 @@ impl Replica {
     }
 }
 
-fn written(written: Result<Published, Refused>) -> (Outcome, usize) {
+fn written(written: Result<Published, Rejected>) -> (Outcome, usize) {
     match written {
         Ok(Published::Stored { cas, value_len }) => {
             (Outcome::Stored(cas as u32), value_len as usize)

@@ -2,7 +2,7 @@
 
 use std::thread;
 
-use store::{Deleted, Expiry, Miss, Mode, Published, Read, Refused, Worker, Write};
+use store::{Deleted, Expiry, Miss, Mode, Published, Read, Rejected, Worker, Write};
 use workload::{Distribution, Popularity, Purpose, RandomStream, RecordSampler, SizeDistribution};
 
 pub(crate) const RECORDS: u32 = 1_000_000;
@@ -93,23 +93,23 @@ impl Client {
     }
 
     /// Sets a record that was not found.
-    pub(crate) fn set_missed(&mut self, request: &Request) -> Result<Published, Refused> {
+    pub(crate) fn set_missed(&mut self, request: &Request) -> Result<Published, Rejected> {
         self.set_until(request, Expiry::NEVER)
     }
 
     /// Sets a record that expires in a while.
-    pub(crate) fn set(&mut self, request: &Request) -> Result<Published, Refused> {
+    pub(crate) fn set(&mut self, request: &Request) -> Result<Published, Rejected> {
         let expiry = Expiry::at(self.now_s + 1 + request.len as u32 % 100);
         self.set_until(request, expiry)
     }
 
-    fn set_until(&mut self, request: &Request, expiry: Expiry) -> Result<Published, Refused> {
+    fn set_until(&mut self, request: &Request, expiry: Expiry) -> Result<Published, Rejected> {
         let key = &request.key;
         let (hash, write) = (self.worker.hash(key), Write::plain(Mode::Set, expiry));
         let value = &self.value[..request.len];
         loop {
             match self.worker.put(key, hash, value, &write, self.now_s) {
-                Err(Refused::NotYet) => thread::yield_now(),
+                Err(Rejected::Deferred) => thread::yield_now(),
                 done => return done,
             }
         }

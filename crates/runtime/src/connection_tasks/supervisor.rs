@@ -125,7 +125,7 @@ impl<C: TaskRuntime> Supervisor<C> {
             self.done = if has_more { 0 } else { self.done + 1 };
         }
         self.steps += 1;
-        if self.tasks.setup.store.wants_tending() {
+        if self.tasks.setup.store.needs_page_maintenance() {
             self.tasks.setup.control.wake_maintenance();
         }
         if self.done < tasks.runtime.contexts() && self.steps < IDLE_MAINTAIN_STEPS {

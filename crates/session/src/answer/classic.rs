@@ -59,10 +59,10 @@ pub(super) fn arith(
         ArithOutcome::Counted(_) => {}
         ArithOutcome::NotFound => push_reply(bytes, reply::NOT_FOUND, command.noreply),
         ArithOutcome::NotNumeric => push_reply(bytes, reply::NON_NUMERIC, command.noreply),
-        ArithOutcome::NoRoom | ArithOutcome::Exists => {
+        ArithOutcome::NoSpace | ArithOutcome::Exists => {
             push_reply(bytes, reply::NO_MEMORY, command.noreply);
         }
-        ArithOutcome::NotYet => return Outcome::NeedsMemory,
+        ArithOutcome::Deferred => return Outcome::NeedsMemory,
     }
     Outcome::done(prepared.line_len)
 }
@@ -90,8 +90,8 @@ pub(super) fn count_arith(
         ArithOutcome::NotFound => context.counters.count(misses),
         ArithOutcome::NotNumeric
         | ArithOutcome::Exists
-        | ArithOutcome::NoRoom
-        | ArithOutcome::NotYet => {}
+        | ArithOutcome::NoSpace
+        | ArithOutcome::Deferred => {}
     }
 }
 

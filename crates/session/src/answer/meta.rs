@@ -7,7 +7,7 @@ use protocol::reply::{
 use protocol::{MetaArith, MetaDelete, MetaGet, MetaKey};
 use store::{
     ArithOutcome, Arithmetic, Counted, Deleted, Expiry, Item, KeyHash, Mark, Marked, Miss, Mode,
-    Published, Read, Recache, Refused, Vivify, Write,
+    Published, Read, Recache, Rejected, Vivify, Write,
 };
 
 use super::classic::{count_arith, direction};
@@ -34,7 +34,7 @@ pub(super) fn get(
         match create(command, vivify.final_exptime, prepared, context) {
             // Another worker may have stored the item meanwhile; then that one is returned.
             Ok(created) => result = read_item(command, prepared, touch, created, context, out),
-            Err(Refused::NotYet) => return Outcome::NeedsMemory,
+            Err(Rejected::Deferred) => return Outcome::NeedsMemory,
             // As in memcached, without memory for the new item this is a miss.
             Err(_) => result = Err(Miss::Absent),
         }
@@ -93,7 +93,7 @@ fn read_item(
             true => Recache::Never,
             false => recache(command, touch, context.now),
         },
-        unnoticed: command.no_bump,
+        untracked: command.no_bump,
         pins_above: command.with_value.then_some(COPY_MAX),
     };
     let now = context.now;
@@ -135,7 +135,7 @@ fn create(
     exptime: i32,
     prepared: &Prepared<'_>,
     context: &mut RequestContext<'_>,
-) -> Result<bool, Refused> {
+) -> Result<bool, Rejected> {
     let mut buffer = [0; KEY_MAX];
     let key = command.key.decode(&mut buffer);
     let now_s = context.now.elapsed_s;
@@ -152,7 +152,7 @@ fn create(
     let put = context.worker.put(key, prepared.hash, b"", &write, now_s)?;
     match put {
         Published::Stored { .. } => Ok(true),
-        Published::NoRoom => Err(Refused::NoMemory),
+        Published::NoSpace => Err(Rejected::NoMemory),
         Published::NotStored | Published::Exists | Published::NotFound => Ok(false),
     }
 }
@@ -205,11 +205,11 @@ pub(super) fn delete(
             Marked::Done => MetaStatus::Done,
             Marked::NotFound => MetaStatus::NotFound,
             Marked::Exists => MetaStatus::Exists,
-            Marked::NoRoom => {
+            Marked::NoSpace => {
                 bytes.extend_from_slice(reply::NO_MEMORY);
                 return Outcome::done(prepared.line_len);
             }
-            Marked::NotYet => return Outcome::NeedsMemory,
+            Marked::Deferred => return Outcome::NeedsMemory,
         }
     } else {
         match context.worker.delete(key, hash, command.compare, now_s) {
@@ -239,7 +239,7 @@ pub(super) fn debug(
 ) {
     let mut buffer = [0; KEY_MAX];
     let read = Read {
-        unnoticed: true,
+        untracked: true,
         ..Read::default()
     };
     let now_s = context.now.elapsed_s;
@@ -305,8 +305,8 @@ pub(super) fn arith(
         }
         ArithOutcome::Exists => meta_echo(bytes, MetaStatus::Exists, &command.key, command.flags),
         ArithOutcome::NotNumeric => bytes.extend_from_slice(reply::NON_NUMERIC),
-        ArithOutcome::NoRoom => bytes.extend_from_slice(reply::NO_MEMORY),
-        ArithOutcome::NotYet => return Outcome::NeedsMemory,
+        ArithOutcome::NoSpace => bytes.extend_from_slice(reply::NO_MEMORY),
+        ArithOutcome::Deferred => return Outcome::NeedsMemory,
     }
     count_arith(command.mode, &outcome, context);
     Outcome::done(prepared.line_len)

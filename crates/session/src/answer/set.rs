@@ -4,7 +4,7 @@
 use protocol::limits::KEY_MAX;
 use protocol::reply::{self, MetaStatus, meta_stored};
 use protocol::{MetaSet, Parsed, Request, Set, SetMode, parse};
-use store::{Mode, Published, Refused, Reserve, Worker, Write};
+use store::{Mode, Published, Rejected, Reserve, Worker, Write};
 
 use super::push_reply;
 use crate::counters::Counter;
@@ -31,8 +31,8 @@ pub(super) fn set(
             Outcome::done(len)
         }
         Received::Pending(step) => step,
-        Received::Refused(refused) => {
-            push_reply(out.bytes_mut(), refusal(refused, context), command.noreply);
+        Received::Rejected(rejected) => {
+            push_reply(out.bytes_mut(), refusal(rejected, context), command.noreply);
             // The client failed to replace the old value, so it must not read it any more.
             if command.mode == SetMode::Set && command.cas.is_none() {
                 delete_old(command.key, prepared, context);
@@ -58,8 +58,9 @@ pub(super) fn meta_set(
             Outcome::done(len)
         }
         Received::Pending(step) => step,
-        Received::Refused(refused) => {
-            out.bytes_mut().extend_from_slice(refusal(refused, context));
+        Received::Rejected(rejected) => {
+            out.bytes_mut()
+                .extend_from_slice(refusal(rejected, context));
             delete_old(key, prepared, context);
             swallow(prepared, command.value_len)
         }
@@ -149,7 +150,7 @@ enum Received {
     /// The rest has not arrived, or the request must wait for memory.
     Pending(Outcome),
     /// The store has no space for it.
-    Refused(Refused),
+    Rejected(Rejected),
 }
 
 /// The outcome for a value that had arrived.
@@ -192,8 +193,10 @@ fn receive(
             let pending = Box::new(PendingUpload::new(upload, line));
             return Received::Pending(Outcome::then(prepared.line_len, State::Upload(pending)));
         }
-        Err(Refused::HeldFull | Refused::NotYet) => return Received::Pending(Outcome::NeedsMemory),
-        Err(refused) => return Received::Refused(refused),
+        Err(Rejected::HoldLimit | Rejected::Deferred) => {
+            return Received::Pending(Outcome::NeedsMemory);
+        }
+        Err(rejected) => return Received::Rejected(rejected),
     };
     let len = prepared.line_len + value_len + LINE_END_LEN;
     Received::Complete { written, len }
@@ -210,13 +213,13 @@ fn swallow(prepared: &Prepared<'_>, value_len: u32) -> Outcome {
 }
 
 /// Counts a value that the store refused. Returns the reply.
-fn refusal(refused: Refused, context: &mut RequestContext<'_>) -> &'static [u8] {
-    match refused {
-        Refused::TooLarge => {
+fn refusal(rejected: Rejected, context: &mut RequestContext<'_>) -> &'static [u8] {
+    match rejected {
+        Rejected::TooLarge => {
             context.counters.count(Counter::StoreTooLarge);
             reply::TOO_LARGE
         }
-        Refused::NoMemory | Refused::HeldFull | Refused::NotYet => {
+        Rejected::NoMemory | Rejected::HoldLimit | Rejected::Deferred => {
             context.counters.count(Counter::StoreNoMemory);
             reply::NO_MEMORY_TO_STORE
         }
@@ -267,7 +270,7 @@ fn answer_set(
     let reply = match published {
         Published::Stored { .. } => reply::STORED,
         // For an append that exceeds the item size, memcached replies `NOT_STORED`.
-        Published::NotStored | Published::NoRoom => reply::NOT_STORED,
+        Published::NotStored | Published::NoSpace => reply::NOT_STORED,
         Published::Exists => reply::EXISTS,
         Published::NotFound => reply::NOT_FOUND,
     };
@@ -292,7 +295,7 @@ fn answer_meta_set(
     count_cas(write, published, context);
     let (status, cas, value_len) = match published {
         Published::Stored { cas, value_len } => (MetaStatus::Done, cas, value_len),
-        Published::NotStored | Published::NoRoom => (MetaStatus::NotStored, 0, command.value_len),
+        Published::NotStored | Published::NoSpace => (MetaStatus::NotStored, 0, command.value_len),
         Published::Exists => (MetaStatus::Exists, 0, command.value_len),
         Published::NotFound => (MetaStatus::NotFound, 0, command.value_len),
     };
@@ -319,6 +322,6 @@ fn count_cas(write: &Write, published: Published, context: &mut RequestContext<'
     context.counters.count(match published {
         Published::Stored { .. } => Counter::CasHits,
         Published::Exists => Counter::CasBadval,
-        Published::NotFound | Published::NotStored | Published::NoRoom => Counter::CasMisses,
+        Published::NotFound | Published::NotStored | Published::NoSpace => Counter::CasMisses,
     });
 }

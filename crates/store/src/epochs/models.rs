@@ -7,7 +7,7 @@ use shuttle::thread;
 
 const WIPED: u64 = u64::MAX;
 
-fn look(seat: &Seat, cells: &[AtomicU64; 2], current: &AtomicUsize) {
+fn scan(worker_slot: &WorkerSlot, cells: &[AtomicU64; 2], current: &AtomicUsize) {
     let cell = &cells[current.load(Ordering::SeqCst)];
     for _ in 0..2 {
         assert_ne!(
@@ -16,7 +16,7 @@ fn look(seat: &Seat, cells: &[AtomicU64; 2], current: &AtomicUsize) {
             "used again while looked at"
         );
     }
-    seat.quiescent();
+    worker_slot.quiescent();
 }
 
 #[test]
@@ -29,16 +29,16 @@ fn nothing_is_used_again_while_somebody_looks() {
             let readers: Vec<_> = [false, true]
                 .into_iter()
                 .map(|sleeper| {
-                    let (seat, cells, current) =
-                        (epochs.sit(), Arc::clone(&cells), Arc::clone(&current));
+                    let (worker_slot, cells, current) =
+                        (epochs.register(), Arc::clone(&cells), Arc::clone(&current));
                     thread::spawn(move || {
-                        seat.online();
+                        worker_slot.online();
                         for _ in 0..2 {
-                            look(&seat, &cells, &current);
+                            scan(&worker_slot, &cells, &current);
                             if sleeper {
-                                seat.offline();
+                                worker_slot.offline();
                                 thread::yield_now();
-                                seat.online();
+                                worker_slot.online();
                             }
                         }
                     })
@@ -47,7 +47,7 @@ fn nothing_is_used_again_while_somebody_looks() {
             current.store(1, Ordering::SeqCst);
             let stamp = epochs.retire();
             for _ in 0..3 {
-                if epochs.is_over(stamp) {
+                if epochs.has_passed(stamp) {
                     cells[0].store(WIPED, Ordering::SeqCst);
                     break;
                 }
@@ -56,7 +56,7 @@ fn nothing_is_used_again_while_somebody_looks() {
             for reader in readers {
                 assert!(reader.join().is_ok());
             }
-            assert!(epochs.is_over(stamp), "all have left");
+            assert!(epochs.has_passed(stamp), "all have left");
         },
         5_000,
     );

@@ -5,20 +5,20 @@ use std::thread;
 #[test]
 fn a_stamp_is_over_when_all_have_announced_it_or_sleep() {
     let epochs = Epochs::new();
-    let [one, two] = [epochs.sit(), epochs.sit()];
+    let [one, two] = [epochs.register(), epochs.register()];
     one.online();
     let stamp = epochs.retire();
-    assert!(!epochs.is_over(stamp));
+    assert!(!epochs.has_passed(stamp));
     two.online();
-    assert!(!epochs.is_over(stamp));
+    assert!(!epochs.has_passed(stamp));
     one.quiescent();
-    assert!(epochs.is_over(stamp));
+    assert!(epochs.has_passed(stamp));
     let next = epochs.retire();
     assert!(next > stamp);
     one.offline();
-    assert!(!epochs.is_over(next));
+    assert!(!epochs.has_passed(next));
     drop(two);
-    assert!(epochs.is_over(next));
+    assert!(epochs.has_passed(next));
 }
 
 /// Readers follow a pointer (here the number of a cell) and must never see a cell that was
@@ -33,10 +33,10 @@ fn nothing_is_used_again_while_somebody_looks() {
     let done = AtomicBool::new(false);
     thread::scope(|scope| {
         for sleeper in [false, true] {
-            let seat = epochs.sit();
+            let worker_slot = epochs.register();
             let (cells, current, done) = (&cells, &current, &done);
             scope.spawn(move || {
-                seat.online();
+                worker_slot.online();
                 let mut seen = 0_u64;
                 while !done.load(Ordering::Relaxed) {
                     let cell = &cells[current.load(Ordering::Acquire)];
@@ -45,11 +45,11 @@ fn nothing_is_used_again_while_somebody_looks() {
                     }
                     seen += 1;
                     if sleeper && seen.is_multiple_of(3) {
-                        seat.offline();
+                        worker_slot.offline();
                         thread::yield_now();
-                        seat.online();
+                        worker_slot.online();
                     } else {
-                        seat.quiescent();
+                        worker_slot.quiescent();
                     }
                 }
             });
@@ -59,7 +59,7 @@ fn nothing_is_used_again_while_somebody_looks() {
         for turn in 0..50_000 {
             let Some(next) = free.pop() else {
                 retired.retain(|&(cell, stamp)| {
-                    let over = epochs.is_over(stamp);
+                    let over = epochs.has_passed(stamp);
                     if over {
                         cells[cell].store(WIPED, Ordering::Relaxed);
                         free.push(cell);

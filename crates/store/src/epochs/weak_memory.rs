@@ -26,7 +26,7 @@ impl Items {
     }
 
     /// Returns whether the block is no longer the first one.
-    fn look(&self, item: usize) -> bool {
+    fn scan(&self, item: usize) -> bool {
         self.switch.here();
         let at = self.entries[item].load(Ordering::Relaxed);
         assert_ne!(self.blocks[at].read(), REUSED, "a block is used again");
@@ -45,11 +45,11 @@ impl Items {
 
     /// Returns whether it does so.
     fn reuse(&self, item: usize, epochs: &Epochs, stamp: Stamp) -> bool {
-        let is_over = epochs.is_over(stamp);
-        if is_over {
+        let has_passed = epochs.has_passed(stamp);
+        if has_passed {
             self.blocks[item].write(REUSED);
         }
-        is_over
+        has_passed
     }
 }
 
@@ -58,15 +58,15 @@ fn a_block_is_used_again_after_a_reader_was_quiescent() {
     explore(|| {
         let (epochs, items) = (Epochs::new(), Items::new());
         let reader = {
-            let (seat, items) = (epochs.sit(), Arc::clone(&items));
+            let (worker_slot, items) = (epochs.register(), Arc::clone(&items));
             // Before the updater's fence: what follows rests on `quiescent` alone.
-            seat.online();
+            worker_slot.online();
             thread::spawn(move || {
-                items.look(0);
-                seat.quiescent();
-                let is_unlinked = items.look(0);
+                items.scan(0);
+                worker_slot.quiescent();
+                let is_unlinked = items.scan(0);
                 // The list of seats is locked when a seat goes, which would order the two.
-                (seat, is_unlinked)
+                (worker_slot, is_unlinked)
             })
         };
         let stamp = items.unlink(0, &epochs);
@@ -81,14 +81,14 @@ fn a_block_is_used_again_while_a_reader_sleeps() {
     explore(|| {
         let (epochs, items) = (Epochs::new(), Items::new());
         let reader = {
-            let (seat, items) = (epochs.sit(), Arc::clone(&items));
+            let (worker_slot, items) = (epochs.register(), Arc::clone(&items));
             thread::spawn(move || {
-                seat.online();
-                items.look(0);
-                seat.offline();
-                seat.online();
-                let is_unlinked = items.look(0);
-                (seat, is_unlinked)
+                worker_slot.online();
+                items.scan(0);
+                worker_slot.offline();
+                worker_slot.online();
+                let is_unlinked = items.scan(0);
+                (worker_slot, is_unlinked)
             })
         };
         let stamp = items.unlink(0, &epochs);
@@ -103,10 +103,10 @@ fn a_block_is_used_again_after_a_reader_has_left() {
     explore(|| {
         let (epochs, items) = (Epochs::new(), Items::new());
         let reader = {
-            let (seat, items) = (epochs.sit(), Arc::clone(&items));
+            let (worker_slot, items) = (epochs.register(), Arc::clone(&items));
             thread::spawn(move || {
-                seat.online();
-                items.look(0);
+                worker_slot.online();
+                items.scan(0);
             })
         };
         let stamp = items.unlink(0, &epochs);
@@ -122,12 +122,12 @@ fn two_threads_retire_at_once() {
     explore(|| {
         let (epochs, items) = (Epochs::new(), Items::new());
         let reader = {
-            let (seat, items) = (epochs.sit(), Arc::clone(&items));
-            seat.online();
+            let (worker_slot, items) = (epochs.register(), Arc::clone(&items));
+            worker_slot.online();
             thread::spawn(move || {
-                seat.quiescent();
-                let is_unlinked = items.look(0) & items.look(1);
-                (seat, is_unlinked)
+                worker_slot.quiescent();
+                let is_unlinked = items.scan(0) & items.scan(1);
+                (worker_slot, is_unlinked)
             })
         };
         let other = {

@@ -207,9 +207,9 @@ impl<'h> Block<'h> {
 
     /// Records a read. Of several concurrent readers the last to write has its second recorded.
     #[inline]
-    pub(crate) fn notice_access(self, before: Access, after: Access) {
+    pub(crate) fn record_access(self, before: Access, after: Access) {
         let is_timed = || self.shape().is_timed();
-        self.access_word().notice(before, after, is_timed);
+        self.access_word().record_access(before, after, is_timed);
     }
 
     /// Whether the value is elsewhere.
@@ -302,8 +302,8 @@ impl<'h> Block<'h> {
         self.word(0).store(hash as u32, Ordering::Relaxed);
         self.word(1).store((hash >> 32) as u32, Ordering::Relaxed);
         self.word(2).store(Shape::PIECE.word(), Ordering::Relaxed);
-        let place = (number as u32) << 17 | len as u32;
-        self.word(3).store(place, Ordering::Relaxed);
+        let position = (number as u32) << 17 | len as u32;
+        self.word(3).store(position, Ordering::Relaxed);
     }
 
     pub(crate) fn is_piece(self) -> bool {

@@ -41,7 +41,7 @@ pub(crate) struct Live {
     /// Columns to be owned.
     columns: u32,
     /// Those that are, a bit each.
-    taken: AtomicU64,
+    allocation: AtomicU64,
     /// Those that ever were: the rest is not looked at.
     ever_taken: AtomicU32,
 }
@@ -67,26 +67,26 @@ impl Live {
             cells: Table::reserve((OWNED + columns) * column_cells)?,
             column_cells,
             columns: columns as u32,
-            taken: AtomicU64::new(0),
+            allocation: AtomicU64::new(0),
             ever_taken: AtomicU32::new(0),
         })
     }
 
     /// A column for a worker.
     pub(crate) fn take_column(&self) -> Column {
-        let first_free = |taken: u64| {
-            let free = taken.trailing_ones();
-            (free < self.columns).then(|| taken | 1 << free)
+        let first_free = |allocation: u64| {
+            let free = allocation.trailing_ones();
+            (free < self.columns).then(|| allocation | 1 << free)
         };
         // Acquire: pairs with `give_back`: what its last owner wrote is there.
         let before = self
-            .taken
+            .allocation
             .fetch_update(Ordering::Acquire, Ordering::Relaxed, first_free);
         let number = match before {
             Ok(before) => {
-                let place = before.trailing_ones();
-                self.ever_taken.fetch_max(place + 1, Ordering::Relaxed);
-                OWNED + place as usize
+                let position = before.trailing_ones();
+                self.ever_taken.fetch_max(position + 1, Ordering::Relaxed);
+                OWNED + position as usize
             }
             Err(_) => SHARED,
         };
@@ -99,9 +99,10 @@ impl Live {
     /// The worker is gone.
     pub(crate) fn give_back(&self, column: &Column) {
         if !column.is_shared {
-            let place = column.first_cell / self.column_cells - OWNED;
+            let position = column.first_cell / self.column_cells - OWNED;
             // Release: pairs with `take_column`.
-            self.taken.fetch_and(!(1 << place), Ordering::Release);
+            self.allocation
+                .fetch_and(!(1 << position), Ordering::Release);
         }
     }
 
@@ -176,12 +177,12 @@ mod tests {
     #[test]
     fn a_column_is_handed_on_with_what_is_in_it() {
         let live = Live::reserve(4, 1).unwrap();
-        let spare = live.take_column();
+        let available = live.take_column();
         let first = live.take_column();
         live.add(&first, 3, 100);
         live.give_back(&first);
         let second = live.take_column();
-        assert!(!spare.is_shared && !second.is_shared);
+        assert!(!available.is_shared && !second.is_shared);
         assert!(live.take_column().is_shared);
         live.sub(&second, 3, 60);
         assert_eq!(live.of(3), 40);

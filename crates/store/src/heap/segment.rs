@@ -20,7 +20,7 @@ pub(crate) enum Phase {
     /// Full.
     Sealed,
     /// A worker copies out what shall stay.
-    Draining,
+    Evacuating,
     /// Nothing leads there any more, but somebody may still be looking.
     Retired,
 }
@@ -61,7 +61,7 @@ struct Quiet {
     phase: AtomicU32,
     part: AtomicU32,
     /// Flushes before it was opened.
-    birth: AtomicU32,
+    flush_generation: AtomicU32,
     /// When all that is in it will have expired; `Expiry`'s word.
     expiry: AtomicU32,
     /// The second it was opened in.
@@ -85,9 +85,11 @@ pub(crate) const FIRST: u32 = 8;
 
 impl Segment {
     /// Makes a free segment ready for blocks. Its opener alone may.
-    pub(crate) fn open(&self, part: Part, birth: u32, now_s: u32, opening: u32) {
+    pub(crate) fn open(&self, part: Part, flush_generation: u32, now_s: u32, opening: u32) {
         self.quiet.part.store(part as u32, Ordering::Relaxed);
-        self.quiet.birth.store(birth, Ordering::Relaxed);
+        self.quiet
+            .flush_generation
+            .store(flush_generation, Ordering::Relaxed);
         self.quiet.expiry.store(0, Ordering::Relaxed);
         self.quiet.opened_s.store(now_s, Ordering::Relaxed);
         self.quiet.end.store(0, Ordering::Relaxed);
@@ -244,7 +246,7 @@ impl Segment {
             0 => Phase::Free,
             1 => Phase::Open,
             2 => Phase::Sealed,
-            3 => Phase::Draining,
+            3 => Phase::Evacuating,
             _ => Phase::Retired,
         }
     }
@@ -262,8 +264,8 @@ impl Segment {
     }
 
     #[inline]
-    pub(crate) fn birth(&self) -> u32 {
-        self.quiet.birth.load(Ordering::Relaxed)
+    pub(crate) fn flush_generation(&self) -> u32 {
+        self.quiet.flush_generation.load(Ordering::Relaxed)
     }
 
     /// When all that is in it will have expired.

@@ -7,10 +7,10 @@
 //! └─────────────┴──────┴──────┴──────┴───────────────────────────────────────┘
 //! ```
 //!
-//! The role says by which of its key's two numbers it lies where it does (`place.rs`). The tier bit
-//! is spare: a location may once be on a disk.
+//! The role says by which of its key's two numbers it lies where it does (`position.rs`). The tier
+//! bit is spare: a location may once be on a disk.
 
-use super::place::TAG_BITS;
+use super::addressing::TAG_BITS;
 
 const LOCATION_BITS: u32 = 40;
 const LOCATION_MASK: u64 = (1 << LOCATION_BITS) - 1;
@@ -109,7 +109,7 @@ pub(super) fn key_bits(tag: u64, role: usize) -> u64 {
 /// Whether a word may be that of an item whose key has this tag, by this number. So may an empty
 /// one.
 #[inline]
-pub(super) fn resembles(word: u64, key_bits: u64) -> bool {
+pub(super) fn may_match(word: u64, key_bits: u64) -> bool {
     word ^ key_bits < 1 << ROLE_SHIFT
 }
 
@@ -126,9 +126,9 @@ mod tests {
             Location::new(1).unwrap(),
         );
         let entry = Entry::new(location, 0, 0xabcde, 1);
-        assert!(resembles(entry.word(), key_bits(0xabcde, 1)));
-        assert!(!resembles(entry.word(), key_bits(0xabcde, 0)));
-        assert!(!resembles(entry.word(), key_bits(0xabcdf, 1)));
+        assert!(may_match(entry.word(), key_bits(0xabcde, 1)));
+        assert!(!may_match(entry.word(), key_bits(0xabcde, 0)));
+        assert!(!may_match(entry.word(), key_bits(0xabcdf, 1)));
         let often = entry.with_frequency(9);
         assert_eq!(often, Entry::new(location, 3, 0xabcde, 1));
         assert_eq!(often.with_role(0), Entry::new(location, 3, 0xabcde, 0));

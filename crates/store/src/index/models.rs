@@ -54,19 +54,19 @@ fn filled() -> Arc<Index> {
 }
 
 /// An item that lies elsewhere while a bucket is split, and where.
-fn one_that_moves(index: &Index) -> Option<(u64, Place)> {
+fn one_that_moves(index: &Index) -> Option<(u64, Position)> {
     let last = index.buckets.load(Ordering::Relaxed);
     MORE.for_each(|number| insert(index, number));
-    index.adjust();
+    index.resize_step();
     let lies_there = |number| {
         let is_it = |entry: Entry| entry.location().units() == number;
-        let found = index.look(hash_of_number(number), is_it)?;
-        (found.bucket == last).then_some((number, found.place()))
+        let found = index.scan(hash_of_number(number), is_it)?;
+        (found.bucket == last).then_some((number, found.position()))
     };
     let moved = (1..=BEFORE).find_map(lies_there);
     for number in MORE {
         remove(index, number);
-        index.adjust();
+        index.resize_step();
     }
     moved
 }
@@ -76,12 +76,12 @@ fn grow_and_shrink(index: &Index) {
     let bytes = index.bytes();
     for number in MORE {
         insert(index, number);
-        index.adjust();
+        index.resize_step();
     }
     assert!(index.bytes() > bytes, "none was split");
     for number in MORE {
         remove(index, number);
-        index.adjust();
+        index.resize_step();
     }
 }
 
@@ -111,7 +111,7 @@ fn readers_find_what_stays_while_buckets_are_split_and_merged() {
             grow_and_shrink(&index);
             assert!(reader.join().is_ok() && other.join().is_ok());
             // Another's item may have been one too many.
-            index.adjust();
+            index.resize_step();
             assert_eq!(index.bytes(), bytes, "what was split was not merged");
             assert_eq!(index.len(), BEFORE);
             (1..=BEFORE).for_each(|number| assert!(is_there(&index, number)));
@@ -136,7 +136,7 @@ fn readers_find_what_is_kicked_from_one_choice_to_the_other() {
                 insert(&index, number);
                 let hash = hash_of_number(number);
                 for _ in 0..3 {
-                    if let Some(found) = index.guess(hash, Place::default()) {
+                    if let Some(found) = index.find_candidate(hash, Position::default()) {
                         index.count_request(hash, found.entry());
                     }
                 }
@@ -175,7 +175,7 @@ fn what_lies_where_an_entry_was_seen_is_never_older_than_the_entry() {
         || {
             let index = filled();
             let bytes = index.bytes();
-            let Some((number, place)) = one_that_moves(&index) else {
+            let Some((number, position)) = one_that_moves(&index) else {
                 panic!("none moves");
             };
             let hash = hash_of_number(number);
@@ -207,7 +207,7 @@ fn what_lies_where_an_entry_was_seen_is_never_older_than_the_entry() {
                     for _ in 0..40 {
                         // Acquire: pairs with the writer's release.
                         let least = replaced.load(Ordering::Acquire);
-                        if let Some(found) = index.glance(hash, place) {
+                        if let Some(found) = index.reread(hash, position) {
                             SEEN.store(true, Ordering::Relaxed);
                             let units = found.entry().location().units();
                             assert!(units >= least, "{units} after {least}");
@@ -236,7 +236,7 @@ fn a_writer_waits_for_another_of_its_class_only() {
                     thread::spawn(move || {
                         for number in (1 + at..=BEFORE).step_by(8) {
                             remove(&index, number);
-                            index.adjust();
+                            index.resize_step();
                         }
                     })
                 })

@@ -1,5 +1,5 @@
 use super::*;
-use crate::limits::{LONG_SEARCH, RESIZE_BUCKETS, VISITS_MAX};
+use crate::limits::{LONG_SEARCH_BUCKETS, RESIZE_BUCKETS, VISITS_MAX};
 use std::collections::HashMap;
 use std::sync::atomic::AtomicBool;
 use std::thread;
@@ -13,14 +13,14 @@ fn hash_of_number(number: u64) -> u64 {
 }
 
 fn insert(index: &Index, number: u64) -> Inserted {
-    insert_within(index, number, LONG_SEARCH)
+    insert_within(index, number, LONG_SEARCH_BUCKETS)
 }
 
 fn insert_within(index: &Index, number: u64, budget: usize) -> Inserted {
     let writer = index.lock(hash_of_number(number));
     let inserted = writer.insert(Location::new(number).unwrap(), 0, true, budget);
     drop(writer);
-    index.adjust();
+    index.resize_step();
     inserted
 }
 
@@ -35,7 +35,7 @@ fn remove(index: &Index, number: u64) -> bool {
     let found = writer.find(|entry| entry.location().units() == number);
     let removed = found.map(|found| writer.remove(&found)).is_some();
     drop(writer);
-    index.adjust();
+    index.resize_step();
     removed
 }
 
@@ -123,9 +123,9 @@ fn every_page_of_buckets_is_populated_once_the_first_among_them() {
 #[test]
 fn where_it_may_not_grow_the_least_asked_for_leaves() {
     let index = Index::new(4, 64, 0).unwrap();
-    let places = index.bytes() / 8;
+    let positions = index.bytes() / 8;
     let mut displaced = 0;
-    for number in 1..=2 * places {
+    for number in 1..=2 * positions {
         match insert(&index, number) {
             Inserted::Placed | Inserted::Full => {}
             Inserted::Displaced(old) => {
@@ -135,10 +135,10 @@ fn where_it_may_not_grow_the_least_asked_for_leaves() {
         }
         assert!(find(&index, number).is_some());
     }
-    assert_eq!(index.len(), 2 * places - displaced);
+    assert_eq!(index.len(), 2 * positions - displaced);
     assert!(
-        index.len() > places * 95 / 100,
-        "{} of {places}",
+        index.len() > positions * 95 / 100,
+        "{} of {positions}",
         index.len()
     );
 }

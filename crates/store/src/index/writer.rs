@@ -2,8 +2,8 @@
 
 use std::cell::Cell;
 
+use super::addressing::{BUCKET_WORDS, address};
 use super::entry::{Entry, Location};
-use super::place::{BUCKET_WORDS, address};
 use super::{Class, Index, Moving};
 use crate::limits::KICK_BUCKETS;
 use crate::sync::MutexGuard;
@@ -38,12 +38,12 @@ pub(crate) struct Found {
 
 /// Where an entry was seen, for who comes again; the default: nowhere.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub(crate) struct Place(
+pub(crate) struct Position(
     /// One more than the number of its word.
     usize,
 );
 
-impl Place {
+impl Position {
     /// The number of the word.
     #[inline]
     pub(super) fn word(self) -> Option<usize> {
@@ -65,8 +65,8 @@ impl Place {
 impl Found {
     /// Where it was found.
     #[inline]
-    pub(crate) fn place(&self) -> Place {
-        Place(self.bucket as usize * BUCKET_WORDS + self.slot + 1)
+    pub(crate) fn position(&self) -> Position {
+        Position(self.bucket as usize * BUCKET_WORDS + self.slot + 1)
     }
 
     /// The entry when it was found.
@@ -131,12 +131,12 @@ impl<'a> Writer<'a> {
 
     /// The entry for which `is_it` is true.
     pub(crate) fn find(&self, is_it: impl FnMut(Entry) -> bool) -> Option<Found> {
-        self.index.look(self.hash, is_it)
+        self.index.scan(self.hash, is_it)
     }
 
     /// An entry that was seen before the lock was taken, by a worker that has not been quiescent
     /// since, as it is now; none: it has moved, gone, or leads elsewhere.
-    pub(crate) fn find_again(&self, seen: &Found) -> Option<Found> {
+    pub(crate) fn revalidate(&self, seen: &Found) -> Option<Found> {
         let word = self.index.word(seen.bucket, seen.slot);
         let entry = Entry::of_word(word.load(Ordering::Relaxed))?;
         // A location is nobody else's before the worker is quiescent.
@@ -156,7 +156,7 @@ impl<'a> Writer<'a> {
         let buckets = self.index.buckets.load(Ordering::Relaxed);
         let choices = numbers.each.map(|number| address(number, buckets));
         let free = self
-            .emptier(choices)
+            .slot_in_emptier_bucket(choices)
             .or_else(|| self.make_room(choices, buckets, budget));
         let entry = |role| Entry::new(location, frequency, numbers.tag, role);
         match free {
@@ -179,20 +179,20 @@ impl<'a> Writer<'a> {
     /// Takes an entry away.
     pub(crate) fn remove(&self, found: &Found) {
         let word = self.index.word(found.bucket, found.slot);
-        // Release: pairs with the acquire in `look`: it may have been emptied by a move before, and
-        // who sees it empty again sees that move's version too (`look_again`).
+        // Release: pairs with the acquire in `scan`: it may have been emptied by a move before, and
+        // who sees it empty again sees that move's version too (`scan_validated`).
         word.store(0, Ordering::Release);
         self.index.items.0.fetch_sub(1, Ordering::Relaxed);
     }
 
     fn put(&self, bucket: u64, slot: usize, entry: Entry) {
         let word = self.index.word(bucket, slot);
-        // Release: pairs with the acquire in `look`: who sees the entry sees its item whole.
+        // Release: pairs with the acquire in `scan`: who sees the entry sees its item whole.
         word.store(entry.word(), Ordering::Release);
     }
 
     /// A free place in the choice that has more of them.
-    fn emptier(&self, choices: [u64; 2]) -> Option<Target> {
+    fn slot_in_emptier_bucket(&self, choices: [u64; 2]) -> Option<Target> {
         let free = |role: usize| {
             let bucket = choices[role];
             let words = self.index.bucket(bucket).iter();
@@ -282,7 +282,7 @@ impl<'a> Writer<'a> {
             let word = self.index.word(bucket, slot);
             let entry = Entry::of_word(word.load(Ordering::Relaxed))?;
             self.put(target.bucket, target.slot, entry.with_role(target.role));
-            // Release: pairs with the acquire in `look`: who sees it empty sees the entry in its
+            // Release: pairs with the acquire in `scan`: who sees it empty sees the entry in its
             // new place, and the version.
             word.store(0, Ordering::Release);
             let Some((from, from_slot)) = seen[at].from else {
@@ -302,8 +302,8 @@ impl<'a> Writer<'a> {
 
     /// Puts an entry in the place of the one asked for least.
     fn displace(&self, choices: [u64; 2], entry: impl Fn(usize) -> Entry) -> Inserted {
-        let places = (0..2).flat_map(|role| (0..BUCKET_WORDS).map(move |slot| (role, slot)));
-        let least = places.min_by_key(|&(role, slot)| {
+        let positions = (0..2).flat_map(|role| (0..BUCKET_WORDS).map(move |slot| (role, slot)));
+        let least = positions.min_by_key(|&(role, slot)| {
             let word = self.index.word(choices[role], slot).load(Ordering::Relaxed);
             Entry::of_word(word).map_or(0, Entry::frequency)
         });

@@ -1,7 +1,7 @@
 //! What lies in the segments, for statistics. A worker computes it between two requests: its time
 //! must not grow with the memory.
 
-use super::chain::Chain;
+use super::segment_list::SegmentList;
 use super::{Log, NONE};
 use crate::heap::segment::{FIRST, Phase};
 use crate::sync::atomic::Ordering;
@@ -20,13 +20,16 @@ impl Log {
     /// What lies in the segments that are open or full, without a look at each of the full ones.
     pub(crate) fn content(&self) -> Content {
         let size = self.heap.segment_size();
-        let shelf = self.shelf();
+        let lists = self.lists();
         let mut content = Content {
-            bytes_written: shelf.written,
+            bytes_written: lists.written,
             oldest_s: None,
         };
-        let oldest = shelf.sealed.iter().filter_map(Chain::first);
-        let open = self.lanes.iter().map(|lane| lane.0.load(Ordering::Relaxed));
+        let oldest = lists.sealed.iter().filter_map(SegmentList::first);
+        let open = self
+            .open_segments
+            .iter()
+            .map(|open_segment| open_segment.0.load(Ordering::Relaxed));
         let open = open
             .filter(|&number| number != NONE && self.heap.segment(number).phase() == Phase::Open);
         for number in open.chain(oldest) {

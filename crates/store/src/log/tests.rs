@@ -1,7 +1,7 @@
 use super::*;
 use crate::index::Entry;
 
-const WAY: Way = Way {
+const WAY: AllocTarget = AllocTarget {
     stripe: 0,
     part: Part::Small,
     expiry: Expiry::NEVER,
@@ -32,9 +32,9 @@ fn a_segment_that_is_filled_to_its_last_byte_counts_as_written() {
 fn asking_in_vain_does_not_move_the_tail_of_a_full_segment() {
     let log = log();
     let mut last = None;
-    while let Some(taken) = log.take(1000, &WAY) {
-        last = Some(taken.number);
-        log.heap.segment(taken.number).release_writer();
+    while let Some(allocation) = log.take(1000, &WAY) {
+        last = Some(allocation.number);
+        log.heap.segment(allocation.number).release_writer();
     }
     let segment = log.heap.segment(last.unwrap());
     let tail = segment.tail();
@@ -47,29 +47,29 @@ fn asking_in_vain_does_not_move_the_tail_of_a_full_segment() {
 #[test]
 fn a_usual_life_follows_what_lasts_and_not_one_lull() {
     let log = log();
-    assert_eq!(log.usual_life_s(), 0);
+    assert_eq!(log.mean_lifetime_s(), 0);
     for _ in 0..10 {
-        log.note_life(60);
+        log.record_lifetime(60);
     }
-    assert_eq!(log.usual_life_s(), 60);
-    log.note_life(100_000);
-    assert!((61..=68).contains(&log.usual_life_s()));
+    assert_eq!(log.mean_lifetime_s(), 60);
+    log.record_lifetime(100_000);
+    assert!((61..=68).contains(&log.mean_lifetime_s()));
     for _ in 0..40 {
-        log.note_life(u32::MAX);
+        log.record_lifetime(u32::MAX);
     }
-    assert!(log.usual_life_s() > 1_000);
+    assert!(log.mean_lifetime_s() > 1_000);
     for _ in 0..100 {
-        log.note_life(1);
+        log.record_lifetime(1);
     }
-    assert_eq!(log.usual_life_s(), 1);
+    assert_eq!(log.mean_lifetime_s(), 1);
     for _ in 0..100 {
-        log.note_life(0);
+        log.record_lifetime(0);
     }
-    assert_eq!(log.usual_life_s(), 0);
+    assert_eq!(log.mean_lifetime_s(), 0);
     for _ in 0..200 {
-        log.note_life(60);
+        log.record_lifetime(60);
     }
-    assert!((55..=60).contains(&log.usual_life_s()));
+    assert!((55..=60).contains(&log.mean_lifetime_s()));
 }
 
 /// The limit may rise between two readings of it: what is computed from both was less than nothing.
@@ -77,8 +77,10 @@ fn a_usual_life_follows_what_lasts_and_not_one_lull() {
 fn shares_are_parts_of_one_limit_while_it_changes() {
     let heap = Heap::new(1_000, 13, 1).unwrap();
     let log = Log::new(heap, Epochs::new(), 4, 1);
-    let recent = LEANINGS.iter().position(|way| way.small_thousandths == 500);
-    log.lean(recent.unwrap());
+    let recent = POLICIES
+        .iter()
+        .position(|target| target.small_thousandths == 500);
+    log.set_eviction_policy(recent.unwrap());
     for (number, opening) in [(0, 3), (1, 2_001)] {
         log.heap.segment(number).open(Part::Main, 0, 1, opening);
     }
@@ -92,7 +94,8 @@ fn shares_are_parts_of_one_limit_while_it_changes() {
     std::thread::scope(|scope| {
         scope.spawn(|| {
             for turn in 0..20_000_000 {
-                log.allowed.store([4, 1_000][turn % 2], Ordering::Relaxed);
+                log.segment_limit
+                    .store([4, 1_000][turn % 2], Ordering::Relaxed);
             }
             is_done.store(true, Ordering::Relaxed);
         });

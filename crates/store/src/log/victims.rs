@@ -1,10 +1,10 @@
 //! Which segment is drained next.
 
-use super::{Log, Shelf};
+use super::{Log, SegmentLists};
 use crate::heap::Number;
 use crate::heap::segment::{Part, Phase};
 use crate::index::Entry;
-use crate::limits::{ROOMY_HUNDREDTHS, SCAN_SEGMENTS, SPARSE_HUNDREDTHS, SPARSE_HUNDREDTHS_KEPT};
+use crate::limits::{ROOMY_PERCENT, SCAN_SEGMENTS, SPARSE_PERCENT, SPARSE_PERCENT_NO_EVICTION};
 use crate::sync::atomic::Ordering;
 
 /// What is to become of a segment's items.
@@ -28,24 +28,24 @@ pub(crate) struct Victim {
 impl Log {
     /// Takes a segment to be drained; `evicts`: items may have to leave. None: none was met.
     pub(crate) fn victim(&self, now_s: u32, evicts: bool) -> Option<Victim> {
-        let mut shelf = self.shelf();
-        let cheap = self.cheap_victim(&mut shelf, now_s, evicts);
+        let mut lists = self.lists();
+        let cheap = self.cheap_victim(&mut lists, now_s, evicts);
         let victim = match cheap.filter(|victim| self.close(victim)) {
-            None if evicts => self.oldest(&mut shelf),
+            None if evicts => self.oldest(&mut lists),
             cheap => cheap,
         }?;
-        self.begin_draining(&mut shelf, &victim);
+        self.begin_evacuation(&mut lists, &victim);
         Some(victim)
     }
 
     /// Takes a segment in which all is dead, if one is met.
     pub(crate) fn clear_victim(&self, now_s: u32) -> Option<Victim> {
-        let shelf = &mut *self.shelf();
-        let victim = self.cheap_victim(shelf, now_s, true)?;
+        let lists = &mut *self.lists();
+        let victim = self.cheap_victim(lists, now_s, true)?;
         if victim.task != Task::Clear || !self.close(&victim) {
             return None;
         }
-        self.begin_draining(shelf, &victim);
+        self.begin_evacuation(lists, &victim);
         Some(victim)
     }
 
@@ -55,31 +55,31 @@ impl Log {
     }
 
     /// Takes a segment that is closed out of the order of its part.
-    fn begin_draining(&self, shelf: &mut Shelf, victim: &Victim) {
+    fn begin_evacuation(&self, lists: &mut SegmentLists, victim: &Victim) {
         let segment = self.heap.segment(victim.number);
-        segment.set_phase(Phase::Draining);
-        shelf.sealed[segment.part() as usize].remove(&mut shelf.links, victim.number);
+        segment.set_phase(Phase::Evacuating);
+        lists.sealed[segment.part() as usize].remove(&mut lists.links, victim.number);
         let is_evicting = victim.task == Task::Evict;
         self.is_evicting.store(is_evicting, Ordering::Relaxed);
     }
 
     /// A segment of which nothing, or next to nothing, has to be kept.
-    fn cheap_victim(&self, shelf: &mut Shelf, now_s: u32, evicts: bool) -> Option<Victim> {
+    fn cheap_victim(&self, lists: &mut SegmentLists, now_s: u32, evicts: bool) -> Option<Victim> {
         let size = self.heap.segment_size();
         let mut sparsest = [None; 2];
         let (mut live_sum, mut written_sum) = (0, 0);
-        for _ in 0..SCAN_SEGMENTS.min(shelf.fresh) {
-            shelf.hand = if shelf.hand + 1 < shelf.fresh {
-                shelf.hand + 1
+        for _ in 0..SCAN_SEGMENTS.min(lists.fresh) {
+            lists.hand = if lists.hand + 1 < lists.fresh {
+                lists.hand + 1
             } else {
                 0
             };
-            let number = shelf.hand;
+            let number = lists.hand;
             let segment = self.heap.segment(number);
             if segment.phase() != Phase::Sealed || !segment.is_ready(size) {
                 continue;
             }
-            if segment.birth() != self.flushes() || segment.expiry().is_past(now_s) {
+            if segment.flush_generation() != self.flushes() || segment.expiry().is_past(now_s) {
                 let task = Task::Clear;
                 return Some(Victim { number, task });
             }
@@ -94,11 +94,11 @@ impl Log {
                 *sparsest = Some((share, number));
             }
         }
-        let is_roomy = live_sum * 100 < written_sum * ROOMY_HUNDREDTHS;
+        let is_roomy = live_sum * 100 < written_sum * ROOMY_PERCENT;
         let bounds = match (evicts, is_roomy) {
-            (false, _) => [SPARSE_HUNDREDTHS_KEPT; 2],
+            (false, _) => [SPARSE_PERCENT_NO_EVICTION; 2],
             (true, true) => [100; 2],
-            (true, false) => SPARSE_HUNDREDTHS,
+            (true, false) => SPARSE_PERCENT,
         };
         let sparse = sparsest.into_iter().zip(bounds);
         let sparse = sparse
@@ -111,9 +111,9 @@ impl Log {
     }
 
     /// The oldest segment of the part that has more than its share.
-    fn oldest(&self, shelf: &mut Shelf) -> Option<Victim> {
-        let small_share = self.shares()[Part::Small as usize] as usize;
-        let [small, main] = &shelf.sealed;
+    fn oldest(&self, lists: &mut SegmentLists) -> Option<Victim> {
+        let small_share = self.part_shares()[Part::Small as usize] as usize;
+        let [small, main] = &lists.sealed;
         let first = if small.len() > small_share || main.len() == 0 {
             Part::Small
         } else {
@@ -126,21 +126,21 @@ impl Log {
         };
         [first, second]
             .into_iter()
-            .find_map(|part| self.oldest_of(shelf, part))
+            .find_map(|part| self.oldest_of(lists, part))
     }
 
     /// Closes the oldest of a part that can be drained.
-    fn oldest_of(&self, shelf: &mut Shelf, part: Part) -> Option<Victim> {
-        let chain = &mut shelf.sealed[part as usize];
-        let mut next = chain.first();
+    fn oldest_of(&self, lists: &mut SegmentLists, part: Part) -> Option<Victim> {
+        let segment_list = &mut lists.sealed[part as usize];
+        let mut next = segment_list.first();
         for _ in 0..SCAN_SEGMENTS {
             let number = next?;
-            next = chain.behind(&shelf.links, number);
+            next = segment_list.behind(&lists.links, number);
             let segment = self.heap.segment(number);
             if segment.is_held() {
                 // A peer is still filling a block of it, or sending one: it would not come free.
-                chain.remove(&mut shelf.links, number);
-                chain.push_last(&mut shelf.links, number);
+                segment_list.remove(&mut lists.links, number);
+                segment_list.push_last(&mut lists.links, number);
             } else if segment.is_ready(self.heap.segment_size()) && segment.close() {
                 let task = Task::Evict;
                 return Some(Victim { number, task });
@@ -159,7 +159,7 @@ impl Log {
             (Part::Small, Part::Main) => true,
             (Part::Main, Part::Main) => {
                 let newer = head.opening().wrapping_sub(piece.opening()) / 2;
-                let half = self.shares()[Part::Main as usize] / 2;
+                let half = self.part_shares()[Part::Main as usize] / 2;
                 (half + 1..u32::MAX / 4).contains(&newer)
             }
             (_, Part::Small) => false,
@@ -168,6 +168,6 @@ impl Log {
 
     /// So many looks for a victim go round all segments once.
     pub(crate) fn looks_around(&self) -> usize {
-        (self.shelf().fresh / SCAN_SEGMENTS) as usize + 1
+        (self.lists().fresh / SCAN_SEGMENTS) as usize + 1
     }
 }

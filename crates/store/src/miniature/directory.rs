@@ -103,10 +103,10 @@ impl Directory {
         } else {
             return None;
         };
-        let chain = self.chain(hash);
+        let segment_list = self.chain(hash);
         let at = usize::from(slot);
-        self.next[at] = self.first[chain];
-        self.first[chain] = slot;
+        self.next[at] = self.first[segment_list];
+        self.first[segment_list] = slot;
         self.hash[at] = hash;
         self.counted_s[at] = 0;
         self.is_missed[at] = false;
@@ -116,11 +116,11 @@ impl Directory {
     }
 
     pub(super) fn remove(&mut self, slot: Slot) {
-        let chain = self.chain(self.hash(slot));
+        let segment_list = self.chain(self.hash(slot));
         let after = self.next[usize::from(slot)];
-        let mut at = self.first[chain];
+        let mut at = self.first[segment_list];
         if at == slot {
-            self.first[chain] = after;
+            self.first[segment_list] = after;
         } else {
             while at != NONE && self.next[usize::from(at)] != slot {
                 at = self.next[usize::from(at)];

@@ -22,7 +22,7 @@ type Nodes = [libc::c_ulong; NODES_MAX / WORD_BITS];
 /// hint: where a policy has been chosen for the process already (`numactl`), or the kernel refuses
 /// (containers' filters do), nothing changes. It calls the kernel.
 pub(super) fn interleave(start: NonNull<u8>, len: usize) {
-    if let Some(nodes) = allowed()
+    if let Some(nodes) = segment_limit()
         && has_default_policy()
     {
         // SAFETY: the set outlives the call, and its size in bits is given, plus the one that the
@@ -43,7 +43,7 @@ pub(super) fn interleave(start: NonNull<u8>, len: usize) {
 }
 
 /// The nodes this process may have memory from.
-fn allowed() -> Option<Nodes> {
+fn segment_limit() -> Option<Nodes> {
     let mut nodes: Nodes = [0; NODES_MAX / WORD_BITS];
     // SAFETY: the set is writable, outlives the call, and its size in bits is given, plus one as
     // above; no address is asked about.
@@ -84,7 +84,7 @@ mod tests {
 
     #[test]
     fn a_mapping_is_spread_over_all_memory_nodes() {
-        if allowed().is_none() {
+        if segment_limit().is_none() {
             eprintln!("skipped: the kernel refuses memory policies");
             return;
         }

@@ -49,7 +49,7 @@ fn set(worker: &mut Worker, number: u8) -> u64 {
     let hash = worker.hash(&key);
     let published = match worker.put(&key, hash, &value, &write, NOW_S) {
         Ok(published) => published,
-        Err(refused) => panic!("no room for {number}: {refused}"),
+        Err(rejected) => panic!("no room for {number}: {rejected}"),
     };
     match published {
         Published::Stored { cas, .. } => cas,
@@ -59,7 +59,7 @@ fn set(worker: &mut Worker, number: u8) -> u64 {
 
 /// Whether an item is there. One who lingers lets others run between finding it and looking at its
 /// bytes.
-fn look(worker: &mut Worker, number: u8, lingers: bool) -> bool {
+fn scan(worker: &mut Worker, number: u8, lingers: bool) -> bool {
     let key = [number];
     let shown = worker.read(&key, worker.hash(&key), NOW_S, Read::default(), |item| {
         if lingers {
@@ -90,7 +90,7 @@ fn no_reader_sees_memory_used_again() {
                 let mut worker = store.worker();
                 thread::spawn(move || {
                     for number in 0..60 {
-                        look(&mut worker, number, true);
+                        scan(&mut worker, number, true);
                         if number % 4 == 0 {
                             worker.quiescent();
                         }
@@ -106,13 +106,13 @@ fn no_reader_sees_memory_used_again() {
             for number in 60..250 {
                 set(&mut worker, number);
                 assert!(
-                    look(&mut worker, number, false),
+                    scan(&mut worker, number, false),
                     "{number} has just been stored"
                 );
                 worker.quiescent();
             }
             assert!(reader.join().is_ok());
-            assert!(store.statistics().drained > 0);
+            assert!(store.statistics().evacuated > 0);
         },
         ROUNDS,
         PREEMPTIONS,
@@ -174,7 +174,7 @@ fn two_who_drain_lose_nothing_that_is_asked_for() {
             }
             let mut worker = store.worker();
             let there = (0..200)
-                .filter(|&number| look(&mut worker, number, false))
+                .filter(|&number| scan(&mut worker, number, false))
                 .count();
             assert_eq!(there as u64, store.statistics().items);
         },
@@ -202,7 +202,7 @@ fn no_reader_sees_a_hole_used_again() {
                 let mut worker = store.worker();
                 thread::spawn(move || {
                     for turn in 0..60_u8 {
-                        look(&mut worker, turn % keys, true);
+                        scan(&mut worker, turn % keys, true);
                         if turn % 4 == 0 {
                             worker.quiescent();
                         }
@@ -226,7 +226,7 @@ fn no_reader_sees_a_hole_used_again() {
                 let number = turn % keys;
                 set(&mut worker, number);
                 assert!(
-                    look(&mut worker, number, false),
+                    scan(&mut worker, number, false),
                     "{number} has just been stored"
                 );
                 worker.quiescent();
@@ -266,7 +266,7 @@ fn who_is_touched_is_neither_lost_nor_torn_nor_kept_for_ever() {
                     for number in 0..60 {
                         till(50)(&mut worker);
                         set(&mut worker, 20 + number % 60);
-                        look(&mut worker, 7, true);
+                        scan(&mut worker, 7, true);
                         worker.quiescent();
                     }
                     worker.offline();

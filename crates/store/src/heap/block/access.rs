@@ -136,7 +136,12 @@ impl<W: Word> AccessWord<'_, W> {
     /// Records a read of an item, which can expire or not. Of several concurrent readers the last
     /// to write has its second recorded.
     #[inline]
-    pub(super) fn notice(&self, before: Access, after: Access, is_timed: impl FnOnce() -> bool) {
+    pub(super) fn record_access(
+        &self,
+        before: Access,
+        after: Access,
+        is_timed: impl FnOnce() -> bool,
+    ) {
         if before.is_dead() {
             // Only `mark_dead` writes the mark, with release; a relaxed copy of it would let
             // evacuation skip the block without having acquired its unlinking.

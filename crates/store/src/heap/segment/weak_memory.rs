@@ -66,7 +66,7 @@ impl Model {
         is_taken
     }
 
-    /// Fills a hole that was left in the first opening, as `Worker::take_freed` and the write after
+    /// Fills a hole that was left in the first opening, as `Worker::take_hole` and the write after
     /// it do.
     fn fill(&self) -> bool {
         self.switch.here();
@@ -223,29 +223,29 @@ fn a_pinned_block_is_not_used_again() {
     explore(|| {
         let (epochs, model) = (Epochs::new(), Model::full());
         let reader = {
-            let (seat, model) = (epochs.sit(), Arc::clone(&model));
-            seat.online();
+            let (worker_slot, model) = (epochs.register(), Arc::clone(&model));
+            worker_slot.online();
             thread::spawn(move || {
                 let is_found = model.entry.load(Ordering::Relaxed) == 0;
                 if is_found {
                     model.segment.hold();
                 }
                 model.switch.here();
-                seat.quiescent();
+                worker_slot.quiescent();
                 model.switch.here();
                 if is_found {
                     assert_eq!(model.bytes.read(), OLD);
                     model.segment.release();
                     model.switch.here();
                 }
-                (seat, is_found)
+                (worker_slot, is_found)
             })
         };
         model.switch.here();
         model.entry.store(1, Ordering::Relaxed);
         let stamp = epochs.retire();
         model.switch.here();
-        let is_reused = epochs.is_over(stamp) && !model.segment.is_held();
+        let is_reused = epochs.has_passed(stamp) && !model.segment.is_held();
         if is_reused {
             model.open_anew();
             assert!(model.append(NEW));

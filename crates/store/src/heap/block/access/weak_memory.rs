@@ -47,19 +47,19 @@ impl Item {
         AccessWord(&self.word)
     }
 
-    /// As `Worker::read` and `Worker::notice` do; false: it was not found.
+    /// As `Worker::read` and `Worker::record_access` do; false: it was not found.
     fn read(&self) -> bool {
         self.switch.here();
         let is_found = self.entry.load(Ordering::Relaxed);
         if is_found {
             assert_eq!(self.bytes.read(), 0, "the block is used again");
-            self.notice(false);
+            self.record_access(false);
         }
         self.switch.here();
         is_found
     }
 
-    fn notice(&self, is_timed: bool) {
+    fn record_access(&self, is_timed: bool) {
         let before = self.word().access();
         self.record(before, is_timed);
     }
@@ -68,7 +68,7 @@ impl Item {
         self.switch.here();
         let after = before.fetched_at(NOW_S);
         if before != after {
-            self.word().notice(before, after, || is_timed);
+            self.word().record_access(before, after, || is_timed);
         }
         self.switch.here();
     }
@@ -90,7 +90,7 @@ impl Item {
         }
         let stamp = epochs.retire();
         self.switch.here();
-        let is_reused = epochs.is_over(stamp);
+        let is_reused = epochs.has_passed(stamp);
         if is_reused {
             self.bytes.write(1);
         }
@@ -103,13 +103,13 @@ fn a_reader_does_not_find_a_block_that_evacuation_has_skipped() {
     explore(|| {
         let (epochs, item) = (Epochs::new(), Item::new(Access::new(1)));
         let reader = {
-            let (seat, item) = (epochs.sit(), Arc::clone(&item));
-            seat.online();
+            let (worker_slot, item) = (epochs.register(), Arc::clone(&item));
+            worker_slot.online();
             thread::spawn(move || {
                 item.read();
-                seat.quiescent();
+                worker_slot.quiescent();
                 let is_found = item.read();
-                (seat, is_found)
+                (worker_slot, is_found)
             })
         };
         let writer = {

@@ -2,13 +2,13 @@
 
 use super::directory::{self, Directory, NONE, Slot, Traits};
 use super::queues::{self, Queues, Room};
-use crate::leaning::WAYS;
+use crate::eviction_policy::POLICY_COUNT;
 use crate::limits::{MINIATURE_SWEEP, SCORE_BITS, WATCHED_BITS_MAX, WATCHED_BITS_MIN};
 
 /// A score of all hits.
 const ONE: i64 = 1 << 32;
-/// A leaning must be better by this share of the requests that are shown to take another's place: a
-/// quarter of a point.
+/// A eviction policy must be better by this share of the requests that are shown to take another's
+/// place: a quarter of a point.
 const MARGIN: i64 = ONE / 400;
 /// Looks between two that see whether enough keys are watched.
 const CENSUS: u32 = 1 << 14;
@@ -18,7 +18,7 @@ const LARGEST_PART: u64 = 8;
 
 /// What came of a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Seen {
+pub(crate) enum SampledAccess {
     /// A read found the item.
     Hit(Traits),
     /// A read found nothing.
@@ -31,15 +31,15 @@ pub(crate) enum Seen {
 
 /// A watched request.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Look {
+pub(crate) struct Observation {
     pub(crate) hash: u64,
-    pub(crate) seen: Seen,
+    pub(crate) seen: SampledAccess,
     pub(crate) now_s: u32,
 }
 
 /// What the store is like at that moment.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Scene {
+pub(crate) struct SampleContext {
     /// Bytes that items may take.
     pub(crate) bytes: u64,
     /// Names of items that left that it remembers.
@@ -50,13 +50,13 @@ pub(crate) struct Scene {
 
 /// The small caches.
 #[derive(Debug)]
-pub(super) struct Stage {
+pub(super) struct Simulation {
     /// One key in two to the power of this is watched.
     watched_bits: u32,
     directory: Directory,
     queues: Queues,
-    /// The share of hits of each leaning, weighted to the latest.
-    scores: [i64; WAYS],
+    /// The share of hits of each eviction policy, weighted to the latest.
+    scores: [i64; POLICY_COUNT],
     best: usize,
     flushes: u32,
     /// Where looking for keys that are watched no more goes on; `NONE`: there are none.
@@ -64,13 +64,13 @@ pub(super) struct Stage {
     looks: u32,
 }
 
-impl Stage {
+impl Simulation {
     pub(super) fn new(slots: usize) -> Self {
         Self {
             watched_bits: u64::BITS,
             directory: Directory::new(slots),
             queues: Queues::new(slots),
-            scores: [0; WAYS],
+            scores: [0; POLICY_COUNT],
             best: 0,
             flushes: 0,
             sweep: NONE,
@@ -96,56 +96,57 @@ impl Stage {
         self.watched_bits = bits;
     }
 
-    /// Makes a watched request. Returns the leaning that is best now, if another was before.
-    pub(super) fn look(&mut self, look: &Look, scene: &Scene) -> Option<usize> {
-        if look.hash >= self.threshold() {
+    /// Makes a watched request. Returns the eviction policy that is best now, if another was
+    /// before.
+    pub(super) fn scan(&mut self, scan: &Observation, context: &SampleContext) -> Option<usize> {
+        if scan.hash >= self.threshold() {
             // Not any more.
             return None;
         }
-        if self.flushes != scene.flushes {
-            self.flushes = scene.flushes;
+        if self.flushes != context.flushes {
+            self.flushes = context.flushes;
             self.directory.clear();
             self.queues.clear();
         }
         self.sweep();
         let room = Room {
-            bytes: scene.bytes >> self.watched_bits,
-            ghosts: (scene.ghosts >> self.watched_bits) as u32,
-            now_s: look.now_s,
+            bytes: context.bytes >> self.watched_bits,
+            ghosts: (context.ghosts >> self.watched_bits) as u32,
+            now_s: scan.now_s,
         };
-        let slot = self.present(look);
-        match look.seen {
-            Seen::Deleted => {
+        let slot = self.present(scan);
+        match scan.seen {
+            SampledAccess::Deleted => {
                 if let Some(slot) = slot {
                     self.forget(slot);
                 }
             }
-            Seen::Stored(traits) => self.store(look, slot, traits, room),
-            Seen::Missed => {
-                self.read(look, slot);
+            SampledAccess::Stored(traits) => self.store(scan, slot, traits, room),
+            SampledAccess::Missed => {
+                self.read(scan, slot);
                 if let Some(slot) = slot {
                     self.directory.set_missed(slot, true);
                 }
             }
-            Seen::Hit(traits) => {
-                self.read(look, slot);
-                if let Some(slot) = slot.or_else(|| self.insert(look, traits)) {
+            SampledAccess::Hit(traits) => {
+                self.read(scan, slot);
+                if let Some(slot) = slot.or_else(|| self.insert(scan, traits)) {
                     self.directory.set_missed(slot, false);
                     self.fill(slot, traits, room);
                 }
             }
         }
         self.take_census();
-        match look.seen {
-            Seen::Hit(_) | Seen::Missed => self.judge(),
-            Seen::Stored(_) | Seen::Deleted => None,
+        match scan.seen {
+            SampledAccess::Hit(_) | SampledAccess::Missed => self.judge(),
+            SampledAccess::Stored(_) | SampledAccess::Deleted => None,
         }
     }
 
     /// The slot of an item that has not expired.
-    fn present(&mut self, look: &Look) -> Option<Slot> {
-        let slot = self.directory.find(look.hash)?;
-        if self.directory.expiry(slot).is_past(look.now_s) {
+    fn present(&mut self, scan: &Observation) -> Option<Slot> {
+        let slot = self.directory.find(scan.hash)?;
+        if self.directory.expiry(slot).is_past(scan.now_s) {
             self.forget(slot);
             return None;
         }
@@ -158,15 +159,15 @@ impl Stage {
     }
 
     /// A read: who holds the item has a hit.
-    fn read(&mut self, look: &Look, slot: Option<Slot>) {
-        let is_first = slot.is_some_and(|slot| self.directory.count_second(slot, look.now_s));
+    fn read(&mut self, scan: &Observation, slot: Option<Slot>) {
+        let is_first = slot.is_some_and(|slot| self.directory.count_second(slot, scan.now_s));
         let bits = self.score_bits();
-        for way in 0..WAYS {
-            let held = slot.filter(|&slot| self.queues.holds(way, slot));
+        for target in 0..POLICY_COUNT {
+            let held = slot.filter(|&slot| self.queues.holds(target, slot));
             let hit = if held.is_some() { ONE } else { 0 };
-            self.scores[way] += (hit - self.scores[way]) >> bits;
+            self.scores[target] += (hit - self.scores[target]) >> bits;
             if let Some(slot) = held {
-                self.queues.count(way, slot, is_first);
+                self.queues.count(target, slot, is_first);
             }
         }
     }
@@ -195,7 +196,7 @@ impl Stage {
         self.queues.make_room(&mut self.directory, room);
     }
 
-    fn store(&mut self, look: &Look, slot: Option<Slot>, traits: Traits, room: Room) {
+    fn store(&mut self, scan: &Observation, slot: Option<Slot>, traits: Traits, room: Room) {
         match slot {
             Some(slot) if self.directory.set_missed(slot, false) => self.fill(slot, traits, room),
             Some(slot) => {
@@ -203,7 +204,7 @@ impl Stage {
                 self.settle(slot, room);
             }
             None => {
-                if let Some(slot) = self.insert(look, traits) {
+                if let Some(slot) = self.insert(scan, traits) {
                     self.fill(slot, traits, room);
                 }
             }
@@ -211,8 +212,8 @@ impl Stage {
     }
 
     /// A slot for an item that has none. If there is none left, fewer keys are watched from now on.
-    fn insert(&mut self, look: &Look, traits: Traits) -> Option<Slot> {
-        let slot = self.directory.insert(look.hash, traits);
+    fn insert(&mut self, scan: &Observation, traits: Traits) -> Option<Slot> {
+        let slot = self.directory.insert(scan.hash, traits);
         if slot.is_none() && self.sweep == NONE {
             self.watched_bits = (self.watched_bits + 1).min(WATCHED_BITS_MAX);
             self.sweep = 1;
@@ -251,7 +252,7 @@ impl Stage {
         let bits = self.score_bits();
         // The fewer requests a score is of, the more of it is chance.
         let margin = MARGIN + (ONE >> (bits - 2));
-        let best = (0..WAYS).max_by_key(|&way| self.scores[way])?;
+        let best = (0..POLICY_COUNT).max_by_key(|&target| self.scores[target])?;
         if self.scores[best] <= self.scores[self.best] + margin {
             return None;
         }

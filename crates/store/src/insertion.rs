@@ -2,26 +2,26 @@
 //!
 //! An item is made outside the lock of its class: a block is taken, held for its writer as a
 //! [`Draft`], and filled. Under the lock it is decided whether it may take its place
-//! ([`Worker::place`]), and the index leads to it from then on.
+//! ([`Worker::insert`]), and the index leads to it from then on.
 
 use std::sync::atomic::Ordering;
 
+use crate::counters::Counter;
 use crate::heap::block::{Access, Block, Outline};
 use crate::heap::segment::{Part, Segment};
-use crate::heap::{Heap, Spot};
+use crate::heap::{BlockRef, Heap};
 use crate::index::{Found, Inserted, Writer};
 use crate::item::Expiry;
-use crate::limits::{LONG_SEARCH, REMAKES_MAX};
-use crate::log::Taken;
-use crate::miniature::Seen;
-use crate::tally::Count;
-use crate::upload::{Refused, Upload};
+use crate::limits::{LONG_SEARCH_BUCKETS, REMAKES_MAX};
+use crate::log::Allocation;
+use crate::miniature::SampledAccess;
+use crate::upload::{Rejected, Upload};
 use crate::worker::{KeyHash, Worker, pieces_of, traits};
 use crate::write::{Mode, Published, Write};
 
 /// An item that shall take its place.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Candidate<'a> {
+pub(crate) struct NewItem<'a> {
     pub(crate) key: &'a [u8],
     pub(crate) hash: KeyHash,
     pub(crate) flags: u32,
@@ -35,7 +35,7 @@ pub(crate) enum Value<'a> {
     /// At hand.
     Whole(&'a [u8]),
     /// Of so many bytes, in pieces that are in the log already.
-    Pieces(usize, &'a [Taken]),
+    Pieces(usize, &'a [Allocation]),
 }
 
 impl Value<'_> {
@@ -49,7 +49,7 @@ impl Value<'_> {
 
 /// What an item becomes by a write, beside its value.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Facts {
+pub(crate) struct Metadata {
     /// It takes the place of one that was alive.
     pub(crate) is_overwrite: bool,
     pub(crate) cas: u64,
@@ -59,8 +59,8 @@ pub(crate) struct Facts {
 
 /// Why an item was not placed yet; nothing was changed.
 #[derive(Debug, Clone, Copy)]
-pub(crate) enum Delayed {
-    /// As [`Refused::NotYet`].
+pub(crate) enum Deferral {
+    /// As [`Rejected::Deferred`].
     ByMemory,
     /// Another worker rewrites an item of its class (`rewrite.rs`).
     ByRewrite,
@@ -68,7 +68,7 @@ pub(crate) enum Delayed {
 
 /// Why an item whose block has been made was not placed.
 #[derive(Debug, Clone, Copy)]
-pub(crate) enum Unplaced {
+pub(crate) enum NotInserted {
     /// Its block cannot be the item's: it was flushed since it was made, or its form has no place
     /// for the facts that the item gets.
     Unfit,
@@ -78,15 +78,15 @@ pub(crate) enum Unplaced {
 
 /// What the index leads to now: an entry and its item.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Present<'s> {
+pub(crate) struct CurrentItem<'s> {
     pub(crate) found: Found,
-    pub(crate) spot: Spot<'s>,
+    pub(crate) block_ref: BlockRef<'s>,
 }
 
 /// A block made for an item that is about to be published, held until it is.
 #[derive(Debug)]
 pub(crate) struct Draft<'s> {
-    pub(crate) spot: Spot<'s>,
+    pub(crate) block_ref: BlockRef<'s>,
 }
 
 impl<'s> Draft<'s> {
@@ -96,22 +96,22 @@ impl<'s> Draft<'s> {
         clippy::needless_pass_by_value,
         reason = "the hold of the segment passes to the draft"
     )]
-    pub(crate) fn of(heap: &'s Heap, taken: Taken) -> Self {
-        let Taken { location, number } = taken;
-        let spot = Spot {
+    pub(crate) fn of(heap: &'s Heap, allocation: Allocation) -> Self {
+        let Allocation { location, number } = allocation;
+        let block_ref = BlockRef {
             location,
             // SAFETY: it was taken for this block, and its segment is held for the writer until
             // this is dropped.
             block: unsafe { heap.block(location) },
             segment: heap.segment(number),
         };
-        Self { spot }
+        Self { block_ref }
     }
 }
 
 impl Drop for Draft<'_> {
     fn drop(&mut self) {
-        self.spot.segment.release_writer();
+        self.block_ref.segment.release_writer();
     }
 }
 
@@ -121,27 +121,28 @@ impl Worker {
     /// # Errors
     /// It has to be done later.
     #[cold]
-    pub(crate) fn make_and_place(
+    pub(crate) fn build_and_insert(
         &mut self,
-        item: &Candidate<'_>,
+        item: &NewItem<'_>,
         write: &Write,
         now_s: u32,
-    ) -> Result<Published, Delayed> {
+    ) -> Result<Published, Deferral> {
         for _ in 0..REMAKES_MAX {
             // Of a form that takes whatever facts the item gets.
-            let (taken, outline) = match self.take_for(item, write.expiry, Some(u64::MAX), now_s) {
-                Ok(taken) => taken,
-                Err(Refused::NotYet) => return Err(Delayed::ByMemory),
-                Err(_) => return Ok(Published::NoRoom),
-            };
-            let draft = self.draft(taken, &outline, item);
-            match self.try_place(item, &draft.spot, None, write, now_s) {
+            let (allocation, outline) =
+                match self.take_for(item, write.expiry, Some(u64::MAX), now_s) {
+                    Ok(allocation) => allocation,
+                    Err(Rejected::Deferred) => return Err(Deferral::ByMemory),
+                    Err(_) => return Ok(Published::NoSpace),
+                };
+            let draft = self.draft(allocation, &outline, item);
+            match self.try_insert(item, &draft.block_ref, None, write, now_s) {
                 Ok(published) => return Ok(published),
-                Err(Unplaced::Rewriting) => return Err(Delayed::ByRewrite),
-                Err(Unplaced::Unfit) => {}
+                Err(NotInserted::Rewriting) => return Err(Deferral::ByRewrite),
+                Err(NotInserted::Unfit) => {}
             }
         }
-        Ok(Published::NoRoom)
+        Ok(Published::NoSpace)
     }
 
     /// Lets an item whose block has been made take its place, if `write` allows. `seen`: the entry
@@ -150,46 +151,46 @@ impl Worker {
     /// # Errors
     /// Nothing was changed.
     #[inline]
-    pub(crate) fn try_place(
+    pub(crate) fn try_insert(
         &self,
-        item: &Candidate<'_>,
-        made: &Spot<'_>,
-        seen: Option<Present<'_>>,
+        item: &NewItem<'_>,
+        made: &BlockRef<'_>,
+        seen: Option<CurrentItem<'_>>,
         write: &Write,
         now_s: u32,
-    ) -> Result<Published, Unplaced> {
+    ) -> Result<Published, NotInserted> {
         let block = made.block;
         let writer = self.store.index.lock(item.hash.0);
         if writer.is_rewriting() {
-            return Err(Unplaced::Rewriting);
+            return Err(NotInserted::Rewriting);
         }
         let again = seen.and_then(|seen| {
-            let found = writer.find_again(&seen.found)?;
-            Some(Present { found, ..seen })
+            let found = writer.revalidate(&seen.found)?;
+            Some(CurrentItem { found, ..seen })
         });
         let present = again.or_else(|| {
             let found = writer.find(|entry| self.has_key(entry, item.key))?;
-            let spot = self.spot(found.entry().location());
-            Some(Present { found, spot })
+            let block_ref = self.block_ref(found.entry().location());
+            Some(CurrentItem { found, block_ref })
         });
-        let facts = match self.decide(&writer, present.as_ref(), write, now_s) {
-            Ok(facts) => facts,
-            Err(refused) => return Ok(refused),
+        let metadata = match self.decide(&writer, present.as_ref(), write, now_s) {
+            Ok(metadata) => metadata,
+            Err(rejected) => return Ok(rejected),
         };
-        if self.is_flushed(made.segment, now_s) || !block.takes(facts.cas, facts.expiry) {
-            return Err(Unplaced::Unfit);
+        if self.is_flushed(made.segment, now_s) || !block.takes(metadata.cas, metadata.expiry) {
+            return Err(NotInserted::Unfit);
         }
-        let is_linked = self.link(&writer, present.as_ref(), made, facts, now_s);
+        let is_linked = self.link(&writer, present.as_ref(), made, metadata, now_s);
         drop(writer);
         if present.is_none() {
-            self.adjust();
+            self.resize_step();
         }
         if !is_linked {
-            return Ok(Published::NoRoom);
+            return Ok(Published::NoSpace);
         }
-        self.rehearse(item.hash, now_s, || Seen::Stored(traits(block)));
+        self.sample(item.hash, now_s, || SampledAccess::Stored(traits(block)));
         Ok(Published::Stored {
-            cas: facts.cas,
+            cas: metadata.cas,
             value_len: item.value.len() as u32,
         })
     }
@@ -198,13 +199,13 @@ impl Worker {
     /// trial, unless it left not long ago. `present` may be another key's, once in a million, and
     /// is as good a guess as none.
     #[inline]
-    pub(crate) fn part_for(&self, present: Option<&Present<'_>>, hash: KeyHash) -> Part {
+    pub(crate) fn part_for(&self, present: Option<&CurrentItem<'_>>, hash: KeyHash) -> Part {
         let log = &self.store.log;
-        if !log.leaning().tries {
+        if !log.eviction_policy().probation {
             return Part::Main;
         }
         match present {
-            Some(present) => present.spot.segment.part(),
+            Some(present) => present.block_ref.segment.part(),
             None if self.has_returned(hash.0) => Part::Main,
             None => Part::Small,
         }
@@ -212,19 +213,19 @@ impl Worker {
 
     /// What may be the present item of a key: for hints, and for who compares the key.
     #[inline]
-    pub(crate) fn present(&self, hash: KeyHash) -> Option<Present<'_>> {
-        let found = self.store.index.guess(hash.0, hash.1)?;
-        let spot = self.spot(found.entry().location());
-        Some(Present { found, spot })
+    pub(crate) fn present(&self, hash: KeyHash) -> Option<CurrentItem<'_>> {
+        let found = self.store.index.find_candidate(hash.0, hash.1)?;
+        let block_ref = self.block_ref(found.entry().location());
+        Some(CurrentItem { found, block_ref })
     }
 
     fn has_returned(&self, hash: u64) -> bool {
-        let is_long = self.store.log.leaning().remembers_long;
+        let is_long = self.store.log.eviction_policy().long_ghost_window;
         self.store.ghosts.contains(hash, is_long)
     }
 
     pub(crate) fn is_flushed(&self, segment: &Segment, now_s: u32) -> bool {
-        segment.birth() != self.store.flushes(now_s)
+        segment.flush_generation() != self.store.flushes(now_s)
     }
 
     /// Gives a block its facts and lets the index lead to it, in the place of `present`. False: the
@@ -233,60 +234,60 @@ impl Worker {
     pub(crate) fn link(
         &self,
         writer: &Writer<'_>,
-        present: Option<&Present<'_>>,
-        made: &Spot<'_>,
-        facts: Facts,
+        present: Option<&CurrentItem<'_>>,
+        made: &BlockRef<'_>,
+        metadata: Metadata,
         now_s: u32,
     ) -> bool {
-        let &Spot {
+        let &BlockRef {
             location,
             block,
             segment,
         } = made;
-        block.set_expiry(facts.expiry);
-        block.set_access(facts.access);
-        block.set_cas(facts.cas);
-        segment.raise_expiry(facts.expiry);
+        block.set_expiry(metadata.expiry);
+        block.set_access(metadata.access);
+        block.set_cas(metadata.cas);
+        segment.raise_expiry(metadata.expiry);
         self.add_live(made);
         if block.is_in_pieces() {
-            let pieces = pieces_of(block).map(|piece| self.spot(piece));
+            let pieces = pieces_of(block).map(|piece| self.block_ref(piece));
             pieces.for_each(|piece| self.add_live(&piece));
         }
-        if let Some(Present { found, spot }) = present {
-            self.tally.count(Count::Stored);
+        if let Some(CurrentItem { found, block_ref }) = present {
+            self.counters.count(Counter::Stored);
             // Who writes it again wants it as much as who reads it; what is dead begins anew.
-            let frequency = match facts.is_overwrite {
+            let frequency = match metadata.is_overwrite {
                 true => found.entry().frequency() + 1,
                 false => 0,
             };
             writer.replace(found, location, frequency);
-            self.free(spot);
+            self.free(block_ref);
             return true;
         }
         let is_linked = self.link_new(writer, made, now_s);
-        self.tally.add(Count::Stored, u64::from(is_linked));
+        self.counters.add(Counter::Stored, u64::from(is_linked));
         is_linked
     }
 
     /// Lets the index lead to an item of a key it does not know; false: it has no place.
-    fn link_new(&self, writer: &Writer<'_>, made: &Spot<'_>, now_s: u32) -> bool {
+    fn link_new(&self, writer: &Writer<'_>, made: &BlockRef<'_>, now_s: u32) -> bool {
         let evicts = self.store.config().evicts;
         let budget = if evicts {
             self.visits_left()
         } else {
-            LONG_SEARCH
+            LONG_SEARCH_BUCKETS
         };
         let inserted = writer.insert(made.location, 0, evicts, budget);
-        self.tally.add(Count::Visits, writer.visits() as u64);
+        self.counters.add(Counter::Visits, writer.visits() as u64);
         match inserted {
             Inserted::Placed => {
-                let is_back = self.has_returned(writer.hash());
+                let populated = self.has_returned(writer.hash());
                 self.store.ghosts.take(writer.hash());
-                self.tally.add(Count::Returned, u64::from(is_back));
+                self.counters.add(Counter::Returned, u64::from(populated));
             }
             Inserted::Displaced(old) => {
-                let old = self.spot(old.location());
-                self.tally.count(Count::Displaced);
+                let old = self.block_ref(old.location());
+                self.counters.count(Counter::Displaced);
                 self.count_evicted(old.block, old.segment.part(), now_s);
                 self.unlinked(&old);
             }
@@ -301,11 +302,11 @@ impl Worker {
     /// Takes memory for the block of an item: the list of its pieces, or a copy of the whole.
     pub(crate) fn take_for(
         &mut self,
-        item: &Candidate<'_>,
+        item: &NewItem<'_>,
         expiry: Expiry,
         cas: Option<u64>,
         now_s: u32,
-    ) -> Result<(Taken, Outline), Refused> {
+    ) -> Result<(Allocation, Outline), Rejected> {
         let key_len = item.key.len();
         let outline = match item.value {
             Value::Pieces(len, pieces) => Outline::pieces(key_len, len, item.flags, pieces.len()),
@@ -315,22 +316,27 @@ impl Worker {
             }
         };
         if outline.block_len() > self.store.log.heap.block_max() {
-            return Err(Refused::TooLarge);
+            return Err(Rejected::TooLarge);
         }
-        let taken = self.take(outline.block_len(), item.part, expiry, now_s)?;
-        Ok((taken, outline))
+        let allocation = self.take(outline.block_len(), item.part, expiry, now_s)?;
+        Ok((allocation, outline))
     }
 
     /// Writes an item into memory taken for it, and holds that.
     #[inline]
-    pub(crate) fn draft(&self, taken: Taken, outline: &Outline, item: &Candidate<'_>) -> Draft<'_> {
-        let draft = Draft::of(&self.store.log.heap, taken);
-        let block = draft.spot.block;
+    pub(crate) fn draft(
+        &self,
+        allocation: Allocation,
+        outline: &Outline,
+        item: &NewItem<'_>,
+    ) -> Draft<'_> {
+        let draft = Draft::of(&self.store.log.heap, allocation);
+        let block = draft.block_ref.block;
         block.begin(outline, item.key);
         match item.value {
             Value::Pieces(_, pieces) => {
-                for (place, piece) in block.pieces().iter().zip(pieces) {
-                    place.store(piece.location.units(), Ordering::Relaxed);
+                for (insert, piece) in block.pieces().iter().zip(pieces) {
+                    insert.store(piece.location.units(), Ordering::Relaxed);
                 }
             }
             // SAFETY: the block was taken just now and nothing leads there.
@@ -344,16 +350,16 @@ impl Worker {
     fn decide(
         &self,
         writer: &Writer<'_>,
-        present: Option<&Present<'_>>,
+        present: Option<&CurrentItem<'_>>,
         write: &Write,
         now_s: u32,
-    ) -> Result<Facts, Published> {
-        let present = present.map(|it| it.spot).and_then(|old| {
+    ) -> Result<Metadata, Published> {
+        let present = present.map(|it| it.block_ref).and_then(|old| {
             // One that is dead gives its place, but is no item any more.
             let death = self.death(old.location, old.block, now_s);
             death.is_none().then_some(old.block)
         });
-        let mut facts = Facts {
+        let mut metadata = Metadata {
             is_overwrite: present.is_some(),
             expiry: write.expiry,
             cas: 0,
@@ -370,28 +376,28 @@ impl Worker {
                 if !(write.invalidate && compare != 0 && compare < present.cas()) {
                     return Err(Published::Exists);
                 }
-                facts.expiry = present.expiry();
-                facts.access = facts.access.with(true, present.access().is_claimed());
+                metadata.expiry = present.expiry();
+                metadata.access = metadata.access.with(true, present.access().is_claimed());
             }
             _ => {}
         }
-        facts.cas = write
+        metadata.cas = write
             .explicit_cas
             .unwrap_or_else(|| writer.next_cas(present.map(Block::cas)));
-        Ok(facts)
+        Ok(metadata)
     }
 }
 
 impl Upload {
     /// The item that it is to be.
-    pub(crate) fn candidate(&self) -> Candidate<'_> {
-        Candidate {
+    pub(crate) fn new_item(&self) -> NewItem<'_> {
+        NewItem {
             key: self.key(),
             hash: self.hash(),
             flags: self.flags,
             part: self.part(),
-            value: match (self.spot(), self.pieces()) {
-                (Some(spot), _) => Value::Whole(spot.block.value()),
+            value: match (self.block_ref(), self.pieces()) {
+                (Some(block_ref), _) => Value::Whole(block_ref.block.value()),
                 (None, pieces) => Value::Pieces(self.value_len(), pieces.unwrap_or_default()),
             },
         }

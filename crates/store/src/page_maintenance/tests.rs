@@ -24,9 +24,9 @@ fn fill(worker: &mut Worker, key: u32) {
     worker.quiescent();
 }
 
-fn steps(tender: &mut Tender) -> u64 {
-    std::iter::repeat_with(|| tender.step())
-        .take_while(|&tended| tended != Tended::Nothing)
+fn steps(maintenance: &mut PageMaintenance) -> u64 {
+    std::iter::repeat_with(|| maintenance.step())
+        .take_while(|&step| step != PageStep::Nothing)
         .count() as u64
 }
 
@@ -37,10 +37,10 @@ fn a_step_finds_a_little() {
     let store = worker.store();
     let segments = 2 * u64::from(store.log.reserve());
     let index_bytes = store.index.bytes() + 2 * (2 << 20);
-    let mut tender = Tender::new(store);
+    let mut maintenance = PageMaintenance::new(store);
     let expected = segments * (2 << 20) / step_bytes + index_bytes.div_ceil(step_bytes);
-    assert_eq!(steps(&mut tender), expected);
-    assert_eq!(steps(&mut tender), 0);
+    assert_eq!(steps(&mut maintenance), expected);
+    assert_eq!(steps(&mut maintenance), 0);
     assert!(store.has_huge_pages());
     store.refuse_huge_pages();
     assert!(!store.has_huge_pages());
@@ -51,13 +51,13 @@ fn a_step_finds_a_little() {
 fn a_tender_that_is_overtaken_goes_on_where_nobody_is() {
     let mut worker = worker(512 << 20);
     let store = Arc::clone(worker.store());
-    let mut tender = Tender::new(&store);
-    assert_eq!(tender.step(), Tended::Populated);
+    let mut maintenance = PageMaintenance::new(&store);
+    assert_eq!(maintenance.step(), PageStep::Populated);
     let reserve = store.log.reserve();
     while store.log.resident() <= 3 * reserve {
         fill(&mut worker, store.log.resident());
     }
-    let populated = steps(&mut tender);
+    let populated = steps(&mut maintenance);
     let segment_steps = u64::from(store.log.heap.segment_size() / POPULATE_BYTES);
     let index_bytes = store.index.bytes() + 2 * u64::from(store.log.heap.segment_size());
     let of_index = index_bytes.div_ceil(POPULATE_BYTES.into());
@@ -74,22 +74,22 @@ fn a_segment_on_its_way_back_is_not_lost_with_its_tender() {
     let store = Arc::clone(worker.store());
     store.refuse_huge_pages();
     (0..200).for_each(|key| fill(&mut worker, key));
-    let mut tender = Tender::new(&store);
+    let mut maintenance = PageMaintenance::new(&store);
     store.set_limit(LIMIT / 8).unwrap();
     let mut given_back = 0;
     while store.statistics().bytes_used() > LIMIT / 8 {
         worker.maintain(1, 64);
         worker.quiescent();
-        given_back += u64::from(tender.step() == Tended::GaveBack);
+        given_back += u64::from(maintenance.step() == PageStep::GaveBack);
     }
     assert!(given_back > 16, "{given_back}");
     store.set_limit(LIMIT).unwrap();
-    let spare = store.log.spare();
+    let available = store.log.available();
     // It may be at one that nobody has used yet.
-    while store.log.spare() == spare {
-        assert_eq!(tender.step(), Tended::Populated);
+    while store.log.available() == available {
+        assert_eq!(maintenance.step(), PageStep::Populated);
     }
-    assert_eq!(store.log.spare(), spare - 1, "it is under way");
-    drop(tender);
-    assert_eq!(store.log.spare(), spare);
+    assert_eq!(store.log.available(), available - 1, "it is under way");
+    drop(maintenance);
+    assert_eq!(store.log.available(), available);
 }

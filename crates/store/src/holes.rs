@@ -20,13 +20,13 @@
 use std::collections::VecDeque;
 use std::mem;
 
+use crate::counters::Counter;
 use crate::epochs::{Epochs, Stamp};
-use crate::heap::Spot;
+use crate::heap::BlockRef;
 use crate::heap::segment::Part;
 use crate::index::Location;
-use crate::limits::{FREED_BATCH, FREED_HOLES, FREED_LISTS, FREED_TRIES, FREED_WAITING};
-use crate::log::{Taken, Way, part_of_opening};
-use crate::tally::Count;
+use crate::limits::{HOLE_BATCH, HOLE_BATCHES_MAX, HOLE_LISTS, HOLE_TRIES, HOLES_MAX};
+use crate::log::{AllocTarget, Allocation, part_of_opening};
 use crate::worker::Worker;
 
 /// A block nothing leads to.
@@ -38,63 +38,63 @@ struct Hole {
     opening: u32,
 }
 
-type Batch = [Option<Hole>; FREED_BATCH];
+type Batch = [Option<Hole>; HOLE_BATCH];
 
 /// The holes one worker knows.
 #[derive(Debug)]
-pub(crate) struct Freed {
+pub(crate) struct Holes {
     young: Batch,
     young_len: usize,
     waiting: VecDeque<(Stamp, Batch)>,
-    ready: Ready,
+    ready: ReadyHoles,
 }
 
-impl Freed {
+impl Holes {
     pub(crate) fn new() -> Self {
         Self {
             young: Batch::default(),
             young_len: 0,
-            waiting: VecDeque::with_capacity(FREED_WAITING),
-            ready: Ready::new(),
+            waiting: VecDeque::with_capacity(HOLE_BATCHES_MAX),
+            ready: ReadyHoles::new(),
         }
     }
 
     fn remember(&mut self, hole: Hole) {
-        if let Some(place) = self.young.get_mut(self.young_len) {
-            *place = Some(hole);
+        if let Some(position) = self.young.get_mut(self.young_len) {
+            *position = Some(hole);
             self.young_len += 1;
         }
     }
 
     /// Gives a full batch its stamp, and takes up one whose stamp is over.
     fn age(&mut self, epochs: &Epochs) {
-        if self.young_len < FREED_BATCH {
+        if self.young_len < HOLE_BATCH {
             return;
         }
         if let Some(&(stamp, batch)) = self.waiting.front()
-            && epochs.is_over(stamp)
+            && epochs.has_passed(stamp)
         {
             self.waiting.pop_front();
             let holes = batch.into_iter().flatten();
             holes.for_each(|hole| self.ready.add(hole));
         }
-        if self.waiting.len() < FREED_WAITING {
+        if self.waiting.len() < HOLE_BATCHES_MAX {
             self.waiting.push_back((epochs.retire(), self.young));
         }
         self.young_len = 0;
     }
 }
 
-/// No place in [`Ready`].
+/// No place in [`ReadyHoles`].
 const NONE: u16 = u16::MAX;
 
-const _: () = assert!(FREED_HOLES < NONE as usize);
+const _: () = assert!(HOLES_MAX < NONE as usize);
 
 /// Holes that may be filled: a list for each length and part, the last let go first. Where there is
 /// no place for one more, one that has been there for long is forgotten.
 #[derive(Debug)]
-struct Ready {
-    places: Box<[Place]>,
+struct ReadyHoles {
+    positions: Box<[HoleLink]>,
     /// The first of each list.
     firsts: Box<[u16]>,
     /// The first of those without a hole.
@@ -105,25 +105,25 @@ struct Ready {
 
 /// A hole among others of its list.
 #[derive(Debug, Clone, Copy)]
-struct Place {
+struct HoleLink {
     hole: Option<Hole>,
     before: u16,
     behind: u16,
 }
 
-impl Ready {
+impl ReadyHoles {
     fn new() -> Self {
-        let place = |number: usize| Place {
+        let position = |number: usize| HoleLink {
             hole: None,
             before: NONE,
             behind: match number + 1 {
-                FREED_HOLES => NONE,
+                HOLES_MAX => NONE,
                 next => next as u16,
             },
         };
         Self {
-            places: (0..FREED_HOLES).map(place).collect(),
-            firsts: vec![NONE; FREED_LISTS].into(),
+            positions: (0..HOLES_MAX).map(position).collect(),
+            firsts: vec![NONE; HOLE_LISTS].into(),
             empty: 0,
             hand: 0,
         }
@@ -132,18 +132,18 @@ impl Ready {
     fn add(&mut self, hole: Hole) {
         if self.empty == NONE {
             self.take_out(self.hand);
-            self.hand = (self.hand + 1) % FREED_HOLES as u16;
+            self.hand = (self.hand + 1) % HOLES_MAX as u16;
         }
         let list = list_of(hole.len, part_of_opening(hole.opening));
         let (number, first) = (self.empty, self.firsts[list]);
-        let place = &mut self.places[usize::from(number)];
-        self.empty = place.behind;
-        *place = Place {
+        let position = &mut self.positions[usize::from(number)];
+        self.empty = position.behind;
+        *position = HoleLink {
             hole: Some(hole),
             before: NONE,
             behind: first,
         };
-        if let Some(first) = self.places.get_mut(usize::from(first)) {
+        if let Some(first) = self.positions.get_mut(usize::from(first)) {
             first.before = number;
         }
         self.firsts[list] = number;
@@ -153,28 +153,31 @@ impl Ready {
     fn pop(&mut self, len: u32, part: Part) -> Option<(Hole, Option<Hole>)> {
         let list = list_of(len, part);
         let number = self.firsts[list];
-        let place = self.places.get_mut(usize::from(number))?;
+        let position = self.positions.get_mut(usize::from(number))?;
         // Lengths that are long share lists.
-        let hole = place.hole.take_if(|hole| hole.len == len)?;
-        self.firsts[list] = place.behind;
-        place.behind = mem::replace(&mut self.empty, number);
-        let next = self.places.get_mut(usize::from(self.firsts[list]));
-        let next = next.and_then(|place| {
-            place.before = NONE;
-            place.hole
+        let hole = position.hole.take_if(|hole| hole.len == len)?;
+        self.firsts[list] = position.behind;
+        position.behind = mem::replace(&mut self.empty, number);
+        let next = self.positions.get_mut(usize::from(self.firsts[list]));
+        let next = next.and_then(|position| {
+            position.before = NONE;
+            position.hole
         });
         Some((hole, next))
     }
 
     /// Takes a hole out of its list.
     fn take_out(&mut self, number: u16) {
-        let place = &mut self.places[usize::from(number)];
-        let (hole, before) = (place.hole.take(), mem::replace(&mut place.before, NONE));
-        let behind = mem::replace(&mut place.behind, mem::replace(&mut self.empty, number));
-        if let Some(next) = self.places.get_mut(usize::from(behind)) {
+        let position = &mut self.positions[usize::from(number)];
+        let (hole, before) = (
+            position.hole.take(),
+            mem::replace(&mut position.before, NONE),
+        );
+        let behind = mem::replace(&mut position.behind, mem::replace(&mut self.empty, number));
+        if let Some(next) = self.positions.get_mut(usize::from(behind)) {
             next.before = before;
         }
-        match (self.places.get_mut(usize::from(before)), hole) {
+        match (self.positions.get_mut(usize::from(before)), hole) {
             (Some(last), _) => last.behind = behind,
             (None, Some(hole)) => {
                 self.firsts[list_of(hole.len, part_of_opening(hole.opening))] = behind;
@@ -187,30 +190,30 @@ impl Ready {
 /// Lengths are multiples of 4.
 #[inline]
 fn list_of(len: u32, part: Part) -> usize {
-    (len / 4 * 2) as usize % FREED_LISTS + part as usize
+    (len / 4 * 2) as usize % HOLE_LISTS + part as usize
 }
 
 impl Worker {
     /// An item that a write of this worker has unlinked is alive no more, and its block may be
     /// written again.
     #[inline]
-    pub(crate) fn free(&self, spot: &Spot<'_>) {
-        let len = self.unlinked(spot) as u32;
-        self.freed.borrow_mut().remember(Hole {
-            location: spot.location,
+    pub(crate) fn free(&self, block_ref: &BlockRef<'_>) {
+        let len = self.unlinked(block_ref) as u32;
+        self.holes.borrow_mut().remember(Hole {
+            location: block_ref.location,
             len,
-            opening: spot.segment.opening(),
+            opening: block_ref.segment.opening(),
         });
     }
 
     /// Takes a hole of just that length for a block that would go that way and will soon be
     /// published: nobody drains its segment until then.
-    pub(crate) fn take_freed(&self, len: usize, way: &Way) -> Option<Taken> {
+    pub(crate) fn take_hole(&self, len: usize, target: &AllocTarget) -> Option<Allocation> {
         let log = &self.store.log;
-        let mut freed = self.freed.borrow_mut();
-        freed.age(&self.store.epochs);
-        for _ in 0..FREED_TRIES {
-            let (hole, next) = freed.ready.pop(len as u32, way.part)?;
+        let mut holes = self.holes.borrow_mut();
+        holes.age(&self.store.epochs);
+        for _ in 0..HOLE_TRIES {
+            let (hole, next) = holes.ready.pop(len as u32, target.part)?;
             let Hole {
                 location, opening, ..
             } = hole;
@@ -219,15 +222,15 @@ impl Worker {
             // The first look spares those that are not the shared writes; the second, by
             // `join_opening`, is sure of what may have changed since.
             let is_same = segment.opening() == opening;
-            if is_same && log.suits(segment, way) && segment.join_opening(opening) {
-                if log.is_open_to_all(segment) {
-                    segment.raise_expiry(way.expiry);
-                    self.tally.count(Count::Refilled);
+            if is_same && log.accepts(segment, target) && segment.join_opening(opening) {
+                if log.is_reusable(segment) {
+                    segment.raise_expiry(target.expiry);
+                    self.counters.count(Counter::Refilled);
                     // The next value is often as long.
                     if let Some(next) = next {
                         log.heap.prefetch_to_write(next.location, len);
                     }
-                    return Some(Taken { location, number });
+                    return Some(Allocation { location, number });
                 }
                 segment.release_writer();
             }
@@ -249,7 +252,7 @@ mod tests {
         }
     }
 
-    fn popped(ready: &mut Ready, len: u32, part: Part) -> Option<u64> {
+    fn popped(ready: &mut ReadyHoles, len: u32, part: Part) -> Option<u64> {
         let (hole, next) = ready.pop(len, part)?;
         assert!(next.is_none_or(|next| next.location != hole.location));
         Some(hole.location.units())
@@ -257,7 +260,7 @@ mod tests {
 
     #[test]
     fn the_last_hole_of_a_length_and_part_comes_first() {
-        let mut ready = Ready::new();
+        let mut ready = ReadyHoles::new();
         for number in 1..=3 {
             ready.add(hole(number, 100, Part::Small));
             ready.add(hole(10 + number, 104, Part::Small));
@@ -274,8 +277,8 @@ mod tests {
 
     #[test]
     fn lengths_that_share_a_list_are_told_apart() {
-        let mut ready = Ready::new();
-        let other = 100 + FREED_LISTS as u32 * 2;
+        let mut ready = ReadyHoles::new();
+        let other = 100 + HOLE_LISTS as u32 * 2;
         ready.add(hole(1, 100, Part::Small));
         ready.add(hole(2, other, Part::Small));
         assert_eq!(popped(&mut ready, 100, Part::Small), None);
@@ -287,7 +290,7 @@ mod tests {
     /// until it is popped or forgotten, and no more than there is room for are kept.
     #[test]
     fn whatever_comes_and_goes_each_is_popped_once() {
-        let mut ready = Ready::new();
+        let mut ready = ReadyHoles::new();
         let mut there = std::collections::HashMap::new();
         let mut random = 1_u64;
         for number in 1..=200_000_u64 {
@@ -316,7 +319,7 @@ mod tests {
                 }
             }
         }
-        assert!((FREED_HOLES / 2..=FREED_HOLES).contains(&left), "{left}");
+        assert!((HOLES_MAX / 2..=HOLES_MAX).contains(&left), "{left}");
         assert!(!there.is_empty(), "none was forgotten");
     }
 }

@@ -7,7 +7,7 @@ use crate::sync::atomic::{AtomicU64, Ordering};
 
 /// What is counted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Count {
+pub(crate) enum Counter {
     /// Items stored.
     Stored,
     /// Items evicted to make room.
@@ -27,7 +27,7 @@ pub(crate) enum Count {
     /// Blocks written where an item of the same length had been.
     Refilled,
     /// Segments drained.
-    Drained,
+    Evacuated,
     /// New items that were known from before.
     Returned,
     /// Items that left because the index had no place for them.
@@ -41,12 +41,12 @@ pub(crate) enum Count {
     LiveBytes,
 }
 
-const COUNTS: usize = Count::LiveBytes as usize + 1;
+const COUNTS: usize = Counter::LiveBytes as usize + 1;
 
 /// What one worker counts, with lines to itself.
 #[derive(Debug, Default)]
 #[repr(align(64))]
-pub(crate) struct Tally {
+pub(crate) struct Counters {
     counts: [AtomicU64; COUNTS],
     /// Of evicted items, as [`EVICTED_AGES_S`] tells them apart.
     ages: [AtomicU64; EVICTED_AGES_S.len() + 1],
@@ -54,12 +54,12 @@ pub(crate) struct Tally {
     pub(crate) sketch: Mutex<Sketch>,
 }
 
-impl Tally {
-    pub(crate) fn count(&self, what: Count) {
+impl Counters {
+    pub(crate) fn count(&self, what: Counter) {
         self.add(what, 1);
     }
 
-    pub(crate) fn add(&self, what: Count, more: u64) {
+    pub(crate) fn add(&self, what: Counter, more: u64) {
         let cell = &self.counts[what as usize];
         let sum = cell.load(Ordering::Relaxed).wrapping_add(more);
         cell.store(sum, Ordering::Relaxed);
@@ -78,7 +78,7 @@ impl Tally {
         }
     }
 
-    pub(crate) fn of(&self, what: Count) -> u64 {
+    pub(crate) fn of(&self, what: Counter) -> u64 {
         self.counts[what as usize].load(Ordering::Relaxed)
     }
 

@@ -4,7 +4,7 @@
 //! begun meanwhile: the way to the item, and the requests behind. So all places are looked at, four
 //! at a time where the processor can.
 
-use super::place::BUCKET_WORDS;
+use super::addressing::BUCKET_WORDS;
 use crate::sync::atomic::AtomicU64;
 
 /// A bucket's words.
@@ -13,34 +13,34 @@ pub(super) type Bucket = [AtomicU64; BUCKET_WORDS];
 /// A bit for each place of both buckets, the lowest for the first: whether its word begins with the
 /// `key_bits` of that bucket. Each word is loaded once, with acquire.
 #[inline]
-pub(super) fn places(buckets: [&Bucket; 2], key_bits: [u64; 2]) -> u32 {
+pub(super) fn positions(buckets: [&Bucket; 2], key_bits: [u64; 2]) -> u32 {
     #[cfg(all(target_arch = "x86_64", not(loom), not(shuttle), not(miri)))]
     // SAFETY: every processor of this kind has these instructions.
-    let places = unsafe { lanes::places(buckets, key_bits) };
+    let positions = unsafe { open_segments::positions(buckets, key_bits) };
     #[cfg(not(all(target_arch = "x86_64", not(loom), not(shuttle), not(miri))))]
-    let places = one_by_one(buckets, key_bits);
-    places
+    let positions = one_by_one(buckets, key_bits);
+    positions
 }
 
-/// As [`places`], where there is nothing better.
+/// As [`positions`], where there is nothing better.
 #[cfg(any(test, not(target_arch = "x86_64"), loom, shuttle, miri))]
 fn one_by_one(buckets: [&Bucket; 2], key_bits: [u64; 2]) -> u32 {
-    use super::entry::resembles;
+    use super::entry::may_match;
     use crate::sync::atomic::Ordering;
 
-    let mut places = 0;
+    let mut positions = 0;
     for (number, (bucket, key_bits)) in buckets.into_iter().zip(key_bits).enumerate() {
         for (slot, word) in bucket.iter().enumerate() {
-            // Acquire: pairs with the release of whoever wrote it (`Index::look_again`).
-            let is_alike = resembles(word.load(Ordering::Acquire), key_bits);
-            places |= u32::from(is_alike) << (number * BUCKET_WORDS + slot);
+            // Acquire: pairs with the release of whoever wrote it (`Index::scan_validated`).
+            let is_alike = may_match(word.load(Ordering::Acquire), key_bits);
+            positions |= u32::from(is_alike) << (number * BUCKET_WORDS + slot);
         }
     }
-    places
+    positions
 }
 
 #[cfg(all(target_arch = "x86_64", not(loom), not(shuttle), not(miri)))]
-mod lanes {
+mod open_segments {
     use std::arch::asm;
     use std::arch::x86_64::{
         __m128i, _mm_castps_si128, _mm_castsi128_ps, _mm_cmpeq_epi32, _mm_movemask_epi8,
@@ -55,7 +55,7 @@ mod lanes {
 
     #[inline]
     #[target_feature(enable = "sse2")]
-    pub(super) fn places(buckets: [&Bucket; 2], key_bits: [u64; 2]) -> u32 {
+    pub(super) fn positions(buckets: [&Bucket; 2], key_bits: [u64; 2]) -> u32 {
         let [first, second] = [0, 1].map(|role| eight(buckets[role], key_bits[role]));
         _mm_movemask_epi8(_mm_packs_epi16(first, second)) as u32
     }
@@ -108,8 +108,8 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
+    use crate::index::addressing::TAG_BITS;
     use crate::index::entry::key_bits;
-    use crate::index::place::TAG_BITS;
 
     /// Places of both buckets.
     const PLACES: usize = 2 * BUCKET_WORDS;
@@ -136,7 +136,7 @@ mod tests {
                 }
             }).collect();
             let (first, second) = (bucket(&words), bucket(&words[BUCKET_WORDS..]));
-            let found = places([&first, &second], keys);
+            let found = positions([&first, &second], keys);
             prop_assert_eq!(found, one_by_one([&first, &second], keys));
             for (at, (kind, ..)) in turned.iter().enumerate() {
                 prop_assert!(*kind < 3 || found >> at & 1 == 1, "{} of {:b}", at, found);

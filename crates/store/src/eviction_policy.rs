@@ -1,6 +1,6 @@
 //! How eviction weighs what is new against what has been asked for again.
 //!
-//! Draining is S3-FIFO with two parts (`drain.rs`). How large the small part is, what becomes of
+//! Draining is S3-FIFO with two parts (`evacuate.rs`). How large the small part is, what becomes of
 //! counts, and how long names are remembered, decides what it is good at: a small part of a
 //! hundredth keeps what is asked for often through scans and loops, one of half of the memory
 //! follows a popularity that moves; long memory for names finds what is popular anew in a memory
@@ -10,51 +10,51 @@
 
 /// One way to weigh.
 #[derive(Debug)]
-pub(crate) struct Leaning {
+pub(crate) struct EvictionPolicy {
     /// What the statistics call it.
     pub(crate) name: &'static str,
     /// New items fill so many thousandths of all segments before the oldest of them goes first.
     pub(crate) small_thousandths: u64,
     /// New items are on trial in the small part, rather than in the main part at once.
-    pub(crate) tries: bool,
+    pub(crate) probation: bool,
     /// What stays in the main part loses one of its count, rather than all of it.
-    pub(crate) keeps_count: bool,
+    pub(crate) decay: bool,
     /// All names of what left count, rather than the younger half of them.
-    pub(crate) remembers_long: bool,
+    pub(crate) long_ghost_window: bool,
 }
 
 /// All ways; the first is that of an empty store.
-pub(crate) const LEANINGS: [Leaning; WAYS] = [
-    Leaning {
+pub(crate) const POLICIES: [EvictionPolicy; POLICY_COUNT] = [
+    EvictionPolicy {
         name: "frequent",
         small_thousandths: 10,
-        tries: true,
-        keeps_count: true,
-        remembers_long: false,
+        probation: true,
+        decay: true,
+        long_ghost_window: false,
     },
-    Leaning {
+    EvictionPolicy {
         name: "returning",
         small_thousandths: 10,
-        tries: true,
-        keeps_count: true,
-        remembers_long: true,
+        probation: true,
+        decay: true,
+        long_ghost_window: true,
     },
-    Leaning {
+    EvictionPolicy {
         name: "recent",
         small_thousandths: 500,
-        tries: true,
-        keeps_count: false,
-        remembers_long: true,
+        probation: true,
+        decay: false,
+        long_ghost_window: true,
     },
     // The clock of old: one queue, second chances.
-    Leaning {
+    EvictionPolicy {
         name: "clock",
         small_thousandths: 0,
-        tries: false,
-        keeps_count: false,
-        remembers_long: true,
+        probation: false,
+        decay: false,
+        long_ghost_window: true,
     },
 ];
 
 /// How many there are.
-pub(crate) const WAYS: usize = 4;
+pub(crate) const POLICY_COUNT: usize = 4;

@@ -15,7 +15,7 @@ use crate::sync::Arc;
 
 /// What a step came to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Tended {
+pub enum PageStep {
     /// There was nothing to do.
     Nothing,
     /// Memory was given back.
@@ -27,14 +27,14 @@ pub enum Tended {
 /// Gives memory back to the kernel that is not to be used, and has it find the pages that are to be
 /// used next.
 #[derive(Debug)]
-pub struct Tender {
+pub struct PageMaintenance {
     store: Arc<Store>,
     /// The segment whose pages are being found.
-    under_way: Option<UnderWay>,
+    under_way: Option<PageOperation>,
 }
 
 #[derive(Debug)]
-struct UnderWay {
+struct PageOperation {
     number: Number,
     /// Bytes of it that are done.
     done: u32,
@@ -42,7 +42,7 @@ struct UnderWay {
     is_returning: bool,
 }
 
-impl Tender {
+impl PageMaintenance {
     /// For that store.
     #[must_use]
     pub fn new(store: &Arc<Store>) -> Self {
@@ -53,16 +53,16 @@ impl Tender {
     }
 
     /// Does a little. It calls the kernel.
-    pub fn step(&mut self) -> Tended {
+    pub fn step(&mut self) -> PageStep {
         let log = &self.store.log;
         let is_awaited = self.under_way.as_ref().is_some_and(|it| it.is_returning);
-        if !is_awaited && let Some(number) = log.leaving() {
+        if !is_awaited && let Some(number) = log.next_to_discard() {
             // They would fill up what is given back.
             self.store.refuse_huge_pages();
             // What cannot be given back is still there when it is used again.
             log.heap.discard(number);
-            log.has_left(number);
-            return Tended::GaveBack;
+            log.discarded(number);
+            return PageStep::GaveBack;
         }
         if self.under_way.is_none() {
             self.under_way = self.next();
@@ -75,34 +75,34 @@ impl Tender {
             } else {
                 self.finish(&now);
             }
-            return Tended::Populated;
+            return PageStep::Populated;
         }
         let ahead = 2 * self.store.log.heap.segment_size() as usize;
         match self.store.index.populate(ahead, POPULATE_BYTES as usize) {
-            true => Tended::Populated,
-            false => Tended::Nothing,
+            true => PageStep::Populated,
+            false => PageStep::Nothing,
         }
     }
 
-    fn next(&self) -> Option<UnderWay> {
+    fn next(&self) -> Option<PageOperation> {
         let log = &self.store.log;
-        let begun = |number, is_returning| UnderWay {
+        let begun = |number, is_returning| PageOperation {
             number,
             done: 0,
             is_returning,
         };
-        let returning = log.returning().map(|number| begun(number, true));
-        returning.or_else(|| Some(begun(log.next_fresh()?, false)))
+        let next_to_populate = log.next_to_populate().map(|number| begun(number, true));
+        next_to_populate.or_else(|| Some(begun(log.next_fresh()?, false)))
     }
 
-    fn finish(&self, under_way: &UnderWay) {
+    fn finish(&self, under_way: &PageOperation) {
         if under_way.is_returning {
-            self.store.log.is_back(under_way.number);
+            self.store.log.populated(under_way.number);
         }
     }
 }
 
-impl Drop for Tender {
+impl Drop for PageMaintenance {
     fn drop(&mut self) {
         // Its pages are found by who comes there first.
         if let Some(under_way) = self.under_way.take() {

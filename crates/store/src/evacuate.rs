@@ -8,24 +8,24 @@
 //! main part at once. When the oldest segment of the main part goes, what has been asked for since
 //! it was last looked at is copied behind the newest and the rest leaves. How large the small part
 //! is, what becomes of counts and how long names are known follows what is asked for
-//! (`leaning.rs`). Copying, and nothing else, is why this never waits for the shape of what is
-//! stored: any segment can be drained.
+//! (`eviction_policy.rs`). Copying, and nothing else, is why this never waits for the shape of what
+//! is stored: any segment can be drained.
 
 use std::sync::atomic::Ordering;
 
-use crate::heap::Spot;
+use crate::counters::Counter;
+use crate::heap::BlockRef;
 use crate::heap::block::Block;
 use crate::heap::segment::{FIRST, Part};
 use crate::index::{Entry, Found, Location, Writer};
+use crate::insertion::Draft;
 use crate::limits::{
-    ASKED_PARTS, COPY_BYTES_A_VISIT, COPY_WAITS_MAX, LIFE_LEAST_S, MOVES_AT, STEP_BYTES,
+    COPY_BYTES_PER_VISIT, COPY_WAITS_MAX, LIFETIME_MIN_S, PROMOTE_AT, REQUESTED_PARTS, STEP_BYTES,
     STEP_ITEMS, STEPS_MAX, WAIT_STEPS_MAX, WAIT_YIELDS_MAX,
 };
-use crate::log::{Taken, Task, Victim, Way};
-use crate::place::Draft;
+use crate::log::{AllocTarget, Allocation, Task, Victim};
 use crate::sync::{Arc, yield_now};
-use crate::tally::Count;
-use crate::upload::Refused;
+use crate::upload::Rejected;
 use crate::worker::{Lease, Worker};
 
 /// How far a worker is with a segment. No other worker drains or retires it until this is dropped.
@@ -74,7 +74,7 @@ impl Drop for Cursor {
     /// What has not been drained to its end can be drained by others.
     fn drop(&mut self) {
         if !self.is_done {
-            self.store.log.give_up(self.victim.number);
+            self.store.log.abandon(self.victim.number);
         }
     }
 }
@@ -90,23 +90,24 @@ enum Fate {
 }
 
 /// A segment of the main part as it is to be drained.
-struct Life {
+struct Lifetime {
     opened_s: u32,
     now_s: u32,
     /// How long such segments live of late.
     usual_s: u32,
 }
 
-impl Life {
+impl Lifetime {
     /// Whether an item last asked for then was asked for after the first quarter of its segment's
     /// life. A second chance for each request alone lets an item stay for one to two laps after its
     /// last, those longest that were asked for again and again just when they came and never
     /// since. A life that was drawn out, for nothing was written for a while, counts as a usual
     /// one: or else all that was asked for before would leave after.
-    fn is_asked(&self, asked_s: u32) -> bool {
-        let life_s = self.now_s.saturating_sub(self.opened_s);
+    fn is_requested(&self, asked_s: u32) -> bool {
+        let lifetime_s = self.now_s.saturating_sub(self.opened_s);
         let after_s = u64::from(asked_s.saturating_sub(self.opened_s));
-        life_s < LIFE_LEAST_S || after_s * ASKED_PARTS >= u64::from(life_s.min(self.usual_s))
+        lifetime_s < LIFETIME_MIN_S
+            || after_s * REQUESTED_PARTS >= u64::from(lifetime_s.min(self.usual_s))
     }
 }
 
@@ -114,21 +115,21 @@ impl Worker {
     /// Drains a little if free segments are few. Every operation that is about to write `bytes`
     /// begins so.
     #[inline]
-    pub(crate) fn pay(&mut self, bytes: usize, now_s: u32) {
+    pub(crate) fn assist_evacuation(&mut self, bytes: usize, now_s: u32) {
         let log = &self.store.log;
-        let spare = log.spare();
-        if spare < log.reserve() {
-            self.drain_for(bytes, now_s);
-        } else if spare < log.allowed() / 2 && self.store.config().evicts {
+        let available = log.available();
+        if available < log.reserve() {
+            self.evacuate_for(bytes, now_s);
+        } else if available < log.segment_limit() / 2 && self.store.config().evicts {
             // Half full: it will be known how to lean when something has to leave.
             self.store.miniatures.start(2 * self.store.index.len());
         }
     }
 
     #[cold]
-    fn drain_for(&mut self, bytes: usize, now_s: u32) {
+    fn evacuate_for(&mut self, bytes: usize, now_s: u32) {
         for _ in 0..(1 + bytes / STEP_BYTES).min(STEPS_MAX) {
-            if !self.drain_step(STEP_ITEMS, now_s) {
+            if !self.evacuate_step(STEP_ITEMS, now_s) {
                 break;
             }
         }
@@ -140,18 +141,18 @@ impl Worker {
         self.wake();
         // A delayed flush must not wait for a request.
         self.store.flushes(now_s);
-        self.store.log.seal_the_dead(now_s);
-        self.adjust();
+        self.store.log.seal_expired(now_s);
+        self.resize_step();
         let budget = budget.min(STEP_ITEMS);
-        if self.store.log.spare() < self.store.log.reserve() {
-            return self.drain_step(budget, now_s);
+        if self.store.log.available() < self.store.log.reserve() {
+            return self.evacuate_step(budget, now_s);
         }
         if self.cursor.is_none()
             && let Some(victim) = self.store.log.clear_victim(now_s)
         {
             self.cursor = Some(Cursor::new(&self.lease, victim));
         }
-        self.cursor.is_some() && self.drain_step(budget, now_s)
+        self.cursor.is_some() && self.evacuate_step(budget, now_s)
     }
 
     /// Waits for a segment to come free: drains if too little is on its way, and lets others be
@@ -159,49 +160,49 @@ impl Worker {
     ///
     /// # Errors
     /// One is on its way, but somebody has not been quiescent for long, or more would have to be
-    /// drained than may be at a time ([`Refused::NotYet`]); or none is.
-    pub(crate) fn wait_for_segment(&mut self, now_s: u32) -> Result<(), Refused> {
-        if self.is_one_free() {
+    /// drained than may be at a time ([`Rejected::Deferred`]); or none is.
+    pub(crate) fn wait_for_segment(&mut self, now_s: u32) -> Result<(), Rejected> {
+        if self.has_free_segment() {
             return Ok(());
         }
-        self.tally.count(Count::Waits);
+        self.counters.count(Counter::Waits);
         self.is_waiting = true;
         let waited = self.wait(now_s);
         self.is_waiting = false;
         waited
     }
 
-    fn is_one_free(&mut self) -> bool {
+    fn has_free_segment(&mut self) -> bool {
         self.pass();
-        self.store.log.is_one_free()
+        self.store.log.has_free_segment()
     }
 
-    fn wait(&mut self, now_s: u32) -> Result<(), Refused> {
+    fn wait(&mut self, now_s: u32) -> Result<(), Rejected> {
         let (mut steps, mut yields, mut looks) = (0, 0, 0);
         loop {
             let log = &self.store.log;
-            let is_behind = log.spare() < log.reserve() && steps < WAIT_STEPS_MAX;
-            if is_behind && self.drain_step(STEP_ITEMS, now_s) {
+            let is_behind = log.available() < log.reserve() && steps < WAIT_STEPS_MAX;
+            if is_behind && self.evacuate_step(STEP_ITEMS, now_s) {
                 steps += 1;
                 looks = 0;
-            } else if self.store.log.is_one_coming(false) {
+            } else if self.store.log.has_pending_segment(false) {
                 if yields == WAIT_YIELDS_MAX {
-                    return Err(Refused::NotYet);
+                    return Err(Rejected::Deferred);
                 }
                 yields += 1;
                 yield_now();
             } else {
                 if steps == WAIT_STEPS_MAX && self.store.config().evicts {
                     // Somebody has to leave; the next try goes on where this one ends.
-                    return Err(Refused::NotYet);
+                    return Err(Rejected::Deferred);
                 }
                 looks += 1;
                 // One look sees some of the segments only.
                 if !is_behind || looks > self.store.log.looks_around() {
-                    return Err(Refused::NoMemory);
+                    return Err(Rejected::NoMemory);
                 }
             }
-            if self.is_one_free() {
+            if self.has_free_segment() {
                 return Ok(());
             }
         }
@@ -209,12 +210,12 @@ impl Worker {
 
     /// Visits up to `budget` blocks of the segment that is being drained, or of the next. False:
     /// there is none.
-    fn drain_step(&mut self, budget: usize, now_s: u32) -> bool {
+    fn evacuate_step(&mut self, budget: usize, now_s: u32) -> bool {
         let mut cursor = match self.cursor.take() {
             Some(cursor) => cursor,
             None => match self.store.log.victim(now_s, self.store.config().evicts) {
                 Some(victim) => {
-                    self.note_life(victim, now_s);
+                    self.record_lifetime(victim, now_s);
                     Cursor::new(&self.lease, victim)
                 }
                 None => return false,
@@ -224,16 +225,18 @@ impl Worker {
         while left > 0 {
             let mut ahead = [None; AHEAD];
             let (passed, goes_on) = self.look_ahead(&mut cursor, left, &mut ahead);
-            self.tally.add(Count::Visits, passed as u64);
+            self.counters.add(Counter::Visits, passed as u64);
             for block in ahead.iter().flatten() {
-                match self.drain_block(block, &cursor, now_s) {
-                    Drained::Moved(bytes) => left = left.saturating_sub(bytes / COPY_BYTES_A_VISIT),
-                    Drained::Gone => {}
-                    Drained::Stuck => return false,
+                match self.evacuate_block(block, &cursor, now_s) {
+                    Evacuated::Moved(bytes) => {
+                        left = left.saturating_sub(bytes / COPY_BYTES_PER_VISIT)
+                    }
+                    Evacuated::Gone => {}
+                    Evacuated::Stuck => return false,
                 }
             }
             if !goes_on {
-                self.tally.count(Count::Drained);
+                self.counters.count(Counter::Evacuated);
                 cursor.retire();
                 return true;
             }
@@ -252,21 +255,23 @@ impl Worker {
         budget: usize,
         ahead: &mut [Option<Visited>; AHEAD],
     ) -> (usize, bool) {
-        let mut places = ahead.iter_mut();
+        let mut positions = ahead.iter_mut();
         let mut passed = 0;
         while passed < budget {
             let Some((location, block)) = cursor.next() else {
                 return (passed, false);
             };
             if !block.is_marked_dead() {
-                let Some(place) = places.next() else { break };
+                let Some(position) = positions.next() else {
+                    break;
+                };
                 let hash = if block.is_piece() {
                     block.piece_hash()
                 } else {
                     self.hash(block.key()).0
                 };
                 self.store.index.prefetch(hash);
-                *place = Some(Visited { location, hash });
+                *position = Some(Visited { location, hash });
             }
             let len = block.len() as u32;
             cursor.at += len;
@@ -275,30 +280,30 @@ impl Worker {
         (passed, true)
     }
 
-    fn drain_block(&mut self, visited: &Visited, cursor: &Cursor, now_s: u32) -> Drained {
+    fn evacuate_block(&mut self, visited: &Visited, cursor: &Cursor, now_s: u32) -> Evacuated {
         let (victim, block) = (cursor.victim, cursor.block(visited.location));
         let owner = |entry: Entry| self.is_owner(entry, visited.location, block);
         let Some(entry) = self.store.index.find(visited.hash, owner) else {
             // It was replaced or deleted.
-            return Drained::Gone;
+            return Evacuated::Gone;
         };
         let head = entry.location();
         // If it is not dead any more, or its head has moved, it is an item like any other.
         let is_dead = self.death(head, self.block(head), now_s).is_some();
-        if is_dead && self.bury(visited.hash, head, now_s) {
-            return Drained::Gone;
+        if is_dead && self.unlink_dead(visited.hash, head, now_s) {
+            return Evacuated::Gone;
         }
         if let Fate::Stays { part, frequency } = self.fate(entry, block, victim, now_s) {
             let len = block.len();
             if self.copy(visited, block, part, frequency, now_s) {
-                return Drained::Moved(len);
+                return Evacuated::Moved(len);
             }
             if !self.store.config().evicts {
-                return Drained::Stuck;
+                return Evacuated::Stuck;
             }
         }
         self.evict(visited, block, victim, now_s);
-        Drained::Gone
+        Evacuated::Gone
     }
 
     /// Whether the entry's item is this block, or this block is a piece of its value.
@@ -308,8 +313,8 @@ impl Worker {
         }
         let item = self.block(entry.location());
         item.is_in_pieces() && {
-            let place = item.pieces().get(block.piece_number());
-            place.is_some_and(|place| place.load(Ordering::Relaxed) == location.units())
+            let position = item.pieces().get(block.piece_number());
+            position.is_some_and(|position| position.load(Ordering::Relaxed) == location.units())
         }
     }
 
@@ -321,44 +326,46 @@ impl Worker {
             // Touched after its segment was chosen, or hardly anything else is left here.
             (Task::Clear | Task::Compact, part) => Fate::Stays { part, frequency },
             // Where all has been asked for, somebody has to leave.
-            (Task::Evict, _) if log.is_at_its_end(self.is_waiting) => Fate::Leaves,
+            (Task::Evict, _) if log.is_critical(self.is_waiting) => Fate::Leaves,
             // Its item has been judged already, and stays.
             (Task::Evict, _) if block.is_piece() && log.has_moved_on(entry, victim) => {
                 let part = Part::Main;
                 Fate::Stays { part, frequency }
             }
-            (Task::Evict, Part::Small) if frequency >= MOVES_AT => Fate::Stays {
+            (Task::Evict, Part::Small) if frequency >= PROMOTE_AT => Fate::Stays {
                 part: Part::Main,
-                frequency: frequency - MOVES_AT,
+                frequency: frequency - PROMOTE_AT,
             },
-            (Task::Evict, Part::Main) if frequency > 0 && log.leaning().keeps_count => {
+            (Task::Evict, Part::Main) if frequency > 0 && log.eviction_policy().decay => {
                 Fate::Stays {
                     part,
                     frequency: frequency - 1,
                 }
             }
-            (Task::Evict, Part::Main) if frequency > 0 && self.is_asked(entry, victim, now_s) => {
+            (Task::Evict, Part::Main)
+                if frequency > 0 && self.is_requested(entry, victim, now_s) =>
+            {
                 Fate::Stays { part, frequency: 0 }
             }
             (Task::Evict, _) => Fate::Leaves,
         }
     }
 
-    fn is_asked(&self, entry: Entry, victim: Victim, now_s: u32) -> bool {
+    fn is_requested(&self, entry: Entry, victim: Victim, now_s: u32) -> bool {
         let log = &self.store.log;
-        let life = Life {
+        let lifetime = Lifetime {
             opened_s: log.heap.segment(victim.number).opened_s(),
             now_s,
-            usual_s: log.usual_life_s(),
+            usual_s: log.mean_lifetime_s(),
         };
-        life.is_asked(self.block(entry.location()).access().second(now_s))
+        lifetime.is_requested(self.block(entry.location()).access().second(now_s))
     }
 
-    fn note_life(&self, victim: Victim, now_s: u32) {
+    fn record_lifetime(&self, victim: Victim, now_s: u32) {
         let log = &self.store.log;
         let segment = log.heap.segment(victim.number);
         if matches!((victim.task, segment.part()), (Task::Evict, Part::Main)) {
-            log.note_life(now_s.saturating_sub(segment.opened_s()));
+            log.record_lifetime(now_s.saturating_sub(segment.opened_s()));
         }
     }
 
@@ -372,29 +379,29 @@ impl Worker {
         frequency: u8,
         now_s: u32,
     ) -> bool {
-        let way = Way {
+        let target = AllocTarget {
             is_copy: true,
-            ..self.way(part, block_expiry(block), now_s)
+            ..self.target(part, block_expiry(block), now_s)
         };
         let len = block.len();
-        let Some(taken) = self.take_for_copy(len, &way) else {
+        let Some(allocation) = self.allocate_copy(len, &target) else {
             return false;
         };
-        let draft = Draft::of(&self.store.log.heap, taken);
-        let copy = draft.spot;
+        let draft = Draft::of(&self.store.log.heap, allocation);
+        let copy = draft.block_ref;
         copy.block.copy_from(block);
         let writer = self.store.index.lock(visited.hash);
         let owner = |entry: Entry| self.is_owner(entry, visited.location, block);
         if let Some(found) = writer.find(owner) {
             let head = self.block(found.entry().location());
             if self.death(found.entry().location(), head, now_s).is_some() {
-                self.bury_found(&writer, &found, head);
+                self.unlink_found(&writer, &found, head);
             } else {
-                self.lead(&writer, &found, &copy, block, frequency);
-                self.sub_live(&self.spot(visited.location));
+                self.relink(&writer, &found, &copy, block, frequency);
+                self.sub_live(&self.block_ref(visited.location));
                 self.add_live(&copy);
-                self.tally.count(Count::Copied);
-                self.tally.add(Count::CopiedBytes, len as u64);
+                self.counters.count(Counter::Copied);
+                self.counters.add(Counter::CopiedBytes, len as u64);
             }
         }
         true
@@ -402,14 +409,14 @@ impl Worker {
 
     /// Takes memory for a copy. Where segments only wait for other workers to be quiescent, it
     /// waits for them a little: what is copied shall stay.
-    fn take_for_copy(&mut self, len: usize, way: &Way) -> Option<Taken> {
+    fn allocate_copy(&mut self, len: usize, target: &AllocTarget) -> Option<Allocation> {
         for _ in 0..COPY_WAITS_MAX {
-            if let Some(taken) = self.store.log.take(len, way) {
-                return Some(taken);
+            if let Some(allocation) = self.store.log.take(len, target) {
+                return Some(allocation);
             }
             // What is copied is borrowed from the cursor, whose segment is not retired.
             self.pass();
-            if !self.store.log.is_one_coming(true) {
+            if !self.store.log.has_pending_segment(true) {
                 return None;
             }
             yield_now();
@@ -418,19 +425,19 @@ impl Worker {
     }
 
     /// Lets the index, or the list of the item, lead to the copy of a block.
-    fn lead(
+    fn relink(
         &self,
         writer: &Writer<'_>,
         found: &Found,
-        to: &Spot<'_>,
+        to: &BlockRef<'_>,
         block: Block<'_>,
         frequency: u8,
     ) {
         if block.is_piece() {
             let head = self.block(found.entry().location());
-            if let Some(place) = head.pieces().get(block.piece_number()) {
+            if let Some(position) = head.pieces().get(block.piece_number()) {
                 // Release: pairs with the acquire in `pieces_of`: who is led there sees it whole.
-                place.store(to.location.units(), Ordering::Release);
+                position.store(to.location.units(), Ordering::Release);
             }
             return;
         }
@@ -463,7 +470,7 @@ impl Worker {
         writer.remove(found);
         drop(writer);
         self.count_evicted(self.block(location), part, now_s);
-        self.unlinked(&self.spot(location));
+        self.unlinked(&self.block_ref(location));
         if part == Part::Small {
             self.store.ghosts.remember(hash);
         }
@@ -471,7 +478,7 @@ impl Worker {
 }
 
 /// What became of a block.
-enum Drained {
+enum Evacuated {
     /// It was copied: so many bytes.
     Moved(usize),
     /// Nothing leads there any more.
@@ -503,26 +510,26 @@ mod tests {
 
     #[test]
     fn who_was_asked_for_in_the_first_quarter_alone_was_not() {
-        let life = |now_s, usual_s| Life {
+        let lifetime = |now_s, usual_s| Lifetime {
             opened_s: 100,
             now_s,
             usual_s,
         };
-        let usual = life(160, 60);
-        assert!([115, 130, 160].into_iter().all(|at| usual.is_asked(at)));
+        let usual = lifetime(160, 60);
+        assert!([115, 130, 160].into_iter().all(|at| usual.is_requested(at)));
         // Before it was opened: it was copied here, and not asked for since.
-        assert!([90, 100, 114].into_iter().all(|at| !usual.is_asked(at)));
+        assert!([90, 100, 114].into_iter().all(|at| !usual.is_requested(at)));
         // Five quiet minutes since make no difference to what came before them.
-        let lull = life(460, 60);
-        assert!([115, 130, 160].into_iter().all(|at| lull.is_asked(at)));
-        assert!(!lull.is_asked(114));
+        let lull = lifetime(460, 60);
+        assert!([115, 130, 160].into_iter().all(|at| lull.is_requested(at)));
+        assert!(!lull.is_requested(114));
         // Where segments live long, they do.
-        assert!(!life(460, 360).is_asked(160));
+        assert!(!lifetime(460, 360).is_requested(160));
         // Too short to tell, or nothing is known yet.
-        assert!(life(107, 60).is_asked(100));
-        assert!(!life(108, 60).is_asked(100));
-        assert!(life(160, 0).is_asked(100));
+        assert!(lifetime(107, 60).is_requested(100));
+        assert!(!lifetime(108, 60).is_requested(100));
+        assert!(lifetime(160, 0).is_requested(100));
         // A clock that went back.
-        assert!(life(90, 60).is_asked(120));
+        assert!(lifetime(90, 60).is_requested(120));
     }
 }

@@ -21,13 +21,13 @@ impl Links {
 /// One part's segments, oldest first. A segment stands in one chain at most; the links of all are
 /// in one table.
 #[derive(Debug)]
-pub(super) struct Chain {
+pub(super) struct SegmentList {
     first: Number,
     last: Number,
     len: usize,
 }
 
-impl Default for Chain {
+impl Default for SegmentList {
     fn default() -> Self {
         Self {
             first: NONE,
@@ -37,7 +37,7 @@ impl Default for Chain {
     }
 }
 
-impl Chain {
+impl SegmentList {
     pub(super) fn len(&self) -> usize {
         self.len
     }
@@ -101,18 +101,18 @@ mod tests {
 
     #[test]
     fn segments_leave_from_anywhere() {
-        let (mut chain, mut links) = (Chain::default(), [Links::NONE; 5]);
-        (0..4).for_each(|number| chain.push_last(&mut links, number));
-        chain.push_first(&mut links, 4);
+        let (mut segment_list, mut links) = (SegmentList::default(), [Links::NONE; 5]);
+        (0..4).for_each(|number| segment_list.push_last(&mut links, number));
+        segment_list.push_first(&mut links, 4);
         let mut order = Vec::new();
         for number in [1, 3] {
-            chain.remove(&mut links, number);
+            segment_list.remove(&mut links, number);
         }
-        while let Some(number) = chain.first() {
-            order.push((chain.len(), number));
-            chain.remove(&mut links, number);
+        while let Some(number) = segment_list.first() {
+            order.push((segment_list.len(), number));
+            segment_list.remove(&mut links, number);
         }
         assert_eq!(order, [(3, 4), (2, 0), (1, 2)]);
-        assert_eq!(chain.len(), 0);
+        assert_eq!(segment_list.len(), 0);
     }
 }

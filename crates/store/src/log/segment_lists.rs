@@ -2,13 +2,13 @@
 
 use std::collections::VecDeque;
 
-use super::chain::{Chain, Links};
+use super::segment_list::{Links, SegmentList};
 use crate::epochs::Stamp;
 use crate::heap::Number;
 
 /// Where segments are that no lane has. A part of [`Log`](super::Log), under its lock.
 #[derive(Debug, Default)]
-pub(super) struct Shelf {
+pub(super) struct SegmentLists {
     /// Resident and empty.
     pub(super) free: Vec<Number>,
     /// Empty once their stamp is over, oldest first.
@@ -16,7 +16,7 @@ pub(super) struct Shelf {
     /// Empty once nobody holds them.
     pub(super) held: Vec<Number>,
     /// To be given back to the kernel.
-    pub(super) leaving: Vec<Number>,
+    pub(super) next_to_discard: Vec<Number>,
     /// Given back.
     pub(super) absent: Vec<Number>,
     /// The first never used.
@@ -24,9 +24,9 @@ pub(super) struct Shelf {
     /// The first whose pages nobody has begun to find in advance.
     pub(super) populated: Number,
     /// Segments that were given back and whose pages are being found; they count as resident.
-    pub(super) returning: u32,
+    pub(super) next_to_populate: u32,
     /// Full ones of each part, oldest first.
-    pub(super) sealed: [Chain; 2],
+    pub(super) sealed: [SegmentList; 2],
     pub(super) links: Vec<Links>,
     /// Bytes of blocks, dead or alive, in segments that are full or being drained.
     pub(super) written: u64,
@@ -36,14 +36,14 @@ pub(super) struct Shelf {
     pub(super) hand: Number,
 }
 
-impl Shelf {
+impl SegmentLists {
     /// With room for so many in each list: to grow one would be to copy it, under the lock.
     pub(super) fn for_segments(most: usize) -> Self {
         Self {
             free: Vec::with_capacity(most),
             retired: VecDeque::with_capacity(most),
             held: Vec::with_capacity(most),
-            leaving: Vec::with_capacity(most),
+            next_to_discard: Vec::with_capacity(most),
             absent: Vec::with_capacity(most),
             links: Vec::with_capacity(most),
             ..Self::default()

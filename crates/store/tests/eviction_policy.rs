@@ -63,8 +63,8 @@ impl Asked {
         self.worker.quiescent();
     }
 
-    fn leaning(&self) -> &'static str {
-        self.worker.store().statistics().leaning
+    fn eviction_policy(&self) -> &'static str {
+        self.worker.store().statistics().eviction_policy
     }
 }
 
@@ -83,7 +83,7 @@ fn skewed(turn: u64, below: u64) -> u64 {
 #[test]
 fn a_popularity_that_stays_is_kept_and_one_that_moves_is_followed() {
     let mut asked = Asked::new(true);
-    assert_eq!(asked.leaning(), "frequent");
+    assert_eq!(asked.eviction_policy(), "frequent");
     for turn in 0..1_000_000 {
         asked.ask(match turn % 2 {
             0 => (300_000.0 * unit(turn).powi(3)) as u64,
@@ -91,19 +91,25 @@ fn a_popularity_that_stays_is_kept_and_one_that_moves_is_followed() {
             _ => 10_000_000 + turn,
         });
     }
-    let leaning = asked.leaning();
-    assert!(["frequent", "returning"].contains(&leaning), "{leaning}");
+    let eviction_policy = asked.eviction_policy();
+    assert!(
+        ["frequent", "returning"].contains(&eviction_policy),
+        "{eviction_policy}"
+    );
     for turn in 0..1_000_000 {
         if turn == 500_000 {
             asked.hits = 0;
         }
         asked.ask(turn / 2 + 300_000 - skewed(turn, 300_000));
     }
-    // 182 000 of 500 000 where the leaning stays as it was.
+    // 182 000 of 500 000 where the eviction policy stays as it was.
     assert!(asked.hits > 215_000, "{} hits", asked.hits);
-    let leaning = asked.leaning();
-    assert!(["recent", "clock"].contains(&leaning), "{leaning}");
-    assert!(asked.worker.store().statistics().leanings > 0);
+    let eviction_policy = asked.eviction_policy();
+    assert!(
+        ["recent", "clock"].contains(&eviction_policy),
+        "{eviction_policy}"
+    );
+    assert!(asked.worker.store().statistics().policy_changes > 0);
 }
 
 #[test]
@@ -148,7 +154,7 @@ fn where_nothing_may_leave_nothing_is_watched() {
         asked.ask(turn);
     }
     let statistics = asked.worker.store().statistics();
-    assert_eq!((statistics.items, statistics.leanings), (40_000, 0));
+    assert_eq!((statistics.items, statistics.policy_changes), (40_000, 0));
     assert!(statistics.miniature_bytes < 100, "{statistics:?}");
 }
 
@@ -198,7 +204,7 @@ fn who_was_asked_for_only_when_it_came_leaves_before_those_asked_for_since() {
             _ => 10_000_000 + turn / 16_000 * 1_000 + turn / 2 % 1_000,
         });
     }
-    assert_eq!(asked.leaning(), "clock");
+    assert_eq!(asked.eviction_policy(), "clock");
     // 852 000 where one request since it came is as good as another.
     assert!(asked.hits > 857_000, "{} hits", asked.hits);
 }

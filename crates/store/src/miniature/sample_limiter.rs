@@ -3,13 +3,13 @@
 
 use std::cell::Cell;
 
-use crate::limits::SHOWN_A_SECOND;
+use crate::limits::SAMPLES_PER_SECOND;
 
 /// Keys that are told apart: where two share a place, both are shown more often.
 const PLACES: usize = 64;
 
 #[derive(Debug, Clone, Copy, Default)]
-struct Place {
+struct Standing {
     hash: u64,
     second: u32,
     count: u32,
@@ -17,27 +17,27 @@ struct Place {
 
 /// Watched keys by the requests of them in this second.
 #[derive(Debug)]
-pub(crate) struct Shown([Cell<Place>; PLACES]);
+pub(crate) struct SampleLimiter([Cell<Standing>; PLACES]);
 
-impl Default for Shown {
+impl Default for SampleLimiter {
     fn default() -> Self {
         Self(std::array::from_fn(|_| Cell::default()))
     }
 }
 
-impl Shown {
+impl SampleLimiter {
     /// Whether one more request of this key is to be shown.
     pub(crate) fn shows(&self, hash: u64, now_s: u32) -> bool {
         let cell = &self.0[hash as usize % PLACES];
-        let place = cell.get();
-        let count = match (place.hash, place.second) == (hash, now_s) {
-            true => place.count,
+        let position = cell.get();
+        let count = match (position.hash, position.second) == (hash, now_s) {
+            true => position.count,
             false => 0,
         };
-        if count == SHOWN_A_SECOND {
+        if count == SAMPLES_PER_SECOND {
             return false;
         }
-        cell.set(Place {
+        cell.set(Standing {
             hash,
             second: now_s,
             count: count + 1,
@@ -52,11 +52,11 @@ mod tests {
 
     #[test]
     fn a_key_is_shown_some_times_a_second() {
-        let shown = Shown::default();
+        let shown = SampleLimiter::default();
         let count = |hash, now_s| (0..100).filter(|_| shown.shows(hash, now_s)).count();
-        assert_eq!(count(1, 5), SHOWN_A_SECOND as usize);
-        assert_eq!(count(2, 5), SHOWN_A_SECOND as usize);
+        assert_eq!(count(1, 5), SAMPLES_PER_SECOND as usize);
+        assert_eq!(count(2, 5), SAMPLES_PER_SECOND as usize);
         assert_eq!(count(1, 5), 0);
-        assert_eq!(count(1, 6), SHOWN_A_SECOND as usize);
+        assert_eq!(count(1, 6), SAMPLES_PER_SECOND as usize);
     }
 }

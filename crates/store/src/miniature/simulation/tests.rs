@@ -1,0 +1,182 @@
+use proptest::prelude::*;
+
+use super::*;
+use crate::eviction_policy::POLICIES;
+use crate::item::Expiry;
+
+const SCENE: SampleContext = SampleContext {
+    bytes: 20 << 20,
+    ghosts: 80_000,
+    flushes: 0,
+};
+
+/// A hash that is watched by a stage with the least of bits.
+fn hash_of(record: u64) -> u64 {
+    record.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> WATCHED_BITS_MIN
+}
+
+fn traits(bytes: u32) -> Traits {
+    Traits {
+        bytes,
+        expiry: Expiry::NEVER,
+    }
+}
+
+fn simulation(slots: usize) -> Simulation {
+    let mut simulation = Simulation::new(slots);
+    simulation.watch_one_in(WATCHED_BITS_MIN);
+    simulation
+}
+
+/// Shows one request.
+fn show(simulation: &mut Simulation, hash: u64, seen: SampledAccess, now_s: u32) {
+    simulation.scan(&Observation { hash, seen, now_s }, &SCENE);
+}
+
+/// A read that is answered by a write.
+fn ask(simulation: &mut Simulation, record: u64, now_s: u32) {
+    for seen in [SampledAccess::Missed, SampledAccess::Stored(traits(100))] {
+        show(simulation, hash_of(record), seen, now_s);
+    }
+}
+
+/// Numbers below `below`, the low ones more often.
+fn skewed(turn: u64, below: u64) -> u64 {
+    let random = turn.wrapping_mul(0xd130_2d3b_5f1c_6a95).rotate_left(29) ^ turn;
+    let unit = (random.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 11) as f64 / (1_u64 << 53) as f64;
+    ((below as f64).powf(unit) - 1.0) as u64
+}
+
+#[test]
+fn what_moves_is_followed_and_a_loop_is_not_let_in() {
+    let mut moving = simulation(8192);
+    let mut around = simulation(8192);
+    // It comes from the other side.
+    around.best = 2;
+    for turn in 0..200_000_u64 {
+        let now_s = (turn / 1_000) as u32;
+        ask(&mut moving, turn / 4 + 20_000 - skewed(turn, 20_000), now_s);
+        let record = match turn % 2 {
+            0 => skewed(turn, 20_000),
+            _ => 100_000 + turn / 2 % 6_000,
+        };
+        ask(&mut around, record, now_s);
+    }
+    let name = |simulation: &Simulation| POLICIES[simulation.best].name;
+    assert!(
+        ["recent", "clock"].contains(&name(&moving)),
+        "{}",
+        name(&moving)
+    );
+    assert!(
+        ["frequent", "returning"].contains(&name(&around)),
+        "{}",
+        name(&around)
+    );
+    assert!(moving.scores.iter().all(|score| (0..=ONE).contains(score)));
+}
+
+#[test]
+fn fewer_keys_are_watched_when_there_are_no_slots_left() {
+    let mut simulation = simulation(512);
+    let before = simulation.threshold();
+    for record in 0..20_000 {
+        ask(&mut simulation, record, 1);
+    }
+    assert!(simulation.threshold() < before);
+    assert!(simulation.directory.len() < 512, "there is room again");
+    simulation.queues.check(&simulation.directory);
+    // And more again when there are few.
+    for turn in 0..u64::from(CENSUS) * 40 {
+        show(&mut simulation, turn % 20, SampledAccess::Missed, 1);
+        show(
+            &mut simulation,
+            hash_of(turn % 20_000),
+            SampledAccess::Deleted,
+            1,
+        );
+    }
+    assert_eq!(simulation.threshold(), before);
+}
+
+#[test]
+fn what_expired_or_was_flushed_is_no_hit() {
+    let mut simulation = simulation(512);
+    let scan = |simulation: &mut Simulation, seen, now_s, flushes| {
+        let context = SampleContext { flushes, ..SCENE };
+        let hash = 7;
+        simulation.scan(&Observation { hash, seen, now_s }, &context);
+        (0..POLICY_COUNT).all(|target| simulation.scores[target] > 0)
+    };
+    let brief = Traits {
+        bytes: 100,
+        expiry: Expiry::at(10),
+    };
+    assert!(!scan(&mut simulation, SampledAccess::Stored(brief), 1, 0));
+    assert!(
+        !scan(&mut simulation, SampledAccess::Missed, 10, 0),
+        "it has expired"
+    );
+    scan(&mut simulation, SampledAccess::Stored(traits(100)), 10, 0);
+    assert!(
+        !scan(&mut simulation, SampledAccess::Missed, 10, 1),
+        "it was flushed"
+    );
+    scan(&mut simulation, SampledAccess::Stored(traits(100)), 10, 1);
+    assert!(scan(&mut simulation, SampledAccess::Missed, 10, 1));
+}
+
+#[test]
+fn what_was_deleted_is_no_hit_and_what_was_touched_stays_one() {
+    let mut simulation = simulation(512);
+    let mut scan = |seen, now_s| {
+        let before = simulation.scores;
+        show(&mut simulation, 7, seen, now_s);
+        (0..POLICY_COUNT).all(|target| simulation.scores[target] > before[target])
+    };
+    let until = |second| Traits {
+        bytes: 100,
+        expiry: Expiry::at(second),
+    };
+    scan(SampledAccess::Stored(until(10)), 1);
+    assert!(scan(SampledAccess::Hit(until(20)), 9), "a get that touches");
+    assert!(scan(SampledAccess::Missed, 15), "it was touched");
+    scan(SampledAccess::Stored(until(30)), 15);
+    assert!(
+        scan(SampledAccess::Missed, 25),
+        "it was made anew after a miss"
+    );
+    scan(SampledAccess::Deleted, 25);
+    assert!(!scan(SampledAccess::Missed, 25));
+}
+
+proptest! {
+    #[test]
+    fn the_queues_stay_whole(
+        looks in prop::collection::vec((0..2_000_u64, 0..4_u8, 1..400_u32, 0..3_u32), 1..1_500),
+        room in 0..2_000_000_u64,
+        slots in 20..400_usize,
+    ) {
+        let mut simulation = simulation(slots);
+        for (number, (record, kind, bytes, flushes)) in looks.into_iter().enumerate() {
+            let traits = Traits { bytes, expiry: Expiry::at(number as u32 + bytes) };
+            let seen = match kind {
+                0 => SampledAccess::Missed,
+                1 => SampledAccess::Stored(traits),
+                2 => SampledAccess::Hit(traits),
+                _ => SampledAccess::Deleted,
+            };
+            let scan = Observation { hash: hash_of(record), seen, now_s: number as u32 };
+            // Now and then it shrinks by half, and now and then it is flushed.
+            let bytes = room >> (number / 500);
+            let flushes = if number % 300 == 0 { flushes } else { simulation.flushes };
+            simulation.scan(&scan, &SampleContext { bytes, ghosts: 1_000, flushes });
+            if number % 50 == 0 {
+                simulation.queues.check(&simulation.directory);
+            }
+        }
+        simulation.queues.check(&simulation.directory);
+        let known = (1..=slots as u16).filter(|&slot| !simulation.queues.is_unknown(slot));
+        prop_assert_eq!(known.count(), simulation.directory.len());
+    }
+}
