@@ -1,33 +1,33 @@
-//! What a store is made with.
+//! The configuration of a store.
 
 use thiserror::Error;
 
 use crate::limits::{LIMIT_PART, MEMORY_MAX, MEMORY_MIN};
 
-/// What a store is made with.
+/// The configuration of a store.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Config {
-    /// Most memory of items and index together, in bytes.
+    /// Memory limit of items and index together, in bytes.
     pub memory_bytes: u64,
-    /// What that may be raised to while it runs; less than `memory_bytes` stands for
-    /// `memory_bytes`. It is address space, not memory.
+    /// Highest value to which the limit may be raised at run time, in bytes. A value below
+    /// `memory_bytes` counts as `memory_bytes`. This reserves address space, not memory.
     pub memory_max: u64,
     /// Largest item, in bytes, as memcached counts it: see
     /// [`ITEM_OVERHEAD`](crate::limits::ITEM_OVERHEAD).
     pub item_max: u32,
-    /// Seeds the hash, so that nobody can craft keys that collide. Random in a server.
+    /// Seed of the hash, against crafted collisions. A server uses a random seed.
     pub hash_seed: u64,
-    /// Threads that will write at a time, so that they need not share open segments.
+    /// Number of threads that write concurrently. Each gets its own open segments if memory allows.
     pub workers: usize,
-    /// Items leave to make room for others; otherwise what does not fit is refused.
+    /// Whether to evict items for new ones. Otherwise a write that does not fit is rejected.
     pub evicts: bool,
-    /// Ask the kernel for huge pages though the memory is small; where it is not, they are asked
-    /// for in any case, until [`refuse_huge_pages`](crate::Store::refuse_huge_pages).
+    /// Request huge pages even for a small memory. For a large one they are requested anyway, until
+    /// [`refuse_huge_pages`](crate::Store::refuse_huge_pages).
     pub huge_pages: bool,
 }
 
 impl Config {
-    /// 64 MiB, items of up to 1 MiB, for one worker, and a hash anybody can reckon.
+    /// 64 MiB, items of up to 1 MiB, one worker, and a predictable hash.
     pub const DEFAULT: Self = Self {
         memory_bytes: 64 << 20,
         memory_max: 0,
@@ -39,42 +39,42 @@ impl Config {
     };
 }
 
-/// A configuration no store can work with.
+/// An invalid configuration.
 #[derive(Debug, Error)]
 pub enum ConfigError {
-    /// Less than [`MEMORY_MIN`].
+    /// The memory is below [`MEMORY_MIN`].
     #[error("a store needs at least {MEMORY_MIN} bytes of memory, not {0}")]
     TooLittleMemory(u64),
-    /// The largest item fits less than twice.
+    /// The memory does not hold two items of the largest size.
     #[error("items of {item_max} bytes need at least {needed} bytes of memory, not {memory}")]
     ItemTooLarge {
-        /// The largest item asked for.
+        /// The requested largest item, in bytes.
         item_max: u32,
-        /// The memory asked for.
+        /// The requested memory, in bytes.
         memory: u64,
-        /// The memory it would need.
+        /// The memory it needs, in bytes.
         needed: u64,
     },
-    /// The store was made for more: its segments are too large.
+    /// The limit is too low for the segment size chosen at creation.
     #[error("the store can be lowered to {least} bytes of memory, not {asked}")]
     TooLittleOfIt {
-        /// The memory asked for.
+        /// The requested limit, in bytes.
         asked: u64,
-        /// The least it can be lowered to.
+        /// The lowest possible limit, in bytes.
         least: u64,
     },
-    /// The store was made for less.
+    /// The limit is above the reserved address space.
     #[error("the store was made for at most {most} bytes of memory, not {asked}")]
     TooMuchMemory {
-        /// The memory asked for.
+        /// The requested limit, in bytes.
         asked: u64,
-        /// The most it was made for.
+        /// The highest possible limit, in bytes.
         most: u64,
     },
-    /// More than a location can address.
+    /// The memory is larger than a location can address.
     #[error("a store addresses at most {MEMORY_MAX} bytes of memory, not {0}")]
     NotAddressable(u64),
-    /// The system refuses so much address space.
+    /// The system does not provide the address space.
     #[error("no room in the address space: {0}")]
     NoSpace(#[source] std::io::Error),
 }
@@ -88,7 +88,7 @@ impl Config {
         self.check_least(self.memory_bytes)
     }
 
-    /// Whether a store made with this can work with so much memory.
+    /// Checks whether a store of this configuration can work with this memory.
     pub(crate) fn check_limit(&self, memory: u64) -> Result<(), ConfigError> {
         let most = self.memory_max.max(self.memory_bytes);
         if memory > most {

@@ -1,15 +1,15 @@
-//! Draining: how segments become free. Eviction, expiry, flushing and compaction are this one
-//! thing, made in steps of at most [`STEP_ITEMS`] blocks; a writer makes one for each 4 KiB it
-//! writes, and only one that finds no segment at all makes more.
+//! Evacuation: how segments become free. Eviction, expiry, flush and compaction all use it. It
+//! works in steps of at most [`STEP_ITEMS`] blocks. A writer makes one step per 4 KiB it writes,
+//! and more only if it finds no free segment.
 //!
-//! S3-FIFO (Yang and others, SOSP 2023) over segments: new items are written to the *small* part.
-//! When the oldest of its segments goes, what has been asked for again moves to the *main* part and
-//! the rest leaves, remembered by name; who comes back while its name is known is written to the
-//! main part at once. When the oldest segment of the main part goes, what has been asked for since
-//! it was last looked at is copied behind the newest and the rest leaves. How large the small part
-//! is, what becomes of counts and how long names are known follows what is asked for
-//! (`eviction_policy.rs`). Copying, and nothing else, is why this never waits for the shape of what
-//! is stored: any segment can be drained.
+//! The policy is S3-FIFO (Yang and others, SOSP 2023) over segments. New items are written to the
+//! *small* part. When its oldest segment is evicted, items that were requested again move to the
+//! *main* part; the rest are evicted, and their hashes are remembered as ghosts. An item that
+//! returns while its ghost is known is written to the main part at once. When the oldest segment of
+//! the main part is evicted, items requested since the last pass are copied to an open segment and
+//! the rest are evicted. The current policy (`eviction_policy.rs`) sets the size of the small part,
+//! the decay of counters and the ghost window. Because live blocks are copied, any segment can be
+//! evacuated, whatever the sizes of its items.
 
 use std::sync::atomic::Ordering;
 
@@ -28,7 +28,7 @@ use crate::sync::{Arc, yield_now};
 use crate::upload::Rejected;
 use crate::worker::{Lease, Worker};
 
-/// How far a worker is with a segment. No other worker drains or retires it until this is dropped.
+/// Progress in a segment. No other worker evacuates or retires the segment until this is dropped.
 #[derive(Debug)]
 pub(crate) struct Cursor {
     store: Arc<Lease>,
@@ -47,15 +47,15 @@ impl Cursor {
         }
     }
 
-    /// The next block; none: the segment ends here.
+    /// The next block. `None` at the end of the segment.
     fn next(&self) -> Option<(Location, Block<'_>)> {
         let heap = &self.store.log.heap;
-        // SAFETY: it was closed when all its blocks had been written, and only `retire`, which
-        // takes the cursor, retires it.
+        // SAFETY: the segment was closed after all its blocks had been written, and only `retire`,
+        // which consumes the cursor, retires it.
         unsafe { heap.block_in(self.victim.number, self.at) }
     }
 
-    /// A block of the segment, which the cursor has visited.
+    /// A block that the cursor has visited.
     fn block(&self, location: Location) -> Block<'_> {
         let heap = &self.store.log.heap;
         assert!(heap.number_of(location) == self.victim.number);
@@ -63,7 +63,7 @@ impl Cursor {
         unsafe { heap.block(location) }
     }
 
-    /// Nothing leads to the segment any more.
+    /// Retires the segment: no location refers to it any more.
     fn retire(mut self) {
         self.is_done = true;
         self.store.log.retire(self.victim.number);
@@ -71,7 +71,7 @@ impl Cursor {
 }
 
 impl Drop for Cursor {
-    /// What has not been drained to its end can be drained by others.
+    /// A partly evacuated segment may be evacuated by other workers.
     fn drop(&mut self) {
         if !self.is_done {
             self.store.log.abandon(self.victim.number);
@@ -79,30 +79,30 @@ impl Drop for Cursor {
     }
 }
 
-/// Blocks whose places in the index are asked for together.
+/// Blocks whose index buckets are prefetched together.
 const AHEAD: usize = 8;
 
-/// What is to become of an item.
+/// What happens to an item.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Fate {
     Leaves,
     Stays { part: Part, frequency: u8 },
 }
 
-/// A segment of the main part as it is to be drained.
+/// The lifetime of a main-part segment that is evacuated.
 struct Lifetime {
     opened_s: u32,
     now_s: u32,
-    /// How long such segments live of late.
+    /// Recent mean lifetime of such segments, in seconds.
     usual_s: u32,
 }
 
 impl Lifetime {
-    /// Whether an item last asked for then was asked for after the first quarter of its segment's
-    /// life. A second chance for each request alone lets an item stay for one to two laps after its
-    /// last, those longest that were asked for again and again just when they came and never
-    /// since. A life that was drawn out, for nothing was written for a while, counts as a usual
-    /// one: or else all that was asked for before would leave after.
+    /// Whether an item with this last access was requested after the first quarter of its segment's
+    /// lifetime. If any request sufficed, an item would stay for one to two passes after its last
+    /// request, and longest if it was requested often right after it was written and never again. A
+    /// lifetime much longer than the mean, because little was written, counts as the mean:
+    /// otherwise everything requested before the pause would be evicted after it.
     fn is_requested(&self, asked_s: u32) -> bool {
         let lifetime_s = self.now_s.saturating_sub(self.opened_s);
         let after_s = u64::from(asked_s.saturating_sub(self.opened_s));
@@ -112,8 +112,8 @@ impl Lifetime {
 }
 
 impl Worker {
-    /// Drains a little if free segments are few. Every operation that is about to write `bytes`
-    /// begins so.
+    /// Evacuates a bounded amount if few segments are free. Every operation calls it before it
+    /// writes `bytes`.
     #[inline]
     pub(crate) fn assist_evacuation(&mut self, bytes: usize, now_s: u32) {
         let log = &self.store.log;
@@ -121,7 +121,8 @@ impl Worker {
         if available < log.reserve() {
             self.evacuate_for(bytes, now_s);
         } else if available < log.segment_limit() / 2 && self.store.config().evicts {
-            // Half full: it will be known how to lean when something has to leave.
+            // From half full on, so that the miniatures have a result when the first eviction
+            // happens.
             self.store.miniatures.start(2 * self.store.index.len());
         }
     }
@@ -135,8 +136,8 @@ impl Worker {
         }
     }
 
-    /// Reclaims what has expired, or else what is to be evicted, if free segments are few; visits
-    /// at most `budget` items. True: there may be more to do.
+    /// Reclaims expired segments, or else evicts, if few segments are free. Visits at most `budget`
+    /// items. Returns true if more work may remain.
     pub fn maintain(&mut self, now_s: u32, budget: usize) -> bool {
         self.wake();
         // A delayed flush must not wait for a request.
@@ -155,12 +156,12 @@ impl Worker {
         self.cursor.is_some() && self.evacuate_step(budget, now_s)
     }
 
-    /// Waits for a segment to come free: drains if too little is on its way, and lets others be
-    /// quiescent.
+    /// Waits for a free segment: evacuates if too few are about to become free, and yields so that
+    /// other workers can become quiescent.
     ///
-    /// # Errors
-    /// One is on its way, but somebody has not been quiescent for long, or more would have to be
-    /// drained than may be at a time ([`Rejected::Deferred`]); or none is.
+    /// # Errors [`Rejected::Deferred`] if a segment is about to become free but a worker is not
+    /// quiescent for long, or if more evacuation is needed than one operation may do. Another error
+    /// if no segment can become free.
     pub(crate) fn wait_for_segment(&mut self, now_s: u32) -> Result<(), Rejected> {
         if self.has_free_segment() {
             return Ok(());
@@ -193,11 +194,11 @@ impl Worker {
                 yield_now();
             } else {
                 if steps == WAIT_STEPS_MAX && self.store.config().evicts {
-                    // Somebody has to leave; the next try goes on where this one ends.
+                    // Items have to be evicted. The next attempt continues where this one ends.
                     return Err(Rejected::Deferred);
                 }
                 looks += 1;
-                // One look sees some of the segments only.
+                // One search examines only some of the segments.
                 if !is_behind || looks > self.store.log.looks_around() {
                     return Err(Rejected::NoMemory);
                 }
@@ -208,8 +209,8 @@ impl Worker {
         }
     }
 
-    /// Visits up to `budget` blocks of the segment that is being drained, or of the next. False:
-    /// there is none.
+    /// Visits up to `budget` blocks of the current or the next victim. Returns false if there is no
+    /// victim.
     fn evacuate_step(&mut self, budget: usize, now_s: u32) -> bool {
         let mut cursor = match self.cursor.take() {
             Some(cursor) => cursor,
@@ -246,9 +247,9 @@ impl Worker {
         true
     }
 
-    /// Goes on to the next few blocks that may be alive, passing at most `budget`, and asks for
-    /// their places in the index. Returns how many it passed, dead ones included, and whether the
-    /// segment goes on.
+    /// Advances to the next few blocks that may be live, passing at most `budget` blocks, and
+    /// prefetches their index buckets. Returns the number of passed blocks, dead ones included, and
+    /// whether the segment continues.
     fn look_ahead(
         &self,
         cursor: &mut Cursor,
@@ -288,7 +289,7 @@ impl Worker {
             return Evacuated::Gone;
         };
         let head = entry.location();
-        // If it is not dead any more, or its head has moved, it is an item like any other.
+        // If it is not dead any more, or its head has moved, treat it as any other item.
         let is_dead = self.death(head, self.block(head), now_s).is_some();
         if is_dead && self.unlink_dead(visited.hash, head, now_s) {
             return Evacuated::Gone;
@@ -306,7 +307,7 @@ impl Worker {
         Evacuated::Gone
     }
 
-    /// Whether the entry's item is this block, or this block is a piece of its value.
+    /// Whether this block is the item of the entry, or a piece of its value.
     fn is_owner(&self, entry: Entry, location: Location, block: Block<'_>) -> bool {
         if !block.is_piece() {
             return entry.location() == location;
@@ -323,11 +324,11 @@ impl Worker {
         let part = log.heap.segment(victim.number).part();
         let frequency = entry.frequency();
         match (victim.task, part) {
-            // Touched after its segment was chosen, or hardly anything else is left here.
+            // Touched after the segment was selected, or one of few live items left in it.
             (Task::Clear | Task::Compact, part) => Fate::Stays { part, frequency },
-            // Where all has been asked for, somebody has to leave.
+            // If all items were requested, some have to be evicted nevertheless.
             (Task::Evict, _) if log.is_critical(self.is_waiting) => Fate::Leaves,
-            // Its item has been judged already, and stays.
+            // The head of its item was already copied to be kept.
             (Task::Evict, _) if block.is_piece() && log.has_moved_on(entry, victim) => {
                 let part = Part::Main;
                 Fate::Stays { part, frequency }
@@ -369,8 +370,7 @@ impl Worker {
         }
     }
 
-    /// Copies a block behind the newest and lets what led to it lead there. False: there is no
-    /// room.
+    /// Copies a block to an open segment and relinks it. Returns false if there is no space.
     fn copy(
         &mut self,
         visited: &Visited,
@@ -407,14 +407,14 @@ impl Worker {
         true
     }
 
-    /// Takes memory for a copy. Where segments only wait for other workers to be quiescent, it
-    /// waits for them a little: what is copied shall stay.
+    /// Allocates memory for a copy. If segments only wait for other workers to be quiescent, waits
+    /// for them briefly, because the item is to be kept.
     fn allocate_copy(&mut self, len: usize, target: &AllocTarget) -> Option<Allocation> {
         for _ in 0..COPY_WAITS_MAX {
             if let Some(allocation) = self.store.log.take(len, target) {
                 return Some(allocation);
             }
-            // What is copied is borrowed from the cursor, whose segment is not retired.
+            // The source is borrowed from the cursor, whose segment is not retired.
             self.pass();
             if !self.store.log.has_pending_segment(true) {
                 return None;
@@ -424,7 +424,7 @@ impl Worker {
         None
     }
 
-    /// Lets the index, or the list of the item, lead to the copy of a block.
+    /// Makes the index, or the piece list of the item, refer to the copy.
     fn relink(
         &self,
         writer: &Writer<'_>,
@@ -436,7 +436,8 @@ impl Worker {
         if block.is_piece() {
             let head = self.block(found.entry().location());
             if let Some(position) = head.pieces().get(block.piece_number()) {
-                // Release: pairs with the acquire in `pieces_of`: who is led there sees it whole.
+                // Release: pairs with the acquire in `pieces_of`: a reader that follows the
+                // location sees the whole copy.
                 position.store(to.location.units(), Ordering::Release);
             }
             return;
@@ -448,7 +449,7 @@ impl Worker {
                 to.store(from.load(Ordering::Relaxed), Ordering::Relaxed);
             }
         }
-        // So may what touch and reads change.
+        // So may the fields that touch and reads change.
         copy.set_expiry(block.expiry());
         copy.set_access(block.access());
         to.segment.raise_expiry(block.expiry());
@@ -464,7 +465,7 @@ impl Worker {
         }
     }
 
-    /// Lets an item leave, of which there was something in this part.
+    /// Evicts an item of this part.
     pub(crate) fn evict_found(&self, writer: Writer<'_>, found: &Found, part: Part, now_s: u32) {
         let (hash, location) = (writer.hash(), found.entry().location());
         writer.remove(found);
@@ -477,24 +478,24 @@ impl Worker {
     }
 }
 
-/// What became of a block.
+/// The result for a block.
 enum Evacuated {
-    /// It was copied: so many bytes.
+    /// It was copied, with this many bytes.
     Moved(usize),
-    /// Nothing leads there any more.
+    /// No location refers to it any more.
     Gone,
-    /// It must stay and cannot be copied.
+    /// It has to be kept and cannot be copied.
     Stuck,
 }
 
-/// A block that was visited, and the hash of its item's key.
+/// A visited block, and the hash of its item's key.
 #[derive(Debug, Clone, Copy)]
 struct Visited {
     location: Location,
     hash: u64,
 }
 
-/// A piece does not know when it expires: it lies with what never does.
+/// Pieces have no expiry; they are stored with items that never expire.
 fn block_expiry(block: Block<'_>) -> crate::item::Expiry {
     if block.is_piece() {
         crate::item::Expiry::NEVER
@@ -517,19 +518,19 @@ mod tests {
         };
         let usual = lifetime(160, 60);
         assert!([115, 130, 160].into_iter().all(|at| usual.is_requested(at)));
-        // Before it was opened: it was copied here, and not asked for since.
+        // The access is older than the segment: the item was copied here and not requested since.
         assert!([90, 100, 114].into_iter().all(|at| !usual.is_requested(at)));
-        // Five quiet minutes since make no difference to what came before them.
+        // A pause of five minutes does not change the result for earlier requests.
         let lull = lifetime(460, 60);
         assert!([115, 130, 160].into_iter().all(|at| lull.is_requested(at)));
         assert!(!lull.is_requested(114));
-        // Where segments live long, they do.
+        // With a long mean lifetime the pause counts.
         assert!(!lifetime(460, 360).is_requested(160));
-        // Too short to tell, or nothing is known yet.
+        // Too short to divide, or the mean is not known yet.
         assert!(lifetime(107, 60).is_requested(100));
         assert!(!lifetime(108, 60).is_requested(100));
         assert!(lifetime(160, 0).is_requested(100));
-        // A clock that went back.
+        // The clock went back.
         assert!(lifetime(90, 60).is_requested(120));
     }
 }

@@ -1,29 +1,30 @@
-//! How eviction weighs what is new against what has been asked for again.
+//! The eviction policies.
 //!
-//! Draining is S3-FIFO with two parts (`evacuate.rs`). How large the small part is, what becomes of
-//! counts, and how long names are remembered, decides what it is good at: a small part of a
-//! hundredth keeps what is asked for often through scans and loops, one of half of the memory
-//! follows a popularity that moves; long memory for names finds what is popular anew in a memory
-//! that is small beside it, and lets in too much where popularity stays. No one choice is within a
-//! point of the best everywhere, so there are four, and which of them would have had most hits of
-//! late is found out in miniature (`miniature.rs`).
+//! Evacuation follows S3-FIFO with two parts (`evacuate.rs`). Three parameters decide what a policy
+//! is good at: the size of the small part, what happens to frequency counters, and how long ghosts
+//! are remembered. A small part of one percent keeps frequent items through scans and loops. One of
+//! half the memory follows a changing popularity. A long ghost window recognises returning items if
+//! memory is small compared with the popular items, but admits too many if popularity is stable. No
+//! single policy is within one percentage point of the best for all workloads. So there are four,
+//! and a miniature simulation selects the one with the most recent hits (`miniature.rs`).
 
-/// One way to weigh.
+/// An eviction policy.
 #[derive(Debug)]
 pub(crate) struct EvictionPolicy {
-    /// What the statistics call it.
+    /// Its name in the statistics.
     pub(crate) name: &'static str,
-    /// New items fill so many thousandths of all segments before the oldest of them goes first.
+    /// Share of the small part in thousandths of all segments, beyond which its oldest segment is
+    /// evicted first.
     pub(crate) small_thousandths: u64,
-    /// New items are on trial in the small part, rather than in the main part at once.
+    /// New items start in the small part (probation), not in the main part.
     pub(crate) probation: bool,
-    /// What stays in the main part loses one of its count, rather than all of it.
+    /// An item kept in the main part has its frequency counter decremented, not reset.
     pub(crate) decay: bool,
-    /// All names of what left count, rather than the younger half of them.
+    /// All remembered ghosts count, not only the younger half of them.
     pub(crate) long_ghost_window: bool,
 }
 
-/// All ways; the first is that of an empty store.
+/// All policies. A new store uses the first.
 pub(crate) const POLICIES: [EvictionPolicy; POLICY_COUNT] = [
     EvictionPolicy {
         name: "frequent",
@@ -46,7 +47,7 @@ pub(crate) const POLICIES: [EvictionPolicy; POLICY_COUNT] = [
         decay: false,
         long_ghost_window: true,
     },
-    // The clock of old: one queue, second chances.
+    // The classic clock: one queue with second chances.
     EvictionPolicy {
         name: "clock",
         small_thousandths: 0,
@@ -56,5 +57,5 @@ pub(crate) const POLICIES: [EvictionPolicy; POLICY_COUNT] = [
     },
 ];
 
-/// How many there are.
+/// Number of policies.
 pub(crate) const POLICY_COUNT: usize = 4;

@@ -1,8 +1,8 @@
-//! Placing: how an item that has been made takes its place in the index.
+//! Insertion: how a new item gets into the index.
 //!
-//! An item is made outside the lock of its class: a block is taken, held for its writer as a
-//! [`Draft`], and filled. Under the lock it is decided whether it may take its place
-//! ([`Worker::insert`]), and the index leads to it from then on.
+//! The item is built without a lock: a block is allocated, held for its writer as a [`Draft`], and
+//! filled. Under the lock of its class [`Worker::insert`] decides whether it may be stored, and
+//! links it into the index.
 
 use std::sync::atomic::Ordering;
 
@@ -19,7 +19,7 @@ use crate::upload::{Rejected, Upload};
 use crate::worker::{KeyHash, Worker, pieces_of, traits};
 use crate::write::{Mode, Published, Write};
 
-/// An item that shall take its place.
+/// A new item to be stored.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct NewItem<'a> {
     pub(crate) key: &'a [u8],
@@ -29,12 +29,12 @@ pub(crate) struct NewItem<'a> {
     pub(crate) value: Value<'a>,
 }
 
-/// Where a candidate's value is.
+/// The value of a new item.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Value<'a> {
-    /// At hand.
+    /// Complete, in memory of the caller.
     Whole(&'a [u8]),
-    /// Of so many bytes, in pieces that are in the log already.
+    /// Of this length, in pieces that are already in the log.
     Pieces(usize, &'a [Allocation]),
 }
 
@@ -47,50 +47,50 @@ impl Value<'_> {
     }
 }
 
-/// What an item becomes by a write, beside its value.
+/// The metadata of a stored item.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Metadata {
-    /// It takes the place of one that was alive.
+    /// It replaces a live item.
     pub(crate) is_overwrite: bool,
     pub(crate) cas: u64,
     pub(crate) expiry: Expiry,
     pub(crate) access: Access,
 }
 
-/// Why an item was not placed yet; nothing was changed.
+/// Why an item was not stored yet. Nothing was changed.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Deferral {
-    /// As [`Rejected::Deferred`].
+    /// See [`Rejected::Deferred`].
     ByMemory,
-    /// Another worker rewrites an item of its class (`rewrite.rs`).
+    /// Another worker is rewriting an item of its class (`rewrite.rs`).
     ByRewrite,
 }
 
-/// Why an item whose block has been made was not placed.
+/// Why a built block was not linked.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum NotInserted {
-    /// Its block cannot be the item's: it was flushed since it was made, or its form has no place
-    /// for the facts that the item gets.
+    /// The block cannot hold the item: it was flushed since it was built, or its layout lacks a
+    /// field that the item needs.
     Unfit,
-    /// Another worker rewrites an item of its class (`rewrite.rs`).
+    /// Another worker is rewriting an item of its class (`rewrite.rs`).
     Rewriting,
 }
 
-/// What the index leads to now: an entry and its item.
+/// The current entry of a key, and its item.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct CurrentItem<'s> {
     pub(crate) found: Found,
     pub(crate) block_ref: BlockRef<'s>,
 }
 
-/// A block made for an item that is about to be published, held until it is.
+/// A built block that is not published yet. It holds its segment.
 #[derive(Debug)]
 pub(crate) struct Draft<'s> {
     pub(crate) block_ref: BlockRef<'s>,
 }
 
 impl<'s> Draft<'s> {
-    /// In memory that was taken for it.
+    /// Creates a draft in allocated memory.
     #[inline]
     #[expect(
         clippy::needless_pass_by_value,
@@ -100,8 +100,8 @@ impl<'s> Draft<'s> {
         let Allocation { location, number } = allocation;
         let block_ref = BlockRef {
             location,
-            // SAFETY: it was taken for this block, and its segment is held for the writer until
-            // this is dropped.
+            // SAFETY: the memory was allocated for this block, and its segment is held for the
+            // writer until the draft is dropped.
             block: unsafe { heap.block(location) },
             segment: heap.segment(number),
         };
@@ -116,10 +116,9 @@ impl Drop for Draft<'_> {
 }
 
 impl Worker {
-    /// Makes the block of an item and lets it take its place, if `write` allows.
+    /// Builds the block of an item and links it, if `write` allows.
     ///
-    /// # Errors
-    /// It has to be done later.
+    /// # Errors The caller has to try again later.
     #[cold]
     pub(crate) fn build_and_insert(
         &mut self,
@@ -128,7 +127,7 @@ impl Worker {
         now_s: u32,
     ) -> Result<Published, Deferral> {
         for _ in 0..REMAKES_MAX {
-            // Of a form that takes whatever facts the item gets.
+            // With a layout that can hold any metadata.
             let (allocation, outline) =
                 match self.take_for(item, write.expiry, Some(u64::MAX), now_s) {
                     Ok(allocation) => allocation,
@@ -145,10 +144,10 @@ impl Worker {
         Ok(Published::NoSpace)
     }
 
-    /// Lets an item whose block has been made take its place, if `write` allows. `seen`: the entry
-    /// and item of its key, if they have been seen before.
+    /// Links a built item, if `write` allows. `seen` is the entry and item of its key, if they were
+    /// looked up before.
     ///
-    /// # Errors
+    /// # Errors Nothing was changed.
     /// Nothing was changed.
     #[inline]
     pub(crate) fn try_insert(
@@ -195,9 +194,9 @@ impl Worker {
         })
     }
 
-    /// Where a new value of a key is written: in the part where the present one lies; or else on
-    /// trial, unless it left not long ago. `present` may be another key's, once in a million, and
-    /// is as good a guess as none.
+    /// The part for a new value of a key: that of the present value, if any; otherwise the small
+    /// part, unless the key has a ghost. `present` belongs to another key about once in a million,
+    /// which is acceptable for this choice.
     #[inline]
     pub(crate) fn part_for(&self, present: Option<&CurrentItem<'_>>, hash: KeyHash) -> Part {
         let log = &self.store.log;
@@ -211,7 +210,8 @@ impl Worker {
         }
     }
 
-    /// What may be the present item of a key: for hints, and for who compares the key.
+    /// What may be the present item of a key. For hints, and for callers that compare the key
+    /// themselves.
     #[inline]
     pub(crate) fn present(&self, hash: KeyHash) -> Option<CurrentItem<'_>> {
         let found = self.store.index.find_candidate(hash.0, hash.1)?;
@@ -228,8 +228,8 @@ impl Worker {
         segment.flush_generation() != self.store.flushes(now_s)
     }
 
-    /// Gives a block its facts and lets the index lead to it, in the place of `present`. False: the
-    /// index has no place for one more.
+    /// Sets the metadata of a block and links it in place of `present`. Returns false if the index
+    /// has no free slot.
     #[inline]
     pub(crate) fn link(
         &self,
@@ -255,7 +255,7 @@ impl Worker {
         }
         if let Some(CurrentItem { found, block_ref }) = present {
             self.counters.count(Counter::Stored);
-            // Who writes it again wants it as much as who reads it; what is dead begins anew.
+            // A write counts as a request of the key. A dead item's frequency is not kept.
             let frequency = match metadata.is_overwrite {
                 true => found.entry().frequency() + 1,
                 false => 0,
@@ -269,7 +269,7 @@ impl Worker {
         is_linked
     }
 
-    /// Lets the index lead to an item of a key it does not know; false: it has no place.
+    /// Links the item of a new key. Returns false if the index has no free slot.
     fn link_new(&self, writer: &Writer<'_>, made: &BlockRef<'_>, now_s: u32) -> bool {
         let evicts = self.store.config().evicts;
         let budget = if evicts {
@@ -299,7 +299,7 @@ impl Worker {
         true
     }
 
-    /// Takes memory for the block of an item: the list of its pieces, or a copy of the whole.
+    /// Allocates the block of an item: the list of its pieces, or the whole item.
     pub(crate) fn take_for(
         &mut self,
         item: &NewItem<'_>,
@@ -322,7 +322,7 @@ impl Worker {
         Ok((allocation, outline))
     }
 
-    /// Writes an item into memory taken for it, and holds that.
+    /// Writes an item into allocated memory and holds it.
     #[inline]
     pub(crate) fn draft(
         &self,
@@ -339,13 +339,13 @@ impl Worker {
                     insert.store(piece.location.units(), Ordering::Relaxed);
                 }
             }
-            // SAFETY: the block was taken just now and nothing leads there.
+            // SAFETY: the memory has just been allocated and no location refers to it.
             Value::Whole(bytes) => unsafe { block.value_mut() }.copy_from_slice(bytes),
         }
         draft
     }
 
-    /// Whether a set, add or replace may go ahead, and the facts of the item it makes.
+    /// Decides whether a set, add or replace may proceed, and the metadata of the new item.
     #[inline]
     fn decide(
         &self,
@@ -355,7 +355,7 @@ impl Worker {
         now_s: u32,
     ) -> Result<Metadata, Published> {
         let present = present.map(|it| it.block_ref).and_then(|old| {
-            // One that is dead gives its place, but is no item any more.
+            // A dead item gives up its slot but does not exist for conditions.
             let death = self.death(old.location, old.block, now_s);
             death.is_none().then_some(old.block)
         });
@@ -389,7 +389,7 @@ impl Worker {
 }
 
 impl Upload {
-    /// The item that it is to be.
+    /// The item to be stored.
     pub(crate) fn new_item(&self) -> NewItem<'_> {
         NewItem {
             key: self.key(),

@@ -1,30 +1,31 @@
-//! Memory, index, eviction, expiry. No threads, no sockets, no protocol, no clock: time is an
-//! argument.
+//! The store: memory, index, eviction, expiry. It has no threads, sockets, protocol or clock; time
+//! is an argument.
 //!
-//! The seam is [`Worker`]: every thread that touches the store holds one of its own. Through it
-//! a thread hashes and prefetches ([`Worker::prefetch`]), reads ([`Worker::read`] shows an item to
-//! a closure, which copies a small value or takes an owned [`Pin`] of a large one), and writes
-//! ([`Worker::put`] a value at hand; for one on its way [`Worker::reserve`] hands out memory to be
-//! filled in place and [`Worker::publish`] makes it visible). A worker says when it holds nothing
-//! of a burst any more ([`Worker::quiescent`]) and when it sleeps ([`Worker::offline`]); what must
-//! outlive a burst is a `Pin` or an [`Upload`].
+//! The interface is [`Worker`]: each thread that uses the store has one. Through it a thread hashes
+//! and prefetches ([`Worker::prefetch`]), reads ([`Worker::read`] passes an item to a closure,
+//! which copies a small value or takes an owned [`Pin`] of a large one), and writes.
+//! [`Worker::put`] writes a complete value. For a value that is still arriving, [`Worker::reserve`]
+//! returns memory to be filled in place, and [`Worker::publish`] makes it visible. A worker
+//! declares when it holds no references of a burst any more ([`Worker::quiescent`]) and when it
+//! sleeps ([`Worker::offline`]). Only a `Pin` or an [`Upload`] may outlive a burst.
 //!
-//! Behind the seam stands a log of segments under an index that readers do not lock:
+//! The implementation is a log of segments under an index that readers do not lock:
 //!
 //! ```text
 //! hash ─► index: two buckets of eight words ─► location ─► block in a segment
-//! log:   lanes (open segments) · segment lists (free, sealed, retired segments)
-//! drain: the oldest, expired, flushed or sparse segment: its blocks are copied behind the newest,
-//!        or leave
+//! log:        open segments · lists of free, sealed and retired segments
+//! evacuation: copies live blocks out of the oldest, expired, flushed or sparse segment
 //! ```
 //!
-//! `worker.rs`, `read.rs`, `index.rs`, `heap.rs`, `upload.rs`, `write.rs`, `position.rs`, `log.rs`,
-//! `evacuate.rs` is a good order to read in. Invariants: the bytes of a block that is published are
-//! never written; a location is looked at only by a worker that is online and has not been
-//! quiescent since the index gave it, or that holds the segment; segments that may be resident,
-//! index, ghosts and miniatures together stay at or below the limit; no operation visits more than
-//! [`limits::VISITS_MAX`] blocks and buckets beside those it names, but for one that writes more
-//! than 12 KiB or finds no segment at all; an item past its time or its flush is never shown.
+//! A good order for reading is `worker.rs`, `read.rs`, `index.rs`, `heap.rs`, `upload.rs`,
+//! `write.rs`, `insertion.rs`, `log.rs`, `evacuate.rs`.
+//!
+//! Invariants: the bytes of a published block are never written. A location is dereferenced only by
+//! a worker that is online and has not been quiescent since it read the location from the index, or
+//! that holds the segment. Resident segments, index, ghosts and miniatures together stay at or
+//! below the memory limit. No operation visits more than [`limits::VISITS_MAX`] blocks and buckets
+//! beside those it names, except one that writes more than 12 KiB or finds no free segment. An
+//! expired or flushed item is never returned.
 
 mod config;
 mod counters;

@@ -1,15 +1,14 @@
-//! The log: where the next block goes, and where segments come from and go to.
+//! The log: where the next block is written, and the life cycle of segments.
 //!
 //! ```text
-//!          lanes: an open segment for each stripe of workers, part and class of expiry
-//! segment lists ──► open ──► sealed ──► draining ──► retired ──► free ┐
-//!   ▲        (drain.rs: what stays is copied to a lane)       │
-//!   └─────────────────────────────────────────────────────────┘
+//!          an open segment for each stripe of workers, part and class of expiry
+//! free ──► open ──► sealed ──► evacuating ──► retired ──► free
+//!                   (evacuate.rs: blocks to keep are copied to an open segment)
 //! ```
 //!
 //! Adding a block is one atomic addition to the open segment, unless it fills a hole (`holes.rs`).
-//! Everything else happens once a segment, under the segment lists's lock, which is never held
-//! across a system call; under it no lock is taken but that of the list of seats.
+//! Everything else happens once per segment, under the lock of the segment lists. That lock is
+//! never held across a system call, and under it only the lock of the worker slots is taken.
 
 mod content;
 mod pages;
@@ -39,7 +38,7 @@ use crate::sync::{Arc, Mutex, MutexGuard};
 /// No segment.
 const NONE: Number = Number::MAX;
 
-/// A lane's open segment, with a line to itself.
+/// The number of an open segment, on a cache line of its own.
 #[derive(Debug)]
 #[repr(align(64))]
 struct OpenSegment(AtomicU32);
@@ -55,49 +54,50 @@ pub(crate) struct Log {
     lists: Mutex<SegmentLists>,
     /// Segments that may be resident.
     segment_limit: AtomicU32,
-    /// Segments beyond those, which had content when the limit fell: they come free by and by, as
-    /// writers pay, and nobody has to wait for all of them.
+    /// Segments above that limit which had content when the limit was lowered. Writers evacuate
+    /// them step by step, so that no writer has to wait for all of them.
     over_limit: AtomicU32,
-    /// Segments that are free, or will be without further work.
+    /// Segments that are free or become free without further evacuation.
     available: AtomicU32,
-    /// The same, with those that are lent.
+    /// The same including those above the limit.
     reachable: AtomicU32,
-    /// Flushes so far.
+    /// Number of flushes.
     flushes: AtomicU32,
-    /// There are pages to be given back or found.
+    /// There are pages to discard or populate.
     needs_page_maintenance: AtomicBool,
-    /// Where looking for dead open segments goes on.
+    /// Position of the search for open segments without live items.
     next_open_segment: AtomicU32,
-    /// Segments of each part opened so far.
+    /// Number of segments opened in each part.
     openings: [AtomicU32; 2],
-    /// The last segment to be drained was so that items leave.
+    /// The last segment selected for evacuation may evict items.
     is_evicting: AtomicBool,
-    /// Which of [`POLICIES`] decides what leaves.
+    /// Index of the current policy in [`POLICIES`].
     eviction_policy: AtomicU32,
-    /// A moving average, in parts of a second ([`LIFETIME_UNIT`]).
+    /// Moving average of the lifetime of segments, in units of [`LIFETIME_UNIT`].
     mean_lifetime: AtomicU32,
 }
 
-/// Memory taken for a block, held for its writer.
+/// Memory allocated for a block. Its segment is held for the writer.
 #[derive(Debug)]
 pub(crate) struct Allocation {
     pub(crate) location: Location,
     pub(crate) number: Number,
 }
 
-/// Which lane a block goes to.
+/// Selects the open segment for a block.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct AllocTarget {
     pub(crate) stripe: usize,
     pub(crate) part: Part,
     pub(crate) expiry: Expiry,
     pub(crate) now_s: u32,
-    /// It is a copy of what has to stay: the last free segments are kept for these.
+    /// The block is a copy during evacuation, for which the last free segments are reserved.
     pub(crate) is_copy: bool,
 }
 
 impl Log {
-    /// In `heap`, of which `segment_limit` segments may be used for now; for `workers` at a time.
+    /// Creates a log in `heap`, with `segment_limit` usable segments, for `workers` concurrent
+    /// workers.
     pub(crate) fn new(heap: Heap, epochs: Arc<Epochs>, segment_limit: u32, workers: usize) -> Self {
         let open_max = (segment_limit as usize / OPEN_PART).max(2);
         let stripes = workers.clamp(1, STRIPES_MAX).min(open_max / 2);
@@ -127,7 +127,7 @@ impl Log {
         }
     }
 
-    /// Flushes so far: what lies in a segment opened before the last is flushed.
+    /// Number of flushes. A segment opened before the last flush contains only flushed items.
     #[inline]
     pub(crate) fn flushes(&self) -> u32 {
         self.flushes.load(Ordering::Relaxed)
@@ -137,21 +137,22 @@ impl Log {
         self.flushes.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// Segments that are wanted free.
+    /// The low watermark: number of segments to keep free.
     pub(crate) fn reserve(&self) -> u32 {
         let part = self.segment_limit.load(Ordering::Relaxed) / RESERVE_PART;
-        // What workers drain at the same time comes free when each is done.
+        // Each worker may be evacuating a segment that is not free before it is done.
         part + RESERVE_MIN + part.min(self.stripes as u32 - 1)
     }
 
-    /// Segments that are free, or will be without further work.
+    /// Segments that are free or become free without further evacuation.
     #[inline]
     pub(crate) fn available(&self) -> u32 {
         self.available.load(Ordering::Relaxed)
     }
 
-    /// Whether hardly any segment is left, to somebody who waits for one or not: then nothing may
-    /// stay for having been asked for, since its copy takes the segment that draining wins.
+    /// Whether the critical watermark is reached (a higher one for a waiting writer). Eviction then
+    /// ignores access frequency, because copying an item would use the segment that evacuation
+    /// gains.
     pub(crate) fn is_critical(&self, is_waiting: bool) -> bool {
         let least = match is_waiting {
             true => COPY_RESERVE,
@@ -161,20 +162,20 @@ impl Log {
         left <= least.max(self.reserve() / RESERVE_CRITICAL_PART)
     }
 
-    /// Notes how long a segment of the main part that is to be drained has lived.
+    /// Records the lifetime of a main-part segment selected for evacuation.
     pub(crate) fn record_lifetime(&self, lifetime_s: u32) {
         let usual = self.mean_lifetime.load(Ordering::Relaxed);
         let lifetime = lifetime_s.min(LIFETIME_MAX_S) * LIFETIME_UNIT;
-        // One that was drawn out moves it by no more than one of twice the usual.
+        // Limit the effect of an outlier to that of twice the average.
         let next = match usual {
             0 => lifetime,
             _ => usual - usual / LIFETIME_WEIGHT + lifetime.min(2 * usual) / LIFETIME_WEIGHT,
         };
-        // Another worker's may be lost to it.
+        // A concurrent update by another worker may be lost.
         self.mean_lifetime.store(next, Ordering::Relaxed);
     }
 
-    /// How long segments of the main part live of late.
+    /// Recent mean lifetime of main-part segments, in seconds.
     pub(crate) fn mean_lifetime_s(&self) -> u32 {
         self.mean_lifetime.load(Ordering::Relaxed) / LIFETIME_UNIT
     }
@@ -183,25 +184,25 @@ impl Log {
         self.segment_limit.load(Ordering::Relaxed)
     }
 
-    /// Changes how many segments may be resident. If more have content, they are lent until they
-    /// have been drained.
+    /// Changes the number of segments that may be resident. Segments above the limit with content
+    /// stay in use until evacuated.
     pub(crate) fn set_segment_limit(&self, segments: u32) {
         let segments = segments.min(self.heap.count());
         let mut lists = self.lists();
         if segments != self.segment_limit.swap(segments, Ordering::Relaxed) {
             self.over_limit.store(self.heap.count(), Ordering::Relaxed);
             self.reclaim_retired(&mut lists);
-            // The index has grown, or there is room for more.
+            // The index has grown, or more pages may be populated.
             self.needs_page_maintenance.store(true, Ordering::Relaxed);
         }
     }
 
-    /// Segments lent beyond the limit.
+    /// Segments in use above the limit.
     pub(crate) fn over_limit(&self) -> u32 {
         self.over_limit.load(Ordering::Relaxed)
     }
 
-    /// Takes back what has come free of the segments that were lent.
+    /// Lowers the number of segments above the limit by those that have become free.
     fn update_over_limit(&self, lists: &SegmentLists) {
         let over_limit = self.over_limit();
         if over_limit > 0 {
@@ -213,25 +214,25 @@ impl Log {
         }
     }
 
-    /// Segments that may be resident for now.
+    /// Segments that may be resident at the moment.
     fn resident_max(&self) -> u32 {
         self.segment_limit() + self.over_limit()
     }
 
-    /// How eviction weighs what is new now.
+    /// The current eviction policy.
     #[inline]
     pub(crate) fn eviction_policy(&self) -> &'static EvictionPolicy {
         let number = self.eviction_policy.load(Ordering::Relaxed) as usize;
         POLICIES.get(number).unwrap_or(&POLICIES[0])
     }
 
-    /// Lets eviction weigh as another of [`POLICIES`] does.
+    /// Switches to another of [`POLICIES`].
     pub(crate) fn set_eviction_policy(&self, number: usize) {
         self.eviction_policy.store(number as u32, Ordering::Relaxed);
     }
 
-    /// Segments that each part fills before its oldest goes first. Both are parts of one reading of
-    /// the limit, which another thread may change at any time.
+    /// Segments that each part may fill before its oldest is evicted first. Both values follow from
+    /// one read of the limit, which another thread may change.
     fn part_shares(&self) -> [u32; 2] {
         shares_of(
             self.segment_limit(),
@@ -239,14 +240,14 @@ impl Log {
         )
     }
 
-    /// Takes memory for a block of `len` bytes. None: no segment is free just now.
+    /// Allocates a block of `len` bytes. `None` if no segment is free.
     pub(crate) fn take(&self, len: usize, target: &AllocTarget) -> Option<Allocation> {
         self.take_some(len, len, target)
             .map(|(allocation, _)| allocation)
     }
 
-    /// Takes memory for a block of `least` to `most` bytes, as many as the open segment has left if
-    /// that is in between. Returns how many they are.
+    /// Allocates a block of `least` to `most` bytes: the rest of the open segment if that is in
+    /// between. Returns the number of bytes.
     pub(crate) fn take_some(
         &self,
         least: usize,
@@ -266,8 +267,8 @@ impl Log {
             let segment = self.heap.segment(number);
             let left = size.saturating_sub(segment.tail()) as usize;
             if left == 0 {
-                // It is full, and must not be asked in vain for as long as no other is free: every
-                // asking moves its tail on.
+                // The segment is full. Do not add to it again while no other is free: each attempt
+                // advances its tail.
                 self.open(open_segment, number, target).then_some(())?;
                 continue;
             }
@@ -292,7 +293,7 @@ impl Log {
     }
 
     fn mark_end(&self, number: Number, at: u32) {
-        // Only the first to be refused finds the tail inside.
+        // Only the first failed addition finds the tail inside the segment.
         if at <= self.heap.segment_size() {
             self.heap.end(number, at);
             self.heap.segment(number).set_end(at);
@@ -308,7 +309,7 @@ impl Log {
         class_of(expiry, now_s) * self.classes / CLASSES_MAX
     }
 
-    /// Whether a block that would go that way may lie in this segment of its part instead.
+    /// Whether a block for this target may be placed in a hole of this segment instead.
     #[inline]
     pub(crate) fn accepts(&self, segment: &Segment, target: &AllocTarget) -> bool {
         let is_evicting = self.is_evicting.load(Ordering::Relaxed);
@@ -326,13 +327,13 @@ impl Log {
         segment.expiry() == target.expiry || self.accepts_other_expiry(segment, target)
     }
 
-    /// As [`Log::accepts_expiry`], of a segment that lives longer or less long than the block.
-    // Inlined, its arithmetic would come before the comparison that spares it.
+    /// As [`Log::accepts_expiry`], for a segment with an expiry other than the block's. Not
+    /// inlined: otherwise its arithmetic would precede the comparison that avoids it.
     #[inline(never)]
     fn accepts_other_expiry(&self, segment: &Segment, target: &AllocTarget) -> bool {
         let (present, wanted) = (segment.expiry(), target.expiry);
-        // It lives longer for this block by no more than that itself does from the start: or else
-        // one block that is written again and again would keep the expired around it.
+        // A hole is reused only while the segment's age is at most the block's TTL. Otherwise a
+        // block that is written repeatedly would keep the expired blocks around it.
         let may_raise = || {
             let open_for_s = target.now_s.saturating_sub(segment.opened_s());
             let left_s = wanted.seconds_left(target.now_s);
@@ -342,21 +343,21 @@ impl Log {
             && (present >= wanted || may_raise())
     }
 
-    /// Whether it is of the oldest quarter of its part: while items leave, what is written there
-    /// would go before it could be asked for.
+    /// Whether the segment belongs to the oldest quarter of its part. While items are evicted, a
+    /// block written there would be evicted before it could be requested.
     fn is_old(&self, segment: &Segment) -> bool {
         let part = segment.part();
         let share = self.part_shares()[part as usize];
-        // Each part counts in twos (`part_of_opening`).
+        // Openings of one part differ by two (`part_of_opening`).
         let openings = self.openings[part as usize].load(Ordering::Relaxed);
         let age = openings.wrapping_sub(segment.opening()) / 2;
-        // As many as may be open at a time are not old.
+        // Segments within the number of open ones are not old.
         let young = (share / 4 * 3).max((self.stripes * self.classes) as u32);
         age > young
     }
 
-    /// Puts a free segment in the place of `full` in a lane; false: none is free. True as well if
-    /// another worker has done so.
+    /// Replaces the full open segment by a free one. Returns false if none is free, and true also
+    /// if another worker has replaced it.
     fn open(&self, open_segment: &AtomicU32, full: Number, target: &AllocTarget) -> bool {
         let mut lists = self.lists();
         if open_segment.load(Ordering::Relaxed) != full {
@@ -366,20 +367,21 @@ impl Log {
             return false;
         };
         let segment = self.heap.segment(number);
-        // As `part_of_opening` reads it.
+        // The parity encodes the part, see `part_of_opening`.
         let openings = &self.openings[target.part as usize];
         let opening = openings.load(Ordering::Relaxed).wrapping_add(2) & !1 | target.part as u32;
         openings.store(opening, Ordering::Relaxed);
         debug_assert_eq!(self.heap.live.sum(number), 0, "what came and left");
         self.heap.live.clear(number);
         segment.open(target.part, self.flushes(), target.now_s, opening);
-        // Release: pairs with the acquire in `take_some`: who adds to it sees it open.
+        // Release: pairs with the acquire in `take_some`: a writer that adds to the segment sees it
+        // open.
         open_segment.store(number, Ordering::Release);
         self.seal(&mut lists, full);
         true
     }
 
-    /// Nothing more is added to a segment that was open.
+    /// Seals an open segment: nothing more is added to it.
     fn seal(&self, lists: &mut SegmentLists, number: Number) {
         if number == NONE {
             return;
@@ -418,9 +420,9 @@ impl Log {
         Some(number)
     }
 
-    /// A segment that does not count as resident, rather one that has its pages.
+    /// Takes a non-resident segment, preferably one that has its pages.
     fn next_other(&self, lists: &mut SegmentLists) -> Option<Number> {
-        // What is on its way out is still there.
+        // A segment that is to be discarded still has its pages.
         if let Some(number) = lists.next_to_discard.pop() {
             return Some(number);
         }
@@ -440,7 +442,8 @@ impl Log {
         Some(lists.fresh - 1)
     }
 
-    /// Sorts segments whose time has come, and sees to it that no more are resident than may.
+    /// Moves retired segments whose stamp has passed to the free list, and keeps the resident ones
+    /// within the limit.
     fn reclaim_retired(&self, lists: &mut SegmentLists) {
         while let Some(&(number, stamp)) = lists.retired.front() {
             if !self.epochs.has_passed(stamp) {
@@ -480,13 +483,13 @@ impl Log {
             .store(left(self.resident_max()), Ordering::Relaxed);
     }
 
-    /// Whether a segment may be taken: for what is new, not one of the last.
+    /// Whether a segment may be taken. The last ones are reserved for copies.
     fn is_enough(&self, lists: &SegmentLists, is_copy: bool) -> bool {
         let kept = if is_copy { 0 } else { COPY_RESERVE };
         lists.free.len() as u32 + self.room(lists) > kept
     }
 
-    /// Segments that may become resident.
+    /// Segments that may still become resident.
     fn room(&self, lists: &SegmentLists) -> u32 {
         let given_back = lists.next_to_discard.len() + lists.absent.len();
         let never_used = self.heap.count() - lists.fresh;
@@ -495,15 +498,15 @@ impl Log {
             .min(given_back as u32 + never_used)
     }
 
-    /// Whether a segment is free for what is new.
+    /// Whether a segment is free for a new block.
     pub(crate) fn has_free_segment(&self) -> bool {
         let mut lists = self.lists();
         self.reclaim_retired(&mut lists);
         self.is_enough(&lists, false)
     }
 
-    /// Whether a segment is free, or will be when others have been quiescent or let go, or
-    /// when the pages of one that was given back have been found.
+    /// Whether a segment is free, or will be after other workers are quiescent, pins are dropped,
+    /// or a discarded segment is populated.
     pub(crate) fn has_pending_segment(&self, is_copy: bool) -> bool {
         let mut lists = self.lists();
         self.reclaim_retired(&mut lists);
@@ -511,7 +514,7 @@ impl Log {
         is_coming || self.is_enough(&lists, is_copy)
     }
 
-    /// Seals an open segment in which all is dead, if the next to be looked at is one.
+    /// Seals the next examined open segment if all its items are dead.
     pub(crate) fn seal_expired(&self, now_s: u32) {
         let next = self.next_open_segment.fetch_add(1, Ordering::Relaxed) as usize;
         let open_segment = &self.open_segments[next % self.open_segments.len()].0;
@@ -530,7 +533,7 @@ impl Log {
         }
     }
 
-    /// A segment that was being drained leads nowhere any more.
+    /// Retires an evacuated segment: no location refers to it any more.
     pub(crate) fn retire(&self, number: Number) {
         let segment = self.heap.segment(number);
         segment.set_phase(Phase::Retired);
@@ -541,24 +544,24 @@ impl Log {
         self.reclaim_retired(&mut lists);
     }
 
-    /// A segment will not be drained to its end now.
+    /// Ends an evacuation before the segment is empty.
     pub(crate) fn abandon(&self, number: Number) {
         let segment = self.heap.segment(number);
         let lists = &mut *self.lists();
-        // Not before the lock is held: who looks for victims goes by it.
+        // Under the lock, because the search for victims reads the phase.
         segment.set_phase(Phase::Sealed);
         segment.reopen();
         lists.sealed[segment.part() as usize].push_first(&mut lists.links, number);
     }
 
-    /// Segments that are resident.
+    /// Number of resident segments.
     pub(crate) fn resident(&self) -> u32 {
         let lists = self.lists();
         lists.resident + lists.next_to_discard.len() as u32
     }
 
     fn lists(&self) -> MutexGuard<'_, SegmentLists> {
-        // Nothing panics half way through a change of the segment lists.
+        // No code panics while the lists are inconsistent.
         self.lists.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -568,7 +571,7 @@ fn shares_of(segment_limit: u32, small_thousandths: u64) -> [u32; 2] {
     [small, segment_limit - small]
 }
 
-/// The part of a segment with this opening: even numbers are those of the small one.
+/// The part of a segment with this opening: even numbers are the small part.
 pub(crate) fn part_of_opening(opening: u32) -> Part {
     match opening % 2 {
         0 => Part::Small,
@@ -576,8 +579,8 @@ pub(crate) fn part_of_opening(opening: u32) -> Part {
     }
 }
 
-/// Items that expire at about the same time lie together. Each class spans six times as long as the
-/// one before, from ten seconds on.
+/// Items with similar expiry are stored together. Each class spans six times as long as the
+/// previous one, starting with ten seconds.
 fn class_of(expiry: Expiry, now_s: u32) -> usize {
     let Some(left_s) = expiry.seconds_left(now_s) else {
         return CLASSES_MAX - 1;

@@ -1,23 +1,23 @@
-//! What lies in the segments, for statistics. A worker computes it between two requests: its time
-//! must not grow with the memory.
+//! The content of the segments, for statistics. A worker computes it between two requests, so the
+//! time must not grow with the memory.
 
 use super::segment_list::SegmentList;
 use super::{Log, NONE};
 use crate::heap::segment::{FIRST, Phase};
 use crate::sync::atomic::Ordering;
 
-/// What lies in segments.
+/// The content of the segments.
 #[derive(Debug)]
 pub(crate) struct Content {
-    /// Bytes of blocks, dead or alive.
+    /// Bytes of blocks, dead or live.
     pub(crate) bytes_written: u64,
-    /// When the oldest segment was opened, of those that are open or next to be evacuated; none:
+    /// When the oldest segment was opened, among those open or next to be evacuated. `None` if
     /// nothing has been written.
     pub(crate) oldest_s: Option<u32>,
 }
 
 impl Log {
-    /// What lies in the segments that are open or full, without a look at each of the full ones.
+    /// The content of open and sealed segments, without visiting each sealed one.
     pub(crate) fn content(&self) -> Content {
         let size = self.heap.segment_size();
         let lists = self.lists();

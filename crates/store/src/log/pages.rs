@@ -1,13 +1,13 @@
-//! Which segments get pages, and which give them back: for the thread that answers nobody,
-//! which alone calls the kernel.
+//! Which segments get pages and which return them. Used by the maintenance thread, the only one
+//! that makes system calls for memory.
 
 use super::Log;
 use crate::heap::Number;
 use crate::sync::atomic::Ordering;
 
 impl Log {
-    /// A segment to be given back to the kernel, if there is one: then call
-    /// [`Heap::discard`] without a lock, and [`Log::discarded`].
+    /// A segment to be returned to the kernel. The caller calls [`Heap::discard`] without a lock,
+    /// then [`Log::discarded`].
     pub(crate) fn next_to_discard(&self) -> Option<Number> {
         self.lists().next_to_discard.pop()
     }
@@ -16,8 +16,8 @@ impl Log {
         self.lists().absent.push(number);
     }
 
-    /// A segment that was given back to the kernel and will be used again soon, if there is one:
-    /// then call [`Heap::populate`] without a lock, and [`Log::populated`].
+    /// A discarded segment that will be used again soon. The caller calls [`Heap::populate`]
+    /// without a lock, then [`Log::populated`].
     pub(crate) fn next_to_populate(&self) -> Option<Number> {
         let mut lists = self.lists();
         let is_short = (lists.free.len() as u32) < 2 * self.reserve();
@@ -38,8 +38,8 @@ impl Log {
         self.reclaim_retired(&mut lists);
     }
 
-    /// A segment that will soon be used for the first time and has no pages yet, if there is one:
-    /// then call [`Heap::populate`] without a lock. Who needs it before that uses it.
+    /// A segment that will soon be used for the first time. The caller calls [`Heap::populate`]
+    /// without a lock. A worker that needs it earlier uses it anyway.
     pub(crate) fn next_fresh(&self) -> Option<Number> {
         let mut lists = self.lists();
         let room = self.resident_max().saturating_sub(lists.resident);
@@ -52,7 +52,7 @@ impl Log {
         })
     }
 
-    /// True once each time there is something to be given back or populated.
+    /// Returns true once for each change that requires discarding or populating.
     pub(crate) fn needs_page_maintenance(&self) -> bool {
         self.needs_page_maintenance.load(Ordering::Relaxed)
             && self.needs_page_maintenance.swap(false, Ordering::Relaxed)

@@ -1,10 +1,10 @@
-//! Segments in the order they were filled: a list that any of them leaves at once.
+//! A doubly linked list of segments in the order they were filled. Any segment can be removed.
 
 use crate::heap::Number;
 
 const NONE: Number = Number::MAX;
 
-/// Who stands before and behind a segment in its chain.
+/// The neighbours of a segment in its list.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Links {
     before: Number,
@@ -18,8 +18,8 @@ impl Links {
     };
 }
 
-/// One part's segments, oldest first. A segment stands in one chain at most; the links of all are
-/// in one table.
+/// The sealed segments of one part, oldest first. A segment is in at most one list, so all lists
+/// share one table of links.
 #[derive(Debug)]
 pub(super) struct SegmentList {
     first: Number,
@@ -46,7 +46,7 @@ impl SegmentList {
         (self.first != NONE).then_some(self.first)
     }
 
-    /// The one behind a segment that stands in it.
+    /// The segment after a listed one.
     pub(super) fn behind(&self, links: &[Links], number: Number) -> Option<Number> {
         let behind = links[number as usize].behind;
         (behind != NONE).then_some(behind)
@@ -78,7 +78,7 @@ impl SegmentList {
         self.len += 1;
     }
 
-    /// Takes out a segment that stands in it.
+    /// Removes a listed segment.
     pub(super) fn remove(&mut self, links: &mut [Links], number: Number) {
         let Links { before, behind } = links[number as usize];
         match before {

@@ -1,4 +1,4 @@
-//! Segments that are not open, by what they are.
+//! The lists of segments that are not open, by state.
 
 use std::collections::VecDeque;
 
@@ -6,38 +6,38 @@ use super::segment_list::{Links, SegmentList};
 use crate::epochs::Stamp;
 use crate::heap::Number;
 
-/// Where segments are that no lane has. A part of [`Log`](super::Log), under its lock.
+/// The segments that are not open. A part of [`Log`](super::Log), under its lock.
 #[derive(Debug, Default)]
 pub(super) struct SegmentLists {
     /// Resident and empty.
     pub(super) free: Vec<Number>,
-    /// Empty once their stamp is over, oldest first.
+    /// Empty once their epoch stamp has passed, oldest first.
     pub(super) retired: VecDeque<(Number, Stamp)>,
-    /// Empty once nobody holds them.
+    /// Empty once no pin or upload holds them.
     pub(super) held: Vec<Number>,
-    /// To be given back to the kernel.
+    /// To be returned to the kernel.
     pub(super) next_to_discard: Vec<Number>,
-    /// Given back.
+    /// Returned to the kernel.
     pub(super) absent: Vec<Number>,
-    /// The first never used.
+    /// The first segment never used.
     pub(super) fresh: Number,
-    /// The first whose pages nobody has begun to find in advance.
+    /// The first segment whose pages were never populated.
     pub(super) populated: Number,
-    /// Segments that were given back and whose pages are being found; they count as resident.
+    /// Discarded segments that are being populated. They count as resident.
     pub(super) next_to_populate: u32,
-    /// Full ones of each part, oldest first.
+    /// Sealed segments of each part, oldest first.
     pub(super) sealed: [SegmentList; 2],
     pub(super) links: Vec<Links>,
-    /// Bytes of blocks, dead or alive, in segments that are full or being drained.
+    /// Bytes of blocks, dead or live, in segments that are sealed or being evacuated.
     pub(super) written: u64,
-    /// Segments that may hold pages.
+    /// Segments that may have pages.
     pub(super) resident: u32,
-    /// Where looking for what can be had cheaply goes on.
+    /// Position of the search for segments that are cheap to evacuate.
     pub(super) hand: Number,
 }
 
 impl SegmentLists {
-    /// With room for so many in each list: to grow one would be to copy it, under the lock.
+    /// Lists with capacity for this many segments, since growing one would copy it under the lock.
     pub(super) fn for_segments(most: usize) -> Self {
         Self {
             free: Vec::with_capacity(most),

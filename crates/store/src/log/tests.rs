@@ -17,7 +17,7 @@ fn log() -> Log {
 #[test]
 fn a_segment_that_is_filled_to_its_last_byte_counts_as_written() {
     let log = log();
-    // Sixty-six of them are just as long as a segment is; one more takes another segment.
+    // Sixty-six blocks fill a segment exactly; one more needs another segment.
     let first = log.take(124, &WAY).unwrap().number;
     for _ in 0..66 {
         assert!(log.take(124, &WAY).is_some());
@@ -27,7 +27,7 @@ fn a_segment_that_is_filled_to_its_last_byte_counts_as_written() {
     assert_eq!(segment.written(log.heap.segment_size()), 66 * 124);
 }
 
-/// Once it did, and after four gigabytes of refusals the tail began anew, over living items.
+/// Regression: after four gigabytes of failed additions the tail wrapped and overwrote live items.
 #[test]
 fn asking_in_vain_does_not_move_the_tail_of_a_full_segment() {
     let log = log();
@@ -72,7 +72,8 @@ fn a_usual_life_follows_what_lasts_and_not_one_lull() {
     assert!((55..=60).contains(&log.mean_lifetime_s()));
 }
 
-/// The limit may rise between two readings of it: what is computed from both was less than nothing.
+/// Regression: the limit may rise between two reads of it, so that a difference of both
+/// underflowed.
 #[test]
 fn shares_are_parts_of_one_limit_while_it_changes() {
     let heap = Heap::new(1_000, 13, 1).unwrap();
@@ -100,7 +101,7 @@ fn shares_are_parts_of_one_limit_while_it_changes() {
             is_done.store(true, Ordering::Relaxed);
         });
         while !is_done.load(Ordering::Relaxed) {
-            // 999 segments were opened between the two: more than half of any share.
+            // 999 segments were opened between the two, which is more than half of any share.
             assert!(log.has_moved_on(entry, victim));
         }
     });

@@ -1,4 +1,4 @@
-//! Which segment is drained next.
+//! Selection of the next segment to evacuate.
 
 use super::{Log, SegmentLists};
 use crate::heap::Number;
@@ -7,18 +7,18 @@ use crate::index::Entry;
 use crate::limits::{ROOMY_PERCENT, SCAN_SEGMENTS, SPARSE_PERCENT, SPARSE_PERCENT_NO_EVICTION};
 use crate::sync::atomic::Ordering;
 
-/// What is to become of a segment's items.
+/// What evacuation does with the live items of a segment.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Task {
-    /// All have expired or been flushed.
+    /// There are none: all items have expired or been flushed.
     Clear,
-    /// Hardly any are left: they move together.
+    /// It copies them, because few are left.
     Compact,
-    /// It is the oldest of its part: what is not asked for leaves.
+    /// The segment is the oldest of its part: items that were not requested are evicted.
     Evict,
 }
 
-/// A segment to be drained.
+/// A segment selected for evacuation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Victim {
     pub(crate) number: Number,
@@ -26,7 +26,7 @@ pub(crate) struct Victim {
 }
 
 impl Log {
-    /// Takes a segment to be drained; `evicts`: items may have to leave. None: none was met.
+    /// Selects a segment. `evicts` allows items to be evicted. `None` if no candidate was found.
     pub(crate) fn victim(&self, now_s: u32, evicts: bool) -> Option<Victim> {
         let mut lists = self.lists();
         let cheap = self.cheap_victim(&mut lists, now_s, evicts);
@@ -38,7 +38,7 @@ impl Log {
         Some(victim)
     }
 
-    /// Takes a segment in which all is dead, if one is met.
+    /// Selects a segment without live items, if the search meets one.
     pub(crate) fn clear_victim(&self, now_s: u32) -> Option<Victim> {
         let lists = &mut *self.lists();
         let victim = self.cheap_victim(lists, now_s, true)?;
@@ -49,12 +49,12 @@ impl Log {
         Some(victim)
     }
 
-    /// False: a writer has just come to fill a hole of it.
+    /// Returns false if a writer has just begun to fill a hole of it.
     fn close(&self, victim: &Victim) -> bool {
         self.heap.segment(victim.number).close()
     }
 
-    /// Takes a segment that is closed out of the order of its part.
+    /// Removes a sealed segment from its list, out of order.
     fn begin_evacuation(&self, lists: &mut SegmentLists, victim: &Victim) {
         let segment = self.heap.segment(victim.number);
         segment.set_phase(Phase::Evacuating);
@@ -63,7 +63,7 @@ impl Log {
         self.is_evicting.store(is_evicting, Ordering::Relaxed);
     }
 
-    /// A segment of which nothing, or next to nothing, has to be kept.
+    /// Selects a segment with few or no live bytes.
     fn cheap_victim(&self, lists: &mut SegmentLists, now_s: u32, evicts: bool) -> Option<Victim> {
         let size = self.heap.segment_size();
         let mut sparsest = [None; 2];
@@ -83,7 +83,7 @@ impl Log {
                 let task = Task::Clear;
                 return Some(Victim { number, task });
             }
-            // Of what has been written: what the end of a segment had no room for cannot be won.
+            // Relative to the written bytes: the unused end of a segment cannot be gained.
             let live = u64::from(self.heap.live.of(number));
             let written = segment.written(size).max(1);
             live_sum += live;
@@ -110,7 +110,7 @@ impl Log {
         })
     }
 
-    /// The oldest segment of the part that has more than its share.
+    /// The oldest segment of the part that exceeds its share.
     fn oldest(&self, lists: &mut SegmentLists) -> Option<Victim> {
         let small_share = self.part_shares()[Part::Small as usize] as usize;
         let [small, main] = &lists.sealed;
@@ -129,7 +129,7 @@ impl Log {
             .find_map(|part| self.oldest_of(lists, part))
     }
 
-    /// Closes the oldest of a part that can be drained.
+    /// Closes the oldest segment of a part that can be evacuated.
     fn oldest_of(&self, lists: &mut SegmentLists, part: Part) -> Option<Victim> {
         let segment_list = &mut lists.sealed[part as usize];
         let mut next = segment_list.first();
@@ -138,20 +138,20 @@ impl Log {
             next = segment_list.behind(&lists.links, number);
             let segment = self.heap.segment(number);
             if segment.is_held() {
-                // A peer is still filling a block of it, or sending one: it would not come free.
+                // A peer is still filling or sending a block of it, so it could not be reclaimed.
                 segment_list.remove(&mut lists.links, number);
                 segment_list.push_last(&mut lists.links, number);
             } else if segment.is_ready(self.heap.segment_size()) && segment.close() {
                 let task = Task::Evict;
                 return Some(Victim { number, task });
             }
-            // Or a writer is there for a moment: then the next will do.
+            // Or a writer is using it at the moment; then take the next.
         }
         None
     }
 
-    /// Whether an item's head lies where it was copied to since a piece of it came to lie in the
-    /// victim, rather than beside it.
+    /// Whether the head of an item was copied to a newer segment after one of its pieces was
+    /// written to the victim, instead of lying next to it.
     pub(crate) fn has_moved_on(&self, entry: Entry, victim: Victim) -> bool {
         let head = self.heap.segment_of(entry.location());
         let piece = self.heap.segment(victim.number);
@@ -166,7 +166,7 @@ impl Log {
         }
     }
 
-    /// So many looks for a victim go round all segments once.
+    /// Number of searches that examine all segments once.
     pub(crate) fn looks_around(&self) -> usize {
         (self.lists().fresh / SCAN_SEGMENTS) as usize + 1
     }
