@@ -1,9 +1,10 @@
-//! Fibres without stacks, taken and roused in many orders (`cargo xtask models`): what decides is
-//! the code that runs fibres, on words and locks whose orders the model chooses. Nothing in it
-//! waits but as in earnest; so a wake that is lost is a deadlock, which the model reports.
+//! Fibres without stacks, scheduled and woken in many interleavings (`cargo xtask models`). The
+//! models run the production scheduling code on words and locks whose order the model chooses. They
+//! wait only where the production code waits, so a lost wake-up is a deadlock, which the model
+//! reports.
 //!
-//! All orders are sequentially consistent: a missing fence, or an ordering that is too weak, makes
-//! no difference here.
+//! All interleavings are sequentially consistent: missing fences and weak orderings are not
+//! detected.
 
 use std::cell::Cell;
 use std::ptr::NonNull;
@@ -27,11 +28,11 @@ use crate::sync::{Mutex, lock};
 use crate::wait::{Standing, WaitList};
 
 const ORDERS: usize = 2_000;
-/// Of models that are small, and about what comes about seldom.
+/// Number of interleavings for small models of rare events.
 const SMALL_ORDERS: usize = 10_000;
 const PROCESSORS: usize = 2;
 
-/// As many orders at random, and as many in which a few threads at a time are held up for long.
+/// This many random interleavings, and as many in which some threads are delayed for long.
 fn check(model: impl Fn() + Send + Sync + 'static) {
     check_often(ORDERS, model);
 }
@@ -49,7 +50,7 @@ fn join(threads: impl IntoIterator<Item = thread::JoinHandle<()>>) {
     }
 }
 
-/// What some wait for: a number reached.
+/// A counter on which fibres wait for a value.
 struct Count {
     count: Mutex<usize>,
     condition: Condvar,
@@ -76,7 +77,7 @@ impl Count {
     }
 }
 
-/// A processor that has nothing but its lanes.
+/// A processor with nothing but its lanes.
 struct Bare<'a> {
     idle: &'a IdleProcessors,
     over: &'a AtomicBool,
@@ -101,7 +102,7 @@ impl Driver for Bare<'_> {
     }
 }
 
-/// What a fibre does when it is run: gives itself back if it yields.
+/// What a fibre does when run: it makes itself ready again if it yields.
 type Run = dyn Fn(&Anchor, usize, Ready) -> Option<Ready> + Send + Sync;
 
 fn take_all<S: RunQueues>(scheduler: &S, anchor: &Anchor, number: usize, run: &Run) {
@@ -137,7 +138,7 @@ fn processors(anchor: &Arc<Anchor>, run: &Arc<Run>) -> Vec<thread::JoinHandle<()
         .collect()
 }
 
-/// Ends processors as `Runtime::stop` does.
+/// Stops processors as `Runtime::stop` does.
 fn end(anchor: &Anchor, processors: Vec<thread::JoinHandle<()>>) {
     anchor.shared.over.store(true, Ordering::Release);
     for number in 0..processors.len() {
@@ -148,7 +149,7 @@ fn end(anchor: &Anchor, processors: Vec<thread::JoinHandle<()>>) {
 
 fn record(anchor: &Arc<Anchor>, name: usize) -> Arc<Record> {
     let record = Record::new(Arc::clone(anchor), None);
-    // Where nothing else looks in a model.
+    // No other check exists in a model.
     record.registry_index.store(name as u32, Ordering::Relaxed);
     record
         .processor
@@ -156,8 +157,9 @@ fn record(anchor: &Arc<Anchor>, name: usize) -> Arc<Record> {
     Arc::new(record)
 }
 
-/// Every fibre runs twice, yielding between; the first then keeps its processor until all others
-/// have. One is put by the processor that runs the second, the others by strangers.
+/// Every fibre runs twice and yields in between. The first then occupies its processor until all
+/// others have finished. One is made ready by the processor that runs the second, the others by
+/// other threads.
 fn nobody_sleeps_while_a_fibre_is_ready(kind: Scheduler) {
     const FIBRES: usize = 4;
     let anchor = Anchor::model(kind, PROCESSORS);
@@ -219,7 +221,7 @@ fn nobody_sleeps_while_a_fibre_is_ready_global() {
     check(|| nobody_sleeps_while_a_fibre_is_ready(Scheduler::Global));
 }
 
-/// Two come at once from strangers; the first keeps its processor until the second has run.
+/// Two are made ready by other threads. The first occupies its processor until the second has run.
 fn nobody_waits_behind_one_that_stays(kind: Scheduler) {
     let anchor = Anchor::model(kind, PROCESSORS);
     let done = Arc::new(Count::new());
@@ -255,8 +257,8 @@ fn nobody_waits_behind_one_that_stays_steal() {
     });
 }
 
-/// Two go from lane to lane of one processor, yielding, while the other searches lane after lane;
-/// then one stays until the other has ended.
+/// Two move between the lanes of one processor by yielding, while the other searches the lanes.
+/// Then one stays until the other has finished.
 fn nobody_is_overlooked_who_yields(kind: Scheduler) {
     const YIELDS: usize = 3;
     let anchor = Anchor::model(kind, PROCESSORS);
@@ -293,8 +295,8 @@ fn nobody_is_overlooked_who_yields_fair() {
     });
 }
 
-/// Two lie in the lanes of a processor, and the other sleeps, having overlooked them; the processor
-/// goes off with the first, which stays until the second has run.
+/// Two are in the lanes of a processor while the other sleeps and has missed them. The processor
+/// runs the first, which stays until the second has run.
 fn whoever_stays_leaves_nobody_behind(kind: Scheduler) {
     let anchor = Anchor::model(kind, PROCESSORS);
     let done = Arc::new(Count::new());
@@ -310,7 +312,7 @@ fn whoever_stays_leaves_nobody_behind(kind: Scheduler) {
     while !anchor.shared.idle.has_any() {
         thread::yield_now();
     }
-    // Laid there without calling anybody: it is another's rest.
+    // Added without a wake-up: the other processor is idle.
     let nobody = IdleProcessors::new(PROCESSORS).unwrap();
     for name in 0..2 {
         let ready = Ready::new(record(&anchor, name));
@@ -328,7 +330,7 @@ fn whoever_stays_leaves_nobody_behind_of_each() {
     }
 }
 
-/// A fibre parks until it has seen what each of its rousers does; it is run by one at a time.
+/// A fibre parks until it has seen the effect of each waker. Only one processor runs it at a time.
 fn no_rousing_is_lost(kind: Scheduler) {
     const ROUSERS: usize = 2;
     const TIMES: usize = 2;
@@ -386,8 +388,8 @@ fn no_rousing_is_lost_global() {
     check(|| no_rousing_is_lost(Scheduler::Global));
 }
 
-/// A fibre stands in a line until it is granted what it waits for, or leaves it, while others rouse
-/// it for nothing: it goes on once, and has been granted it or has left, never both.
+/// A fibre is in a wait list until it is granted its turn or leaves, while others wake it
+/// spuriously. It continues exactly once, either granted or having left.
 fn who_stands_in_line_is_granted_once(kind: Scheduler) {
     let anchor = Anchor::model(kind, PROCESSORS);
     let (done, granted) = (Arc::new(Count::new()), Arc::new(AtomicUsize::new(0)));
@@ -401,7 +403,7 @@ fn who_stands_in_line_is_granted_once(kind: Scheduler) {
             let record = NonNull::from(&**ready.record());
             lock(&stands).enter_as(Standing::Fibre(record))
         });
-        // Roused for nothing it leaves, if it still can: else it waits for the grant.
+        // After a spurious wake-up it leaves if it still can. Otherwise it waits for the grant.
         while !here.is_granted() {
             if may_leave && lock(&stands).leave(here) {
                 counts.add();
@@ -442,7 +444,7 @@ fn who_stands_in_line_is_granted_once(kind: Scheduler) {
     let has_granted = granter.join().unwrap();
     rouser.join().unwrap();
     if !has_granted {
-        // It came too early: whoever stands there now is granted it.
+        // The grant came too early; it goes to the present first waiter.
         let first = lock(&line).pop();
         first.into_iter().for_each(Standing::grant);
         fibre.unpark();
@@ -460,7 +462,8 @@ fn who_stands_in_line_is_granted_once_of_each() {
     }
 }
 
-/// The word alone: who is told to take the fibre up is one, and only while it is parked.
+/// The permit word alone: exactly one caller is told to schedule the fibre, and only while it is
+/// parked.
 #[test]
 fn a_parked_fibre_is_taken_up_once() {
     check(|| {
@@ -485,7 +488,8 @@ fn a_parked_fibre_is_taken_up_once() {
         };
         join(rousers);
         parker.join().unwrap();
-        // Parked last, it waits for the next; else one rouser has it.
+        // If the last action was to park, the fibre waits for the next unpark. Otherwise one waker
+        // schedules it.
         let is_parked = parked.load(Ordering::Relaxed) > taken.load(Ordering::Relaxed);
         assert_eq!(permit.give(), is_parked);
         assert!(taken.load(Ordering::Relaxed) <= parked.load(Ordering::Relaxed));

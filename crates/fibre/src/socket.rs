@@ -1,4 +1,4 @@
-//! Sockets that block the fibre only.
+//! Sockets whose waits block only the fibre.
 
 use std::io;
 use std::net::SocketAddr;
@@ -18,20 +18,20 @@ use crate::io::{IoBackend, Reactor};
 use crate::switch::{current, local};
 use crate::time::deadline_ns;
 
-/// What completions say of what was not done.
+/// Error numbers of completions for operations that were not performed.
 const EAGAIN: i32 = -libc::EAGAIN;
 const ECANCELED: i32 = -libc::ECANCELED;
-/// No end.
+/// No deadline.
 const PATIENT: u64 = u64::MAX;
 
-/// A socket whose waits block the fibre only. `T` owns the descriptor: an [`OwnedFd`], a
-/// `std::net::TcpStream`, or what else has one. It is made not to block.
+/// A socket whose waits block only the fibre. `T` owns the descriptor: an [`OwnedFd`], a
+/// `std::net::TcpStream`, or another owner. It is set to non-blocking mode.
 ///
-/// One fibre may receive and one may send at a time: another would find it
-/// [busy](io::ErrorKind::ResourceBusy), or, over rings, share what comes with it.
+/// One fibre may receive and one may send at a time. With epoll another fibre gets
+/// [busy](io::ErrorKind::ResourceBusy); over rings it would share the received bytes.
 #[derive(Debug)]
 pub struct Socket<T: AsFd> {
-    /// Before the descriptor is closed.
+    /// Dropped before the descriptor is closed.
     registered: Option<Registered>,
     timeout_ns: AtomicU64,
     inner: T,
@@ -40,14 +40,14 @@ pub struct Socket<T: AsFd> {
 #[derive(Debug)]
 struct Registered {
     source: Arc<Source>,
-    /// What comes is not in parts of a length of their own.
+    /// Message boundaries are not preserved (a stream socket).
     is_stream: bool,
     fd: RawFd,
     slot: usize,
     fibre: Fibre,
 }
 
-/// Which way.
+/// A direction.
 #[derive(Debug, Clone, Copy)]
 enum Direction {
     Reading,
@@ -56,7 +56,7 @@ enum Direction {
 }
 
 impl Direction {
-    /// What is polled for.
+    /// The poll events of a direction.
     fn flags(self) -> i16 {
         match self {
             Self::Reading | Self::Accepting => libc::POLLIN,
@@ -66,13 +66,11 @@ impl Direction {
 }
 
 impl<T: AsFd> Socket<T> {
-    /// Of the runtime whose fibre runs here.
+    /// Creates a socket of the current fibre's runtime.
     ///
-    /// # Errors
-    /// The descriptor is none of a socket, or is one already.
+    /// # Errors The descriptor is not a socket, or is registered already.
     ///
-    /// # Panics
-    /// Not in a fibre.
+    /// # Panics The caller is not a fibre.
     pub fn new(inner: T) -> io::Result<Self> {
         rustix::io::ioctl_fionbio(&inner, true)?;
         let is_stream = net::sockopt::socket_type(&inner)? == SocketType::STREAM;
@@ -95,13 +93,13 @@ impl<T: AsFd> Socket<T> {
         })
     }
 
-    /// What owns the descriptor.
+    /// The owner of the descriptor.
     pub fn inner(&self) -> &T {
         &self.inner
     }
 
-    /// How its fibres wait. By readiness one that finds all it wants at each call never waits:
-    /// where others are to have their turn, it has to [yield](crate::yield_now).
+    /// How its fibres wait. With epoll a fibre whose calls always succeed never waits, and has to
+    /// [yield](crate::yield_now) to let others run.
     pub fn kind(&self) -> IoBackend {
         match self.registered {
             Some(_) => IoBackend::Readiness,
@@ -109,7 +107,7 @@ impl<T: AsFd> Socket<T> {
         }
     }
 
-    /// How long a wait may last, from now on; none: for ever. One that lasts longer fails with
+    /// Sets a timeout for each wait; `None` for no timeout. A longer wait fails with
     /// [`TimedOut`](io::ErrorKind::TimedOut).
     pub fn set_timeout(&self, timeout: Option<Duration>) {
         let ns = timeout.map(|timeout| u64::try_from(timeout.as_nanos()).unwrap_or(PATIENT));
@@ -126,23 +124,22 @@ impl<T: AsFd> Socket<T> {
         Fd(self.inner.as_fd().as_raw_fd())
     }
 
-    /// Receives into `buffer`; 0 is the peer's end.
+    /// Receives into `buffer`. 0 means that the peer has closed its side.
     ///
-    /// # Errors
-    /// The connection is lost, the time is over, or the fibre was told to end.
+    /// # Errors The connection is lost, the timeout has passed, or the fibre was cancelled.
     pub fn read(&self, buffer: &mut [u8]) -> io::Result<usize> {
         let len = buffer.len();
         if let Some(registered) = &self.registered {
             return registered.attempt(Direction::Reading, self.due_ns(), || {
                 let (_, read) = net::recv(&self.inner, &mut *buffer, RecvFlags::empty())?;
-                // Less than there was room for is all there was, of what comes in a stream.
+                // A short read of a stream means that nothing more is available.
                 Ok((read, read == len || !registered.is_stream))
             });
         }
         loop {
             let room = buffer.as_mut_ptr();
             let entry = opcode::Recv::new(self.fd(), room, clamp(len)).build();
-            // SAFETY: the buffer is borrowed for the call, and has the room that is asked for.
+            // SAFETY: the buffer is borrowed for the call and has the given length.
             let [result] = unsafe { perform_into([entry], room, self.due_ns())? };
             if !self.is_to_wait(result, Direction::Reading)? {
                 return told(result);
@@ -150,10 +147,9 @@ impl<T: AsFd> Socket<T> {
         }
     }
 
-    /// Sends from `bytes`, as much as there is room for, at least one: how many.
+    /// Sends at least one byte of `bytes`, as many as there is space for. Returns their number.
     ///
-    /// # Errors
-    /// As [`Socket::read`].
+    /// # Errors As [`Socket::read`].
     pub fn write(&self, bytes: &[u8]) -> io::Result<usize> {
         if let Some(registered) = &self.registered {
             return registered.attempt(Direction::Writing, self.due_ns(), || {
@@ -173,8 +169,7 @@ impl<T: AsFd> Socket<T> {
 
     /// Sends all of `bytes`.
     ///
-    /// # Errors
-    /// As [`Socket::read`]; how much was sent is not known then.
+    /// # Errors As [`Socket::read`]. The number of sent bytes is then unknown.
     pub fn write_all(&self, mut bytes: &[u8]) -> io::Result<()> {
         while !bytes.is_empty() {
             match self.write(bytes)? {
@@ -185,11 +180,10 @@ impl<T: AsFd> Socket<T> {
         Ok(())
     }
 
-    /// Sends all of `bytes`, then receives into `buffer`: one wait for both, over rings. 0 is the
-    /// peer's end.
+    /// Sends all of `bytes`, then receives into `buffer`; over rings with a single wait. 0 means
+    /// that the peer has closed its side.
     ///
-    /// # Errors
-    /// As [`Socket::read`].
+    /// # Errors As [`Socket::read`].
     pub fn exchange(&self, bytes: &[u8], buffer: &mut [u8]) -> io::Result<usize> {
         if self.registered.is_some() || bytes.is_empty() {
             self.write_all(bytes)?;
@@ -199,40 +193,38 @@ impl<T: AsFd> Socket<T> {
         let send = send.flags(libc::MSG_NOSIGNAL | libc::MSG_WAITALL).build();
         let room = buffer.as_mut_ptr();
         let receive = opcode::Recv::new(self.fd(), room, clamp(buffer.len())).build();
-        // SAFETY: both are borrowed for the call, and the buffer has the room that is asked for.
+        // SAFETY: both are borrowed for the call, and the buffer has the given length.
         let [sent, received] = unsafe { perform_into([send, receive], room, self.due_ns())? };
-        // Kernels before 5.19 say so where they might have waited.
+        // Kernels before 5.19 return this where they could have waited.
         let sent = match sent {
             EAGAIN => 0,
             sent => told(sent)?,
         };
         self.write_all(&bytes[sent..])?;
         match received {
-            // The kernel did not go on to it.
+            // The kernel did not start the second operation.
             ECANCELED | EAGAIN => self.read(buffer),
             _ => told(received),
         }
     }
 
-    /// Waits until something can be received, or the peer is gone.
+    /// Waits until input is available, or the peer is gone.
     ///
-    /// # Errors
-    /// As [`Socket::read`].
+    /// # Errors As [`Socket::read`].
     pub fn wait_readable(&self) -> io::Result<()> {
         self.wait(Direction::Reading)
     }
 
-    /// Waits until there is room to send, or the peer is gone. To be called when a call that does
-    /// not block has said that there is none.
+    /// Waits until there is space to send, or the peer is gone. To be called after a non-blocking
+    /// call has found no space.
     ///
-    /// # Errors
-    /// As [`Socket::read`].
+    /// # Errors As [`Socket::read`].
     pub fn wait_writable(&self) -> io::Result<()> {
         self.wait(Direction::Writing)
     }
 
-    /// Over rings: waits where the kernel has not, as before Linux 5.19 with what does not block.
-    /// True: it is to be asked again.
+    /// Over rings: waits if the kernel did not, as before Linux 5.19 with non-blocking sockets.
+    /// Returns true if the operation has to be repeated.
     fn is_to_wait(&self, result: i32, direction: Direction) -> io::Result<bool> {
         let is_to_wait = result == EAGAIN;
         if is_to_wait {
@@ -257,15 +249,15 @@ impl<T: AsFd> Socket<T> {
             return gate.wait(self.due_ns());
         }
         let entry = opcode::PollAdd::new(self.fd(), flags as u32).build();
-        // SAFETY: it points nowhere.
+        // SAFETY: no entry contains a pointer.
         let [result] = unsafe { perform([entry], self.due_ns())? };
         told(result).map(drop)
     }
 
-    /// Accepts a connection of a listening socket; what comes does not block.
+    /// Accepts a connection of a listening socket. The result is non-blocking.
     ///
-    /// # Errors
-    /// As [`Socket::read`], and what accepting may bring: no descriptor left, say.
+    /// # Errors As [`Socket::read`], and those of accepting, for example when no descriptor is
+    /// left.
     pub fn accept(&self) -> io::Result<OwnedFd> {
         let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
         if let Some(registered) = &self.registered {
@@ -277,26 +269,24 @@ impl<T: AsFd> Socket<T> {
         let result = loop {
             let entry = opcode::Accept::new(self.fd(), nowhere, nowhere.cast());
             let entry = entry.flags(flags.bits().cast_signed()).build();
-            // SAFETY: it points nowhere.
+            // SAFETY: no entry contains a pointer.
             let [result] = unsafe { perform([entry], self.due_ns())? };
             if !self.is_to_wait(result, Direction::Reading)? {
                 break result;
             }
         };
         told(result)?;
-        // SAFETY: the kernel has just made it, for us.
+        // SAFETY: a new descriptor that the kernel created for us.
         Ok(unsafe { OwnedFd::from_raw_fd(result) })
     }
 }
 
 impl Socket<OwnedFd> {
-    /// Connects to `address`, by TCP.
+    /// Connects to `address` by TCP.
     ///
-    /// # Errors
-    /// Nobody answers there; or as [`Socket::read`].
+    /// # Errors The connection fails; or as [`Socket::read`].
     ///
-    /// # Panics
-    /// Not in a fibre.
+    /// # Panics The caller is not a fibre.
     pub fn connect(address: SocketAddr) -> io::Result<Self> {
         let family = match address {
             SocketAddr::V4(_) => AddressFamily::INET,
@@ -310,7 +300,7 @@ impl Socket<OwnedFd> {
             Err(error) => return Err(error.into()),
         }
         let socket = Self::new(fd)?;
-        // Room to send means that it is decided.
+        // Once there is space to send, the attempt has succeeded or failed.
         socket.wait_writable()?;
         net::sockopt::socket_error(&socket.inner)??;
         Ok(socket)
@@ -325,8 +315,8 @@ impl Registered {
         }
     }
 
-    /// Makes a call that does not block and says whether another may find more; waits where it
-    /// finds nothing, as is known of reading beforehand where the last call found all there was.
+    /// Repeats a non-blocking call until it succeeds, waiting while nothing is available. A read
+    /// skips the first call if the last one has taken everything available.
     fn attempt<R>(
         &self,
         direction: Direction,
@@ -349,7 +339,7 @@ impl Registered {
                 }
                 Err(rustix::io::Errno::AGAIN) => waits = !gate.take_back(),
                 Err(error) => {
-                    // It was told of what may be read all the same, and is not told again.
+                    // epoll has reported the readiness already and will not report it again.
                     gate.reopen();
                     if error != rustix::io::Errno::INTR {
                         return Err(error.into());
@@ -364,7 +354,7 @@ impl Drop for Registered {
     fn drop(&mut self) {
         let slots = &self.fibre.record.anchor.shared.slots;
         if let Reactor::Readiness(poller) = &slots[self.slot].reactor {
-            // SAFETY: the descriptor is closed after this: `inner` is dropped last.
+            // SAFETY: the descriptor is closed later: `inner` is dropped last.
             let fd = unsafe { BorrowedFd::borrow_raw(self.fd) };
             poller.remove(fd, Arc::clone(&self.source));
         }
@@ -377,7 +367,7 @@ impl<T: AsFd> AsFd for Socket<T> {
     }
 }
 
-/// Whether a descriptor is ready now.
+/// Whether a descriptor is ready.
 fn is_ready(fd: impl AsFd, flags: i16) -> io::Result<bool> {
     use rustix::event::{PollFd, PollFlags, Timespec, poll};
     let flags = PollFlags::from_bits_retain(flags.cast_unsigned());

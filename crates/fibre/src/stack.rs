@@ -1,17 +1,17 @@
-//! Stacks: mapped in slabs, used again, each with a guard below it.
+//! Stacks: mapped in slabs, reused, each with a guard page below it.
 //!
 //! ```text
 //! slab │ guard │ stack … base ░│ guard │ stack … base ░│ …    one mapping for SLAB_STACKS of them
 //! ```
 //!
-//! A stack grows down from its base into pages that the kernel finds when they are touched; whoever
-//! grows too far meets the guard and is killed there and then, with a signal. Where the kernel has
-//! light guards (Linux 6.13) a slab stays one area of memory; elsewhere each guard is an area of
-//! its own, and `vm.max_map_count` allows some thirty thousand stacks ([`guards_are_light`]).
+//! A stack grows down from its base into pages that the kernel populates on first touch. A stack
+//! overflow hits the guard, and a signal kills the process. If the kernel has lightweight guards
+//! (Linux 6.13), a slab stays one memory mapping. Otherwise each guard is a mapping of its own, and
+//! `vm.max_map_count` allows about thirty thousand stacks ([`guards_are_light`]).
 //!
-//! Free stacks lie with the processor that freed them last, memory and all, up to a bound; then
-//! with all of them, up to a bound; the rest give their memory back and keep their place. A slab
-//! goes when the runtime does.
+//! A free stack is kept with its memory by the processor that freed it last, up to a bound, then in
+//! a shared list, up to a bound. Further ones return their memory to the kernel and keep their
+//! addresses. Slabs are unmapped when the runtime ends.
 
 use std::cell::RefCell;
 use std::ffi::c_void;
@@ -28,28 +28,28 @@ use crate::limits::{SHARED_STACKS, SLAB_STACKS, STACK_LEN_MIN, WARM_STACKS};
 use crate::sync::{Mutex, lock};
 
 const PAGE: usize = 4096;
-/// Places of a page at which stacks begin, and how far apart they are.
+/// Number of different offsets in a page at which stacks begin, and their distance.
 const SHADES: usize = 16;
 const SHADE_LEN: usize = 128;
 /// `MADV_GUARD_INSTALL` (Linux 6.13).
 const GUARD_INSTALL: libc::c_int = 102;
 
-/// A stack that nobody runs on.
+/// A free stack.
 #[derive(Debug)]
 pub(crate) struct Stack {
     base: StackPointer,
     len: usize,
 }
 
-// SAFETY: base and limit enclose `len` bytes that are mapped, aligned to a shade, and this stack's
-// alone: a stack is in one place at a time, and the slabs outlive them all (`Stacks::drop`).
+// SAFETY: base and limit enclose `len` mapped bytes, aligned, and owned by this stack alone: a
+// stack is in one place at a time, and the slabs outlive all stacks (`Stacks::drop`).
 unsafe impl corosensei::stack::Stack for Stack {
     fn base(&self) -> StackPointer {
         self.base
     }
 
     fn limit(&self) -> StackPointer {
-        // Not zero: a slab does not begin there.
+        // Not zero: a slab does not begin at address 0.
         NonZeroUsize::new(self.base.get() - self.len).unwrap_or(self.base)
     }
 }
@@ -61,17 +61,17 @@ struct Slab {
     len: usize,
 }
 
-// SAFETY: an address; whoever has the slab only unmaps it.
+// SAFETY: an address; the owner of the slab only unmaps it.
 unsafe impl Send for Slab {}
 
 /// All stacks of a runtime.
 #[derive(Debug)]
 pub(crate) struct Stacks {
     stack_len: usize,
-    /// Guards of the light kind are tried.
+    /// Lightweight guards are tried.
     is_light: bool,
     shared: Mutex<Shared>,
-    /// Fibres were given up with theirs.
+    /// Fibres were abandoned with their stacks.
     is_given_up: AtomicBool,
 }
 
@@ -88,14 +88,14 @@ impl Shared {
     }
 }
 
-/// The stacks one processor keeps.
+/// The free stacks of one processor.
 #[derive(Debug, Default)]
 pub(crate) struct Warm {
     stacks: RefCell<Vec<Stack>>,
 }
 
 impl Stacks {
-    /// Stacks of so many bytes, rounded up to pages.
+    /// Creates stacks of this many bytes, rounded up to pages.
     pub(crate) fn new(stack_len: usize) -> Self {
         Self {
             stack_len: stack_len.max(STACK_LEN_MIN).next_multiple_of(PAGE),
@@ -105,7 +105,7 @@ impl Stacks {
         }
     }
 
-    /// A stack; `warm`: those of the processor that asks, if it is one.
+    /// Returns a stack. `warm` are the free stacks of the calling processor, if there is one.
     pub(crate) fn take(&self, warm: Option<&Warm>) -> io::Result<Stack> {
         match warm.and_then(|warm| warm.stacks.borrow_mut().pop()) {
             Some(stack) => Ok(stack),
@@ -118,10 +118,10 @@ impl Stacks {
         if let Some(stack) = lock(&self.shared).take() {
             return Ok(stack);
         }
-        // Without the lock: this asks the kernel. Two who come at once map one each.
+        // Without the lock, because this is a system call. Two concurrent callers map a slab each.
         let slab = match Slab::map(self.stack_len, self.is_light) {
             Ok(slab) => slab,
-            // Somebody else's may have been the last.
+            // Another thread may have taken the last one.
             Err(error) => return lock(&self.shared).take().ok_or(error),
         };
         let mut shared = lock(&self.shared);
@@ -150,12 +150,12 @@ impl Stacks {
             return;
         }
         drop(shared);
-        // Without the lock: this asks the kernel.
+        // Without the lock, because this is a system call.
         stack.cool();
         lock(&self.shared).cold.push(stack);
     }
 
-    /// Fibres are given up: what lies on their stacks stays where it is, and so do all slabs.
+    /// Fibres are abandoned: their stacks and all slabs stay mapped.
     pub(crate) fn give_up(&self) {
         self.is_given_up.store(true, Ordering::Relaxed);
     }
@@ -171,7 +171,7 @@ impl Drop for Stacks {
             .get_mut()
             .unwrap_or_else(PoisonError::into_inner);
         for slab in shared.slabs.drain(..) {
-            // SAFETY: mapped by `Slab::map`, and all its stacks are back.
+            // SAFETY: mapped by `Slab::map`, and all its stacks are free.
             let unmapped = unsafe { rustix::mm::munmap(slab.start, slab.len) };
             debug_assert!(unmapped.is_ok(), "a slab that was not mapped");
         }
@@ -179,11 +179,11 @@ impl Drop for Stacks {
 }
 
 impl Stack {
-    /// Gives its memory back to the kernel; the next who grows into it finds zeroes.
+    /// Returns the memory to the kernel. The pages read as zero when used again.
     fn cool(&self) {
         let limit = (self.base.get() - self.len) / PAGE * PAGE;
         let (limit, len) = (limit as *mut c_void, self.base.get() - limit);
-        // SAFETY: the pages are mapped, and nobody's: what lay on the stack has ended.
+        // SAFETY: the pages are mapped and unused: the fibre on this stack has finished.
         let _ = unsafe { rustix::mm::madvise(limit, len, Advice::LinuxDontNeed) };
     }
 }
@@ -192,7 +192,7 @@ impl Slab {
     fn map(stack_len: usize, is_light: bool) -> io::Result<Self> {
         let len = SLAB_STACKS * place_len(stack_len);
         let access = ProtFlags::READ | ProtFlags::WRITE;
-        // SAFETY: a new mapping, at an address of the kernel's choice.
+        // SAFETY: a new mapping at an address chosen by the kernel.
         let start = unsafe {
             rustix::mm::mmap_anonymous(
                 ptr::null_mut(),
@@ -202,13 +202,13 @@ impl Slab {
             )?
         };
         let slab = Self { start, len };
-        // A huge page would give each of some thirty stacks all the memory it may ever use.
-        // SAFETY: the mapping is whole and ours.
+        // With huge pages, each of about thirty stacks would occupy all the memory it may ever use.
+        // SAFETY: the whole mapping is ours.
         let _ = unsafe { rustix::mm::madvise(start, len, Advice::LinuxNoHugepage) };
         for number in 0..SLAB_STACKS {
             let guard = start.wrapping_byte_add(number * place_len(stack_len));
             if let Err(error) = install_guard(guard, is_light) {
-                // SAFETY: mapped above, and nobody's yet.
+                // SAFETY: mapped above and not used yet.
                 let _ = unsafe { rustix::mm::munmap(start, len) };
                 return Err(error);
             }
@@ -218,10 +218,10 @@ impl Slab {
 
     fn stacks(&self, stack_len: usize) -> impl Iterator<Item = Stack> {
         let start = self.start as usize;
-        // The last first: they are taken from the end.
+        // In reverse order, because stacks are taken from the end.
         (1..=SLAB_STACKS).rev().filter_map(move |number| {
-            // Were they all to begin at the same place of a page, they would take each other's
-            // places in the nearest cache, which is looked up by that.
+            // If all stacks began at the same offset of a page, they would compete for the same
+            // sets of the first-level cache.
             let shade = (number % SHADES) * SHADE_LEN;
             let base = NonZeroUsize::new(start + number * place_len(stack_len) - shade)?;
             Some(Stack {
@@ -232,37 +232,36 @@ impl Slab {
     }
 }
 
-/// Bytes from one stack's guard to the next: guard, stack, and a page in which it may begin.
+/// Distance between the guards of two stacks: guard, stack, and a page for the varying offset.
 fn place_len(stack_len: usize) -> usize {
     PAGE + stack_len + PAGE
 }
 
 const _: () = assert!(SHADES * SHADE_LEN <= PAGE);
 
-/// Makes the page at `guard` one that nobody may touch.
+/// Makes the page at `guard` inaccessible.
 fn install_guard(guard: *mut c_void, is_light: bool) -> io::Result<()> {
-    // SAFETY: the page is mapped and nobody's.
+    // SAFETY: the page is mapped and unused.
     if is_light && unsafe { libc::madvise(guard, PAGE, GUARD_INSTALL) } == 0 {
         return Ok(());
     }
-    // There are none, or not in memory that is locked.
-    // SAFETY: as above.
+    // The kernel has no lightweight guards, or not for locked memory. SAFETY: as above.
     unsafe { rustix::mm::mprotect(guard, PAGE, MprotectFlags::empty())? };
     Ok(())
 }
 
-/// Whether this kernel guards a page without an area of memory of its own (Linux 6.13). Where it
-/// does not, each stack takes two of the areas that `vm.max_map_count` allows a process.
+/// Whether this kernel guards a page without a memory mapping for it (Linux 6.13). Otherwise each
+/// stack takes two of the mappings that `vm.max_map_count` allows a process.
 #[must_use]
 pub fn guards_are_light() -> bool {
     static LIGHT: OnceLock<bool> = OnceLock::new();
     *LIGHT.get_or_init(|| {
         let access = ProtFlags::READ | ProtFlags::WRITE;
-        // SAFETY: a new mapping, at an address of the kernel's choice.
+        // SAFETY: a new mapping at an address chosen by the kernel.
         let mapped =
             unsafe { rustix::mm::mmap_anonymous(ptr::null_mut(), PAGE, access, MapFlags::PRIVATE) };
         let Ok(page) = mapped else { return false };
-        // SAFETY: the page is mapped and nobody's.
+        // SAFETY: the page is mapped and unused.
         let is_light = unsafe { libc::madvise(page, PAGE, GUARD_INSTALL) } == 0;
         // SAFETY: mapped above.
         let _ = unsafe { rustix::mm::munmap(page, PAGE) };
@@ -297,11 +296,12 @@ mod tests {
         assert_eq!(warm.stacks.borrow().len(), WARM_STACKS);
     }
 
-    /// Whether the kernel may read a byte there; it says so where a program would be killed.
+    /// Whether the kernel can read a byte there. It returns an error where an access would kill the
+    /// program.
     fn is_readable(at: usize) -> bool {
         let (_reader, writer) = io::pipe().unwrap();
         let fd = std::os::fd::AsRawFd::as_raw_fd(&writer);
-        // SAFETY: it is the kernel that reads, and refuses.
+        // SAFETY: the kernel reads, and returns an error for an inaccessible address.
         unsafe { libc::write(fd, at as *const c_void, 1) == 1 }
     }
 
@@ -314,7 +314,7 @@ mod tests {
             for stack in &taken {
                 let limit = stack.base.get() - stack.len;
                 for end in [limit, stack.base.get() - 1] {
-                    // SAFETY: the ends of a stack that nobody runs on.
+                    // SAFETY: the ends of a free stack.
                     unsafe { (end as *mut u8).write(1) };
                 }
             }
@@ -337,7 +337,7 @@ mod tests {
             .collect();
         for stack in &taken {
             let top = (stack.base.get() - 8) as *mut u64;
-            // SAFETY: inside a stack that nobody runs on.
+            // SAFETY: inside a free stack.
             unsafe { top.write(7) };
         }
         taken

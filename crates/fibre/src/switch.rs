@@ -1,9 +1,9 @@
-//! Switching: from a processor's thread onto a fibre's stack and back.
+//! Context switches between a processor's thread and the stacks of fibres.
 //!
-//! A fibre leaves its stack in one place only, [`leave`], and says what for. It never does while it
-//! unwinds: the standard library counts panics by thread, and the fibre may come back on another.
-//! Whatever is looked up by thread is looked up in functions of their own that are not inlined: a
-//! compiler that sees no switch may keep a thread's address across one.
+//! A fibre leaves its stack only in [`leave`], which takes the reason. It never does so while it
+//! unwinds: the standard library counts panics per thread, and the fibre may resume on another
+//! thread. Thread-locals are read only in functions that are not inlined: a compiler that does not
+//! know about the switch may keep a thread's address across one.
 
 use std::cell::Cell;
 use std::io;
@@ -19,31 +19,31 @@ use crate::processor::Local;
 use crate::runtime::Shared;
 use crate::stack::Stack;
 
-/// Why a fibre has left its stack.
+/// Why a fibre left its stack.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Left {
-    /// Others are to run first.
+    /// To let other ready fibres run.
     Yielded,
-    /// Others are to run first, those among them whose wait may be over.
+    /// To let other fibres run, including those whose wait may be over.
     YieldedToAll,
-    /// It waits to be roused.
+    /// To wait for a wake-up.
     Parked,
-    /// It has nothing more to do.
+    /// It has finished.
     Ended,
 }
 
-/// A fibre's stack, and what runs there.
+/// A fibre's stack and its suspended execution.
 pub(crate) struct Body {
     coroutine: ManuallyDrop<Coroutine<(), Left, (), Stack>>,
 }
 
 impl Body {
-    /// On `stack`, `run`, which must not panic.
+    /// Creates an execution of `run`, which must not panic, on `stack`.
     pub(crate) fn new(stack: Stack, run: impl FnOnce() + Send + 'static) -> Self {
         let coroutine = Coroutine::with_stack(stack, move |yielder: &Suspend, ()| {
-            // SAFETY: this thread's own.
+            // SAFETY: thread-local of the current thread.
             let record = unsafe { (*here()).record.get() };
-            // SAFETY: whoever runs has a reference to itself, in `processor::run_one`.
+            // SAFETY: a running fibre has a reference to itself, in `processor::run_one`.
             let record = unsafe { &*record };
             let yielder = ptr::from_ref(yielder).cast_mut();
             record.yielder.store(yielder, Ordering::Relaxed);
@@ -54,9 +54,9 @@ impl Body {
         }
     }
 
-    /// The stack of one that has ended.
+    /// Takes back the stack of a finished fibre.
     pub(crate) fn into_stack(mut self) -> Stack {
-        // SAFETY: not used again: `self` is forgotten.
+        // SAFETY: not used again, because `self` is forgotten.
         let coroutine = unsafe { ManuallyDrop::take(&mut self.coroutine) };
         std::mem::forget(self);
         coroutine.into_stack()
@@ -69,18 +69,18 @@ impl Drop for Body {
             // SAFETY: not used again.
             unsafe { ManuallyDrop::drop(&mut self.coroutine) };
         }
-        // Else it was given up half way: others may still point to what lies on its stack.
+        // A fibre abandoned half way keeps its stack: others may still have pointers into it.
     }
 }
 
-/// Where a fibre leaves its stack: it lies there.
+/// The point at which a fibre leaves its stack; it lies on that stack.
 pub(crate) type Suspend = Yielder<(), Left>;
 
-/// What a thread is doing.
+/// What a thread is running.
 pub(crate) struct Here {
-    /// The fibre it runs.
+    /// The current fibre.
     record: Cell<*const Record>,
-    /// Its own, if it is a processor.
+    /// The processor, if the thread is one.
     local: Cell<*const Local>,
 }
 
@@ -93,42 +93,42 @@ thread_local! {
     };
 }
 
-/// This thread's, now: not to be kept across a switch.
+/// The state of the current thread. Must not be kept across a switch.
 #[inline(never)]
 fn here() -> *const Here {
-    // Opaque: two calls are not one.
+    // Opaque to the optimiser, so that two calls are not merged.
     HERE.with(|here| std::hint::black_box(ptr::from_ref(here)))
 }
 
-/// The processor's thread: says that it is one, for as long as `run` takes.
+/// Marks the current thread as a processor while `run` runs.
 pub(crate) fn as_processor(local: &Local, run: impl FnOnce(&Here)) {
-    // SAFETY: this thread's own; `run` never leaves it.
+    // SAFETY: thread-local of the current thread, which `run` never leaves.
     let here = unsafe { &*here() };
     here.local.set(local);
     run(here);
     here.local.set(ptr::null());
 }
 
-/// The processor this thread is, now; none: it is another thread.
+/// The processor of the current thread. `None` on other threads.
 #[inline]
 pub(crate) fn local<R>(look: impl FnOnce(Option<&Local>) -> R) -> R {
-    // SAFETY: this thread's own, for the length of the call alone: `look` does not leave.
+    // SAFETY: thread-local of the current thread, used only during the call: `look` does not
+    // switch.
     let local = unsafe { (*here()).local.get() };
-    // SAFETY: set while the processor runs, and nobody outlives that on its thread.
+    // SAFETY: set while the processor runs, and no reference on its thread outlives that.
     look(unsafe { local.as_ref() })
 }
 
-/// Whether this thread is a processor of that runtime.
+/// Whether the current thread is a processor of that runtime.
 pub(crate) fn is_of(shared: &Shared) -> bool {
     local(|local| local.is_some_and(|local| ptr::eq(local.shared(), shared)))
 }
 
-/// Whether a fibre runs here, about to wait; false: a thread.
+/// Whether the caller is a fibre, which is about to wait. False on a thread.
 ///
-/// # Panics
-/// A processor is at work for itself: all its fibres would wait.
+/// # Panics The processor itself is running: a wait would block all its fibres.
 pub(crate) fn is_fibre() -> bool {
-    // SAFETY: this thread's own, for as long as this takes.
+    // SAFETY: thread-local of the current thread during the call.
     let here = unsafe { &*here() };
     let is_fibre = !here.record.get().is_null();
     assert!(
@@ -138,19 +138,18 @@ pub(crate) fn is_fibre() -> bool {
     is_fibre
 }
 
-/// The fibre that runs here; none: this is a thread.
+/// The current fibre. `None` on a thread.
 #[must_use]
 pub fn try_current() -> Option<Fibre> {
-    // SAFETY: this thread's own.
+    // SAFETY: thread-local of the current thread.
     let record = unsafe { (*here()).record.get() };
-    // SAFETY: whoever runs has a reference to itself, in `processor::run_one`.
+    // SAFETY: a running fibre has a reference to itself, in `processor::run_one`.
     (!record.is_null()).then(|| unsafe { Fibre::of(record) })
 }
 
-/// The fibre that runs here.
+/// The current fibre.
 ///
-/// # Panics
-/// Not in a fibre.
+/// # Panics The caller is not a fibre.
 #[must_use]
 pub fn current() -> Fibre {
     try_current().unwrap_or_else(|| no_fibre())
@@ -163,10 +162,9 @@ pub(crate) fn no_fibre() -> ! {
 
 /// Runs a fibre until it leaves its stack.
 ///
-/// # Safety
-/// The caller alone runs it: it has the fibre's own reference.
+/// # Safety The caller has the fibre's own reference, so no other thread runs it.
 pub(crate) unsafe fn resume(here: &Here, record: &Record) -> Left {
-    // SAFETY: the caller's.
+    // SAFETY: guaranteed by the caller.
     let body = unsafe { &mut *record.body.get() };
     let Some(body) = body else {
         return Left::Ended;
@@ -180,69 +178,69 @@ pub(crate) unsafe fn resume(here: &Here, record: &Record) -> Left {
     left
 }
 
-/// Leaves the stack of the fibre that runs here; comes back when a processor resumes it.
+/// Leaves the stack of the current fibre. Returns when a processor resumes the fibre.
 fn leave(record: &Record, left: Left) {
     let yielder = record.yielder.load(Ordering::Relaxed);
-    // What is pushed last lies just below this.
+    // The most recent stack content lies just below this variable.
     let here = (&raw const yielder).cast_mut().cast::<u8>();
     record.left_at.store(here, Ordering::Relaxed);
-    // SAFETY: set when it began, on whose stack it lies.
+    // SAFETY: set when the fibre started, and lies on its stack.
     let yielder = unsafe { &*yielder };
     yielder.suspend(left);
 }
 
-/// The number of the processor this runs on, from 0; none: it is another thread. A fibre may be on
-/// another after each wait.
+/// The number of the current processor, from 0. `None` on other threads. After each wait a fibre
+/// may be on another processor.
 #[must_use]
 pub fn processor() -> Option<usize> {
     local(|local| local.map(|local| local.number))
 }
 
-/// Runs `run` on the stack of the processor's own thread, which is large and near: so a fibre whose
-/// own is small may do deep things between its waits. `run` itself must not wait: what does panics.
-/// In a thread: on its own stack.
+/// Runs `run` on the stack of the processor's thread, which is large and cached. A fibre with a
+/// small stack can thus run deep calls between its waits. `run` must not wait; a wait panics. On a
+/// thread, `run` uses the thread's own stack.
 pub fn on_processor_stack<R>(run: impl FnOnce() -> R + Send) -> R {
-    /// Puts back whose fibre runs here, however `run` ends.
+    /// Restores the current fibre, however `run` ends.
     struct Absent(*const Record);
 
     impl Drop for Absent {
         fn drop(&mut self) {
-            // SAFETY: this thread's own, and the same as before: nobody has waited.
+            // SAFETY: thread-local of the same thread as before, because `run` did not wait.
             unsafe { (*here()).record.set(self.0) };
         }
     }
 
-    // SAFETY: this thread's own.
+    // SAFETY: thread-local of the current thread.
     let here = unsafe { &*here() };
     let record = here.record.replace(ptr::null());
     if record.is_null() {
         return run();
     }
     let _absent = Absent(record);
-    // SAFETY: whoever runs has a reference to itself, in `processor::run_one`.
+    // SAFETY: a running fibre has a reference to itself, in `processor::run_one`.
     let yielder = unsafe { (*record).yielder.load(Ordering::Relaxed) };
-    // SAFETY: set when it began, on whose stack it lies.
+    // SAFETY: set when the fibre started, and lies on its stack.
     let yielder = unsafe { &*yielder };
     yielder.on_parent_stack(run)
 }
 
-/// Lets fibres that are ready run first. In a thread: other threads.
+/// Lets other ready fibres run first. On a thread it yields to other threads.
 ///
 /// Does nothing while a panic unwinds.
 pub fn yield_now() {
     yield_as(Left::Yielded);
 }
 
-/// As [`yield_now`]; and where nobody else is ready, the kernel is asked first whose wait is over.
-/// For who has run for long, or has much to do: a yield alone asks it now and then only.
+/// As [`yield_now`], but if no other fibre is ready, first polls the kernel for finished waits. For
+/// fibres that run for long or have much to do; a plain yield polls only occasionally.
 pub fn yield_to_all() {
     yield_as(Left::YieldedToAll);
 }
 
 fn yield_as(left: Left) {
-    // SAFETY: this thread's own.
+    // SAFETY: thread-local of the current thread.
     let record = unsafe { (*here()).record.get() };
-    // SAFETY: whoever runs has a reference to itself, in `processor::run_one`.
+    // SAFETY: a running fibre has a reference to itself, in `processor::run_one`.
     let Some(record) = (unsafe { record.as_ref() }) else {
         thread::yield_now();
         return;
@@ -252,8 +250,8 @@ fn yield_as(left: Left) {
     }
 }
 
-/// Whether a fibre may wait now: not while it unwinds. To be asked before anything is put where
-/// others find it, such as a place in a list or a buffer for the kernel.
+/// Whether the fibre may wait, that is, does not unwind. Check it before storing anything that
+/// others can find, such as an entry in a wait list or a buffer passed to the kernel.
 pub(crate) fn may_wait() -> io::Result<()> {
     match thread::panicking() {
         false => Ok(()),
@@ -263,16 +261,15 @@ pub(crate) fn may_wait() -> io::Result<()> {
 
 pub(crate) const UNWINDS: &str = "a fibre must not wait while it unwinds";
 
-/// Waits until somebody [unparks](Fibre::unpark) this fibre, or has since it last waited. May
-/// return for no reason: what is waited for is to be looked at again.
+/// Waits until this fibre is [unparked](Fibre::unpark), or returns at once if it was unparked since
+/// its last wait. May return spuriously: callers check their condition again.
 ///
-/// # Panics
-/// Not in a fibre, or while a panic unwinds: who waited would come back on another thread, half
-/// unwound.
+/// # Panics The caller is not a fibre, or a panic unwinds: the fibre could resume on another thread
+/// in the middle of unwinding.
 pub fn park() {
-    // SAFETY: this thread's own.
+    // SAFETY: thread-local of the current thread.
     let record = unsafe { (*here()).record.get() };
-    // SAFETY: whoever runs has a reference to itself, in `processor::run_one`.
+    // SAFETY: a running fibre has a reference to itself, in `processor::run_one`.
     let Some(record) = (unsafe { record.as_ref() }) else {
         no_fibre()
     };
@@ -280,22 +277,21 @@ pub fn park() {
     park_as(record);
 }
 
-/// As [`park`], of the fibre that runs here and does not unwind.
+/// As [`park`], for a fibre that is known not to unwind.
 pub(crate) fn park_as(record: &Record) {
     if !record.permit.take() {
         leave(record, Left::Parked);
     }
 }
 
-/// The fibre that runs here, about to wait.
+/// The current fibre, which is about to wait.
 ///
-/// # Panics
-/// It unwinds, or a processor is at work for itself.
+/// # Panics The fibre unwinds, or the processor itself is running.
 pub(crate) fn waiting_record() -> Option<NonNull<Record>> {
     if !is_fibre() {
         return None;
     }
     assert!(!thread::panicking(), "{UNWINDS}");
-    // SAFETY: this thread's own.
+    // SAFETY: thread-local of the current thread.
     NonNull::new(unsafe { (*here()).record.get() }.cast_mut())
 }

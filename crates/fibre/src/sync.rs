@@ -1,6 +1,6 @@
-//! What processors share, from the standard library; or, compiled with `--cfg shuttle`, from a
-//! scheduler that tries the orders in which they may come (`cargo xtask models`): sequentially
-//! consistent ones, in which no fence is missed.
+//! Synchronisation primitives from the standard library, or with `--cfg shuttle` from a scheduler
+//! that explores interleavings (`cargo xtask models`). Those are sequentially consistent, so
+//! missing fences are not detected.
 
 #[cfg(not(shuttle))]
 pub(crate) use std::{
@@ -16,13 +16,13 @@ pub(crate) use shuttle::{
 
 use std::sync::PoisonError;
 
-/// Locks what is only changed in ways that cannot panic half way.
+/// Locks data whose updates cannot panic half way.
 pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Waits a moment for a lock that is held for a few instructions; in the `round`-th round, lets
-/// other threads of this processor run, of which one may hold it.
+/// Spins briefly for a lock that is held for a few instructions. In the `round`-th round it yields
+/// to other threads, since one of them may hold the lock.
 pub(crate) fn pause(round: u32) {
     #[cfg(not(shuttle))]
     if round % crate::limits::SPINS < crate::limits::SPINS - 1 {
@@ -37,13 +37,13 @@ pub(crate) fn pause(round: u32) {
     }
 }
 
-/// Asks for two lines of memory at `address`, which may be anything.
+/// Prefetches two cache lines at `address`, which may be any address.
 pub(crate) fn prefetch<T>(address: *const T) {
     #[cfg(target_arch = "x86_64")]
     {
         use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
         let address = address.cast::<i8>();
-        // SAFETY: a hint: nothing is read, and no address faults.
+        // SAFETY: a hint that reads nothing and never faults.
         unsafe { _mm_prefetch::<_MM_HINT_T0>(address) };
         // SAFETY: as above.
         unsafe { _mm_prefetch::<_MM_HINT_T0>(address.wrapping_add(64)) };
@@ -52,20 +52,20 @@ pub(crate) fn prefetch<T>(address: *const T) {
     let _ = address;
 }
 
-/// A point in time, in the processor's own ticks where it has them, else in nanoseconds: only to
-/// be compared with others.
+/// A point in time, in ticks of the processor's counter where available, otherwise in nanoseconds.
+/// Only for comparison with others.
 #[cfg(not(shuttle))]
 pub(crate) fn ticks() -> u64 {
     #[cfg(target_arch = "x86_64")]
     {
-        // SAFETY: every x86-64 has it.
+        // SAFETY: every x86-64 processor has it.
         unsafe { std::arch::x86_64::_rdtsc() }
     }
     #[cfg(not(target_arch = "x86_64"))]
     crate::time::monotonic_ns()
 }
 
-/// The same where time stands still: nothing is ever old.
+/// The same in models, where time does not advance.
 #[cfg(shuttle)]
 pub(crate) fn ticks() -> u64 {
     1

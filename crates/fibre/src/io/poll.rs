@@ -1,6 +1,7 @@
-//! Readiness: an epoll a processor, edge-triggered. A socket is registered once, with the processor
-//! its fibre is on then; a fibre tries, and waits only where there was nothing, or less than it had
-//! room for: no call is made that only learns that.
+//! Readiness: one edge-triggered epoll per processor. A socket is registered once, with the
+//! processor of its fibre at that time. A fibre first tries its call, and waits only if the call
+//! found nothing or less than requested, so that no call serves only to learn that nothing is
+//! there.
 
 use std::cell::UnsafeCell;
 use std::io;
@@ -19,31 +20,31 @@ use crate::switch::park;
 use crate::sync::{Mutex, MutexGuard, lock};
 use crate::time::Alarm;
 
-/// The processor is called.
+/// Token of the event that wakes the processor.
 const EVENT: u64 = 0;
 
-/// A processor's epoll.
+/// The epoll of a processor.
 pub(crate) struct Poller {
     epoll: OwnedFd,
-    /// What the last wait returned: the processor's own thread's.
+    /// Events of the last wait. Used only by the processor's own thread.
     events: UnsafeCell<Vec<epoll::Event>>,
-    /// Sockets that are no more, which the last wait may still have returned.
+    /// Removed sockets that the last wait may still have returned.
     gone: Mutex<Vec<Arc<Source>>>,
 }
 
-// SAFETY: an event holds a number, which `epoll::Event` keeps in the place of a pointer.
+// SAFETY: an event holds a number, which `epoll::Event` stores in a pointer-sized field.
 unsafe impl Send for Poller {}
-// SAFETY: `events` is touched by the processor's own thread alone.
+// SAFETY: only the processor's own thread uses `events`.
 unsafe impl Sync for Poller {}
 
-/// Whether a socket is ready.
+/// The readiness of a socket.
 #[derive(Debug)]
 pub(crate) struct Source {
     pub(crate) reading: Gate,
     pub(crate) writing: Gate,
 }
 
-/// One direction: closed, open, open for ever, or closed with a fibre before it.
+/// One direction: closed, open, open forever, or closed with a waiting fibre.
 #[derive(Debug)]
 pub(crate) struct Gate {
     word: AtomicPtr<Record>,
@@ -54,7 +55,7 @@ const OPEN: *mut Record = ptr::without_provenance_mut(1);
 const ENDED: *mut Record = ptr::without_provenance_mut(2);
 
 impl Poller {
-    /// `event`: what is set to call the processor.
+    /// `event` is set to wake the processor.
     pub(crate) fn new(event: BorrowedFd<'_>) -> io::Result<Self> {
         let epoll = epoll::create(epoll::CreateFlags::CLOEXEC)?;
         let flags = EventFlags::IN | EventFlags::ET;
@@ -78,7 +79,7 @@ impl Poller {
         Ok(source)
     }
 
-    /// Ends a registration, before the socket is closed.
+    /// Removes a registration before the socket is closed.
     pub(crate) fn remove(&self, fd: BorrowedFd<'_>, source: Arc<Source>) {
         // It is registered.
         let _ = epoll::delete(&self.epoll, fd);
@@ -102,15 +103,15 @@ impl Poller {
         // SAFETY: this is the processor's own thread.
         let events = unsafe { &mut *self.events.get() };
         events.clear();
-        // What the last wait returned has been looked at: nothing leads to these any more.
-        // The lock is let go before it sleeps: others drop sockets meanwhile.
+        // The events of the last wait were handled, so there are no references to these any more.
+        // The lock is released before the sleep, because other threads drop sockets meanwhile.
         let gone = std::mem::take(&mut *self.gone());
         drop(gone);
         let timeout = timeout_ns.map(|ns| Timespec {
             tv_sec: (ns / 1_000_000_000).cast_signed(),
             tv_nsec: (ns % 1_000_000_000).cast_signed(),
         });
-        // A signal: the loop looks again.
+        // A signal: the loop checks again.
         let _ = epoll::wait(
             &self.epoll,
             rustix::buffer::spare_capacity(events),
@@ -118,7 +119,7 @@ impl Poller {
         );
     }
 
-    /// Opens the gates of what is ready: how many fibres were roused.
+    /// Opens the gates of ready sockets. Returns the number of woken fibres.
     pub(crate) fn after_sleep(&self) -> usize {
         // SAFETY: this is the processor's own thread.
         let events = unsafe { &mut *self.events.get() };
@@ -133,7 +134,7 @@ impl Poller {
             let flags = event.flags;
             let is_over = flags.contains(EventFlags::HUP);
             let is_last = is_over || flags.contains(EventFlags::RDHUP);
-            // An error is told once: a socket without connections goes on after it.
+            // An error is reported once; afterwards a socket without connections may still be used.
             let is_wrong = flags.contains(EventFlags::ERR);
             if is_last || is_wrong || flags.contains(EventFlags::IN) {
                 count += usize::from(source.reading.open(is_last));
@@ -159,16 +160,17 @@ impl Gate {
         }
     }
 
-    /// Closes it, before a call that may find nothing more: what comes after that opens it again.
+    /// Closes the gate before a call that may find nothing more. A later event opens it again.
     pub(crate) fn close(&self) {
         let _ = self
             .word
-            // Acquire: pairs with `open`: what is ready is seen by the call that follows.
+            // Acquire: pairs with `open`: the following call sees the data that made the socket
+            // ready.
             .compare_exchange(OPEN, CLOSED, Ordering::Acquire, Ordering::Relaxed);
     }
 
-    /// A call found nothing: takes back that it was open for ever, as before a socket is connected.
-    /// True: it was, and the call is to be made again before it is waited.
+    /// A call found nothing: if the gate was open forever (as before a socket is connected), closes
+    /// it. Returns true in that case; the call is then repeated before waiting.
     pub(crate) fn take_back(&self) -> bool {
         self.word
             // Acquire: pairs with `open`.
@@ -176,15 +178,15 @@ impl Gate {
             .is_ok()
     }
 
-    /// Opens it: a call found all it had room for, and there may be more.
+    /// Opens the gate: a call got all it requested, and more may be available.
     pub(crate) fn reopen(&self) {
         let _ = self
             .word
-            // Release: pairs with `close`, which the next call begins with.
+            // Release: pairs with `close`, with which the next call begins.
             .compare_exchange(CLOSED, OPEN, Ordering::Release, Ordering::Relaxed);
     }
 
-    /// Opens it; `is_last`: for ever. True: a fibre was roused.
+    /// Opens the gate, forever if `is_last`. Returns true if a fibre was woken.
     fn open(&self, is_last: bool) -> bool {
         let mut before = self.word.load(Ordering::Relaxed);
         loop {
@@ -192,7 +194,7 @@ impl Gate {
                 return false;
             }
             let after = if is_last { ENDED } else { OPEN };
-            // Release: pairs with `wait`. Acquire: pairs with its putting the fibre there.
+            // Release: pairs with `wait`. Acquire: pairs with its store of the fibre.
             let opened =
                 self.word
                     .compare_exchange_weak(before, after, Ordering::AcqRel, Ordering::Relaxed);
@@ -204,13 +206,13 @@ impl Gate {
         if before == CLOSED || before == OPEN {
             return false;
         }
-        // SAFETY: put here by `wait`, which counted it, and taken out by the exchange.
+        // SAFETY: stored here by `wait`, which counted the reference, and removed by the exchange.
         let record = unsafe { Arc::from_raw(before) };
         Fibre { record }.unpark();
         true
     }
 
-    /// Waits before it until it is open, until `due_ns`, or until the fibre is told to end.
+    /// Waits at the gate until it is open, until `due_ns`, or until the fibre is cancelled.
     pub(crate) fn wait(&self, due_ns: Option<u64>) -> io::Result<()> {
         let fibre = begin_wait()?;
         let raw = Arc::into_raw(Arc::clone(&fibre.record)).cast_mut();
@@ -219,7 +221,7 @@ impl Gate {
             .word
             .compare_exchange(CLOSED, raw, Ordering::AcqRel, Ordering::Acquire);
         if let Err(before) = put {
-            // SAFETY: counted above, and not put anywhere.
+            // SAFETY: counted above and not stored.
             drop(unsafe { Arc::from_raw(raw) });
             return match before {
                 OPEN | ENDED => Ok(()),
@@ -231,14 +233,14 @@ impl Gate {
         while self.word.load(Ordering::Acquire) == raw {
             let is_late = alarm.as_ref().is_some_and(Alarm::is_due);
             if is_late || fibre.is_cancelled() {
-                // AcqRel: pairs with `open`: it, or this, takes the fibre out.
+                // AcqRel: pairs with `open`: either that call or this one removes the fibre.
                 let taken =
                     self.word
                         .compare_exchange(raw, CLOSED, Ordering::AcqRel, Ordering::Relaxed);
                 if taken.is_err() {
                     break;
                 }
-                // SAFETY: counted above, and taken out again.
+                // SAFETY: counted above and removed again.
                 drop(unsafe { Arc::from_raw(raw) });
                 return Err(given_up(&fibre));
             }

@@ -1,16 +1,16 @@
-//! Completions: an io_uring a processor.
+//! Completions: one io_uring per processor.
 //!
-//! What a fibre asks for goes into the ring of the processor it runs on, and is handed over with
-//! all else when that has nothing to run, or every so often. What has been done may be looked at by
-//! any processor, so that fibres whose processor is busy are not kept waiting. For that the kernel
-//! has to note it while the processor runs, by an interrupt of its own (no `DEFER_TASKRUN`, no
-//! `COOP_TASKRUN`); a runtime with one processor, whom nobody helps, has the former.
+//! A fibre's request goes into the ring of its current processor and is submitted with others when
+//! that processor has nothing to run, and at intervals. Any processor may reap the completions, so
+//! that fibres of a busy processor are not delayed. For this the kernel has to post completions
+//! while the processor runs, by an interrupt (no `DEFER_TASKRUN`, no `COOP_TASKRUN`). A runtime
+//! with one processor, which has no helpers, uses `DEFER_TASKRUN`.
 //!
-//! Invariants: a fibre does not go on, nor end, before all it asked for has been done, or been
-//! ended by the kernel: what the kernel reads and writes meanwhile lies where the fibre put it. The
-//! submission queue is its processor's alone; the completion queue is whose who has `reaping`. A
-//! processor that sleeps has it: what is to wake it must not be taken out by another before it is
-//! in the kernel.
+//! Invariants: a fibre neither continues nor ends before all its requests have completed or were
+//! cancelled, because the kernel reads and writes memory of the fibre in the meantime. The
+//! submission queue belongs to its processor; the completion queue belongs to the holder of
+//! `reaping`. A sleeping processor holds it: otherwise another could take the completion that is to
+//! wake it before it sleeps in the kernel.
 
 use std::cell::UnsafeCell;
 use std::io;
@@ -30,53 +30,53 @@ use crate::switch::{local, park};
 use crate::sync::{Mutex, lock, pause};
 use crate::time::{Alarm, monotonic_ns};
 
-/// Completions taken out at once.
+/// Most completions taken at a time.
 const BATCH: usize = 64;
 
-/// What a completion is of, where it is not of a fibre's.
+/// Tokens of completions that do not belong to a fibre.
 const NOBODY: u64 = 0;
 const EVENT: u64 = 8;
-/// The second of two that were asked for together.
+/// The second of two linked requests.
 const SECOND: u64 = 1;
 
-/// Who is shown what has come.
+/// Receives a look at received bytes before their fibre runs.
 pub(crate) type Came<'c> = &'c mut dyn FnMut(&[u8]);
 
-/// A processor's ring.
+/// The ring of a processor.
 pub(crate) struct Ring {
     uring: IoUring,
     event: RawFd,
-    /// Somebody takes completions out.
+    /// A thread is taking completions.
     reaping: AtomicBool,
-    /// Only this processor does.
+    /// Only this processor takes completions.
     is_alone: bool,
-    /// The ring does not say by itself what has been done.
+    /// The ring does not post completions by itself.
     is_enabled: AtomicBool,
-    /// The event is no more watched.
+    /// The event is no longer watched.
     event_ended: AtomicBool,
-    /// Somebody else has taken out that the event was set.
+    /// Another thread has taken the completion of the event.
     was_called: AtomicBool,
-    /// Requests that are to be ended, by anybody.
+    /// Requests to cancel. Any thread may add to it.
     to_end: Mutex<Vec<u64>>,
     has_to_end: AtomicBool,
 }
 
-// SAFETY: the submission queue is touched by the processor's own thread alone, the completion queue
-// by whoever has `reaping`; the rest is shared by its nature.
+// SAFETY: only the processor's own thread uses the submission queue, only the holder of `reaping`
+// the completion queue; the other fields are thread-safe.
 unsafe impl Sync for Ring {}
 
-/// What a fibre waits for: it lies on its stack.
+/// A pending operation of a fibre, on the fibre's stack.
 struct Operation {
     results: [AtomicI32; 2],
-    /// Completions to come.
+    /// Number of outstanding completions.
     pending: AtomicU32,
-    /// Where each puts what others may look at; null: it brings nothing.
+    /// Where each entry puts bytes that hooks may look at. Null if it receives none.
     rooms: [*const u8; 2],
-    /// Taken by the last of them.
+    /// The fibre, taken by the last completion.
     fibre: UnsafeCell<Option<Fibre>>,
 }
 
-/// Whether this kernel has rings that serve, and lets this process use them.
+/// Whether this kernel has the needed io_uring features and lets this process use them.
 pub(crate) fn probe() -> io::Result<()> {
     let uring = IoUring::new(4)?;
     let mut probe = io_uring::Probe::new();
@@ -94,7 +94,7 @@ pub(crate) fn probe() -> io::Result<()> {
         opcode::AsyncCancel::CODE,
     ];
     let has_all = wanted.iter().all(|&code| probe.is_supported(code));
-    // Waiting for so long, without a signal to end it: Linux 5.11. Polling on: 5.13.
+    // Waiting with a timeout needs Linux 5.11, multishot poll 5.13.
     if has_all && uring.params().is_feature_ext_arg() {
         return Ok(());
     }
@@ -105,7 +105,7 @@ pub(crate) fn probe() -> io::Result<()> {
 }
 
 impl Ring {
-    /// `event`: what is set to call the processor.
+    /// `event` is set to wake the processor.
     pub(crate) fn new(processors: usize, event: BorrowedFd<'_>) -> io::Result<Self> {
         let is_alone = processors == 1;
         let build = |submits_all: bool, is_deferred: bool| {
@@ -115,13 +115,13 @@ impl Ring {
                 builder.setup_submit_all();
             }
             if is_deferred {
-                // Enabled by its own thread, which is its only one then.
+                // Enabled by its own thread, which then is the only submitter.
                 builder.setup_single_issuer().setup_defer_taskrun();
                 builder.setup_r_disabled();
             }
             builder.build(RING_ENTRIES)
         };
-        // Linux 6.1 defers, 5.18 submits what follows a faulty request at once, not the next time.
+        // Linux 6.1 supports deferral. From 5.18, entries after a faulty one are submitted at once.
         let (uring, is_deferred) = match is_alone.then(|| build(true, true)) {
             Some(Ok(uring)) => (uring, true),
             _ => (build(true, false).or_else(|_| build(false, false))?, false),
@@ -139,17 +139,17 @@ impl Ring {
         })
     }
 
-    /// The processor's own thread: hands over, and takes out.
+    /// Called by the processor: submits requests and takes completions.
     pub(crate) fn poll(&self, came: Came<'_>) -> usize {
         self.prepare();
         self.enter(0, None);
         self.reap(came)
     }
 
-    /// The processor's own thread: hands over and sleeps.
+    /// Called by the processor: submits requests and sleeps.
     pub(crate) fn sleep(&self, timeout_ns: Option<u64>) {
-        // Before completions are kept from others: a full queue may want them taken out. If the
-        // event's end is taken out after this, so was the event, and it does not sleep.
+        // Before `reaping` is taken: a full queue may need reaping. If the completion of the event
+        // is taken after this, the processor does not sleep.
         self.prepare();
         let mut round = 0;
         while !self.try_drain() {
@@ -167,11 +167,11 @@ impl Ring {
     }
 
     fn leave_drain(&self) {
-        // Release: pairs with `try_drain`: the queue is as this left it.
+        // Release: pairs with `try_drain`: the next holder sees the state of the queue.
         self.reaping.store(false, Ordering::Release);
     }
 
-    /// Puts what the processor itself asks for in the queue.
+    /// Queues the processor's own requests.
     fn prepare(&self) {
         self.enable();
         self.watch_event();
@@ -193,7 +193,7 @@ impl Ring {
                 let queue = unsafe { self.uring.submission_shared() };
                 let (unsubmitted, has_overflown) = (queue.len() as u32, queue.cq_overflow());
                 drop(queue);
-                // What had no place in the completion queue comes by this call alone.
+                // Completions that overflowed the queue are delivered only by this call.
                 if unsubmitted == 0 && !self.is_alone && !has_overflown {
                     return;
                 }
@@ -202,8 +202,8 @@ impl Ring {
                 unsafe { submitter.enter::<libc::sigset_t>(unsubmitted, 0, flags.bits(), None) }
             }
         };
-        // A time that is over, a signal: the loop looks again. A full completion queue: it is
-        // emptied next. What was not handed over is still in the queue.
+        // A timeout or a signal: the loop checks again. A full completion queue is emptied next.
+        // Unsubmitted requests are still in the queue.
         drop(submitted);
     }
 
@@ -215,7 +215,7 @@ impl Ring {
         }
     }
 
-    /// Has the kernel say when the processor is called.
+    /// Watches the event that wakes the processor.
     fn watch_event(&self) {
         if self.event_ended.load(Ordering::Relaxed) {
             self.event_ended.store(false, Ordering::Relaxed);
@@ -224,33 +224,34 @@ impl Ring {
         }
     }
 
-    /// Puts requests in the submission queue, together.
+    /// Adds linked requests to the submission queue.
     fn push(&self, entries: &[Entry]) {
         loop {
             // SAFETY: this is the processor's own thread.
             let mut queue = unsafe { self.uring.submission_shared() };
-            // SAFETY: what the entries point to lies on a fibre's stack, or is held by who waits
-            // there, until all have completed (`perform`).
+            // SAFETY: the entries point to memory on a fibre's stack, or held by the waiting fibre,
+            // until all have completed (`perform`).
             if unsafe { queue.push_multiple(entries) }.is_ok() {
                 break;
             }
             drop(queue);
             self.enable();
             if self.uring.submit().is_err() {
-                // Before Linux 5.19 it may say that there is no room for completions.
+                // Before Linux 5.19 the kernel may report that there is no space for completions.
                 self.reap(&mut |_| ());
             }
         }
     }
 
-    /// Anybody: has a request ended. The processor is to be called afterwards.
+    /// Callable by any thread: requests a cancellation. The caller wakes the processor afterwards.
     fn end(&self, data: u64) {
         let mut to_end = lock(&self.to_end);
         to_end.push(data);
         self.has_to_end.store(true, Ordering::Relaxed);
     }
 
-    /// Anybody: what was to be ended has ended. Another that lies where it lay is not meant.
+    /// Callable by any thread: removes a cancellation whose target has completed. A later operation
+    /// at the same address is not affected.
     fn has_ended(&self, data: u64) {
         let mut to_end = lock(&self.to_end);
         to_end.retain(|other| other & !SECOND != data);
@@ -269,13 +270,13 @@ impl Ring {
         }
     }
 
-    /// The processor's own thread: takes completions out and rouses those who waited for them: how
-    /// many. `came`: shown what has come, before those it is for run.
+    /// Called by the processor: takes completions and wakes the fibres that waited for them.
+    /// Returns their number. `came` is shown received bytes before the fibre runs.
     pub(crate) fn reap(&self, came: Came<'_>) -> usize {
         self.reap_for(true, came)
     }
 
-    /// The same for anybody else.
+    /// The same for other threads.
     pub(crate) fn help(&self) -> usize {
         self.reap_for(false, &mut |_| ())
     }
@@ -286,7 +287,7 @@ impl Ring {
             let mut fibres: [Option<Fibre>; BATCH] = [const { None }; BATCH];
             let taken = self.take_out(&mut fibres, is_own, came);
             let found = fibres.iter().flatten().count();
-            // Without the lock: rousing may make a system call.
+            // Without the lock, because waking may make a system call.
             fibres
                 .into_iter()
                 .flatten()
@@ -303,7 +304,7 @@ impl Ring {
             return 0;
         }
         let mut taken = 0;
-        // SAFETY: nobody else has the queue.
+        // SAFETY: the caller holds the queue.
         let mut queue = unsafe { self.uring.completion_shared() };
         while taken < BATCH
             && let Some(completion) = queue.next()
@@ -319,7 +320,7 @@ impl Ring {
         taken
     }
 
-    /// Notes a completion; the fibre to rouse, if that was the last it waited for.
+    /// Records a completion. Returns the fibre to wake if it was the last one.
     fn take_note(&self, completion: &cqueue::Entry, came: Came<'_>) -> Option<Fibre> {
         let data = completion.user_data();
         if data == NOBODY {
@@ -332,8 +333,8 @@ impl Ring {
             return None;
         }
         let operation = (data & !SECOND) as *const Operation;
-        // SAFETY: it lies on the stack of a fibre that waits until this, or a later one, has been
-        // noted.
+        // SAFETY: it lies on the stack of a fibre that waits until this completion, or a later one,
+        // was recorded.
         let operation = unsafe { &*operation };
         let nth = (data & SECOND) as usize;
         operation.results[nth].store(completion.result(), Ordering::Relaxed);
@@ -341,46 +342,45 @@ impl Ring {
         if let Ok(len @ 1..) = usize::try_from(completion.result())
             && !room.is_null()
         {
-            // SAFETY: the kernel has written so many bytes there and is done with them; who lent
-            // the room does not go on before `pending` is 0 (`perform_into`).
+            // SAFETY: the kernel has written this many bytes and does not use the buffer any more;
+            // the fibre does not continue before `pending` is 0 (`perform_into`).
             came(unsafe { slice::from_raw_parts(room, len) });
         }
         let pending = operation.pending.load(Ordering::Relaxed) - 1;
         let fibre = if pending == 0 {
-            // SAFETY: nobody else touches it before `pending` is 0.
+            // SAFETY: no other thread uses it before `pending` is 0.
             unsafe { (*operation.fibre.get()).take() }
         } else {
             None
         };
-        // Release: pairs with `perform`. The operation is gone after this.
+        // Release: pairs with `perform`. The operation may be gone after this.
         operation.pending.store(pending, Ordering::Release);
         fibre
     }
 }
 
-/// Has the kernel do something, and waits until it has, until `due_ns`, or until the fibre is
-/// told to end. Two entries are done one after the other; the second is not done if the first
+/// Submits one or two operations and waits until they complete, until `due_ns`, or until the fibre
+/// is cancelled. The second operation starts after the first, and is not performed if the first
 /// fails.
 ///
-/// # Errors
-/// The fibre was told to end, or unwinds; the time is over; or there is no ring here.
+/// # Errors The fibre was cancelled or unwinds, the deadline has passed, or the runtime has no
+/// rings.
 ///
-/// # Safety
-/// What the entries point to stays where it is until this returns.
+/// # Safety The memory that the entries point to stays valid until this returns.
 pub(crate) unsafe fn perform<const N: usize>(
     entries: [Entry; N],
     due_ns: Option<u64>,
 ) -> io::Result<[i32; N]> {
-    // SAFETY: the caller's promise; there is no room.
+    // SAFETY: guaranteed by the caller; there is no receive buffer.
     unsafe { perform_into(entries, ptr::null(), due_ns) }
 }
 
-/// As [`perform`]. `room`: where the last entry puts what comes, which others may look at before
-/// this returns.
+/// As [`perform`]. `room` is the buffer into which the last entry receives; hooks may look at it
+/// before this returns.
 ///
-/// # Safety
-/// What the entries point to stays where it is until this returns. A room is where the last entry
-/// has the kernel write, and nobody's else meanwhile; as many bytes as it completes with are in it.
+/// # Safety The memory that the entries point to stays valid until this returns. `room` is the
+/// address to which the last entry makes the kernel write, and is not used otherwise meanwhile. It
+/// contains as many bytes as the entry's completion says.
 pub(crate) unsafe fn perform_into<const N: usize>(
     entries: [Entry; N],
     room: *const u8,
@@ -430,12 +430,13 @@ pub(crate) unsafe fn perform_into<const N: usize>(
         if (is_late || fibre.is_cancelled()) && is_again {
             let shared = &fibre.record.anchor.shared;
             if let Reactor::Rings(ring) = &shared.slots[number].reactor {
-                // The first first: if it is done before it is ended, the second has begun.
+                // The first one first: if it completes before its cancellation, the second has
+                // started.
                 (0..N as u64).for_each(|nth| ring.end(data | nth));
                 shared.idle.wake(number);
             }
-            // On the way from one wait of the kernel's to the next, as from the first to the
-            // second, it is not found: then it is ended again.
+            // Between two waits in the kernel, such as between the first operation and the second,
+            // a request is not found. Then the cancellation is repeated.
             let timeout_ns = CANCEL_RETRY_NS << ends.min(10);
             alarm = Some(Alarm::set(&fibre, monotonic_ns() + timeout_ns));
             ends += 1;
@@ -452,19 +453,19 @@ pub(crate) unsafe fn perform_into<const N: usize>(
         nth += 1;
         operation.results[nth - 1].load(Ordering::Relaxed)
     });
-    // Interrupted: it was ended while one of the kernel's own threads was at it.
+    // Interrupted: it was cancelled while a kernel thread worked on it.
     if is_ended && [-libc::ECANCELED, -libc::EINTR].contains(&results[N - 1]) {
         return Err(given_up(&fibre));
     }
     Ok(results)
 }
 
-/// A length, as the kernel is told it.
+/// A length in the form that the kernel takes.
 pub(crate) fn clamp(len: usize) -> u32 {
     u32::try_from(len).unwrap_or(u32::MAX)
 }
 
-/// What the kernel says in a completion.
+/// The result of a completion.
 pub(crate) fn told(result: i32) -> io::Result<usize> {
     usize::try_from(result).map_err(|_| io::Error::from_raw_os_error(-result))
 }
