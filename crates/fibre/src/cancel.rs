@@ -17,11 +17,10 @@ impl From<Cancelled> for io::Error {
     }
 }
 
-/// The fibre that runs here, about to ask for what it waits for: it could not, had it been told to
-/// end, or while it unwinds.
+/// The current fibre, about to start an operation and wait for it. Fails if the fibre was cancelled
+/// or unwinds.
 ///
-/// # Panics
-/// Not in a fibre.
+/// # Panics The caller is not a fibre.
 pub(crate) fn begin_wait() -> io::Result<Fibre> {
     let fibre = current();
     if fibre.is_cancelled() {

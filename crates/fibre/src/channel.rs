@@ -137,7 +137,8 @@ impl<T: Send> Receiver<T> {
     }
 }
 
-/// Takes the first value out, and lets who waits for room first have it; or gives the state back.
+/// Removes the first value and grants its space to the first waiting sender. Returns the lock if
+/// the channel is empty.
 fn take<T>(mut state: MutexGuard<'_, State<T>>) -> Result<T, MutexGuard<'_, State<T>>> {
     let Some(value) = state.values.pop_front() else {
         return Err(state);

@@ -29,18 +29,18 @@ pub(crate) struct Record {
     /// lock.
     pub(crate) link: AtomicPtr<Record>,
     pub(crate) since: AtomicU64,
-    /// About where on its stack it left off: to be asked for before it runs again.
+    /// Approximate address at which it left its stack, to be prefetched before it runs again.
     pub(crate) left_at: StdPtr<u8>,
-    /// Where it leaves its stack, once it has begun.
+    /// The point at which it leaves its stack, once it has started.
     pub(crate) yielder: StdPtr<Suspend>,
-    /// The stack and what runs there; whoever runs it has it alone.
+    /// The stack and its execution. Only the processor that runs the fibre uses it.
     pub(crate) body: UnsafeCell<Option<Body>>,
     pub(crate) anchor: Arc<Anchor>,
 }
 
-// SAFETY: `body` is touched by the processor that runs the fibre, and `Permit` and the lanes give
-// it from one to the next (`switch.rs`). What lies on the stack came there from a closure that may
-// be sent, and is bound by what `spawn` says may cross a wait. All else is shared by its nature.
+// SAFETY: only the processor that runs the fibre uses `body`; `Permit` and the lanes pass it on
+// (`switch.rs`). The content of the stack comes from a closure that is `Send`, under the rules of
+// `spawn` for what may be kept across a wait. The other fields are thread-safe.
 unsafe impl Send for Record {}
 // SAFETY: as above.
 unsafe impl Sync for Record {}
@@ -91,7 +91,7 @@ impl Ready {
     /// # Safety
     /// `raw` comes from [`Ready::into_raw`], and this is the only call for it.
     pub(crate) unsafe fn from_raw(raw: *const Record) -> Self {
-        // SAFETY: the caller's.
+        // SAFETY: guaranteed by the caller.
         Self(unsafe { Arc::from_raw(raw) })
     }
 
@@ -100,44 +100,43 @@ impl Ready {
     pub(crate) fn park(self) -> Option<Self> {
         // The reference is released first: a waker may take it as soon as the fibre is parked.
         let raw = self.into_raw();
-        // SAFETY: not taken up before it is parked.
+        // SAFETY: no waker takes it before it is parked.
         let record = unsafe { &*raw };
         if record.permit.park() {
             return None;
         }
-        // SAFETY: it was not parked, so nobody has taken it up.
+        // SAFETY: it was not parked, so no waker has taken it.
         Some(unsafe { Self::from_raw(raw) })
     }
 }
 
 impl Record {
-    /// Gives a fibre that stands in a [`WaitList`](crate::wait::WaitList), and has been taken out,
-    /// what it waits for there.
+    /// Grants the wait of a fibre that was removed from a [`WaitList`](crate::wait::WaitList).
     ///
-    /// # Safety
-    /// `record` is that of a fibre that does not go on before it is granted what it waits for.
+    /// # Safety `record` belongs to a fibre that does not continue before the grant.
     pub(crate) unsafe fn grant(record: *const Self) {
-        // SAFETY: it has its own reference to itself until it goes on.
+        // SAFETY: the fibre has its own reference until it continues.
         let fibre = unsafe { &*record };
         if fibre.permit.give_if_parked() {
-            // Relaxed: the lane's lock shows it to who runs the fibre.
+            // Relaxed: the lane's lock makes it visible to the processor that runs the fibre.
             fibre.granted.store(true, Ordering::Relaxed);
-            // SAFETY: it gave up its own reference when it parked, and this takes it up, once.
+            // SAFETY: the fibre leaked its own reference when it parked, and this call takes it,
+            // once.
             let ready = unsafe { Ready::from_raw(record) };
             let shared = &*fibre.anchor.shared;
             if is_of(shared) {
                 shared.schedule(ready);
             } else {
-                // As soon as it is in a lane it may end, and its runtime with it.
+                // Once in a lane the fibre may finish, and the runtime may end with it.
                 let shared = Arc::clone(&fibre.anchor.shared);
                 shared.schedule(ready);
             }
             return;
         }
-        // It is about to park, or to look: as soon as it sees the grant it may end.
+        // It is about to park or to check for the grant. Once it sees the grant it may finish.
         // SAFETY: not before the next line.
         let handle = unsafe { Fibre::of(record) };
-        // Release: pairs with the acquire of who looks.
+        // Release: pairs with the acquire in the check.
         handle.record.granted.store(true, Ordering::Release);
         handle.unpark();
     }
@@ -151,12 +150,11 @@ pub struct Fibre {
 }
 
 impl Fibre {
-    /// Another handle to a fibre.
+    /// Creates a handle to a fibre.
     ///
-    /// # Safety
-    /// Somebody has a reference to it, and keeps it meanwhile.
+    /// # Safety The caller, or another owner, keeps a reference during the call.
     pub(crate) unsafe fn of(record: *const Record) -> Self {
-        // SAFETY: the caller's.
+        // SAFETY: guaranteed by the caller.
         unsafe { Arc::increment_strong_count(record) };
         // SAFETY: counted above.
         let record = unsafe { Arc::from_raw(record) };
@@ -167,8 +165,8 @@ impl Fibre {
     /// with threads, permits do not accumulate.
     pub fn unpark(&self) {
         if self.record.permit.give() {
-            // SAFETY: `park` gave up the fibre's own reference, and only one who rouses it is told
-            // so: this takes it up again, once.
+            // SAFETY: `park` leaked the fibre's own reference, and exactly one waker gets this
+            // result; it takes the reference, once.
             let ready = unsafe { Ready::from_raw(Arc::as_ptr(&self.record)) };
             self.record.anchor.shared.schedule(ready);
         }

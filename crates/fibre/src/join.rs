@@ -26,8 +26,8 @@ struct Packet<T> {
     waiter: UnsafeCell<Option<Waiter>>,
 }
 
-// SAFETY: `state` says whose the cells are: there is one writer and one reader of each, and each
-// turns it over once.
+// SAFETY: `state` says who may use the cells. Each has one writer and one reader, and passes from
+// one to the other once.
 unsafe impl<T: Send> Send for Packet<T> {}
 // SAFETY: as above.
 unsafe impl<T: Send> Sync for Packet<T> {}
@@ -53,11 +53,11 @@ impl<T> Writer<T> {
     pub(crate) fn fill(self, run: impl FnOnce() -> T) {
         let result = catch_unwind(AssertUnwindSafe(run));
         let packet = &*self.0;
-        // SAFETY: nobody reads before DONE.
+        // SAFETY: the joiner does not read before DONE.
         unsafe { *packet.result.get() = Some(result) };
         // Release: pairs with `Reader::wait`: the result is there. Acquire: pairs with it, too.
         if packet.state.swap(DONE, Ordering::AcqRel) == AWAITED {
-            // SAFETY: written before AWAITED, and its writer does not touch it again.
+            // SAFETY: written before AWAITED and not used by its writer afterwards.
             let waiter = unsafe { (*packet.waiter.get()).take() };
             if let Some(waiter) = waiter {
                 waiter.wake();
@@ -83,10 +83,10 @@ impl<T> Reader<T> {
     pub(crate) fn wait(self) -> Result<T, Panic> {
         let packet = &*self.0;
         if !self.is_done() {
-            // SAFETY: nobody reads before AWAITED.
+            // SAFETY: the fibre does not read before AWAITED.
             unsafe { *packet.waiter.get() = Some(Waiter::current()) };
-            // Release: pairs with `Writer::fill`: the waiter is there. Acquire, in failing: with
-            // it, too: the result is.
+            // Release: pairs with `Writer::fill`, which reads the waiter. Acquire on failure: pairs
+            // with it too, for the result.
             let awaited =
                 packet
                     .state
@@ -97,7 +97,7 @@ impl<T> Reader<T> {
                 }
             }
         }
-        // SAFETY: DONE: the fibre does not touch it again.
+        // SAFETY: after DONE the fibre does not use it.
         let result = unsafe { (*packet.result.get()).take() };
         result.unwrap_or_else(|| Err(Box::new("the result was taken already")))
     }
@@ -146,21 +146,19 @@ impl<T> std::fmt::Debug for JoinHandle<T> {
     }
 }
 
-/// Spawns a fibre from a fibre, in the same runtime. It is put behind those that are ready.
+/// Spawns a fibre from a fibre, in the same runtime. It is queued behind the fibres that are ready.
 ///
-/// What the closure owns must be [`Send`], and so must its result: a fibre comes back from a wait
-/// on any of the runtime's threads. The compiler cannot see what lies on a fibre's stack while it
-/// waits; so see to it that across a wait (every function of this crate that waits, and
-/// [`yield_now`])
+/// The closure and its result must be [`Send`], because a fibre may resume on any thread of the
+/// runtime. The compiler does not check what a fibre keeps on its stack across a wait. Therefore,
+/// across each wait (every function of this crate that waits, and [`yield_now`])
 ///
-/// - no reference into a `thread_local!` is kept, nor anything cloned from one (an `Rc`, say);
-/// - no guard of a `std::sync::Mutex` or `RwLock` is held: others that want it block a processor,
-///   for ever if the one that is to free it is to run there. Take [`Mutex`](crate::Mutex).
+/// - keep no reference into a `thread_local!`, and nothing cloned from one (such as an `Rc`);
+/// - hold no guard of a `std::sync::Mutex` or `RwLock`: a fibre that contends for it blocks its
+///   processor, forever if the holder has to run there. Use [`Mutex`](crate::Mutex).
 ///
 /// [`yield_now`]: crate::yield_now
 ///
-/// # Panics
-/// Not in a fibre; or there is no memory for its stack.
+/// # Panics The caller is not a fibre, or there is no memory for the stack.
 pub fn spawn<T: Send + 'static>(run: impl FnOnce() -> T + Send + 'static) -> JoinHandle<T> {
     let spawned = local(|local| match local {
         Some(local) => local.anchor.spawn(run),

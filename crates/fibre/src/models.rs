@@ -25,7 +25,7 @@ use crate::scheduler::{AnyRunQueues, RunQueues, Scheduler, TakeState};
 use crate::semaphore::Semaphore;
 use crate::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering};
 use crate::sync::{Mutex, lock};
-use crate::wait::{Standing, WaitList};
+use crate::wait::{ListWaiter, WaitList};
 
 const ORDERS: usize = 2_000;
 /// Number of interleavings for small models of rare events.
@@ -401,7 +401,7 @@ fn who_stands_in_line_is_granted_once(kind: Scheduler) {
         let mut may_leave = standing.is_some();
         let here = standing.get_or_insert_with(|| {
             let record = NonNull::from(&**ready.record());
-            lock(&stands).enter_as(Standing::Fibre(record))
+            lock(&stands).enter_as(ListWaiter::Fibre(record))
         });
         // After a spurious wake-up it leaves if it still can. Otherwise it waits for the grant.
         while !here.is_granted() {
@@ -446,7 +446,7 @@ fn who_stands_in_line_is_granted_once(kind: Scheduler) {
     if !has_granted {
         // The grant came too early; it goes to the present first waiter.
         let first = lock(&line).pop();
-        first.into_iter().for_each(Standing::grant);
+        first.into_iter().for_each(ListWaiter::grant);
         fibre.unpark();
     }
     done.wait_for(1);

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use crate::semaphore::Semaphore;
 use crate::sync::{self, lock};
-use crate::wait::{Standing, WaitList};
+use crate::wait::{ListWaiter, WaitList};
 
 /// Mutual exclusion for fibres and threads, granted first come, first served. The guard may be held
 /// across waits: that blocks the waiting fibres, but no processor.
@@ -144,7 +144,7 @@ impl Condition {
         let mutex = guard.mutex;
         let waiter = lock(&self.waiting).enter();
         drop(guard);
-        let leave = |waiter: &Standing| lock(&self.waiting).leave(waiter);
+        let leave = |waiter: &ListWaiter| lock(&self.waiting).leave(waiter);
         let is_told = waiter.wait_for_grant_within(timeout, leave);
         (mutex.lock(), is_told)
     }

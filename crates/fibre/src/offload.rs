@@ -38,11 +38,9 @@ static HELPERS: Helpers = Helpers {
 /// Makes a blocking call on a helper thread; only the fibre waits for it. A panic of the call
 /// resumes in the fibre.
 ///
-/// # Errors
-/// The fibre was cancelled before the call began, or it unwinds.
+/// # Errors The fibre was cancelled before the call began, or it unwinds.
 ///
-/// # Panics
-/// Not in a fibre.
+/// # Panics The caller is not a fibre.
 pub fn offload<'a, R: Send + 'a>(call: impl FnOnce() -> R + Send + 'a) -> io::Result<R> {
     let waiter = Waiter::Fibre(begin_wait()?);
     let is_done = AtomicBool::new(false);
@@ -77,7 +75,7 @@ pub fn offload<'a, R: Send + 'a>(call: impl FnOnce() -> R + Send + 'a) -> io::Re
 /// A pointer that the helper uses alone, until it sets `is_done`.
 struct SendPtr<T>(*mut T);
 
-// SAFETY: what it points to may be sent, and is one thread's at a time.
+// SAFETY: the pointee may be sent, and only one thread uses it at a time.
 unsafe impl<T: Send> Send for SendPtr<T> {}
 
 impl Helpers {

@@ -115,14 +115,14 @@ pub enum StartError {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("{count} fibres did not end in time and were given up")]
 pub struct FibresLeft {
-    /// How many.
+    /// Their number.
     pub count: usize,
 }
 
 /// The sums of all processors' counters.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Statistics {
-    /// Times a fibre was run, from one leaving of its stack to the next.
+    /// Number of times a fibre was run, from a resume to the next switch.
     pub runs: u64,
     /// Times a processor slept.
     pub sleeps: u64,
@@ -137,7 +137,7 @@ impl Default for Builder {
 }
 
 impl Builder {
-    /// A processor for each that this process may use, the fair scheduler, stacks of 256 KiB.
+    /// One processor for each CPU that this process may use, the fair scheduler, stacks of 256 KiB.
     pub fn new() -> Self {
         Self {
             processors: thread::available_parallelism().map_or(1, usize::from),
@@ -149,37 +149,37 @@ impl Builder {
         }
     }
 
-    /// How many processors.
+    /// Sets the number of processors.
     pub fn processors(mut self, processors: usize) -> Self {
         self.processors = processors;
         self
     }
 
-    /// Which scheduler.
+    /// Sets the scheduler.
     pub fn scheduler(mut self, scheduler: Scheduler) -> Self {
         self.scheduler = scheduler;
         self
     }
 
-    /// Bytes of a fibre's stack, rounded up to pages; at least 8 KiB.
+    /// Sets the size of a fibre's stack in bytes, rounded up to pages; at least 8 KiB.
     pub fn stack_len(mut self, stack_len: usize) -> Self {
         self.stack_len = stack_len;
         self
     }
 
-    /// How fibres wait for sockets.
+    /// Sets how fibres wait for sockets.
     pub fn io_backend(mut self, io_backend: IoChoice) -> Self {
         self.io_backend = io_backend;
         self
     }
 
-    /// What threads are called: this, a dash and the processor's number.
+    /// Sets the prefix of thread names: `PREFIX-N` for processor N.
     pub fn name(mut self, name: &str) -> Self {
         name.clone_into(&mut self.name);
         self
     }
 
-    /// Who wants to know what processors do.
+    /// Sets the observer of the processors.
     pub fn watch(mut self, watch: impl Watch) -> Self {
         self.watch = Some(Box::new(watch));
         self
@@ -187,9 +187,8 @@ impl Builder {
 
     /// Starts the processors.
     ///
-    /// # Errors
-    /// A number of processors that cannot be, a kernel without what was asked for, or no
-    /// descriptor, thread or memory left. Nothing goes on then.
+    /// # Errors An invalid number of processors, a missing kernel feature, or no descriptor, thread
+    /// or memory left. No thread keeps running then.
     pub fn start(self) -> Result<Runtime, StartError> {
         let processors = self.processors;
         if processors == 0 || processors > PROCESSORS_MAX {
@@ -220,7 +219,7 @@ impl Builder {
             let named = thread::Builder::new().name(format!("{}-{number}", self.name));
             *shared.running() += 1;
             let thread = named.spawn(move || begin(anchor, number));
-            // Dropped, the runtime ends those that run.
+            // Dropping the runtime stops the processors that were started.
             runtime.threads.push(thread.map_err(|error| {
                 *shared.running() -= 1;
                 StartError::Processor(error)
@@ -244,9 +243,7 @@ fn begin(anchor: Arc<Anchor>, number: usize) {
 
 impl Runtime {
     /// Spawns a fibre from outside; see [`spawn`](crate::spawn).
-    ///
-    /// # Errors
-    /// No memory left for its stack.
+    /// # Errors There is no memory for the stack.
     pub fn try_spawn<T: Send + 'static>(
         &self,
         run: impl FnOnce() -> T + Send + 'static,
@@ -257,8 +254,7 @@ impl Runtime {
 
     /// As [`Runtime::try_spawn`].
     ///
-    /// # Panics
-    /// No memory left for its stack.
+    /// # Panics There is no memory for the stack.
     pub fn spawn<T: Send + 'static>(
         &self,
         run: impl FnOnce() -> T + Send + 'static,
@@ -269,8 +265,7 @@ impl Runtime {
 
     /// Runs a fibre and waits for its result.
     ///
-    /// # Panics
-    /// If the fibre does, with what it did; or there is no memory for its stack.
+    /// # Panics With the payload of the fibre's panic; or there is no memory for the stack.
     pub fn run<T: Send + 'static>(&self, run: impl FnOnce() -> T + Send + 'static) -> T {
         match self.spawn(run).join() {
             Ok(result) => result,
@@ -299,13 +294,12 @@ impl Runtime {
         self.shared().io_backend
     }
 
-    /// Tells every fibre to end ([`Fibre::cancel`](crate::Fibre::cancel)), waits until they have or
-    /// `timeout` is over, and ends the processors. Not for one of its own fibres, which would wait
-    /// for itself, in vain.
+    /// Cancels every fibre ([`Fibre::cancel`](crate::Fibre::cancel)), waits until they have
+    /// finished or `timeout` has passed, and stops the processors. Must not be called by a fibre of
+    /// this runtime, which would wait for itself.
     ///
-    /// # Errors
-    /// Fibres were left. Whoever waits for the result of one of them waits for ever; a processor
-    /// that one of them does not leave goes on with it.
+    /// # Errors Fibres were left. A join of such a fibre waits forever; a processor that runs one
+    /// continues with it.
     pub fn stop(mut self, timeout: Duration) -> Result<(), FibresLeft> {
         self.end(timeout)
     }
@@ -313,7 +307,7 @@ impl Runtime {
     fn end(&mut self, timeout: Duration) -> Result<(), FibresLeft> {
         let shared = self.shared();
         shared.stopping.store(true, Ordering::Relaxed);
-        // A deadline beyond the clock's range: never.
+        // A deadline beyond the clock's range means no deadline.
         let by = Instant::now().checked_add(timeout);
         let left = || by.map_or(STOP_POLL, |by| by.saturating_duration_since(Instant::now()));
         let count = loop {
@@ -347,10 +341,10 @@ impl Runtime {
         }
         for thread in self.threads.drain(..) {
             if have_ended || thread.is_finished() {
-                // A processor's loop does not panic: its fibres' panics are theirs.
+                // The loop of a processor does not panic: panics of fibres are caught.
                 let _ = thread.join();
             }
-            // Else a fibre that was given up has it. What all share lives as long as that.
+            // Otherwise an abandoned fibre still uses it, and the shared state stays alive.
         }
         match count {
             0 => Ok(()),
@@ -362,7 +356,7 @@ impl Runtime {
         &self.anchors[0].shared
     }
 
-    /// That of the processor which asks, else of any.
+    /// The counters of the calling processor, or of any.
     fn anchor(&self) -> Arc<Anchor> {
         let own = |local: Option<&Local>| {
             let local = local?;
@@ -400,7 +394,7 @@ impl fmt::Debug for Anchor {
 }
 
 impl Anchor {
-    /// Of a runtime without threads or dealings with the kernel.
+    /// State without threads and without kernel objects, for models.
     #[cfg(all(test, shuttle))]
     pub(crate) fn model(scheduler: Scheduler, processors: usize) -> Arc<Self> {
         let idle = IdleProcessors::new(processors).unwrap();
@@ -412,7 +406,7 @@ impl Anchor {
         })
     }
 
-    /// Spawns a fibre that is counted at this processor.
+    /// Spawns a fibre whose counts belong to this processor.
     pub(crate) fn spawn<T: Send + 'static>(
         self: &Arc<Self>,
         run: impl FnOnce() -> T + Send + 'static,
@@ -436,7 +430,7 @@ impl Anchor {
 }
 
 impl Shared {
-    /// With stacks of the default length, and no `Watch`.
+    /// With stacks of the default size, and no `Watch`.
     fn new(
         scheduler: Scheduler,
         processors: usize,
@@ -475,7 +469,7 @@ impl Shared {
     /// Releases the stack of a fibre that has ended, and removes it from the registry.
     pub(crate) fn reclaim(&self, ready: Ready, warm: &Warm) {
         let record = ready.record();
-        // SAFETY: `ready` is the right to run it, and it runs no more.
+        // SAFETY: `ready` is the right to run the fibre, which has finished.
         let body = unsafe { (*record.body.get()).take() };
         if let Some(body) = body {
             self.stacks.give_back(body.into_stack(), Some(warm));

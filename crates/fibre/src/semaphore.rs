@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use crate::sync::{Mutex, lock};
-use crate::wait::{Standing, WaitList};
+use crate::wait::{ListWaiter, WaitList};
 
 /// A counting semaphore for fibres and threads. Waiters are served first come, first served: a
 /// released permit goes to the first waiter, never to a later caller.
@@ -50,12 +50,12 @@ impl Semaphore {
         let Some(waiter) = self.take_or_enter() else {
             return true;
         };
-        let leave = |waiter: &Standing| lock(&self.state).waiting.leave(waiter);
+        let leave = |waiter: &ListWaiter| lock(&self.state).waiting.leave(waiter);
         waiter.wait_for_grant_within(timeout, leave)
     }
 
     /// `None`: a permit was available and is taken.
-    fn take_or_enter(&self) -> Option<Standing> {
+    fn take_or_enter(&self) -> Option<ListWaiter> {
         let mut state = lock(&self.state);
         if state.permits > 0 {
             state.permits -= 1;

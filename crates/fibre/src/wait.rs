@@ -33,7 +33,7 @@ thread_local! {
 }
 
 impl Waiter {
-    /// The fibre that runs here, or else the thread.
+    /// The current fibre, or else the current thread.
     pub(crate) fn current() -> Self {
         match is_fibre() {
             true => Self::Fibre(current()),
@@ -69,46 +69,45 @@ fn sleeper() -> Arc<Sleeper> {
     SLEEPER.with(|sleeper| Arc::clone(sleeper.get_or_init(new)))
 }
 
-/// Somebody who stands in a [`WaitList`], or has until now. A fibre does not go on, and so is
-/// there, until it has been granted what it waits for, or has left: it is not counted.
+/// A fibre or thread that is or was in a [`WaitList`]. It has no reference count: a fibre does not
+/// continue, and so the record exists, until it was granted its wait or has left the list.
 #[derive(Debug, Clone)]
-pub(crate) enum Standing {
+pub(crate) enum ListWaiter {
     Fibre(NonNull<Record>),
     Thread(Arc<Sleeper>),
 }
 
-// SAFETY: a record is shared by its nature; how long it is there does not depend on who looks.
-unsafe impl Send for Standing {}
+// SAFETY: a record is thread-safe, and its lifetime does not depend on its users.
+unsafe impl Send for ListWaiter {}
 // SAFETY: as above.
-unsafe impl Sync for Standing {}
+unsafe impl Sync for ListWaiter {}
 
-impl Standing {
-    /// The fibre that runs here, or else the thread.
+impl ListWaiter {
+    /// The current fibre, or else the current thread.
     ///
-    /// # Panics
-    /// The fibre unwinds: it would be granted what it cannot wait for.
+    /// # Panics The fibre unwinds, so it could not wait for the grant.
     fn current() -> Self {
         waiting_record().map_or_else(|| Self::Thread(sleeper()), Self::Fibre)
     }
 
     fn granted(&self) -> &AtomicBool {
         match self {
-            // SAFETY: it does not go on before it is granted what it waits for; who asks is the
-            // fibre itself.
+            // SAFETY: the fibre does not continue before the grant, and the caller is the fibre
+            // itself.
             Self::Fibre(record) => unsafe { &record.as_ref().granted },
             Self::Thread(sleeper) => &sleeper.granted,
         }
     }
 
-    /// Waits for something in one list at a time: until [`Standing::grant`]. For who entered.
+    /// Waits until [`ListWaiter::grant`], in one list at a time. Called by the waiter itself.
     pub(crate) fn wait_for_grant(&self) {
         while !self.is_granted() {
             self.wait_here();
         }
     }
 
-    /// The same, so long at most: false, when that is over and it has left its list by `leave`,
-    /// which says whether it still stood there. Else it has been granted between the two.
+    /// The same with a timeout. Returns false if the timeout has passed and `leave` removed the
+    /// waiter from its list. If `leave` finds that it was removed already, the grant counts.
     pub(crate) fn wait_for_grant_within(
         &self,
         timeout: Duration,
@@ -142,7 +141,7 @@ impl Standing {
 
     fn wait_here(&self) {
         match self {
-            // SAFETY: who entered, which runs here.
+            // SAFETY: called by the waiter itself, which is running.
             Self::Fibre(record) => park_as(unsafe { record.as_ref() }),
             Self::Thread(_) => thread::park(),
         }
@@ -157,7 +156,7 @@ impl Standing {
     /// Grants the wait. The waiter has been removed from the list.
     pub(crate) fn grant(self) {
         match self {
-            // SAFETY: it has been in a list until now, and waits for this.
+            // SAFETY: it was in a list until now, and waits for this grant.
             Self::Fibre(record) => unsafe { Record::grant(record.as_ptr()) },
             Self::Thread(sleeper) => {
                 // Release: pairs with `is_granted`.
@@ -168,7 +167,7 @@ impl Standing {
     }
 }
 
-impl PartialEq for Standing {
+impl PartialEq for ListWaiter {
     fn eq(&self, other: &Self) -> bool {
         match (self, other) {
             (Self::Fibre(record), Self::Fibre(other)) => record == other,
@@ -181,7 +180,7 @@ impl PartialEq for Standing {
 /// A FIFO list of waiters.
 #[derive(Debug, Default)]
 pub(crate) struct WaitList {
-    waiters: VecDeque<Standing>,
+    waiters: VecDeque<ListWaiter>,
 }
 
 impl WaitList {
@@ -192,31 +191,31 @@ impl WaitList {
     }
 
     /// Appends the caller. It must release the lock that guards the list before it waits.
-    pub(crate) fn enter(&mut self) -> Standing {
-        self.enter_as(Standing::current())
+    pub(crate) fn enter(&mut self) -> ListWaiter {
+        self.enter_as(ListWaiter::current())
     }
 
-    /// Puts somebody last who is about to wait.
-    pub(crate) fn enter_as(&mut self, waiter: Standing) -> Standing {
-        // Nobody grants it anything before it stands in the list.
+    /// Appends a waiter that is about to wait.
+    pub(crate) fn enter_as(&mut self, waiter: ListWaiter) -> ListWaiter {
+        // No grant can come before it is in the list.
         waiter.granted().store(false, Ordering::Relaxed);
         self.waiters.push_back(waiter.clone());
         waiter
     }
 
     /// Removes the first waiter.
-    pub(crate) fn pop(&mut self) -> Option<Standing> {
+    pub(crate) fn pop(&mut self) -> Option<ListWaiter> {
         self.waiters.pop_front()
     }
 
     /// Grants all waits. The caller must have released the lock that guarded the list.
     pub(crate) fn grant_all(self) {
-        self.waiters.into_iter().for_each(Standing::grant);
+        self.waiters.into_iter().for_each(ListWaiter::grant);
     }
 
     /// Removes a waiter that gives up. False: it is no longer in the list, and its grant has come
     /// or is about to.
-    pub(crate) fn leave(&mut self, waiter: &Standing) -> bool {
+    pub(crate) fn leave(&mut self, waiter: &ListWaiter) -> bool {
         let place = self.waiters.iter().position(|other| other == waiter);
         place.is_some_and(|place| self.waiters.remove(place).is_some())
     }
