@@ -1,4 +1,4 @@
-//! Where items are: buckets of one cache line, two to choose from, grown one at a time.
+//! The index: buckets of one cache line, two choices per key, grown one bucket at a time.
 //!
 //! ```text
 //! hash ──► class (low bits) ── one lock and one version for all its buckets
@@ -7,22 +7,34 @@
 //!   └─ second choice ─► bucket ┘  (`entry.rs`)
 //! ```
 //!
-//! *Linear hashing* (Litwin, VLDB 1980): there are `n` buckets, not a power of two of them; bucket
-//! `n - 2^k` is split when the load asks for it, and the last is merged back when it is too low. No
-//! step moves more than one bucket. *Two choices* (Azar and others, STOC 1994) fill buckets of
-//! eight evenly, although those not yet split would by themselves hold twice what the others hold;
-//! where both are full, one of their items moves to its own other choice (a *kick*, as in cuckoo
-//! hashing), and where none can, one leaves: this is the index of a cache.
+//! *Linear hashing* (Litwin, VLDB 1980): the number of buckets `n` need not be a power of two. When
+//! the load is high, bucket `n - 2^k` is split; when it is low, the last bucket is merged back. A
+//! step moves at most one bucket. *Two choices* (Azar et al., STOC 1994) fill the buckets evenly,
+//! although buckets not yet split would otherwise hold twice as many entries. If both buckets of a
+//! key are full, one of their entries moves to its own other bucket (a *kick*, as in cuckoo
+//! hashing). If none can move, one is displaced, since this is the index of a cache.
 //!
-//! Both choices, and the bucket that either is split from, lie in the same *class*: their numbers
-//! have the same low bits. So a writer takes one lock, whatever it does.
+//! Both buckets of a key, and the buckets they are split from, belong to the same *class*: their
+//! numbers have the same low bits. So a writer takes a single lock.
 //!
-//! **Readers take no lock.** An entry that moves is written to its new place before it is taken
-//! from its old one, so it is always somewhere; a reader that looked here before and there after
-//! may still miss it. It then looks again between two readings of the class's version, which every
-//! move changes before it takes the entry away. A hit needs no second look.
+//! **Readers take no lock.** A moving entry is written to its new slot before it is removed from
+//! the old one, so it is always in at least one. A reader that scanned the new slot before and the
+//! old one after the move misses it. After a miss it therefore scans again between two reads of the
+//! class's version, which every move changes before it removes the entry. A hit needs no second
+//! scan.
 //!
-//! What a location means, and when its memory may be used again, is not known here.
+//! The distinct lookups:
+//!
+//! | verb | result |
+//! |---|---|
+//! | `find` | the entry for which a predicate holds; reliable during moves |
+//! | `scan` | one pass over both buckets; may miss a moving entry |
+//! | `scan_validated` | repeated passes, validated by the version of the class |
+//! | `find_candidate` | an entry with the key's tag, possibly of another key: a hint |
+//! | `reread` | the entry at a remembered position, if it has the key's tag |
+//! | `Writer::revalidate` | an entry found before the lock was taken, if it is unchanged |
+//!
+//! The index does not interpret locations and does not know when their memory is reused.
 
 mod addressing;
 mod entry;
@@ -44,33 +56,33 @@ use crate::region::Region;
 use crate::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use crate::sync::{Mutex, MutexGuard};
 
-/// Items in a hundred places from which on a bucket is split. Where a class holds so many more than
-/// the average that a search finds none, an item loses its place: the fullest of many does sooner.
+/// Load in percent above which a bucket is split. If a class is so much fuller than the average
+/// that a search finds no free slot, an item is displaced; with a higher load that happens earlier.
 const LOAD_MAX: u64 = 80;
-/// The same for at most [`CLASSES_FEW`]: a small memory, where bytes count most.
+/// The same for at most [`CLASSES_FEW`] classes: in a small memory, bytes matter most.
 const LOAD_MAX_FEW: u64 = 81;
 const CLASSES_FEW: usize = 16;
-/// Items in a hundred places below which the last bucket is merged back.
+/// Load in percent below which the last bucket is merged back.
 const LOAD_MIN: u64 = 61;
-/// Second looks before a reader that keeps being disturbed takes the lock.
+/// Validated scans before a reader disturbed by moves takes the lock.
 const SCANS_MAX: u32 = 4;
 
-/// A bucket's bytes: a cache line. (In models a word is more than a word.)
+/// Size of a bucket: a cache line. (In models a word is larger.)
 const BUCKET_BYTES: usize = 64;
 
 #[cfg(not(any(loom, shuttle)))]
 const _: () = assert!(size_of::<Bucket>() == BUCKET_BYTES);
 
-/// Writers of one class, and whether they have moved entries.
+/// The state of a class.
 #[derive(Debug, Default)]
 #[repr(align(64))]
 struct Class {
     lock: Mutex<()>,
-    /// Odd while entries move.
+    /// The version. Odd while entries move.
     version: AtomicU32,
-    /// The last CAS given to an item of this class; changed under the lock.
+    /// The last CAS assigned in this class. Changed under the lock.
     cas: AtomicU64,
-    /// A worker makes a new value of a present one, and no other may store in this class.
+    /// A worker is rewriting an item, and no other may store in this class.
     is_rewriting: AtomicBool,
 }
 
@@ -84,9 +96,9 @@ pub(crate) struct Index {
     buckets: AtomicU64,
     buckets_min: u64,
     buckets_max: u64,
-    /// Bytes that the kernel has been asked to find the pages of.
+    /// Bytes of buckets that were populated.
     populated: AtomicU64,
-    /// Entries; changed by every insertion, so that it has a line to itself in `Counter`.
+    /// Number of entries. Every insertion changes it, so it has its own cache line (`Counter`).
     items: Counter,
     resizing: Mutex<()>,
 }
@@ -95,26 +107,25 @@ pub(crate) struct Index {
 #[repr(align(64))]
 struct Counter(AtomicU64);
 
-/// What a step of growing or shrinking came to.
+/// The result of a resize step.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Step {
-    /// There is a bucket more, or less: so many bytes of them now.
+    /// A bucket was added or removed. The size of all buckets in bytes.
     Resized(u64),
-    /// It has the size it should have, or another thread is at it.
+    /// The size is right, or another thread is resizing.
     Still,
-    /// It cannot: as many buckets as may, or no room to merge.
+    /// Resizing is needed but impossible: the maximum is reached, or a merge finds no space.
     Stuck,
 }
 
 impl Index {
-    /// An empty index of `classes` (a power of two), each of at least `buckets_a_class` (a power of
-    /// two from 2), that may grow to `bytes_max`.
+    /// Creates an empty index of `classes` classes (a power of two), each with at least
+    /// `buckets_a_class` buckets (a power of two from 2), that grows to at most `bytes_max`.
     ///
-    /// Keys spread over the classes as chance has it, so that a class has to be large for its load
-    /// to be near that of all: with 512 buckets the fullest of 256 has a twentieth more.
+    /// Keys are distributed over the classes at random, so a class has to be large for its load to
+    /// be near the average: with 512 buckets, the fullest of 256 classes has a twentieth more.
     ///
-    /// # Errors
-    /// The kernel has no room in the address space.
+    /// # Errors The address space is exhausted.
     pub(crate) fn new(
         classes: usize,
         buckets_a_class: usize,
@@ -140,18 +151,18 @@ impl Index {
         })
     }
 
-    /// Asks for huge pages from now on. A hint.
+    /// Requests huge pages. A hint.
     pub(crate) fn advise_huge(&self) {
         self.region.advise_huge();
     }
 
-    /// Asks for no more of them. It calls the kernel.
+    /// Stops requesting huge pages. Makes a system call.
     pub(crate) fn refuse_huge(&self) {
         self.region.refuse_huge();
     }
 
-    /// Has the kernel find `most` bytes of the pages that the buckets in use and the next `ahead`
-    /// bytes of them lie in, once for each page; false: they have been found. It calls the kernel.
+    /// Populates up to `most` bytes of the buckets in use and the next `ahead` bytes, once per
+    /// page. Returns false if all are populated. Makes a system call.
     pub(crate) fn populate(&self, ahead: usize, most: usize) -> bool {
         let range = self.next_pages(ahead, most);
         self.region
@@ -159,19 +170,20 @@ impl Index {
         !range.is_empty()
     }
 
-    /// The bytes to be populated now; they are not again. From the first bucket on: keys lie in all
-    /// from the start, and with huge pages the first to come would wait for 2 MiB of zeroes.
+    /// The next bytes to populate; each range is returned once. It starts with the first bucket:
+    /// keys are in all buckets from the start, and with huge pages the first accesses would wait
+    /// for 2 MiB to be zeroed.
     fn next_pages(&self, ahead: usize, most: usize) -> Range<u64> {
         let end = self.buckets_max * BUCKET_BYTES as u64;
         let end = (self.bytes() + ahead as u64).min(end);
         let from = self.populated.load(Ordering::Relaxed);
         let to = end.min(from + most as u64).max(from);
-        // Who comes second finds those behind.
+        // A concurrent caller gets the next range.
         let from = self.populated.fetch_max(to, Ordering::Relaxed);
         from..to.max(from)
     }
 
-    /// Entries.
+    /// Number of entries.
     pub(crate) fn len(&self) -> u64 {
         self.items.0.load(Ordering::Relaxed)
     }
@@ -181,7 +193,7 @@ impl Index {
         self.buckets.load(Ordering::Relaxed) * BUCKET_BYTES as u64
     }
 
-    /// Asks for the memory of both choices of a key.
+    /// Prefetches both buckets of a key.
     #[inline]
     pub(crate) fn prefetch(&self, hash: u64) {
         let buckets = self.buckets.load(Ordering::Relaxed);
@@ -190,19 +202,19 @@ impl Index {
         }
     }
 
-    /// Asks for the memory of the lock of a key's class. A hint.
+    /// Prefetches the lock of a key's class. A hint.
     #[inline]
     pub(crate) fn prefetch_lock(&self, hash: u64) {
         crate::prefetch::line_to_write(std::ptr::from_ref(self.class(hash)).cast());
     }
 
-    /// Asks for the memory of an entry that is to be changed. A hint.
+    /// Prefetches an entry that is about to be changed. A hint.
     #[inline]
     pub(crate) fn prefetch_entry(&self, found: &Found) {
         crate::prefetch::line_to_write(std::ptr::from_ref(self.bucket(found.bucket)).cast());
     }
 
-    /// The entry for which `is_it` is true, among those that may be the key's of this hash.
+    /// Returns the entry for which `is_it` is true, among those with the key's tag.
     #[inline]
     pub(crate) fn find(&self, hash: u64, mut is_it: impl FnMut(Entry) -> bool) -> Option<Entry> {
         if let Some(found) = self.scan(hash, &mut is_it) {
@@ -211,38 +223,40 @@ impl Index {
         self.scan_validated(hash, is_it)
     }
 
-    /// An entry that may be the key's of this hash, which may have been seen at a place before; the
-    /// item may be another's: for hints, and for who compares the key later.
+    /// Returns an entry that may be the key's, preferably at a remembered position. The item may
+    /// belong to another key: for hints, and for callers that compare the key later.
     #[inline]
     pub(crate) fn find_candidate(&self, hash: u64, position: Position) -> Option<Found> {
         self.reread(hash, position)
             .or_else(|| self.scan(hash, |_| true))
     }
 
-    /// What lies now where an entry was seen, if it may be the key's of this hash. Whatever lies
-    /// somewhere in the index is an entry, in a bucket that was just merged too: one that moves
-    /// leads to the same item from here and from there.
+    /// Returns the entry now at a remembered position, if it has the key's tag. Every word of the
+    /// index is a valid entry, even in a bucket that was just merged: a moving entry refers to the
+    /// same item in both slots.
     #[inline]
     pub(crate) fn reread(&self, hash: u64, position: Position) -> Option<Found> {
         let words = self.region.words();
-        // Acquire: pairs with the release of whoever wrote it, as in `scan`.
+        // Acquire: pairs with the release of the writer of the entry, as in `scan`.
         let word = words.get(position.word()?)?.load(Ordering::Acquire);
         let tag = self.shape.numbers(hash).tag;
         let entry = Entry::of_word(word).filter(|entry| entry.tag() == tag)?;
         Some(position.found(entry))
     }
 
-    /// Whether it is really not there.
+    /// Checks that an entry is really absent.
     fn scan_validated(&self, hash: u64, mut is_it: impl FnMut(Entry) -> bool) -> Option<Entry> {
         let class = self.class(hash);
         for _ in 0..SCANS_MAX {
-            // Acquire: pairs with the release in `Moving`: what moved before this is seen below.
+            // Acquire: pairs with the release in `Moving`: moves completed before this are visible
+            // below.
             let before = class.version.load(Ordering::Acquire);
             if let Some(found) = self.scan(hash, &mut is_it) {
                 return Some(found.entry);
             }
             // The words above were loaded with acquire, which pairs with the release that emptied
-            // one: whoever saw that sees the version that the move changed before it.
+            // one of them: a reader of an emptied word sees the version that the move changed
+            // before.
             let after = class.version.load(Ordering::Acquire);
             if before == after && before.is_multiple_of(2) {
                 return None;
@@ -252,8 +266,8 @@ impl Index {
         self.scan(hash, &mut is_it).map(|found| found.entry)
     }
 
-    /// As [`find`](Self::find), in one pass over both choices, which may miss an entry that moves
-    /// just now; and where it was seen.
+    /// As [`find`](Self::find), in one pass over both buckets. May miss an entry that is moving.
+    /// Returns its position too.
     #[inline]
     pub(crate) fn scan(&self, hash: u64, mut is_it: impl FnMut(Entry) -> bool) -> Option<Found> {
         // Acquire: pairs with the release in `split`.
@@ -262,14 +276,14 @@ impl Index {
         let choices = numbers.each.map(|number| address(number, buckets));
         let key_bits = [0, 1].map(|role| key_bits(numbers.tag, role));
         let buckets = choices.map(|bucket| self.bucket(bucket));
-        // Whoever emptied a word has put its entry elsewhere before (`scan_validated`).
+        // An entry is copied before its old word is emptied (`scan_validated`).
         let mut tag_match = tag_match::positions(buckets, key_bits);
         while tag_match != 0 {
             let position = tag_match.trailing_zeros() as usize;
             tag_match &= tag_match - 1;
             let (role, slot) = (position / BUCKET_WORDS, position % BUCKET_WORDS);
-            // Acquire: pairs with the release of whoever wrote it, so that the item it points to is
-            // seen whole.
+            // Acquire: pairs with the release of the entry's writer, so that the whole item is
+            // visible.
             let word = buckets[role][slot].load(Ordering::Acquire);
             if may_match(word, key_bits[role])
                 && let Some(entry) = Entry::of_word(word)
@@ -285,8 +299,7 @@ impl Index {
         None
     }
 
-    /// Counts one more request for an entry that was found. It may have moved or gone meanwhile:
-    /// then this is forgotten.
+    /// Counts a request for an entry. If the entry has moved or gone, the count is lost.
     pub(crate) fn count_request(&self, hash: u64, entry: Entry) {
         let more = entry.with_frequency(entry.frequency() + 1);
         if more == entry {
@@ -296,7 +309,7 @@ impl Index {
         let number = self.shape.numbers(hash).each[entry.role()];
         for word in self.bucket(address(number, buckets)) {
             if word.load(Ordering::Relaxed) == entry.word() {
-                // Relaxed: it publishes nothing that was not published with the entry before.
+                // Relaxed: it publishes nothing beyond what was published with the entry.
                 let _ = word.compare_exchange(
                     entry.word(),
                     more.word(),
@@ -308,29 +321,28 @@ impl Index {
         }
     }
 
-    /// Keeps other writers away from the key of this hash.
+    /// Locks the class of this hash for writing.
     pub(crate) fn lock(&self, hash: u64) -> Writer<'_> {
         let class = self.class(hash);
         Writer::new(self, class, hash, lock(&class.lock))
     }
 
-    /// Keeps all other workers from storing in the class of this hash, without a lock: they look
-    /// before they link an item. False: another worker does so already.
+    /// Prevents other workers from storing in the class of this hash, without a lock: they check
+    /// the flag before they link an item. Returns false if another worker has set it.
     pub(crate) fn begin_rewrite(&self, hash: u64) -> bool {
         let is_rewriting = &self.class(hash).is_rewriting;
-        // Relaxed: it orders nothing. Writers look at it under the lock of the class, and so does
-        // the one that set it before it links.
+        // Relaxed: no ordering is needed. Writers read it under the lock of the class, and so does
+        // the worker that set it, before it links.
         !is_rewriting.swap(true, Ordering::Relaxed)
     }
 
-    /// Lets the others store again.
+    /// Allows the others to store again.
     pub(crate) fn end_rewrite(&self, hash: u64) {
         let is_rewriting = &self.class(hash).is_rewriting;
         is_rewriting.store(false, Ordering::Relaxed);
     }
 
-    /// Splits a bucket or merges one back if the number of entries asks for it. No lock may be
-    /// held.
+    /// Splits or merges a bucket if the number of entries requires it. The caller holds no lock.
     pub(crate) fn resize_step(&self) -> Step {
         let buckets = self.buckets.load(Ordering::Relaxed);
         let positions = buckets * BUCKET_WORDS as u64;
@@ -353,7 +365,7 @@ impl Index {
         }
     }
 
-    /// Makes bucket `buckets` of what belongs there from now on.
+    /// Creates bucket `buckets` from the entries that belong there.
     fn split(&self, buckets: u64) -> Step {
         if buckets == self.buckets_max {
             return Step::Stuck;
@@ -369,32 +381,32 @@ impl Index {
                 continue;
             };
             if address(self.number_of(parent, entry, entry.role()), buckets + 1) == buckets {
-                // Release: pairs with the acquire in `scan`, for one who does because the bucket
-                // was in use before.
+                // Release: pairs with the acquire in `scan`, for a reader to which the bucket was
+                // in use before.
                 to[at].store(word, Ordering::Release);
                 moved[at] = true;
             }
         }
         let _moving = Moving::begin(class);
-        // Release: pairs with the acquire in `scan`: who addresses the new bucket sees what is in
-        // it.
+        // Release: pairs with the acquire in `scan`: a reader that addresses the new bucket sees
+        // its content.
         self.buckets.store(buckets + 1, Ordering::Release);
         for (word, _) in from.iter().zip(moved).filter(|&(_, moved)| moved) {
-            // Release: pairs with the acquire in `scan`: who sees it empty sees the new number of
-            // buckets, and the version.
+            // Release: pairs with the acquire in `scan`: a reader of the emptied word sees the new
+            // number of buckets, and the version.
             word.store(0, Ordering::Release);
         }
         Step::Resized((buckets + 1) * BUCKET_BYTES as u64)
     }
 
-    /// Puts what is in the last bucket where it belongs without it.
+    /// Moves the entries of the last bucket to where they belong without it.
     fn merge(&self, buckets: u64) -> Step {
         let last = buckets - 1;
         let class = &self.classes[self.shape.class(addressing::parent(last))];
         let guard = lock(&class.lock);
         let from = self.bucket(last);
         let mut targets = [None; BUCKET_WORDS];
-        // First whether there is room for all: a merge half made cannot be gone back on.
+        // First check that there is space for all: a partial merge cannot be undone.
         for (at, word) in from.iter().enumerate() {
             let Some(entry) = Entry::of_word(word.load(Ordering::Relaxed)) else {
                 continue;
@@ -428,8 +440,8 @@ impl Index {
                     .store(entry.word(), Ordering::Release);
             }
         }
-        // Release: pairs with the acquire in `scan`: who still looks into the last bucket finds its
-        // entries there or, emptied, sees this.
+        // Release: pairs with the acquire in `scan`: a reader that still scans the last bucket
+        // finds its entries there or, if emptied, sees this number.
         self.buckets.store(last, Ordering::Release);
         for word in from {
             // Release: pairs with the acquire in `scan`, as above.
@@ -468,17 +480,17 @@ impl Index {
 }
 
 fn lock(mutex: &Mutex<()>) -> MutexGuard<'_, ()> {
-    // Nothing under these locks panics half way; what a panic elsewhere left is whole.
+    // No code panics under these locks with the state inconsistent.
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// A move of entries: the version is odd until it is over.
+/// A move of entries: the version is odd until it is dropped.
 struct Moving<'a>(&'a AtomicU32);
 
 impl<'a> Moving<'a> {
     fn begin(class: &'a Class) -> Self {
-        // Acquire, so that nothing of the move comes before it. It pairs with `scan_validated` by
-        // way of the words that the move empties, which are written with release after it.
+        // Acquire, so that no part of the move comes before it. It pairs with `scan_validated`
+        // through the words that the move empties with release after it.
         class.version.fetch_add(1, Ordering::AcqRel);
         Self(&class.version)
     }
@@ -486,7 +498,7 @@ impl<'a> Moving<'a> {
 
 impl Drop for Moving<'_> {
     fn drop(&mut self) {
-        // Release: pairs with the acquire in `scan_validated`: who reads an even version sees the
+        // Release: pairs with the acquire in `scan_validated`: a reader of an even version sees the
         // whole move.
         self.0.fetch_add(1, Ordering::Release);
     }

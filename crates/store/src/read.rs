@@ -1,4 +1,4 @@
-//! Reading.
+//! Reads.
 
 use std::cell::RefCell;
 
@@ -12,33 +12,33 @@ use crate::pin::Pin;
 use crate::upload::Rejected;
 use crate::worker::{KeyHash, Worker, traits};
 
-/// How a read leaves the item.
+/// The effects of a read on the item.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Read {
-    /// Give it this expiry (get and touch). One that never expired has to be moved for that: where
-    /// memory is not there yet, the read comes to nothing, and where there is none the item is
-    /// shown and leaves.
+    /// Set this expiry (get-and-touch). An item without an expiry has to be moved for that. If
+    /// memory is not available yet, the read is deferred; if there is none, the item is returned
+    /// and evicted.
     pub touch: Option<Expiry>,
-    /// If it is stale, take or lose the right to make it anew.
+    /// Claim a stale item, if no client has claimed it.
     pub claim: bool,
-    /// Take that right, if it is not taken, of an item that is not stale too.
+    /// Claim an item that is not stale too, under this condition.
     pub recache: Recache,
-    /// Leave it as unread and as old as it is.
+    /// Do not record the access.
     pub untracked: bool,
-    /// The visit pins a value of more bytes than this; none: it pins nothing. A read that changes
-    /// the item takes the pin before, so that it changes nothing where there is none to be had.
+    /// The visit pins values longer than this; `None`: it pins nothing. A read that changes the
+    /// item takes the pin first, so that it changes nothing if no pin is available.
     pub pins_above: Option<usize>,
 }
 
-/// Whether a read takes the right to make an item anew before it expires.
+/// When a read claims an item before it expires.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum Recache {
-    /// Not unless it is stale.
+    /// Only if it is stale.
     #[default]
     Never,
-    /// If it expires before this; one that never expires is not taken.
+    /// If it expires before this. An item without expiry is not claimed.
     Before(Expiry),
-    /// Whenever it expires.
+    /// Always.
     Always,
 }
 
@@ -53,26 +53,25 @@ impl Recache {
     }
 }
 
-/// Why a read has nothing to show.
+/// Why a read misses.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Miss {
-    /// No item has the key.
+    /// The key has no item.
     Absent,
-    /// It expired, and this read found it first.
+    /// The item has expired, and this read is the first to find it so.
     Expired,
-    /// It was flushed, and this read found it first.
+    /// The item was flushed, and this read is the first to find it so.
     Flushed,
 }
 
 impl Worker {
-    /// Shows the item of `key` to `visit`, which runs at most once, after all locks have been
-    /// released. The read comes to nothing, and will be made again, where the visit does (none),
-    /// where a pin has to be taken before a change and there is none ([`Read::pins_above`]), and
-    /// where a touch has to wait for memory ([`Rejected::Deferred`]). A visit that comes to nothing
-    /// although nothing had to be pinned does not undo a change.
+    /// Passes the item of `key` to `visit`, which runs at most once, after all locks were released.
+    /// Returns `None`, and has to be repeated later, in three cases: `visit` returned `None`; a pin
+    /// is needed before a change and none is available ([`Read::pins_above`]); or a touch has to
+    /// wait for memory ([`Rejected::Deferred`]). If `visit` returns `None` although no pin was
+    /// needed, a change is not undone.
     ///
-    /// # Errors
-    /// There is nothing to show.
+    /// # Errors A miss.
     pub fn read<R>(
         &mut self,
         key: &[u8],
@@ -89,7 +88,7 @@ impl Worker {
         let location = entry.location();
         let block = self.block(location);
         if let Some(miss) = self.death(location, block, now_s) {
-            // Who comes second finds nothing.
+            // A concurrent reader finds nothing.
             let is_first = self.unlink_dead(hash.0, location, now_s);
             self.miss(hash, now_s, how);
             return Err(if is_first { miss } else { Miss::Absent });
@@ -108,7 +107,7 @@ impl Worker {
         Ok(Some(answer))
     }
 
-    /// The entry of a key: where it was seen when its item was asked for, or else wherever it is.
+    /// The entry of a key: at the remembered position, or wherever it is.
     #[inline]
     fn find(&self, key: &[u8], hash: KeyHash) -> Option<Entry> {
         let index = &self.store.index;
@@ -121,8 +120,8 @@ impl Worker {
         })
     }
 
-    /// As [`Worker::read`], with other writers of the item kept away: what touches or claims it is
-    /// a write.
+    /// As [`Worker::read`], with the class locked: a read that touches or claims an item is a
+    /// write.
     fn read_and_change<R>(
         &mut self,
         key: &[u8],
@@ -143,14 +142,14 @@ impl Worker {
                 return Err(miss);
             }
             let missing = how.touch.filter(|&expiry| !block.takes_expiry(expiry));
-            // One whose time is over already need not go anywhere.
+            // An item that expires now need not be moved.
             let missing = missing.filter(|expiry| !expiry.is_past(now_s));
             let Some(expiry) = missing.filter(|_| has_room) else {
                 break (writer, found);
             };
             drop(writer);
             if moves == TOUCH_MOVES_MAX {
-                // Other writers keep storing it anew.
+                // Other writers keep replacing it.
                 return Ok(None);
             }
             match self.make_timed(key, hash, expiry, now_s) {
@@ -192,8 +191,8 @@ impl Worker {
                 self.unlink_found(&writer, &found, block);
                 drop(writer);
             }
-            // There is no memory to move it to. It must not be there when its time is over, so that
-            // it leaves now, as others do for want of memory.
+            // There is no memory to move it to. It must not be found after its expiry, so it is
+            // evicted now, as other items are for lack of memory.
             Some(_) => {
                 let part = self.store.log.heap.segment_of(location).part();
                 self.evict_found(writer, &found, part, now_s);
@@ -207,11 +206,10 @@ impl Worker {
         Ok(answer)
     }
 
-    /// Moves an item that never expires to where there is a place for an expiry, as draining would.
-    /// It may be another by now: the caller looks again.
+    /// Moves an item without expiry to a block that can hold one, as evacuation would. The item may
+    /// have been replaced afterwards: the caller looks it up again.
     ///
-    /// # Errors
-    /// There is no memory for that now.
+    /// # Errors There is no memory for that now.
     #[cold]
     fn make_timed(
         &mut self,
@@ -235,7 +233,7 @@ impl Worker {
         let draft = Draft::of(&self.store.log.heap, allocation);
         let block = draft.block_ref.block;
         block.begin(&outline, key);
-        // While it waited for memory the worker was quiescent: the item may be another.
+        // While it waited for memory the worker was quiescent, so the item may have been replaced.
         let found = self.find(key, hash);
         let Some(old) = found.map(|entry| self.block_ref(entry.location())) else {
             return Ok(());
@@ -246,7 +244,7 @@ impl Worker {
         if !is_as_before {
             return Ok(());
         }
-        // SAFETY: it was taken just now and nothing leads there.
+        // SAFETY: the memory has just been allocated and no location refers to it.
         unsafe { block.value_mut() }.copy_from_slice(old.block.value());
         let writer = self.store.index.lock(hash.0);
         let found = writer.find(|entry| entry.location() == old.location);
@@ -258,7 +256,8 @@ impl Worker {
             block.set_access(old.block.access());
             self.add_live(&draft.block_ref);
             writer.replace(&found, draft.block_ref.location, found.entry().frequency());
-            // It is no hole, and not marked: who was led there before still looks at the item.
+            // The old block is neither a hole nor marked dead: readers that found it earlier still
+            // use it.
             self.sub_live(&old);
         }
         Ok(())
@@ -290,10 +289,10 @@ impl Worker {
         }
     }
 
-    /// Remembers that an item was asked for, by a read or by a write of what is there. That is once
-    /// a second at most, so that what is read much stays in the caches of all who read it. An item
-    /// without a count, as after each move, has one at once: where a segment lives for less than a
-    /// second, it would leave although it is asked for.
+    /// Records an access by a read or by an overwrite, at most once per second, so that a
+    /// frequently read item stays in the caches of all readers. A zero frequency counter, as after
+    /// each move, is incremented at once: in a segment with a lifetime below a second, the item
+    /// would otherwise be evicted although it is requested.
     #[inline]
     pub(crate) fn record_access(
         &self,
@@ -321,10 +320,9 @@ impl Worker {
         }
     }
 
-    /// Gives an item a new expiry; false where there is none. See [`Read::touch`].
+    /// Sets the expiry of an item. Returns false on a miss. See [`Read::touch`].
     ///
-    /// # Errors
-    /// [`Rejected::Deferred`], and no other.
+    /// # Errors [`Rejected::Deferred`] only.
     pub fn touch(
         &mut self,
         key: &[u8],
@@ -373,14 +371,14 @@ mod tests {
         read.map(Option::unwrap_or_default)
     }
 
-    /// A key's hash, with the place where its entry is now.
+    /// The hash of a key, with the present position of its entry.
     fn remembered(worker: &Worker, key: &str) -> KeyHash {
         let mut hash = worker.hash(key.as_bytes());
         worker.prefetch_item(&mut hash);
         hash
     }
 
-    /// A reader may be between the index and the block while another worker unlinks the item.
+    /// A reader may be between index and block while another worker unlinks the item.
     #[test]
     fn an_item_unlinked_by_another_worker_is_shown_with_the_facts_it_had() {
         let (mut reader, mut writer) = {
@@ -402,7 +400,7 @@ mod tests {
             let item = reader.item(location, block, false, NOW_S + 9);
             let metadata = (item.last_access_s, item.fetched, item.stale, item.claimed);
             assert_eq!(metadata, (NOW_S, true, false, false), "{key}");
-            // A reader that records its read now leaves the mark.
+            // Recording the read must keep the dead mark.
             block.record_access(block.access(), block.access().fetched_at(NOW_S + 1));
             assert!(block.is_marked_dead(), "{key}");
         }
@@ -449,7 +447,7 @@ mod tests {
             let hash = worker.hash(key.as_bytes());
             worker.store.index.reread(hash.0, position).is_some()
         };
-        // One in a million.
+        // A tag collision, one in a million.
         let other = (0..).map(|number| number.to_string()).find(is_alike);
         let other = other.unwrap();
         let misled = KeyHash(worker.hash(other.as_bytes()).0, position);

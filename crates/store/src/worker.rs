@@ -1,4 +1,4 @@
-//! The handle each thread has on the store.
+//! The handle of a thread on the store.
 
 use std::cell::{Cell, RefCell};
 use std::fmt;
@@ -24,13 +24,13 @@ use crate::read::Miss;
 use crate::store::Store;
 use crate::sync::Arc;
 
-/// A key's hash, so that it is reckoned once a request; and where in the index its entry was seen
+/// The hash of a key, computed once per request, and the position of its entry in the index
 /// ([`Worker::prefetch_item`]).
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct KeyHash(pub(crate) u64, pub(crate) Position);
 
-/// The store, held by one worker's uploads: a count that the writes of all workers changed would be
-/// a line they take from each other.
+/// The store, as owned by the uploads of one worker. A reference count shared by all workers would
+/// bounce its cache line.
 #[derive(Debug)]
 pub(crate) struct Lease(Arc<Store>);
 
@@ -48,31 +48,31 @@ impl Deref for Lease {
     }
 }
 
-/// One thread's handle on the store.
+/// The handle of one thread on the store.
 ///
-/// It is *online* while the thread may be looking at items and *offline* while it sleeps; a worker
-/// that stays online and never says that it is [quiescent](Worker::quiescent) keeps memory from
-/// being used again. The first operation brings it online.
+/// It is *online* while the thread may use items and *offline* while it sleeps. A worker that stays
+/// online and never becomes [quiescent](Worker::quiescent) prevents the reuse of memory. The first
+/// operation sets it online.
 pub struct Worker {
     pub(crate) store: Arc<Store>,
-    /// What its uploads hold.
+    /// The reference for its uploads.
     pub(crate) lease: Arc<Lease>,
     worker_slot: WorkerSlot,
     is_online: Cell<bool>,
-    /// What had been visited when the operation under way began to write.
+    /// The visits of the current operation before it began to write.
     pub(crate) visits_before: Cell<u64>,
-    /// It waits for a segment: nothing that it drains stays for having been asked for.
+    /// It waits for a segment: its evacuation ignores access frequency.
     pub(crate) is_waiting: bool,
     pub(crate) counters: Arc<Counters>,
-    /// Where it counts what is alive.
+    /// Its column of live-byte counters.
     column: Column,
     stripe: usize,
-    /// Reads until one is looked at for `stats hotkeys`.
+    /// Reads until the next sample for `stats hotkeys`.
     pub(crate) until_look: Cell<u32>,
     shown: SampleLimiter,
-    /// The segment it is draining.
+    /// The segment it is evacuating.
     pub(crate) cursor: Option<Cursor>,
-    /// Blocks to be written again.
+    /// Its reusable holes.
     pub(crate) holes: RefCell<Holes>,
 }
 
@@ -101,13 +101,13 @@ impl Worker {
         }
     }
 
-    /// The store it is a handle of.
+    /// The store.
     #[must_use]
     pub fn store(&self) -> &Arc<Store> {
         &self.store
     }
 
-    /// Reckons a key's hash.
+    /// Computes the hash of a key.
     #[must_use]
     #[inline]
     pub fn hash(&self, key: &[u8]) -> KeyHash {
@@ -115,16 +115,15 @@ impl Worker {
         KeyHash(hash, Position::default())
     }
 
-    /// Asks for the memory where an operation on this key looks first: its buckets of the index. A
-    /// hint: it never waits and never fails.
+    /// Prefetches the index buckets of a key. A hint: it never waits and never fails.
     #[inline]
     pub fn prefetch(&self, hash: KeyHash) {
         self.store.index.prefetch(hash.0);
     }
 
-    /// Asks for the memory where it looks next: the item. Worth its while some requests after
-    /// [`prefetch`](Self::prefetch), when the buckets have come. The hash remembers where the index
-    /// leads to it, so that a read or a put that is given it need not search.
+    /// Prefetches the item of a key. Useful some requests after [`prefetch`](Self::prefetch), when
+    /// the buckets have arrived. It stores the entry's position in the hash, so that a following
+    /// read or put need not search.
     #[inline]
     pub fn prefetch_item(&self, hash: &mut KeyHash) {
         if let Some(found) = self.store.index.find_candidate(hash.0, hash.1) {
@@ -133,10 +132,10 @@ impl Worker {
         }
     }
 
-    /// Looks at one read of many.
+    /// Samples one read in many for the hot keys.
     #[cold]
     pub(crate) fn scan(&self, hash: KeyHash, key: &[u8]) {
-        // Only who asks for the hot keys takes it too, and not for long.
+        // Only `stats hotkeys` takes this lock too, and briefly.
         let mut sketch = self
             .counters
             .sketch
@@ -145,7 +144,7 @@ impl Worker {
         self.until_look.set(sketch.scan(hash.0, key));
     }
 
-    /// Shows what came of a request to the small caches, if its key is watched.
+    /// Passes a request to the miniatures, if its key is watched.
     #[inline]
     pub(crate) fn sample(&self, hash: KeyHash, now_s: u32, seen: impl FnOnce() -> SampledAccess) {
         if self.store.miniatures.watches(hash.0) && self.shown.shows(hash.0, now_s) {
@@ -169,23 +168,23 @@ impl Worker {
             .scan(&scan, &context, set_eviction_policy);
     }
 
-    /// Says that the thread holds nothing it read in the burst now over.
+    /// Declares that the thread holds no references of the past burst.
     pub fn quiescent(&mut self) {
         self.pass();
     }
 
-    /// Says that the thread goes to sleep; [`Worker::quiescent`] is implied.
+    /// Declares that the thread goes to sleep. Implies [`Worker::quiescent`].
     pub fn offline(&mut self) {
         self.is_online.set(false);
         self.worker_slot.offline();
     }
 
-    /// Says that the thread is awake again.
+    /// Declares that the thread is awake.
     pub fn online(&mut self) {
         self.wake();
     }
 
-    /// Every operation begins so.
+    /// Called at the start of every operation.
     #[inline]
     pub(crate) fn wake(&self) {
         if !self.is_online.get() {
@@ -194,49 +193,49 @@ impl Worker {
         }
     }
 
-    /// The worker is quiescent: it holds no block but those whose segments it holds. No block that
-    /// it has been led to outlives this, since each borrows the worker.
+    /// Makes the worker quiescent. It then holds only blocks whose segments it holds; all others
+    /// borrow the worker and cannot outlive this call.
     pub(crate) fn pass(&mut self) {
         if self.is_online.get() {
             self.worker_slot.quiescent();
         }
     }
 
-    /// How many blocks and buckets this worker's operations have visited beside those they name.
-    /// For tests and benchmarks: the difference around one operation is what it did for others.
+    /// Number of blocks and buckets visited by this worker beside those that operations name. For
+    /// tests and benchmarks: the difference around an operation is its extra work.
     #[must_use]
     pub fn visits(&self) -> u64 {
         self.counters.of(Counter::Visits)
     }
 
-    /// Invalidates every item written before second `at_s`, or now if that is past.
+    /// Invalidates every item written before second `at_s`, or before now if that is past.
     pub fn flush(&self, at_s: u32, now_s: u32) {
         self.store.flush(at_s, now_s);
     }
 
-    /// What the operation under way may still visit, a split included.
+    /// Visits left to the current operation, a split included.
     pub(crate) fn visits_left(&self) -> usize {
         let visited = (self.visits() - self.visits_before.get()) as usize;
         VISITS_MAX.saturating_sub(visited + RESIZE_BUCKETS)
     }
 
-    /// Whether an item is no larger than the largest.
+    /// Whether an item is within the largest size.
     pub(crate) fn fits(&self, key: &[u8], flags: u32, value_len: usize) -> bool {
         let flags_len = if flags == 0 { 0 } else { FLAGS_LEN };
         let item_len = ITEM_OVERHEAD + key.len() + flags_len + value_len;
         item_len <= self.store.config().item_max as usize
     }
 
-    /// The block at a location that the index, or the list of an item's pieces, has given to this
-    /// worker since it was last quiescent. It borrows the worker, which cannot be quiescent before
-    /// the block is let go ([`Worker::pass`]).
+    /// The block at a location that the index, or the piece list of an item, gave to this worker
+    /// since it was last quiescent. The block borrows the worker, which therefore cannot become
+    /// quiescent before the block is released ([`Worker::pass`]).
     #[inline]
     pub(crate) fn block(&self, location: Location) -> Block<'_> {
-        // SAFETY: the worker is online and borrowed; a location is not kept until it is quiescent.
+        // SAFETY: the worker is online and borrowed; no location is kept across quiescence.
         unsafe { self.store.log.heap.block(location) }
     }
 
-    /// As [`Worker::block`], with its segment.
+    /// As [`Worker::block`], with the block's segment.
     #[inline]
     pub(crate) fn block_ref(&self, location: Location) -> BlockRef<'_> {
         BlockRef {
@@ -257,8 +256,8 @@ impl Worker {
         }
     }
 
-    /// Whether an item that shall expire then gets a place for it: or else it is moved should it
-    /// ever be touched, for which there may be no room where nothing may leave.
+    /// Whether the block of an item with this expiry has a field for it. Without the field a later
+    /// touch has to move the item, which may be impossible without eviction.
     #[inline]
     pub(crate) fn is_timed(&self, expiry: Expiry) -> bool {
         expiry != Expiry::NEVER || !self.store.config().evicts
@@ -270,7 +269,7 @@ impl Worker {
         self.block(entry.location()).key() == key
     }
 
-    /// Why an item must not be shown, if it must not.
+    /// Why an item is dead, if it is.
     #[inline]
     pub(crate) fn death(&self, location: Location, block: Block<'_>, now_s: u32) -> Option<Miss> {
         let flushes = self.store.flushes(now_s);
@@ -280,7 +279,7 @@ impl Worker {
         block.expiry().is_past(now_s).then_some(Miss::Expired)
     }
 
-    /// The index leads to a block now: its bytes are alive.
+    /// Counts a linked block as live.
     #[inline]
     pub(crate) fn add_live(&self, block_ref: &BlockRef<'_>) {
         let heap = &self.store.log.heap;
@@ -289,7 +288,7 @@ impl Worker {
         self.counters.add(Counter::LiveBytes, len as u64);
     }
 
-    /// It does so no longer.
+    /// Counts an unlinked block as dead.
     #[inline]
     pub(crate) fn sub_live(&self, block_ref: &BlockRef<'_>) {
         let heap = &self.store.log.heap;
@@ -299,8 +298,7 @@ impl Worker {
             .add(Counter::LiveBytes, (len as u64).wrapping_neg());
     }
 
-    /// The bytes of an item that the index no longer leads to are alive no more. Returns how many
-    /// its block has.
+    /// Counts an unlinked item as dead. Returns the length of its block.
     #[inline]
     pub(crate) fn unlinked(&self, block_ref: &BlockRef<'_>) -> usize {
         let block = block_ref.block;
@@ -314,7 +312,7 @@ impl Worker {
         len
     }
 
-    /// Counts an item that has to make room for others, before its bytes are.
+    /// Counts an eviction, before the item's bytes are counted as dead.
     pub(crate) fn count_evicted(&self, block: Block<'_>, part: Part, now_s: u32) {
         let access = block.access();
         self.counters.count(Counter::Evicted);
@@ -328,7 +326,7 @@ impl Worker {
             .count_age(now_s.saturating_sub(access.second(now_s)));
     }
 
-    /// Takes a dead item out of the index, if it is still there and dead.
+    /// Unlinks a dead item, if it is still in the index.
     pub(crate) fn unlink_dead(&self, hash: u64, location: Location, now_s: u32) -> bool {
         let writer = self.store.index.lock(hash);
         let Some(found) = writer.find(|entry| entry.location() == location) else {
@@ -342,7 +340,7 @@ impl Worker {
         true
     }
 
-    /// Takes a dead item out of the index.
+    /// Unlinks a dead item.
     pub(crate) fn unlink_found(
         &self,
         writer: &Writer<'_>,
@@ -357,7 +355,7 @@ impl Worker {
         self.unlinked(&self.block_ref(found.entry().location()));
     }
 
-    /// Lets the index follow the number of items, and segments follow the index.
+    /// Resizes the index by a step, and adjusts the number of segments to its size.
     pub(crate) fn resize_step(&self) {
         use crate::index::Step;
         let step = self.store.index.resize_step();
@@ -372,7 +370,7 @@ impl Worker {
     }
 }
 
-/// What the small caches know of an item.
+/// The traits of an item that the miniatures simulate.
 pub(crate) fn traits(block: Block<'_>) -> Traits {
     let elsewhere = if block.is_in_pieces() {
         block.value_len()
@@ -385,10 +383,10 @@ pub(crate) fn traits(block: Block<'_>) -> Traits {
     }
 }
 
-/// Where the pieces of a value lie now.
+/// The present locations of the pieces of a value.
 pub(crate) fn pieces_of(block: Block<'_>) -> impl Iterator<Item = Location> {
     use std::sync::atomic::Ordering;
-    // Acquire: pairs with the release of whoever moved a piece, so that it is seen whole.
+    // Acquire: pairs with the release after a piece was moved, so that the whole piece is visible.
     let locations = block.pieces().iter().map(|it| it.load(Ordering::Acquire));
     locations.filter_map(Location::new)
 }

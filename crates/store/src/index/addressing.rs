@@ -1,21 +1,21 @@
-//! Which buckets a key may lie in, and how an entry tells both without its key.
+//! The two buckets of a key, and how an entry yields both without its key.
 //!
-//! A key has two *numbers*, of `low + TAG_BITS` bits each; a number chooses a bucket by linear
-//! hashing, which looks at the lowest bits only: at `low` of them at least. The entry keeps the
-//! others, its tag, and whether it lies where its first or its second number says. The second is
-//! the first with some bits turned, and which these are depends on the tag. So the bucket where it
-//! lies and the entry give both numbers: it can move without a look at the item. (The trick is that
-//! of the partial-key cuckoo hash of MemC3, NSDI 2013, freed from powers of two.)
+//! A key has two *numbers* of `low + TAG_BITS` bits each. Linear hashing maps a number to a bucket
+//! by its low bits, at least `low` of them. The entry stores the remaining bits, its tag, and the
+//! role: whether its bucket was selected by the first or the second number. The second number is
+//! the first with some bits flipped, and the tag determines which. So bucket and entry together
+//! yield both numbers, and an entry can move without access to its item. (This is the partial-key
+//! cuckoo hashing of MemC3, NSDI 2013, without its restriction to powers of two.)
 
 /// Entries of a bucket: one cache line.
 pub(super) const BUCKET_WORDS: usize = 8;
-/// Bits of a key's number that its entry keeps.
+/// Bits of a key's number that its entry stores.
 pub(super) const TAG_BITS: u32 = 20;
 
-/// What does not change with the number of buckets.
+/// Parameters that do not depend on the number of buckets.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Shape {
-    /// The fewest buckets, as a power of two.
+    /// The least number of buckets, as a power of two.
     low_bits: u32,
     low_mask: u64,
     number_mask: u64,
@@ -31,8 +31,8 @@ pub(super) struct Numbers {
 }
 
 impl Shape {
-    /// For two to the power of `low_bits` buckets at least, and of `class_bits` classes, which are
-    /// no more.
+    /// For at least 2^`low_bits` buckets and 2^`class_bits` classes, with `class_bits` at most
+    /// `low_bits`.
     pub(super) fn new(low_bits: u32, class_bits: u32) -> Self {
         let mask = |bits: u32| (1 << bits) - 1;
         Self {
@@ -53,7 +53,7 @@ impl Shape {
         }
     }
 
-    /// Both numbers of the entry with this tag that lies in `bucket` by its number `role`.
+    /// Both numbers of an entry with this tag in `bucket` with this role.
     #[inline]
     pub(super) fn numbers_of(self, bucket: u64, tag: u64, role: usize) -> Numbers {
         let turned = self.turned(tag);
@@ -70,16 +70,18 @@ impl Shape {
         (number & self.class_mask) as usize
     }
 
-    /// The bits in which the numbers of a key with this tag differ: none of those of the class.
+    /// The bits in which the numbers of a key with this tag differ. None of them is a bit of the
+    /// class.
     #[inline]
     fn turned(self, tag: u64) -> u64 {
-        // The golden ratio, for its bits (Knuth, volume 3, 6.4): the highest of the product.
+        // Multiplicative hashing with the golden ratio (Knuth, volume 3, 6.4): the highest bits of
+        // the product.
         let mixed = (tag + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15);
         mixed.rotate_left(self.low_bits + TAG_BITS) & self.number_mask & !self.class_mask
     }
 }
 
-/// The bucket among `buckets`, more than one, for a number, by linear hashing.
+/// The bucket for a number among `buckets` (more than one) by linear hashing.
 #[inline]
 pub(super) fn address(number: u64, buckets: u64) -> u64 {
     let mask = u64::MAX >> (buckets - 1).leading_zeros();
@@ -91,7 +93,7 @@ pub(super) fn address(number: u64, buckets: u64) -> u64 {
     }
 }
 
-/// The bucket from which bucket `number`, not the first, is split.
+/// The bucket from which bucket `number` (not the first) is split.
 pub(super) fn parent(number: u64) -> u64 {
     number & !(1 << number.ilog2())
 }

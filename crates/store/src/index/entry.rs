@@ -1,4 +1,4 @@
-//! One word of the index: where an item is, a tag of its key, and how often it is asked for.
+//! A word of the index: the location of an item, a tag of its key, and its frequency counter.
 //!
 //! ```text
 //! 63          44  43    42    41 40  39                                    0
@@ -7,8 +7,8 @@
 //! └─────────────┴──────┴──────┴──────┴───────────────────────────────────────┘
 //! ```
 //!
-//! The role says by which of its key's two numbers it lies where it does (`position.rs`). The tier
-//! bit is spare: a location may once be on a disk.
+//! The role says which of its key's two numbers selected its bucket (`addressing.rs`). The tier bit
+//! is unused; it is reserved for locations on disk.
 
 use super::addressing::TAG_BITS;
 
@@ -16,22 +16,22 @@ const LOCATION_BITS: u32 = 40;
 const LOCATION_MASK: u64 = (1 << LOCATION_BITS) - 1;
 const FREQUENCY_SHIFT: u32 = LOCATION_BITS;
 const FREQUENCY_MASK: u64 = 0b11 << FREQUENCY_SHIFT;
-/// It stops there.
+/// The counter saturates there.
 const FREQUENCY_MAX: u8 = 3;
 pub(super) const ROLE_SHIFT: u32 = 43;
 const TAG_SHIFT: u32 = 44;
 
 const _: () = assert!(TAG_SHIFT + TAG_BITS == u64::BITS);
 
-/// Where an item is, in units of four bytes from the region's start; never 0.
+/// The location of an item, in units of four bytes from the start of the region; never 0.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Location(u64);
 
 impl Location {
-    /// The most that a word has room for: 4 TiB less one unit.
+    /// The highest value of the field: 4 TiB less one unit.
     pub(crate) const MAX: u64 = LOCATION_MASK;
 
-    /// None: not a place for an item.
+    /// `None` if no item can be at this offset.
     pub(crate) fn new(units: u64) -> Option<Self> {
         (1..=Self::MAX).contains(&units).then_some(Self(units))
     }
@@ -42,7 +42,7 @@ impl Location {
     }
 }
 
-/// A word that is not empty.
+/// A non-empty word.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Entry(u64);
 
@@ -52,7 +52,7 @@ impl Entry {
         Self(key_bits(tag, role) | frequency | location.0)
     }
 
-    /// None: an empty word.
+    /// `None` for an empty word.
     #[inline]
     pub(crate) fn of_word(word: u64) -> Option<Self> {
         (word & LOCATION_MASK != 0).then_some(Self(word))
@@ -68,7 +68,7 @@ impl Entry {
         Location(self.0 & LOCATION_MASK)
     }
 
-    /// 0 to 3; it stops at 3.
+    /// 0 to 3, saturating.
     #[inline]
     pub(crate) fn frequency(self) -> u8 {
         ((self.0 & FREQUENCY_MASK) >> FREQUENCY_SHIFT) as u8
@@ -100,14 +100,14 @@ impl Entry {
     }
 }
 
-/// Tag and role where a word has them.
+/// Tag and role in the position they have in a word.
 #[inline]
 pub(super) fn key_bits(tag: u64, role: usize) -> u64 {
     tag << TAG_SHIFT | (role as u64) << ROLE_SHIFT
 }
 
-/// Whether a word may be that of an item whose key has this tag, by this number. So may an empty
-/// one.
+/// Whether a word may belong to an item whose key has this tag and role. True for an empty word
+/// too.
 #[inline]
 pub(super) fn may_match(word: u64, key_bits: u64) -> bool {
     word ^ key_bits < 1 << ROLE_SHIFT

@@ -1,28 +1,28 @@
-//! Which words of a key's two buckets may be its entry, told without a branch.
+//! Branch-free comparison of a key's tag with the words of its two buckets.
 //!
-//! Where a key lies cannot be foreseen. A processor that guesses it wrong throws away what it has
-//! begun meanwhile: the way to the item, and the requests behind. So all places are looked at, four
-//! at a time where the processor can.
+//! The slot of a key is unpredictable. A mispredicted branch would discard speculative work: the
+//! path to the item, and the following requests. So all slots are compared, four at a time where
+//! the processor has the instructions.
 
 use super::addressing::BUCKET_WORDS;
 use crate::sync::atomic::AtomicU64;
 
-/// A bucket's words.
+/// The words of a bucket.
 pub(super) type Bucket = [AtomicU64; BUCKET_WORDS];
 
-/// A bit for each place of both buckets, the lowest for the first: whether its word begins with the
-/// `key_bits` of that bucket. Each word is loaded once, with acquire.
+/// Returns a bit for each slot of both buckets, the first in the lowest bit: set if the word begins
+/// with the `key_bits` of that bucket. Each word is loaded once, with acquire.
 #[inline]
 pub(super) fn positions(buckets: [&Bucket; 2], key_bits: [u64; 2]) -> u32 {
     #[cfg(all(target_arch = "x86_64", not(loom), not(shuttle), not(miri)))]
-    // SAFETY: every processor of this kind has these instructions.
+    // SAFETY: every processor of this architecture has these instructions.
     let positions = unsafe { open_segments::positions(buckets, key_bits) };
     #[cfg(not(all(target_arch = "x86_64", not(loom), not(shuttle), not(miri))))]
     let positions = one_by_one(buckets, key_bits);
     positions
 }
 
-/// As [`positions`], where there is nothing better.
+/// As [`positions`], portable.
 #[cfg(any(test, not(target_arch = "x86_64"), loom, shuttle, miri))]
 fn one_by_one(buckets: [&Bucket; 2], key_bits: [u64; 2]) -> u32 {
     use super::entry::may_match;
@@ -31,7 +31,7 @@ fn one_by_one(buckets: [&Bucket; 2], key_bits: [u64; 2]) -> u32 {
     let mut positions = 0;
     for (number, (bucket, key_bits)) in buckets.into_iter().zip(key_bits).enumerate() {
         for (slot, word) in bucket.iter().enumerate() {
-            // Acquire: pairs with the release of whoever wrote it (`Index::scan_validated`).
+            // Acquire: pairs with the release of the entry's writer (`Index::scan_validated`).
             let is_alike = may_match(word.load(Ordering::Acquire), key_bits);
             positions |= u32::from(is_alike) << (number * BUCKET_WORDS + slot);
         }
@@ -50,7 +50,7 @@ mod open_segments {
     use super::Bucket;
     use crate::index::entry::ROLE_SHIFT;
 
-    /// Bits below tag and role in a word's upper half.
+    /// Bits below tag and role in the upper half of a word.
     const BELOW: i32 = ROLE_SHIFT as i32 - 32;
 
     #[inline]
@@ -60,7 +60,7 @@ mod open_segments {
         _mm_movemask_epi8(_mm_packs_epi16(first, second)) as u32
     }
 
-    /// For each of a bucket's words 16 bits, all of them set where tag and role are those.
+    /// For each word of a bucket 16 bits, all set if tag and role match.
     #[inline]
     #[target_feature(enable = "sse2")]
     fn eight(bucket: &Bucket, key_bits: u64) -> __m128i {
@@ -75,15 +75,15 @@ mod open_segments {
         _mm_packs_epi32(four(a, b), four(c, d))
     }
 
-    /// A bucket's words, two by two, as they are now: each as if it were loaded with acquire.
+    /// The current words of a bucket, in pairs, each as if loaded with acquire.
     #[inline]
     fn load(bucket: &Bucket) -> [__m128i; 4] {
         let (a, b, c, d): (__m128i, __m128i, __m128i, __m128i);
-        // Other threads may write meanwhile, so that these are no loads of the language's. What is
-        // compared of a word lies in aligned four bytes, which no processor takes in pieces; what
-        // is alike is loaded again by itself. No load comes before an earlier one, and the compiler
-        // moves no access across this.
-        // SAFETY: it reads the bucket's 64 bytes, and writes none.
+        // Other threads may write concurrently, so these cannot be ordinary loads. The compared
+        // part of a word is an aligned group of four bytes, which processors never load in parts; a
+        // matching word is loaded again by itself. No load moves before an earlier one, and the
+        // compiler moves no access across this. SAFETY: reads the bucket's 64 bytes and writes
+        // nothing.
         unsafe {
             asm!(
                 "movdqu {a}, [{from}]",
@@ -111,7 +111,7 @@ mod tests {
     use crate::index::addressing::TAG_BITS;
     use crate::index::entry::key_bits;
 
-    /// Places of both buckets.
+    /// Slots of both buckets.
     const PLACES: usize = 2 * BUCKET_WORDS;
 
     fn bucket(words: &[u64]) -> Bucket {
@@ -119,7 +119,7 @@ mod tests {
     }
 
     proptest! {
-        /// Words that differ from the key's in a bit or two as well as any others.
+        /// Words that differ from the key's in one or two bits, and arbitrary ones.
         #[test]
         fn all_at_once_find_what_one_by_one_do(
             tag in 0_u64..1 << TAG_BITS,

@@ -1,4 +1,4 @@
-//! The one writer of a class: insertion, replacement, removal.
+//! The exclusive writer of a class: insertion, replacement, removal.
 
 use std::cell::Cell;
 
@@ -9,18 +9,18 @@ use crate::limits::KICK_BUCKETS;
 use crate::sync::MutexGuard;
 use crate::sync::atomic::Ordering;
 
-/// What an insertion did.
+/// The result of an insertion.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Inserted {
-    /// It has a place.
+    /// The entry was stored in a free slot.
     Placed,
-    /// It has the place of an item that had to leave.
+    /// The entry replaced one that was displaced.
     Displaced(Entry),
-    /// There is no place for it, and nothing may leave.
+    /// No slot is free, and displacing is not allowed.
     Full,
 }
 
-/// Where an entry moves to.
+/// The destination of a moving entry.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Target {
     pub(super) bucket: u64,
@@ -28,7 +28,7 @@ pub(super) struct Target {
     pub(super) role: usize,
 }
 
-/// An entry and where it is.
+/// An entry and its position.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Found {
     pub(super) bucket: u64,
@@ -36,21 +36,21 @@ pub(crate) struct Found {
     pub(super) entry: Entry,
 }
 
-/// Where an entry was seen, for who comes again; the default: nowhere.
+/// The position of an entry, remembered for a later lookup. The default is "none".
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct Position(
-    /// One more than the number of its word.
+    /// Index of its word plus one.
     usize,
 );
 
 impl Position {
-    /// The number of the word.
+    /// Index of the word.
     #[inline]
     pub(super) fn word(self) -> Option<usize> {
         self.0.checked_sub(1)
     }
 
-    /// The entry that lies there now. It must be somewhere.
+    /// The entry at this position, which must not be "none".
     #[inline]
     pub(super) fn found(self, entry: Entry) -> Found {
         let word = self.0 - 1;
@@ -63,19 +63,19 @@ impl Position {
 }
 
 impl Found {
-    /// Where it was found.
+    /// Its position.
     #[inline]
     pub(crate) fn position(&self) -> Position {
         Position(self.bucket as usize * BUCKET_WORDS + self.slot + 1)
     }
 
-    /// The entry when it was found.
+    /// The entry as it was found.
     pub(crate) fn entry(&self) -> Entry {
         self.entry
     }
 }
 
-/// The only writer of a class.
+/// The exclusive writer of a class.
 #[derive(Debug)]
 pub(crate) struct Writer<'a> {
     /// Buckets visited beside the two of the key.
@@ -102,12 +102,12 @@ impl<'a> Writer<'a> {
         }
     }
 
-    /// The hash of the key it is for.
+    /// The hash of the key.
     pub(crate) fn hash(&self) -> u64 {
         self.hash
     }
 
-    /// Whether only the worker that [began a rewrite](Index::begin_rewrite) may store now.
+    /// Whether only the worker that [began a rewrite](Index::begin_rewrite) may store.
     #[inline]
     pub(crate) fn is_rewriting(&self) -> bool {
         self.class.is_rewriting.load(Ordering::Relaxed)
@@ -118,7 +118,7 @@ impl<'a> Writer<'a> {
         self.visits.get()
     }
 
-    /// A CAS that no item of the class has been given by this, other than `present`, which a client
+    /// A CAS that was not assigned in this class before and differs from `present`, which a client
     /// may have chosen.
     pub(crate) fn next_cas(&self, present: Option<u64>) -> u64 {
         let mut cas = self.class.cas.load(Ordering::Relaxed) + 1;
@@ -134,17 +134,17 @@ impl<'a> Writer<'a> {
         self.index.scan(self.hash, is_it)
     }
 
-    /// An entry that was seen before the lock was taken, by a worker that has not been quiescent
-    /// since, as it is now; none: it has moved, gone, or leads elsewhere.
+    /// The current state of an entry found before the lock was taken, by a worker that has not been
+    /// quiescent since. `None` if it has moved, gone, or refers to another location.
     pub(crate) fn revalidate(&self, seen: &Found) -> Option<Found> {
         let word = self.index.word(seen.bucket, seen.slot);
         let entry = Entry::of_word(word.load(Ordering::Relaxed))?;
-        // A location is nobody else's before the worker is quiescent.
+        // A location is not reused before the worker is quiescent.
         (entry.location() == seen.entry.location()).then_some(Found { entry, ..*seen })
     }
 
-    /// Adds an entry; its item must be complete. At most `budget` buckets beside its own are looked
-    /// at to make room for it.
+    /// Inserts an entry, whose item must be complete. Visits at most `budget` further buckets to
+    /// free a slot.
     pub(crate) fn insert(
         &self,
         location: Location,
@@ -170,28 +170,29 @@ impl<'a> Writer<'a> {
         }
     }
 
-    /// Lets an entry point to another place. A request that readers count meanwhile is forgotten.
+    /// Changes the location of an entry. A request counted concurrently by a reader is lost.
     pub(crate) fn replace(&self, found: &Found, location: Location, frequency: u8) {
         let entry = found.entry.with_location(location);
         self.put(found.bucket, found.slot, entry.with_frequency(frequency));
     }
 
-    /// Takes an entry away.
+    /// Removes an entry.
     pub(crate) fn remove(&self, found: &Found) {
         let word = self.index.word(found.bucket, found.slot);
-        // Release: pairs with the acquire in `scan`: it may have been emptied by a move before, and
-        // who sees it empty again sees that move's version too (`scan_validated`).
+        // Release: pairs with the acquire in `scan`: the word may have been emptied by a move
+        // before, and a reader that sees it empty again also sees that move's version
+        // (`scan_validated`).
         word.store(0, Ordering::Release);
         self.index.items.0.fetch_sub(1, Ordering::Relaxed);
     }
 
     fn put(&self, bucket: u64, slot: usize, entry: Entry) {
         let word = self.index.word(bucket, slot);
-        // Release: pairs with the acquire in `scan`: who sees the entry sees its item whole.
+        // Release: pairs with the acquire in `scan`: a reader of the entry sees the whole item.
         word.store(entry.word(), Ordering::Release);
     }
 
-    /// A free place in the choice that has more of them.
+    /// A free slot in the bucket that has more of them.
     fn slot_in_emptier_bucket(&self, choices: [u64; 2]) -> Option<Target> {
         let free = |role: usize| {
             let bucket = choices[role];
@@ -210,9 +211,9 @@ impl<'a> Writer<'a> {
         }
     }
 
-    /// Empties a place in one of two full buckets: the nearest bucket with room is looked for among
-    /// the other choices of what lies in them, breadth first (Li and others, EuroSys 2014), and
-    /// entries move along the way there, the last first.
+    /// Frees a slot in one of two full buckets. A breadth-first search (Li et al., EuroSys 2014)
+    /// over the other buckets of their entries finds the nearest bucket with a free slot. Then the
+    /// entries on the path move, the last one first.
     fn make_room(&self, choices: [u64; 2], buckets: u64, budget: usize) -> Option<Target> {
         let mut seen = [Visit::default(); KICK_BUCKETS];
         let mut count = 0;
@@ -266,8 +267,8 @@ impl<'a> Writer<'a> {
         None
     }
 
-    /// Moves the entry in `slot` of the visited bucket `at` to `target`, the one that led to that
-    /// bucket into its place, and so on. Returns the place that is free at the end.
+    /// Moves the entry in `slot` of the visited bucket `at` to `target`, then the entry that led to
+    /// that bucket into its slot, and so on. Returns the slot that is free in the end.
     fn kick(
         &self,
         seen: &[Visit; KICK_BUCKETS],
@@ -282,8 +283,8 @@ impl<'a> Writer<'a> {
             let word = self.index.word(bucket, slot);
             let entry = Entry::of_word(word.load(Ordering::Relaxed))?;
             self.put(target.bucket, target.slot, entry.with_role(target.role));
-            // Release: pairs with the acquire in `scan`: who sees it empty sees the entry in its
-            // new place, and the version.
+            // Release: pairs with the acquire in `scan`: a reader of the emptied word sees the
+            // entry in its new slot, and the version.
             word.store(0, Ordering::Release);
             let Some((from, from_slot)) = seen[at].from else {
                 let role = usize::from(choices[0] != bucket);
@@ -300,7 +301,7 @@ impl<'a> Writer<'a> {
         }
     }
 
-    /// Puts an entry in the place of the one asked for least.
+    /// Replaces the entry with the lowest frequency.
     fn displace(&self, choices: [u64; 2], entry: impl Fn(usize) -> Entry) -> Inserted {
         let positions = (0..2).flat_map(|role| (0..BUCKET_WORDS).map(move |slot| (role, slot)));
         let least = positions.min_by_key(|&(role, slot)| {
@@ -315,7 +316,7 @@ impl<'a> Writer<'a> {
     }
 }
 
-/// A bucket on the way to one with room, and the entry of another that led to it.
+/// A bucket on the search path, and the entry of another that led to it.
 #[derive(Debug, Clone, Copy, Default)]
 struct Visit {
     bucket: u64,
