@@ -1,38 +1,38 @@
-//! What a worker counts. Each has its own and alone writes it; whoever asks sums them up.
+//! Counters of a worker. Only that worker writes them; readers sum over all workers.
 
 use crate::hot::Sketch;
 use crate::statistics::EVICTED_AGES_S;
 use crate::sync::Mutex;
 use crate::sync::atomic::{AtomicU64, Ordering};
 
-/// What is counted.
+/// A counter.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Counter {
     /// Items stored.
     Stored,
-    /// Items evicted to make room.
+    /// Items evicted.
     Evicted,
-    /// Of those, never read.
+    /// Evicted items that were never read.
     EvictedUnfetched,
-    /// Of those evicted, from the main part.
+    /// Items evicted from the main part.
     EvictedMain,
     /// Items reclaimed after they expired or were flushed.
     Expired,
-    /// Of those, never read.
+    /// Reclaimed items that were never read.
     ExpiredUnfetched,
-    /// Blocks copied because they shall stay.
+    /// Blocks copied during evacuation.
     Copied,
-    /// Bytes of them.
+    /// Bytes of copied blocks.
     CopiedBytes,
-    /// Blocks written where an item of the same length had been.
+    /// Blocks written into holes.
     Refilled,
-    /// Segments drained.
+    /// Evacuated segments.
     Evacuated,
-    /// New items that were known from before.
+    /// New items that had a ghost.
     Returned,
-    /// Items that left because the index had no place for them.
+    /// Items evicted because the index had no free slot.
     Displaced,
-    /// Segments that could only be waited for.
+    /// Times the worker waited for a segment.
     Waits,
     /// Blocks and buckets visited beside those that operations name.
     Visits,
@@ -43,14 +43,15 @@ pub(crate) enum Counter {
 
 const COUNTS: usize = Counter::LiveBytes as usize + 1;
 
-/// What one worker counts, with lines to itself.
+/// The counters of one worker, on cache lines of their own.
 #[derive(Debug, Default)]
 #[repr(align(64))]
 pub(crate) struct Counters {
     counts: [AtomicU64; COUNTS],
-    /// Of evicted items, as [`EVICTED_AGES_S`] tells them apart.
+    /// Evicted items by age, as in [`EVICTED_AGES_S`].
     ages: [AtomicU64; EVICTED_AGES_S.len() + 1],
-    /// The keys it reads most: the worker takes it once in many reads, who asks for them seldom.
+    /// The sketch of its hot keys. The worker locks it once in many reads, and `stats hotkeys`
+    /// rarely.
     pub(crate) sketch: Mutex<Sketch>,
 }
 
@@ -65,7 +66,7 @@ impl Counters {
         cell.store(sum, Ordering::Relaxed);
     }
 
-    /// Counts an evicted item of that age.
+    /// Counts an evicted item of this age.
     pub(crate) fn count_age(&self, age_s: u32) {
         let cell = &self.ages[EVICTED_AGES_S.partition_point(|&bound_s| bound_s <= age_s)];
         cell.store(cell.load(Ordering::Relaxed) + 1, Ordering::Relaxed);
@@ -82,7 +83,7 @@ impl Counters {
         self.counts[what as usize].load(Ordering::Relaxed)
     }
 
-    /// Adds those of a worker that is gone.
+    /// Adds the counters of a dropped worker.
     pub(crate) fn absorb(&self, other: &Self) {
         let ours = self.counts.iter().chain(&self.ages);
         for (to, from) in ours.zip(other.counts.iter().chain(&other.ages)) {

@@ -1,34 +1,34 @@
-//! When memory that readers may still be looking at can be used again: by quiescent states
-//! (McKenney and Slingwine, PDCS 1998; Hart and others, JPDC 2007).
+//! When memory that readers may still use can be reused: quiescent-state-based reclamation
+//! (McKenney and Slingwine, PDCS 1998; Hart et al., JPDC 2007).
 //!
-//! Whoever unlinks memory *retires* it and gets a stamp. Every worker announces, after each burst,
-//! the newest stamp it knows, and while it sleeps, that it looks at nothing. Once all have
-//! announced the stamp or sleep, nobody can still look: who looked has finished, and who looks now
-//! began after the unlinking. A worker pays a load and a store for each burst, and one fence for
-//! each time it wakes up.
+//! A worker that unlinks memory *retires* it and gets a stamp. Every worker announces after each
+//! burst the newest stamp it knows, and before it sleeps that it holds no references. Once every
+//! worker has announced the stamp or sleeps, no references are left: earlier readers have finished,
+//! and later ones started after the unlinking. A worker pays a load and a store per burst, and one
+//! fence per wake-up.
 
 use std::sync::PoisonError;
 
 use crate::sync::atomic::{AtomicU64, Ordering, fence};
 use crate::sync::{Arc, Mutex, MutexGuard};
 
-/// What a seat says that looks at nothing.
+/// The announcement of a worker without references.
 const OFFLINE: u64 = u64::MAX;
 
 /// All workers, and the newest stamp.
 #[derive(Debug)]
 pub(crate) struct Epochs {
     now: Line,
-    /// Locked when a worker comes or goes, and when memory is about to be used again.
+    /// Locked when a worker is added or removed, and when memory is about to be reused.
     worker_slots: Mutex<Vec<Arc<Line>>>,
 }
 
-/// A word with a cache line to itself.
+/// A word with a cache line of its own.
 #[derive(Debug)]
 #[repr(align(64))]
 struct Line(AtomicU64);
 
-/// When something was retired.
+/// The time of a retirement.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Stamp(u64);
 
@@ -40,7 +40,7 @@ impl Epochs {
         })
     }
 
-    /// A worker's seat, offline.
+    /// Adds a worker, offline.
     pub(crate) fn register(self: &Arc<Self>) -> WorkerSlot {
         let line = Arc::new(Line(AtomicU64::new(OFFLINE)));
         self.worker_slots().push(Arc::clone(&line));
@@ -51,27 +51,26 @@ impl Epochs {
     }
 
     fn worker_slots(&self) -> MutexGuard<'_, Vec<Arc<Line>>> {
-        // Nothing panics half way through a change of the list.
+        // No code panics while the list is inconsistent.
         self.worker_slots
             .lock()
             .unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Says that something has been unlinked and may be used again once the stamp
-    /// [is over](Self::has_passed).
+    /// Retires unlinked memory. It may be reused once the stamp [has passed](Self::has_passed).
     pub(crate) fn retire(&self) -> Stamp {
-        // Release: pairs with the acquire in `quiescent`: who learns of this stamp sees the
-        // unlinking. Acquire: pairs with earlier stamps, which are over before later ones.
+        // Release: pairs with the acquire in `quiescent`: a worker that reads this stamp sees the
+        // unlinking. Acquire: pairs with earlier stamps, which pass before later ones.
         Stamp(self.now.0.fetch_add(1, Ordering::AcqRel) + 1)
     }
 
-    /// Whether nobody can still look at what was retired with `stamp`.
+    /// Whether no references to the memory retired with `stamp` are left.
     pub(crate) fn has_passed(&self, stamp: Stamp) -> bool {
-        // Pairs with the fence in `WorkerSlot::online`: a worker found asleep here sees, when it
-        // wakes up, all that was unlinked before.
+        // Pairs with the fence in `WorkerSlot::online`: a worker that is offline here sees, when it
+        // wakes up, everything unlinked before.
         fence(Ordering::SeqCst);
-        // Acquire: pairs with the release in `WorkerSlot::quiescent`: its looking comes before our
-        // use.
+        // Acquire: pairs with the release in `WorkerSlot::quiescent`: the worker's reads come
+        // before the reuse.
         let announced = |worker_slot: &Arc<Line>| worker_slot.0.load(Ordering::Acquire);
         self.worker_slots()
             .iter()
@@ -79,7 +78,7 @@ impl Epochs {
     }
 }
 
-/// A worker among those that look. It begins offline; dropped, it is offline for good.
+/// The announcement of a worker. It starts offline, and is offline for good when dropped.
 #[derive(Debug)]
 pub(crate) struct WorkerSlot {
     epochs: Arc<Epochs>,
@@ -87,7 +86,7 @@ pub(crate) struct WorkerSlot {
 }
 
 impl WorkerSlot {
-    /// The worker holds nothing it looked at before.
+    /// Announces that the worker holds no references from before.
     pub(crate) fn quiescent(&self) {
         // Acquire: pairs with the release in `retire`.
         let now = self.epochs.now.0.load(Ordering::Acquire);
@@ -95,17 +94,17 @@ impl WorkerSlot {
         self.line.0.store(now, Ordering::Release);
     }
 
-    /// The worker looks at nothing until it is online again.
+    /// Announces that the worker holds no references until it is online again.
     pub(crate) fn offline(&self) {
         // Release: pairs with the acquire in `has_passed`.
         self.line.0.store(OFFLINE, Ordering::Release);
     }
 
-    /// The worker may look from now on.
+    /// Announces that the worker may hold references from now on.
     pub(crate) fn online(&self) {
         self.quiescent();
-        // Pairs with the fence in `has_passed`: either that sees this seat taken, or what is looked
-        // up from here on no longer leads to what was retired.
+        // Pairs with the fence in `has_passed`: either that sees this worker online, or the index
+        // that this worker reads from here on no longer refers to what was retired.
         fence(Ordering::SeqCst);
     }
 }

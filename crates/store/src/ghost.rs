@@ -1,28 +1,30 @@
-//! Names of items that left before anybody asked for them again (the ghost queue of S3-FIFO,
-//! SOSP 2023): who comes back soon after leaving is not on trial again.
+//! Ghosts: hashes of items that were evicted from the small part (the ghost queue of S3-FIFO, SOSP
+//! 2023). An item that returns soon after its eviction skips probation.
 //!
-//! Sixteen bits of the hash are kept, in sets of eight: a set remembers about the last eight that
-//! left. One in eight thousand is taken for another; that costs a place in the main part, no more.
+//! Sixteen bits of each hash are kept, in sets of eight: a set remembers about its last eight
+//! evictions. One in eight thousand lookups is a false positive, whose only cost is a place in the
+//! main part.
 
 use crate::sync::atomic::{AtomicU64, Ordering};
 
-/// Names in a set: two words of four.
+/// Ghosts in a set: two words of four.
 const POLICY_COUNT: usize = 8;
 const NAMES_A_WORD: usize = 4;
 const NAME_BITS: u32 = 16;
 const NAME_MASK: u64 = (1 << NAME_BITS) - 1;
 
-/// Bytes of a set.
+/// Size of a set.
 const SET_BYTES: usize = POLICY_COUNT * NAME_BITS as usize / 8;
 
-/// The names. All words are read and written one by one: a name lost to a race is forgotten.
+/// The sets. All words are read and written with single atomics; a ghost lost to a race is
+/// forgotten.
 #[derive(Debug)]
 pub(crate) struct Ghosts {
     sets: Box<[[AtomicU64; POLICY_COUNT / NAMES_A_WORD]]>,
 }
 
 impl Ghosts {
-    /// In at most `bytes`.
+    /// Creates sets in at most `bytes`.
     pub(crate) fn new(bytes: usize) -> Self {
         let sets = (bytes / SET_BYTES).max(1);
         Self {
@@ -30,18 +32,18 @@ impl Ghosts {
         }
     }
 
-    /// Bytes of the names.
+    /// Size in bytes.
     pub(crate) fn bytes(&self) -> u64 {
         (self.sets.len() * SET_BYTES) as u64
     }
 
-    /// Names there is room for.
+    /// Capacity in ghosts.
     pub(crate) fn names(&self) -> u64 {
         (self.sets.len() * POLICY_COUNT) as u64
     }
 
-    /// Whether the item of this hash left not long ago. Unless `is_long`, only the younger half
-    /// of the names count.
+    /// Whether the item of this hash was evicted recently. Unless `is_long`, only the younger half
+    /// of the ghosts counts.
     pub(crate) fn contains(&self, hash: u64, is_long: bool) -> bool {
         let (set, name) = self.position(hash);
         let words = if is_long { set.len() } else { 1 };
@@ -50,7 +52,7 @@ impl Ghosts {
             .any(|word| shift_of(word.load(Ordering::Relaxed), name).is_some())
     }
 
-    /// Forgets that the item of this hash left: it is back, and has to earn its name anew. True: it
+    /// Removes the ghost of an item that has returned. Returns true if there was one.
     /// was known.
     pub(crate) fn take(&self, hash: u64) -> bool {
         let (set, name) = self.position(hash);
@@ -64,11 +66,11 @@ impl Ghosts {
         false
     }
 
-    /// Remembers a hash in place of the oldest of its set.
+    /// Adds a ghost in place of the oldest of its set.
     pub(crate) fn remember(&self, hash: u64) {
         let ([young, old], name) = self.position(hash);
         let word = young.load(Ordering::Relaxed);
-        // The words are queues: in at the low end, out at the high end of the first into the
+        // The words form a queue: in at the low end, from the high end of the first into the
         // second.
         let out = word >> ((NAMES_A_WORD as u32 - 1) * NAME_BITS);
         young.store(word << NAME_BITS | name, Ordering::Relaxed);
@@ -79,16 +81,17 @@ impl Ghosts {
     }
 
     fn position(&self, hash: u64) -> (&[AtomicU64; POLICY_COUNT / NAMES_A_WORD], u64) {
-        // Other bits than those that choose the class, mixed so that neither choice is all of it.
+        // Uses other bits than those that select the class, mixed so that neither selection is the
+        // whole hash.
         let mixed = hash.wrapping_mul(0xff51_afd7_ed55_8ccd).rotate_left(32);
         let number = ((mixed & 0xffff_ffff) * self.sets.len() as u64) >> 32;
         let set = &self.sets[number as usize];
-        // Zero is no name: so sets begin.
+        // Zero means "no ghost": the initial state of a set.
         (set, (mixed >> 48).max(1))
     }
 }
 
-/// Where in a word of names this one is.
+/// The position of a ghost in a word.
 fn shift_of(names: u64, name: u64) -> Option<u32> {
     let mut shifts = (0..NAMES_A_WORD as u32).map(|at| at * NAME_BITS);
     shifts.find(|&shift| names >> shift & NAME_MASK == name)

@@ -1,16 +1,17 @@
-//! The memory of items: one mapping, cut into segments; and two lines about each.
+//! The memory of items: one mapping divided into segments, with two cache lines of metadata for
+//! each.
 //!
 //! ```text
 //! mapping  │ segment 0 │ segment 1 │ …        a power of two of bytes each
 //!          └ 8 bytes unused, then block, block, block, … , end
 //! ```
 //!
-//! **Why looking needs no lock.** A block is written by one writer, who holds its segment, and is
-//! published by one word of the index. From then on nothing of it changes but its expiry, its
-//! access word and, in the list of a large item, the locations of pieces: atomics all. Its memory
-//! is used again only when nothing leads there, every worker has been quiescent since (`epochs.rs`)
-//! and no pin holds the segment. So whoever is online and was led to a block by the index may look
-//! at it until it says that it is quiescent.
+//! **Why reads need no lock.** A block is written by one writer, which holds its segment, and is
+//! published by a store of one index word. Afterwards only its expiry, its access word and, in the
+//! list of a large item, the locations of pieces change, and these are atomics. The memory is
+//! reused only when no location refers to it, every worker has been quiescent since (`epochs.rs`),
+//! and no pin holds the segment. So a worker that is online and got the location from the index may
+//! use the block until it becomes quiescent.
 
 pub(crate) mod block;
 pub(crate) mod live;
@@ -26,20 +27,20 @@ use segment::{FIRST, Segment};
 use crate::index::Location;
 use crate::region::{Mapping, Table};
 
-/// A segment's number.
+/// The number of a segment.
 pub(crate) type Number = u32;
 
-/// Bytes of what a location counts in.
+/// Unit of a location, in bytes.
 const UNIT: u64 = 4;
 const _: () = assert!((Location::MAX + 1) * UNIT == crate::limits::MEMORY_MAX);
-/// Bytes of a line of the processor's caches.
+/// Size of a cache line.
 const LINE: usize = 64;
-/// Bytes of a block that are asked for before it is written.
+/// Bytes of a block that are prefetched before it is written.
 const PREFETCH_BYTES: usize = 4 * LINE;
-/// Lines of a block that are asked for before it is read, whose length is not known yet.
+/// Cache lines of a block that are prefetched before it is read, when its length is not known yet.
 const READ_LINES: usize = 4;
 
-/// A block, where it is, and its segment: reckoned once for all that a write does with them.
+/// A block with its location and segment, resolved once for all steps of a write.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct BlockRef<'h> {
     pub(crate) location: Location,
@@ -48,12 +49,11 @@ pub(crate) struct BlockRef<'h> {
 }
 
 impl BlockRef<'_> {
-    /// Asks for the memory of the header and the key of a block that is to be replaced, as far as
-    /// two lines reach. A hint.
+    /// Prefetches header and key of a block that is to be replaced, up to two cache lines. A hint.
     #[inline]
     pub(crate) fn prefetch_to_replace(&self, key_len: usize) {
         let start = self.block.address();
-        // The header is written, so that draining need not look; blocks begin anywhere.
+        // For writing, because the header gets the dead mark; a block may begin anywhere in a line.
         crate::prefetch::line_to_write(start);
         crate::prefetch::line(start.wrapping_add(HEADER_LEN + key_len - 1));
     }
@@ -66,16 +66,15 @@ pub(crate) struct Heap {
     segments: Table<Segment>,
     pub(crate) live: Live,
     size_bits: u32,
-    /// Huge pages have been asked for.
+    /// Huge pages are requested.
     is_huge: AtomicBool,
 }
 
 impl Heap {
-    /// Room for `count` segments of `2^size_bits` bytes, for so many workers. Nothing is resident
+    /// Reserves `count` segments of 2^`size_bits` bytes, for this many workers. Nothing is resident
     /// yet.
     ///
-    /// # Errors
-    /// The kernel has no room in the address space.
+    /// # Errors The address space is exhausted.
     pub(crate) fn new(count: usize, size_bits: u32, workers: usize) -> io::Result<Self> {
         Ok(Self {
             memory: Mapping::reserve(count << size_bits)?,
@@ -86,13 +85,13 @@ impl Heap {
         })
     }
 
-    /// Bytes of a segment.
+    /// Size of a segment in bytes.
     #[inline]
     pub(crate) fn segment_size(&self) -> u32 {
         1 << self.size_bits
     }
 
-    /// Segments there may ever be.
+    /// Most segments there can be.
     pub(crate) fn count(&self) -> u32 {
         self.segments.all().len() as u32
     }
@@ -107,37 +106,36 @@ impl Heap {
         ((location.units() * UNIT) >> self.size_bits) as Number
     }
 
-    /// The segment a block lies in.
+    /// The segment of a block.
     #[inline]
     pub(crate) fn segment_of(&self, location: Location) -> &Segment {
         self.segment(self.number_of(location))
     }
 
-    /// Where byte `at` of a segment is.
+    /// The location of byte `at` of a segment.
     pub(crate) fn location(&self, number: Number, at: u32) -> Option<Location> {
         Location::new(((u64::from(number) << self.size_bits) + u64::from(at)) / UNIT)
     }
 
     /// The block at a location.
     ///
-    /// # Safety
-    /// During `'h` the memory there stays this block, since
-    /// - a worker is borrowed that has been led there since it was last quiescent, or
-    /// - its segment is held, by a writer or by a pin, or
+    /// # Safety During `'h` the memory contains this block, because
+    /// - a worker is borrowed that got the location since it was last quiescent, or
+    /// - its segment is held by a writer or a pin, or
     /// - its segment is being evacuated and has not been retired.
     #[inline]
     pub(crate) unsafe fn block<'h>(&self, location: Location) -> Block<'h> {
         let at = (location.units() * UNIT) as usize;
         assert!(at + HEADER_LEN <= self.memory.len(), "a location outside");
         let start = self.memory.byte(at);
-        // SAFETY: inside the mapping, aligned to 4 since segments are; the caller sees to the rest.
+        // SAFETY: inside the mapping, and aligned to 4 because segments are; the caller guarantees
+        // the rest.
         unsafe { Block::at(start) }
     }
 
-    /// The block that begins at byte `at` of a segment; none: the segment ends there.
+    /// The block that begins at byte `at` of a segment. `None` at the end of the segment.
     ///
-    /// # Safety
-    /// All its blocks have been written, and it is not retired during `'h`.
+    /// # Safety All blocks of the segment are complete, and it is not retired during `'h`.
     pub(crate) unsafe fn block_in<'h>(
         &self,
         number: Number,
@@ -147,22 +145,22 @@ impl Heap {
             return None;
         }
         let location = self.location(number, at)?;
-        // SAFETY: blocks lie one behind the other; the caller sees to the rest.
+        // SAFETY: blocks are contiguous; the caller guarantees the rest.
         let block = unsafe { self.block(location) };
         (!block.is_end()).then_some((location, block))
     }
 
-    /// Writes the end of a segment at byte `at`, where nobody else writes.
+    /// Writes the end marker of a segment at byte `at`, which no other thread writes.
     pub(crate) fn end(&self, number: Number, at: u32) {
         if at as usize + HEADER_LEN <= self.segment_size() as usize
             && let Some(location) = self.location(number, at)
         {
-            // SAFETY: the caller alone writes there, and no longer than this takes.
+            // SAFETY: the caller has exclusive access for the duration of the call.
             unsafe { self.block(location) }.make_end();
         }
     }
 
-    /// Asks for the memory where a block begins. A hint.
+    /// Prefetches the beginning of a block. A hint.
     #[inline]
     pub(crate) fn prefetch(&self, location: Location) {
         if let Some(start) = self.start_of(location) {
@@ -172,7 +170,7 @@ impl Heap {
         }
     }
 
-    /// Asks for the memory of the lines behind the first of a block that is looked at now. A hint.
+    /// Prefetches the lines after the first of a block. A hint.
     #[inline]
     pub(crate) fn prefetch_rest(&self, location: Location) {
         let at = (location.units() * UNIT) as usize;
@@ -182,8 +180,8 @@ impl Heap {
         }
     }
 
-    /// Asks for the memory of the first lines of a block that is to be written soon, and for the
-    /// line of its segment that changes then. A hint.
+    /// Prefetches the first lines of a block that is about to be written, and the metadata line of
+    /// its segment that the write changes. A hint.
     #[inline]
     pub(crate) fn prefetch_to_write(&self, location: Location, len: usize) {
         if let Some(start) = self.start_of(location) {
@@ -191,13 +189,13 @@ impl Heap {
             for line in 0..len.div_ceil(LINE) {
                 crate::prefetch::line_to_write(start.wrapping_add(line * LINE));
             }
-            // Blocks begin anywhere in a line.
+            // A block may begin anywhere in a line.
             crate::prefetch::line_to_write(start.wrapping_add(len.saturating_sub(1)));
             self.segment_of(location).prefetch();
         }
     }
 
-    /// Where a block begins, for hints: it may have left, but the mapping is there.
+    /// The address of a block, for hints: the block may be gone, but the address stays mapped.
     #[inline]
     fn start_of(&self, location: Location) -> Option<*const u8> {
         let at = (location.units() * UNIT) as usize;
@@ -214,12 +212,12 @@ impl Heap {
         self.is_huge.store(true, Ordering::Relaxed);
     }
 
-    /// Whether huge pages are asked for.
+    /// Whether huge pages are requested.
     pub(crate) fn is_huge(&self) -> bool {
         self.is_huge.load(Ordering::Relaxed)
     }
 
-    /// Asks for no more of them; false: nor were they asked for. It calls the kernel.
+    /// Stops requesting huge pages. Returns false if they were not requested. Makes a system call.
     pub(crate) fn refuse_huge(&self) -> bool {
         let was_huge = self.is_huge.swap(false, Ordering::Relaxed);
         if was_huge {
@@ -228,7 +226,7 @@ impl Heap {
         was_huge
     }
 
-    /// Gives the pages of a segment back; true: they are gone. It calls the kernel.
+    /// Returns the pages of a segment to the kernel; true on success. Makes a system call.
     pub(crate) fn discard(&self, number: Number) -> bool {
         let words = |number: Number| ((number as usize) << self.size_bits) / 8;
         self.memory
@@ -236,8 +234,8 @@ impl Heap {
             .is_ok()
     }
 
-    /// Has the kernel find the pages of `most` bytes of a segment from byte `from` on, and of its
-    /// lines; returns where they end. It calls the kernel.
+    /// Populates up to `most` bytes of a segment from byte `from`, and its metadata. Returns the
+    /// end of the populated range. Makes a system call.
     pub(crate) fn populate(&self, number: Number, from: u32, most: u32) -> u32 {
         let to = self.segment_size().min(from + most);
         let byte = |at: u32| ((number as usize) << self.size_bits) + at as usize;

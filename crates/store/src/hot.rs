@@ -1,28 +1,28 @@
-//! Which keys are read most. About one read in [`HOT_SAMPLE_PERIOD`] of each worker is looked at;
-//! the space-saving sketch (Metwally, Agrawal and El Abbadi, ICDT 2005) keeps [`HOT_KEYS`] keys: a
-//! key with more than that part of the looks is among them, and its count is never too small, and
-//! too large by what it says itself at most. All counts are halved now and then, so that what was
-//! hot once is forgotten. Nothing is allocated after the start.
+//! Hot keys. Each worker samples about one read in [`HOT_SAMPLE_PERIOD`]. The space-saving sketch
+//! (Metwally, Agrawal and El Abbadi, ICDT 2005) keeps [`HOT_KEYS`] keys: a key with more than that
+//! fraction of the samples is among them. Its count is never too low, and too high by at most the
+//! error it states. All counts are halved periodically, so that old hot keys are forgotten. Nothing
+//! is allocated after the start.
 
 use crate::limits::{HOT_KEYS, HOT_SAMPLE_PERIOD, HOT_WINDOW, KEY_MAX};
 
-/// A key that is read much.
+/// A hot key.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct HotKey {
-    /// Its bytes.
+    /// The key.
     pub key: Vec<u8>,
-    /// Its reads of late, reckoned from those that were looked at; never too few of these.
+    /// Its recent reads, estimated from the samples; never underestimated.
     pub reads: u64,
-    /// How many too many they may be.
+    /// Upper bound of the overestimate.
     pub over: u64,
 }
 
-/// What [`crate::Store::hot_keys`] tells.
+/// The result of [`crate::Store::hot_keys`].
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct HotKeys {
-    /// All reads of late, of these and other keys, reckoned in the same way.
+    /// All recent reads of any keys, estimated in the same way.
     pub reads: u64,
-    /// The keys, the most read first.
+    /// The keys in descending order of reads.
     pub keys: Vec<HotKey>,
 }
 
@@ -35,12 +35,12 @@ struct Slot {
     key: [u8; KEY_MAX],
 }
 
-/// One worker's looks.
+/// The sketch of one worker.
 #[derive(Debug)]
 pub(crate) struct Sketch {
     slots: Vec<Slot>,
     looks: u32,
-    /// Of the numbers that say how many reads pass until the next look.
+    /// State of the generator of sampling distances.
     random: u64,
 }
 
@@ -55,7 +55,7 @@ impl Default for Sketch {
 }
 
 impl Sketch {
-    /// Looks at a read. Returns how many reads shall pass before the next look.
+    /// Samples a read. Returns the number of reads until the next sample.
     pub(crate) fn scan(&mut self, hash: u64, key: &[u8]) -> u32 {
         if self.looks == HOT_WINDOW {
             self.halve();
@@ -65,14 +65,15 @@ impl Sketch {
             Some(at) => self.slots[at].count += 1,
             None => self.admit(hash, key),
         }
-        // Not every so many reads: who reads the same keys in turns would be looked at in step.
+        // The distance is random: a fixed one could synchronise with a client that reads the same
+        // keys in turn.
         self.random ^= self.random << 13;
         self.random ^= self.random >> 7;
         self.random ^= self.random << 17;
         (self.random % u64::from(2 * HOT_SAMPLE_PERIOD - 1)) as u32
     }
 
-    /// Gives a key a place, that of the one with the fewest looks if none is free.
+    /// Assigns a slot to a key: a free one, or that with the lowest count.
     fn admit(&mut self, hash: u64, key: &[u8]) {
         let mut slot = Slot {
             hash,
@@ -100,14 +101,14 @@ impl Sketch {
         self.slots.retain(|slot| slot.count > 0);
     }
 
-    /// Takes what another one has, without allocating.
+    /// Copies another sketch without allocating.
     pub(crate) fn copy_from(&mut self, other: &Self) {
         self.slots.clear();
         self.slots.extend_from_slice(&other.slots);
         self.looks = other.looks;
     }
 
-    /// Adds these looks to what others saw.
+    /// Adds these samples to those of other workers.
     pub(crate) fn add_to(&self, sum: &mut HotKeys) {
         let every = u64::from(HOT_SAMPLE_PERIOD);
         sum.reads += u64::from(self.looks) * every;

@@ -1,4 +1,4 @@
-//! An item as a reader sees it, and when it expires.
+//! Items as seen by a reader, and their expiry.
 
 use std::cell::RefCell;
 
@@ -9,17 +9,17 @@ use crate::store::Store;
 use crate::sync::Arc;
 use crate::worker::pieces_of;
 
-/// When an item stops being shown, in whole seconds of the caller's clock.
+/// When an item expires, in whole seconds of the caller's clock.
 ///
-/// Exact: an item with `At(t)` is shown while `now < t` and not from `t` on.
+/// Exact: an item with `At(t)` is returned while `now < t` and not from `t` on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Expiry(u32);
 
 impl Expiry {
-    /// Not by time.
+    /// Never.
     pub const NEVER: Self = Self(u32::MAX);
 
-    /// From second `second` on.
+    /// At second `second`.
     #[must_use]
     pub fn at(second: u32) -> Self {
         Self(second.min(u32::MAX - 1))
@@ -33,46 +33,46 @@ impl Expiry {
         self.0
     }
 
-    /// Whether it has come.
+    /// Whether it has passed.
     #[must_use]
     pub fn is_past(self, now_s: u32) -> bool {
         self != Self::NEVER && self.0 <= now_s
     }
 
-    /// Seconds left; none: never.
+    /// Seconds left. `None`: it never expires.
     #[must_use]
     pub fn seconds_left(self, now_s: u32) -> Option<u32> {
         (self != Self::NEVER).then(|| self.0.saturating_sub(now_s))
     }
 }
 
-/// An item as it was at the moment of the read, borrowed for the length of a closure.
+/// An item at the moment of the read, borrowed for the duration of a closure.
 #[derive(Debug)]
 pub struct Item<'a> {
     /// The client's own 32 bits.
     pub flags: u32,
     /// Changes with every write of this item.
     pub cas: u64,
-    /// When it stops being shown; the expiry before this read where the read changes it.
+    /// The expiry; if the read changes it, the one before.
     pub expiry: Expiry,
     /// The second of the last read or write before this one.
     pub last_access_s: u32,
     /// It was read before.
     pub fetched: bool,
-    /// It was invalidated and its old value is still shown.
+    /// It was invalidated, and its old value is still returned.
     pub stale: bool,
-    /// This reader is the one that shall make a new value.
+    /// This reader has claimed the item and is to renew it.
     pub won: bool,
-    /// Another reader was told so before.
+    /// Another reader had claimed it before.
     pub claimed: bool,
-    /// The last write of the whole item named its key in base64 ([`Write::base64_key`]).
+    /// The last full write named its key in base64 ([`Write::base64_key`]).
     ///
     /// [`Write::base64_key`]: crate::Write::base64_key
     pub base64_key: bool,
     pub(crate) location: Location,
     pub(crate) block: Block<'a>,
     pub(crate) store: &'a Arc<Store>,
-    /// Taken before the read changed the item.
+    /// A pin taken before the read changed the item.
     pub(crate) pin: RefCell<Option<Pin>>,
 }
 
@@ -84,7 +84,7 @@ impl Item<'_> {
         self.block.value_len()
     }
 
-    /// Bytes of memory of the item: header, key and value, in whole words of four.
+    /// Memory of the item in bytes: header, key and value, in multiples of four.
     #[must_use]
     pub fn memory_len(&self) -> usize {
         let is_in_pieces = self.block.is_in_pieces();
@@ -92,14 +92,14 @@ impl Item<'_> {
         self.block.len() + pieces.into_iter().flatten().sum::<usize>()
     }
 
-    /// The pieces of a value that lies in pieces.
+    /// The pieces of a value that is stored in pieces.
     fn pieces(&self) -> impl Iterator<Item = Block<'_>> {
-        // SAFETY: a worker is borrowed for as long as the item, whose list led there.
+        // SAFETY: a worker is borrowed as long as the item, whose list contained the location.
         let piece = |at| unsafe { self.store.log.heap.block(at) };
         pieces_of(self.block).map(piece)
     }
 
-    /// The value's pieces, in order.
+    /// The slices of the value, in order.
     #[inline]
     pub fn value(&self) -> impl Iterator<Item = &[u8]> {
         let is_in_pieces = self.block.is_in_pieces();
@@ -108,8 +108,8 @@ impl Item<'_> {
         whole.into_iter().chain(pieces.into_iter().flatten())
     }
 
-    /// Takes hold of the value so that it can be sent after the closure; none when as much is
-    /// held already as may be.
+    /// Pins the value so that it can be sent after the closure. `None` if the bound of held memory
+    /// is reached.
     #[must_use]
     pub fn pin(&self) -> Option<Pin> {
         let allocation = self.pin.take();

@@ -1,4 +1,4 @@
-//! Pins: values held for as long as their owner needs them.
+//! Pins: values that stay valid as long as their owner needs them.
 
 use crate::heap::block::Block;
 use crate::holds::Credit;
@@ -7,18 +7,20 @@ use crate::store::Store;
 use crate::sync::Arc;
 use crate::worker::pieces_of;
 
-/// A value held for as long as its owner needs it, whatever happens to its item: its segments are
-/// not used again before.
+/// A value that stays valid as long as the pin, whatever happens to its item: its segments are not
+/// reused.
 #[derive(Debug)]
 pub struct Pin {
     store: Arc<Store>,
-    /// Blocks the value lies in: its item's, or those of its pieces and then its item's.
+    /// The blocks of the value: that of its item, or those of its pieces followed by that of its
+    /// item.
     blocks: Box<[Location]>,
     value_len: usize,
 }
 
 impl Pin {
-    /// Of a value found by a worker that is online. None: as much is held as may be.
+    /// Pins a value found by a worker that is online. `None` if the bound of held memory is
+    /// reached.
     pub(crate) fn take(store: &Arc<Store>, location: Location, block: Block<'_>) -> Option<Self> {
         let blocks = blocks_of(location, block);
         let mut segments: Vec<_> = blocks
@@ -32,7 +34,7 @@ impl Pin {
         Some(Self::hold(store, blocks, block.value_len(), credit))
     }
 
-    /// As [`Pin::take`], for the length of an operation: it is not bounded.
+    /// As [`Pin::take`] for the duration of an operation, without the bound.
     pub(crate) fn force(store: &Arc<Store>, location: Location, block: Block<'_>) -> Self {
         Self::hold(
             store,
@@ -61,7 +63,7 @@ impl Pin {
         }
     }
 
-    /// The value's pieces, in order.
+    /// The slices of the value, in order.
     pub fn value(&self) -> impl Iterator<Item = &[u8]> {
         self.blocks.iter().filter_map(|&at| {
             let block = self.block(at);

@@ -1,7 +1,7 @@
-//! Memory straight from the kernel: reserved at once, paid for page by page as it is touched.
+//! Memory mapped from the kernel: reserved at once, and resident page by page on first touch.
 //!
-//! For models (`crate::sync`) the words of the index are those of the scheduler, which are no plain
-//! memory; items always lie in plain memory.
+//! In models (`crate::sync`) the words of the index are those of the scheduler, which are not plain
+//! memory; items are in plain memory always.
 
 mod mapping;
 mod nodes;

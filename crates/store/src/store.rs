@@ -1,4 +1,4 @@
-//! The store itself.
+//! The store.
 
 use std::cmp::Reverse;
 use std::sync::PoisonError;
@@ -25,7 +25,7 @@ use crate::sync::atomic::{AtomicU64, Ordering};
 use crate::sync::{Arc, Mutex, MutexGuard};
 use crate::worker::Worker;
 
-/// The store. Threads reach it through [`Store::worker`].
+/// The store. Threads use it through [`Store::worker`].
 #[derive(Debug)]
 pub struct Store {
     config: Config,
@@ -36,9 +36,9 @@ pub struct Store {
     pub(crate) ghosts: Ghosts,
     pub(crate) miniatures: Miniatures,
     pub(crate) holds: Holds,
-    /// Bytes that items, index, ghosts and miniatures may fill.
+    /// Memory limit of items, index, ghosts and miniatures, in bytes.
     limit: AtomicU64,
-    /// When the next flush is due, in seconds; `NO_FLUSH`: none is.
+    /// When the next flush is due, in seconds. `NO_FLUSH`: none.
     flush_due_s: AtomicU64,
     counter_sets: Mutex<CounterSets>,
 }
@@ -47,11 +47,11 @@ const NO_FLUSH: u64 = u64::MAX;
 
 #[derive(Debug, Default)]
 struct CounterSets {
-    /// Of workers that are at work.
+    /// The counters of present workers.
     present: Vec<Arc<Counters>>,
-    /// Of all that are gone.
+    /// The sums of dropped workers.
     gone: Counters,
-    /// Workers that ever were.
+    /// Number of workers ever created.
     ever: usize,
 }
 
@@ -63,18 +63,17 @@ impl CounterSets {
 }
 
 impl Store {
-    /// An empty store.
+    /// Creates an empty store.
     ///
-    /// # Errors
-    /// The configuration cannot work, or the system has no room in the address space.
+    /// # Errors The configuration is invalid, or the address space is exhausted.
     pub fn new(config: Config) -> Result<Arc<Self>, ConfigError> {
         config.check()?;
         let lasting = Config {
             memory_max: 0,
             ..config
         };
-        // Where address space is scarce (strict accounting, `ulimit -v`), a store that cannot grow
-        // is better than none.
+        // If address space is scarce (strict accounting, `ulimit -v`), try a store that cannot
+        // grow.
         Self::build(config, Geometry::of(&config))
             .or_else(|_| Self::build(lasting, Geometry::of(&lasting)))
     }
@@ -113,7 +112,7 @@ impl Store {
         }))
     }
 
-    /// A handle for one thread.
+    /// Creates a handle for a thread.
     #[must_use]
     pub fn worker(self: &Arc<Self>) -> Worker {
         let counters = Arc::new(Counters::default());
@@ -133,12 +132,12 @@ impl Store {
         counter_sets.gone.absorb(counters);
     }
 
-    /// The keys read most of late, at most [`HOT_KEYS`] of them.
+    /// The recently most read keys, at most [`HOT_KEYS`].
     #[must_use]
     pub fn hot_keys(&self) -> HotKeys {
         let (mut hot, mut copy) = (HotKeys::default(), Sketch::default());
         for counters in &self.counter_sets().present {
-            // A worker may be waiting: nothing that could call the kernel while it does.
+            // A worker may wait for this lock: no system call while it is held.
             copy.copy_from(
                 &counters
                     .sketch
@@ -153,29 +152,28 @@ impl Store {
     }
 
     fn counter_sets(&self) -> MutexGuard<'_, CounterSets> {
-        // Nothing panics half way through a change of the list.
+        // No code panics while the list is inconsistent.
         self.counter_sets
             .lock()
             .unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// What it was made with.
+    /// The configuration.
     #[must_use]
     pub fn config(&self) -> &Config {
         &self.config
     }
 
-    /// The bytes that items and index may fill together.
+    /// The memory limit in bytes.
     #[must_use]
     pub fn limit(&self) -> u64 {
         self.limit.load(Ordering::Relaxed)
     }
 
-    /// Changes the bytes that items and index may fill together. What is too much leaves bit by
-    /// bit, as workers write and maintain, and is given back by a [`PageMaintenance`].
+    /// Changes the memory limit, in bytes. Memory above it is evacuated step by step, as workers
+    /// write and maintain, and returned to the kernel by a [`PageMaintenance`].
     ///
-    /// # Errors
-    /// The store cannot work with so little, or was not made for so much.
+    /// # Errors The store cannot work with so little memory, or was not created for so much.
     pub fn set_limit(&self, bytes: u64) -> Result<(), ConfigError> {
         self.config.check_limit(bytes)?;
         self.limit.store(bytes, Ordering::Relaxed);
@@ -183,7 +181,7 @@ impl Store {
         Ok(())
     }
 
-    /// Lets segments have what the index leaves them.
+    /// Adjusts the number of segments to the size of the index.
     pub(crate) fn balance(&self) {
         let fixed = self.index.bytes() + self.ghosts.bytes() + self.miniatures.bytes();
         let size_bits = self.log.heap.segment_size().ilog2();
@@ -191,36 +189,35 @@ impl Store {
             .set_segment_limit(segment_limit(self.limit(), fixed, size_bits));
     }
 
-    /// Whether there is something for a [`PageMaintenance`] to do. Asked often, and true once each
-    /// time.
+    /// Whether a [`PageMaintenance`] has work to do. Returns true once for each change.
     #[must_use]
     pub fn needs_page_maintenance(&self) -> bool {
         self.log.needs_page_maintenance()
     }
 
-    /// All that a [`PageMaintenance`] has to do, at once: where nobody is answered yet.
+    /// Does all page maintenance at once, before the server answers requests.
     pub fn tend(self: &Arc<Self>) {
         let mut maintenance = PageMaintenance::new(self);
         while maintenance.step() != PageStep::Nothing {}
     }
 
-    /// Lets memory that is not there yet come in small pages: for where huge ones take too long to
-    /// come. It calls the kernel.
+    /// Uses small pages for memory that is not resident yet, because huge ones take too long. Makes
+    /// a system call.
     pub fn refuse_huge_pages(&self) {
         if self.log.heap.refuse_huge() {
             self.index.refuse_huge();
         }
     }
 
-    /// Whether memory that is not there yet comes in huge pages, if the kernel has them.
+    /// Whether memory that is not resident yet uses huge pages, if the kernel has them.
     #[must_use]
     pub fn has_huge_pages(&self) -> bool {
         self.log.heap.is_huge()
     }
 
-    /// Invalidates every item written before second `at_s`, or now if that is past.
+    /// Invalidates every item written before second `at_s`, or before now if that is past.
     pub(crate) fn flush(&self, at_s: u32, now_s: u32) {
-        // One that is due already must not be forgotten for the new one.
+        // A flush that is already due must not be replaced by the new one.
         self.flushes(now_s);
         if at_s <= now_s {
             self.flush_due_s.store(NO_FLUSH, Ordering::Relaxed);
@@ -230,7 +227,7 @@ impl Store {
         }
     }
 
-    /// Flushes so far. The first to come after a delayed flush is due carries it out.
+    /// Number of flushes. The first caller after a delayed flush is due performs it.
     #[inline]
     pub(crate) fn flushes(&self, now_s: u32) -> u32 {
         let due_s = self.flush_due_s.load(Ordering::Relaxed);
@@ -248,13 +245,13 @@ impl Store {
         self.log.flushes()
     }
 
-    /// [`Statistics::evicted`] alone, for which no segment is looked at.
+    /// [`Statistics::evicted`] alone, without visiting segments.
     #[must_use]
     pub fn evicted(&self) -> u64 {
         self.counter_sets().sum(Counter::Evicted)
     }
 
-    /// Sums over all workers and open segments: its time does not grow with the memory.
+    /// Sums over all workers and open segments. The time does not grow with the memory.
     #[must_use]
     pub fn statistics(&self) -> Statistics {
         let counter_sets = self.counter_sets();
@@ -286,7 +283,7 @@ impl Store {
             segment_bytes: u64::from(self.log.heap.segment_size()),
             segments: u64::from(self.log.resident()),
             segments_allowed: u64::from(self.log.segment_limit()),
-            // While workers write it may be off by what they are at.
+            // While workers write, it may be off by their current changes.
             bytes_live: (sum(Counter::LiveBytes) as i64).max(0) as u64,
             bytes_written: content.bytes_written,
             oldest_segment_s: content.oldest_s,
@@ -301,15 +298,15 @@ impl Store {
     }
 }
 
-/// How large the parts of a store are.
+/// The sizes of the parts of a store.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Geometry {
     pub(crate) segment_bits: u32,
-    /// Most segments there may ever be.
+    /// Most segments there can be.
     pub(crate) segments: usize,
     pub(crate) classes: usize,
     pub(crate) class_buckets: usize,
-    /// Most bytes of the index there may ever be.
+    /// Largest size of the index in bytes.
     pub(crate) index_bytes: usize,
     pub(crate) ghost_bytes: usize,
     pub(crate) miniature_slots: usize,
@@ -341,8 +338,8 @@ impl Geometry {
     }
 }
 
-/// Segments that a memory has room for beside what else there is, and what the index may grow by
-/// before this is reckoned again: a segment's worth.
+/// The number of segments that fit beside the other parts, and the growth of the index, one
+/// segment's worth, after which it is computed again.
 fn segment_limit(memory: u64, other: u64, size_bits: u32) -> u32 {
     let count = (memory.saturating_sub(other) >> size_bits).saturating_sub(1);
     u32::try_from(count).unwrap_or(u32::MAX)
@@ -359,7 +356,7 @@ mod tests {
     use crate::heap::segment::Phase;
     use crate::{Expiry, Mode, Write};
 
-    /// They are kept as blocks come and go, and not added up when they are asked for.
+    /// They are updated as blocks are linked and unlinked, and not summed on request.
     #[test]
     fn bytes_live_and_written_are_those_of_all_segments() {
         let config = Config {

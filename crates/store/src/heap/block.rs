@@ -17,12 +17,12 @@
 //!         bytes
 //! ```
 //!
-//! All words are little pieces of 4 bytes, and a block is a whole number of them. The short length
-//! is that of the value where it fits (Plain, Flags), or unused: the others have a word for it,
-//! and one for the CAS, so that word 1 is free to count the pieces. Word 2 is never 0 in a block:
-//! 0 there ends a segment. A block that is not timed never expires; to give its item an expiry is
-//! to move it (`read.rs`). `Wide` and `Pieces` are always timed: to move them is work, and four
-//! bytes are nothing to them.
+//! All words have 4 bytes, and the length of a block is a multiple of that. The short length is
+//! that of the value if it fits (Plain, Flags) and is unused otherwise: the other forms have a word
+//! for the length and one for the CAS, so that word 1 is free for the number of pieces. Word 2 of a
+//! block is never 0; a 0 there marks the end of a segment. A block that is not timed never expires;
+//! giving its item an expiry means moving it (`read.rs`). `Wide` and `Pieces` are always timed,
+//! because moving them is expensive and four bytes do not matter to them.
 
 mod access;
 mod shape;
@@ -39,21 +39,21 @@ use shape::{EXPIRY_LEN, Form, Shape};
 
 use crate::item::Expiry;
 
-/// Bytes of every block's three words.
+/// Size of the three header words.
 pub(crate) const HEADER_LEN: usize = 12;
-/// Bytes before those of a piece.
+/// Bytes before the content of a piece.
 pub(crate) const PIECE_HEADER_LEN: usize = 16;
-/// The longest piece, in bytes: what a step copies at most. Its length has 17 bits.
+/// The longest piece in bytes, which bounds the bytes copied by a step. Its length has 17 bits.
 pub(crate) const PIECE_MAX: usize = 124 * 1024;
-/// Pieces of a value at most: a piece's own number has 15 bits.
+/// Most pieces of a value: the number of a piece has 15 bits.
 pub(crate) const PIECES_MAX: usize = (1 << 14) - 1;
 
-/// Bytes of the block of a piece of `len` bytes.
+/// Length of a piece's block, for a piece of `len` bytes.
 pub(crate) fn piece_block_len(len: usize) -> usize {
     (PIECE_HEADER_LEN + len).next_multiple_of(4)
 }
 
-/// A block in the log, as long as it may be looked at.
+/// A block in the log, valid during its lifetime parameter.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Block<'h> {
     start: NonNull<u8>,
@@ -61,9 +61,8 @@ pub(crate) struct Block<'h> {
 }
 
 impl<'h> Block<'h> {
-    /// # Safety
-    /// At `start`, aligned to 4, lies a block, or memory for one of [`Outline::block_len`] bytes
-    /// that nobody else has; it stays what it is during `'h`.
+    /// # Safety At `start`, aligned to 4, is a block, or memory for one of [`Outline::block_len`]
+    /// bytes to which the caller has exclusive access. It stays so during `'h`.
     pub(super) unsafe fn at(start: NonNull<u8>) -> Self {
         Self {
             start,
@@ -71,13 +70,13 @@ impl<'h> Block<'h> {
         }
     }
 
-    /// Where it begins, for hints.
+    /// The address of the block, for hints.
     #[inline]
     pub(super) fn address(self) -> *const u8 {
         self.start.as_ptr().cast_const()
     }
 
-    /// Byte `at` of the block.
+    /// The address of byte `at` of the block.
     #[inline]
     fn byte(self, at: usize) -> *mut u8 {
         self.start.as_ptr().wrapping_add(at)
@@ -86,8 +85,8 @@ impl<'h> Block<'h> {
     #[inline]
     fn word(self, number: usize) -> &'h AtomicU32 {
         let word = self.byte(4 * number).cast::<AtomicU32>();
-        // SAFETY: a block has at least three words (and what word 2 says), aligned to 4, and words
-        // before the key are only reached as atomics. `at` promises the lifetime.
+        // SAFETY: a block has at least three words (and the length that word 2 says), aligned to 4;
+        // words before the key are accessed only as atomics. `at` guarantees the lifetime.
         unsafe { &*word }
     }
 
@@ -106,26 +105,26 @@ impl<'h> Block<'h> {
         self.shape().form()
     }
 
-    /// The word `number` of those behind the expiry.
+    /// The word `number` of those after the expiry.
     #[inline]
     fn further(self, number: usize) -> usize {
         3 + usize::from(self.shape().is_timed()) + number
     }
 
-    /// Whether the item may have this CAS and this expiry.
+    /// Whether the block can hold this CAS and this expiry.
     #[inline]
     pub(crate) fn takes(self, cas: u64, expiry: Expiry) -> bool {
         let shape = self.shape();
         shape.takes_cas(cas) && shape.takes_expiry(expiry)
     }
 
-    /// Whether it may have this expiry.
+    /// Whether the block can hold this expiry.
     #[inline]
     pub(crate) fn takes_expiry(self, expiry: Expiry) -> bool {
         self.shape().takes_expiry(expiry)
     }
 
-    /// What the header says for good.
+    /// The immutable part of the header.
     pub(crate) fn outline(self) -> Outline {
         let shape = self.shape();
         Outline {
@@ -183,7 +182,7 @@ impl<'h> Block<'h> {
         }
     }
 
-    /// Gives it an expiry that it [takes](Self::takes_expiry).
+    /// Sets an expiry that the block can [hold](Self::takes_expiry).
     pub(crate) fn set_expiry(self, expiry: Expiry) {
         debug_assert!(self.takes_expiry(expiry));
         if self.shape().is_timed() {
@@ -212,13 +211,13 @@ impl<'h> Block<'h> {
         self.access_word().record_access(before, after, is_timed);
     }
 
-    /// Whether the value is elsewhere.
+    /// Whether the value is stored in pieces.
     #[inline]
     pub(crate) fn is_in_pieces(self) -> bool {
         self.form() == Form::Pieces
     }
 
-    /// The value, where it lies with its key.
+    /// The value, if it is stored with the key.
     #[inline]
     pub(crate) fn value(self) -> &'h [u8] {
         let from = self.shape().value_start();
@@ -226,12 +225,12 @@ impl<'h> Block<'h> {
         unsafe { slice::from_raw_parts(self.byte(from), self.value_len()) }
     }
 
-    /// The locations of the pieces of a value that is elsewhere.
+    /// The locations of the pieces of a value.
     pub(crate) fn pieces(self) -> &'h [AtomicU64] {
         debug_assert!(self.is_in_pieces());
         let list = self.byte(self.shape().value_start());
         let list = list.wrapping_add(list.align_offset(8)).cast::<AtomicU64>();
-        // SAFETY: the list lies in the block, aligned to 8 here, and is only reached as atomics.
+        // SAFETY: the list lies in the block, aligned to 8 here, and is accessed only as atomics.
         unsafe { slice::from_raw_parts(list, self.count_pieces()) }
     }
 
@@ -251,7 +250,7 @@ impl<'h> Block<'h> {
         !self.is_piece() && self.access_word().is_marked_dead()
     }
 
-    /// Writes the header and the key of an item that nobody knows yet.
+    /// Writes the header and the key of an item that is not published yet.
     pub(crate) fn begin(self, outline: &Outline, key: &[u8]) {
         debug_assert!(outline.pieces <= PIECES_MAX && key.len() == outline.key_len);
         let shape = Shape::of(outline);
@@ -268,11 +267,11 @@ impl<'h> Block<'h> {
             value_len.store(outline.value_len as u32, Ordering::Relaxed);
         }
         let to = self.byte(shape.key_start());
-        // SAFETY: the block has room for its key, and nobody else has the block.
+        // SAFETY: the block has space for its key, and the caller has exclusive access.
         unsafe { to.copy_from_nonoverlapping(key.as_ptr(), key.len()) };
     }
 
-    /// Gives an item that nobody knows yet its CAS, which its form must take.
+    /// Sets the CAS of an item that is not published yet. Its form must be able to hold the CAS.
     pub(crate) fn set_cas(self, cas: u64) {
         let (low, high) = (cas as u32, (cas >> 32) as u32);
         let shape = self.shape();
@@ -286,13 +285,12 @@ impl<'h> Block<'h> {
         }
     }
 
-    /// The value of an item that lies with its key, to be filled.
+    /// The value stored with the key, to be filled.
     ///
-    /// # Safety
-    /// Nobody else looks at the block.
+    /// # Safety The caller has exclusive access to the block.
     pub(crate) unsafe fn value_mut(self) -> &'h mut [u8] {
         let from = self.shape().value_start();
-        // SAFETY: the value lies in the block, which is the caller's alone.
+        // SAFETY: the value lies in the block, to which the caller has exclusive access.
         unsafe { slice::from_raw_parts_mut(self.byte(from), self.value_len()) }
     }
 
@@ -310,7 +308,7 @@ impl<'h> Block<'h> {
         self.shape().key_len() == 0
     }
 
-    /// The hash of the key of the item a piece belongs to.
+    /// The hash of the key of the item to which a piece belongs.
     pub(crate) fn piece_hash(self) -> u64 {
         u64::from(self.load(1)) << 32 | u64::from(self.load(0))
     }
@@ -332,14 +330,13 @@ impl<'h> Block<'h> {
 
     /// The bytes of a piece, to be filled.
     ///
-    /// # Safety
-    /// Nobody else looks at the block.
+    /// # Safety The caller has exclusive access to the block.
     pub(crate) unsafe fn piece_mut(self) -> &'h mut [u8] {
-        // SAFETY: the bytes lie in the block, which is the caller's alone.
+        // SAFETY: the bytes lie in the block, to which the caller has exclusive access.
         unsafe { slice::from_raw_parts_mut(self.byte(PIECE_HEADER_LEN), self.piece_len()) }
     }
 
-    /// Whether this is no block but the end of a segment.
+    /// Whether this is the end of a segment instead of a block.
     pub(super) fn is_end(self) -> bool {
         self.shape() == Shape::END
     }
@@ -348,7 +345,7 @@ impl<'h> Block<'h> {
         self.word(2).store(Shape::END.word(), Ordering::Relaxed);
     }
 
-    /// Bytes of the block.
+    /// Length of the block in bytes.
     #[inline]
     pub(crate) fn len(self) -> usize {
         let shape = self.shape();
@@ -365,12 +362,13 @@ impl<'h> Block<'h> {
         }
     }
 
-    /// Copies another block, which may be looked at by others, into this, which may not.
+    /// Copies another block, which others may read, into this one, to which the caller has
+    /// exclusive access.
     pub(crate) fn copy_from(self, other: Block<'_>) {
         if !other.is_piece() && other.is_in_pieces() {
             self.begin(&other.outline(), other.key());
             self.set_cas(other.cas());
-            // The lists of two blocks may be aligned differently.
+            // The piece lists of the two blocks may be aligned differently.
             for (to, from) in self.pieces().iter().zip(other.pieces()) {
                 to.store(from.load(Ordering::Relaxed), Ordering::Relaxed);
             }
@@ -378,7 +376,7 @@ impl<'h> Block<'h> {
             self.set_access(other.access());
         } else {
             let len = other.len();
-            // An expiry may change, and so does an access: by words, which each are atomic.
+            // Expiry and access word may change concurrently, so they are copied as atomics.
             let words_len = match other.shape().is_timed() || other.is_piece() {
                 true => HEADER_LEN + EXPIRY_LEN,
                 false => HEADER_LEN,
@@ -388,8 +386,8 @@ impl<'h> Block<'h> {
                     .store(other.load(number), Ordering::Relaxed);
             }
             let (from, to) = (other.byte(words_len), self.byte(words_len));
-            // SAFETY: both have `len` bytes; behind those words none of the other's change, and
-            // this is the caller's alone.
+            // SAFETY: both have `len` bytes; after those words no byte of the source changes, and
+            // the caller has exclusive access to the destination.
             unsafe { to.copy_from_nonoverlapping(from, len - words_len) };
         }
     }

@@ -1,10 +1,10 @@
-//! How many bytes of each segment are alive: those of blocks that the index leads to.
+//! Live bytes of each segment: the bytes of blocks that the index refers to.
 //!
-//! A write adds to one segment and takes from another. Were that a counter a segment, it would be
-//! two locked instructions a write, on lines that another worker's core had last. So every worker
-//! has a column of its own, with a cell a segment, and alone writes there; what is alive in a
-//! segment is the sum of its row. One worker may take from a segment what another added: cells
-//! count round and round, and only their sum means something.
+//! A write adds to one segment and subtracts from another. With one counter per segment that would
+//! be two locked instructions per write, on cache lines last used by other cores. Therefore every
+//! worker has a column of its own with a cell per segment, and writes only there. The live bytes of
+//! a segment are the sum of its row. A worker may subtract what another has added, so cells wrap;
+//! only their sum modulo 2³² is meaningful.
 //!
 //! ```text
 //!             segment 0    1    2  …
@@ -14,7 +14,7 @@
 //! …
 //! ```
 //!
-//! A column is handed on as it is when its worker is gone.
+//! When a worker is dropped, its column passes to the next one unchanged.
 
 use std::io;
 
@@ -23,7 +23,7 @@ use crate::limits::COLUMNS_MAX;
 use crate::region::Table;
 use crate::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
-/// Cells of a line of the processor's caches: no two columns share one.
+/// Cells per cache line: columns do not share lines.
 const LINE_CELLS: usize = 16;
 const OPENINGS: usize = 0;
 const SHARED: usize = 1;
@@ -32,21 +32,21 @@ const OWNED: usize = 2;
 
 const _: () = assert!(COLUMNS_MAX < u64::BITS as usize);
 
-/// The bytes alive in all segments.
+/// The live bytes of all segments.
 #[derive(Debug)]
 pub(crate) struct Live {
     cells: Table<AtomicU32>,
     /// Cells of a column.
     column_cells: usize,
-    /// Columns to be owned.
+    /// Number of columns that can be owned.
     columns: u32,
-    /// Those that are, a bit each.
+    /// A bit per owned column.
     allocation: AtomicU64,
-    /// Those that ever were: the rest is not looked at.
+    /// Number of columns that were ever owned. Sums skip the rest.
     ever_taken: AtomicU32,
 }
 
-/// Where a worker adds and takes.
+/// The column that a worker writes.
 #[derive(Debug)]
 pub(crate) struct Column {
     first_cell: usize,
@@ -57,10 +57,9 @@ pub(crate) struct Column {
 unsafe impl crate::region::Zeroed for AtomicU32 {}
 
 impl Live {
-    /// # Errors
-    /// The kernel has no room in the address space.
+    /// # Errors The address space is exhausted.
     pub(crate) fn reserve(segments: usize, workers: usize) -> io::Result<Self> {
-        // One more: a worker may come before the one whose place it takes is gone.
+        // One more than needed: a worker may be created before the one it replaces is dropped.
         let columns = (workers + 1).min(COLUMNS_MAX);
         let column_cells = segments.next_multiple_of(LINE_CELLS);
         Ok(Self {
@@ -72,13 +71,13 @@ impl Live {
         })
     }
 
-    /// A column for a worker.
+    /// Assigns a column to a worker.
     pub(crate) fn take_column(&self) -> Column {
         let first_free = |allocation: u64| {
             let free = allocation.trailing_ones();
             (free < self.columns).then(|| allocation | 1 << free)
         };
-        // Acquire: pairs with `give_back`: what its last owner wrote is there.
+        // Acquire: pairs with `give_back`: the writes of its last owner are visible.
         let before = self
             .allocation
             .fetch_update(Ordering::Acquire, Ordering::Relaxed, first_free);
@@ -96,7 +95,7 @@ impl Live {
         }
     }
 
-    /// The worker is gone.
+    /// Returns the column of a dropped worker.
     pub(crate) fn give_back(&self, column: &Column) {
         if !column.is_shared {
             let position = column.first_cell / self.column_cells - OWNED;
@@ -106,7 +105,7 @@ impl Live {
         }
     }
 
-    /// So many bytes more are alive.
+    /// Adds live bytes.
     #[inline]
     pub(crate) fn add(&self, column: &Column, number: Number, bytes: usize) {
         let cell = &self.cells.all()[column.first_cell + number as usize];
@@ -118,26 +117,27 @@ impl Live {
         }
     }
 
-    /// So many fewer are.
+    /// Subtracts live bytes.
     #[inline]
     pub(crate) fn sub(&self, column: &Column, number: Number, bytes: usize) {
         self.add(column, number, bytes.wrapping_neg());
     }
 
-    /// How many are, in a segment. While workers write it may be off by what they are at.
+    /// The live bytes of a segment. While workers write, the sum may be off by their current
+    /// changes.
     pub(crate) fn of(&self, number: Number) -> u32 {
-        // One that was taken from before what it had was seen is below nothing.
+        // A subtraction seen before its addition can make the sum negative.
         (self.sum(number) as i32).max(0) as u32
     }
 
-    /// None are: a segment that nobody looks at any more is opened. Its opener alone may.
+    /// Resets the sum of a segment to 0 when it is opened. No other worker uses the segment then.
     pub(crate) fn clear(&self, number: Number) {
         let cell = &self.cells.all()[OPENINGS * self.column_cells + number as usize];
         let sum = cell.load(Ordering::Relaxed).wrapping_sub(self.sum(number));
         cell.store(sum, Ordering::Relaxed);
     }
 
-    /// The same, round and round.
+    /// The wrapping sum.
     pub(crate) fn sum(&self, number: Number) -> u32 {
         let columns = OWNED + self.ever_taken.load(Ordering::Relaxed) as usize;
         let cells = self.cells.all()[number as usize..].iter();

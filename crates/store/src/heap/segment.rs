@@ -1,4 +1,4 @@
-//! What is known of a segment beside its bytes.
+//! The metadata of a segment.
 
 use crate::item::Expiry;
 use crate::sync::atomic::{AtomicU32, AtomicU64, Ordering};
@@ -6,38 +6,38 @@ use crate::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 /// A writer's hold, in `fill`.
 const HOLD: u64 = 1 << 32;
 const TAIL_MASK: u64 = HOLD - 1;
-/// It is being drained, or has been and was not opened since: nobody writes where a block was.
+/// Closed: it is being evacuated, or was and has not been reopened. No hole of it may be filled.
 const CLOSED: u64 = 1 << 63;
 
-/// What a segment is doing. It goes round: free, open, sealed, draining, retired, free.
+/// The phase of a segment. The cycle is free, open, sealed, evacuating, retired, free.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[repr(u32)]
 pub(crate) enum Phase {
-    /// Nothing of use is in it.
+    /// Empty.
     Free = 0,
     /// Blocks are added.
     Open,
     /// Full.
     Sealed,
-    /// A worker copies out what shall stay.
+    /// A worker copies its live blocks out.
     Evacuating,
-    /// Nothing leads there any more, but somebody may still be looking.
+    /// No location refers to it any more, but readers may still use it.
     Retired,
 }
 
-/// Which half of the log a segment belongs to.
+/// The part of the log to which a segment belongs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[repr(u32)]
 pub(crate) enum Part {
-    /// New items, on trial.
+    /// New items (probation).
     Small = 0,
-    /// What has been asked for again.
+    /// Items that were requested again.
     Main = 1,
 }
 
-/// A segment's two lines: every write changes the first, and hardly any the second. All zero, it is
-/// free and in no lane; once it was in one, it is full until it is opened again, so that who comes
-/// too late adds nothing.
+/// The two metadata lines of a segment. Every write changes the first, and few the second. All
+/// zero, it is free. Once it was open it counts as full until it is reopened, so that a late writer
+/// adds nothing.
 #[derive(Debug, Default)]
 #[repr(C)]
 pub(crate) struct Segment {
@@ -48,10 +48,10 @@ pub(crate) struct Segment {
 #[derive(Debug, Default)]
 #[repr(C, align(64))]
 struct Busy {
-    /// Whether it is closed (highest bit), writers that are filling blocks of it (rest of the high
-    /// half), and where the next block begins.
+    /// Bit 63: closed. The rest of the high half: number of writers filling blocks. The low half:
+    /// offset of the next block.
     fill: AtomicU64,
-    /// Pins, and uploads that wait for their peers.
+    /// Number of pins, and of uploads that wait for their peers.
     held: AtomicU32,
 }
 
@@ -60,31 +60,31 @@ struct Busy {
 struct Quiet {
     phase: AtomicU32,
     part: AtomicU32,
-    /// Flushes before it was opened.
+    /// Flush generation: number of flushes before it was opened.
     flush_generation: AtomicU32,
-    /// When all that is in it will have expired; `Expiry`'s word.
+    /// When all its items will have expired, as `Expiry`'s word.
     expiry: AtomicU32,
-    /// The second it was opened in.
+    /// The second in which it was opened.
     opened_s: AtomicU32,
-    /// Where its last block ends, once it is full; 0: where the segment does.
+    /// End of the last block once it is full. 0: the end of the segment.
     end: AtomicU32,
-    /// Which of all openings of segments was its last.
+    /// Number of its last opening among those of all segments.
     opening: AtomicU32,
-    /// Bytes of its blocks as they were counted when it was sealed.
+    /// Bytes of its blocks, as counted when it was sealed.
     counted: AtomicU32,
 }
 
 #[cfg(not(any(loom, shuttle)))]
 const _: () = assert!(size_of::<Segment>() == 128);
 
-// SAFETY: atomics only; `Phase::Free` and `Part::Small` are 0, and `Default` is zeroes too.
+// SAFETY: only atomics; `Phase::Free` and `Part::Small` are 0, and `Default` is all zero too.
 unsafe impl crate::region::Zeroed for Segment {}
 
-/// Where a segment's first block begins: location 0 is none.
+/// Offset of the first block: location 0 means "none".
 pub(crate) const FIRST: u32 = 8;
 
 impl Segment {
-    /// Makes a free segment ready for blocks. Its opener alone may.
+    /// Opens a free segment. Called only by the worker that took it.
     pub(crate) fn open(&self, part: Part, flush_generation: u32, now_s: u32, opening: u32) {
         self.quiet.part.store(part as u32, Ordering::Relaxed);
         self.quiet
@@ -95,14 +95,16 @@ impl Segment {
         self.quiet.end.store(0, Ordering::Relaxed);
         self.quiet.opening.store(opening, Ordering::Relaxed);
         self.set_phase(Phase::Open);
-        // Release: pairs with the acquire in `take` and `join`: who adds a block sees the above.
+        // Release: pairs with the acquire in `take` and `join`: a writer of a block sees the fields
+        // above.
         self.busy.fill.store(u64::from(FIRST), Ordering::Release);
     }
 
-    /// Takes `len` bytes for a block and holds the segment for its writer. Err: where the bytes
-    /// would have begun; the hold is the caller's all the same.
+    /// Reserves `len` bytes for a block and holds the segment for its writer. On `Err` there is no
+    /// space: it contains the offset at which the bytes would have begun, and the segment is held
+    /// nevertheless.
     pub(crate) fn take(&self, len: u32, size: u32) -> Result<u32, u32> {
-        // Acquire: pairs with `open`. Release: with `is_ready`.
+        // Acquire: pairs with `open`. Release: pairs with `is_ready`.
         let before = self
             .busy
             .fill
@@ -115,29 +117,29 @@ impl Segment {
         }
     }
 
-    /// Asks for the line that every write changes. A hint.
+    /// Prefetches the line that every write changes. A hint.
     #[inline]
     pub(super) fn prefetch(&self) {
         crate::prefetch::line_to_write(std::ptr::from_ref(&self.busy).cast());
     }
 
-    /// Where the next block would begin.
+    /// Offset of the next block.
     pub(crate) fn tail(&self) -> u32 {
         (self.busy.fill.load(Ordering::Relaxed) & TAIL_MASK) as u32
     }
 
-    /// A writer is done with its block.
+    /// Releases the hold of a writer whose block is complete.
     pub(crate) fn release_writer(&self) {
-        // Release: pairs with `is_ready` and `close`: the block is whole.
+        // Release: pairs with `is_ready` and `close`: the block is complete.
         self.busy.fill.fetch_sub(HOLD, Ordering::Release);
     }
 
-    /// Holds the segment for who writes where a block was before; false: it is closed.
+    /// Holds the segment for a writer that fills a hole. Returns false if it is closed.
     fn join(&self) -> bool {
         let mut fill = self.busy.fill.load(Ordering::Relaxed);
         while fill & CLOSED == 0 {
             let joined = fill + HOLD;
-            // Acquire: pairs with `open`. Release: with `close`, as in `take`.
+            // Acquire: pairs with `open`. Release: pairs with `close`, as in `take`.
             match self.busy.fill.compare_exchange_weak(
                 fill,
                 joined,
@@ -151,14 +153,14 @@ impl Segment {
         false
     }
 
-    /// As [`join`](Self::join), if its last opening is `opening`: a hole that was left then is
-    /// still one.
+    /// As [`join`](Self::join), if its last opening is `opening`: then the hole still exists.
     #[inline]
     pub(crate) fn join_opening(&self, opening: u32) -> bool {
         if !self.join() {
             return false;
         }
-        // It was closed and opened anew before `join`, or neither happens before `release_writer`.
+        // The segment was closed and reopened before `join`, or neither can happen before
+        // `release_writer`.
         let is_same = self.opening() == opening;
         if !is_same {
             self.release_writer();
@@ -166,17 +168,18 @@ impl Segment {
         is_same
     }
 
-    /// Whether it can be drained: no block can be added, none is being filled, and nobody holds it.
+    /// Whether it can be evacuated: no block can be added, none is being filled, and no peer holds
+    /// it.
     pub(crate) fn is_ready(&self, size: u32) -> bool {
         // Acquire: pairs with `release_writer`.
         let fill = self.busy.fill.load(Ordering::Acquire);
         fill & TAIL_MASK >= u64::from(size) && fill < HOLD && !self.is_held()
     }
 
-    /// Lets no writer come any more; false: one is there.
+    /// Closes the segment for writers. Returns false if a writer holds it.
     pub(crate) fn close(&self) -> bool {
         let fill = self.busy.fill.load(Ordering::Relaxed);
-        // Acquire: pairs with `release_writer`: what is to be drained is whole.
+        // Acquire: pairs with `release_writer`: the blocks to be evacuated are complete.
         let closed = self.busy.fill.compare_exchange(
             fill & TAIL_MASK,
             fill & TAIL_MASK | CLOSED,
@@ -186,23 +189,23 @@ impl Segment {
         closed.is_ok()
     }
 
-    /// Lets writers come again.
+    /// Reopens the segment for writers.
     pub(crate) fn reopen(&self) {
         // Release: pairs with `join`.
         self.busy.fill.fetch_and(!CLOSED, Ordering::Release);
     }
 
-    /// Which of all openings of segments was its last.
+    /// Number of its last opening.
     pub(crate) fn opening(&self) -> u32 {
         self.quiet.opening.load(Ordering::Relaxed)
     }
 
-    /// No block begins at `at` or behind it.
+    /// Ends the segment: no block begins at or after `at`.
     pub(crate) fn set_end(&self, at: u32) {
         self.quiet.end.store(at, Ordering::Relaxed);
     }
 
-    /// Bytes of its blocks, dead or alive, once it is full.
+    /// Bytes of its blocks, dead or live, once it is full.
     pub(crate) fn written(&self, size: u32) -> u64 {
         let end = match self.quiet.end.load(Ordering::Relaxed) {
             0 => size,
@@ -211,28 +214,28 @@ impl Segment {
         u64::from(end - FIRST)
     }
 
-    /// As [`written`](Self::written), kept until the segment is retired: another writer may yet set
-    /// the end. The caller seals the segment, under the lock of the log.
+    /// As [`written`](Self::written), fixed until the segment is retired, because another writer
+    /// may still set the end. The caller seals the segment, under the lock of the log.
     pub(crate) fn count_written(&self, size: u32) -> u32 {
         let written = self.written(size) as u32;
         self.quiet.counted.store(written, Ordering::Relaxed);
         written
     }
 
-    /// What was counted when it was sealed.
+    /// The bytes counted when it was sealed.
     pub(crate) fn counted_written(&self) -> u32 {
         self.quiet.counted.load(Ordering::Relaxed)
     }
 
-    /// Holds it for a peer; true: it was not held before.
+    /// Holds it for a peer. Returns true if it was not held before.
     pub(crate) fn hold(&self) -> bool {
-        // Relaxed: the holder is online, and what frees the segment waits until it is quiescent.
+        // Relaxed: the holder is online, and the segment is not reused before it is quiescent.
         self.busy.held.fetch_add(1, Ordering::Relaxed) == 0
     }
 
-    /// The reverse of [`hold`](Self::hold); true: nobody else holds it.
+    /// Undoes [`hold`](Self::hold). Returns true if no other holds remain.
     pub(crate) fn release(&self) -> bool {
-        // Release: pairs with `is_held`: its looking comes before our use.
+        // Release: pairs with `is_held`: the holder's reads come before the reuse.
         self.busy.held.fetch_sub(1, Ordering::Release) == 1
     }
 
@@ -268,12 +271,12 @@ impl Segment {
         self.quiet.flush_generation.load(Ordering::Relaxed)
     }
 
-    /// When all that is in it will have expired.
+    /// When all its items will have expired.
     pub(crate) fn expiry(&self) -> Expiry {
         Expiry::of_word(self.quiet.expiry.load(Ordering::Relaxed))
     }
 
-    /// Something in it lives until then.
+    /// Raises that to the expiry of a new block.
     pub(crate) fn raise_expiry(&self, expiry: Expiry) {
         if self.quiet.expiry.load(Ordering::Relaxed) < expiry.word() {
             self.quiet

@@ -1,10 +1,10 @@
-//! When an item was last asked for, and what has become of it: a value ([`Access`]), and the word
-//! of the block it is kept in ([`AccessWord`]).
+//! The last access of an item and its flags: a value ([`Access`]), and the word of a block that
+//! holds it ([`AccessWord`]).
 
 use std::sync::atomic::{AtomicU32, Ordering};
 
-/// Bits of the second of the last access: its distance to another second is known if that is less
-/// than two years.
+/// Bits of the second of the last access. Its distance to another second is unambiguous below two
+/// years.
 const ACCESS_BITS: u32 = 27;
 const ACCESS_MASK: u32 = (1 << ACCESS_BITS) - 1;
 const DEAD: u32 = 1 << 27;
@@ -13,20 +13,20 @@ const FETCHED: u32 = 1 << 29;
 const STALE: u32 = 1 << 30;
 const CLAIMED: u32 = 1 << 31;
 
-/// When an item was last asked for, and what has become of it since.
+/// The last access of an item, and its flags.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Access(u32);
 
 impl Access {
-    /// Of a block that no entry leads to yet.
+    /// Of a block that is not linked yet.
     pub(super) const DEAD: Self = Self(DEAD);
 
-    /// Of an item that is new.
+    /// Of a new item.
     pub(crate) fn new(now_s: u32) -> Self {
         Self(now_s & ACCESS_MASK)
     }
 
-    /// The second, seen from another that is less than two years away, whichever is earlier.
+    /// The second of the access, seen from a second at most two years before or after it.
     #[inline]
     pub(crate) fn second(self, now_s: u32) -> u32 {
         let unused = u32::BITS - ACCESS_BITS;
@@ -49,14 +49,13 @@ impl Access {
         self.0 & CLAIMED != 0
     }
 
-    /// Whether no entry of the index leads to the block: not yet, or not any more.
+    /// Whether no index entry refers to the block: not yet, or not any more.
     #[inline]
     fn is_dead(self) -> bool {
         self.0 & DEAD != 0
     }
 
-    /// The same item without an entry. A reader that found the item before is still shown its
-    /// facts.
+    /// The same item, unlinked. A reader that found it before still gets its metadata.
     #[must_use]
     fn dead(self) -> Self {
         Self(self.0 | DEAD)
@@ -67,19 +66,19 @@ impl Access {
         self.0 & BASE64_KEY != 0
     }
 
-    /// With its key written in base64, or as it is.
+    /// With the flag for keys in base64 set or cleared.
     #[must_use]
     pub(crate) fn with_base64_key(self, is_base64: bool) -> Self {
         Self(self.0 & !BASE64_KEY | if is_base64 { BASE64_KEY } else { 0 })
     }
 
-    /// Written just now.
+    /// Of an item written at this second.
     #[must_use]
     pub(crate) fn at(self, now_s: u32) -> Self {
         Self(self.0 & !ACCESS_MASK | now_s & ACCESS_MASK)
     }
 
-    /// Read just now.
+    /// With an access at this second.
     #[inline]
     #[must_use]
     pub(crate) fn fetched_at(self, now_s: u32) -> Self {
@@ -93,11 +92,11 @@ impl Access {
     }
 }
 
-/// Four bytes of a block that threads share, in plain memory; or what stands for them in a model.
+/// A shared word of four bytes in plain memory, or its replacement in a model.
 pub(super) trait Word {
     fn load(&self, order: Ordering) -> u32;
     fn store(&self, value: u32, order: Ordering);
-    /// Relaxed, whether it stores `after` or not.
+    /// Compare-and-exchange with relaxed ordering on success and failure.
     fn replace(&self, before: u32, after: u32);
 }
 
@@ -133,8 +132,8 @@ impl<W: Word> AccessWord<'_, W> {
         self.0.store(access.0, Ordering::Relaxed);
     }
 
-    /// Records a read of an item, which can expire or not. Of several concurrent readers the last
-    /// to write has its second recorded.
+    /// Records a read of an item, which can or cannot expire. Of several concurrent readers the
+    /// last to write has its second recorded.
     #[inline]
     pub(super) fn record_access(
         &self,
@@ -150,13 +149,13 @@ impl<W: Word> AccessWord<'_, W> {
             // expires, can be claimed.
             self.0.replace(before.0, after.0);
         } else {
-            // It may overwrite a concurrent dead mark, which is a hint: better that than a locked
-            // instruction for each item that is read, whose line its writer's core still has.
+            // It may overwrite a concurrent dead mark, which is only a hint. The alternative would
+            // be a locked instruction per item read, on a line that the writer's core still owns.
             self.0.store(after.0, Ordering::Relaxed);
         }
     }
 
-    /// Adds the mark of an item that has been unlinked.
+    /// Adds the dead mark of an unlinked item.
     #[inline]
     pub(super) fn mark_dead(&self) {
         let dead = self.access().dead();
@@ -165,7 +164,7 @@ impl<W: Word> AccessWord<'_, W> {
         self.0.store(dead.0, Ordering::Release);
     }
 
-    /// Whether the item is marked.
+    /// Whether the item has the dead mark.
     #[inline]
     pub(super) fn is_marked_dead(&self) -> bool {
         // Acquire: pairs with `mark_dead`.
@@ -186,7 +185,7 @@ mod tests {
             for later_s in [0, 1, 3_600, 2 * year_s] {
                 assert_eq!(access.second(now_s.saturating_add(later_s)), now_s);
             }
-            // Another thread's clock may be a second behind.
+            // The clock of another thread may be a second behind.
             assert_eq!(access.second(now_s.saturating_sub(1)), now_s);
         }
     }

@@ -1,27 +1,27 @@
-//! What a header says of its block and does not change: word 2, and what follows from it.
+//! The immutable header word of a block (word 2), and what follows from it.
 
 use super::{HEADER_LEN, PIECES_MAX};
 use crate::item::Expiry;
 
-/// Bytes of an expiry.
+/// Size of an expiry.
 pub(super) const EXPIRY_LEN: usize = 4;
-/// There is an expiry.
+/// The block has an expiry.
 const TIMED: u32 = 1 << 2;
-/// The longest value whose length fits the header.
+/// The longest value whose length fits into the header.
 const SHORT_MAX: usize = (1 << 13) - 1;
-/// The largest CAS that fits the header.
+/// The largest CAS that fits into the header.
 pub(super) const SHORT_CAS_MAX: u64 = (1 << 40) - 1;
 
-/// How an item's header goes on.
+/// The form of an item's header.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Form {
-    /// Not at all.
+    /// No further words.
     Plain = 0,
     /// With client flags.
     Flags = 1,
-    /// With client flags, a long value's length, and any CAS.
+    /// With client flags, the length of a long value, and any CAS.
     Wide = 2,
-    /// As `Wide`; the value is elsewhere.
+    /// As `Wide`; the value is stored in pieces.
     Pieces = 3,
 }
 
@@ -35,21 +35,21 @@ impl Form {
     }
 }
 
-/// What an item's header says and does not change.
+/// The immutable properties of an item.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Outline {
     pub(crate) form: Form,
     pub(crate) key_len: usize,
     pub(crate) value_len: usize,
     pub(crate) flags: u32,
-    /// Of the value, where it is elsewhere.
+    /// Number of pieces of the value, if it is stored in pieces.
     pub(crate) pieces: usize,
-    /// It has a place for an expiry.
+    /// The block has a field for an expiry.
     pub(crate) is_timed: bool,
 }
 
 impl Outline {
-    /// The shortest form for a value that lies with its key. `cas`: one the client chose.
+    /// The shortest form for a value stored with its key. `cas` is one chosen by the client.
     #[inline]
     pub(crate) fn whole(
         key_len: usize,
@@ -74,7 +74,7 @@ impl Outline {
         }
     }
 
-    /// For a value in pieces.
+    /// The form for a value in pieces.
     pub(crate) fn pieces(key_len: usize, value_len: usize, flags: u32, pieces: usize) -> Self {
         debug_assert!(pieces <= PIECES_MAX);
         Self {
@@ -87,7 +87,7 @@ impl Outline {
         }
     }
 
-    /// The same, with a place for an expiry.
+    /// The same, with a field for an expiry.
     pub(crate) fn timed(self) -> Self {
         Self {
             is_timed: true,
@@ -95,11 +95,11 @@ impl Outline {
         }
     }
 
-    /// Bytes of the block.
+    /// Length of the block in bytes.
     #[inline]
     pub(crate) fn block_len(&self) -> usize {
         let body_len = match self.form {
-            // Wherever the block lies, four bytes more align the list.
+            // Four more bytes align the list, wherever the block lies.
             Form::Pieces => self.key_len.next_multiple_of(4) + 4 + 8 * self.pieces,
             Form::Plain | Form::Flags | Form::Wide => self.key_len + self.value_len,
         };
@@ -107,7 +107,7 @@ impl Outline {
     }
 }
 
-/// Where the key of an item lies in its block.
+/// Offset of the key in an item's block.
 const fn key_start(form: Form, is_timed: bool) -> usize {
     let expiry_len = if is_timed { EXPIRY_LEN } else { 0 };
     HEADER_LEN + expiry_len + form.extra_len()
@@ -118,12 +118,12 @@ const fn key_start(form: Form, is_timed: bool) -> usize {
 pub(super) struct Shape(u32);
 
 impl Shape {
-    /// Of what ends a segment.
+    /// The word at the end of a segment.
     pub(super) const END: Self = Self(0);
-    /// Of a piece.
+    /// The word of a piece.
     pub(super) const PIECE: Self = Self(Form::Pieces as u32);
 
-    /// Where the key lies, by the lowest bits.
+    /// Offset of the key, indexed by the lowest bits.
     const KEY_STARTS: [u8; 8] = {
         let mut starts = [0; 8];
         let mut bits = 0;
@@ -140,14 +140,14 @@ impl Shape {
         Self(word)
     }
 
-    /// That of an item which has no CAS yet.
+    /// The word of an item without a CAS.
     #[inline]
     pub(super) fn of(outline: &Outline) -> Self {
         let short_len = match outline.form {
             Form::Plain | Form::Flags => outline.value_len,
             Form::Wide | Form::Pieces => 0,
         };
-        // What does not fit would run into the length of the key.
+        // A value that does not fit would overflow into the length of the key.
         assert!(short_len <= SHORT_MAX, "a value too long for its form");
         let timed = if outline.is_timed { TIMED } else { 0 };
         let lens = (outline.key_len as u32) << 16 | (short_len as u32) << 3;
@@ -169,7 +169,7 @@ impl Shape {
         }
     }
 
-    /// Whether length and CAS lie in the header.
+    /// Whether length and CAS are in the header.
     #[inline]
     pub(super) const fn is_short(self) -> bool {
         self.0 & 0b10 == 0
@@ -185,7 +185,7 @@ impl Shape {
         (self.0 >> 16 & 0xff) as usize
     }
 
-    /// Of the value, where it is short.
+    /// Length of a short value.
     #[inline]
     pub(super) const fn short_len(self) -> usize {
         (self.0 >> 3) as usize & SHORT_MAX
@@ -196,19 +196,19 @@ impl Shape {
         Self::KEY_STARTS[(self.0 & 0b111) as usize].into()
     }
 
-    /// Where the value or the list of its pieces lies.
+    /// Offset of the value or of the list of its pieces.
     #[inline]
     pub(super) fn value_start(self) -> usize {
         self.key_start() + self.key_len()
     }
 
-    /// Bytes of the block, where the value is short.
+    /// Length of the block of a short value.
     #[inline]
     pub(super) fn short_block_len(self) -> usize {
         (self.value_start() + self.short_len()).next_multiple_of(4)
     }
 
-    /// The highest bits of the CAS, where it is short.
+    /// The highest bits of a short CAS.
     #[inline]
     pub(super) const fn cas_high(self) -> u32 {
         self.0 >> 24
@@ -220,13 +220,13 @@ impl Shape {
         Self(self.0 & 0x00ff_ffff | high << 24)
     }
 
-    /// Whether the item may have this CAS.
+    /// Whether the header can hold this CAS.
     #[inline]
     pub(super) const fn takes_cas(self, cas: u64) -> bool {
         cas <= SHORT_CAS_MAX || !self.is_short()
     }
 
-    /// Whether it may have this expiry.
+    /// Whether the block can hold this expiry.
     #[inline]
     pub(super) fn takes_expiry(self, expiry: Expiry) -> bool {
         self.is_timed() || expiry == Expiry::NEVER
