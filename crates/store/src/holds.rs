@@ -1,12 +1,12 @@
-//! What slow peers hold: pins, and uploads that wait for their bytes, keep whole segments from
-//! being used again; how many is bounded.
+//! Memory held for slow peers: pins, and uploads that wait for their bytes, keep whole segments
+//! from being reused. Their number is bounded.
 
 use crate::heap::segment::Segment;
 use crate::heap::{Heap, Number};
 use crate::limits::HELD_PART;
 use crate::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
-/// Segments held for peers, each counted once however many hold it.
+/// Segments held for peers, each counted once, however many hold it.
 #[derive(Debug, Default)]
 pub(crate) struct Holds {
     segments: AtomicU32,
@@ -14,18 +14,18 @@ pub(crate) struct Holds {
     pinned_bytes: AtomicU64,
 }
 
-/// The right to hold so many segments more.
+/// The right to hold a number of further segments.
 #[derive(Debug)]
 #[must_use]
 pub(crate) struct Credit(u32);
 
 impl Credit {
-    /// None: every segment held is counted when it is.
+    /// No credit: every segment is counted when it is held.
     pub(crate) fn none() -> Self {
         Self(0)
     }
 
-    /// What is left of it.
+    /// The unused rest.
     pub(crate) fn take(&mut self) -> Self {
         std::mem::replace(self, Self::none())
     }
@@ -36,7 +36,7 @@ impl Holds {
         self.pinned_bytes.load(Ordering::Relaxed)
     }
 
-    /// Segments held, and those that uploads under way may yet come to hold.
+    /// Segments held, plus those that unfinished uploads may still hold.
     pub(crate) fn segments(&self) -> u32 {
         self.segments.load(Ordering::Relaxed)
     }
@@ -49,7 +49,7 @@ impl Holds {
         self.pinned_bytes.fetch_sub(bytes, Ordering::Relaxed);
     }
 
-    /// Asks for the right to hold `count` segments of `segment_limit`. The first holder always gets
+    /// Requests the right to hold `count` segments of `segment_limit`. The first holder always gets
     /// it, so that a small memory still serves its largest item.
     pub(crate) fn ask(&self, count: u32, segment_limit: u32) -> Option<Credit> {
         let most = (segment_limit / HELD_PART).max(1);
@@ -60,7 +60,7 @@ impl Holds {
             .then_some(Credit(count))
     }
 
-    /// Holds a segment, on credit while there is any.
+    /// Holds a segment, on credit as long as there is any.
     pub(crate) fn hold(&self, segment: &Segment, credit: &mut Credit) {
         if segment.hold() {
             if credit.0 > 0 {
@@ -77,7 +77,7 @@ impl Holds {
         }
     }
 
-    /// Gives back what was not needed.
+    /// Returns the unused credit.
     pub(crate) fn settle(&self, Credit(rest): Credit) {
         self.segments.fetch_sub(rest, Ordering::Relaxed);
     }
@@ -112,7 +112,7 @@ mod tests {
         let holders = AtomicU32::new(0);
         let hold_now_and_then = || {
             for _ in 0..200_000 {
-                // More than the limit: only the first of all may.
+                // More than the limit is granted only to the first holder.
                 if let Some(credit) = holds.ask(9, 64) {
                     assert_eq!(holders.fetch_add(1, Ordering::SeqCst), 0);
                     holders.fetch_sub(1, Ordering::SeqCst);

@@ -1,21 +1,20 @@
-//! Blocks that a worker's own writes have unlinked, kept to be written again.
+//! Holes: blocks unlinked by a worker's own writes, kept for reuse.
 //!
-//! Who overwrites an item in a log leaves a hole behind and goes on through all the memory there
-//! is, none of which is in the processor's caches, and what stays between the holes must be copied
-//! out one day. A hole that exactly fits the next value is used again instead, as an allocator
-//! would: it is near, and no segment is spent. A value on its way from a slow peer never lies in
-//! one: it would keep a segment of its own from being drained.
+//! A worker that overwrites items in a log leaves holes and continues through all the memory, none
+//! of which is cached, and the live blocks between the holes have to be copied some day. So a hole
+//! with exactly the length of the next value is reused, as in an allocator: its memory is likely
+//! cached, and no new segment is used. The value of a slow upload is never written into a hole,
+//! because it would keep the segment from being evacuated.
 //!
 //! ```text
 //! unlinked ──► young ──► waiting, batch by batch, ──► ready, ──► filled
 //!              (a batch)  for its stamp to be over     by length
 //! ```
 //!
-//! Readers may still be looking at it until its batch's stamp is over (`epochs.rs`). Its segment
-//! may have been drained meanwhile, may be held by a pin, or be opened anew as another's: whoever
-//! writes again takes part in it first, which a segment that is closed refuses, and looks whether
-//! it is the one it was. They are so many at most, and what finds no place is forgotten: draining
-//! finds it.
+//! Readers may use a hole's block until the stamp of its batch has passed (`epochs.rs`). Meanwhile
+//! its segment may have been evacuated, pinned, or reopened. A writer that fills the hole therefore
+//! first joins the segment, which fails if it is closed, and checks that its opening is still the
+//! same. The number of holes is bounded; further ones are forgotten and left to evacuation.
 
 use std::collections::VecDeque;
 use std::mem;
@@ -29,18 +28,18 @@ use crate::limits::{HOLE_BATCH, HOLE_BATCHES_MAX, HOLE_LISTS, HOLE_TRIES, HOLES_
 use crate::log::{AllocTarget, Allocation, part_of_opening};
 use crate::worker::Worker;
 
-/// A block nothing leads to.
+/// An unlinked block.
 #[derive(Debug, Clone, Copy)]
 struct Hole {
     location: Location,
     len: u32,
-    /// Which opening its segment was of.
+    /// The opening of its segment.
     opening: u32,
 }
 
 type Batch = [Option<Hole>; HOLE_BATCH];
 
-/// The holes one worker knows.
+/// The holes of a worker.
 #[derive(Debug)]
 pub(crate) struct Holes {
     young: Batch,
@@ -66,7 +65,7 @@ impl Holes {
         }
     }
 
-    /// Gives a full batch its stamp, and takes up one whose stamp is over.
+    /// Stamps a full batch, and takes over one whose stamp has passed.
     fn age(&mut self, epochs: &Epochs) {
         if self.young_len < HOLE_BATCH {
             return;
@@ -85,25 +84,25 @@ impl Holes {
     }
 }
 
-/// No place in [`ReadyHoles`].
+/// No hole in [`ReadyHoles`].
 const NONE: u16 = u16::MAX;
 
 const _: () = assert!(HOLES_MAX < NONE as usize);
 
-/// Holes that may be filled: a list for each length and part, the last let go first. Where there is
-/// no place for one more, one that has been there for long is forgotten.
+/// Reusable holes: a list per length and part, last in first out. If there is no space for another,
+/// an old one is forgotten.
 #[derive(Debug)]
 struct ReadyHoles {
     positions: Box<[HoleLink]>,
-    /// The first of each list.
+    /// The first hole of each list.
     firsts: Box<[u16]>,
-    /// The first of those without a hole.
+    /// The first unused entry.
     empty: u16,
-    /// The next that is forgotten.
+    /// The next entry to be forgotten.
     hand: u16,
 }
 
-/// A hole among others of its list.
+/// A hole in its list.
 #[derive(Debug, Clone, Copy)]
 struct HoleLink {
     hole: Option<Hole>,
@@ -149,12 +148,12 @@ impl ReadyHoles {
         self.firsts[list] = number;
     }
 
-    /// Takes the first hole of that length; and the one that is next.
+    /// Removes the first hole of this length. Returns it, and the next one.
     fn pop(&mut self, len: u32, part: Part) -> Option<(Hole, Option<Hole>)> {
         let list = list_of(len, part);
         let number = self.firsts[list];
         let position = self.positions.get_mut(usize::from(number))?;
-        // Lengths that are long share lists.
+        // Large lengths share lists.
         let hole = position.hole.take_if(|hole| hole.len == len)?;
         self.firsts[list] = position.behind;
         position.behind = mem::replace(&mut self.empty, number);
@@ -166,7 +165,7 @@ impl ReadyHoles {
         Some((hole, next))
     }
 
-    /// Takes a hole out of its list.
+    /// Removes a hole from its list.
     fn take_out(&mut self, number: u16) {
         let position = &mut self.positions[usize::from(number)];
         let (hole, before) = (
@@ -194,8 +193,7 @@ fn list_of(len: u32, part: Part) -> usize {
 }
 
 impl Worker {
-    /// An item that a write of this worker has unlinked is alive no more, and its block may be
-    /// written again.
+    /// Counts an item unlinked by a write of this worker as dead, and remembers its hole.
     #[inline]
     pub(crate) fn free(&self, block_ref: &BlockRef<'_>) {
         let len = self.unlinked(block_ref) as u32;
@@ -206,8 +204,8 @@ impl Worker {
         });
     }
 
-    /// Takes a hole of just that length for a block that would go that way and will soon be
-    /// published: nobody drains its segment until then.
+    /// Takes a hole of exactly this length for a block with this target that will soon be
+    /// published. Its segment is not evacuated until then.
     pub(crate) fn take_hole(&self, len: usize, target: &AllocTarget) -> Option<Allocation> {
         let log = &self.store.log;
         let mut holes = self.holes.borrow_mut();
@@ -219,14 +217,14 @@ impl Worker {
             } = hole;
             let number = log.heap.number_of(location);
             let segment = log.heap.segment(number);
-            // The first look spares those that are not the shared writes; the second, by
-            // `join_opening`, is sure of what may have changed since.
+            // The first check avoids shared writes for unsuitable holes. The second, in
+            // `join_opening`, is reliable for what may have changed since.
             let is_same = segment.opening() == opening;
             if is_same && log.accepts(segment, target) && segment.join_opening(opening) {
                 if log.is_reusable(segment) {
                     segment.raise_expiry(target.expiry);
                     self.counters.count(Counter::Refilled);
-                    // The next value is often as long.
+                    // The next value often has the same length.
                     if let Some(next) = next {
                         log.heap.prefetch_to_write(next.location, len);
                     }
@@ -286,8 +284,8 @@ mod tests {
         assert_eq!(popped(&mut ready, 100, Part::Small), Some(1));
     }
 
-    /// Against lists that are looked through: whatever comes and goes, every hole is in its list
-    /// until it is popped or forgotten, and no more than there is room for are kept.
+    /// Compared with a linear search: whatever is added and removed, every hole is in its list
+    /// until it is taken or forgotten, and the number of holes is bounded.
     #[test]
     fn whatever_comes_and_goes_each_is_popped_once() {
         let mut ready = ReadyHoles::new();

@@ -1,12 +1,12 @@
-//! Which eviction policy would have had most hits, found out in miniature (Waldspurger and others,
-//! *Cache modeling and optimization using miniature simulations*, ATC 2017).
+//! Selects the eviction policy by miniature simulation (Waldspurger et al., *Cache modeling and
+//! optimization using miniature simulations*, ATC 2017).
 //!
-//! One key in sixty-four to a few thousand, chosen by its hash, is watched. Its requests are made
-//! to four small caches too, one for each eviction policy, that hold names and lengths and nothing
-//! else, in the same part of the memory as the watched keys are of all keys: what such a cache
-//! hits, a whole one that leans so would hit. (They count requests and do not know when the last
-//! one came: `recent` and `clock` hit a little less here than they would.) Each has a score, its
-//! share of hits of late; the store leans as the best.
+//! One key in 64 to a few thousand, selected by its hash, is watched. Its requests are also sent to
+//! four miniature caches, one per policy. These hold only hashes and lengths, and simulate the same
+//! fraction of the memory as the watched keys are of all keys. So the hit ratio of a miniature
+//! estimates that of the store under its policy. (A miniature counts requests but does not know
+//! when the last one came, so it underestimates `recent` and `clock` slightly.) Each policy has a
+//! score, its recent hit ratio, and the store uses the policy with the best.
 //!
 //! ```text
 //! request ── hash below the threshold? ──► directory: slot of the hash        (`directory.rs`)
@@ -14,9 +14,9 @@
 //!                                          each eviction policy, of the same slots
 //! ```
 //!
-//! It costs a comparison a request, and for a watched key, of which a worker shows some requests a
-//! second and no more, about a microsecond; some tens of them where many names have to be forgotten
-//! at once. Who finds the lock taken goes on without: one request more or less is no matter.
+//! The cost is a comparison per request. A request of a watched key costs about a microsecond, and
+//! a worker passes only some of them per second; occasionally it is some tens of microseconds, when
+//! many keys have to be forgotten at once. A worker that finds the lock taken skips the request.
 //! Nothing is watched before the memory is half full.
 
 mod directory;
@@ -35,24 +35,24 @@ use crate::limits::WATCHED_BITS_MIN;
 use crate::sync::Mutex;
 use crate::sync::atomic::{AtomicU64, Ordering};
 
-/// Keys whose hashes are below are watched; 0: none is. Read by every request, so that it has a
-/// line to itself.
+/// Keys with hashes below this are watched; 0: none. Every request reads it, so it has its own
+/// cache line.
 #[derive(Debug, Default)]
 #[repr(align(64))]
 struct Threshold(AtomicU64);
 
-/// The small caches, and who is watched.
+/// The miniature caches, and the watched keys.
 #[derive(Debug)]
 pub(crate) struct Miniatures {
     threshold: Threshold,
-    /// How often the eviction policy changed.
+    /// Number of policy changes.
     changes: AtomicU64,
     simulation: Mutex<Simulation>,
     slots: usize,
 }
 
 impl Miniatures {
-    /// With room for so many watched keys.
+    /// With capacity for this many watched keys.
     pub(crate) fn new(slots: usize) -> Self {
         Self {
             threshold: Threshold::default(),
@@ -62,23 +62,23 @@ impl Miniatures {
         }
     }
 
-    /// Bytes of the caches. They have no pages before they are used.
+    /// Size of the caches in bytes. They are not resident before their first use.
     pub(crate) fn bytes(&self) -> u64 {
         Simulation::bytes(self.slots)
     }
 
-    /// How often the eviction policy changed.
+    /// Number of policy changes.
     pub(crate) fn changes(&self) -> u64 {
         self.changes.load(Ordering::Relaxed)
     }
 
-    /// Whether the requests of a key are to be shown to [`Miniatures::scan`].
+    /// Whether the requests of a key are to be passed to [`Miniatures::scan`].
     #[inline]
     pub(crate) fn watches(&self, hash: u64) -> bool {
         hash < self.threshold.0.load(Ordering::Relaxed)
     }
 
-    /// Begins to watch, once; so many items are expected.
+    /// Starts watching, once. `items` is the expected number.
     #[inline]
     pub(crate) fn start(&self, items: u64) {
         if self.threshold.0.load(Ordering::Relaxed) == 0 {
@@ -96,7 +96,7 @@ impl Miniatures {
             // Another worker was first.
             return;
         }
-        // What is in one of the caches and what left one of them not long ago has a slot.
+        // Every key in one of the caches, or recently evicted from one, has a slot.
         let many = 3 * items / self.slots as u64;
         simulation.watch_one_in(many.max(1).ilog2().max(WATCHED_BITS_MIN));
         self.threshold
@@ -104,8 +104,7 @@ impl Miniatures {
             .store(simulation.threshold(), Ordering::Relaxed);
     }
 
-    /// Shows what came of a request. If another eviction policy has become the best by it,
-    /// `set_eviction_policy` is told.
+    /// Passes a request. Calls `set_eviction_policy` if another policy has become the best.
     pub(crate) fn scan(
         &self,
         scan: &Observation,
@@ -120,7 +119,7 @@ impl Miniatures {
         let before = simulation.threshold();
         if let Some(better) = simulation.scan(scan, context) {
             self.changes.fetch_add(1, Ordering::Relaxed);
-            // While the lock is held, so that the last to be told is the last that was found.
+            // Under the lock, so that the last call has the latest result.
             set_eviction_policy(better);
         }
         if simulation.threshold() != before {

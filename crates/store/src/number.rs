@@ -1,8 +1,8 @@
-//! Counters as text.
+//! Counters as decimal text.
 
 use crate::limits::COUNTER_MAX;
 
-/// A counter's decimal text.
+/// The decimal text of a counter.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Digits {
     text: [u8; COUNTER_MAX],
@@ -30,9 +30,9 @@ impl Digits {
     }
 }
 
-/// Reads a counter as memcached does, by C's `strtoull`: optional white space and a plus sign,
-/// then digits up to the end, a zero byte or white space, such as the spaces that a shorter number
-/// leaves behind.
+/// Parses a counter as memcached does with C's `strtoull`: optional white space and a plus sign,
+/// then digits up to the end, a zero byte or white space, such as the padding that a shorter number
+/// leaves.
 pub(crate) fn parse(text: &[u8]) -> Option<u64> {
     let is_space = |byte: &u8| matches!(byte, b' ' | b'\t'..=b'\r');
     let start = text.iter().position(|byte| !is_space(byte))?;

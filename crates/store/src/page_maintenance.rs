@@ -1,11 +1,11 @@
-//! What takes system calls, a little at a time, for a thread that answers nobody: that may have to
-//! share a processor with one that does, which then waits for as long as a step takes.
+//! Page maintenance: system calls for memory, in small steps, on a thread that serves no requests.
+//! It may share a processor with a worker, which is then delayed by the length of a step.
 //!
 //! ```text
-//! under way back   ─► so many bytes of a segment a step: nobody has it until it is done
-//! to be given back ─► one segment a step
-//! to be used soon  ─► so many bytes of a segment a step
-//! the index        ─► so many bytes of its next buckets a step
+//! segments being repopulated ─► a number of bytes per step; not used before they are done
+//! segments to be discarded   ─► one segment per step
+//! segments needed soon       ─► a number of bytes per step
+//! the index                  ─► a number of bytes of its next buckets per step
 //! ```
 
 use crate::heap::Number;
@@ -13,37 +13,36 @@ use crate::limits::POPULATE_BYTES;
 use crate::store::Store;
 use crate::sync::Arc;
 
-/// What a step came to.
+/// The result of a step.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum PageStep {
     /// There was nothing to do.
     Nothing,
-    /// Memory was given back.
+    /// Memory was returned to the kernel.
     GaveBack,
-    /// The kernel found pages.
+    /// Pages were populated.
     Populated,
 }
 
-/// Gives memory back to the kernel that is not to be used, and has it find the pages that are to be
-/// used next.
+/// Returns unused memory to the kernel and populates the pages needed next.
 #[derive(Debug)]
 pub struct PageMaintenance {
     store: Arc<Store>,
-    /// The segment whose pages are being found.
+    /// The segment that is being populated.
     under_way: Option<PageOperation>,
 }
 
 #[derive(Debug)]
 struct PageOperation {
     number: Number,
-    /// Bytes of it that are done.
+    /// Populated bytes of it.
     done: u32,
-    /// It was given back before, and nobody uses it until its pages are there.
+    /// It was discarded before, and is not used before it is populated.
     is_returning: bool,
 }
 
 impl PageMaintenance {
-    /// For that store.
+    /// For this store.
     #[must_use]
     pub fn new(store: &Arc<Store>) -> Self {
         Self {
@@ -52,14 +51,14 @@ impl PageMaintenance {
         }
     }
 
-    /// Does a little. It calls the kernel.
+    /// Makes a step, with system calls.
     pub fn step(&mut self) -> PageStep {
         let log = &self.store.log;
         let is_awaited = self.under_way.as_ref().is_some_and(|it| it.is_returning);
         if !is_awaited && let Some(number) = log.next_to_discard() {
-            // They would fill up what is given back.
+            // Huge pages would fill up the discarded memory.
             self.store.refuse_huge_pages();
-            // What cannot be given back is still there when it is used again.
+            // If discarding fails, the content is unchanged and the segment is reused as it is.
             log.heap.discard(number);
             log.discarded(number);
             return PageStep::GaveBack;
@@ -104,7 +103,7 @@ impl PageMaintenance {
 
 impl Drop for PageMaintenance {
     fn drop(&mut self) {
-        // Its pages are found by who comes there first.
+        // Its pages are populated on first touch.
         if let Some(under_way) = self.under_way.take() {
             self.finish(&under_way);
         }

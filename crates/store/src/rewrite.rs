@@ -1,10 +1,10 @@
-//! Rewriting: a new value made of the present one, as append and arithmetic do.
+//! Read-modify-write: a new value derived from the present one, as by append and arithmetic.
 //!
-//! The new value is made outside the lock, from a snapshot that is pinned, and takes the item's
-//! place if the snapshot is still the item's value. Otherwise another writer was first, and it is
-//! made again: from then on by the only worker that may store in the class ([`RewriteGuard`]), so
-//! that it succeeds unless the item moves, whatever is written meanwhile. A worker that finds
-//! another at it waits a little, and then has its peer wait.
+//! The new value is computed without a lock from a pinned snapshot. It replaces the item if the
+//! snapshot is still the item's value. Otherwise another writer was first, and the computation is
+//! repeated, now by the only worker that may store in the class ([`RewriteGuard`]). So it succeeds
+//! unless evacuation moves the item. A worker that finds another rewriting waits briefly, and then
+//! defers its request.
 
 use crate::heap::block::Access;
 use crate::index::Location;
@@ -18,10 +18,10 @@ use crate::sync::{Arc, yield_now};
 use crate::upload::{Rejected, Reserve, Upload};
 use crate::worker::{KeyHash, Lease, Worker, traits};
 
-/// What stands behind a number that has become shorter.
+/// Padding of a number that has become shorter.
 static SPACES: [u8; 4096] = [b' '; 4096];
 
-/// An item's value and facts at one moment.
+/// Value and metadata of an item at one moment.
 pub(crate) struct Snapshot {
     location: Location,
     pin: Pin,
@@ -37,49 +37,49 @@ impl Snapshot {
     }
 }
 
-/// A value made of a snapshot's.
+/// A value derived from a snapshot.
 pub(crate) enum NewValue<'v> {
-    /// A number's digits, and spaces up to a length.
+    /// The digits of a number, padded with spaces to a length.
     Number { number: u64, value_len: usize },
-    /// Another value behind or before it.
+    /// Another value appended or prepended.
     Joined { new: &'v Upload, is_before: bool },
-    /// The value as it is.
+    /// The unchanged value.
     Same,
     /// An empty value.
     Empty,
 }
 
-/// What becomes of the marks of an item: when it was read, stale, claimed, the form of its key.
+/// What happens to the flags of an item: access time, stale, claimed, base64 key.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Marks {
     /// Those of a new item.
     New,
-    /// As they were, if the value stays as long as it was; else as [`Marks::New`].
+    /// Unchanged if the value keeps its length; otherwise [`Marks::New`].
     Kept,
-    /// Stale and to be claimed, the others as they were.
+    /// Stale and unclaimed, the others unchanged.
     Stale,
-    /// Stale and to be claimed, the others those of a new item.
+    /// Stale and unclaimed, the others those of a new item.
     NewStale,
 }
 
-/// What a rewrite changes beside the value.
+/// The changes of a rewrite beside the value.
 #[derive(Clone, Copy)]
 pub(crate) struct Change {
     pub(crate) cas: NewCas,
-    /// None: as it was.
+    /// `None`: unchanged.
     pub(crate) expiry: Option<Expiry>,
-    /// None: as they were.
+    /// `None`: unchanged.
     pub(crate) flags: Option<u32>,
     pub(crate) marks: Marks,
 }
 
-/// The CAS of an item that is rewritten.
+/// The CAS of a rewritten item.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum NewCas {
     Next,
-    /// The client's own.
+    /// Chosen by the client.
     Given(u64),
-    /// As it was.
+    /// Unchanged.
     Kept,
 }
 
@@ -88,7 +88,7 @@ impl NewCas {
         cas.map_or(or, Self::Given)
     }
 
-    /// None: the next.
+    /// `None`: the next one.
     fn of(self, found: &Snapshot) -> Option<u64> {
         match self {
             Self::Next => None,
@@ -98,16 +98,16 @@ impl NewCas {
     }
 }
 
-/// What came of a rewrite.
+/// The result of a rewrite.
 pub(crate) enum Rewritten<T> {
     Done(Done),
-    /// There is no such item.
+    /// There is no item.
     Absent,
-    /// The maker would not.
+    /// The closure declined.
     Rejected(T),
-    /// The new value is longer than the store takes, or there is no memory for it.
+    /// The new value is too long, or there is no memory for it.
     NoSpace,
-    /// As [`Rejected::Deferred`].
+    /// See [`Rejected::Deferred`].
     Deferred,
 }
 
@@ -120,7 +120,7 @@ impl<T> Rewritten<T> {
     }
 }
 
-/// A rewrite that was made.
+/// A completed rewrite.
 pub(crate) struct Done {
     pub(crate) cas: u64,
     pub(crate) value_len: usize,
@@ -128,8 +128,8 @@ pub(crate) struct Done {
     pub(crate) expiry_before: Expiry,
 }
 
-/// The exclusive right to store in a class, until it is dropped. Other writers do not block on it:
-/// they see it under the lock of the class and come back.
+/// The exclusive right to store in a class until dropped. Other writers do not block: they check it
+/// under the lock of the class and try again later.
 struct RewriteGuard {
     store: Arc<Lease>,
     hash: KeyHash,
@@ -142,10 +142,9 @@ impl Drop for RewriteGuard {
 }
 
 impl Worker {
-    /// Waits until no other worker rewrites an item of the class, and is the next to do so.
+    /// Waits until no other worker rewrites an item of the class, and takes the right.
     ///
-    /// # Errors
-    /// Others were for long: [`Rejected::Deferred`].
+    /// # Errors Others held it for long: [`Rejected::Deferred`].
     fn begin_rewrite(&mut self, hash: KeyHash) -> Result<RewriteGuard, Rejected> {
         for _ in 0..REWRITE_YIELDS_MAX {
             if self.store.index.begin_rewrite(hash.0) {
@@ -160,14 +159,13 @@ impl Worker {
 
     /// Waits until no worker rewrites an item of the class.
     ///
-    /// # Errors
-    /// One was for long: [`Rejected::Deferred`].
+    /// # Errors One held the right for long: [`Rejected::Deferred`].
     #[cold]
     pub(crate) fn wait_for_rewrite(&mut self, hash: KeyHash) -> Result<(), Rejected> {
         self.begin_rewrite(hash).map(drop)
     }
 
-    /// Gives an item the value that `make` makes of its present one.
+    /// Replaces the value of an item by the result of `make`.
     pub(crate) fn rewrite<'v, T>(
         &mut self,
         key: &[u8],
@@ -218,7 +216,7 @@ impl Worker {
                 });
             }
         }
-        // Evacuation moved it each time.
+        // Evacuation moved the item in each attempt.
         Rewritten::Deferred
     }
 
@@ -233,7 +231,7 @@ impl Worker {
             self.unlink_dead(hash.0, location, now_s);
             return None;
         }
-        // So that room for the new value is not made of the old one.
+        // So that evicting for the new value does not evict the old one.
         self.record_access(hash, entry, block, false, now_s);
         Some(Snapshot {
             location,
@@ -245,7 +243,7 @@ impl Worker {
         })
     }
 
-    /// Makes the new value.
+    /// Builds the new value.
     fn make(
         &mut self,
         key: &[u8],
@@ -295,7 +293,7 @@ impl Worker {
         Ok(upload)
     }
 
-    /// Replaces the value of a snapshot, if it is still the item's; returns the new CAS.
+    /// Replaces the value of a snapshot if it is still the item's. Returns the new CAS.
     fn swap(
         &self,
         found: &Snapshot,

@@ -16,40 +16,39 @@ use crate::log::Allocation;
 use crate::sync::Arc;
 use crate::worker::{KeyHash, Lease, Worker};
 
-/// Why no memory was reserved.
+/// Why a write was rejected.
 #[derive(Debug, Error, Clone, Copy, PartialEq, Eq)]
 pub enum Rejected {
-    /// The value is longer than the store takes.
+    /// The value is longer than the store accepts.
     #[error("value longer than the store takes")]
     TooLarge,
     /// Everything else is held by pins and uploads.
     #[error("no memory left that may be evicted")]
     NoMemory,
-    /// As many uploads and pins wait for their peers as may: try again when one is done.
+    /// The bound of memory held for peers is reached. Try again when a pin or upload ends.
     #[error("too much memory held for slow peers")]
     HoldLimit,
-    /// Memory is on its way, but a worker that may still look at what was there has stood still for
-    /// long: try again in a moment.
+    /// Memory will become free, but a worker that may still use it has not been quiescent for long.
+    /// Try again soon.
     #[error("memory that is to be used again is still looked at")]
     Deferred,
 }
 
-/// What a value is reserved for.
+/// The item for which memory is reserved.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Reserve {
     /// Length of the value in bytes.
     pub value_len: usize,
     /// The client's own 32 bits.
     pub flags: u32,
-    /// When the item will stop being shown, as far as is known: items that expire together lie
-    /// together.
+    /// The expected expiry: items that expire together are stored together.
     pub expiry: Expiry,
-    /// All its bytes are at hand. A value still on its way counts as held for a peer until it is
-    /// published or dropped.
+    /// All bytes of the value are available. Otherwise the upload counts as held for a peer until
+    /// it is published or dropped.
     pub whole: bool,
 }
 
-/// A value on its way in. Dropped unpublished, it leaves no trace.
+/// A value being received. If dropped unpublished, it leaves no trace.
 pub struct Upload {
     store: Arc<Lease>,
     pub(crate) hash: KeyHash,
@@ -57,21 +56,21 @@ pub struct Upload {
     part: Part,
     value_len: usize,
     filled: usize,
-    /// Of an upload that waits for its peer.
+    /// The credit of an upload that waits for its peer.
     credit: Option<Credit>,
     memory: UploadMemory,
 }
 
-/// Where an upload's bytes lie.
+/// The memory of an upload.
 #[derive(Debug)]
 enum UploadMemory {
-    /// Behind the key.
+    /// One block with the key.
     Whole(Allocation),
-    /// In pieces, of which those at the front are full; the key is kept until the item is made.
+    /// Pieces, of which all but the last are full. The key is kept until the item's block is built.
     Pieces {
         key: Box<[u8]>,
         pieces: Vec<Allocation>,
-        /// Bytes that all pieces but the last hold.
+        /// Bytes in all pieces but the last.
         before_last: usize,
     },
 }
@@ -88,8 +87,7 @@ impl fmt::Debug for Upload {
 impl Worker {
     /// Reserves memory for the value of an item.
     ///
-    /// # Errors
-    /// See [`Rejected`].
+    /// # Errors See [`Rejected`].
     pub fn reserve(
         &mut self,
         key: &[u8],
@@ -100,7 +98,7 @@ impl Worker {
         self.reserve_for(key, hash, asked, None, now_s)
     }
 
-    /// As [`Worker::reserve`], where the client's own CAS is known already.
+    /// As [`Worker::reserve`], for a write whose CAS is known.
     pub(crate) fn reserve_for(
         &mut self,
         key: &[u8],
@@ -173,15 +171,12 @@ impl Worker {
         Ok(upload)
     }
 
-    /// Every write of an item begins so.
+    /// Called at the start of every write of an item.
     ///
-    /// # Errors
-    /// No item may be so large.
+    /// # Errors The item is too large.
     ///
-    /// # Panics
-    /// The hash is that of another key or of another store's worker. Evacuation finds an entry by
-    /// the hash of the key in its block: one inserted under another hash would lead to memory that
-    /// is used again.
+    /// # Panics The hash belongs to another key or to another store. Evacuation finds an entry by
+    /// the hash of the key in its block: an entry under another hash would refer to reused memory.
     pub(crate) fn begin_write(
         &self,
         key: &[u8],
@@ -199,8 +194,9 @@ impl Worker {
         Ok(())
     }
 
-    /// Takes memory, without waiting for any, for an item whose bytes are at hand: a hole, if one
-    /// has its length. The worker is not quiescent meanwhile: what it has seen counts.
+    /// Allocates, without waiting, memory for an item whose bytes are available: a hole of its
+    /// length if there is one. The worker does not become quiescent, so locations it has read stay
+    /// valid.
     pub(crate) fn take_at_once(
         &self,
         len: usize,
@@ -213,14 +209,13 @@ impl Worker {
         holes.or_else(|| self.store.log.take(len, &target))
     }
 
-    /// Copies from the front of `bytes` what an upload misses; returns how much that was. Memory is
-    /// taken as it is needed.
+    /// Copies the missing bytes of an upload from the front of `bytes` and returns their number.
+    /// Allocates memory as needed.
     ///
-    /// # Errors
-    /// There is no more memory, or not yet ([`Rejected::Deferred`]): what fitted has been taken.
+    /// # Errors There is no memory left, or not yet ([`Rejected::Deferred`]). The bytes that fit
+    /// have been copied.
     ///
-    /// # Panics
-    /// The upload is another store's.
+    /// # Panics The upload belongs to another store.
     pub fn fill(
         &mut self,
         upload: &mut Upload,
@@ -244,7 +239,7 @@ impl Worker {
         Ok(done)
     }
 
-    /// An upload lies in its own store's memory: no other store may use its locations.
+    /// An upload contains locations of its own store.
     pub(crate) fn check_owner(&self, upload: &Upload) {
         assert!(
             Arc::ptr_eq(upload.store.store(), &self.store),
@@ -252,7 +247,7 @@ impl Worker {
         );
     }
 
-    /// Takes memory for the next piece of an upload whose pieces are full.
+    /// Allocates the next piece of an upload whose pieces are full.
     fn extend(&mut self, upload: &mut Upload, now_s: u32) -> Result<(), Rejected> {
         let missing = upload.missing();
         let UploadMemory::Pieces {
@@ -291,7 +286,7 @@ impl Worker {
         Ok(())
     }
 
-    /// Takes memory for a block; waits for it if it can be had.
+    /// Allocates memory for a block. Waits if it can become available.
     pub(crate) fn take(
         &mut self,
         len: usize,
@@ -310,7 +305,7 @@ impl Worker {
 }
 
 impl Upload {
-    /// The key it is for.
+    /// Its key.
     #[must_use]
     pub fn key(&self) -> &[u8] {
         match &self.memory {
@@ -319,7 +314,7 @@ impl Upload {
         }
     }
 
-    /// The key's hash.
+    /// The hash of its key.
     #[must_use]
     pub fn hash(&self) -> KeyHash {
         self.hash
@@ -331,13 +326,13 @@ impl Upload {
         self.value_len
     }
 
-    /// Bytes still to come.
+    /// Number of missing bytes.
     #[must_use]
     pub fn missing(&self) -> usize {
         self.value_len - self.filled
     }
 
-    /// Memory to be filled next. Empty when nothing is missing, or when [`Worker::fill`] must take
+    /// The memory to fill next. Empty if nothing is missing, or if [`Worker::fill`] has to allocate
     /// more first.
     pub fn unfilled(&mut self) -> &mut [u8] {
         let Some(last) = self.last() else {
@@ -345,8 +340,8 @@ impl Upload {
         };
         let block = self.block(last);
         let (bytes, from) = match &self.memory {
-            // SAFETY: the block was taken for this upload, which the index does not know, and is
-            // lent out for as long as the upload is borrowed.
+            // SAFETY: the block was allocated for this upload and is not linked; the slice borrows
+            // the upload.
             UploadMemory::Whole(_) => (unsafe { block.value_mut() }, 0),
             UploadMemory::Pieces { before_last, .. } => {
                 // SAFETY: as above.
@@ -356,13 +351,13 @@ impl Upload {
         &mut bytes[self.filled - from..]
     }
 
-    /// Says that the first `len` bytes of [`Upload::unfilled`] are filled.
+    /// Declares the first `len` bytes of [`Upload::unfilled`] as filled.
     pub fn advance(&mut self, len: usize) {
         let room = self.unfilled().len();
         self.filled += len.min(room);
     }
 
-    /// The filled value's pieces, in order.
+    /// The slices of the complete value, in order.
     pub(crate) fn value(&self) -> impl Iterator<Item = &[u8]> {
         let (whole, pieces) = match &self.memory {
             UploadMemory::Whole(allocation) => (Some(self.block(allocation).value()), &[][..]),
@@ -374,13 +369,13 @@ impl Upload {
         whole.into_iter().chain(pieces)
     }
 
-    /// A block that was taken for this upload.
+    /// A block allocated for this upload.
     fn block(&self, allocation: &Allocation) -> Block<'_> {
         // SAFETY: its segment is held for a writer until the upload is dropped.
         unsafe { self.store.log.heap.block(allocation.location) }
     }
 
-    /// The block that is filled, or was filled last.
+    /// The block that is being filled, or was filled last.
     fn last(&self) -> Option<&Allocation> {
         match &self.memory {
             UploadMemory::Whole(allocation) => Some(allocation),
@@ -388,7 +383,7 @@ impl Upload {
         }
     }
 
-    /// The block of the item, if it has been made.
+    /// The block of the item, if it is built.
     pub(crate) fn block_ref(&self) -> Option<BlockRef<'_>> {
         match &self.memory {
             UploadMemory::Whole(allocation) => Some(BlockRef {
@@ -400,7 +395,7 @@ impl Upload {
         }
     }
 
-    /// The pieces, if the value lies in pieces.
+    /// The pieces, if the value is stored in pieces.
     pub(crate) fn pieces(&self) -> Option<&[Allocation]> {
         match &self.memory {
             UploadMemory::Whole(_) => None,
@@ -420,7 +415,7 @@ impl Upload {
         heap.segment(allocation.number).release_writer();
     }
 
-    /// A segment of an upload that waits is held for its peer.
+    /// A segment of a waiting upload is held for its peer.
     fn hold(&mut self, number: Number) {
         if let Some(credit) = &mut self.credit {
             let segment = self.store.log.heap.segment(number);
@@ -430,7 +425,7 @@ impl Upload {
 }
 
 impl Drop for Upload {
-    /// The bytes of what was published live on; of what was not, they are dead.
+    /// Published bytes stay live; unpublished ones are dead.
     fn drop(&mut self) {
         match &self.memory {
             UploadMemory::Whole(allocation) => self.release(allocation),

@@ -1,4 +1,4 @@
-//! Writing.
+//! Writes.
 
 use crate::heap::block::Outline;
 use crate::insertion::{Deferral, NewItem, NotInserted, Value};
@@ -10,52 +10,51 @@ use crate::rewrite::{Change, Marks, NewCas, NewValue, Rewritten, Snapshot};
 use crate::upload::{Rejected, Reserve, Upload};
 use crate::worker::{KeyHash, Worker};
 
-/// How a new value meets what is there.
+/// The condition and effect of a write.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Mode {
-    /// Store whatever is there.
+    /// Store unconditionally.
     Set,
-    /// Only if nothing is there.
+    /// Store only if there is no item.
     Add,
-    /// Only if something is there.
+    /// Store only if there is an item.
     Replace,
-    /// Behind what is there, whose flags and expiry stay.
+    /// Append to the present value; flags and expiry are unchanged.
     Append,
-    /// Before what is there, whose flags and expiry stay.
+    /// Prepend to the present value; flags and expiry are unchanged.
     Prepend,
 }
 
-/// What to do with an upload.
+/// The parameters of a write.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Write {
-    /// How it meets what is there.
+    /// Condition and effect.
     pub mode: Mode,
     /// The client's own 32 bits.
     pub flags: u32,
-    /// When it stops being shown.
+    /// The expiry.
     pub expiry: Expiry,
-    /// Store only over an item with this CAS. Not looked at by `Add` and `Replace`, as in
-    /// memcached.
+    /// Store only over an item with this CAS. Ignored by `Add` and `Replace`, as in memcached.
     pub compare: Option<u64>,
-    /// If `compare` is below the item's CAS, store all the same and mark it stale.
+    /// If `compare` is below the item's CAS, store nevertheless and mark the item stale.
     pub invalidate: bool,
-    /// The CAS the item gets; none: the next.
+    /// The new CAS. `None`: the next one.
     pub explicit_cas: Option<u64>,
-    /// `Append` and `Prepend` store the value if nothing is there, with this write's flags and
+    /// `Append` and `Prepend` store the value if there is no item, with this write's flags and
     /// expiry.
     pub vivify: bool,
-    /// The writer itself is the reader that shall make a new value: see [`Item::won`].
+    /// The writer has claimed the item itself: see [`Item::won`].
     ///
     /// [`Item::won`]: crate::Item::won
     pub claimed: bool,
-    /// The key came in base64; kept for readers, see [`Item::base64_key`].
+    /// The key was sent in base64, which is kept for readers: see [`Item::base64_key`].
     ///
     /// [`Item::base64_key`]: crate::Item::base64_key
     pub base64_key: bool,
 }
 
 impl Write {
-    /// One that compares nothing and leaves the CAS to the store, without client flags.
+    /// A write without comparison, explicit CAS and client flags.
     #[must_use]
     pub const fn plain(mode: Mode, expiry: Expiry) -> Self {
         Self {
@@ -72,68 +71,68 @@ impl Write {
     }
 }
 
-/// What became of an upload.
+/// The result of a write.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Published {
-    /// It is the item's value now.
+    /// The value was stored.
     Stored {
         /// The item's CAS.
         cas: u64,
-        /// The length of the item's whole value, in bytes.
+        /// Length of the item's whole value, in bytes.
         value_len: u32,
     },
-    /// The mode forbade it.
+    /// The condition of the mode did not hold.
     NotStored,
     /// The item has another CAS.
     Exists,
     /// A CAS was given and there is no item.
     NotFound,
-    /// Joined to what is there it is longer than the store takes, or there is no room.
+    /// The joined value is too long, or there is no memory.
     NoSpace,
 }
 
-/// What is done to an item instead of deleting it.
+/// Marks an item instead of deleting it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Mark {
     /// Only if the item has this CAS.
     pub compare: Option<u64>,
-    /// The CAS the item gets; none: the next, or its present one if it does not become stale.
+    /// The new CAS. `None`: the next one, or the present one if the item does not become stale.
     pub explicit_cas: Option<u64>,
-    /// It becomes stale, and the next reader that claims it wins.
+    /// The item becomes stale, and the next reader that claims it wins.
     pub invalidate: bool,
-    /// Its value becomes empty; it gets these flags and is new in all else.
+    /// The value becomes empty; the item gets these flags and is otherwise new.
     pub empty: Option<u32>,
-    /// Its expiry; none: as it was, or never where it becomes empty.
+    /// The new expiry. `None`: unchanged, or never if the value becomes empty.
     pub expiry: Option<Expiry>,
 }
 
-/// What became of a [`Mark`].
+/// The result of a [`Mark`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Marked {
-    /// It is done.
+    /// Done.
     Done,
     /// There is no item.
     NotFound,
     /// The item has another CAS.
     Exists,
-    /// There is no room.
+    /// There is no memory.
     NoSpace,
-    /// As [`Rejected::Deferred`].
+    /// See [`Rejected::Deferred`].
     Deferred,
 }
 
-/// What became of a deletion.
+/// The result of a deletion.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Deleted {
-    /// It is gone.
+    /// The item was deleted.
     Deleted,
-    /// There was none.
+    /// There was no item.
     NotFound,
     /// The item has another CAS.
     Exists,
 }
 
-/// Which way arithmetic goes.
+/// The direction of arithmetic.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Direction {
     /// Wraps at 2^64.
@@ -142,46 +141,46 @@ pub enum Direction {
     Down,
 }
 
-/// A counter made where there is none.
+/// A counter to create if there is none.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Vivify {
     /// Its value.
     pub initial: u64,
-    /// When it stops being shown.
+    /// Its expiry.
     pub expiry: Expiry,
 }
 
 /// Arithmetic on a counter.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Arithmetic {
-    /// How far.
+    /// The amount.
     pub delta: u64,
-    /// Which way.
+    /// The direction.
     pub direction: Direction,
     /// Only on an item with this CAS.
     pub compare: Option<u64>,
-    /// The CAS the item gets; none: the next.
+    /// The new CAS. `None`: the next one.
     pub explicit_cas: Option<u64>,
-    /// Its new expiry.
+    /// The new expiry.
     pub touch: Option<Expiry>,
-    /// Make the counter if there is none.
+    /// Create the counter if there is none.
     pub vivify: Option<Vivify>,
 }
 
-/// What became of arithmetic.
+/// The result of arithmetic.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ArithOutcome {
-    /// The counter has a new value.
+    /// The counter was changed or created.
     Counted(Counted),
-    /// There is none.
+    /// There is no counter.
     NotFound,
-    /// The value is no number.
+    /// The value is not a number.
     NotNumeric,
     /// The item has another CAS.
     Exists,
-    /// There is no room.
+    /// There is no memory.
     NoSpace,
-    /// As [`Rejected::Deferred`].
+    /// See [`Rejected::Deferred`].
     Deferred,
 }
 
@@ -190,25 +189,24 @@ pub enum ArithOutcome {
 pub struct Counted {
     /// Its value.
     pub value: u64,
-    /// It was made just now.
+    /// It was created.
     pub created: bool,
     /// Its CAS.
     pub cas: u64,
-    /// When it stopped being shown before.
+    /// Its previous expiry.
     pub expiry_before: Expiry,
-    /// When it stops being shown.
+    /// Its expiry.
     pub expiry: Expiry,
 }
 
 impl Worker {
-    /// Makes an upload the value of its key, if `write` allows.
+    /// Publishes an upload as the value of its key, if `write` allows.
     ///
-    /// # Errors
-    /// As [`Rejected::Deferred`], or another worker appends to an item nearby: the upload, to be
-    /// published later.
+    /// # Errors As [`Rejected::Deferred`], or another worker rewrites an item of the class: the
+    /// upload, to be published later.
     ///
-    /// # Panics
-    /// The upload is another store's, or some of its value is missing: there lies what the memory
+    /// # Panics The upload belongs to another store, or bytes of its value are missing: they would
+    /// expose old memory.
     /// held before.
     pub fn publish(
         &mut self,
@@ -239,7 +237,7 @@ impl Worker {
         published.map_err(|_| upload)
     }
 
-    /// Lets the item of an upload take its place, if `write` allows.
+    /// Links the item of an upload, if `write` allows.
     fn position(
         &mut self,
         upload: &Upload,
@@ -254,7 +252,7 @@ impl Worker {
         self.inserted_or_built(placed, &item, write, now_s)
     }
 
-    /// Makes another block for an item whose first was unfit.
+    /// Builds another block for an item whose first block was unfit.
     #[inline]
     fn inserted_or_built(
         &mut self,
@@ -270,14 +268,12 @@ impl Worker {
         }
     }
 
-    /// Makes a value that is at hand that of its key, if `write` allows: [`Worker::reserve`],
-    /// [`Worker::fill`] and [`Worker::publish`] in one.
+    /// Stores a complete value, if `write` allows: [`Worker::reserve`], [`Worker::fill`] and
+    /// [`Worker::publish`] in one.
     ///
-    /// # Errors
-    /// See [`Rejected`]; never [`Rejected::HoldLimit`].
+    /// # Errors See [`Rejected`]; never [`Rejected::HoldLimit`].
     ///
-    /// # Panics
-    /// The hash is not that of the key in this store.
+    /// # Panics The hash is not that of the key in this store.
     pub fn put(
         &mut self,
         key: &[u8],
@@ -296,7 +292,7 @@ impl Worker {
         Err(Rejected::Deferred)
     }
 
-    /// As [`Worker::put`], at once.
+    /// As [`Worker::put`], without waiting for memory.
     #[inline]
     fn try_put(
         &mut self,
@@ -317,7 +313,7 @@ impl Worker {
             return self.put_long(key, hash, value, write, now_s).map(Ok);
         }
         self.assist_evacuation(len, now_s);
-        // The item that is there comes to the caches while the one that takes its place is made.
+        // Prefetch the present item while the new one is built.
         let near = self.present(hash);
         if let Some(present) = &near {
             self.store.index.prefetch_entry(&present.found);
@@ -326,7 +322,8 @@ impl Worker {
         let part = self.part_for(near.as_ref(), hash);
         let (allocation, near) = match self.take_at_once(len, part, write.expiry, now_s) {
             Some(allocation) => (allocation, near),
-            // It waits until others are quiescent, and so is this worker: nothing it saw counts.
+            // The worker waits for others and becomes quiescent itself, so locations read before
+            // are invalid.
             None => (self.take(len, part, write.expiry, now_s)?, None),
         };
         let item = NewItem {
@@ -337,14 +334,14 @@ impl Worker {
             value: Value::Whole(value),
         };
         let draft = self.draft(allocation, &outline, &item);
-        // None seen, or another's: it is looked for under the lock.
+        // No item was found, or one of another key: look it up under the lock.
         let seen = near.filter(|present| present.block_ref.block.key() == key);
         let placed = self.try_insert(&item, &draft.block_ref, seen, write, now_s);
         drop(draft);
         Ok(self.inserted_or_built(placed, &item, write, now_s))
     }
 
-    /// As [`Worker::put`], of a value that lies in pieces or joins another.
+    /// As [`Worker::put`], for a value stored in pieces or joined with another.
     #[cold]
     fn put_long(
         &mut self,
@@ -366,7 +363,7 @@ impl Worker {
         published.map_err(|_| Rejected::Deferred)
     }
 
-    /// Removes an item.
+    /// Deletes an item.
     pub fn delete(
         &mut self,
         key: &[u8],
@@ -378,7 +375,7 @@ impl Worker {
         let writer = self.store.index.lock(hash.0);
         let Some(found) = writer.find(|entry| self.has_key(entry, key)) else {
             drop(writer);
-            // A small cache may have it still.
+            // A miniature may still contain it.
             self.sample(hash, now_s, || SampledAccess::Deleted);
             return Deleted::NotFound;
         };
@@ -403,8 +400,8 @@ impl Worker {
         Deleted::Deleted
     }
 
-    /// Marks an item as stale, or takes its value away. It gets a new block for that: bytes that
-    /// readers may look at do not change, and a read at the same time cannot undo the mark.
+    /// Marks an item stale or removes its value. The item gets a new block: published bytes do not
+    /// change, and a concurrent read cannot undo the mark.
     pub fn mark(&mut self, key: &[u8], hash: KeyHash, mark: &Mark, now_s: u32) -> Marked {
         self.wake();
         let (is_empty, is_stale) = (mark.empty.is_some(), mark.invalidate);
@@ -454,7 +451,7 @@ impl Worker {
             flags: None,
             marks: Marks::Kept,
         };
-        // A counter that goes while another worker makes it is made again, once.
+        // A counter deleted while another worker creates it is created again, once.
         for _ in 0..2 {
             let counted = self.rewrite(key, hash, now_s, change, |found| count(found, arithmetic));
             match counted {
@@ -536,13 +533,13 @@ impl Worker {
             }
             Err(Rejected::Deferred) => Some(ArithOutcome::Deferred),
             Err(_) | Ok(Published::NoSpace) => Some(ArithOutcome::NoSpace),
-            // Somebody else was first: count on theirs.
+            // Another worker was first: use its counter.
             _ => None,
         }
     }
 }
 
-/// Whether a CAS was given and is another. Zero stands for "no CAS" here, as in memcached.
+/// Whether a CAS was given and differs. Zero means "no CAS", as in memcached.
 fn differs(compare: Option<u64>, present: u64) -> bool {
     compare.is_some_and(|cas| cas != 0 && cas != present)
 }
@@ -554,7 +551,7 @@ fn count(found: &Snapshot, arithmetic: &Arithmetic) -> Result<NewValue<'static>,
     if differs(arithmetic.compare, found.cas) {
         return Err(ArithOutcome::Exists);
     }
-    // The digits of a value in pieces lie in the first, which is longer than any number.
+    // The digits of a value in pieces are in the first piece, which is longer than any number.
     let text = found.value().next().unwrap_or_default();
     let present = number::parse(text).ok_or(ArithOutcome::NotNumeric)?;
     let number = match arithmetic.direction {
@@ -564,7 +561,7 @@ fn count(found: &Snapshot, arithmetic: &Arithmetic) -> Result<NewValue<'static>,
     let digits_len = Digits::of(number).as_bytes().len();
     Ok(NewValue::Number {
         number,
-        // A shorter number keeps the length and ends in spaces, as memcached's does.
+        // A shorter number keeps the length and is padded with spaces, as in memcached.
         value_len: found.value_len.max(digits_len),
     })
 }

@@ -1,49 +1,49 @@
-//! The watched keys that any of the small caches knows, each in a slot.
+//! The watched keys known to any of the miniature caches, each with a slot.
 //!
-//! Columns, not rows, and 0 for "none", so that what has not been used yet is all zeros and has no
-//! pages.
+//! The table has columns instead of rows, and 0 means "none", so that unused parts are zero and not
+//! resident.
 
 use crate::item::Expiry;
 
-/// A slot's number; [`NONE`] is none.
+/// The number of a slot, or [`NONE`].
 pub(super) type Slot = u16;
 /// No slot.
 pub(super) const NONE: Slot = 0;
-/// Bytes of a slot here: hash, length, expiry, second, next, first, flag.
+/// Bytes per slot in this table: hash, length, expiry, second, next, first, flag.
 pub(super) const SLOT_BYTES: u64 = 8 + 4 + 4 + 4 + 2 + 2 + 1;
 
-/// An item, as far as the caches go.
+/// The properties of an item that the miniatures simulate.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Traits {
-    /// Bytes it takes in a segment.
+    /// Its length in a segment, in bytes.
     pub(crate) bytes: u32,
-    /// When it stops being shown.
+    /// Its expiry.
     pub(crate) expiry: Expiry,
 }
 
 /// Slots by hash.
 #[derive(Debug)]
 pub(super) struct Directory {
-    /// The first of each chain.
+    /// The first slot of each chain.
     first: Box<[Slot]>,
-    /// The next in the chain, or in the list of free slots.
+    /// The next slot in the chain, or in the list of free slots.
     next: Box<[Slot]>,
     hash: Box<[u64]>,
     bytes: Box<[u32]>,
     expiry: Box<[u32]>,
-    /// The second in which a request of it last counted; 0: none did.
+    /// The second of its last counted request. 0: none.
     counted_s: Box<[u32]>,
-    /// The last read of it found nothing: what is written next is the answer to that.
+    /// Its last read was a miss, so the next write answers that miss.
     is_missed: Box<[bool]>,
     /// The first slot never used.
     fresh: Slot,
-    /// The first of those that were given back.
+    /// The first released slot.
     free: Slot,
     len: usize,
 }
 
 impl Directory {
-    /// With `slots` slots.
+    /// With this many slots.
     pub(super) fn new(slots: usize) -> Self {
         Self {
             first: vec![NONE; slots].into(),
@@ -59,24 +59,24 @@ impl Directory {
         }
     }
 
-    /// Forgets all.
+    /// Removes all.
     pub(super) fn clear(&mut self) {
         self.first.fill(NONE);
         (self.fresh, self.free, self.len) = (1, NONE, 0);
     }
 
-    /// Slots there are.
+    /// Number of slots.
     pub(super) fn slots(&self) -> usize {
         self.first.len()
     }
 
-    /// Slots in use.
+    /// Number of slots in use.
     pub(super) fn len(&self) -> usize {
         self.len
     }
 
     fn chain(&self, hash: u64) -> usize {
-        // Not the high bits: those of all watched keys are 0.
+        // The high bits are unusable: those of all watched keys are 0.
         (hash as u32) as usize % self.first.len()
     }
 
@@ -91,7 +91,7 @@ impl Directory {
         None
     }
 
-    /// Gives a hash that has none a slot. None: there is none left.
+    /// Assigns a slot to a new hash. `None` if there is none left.
     pub(super) fn insert(&mut self, hash: u64, traits: Traits) -> Option<Slot> {
         let slot = if self.free != NONE {
             let slot = self.free;
@@ -150,24 +150,24 @@ impl Directory {
         self.expiry[usize::from(slot)] = traits.expiry.word();
     }
 
-    /// Says that it is asked for in this second. True: that counts, as the first request since the
-    /// item came does, and the first of each second.
+    /// Records a request in this second. Returns true if it counts: the first one after the item
+    /// was inserted, and the first in each second.
     pub(super) fn count_second(&mut self, slot: Slot, now_s: u32) -> bool {
         let counted_s = &mut self.counted_s[usize::from(slot)];
         std::mem::replace(counted_s, now_s + 1) != now_s + 1
     }
 
-    /// Says that the item has come just now: the next request counts.
+    /// Marks the item as just inserted: its next request counts.
     pub(super) fn begin_anew(&mut self, slot: Slot) {
         self.counted_s[usize::from(slot)] = 0;
     }
 
-    /// Says whether the last read of it found nothing. Returns what was said before.
+    /// Sets whether the last read was a miss. Returns the old value.
     pub(super) fn set_missed(&mut self, slot: Slot, is_missed: bool) -> bool {
         std::mem::replace(&mut self.is_missed[usize::from(slot)], is_missed)
     }
 
-    /// This slot, if it is in use, and the one to go on with; `NONE`: that was the last.
+    /// Returns this slot if it is in use, and the next one. `NONE`: it was the last.
     pub(super) fn walk(&self, slot: Slot) -> (Option<Slot>, Slot) {
         if slot >= self.fresh {
             return (None, NONE);

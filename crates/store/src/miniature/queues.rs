@@ -1,21 +1,21 @@
-//! The queues of the small caches: S3-FIFO's three for each eviction policy, all of the same slots.
+//! The queues of the miniature caches: the three of S3-FIFO for each policy, over the same slots.
 
 use super::directory::{Directory, NONE, Slot, Traits};
 use crate::eviction_policy::{POLICIES, POLICY_COUNT};
 use crate::limits::MINIATURE_STEPS;
 
-/// Bytes of a slot here: newer, older, state.
+/// Bytes per slot here: newer, older, state.
 pub(super) const SLOT_BYTES: u64 = POLICY_COUNT as u64 * (2 + 2 + 1);
-/// The counter of requests stops here, as that of the index does.
+/// The request counter saturates here, as that of the index does.
 const FREQUENCY_MAX: u8 = 3;
 
-/// Where a small cache has a slot.
+/// The queue of a slot in a miniature cache.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Standing {
     Away,
     Small,
     Main,
-    /// It left the small part, and its name is still known.
+    /// Evicted from the small part, and remembered as a ghost.
     Ghost,
 }
 
@@ -26,7 +26,7 @@ const PLACES: [Standing; 4] = [
     Standing::Ghost,
 ];
 
-/// What a small cache knows of a slot, in a byte.
+/// The state of a slot in a miniature cache, in a byte.
 #[derive(Debug, Clone, Copy)]
 struct State(u8);
 
@@ -46,12 +46,12 @@ impl State {
     }
 }
 
-/// The number of a place's queue among a cache's three.
+/// The index of the queue among a cache's three.
 fn queue_of(position: Standing) -> Option<usize> {
     (position as usize).checked_sub(Standing::Small as usize)
 }
 
-/// Where a cache has what is new.
+/// The queue for new items of a cache.
 fn first_place(target: usize) -> Standing {
     match POLICIES[target].probation {
         true => Standing::Small,
@@ -59,7 +59,7 @@ fn first_place(target: usize) -> Standing {
     }
 }
 
-/// How a cache has an item that comes.
+/// The state of an inserted item in a cache.
 fn arrived(target: usize, before: State) -> State {
     match before.position() {
         Standing::Ghost => State::new(Standing::Main, 0),
@@ -67,7 +67,7 @@ fn arrived(target: usize, before: State) -> State {
     }
 }
 
-/// First in, first out, but for what is taken from the middle.
+/// A FIFO queue from which any slot can be removed.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 struct Queue {
     newest: Slot,
@@ -76,12 +76,12 @@ struct Queue {
     bytes: u64,
 }
 
-/// What a small cache may hold.
+/// The capacity of a miniature cache.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Room {
     pub(super) bytes: u64,
     pub(super) ghosts: u32,
-    /// What has expired by this second stays for no count.
+    /// Items expired by this second are evicted whatever their counter.
     pub(super) now_s: u32,
 }
 
@@ -91,7 +91,7 @@ pub(super) struct Queues {
     newer: Box<[[Slot; POLICY_COUNT]]>,
     older: Box<[[Slot; POLICY_COUNT]]>,
     state: Box<[[u8; POLICY_COUNT]]>,
-    /// Of each eviction policy: small, main, ghosts.
+    /// For each policy: small, main, ghosts.
     queues: [[Queue; 3]; POLICY_COUNT],
 }
 
@@ -110,7 +110,7 @@ impl Queues {
         self.queues = Default::default();
     }
 
-    /// Items that a cache holds.
+    /// Number of items in a cache.
     pub(super) fn held(&self, target: usize) -> u32 {
         let [small, main, _] = &self.queues[target];
         small.len + main.len
@@ -120,19 +120,19 @@ impl Queues {
         State(self.state[usize::from(slot)][target])
     }
 
-    /// Whether a cache holds the item, rather than its name or nothing.
+    /// Whether a cache contains the item (a ghost does not count).
     pub(super) fn holds(&self, target: usize, slot: Slot) -> bool {
         let position = self.state(target, slot).position();
         matches!(position, Standing::Small | Standing::Main)
     }
 
-    /// Whether no cache knows it.
+    /// Whether no cache knows the item.
     pub(super) fn is_unknown(&self, slot: Slot) -> bool {
         (0..POLICY_COUNT).all(|target| self.state(target, slot).position() == Standing::Away)
     }
 
-    /// A request of an item that a cache holds; `is_first`: in its second. Who has no count left
-    /// has one at once.
+    /// A request of an item in a cache. `is_first`: the first in its second. A zero counter is
+    /// incremented at once.
     pub(super) fn count(&mut self, target: usize, slot: Slot, is_first: bool) {
         let state = self.state(target, slot);
         if is_first || state.frequency() == 0 {
@@ -141,9 +141,9 @@ impl Queues {
         }
     }
 
-    /// An item comes to every cache that does not hold it. What is then too much leaves with
-    /// [`Queues::make_room`], and not before: the slot is looked at until then. Returns whether
-    /// there is such a cache.
+    /// Inserts an item into every cache that does not contain it. Excess items are evicted only by
+    /// [`Queues::make_room`], because the slot is still in use until then. Returns whether there
+    /// was such a cache.
     pub(super) fn arrive(&mut self, directory: &Directory, slot: Slot) -> bool {
         let mut arrives = false;
         for target in 0..POLICY_COUNT {
@@ -156,7 +156,7 @@ impl Queues {
         arrives
     }
 
-    /// An item is written anew: it stays where it is, as the newest there.
+    /// Overwrites an item: it stays in its part, as the newest.
     pub(super) fn rewrite(&mut self, directory: &mut Directory, slot: Slot, traits: Traits) {
         let before: [State; POLICY_COUNT] =
             std::array::from_fn(|target| self.take(directory, target, slot));
@@ -172,7 +172,7 @@ impl Queues {
         }
     }
 
-    /// An item has other traits than was known.
+    /// Updates the traits of an item.
     pub(super) fn change(&mut self, directory: &mut Directory, slot: Slot, traits: Traits) {
         let before = directory.bytes(slot);
         directory.set_traits(slot, traits);
@@ -184,14 +184,14 @@ impl Queues {
         }
     }
 
-    /// Takes a slot out of all queues.
+    /// Removes a slot from all queues.
     pub(super) fn forget(&mut self, directory: &Directory, slot: Slot) {
         for target in 0..POLICY_COUNT {
             self.take(directory, target, slot);
         }
     }
 
-    /// Lets what is too much leave, by a few steps.
+    /// Evicts excess items, in a few steps.
     pub(super) fn make_room(&mut self, directory: &mut Directory, room: Room) {
         for target in 0..POLICY_COUNT {
             self.make_room_in(directory, target, room);
@@ -246,7 +246,7 @@ impl Queues {
         }
     }
 
-    /// Takes a slot out of its queue. Returns what was known of it.
+    /// Removes a slot from its queue. Returns its old state.
     fn take(&mut self, directory: &Directory, target: usize, slot: Slot) -> State {
         let at = usize::from(slot);
         let state = self.state(target, slot);
@@ -287,7 +287,7 @@ impl Queues {
         self.state[at][target] = state.0;
     }
 
-    /// For tests: every queue is whole, and its sums are those of its slots.
+    /// For tests: checks that every queue is intact and its sums match its slots.
     #[cfg(test)]
     pub(super) fn check(&self, directory: &Directory) {
         for (target, queues) in self.queues.iter().enumerate() {

@@ -1,11 +1,11 @@
-//! What one worker has shown of late. The key that is read most would else be all that the small
-//! caches see, and all workers would wait for each other to show it.
+//! Limits the samples per key that a worker passes to the miniatures. Otherwise the most frequent
+//! key would dominate them, and all workers would contend to pass it.
 
 use std::cell::Cell;
 
 use crate::limits::SAMPLES_PER_SECOND;
 
-/// Keys that are told apart: where two share a place, both are shown more often.
+/// Number of cells. Two keys that share a cell are both sampled more often.
 const PLACES: usize = 64;
 
 #[derive(Debug, Clone, Copy, Default)]
@@ -15,7 +15,7 @@ struct Standing {
     count: u32,
 }
 
-/// Watched keys by the requests of them in this second.
+/// Watched keys with their requests in this second.
 #[derive(Debug)]
 pub(crate) struct SampleLimiter([Cell<Standing>; PLACES]);
 
@@ -26,7 +26,7 @@ impl Default for SampleLimiter {
 }
 
 impl SampleLimiter {
-    /// Whether one more request of this key is to be shown.
+    /// Whether another request of this key is to be passed.
     pub(crate) fn shows(&self, hash: u64, now_s: u32) -> bool {
         let cell = &self.0[hash as usize % PLACES];
         let position = cell.get();

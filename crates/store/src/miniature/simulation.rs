@@ -1,31 +1,31 @@
-//! The watched requests, made to the small caches.
+//! The simulation of watched requests in the miniature caches.
 
 use super::directory::{self, Directory, NONE, Slot, Traits};
 use super::queues::{self, Queues, Room};
 use crate::eviction_policy::POLICY_COUNT;
 use crate::limits::{MINIATURE_SWEEP, SCORE_BITS, WATCHED_BITS_MAX, WATCHED_BITS_MIN};
 
-/// A score of all hits.
+/// The score of a cache with hits only.
 const ONE: i64 = 1 << 32;
-/// A eviction policy must be better by this share of the requests that are shown to take another's
-/// place: a quarter of a point.
+/// A policy replaces the current one only if its hit ratio is better by this much: a quarter of a
+/// percentage point.
 const MARGIN: i64 = ONE / 400;
-/// Looks between two that see whether enough keys are watched.
+/// Samples between two checks whether enough keys are watched.
 const CENSUS: u32 = 1 << 14;
-/// An item larger than this part of a small cache is not made a request of. Where such items fill
-/// much of the memory, the caches are larger than what they stand for.
+/// An item larger than this fraction of a miniature cache is not simulated. If such items fill much
+/// of the memory, the miniatures are larger than what they simulate.
 const LARGEST_PART: u64 = 8;
 
-/// What came of a request.
+/// The result of a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum SampledAccess {
-    /// A read found the item.
+    /// A read hit.
     Hit(Traits),
-    /// A read found nothing.
+    /// A read missed.
     Missed,
-    /// It was written.
+    /// The item was written.
     Stored(Traits),
-    /// It was deleted.
+    /// The item was deleted.
     Deleted,
 }
 
@@ -37,29 +37,29 @@ pub(crate) struct Observation {
     pub(crate) now_s: u32,
 }
 
-/// What the store is like at that moment.
+/// The state of the store at that moment.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct SampleContext {
-    /// Bytes that items may take.
+    /// Bytes available for items.
     pub(crate) bytes: u64,
-    /// Names of items that left that it remembers.
+    /// Number of ghosts that it remembers.
     pub(crate) ghosts: u64,
-    /// Flushes so far.
+    /// Number of flushes.
     pub(crate) flushes: u32,
 }
 
-/// The small caches.
+/// The miniature caches.
 #[derive(Debug)]
 pub(super) struct Simulation {
-    /// One key in two to the power of this is watched.
+    /// One key in 2^N is watched.
     watched_bits: u32,
     directory: Directory,
     queues: Queues,
-    /// The share of hits of each eviction policy, weighted to the latest.
+    /// The recent hit ratio of each policy, as a weighted average.
     scores: [i64; POLICY_COUNT],
     best: usize,
     flushes: u32,
-    /// Where looking for keys that are watched no more goes on; `NONE`: there are none.
+    /// Position of the search for keys that are no longer watched; `NONE`: there are none.
     sweep: Slot,
     looks: u32,
 }
@@ -78,12 +78,12 @@ impl Simulation {
         }
     }
 
-    /// Bytes of a stage of so many slots.
+    /// Size in bytes of a simulation with this many slots.
     pub(super) fn bytes(slots: usize) -> u64 {
         (slots as u64 + 1) * (directory::SLOT_BYTES + queues::SLOT_BYTES)
     }
 
-    /// Hashes below are watched; 0: none.
+    /// Keys with hashes below this are watched; 0: none.
     pub(super) fn threshold(&self) -> u64 {
         match self.watched_bits {
             u64::BITS => 0,
@@ -91,16 +91,15 @@ impl Simulation {
         }
     }
 
-    /// Watches one key in two to the power of `bits`.
+    /// Watches one key in 2^`bits`.
     pub(super) fn watch_one_in(&mut self, bits: u32) {
         self.watched_bits = bits;
     }
 
-    /// Makes a watched request. Returns the eviction policy that is best now, if another was
-    /// before.
+    /// Simulates a watched request. Returns the best policy if it has changed.
     pub(super) fn scan(&mut self, scan: &Observation, context: &SampleContext) -> Option<usize> {
         if scan.hash >= self.threshold() {
-            // Not any more.
+            // No longer watched.
             return None;
         }
         if self.flushes != context.flushes {
@@ -158,7 +157,7 @@ impl Simulation {
         self.directory.remove(slot);
     }
 
-    /// A read: who holds the item has a hit.
+    /// A read: a hit in each cache that contains the item.
     fn read(&mut self, scan: &Observation, slot: Option<Slot>) {
         let is_first = slot.is_some_and(|slot| self.directory.count_second(slot, scan.now_s));
         let bits = self.score_bits();
@@ -172,15 +171,15 @@ impl Simulation {
         }
     }
 
-    /// So much of the past counts: about four times what is held.
+    /// The average covers about four times the number of items in a cache.
     fn score_bits(&self) -> u32 {
         let held = self.queues.held(self.best).max(1);
         (held.ilog2() + 2).clamp(*SCORE_BITS.start(), *SCORE_BITS.end())
     }
 
-    /// Who does not hold the item fetches it.
+    /// A cache that does not contain the item inserts it.
     fn fill(&mut self, slot: Slot, traits: Traits, room: Room) {
-        // It may have been touched since, or made anew, and not been shown.
+        // It may have been touched or overwritten since without being sampled.
         self.queues.change(&mut self.directory, slot, traits);
         if self.queues.arrive(&self.directory, slot) {
             self.directory.begin_anew(slot);
@@ -190,7 +189,7 @@ impl Simulation {
 
     fn settle(&mut self, slot: Slot, room: Room) {
         if self.directory.bytes(slot) > room.bytes / LARGEST_PART {
-            // It would be most of what there is: nothing can be learnt from it.
+            // It would fill most of the cache, so nothing can be learned from it.
             self.forget(slot);
         }
         self.queues.make_room(&mut self.directory, room);
@@ -211,7 +210,7 @@ impl Simulation {
         }
     }
 
-    /// A slot for an item that has none. If there is none left, fewer keys are watched from now on.
+    /// A slot for a new item. If there is none left, fewer keys are watched from now on.
     fn insert(&mut self, scan: &Observation, traits: Traits) -> Option<Slot> {
         let slot = self.directory.insert(scan.hash, traits);
         if slot.is_none() && self.sweep == NONE {
@@ -221,7 +220,7 @@ impl Simulation {
         slot
     }
 
-    /// Forgets some of the keys that are watched no more.
+    /// Removes some keys that are no longer watched.
     fn sweep(&mut self) {
         for _ in 0..MINIATURE_SWEEP {
             if self.sweep == NONE {
@@ -235,7 +234,7 @@ impl Simulation {
         }
     }
 
-    /// Watches more keys if those that are watched are few.
+    /// Watches more keys if few are watched.
     fn take_census(&mut self) {
         self.looks += 1;
         if self.looks < CENSUS {
@@ -250,7 +249,7 @@ impl Simulation {
 
     fn judge(&mut self) -> Option<usize> {
         let bits = self.score_bits();
-        // The fewer requests a score is of, the more of it is chance.
+        // A score over fewer requests varies more by chance.
         let margin = MARGIN + (ONE >> (bits - 2));
         let best = (0..POLICY_COUNT).max_by_key(|&target| self.scores[target])?;
         if self.scores[best] <= self.scores[self.best] + margin {
