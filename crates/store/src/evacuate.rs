@@ -230,7 +230,7 @@ impl Worker {
             for block in ahead.iter().flatten() {
                 match self.evacuate_block(block, &cursor, now_s) {
                     Evacuated::Moved(bytes) => {
-                        left = left.saturating_sub(bytes / COPY_BYTES_PER_VISIT)
+                        left = left.saturating_sub(bytes / COPY_BYTES_PER_VISIT);
                     }
                     Evacuated::Gone => {}
                     Evacuated::Stuck => return false,

@@ -178,7 +178,7 @@ impl Client {
             Ok(Published::NotStored) => {}
             // Beside the other's pins there may be no room for a large one just now.
             Ok(Published::NoSpace) | Err(Rejected::HoldLimit | Rejected::NoMemory) => {
-                self.pins.clear()
+                self.pins.clear();
             }
             // The other stood still.
             Err(Rejected::Deferred) => thread::yield_now(),
