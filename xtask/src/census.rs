@@ -29,10 +29,10 @@ pub(crate) fn run() -> Result<()> {
     let census = Census::of(&tree);
     let bound = Limits::load()?.serve_crates;
     println!(
-        "{} packages in the production server ({} rooms of this house, {} from elsewhere); \
+        "{} packages in the production server ({} members of this workspace, {} from elsewhere); \
          the bound is {bound}",
         census.total(),
-        census.rooms.len(),
+        census.members.len(),
         census.elsewhere.len(),
     );
     if census.total() > bound {
@@ -52,12 +52,12 @@ pub(crate) fn run() -> Result<()> {
 /// Packages by origin, each `name vVERSION` once.
 #[derive(Debug, Default, PartialEq, Eq)]
 struct Census {
-    rooms: BTreeSet<String>,
+    members: BTreeSet<String>,
     elsewhere: BTreeSet<String>,
 }
 
 impl Census {
-    /// Reads the lines of `cargo tree --prefix none --format {p}`: a room shows its path.
+    /// Reads the lines of `cargo tree --prefix none --format {p}`: a crate shows its path.
     fn of(tree: &str) -> Self {
         let mut census = Self::default();
         for line in tree.lines() {
@@ -67,7 +67,7 @@ impl Census {
             };
             let here = words.next().is_some_and(|word| word.starts_with("(/"));
             let origin = if here {
-                &mut census.rooms
+                &mut census.members
             } else {
                 &mut census.elsewhere
             };
@@ -77,7 +77,7 @@ impl Census {
     }
 
     fn total(&self) -> usize {
-        self.rooms.len() + self.elsewhere.len()
+        self.members.len() + self.elsewhere.len()
     }
 }
 
@@ -95,7 +95,7 @@ mod tests {
                     libc v0.3.0\n\n\
                     store v0.1.0 (/checkout/crates/store) (*)\n";
         let census = Census::of(tree);
-        assert_eq!(census.rooms.len(), 2);
+        assert_eq!(census.members.len(), 2);
         assert_eq!(
             census
                 .elsewhere

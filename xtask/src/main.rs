@@ -1,4 +1,4 @@
-//! The verbs of the house: one each, the same on a desk and in continuous integration.
+//! The verbs of the workspace: one each, the same locally and in continuous integration.
 //!
 //! `cargo xtask ci` runs all that decides whether a change may enter, cheapest first. Every verb
 //! prints what it runs, so that whoever wants to leave this tool aside knows what to type.
@@ -29,7 +29,7 @@ use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
 
-/// The checks that keep the house in order.
+/// The checks that keep the workspace in order.
 #[derive(Parser)]
 #[command(name = "cargo xtask", bin_name = "cargo xtask")]
 struct Arguments {

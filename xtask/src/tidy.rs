@@ -7,7 +7,7 @@
 //! ```text
 //! git ls-files ─ Tree ┬ edges         who may depend on whom         xtask/layers.toml
 //!                     ├ dependencies  each is accounted for          docs/dependencies.md
-//!                     ├ unsafety      none outside the rim; inside, reasons
+//!                     ├ unsafety      none outside the platform layer; inside, reasons
 //!                     ├ purity        no I/O and no clock in the pure layer
 //!                     ├ orderings     atomics say what they pair with
 //!                     ├ documents     paths named in documents exist

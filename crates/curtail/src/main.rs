@@ -1,6 +1,6 @@
 //! The program: `serve`, `load`, `lab`, `doctor`. Each command is a module that turns flags into
-//! the configuration of a room and prints what the room says; nothing is decided here. `doctor` is
-//! a module and no room: it looks and judges for the program alone.
+//! the configuration of a crate and prints its output; nothing is decided here. `doctor` is
+//! a module, not a crate, because only the program uses it.
 //!
 //! Exit codes: 0 done; 1 failed, and standard error says why, or the doctor found something wrong;
 //! 2 the command line was wrong; 130 interrupted.
@@ -131,15 +131,16 @@ fn name_as_typed(mut error: clap::Error) -> clap::Error {
     error
 }
 
-/// The command line, and whether the program was called through a link named `memcached`: then it
-/// is `curtail serve`. The flags of `serve` are rewritten from getopt's syntax.
+/// The command line, and whether the program was called through a link whose name begins with
+/// `memcached` (such as `memcached-debug`): then it is `curtail serve`. The flags of `serve` are
+/// rewritten from getopt's syntax.
 #[cfg(feature = "serve")]
 fn command_line() -> (Vec<OsString>, bool) {
     let mut words = std::env::args_os();
     let program = words.next().unwrap_or_default();
     let is_memcached = Path::new(&program)
         .file_name()
-        .is_some_and(|name| name == "memcached");
+        .is_some_and(|name| name.as_encoded_bytes().starts_with(b"memcached"));
     let mut words = words.peekable();
     let is_serve = words.peek().is_some_and(|word| word == "serve");
     if !is_memcached && !is_serve {

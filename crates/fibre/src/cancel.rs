@@ -20,7 +20,8 @@ impl From<Cancelled> for io::Error {
 /// The current fibre, about to start an operation and wait for it. Fails if the fibre was cancelled
 /// or unwinds.
 ///
-/// # Panics The caller is not a fibre.
+/// # Panics
+/// The caller is not a fibre.
 pub(crate) fn begin_wait() -> io::Result<Fibre> {
     let fibre = current();
     if fibre.is_cancelled() {

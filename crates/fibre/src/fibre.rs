@@ -113,7 +113,8 @@ impl Ready {
 impl Record {
     /// Grants the wait of a fibre that was removed from a [`WaitList`](crate::wait::WaitList).
     ///
-    /// # Safety `record` belongs to a fibre that does not continue before the grant.
+    /// # Safety
+    /// `record` belongs to a fibre that does not continue before the grant.
     pub(crate) unsafe fn grant(record: *const Self) {
         // SAFETY: the fibre has its own reference until it continues.
         let fibre = unsafe { &*record };
@@ -152,7 +153,8 @@ pub struct Fibre {
 impl Fibre {
     /// Creates a handle to a fibre.
     ///
-    /// # Safety The caller, or another owner, keeps a reference during the call.
+    /// # Safety
+    /// The caller, or another owner, keeps a reference during the call.
     pub(crate) unsafe fn of(record: *const Record) -> Self {
         // SAFETY: guaranteed by the caller.
         unsafe { Arc::increment_strong_count(record) };

@@ -158,7 +158,8 @@ impl<T> std::fmt::Debug for JoinHandle<T> {
 ///
 /// [`yield_now`]: crate::yield_now
 ///
-/// # Panics The caller is not a fibre, or there is no memory for the stack.
+/// # Panics
+/// The caller is not a fibre, or there is no memory for the stack.
 pub fn spawn<T: Send + 'static>(run: impl FnOnce() -> T + Send + 'static) -> JoinHandle<T> {
     let spawned = local(|local| match local {
         Some(local) => local.anchor.spawn(run),

@@ -38,9 +38,11 @@ static HELPERS: Helpers = Helpers {
 /// Makes a blocking call on a helper thread; only the fibre waits for it. A panic of the call
 /// resumes in the fibre.
 ///
-/// # Errors The fibre was cancelled before the call began, or it unwinds.
+/// # Errors
+/// The fibre was cancelled before the call began, or it unwinds.
 ///
-/// # Panics The caller is not a fibre.
+/// # Panics
+/// The caller is not a fibre.
 pub fn offload<'a, R: Send + 'a>(call: impl FnOnce() -> R + Send + 'a) -> io::Result<R> {
     let waiter = Waiter::Fibre(begin_wait()?);
     let is_done = AtomicBool::new(false);

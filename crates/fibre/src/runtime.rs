@@ -187,8 +187,9 @@ impl Builder {
 
     /// Starts the processors.
     ///
-    /// # Errors An invalid number of processors, a missing kernel feature, or no descriptor, thread
-    /// or memory left. No thread keeps running then.
+    /// # Errors
+    /// An invalid number of processors, a missing kernel feature, or no descriptor, thread or
+    /// memory left. No thread keeps running then.
     pub fn start(self) -> Result<Runtime, StartError> {
         let processors = self.processors;
         if processors == 0 || processors > PROCESSORS_MAX {
@@ -243,7 +244,8 @@ fn begin(anchor: Arc<Anchor>, number: usize) {
 
 impl Runtime {
     /// Spawns a fibre from outside; see [`spawn`](crate::spawn).
-    /// # Errors There is no memory for the stack.
+    /// # Errors
+    /// There is no memory for the stack.
     pub fn try_spawn<T: Send + 'static>(
         &self,
         run: impl FnOnce() -> T + Send + 'static,
@@ -254,7 +256,8 @@ impl Runtime {
 
     /// As [`Runtime::try_spawn`].
     ///
-    /// # Panics There is no memory for the stack.
+    /// # Panics
+    /// There is no memory for the stack.
     pub fn spawn<T: Send + 'static>(
         &self,
         run: impl FnOnce() -> T + Send + 'static,
@@ -265,7 +268,8 @@ impl Runtime {
 
     /// Runs a fibre and waits for its result.
     ///
-    /// # Panics With the payload of the fibre's panic; or there is no memory for the stack.
+    /// # Panics
+    /// With the payload of the fibre's panic; or there is no memory for the stack.
     pub fn run<T: Send + 'static>(&self, run: impl FnOnce() -> T + Send + 'static) -> T {
         match self.spawn(run).join() {
             Ok(result) => result,
@@ -298,8 +302,9 @@ impl Runtime {
     /// finished or `timeout` has passed, and stops the processors. Must not be called by a fibre of
     /// this runtime, which would wait for itself.
     ///
-    /// # Errors Fibres were left. A join of such a fibre waits forever; a processor that runs one
-    /// continues with it.
+    /// # Errors
+    /// Fibres were left. A join of such a fibre waits forever; a processor that runs one continues
+    /// with it.
     pub fn stop(mut self, timeout: Duration) -> Result<(), FibresLeft> {
         self.end(timeout)
     }

@@ -68,9 +68,11 @@ impl Direction {
 impl<T: AsFd> Socket<T> {
     /// Creates a socket of the current fibre's runtime.
     ///
-    /// # Errors The descriptor is not a socket, or is registered already.
+    /// # Errors
+    /// The descriptor is not a socket, or is registered already.
     ///
-    /// # Panics The caller is not a fibre.
+    /// # Panics
+    /// The caller is not a fibre.
     pub fn new(inner: T) -> io::Result<Self> {
         rustix::io::ioctl_fionbio(&inner, true)?;
         let is_stream = net::sockopt::socket_type(&inner)? == SocketType::STREAM;
@@ -126,7 +128,8 @@ impl<T: AsFd> Socket<T> {
 
     /// Receives into `buffer`. 0 means that the peer has closed its side.
     ///
-    /// # Errors The connection is lost, the timeout has passed, or the fibre was cancelled.
+    /// # Errors
+    /// The connection is lost, the timeout has passed, or the fibre was cancelled.
     pub fn read(&self, buffer: &mut [u8]) -> io::Result<usize> {
         let len = buffer.len();
         if let Some(registered) = &self.registered {
@@ -149,7 +152,8 @@ impl<T: AsFd> Socket<T> {
 
     /// Sends at least one byte of `bytes`, as many as there is space for. Returns their number.
     ///
-    /// # Errors As [`Socket::read`].
+    /// # Errors
+    /// As [`Socket::read`].
     pub fn write(&self, bytes: &[u8]) -> io::Result<usize> {
         if let Some(registered) = &self.registered {
             return registered.attempt(Direction::Writing, self.due_ns(), || {
@@ -169,7 +173,8 @@ impl<T: AsFd> Socket<T> {
 
     /// Sends all of `bytes`.
     ///
-    /// # Errors As [`Socket::read`]. The number of sent bytes is then unknown.
+    /// # Errors
+    /// As [`Socket::read`]. The number of sent bytes is then unknown.
     pub fn write_all(&self, mut bytes: &[u8]) -> io::Result<()> {
         while !bytes.is_empty() {
             match self.write(bytes)? {
@@ -183,7 +188,8 @@ impl<T: AsFd> Socket<T> {
     /// Sends all of `bytes`, then receives into `buffer`; over rings with a single wait. 0 means
     /// that the peer has closed its side.
     ///
-    /// # Errors As [`Socket::read`].
+    /// # Errors
+    /// As [`Socket::read`].
     pub fn exchange(&self, bytes: &[u8], buffer: &mut [u8]) -> io::Result<usize> {
         if self.registered.is_some() || bytes.is_empty() {
             self.write_all(bytes)?;
@@ -210,7 +216,8 @@ impl<T: AsFd> Socket<T> {
 
     /// Waits until input is available, or the peer is gone.
     ///
-    /// # Errors As [`Socket::read`].
+    /// # Errors
+    /// As [`Socket::read`].
     pub fn wait_readable(&self) -> io::Result<()> {
         self.wait(Direction::Reading)
     }
@@ -218,7 +225,8 @@ impl<T: AsFd> Socket<T> {
     /// Waits until there is space to send, or the peer is gone. To be called after a non-blocking
     /// call has found no space.
     ///
-    /// # Errors As [`Socket::read`].
+    /// # Errors
+    /// As [`Socket::read`].
     pub fn wait_writable(&self) -> io::Result<()> {
         self.wait(Direction::Writing)
     }
@@ -256,8 +264,8 @@ impl<T: AsFd> Socket<T> {
 
     /// Accepts a connection of a listening socket. The result is non-blocking.
     ///
-    /// # Errors As [`Socket::read`], and those of accepting, for example when no descriptor is
-    /// left.
+    /// # Errors
+    /// As [`Socket::read`], and those of accepting, for example when no descriptor is left.
     pub fn accept(&self) -> io::Result<OwnedFd> {
         let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
         if let Some(registered) = &self.registered {
@@ -284,9 +292,11 @@ impl<T: AsFd> Socket<T> {
 impl Socket<OwnedFd> {
     /// Connects to `address` by TCP.
     ///
-    /// # Errors The connection fails; or as [`Socket::read`].
+    /// # Errors
+    /// The connection fails; or as [`Socket::read`].
     ///
-    /// # Panics The caller is not a fibre.
+    /// # Panics
+    /// The caller is not a fibre.
     pub fn connect(address: SocketAddr) -> io::Result<Self> {
         let family = match address {
             SocketAddr::V4(_) => AddressFamily::INET,

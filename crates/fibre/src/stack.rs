@@ -245,7 +245,8 @@ fn install_guard(guard: *mut c_void, is_light: bool) -> io::Result<()> {
     if is_light && unsafe { libc::madvise(guard, PAGE, GUARD_INSTALL) } == 0 {
         return Ok(());
     }
-    // The kernel has no lightweight guards, or not for locked memory. SAFETY: as above.
+    // The kernel has no lightweight guards, or not for locked memory.
+    // SAFETY: as above.
     unsafe { rustix::mm::mprotect(guard, PAGE, MprotectFlags::empty())? };
     Ok(())
 }

@@ -126,7 +126,8 @@ pub(crate) fn is_of(shared: &Shared) -> bool {
 
 /// Whether the caller is a fibre, which is about to wait. False on a thread.
 ///
-/// # Panics The processor itself is running: a wait would block all its fibres.
+/// # Panics
+/// The processor itself is running: a wait would block all its fibres.
 pub(crate) fn is_fibre() -> bool {
     // SAFETY: thread-local of the current thread during the call.
     let here = unsafe { &*here() };
@@ -149,7 +150,8 @@ pub fn try_current() -> Option<Fibre> {
 
 /// The current fibre.
 ///
-/// # Panics The caller is not a fibre.
+/// # Panics
+/// The caller is not a fibre.
 #[must_use]
 pub fn current() -> Fibre {
     try_current().unwrap_or_else(|| no_fibre())
@@ -162,7 +164,8 @@ pub(crate) fn no_fibre() -> ! {
 
 /// Runs a fibre until it leaves its stack.
 ///
-/// # Safety The caller has the fibre's own reference, so no other thread runs it.
+/// # Safety
+/// The caller has the fibre's own reference, so no other thread runs it.
 pub(crate) unsafe fn resume(here: &Here, record: &Record) -> Left {
     // SAFETY: guaranteed by the caller.
     let body = unsafe { &mut *record.body.get() };
@@ -264,8 +267,9 @@ pub(crate) const UNWINDS: &str = "a fibre must not wait while it unwinds";
 /// Waits until this fibre is [unparked](Fibre::unpark), or returns at once if it was unparked since
 /// its last wait. May return spuriously: callers check their condition again.
 ///
-/// # Panics The caller is not a fibre, or a panic unwinds: the fibre could resume on another thread
-/// in the middle of unwinding.
+/// # Panics
+/// The caller is not a fibre, or a panic unwinds: the fibre could resume on another thread in the
+/// middle of unwinding.
 pub fn park() {
     // SAFETY: thread-local of the current thread.
     let record = unsafe { (*here()).record.get() };
@@ -286,7 +290,8 @@ pub(crate) fn park_as(record: &Record) {
 
 /// The current fibre, which is about to wait.
 ///
-/// # Panics The fibre unwinds, or the processor itself is running.
+/// # Panics
+/// The fibre unwinds, or the processor itself is running.
 pub(crate) fn waiting_record() -> Option<NonNull<Record>> {
     if !is_fibre() {
         return None;

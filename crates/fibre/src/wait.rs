@@ -85,7 +85,8 @@ unsafe impl Sync for ListWaiter {}
 impl ListWaiter {
     /// The current fibre, or else the current thread.
     ///
-    /// # Panics The fibre unwinds, so it could not wait for the grant.
+    /// # Panics
+    /// The fibre unwinds, so it could not wait for the grant.
     fn current() -> Self {
         waiting_record().map_or_else(|| Self::Thread(sleeper()), Self::Fibre)
     }

@@ -75,7 +75,8 @@ pub(crate) trait TaskRuntime: Send + Sync + Sized + 'static {
 
     /// Starts a task.
     ///
-    /// # Errors No thread or stack is available.
+    /// # Errors
+    /// No thread or stack is available.
     fn spawn(
         &self,
         serve_connection: impl FnOnce() + Send + 'static,
@@ -83,7 +84,8 @@ pub(crate) trait TaskRuntime: Send + Sync + Sized + 'static {
 
     /// Sets up a task's connection to its peer. Called by the task itself.
     ///
-    /// # Errors The connection is lost already, or the kernel cannot watch it.
+    /// # Errors
+    /// The connection is lost already, or the kernel cannot watch it.
     fn socket(&self, peer: &Arc<Peer>) -> io::Result<Self::PeerSocket>;
 
     /// Runs the work of a burst with a worker context. The work makes no system calls.
@@ -103,7 +105,8 @@ pub(crate) trait TaskRuntime: Send + Sync + Sized + 'static {
 pub(crate) trait Task: Send + 'static {
     /// Waits for the end of the task.
     ///
-    /// # Errors The task panicked; the error is its payload.
+    /// # Errors
+    /// The task panicked; the error is its payload.
     fn join(self) -> Result<(), Box<dyn Any + Send>>;
 }
 
@@ -137,7 +140,8 @@ pub(crate) trait PeerSocket: Send {
 impl<C: TaskRuntime> ConnectionTasks<C> {
     /// Starts the supervisor. The result starts a task for each connection.
     ///
-    /// # Errors The limit of descriptors or threads is reached.
+    /// # Errors
+    /// The limit of descriptors or threads is reached.
     pub(crate) fn open(
         running: &mut Running,
         setup: &Arc<Setup>,

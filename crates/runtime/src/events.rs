@@ -20,7 +20,8 @@ use worker::Worker;
 
 /// Starts the workers.
 ///
-/// # Errors The limit of descriptors or threads is reached.
+/// # Errors
+/// The limit of descriptors or threads is reached.
 pub(crate) fn start(running: &mut Running, setup: &Arc<Setup>) -> io::Result<()> {
     for number in 0..setup.workers {
         let context = WorkerContext::new(setup, running, number);

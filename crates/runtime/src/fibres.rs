@@ -65,7 +65,8 @@ struct ProcessorContext {
 
 /// Starts the processors and the supervisor. The result starts a fibre for each connection.
 ///
-/// # Errors The limit of descriptors or threads is reached.
+/// # Errors
+/// The limit of descriptors or threads is reached.
 pub(crate) fn start(
     running: &mut Running,
     setup: &Arc<Setup>,

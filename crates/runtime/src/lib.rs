@@ -91,7 +91,8 @@ impl Kind {
 
     /// Checks whether this machine supports the runtime.
     ///
-    /// # Errors The missing kernel feature.
+    /// # Errors
+    /// The missing kernel feature.
     pub fn probe(self) -> io::Result<()> {
         match self {
             Self::Events | Self::Threads | Self::Fibres => Ok(()),
@@ -102,15 +103,17 @@ impl Kind {
 
 /// Checks whether fibres can wait by io_uring here. Otherwise they wait by epoll.
 ///
-/// # Errors The missing kernel feature.
+/// # Errors
+/// The missing kernel feature.
 pub fn rings_for_fibres() -> io::Result<()> {
     fibre::IoBackend::Rings.probe()
 }
 
 /// Starts the threads of a runtime, and the acceptor.
 ///
-/// # Errors The limit of descriptors or threads is reached, or the kernel lacks a feature that the
-/// runtime needs ([`Kind::probe`]). No thread keeps running then.
+/// # Errors
+/// The limit of descriptors or threads is reached, or the kernel lacks a feature that the runtime
+/// needs ([`Kind::probe`]). No thread keeps running then.
 pub fn start(kind: Kind, setup: Setup, listeners: Vec<Listener>) -> io::Result<Running> {
     let setup = Arc::new(setup);
     let inboxes = match kind {

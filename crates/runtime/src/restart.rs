@@ -22,14 +22,16 @@ pub(crate) trait EventLoop: Sized {
 
     /// Creates the kernel objects.
     ///
-    /// # Errors The limit of descriptors or memory is reached.
+    /// # Errors
+    /// The limit of descriptors or memory is reached.
     fn open(inbox: &Inbox) -> io::Result<Self::Kernel>;
 
     fn new(context: WorkerContext, kernel: Self::Kernel) -> Self;
 
     /// Serves connections until the worker has to stop.
     ///
-    /// # Errors Waiting fails. This does not happen in a correct program.
+    /// # Errors
+    /// Waiting fails. This does not happen in a correct program.
     fn serve_all(&mut self) -> io::Result<()>;
 
     /// Cancels operations in the kernel, then closes all connections.

@@ -26,7 +26,8 @@ use worker::Worker;
 /// Starts the workers. Each creates its ring on its own thread, because only that thread may use
 /// it.
 ///
-/// # Errors The limit of descriptors or threads is reached, or the kernel lacks a needed feature of
+/// # Errors
+/// The limit of descriptors or threads is reached, or the kernel lacks a needed feature of
 /// io_uring.
 pub(crate) fn start(running: &mut Running, setup: &Arc<Setup>) -> io::Result<()> {
     for number in 0..setup.workers {

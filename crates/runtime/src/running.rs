@@ -67,7 +67,8 @@ impl Running {
 
     /// Stops accepting, lets connections finish within a bounded time, and joins the threads.
     ///
-    /// # Errors A panic happened since the start.
+    /// # Errors
+    /// A panic happened since the start.
     pub fn stop(self) -> Result<(), Panicked> {
         self.stopping.store(true, Ordering::Relaxed);
         self.accept_waker.wake();

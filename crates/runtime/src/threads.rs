@@ -43,7 +43,8 @@ pub(crate) struct Threads {
 
 /// Starts the supervisor. The result starts a thread for each connection.
 ///
-/// # Errors The limit of descriptors or threads is reached.
+/// # Errors
+/// The limit of descriptors or threads is reached.
 pub(crate) fn start(
     running: &mut Running,
     setup: &Arc<Setup>,

@@ -159,9 +159,10 @@ impl Worker {
     /// Waits for a free segment: evacuates if too few are about to become free, and yields so that
     /// other workers can become quiescent.
     ///
-    /// # Errors [`Rejected::Deferred`] if a segment is about to become free but a worker is not
-    /// quiescent for long, or if more evacuation is needed than one operation may do. Another error
-    /// if no segment can become free.
+    /// # Errors
+    /// [`Rejected::Deferred`] if a segment is about to become free but a worker is not quiescent
+    /// for long, or if more evacuation is needed than one operation may do. Another error if no
+    /// segment can become free.
     pub(crate) fn wait_for_segment(&mut self, now_s: u32) -> Result<(), Rejected> {
         if self.has_free_segment() {
             return Ok(());

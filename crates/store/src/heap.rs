@@ -74,7 +74,8 @@ impl Heap {
     /// Reserves `count` segments of 2^`size_bits` bytes, for this many workers. Nothing is resident
     /// yet.
     ///
-    /// # Errors The address space is exhausted.
+    /// # Errors
+    /// The address space is exhausted.
     pub(crate) fn new(count: usize, size_bits: u32, workers: usize) -> io::Result<Self> {
         Ok(Self {
             memory: Mapping::reserve(count << size_bits)?,
@@ -119,7 +120,8 @@ impl Heap {
 
     /// The block at a location.
     ///
-    /// # Safety During `'h` the memory contains this block, because
+    /// # Safety
+    /// During `'h` the memory contains this block, because
     /// - a worker is borrowed that got the location since it was last quiescent, or
     /// - its segment is held by a writer or a pin, or
     /// - its segment is being evacuated and has not been retired.
@@ -135,7 +137,8 @@ impl Heap {
 
     /// The block that begins at byte `at` of a segment. `None` at the end of the segment.
     ///
-    /// # Safety All blocks of the segment are complete, and it is not retired during `'h`.
+    /// # Safety
+    /// All blocks of the segment are complete, and it is not retired during `'h`.
     pub(crate) unsafe fn block_in<'h>(
         &self,
         number: Number,

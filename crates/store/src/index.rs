@@ -125,7 +125,8 @@ impl Index {
     /// Keys are distributed over the classes at random, so a class has to be large for its load to
     /// be near the average: with 512 buckets, the fullest of 256 classes has a twentieth more.
     ///
-    /// # Errors The address space is exhausted.
+    /// # Errors
+    /// The address space is exhausted.
     pub(crate) fn new(
         classes: usize,
         buckets_a_class: usize,

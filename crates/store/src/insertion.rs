@@ -118,7 +118,8 @@ impl Drop for Draft<'_> {
 impl Worker {
     /// Builds the block of an item and links it, if `write` allows.
     ///
-    /// # Errors The caller has to try again later.
+    /// # Errors
+    /// The caller has to try again later.
     #[cold]
     pub(crate) fn build_and_insert(
         &mut self,
@@ -147,8 +148,8 @@ impl Worker {
     /// Links a built item, if `write` allows. `seen` is the entry and item of its key, if they were
     /// looked up before.
     ///
-    /// # Errors Nothing was changed.
-    /// Nothing was changed.
+    /// # Errors
+    /// Nothing was changed. Nothing was changed.
     #[inline]
     pub(crate) fn try_insert(
         &self,

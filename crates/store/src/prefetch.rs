@@ -19,7 +19,8 @@ pub(crate) fn line(at: *const u8) {
 pub(crate) fn line_to_write(at: *const u8) {
     #[cfg(target_arch = "x86_64")]
     // The intrinsic compiles to a read prefetch unless the target is known to have this
-    // instruction. SAFETY: a prefetch has no visible effect and never faults.
+    // instruction.
+    // SAFETY: a prefetch has no visible effect and never faults.
     unsafe {
         std::arch::asm!("prefetchw [{}]", in(reg) at, options(nostack, preserves_flags, readonly));
     };

@@ -71,7 +71,8 @@ impl Worker {
     /// wait for memory ([`Rejected::Deferred`]). If `visit` returns `None` although no pin was
     /// needed, a change is not undone.
     ///
-    /// # Errors A miss.
+    /// # Errors
+    /// A miss.
     pub fn read<R>(
         &mut self,
         key: &[u8],
@@ -209,7 +210,8 @@ impl Worker {
     /// Moves an item without expiry to a block that can hold one, as evacuation would. The item may
     /// have been replaced afterwards: the caller looks it up again.
     ///
-    /// # Errors There is no memory for that now.
+    /// # Errors
+    /// There is no memory for that now.
     #[cold]
     fn make_timed(
         &mut self,
@@ -322,7 +324,8 @@ impl Worker {
 
     /// Sets the expiry of an item. Returns false on a miss. See [`Read::touch`].
     ///
-    /// # Errors [`Rejected::Deferred`] only.
+    /// # Errors
+    /// [`Rejected::Deferred`] only.
     pub fn touch(
         &mut self,
         key: &[u8],

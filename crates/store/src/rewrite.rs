@@ -144,7 +144,8 @@ impl Drop for RewriteGuard {
 impl Worker {
     /// Waits until no other worker rewrites an item of the class, and takes the right.
     ///
-    /// # Errors Others held it for long: [`Rejected::Deferred`].
+    /// # Errors
+    /// Others held it for long: [`Rejected::Deferred`].
     fn begin_rewrite(&mut self, hash: KeyHash) -> Result<RewriteGuard, Rejected> {
         for _ in 0..REWRITE_YIELDS_MAX {
             if self.store.index.begin_rewrite(hash.0) {
@@ -159,7 +160,8 @@ impl Worker {
 
     /// Waits until no worker rewrites an item of the class.
     ///
-    /// # Errors One held the right for long: [`Rejected::Deferred`].
+    /// # Errors
+    /// One held the right for long: [`Rejected::Deferred`].
     #[cold]
     pub(crate) fn wait_for_rewrite(&mut self, hash: KeyHash) -> Result<(), Rejected> {
         self.begin_rewrite(hash).map(drop)

@@ -65,7 +65,8 @@ impl CounterSets {
 impl Store {
     /// Creates an empty store.
     ///
-    /// # Errors The configuration is invalid, or the address space is exhausted.
+    /// # Errors
+    /// The configuration is invalid, or the address space is exhausted.
     pub fn new(config: Config) -> Result<Arc<Self>, ConfigError> {
         config.check()?;
         let lasting = Config {
@@ -173,7 +174,8 @@ impl Store {
     /// Changes the memory limit, in bytes. Memory above it is evacuated step by step, as workers
     /// write and maintain, and returned to the kernel by a [`PageMaintenance`].
     ///
-    /// # Errors The store cannot work with so little memory, or was not created for so much.
+    /// # Errors
+    /// The store cannot work with so little memory, or was not created for so much.
     pub fn set_limit(&self, bytes: u64) -> Result<(), ConfigError> {
         self.config.check_limit(bytes)?;
         self.limit.store(bytes, Ordering::Relaxed);

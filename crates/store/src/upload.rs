@@ -87,7 +87,8 @@ impl fmt::Debug for Upload {
 impl Worker {
     /// Reserves memory for the value of an item.
     ///
-    /// # Errors See [`Rejected`].
+    /// # Errors
+    /// See [`Rejected`].
     pub fn reserve(
         &mut self,
         key: &[u8],
@@ -173,10 +174,12 @@ impl Worker {
 
     /// Called at the start of every write of an item.
     ///
-    /// # Errors The item is too large.
+    /// # Errors
+    /// The item is too large.
     ///
-    /// # Panics The hash belongs to another key or to another store. Evacuation finds an entry by
-    /// the hash of the key in its block: an entry under another hash would refer to reused memory.
+    /// # Panics
+    /// The hash belongs to another key or to another store. Evacuation finds an entry by the hash
+    /// of the key in its block: an entry under another hash would refer to reused memory.
     pub(crate) fn begin_write(
         &self,
         key: &[u8],
@@ -212,10 +215,12 @@ impl Worker {
     /// Copies the missing bytes of an upload from the front of `bytes` and returns their number.
     /// Allocates memory as needed.
     ///
-    /// # Errors There is no memory left, or not yet ([`Rejected::Deferred`]). The bytes that fit
-    /// have been copied.
+    /// # Errors
+    /// There is no memory left, or not yet ([`Rejected::Deferred`]). The bytes that fit have been
+    /// copied.
     ///
-    /// # Panics The upload belongs to another store.
+    /// # Panics
+    /// The upload belongs to another store.
     pub fn fill(
         &mut self,
         upload: &mut Upload,

@@ -202,12 +202,13 @@ pub struct Counted {
 impl Worker {
     /// Publishes an upload as the value of its key, if `write` allows.
     ///
-    /// # Errors As [`Rejected::Deferred`], or another worker rewrites an item of the class: the
-    /// upload, to be published later.
+    /// # Errors
+    /// As [`Rejected::Deferred`], or another worker rewrites an item of the class: the upload, to
+    /// be published later.
     ///
-    /// # Panics The upload belongs to another store, or bytes of its value are missing: they would
-    /// expose old memory.
-    /// held before.
+    /// # Panics
+    /// The upload belongs to another store, or bytes of its value are missing: they would expose
+    /// old memory. held before.
     pub fn publish(
         &mut self,
         upload: Upload,
@@ -271,9 +272,11 @@ impl Worker {
     /// Stores a complete value, if `write` allows: [`Worker::reserve`], [`Worker::fill`] and
     /// [`Worker::publish`] in one.
     ///
-    /// # Errors See [`Rejected`]; never [`Rejected::HoldLimit`].
+    /// # Errors
+    /// See [`Rejected`]; never [`Rejected::HoldLimit`].
     ///
-    /// # Panics The hash is not that of the key in this store.
+    /// # Panics
+    /// The hash is not that of the key in this store.
     pub fn put(
         &mut self,
         key: &[u8],

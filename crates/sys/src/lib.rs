@@ -2,8 +2,8 @@
 //! counters, and what the machine says of itself.
 //!
 //! Everything that must speak to Linux directly does so here, and hands out safe types. Nothing
-//! in this room knows what a cache is. Where `unsafe` stands, a `SAFETY` line names the
-//! invariant; every other room but `store` forbids it.
+//! in this crate knows what a cache is. Where `unsafe` stands, a `SAFETY` line names the
+//! invariant; every other crate but `store` forbids it.
 
 pub mod child;
 pub mod clock;

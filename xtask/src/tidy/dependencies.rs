@@ -1,6 +1,6 @@
 //! Every dependency is accounted for.
 //!
-//! Versions stand once, in `[workspace.dependencies]`; each entry that is not a room has a row
+//! Versions stand once, in `[workspace.dependencies]`; each entry that is not a crate has a row
 //! in the table under `## Crates` of `docs/dependencies.md`, with every cell filled, and is
 //! taken by some crate.
 
@@ -16,7 +16,7 @@ const ROOT: &str = "Cargo.toml";
 pub(crate) fn check(tree: &Tree, manifests: &Manifests) -> Vec<Violation> {
     let rows = rows(tree.text(DOCUMENT).unwrap_or_default());
     let mut found = versions(manifests);
-    for entry in manifests.table.iter().filter(|entry| !entry.room) {
+    for entry in manifests.table.iter().filter(|entry| !entry.member) {
         if !rows.iter().any(|row| row.name == entry.name) {
             let what = format!("{} has no row in {DOCUMENT}", entry.name);
             let remedy = "say there why it is taken and what else was weighed";
@@ -99,7 +99,7 @@ mod tests {
     use super::*;
 
     const DOCUMENT_TEXT: &str = "# Dependencies\n\n## Crates\n\n| crate | why | weighed | where |\n\
-        |---|---|---|---|\n| `libc` | gaps | rustix alone | rim |\n\n## Tools\n\n| `memcached` |\n";
+        |---|---|---|---|\n| `libc` | gaps | rustix alone | platform |\n\n## Tools\n\n| `memcached` |\n";
 
     fn judged(root: &str, store: &str, document: &str) -> Vec<String> {
         let store = format!("[package]\nname = \"store\"\n[dependencies]\n{store}");
@@ -142,7 +142,7 @@ mod tests {
 
     #[test]
     fn a_row_without_dependency_and_an_empty_cell_are_named() {
-        let document = "## Crates\n| `libc` | | x | rim |\n| `gone` | a | b | c |\n";
+        let document = "## Crates\n| `libc` | | x | platform |\n| `gone` | a | b | c |\n";
         let root = "[workspace.dependencies]\nlibc = \"0.2\"\n";
         let found = judged(root, "libc.workspace = true\n", document);
         assert!(

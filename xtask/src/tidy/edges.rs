@@ -3,7 +3,7 @@
 //! - Every crate has a row in `xtask/layers.toml`, and every row a crate.
 //! - A row's edges lead to its own layer or one below, never up, and never to the outside.
 //! - `[dependencies]` and `[build-dependencies]` draw only edges of the row.
-//! - `[dev-dependencies]` may also draw edges to pure rooms: they are values in, values out, and
+//! - `[dev-dependencies]` may also draw edges to pure crates: they are values in, values out, and
 //!   bring no engine into the test of another. Tests that need more stand in `tests/`, outside.
 
 use super::Violation;
@@ -33,7 +33,7 @@ fn drawn(manifest: &Manifest, manifests: &Manifests, layers: &Layers) -> Vec<Vio
         let for_tests = dependency.only_tests && layers.layer(to) == Some(Layer::Pure);
         if manifests.has(to) && !for_tests && !layers.draws(from, to) {
             let remedy = if dependency.only_tests {
-                "a room's own tests use pure rooms and those of its row; others stand in tests/"
+                "a crate's own tests use pure crates and those of its row; others stand in tests/"
                     .to_owned()
             } else {
                 format!("the edges are those of {}", layers::PATH)
@@ -56,32 +56,37 @@ fn table(manifests: &Manifests, layers: &Layers) -> Vec<Violation> {
     let mut report = |what: String, remedy: &str| {
         found.push(Violation::new(layers::PATH, 1, what, remedy));
     };
-    for (layer, room, row) in layers.rows() {
-        if !manifests.has(room) {
+    for (layer, member, row) in layers.rows() {
+        if !manifests.has(member) {
             report(
-                format!("the row {room} has no crate"),
+                format!("the row {member} has no crate"),
                 "remove it until the crate is born",
             );
         }
-        if layers.rows().filter(|(_, other, _)| *other == room).count() > 1 {
-            report(format!("{room} stands in two layers"), "leave one");
+        if layers
+            .rows()
+            .filter(|(_, other, _)| *other == member)
+            .count()
+            > 1
+        {
+            report(format!("{member} stands in two layers"), "leave one");
         }
         for to in row {
             match layers.layer(to) {
                 _ if to == "*" && layer == Layer::Outside => {}
                 None => report(
-                    format!("{room} leads to {to}, which has no row"),
+                    format!("{member} leads to {to}, which has no row"),
                     "remove it",
                 ),
                 Some(Layer::Outside) => {
                     report(
-                        format!("{room} leads outside, to {to}"),
+                        format!("{member} leads outside, to {to}"),
                         "nothing depends on tools",
                     );
                 }
                 Some(other) if other > layer => {
                     report(
-                        format!("{room} leads up, to {to}"),
+                        format!("{member} leads up, to {to}"),
                         "move what it needs down",
                     );
                 }
@@ -98,7 +103,7 @@ mod tests {
     use super::super::tree::Tree;
     use super::*;
 
-    const TABLE: &str = "[pure]\nprotocol = []\nmodel = [\"protocol\"]\n[rim]\nstore = []\n\
+    const TABLE: &str = "[pure]\nprotocol = []\nmodel = [\"protocol\"]\n[platform]\nstore = []\n\
         [engines]\nsession = [\"protocol\", \"store\"]\n[programs]\n[outside]\n";
 
     fn judged(table: &str, crates: &[(&str, &str)]) -> Vec<String> {
@@ -174,7 +179,7 @@ mod tests {
     #[test]
     fn crates_without_a_row_and_rows_without_a_crate_are_named() {
         let found = judged(
-            "[pure]\nprotocol = []\n[rim]\n[engines]\n[programs]\n[outside]\n",
+            "[pure]\nprotocol = []\n[platform]\n[engines]\n[programs]\n[outside]\n",
             &[("stranger", "")],
         );
         assert!(
@@ -191,7 +196,7 @@ mod tests {
 
     #[test]
     fn the_table_may_not_lead_up_or_out() {
-        let table = "[pure]\nprotocol = [\"store\", \"xtask\", \"nobody\"]\n[rim]\nstore = []\n\
+        let table = "[pure]\nprotocol = [\"store\", \"xtask\", \"nobody\"]\n[platform]\nstore = []\n\
             [engines]\n[programs]\n[outside]\nxtask = []\n";
         let found = judged(table, &[("protocol", ""), ("store", ""), ("xtask", "")]);
         assert!(found.iter().any(|line| line.contains("leads up, to store")));

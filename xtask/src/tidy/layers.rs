@@ -1,4 +1,4 @@
-//! `xtask/layers.toml`: the rooms, their layers, and the edges between them.
+//! `xtask/layers.toml`: the crates, their layers, and the edges between them.
 
 use std::collections::BTreeMap;
 
@@ -8,7 +8,7 @@ use serde::Deserialize;
 /// Where it is written.
 pub(crate) const PATH: &str = "xtask/layers.toml";
 
-/// Each room and the rooms it may depend on.
+/// Each crate and the crates it may depend on.
 type Rooms = BTreeMap<String, Vec<String>>;
 
 /// The table.
@@ -16,7 +16,7 @@ type Rooms = BTreeMap<String, Vec<String>>;
 #[serde(deny_unknown_fields)]
 pub(crate) struct Layers {
     pure: Rooms,
-    rim: Rooms,
+    platform: Rooms,
     engines: Rooms,
     programs: Rooms,
     outside: Rooms,
@@ -28,7 +28,7 @@ pub(crate) enum Layer {
     /// No I/O, no clock, no unsafe code.
     Pure,
     /// Where unsafe code may stand.
-    Rim,
+    Platform,
     /// Everything with a job.
     Engines,
     /// What is run.
@@ -43,32 +43,32 @@ impl Layers {
         toml::from_str(text).with_context(|| format!("failed to read {PATH}"))
     }
 
-    /// The layer of a room; none where the table does not name it.
-    pub(crate) fn layer(&self, room: &str) -> Option<Layer> {
+    /// The layer of a crate; none where the table does not name it.
+    pub(crate) fn layer(&self, member: &str) -> Option<Layer> {
         self.each()
-            .find(|(_, rooms)| rooms.contains_key(room))
+            .find(|(_, members)| members.contains_key(member))
             .map(|(layer, _)| layer)
     }
 
-    /// Whether the table draws this edge. `*` stands for every room.
+    /// Whether the table draws this edge. `*` stands for every crate.
     pub(crate) fn draws(&self, from: &str, to: &str) -> bool {
-        let row = self.each().find_map(|(_, rooms)| rooms.get(from));
+        let row = self.each().find_map(|(_, members)| members.get(from));
         row.is_some_and(|row| row.iter().any(|name| name == to || name == "*"))
     }
 
-    /// Every row: the layer, the room, what it may depend on.
+    /// Every row: the layer, the crate, what it may depend on.
     pub(crate) fn rows(&self) -> impl Iterator<Item = (Layer, &str, &[String])> {
-        self.each().flat_map(|(layer, rooms)| {
-            rooms
+        self.each().flat_map(|(layer, members)| {
+            members
                 .iter()
-                .map(move |(room, row)| (layer, room.as_str(), row.as_slice()))
+                .map(move |(member, row)| (layer, member.as_str(), row.as_slice()))
         })
     }
 
     fn each(&self) -> impl Iterator<Item = (Layer, &Rooms)> {
         [
             (Layer::Pure, &self.pure),
-            (Layer::Rim, &self.rim),
+            (Layer::Platform, &self.platform),
             (Layer::Engines, &self.engines),
             (Layer::Programs, &self.programs),
             (Layer::Outside, &self.outside),

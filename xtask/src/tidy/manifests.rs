@@ -49,8 +49,8 @@ pub(crate) struct Dependency {
 pub(crate) struct Entry {
     /// The package.
     pub(crate) name: String,
-    /// It is a room of this house.
-    pub(crate) room: bool,
+    /// It is a crate of the workspace.
+    pub(crate) member: bool,
     /// Where it is written, in the root manifest.
     pub(crate) line: usize,
 }
@@ -71,7 +71,7 @@ pub(crate) fn read(tree: &Tree) -> (Manifests, Vec<Violation>) {
             Ok(table) => table,
             Err(error) => {
                 let what = format!("not TOML: {error}");
-                found.push(Violation::new(&file.path, 1, what, "mend it"));
+                found.push(Violation::new(&file.path, 1, what, "correct it"));
                 continue;
             }
         };
@@ -153,7 +153,7 @@ fn entries(root: &Table, text: &str) -> Vec<Entry> {
         .iter()
         .map(|(key, value)| Entry {
             name: package(key, value),
-            room: value.get("path").is_some(),
+            member: value.get("path").is_some(),
             line: line_of(text, "dependencies", key),
         })
         .collect()

@@ -1,5 +1,5 @@
 //! The pure layer has no sockets, files, threads, processes, environment or clocks: time and
-//! randomness are arguments. The rooms that are pure in spirit keep a part of the promise: a
+//! randomness are arguments. The crates that are pure in spirit keep a part of the promise: a
 //! session owns no socket and reads no clock, nor does the store, and neither starts a thread.
 //!
 //! Tests may use what they like.
@@ -20,7 +20,7 @@ const WORLD: [&str; 8] = [
     "std::time::SystemTime",
 ];
 
-/// What rooms above the pure layer do without.
+/// What crates above the pure layer do without.
 const PROMISED: [(&str, &[&str]); 2] = [
     ("session", &WORLD),
     (
@@ -35,20 +35,22 @@ const PROMISED: [(&str, &[&str]); 2] = [
     ),
 ];
 
-/// Checks the rooms that promised.
+/// Checks the crates that promised.
 pub(crate) fn check(sources: &[Source], layers: &Layers) -> Vec<Violation> {
     let mut found = Vec::new();
     for source in sources {
-        let promised = PROMISED.iter().find(|(room, _)| *room == source.room());
+        let promised = PROMISED
+            .iter()
+            .find(|(member, _)| *member == source.member());
         let forbidden: &[&str] = match promised {
             Some((_, forbidden)) => forbidden,
-            None if layers.layer(source.room()) == Some(Layer::Pure) => &WORLD,
+            None if layers.layer(source.member()) == Some(Layer::Pure) => &WORLD,
             None => continue,
         };
         for (path, line) in paths(source) {
             let world = forbidden.iter().find(|it| is_within(&path, it));
             if let Some(world) = world {
-                let what = format!("{} does without {world}", source.room());
+                let what = format!("{} does without {world}", source.member());
                 let remedy = "let the caller do it and pass the value in";
                 found.push(Violation::new(&source.path, line, what, remedy));
             }
@@ -121,7 +123,7 @@ mod tests {
     use super::*;
 
     fn judged(path: &str, text: &str) -> Vec<String> {
-        let table = "[pure]\nprotocol = []\n[rim]\nstore = []\nsys = []\n[engines]\nsession = []\n\
+        let table = "[pure]\nprotocol = []\n[platform]\nstore = []\nsys = []\n[engines]\nsession = []\n\
                      [programs]\n[outside]\n";
         check(&sources(&[(path, text)]), &Layers::parse(table).unwrap())
             .into_iter()

@@ -54,7 +54,7 @@ pub(crate) enum Kind {
 
 impl Source {
     /// The crate this file belongs to, as the name of its folder.
-    pub(crate) fn room(&self) -> &str {
+    pub(crate) fn member(&self) -> &str {
         let mut parts = self.path.split('/');
         match parts.next() {
             Some("crates") => parts.next().unwrap_or_default(),
@@ -215,7 +215,7 @@ pub(crate) fn read(tree: &Tree) -> (Vec<Source>, Vec<Violation>) {
             Ok(source) => sources.push(source),
             Err(error) => {
                 let what = format!("not Rust: {error}");
-                found.push(Violation::new(&file.path, 1, what, "mend it"));
+                found.push(Violation::new(&file.path, 1, what, "correct it"));
             }
         }
     }

@@ -1,9 +1,10 @@
-//! Unsafe code stands in the rim alone, and gives its reasons.
+//! Unsafe code stands in the platform layer alone, and gives its reasons.
 //!
-//! Outside the rim every library and program forbids it in its first file, and the word itself
-//! appears nowhere, tests included. In the rim each `unsafe` block and implementation has a
-//! comment `SAFETY:` above it, naming the invariant and who upholds it; an `unsafe fn` or trait
-//! may have a documentation section `# Safety` instead, which says what its caller owes.
+//! Outside the platform layer every library and program forbids it in its first file, and the word
+//! itself appears nowhere, tests included. In the platform layer each `unsafe` block and
+//! implementation has a comment `SAFETY:` above it, naming the invariant and who upholds it; an
+//! `unsafe fn` or trait may have a documentation section `# Safety` instead, which says what its
+//! caller owes.
 
 use super::Violation;
 use super::layers::{Layer, Layers};
@@ -13,7 +14,7 @@ use super::rust::{Kind, Source};
 pub(crate) fn check(sources: &[Source], layers: &Layers) -> Vec<Violation> {
     let mut found = Vec::new();
     for source in sources {
-        if layers.layer(source.room()) == Some(Layer::Rim) {
+        if layers.layer(source.member()) == Some(Layer::Platform) {
             found.extend(without_reason(source));
         } else {
             found.extend(outside(source));
@@ -30,11 +31,11 @@ fn outside(source: &Source) -> Vec<Violation> {
         found.push(Violation::new(&source.path, 1, what, remedy));
     }
     for line in unsafe_lines(source).map(|(_, line)| line) {
-        let remedy = "move it into a room of the rim, behind a safe type";
+        let remedy = "move it into a crate of the platform layer, behind a safe type";
         found.push(Violation::new(
             &source.path,
             line,
-            "unsafe code outside the rim",
+            "unsafe code outside the platform layer",
             remedy,
         ));
     }
@@ -88,7 +89,8 @@ mod tests {
     use super::*;
 
     fn judged(path: &str, text: &str) -> Vec<(usize, String)> {
-        let table = "[pure]\nprotocol = []\n[rim]\nsys = []\n[engines]\n[programs]\n[outside]\n";
+        let table =
+            "[pure]\nprotocol = []\n[platform]\nsys = []\n[engines]\n[programs]\n[outside]\n";
         check(&sources(&[(path, text)]), &Layers::parse(table).unwrap())
             .into_iter()
             .map(|violation| (violation.line, violation.what))
@@ -97,7 +99,7 @@ mod tests {
 
     #[test]
     fn first_files_outside_the_rim_forbid_it() {
-        let forbidding = "//! A room.\n\n#![forbid(unsafe_code)]\n\npub mod a;\n";
+        let forbidding = "//! A crate.\n\n#![forbid(unsafe_code)]\n\npub mod a;\n";
         assert!(judged("crates/protocol/src/lib.rs", forbidding).is_empty());
         assert_eq!(
             judged(

@@ -363,10 +363,11 @@ impl Ring {
 /// is cancelled. The second operation starts after the first, and is not performed if the first
 /// fails.
 ///
-/// # Errors The fibre was cancelled or unwinds, the deadline has passed, or the runtime has no
-/// rings.
+/// # Errors
+/// The fibre was cancelled or unwinds, the deadline has passed, or the runtime has no rings.
 ///
-/// # Safety The memory that the entries point to stays valid until this returns.
+/// # Safety
+/// The memory that the entries point to stays valid until this returns.
 pub(crate) unsafe fn perform<const N: usize>(
     entries: [Entry; N],
     due_ns: Option<u64>,
@@ -378,9 +379,10 @@ pub(crate) unsafe fn perform<const N: usize>(
 /// As [`perform`]. `room` is the buffer into which the last entry receives; hooks may look at it
 /// before this returns.
 ///
-/// # Safety The memory that the entries point to stays valid until this returns. `room` is the
-/// address to which the last entry makes the kernel write, and is not used otherwise meanwhile. It
-/// contains as many bytes as the entry's completion says.
+/// # Safety
+/// The memory that the entries point to stays valid until this returns. `room` is the address to
+/// which the last entry makes the kernel write, and is not used otherwise meanwhile. It contains as
+/// many bytes as the entry's completion says.
 pub(crate) unsafe fn perform_into<const N: usize>(
     entries: [Entry; N],
     room: *const u8,

@@ -61,8 +61,9 @@ pub(crate) struct Block<'h> {
 }
 
 impl<'h> Block<'h> {
-    /// # Safety At `start`, aligned to 4, is a block, or memory for one of [`Outline::block_len`]
-    /// bytes to which the caller has exclusive access. It stays so during `'h`.
+    /// # Safety
+    /// At `start`, aligned to 4, is a block, or memory for one of [`Outline::block_len`] bytes to
+    /// which the caller has exclusive access. It stays so during `'h`.
     pub(super) unsafe fn at(start: NonNull<u8>) -> Self {
         Self {
             start,
@@ -287,7 +288,8 @@ impl<'h> Block<'h> {
 
     /// The value stored with the key, to be filled.
     ///
-    /// # Safety The caller has exclusive access to the block.
+    /// # Safety
+    /// The caller has exclusive access to the block.
     pub(crate) unsafe fn value_mut(self) -> &'h mut [u8] {
         let from = self.shape().value_start();
         // SAFETY: the value lies in the block, to which the caller has exclusive access.
@@ -330,7 +332,8 @@ impl<'h> Block<'h> {
 
     /// The bytes of a piece, to be filled.
     ///
-    /// # Safety The caller has exclusive access to the block.
+    /// # Safety
+    /// The caller has exclusive access to the block.
     pub(crate) unsafe fn piece_mut(self) -> &'h mut [u8] {
         // SAFETY: the bytes lie in the block, to which the caller has exclusive access.
         unsafe { slice::from_raw_parts_mut(self.byte(PIECE_HEADER_LEN), self.piece_len()) }

@@ -57,7 +57,8 @@ pub(crate) struct Column {
 unsafe impl crate::region::Zeroed for AtomicU32 {}
 
 impl Live {
-    /// # Errors The address space is exhausted.
+    /// # Errors
+    /// The address space is exhausted.
     pub(crate) fn reserve(segments: usize, workers: usize) -> io::Result<Self> {
         // One more than needed: a worker may be created before the one it replaces is dropped.
         let columns = (workers + 1).min(COLUMNS_MAX);

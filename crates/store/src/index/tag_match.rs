@@ -82,7 +82,8 @@ mod open_segments {
         // Other threads may write concurrently, so these cannot be ordinary loads. The compared
         // part of a word is an aligned group of four bytes, which processors never load in parts; a
         // matching word is loaded again by itself. No load moves before an earlier one, and the
-        // compiler moves no access across this. SAFETY: reads the bucket's 64 bytes and writes
+        // compiler moves no access across this.
+        // SAFETY: reads the bucket's 64 bytes and writes
         // nothing.
         unsafe {
             asm!(
