@@ -1,16 +1,16 @@
-//! What the models under loom share (`cargo xtask models`).
+//! Common parts of the models under loom (`cargo xtask models`).
 //!
-//! Shuttle runs every operation of all threads in one order (sequential consistency), so a fence or
-//! an ordering that is too weak makes no difference to it. Loom lets a load return any store that
-//! the C++11 memory model allows and reports two accesses of plain memory of which neither happens
-//! before the other. The models beside `epochs.rs`, `heap/segment.rs` and `heap/block/access.rs`
-//! run those files themselves. What the code around them orders more strongly than they need, such
-//! as the entries of the index, is relaxed here: the file under test has to suffice.
+//! Shuttle runs all operations in one total order (sequential consistency), so it does not detect
+//! missing fences or weak orderings. Loom lets a load return any store that the C++11 memory model
+//! allows, and reports data races on plain memory. The models next to `epochs.rs`,
+//! `heap/segment.rs` and `heap/block/access.rs` run the production code of those files. Orderings
+//! of surrounding code that are stronger than these files need, such as those of index entries, are
+//! relaxed here: the file under test has to suffice.
 //!
-//! Three limits of loom. A thread that passes a SeqCst fence acquires all that came before earlier
-//! such fences, which is more than C++11 promises. No compare-exchange fails without cause. And of
-//! all operations on a word loom remembers the last alone as one that it should try in another
-//! order, so that a load hides another thread's before it: hence [`Switch`].
+//! Loom has three limits. A thread that passes a SeqCst fence acquires everything before earlier
+//! such fences, which is more than C++11 promises. No compare-exchange fails spuriously. And loom
+//! tries another order only for the last operation on a word, so that a load hides an earlier
+//! operation of another thread: hence [`Switch`].
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -18,13 +18,13 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use loom::cell::UnsafeCell;
 use loom::sync::atomic::AtomicU8;
 
-/// How often a thread is stopped at most where it could run on, in one execution.
+/// Most preemptions per execution.
 const PREEMPTIONS_MAX: usize = 3;
-/// Operations of one execution at most.
+/// Most operations per execution.
 const BRANCHES_MAX: usize = 1_000;
 
-/// Runs `model` in all executions within the bounds. It returns whether it came to what it is
-/// about, which some execution has to.
+/// Runs `model` in all executions within the bounds. The model returns whether it reached the state
+/// it is about, which at least one execution has to.
 pub(crate) fn explore(model: impl Fn() -> bool + Send + Sync + 'static) {
     let reached = Arc::new(AtomicU64::new(0));
     let sum = Arc::clone(&reached);
@@ -37,7 +37,7 @@ pub(crate) fn explore(model: impl Fn() -> bool + Send + Sync + 'static) {
     assert!(reached.load(Ordering::Relaxed) > 0, "the case never arose");
 }
 
-/// The bytes of a block: plain memory, of which loom reports a data race.
+/// The bytes of a block: plain memory, for which loom reports data races.
 #[derive(Debug)]
 pub(crate) struct Bytes(UnsafeCell<u32>);
 
@@ -60,8 +60,8 @@ impl Bytes {
     }
 }
 
-/// Where threads of a model may be stopped whatever they do next: loom tries all orders of stores
-/// to one word. Nothing loads it, so it synchronises nothing.
+/// A point at which threads of a model may be preempted, whatever they do next: loom tries all
+/// orders of stores to one word. It is never loaded, so it synchronises nothing.
 #[derive(Debug)]
 pub(crate) struct Switch(AtomicU8);
 

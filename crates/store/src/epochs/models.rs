@@ -1,5 +1,6 @@
-//! Readers, a sleeper and whoever uses memory again, in many orders (`cargo xtask models`). All are
-//! sequentially consistent, so that no missing fence is seen here: see `weak_memory.rs`.
+//! Readers, a sleeping worker and a thread that reuses memory, in many interleavings (`cargo xtask
+//! models`). All are sequentially consistent, so missing fences are not detected: see
+//! `weak_memory.rs`.
 
 use super::*;
 use crate::sync::atomic::AtomicUsize;

@@ -21,8 +21,8 @@ fn a_stamp_is_over_when_all_have_announced_it_or_sleep() {
     assert!(epochs.has_passed(next));
 }
 
-/// Readers follow a pointer (here the number of a cell) and must never see a cell that was
-/// wiped after its stamp was over.
+/// Readers follow a pointer (here the index of a cell) and must never see a cell that was wiped
+/// after its stamp had passed.
 #[test]
 fn nothing_is_used_again_while_somebody_looks() {
     const CELLS: usize = 8;

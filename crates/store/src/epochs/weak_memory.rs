@@ -1,6 +1,6 @@
-//! Memory is used again only after all readers' accesses to it, in weak orders too
-//! (`cargo xtask models`). The entries of the index are relaxed here: only the epochs order them
-//! with the memory.
+//! Memory is reused only after all accesses of readers, also under weak orderings (`cargo xtask
+//! models`). The index entries are relaxed here, so that only the epochs order them with the
+//! memory.
 
 use super::*;
 use crate::sync::atomic::AtomicUsize;
@@ -9,7 +9,7 @@ use loom::thread;
 
 const REUSED: u32 = u32::MAX;
 
-/// Two items' blocks, and their entries, which lead to a third once they are unlinked.
+/// The blocks of two items, and their entries, which refer to a third block after the unlinking.
 struct Items {
     entries: [AtomicUsize; 2],
     blocks: [Bytes; 3],
@@ -25,7 +25,7 @@ impl Items {
         })
     }
 
-    /// Returns whether the block is no longer the first one.
+    /// Reads through the entry. Returns whether it no longer refers to the first block.
     fn scan(&self, item: usize) -> bool {
         self.switch.here();
         let at = self.entries[item].load(Ordering::Relaxed);
@@ -34,7 +34,7 @@ impl Items {
         at == 2
     }
 
-    /// Returns the stamp of its block's retirement.
+    /// Unlinks a block. Returns the stamp of its retirement.
     fn unlink(&self, item: usize, epochs: &Epochs) -> Stamp {
         self.switch.here();
         self.entries[item].store(2, Ordering::Relaxed);
@@ -43,7 +43,7 @@ impl Items {
         stamp
     }
 
-    /// Returns whether it does so.
+    /// Reuses the block if its stamp has passed. Returns whether it did.
     fn reuse(&self, item: usize, epochs: &Epochs, stamp: Stamp) -> bool {
         let has_passed = epochs.has_passed(stamp);
         if has_passed {
@@ -59,13 +59,13 @@ fn a_block_is_used_again_after_a_reader_was_quiescent() {
         let (epochs, items) = (Epochs::new(), Items::new());
         let reader = {
             let (worker_slot, items) = (epochs.register(), Arc::clone(&items));
-            // Before the updater's fence: what follows rests on `quiescent` alone.
+            // Before the updater's fence, so that the result depends on `quiescent` alone.
             worker_slot.online();
             thread::spawn(move || {
                 items.scan(0);
                 worker_slot.quiescent();
                 let is_unlinked = items.scan(0);
-                // The list of seats is locked when a seat goes, which would order the two.
+                // Removing a worker slot takes the lock of the list, which would order the two.
                 (worker_slot, is_unlinked)
             })
         };
@@ -116,7 +116,7 @@ fn a_block_is_used_again_after_a_reader_has_left() {
     });
 }
 
-/// A later stamp that is over says so of the earlier, which another thread gave.
+/// If a later stamp has passed, so has an earlier one of another thread.
 #[test]
 fn two_threads_retire_at_once() {
     explore(|| {

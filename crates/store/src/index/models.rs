@@ -1,6 +1,6 @@
-//! Insertions, removals, splits, merges and kicks against readers, in many orders
-//! (`cargo xtask models`), sequentially consistent ones only: a missing fence is not seen, and what
-//! the orderings of the index promise is argued for beside them.
+//! Insertions, removals, splits, merges and kicks with concurrent readers, in many interleavings
+//! (`cargo xtask models`). All are sequentially consistent, so missing fences are not detected; the
+//! comments on the index's orderings argue for those.
 
 use super::*;
 use crate::sync::Arc;
@@ -40,9 +40,9 @@ fn is_there(index: &Index, number: u64) -> bool {
     found.is_some()
 }
 
-/// Items before the threads start: so few that a bucket that was split for more is merged again.
+/// Items before the threads start: so few that a bucket split for further items is merged again.
 const BEFORE: u64 = 43;
-/// Those that come and go meanwhile: a bucket is split for them.
+/// Items inserted and removed meanwhile, for which a bucket is split.
 const MORE: Range<u64> = 100..110;
 
 fn filled() -> Arc<Index> {
@@ -53,7 +53,7 @@ fn filled() -> Arc<Index> {
     Arc::new(index)
 }
 
-/// An item that lies elsewhere while a bucket is split, and where.
+/// An item that moves when a bucket is split, and its position.
 fn one_that_moves(index: &Index) -> Option<(u64, Position)> {
     let last = index.buckets.load(Ordering::Relaxed);
     MORE.for_each(|number| insert(index, number));
@@ -71,7 +71,7 @@ fn one_that_moves(index: &Index) -> Option<(u64, Position)> {
     moved
 }
 
-/// Inserts and removes more, so that a bucket is split and merged.
+/// Inserts and removes items, so that a bucket is split and merged.
 fn grow_and_shrink(index: &Index) {
     let bytes = index.bytes();
     for number in MORE {
@@ -110,7 +110,7 @@ fn readers_find_what_stays_while_buckets_are_split_and_merged() {
             };
             grow_and_shrink(&index);
             assert!(reader.join().is_ok() && other.join().is_ok());
-            // Another's item may have been one too many.
+            // An insertion by another thread may have displaced it.
             index.resize_step();
             assert_eq!(index.bytes(), bytes, "what was split was not merged");
             assert_eq!(index.len(), BEFORE);
@@ -120,9 +120,9 @@ fn readers_find_what_stays_while_buckets_are_split_and_merged() {
     );
 }
 
-/// Two buckets all but full: nearly every insertion finds its choices full and moves an entry. Room
-/// for nothing else is left, so some insertions displace; not what is looked for, which is asked
-/// for often.
+/// Two buckets are nearly full: almost every insertion finds both of its buckets full and moves an
+/// entry. Some insertions displace an entry, but never the searched one, because its frequency is
+/// high.
 #[test]
 fn readers_find_what_is_kicked_from_one_choice_to_the_other() {
     const STAY: u64 = 29;
@@ -163,14 +163,14 @@ fn readers_find_what_is_kicked_from_one_choice_to_the_other() {
     );
 }
 
-/// Whoever comes back to where an entry was seen finds it as it is now, or does not find it: never
-/// what it was before it was replaced, though it may be moving between buckets.
+/// A reader that returns to a remembered position finds the current entry or nothing: never an
+/// entry as it was before its replacement, even while it moves between buckets.
 #[test]
 fn what_lies_where_an_entry_was_seen_is_never_older_than_the_entry() {
     const VERSIONS: u64 = 1_000;
-    // Of any run: not of the model's world.
+    // Shared by all runs, outside the model.
     static SEEN: std::sync::atomic::AtomicBool = std::sync::atomic::AtomicBool::new(false);
-    // Long runs of one thread, seldom broken: one has to do much while another does nothing.
+    // Long, rarely interrupted runs of one thread: one has to do much while another does nothing.
     shuttle::check_pct(
         || {
             let index = filled();

@@ -1,10 +1,10 @@
-//! What stands for a mapping in models.
+//! Replacement of a mapping in models.
 
 use std::io;
 
 use crate::sync::atomic::AtomicU64;
 
-/// Words, all of them zero.
+/// Words, all zero.
 #[derive(Debug)]
 pub(crate) struct Region(Box<[AtomicU64]>);
 
@@ -25,15 +25,15 @@ impl Region {
     }
 }
 
-/// Values that begin as they are by default.
+/// Values, all default.
 #[derive(Debug)]
 pub(crate) struct Table<T>(Box<[T]>);
 
-/// What a table may hold.
+/// The values of a table.
 ///
 /// # Safety
-/// As with the real one, so that both take the same types.
-// SAFETY: here nothing rests on it.
+/// As for the real table, so that both accept the same types.
+// SAFETY: nothing depends on it here.
 pub(crate) unsafe trait Zeroed: Default {}
 
 impl<T: Zeroed> Table<T> {

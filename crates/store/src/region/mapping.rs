@@ -1,4 +1,4 @@
-//! The real thing.
+//! An anonymous mapping.
 
 use std::io;
 use std::ptr::{self, NonNull};
@@ -10,42 +10,43 @@ use rustix::mm::{Advice, MapFlags, ProtFlags, madvise, mmap_anonymous, munmap};
 
 use super::nodes;
 
-/// Bytes of a word.
+/// Size of a word.
 const WORD: usize = size_of::<AtomicU64>();
-/// Bytes of a huge page.
+/// Size of a huge page.
 const HUGE: usize = 2 << 20;
 
-/// A mapping of zeroes that lives as long as this. Here it is reached by whole words, each of them
-/// atomic. `heap.rs` also reaches plain bytes, which no thread writes meanwhile.
+/// A mapping of zeroes, unmapped when dropped. This type accesses it only by whole words, each an
+/// atomic. `heap.rs` also reads plain bytes that no thread writes at that time.
 #[derive(Debug)]
 pub(crate) struct Mapping {
     start: NonNull<AtomicU64>,
     words: usize,
-    /// Bytes of address space before it, which is the mapping's too and never touched.
+    /// Bytes of the address range before the aligned start. They belong to the mapping and are
+    /// never touched.
     before: usize,
 }
 
-// SAFETY: the mapping is this value's own and is bound to no thread.
+// SAFETY: the value owns the mapping, which is not bound to a thread.
 unsafe impl Send for Mapping {}
-// SAFETY: through a shared reference this type itself only reaches whole words, as atomics, and
-// calls the kernel. `byte` hands out pointers, to read or write through which is unsafe: `heap.rs`
-// and `heap/block.rs` also reach plain bytes, and uphold that no thread writes bytes that another
-// may read (`Heap::block` says what keeps them). `discard` and `populate` are called for segments
-// that no block is reached in, or change no contents.
+// SAFETY: through a shared reference this type only accesses whole words, as atomics, and makes
+// system calls. `byte` returns pointers, whose use is unsafe: `heap.rs` and `heap/block.rs` also
+// access plain bytes, and guarantee that no thread writes bytes that another may read (see
+// `Heap::block`). `discard` and `populate` are called for segments in which no block is in use, or
+// change no contents.
 unsafe impl Sync for Mapping {}
 
 impl Mapping {
-    /// Reserves `bytes`, rounded up to words. Nothing is resident yet. What has room for a huge
-    /// page begins where one may, and shares none with what lies before it.
+    /// Reserves `bytes`, rounded up to words. Nothing is resident yet. A mapping with space for a
+    /// huge page begins at the boundary of one, and shares none with the memory before it.
     ///
     /// # Errors
-    /// The kernel has no room in the address space.
+    /// The address space is exhausted.
     pub(crate) fn reserve(bytes: usize) -> io::Result<Self> {
         let words = bytes.div_ceil(WORD).max(1);
         let slack = slack(words * WORD);
         let access = ProtFlags::READ | ProtFlags::WRITE;
         let flags = MapFlags::PRIVATE | MapFlags::NORESERVE;
-        // SAFETY: a fresh anonymous mapping, wherever the kernel likes, is aliased by nothing.
+        // SAFETY: a new anonymous mapping at an address chosen by the kernel has no aliases.
         let whole =
             unsafe { mmap_anonymous(ptr::null_mut(), slack + words * WORD, access, flags) }?;
         let before = match slack {
@@ -54,7 +55,7 @@ impl Mapping {
         };
         match NonNull::new(whole.wrapping_byte_add(before).cast()) {
             Some(start) => {
-                // Before any page is touched: what is there already stays where it is.
+                // Before any page is touched: resident pages would not move.
                 nodes::interleave(start.cast(), words * WORD);
                 Ok(Self {
                     start,
@@ -66,49 +67,49 @@ impl Mapping {
         }
     }
 
-    /// Where it begins; aligned to a page.
+    /// Its start, aligned to a page.
     #[inline]
     pub(crate) fn start(&self) -> NonNull<u8> {
         self.start.cast()
     }
 
-    /// Byte `at` of it.
+    /// The address of byte `at`.
     #[inline]
     pub(crate) fn byte(&self, at: usize) -> NonNull<u8> {
         debug_assert!(at <= self.len());
-        // SAFETY: inside the mapping, or its end: so far it may be counted.
+        // SAFETY: inside the mapping or one past its end.
         unsafe { self.start().add(at) }
     }
 
-    /// Bytes of it.
+    /// Its length in bytes.
     #[inline]
     pub(crate) fn len(&self) -> usize {
         self.words * WORD
     }
 
-    /// Asks for huge pages from now on. A hint.
+    /// Requests huge pages. A hint.
     pub(crate) fn advise_huge(&self) {
         self.advise(Advice::LinuxHugepage);
     }
 
-    /// Has the kernel make no more of them: it would fill up what was given back. A hint.
+    /// Stops requesting huge pages, which would fill up discarded memory. A hint.
     pub(crate) fn refuse_huge(&self) {
         self.advise(Advice::LinuxNoHugepage);
     }
 
     fn advise(&self, advice: Advice) {
-        // SAFETY: the range is the mapping; such advice changes no contents.
+        // SAFETY: the range is the mapping; this advice changes no contents.
         let _ = unsafe { madvise(self.start.as_ptr().cast(), self.len(), advice) };
     }
 
-    /// Has the kernel find the pages that some bytes lie in now. A hint. It calls the kernel: never
-    /// on a path that answers requests.
+    /// Populates the pages of a range of bytes. A hint. Makes a system call, so it must not be
+    /// called while serving requests.
     pub(crate) fn populate(&self, from: usize, to: usize) {
         let to = to.min(self.len());
         if from >= to {
             return;
         }
-        // The kernel takes nothing else for a beginning; the end it makes one itself.
+        // The kernel requires an aligned start; it aligns the end itself.
         let from = from / rustix::param::page_size() * rustix::param::page_size();
         let start = self.byte(from).as_ptr().cast();
         // SAFETY: the range lies in the mapping; populating changes no contents.
@@ -118,16 +119,17 @@ impl Mapping {
     /// All words.
     #[inline]
     pub(crate) fn words(&self) -> &[AtomicU64] {
-        // SAFETY: the mapping has so many words, is aligned to a page, starts as zeroes (a valid
+        // SAFETY: the mapping has this many words, is aligned to a page, is initially zero (a valid
         // atomic), and lives as long as `self`.
         unsafe { slice::from_raw_parts(self.start.as_ptr(), self.words) }
     }
 
-    /// Gives the pages of some words back; they read as zeroes afterwards. Whole pages only: what
-    /// is left of others stays. It calls the kernel: never on a path that answers requests.
+    /// Returns the pages of a range of words to the kernel; they read as zeroes afterwards. Only
+    /// whole pages are returned. Makes a system call, so it must not be called while serving
+    /// requests.
     ///
     /// # Errors
-    /// The kernel's own; the words are then as they were.
+    /// Those of the kernel. The words are then unchanged.
     pub(crate) fn discard(&self, from: usize, to: usize) -> io::Result<()> {
         let page = rustix::param::page_size() / WORD;
         let (from, to) = (
@@ -138,8 +140,8 @@ impl Mapping {
             return Ok(());
         }
         let start = self.words()[from..to].as_ptr().cast_mut().cast();
-        // SAFETY: the range lies in the mapping; a page that reads as zero again is as valid as it
-        // was when it was new, and every access is atomic.
+        // SAFETY: the range lies in the mapping; a page that reads as zero again is as valid as a
+        // new one, and every access is atomic.
         unsafe { madvise(start, (to - from) * WORD, Advice::LinuxDontNeed) }?;
         Ok(())
     }
@@ -148,13 +150,15 @@ impl Mapping {
 impl Drop for Mapping {
     fn drop(&mut self) {
         let whole = self.start.as_ptr().wrapping_byte_sub(self.before);
-        // SAFETY: nobody borrows a value that is dropped, and the mapping is its own, from the byte
-        // that the kernel chose to the last. It fails for a range that was never mapped only.
+        // SAFETY: the value is being dropped, so there are no borrows, and it owns the mapping from
+        // the address that the kernel chose to its end. This fails only for a range that was never
+        // mapped.
         let _ = unsafe { munmap(whole.cast(), slack(self.len()) + self.len()) };
     }
 }
 
-/// Bytes of address space besides, in which a mapping of `len` finds where a huge page begins.
+/// Additional address space with which a mapping of `len` bytes can begin at the boundary of a huge
+/// page.
 fn slack(len: usize) -> usize {
     if len < HUGE { 0 } else { HUGE }
 }

@@ -1,33 +1,33 @@
-//! Spreads a mapping over the machine's memory nodes (NUMA).
+//! Interleaves a mapping over the NUMA nodes of the machine.
 //!
-//! The kernel takes a page from the node of the thread that touches it first. That is the main
-//! thread, which populates pages before workers need them: all of the cache would lie on one node,
-//! whose memory controller every worker would then use. Interleaved, page by page, each node has an
+//! The kernel allocates a page on the node of the thread that touches it first. That is the main
+//! thread, which populates pages before workers need them: the whole cache would be on one node,
+//! and all workers would use its memory controller. With interleaving by pages, each node has an
 //! equal part (`set_mempolicy(2)`, `MPOL_INTERLEAVE`).
 
 use std::ptr::{self, NonNull};
 
-/// Bits of a word of a set of nodes.
+/// Bits per word of a node set.
 const WORD_BITS: usize = libc::c_ulong::BITS as usize;
-/// Most nodes the kernel can be built for (`CONFIG_NODES_SHIFT` is at most 10).
+/// Most nodes that a kernel can be configured for (`CONFIG_NODES_SHIFT` is at most 10).
 const NODES_MAX: usize = 1024;
 
-/// Asks `get_mempolicy` for the nodes that may be used (`MPOL_F_MEMS_ALLOWED`, linux/mempolicy.h).
+/// Makes `get_mempolicy` return the allowed nodes (`MPOL_F_MEMS_ALLOWED`, linux/mempolicy.h).
 const MEMS_ALLOWED: libc::c_ulong = 1 << 2;
 
-/// A set of nodes, as the kernel reads and writes it.
+/// A node set in the kernel's format.
 type Nodes = [libc::c_ulong; NODES_MAX / WORD_BITS];
 
-/// Spreads `len` bytes from `start`, a page's beginning, over all nodes this process may use. A
-/// hint: where a policy has been chosen for the process already (`numactl`), or the kernel refuses
-/// (containers' filters do), nothing changes. It calls the kernel.
+/// Interleaves `len` bytes from `start`, which is aligned to a page, over all nodes that this
+/// process may use. A hint: nothing changes if a policy was set for the process (`numactl`) or the
+/// kernel refuses (as filters of containers do). Makes a system call.
 pub(super) fn interleave(start: NonNull<u8>, len: usize) {
     if let Some(nodes) = segment_limit()
         && has_default_policy()
     {
-        // SAFETY: the set outlives the call, and its size in bits is given, plus the one that the
-        // kernel takes off (`mbind(2)`, "maxnode"). A policy changes where pages come from, no
-        // contents, whatever the range is.
+        // SAFETY: the set outlives the call, and its size in bits is passed, plus the one that the
+        // kernel subtracts (`mbind(2)`, "maxnode"). A policy changes the origin of pages and no
+        // contents, whatever the range.
         let _ = unsafe {
             libc::syscall(
                 libc::SYS_mbind,
@@ -42,11 +42,11 @@ pub(super) fn interleave(start: NonNull<u8>, len: usize) {
     }
 }
 
-/// The nodes this process may have memory from.
+/// The nodes whose memory this process may use.
 fn segment_limit() -> Option<Nodes> {
     let mut nodes: Nodes = [0; NODES_MAX / WORD_BITS];
-    // SAFETY: the set is writable, outlives the call, and its size in bits is given, plus one as
-    // above; no address is asked about.
+    // SAFETY: the set is writable and outlives the call; its size in bits is passed, plus one as
+    // above; no address is passed.
     let failed = unsafe {
         libc::syscall(
             libc::SYS_get_mempolicy,
@@ -60,10 +60,10 @@ fn segment_limit() -> Option<Nodes> {
     (failed == 0).then_some(nodes)
 }
 
-/// Whether no other policy has been chosen for this thread.
+/// Whether no other policy is set for this thread.
 fn has_default_policy() -> bool {
     let mut mode = libc::MPOL_DEFAULT;
-    // SAFETY: the mode is writable and outlives the call; neither a set nor an address is given.
+    // SAFETY: the mode is writable and outlives the call; neither a set nor an address is passed.
     let failed = unsafe {
         libc::syscall(
             libc::SYS_get_mempolicy,
@@ -98,7 +98,7 @@ mod tests {
             eprintln!("skipped: no /proc/self/numa_maps");
             return;
         };
-        // Each line begins with the address of an area and its policy (`numa_maps`, proc(5)).
+        // Each line begins with the address of a mapping and its policy (`numa_maps`, proc(5)).
         let at = mapping.start().as_ptr().addr();
         let mut areas = maps.lines().filter_map(|line| {
             let (start, about) = line.split_once(' ')?;

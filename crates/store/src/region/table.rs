@@ -1,4 +1,4 @@
-//! A table in a mapping: what is not used of it costs nothing.
+//! A table in a mapping. Its unused part is not resident.
 
 use std::io;
 use std::marker::PhantomData;
@@ -7,11 +7,11 @@ use std::slice;
 use super::Mapping;
 
 /// # Safety
-/// A value whose bytes are all zero is as good as one made by `default`; it needs no drop and an
-/// alignment of at most a page.
+/// A value of zero bytes is equal to `default`, needs no drop, and has an alignment of at most a
+/// page.
 pub(crate) unsafe trait Zeroed: Default {}
 
-/// Values that begin as zeroes.
+/// Values that are initially zero.
 #[derive(Debug)]
 pub(crate) struct Table<T> {
     mapping: Mapping,
@@ -21,7 +21,7 @@ pub(crate) struct Table<T> {
 
 impl<T: Zeroed> Table<T> {
     /// # Errors
-    /// The kernel has no room in the address space.
+    /// The address space is exhausted.
     pub(crate) fn reserve(count: usize) -> io::Result<Self> {
         Ok(Self {
             mapping: Mapping::reserve(count * size_of::<T>())?,
@@ -30,17 +30,17 @@ impl<T: Zeroed> Table<T> {
         })
     }
 
-    /// Has the kernel find the pages that value `at` lies in. It calls the kernel.
+    /// Populates the pages of value `at`. Makes a system call.
     pub(crate) fn populate(&self, at: usize) {
         let from = at * size_of::<T>();
         self.mapping.populate(from, from + size_of::<T>());
     }
 
-    /// All of them.
+    /// All values.
     #[inline]
     pub(crate) fn all(&self) -> &[T] {
-        // SAFETY: the mapping has room for so many, is aligned to a page, begins as zeroes, which
-        // are values (`Zeroed`), and lives as long as `self`.
+        // SAFETY: the mapping has space for this many values, is aligned to a page, is initially
+        // zero, which is a valid value (`Zeroed`), and lives as long as `self`.
         unsafe { slice::from_raw_parts(self.mapping.start().cast().as_ptr(), self.count) }
     }
 }
@@ -55,20 +55,20 @@ mod tests {
     #[repr(align(64))]
     struct Line(AtomicU64);
 
-    // SAFETY: an atomic only.
+    // SAFETY: contains only an atomic.
     unsafe impl Zeroed for Line {}
 
     const PAGES: usize = 256;
 
-    /// Page faults of this thread so far.
+    /// Page faults of this thread.
     fn faults() -> u64 {
         let stat = fs::read_to_string("/proc/thread-self/stat").unwrap();
         let (_, rest) = stat.rsplit_once(')').unwrap();
-        // Field 10 of proc_pid_stat(5), of which two stand before the bracket.
+        // Field 10 of proc_pid_stat(5); the first two precede the bracket.
         rest.split_whitespace().nth(7).unwrap().parse().unwrap()
     }
 
-    /// Page faults of writing to every page, after what `prepare` does.
+    /// Page faults of a write to every page, after `prepare`.
     fn faults_after(prepare: impl FnOnce(&Table<Line>, usize)) -> u64 {
         let lines = rustix::param::page_size() / size_of::<Line>();
         let table = Table::reserve(PAGES * lines).unwrap();
@@ -82,7 +82,7 @@ mod tests {
     #[test]
     fn a_page_is_there_before_who_writes_comes() {
         faults();
-        // Reading the count may take some.
+        // Reading the count may fault too.
         let few = PAGES as u64 / 8;
         let whole = faults_after(|table, _| table.mapping.populate(0, table.mapping.len()));
         if whole > few {
@@ -90,7 +90,7 @@ mod tests {
             return;
         }
         let by_values = faults_after(|table, lines| {
-            // The first and the last of a page are as good, the last of all too.
+            // The first and the last value of a page, and the last of all.
             let values = (0..PAGES).map(|page| page * lines + page % 2 * (lines - 1));
             values.for_each(|at| table.populate(at));
         });

@@ -1,10 +1,10 @@
-//! Writers that drain segments against readers, a pin and a worker that sleeps, in many orders
-//! (`cargo xtask models`). Only what threads share through `crate::sync` is under the scheduler;
-//! the bytes themselves are plain memory, written while nobody else runs, so that a reader that is
-//! shown memory used again sees another key's value.
+//! Writers that evacuate segments, with readers, a pin and a sleeping worker, in many interleavings
+//! (`cargo xtask models`). The scheduler controls only what threads share through `crate::sync`.
+//! The bytes themselves are plain memory, written while no other thread runs, so a reader of reused
+//! memory sees the value of another key.
 //!
-//! All orders are sequentially consistent: a missing fence, or an ordering that is too weak, makes
-//! no difference here. The models for those are called `weak_memory.rs`.
+//! All interleavings are sequentially consistent: missing fences and weak orderings are not
+//! detected. The models named `weak_memory.rs` cover those.
 
 use super::*;
 use crate::item::Expiry;
@@ -14,9 +14,9 @@ use shuttle::thread;
 
 const NOW_S: u32 = 1;
 const ROUNDS: usize = 300;
-/// So often at most one thread runs on while another stands still: memory is used again only after
-/// many steps of one, which schedules drawn step by step hardly ever have (Burckhardt and others,
-/// ASPLOS 2010).
+/// Most preemptions per run. Memory is reused only after many steps of one thread while another
+/// stands still, which schedules drawn step by step hardly contain (Burckhardt et al., ASPLOS
+/// 2010).
 const PREEMPTIONS: usize = 3;
 
 /// A dozen segments of nine items each.
@@ -41,7 +41,7 @@ fn store() -> Arc<Store> {
     }
 }
 
-/// A value that tells its key. Returns its CAS.
+/// Stores a value derived from its key. Returns its CAS.
 fn set(worker: &mut Worker, number: u8) -> u64 {
     let key = [number];
     let value = [number; 40];
@@ -57,8 +57,7 @@ fn set(worker: &mut Worker, number: u8) -> u64 {
     }
 }
 
-/// Whether an item is there. One who lingers lets others run between finding it and looking at its
-/// bytes.
+/// Whether an item exists. With `lingers`, yields between finding the item and reading its bytes.
 fn scan(worker: &mut Worker, number: u8, lingers: bool) -> bool {
     let key = [number];
     let shown = worker.read(&key, worker.hash(&key), NOW_S, Read::default(), |item| {
@@ -185,7 +184,7 @@ fn two_who_drain_lose_nothing_that_is_asked_for() {
 
 #[test]
 fn no_reader_sees_a_hole_used_again() {
-    // Not in every order: one who is not quiescent keeps all holes from being used.
+    // Not in every interleaving: a worker that is not quiescent prevents the reuse of holes.
     let refilled = std::sync::Arc::new(std::sync::atomic::AtomicU64::new(0));
     let sum = std::sync::Arc::clone(&refilled);
     shuttle::check_pct(
@@ -209,8 +208,8 @@ fn no_reader_sees_a_hole_used_again() {
                     }
                 })
             };
-            // Another fills the store with what is as long, so that segments with holes are drained
-            // and opened anew while their holes are remembered.
+            // Another thread fills the store with items of the same length, so that segments with
+            // holes are evacuated and reopened while their holes are remembered.
             let filler = {
                 let mut worker = store.worker();
                 thread::spawn(move || {
@@ -242,12 +241,11 @@ fn no_reader_sees_a_hole_used_again() {
     assert!(refilled.load(Ordering::Relaxed) > 0);
 }
 
-/// Who is touched moves, to have a place for its expiry, while others read it, write it again and
-/// drain what lies around it: whoever finds it later finds the last that was written, with the last
-/// expiry.
+/// A touched item moves to a block with an expiry, while others read it, overwrite it and evacuate
+/// its surroundings. Later reads find the last written value with the last expiry.
 #[test]
 fn who_is_touched_is_neither_lost_nor_torn_nor_kept_for_ever() {
-    // Not in every order: where a hundred others came meanwhile it has left.
+    // Not in every interleaving: after a hundred other insertions it was evicted.
     let found = Arc::new(std::sync::atomic::AtomicU64::new(0));
     let sum = Arc::clone(&found);
     shuttle::check_pct(

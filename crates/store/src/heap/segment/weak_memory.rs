@@ -1,6 +1,6 @@
-//! The memory of a block has one writer at a time, and is whole for the thread that evacuates its
-//! segment, in weak orders too (`cargo xtask models`). Entries of the index are relaxed here: only
-//! the segment orders them with the memory.
+//! The memory of a block has one writer at a time, and is complete for the thread that evacuates
+//! its segment, also under weak orderings (`cargo xtask models`). The index entries are relaxed
+//! here, so that only the segment orders them with the memory.
 
 use super::*;
 use crate::epochs::Epochs;
@@ -8,7 +8,7 @@ use crate::sync::Arc;
 use crate::weak_memory::{Bytes, Switch, explore};
 use loom::thread;
 
-/// Bytes of the one block of the segment.
+/// Size of the only block of the segment.
 const LEN: u32 = 8;
 const SIZE: u32 = FIRST + LEN;
 const FIRST_OPENING: u32 = 2;
@@ -23,7 +23,7 @@ const NEW: u32 = 3;
 struct Model {
     segment: Segment,
     bytes: Bytes,
-    /// Whether the index leads to what the hole was filled with.
+    /// Whether the index refers to the content of the filled hole.
     entry: AtomicU32,
     switch: Switch,
 }
@@ -48,7 +48,7 @@ impl Model {
         model
     }
 
-    /// Adds a block, as `Log::take_some` does; false: the segment is full.
+    /// Adds a block, as `Log::take_some` does. Returns false if the segment is full.
     fn append(&self, value: u32) -> bool {
         self.switch.here();
         if self.segment.tail() >= SIZE {
@@ -66,8 +66,7 @@ impl Model {
         is_taken
     }
 
-    /// Fills a hole that was left in the first opening, as `Worker::take_hole` and the write after
-    /// it do.
+    /// Fills a hole left in the first opening, as `Worker::take_hole` and the following write do.
     fn fill(&self) -> bool {
         self.switch.here();
         let is_joined = self.segment.join_opening(FIRST_OPENING);
@@ -82,7 +81,7 @@ impl Model {
         is_joined
     }
 
-    /// Closes the segment and reads its block; false: a writer is there.
+    /// Closes the segment and reads its block. Returns false if a writer holds it.
     fn evacuate(&self) -> bool {
         let is_closed = self.is_ready() && self.segment.close();
         self.switch.here();
@@ -147,7 +146,7 @@ fn another_thread_adds_to_a_segment_opened_anew() {
         };
         assert!(model.evacuate());
         model.open_anew();
-        // Nothing orders the two but the segment.
+        // Only the segment orders the two.
         let is_ready = model.is_ready();
         if is_ready {
             assert_eq!(model.bytes.read(), NEW);
@@ -157,7 +156,7 @@ fn another_thread_adds_to_a_segment_opened_anew() {
     });
 }
 
-/// A segment is looked at by `is_ready` alone to choose what is evacuated.
+/// Selecting a segment for evacuation reads it only through `is_ready`.
 #[test]
 fn a_ready_segment_has_the_expiry_of_its_blocks() {
     explore(|| {
@@ -195,8 +194,8 @@ fn a_hole_is_filled_after_evacuation_was_given_up() {
     });
 }
 
-/// Two writers of holes of two segments would not meet: the other thread here evacuates and opens
-/// anew, and a third adds.
+/// Writers of holes in two segments would not interact: here the other thread evacuates and
+/// reopens, and a third adds.
 #[test]
 fn a_hole_is_not_filled_while_another_thread_adds() {
     explore(|| {
@@ -217,7 +216,7 @@ fn a_hole_is_not_filled_while_another_thread_adds() {
     });
 }
 
-/// A pin takes its hold while its reader is online, and reads when it may not be any more.
+/// A pin takes its hold while its reader is online, and reads when the reader may be offline.
 #[test]
 fn a_pinned_block_is_not_used_again() {
     explore(|| {

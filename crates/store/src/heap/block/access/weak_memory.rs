@@ -1,6 +1,6 @@
-//! The dead mark brings the unlinking with it, and no record of a read overwrites a claim, in weak
-//! orders too (`cargo xtask models`). The entry of the index is relaxed here: only the mark orders
-//! it with the memory.
+//! A reader of the dead mark sees the unlinking, and no record of a read overwrites a claim, also
+//! under weak orderings (`cargo xtask models`). The index entry is relaxed here, so that only the
+//! mark orders it with the memory.
 
 use super::*;
 use crate::epochs::Epochs;
@@ -26,7 +26,7 @@ impl Word for atomic::AtomicU32 {
 
 /// An item of a segment that is evacuated.
 struct Item {
-    /// Whether the entry of the index leads to the block.
+    /// Whether the index entry refers to the block.
     entry: atomic::AtomicBool,
     word: atomic::AtomicU32,
     bytes: Bytes,
@@ -47,7 +47,7 @@ impl Item {
         AccessWord(&self.word)
     }
 
-    /// As `Worker::read` and `Worker::record_access` do; false: it was not found.
+    /// As `Worker::read` and `Worker::record_access`. Returns false if the item was not found.
     fn read(&self) -> bool {
         self.switch.here();
         let is_found = self.entry.load(Ordering::Relaxed);
@@ -81,8 +81,8 @@ impl Item {
         self.switch.here();
     }
 
-    /// Retires the segment without a look at the index, if the block is marked, and uses its memory
-    /// again; false: it is not marked, or a reader may still look.
+    /// Retires the segment without reading the index, if the block has the dead mark, and reuses
+    /// its memory. Returns false if it has no mark, or readers may be left.
     fn evacuate(&self, epochs: &Epochs) -> bool {
         self.switch.here();
         if !self.word().is_marked_dead() {
@@ -123,9 +123,9 @@ fn a_reader_does_not_find_a_block_that_evacuation_has_skipped() {
     });
 }
 
-/// The reader has loaded the word as it was before the claim. (Where it stores before the claim
-/// does, loom lets either store be the last: it does not order a compare-exchange before a store
-/// that comes after the one it read.)
+/// The reader has loaded the word as it was before the claim. (If it stores before the claim does,
+/// loom lets either store be the last: it does not order a compare-exchange before a store that
+/// follows the one it read.)
 #[test]
 fn a_record_of_a_read_leaves_a_claim() {
     for (stale, is_timed) in [(true, false), (false, true)] {
