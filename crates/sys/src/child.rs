@@ -108,8 +108,8 @@ fn checked(pid: u32) -> io::Result<Pid> {
 /// Sets the highest priority that is not real time: real time would starve the kernel's own
 /// threads under a generator that polls. Where the kernel groups what it schedules by session
 /// (sched(7), "The autogroup feature"), a priority counts within the session only and the session
-/// has one of its own; one that was not opened for this child is left alone. Refusals are ignored:
-/// who asks has asked [`crate::thread::may_go_first`] before.
+/// has one of its own; one that was not opened for this child is left alone. Errors are ignored:
+/// callers have checked [`crate::thread::may_go_first`].
 fn go_first(own_session: bool) {
     let _ = setpriority_process(None, HIGHEST_PRIORITY);
     if own_session

@@ -21,8 +21,8 @@ pub struct Cost {
     pub involuntary_switches: Option<u64>,
 }
 
-/// Threads of a process beyond which nobody counts their context switches: each is a file to be
-/// read, and with thousands the reading itself would be part of what is measured.
+/// Threads of a process beyond which their context switches are not counted: each is a file to
+/// read, and with thousands the reading itself would distort the measurement.
 pub const SWITCHES_THREADS_MAX: u64 = 256;
 
 impl Cost {

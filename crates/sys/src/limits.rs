@@ -47,7 +47,7 @@ pub fn open_files_hard() -> u64 {
 }
 
 /// Raises the limit of locked memory as far as the process may. Returns the limit in force, in
-/// bytes. It bounds whoever lacks the privilege to lock without one.
+/// bytes. It applies to processes without the privilege to lock any amount.
 pub fn raise_locked_memory() -> u64 {
     let unlimited = Rlimit {
         current: None,

@@ -42,7 +42,8 @@ impl Shown {
         self.text("/sys/devices/system/clocksource/clocksource0/current_clocksource")
     }
 
-    /// Who chooses the first processor's frequency. None: nobody here, as in most virtual machines.
+    /// The frequency governor of the first processor. `None` without one, as in most virtual
+    /// machines.
     #[must_use]
     pub fn governor(&self) -> Option<String> {
         self.text("/sys/devices/system/cpu/cpu0/cpufreq/scaling_governor")

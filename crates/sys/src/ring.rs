@@ -61,7 +61,7 @@ pub enum Event {
         token: u32,
         /// Where they are.
         bytes: Arrived,
-        /// Receiving goes on by itself.
+        /// The receive stays active (multishot).
         goes_on: bool,
     },
     /// Receiving has ended.
@@ -84,7 +84,7 @@ pub enum Event {
     Ready {
         /// Its token.
         token: u32,
-        /// Watching goes on by itself.
+        /// The poll stays active (multishot).
         goes_on: bool,
     },
 }

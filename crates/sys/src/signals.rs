@@ -49,7 +49,7 @@ impl Signals {
         if raw < 0 {
             return Err(io::Error::last_os_error());
         }
-        // SAFETY: the kernel has just made this descriptor and nobody else owns it.
+        // SAFETY: a new descriptor from the kernel, without another owner.
         let fd = unsafe { OwnedFd::from_raw_fd(raw) };
         Ok(Self { fd })
     }

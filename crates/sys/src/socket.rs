@@ -98,7 +98,7 @@ impl Stream {
             tv_nsec: (timeout_ns % 1_000_000_000).cast_signed(),
         };
         let mut asked = [PollFd::new(&self.fd, PollFlags::empty())];
-        // Only a signal can interrupt it; who waits looks again.
+        // Only a signal can interrupt it, and the caller checks again.
         poll(&mut asked, Some(&timeout)).is_ok_and(|ready| ready > 0)
     }
 
@@ -184,7 +184,7 @@ impl Stream {
         )?)
     }
 
-    /// As [`Stream::send`], but never sleeps, whatever [`Stream::set_blocking`] was told.
+    /// As [`Stream::send`], but never sleeps, whatever [`Stream::set_blocking`] has set.
     ///
     /// # Errors
     /// As [`Stream::send`].
@@ -193,7 +193,7 @@ impl Stream {
         Ok(send(&self.fd, bytes, flags)?)
     }
 
-    /// As [`Stream::send_vectored`], but never sleeps, whatever [`Stream::set_blocking`] was told.
+    /// As [`Stream::send_vectored`], but never sleeps, whatever [`Stream::set_blocking`] has set.
     ///
     /// # Errors
     /// As [`Stream::send`].
@@ -203,8 +203,8 @@ impl Stream {
         Ok(sendmsg(&self.fd, pieces, &mut control, flags)?)
     }
 
-    /// Ends both directions: whoever waits for bytes or for room is told at once. The descriptor
-    /// stays.
+    /// Shuts both directions down, and wakes threads that wait for bytes or space. The descriptor
+    /// stays open.
     pub fn shut(&self) {
         // Fails only when the connection is gone already.
         let _ = shutdown(&self.fd, Shutdown::Both);
@@ -244,7 +244,7 @@ pub struct Listener {
     path: Option<PathBuf>,
 }
 
-/// A socket that has its address and does not listen yet: whoever connects is refused.
+/// A socket that is bound and does not listen yet: connection attempts are refused.
 #[derive(Debug)]
 pub struct Bound(Listener);
 

@@ -111,7 +111,7 @@ fn every_page_of_buckets_is_populated_once_the_first_among_them() {
             insert(&index, number);
         }
     };
-    // Further than was populated: who wrote there has touched some pages and not others.
+    // Beyond the populated range, where writes have touched only some pages.
     grow_to(least + 2 * ahead as u64);
     let end = least + 3 * ahead as u64;
     assert_eq!(pages(1 << 20), least + ahead as u64..end);

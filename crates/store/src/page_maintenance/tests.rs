@@ -66,7 +66,7 @@ fn a_tender_that_is_overtaken_goes_on_where_nobody_is() {
     assert_eq!(populated, expected);
 }
 
-/// Nobody uses a segment while it is on its way back, and somebody must again afterwards.
+/// A segment is not used while it is repopulated, and is used again afterwards.
 #[test]
 fn a_segment_on_its_way_back_is_not_lost_with_its_tender() {
     const LIMIT: u64 = 512 << 20;
@@ -85,7 +85,7 @@ fn a_segment_on_its_way_back_is_not_lost_with_its_tender() {
     assert!(given_back > 16, "{given_back}");
     store.set_limit(LIMIT).unwrap();
     let available = store.log.available();
-    // It may be at one that nobody has used yet.
+    // It may be at a segment that was never used.
     while store.log.available() == available {
         assert_eq!(maintenance.step(), PageStep::Populated);
     }

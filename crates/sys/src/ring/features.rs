@@ -4,8 +4,8 @@ use io_uring::{IoUring, Probe, opcode};
 
 use super::inputs::Pool;
 
-/// What the kernel does beyond what a ring cannot do without. The first two a ring uses where they
-/// are; the others nobody uses yet, and who thinks of doing so may ask which machines have them.
+/// Optional features of the kernel. A ring uses the first two where available. The others are not
+/// used yet; they show which machines could.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Features {
     /// Nothing happens but while the ring's own thread waits (Linux 6.1).

@@ -3,8 +3,8 @@
 //! another. So many small messages share a few buffers, which stay near.
 //!
 //! The part of a buffer that an event names is the receiver's until it is given back: [`Arrived`]
-//! stands for that, and cannot be copied. The kernel is lent a buffer again when it has no room
-//! left and all its parts are back.
+//! stands for that, and cannot be copied. A buffer returns to the kernel when it is full and
+//! all its parts were given back.
 
 use std::alloc::{Layout, alloc_zeroed, dealloc, handle_alloc_error};
 use std::cell::Cell;
@@ -214,7 +214,7 @@ impl Drop for Pool {
             entries_layout(self.buffers),
             bytes_layout(self.buffers, self.buffer_len),
         ) {
-            // SAFETY: made with this layout in `new`, and nobody's any more: the ring has ended.
+            // SAFETY: allocated with this layout in `new`, and unused: the ring has ended.
             unsafe { dealloc(self.entries.as_ptr().cast(), entries) };
             // SAFETY: as above.
             unsafe { dealloc(self.bytes.as_ptr(), bytes) };
