@@ -146,6 +146,22 @@ fn a_stock_start_line_starts_a_daemon_that_serves() {
     daemon.stop();
 }
 
+/// Relative paths refer to the directory in which the daemon was started.
+#[test]
+fn a_daemon_removes_its_files_by_relative_paths() {
+    let installed = Installation::new();
+    let folder = installed.folder.path();
+    fs::set_permissions(folder, Permissions::from_mode(0o777)).unwrap();
+    let mut command = installed.memcached("-d -s socket -P pid -u nobody");
+    let output = command.current_dir(folder).output().unwrap();
+    assert!(output.status.success(), "{output:?}");
+    let daemon = Daemon::of(&installed.path("pid"));
+    assert!(installed.path("socket").exists());
+    daemon.stop();
+    assert!(!installed.path("socket").exists());
+    assert!(!installed.path("pid").exists());
+}
+
 #[test]
 fn a_daemon_that_fails_to_start_has_a_status_that_says_so() {
     let installed = Installation::new();

@@ -45,7 +45,7 @@ pub(crate) fn run(flags: &Flags) -> anyhow::Result<ExitCode> {
         print!("{text}");
         return Ok(ExitCode::SUCCESS);
     }
-    let (config, notes) = flags.config()?;
+    let (mut config, notes) = flags.config()?;
     if !notes.is_empty() {
         say(&format!("accepted without effect: {}", notes.join("; ")));
     }
@@ -63,6 +63,9 @@ pub(crate) fn run(flags: &Flags) -> anyhow::Result<ExitCode> {
         Role::Daemon(ready) => {
             // The daemon changes its working directory before it removes these files.
             files.ports = files.ports.map(std::path::absolute).transpose()?;
+            if let Some(socket) = &mut config.unix_socket {
+                socket.path = std::path::absolute(&socket.path)?;
+            }
             serve(config, &files, Some(ready))
         }
     }
