@@ -128,8 +128,14 @@ impl Counters {
         );
     }
 
-    /// Counts an access by key prefix, if that is on. Only the owning worker may call it.
+    /// Whether accesses are counted by key prefix.
     #[inline]
+    pub(crate) fn counts_keys(&self) -> bool {
+        self.prefixes.is_on()
+    }
+
+    /// Counts an access by key prefix. Only the owning worker may call it.
+    #[cold]
     pub(crate) fn count_key(&self, key: &[u8], access: Access) {
         self.prefixes.count(key, access);
     }

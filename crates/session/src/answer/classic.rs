@@ -19,7 +19,9 @@ pub(super) fn delete(
     let deleted = context
         .worker
         .delete(command.key, hash, None, context.now.elapsed_s);
-    context.counters.count_key(command.key, Access::Delete);
+    if context.counters.counts_keys() {
+        context.counters.count_key(command.key, Access::Delete);
+    }
     let found = deleted == Deleted::Deleted;
     count_outcome(context, found, Counter::DeleteHits, Counter::DeleteMisses);
     push_reply(

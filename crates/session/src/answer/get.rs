@@ -174,12 +174,11 @@ fn answer_key(
         Ok(None) => return false,
         Err(miss) => count_miss(miss, context),
     }
-    let access = if result.is_ok() {
-        Access::Hit
-    } else {
-        Access::Miss
-    };
-    context.counters.count_key(key, access);
+    if context.counters.counts_keys() {
+        context
+            .counters
+            .count_key(key, Access::of_read(result.is_ok()));
+    }
     match options.exptime {
         Some(_) => count_touch(result.is_ok(), context),
         None => count_get(result.is_ok(), context),

@@ -54,14 +54,12 @@ pub(super) fn get(
             }
         }
     }
-    let mut buffer = [0; KEY_MAX];
-    let key = command.key.decode(&mut buffer);
-    let access = if result.is_ok() {
-        Access::Hit
-    } else {
-        Access::Miss
-    };
-    context.counters.count_key(key, access);
+    if context.counters.counts_keys() {
+        let mut buffer = [0; KEY_MAX];
+        let key = command.key.decode(&mut buffer);
+        let access = Access::of_read(result.is_ok());
+        context.counters.count_key(key, access);
+    }
     // As in memcached, a hit with `T` counts as a touch only, and every miss counts as a get.
     match (result, touch) {
         (Ok(_), Some(_)) => count_touch(true, context),
@@ -218,7 +216,9 @@ pub(super) fn delete(
             Deleted::Exists => MetaStatus::Exists,
         }
     };
-    context.counters.count_key(key, Access::Delete);
+    if context.counters.counts_keys() {
+        context.counters.count_key(key, Access::Delete);
+    }
     // As in memcached, removing the value counts as a deletion, and marking stale does not.
     let found = status == MetaStatus::Done;
     if !(found && command.invalidate) {

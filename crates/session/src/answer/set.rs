@@ -262,7 +262,9 @@ fn answer_set(
     bytes: &mut Vec<u8>,
 ) {
     context.counters.count(Counter::CmdSet);
-    context.counters.count_key(command.key, Access::Set);
+    if context.counters.counts_keys() {
+        context.counters.count_key(command.key, Access::Set);
+    }
     let Written::Published(published) = written else {
         return push_reply(bytes, reply::BAD_DATA_CHUNK, command.noreply);
     };
@@ -286,9 +288,11 @@ fn answer_meta_set(
     bytes: &mut Vec<u8>,
 ) {
     context.counters.count(Counter::CmdSet);
-    let mut buffer = [0; KEY_MAX];
-    let key = command.key.decode(&mut buffer);
-    context.counters.count_key(key, Access::Set);
+    if context.counters.counts_keys() {
+        let mut buffer = [0; KEY_MAX];
+        let key = command.key.decode(&mut buffer);
+        context.counters.count_key(key, Access::Set);
+    }
     let Written::Published(published) = written else {
         return bytes.extend_from_slice(reply::BAD_DATA_CHUNK);
     };
