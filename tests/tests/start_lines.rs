@@ -14,6 +14,7 @@ use std::time::{Duration, Instant};
 
 use curtail_tests::client::Client;
 use curtail_tests::peer::Address;
+use curtail_tests::play::REFERENCE_VERSION;
 use curtail_tests::process::{Server, curtail_path, memcached, memcached_command};
 use sys::privileges::{find_user, is_root};
 
@@ -30,7 +31,10 @@ impl Installation {
         fs::set_permissions(folder.path(), Permissions::from_mode(0o755)).unwrap();
         let installed = Self { folder };
         let copy = installed.path("curtail");
-        fs::copy(curtail_path(), &copy).unwrap();
+        // Another process writes the copy: a child forked meanwhile by another test would inherit
+        // this process's descriptor for writing, and running the copy would fail with `ETXTBSY`.
+        let copied = Command::new("cp").arg(curtail_path()).arg(&copy).status();
+        assert!(copied.unwrap().success());
         fs::set_permissions(&copy, Permissions::from_mode(0o755)).unwrap();
         symlink(&copy, installed.path("memcached")).unwrap();
         installed
@@ -260,20 +264,31 @@ fn signals_act_as_in_memcached() {
 #[test]
 fn disabled_commands_answer_as_in_memcached() {
     let installed = Installation::new();
-    let ours = |line: &str| installed.memcached(line);
     let theirs = memcached();
     if theirs.is_none() {
         eprintln!("skipped: memcached is not installed: what it answers is not compared");
     }
-    for (line, command) in [
-        ("-F", "flush_all"),
-        ("-X", "stats cachedump 1 1"),
-        ("-X", "stats detail on"),
-        ("-W", "watch"),
-        ("", "shutdown"),
-        ("-A", "shutdown now"),
-        ("", "stats detail"),
-        ("", "stats detail on"),
+    for (line, command, expected) in [
+        ("-F", "flush_all", "CLIENT_ERROR flush_all not allowed"),
+        (
+            "-X",
+            "stats cachedump 1 1",
+            "CLIENT_ERROR stats cachedump not allowed",
+        ),
+        (
+            "-X",
+            "stats detail on",
+            "CLIENT_ERROR stats detail not allowed",
+        ),
+        ("-W", "watch", "CLIENT_ERROR watch commands not allowed"),
+        ("", "shutdown", "SERVER_ERROR: shutdown not enabled"),
+        ("-A", "shutdown now", "CLIENT_ERROR invalid shutdown mode"),
+        (
+            "",
+            "stats detail",
+            "CLIENT_ERROR usage: stats detail on|off|dump",
+        ),
+        ("", "stats detail on", "OK"),
     ] {
         let answers = |command_of: &dyn Fn() -> Command| {
             let server = Server::tcp(|| {
@@ -283,16 +298,17 @@ fn disabled_commands_answer_as_in_memcached() {
             });
             let server = server.unwrap();
             let mut client = Client::connect(&server.address).unwrap();
-            client.ask(command).unwrap()
+            (client.ask("version").unwrap(), client.ask(command).unwrap())
         };
-        let answer = answers(&|| ours(""));
-        assert!(
-            answer == "OK" || answer.contains("ERROR"),
-            "{command}: {answer}"
-        );
+        let (_, answer) = answers(&|| installed.memcached(""));
+        assert_eq!(answer, expected, "{line} {command}");
         if let Some(path) = &theirs {
-            let expected = answers(&|| memcached_command(path));
-            assert_eq!(answer, expected, "{line} {command}");
+            let (version, answer) = answers(&|| memcached_command(path));
+            if version.ends_with(REFERENCE_VERSION) {
+                assert_eq!(answer, expected, "memcached {line} {command}");
+            } else {
+                eprintln!("skipped: not for {version}");
+            }
         }
     }
 }
