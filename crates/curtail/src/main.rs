@@ -43,7 +43,7 @@ struct Arguments {
 enum Command {
     /// Run the cache server; takes memcached's flags.
     #[cfg(feature = "serve")]
-    Serve(serve::Flags),
+    Serve(Box<serve::Flags>),
     /// Offer a load to a memcached-compatible server and measure its latency.
     #[cfg(feature = "load")]
     Load(Box<load::Flags>),

@@ -35,11 +35,11 @@ static HELPERS: Helpers = Helpers {
     has_job: Condvar::new(),
 };
 
-/// Makes a blocking call on a helper thread; only the fibre waits for it. A panic of the call
-/// resumes in the fibre.
+/// Makes a blocking call on a helper thread; only the calling fibre waits for it. If the call
+/// panics, the panic resumes in the fibre.
 ///
 /// # Errors
-/// The fibre was cancelled before the call began, or it unwinds.
+/// The fibre was cancelled before the call began, or is unwinding from a panic.
 ///
 /// # Panics
 /// The caller is not a fibre.
@@ -51,15 +51,15 @@ pub fn offload<'a, R: Send + 'a>(call: impl FnOnce() -> R + Send + 'a) -> io::Re
         let (is_done, result, waiter) = (&is_done, SendPtr(&raw mut result), waiter.clone());
         let job: Box<dyn FnOnce() + Send + '_> = Box::new(move || {
             let result = result;
-            let made = std::panic::catch_unwind(std::panic::AssertUnwindSafe(call));
+            let outcome = std::panic::catch_unwind(std::panic::AssertUnwindSafe(call));
             // SAFETY: the fibre does not touch it before `is_done`.
-            unsafe { *result.0 = Some(made) };
+            unsafe { *result.0 = Some(outcome) };
             // Release: pairs with the fibre's load. The fibre's borrows end after this.
             is_done.store(true, Ordering::Release);
             waiter.wake();
         });
-        // SAFETY: the fibre waits below until the job is done, or has not been taken: what it
-        // borrows outlives it.
+        // SAFETY: the fibre waits below until the job has run, so everything the job borrows
+        // outlives the job.
         let job: Job = unsafe { std::mem::transmute(job) };
         HELPERS.schedule(job);
     }
@@ -68,13 +68,13 @@ pub fn offload<'a, R: Send + 'a>(call: impl FnOnce() -> R + Send + 'a) -> io::Re
         Waiter::wait_here();
     }
     match result {
-        Some(Ok(made)) => Ok(made),
+        Some(Ok(value)) => Ok(value),
         Some(Err(panic)) => std::panic::resume_unwind(panic),
         None => Err(io::ErrorKind::Other.into()),
     }
 }
 
-/// A pointer that the helper uses alone, until it sets `is_done`.
+/// A pointer to which the helper thread has exclusive access until it sets `is_done`.
 struct SendPtr<T>(*mut T);
 
 // SAFETY: the pointee may be sent, and only one thread uses it at a time.

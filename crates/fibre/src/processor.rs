@@ -17,7 +17,7 @@ use crate::runtime::{Anchor, Shared};
 use crate::scheduler::{RunQueues, TakeState};
 use crate::slot::ProcessorSlot;
 use crate::stack::Warm;
-use crate::switch::{Here, Left, as_processor, resume};
+use crate::switch::{Here, LeaveReason, as_processor, resume};
 use crate::sync::atomic::Ordering;
 use crate::sync::{pause, ticks};
 
@@ -198,10 +198,10 @@ fn run_one(here: &Here, local: &Local, ready: Ready) -> (Option<Ready>, bool) {
     }
     // SAFETY: `ready` is the right to run it.
     match unsafe { resume(here, record) } {
-        Left::Yielded => (Some(ready), false),
-        Left::YieldedToAll => (Some(ready), true),
-        Left::Parked => (ready.park(), false),
-        Left::Ended => {
+        LeaveReason::Yielded => (Some(ready), false),
+        LeaveReason::YieldedToAll => (Some(ready), true),
+        LeaveReason::Parked => (ready.park(), false),
+        LeaveReason::Ended => {
             local.shared().reclaim(ready, &local.warm);
             (None, false)
         }

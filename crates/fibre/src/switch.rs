@@ -1,9 +1,9 @@
 //! Context switches between a processor's thread and the stacks of fibres.
 //!
-//! A fibre leaves its stack only in [`leave`], which takes the reason. It never does so while it
-//! unwinds: the standard library counts panics per thread, and the fibre may resume on another
-//! thread. Thread-locals are read only in functions that are not inlined: a compiler that does not
-//! know about the switch may keep a thread's address across one.
+//! A fibre leaves its stack only in [`leave`], whose argument is the reason. It never does so while
+//! it unwinds: the standard library counts panics per thread, and the fibre may resume on another
+//! thread. Thread-locals are read only in functions that are not inlined: the compiler does not
+//! know about the switch, and could otherwise keep the address of a thread-local across it.
 
 use std::cell::Cell;
 use std::io;
@@ -21,7 +21,7 @@ use crate::stack::Stack;
 
 /// Why a fibre left its stack.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Left {
+pub(crate) enum LeaveReason {
     /// To let other ready fibres run.
     Yielded,
     /// To let other fibres run, including those whose wait may be over.
@@ -34,7 +34,7 @@ pub(crate) enum Left {
 
 /// A fibre's stack and its suspended execution.
 pub(crate) struct Body {
-    coroutine: ManuallyDrop<Coroutine<(), Left, (), Stack>>,
+    coroutine: ManuallyDrop<Coroutine<(), LeaveReason, (), Stack>>,
 }
 
 impl Body {
@@ -73,8 +73,8 @@ impl Drop for Body {
     }
 }
 
-/// The point at which a fibre leaves its stack; it lies on that stack.
-pub(crate) type Suspend = Yielder<(), Left>;
+/// The handle with which a fibre suspends itself. It lies on the fibre's own stack.
+pub(crate) type Suspend = Yielder<(), LeaveReason>;
 
 /// What a thread is running.
 pub(crate) struct Here {
@@ -115,7 +115,8 @@ pub(crate) fn local<R>(look: impl FnOnce(Option<&Local>) -> R) -> R {
     // SAFETY: thread-local of the current thread, used only during the call: `look` does not
     // switch.
     let local = unsafe { (*here()).local.get() };
-    // SAFETY: set while the processor runs, and no reference on its thread outlives that.
+    // SAFETY: the pointer is set only while the processor runs, and no reference made here outlives
+    // that run.
     look(unsafe { local.as_ref() })
 }
 
@@ -124,7 +125,7 @@ pub(crate) fn is_of(shared: &Shared) -> bool {
     local(|local| local.is_some_and(|local| ptr::eq(local.shared(), shared)))
 }
 
-/// Whether the caller is a fibre, which is about to wait. False on a thread.
+/// Whether the caller is a fibre. Called before a wait. False on a thread that is no processor.
 ///
 /// # Panics
 /// The processor itself is running: a wait would block all its fibres.
@@ -166,30 +167,30 @@ pub(crate) fn no_fibre() -> ! {
 ///
 /// # Safety
 /// The caller has the fibre's own reference, so no other thread runs it.
-pub(crate) unsafe fn resume(here: &Here, record: &Record) -> Left {
+pub(crate) unsafe fn resume(here: &Here, record: &Record) -> LeaveReason {
     // SAFETY: guaranteed by the caller.
     let body = unsafe { &mut *record.body.get() };
     let Some(body) = body else {
-        return Left::Ended;
+        return LeaveReason::Ended;
     };
     here.record.set(record);
     let left = match body.coroutine.resume(()) {
         CoroutineResult::Yield(left) => left,
-        CoroutineResult::Return(()) => Left::Ended,
+        CoroutineResult::Return(()) => LeaveReason::Ended,
     };
     here.record.set(ptr::null());
     left
 }
 
 /// Leaves the stack of the current fibre. Returns when a processor resumes the fibre.
-fn leave(record: &Record, left: Left) {
+fn leave(record: &Record, reason: LeaveReason) {
     let yielder = record.yielder.load(Ordering::Relaxed);
     // The most recent stack content lies just below this variable.
     let here = (&raw const yielder).cast_mut().cast::<u8>();
     record.left_at.store(here, Ordering::Relaxed);
     // SAFETY: set when the fibre started, and lies on its stack.
     let yielder = unsafe { &*yielder };
-    yielder.suspend(left);
+    yielder.suspend(reason);
 }
 
 /// The number of the current processor, from 0. `None` on other threads. After each wait a fibre
@@ -204,9 +205,9 @@ pub fn processor() -> Option<usize> {
 /// thread, `run` uses the thread's own stack.
 pub fn on_processor_stack<R>(run: impl FnOnce() -> R + Send) -> R {
     /// Restores the current fibre, however `run` ends.
-    struct Absent(*const Record);
+    struct RestoreRecord(*const Record);
 
-    impl Drop for Absent {
+    impl Drop for RestoreRecord {
         fn drop(&mut self) {
             // SAFETY: thread-local of the same thread as before, because `run` did not wait.
             unsafe { (*here()).record.set(self.0) };
@@ -219,7 +220,7 @@ pub fn on_processor_stack<R>(run: impl FnOnce() -> R + Send) -> R {
     if record.is_null() {
         return run();
     }
-    let _absent = Absent(record);
+    let _restore = RestoreRecord(record);
     // SAFETY: a running fibre has a reference to itself, in `processor::run_one`.
     let yielder = unsafe { (*record).yielder.load(Ordering::Relaxed) };
     // SAFETY: set when the fibre started, and lies on its stack.
@@ -231,16 +232,16 @@ pub fn on_processor_stack<R>(run: impl FnOnce() -> R + Send) -> R {
 ///
 /// Does nothing while a panic unwinds.
 pub fn yield_now() {
-    yield_as(Left::Yielded);
+    yield_as(LeaveReason::Yielded);
 }
 
-/// As [`yield_now`], but if no other fibre is ready, first polls the kernel for finished waits. For
+/// As [`yield_now`], but if no other fibre is ready, first polls the kernel for events. For
 /// fibres that run for long or have much to do; a plain yield polls only occasionally.
 pub fn yield_to_all() {
-    yield_as(Left::YieldedToAll);
+    yield_as(LeaveReason::YieldedToAll);
 }
 
-fn yield_as(left: Left) {
+fn yield_as(reason: LeaveReason) {
     // SAFETY: thread-local of the current thread.
     let record = unsafe { (*here()).record.get() };
     // SAFETY: a running fibre has a reference to itself, in `processor::run_one`.
@@ -249,11 +250,11 @@ fn yield_as(left: Left) {
         return;
     };
     if !thread::panicking() {
-        leave(record, left);
+        leave(record, reason);
     }
 }
 
-/// Whether the fibre may wait, that is, does not unwind. Check it before storing anything that
+/// Fails if the fibre is unwinding, and so must not wait. Check it before storing anything that
 /// others can find, such as an entry in a wait list or a buffer passed to the kernel.
 pub(crate) fn may_wait() -> io::Result<()> {
     match thread::panicking() {
@@ -284,7 +285,7 @@ pub fn park() {
 /// As [`park`], for a fibre that is known not to unwind.
 pub(crate) fn park_as(record: &Record) {
     if !record.permit.take() {
-        leave(record, Left::Parked);
+        leave(record, LeaveReason::Parked);
     }
 }
 

@@ -2,27 +2,27 @@
 
 use std::time::Duration;
 
-/// Most connections of one run, over all threads.
+/// Maximum number of connections of one run, over all threads.
 pub const CONNECTIONS_MAX: u32 = 1 << 20;
-/// Most requests one connection may have outstanding.
+/// Maximum number of requests one connection may have outstanding.
 pub const DEPTH_MAX: u32 = 1024;
-/// Most outstanding requests of one run: connections × depth.
+/// Maximum number of outstanding requests of one run: connections × depth.
 pub const OUTSTANDING_MAX: u64 = 1 << 24;
-/// Most threads.
+/// Maximum number of threads.
 pub const THREADS_MAX: u32 = 256;
-/// Most targets.
+/// Maximum number of targets.
 pub const TARGETS_MAX: usize = 256;
 /// Longest measured interval and longest warm-up: a day.
 pub const DURATION_NS_MAX: u64 = 86_400_000_000_000;
 /// Longest wait for outstanding answers after the interval.
 pub const GRACE_NS_MAX: u64 = 100_000_000_000;
-/// Requests of the schedule that a thread holds in memory, drawn ahead (32 bytes each).
+/// Maximum number of scheduled requests that a thread generates in advance (32 bytes each).
 pub const DRAWN_AHEAD_MAX: usize = 1 << 22;
-/// Requests drawn in one go while the thread is idle. The draw takes a few microseconds, short
+/// Requests generated in one go while the thread is idle. This takes a few microseconds, short
 /// enough that it delays no request.
 pub const DRAW_BATCH: usize = 16;
-/// Requests a thread queues that are due but cannot leave, because their connections are at their
-/// depth or the sockets are full (24 bytes each). Further requests count as censored.
+/// Maximum number of due requests that a thread queues because their connections have reached their
+/// depth or their sockets are full (24 bytes each). Further requests count as censored.
 pub const WAITING_MAX: usize = 1 << 20;
 /// Requests a thread sends before it polls for answers again.
 pub const SENDS_PER_ITERATION_MAX: usize = 32;
@@ -32,11 +32,11 @@ pub const EVENTS_MAX: usize = 256;
 pub const SEND_BYTES_MAX: usize = 1 << 16;
 /// Longest value copied into a batch; longer ones are sent from the shared filler.
 pub const COPIED_VALUE_LEN_MAX: usize = 4096;
-/// Values in one send that are not copied.
+/// Maximum number of values in one send that are sent from the shared filler.
 pub const SPLICES_MAX: usize = 64;
 /// Bytes of one receive.
 pub const RECEIVE_BYTES_MAX: usize = 1 << 17;
-/// Most saturating connections.
+/// Maximum number of saturating connections.
 pub const SATURATING_MAX: u32 = 1024;
 /// Bytes of one receive on a saturating connection. Measured requests wait while it is parsed.
 pub const SATURATING_RECEIVE_MAX: usize = 1 << 13;
@@ -57,11 +57,11 @@ pub const PREFILL_CONNECTIONS: u32 = 8;
 pub const PREFILL_DEPTH: u32 = 32;
 /// How long a prefill waits without any answer before it fails.
 pub const PREFILL_TIMEOUT_NS: u64 = 10_000_000_000;
-/// Most records read back after a prefill, to measure how many are resident.
+/// Maximum number of records read back after a prefill, to measure how many are resident.
 pub const RESIDENT_SAMPLE_MAX: u64 = 50_000;
-/// A thread that may spin does so for this long before its next send. It is so long that the thread
-/// sleeps at the lowest rates only: a processor that has slept sends its first request with cold
-/// caches.
+/// A thread that may spin does so for this long before its next send. It is long enough that the
+/// thread sleeps only at the lowest rates: a processor that has slept sends its first request with
+/// cold caches.
 pub const SPIN_NS: u64 = 20_000_000;
 /// A wait with a zero timeout takes about 1 µs, a send about 5 µs. A call that takes longer than
 /// this was interrupted: by the kernel's own work, another process or the host of a virtual
@@ -70,15 +70,15 @@ pub const INTERRUPTED_NS: u64 = 15_000;
 /// The longest time from an event to the wake-up of the thread that sleeps for it, on a machine
 /// that is not busy otherwise.
 pub const WAKE_UP_LATENCY_NS: u64 = 100_000;
-/// Most bytes of a server's answer to `stats`.
+/// Maximum bytes of a server's answer to `stats`.
 pub const STATS_LEN_MAX: u64 = 64 << 10;
-/// Most bytes of one line of that answer.
+/// Maximum bytes of one line of that answer.
 pub const STATS_LINE_LEN_MAX: u64 = 4 << 10;
-/// How long a server may take to answer `stats`, and to accept the connection for it. Where half of
-/// the interval is shorter, that applies.
+/// How long a server may take to answer `stats`, and to accept the connection for it; or half of
+/// the interval if that is shorter.
 pub const STATS_TIMEOUT: Duration = Duration::from_millis(500);
 /// The period of the stall detector: short enough to see every stall of 500 µs, long enough that
 /// its wake-ups take 1 % of the processor.
 pub const STALL_DETECTOR_PERIOD_NS: u64 = 250_000;
-/// Most requests whose times are recorded one by one.
+/// Maximum number of requests whose times are recorded one by one.
 pub const RECORDED_MAX: usize = 1 << 24;

@@ -49,7 +49,7 @@ pub(crate) struct Share {
     pub(crate) count: u32,
     /// Connections of the run, over all threads.
     pub(crate) all: u32,
-    /// Most connections in progress at any time.
+    /// Maximum number of connections in progress at any time.
     pub(crate) concurrent_max: usize,
 }
 

@@ -6,7 +6,7 @@ pub const BOOTSTRAP_RESAMPLES: usize = 4000;
 /// Fewest samples in a group for a bootstrap: with fewer, its interval covers less than it states.
 pub const BOOTSTRAP_SAMPLES_MIN: usize = 8;
 
-/// Most samples of one group in a rank test, which compares all pairs.
+/// Maximum number of samples of one group in a rank test, which compares all pairs.
 pub const RANK_SAMPLES_MAX: usize = 2000;
 
 /// Up to this many pairs, the rank test's null distribution is exact.

@@ -5,7 +5,8 @@ use crate::client::{Malformed, Reply, ReplyKind, ReplyReader};
 use crate::limits::KEY_MAX;
 use crate::{MetaFlags, MetaKey, Parsed, Request, client, parse};
 
-/// Most commands of one input that are checked. No input of a fuzzer's corpus has more.
+/// Maximum number of commands of one input that are checked. No input of a fuzzer's corpus has
+/// more.
 const COMMANDS_MAX: usize = 256;
 
 /// Checks the parser on arbitrary client bytes, command by command: the `scanned` hint does not

@@ -8,13 +8,13 @@ pub const LINE_MAX: usize = 2048;
 pub const GET_LINE_MAX: usize = 1 << 20;
 /// Longest data block in bytes that a line may announce (memcached `INT_MAX - 2`).
 pub const VALUE_LEN_MAX: u32 = i32::MAX as u32 - 2;
-/// Most words of a line that are parsed (memcached `MCMC_PARSER_MAX_TOKENS - 1`). Only the last of
-/// them can be `noreply`.
+/// Maximum number of words of a line that are parsed (memcached `MCMC_PARSER_MAX_TOKENS - 1`). Only
+/// the last of them can be `noreply`.
 pub const WORDS_MAX: usize = 23;
 /// Longest opaque flag of a meta command in bytes, including its letter (memcached
 /// `MFLAG_MAX_OPAQUE_LENGTH`).
 pub const OPAQUE_MAX: usize = 32;
-/// Most words on a meta command line, including command and key (memcached
+/// Maximum number of words on a meta command line, including command and key (memcached
 /// `MFLAG_MAX_OPT_LENGTH`).
 pub const META_WORDS_MAX: usize = 20;
 /// Longest decimal text of a counter in bytes (`u64::MAX` has 20 digits).

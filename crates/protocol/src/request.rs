@@ -214,7 +214,7 @@ pub enum Stats<'a> {
     CacheDump {
         /// The slab class.
         class: u32,
-        /// Most items to list.
+        /// Maximum number of items to list.
         limit: u32,
     },
     /// Any other argument, with the rest of the line.

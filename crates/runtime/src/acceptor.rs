@@ -86,7 +86,7 @@ impl<H: Dispatch> Acceptor<H> {
             }
             self.dispatch.flush();
             if let Some(exhausted) = exhausted {
-                self.rest(exhausted);
+                self.pause(exhausted);
             }
         }
     }
@@ -119,9 +119,9 @@ impl<H: Dispatch> Acceptor<H> {
 
     /// Pauses accepting until the exhausted resource may be available again. New connections wait
     /// in the kernel.
-    fn rest(&self, exhausted: Exhausted) {
+    fn pause(&self, exhausted: Exhausted) {
         let counts = &self.setup.counts;
-        counts.rest(exhausted);
+        counts.pause_accepting(exhausted);
         let started_ns = monotonic_ns();
         self.listen_for(Interest::None);
         // Only the waker can be ready.
@@ -129,7 +129,7 @@ impl<H: Dispatch> Acceptor<H> {
             .poll
             .wait(&mut Events::with_capacity(1), Some(ACCEPT_PAUSE_NS));
         self.listen_for(Interest::Read);
-        counts.resume(monotonic_ns() - started_ns);
+        counts.resume_accepting(monotonic_ns() - started_ns);
     }
 
     fn listen_for(&self, interest: Interest) {

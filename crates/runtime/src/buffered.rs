@@ -1,10 +1,10 @@
 //! Memory that connections keep between bursts outside the store: incomplete requests (a line may
-//! have 1 MiB), and output that peers have not taken. One bound limits the sum in the whole
+//! be 1 MiB long), and output that peers have not read. One bound limits the sum in the whole
 //! process.
 //!
 //! In runtimes whose workers own connections, each worker has an equal share of the bound, so that
 //! no cache line is written by two workers. A worker counts a connection after serving it, and only
-//! if the amount changed. In runtimes with a task per connection, a task counts itself in one
+//! if the amount changed. In runtimes with a task per connection, a task adds its bytes to one
 //! shared sum before it sleeps (`connection_tasks/buffered.rs`).
 //!
 //! When the bound is reached, connections are closed until a part of it is free again. The order
@@ -24,9 +24,10 @@ use crate::limits::{
 /// The bound in bytes, for a server with this memory for items and these limits of connections and
 /// workers.
 ///
-/// It is at least 64 MiB and an eighth of the memory, as much as unfinished uploads may hold inside
-/// the store. It has one receive per connection, since connections send many requests at once only
-/// briefly, and enough per worker that one long line does not exceed the share.
+/// It is the largest of: 64 MiB; an eighth of the memory, which is also the limit of unfinished
+/// uploads inside the store; the size of a receive for each connection, which suffices because
+/// connections keep more than that only briefly; and enough for each worker that one long line does
+/// not exceed its share.
 #[must_use]
 pub fn buffered_max(memory_bytes: u64, connections: u32, workers: u32) -> u64 {
     (memory_bytes / BUFFERED_MEMORY_PART)
@@ -35,7 +36,8 @@ pub fn buffered_max(memory_bytes: u64, connections: u32, workers: u32) -> u64 {
         .max(u64::from(workers) * BUFFERED_PER_WORKER)
 }
 
-/// The counted part of `bytes`: zero up to the amount that every connection may keep.
+/// What counts towards the bound of the `bytes` of a connection: nothing if they are within the
+/// allowance of every connection, else all of them.
 #[inline]
 pub(crate) fn counted(bytes: usize) -> u64 {
     if bytes <= BUFFERED_UNCOUNTED {
@@ -50,8 +52,9 @@ pub(crate) fn is_inactive(active_s: u32, now_s: u32) -> bool {
     now_s.saturating_sub(active_s) > SLOW_PEER_S
 }
 
-/// The sum at which closing stops once the bound was exceeded.
-pub(crate) fn low(max: u64) -> u64 {
+/// The low-water mark: once the bound has been exceeded, connections are closed until the sum is at
+/// most this.
+pub(crate) fn low_water_mark(max: u64) -> u64 {
     max - max / BUFFERED_FREED_PART
 }
 
@@ -115,11 +118,11 @@ impl WorkerShare {
         };
         let mut all: Vec<_> = table.slots().filter_map(rank).collect();
         all.sort_unstable();
-        let (mut sum, low) = (self.sum, low(self.max));
+        let (mut sum, low) = (self.sum, low_water_mark(self.max));
         let enough = all.into_iter().rev().take_while(|&(_, _, bytes, _)| {
-            let goes_on = sum > low;
+            let is_needed = sum > low;
             sum = sum.saturating_sub(bytes);
-            goes_on
+            is_needed
         });
         enough.map(|(_, _, _, slot)| slot).collect()
     }

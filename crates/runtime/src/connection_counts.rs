@@ -76,7 +76,7 @@ impl WorkerCounts {
 /// The counts at one moment.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ConnectionSnapshot {
-    /// Most open connections.
+    /// Limit of open connections.
     pub max: u64,
     /// Open connections.
     pub current: u64,
@@ -189,8 +189,8 @@ impl ConnectionCounts {
         sum
     }
 
-    /// Registers the counters of a new worker.
-    pub(crate) fn counters(&self) -> (Arc<Counters>, Arc<WorkerCounts>) {
+    /// Registers a new worker and returns its counters.
+    pub(crate) fn register_worker(&self) -> (Arc<Counters>, Arc<WorkerCounts>) {
         let new = (Arc::<Counters>::default(), Arc::<WorkerCounts>::default());
         let mut workers = self.workers.lock().unwrap_or_else(PoisonError::into_inner);
         let (is_on, delimiter) = self.prefix_counting();
@@ -221,7 +221,8 @@ impl ConnectionCounts {
         self.refuse();
     }
 
-    /// Counts a connection as rejected that was admitted and has a slot. It leaves by itself.
+    /// Counts an admitted connection as rejected. It has a slot, and closing that calls
+    /// [`leave`](Self::leave).
     pub(crate) fn refuse(&self) {
         self.rejected.fetch_add(1, Ordering::Relaxed);
     }
@@ -230,7 +231,8 @@ impl ConnectionCounts {
         self.current.fetch_sub(1, Ordering::Relaxed);
     }
 
-    pub(crate) fn rest(&self, exhausted: Exhausted) {
+    /// Counts a pause of accepting.
+    pub(crate) fn pause_accepting(&self, exhausted: Exhausted) {
         self.accepting.store(false, Ordering::Relaxed);
         let pauses = match exhausted {
             Exhausted::Files => &self.file_pauses,
@@ -239,7 +241,8 @@ impl ConnectionCounts {
         pauses.fetch_add(1, Ordering::Relaxed);
     }
 
-    pub(crate) fn resume(&self, paused_ns: u64) {
+    /// Counts the end of a pause of accepting, which took `paused_ns`.
+    pub(crate) fn resume_accepting(&self, paused_ns: u64) {
         self.accepting.store(true, Ordering::Relaxed);
         self.paused_ns.fetch_add(paused_ns, Ordering::Relaxed);
     }
@@ -313,7 +316,7 @@ impl ConnectionCounts {
     }
 
     /// Counts a connection closed because the bound was reached.
-    pub(crate) fn close_buffered(&self) {
+    pub(crate) fn count_closed_by_bound(&self) {
         self.buffered_closed.fetch_add(1, Ordering::Relaxed);
     }
 
@@ -327,7 +330,8 @@ impl ConnectionCounts {
         self.restarts.fetch_add(1, Ordering::Relaxed);
     }
 
-    pub(crate) fn close_slow(&self) {
+    /// Counts a connection closed because its peer was too slow.
+    pub(crate) fn count_closed_slow(&self) {
         self.slow_closed.fetch_add(1, Ordering::Relaxed);
     }
 }
@@ -350,7 +354,7 @@ mod tests {
     #[test]
     fn bursts_are_counted_by_powers_of_two() {
         let counts = ConnectionCounts::new(1, 0);
-        let (_, bursts) = counts.counters();
+        let (_, bursts) = counts.register_worker();
         for size in [0, 1, 2, 3, 4, 5, 8, 9, 512, 513, 1 << 20] {
             bursts.count(size);
         }

@@ -42,7 +42,7 @@ pub(crate) struct ConnectionTasks<C: TaskRuntime> {
     setup: Arc<Setup>,
     pub(crate) runtime: C,
     peers: Peers<C::Task>,
-    /// Most tasks at a time.
+    /// Maximum number of tasks at a time.
     most: usize,
     /// Wakes the supervisor.
     inbox: Arc<Inbox>,

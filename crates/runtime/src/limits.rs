@@ -1,6 +1,6 @@
 //! All bounds of the runtimes.
 
-/// Most events returned by one wait.
+/// Maximum number of events returned by one wait.
 pub const EVENTS_PER_WAIT: usize = 256;
 /// Connections whose requests are prepared together before the first is answered.
 pub const BURST_CONNECTIONS: usize = 32;
@@ -8,26 +8,26 @@ pub const BURST_CONNECTIONS: usize = 32;
 pub const PREFETCH_ITEMS: usize = 16;
 /// Connections of fibres whose first requests are prefetched together before the first is answered.
 pub const PREFETCH_CONNECTIONS_MAX: usize = 256;
-/// Most bytes of one receive.
+/// Maximum bytes of one receive.
 pub const RECEIVE_LEN: usize = 16 * 1024;
-/// Least remaining bytes of a value for which receiving directly into store memory is worthwhile.
+/// Minimum remaining bytes of a value for which receiving directly into store memory is worthwhile.
 pub const DIRECT_MIN: usize = 4 * 1024;
-/// Most slices of one send.
+/// Maximum number of slices of one send.
 pub const PIECES_MAX: usize = 64;
 /// Bytes sent to one connection before the next gets its turn. One send may exceed it.
 pub const SEND_PER_TURN: usize = 1 << 20;
-/// Most accepted connections in a worker's inbox.
+/// Maximum number of accepted connections in a worker's inbox.
 pub const INBOX_MAX: usize = 4096;
 /// How long accepting pauses after a resource is exhausted, in nanoseconds.
 pub const ACCEPT_PAUSE_NS: u64 = 10_000_000;
-/// Most connections accepted in a row before other events are handled.
+/// Maximum number of connections accepted in a row before other events are handled.
 pub const ACCEPTS_PER_EVENT: usize = 256;
 /// How often a connection that waits for store memory tries again, in nanoseconds.
 pub const MEMORY_RETRY_NS: u64 = 1_000_000;
 /// How long a peer may hold memory that others wait for without receiving or sending a byte, in
 /// seconds.
 pub const SLOW_PEER_S: u32 = 1;
-/// Least time between two steps of store maintenance, in nanoseconds.
+/// Minimum time between two steps of store maintenance, in nanoseconds.
 pub const MAINTAIN_INTERVAL_NS: u64 = 100_000;
 /// Items visited by one step of maintenance.
 pub const MAINTAIN_ITEMS: usize = 16;
@@ -39,7 +39,7 @@ pub const DRAIN_CHECK_NS: u64 = 20_000_000;
 pub const TURNS_PER_SEND: u8 = 4;
 /// Pause before a failed worker loop restarts, in nanoseconds.
 pub const RESTART_PAUSE_NS: u64 = 10_000_000;
-/// Least bound, in bytes, of the input and output that connections keep between bursts.
+/// Minimum bound, in bytes, of the input and output that connections keep between bursts.
 pub const BUFFERED_MIN: u64 = 64 << 20;
 /// The bound is at least this fraction (1/N) of the memory for items.
 pub const BUFFERED_MEMORY_PART: u64 = 8;
@@ -65,7 +65,7 @@ pub const UNSETTLED_WAITS_MAX: u32 = 2 * RING_ENTRIES / EVENTS_PER_WAIT as u32;
 pub const RING_BUFFER_LEN: u32 = 16 * 1024;
 /// Bytes of held input at which a connection that cannot continue stops receiving.
 pub const HELD_INPUT_MAX: usize = 4 * 1024;
-/// Most capacity, in bytes, of an output buffer that a worker keeps for reuse.
+/// Maximum capacity, in bytes, of an output buffer that a worker keeps for reuse.
 pub const SPARE_OUTPUT_LEN: usize = 32 * 1024;
 /// Output buffers that a worker keeps for reuse.
 pub const SPARE_OUTPUTS: usize = 128;
@@ -81,12 +81,12 @@ pub const OTHER_MAPPINGS: usize = 3072;
 /// output it keeps while idle. A connection that fills the buffer receives up to [`RECEIVE_LEN`]
 /// bytes until it no longer does.
 pub const IDLE_BUFFER_LEN: usize = 2 * 1024;
-/// Most bytes of one blocking send. Each completed send counts as activity.
+/// Maximum bytes of one blocking send. Each completed send counts as activity.
 pub const BLOCKING_SEND_MAX: usize = 128 * 1024;
 /// How long a blocking send waits for space before the connection counts as inactive, in
 /// nanoseconds.
 pub const SEND_TIMEOUT_NS: u64 = 250_000_000;
 /// Time between two steps of maintenance without requests, in nanoseconds.
 pub const IDLE_MAINTAIN_INTERVAL_NS: u64 = 1_000_000;
-/// Most such steps after the last request.
+/// Maximum number of such steps after the last request.
 pub const IDLE_MAINTAIN_STEPS: u32 = 1024;

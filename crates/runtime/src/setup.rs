@@ -27,14 +27,15 @@ pub struct Setup {
     pub clock: Clock,
 }
 
-/// How a worker waits for its connections. With both zero it sleeps at once and wakes at once.
+/// How a worker waits for its connections. If both fields are zero, a worker
+/// sleeps as soon as it is idle and wakes as soon as a request arrives.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct WaitPolicy {
     /// How long a worker polls after the last request before it sleeps, in nanoseconds. Trades
     /// processor time for wake-up latency.
     pub busy_poll_ns: u64,
-    /// Least time between two wake-ups, in nanoseconds. Requests that arrive in between form one
-    /// burst. Trades latency for processor time, as an interrupt delay does.
+    /// Minimum time between two wake-ups, in nanoseconds. Requests that arrive in between form one
+    /// burst. Trades latency for processor time, as interrupt coalescing does.
     pub min_wait_ns: u64,
 }
 

@@ -82,7 +82,7 @@ pub(crate) enum Flushed {
 impl WorkerContext {
     /// Creates the context of worker `number`.
     pub(crate) fn new(setup: &Arc<Setup>, running: &Running, number: usize) -> Self {
-        let (counters, counts) = setup.counts.counters();
+        let (counters, counts) = setup.counts.register_worker();
         Self {
             inbox: Arc::clone(&running.inboxes[number]),
             store: setup.store.worker(),
@@ -183,7 +183,7 @@ impl WorkerContext {
             connection.is_some_and(|connection| connection.is_slow_holder(now_s))
         };
         let slow: Vec<Slot> = table.slots().filter(is_slow).collect();
-        slow.iter().for_each(|_| counts.close_slow());
+        slow.iter().for_each(|_| counts.count_closed_slow());
         (now_s, slow)
     }
 
@@ -485,7 +485,7 @@ impl WorkerContext {
         self.waiting.retain(|slot| !overflow.contains(slot));
         overflow
             .iter()
-            .for_each(|_| self.setup.counts.close_buffered());
+            .for_each(|_| self.setup.counts.count_closed_by_bound());
         overflow
     }
 

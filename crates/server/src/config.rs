@@ -26,13 +26,13 @@ pub struct Config {
     pub memory_bytes: u64,
     /// Largest item in bytes: value, key and memcached's overhead of 59 (`-I`).
     pub item_size_max: u32,
-    /// Most simultaneous connections (`-c`).
+    /// Maximum number of simultaneous connections (`-c`).
     pub connections_max: u32,
     /// Worker threads (`-t`).
     pub workers: u32,
-    /// Most requests of one connection that are answered in one turn (`-R`).
+    /// Maximum number of requests of one connection that are answered in one turn (`-R`).
     pub requests_per_turn: u32,
-    /// Most connections that wait in the kernel to be accepted (`-b`).
+    /// Maximum number of connections that wait in the kernel to be accepted (`-b`).
     pub backlog: u32,
     /// Evict items when memory is full; `-M` refuses new values instead.
     pub evicts: bool,

@@ -7,14 +7,15 @@ pub const COPY_MAX: usize = 16 * 1024;
 ///
 /// [`Next::OutputSpace`]: crate::Next::OutputSpace
 pub const OUTPUT_SOFT_MAX: usize = 64 * 1024;
-/// Most values that one output pins.
+/// Maximum number of values that one output pins.
 pub const PINS_MAX: usize = 16;
 /// Keys of one `get` that are answered in one turn.
 pub const KEYS_PER_TURN: usize = 256;
 /// Keys of one `get` whose memory is prefetched together.
 pub const PREFETCH_KEYS: usize = 16;
-/// Most key prefixes that one worker counts (`stats detail`). Further prefixes are not counted. A
-/// dump reads them under a lock for which the worker may wait, about 50 µs at this bound.
+/// Maximum number of key prefixes that one worker counts (`stats detail`). Further prefixes are not
+/// counted. A dump reads them under a lock for which the worker may wait, about 50 µs at this
+/// bound.
 pub const PREFIXES_MAX: usize = 1024;
 /// Upper bound of the requests that a session answers in one turn.
 pub const REQUESTS_PER_TURN_MAX: usize = 1024;

@@ -4,7 +4,7 @@ use store::Pin;
 
 use crate::limits::{OUTPUT_SOFT_MAX, PINS_MAX};
 
-/// Most capacity that a cleared output keeps, in bytes.
+/// Maximum capacity that a cleared output keeps, in bytes.
 const KEPT_CAPACITY: usize = 4 * OUTPUT_SOFT_MAX;
 
 /// The replies of a session that have not been sent.

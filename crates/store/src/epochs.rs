@@ -1,11 +1,11 @@
-//! When memory that readers may still use can be reused: quiescent-state-based reclamation
-//! (McKenney and Slingwine, PDCS 1998; Hart et al., JPDC 2007).
+//! Decides when retired memory, which readers may still be using, can be reused:
+//! quiescent-state-based reclamation (McKenney and Slingwine, PDCS 1998; Hart et al., JPDC 2007).
 //!
-//! A worker that unlinks memory *retires* it and gets a stamp. Every worker announces after each
-//! burst the newest stamp it knows, and before it sleeps that it holds no references. Once every
-//! worker has announced the stamp or sleeps, no references are left: earlier readers have finished,
-//! and later ones started after the unlinking. A worker pays a load and a store per burst, and one
-//! fence per wake-up.
+//! A worker that unlinks memory *retires* it and gets a stamp. After each burst, every worker
+//! announces the newest stamp it knows; before it sleeps, it announces that it holds no references.
+//! Once every worker has announced the stamp or sleeps, no references are left: earlier readers
+//! have finished, and later ones started after the unlinking. A worker pays a load and a store per
+//! burst, and one fence per wake-up.
 
 use std::sync::PoisonError;
 
@@ -28,7 +28,7 @@ pub(crate) struct Epochs {
 #[repr(align(64))]
 struct Line(AtomicU64);
 
-/// The time of a retirement.
+/// The sequence number of a retirement.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Stamp(u64);
 
@@ -60,7 +60,8 @@ impl Epochs {
     /// Retires unlinked memory. It may be reused once the stamp [has passed](Self::has_passed).
     pub(crate) fn retire(&self) -> Stamp {
         // Release: pairs with the acquire in `quiescent`: a worker that reads this stamp sees the
-        // unlinking. Acquire: pairs with earlier stamps, which pass before later ones.
+        // unlinking. Acquire: pairs with the release of earlier calls, so that it sees their
+        // unlinkings too.
         Stamp(self.now.0.fetch_add(1, Ordering::AcqRel) + 1)
     }
 
@@ -86,7 +87,7 @@ pub(crate) struct WorkerSlot {
 }
 
 impl WorkerSlot {
-    /// Announces that the worker holds no references from before.
+    /// Announces that the worker holds no references obtained before this call.
     pub(crate) fn quiescent(&self) {
         // Acquire: pairs with the release in `retire`.
         let now = self.epochs.now.0.load(Ordering::Acquire);
@@ -103,8 +104,8 @@ impl WorkerSlot {
     /// Announces that the worker may hold references from now on.
     pub(crate) fn online(&self) {
         self.quiescent();
-        // Pairs with the fence in `has_passed`: either that sees this worker online, or the index
-        // that this worker reads from here on no longer refers to what was retired.
+        // Pairs with the fence in `has_passed`: either `has_passed` sees this worker online, or the
+        // index that this worker reads from here on no longer refers to what was retired.
         fence(Ordering::SeqCst);
     }
 }

@@ -226,7 +226,7 @@ impl Worker {
         let mut left = budget;
         while left > 0 {
             let mut ahead = [None; AHEAD];
-            let (passed, goes_on) = self.look_ahead(&mut cursor, left, &mut ahead);
+            let (passed, has_more) = self.look_ahead(&mut cursor, left, &mut ahead);
             self.counters.add(Counter::Visits, passed as u64);
             for block in ahead.iter().flatten() {
                 match self.evacuate_block(block, &cursor, now_s) {
@@ -237,7 +237,7 @@ impl Worker {
                     Evacuated::Stuck => return false,
                 }
             }
-            if !goes_on {
+            if !has_more {
                 self.counters.count(Counter::Evacuated);
                 cursor.retire();
                 return true;

@@ -7,20 +7,21 @@
 
 use crate::sync::atomic::{AtomicU64, Ordering};
 
-/// Ghosts in a set: two words of four.
-const POLICY_COUNT: usize = 8;
-const NAMES_A_WORD: usize = 4;
-const NAME_BITS: u32 = 16;
-const NAME_MASK: u64 = (1 << NAME_BITS) - 1;
+/// Ghosts in a set: four in each of two words.
+const GHOSTS_PER_SET: usize = 8;
+const GHOSTS_PER_WORD: usize = 4;
+/// Bits of the hash that are kept for a ghost, its tag.
+const TAG_BITS: u32 = 16;
+const TAG_MASK: u64 = (1 << TAG_BITS) - 1;
 
 /// Size of a set.
-const SET_BYTES: usize = POLICY_COUNT * NAME_BITS as usize / 8;
+const SET_BYTES: usize = GHOSTS_PER_SET * TAG_BITS as usize / 8;
 
 /// The sets. All words are read and written with single atomics; a ghost lost to a race is
 /// forgotten.
 #[derive(Debug)]
 pub(crate) struct Ghosts {
-    sets: Box<[[AtomicU64; POLICY_COUNT / NAMES_A_WORD]]>,
+    sets: Box<[[AtomicU64; GHOSTS_PER_SET / GHOSTS_PER_WORD]]>,
 }
 
 impl Ghosts {
@@ -38,28 +39,27 @@ impl Ghosts {
     }
 
     /// Capacity in ghosts.
-    pub(crate) fn names(&self) -> u64 {
-        (self.sets.len() * POLICY_COUNT) as u64
+    pub(crate) fn capacity(&self) -> u64 {
+        (self.sets.len() * GHOSTS_PER_SET) as u64
     }
 
-    /// Whether the item of this hash was evicted recently. Unless `is_long`, only the younger half
-    /// of the ghosts counts.
-    pub(crate) fn contains(&self, hash: u64, is_long: bool) -> bool {
-        let (set, name) = self.position(hash);
-        let words = if is_long { set.len() } else { 1 };
+    /// Whether the item of this hash was evicted recently. Unless `includes_older`, only the
+    /// younger half of the ghosts counts.
+    pub(crate) fn contains(&self, hash: u64, includes_older: bool) -> bool {
+        let (set, tag) = self.set_and_tag(hash);
+        let words = if includes_older { set.len() } else { 1 };
         set[..words]
             .iter()
-            .any(|word| shift_of(word.load(Ordering::Relaxed), name).is_some())
+            .any(|word| shift_of(word.load(Ordering::Relaxed), tag).is_some())
     }
 
     /// Removes the ghost of an item that has returned. Returns true if there was one.
-    /// was known.
     pub(crate) fn take(&self, hash: u64) -> bool {
-        let (set, name) = self.position(hash);
+        let (set, tag) = self.set_and_tag(hash);
         for word in set {
-            let names = word.load(Ordering::Relaxed);
-            if let Some(shift) = shift_of(names, name) {
-                word.store(names & !(NAME_MASK << shift), Ordering::Relaxed);
+            let tags = word.load(Ordering::Relaxed);
+            if let Some(shift) = shift_of(tags, tag) {
+                word.store(tags & !(TAG_MASK << shift), Ordering::Relaxed);
                 return true;
             }
         }
@@ -68,21 +68,21 @@ impl Ghosts {
 
     /// Adds a ghost in place of the oldest of its set.
     pub(crate) fn remember(&self, hash: u64) {
-        let ([young, old], name) = self.position(hash);
+        let ([young, old], tag) = self.set_and_tag(hash);
         let word = young.load(Ordering::Relaxed);
         // The words form a queue: in at the low end, from the high end of the first into the
         // second.
-        let out = word >> ((NAMES_A_WORD as u32 - 1) * NAME_BITS);
-        young.store(word << NAME_BITS | name, Ordering::Relaxed);
+        let out = word >> ((GHOSTS_PER_WORD as u32 - 1) * TAG_BITS);
+        young.store(word << TAG_BITS | tag, Ordering::Relaxed);
         old.store(
-            old.load(Ordering::Relaxed) << NAME_BITS | out,
+            old.load(Ordering::Relaxed) << TAG_BITS | out,
             Ordering::Relaxed,
         );
     }
 
-    fn position(&self, hash: u64) -> (&[AtomicU64; POLICY_COUNT / NAMES_A_WORD], u64) {
-        // Uses other bits than those that select the class, mixed so that neither selection is the
-        // whole hash.
+    fn set_and_tag(&self, hash: u64) -> (&[AtomicU64; GHOSTS_PER_SET / GHOSTS_PER_WORD], u64) {
+        // The hash is mixed first, so that set and tag do not depend only on the bits that select
+        // the index class.
         let mixed = hash.wrapping_mul(0xff51_afd7_ed55_8ccd).rotate_left(32);
         let number = ((mixed & 0xffff_ffff) * self.sets.len() as u64) >> 32;
         let set = &self.sets[number as usize];
@@ -92,9 +92,9 @@ impl Ghosts {
 }
 
 /// The position of a ghost in a word.
-fn shift_of(names: u64, name: u64) -> Option<u32> {
-    let mut shifts = (0..NAMES_A_WORD as u32).map(|at| at * NAME_BITS);
-    shifts.find(|&shift| names >> shift & NAME_MASK == name)
+fn shift_of(tags: u64, tag: u64) -> Option<u32> {
+    let mut shifts = (0..GHOSTS_PER_WORD as u32).map(|at| at * TAG_BITS);
+    shifts.find(|&shift| tags >> shift & TAG_MASK == tag)
 }
 
 #[cfg(test)]
@@ -116,7 +116,7 @@ mod tests {
         assert!(!ghosts.take(hashes[0]));
         assert!(hashes[1..].iter().all(|&hash| ghosts.contains(hash, true)));
         let young = |hash: &&u64| ghosts.contains(**hash, false);
-        assert_eq!(hashes.iter().filter(young).count(), NAMES_A_WORD);
+        assert_eq!(hashes.iter().filter(young).count(), GHOSTS_PER_WORD);
         assert!(hashes[5..].iter().all(|hash| young(&hash)));
         assert!(hashes[1..].iter().all(|&hash| ghosts.take(hash)));
         assert!(!hashes.iter().any(|&hash| ghosts.take(hash)), "only once");

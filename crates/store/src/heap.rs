@@ -92,7 +92,7 @@ impl Heap {
         1 << self.size_bits
     }
 
-    /// Most segments there can be.
+    /// Maximum number of segments there can be.
     pub(crate) fn count(&self) -> u32 {
         self.segments.all().len() as u32
     }

@@ -365,7 +365,7 @@ impl Worker {
             expiry: write.expiry,
             cas: 0,
             access: Access::new(now_s)
-                .with(false, write.claimed)
+                .with_stale_and_claimed(false, write.claimed)
                 .with_base64_key(write.base64_key),
         };
         match (write.mode, present, write.compare) {
@@ -378,7 +378,9 @@ impl Worker {
                     return Err(Published::Exists);
                 }
                 metadata.expiry = present.expiry();
-                metadata.access = metadata.access.with(true, present.access().is_claimed());
+                metadata.access = metadata
+                    .access
+                    .with_stale_and_claimed(true, present.access().is_claimed());
             }
             _ => {}
         }

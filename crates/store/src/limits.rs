@@ -7,14 +7,14 @@ pub const KEY_MAX: usize = 250;
 pub const ITEM_OVERHEAD: usize = 59;
 /// Bytes that it adds for client flags other than 0.
 pub const FLAGS_LEN: usize = 4;
-/// Least memory of a store, in bytes.
+/// Minimum memory of a store, in bytes.
 pub const MEMORY_MIN: u64 = 1 << 20;
-/// Most memory a store can address, in bytes: a location has 40 bits and counts words of four
+/// Maximum memory a store can address, in bytes: a location has 40 bits and counts words of four
 /// bytes.
 pub const MEMORY_MAX: u64 = 4 << 40;
-/// Least number of segments, unless memory is so small that segments have their least size.
+/// Minimum number of segments, unless memory is so small that segments have their least size.
 pub(crate) const SEGMENTS_MIN: u64 = 1024;
-/// Least and most size of a segment, as powers of two of bytes.
+/// Minimum and maximum size of a segment, as powers of two of bytes.
 pub(crate) const SEGMENT_BITS: std::ops::RangeInclusive<u32> = 13..=21;
 /// An item of at most this fraction (1/N) of a segment is stored in one block.
 pub(crate) const WHOLE_PART: usize = 8;
@@ -23,11 +23,11 @@ pub(crate) const WHOLE_PART: usize = 8;
 pub(crate) const PIECE_MIN_PART: usize = 16;
 /// At most this fraction (1/N) of all segments are open: 5 %.
 pub(crate) const OPEN_PART: usize = 20;
-/// Most classes of expiry.
+/// Maximum number of classes of expiry.
 pub(crate) const CLASSES_MAX: usize = 8;
-/// Most stripes (groups of workers that share open segments).
+/// Maximum number of stripes (groups of workers that share open segments).
 pub(crate) const STRIPES_MAX: usize = 16;
-/// Most columns of live-byte counters. Each column belongs to one worker.
+/// Maximum number of columns of live-byte counters. Each column belongs to one worker.
 pub(crate) const COLUMNS_MAX: usize = 62;
 /// Low watermark of free segments: this fraction (1/N) of all, plus [`RESERVE_MIN`].
 pub(crate) const RESERVE_PART: u32 = 200;
@@ -47,7 +47,7 @@ pub(crate) const SPARSE_PERCENT: [u64; 2] = [50, 80];
 pub(crate) const SPARSE_PERCENT_NO_EVICTION: u64 = 97;
 /// Free segments that only copies of evacuated blocks may use.
 pub(crate) const COPY_RESERVE: u32 = 2;
-/// Most evacuation steps of a writer that waits for a segment.
+/// Maximum number of evacuation steps of a writer that waits for a segment.
 pub(crate) const WAIT_STEPS_MAX: usize = 256;
 /// Each this many copied bytes reduce the visits of an evacuation step by one.
 pub(crate) const COPY_BYTES_PER_VISIT: usize = 1024;
@@ -56,7 +56,7 @@ pub(crate) const LIMIT_PART: u64 = 8;
 /// If less than this percentage of the examined segments is live, all live items fit and none has
 /// to be evicted. The sparsest segment is then evacuated.
 pub(crate) const ROOMY_PERCENT: u64 = 85;
-/// Least frequency at which an item is promoted to the main part when its segment is evicted.
+/// Minimum frequency at which an item is promoted to the main part when its segment is evicted.
 pub(crate) const PROMOTE_AT: u8 = 1;
 /// With policies without frequency counters, an item is evicted if its last request was within this
 /// first fraction (1/N) of its segment's lifetime.
@@ -67,17 +67,17 @@ pub(crate) const LIFETIME_WEIGHT: u32 = 8;
 pub(crate) const LIFETIME_UNIT: u32 = 64;
 /// Upper bound of a lifetime in seconds, half a year.
 pub(crate) const LIFETIME_MAX_S: u32 = 1 << 24;
-/// Least lifetime, in seconds, that is divided into quarters.
+/// Minimum lifetime, in seconds, that is divided into quarters.
 pub(crate) const LIFETIME_MIN_S: u32 = 8;
 /// Ghosts take this fraction (1/N) of the memory.
 pub(crate) const GHOST_PART: u64 = 128;
 /// The miniature caches have one slot for this many bytes of memory.
 pub(crate) const MINIATURE_PART: u64 = 16 * 1024;
-/// Least and most slots of a miniature cache.
+/// Minimum and maximum slots of a miniature cache.
 pub(crate) const MINIATURE_SLOTS: std::ops::RangeInclusive<usize> = 256..=8192;
 /// Steps by which a miniature cache makes space for a request.
 pub(crate) const MINIATURE_STEPS: usize = 4;
-/// Most requests per second and watched key that a worker passes to the miniatures.
+/// Maximum number of requests per second and watched key that a worker passes to the miniatures.
 pub(crate) const SAMPLES_PER_SECOND: u32 = 8;
 /// Slots examined per request for keys that are no longer watched.
 pub(crate) const MINIATURE_SWEEP: usize = 8;
@@ -95,7 +95,7 @@ pub const HUGE_FROM: u64 = 256 << 20;
 pub(crate) const POPULATE_BYTES: u32 = 64 << 10;
 /// Memory per index class, in bytes.
 pub(crate) const CLASS_MEMORY: u64 = 2 << 20;
-/// Most index classes.
+/// Maximum number of index classes.
 pub(crate) const INDEX_CLASSES_MAX: u64 = 256;
 /// Initial and least number of buckets of a class.
 pub(crate) const CLASS_BUCKETS: usize = 512;
@@ -103,7 +103,7 @@ pub(crate) const CLASS_BUCKETS: usize = 512;
 pub(crate) const INDEX_PART: u64 = 2;
 /// While memory is short, an operation makes one evacuation step for this many bytes it writes.
 pub(crate) const STEP_BYTES: usize = 4 * 1024;
-/// Most evacuation steps of an operation before it waits for other workers.
+/// Maximum number of evacuation steps of an operation before it waits for other workers.
 pub(crate) const STEPS_MAX: usize = 32;
 /// How often a worker without a segment for a copy yields before it evicts the item.
 pub(crate) const COPY_WAITS_MAX: usize = 200;
@@ -114,7 +114,7 @@ pub(crate) const WAIT_YIELDS_MAX: usize = 256;
 pub const HELD_PART: u32 = 8;
 /// Blocks and buckets that an operation visits beside those it names.
 pub const VISITS_MAX: usize = 64;
-/// Most blocks visited by one evacuation step.
+/// Maximum number of blocks visited by one evacuation step.
 pub const STEP_ITEMS: usize = 16;
 /// Buckets remembered by the breadth-first search for a free index slot.
 pub(crate) const KICK_BUCKETS: usize = 48;
@@ -124,13 +124,13 @@ pub(crate) const LONG_SEARCH_BUCKETS: usize = 8 * KICK_BUCKETS;
 pub(crate) const RESIZE_BUCKETS: usize = 2;
 /// Blocks that a worker unlinks before it takes their epoch stamp.
 pub(crate) const HOLE_BATCH: usize = 16;
-/// Most batches of holes waiting for their stamps to pass.
+/// Maximum number of batches of holes waiting for their stamps to pass.
 pub(crate) const HOLE_BATCHES_MAX: usize = 32;
-/// Most reusable holes of a worker.
+/// Maximum number of reusable holes of a worker.
 pub(crate) const HOLES_MAX: usize = 2048;
 /// Lists of reusable holes: one per length, in multiples of 4 bytes, and part.
 pub(crate) const HOLE_LISTS: usize = 2 * 512;
-/// Most holes tried by a write. Evacuation may have reclaimed some.
+/// Maximum number of holes tried by a write. Evacuation may have reclaimed some.
 pub(crate) const HOLE_TRIES: usize = 16;
 /// Keys per worker in the sketch of hot keys.
 pub const HOT_KEYS: usize = 32;

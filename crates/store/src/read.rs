@@ -179,7 +179,7 @@ impl Worker {
             ..self.item(location, block, won, now_s)
         };
         if won {
-            block.set_access(access.with(access.is_stale(), true));
+            block.set_access(access.with_stale_and_claimed(access.is_stale(), true));
         }
         match how.touch {
             Some(expiry) if block.takes_expiry(expiry) => {

@@ -325,8 +325,8 @@ impl Worker {
         }
         let kept = old.access().at(now_s);
         let access = match change.marks {
-            Marks::Stale => kept.with(true, false),
-            Marks::NewStale => Access::new(now_s).with(true, false),
+            Marks::Stale => kept.with_stale_and_claimed(true, false),
+            Marks::NewStale => Access::new(now_s).with_stale_and_claimed(true, false),
             // As in memcached, where a longer number is a new item.
             Marks::Kept if new.value_len() == found.value_len => kept,
             Marks::Kept | Marks::New => Access::new(now_s),

@@ -304,7 +304,7 @@ impl Store {
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Geometry {
     pub(crate) segment_bits: u32,
-    /// Most segments there can be.
+    /// Maximum number of segments there can be.
     pub(crate) segments: usize,
     pub(crate) classes: usize,
     pub(crate) class_buckets: usize,

@@ -1,15 +1,15 @@
-//! What threads share, from the standard library; or, for the models (`cargo xtask models`), from a
-//! scheduler that explores interleavings:
+//! Synchronisation primitives: those of the standard library, or, in builds of the models (`cargo
+//! xtask models`), those of a scheduler that explores interleavings:
 //!
 //! - `--cfg shuttle`: interleavings of whole operations, each of which all threads see at once
-//!   (sequential consistency). It takes the whole store, and cannot see a missing fence.
+//!   (sequential consistency). It can run the whole store, but cannot detect a missing fence.
 //! - `--cfg loom`: the weaker orders of the C++11 memory model as well, in which a thread may see
-//!   another's stores late. It takes small parts only.
+//!   another's stores late. It is fast enough for small parts only.
 
 #[cfg(not(any(loom, shuttle)))]
 pub(crate) use std::sync::{Arc, Mutex, MutexGuard, atomic};
 
-/// Lets other threads of this processor run: one of them may be the one that is waited for.
+/// Yields the CPU to other threads: the caller may be waiting for one of them.
 #[cfg(not(any(loom, shuttle)))]
 pub(crate) use rustix::thread::sched_yield as yield_now;
 
@@ -24,6 +24,7 @@ pub(crate) use loom::{
     sync::{Mutex, MutexGuard, atomic},
     thread::yield_now,
 };
-// A method cannot take loom's as `self`. Nothing is ordered by the counts of an `Arc` here.
+// Loom's `Arc` cannot be a method receiver (`self: &Arc<Self>`). No code here relies on the memory
+// ordering of reference counts.
 #[cfg(loom)]
 pub(crate) use std::sync::Arc;

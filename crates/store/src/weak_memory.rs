@@ -18,9 +18,9 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use loom::cell::UnsafeCell;
 use loom::sync::atomic::AtomicU8;
 
-/// Most preemptions per execution.
+/// Maximum number of preemptions per execution.
 const PREEMPTIONS_MAX: usize = 3;
-/// Most operations per execution.
+/// Maximum number of operations per execution.
 const BRANCHES_MAX: usize = 1_000;
 
 /// Runs `model` in all executions within the bounds. The model returns whether it reached the state

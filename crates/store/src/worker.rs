@@ -158,7 +158,7 @@ impl Worker {
         let segments = log.segment_limit().saturating_sub(log.reserve());
         let context = SampleContext {
             bytes: u64::from(segments) * u64::from(log.heap.segment_size()),
-            ghosts: self.store.ghosts.names(),
+            ghosts: self.store.ghosts.capacity(),
             flushes: log.flushes(),
         };
         let scan = Observation { hash, seen, now_s };

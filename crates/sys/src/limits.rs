@@ -108,8 +108,8 @@ pub fn allow_core_dumps() -> io::Result<()> {
     Ok(set_dumpable_behavior(DumpableBehavior::Dumpable)?)
 }
 
-/// Most areas of memory the kernel keeps for a process (`vm.max_map_count`); the kernel's default
-/// where it does not say.
+/// Maximum number of memory areas the kernel keeps for a process (`vm.max_map_count`); the kernel's
+/// default where it does not say.
 #[must_use]
 pub fn memory_areas() -> u64 {
     const DEFAULT: u64 = 65_530;

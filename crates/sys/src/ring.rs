@@ -62,7 +62,7 @@ pub enum Event {
         /// Where they are.
         bytes: Arrived,
         /// The receive stays active (multishot).
-        goes_on: bool,
+        stays_active: bool,
     },
     /// Receiving has ended.
     ReceiveEnded {
@@ -85,7 +85,7 @@ pub enum Event {
         /// Its token.
         token: u32,
         /// The poll stays active (multishot).
-        goes_on: bool,
+        stays_active: bool,
     },
 }
 
@@ -220,8 +220,12 @@ impl Ring {
             ring.wait(Some(TURN_NS))?;
             while let Some(event) = ring.next_event() {
                 match event {
-                    Event::Received { bytes, goes_on, .. } => {
-                        has_come |= goes_on;
+                    Event::Received {
+                        bytes,
+                        stays_active,
+                        ..
+                    } => {
+                        has_come |= stays_active;
                         inputs.give_back(bytes);
                     }
                     Event::ReceiveEnded {
@@ -381,8 +385,8 @@ impl Ring {
         loop {
             let completion = self.uring.completion().next()?;
             let (result, flags) = (completion.result(), completion.flags());
-            let goes_on = cqueue::more(flags);
-            if !goes_on {
+            let stays_active = cqueue::more(flags);
+            if !stays_active {
                 self.under_way -= 1;
             }
             let number = completion.user_data() as u32;
@@ -399,7 +403,10 @@ impl Ring {
                 }
                 Kind::Watch | Kind::WatchOnce => {
                     let token = number;
-                    return Some(Event::Ready { token, goes_on });
+                    return Some(Event::Ready {
+                        token,
+                        stays_active,
+                    });
                 }
                 Kind::Stop => {}
             }
@@ -412,7 +419,7 @@ impl Ring {
             (Ok(len), Some(buffer)) if len > 0 => Event::Received {
                 token,
                 bytes: self.pool.arrived(buffer, len, flags),
-                goes_on: cqueue::more(flags),
+                stays_active: cqueue::more(flags),
             },
             // A buffer that was chosen for nothing.
             (Ok(_), Some(buffer)) => {

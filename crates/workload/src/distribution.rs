@@ -57,7 +57,7 @@ pub enum Distribution {
     },
     /// Generalised Pareto.
     Pareto {
-        /// Least value.
+        /// Minimum value.
         location: f64,
         /// Positive.
         scale: f64,

@@ -7,10 +7,10 @@ pub const KEY_LEN_MAX: usize = 250;
 /// into memcached's default item size of 1 MiB.
 pub const VALUE_LEN_MAX: u32 = 1_000_000;
 
-/// Most records of one keyspace: their numbers have at most 8 base-32 digits.
+/// Maximum number of records of one keyspace: their numbers have at most 8 base-32 digits.
 pub const RECORDS_MAX: u64 = 1 << 40;
 
-/// Most connections of one schedule; each costs some 80 bytes.
+/// Maximum number of connections of one schedule; each costs some 80 bytes.
 pub const CONNECTIONS_MAX: u32 = 1 << 20;
 
 /// Greatest exponent of a Zipf distribution.
@@ -22,5 +22,5 @@ pub const RATE_RPS_MAX: f64 = 1e9;
 /// Longest text accepted for a distribution, bytes.
 pub const DISTRIBUTION_TEXT_LEN_MAX: usize = 200;
 
-/// Most gaps that an arrival stream draws before time 0 to reach a random phase.
+/// Maximum number of gaps that an arrival stream draws before time 0 to reach a random phase.
 pub const BURN_IN_GAPS_MAX: u32 = 4096;

@@ -47,12 +47,12 @@ pub(super) fn serve(listener: &Listener, exchange: Exchange, end: &Waker) -> io:
             match event {
                 Event::Ready {
                     token: LISTENER,
-                    goes_on,
+                    stays_active,
                 } => {
                     while let Ok(stream) = listener.accept() {
                         server.accepted(stream);
                     }
-                    if !goes_on {
+                    if !stays_active {
                         server.ring.watch(listener, LISTENER);
                     }
                 }
@@ -95,7 +95,7 @@ impl Server {
             Event::Received {
                 token,
                 bytes,
-                goes_on,
+                stays_active,
             } => {
                 let len = bytes.len();
                 self.inputs.give_back(bytes);
@@ -103,7 +103,7 @@ impl Server {
                     return;
                 };
                 connection.debt.add(len, self.exchange);
-                if !goes_on {
+                if !stays_active {
                     self.ring.receive(&connection.stream, token);
                 }
                 self.mark(token);

@@ -66,7 +66,7 @@ pub(crate) struct Flags {
     #[arg(short = 'M', long = "disable-evictions")]
     pub(super) disable_evictions: bool,
 
-    /// Most connections open at a time
+    /// Maximum number of connections open at a time
     #[arg(short = 'c', long = "conn-limit", value_name = "NUM", default_value_t = 1024,
           value_parser = clap::value_parser!(u32).range(1..=10_000_000))]
     pub(super) conn_limit: u32,
@@ -99,7 +99,7 @@ pub(crate) struct Flags {
     #[arg(short = 'f', long = "slab-growth-factor", value_name = "NUM", value_parser = growth)]
     pub(super) slab_growth_factor: Option<f64>,
 
-    /// Least size of a slab's chunk in bytes; accepted without effect
+    /// Minimum size of a slab's chunk in bytes; accepted without effect
     #[arg(short = 'n', long = "slab-min-size", value_name = "BYTES",
           value_parser = clap::value_parser!(u32).range(1..))]
     pub(super) slab_min_size: Option<u32>,
@@ -126,7 +126,7 @@ pub(crate) struct Flags {
     #[arg(short = 'C', long = "disable-cas")]
     pub(super) disable_cas: bool,
 
-    /// Most connections that wait in the kernel to be accepted
+    /// Maximum number of connections that wait in the kernel to be accepted
     #[arg(short = 'b', long = "listen-backlog", value_name = "NUM", default_value_t = 1024,
           value_parser = clap::value_parser!(u32).range(1..=65_535))]
     pub(super) listen_backlog: u32,
@@ -192,7 +192,7 @@ pub(crate) struct Flags {
     #[arg(long = "busy-poll", value_name = "TIME", default_value = "0", value_parser = wait_ns)]
     pub(super) busy_poll: u64,
 
-    /// Least time between two wake-ups of a worker, such as 20us: requests that arrive in between
+    /// Minimum time between two wake-ups of a worker, such as 20us: requests that arrive in between
     /// are one burst
     #[arg(long = "min-wait", value_name = "TIME", default_value = "0", value_parser = wait_ns)]
     pub(super) min_wait: u64,

@@ -30,7 +30,7 @@ use crate::switch::{local, park};
 use crate::sync::{Mutex, lock, pause};
 use crate::time::{Alarm, monotonic_ns};
 
-/// Most completions taken at a time.
+/// Maximum number of completions taken at a time.
 const BATCH: usize = 64;
 
 /// Tokens of completions that do not belong to a fibre.

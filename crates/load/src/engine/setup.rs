@@ -29,7 +29,7 @@ pub(crate) struct EngineOptions {
     pub(crate) first: u32,
     /// The opaque token of the thread's first request.
     pub(crate) opaque: u64,
-    /// Most requests whose times are recorded one by one.
+    /// Maximum number of requests whose times are recorded one by one.
     pub(crate) recorded_max: usize,
 }
 

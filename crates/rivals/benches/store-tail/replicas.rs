@@ -94,8 +94,8 @@ fn run(mut add: impl FnMut([&[Option<Run>]; REPLICAS]) -> bool) -> Option<[Stati
     let mut replicas = [first, second, third].map(|store| Replica::new(&store));
     let mut rounds = Rounds::new();
     let mut turns = RandomStream::new(5, Purpose::Other, 1);
-    let mut goes_on = true;
-    while goes_on {
+    let mut has_more = true;
+    while has_more {
         let window = [(); WINDOW].map(|()| rounds.draw());
         let mut left = [WINDOW; REPLICAS];
         while left.iter().any(|&left| left > 0) {
@@ -105,7 +105,7 @@ fn run(mut add: impl FnMut([&[Option<Run>]; REPLICAS]) -> bool) -> Option<[Stati
                 left[turn] -= 1;
             }
         }
-        goes_on = add(replicas.each_ref().map(|replica| &replica.runs[..]));
+        has_more = add(replicas.each_ref().map(|replica| &replica.runs[..]));
         replicas.iter_mut().for_each(|replica| replica.runs.clear());
     }
     Some(replicas.map(|replica| replica.store.statistics()))

@@ -5,7 +5,7 @@ use std::cmp::Reverse;
 use std::sync::PoisonError;
 
 use super::{ConnectionTasks, Peer, TaskRuntime};
-use crate::buffered::{counted, low};
+use crate::buffered::{counted, low_water_mark};
 
 impl<C: TaskRuntime> ConnectionTasks<C> {
     /// Counts the bytes that a task keeps before it sleeps. If the bound is exceeded, connections
@@ -30,7 +30,7 @@ impl<C: TaskRuntime> ConnectionTasks<C> {
             overflow = self.peers.peers(|peer| peer.buffered() > 0);
             overflow.sort_by_key(|peer| Reverse((peer.is_inactive(now_s), peer.buffered())));
             let mut count = 0;
-            while *sum > low(counts.buffered_max()) && count < overflow.len() {
+            while *sum > low_water_mark(counts.buffered_max()) && count < overflow.len() {
                 // The task frees its memory when it wakes up, and closing wakes it.
                 *sum -= overflow[count].set_buffered(0);
                 count += 1;
@@ -41,7 +41,7 @@ impl<C: TaskRuntime> ConnectionTasks<C> {
         drop(sum);
         // After the lock is released, because these are system calls.
         for peer in &overflow {
-            counts.close_buffered();
+            counts.count_closed_by_bound();
             peer.shut();
         }
         !peer.is_shut()

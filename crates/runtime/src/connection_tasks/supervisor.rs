@@ -98,7 +98,7 @@ impl<C: TaskRuntime> Supervisor<C> {
         }
         self.looked_s = now_s;
         for peer in peers.peers(|peer| peer.is_slow_holder(now_s)) {
-            setup.counts.close_slow();
+            setup.counts.count_closed_slow();
             peer.shut();
         }
     }

@@ -35,7 +35,7 @@ pub(super) struct RingState {
     /// A receive is in progress.
     is_receiving: bool,
     /// That receive is multishot.
-    goes_on: bool,
+    is_multishot: bool,
     /// Its cancellation was requested.
     is_stopping: bool,
     /// Received bytes that were not answered yet.
@@ -126,9 +126,12 @@ impl EventLoop for Worker {
             // Remaining events are returned at once by the next wait.
             for _ in 0..EVENTS_PER_WAIT {
                 match self.ring.next_event() {
-                    Some(Event::Ready { token, goes_on }) if token == INBOX => {
+                    Some(Event::Ready {
+                        token,
+                        stays_active,
+                    }) if token == INBOX => {
                         inbox_is_ready = true;
-                        if !goes_on {
+                        if !stays_active {
                             self.watch_inbox();
                         }
                     }
@@ -139,7 +142,7 @@ impl EventLoop for Worker {
                     }
                 }
             }
-            self.attach_task(has_more);
+            self.settle_sends(has_more);
             self.context.woke_up(now_ns, burst.len());
             for slots in burst.chunks(BURST_CONNECTIONS) {
                 self.serve(slots, now_ns);
@@ -187,8 +190,8 @@ impl Worker {
             Event::Received {
                 token,
                 bytes,
-                goes_on,
-            } => self.on_received(token as Slot, bytes, goes_on, burst, now_s),
+                stays_active,
+            } => self.on_received(token as Slot, bytes, stays_active, burst, now_s),
             Event::ReceiveEnded { token, how } => self.on_receive_end(token as Slot, &how, burst),
             Event::Sent {
                 token,
@@ -208,7 +211,7 @@ impl Worker {
                     self.context.counters.add(Counter::BytesWritten, len);
                 }
                 self.context.keep(bytes);
-                self.room(slot, result.is_ok(), burst);
+                self.on_replies_sent(slot, result.is_ok(), burst);
             }
             Event::Ready { token, .. } => self.send_unsent(token as Slot, burst, now_s),
         }
@@ -218,16 +221,16 @@ impl Worker {
         &mut self,
         slot: Slot,
         bytes: Arrived,
-        goes_on: bool,
+        stays_active: bool,
         burst: &mut Vec<Slot>,
         now_s: u32,
     ) {
         let Some(connection) = self.table.get_mut(slot) else {
             return self.inputs.give_back(bytes);
         };
-        connection.io_state.is_receiving = goes_on;
-        connection.io_state.goes_on &= goes_on;
-        connection.io_state.is_stopping &= goes_on;
+        connection.io_state.is_receiving = stays_active;
+        connection.io_state.is_multishot &= stays_active;
+        connection.io_state.is_stopping &= stays_active;
         if connection.io_state.is_shut {
             self.inputs.give_back(bytes);
             return self.close_if_over(slot);
@@ -266,7 +269,7 @@ impl Worker {
             return;
         };
         connection.io_state.is_receiving = false;
-        connection.io_state.goes_on = false;
+        connection.io_state.is_multishot = false;
         connection.io_state.is_stopping = false;
         if connection.io_state.is_shut {
             return self.close_if_over(slot);
@@ -297,7 +300,7 @@ impl Worker {
     }
 
     /// A connection's replies have been sent, or never will be.
-    fn room(&mut self, slot: Slot, is_sent: bool, burst: &mut Vec<Slot>) {
+    fn on_replies_sent(&mut self, slot: Slot, is_sent: bool, burst: &mut Vec<Slot>) {
         let Some(connection) = self.table.get_mut(slot) else {
             return;
         };
@@ -325,7 +328,7 @@ impl Worker {
             return self.close_if_over(slot);
         }
         match self.context.send_unsent(connection, now_s) {
-            Some(Flushed::Complete) => self.room(slot, true, burst),
+            Some(Flushed::Complete) => self.on_replies_sent(slot, true, burst),
             Some(Flushed::Partial) => watch_room(&mut self.ring, connection, slot),
             Some(Flushed::Lost) => self.close(slot),
             None => {}
@@ -333,9 +336,9 @@ impl Worker {
         self.count_buffered(slot);
     }
 
-    /// Counts submitted but uncompleted sends as waiting for their peers. This happens once all
-    /// events were handled, or as many that the completions would have been among them.
-    fn attach_task(&mut self, has_more: bool) {
+    /// Counts submitted but uncompleted sends as waiting for their peers, once all events have been
+    /// handled, or after so many waits that completions would have arrived.
+    fn settle_sends(&mut self, has_more: bool) {
         self.unsettled_waits += 1;
         if has_more && self.unsettled_waits < UNSETTLED_WAITS_MAX {
             return;
@@ -370,7 +373,7 @@ impl Worker {
     pub(super) fn limit_receiving(&mut self, slot: Slot) {
         if let Some(connection) = self.table.get_mut(slot)
             && is_heavy(connection)
-            && connection.io_state.goes_on
+            && connection.io_state.is_multishot
             && !connection.io_state.is_stopping
         {
             connection.io_state.is_stopping = true;
@@ -388,7 +391,7 @@ impl Worker {
             }
             io_state.is_receiving = true;
             io_state.is_stopping = false;
-            io_state.goes_on = !is_heavy;
+            io_state.is_multishot = !is_heavy;
             if is_heavy {
                 self.ring.receive_once(&connection.transport, slot as u32);
             } else {
@@ -443,7 +446,7 @@ fn is_heavy(connection: &mut Connection<RingState>) -> bool {
     holds_much || connection.wants_turn || connection.session.upload_buffer().len() >= DIRECT_MIN
 }
 
-/// Whether it holds the maximum of input for a connection that cannot continue. One that can
+/// Whether a connection that cannot continue already holds as much input as it may. One that can
 /// continue may hold more, because a line may be long.
 fn is_full(connection: &Connection<RingState>) -> bool {
     let is_blocked = connection.io_state.is_sending || connection.unsent.is_some();

@@ -1,6 +1,6 @@
 //! Readers, a sleeping worker and a thread that reuses memory, in many interleavings (`cargo xtask
-//! models`). All are sequentially consistent, so missing fences are not detected: see
-//! `weak_memory.rs`.
+//! models`). Every execution is sequentially consistent, so missing fences are not
+//! detected: for those see `weak_memory.rs`.
 
 use super::*;
 use crate::sync::atomic::AtomicUsize;
@@ -14,14 +14,14 @@ fn scan(worker_slot: &WorkerSlot, cells: &[AtomicU64; 2], current: &AtomicUsize)
         assert_ne!(
             cell.load(Ordering::SeqCst),
             WIPED,
-            "used again while looked at"
+            "reused while being read"
         );
     }
     worker_slot.quiescent();
 }
 
 #[test]
-fn nothing_is_used_again_while_somebody_looks() {
+fn memory_is_not_reused_while_it_is_being_read() {
     shuttle::check_random(
         || {
             let epochs = Epochs::new();

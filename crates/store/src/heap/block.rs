@@ -45,7 +45,7 @@ pub(crate) const HEADER_LEN: usize = 12;
 pub(crate) const PIECE_HEADER_LEN: usize = 16;
 /// The longest piece in bytes, which bounds the bytes copied by a step. Its length has 17 bits.
 pub(crate) const PIECE_MAX: usize = 124 * 1024;
-/// Most pieces of a value: the number of a piece has 15 bits.
+/// Maximum number of pieces of a value: the number of a piece has 15 bits.
 pub(crate) const PIECES_MAX: usize = (1 << 14) - 1;
 
 /// Length of a piece's block, for a piece of `len` bytes.

@@ -7,7 +7,8 @@
 //! └─────────────┴──────┴──────┴──────┴───────────────────────────────────────┘
 //! ```
 //!
-//! The role says which of its key's two numbers selected its bucket (`addressing.rs`). The tier bit
+//! The role says which of the two bucket numbers of the item's key selected this bucket
+//! (`addressing.rs`). The tier bit
 //! is unused; it is reserved for locations on disk.
 
 use super::addressing::TAG_BITS;
@@ -16,7 +17,7 @@ const LOCATION_BITS: u32 = 40;
 const LOCATION_MASK: u64 = (1 << LOCATION_BITS) - 1;
 const FREQUENCY_SHIFT: u32 = LOCATION_BITS;
 const FREQUENCY_MASK: u64 = 0b11 << FREQUENCY_SHIFT;
-/// The counter saturates there.
+/// The value at which the counter saturates.
 const FREQUENCY_MAX: u8 = 3;
 pub(super) const ROLE_SHIFT: u32 = 43;
 const TAG_SHIFT: u32 = 44;
@@ -106,8 +107,8 @@ pub(super) fn key_bits(tag: u64, role: usize) -> u64 {
     tag << TAG_SHIFT | (role as u64) << ROLE_SHIFT
 }
 
-/// Whether a word may belong to an item whose key has this tag and role. True for an empty word
-/// too.
+/// Whether a word may belong to an item whose key has this tag and role. An empty word can match
+/// too: the caller checks for it.
 #[inline]
 pub(super) fn may_match(word: u64, key_bits: u64) -> bool {
     word ^ key_bits < 1 << ROLE_SHIFT

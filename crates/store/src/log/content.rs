@@ -1,5 +1,5 @@
-//! The content of the segments, for statistics. A worker computes it between two requests, so the
-//! time must not grow with the memory.
+//! How full and how old the segments are, for statistics. A worker computes this between two
+//! requests, so the cost must not grow with the memory.
 
 use super::segment_list::SegmentList;
 use super::{Log, NONE};
@@ -11,8 +11,8 @@ use crate::sync::atomic::Ordering;
 pub(crate) struct Content {
     /// Bytes of blocks, dead or live.
     pub(crate) bytes_written: u64,
-    /// When the oldest segment was opened, among those open or next to be evacuated. `None` if
-    /// nothing has been written.
+    /// When the oldest segment was opened, of the open segments and those at the head of an
+    /// eviction queue. `None` if nothing has been written.
     pub(crate) oldest_s: Option<u32>,
 }
 

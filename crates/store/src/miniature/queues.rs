@@ -11,7 +11,7 @@ const FREQUENCY_MAX: u8 = 3;
 
 /// The queue of a slot in a miniature cache.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Standing {
+pub(super) enum Place {
     Away,
     Small,
     Main,
@@ -19,25 +19,20 @@ pub(super) enum Standing {
     Ghost,
 }
 
-const PLACES: [Standing; 4] = [
-    Standing::Away,
-    Standing::Small,
-    Standing::Main,
-    Standing::Ghost,
-];
+const PLACES: [Place; 4] = [Place::Away, Place::Small, Place::Main, Place::Ghost];
 
 /// The state of a slot in a miniature cache, in a byte.
 #[derive(Debug, Clone, Copy)]
 struct State(u8);
 
 impl State {
-    const AWAY: Self = Self(Standing::Away as u8);
+    const AWAY: Self = Self(Place::Away as u8);
 
-    fn new(position: Standing, frequency: u8) -> Self {
-        Self(frequency.min(FREQUENCY_MAX) << 2 | position as u8)
+    fn new(place: Place, frequency: u8) -> Self {
+        Self(frequency.min(FREQUENCY_MAX) << 2 | place as u8)
     }
 
-    fn position(self) -> Standing {
+    fn place(self) -> Place {
         PLACES[usize::from(self.0 & 3)]
     }
 
@@ -47,22 +42,22 @@ impl State {
 }
 
 /// The index of the queue among a cache's three.
-fn queue_of(position: Standing) -> Option<usize> {
-    (position as usize).checked_sub(Standing::Small as usize)
+fn queue_of(place: Place) -> Option<usize> {
+    (place as usize).checked_sub(Place::Small as usize)
 }
 
 /// The queue for new items of a cache.
-fn first_place(target: usize) -> Standing {
-    match POLICIES[target].probation {
-        true => Standing::Small,
-        false => Standing::Main,
+fn first_place(policy: usize) -> Place {
+    match POLICIES[policy].probation {
+        true => Place::Small,
+        false => Place::Main,
     }
 }
 
 /// The state of an inserted item in a cache.
 fn arrived(target: usize, before: State) -> State {
-    match before.position() {
-        Standing::Ghost => State::new(Standing::Main, 0),
+    match before.place() {
+        Place::Ghost => State::new(Place::Main, 0),
         _ => State::new(first_place(target), 0),
     }
 }
@@ -76,7 +71,7 @@ struct Queue {
     bytes: u64,
 }
 
-/// The capacity of a miniature cache.
+/// The limits that [`Queues::make_room`] enforces on a miniature cache.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Room {
     pub(super) bytes: u64,
@@ -122,28 +117,28 @@ impl Queues {
 
     /// Whether a cache contains the item (a ghost does not count).
     pub(super) fn holds(&self, target: usize, slot: Slot) -> bool {
-        let position = self.state(target, slot).position();
-        matches!(position, Standing::Small | Standing::Main)
+        let position = self.state(target, slot).place();
+        matches!(position, Place::Small | Place::Main)
     }
 
     /// Whether no cache knows the item.
     pub(super) fn is_unknown(&self, slot: Slot) -> bool {
-        (0..POLICY_COUNT).all(|target| self.state(target, slot).position() == Standing::Away)
+        (0..POLICY_COUNT).all(|target| self.state(target, slot).place() == Place::Away)
     }
 
-    /// A request of an item in a cache. `is_first`: the first in its second. A zero counter is
-    /// incremented at once.
+    /// Counts a request for an item in a cache. `is_first`: whether it is the item's first request
+    /// in the current second; later ones count only if the counter is zero.
     pub(super) fn count(&mut self, target: usize, slot: Slot, is_first: bool) {
         let state = self.state(target, slot);
         if is_first || state.frequency() == 0 {
             self.state[usize::from(slot)][target] =
-                State::new(state.position(), state.frequency() + 1).0;
+                State::new(state.place(), state.frequency() + 1).0;
         }
     }
 
-    /// Inserts an item into every cache that does not contain it. Excess items are evicted only by
-    /// [`Queues::make_room`], because the slot is still in use until then. Returns whether there
-    /// was such a cache.
+    /// Inserts an item into every cache that does not contain it. Nothing is evicted here, because
+    /// the caller still uses the slot: call [`Queues::make_room`] afterwards. Returns whether at
+    /// least one cache did not contain the item.
     pub(super) fn arrive(&mut self, directory: &Directory, slot: Slot) -> bool {
         let mut arrives = false;
         for target in 0..POLICY_COUNT {
@@ -162,11 +157,9 @@ impl Queues {
             std::array::from_fn(|target| self.take(directory, target, slot));
         directory.set_traits(slot, traits);
         for (target, before) in before.into_iter().enumerate() {
-            let state = match before.position() {
-                Standing::Small | Standing::Main => {
-                    State::new(before.position(), before.frequency() + 1)
-                }
-                Standing::Ghost | Standing::Away => arrived(target, before),
+            let state = match before.place() {
+                Place::Small | Place::Main => State::new(before.place(), before.frequency() + 1),
+                Place::Ghost | Place::Away => arrived(target, before),
             };
             self.push(directory, target, slot, state);
         }
@@ -177,7 +170,7 @@ impl Queues {
         let before = directory.bytes(slot);
         directory.set_traits(slot, traits);
         for target in 0..POLICY_COUNT {
-            if let Some(number) = queue_of(self.state(target, slot).position()) {
+            if let Some(number) = queue_of(self.state(target, slot).place()) {
                 let bytes = &mut self.queues[target][number].bytes;
                 *bytes = *bytes - before + directory.bytes(slot);
             }
@@ -215,26 +208,26 @@ impl Queues {
             if small.bytes + main.bytes <= room.bytes {
                 return;
             }
-            let is_small_large =
+            let small_exceeds_share =
                 small.bytes * 1000 > room.bytes * eviction_policy.small_thousandths;
-            let slot = match (small.len > 0 && is_small_large) || main.len == 0 {
+            let slot = match (small.len > 0 && small_exceeds_share) || main.len == 0 {
                 true => small.oldest,
                 false => main.oldest,
             };
             let state = self.take(directory, target, slot);
             let stays = state.frequency().checked_sub(1);
-            let next = match (state.position(), stays) {
+            let next = match (state.place(), stays) {
                 _ if directory.expiry(slot).is_past(room.now_s) => State::AWAY,
-                (Standing::Small, Some(frequency)) => State::new(Standing::Main, frequency),
-                (Standing::Main, Some(frequency)) => match eviction_policy.decay {
-                    true => State::new(Standing::Main, frequency),
-                    false => State::new(Standing::Main, 0),
+                (Place::Small, Some(frequency)) => State::new(Place::Main, frequency),
+                (Place::Main, Some(frequency)) => match eviction_policy.decay {
+                    true => State::new(Place::Main, frequency),
+                    false => State::new(Place::Main, 0),
                 },
-                (Standing::Small, None) => State::new(Standing::Ghost, 0),
+                (Place::Small, None) => State::new(Place::Ghost, 0),
                 _ => State::AWAY,
             };
-            match next.position() {
-                Standing::Away => self.drop_unknown(directory, slot),
+            match next.place() {
+                Place::Away => self.drop_unknown(directory, slot),
                 _ => self.push(directory, target, slot, next),
             }
         }
@@ -250,7 +243,7 @@ impl Queues {
     fn take(&mut self, directory: &Directory, target: usize, slot: Slot) -> State {
         let at = usize::from(slot);
         let state = self.state(target, slot);
-        let Some(number) = queue_of(state.position()) else {
+        let Some(number) = queue_of(state.place()) else {
             return state;
         };
         let queue = &mut self.queues[target][number];
@@ -271,7 +264,7 @@ impl Queues {
 
     fn push(&mut self, directory: &Directory, target: usize, slot: Slot, state: State) {
         let at = usize::from(slot);
-        let Some(number) = queue_of(state.position()) else {
+        let Some(number) = queue_of(state.place()) else {
             return;
         };
         let queue = &mut self.queues[target][number];
@@ -294,7 +287,7 @@ impl Queues {
             for (queue, position) in queues.iter().zip(&PLACES[1..]) {
                 let (mut slot, mut len, mut bytes, mut before) = (queue.oldest, 0, 0, NONE);
                 while slot != NONE {
-                    assert_eq!(self.state(target, slot).position(), *position);
+                    assert_eq!(self.state(target, slot).place(), *position);
                     assert_eq!(self.older[usize::from(slot)][target], before);
                     assert_eq!(directory.find(directory.hash(slot)), Some(slot));
                     len += 1;

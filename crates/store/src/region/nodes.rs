@@ -9,7 +9,8 @@ use std::ptr::{self, NonNull};
 
 /// Bits per word of a node set.
 const WORD_BITS: usize = libc::c_ulong::BITS as usize;
-/// Most nodes that a kernel can be configured for (`CONFIG_NODES_SHIFT` is at most 10).
+/// Maximum number of nodes that a kernel can be configured for (`CONFIG_NODES_SHIFT` is at most
+/// 10).
 const NODES_MAX: usize = 1024;
 
 /// Makes `get_mempolicy` return the allowed nodes (`MPOL_F_MEMS_ALLOWED`, linux/mempolicy.h).

@@ -14,9 +14,9 @@ use shuttle::thread;
 
 const NOW_S: u32 = 1;
 const ROUNDS: usize = 300;
-/// Most preemptions per run. Memory is reused only after many steps of one thread while another
-/// stands still, which schedules drawn step by step hardly contain (Burckhardt et al., ASPLOS
-/// 2010).
+/// Maximum number of preemptions per run. Memory is reused only after many steps of one thread
+/// while another stands still, which schedules drawn step by step hardly contain (Burckhardt et
+/// al., ASPLOS 2010).
 const PREEMPTIONS: usize = 3;
 
 /// A dozen segments of nine items each.

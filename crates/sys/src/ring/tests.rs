@@ -34,9 +34,9 @@ fn what_is_sent_is_received_and_its_memory_comes_back() {
                 Event::Received {
                     token,
                     bytes,
-                    goes_on,
+                    stays_active,
                 } => {
-                    assert!(token == 7 && goes_on);
+                    assert!(token == 7 && stays_active);
                     // What a buffer has no room for lies in the next.
                     got.extend_from_slice(inputs.bytes(&bytes));
                     inputs.give_back(bytes);
@@ -78,10 +78,14 @@ fn without_a_buffer_receiving_ends_and_begins_again() {
     let (mut kept, mut total, mut starved) = (Vec::new(), 0, 0);
     until(&mut ring, |ring, event| {
         match event {
-            Event::Received { bytes, goes_on, .. } => {
+            Event::Received {
+                bytes,
+                stays_active,
+                ..
+            } => {
                 total += bytes.len();
                 kept.push(bytes);
-                if !goes_on {
+                if !stays_active {
                     ring.receive(&source, 1);
                 }
             }
@@ -111,7 +115,7 @@ fn received_once_the_rest_waits_in_the_kernel() {
             Event::Received {
                 token: 4,
                 bytes,
-                goes_on: false,
+                stays_active: false,
             } => {
                 assert_eq!(bytes.len(), len);
                 inputs.give_back(bytes);
@@ -220,7 +224,7 @@ fn who_sleeps_is_woken_each_time() {
                 event,
                 Event::Ready {
                     token: 6,
-                    goes_on: true
+                    stays_active: true
                 }
             )
         });

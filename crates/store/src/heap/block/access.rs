@@ -3,8 +3,8 @@
 
 use std::sync::atomic::{AtomicU32, Ordering};
 
-/// Bits of the second of the last access. Its distance to another second is unambiguous below two
-/// years.
+/// Bits of the time of the last access, in seconds modulo 2^27: differences below two years are
+/// unambiguous.
 const ACCESS_BITS: u32 = 27;
 const ACCESS_MASK: u32 = (1 << ACCESS_BITS) - 1;
 const DEAD: u32 = 1 << 27;
@@ -72,21 +72,22 @@ impl Access {
         Self(self.0 & !BASE64_KEY | if is_base64 { BASE64_KEY } else { 0 })
     }
 
-    /// Of an item written at this second.
+    /// The same flags, with `now_s` as the time of the last access.
     #[must_use]
     pub(crate) fn at(self, now_s: u32) -> Self {
         Self(self.0 & !ACCESS_MASK | now_s & ACCESS_MASK)
     }
 
-    /// With an access at this second.
+    /// The same flags and `FETCHED`, with `now_s` as the time of the last access.
     #[inline]
     #[must_use]
     pub(crate) fn fetched_at(self, now_s: u32) -> Self {
         Self(self.0 & !ACCESS_MASK | FETCHED | now_s & ACCESS_MASK)
     }
 
+    /// The same access, with the flags of the meta protocol's stale and claimed (`W` sent) items.
     #[must_use]
-    pub(crate) fn with(self, stale: bool, claimed: bool) -> Self {
+    pub(crate) fn with_stale_and_claimed(self, stale: bool, claimed: bool) -> Self {
         let bits = if stale { STALE } else { 0 } | if claimed { CLAIMED } else { 0 };
         Self(self.0 & !(STALE | CLAIMED) | bits)
     }
@@ -132,8 +133,8 @@ impl<W: Word> AccessWord<'_, W> {
         self.0.store(access.0, Ordering::Relaxed);
     }
 
-    /// Records a read of an item, which can or cannot expire. Of several concurrent readers the
-    /// last to write has its second recorded.
+    /// Records a read of an item. `is_timed`: whether the item can expire. Of several concurrent
+    /// readers, the last to write determines the recorded time.
     #[inline]
     pub(super) fn record_access(
         &self,
@@ -142,8 +143,8 @@ impl<W: Word> AccessWord<'_, W> {
         is_timed: impl FnOnce() -> bool,
     ) {
         if before.is_dead() {
-            // Only `mark_dead` writes the mark, with release; a relaxed copy of it would let
-            // evacuation skip the block without having acquired its unlinking.
+            // Only `mark_dead` writes this mark, with release. If a reader wrote it again, relaxed,
+            // evacuation could see the mark and skip the block without seeing its unlinking.
         } else if before.is_stale() || is_timed() {
             // A plain store could overwrite a concurrent claim. Only a stale item, or one that
             // expires, can be claimed.

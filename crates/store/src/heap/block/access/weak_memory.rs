@@ -130,7 +130,7 @@ fn a_reader_does_not_find_a_block_that_evacuation_has_skipped() {
 fn a_record_of_a_read_leaves_a_claim() {
     for (stale, is_timed) in [(true, false), (false, true)] {
         explore(move || {
-            let item = Item::new(Access::new(1).with(stale, false));
+            let item = Item::new(Access::new(1).with_stale_and_claimed(stale, false));
             let is_claimed = Arc::new(atomic::AtomicBool::new(false));
             let reader = {
                 let (item, is_claimed) = (Arc::clone(&item), Arc::clone(&is_claimed));
@@ -144,7 +144,7 @@ fn a_record_of_a_read_leaves_a_claim() {
                 })
             };
             let access = item.word().access();
-            item.word().set(access.with(stale, true));
+            item.word().set(access.with_stale_and_claimed(stale, true));
             is_claimed.store(true, Ordering::Relaxed);
             let is_late = reader.join().is_ok_and(|is_late| is_late);
             assert!(item.word().access().is_claimed(), "the claim is lost");
