@@ -1,6 +1,6 @@
 //! All limits of the crate.
 
-/// Maximum processors of a runtime.
+/// Maximum number of processors of a runtime.
 pub const PROCESSORS_MAX: usize = 256;
 /// Lanes of a processor under the fair scheduler.
 pub const LANES: usize = 2;
@@ -30,11 +30,11 @@ pub const HELP_FACTOR: u64 = 8;
 /// Takes between two readings of the clock, which cost as much as the rest of a take. The error of
 /// a fibre's age is the run time of this many fibres.
 pub const CLOCK_PERIOD: u32 = 4;
-/// Minimum takes between two checks of another processor's lane: the period of Cforall, used while
-/// there are lanes to help.
+/// Minimum number of takes between two checks of another processor's lane: the period of Cforall,
+/// used while there are lanes to help.
 pub const HELP_PERIOD_MIN: u32 = 2;
-/// Maximum takes between two such checks: the period doubles up to this while there is none to
-/// help. A check takes the lane's cache line from the threads that use it.
+/// Maximum number of takes between two such checks: the period doubles up to this while there is
+/// none to help. A check takes the lane's cache line from the threads that use it.
 pub const HELP_PERIOD_MAX: u32 = 64;
 /// Probability, in 1/256, that a victim behind another last-level cache is accepted.
 pub const FAR_STEAL_ODDS: u32 = 3;
@@ -43,9 +43,9 @@ pub const RING_ENTRIES: u32 = 1024;
 /// Delay before the cancellation of a pending request is repeated, in nanoseconds. It doubles up to
 /// one second.
 pub const CANCEL_RETRY_NS: u64 = 1_000_000;
-/// Maximum events of one `epoll_wait`.
+/// Maximum number of events of one `epoll_wait`.
 pub const EVENTS_PER_POLL: usize = 256;
-/// Maximum threads for calls that block and have no asynchronous form.
+/// Maximum number of threads for calls that block and have no asynchronous form.
 pub const OFFLOAD_THREADS_MAX: usize = 16;
 /// Idle time after which such a thread exits, in nanoseconds.
 pub const OFFLOAD_IDLE_NS: u64 = 1_000_000_000;

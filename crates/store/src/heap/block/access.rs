@@ -182,7 +182,9 @@ mod tests {
     fn the_second_of_an_access_is_known_however_long_the_server_runs() {
         let year_s = 365 * 86_400;
         for now_s in [0, 1, 100, 3 * year_s, 5 * year_s, 60 * year_s, u32::MAX - 1] {
-            let access = Access::new(now_s).with(true, true).with_base64_key(true);
+            let access = Access::new(now_s)
+                .with_stale_and_claimed(true, true)
+                .with_base64_key(true);
             for later_s in [0, 1, 3_600, 2 * year_s] {
                 assert_eq!(access.second(now_s.saturating_add(later_s)), now_s);
             }

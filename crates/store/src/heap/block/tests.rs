@@ -41,7 +41,11 @@ fn every_form_tells_what_it_was_told() {
         };
         assert_eq!(made.takes_expiry(Expiry::at(77)), outline.is_timed);
         made.set_expiry(expiry);
-        made.set_access(Access::new(5).with(true, false).fetched_at(6));
+        made.set_access(
+            Access::new(5)
+                .with_stale_and_claimed(true, false)
+                .fetched_at(6),
+        );
         assert_eq!((made.outline(), made.key()), (outline, &key[..]));
         assert_eq!((made.cas(), made.len()), (cas, outline.block_len()));
         assert!(!made.is_piece() && !made.is_end());
