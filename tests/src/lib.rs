@@ -12,6 +12,7 @@
 //! | `CURTAIL_SLOW_TRANSCRIPTS` | that memcached waits through `@tick` in real time |
 #![forbid(unsafe_code)]
 
+pub mod background_client;
 pub mod calibration;
 pub mod client;
 pub mod echo;
@@ -21,4 +22,3 @@ pub mod peer;
 pub mod play;
 pub mod process;
 pub mod transcript;
-pub mod witness;

@@ -8,9 +8,9 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use curtail_tests::background_client::BackgroundClient;
 use curtail_tests::client::Client;
 use curtail_tests::process::{Server, server};
-use curtail_tests::witness::Witness;
 
 const MIB: u64 = 1 << 20;
 
@@ -41,7 +41,7 @@ fn push(client: &mut Client, bytes: &[u8]) -> usize {
 fn one_connection_too_many_is_told_and_the_others_go_on() {
     const MAX: u64 = 8;
     let server = server(&["-c", "8"]);
-    let witness = Witness::start(&server.address).unwrap();
+    let background = BackgroundClient::start(&server.address).unwrap();
     let mut observer = client(&server);
     assert_eq!(observer.stat("max_connections").unwrap(), MAX);
     // The connection that found the server ready may not have been seen to end yet.
@@ -73,13 +73,13 @@ fn one_connection_too_many_is_told_and_the_others_go_on() {
     for other in &mut others {
         assert_eq!(other.ask("mn").unwrap(), "MN");
     }
-    witness.end().unwrap();
+    background.stop().unwrap();
 }
 
 #[test]
 fn one_byte_at_a_time_is_a_conversation_too() {
     let server = server(&[]);
-    let witness = Witness::start(&server.address).unwrap();
+    let background = BackgroundClient::start(&server.address).unwrap();
     let mut slow = client(&server);
     let mut expected = Vec::new();
     for round in 0..20 {
@@ -91,17 +91,17 @@ fn one_byte_at_a_time_is_a_conversation_too() {
         expected.extend(answer.into_bytes());
     }
     assert_eq!(slow.take(expected.len()).unwrap(), expected);
-    witness.end().unwrap();
+    background.stop().unwrap();
 }
 
 #[test]
 fn a_client_that_never_reads_holds_up_nobody_and_no_memory() {
     const VALUE_LEN: usize = 500_000;
     let server = server(&["-m", "64"]);
-    let mut witness = Witness::start(&server.address).unwrap();
+    let mut background = BackgroundClient::start(&server.address).unwrap();
     let mut observer = client(&server);
     observer.set("big", &vec![b'x'; VALUE_LEN]).unwrap();
-    witness.rounds(50).unwrap();
+    background.wait_rounds(50).unwrap();
     let before = server.resident_bytes().unwrap();
 
     // Two gigabytes of answers asked for by each of eight, and not one byte taken.
@@ -109,7 +109,7 @@ fn a_client_that_never_reads_holds_up_nobody_and_no_memory() {
     for one in &mut deaf {
         push(one, &b"get big\r\n".repeat(4000));
     }
-    witness.rounds(200).unwrap();
+    background.wait_rounds(200).unwrap();
     let grown = server.resident_bytes().unwrap().saturating_sub(before);
     assert!(grown < 48 * MIB, "grew by {grown} bytes");
 
@@ -124,7 +124,7 @@ fn a_client_that_never_reads_holds_up_nobody_and_no_memory() {
         .stat_until("curr_connections", |count| count == 2)
         .unwrap();
     assert_eq!(observer.get("big").unwrap().unwrap().len(), VALUE_LEN);
-    witness.end().unwrap();
+    background.stop().unwrap();
 }
 
 #[test]
@@ -134,10 +134,10 @@ fn a_reader_who_comes_late_gets_every_byte() {
     let mut late = client(&server);
     let value: Vec<u8> = (0..100_000_u32).map(|at| (at % 251) as u8).collect();
     late.set("big", &value).unwrap();
-    let mut witness = Witness::start(&server.address).unwrap();
+    let mut background = BackgroundClient::start(&server.address).unwrap();
     // Forty megabytes are more than the sockets hold between them.
     late.send(&b"get big\r\n".repeat(COUNT)).unwrap();
-    witness.rounds(100).unwrap();
+    background.wait_rounds(100).unwrap();
     let answer = [b"VALUE big 0 100000\r\n", &value[..], b"\r\nEND\r\n"].concat();
     for number in 0..COUNT {
         assert!(
@@ -146,13 +146,13 @@ fn a_reader_who_comes_late_gets_every_byte() {
         );
     }
     assert_eq!(late.ask("mn").unwrap(), "MN");
-    witness.end().unwrap();
+    background.stop().unwrap();
 }
 
 #[test]
 fn clients_that_vanish_in_the_middle_of_a_value_leave_nothing_behind() {
     let server = server(&["-m", "64"]);
-    let witness = Witness::start(&server.address).unwrap();
+    let background = BackgroundClient::start(&server.address).unwrap();
     let mut observer = client(&server);
     observer.set("v", b"old").unwrap();
     // Twice the memory, were it kept; few at a time, for what they hold while they are here may
@@ -182,7 +182,7 @@ fn clients_that_vanish_in_the_middle_of_a_value_leave_nothing_behind() {
         observer.set(&key, &vec![b'a'; 900_000]).unwrap();
         assert_eq!(observer.get(&key).unwrap().unwrap().len(), 900_000);
     }
-    witness.end().unwrap();
+    background.stop().unwrap();
 }
 
 /// Begins a value and sends no byte of it: its memory is held.
@@ -270,7 +270,7 @@ fn one_that_hangs_up_while_it_waits_for_memory_is_closed_at_once() {
 #[test]
 fn a_length_of_two_gibibytes_is_refused_and_what_comes_is_dropped() {
     let server = server(&[]);
-    let mut witness = Witness::start(&server.address).unwrap();
+    let mut background = BackgroundClient::start(&server.address).unwrap();
     let mut observer = client(&server);
     let before = server.resident_bytes().unwrap();
 
@@ -279,7 +279,7 @@ fn a_length_of_two_gibibytes_is_refused_and_what_comes_is_dropped() {
     assert_eq!(answer, "SERVER_ERROR object too large for cache");
     let sent = push(&mut greedy, &vec![b'x'; 64 << 20]);
     assert_eq!(sent, 64 << 20, "what is announced is taken");
-    witness.rounds(50).unwrap();
+    background.wait_rounds(50).unwrap();
     assert_eq!(observer.stat("store_too_large").unwrap(), 1);
     assert_eq!(observer.get("a").unwrap(), None);
 
@@ -291,13 +291,13 @@ fn a_length_of_two_gibibytes_is_refused_and_what_comes_is_dropped() {
     }
     let grown = server.resident_bytes().unwrap().saturating_sub(before);
     assert!(grown < 16 * MIB, "grew by {grown} bytes");
-    witness.end().unwrap();
+    background.stop().unwrap();
 }
 
 #[test]
 fn a_value_that_is_swallowed_in_full_keeps_the_conversation() {
     let server = server(&[]);
-    let witness = Witness::start(&server.address).unwrap();
+    let background = BackgroundClient::start(&server.address).unwrap();
     let mut client = client(&server);
     let said = [
         b"set a 0 0 20000000\r\n",
@@ -311,13 +311,13 @@ fn a_value_that_is_swallowed_in_full_keeps_the_conversation() {
     );
     assert_eq!(client.line().unwrap(), "MN");
     assert_eq!(client.stat("store_too_large").unwrap(), 1);
-    witness.end().unwrap();
+    background.stop().unwrap();
 }
 
 #[test]
 fn a_key_of_251_bytes_is_refused_and_the_conversation_goes_on() {
     let server = server(&[]);
-    let witness = Witness::start(&server.address).unwrap();
+    let background = BackgroundClient::start(&server.address).unwrap();
     let mut client = client(&server);
     let key = "k".repeat(251);
     client
@@ -329,13 +329,13 @@ fn a_key_of_251_bytes_is_refused_and_the_conversation_goes_on() {
     );
     client.set(&key[1..], b"fits").unwrap();
     assert_eq!(client.get(&key[1..]).unwrap().unwrap(), b"fits");
-    witness.end().unwrap();
+    background.stop().unwrap();
 }
 
 #[test]
 fn a_line_without_an_end_ends_the_conversation() {
     let server = server(&[]);
-    let mut witness = Witness::start(&server.address).unwrap();
+    let mut background = BackgroundClient::start(&server.address).unwrap();
     let mut observer = client(&server);
     let before = server.resident_bytes().unwrap();
     // A get may be long, but not as long as this either.
@@ -347,19 +347,19 @@ fn a_line_without_an_end_ends_the_conversation() {
         assert_eq!(endless.rest().unwrap(), b"", "'{start}'");
         assert!(sent < bytes.len(), "'{start}': all was taken");
     }
-    witness.rounds(20).unwrap();
+    background.wait_rounds(20).unwrap();
     observer
         .stat_until("curr_connections", |count| count == 2)
         .unwrap();
     let grown = server.resident_bytes().unwrap().saturating_sub(before);
     assert!(grown < 16 * MIB, "grew by {grown} bytes");
-    witness.end().unwrap();
+    background.stop().unwrap();
 }
 
 #[test]
 fn rubbish_is_survived() {
     let server = server(&[]);
-    let witness = Witness::start(&server.address).unwrap();
+    let background = BackgroundClient::start(&server.address).unwrap();
     let mut observer = client(&server);
     // Marsaglia's xorshift: the same rubbish every time.
     let mut state = 0x2545_f491_4f6c_dd1d_u64;
@@ -380,13 +380,13 @@ fn rubbish_is_survived() {
     observer
         .stat_until("curr_connections", |count| count == 2)
         .unwrap();
-    witness.end().unwrap();
+    background.stop().unwrap();
 }
 
 #[test]
 fn connections_that_come_and_go_are_counted() {
     let server = server(&[]);
-    let witness = Witness::start(&server.address).unwrap();
+    let background = BackgroundClient::start(&server.address).unwrap();
     let mut observer = client(&server);
     let before = observer.stat("total_connections").unwrap();
     for _ in 0..200 {
@@ -397,7 +397,7 @@ fn connections_that_come_and_go_are_counted() {
     observer
         .stat_until("curr_connections", |count| count == 2)
         .unwrap();
-    witness.end().unwrap();
+    background.stop().unwrap();
 }
 
 #[test]
@@ -465,7 +465,7 @@ fn many_who_do_not_read_leave_room_to_be_received_in() {
 fn unfinished_lines_and_answers_not_taken_share_one_bound() {
     const LIMIT: u64 = 64 * MIB;
     let server = server(&["-m", "64"]);
-    let mut witness = Witness::start(&server.address).unwrap();
+    let mut background = BackgroundClient::start(&server.address).unwrap();
     let mut observer = client(&server);
     observer.set("big", &[b'x'; 10_000]).unwrap();
     assert_eq!(observer.stat("conn_buffer_limit").unwrap(), LIMIT);
@@ -496,7 +496,7 @@ fn unfinished_lines_and_answers_not_taken_share_one_bound() {
     assert!(most > LIMIT / 2, "{most} bytes at most");
     let grown = server.resident_bytes().unwrap().saturating_sub(before);
     assert!(grown < LIMIT + 48 * MIB, "grew by {grown} bytes");
-    witness.rounds(50).unwrap();
+    background.wait_rounds(50).unwrap();
 
     drop(all);
     observer
@@ -506,14 +506,14 @@ fn unfinished_lines_and_answers_not_taken_share_one_bound() {
         .stat_until("curr_connections", |count| count == 2)
         .unwrap();
     assert_eq!(observer.stat("conn_panics").unwrap(), 0);
-    witness.end().unwrap();
+    background.stop().unwrap();
 }
 
 /// One that asks without end, and never for what it would have to wait for, is not all there is.
 #[test]
 fn who_asks_without_end_leaves_others_their_turn() {
     let server = server(&["-t", "1"]);
-    let mut witness = Witness::start(&server.address).unwrap();
+    let mut background = BackgroundClient::start(&server.address).unwrap();
     let mut greedy = client(&server);
     // Nothing is answered but the last.
     let quiet = b"mg no-such-key v q\r\n".repeat(1000);
@@ -527,8 +527,8 @@ fn who_asks_without_end_leaves_others_their_turn() {
             greedy.ask("mn").unwrap()
         }
     });
-    witness.rounds(50).unwrap();
+    background.wait_rounds(50).unwrap();
     ends.store(true, Ordering::Relaxed);
     assert_eq!(asks.join().unwrap(), "MN");
-    witness.end().unwrap();
+    background.stop().unwrap();
 }

@@ -10,10 +10,10 @@ use std::process::{Command, Output, Stdio};
 use std::thread;
 use std::time::Duration;
 
+use curtail_tests::background_client::BackgroundClient;
 use curtail_tests::client::Client;
 use curtail_tests::peer::Address;
 use curtail_tests::process::{Server, curtail, curtail_path, server};
-use curtail_tests::witness::Witness;
 use rustix::process::{Pid, Resource, Rlimit, prlimit};
 
 fn client(server: &Server) -> Client {
@@ -232,7 +232,7 @@ fn without_descriptors_newcomers_wait_and_the_others_go_on() {
         &[]
     };
     let server = server(same_user);
-    let mut witness = Witness::start(&server.address).unwrap();
+    let mut background = BackgroundClient::start(&server.address).unwrap();
     let mut observer = client(&server);
     assert_eq!(observer.ask("mn").unwrap(), "MN");
     let open = fs::read_dir(format!("/proc/{}/fd", server.pid())).unwrap();
@@ -242,7 +242,7 @@ fn without_descriptors_newcomers_wait_and_the_others_go_on() {
     observer
         .stat_until("listen_disabled_num", |count| count > 0)
         .unwrap();
-    witness.rounds(100).unwrap();
+    background.wait_rounds(100).unwrap();
     // Those who got in are served while the others wait.
     assert_eq!(newcomers[0].ask("mn").unwrap(), "MN");
 
@@ -254,7 +254,7 @@ fn without_descriptors_newcomers_wait_and_the_others_go_on() {
     observer
         .stat_until("accepting_conns", |accepting| accepting == 1)
         .unwrap();
-    witness.end().unwrap();
+    background.stop().unwrap();
 }
 
 #[test]

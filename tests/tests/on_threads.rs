@@ -16,9 +16,9 @@ mod transcripts;
 
 use std::process::Command;
 
+use curtail_tests::background_client::BackgroundClient;
 use curtail_tests::client::Client;
 use curtail_tests::process::{Server, curtail_path, runtime};
-use curtail_tests::witness::Witness;
 
 /// A user who runs nothing: the limit counts all threads of a user.
 const USER: &str = "games";
@@ -43,7 +43,7 @@ fn without_threads_newcomers_are_turned_away_and_the_others_go_on() {
         command
     })
     .unwrap();
-    let mut witness = Witness::start(&server.address).unwrap();
+    let mut background = BackgroundClient::start(&server.address).unwrap();
     let mut observer = admitted(&server);
     let third = admitted(&server);
     let before = observer.stat("rejected_connections").unwrap();
@@ -56,13 +56,13 @@ fn without_threads_newcomers_are_turned_away_and_the_others_go_on() {
     observer
         .stat_until("listen_disabled_num", |count| count > 0)
         .unwrap();
-    witness.rounds(20).unwrap();
+    background.wait_rounds(20).unwrap();
 
     // One that leaves makes room for another.
     drop(third);
     admitted(&server);
     assert_eq!(observer.ask("mn").unwrap(), "MN");
-    witness.end().unwrap();
+    background.stop().unwrap();
 }
 
 /// A client who has a thread: that of another who left may take a moment to end.

@@ -1,4 +1,4 @@
-//! Another client, who must notice nothing.
+//! A well-behaved client in the background of a test, whose requests must be answered as usual.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -10,28 +10,28 @@ use anyhow::{Context, Result, bail};
 use crate::client::Client;
 use crate::peer::Address;
 
-/// An answer that takes longer has been noticed.
+/// The longest time that an answer may take.
 const ANSWER_MAX: Duration = Duration::from_secs(2);
 
-/// A pause between two rounds, so that the witness is a guest and not a load.
+/// Pause between two rounds, so that the client is no load.
 const PAUSE: Duration = Duration::from_millis(1);
 
-/// A client that stores and fetches all the time, on a thread of its own.
+/// A client that repeatedly stores and fetches a value, on its own thread.
 #[derive(Debug)]
-pub struct Witness {
+pub struct BackgroundClient {
     stop: Arc<AtomicBool>,
     rounds: Arc<AtomicU64>,
     thread: Option<JoinHandle<Result<()>>>,
 }
 
-impl Witness {
-    /// Connects and starts.
+impl BackgroundClient {
+    /// Connects to the server and starts.
     ///
     /// # Errors
-    /// Nobody listens.
+    /// The connection fails.
     pub fn start(address: &Address) -> Result<Self> {
         let mut client = Client::connect(address)?;
-        client.set("witness", b"0")?;
+        client.set("background", b"0")?;
         let stop = Arc::new(AtomicBool::new(false));
         let rounds = Arc::new(AtomicU64::new(0));
         let thread = {
@@ -52,11 +52,11 @@ impl Witness {
         })
     }
 
-    /// Waits until it has been served `count` more times.
+    /// Waits for `count` more rounds.
     ///
     /// # Errors
-    /// It was not served.
-    pub fn rounds(&mut self, count: u64) -> Result<()> {
+    /// A round failed.
+    pub fn wait_rounds(&mut self, count: u64) -> Result<()> {
         let goal = self.rounds.load(Ordering::Relaxed) + count;
         while self.rounds.load(Ordering::Relaxed) < goal {
             if self.thread.as_ref().is_some_and(JoinHandle::is_finished) {
@@ -67,12 +67,12 @@ impl Witness {
         Ok(())
     }
 
-    /// Ends it.
+    /// Stops the client after one more round.
     ///
     /// # Errors
-    /// It was not served once, or wrongly, or late.
-    pub fn end(mut self) -> Result<()> {
-        self.rounds(1)?;
+    /// A round failed: an answer was missing, wrong or late.
+    pub fn stop(mut self) -> Result<()> {
+        self.wait_rounds(1)?;
         self.join()
     }
 
@@ -80,13 +80,13 @@ impl Witness {
         self.stop.store(true, Ordering::Relaxed);
         match self.thread.take().map(JoinHandle::join) {
             None => Ok(()),
-            Some(Ok(outcome)) => outcome.context("another client noticed"),
-            Some(Err(_)) => bail!("the witness panicked"),
+            Some(Ok(outcome)) => outcome.context("the background client failed"),
+            Some(Err(_)) => bail!("the background client panicked"),
         }
     }
 }
 
-impl Drop for Witness {
+impl Drop for BackgroundClient {
     fn drop(&mut self) {
         self.stop.store(true, Ordering::Relaxed);
     }
@@ -95,8 +95,8 @@ impl Drop for Witness {
 fn round(client: &mut Client, number: u64) -> Result<()> {
     let value = format!("round {number}");
     let started = Instant::now();
-    client.set("witness", value.as_bytes())?;
-    let found = client.get("witness")?;
+    client.set("background", value.as_bytes())?;
+    let found = client.get("background")?;
     if found.as_deref() != Some(value.as_bytes()) {
         bail!("stored '{value}' and found {found:?}");
     }
