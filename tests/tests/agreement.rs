@@ -2,7 +2,7 @@
 //!
 //! Random conversations of a few clients over a few keys, now and then with a byte gone wrong,
 //! in which time passes. The session hears them cut at random places and must not care.
-// Tests all the way down: helpers may do what tests may.
+// The helpers of tests may panic and print, as tests may.
 #![allow(clippy::unwrap_used, clippy::print_stderr, clippy::panic)]
 
 use std::cell::RefCell;

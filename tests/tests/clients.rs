@@ -1,5 +1,5 @@
-//! Other people's client libraries, with their own tests.
-// Tests all the way down: helpers may do what tests may.
+//! Third-party client libraries, with their own tests.
+// The helpers of tests may panic and print, as tests may.
 #![allow(clippy::unwrap_used, clippy::print_stderr)]
 
 use std::path::{Path, PathBuf};
@@ -8,13 +8,13 @@ use std::process::Command;
 use curtail_tests::peer::Address;
 use curtail_tests::process::{Server, curtail, target_folder};
 
-/// The exit code of a script that cannot run here and has said why.
+/// The exit code of a script that cannot run here and has printed the reason.
 const SKIPPED: i32 = 77;
 
 /// Tests of pymemcache 4.0.0 that run, and pass against memcached 1.6.45 (six it skips itself).
 const PYMEMCACHE_COUNT: usize = 200;
 
-/// Those that need what is not served yet: `stats cachedump` and `cache_memlimit`.
+/// Tests of commands that are not served yet: `stats cachedump` and `cache_memlimit`.
 const PYMEMCACHE_UNSERVED: &str = "::test_misc[";
 
 #[test]

@@ -1,6 +1,6 @@
-//! What the general statistics count, command by command: this server's, and memcached's where it
-//! is installed. A transcript cannot show that.
-// Tests all the way down: helpers may do what tests may.
+//! What the general statistics count, for each command, on this server and on memcached if it is
+//! installed. Transcripts do not cover that.
+// The helpers of tests may panic and print, as tests may.
 #![allow(clippy::unwrap_used, clippy::print_stderr)]
 
 use curtail_tests::client::Client;
@@ -30,12 +30,11 @@ const NAMES: [&str; 19] = [
     "store_too_large",
 ];
 
-/// Requests in order, each with what it adds to which statistic, one of each unless a number
-/// follows.
+/// Requests in order, each with the statistics that it increments, by one unless a number follows.
 const COUNTED: &[(&str, &str)] = &[
     ("set n 0 0 1\r\n5", "cmd_set"),
     ("get n missing", "cmd_get 2 get_hits get_misses"),
-    // A get-and-touch is a touch alone, hit or miss.
+    // A get-and-touch counts as a touch only, hit or miss.
     ("gat 0 n", "cmd_touch touch_hits"),
     ("gats 0 n", "cmd_touch touch_hits"),
     ("gat 0 missing", "cmd_touch touch_misses"),
@@ -44,11 +43,11 @@ const COUNTED: &[(&str, &str)] = &[
     ("touch missing 0", "cmd_touch touch_misses"),
     ("mg n v", "cmd_get get_hits"),
     ("mg missing v", "cmd_get get_misses"),
-    // With `T` a meta get is a touch if it hits, and a get if it misses.
+    // A meta get with `T` counts as a touch if it hits, and as a get if it misses.
     ("mg n T0 v", "cmd_touch touch_hits"),
     ("mg missing T0", "cmd_get get_misses"),
     ("mg n R30", "cmd_get get_hits"),
-    // A meta get that creates its item is a hit.
+    // A meta get that creates its item counts as a hit.
     ("mg vivified N60", "cmd_get get_hits"),
     ("mg vivified-too N60 T30", "cmd_touch touch_hits"),
     ("me n", "cmd_meta"),
@@ -62,7 +61,7 @@ const COUNTED: &[(&str, &str)] = &[
     ("ma missing", "incr_misses"),
     ("ma missing MD", "decr_misses"),
     ("ma n C99", ""),
-    // Arithmetic that makes its counter counts neither as a hit nor as a miss, nor as a set.
+    // Arithmetic that creates its item counts neither as a hit or miss nor as a set.
     ("ma made N0 J5", ""),
     ("ma made-down N0 MD", ""),
     ("ma made", "incr_hits"),
@@ -76,7 +75,7 @@ const COUNTED: &[(&str, &str)] = &[
     ("ms appended 1 MA N0\r\n1", "cmd_set"),
     ("ms appended 1 MA C9999\r\n1", "cmd_set"),
     ("md a C9999", "delete_misses"),
-    // What becomes stale is not deleted; what loses its value is.
+    // Marking stale does not count as a deletion; removing the value does.
     ("md a I", ""),
     ("md a x", "delete_hits"),
     ("md a x I", ""),
@@ -89,12 +88,12 @@ const COUNTED: &[(&str, &str)] = &[
 ];
 
 #[test]
-fn this_server_counts_as_memcached_does() {
+fn statistics_count_as_in_memcached() {
     check(&Server::tcp(curtail).unwrap());
 }
 
 #[test]
-fn an_installed_memcached_counts_so() {
+fn an_installed_memcached_has_the_same_counts() {
     let Some(path) = memcached() else {
         eprintln!("skipped: memcached not installed");
         return;

@@ -1,5 +1,5 @@
 //! `curtail doctor`, on this machine as it is, and as it would be with less.
-// Tests all the way down: helpers may do what tests may.
+// The helpers of tests may panic and print, as tests may.
 #![allow(clippy::unwrap_used, clippy::print_stderr)]
 
 use std::fs::{self, File, Permissions};

@@ -1,5 +1,6 @@
-//! Clients who misbehave, each beside one who must notice nothing.
-// Tests all the way down: helpers may do what tests may.
+//! Misbehaving clients, each with a well-behaved client in the background, whose requests must be
+//! answered as usual.
+// The helpers of tests may panic and print, as tests may.
 #![allow(clippy::unwrap_used, clippy::print_stderr)]
 
 use std::io::{ErrorKind, Write};
@@ -18,8 +19,8 @@ fn client(server: &Server) -> Client {
     Client::connect(&server.address).unwrap()
 }
 
-/// Writes until the server has taken all, has closed, or takes no more for a while. Returns how
-/// much it took.
+/// Writes until all is sent, the server has closed the connection, or nothing can be sent for
+/// 300 ms. Returns the number of bytes sent.
 fn push(client: &mut Client, bytes: &[u8]) -> usize {
     client
         .socket
@@ -38,13 +39,13 @@ fn push(client: &mut Client, bytes: &[u8]) -> usize {
 }
 
 #[test]
-fn one_connection_too_many_is_told_and_the_others_go_on() {
+fn a_connection_over_the_limit_is_refused_with_an_error() {
     const MAX: u64 = 8;
     let server = server(&["-c", "8"]);
     let background = BackgroundClient::start(&server.address).unwrap();
     let mut observer = client(&server);
     assert_eq!(observer.stat("max_connections").unwrap(), MAX);
-    // The connection that found the server ready may not have been seen to end yet.
+    // The connection that checked that the server was ready may not have been closed yet.
     observer
         .stat_until("curr_connections", |count| count == 2)
         .unwrap();
@@ -53,16 +54,16 @@ fn one_connection_too_many_is_told_and_the_others_go_on() {
     for other in &mut others {
         assert_eq!(other.ask("mn").unwrap(), "MN");
     }
-    for turned_away in 1..=3 {
+    for rejected in 1..=3 {
         let told = client(&server).rest().unwrap();
         assert_eq!(
             String::from_utf8_lossy(&told),
             "ERROR Too many open connections\r\n"
         );
-        assert_eq!(observer.stat("rejected_connections").unwrap(), turned_away);
+        assert_eq!(observer.stat("rejected_connections").unwrap(), rejected);
     }
     assert_eq!(observer.stat("curr_connections").unwrap(), MAX);
-    // Turning away is not running out of descriptors.
+    // A rejected connection is not a lack of descriptors.
     assert_eq!(observer.stat("listen_disabled_num").unwrap(), 0);
 
     others.pop();
@@ -77,7 +78,7 @@ fn one_connection_too_many_is_told_and_the_others_go_on() {
 }
 
 #[test]
-fn one_byte_at_a_time_is_a_conversation_too() {
+fn requests_sent_byte_by_byte_are_answered() {
     let server = server(&[]);
     let background = BackgroundClient::start(&server.address).unwrap();
     let mut slow = client(&server);
@@ -95,7 +96,7 @@ fn one_byte_at_a_time_is_a_conversation_too() {
 }
 
 #[test]
-fn a_client_that_never_reads_holds_up_nobody_and_no_memory() {
+fn a_client_that_never_reads_delays_no_other_and_holds_no_memory() {
     const VALUE_LEN: usize = 500_000;
     let server = server(&["-m", "64"]);
     let mut background = BackgroundClient::start(&server.address).unwrap();
@@ -104,7 +105,7 @@ fn a_client_that_never_reads_holds_up_nobody_and_no_memory() {
     background.wait_rounds(50).unwrap();
     let before = server.resident_bytes().unwrap();
 
-    // Two gigabytes of answers asked for by each of eight, and not one byte taken.
+    // Each of eight clients requests two gigabytes of answers and reads none.
     let mut deaf: Vec<Client> = (0..8).map(|_| client(&server)).collect();
     for one in &mut deaf {
         push(one, &b"get big\r\n".repeat(4000));
@@ -128,14 +129,14 @@ fn a_client_that_never_reads_holds_up_nobody_and_no_memory() {
 }
 
 #[test]
-fn a_reader_who_comes_late_gets_every_byte() {
+fn a_late_reader_receives_every_byte() {
     const COUNT: usize = 400;
     let server = server(&[]);
     let mut late = client(&server);
     let value: Vec<u8> = (0..100_000_u32).map(|at| (at % 251) as u8).collect();
     late.set("big", &value).unwrap();
     let mut background = BackgroundClient::start(&server.address).unwrap();
-    // Forty megabytes are more than the sockets hold between them.
+    // Forty megabytes are more than the buffers of both sockets hold.
     late.send(&b"get big\r\n".repeat(COUNT)).unwrap();
     background.wait_rounds(100).unwrap();
     let answer = [b"VALUE big 0 100000\r\n", &value[..], b"\r\nEND\r\n"].concat();
@@ -150,13 +151,13 @@ fn a_reader_who_comes_late_gets_every_byte() {
 }
 
 #[test]
-fn clients_that_vanish_in_the_middle_of_a_value_leave_nothing_behind() {
+fn memory_of_an_upload_is_freed_when_its_client_disconnects() {
     let server = server(&["-m", "64"]);
     let background = BackgroundClient::start(&server.address).unwrap();
     let mut observer = client(&server);
     observer.set("v", b"old").unwrap();
-    // Twice the memory, were it kept; few at a time, for what they hold while they are here may
-    // cost others their place.
+    // Twice the memory in total, if it were kept. Only a few clients at a time, because the memory
+    // that they hold can evict other items.
     let before = observer.stat("total_connections").unwrap();
     for turn in 1..=10 {
         for _ in 0..13 {
@@ -172,7 +173,8 @@ fn clients_that_vanish_in_the_middle_of_a_value_leave_nothing_behind() {
         }
     }
     assert_eq!(observer.stat("store_no_memory").unwrap(), 0);
-    // It is old, or has made room: nobody asked for it, and what the others hold cannot be drained.
+    // The item may have been evicted: it was not read, and memory held by uploads cannot be
+    // evacuated.
     match observer.get("v").unwrap() {
         Some(value) => assert_eq!(value, b"old"),
         None => assert_ne!(observer.stat("evictions").unwrap(), 0),
@@ -185,7 +187,8 @@ fn clients_that_vanish_in_the_middle_of_a_value_leave_nothing_behind() {
     background.stop().unwrap();
 }
 
-/// Begins a value and sends no byte of it: its memory is held.
+/// Sends the command line of a `set` and no byte of its value, so that the memory of the value is
+/// held.
 fn begin(client: &mut Client, key: &str, value_len: usize) {
     client
         .send(format!("set {key} 0 0 {value_len}\r\n").as_bytes())
@@ -218,7 +221,7 @@ fn waiting_for_memory_costs_no_processor_time() {
 }
 
 #[test]
-fn holders_of_memory_are_closed_whichever_worker_they_belong_to() {
+fn connections_that_hold_memory_are_closed_on_every_worker() {
     const HOLDERS: u64 = 12;
     let server = server(&["-m", "8", "-t", "3"]);
     let mut observer = client(&server);
@@ -240,12 +243,12 @@ fn holders_of_memory_are_closed_whichever_worker_they_belong_to() {
         "not one a second: {:?}",
         since.elapsed()
     );
-    // The value needs nearly all that may be held.
+    // The value needs nearly all the memory that uploads may hold.
     assert_eq!(observer.stat("slow_peers_closed").unwrap(), HOLDERS);
 }
 
 #[test]
-fn one_that_hangs_up_while_it_waits_for_memory_is_closed_at_once() {
+fn a_client_that_disconnects_while_it_waits_for_memory_is_closed_immediately() {
     let server = server(&["-m", "8", "-t", "1"]);
     let mut observer = client(&server);
     let (mut holder, mut waiter) = (client(&server), client(&server));
@@ -258,7 +261,7 @@ fn one_that_hangs_up_while_it_waits_for_memory_is_closed_at_once() {
     observer
         .stat_until("held_waits", |waits| waits == 1)
         .unwrap();
-    // Closed with an answer unread, a socket is reset.
+    // A socket that is closed with unread data is reset.
     drop(waiter);
     observer
         .stat_until("curr_connections", |count| count == 2)
@@ -268,7 +271,7 @@ fn one_that_hangs_up_while_it_waits_for_memory_is_closed_at_once() {
 }
 
 #[test]
-fn a_length_of_two_gibibytes_is_refused_and_what_comes_is_dropped() {
+fn a_value_of_two_gibibytes_is_refused_and_its_bytes_are_discarded() {
     let server = server(&[]);
     let mut background = BackgroundClient::start(&server.address).unwrap();
     let mut observer = client(&server);
@@ -278,12 +281,12 @@ fn a_length_of_two_gibibytes_is_refused_and_what_comes_is_dropped() {
     let answer = greedy.ask("set a 0 0 2147483645").unwrap();
     assert_eq!(answer, "SERVER_ERROR object too large for cache");
     let sent = push(&mut greedy, &vec![b'x'; 64 << 20]);
-    assert_eq!(sent, 64 << 20, "what is announced is taken");
+    assert_eq!(sent, 64 << 20, "the announced bytes are consumed");
     background.wait_rounds(50).unwrap();
     assert_eq!(observer.stat("store_too_large").unwrap(), 1);
     assert_eq!(observer.get("a").unwrap(), None);
 
-    // What no length can be is no length.
+    // Numbers out of range are no lengths.
     let mut liar = client(&server);
     for length in ["2147483646", "2147483648", "4294967296", "-1"] {
         let answer = liar.ask(&format!("set a 0 0 {length}")).unwrap();
@@ -295,7 +298,7 @@ fn a_length_of_two_gibibytes_is_refused_and_what_comes_is_dropped() {
 }
 
 #[test]
-fn a_value_that_is_swallowed_in_full_keeps_the_conversation() {
+fn a_connection_stays_usable_after_a_discarded_value() {
     let server = server(&[]);
     let background = BackgroundClient::start(&server.address).unwrap();
     let mut client = client(&server);
@@ -315,7 +318,7 @@ fn a_value_that_is_swallowed_in_full_keeps_the_conversation() {
 }
 
 #[test]
-fn a_key_of_251_bytes_is_refused_and_the_conversation_goes_on() {
+fn a_key_of_251_bytes_is_refused_and_the_connection_stays_usable() {
     let server = server(&[]);
     let background = BackgroundClient::start(&server.address).unwrap();
     let mut client = client(&server);
@@ -333,19 +336,19 @@ fn a_key_of_251_bytes_is_refused_and_the_conversation_goes_on() {
 }
 
 #[test]
-fn a_line_without_an_end_ends_the_conversation() {
+fn a_line_without_an_end_closes_the_connection() {
     let server = server(&[]);
     let mut background = BackgroundClient::start(&server.address).unwrap();
     let mut observer = client(&server);
     let before = server.resident_bytes().unwrap();
-    // A get may be long, but not as long as this either.
+    // A `get` may be longer than other lines, but not this long.
     for start in ["", "get ", "gets ", "set ", "mg ", " "] {
         let mut endless = client(&server);
-        // More than the sockets between them hold, however slow the server is.
+        // More than the buffers of both sockets hold, so that the server must read.
         let bytes = [start.as_bytes(), &vec![b'a'; 32 << 20]].concat();
         let sent = push(&mut endless, &bytes);
         assert_eq!(endless.rest().unwrap(), b"", "'{start}'");
-        assert!(sent < bytes.len(), "'{start}': all was taken");
+        assert!(sent < bytes.len(), "'{start}': all bytes were sent");
     }
     background.wait_rounds(20).unwrap();
     observer
@@ -357,11 +360,11 @@ fn a_line_without_an_end_ends_the_conversation() {
 }
 
 #[test]
-fn rubbish_is_survived() {
+fn random_bytes_do_no_harm() {
     let server = server(&[]);
     let background = BackgroundClient::start(&server.address).unwrap();
     let mut observer = client(&server);
-    // Marsaglia's xorshift: the same rubbish every time.
+    // Marsaglia's xorshift: the same bytes in every run.
     let mut state = 0x2545_f491_4f6c_dd1d_u64;
     for start in 0..32_u8 {
         let mut rubbish = vec![if start % 4 == 0 { 0x80 } else { start }];
@@ -373,7 +376,7 @@ fn rubbish_is_survived() {
         }
         let mut noisy = client(&server);
         push(&mut noisy, &rubbish);
-        // It may be closed by now; if not, it closes here.
+        // The server may have closed the connection; if not, it is closed here.
         let _ = noisy.socket.shutdown_send();
         noisy.rest().unwrap();
     }
@@ -384,7 +387,7 @@ fn rubbish_is_survived() {
 }
 
 #[test]
-fn connections_that_come_and_go_are_counted() {
+fn opened_and_closed_connections_are_counted() {
     let server = server(&[]);
     let background = BackgroundClient::start(&server.address).unwrap();
     let mut observer = client(&server);
@@ -401,9 +404,9 @@ fn connections_that_come_and_go_are_counted() {
 }
 
 #[test]
-fn hot_keys_are_told_by_name_whatever_is_in_the_name() {
+fn names_of_hot_keys_are_escaped() {
     let server = server(&["-t", "2"]);
-    // One for each worker, and what they know is added up.
+    // One client per worker; the workers' counts are added up.
     for _ in 0..2 {
         let mut client = client(&server);
         push(
@@ -437,11 +440,12 @@ fn hot_keys_are_told_by_name_whatever_is_in_the_name() {
 }
 
 #[test]
-fn many_who_do_not_read_leave_room_to_be_received_in() {
+fn many_clients_that_do_not_read_leave_receive_buffers_for_others() {
     let server = server(&["-t", "1", "-m", "64"]);
     let mut observer = client(&server);
     observer.set("big", &[b'x'; 10_000]).unwrap();
-    // Each has more answers coming than sockets hold, and goes on asking, a little at a time.
+    // Each client requests more answers than the sockets hold, and continues to send small
+    // requests.
     let mut deaf: Vec<Client> = (0..40).map(|_| client(&server)).collect();
     for one in &mut deaf {
         push(one, &b"get big\r\n".repeat(1_000));
@@ -450,7 +454,7 @@ fn many_who_do_not_read_leave_room_to_be_received_in() {
         for one in &mut deaf {
             push(one, b"get big\r\n");
         }
-        // Others are received between them.
+        // Other connections receive in between.
         observer.set("other", &[b'y'; 3_000]).unwrap();
     }
     let start = Instant::now();
@@ -460,9 +464,9 @@ fn many_who_do_not_read_leave_room_to_be_received_in() {
     assert!(start.elapsed() < Duration::from_secs(5));
 }
 
-/// A line may be of 1 MiB, and a client may have any number of connections.
+/// A line may be 1 MiB long, and a client may open any number of connections.
 #[test]
-fn unfinished_lines_and_answers_not_taken_share_one_bound() {
+fn incomplete_lines_and_unread_answers_share_one_bound() {
     const LIMIT: u64 = 64 * MIB;
     let server = server(&["-m", "64"]);
     let mut background = BackgroundClient::start(&server.address).unwrap();
@@ -476,7 +480,7 @@ fn unfinished_lines_and_answers_not_taken_share_one_bound() {
     let (mut all, mut most) = (Vec::new(), 0);
     for number in 0..150 {
         let mut one = client(&server);
-        // The server may close any of them at any time.
+        // The server may close any of these connections at any time.
         if number % 3 == 2 {
             push(&mut one, &b"get big\r\n".repeat(1_000));
         } else {
@@ -509,13 +513,13 @@ fn unfinished_lines_and_answers_not_taken_share_one_bound() {
     background.stop().unwrap();
 }
 
-/// One that asks without end, and never for what it would have to wait for, is not all there is.
+/// A client that sends requests without pause, and never waits for an answer.
 #[test]
-fn who_asks_without_end_leaves_others_their_turn() {
+fn an_endless_pipeline_does_not_starve_other_connections() {
     let server = server(&["-t", "1"]);
     let mut background = BackgroundClient::start(&server.address).unwrap();
     let mut greedy = client(&server);
-    // Nothing is answered but the last.
+    // Only the last request has an answer.
     let quiet = b"mg no-such-key v q\r\n".repeat(1000);
     let ends = Arc::new(AtomicBool::new(false));
     let asks = thread::spawn({

@@ -1,5 +1,5 @@
-//! An idle server does nothing at all; and how bursty its work was, whoever asks is told.
-// Tests all the way down: helpers may do what tests may.
+//! An idle server does not wake up; and `curtail load` reports the bursts of a server.
+// The helpers of tests may panic and print, as tests may.
 #![allow(clippy::unwrap_used)]
 
 use std::process::Command;
@@ -11,7 +11,7 @@ use curtail_tests::process::{curtail_path, runtime, server_with_key};
 #[test]
 fn an_idle_server_neither_wakes_up_nor_works() {
     let (server, mut client) = server_with_key(&["-t", "2"]);
-    // What it finds in order after the last request is done soon.
+    // Maintenance after the last request ends soon.
     let deadline = Instant::now() + Duration::from_secs(10);
     loop {
         let cost = server.idle_cost(Duration::from_millis(300)).unwrap();
@@ -26,7 +26,7 @@ fn an_idle_server_neither_wakes_up_nor_works() {
 #[test]
 fn the_generator_reports_the_bursts_of_its_interval() {
     let (server, mut client) = server_with_key(&["-t", "1"]);
-    // None of these is of the interval.
+    // None of these requests is part of the interval.
     for _ in 0..100 {
         client.get("key").unwrap();
     }
@@ -41,12 +41,12 @@ fn the_generator_reports_the_bursts_of_its_interval() {
     let output = load.output().unwrap();
     let summary: load::Summary = serde_json::from_slice(&output.stdout).unwrap();
     let Some(bursts) = summary.bursts else {
-        // Who has a thread for each connection has no bursts.
+        // A runtime with a thread per connection has no bursts.
         assert_eq!(runtime(), "threads");
         return;
     };
     assert!(bursts.wakes() > 0 && bursts.connections >= bursts.wakes());
-    // Every request came with a burst; `stats` was one of them, or two.
+    // Every request was part of a burst; one or two of them were `stats`.
     let requests = summary.answered + 2;
     assert!(bursts.connections <= requests + requests / 10, "{bursts:?}");
     assert!(bursts.connections >= summary.answered / 2, "{bursts:?}");

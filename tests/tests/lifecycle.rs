@@ -1,5 +1,5 @@
-//! From the command line to the end: listening, limits, signals.
-// Tests all the way down: helpers may do what tests may.
+//! The life of a server process: command line, listening, limits, signals, exit.
+// The helpers of tests may panic and print, as tests may.
 #![allow(clippy::unwrap_used, clippy::print_stderr)]
 
 use std::fs::{self, File, Permissions};
@@ -20,7 +20,7 @@ fn client(server: &Server) -> Client {
     Client::connect(&server.address).unwrap()
 }
 
-/// Runs to its end.
+/// Runs the program until it exits.
 fn run(arguments: &[&str]) -> Output {
     Command::new(curtail_path())
         .args(arguments)
@@ -37,9 +37,9 @@ fn unix_server(folder: &Path, arguments: &[&str]) -> Server {
 }
 
 #[test]
-fn a_unix_socket_has_the_mask_asked_for() {
+fn a_unix_socket_has_the_given_mask() {
     let folder = tempfile::tempdir().unwrap();
-    // Whoever the server becomes may take its socket away again.
+    // The user that the server runs as must be able to remove its socket.
     fs::set_permissions(folder.path(), Permissions::from_mode(0o777)).unwrap();
     for (arguments, mode) in [
         (&[][..], 0o700),
@@ -62,13 +62,14 @@ fn a_unix_socket_has_the_mask_asked_for() {
 }
 
 #[test]
-fn a_unix_socket_left_over_is_replaced() {
+fn a_stale_unix_socket_is_replaced() {
     let folder = tempfile::tempdir().unwrap();
-    // Killed, the first cannot tidy up.
+    // A killed server cannot remove its socket.
     drop(unix_server(folder.path(), &[]));
     let path = folder.path().join("socket");
     assert!(path.exists());
-    // The kernel may keep what a ring held for a moment longer: who connects now waits in vain.
+    // The kernel may close the listener of a ring a moment later: a connection made before that
+    // would never be accepted.
     while UnixStream::connect(&path).is_ok() {
         thread::sleep(Duration::from_millis(5));
     }
@@ -135,9 +136,9 @@ fn help_and_version_start_as_memcached_does() {
     }
 }
 
-/// A log on a disk that is full, or read by nobody any more.
+/// Standard error is a full disk, or a pipe without a reader.
 #[test]
-fn it_serves_though_nothing_can_be_said() {
+fn it_serves_when_standard_error_cannot_be_written() {
     let full = File::options().write(true).open("/dev/full").unwrap();
     let (reader, gone) = std::io::pipe().unwrap();
     drop(reader);
@@ -157,14 +158,14 @@ fn it_serves_though_nothing_can_be_said() {
 }
 
 #[test]
-fn root_is_given_up_for_the_user_named() {
+fn root_privileges_are_dropped_for_the_given_user() {
     if !sys::privileges::is_root() {
         eprintln!("skipped: not root, nothing to give up");
         return;
     }
     let nobody = sys::privileges::find_user("nobody").unwrap().unwrap();
     let server = server(&["-u", "nobody"]);
-    // It listens while it is root, and answers when it is no more.
+    // It listens as root, and answers as the given user.
     assert_eq!(client(&server).ask("mn").unwrap(), "MN");
     let status = fs::read_to_string(format!("/proc/{}/status", server.pid())).unwrap();
     for (field, number) in [("Uid:", nobody.uid), ("Gid:", nobody.gid)] {
@@ -176,7 +177,7 @@ fn root_is_given_up_for_the_user_named() {
 }
 
 #[test]
-fn root_without_a_user_named_is_given_up_too_and_it_says_so() {
+fn root_privileges_are_dropped_without_a_given_user_and_a_line_says_so() {
     if !sys::privileges::is_root() {
         eprintln!("skipped: not root, nothing to give up");
         return;
@@ -204,7 +205,7 @@ fn root_without_a_user_named_is_given_up_too_and_it_says_so() {
 }
 
 #[test]
-fn a_user_nobody_knows_is_an_error_that_names_it() {
+fn an_unknown_user_is_an_error_that_names_it() {
     if !sys::privileges::is_root() {
         eprintln!("skipped: not root, nothing to give up");
         return;
@@ -224,8 +225,8 @@ fn a_user_nobody_knows_is_an_error_that_names_it() {
 }
 
 #[test]
-fn without_descriptors_newcomers_wait_and_the_others_go_on() {
-    // Only its own user may limit a process.
+fn without_descriptors_new_connections_wait_and_open_ones_are_served() {
+    // Only root or a process's own user may change its limits.
     let same_user: &[&str] = if sys::privileges::is_root() {
         &["-u", "root"]
     } else {
@@ -243,10 +244,10 @@ fn without_descriptors_newcomers_wait_and_the_others_go_on() {
         .stat_until("listen_disabled_num", |count| count > 0)
         .unwrap();
     background.wait_rounds(100).unwrap();
-    // Those who got in are served while the others wait.
+    // Accepted connections are served while the others wait.
     assert_eq!(newcomers[0].ask("mn").unwrap(), "MN");
 
-    // With the first gone, those who waited come in.
+    // When the first connections close, the waiting ones are accepted.
     newcomers.drain(..8);
     for newcomer in &mut newcomers {
         assert_eq!(newcomer.ask("mn").unwrap(), "MN");
@@ -258,12 +259,12 @@ fn without_descriptors_newcomers_wait_and_the_others_go_on() {
 }
 
 #[test]
-fn told_to_end_it_finishes_what_has_begun_and_exits_well() {
+fn on_sigterm_it_completes_requests_in_progress_and_exits_with_success() {
     let mut server = server(&[]);
     let mut observer = client(&server);
     observer.set("big", &[b'x'; 1_000_000]).unwrap();
 
-    // One waits for answers it has asked for, one is in the middle of a value, one is idle.
+    // One client waits for its answers, one is in the middle of a value, one is idle.
     const COUNT: usize = 20;
     let mut asking = client(&server);
     asking.send(&b"get big\r\n".repeat(COUNT)).unwrap();
@@ -294,7 +295,7 @@ fn told_to_end_it_finishes_what_has_begun_and_exits_well() {
 }
 
 #[test]
-fn told_to_end_it_does_not_wait_for_ever() {
+fn on_sigterm_it_waits_for_a_bounded_time() {
     let mut server = server(&[]);
     let mut observer = client(&server);
     let read_before = observer.stat("bytes_read").unwrap();
@@ -316,7 +317,7 @@ fn limit_descriptors(server: &Server, most: u64) {
     prlimit(pid, Resource::Nofile, limit).unwrap();
 }
 
-/// How many TCP sockets of a process listen, by `/proc`.
+/// The number of listening TCP sockets of a process, from `/proc`.
 fn listening_tcp_sockets(pid: u32) -> usize {
     const LISTEN: &str = "0A";
     let mut inodes = Vec::new();
@@ -341,15 +342,15 @@ fn listening_tcp_sockets(pid: u32) -> usize {
 }
 
 #[test]
-fn memory_that_is_locked_is_all_there_or_the_server_does_not_start() {
+fn the_server_locks_all_its_memory_or_does_not_start() {
     let arguments = ["-k", "-m", "64", "-t", "1"];
     let command = || {
         let mut command = curtail();
         command.args(arguments);
         command
     };
-    // Where less may be locked, and nobody may raise that, it says so and does not start: nobody
-    // can connect to it meanwhile.
+    // If the limit of locked memory is lower and cannot be raised, the server reports that and does
+    // not start; no client can connect meanwhile.
     let Ok(server) = Server::tcp(command) else {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("socket");
@@ -370,13 +371,13 @@ fn memory_that_is_locked_is_all_there_or_the_server_does_not_start() {
 }
 
 #[test]
-fn all_addresses_are_those_of_ipv6_too() {
+fn without_an_address_it_listens_on_ipv4_and_ipv6() {
     use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr, TcpListener};
     if TcpListener::bind((Ipv6Addr::LOCALHOST, 0)).is_err() {
         eprintln!("skipped: this machine has no IPv6");
         return;
     }
-    // The port may be taken before the server takes it.
+    // Another process may bind the port before the server does.
     let started = (0..5).find_map(|_| {
         let free = TcpListener::bind((Ipv4Addr::UNSPECIFIED, 0)).unwrap();
         let port = free.local_addr().unwrap().port();

@@ -1,17 +1,17 @@
-//! What an operator was promised of memory: a full server stays within `-m` and a constant,
-//! whatever is stored; the limit moves at run time, both ways; nothing is refused that could be
-//! made room for, unless refusing was asked for.
-// Tests all the way down: helpers may do what tests may.
+//! The promises about memory: a full server stays within `-m` plus a constant, whatever is stored;
+//! the limit can be raised and lowered at run time; no item is refused if eviction can make space,
+//! unless evictions are disabled (`-M`).
+// The helpers of tests may panic and print, as tests may.
 #![allow(clippy::unwrap_used, clippy::print_stderr)]
 
 use curtail_tests::client::Client;
 use curtail_tests::process::{server, server_with_key};
 
 const MIB: u64 = 1 << 20;
-/// What a server grows by beside `-m`: its threads' buffers and the store's tables.
+/// Memory that a server uses in addition to `-m`: its threads' buffers and the store's tables.
 const CONSTANT: u64 = 4 * MIB;
 
-/// A number from a seed, the same every time.
+/// A pseudo-random number; the same sequence in every run.
 fn random(seed: &mut u64) -> u64 {
     *seed = seed
         .wrapping_mul(6_364_136_223_846_793_005)
@@ -19,8 +19,7 @@ fn random(seed: &mut u64) -> u64 {
     *seed >> 33
 }
 
-/// Sends sets whose answers are counted at the end, so that they need not wait for one another.
-/// Returns how many were stored.
+/// Sends pipelined sets and then counts their answers. Returns how many items were stored.
 fn fill(
     client: &mut Client,
     count: usize,
@@ -54,7 +53,7 @@ fn any_size(seed: &mut u64) -> usize {
 }
 
 #[test]
-fn eight_megabytes_hold_whatever_comes_and_refuse_nothing() {
+fn eight_megabytes_accept_items_of_any_size() {
     let (server, mut client) = server_with_key(&["-m", "8", "-t", "2"]);
     let before = server.resident_bytes().unwrap();
     let mut seed = 1;
@@ -119,7 +118,7 @@ fn the_memory_limit_moves_both_ways_while_the_server_runs() {
         resident < most - 30 * MIB,
         "{resident} bytes resident of {most}"
     );
-    // Sixteen times what it was started with is as far as it goes.
+    // The limit can be raised to sixteen times its initial value.
     let answer = client.ask("cache_memlimit 257").unwrap();
     assert_eq!(
         answer,
@@ -129,7 +128,7 @@ fn the_memory_limit_moves_both_ways_while_the_server_runs() {
 }
 
 #[test]
-fn where_evictions_are_off_what_does_not_fit_is_refused() {
+fn without_evictions_items_that_do_not_fit_are_refused() {
     let server = server(&["-m", "8", "-M", "-t", "1"]);
     let mut client = Client::connect(&server.address).unwrap();
     let stored = fill(&mut client, 12_000, |number| {
@@ -154,7 +153,7 @@ fn where_evictions_are_off_what_does_not_fit_is_refused() {
         })
         .collect();
     assert_eq!(there.len(), stored);
-    // What is deleted makes room.
+    // Deleting items makes space.
     for key in &there[..stored / 2] {
         assert_eq!(client.ask(&format!("delete {key}")).unwrap(), "DELETED");
     }
@@ -165,7 +164,7 @@ fn where_evictions_are_off_what_does_not_fit_is_refused() {
 }
 
 #[test]
-fn huge_pages_where_there_are_none_do_no_harm() {
+fn it_starts_when_huge_pages_are_not_available() {
     let server = server(&["-m", "32", "-L", "-t", "1"]);
     let mut client = Client::connect(&server.address).unwrap();
     let stored = fill(&mut client, 2_000, |number| {

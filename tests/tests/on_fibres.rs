@@ -1,6 +1,6 @@
-//! The tests of the server once more, with a fibre for each connection, by the fair scheduler over
-//! io_uring: whoever runs the conversations must give the same answers, hold the same bounds, and
-//! end in the same order.
+//! The tests of the server on the runtime `fibres`, with one fibre per connection, on the fair
+//! scheduler and io_uring: every runtime must give the same answers, keep the same bounds, and stop
+//! in the same order.
 
 #[path = "edges.rs"]
 mod edges;

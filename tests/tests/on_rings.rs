@@ -1,5 +1,5 @@
-//! The tests of the server once more, on io_uring: whoever runs the conversations must give the
-//! same answers, hold the same bounds, and end in the same order.
+//! The tests of the server on the runtime `rings` (io_uring): every runtime must give the same
+//! answers, keep the same bounds, and stop in the same order.
 
 #[path = "edges.rs"]
 mod edges;

@@ -1,6 +1,6 @@
-//! The tests of the server once more, with a thread for each connection: whoever runs the
-//! conversations must give the same answers, hold the same bounds, and end in the same order.
-// Tests all the way down: helpers may do what tests may.
+//! The tests of the server on the runtime `threads`, with one thread per connection: every runtime
+//! must give the same answers, keep the same bounds, and stop in the same order.
+// The helpers of tests may panic and print, as tests may.
 #![allow(clippy::unwrap_used, clippy::print_stderr)]
 
 #[path = "edges.rs"]
@@ -20,13 +20,13 @@ use curtail_tests::background_client::BackgroundClient;
 use curtail_tests::client::Client;
 use curtail_tests::process::{Server, curtail_path, runtime};
 
-/// A user who runs nothing: the limit counts all threads of a user.
+/// A user without processes, because the limit counts all threads of a user.
 const USER: &str = "games";
-/// The server's own three, and as many for conversations.
+/// The server's own three threads, and three for connections.
 const LIMITED: &str = "ulimit -u 6 2>/dev/null || ulimit -p 6; exec \"$0\" \"$@\"";
 
 #[test]
-fn without_threads_newcomers_are_turned_away_and_the_others_go_on() {
+fn without_threads_new_connections_are_refused_and_open_ones_are_served() {
     if runtime() != "threads" {
         eprintln!("skipped: only where each connection has a thread can there be none left");
         return;
@@ -58,14 +58,14 @@ fn without_threads_newcomers_are_turned_away_and_the_others_go_on() {
         .unwrap();
     background.wait_rounds(20).unwrap();
 
-    // One that leaves makes room for another.
+    // When a connection closes, another is accepted.
     drop(third);
     admitted(&server);
     assert_eq!(observer.ask("mn").unwrap(), "MN");
     background.stop().unwrap();
 }
 
-/// A client who has a thread: that of another who left may take a moment to end.
+/// A client that got a thread. The thread of a closed connection may take a moment to end.
 fn admitted(server: &Server) -> Client {
     let mut tries = (0..1_000).map(|_| Client::connect(&server.address).unwrap());
     tries

@@ -1,6 +1,6 @@
 //! memcached's start lines, through a link named `memcached`: those of operators, of the container
 //! image and of Debian's package.
-// Tests all the way down: helpers may do what tests may.
+// The helpers of tests may panic and print, as tests may.
 #![allow(clippy::unwrap_used, clippy::print_stderr)]
 
 use std::fs::{self, Permissions};

@@ -1,5 +1,5 @@
 //! Every transcript, played to everyone who should know it.
-// Tests all the way down: helpers may do what tests may.
+// The helpers of tests may panic and print, as tests may.
 #![allow(clippy::unwrap_used, clippy::print_stderr)]
 
 use curtail_tests::peer::{Address, ModelPeer, Peer, SessionPeer, SocketPeer, Trickle};
