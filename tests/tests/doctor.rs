@@ -100,7 +100,7 @@ fn it_answers_for_the_server_that_is_wanted() {
 }
 
 #[test]
-fn a_user_without_privilege_is_told_which_limit_is_too_low() {
+fn an_unprivileged_user_sees_which_limit_is_too_low() {
     let mut command = Command::new("sh");
     command.args(["-c", "ulimit -n 600 && exec \"$0\" doctor --json"]);
     command.arg(curtail_path());

@@ -359,7 +359,7 @@ mod tests {
     }
 
     #[test]
-    fn of_a_test_that_failed_all_it_said_is_shown_and_its_name_is_told() {
+    fn a_failed_test_is_shown_with_its_output_and_name() {
         let (shown, failed, _) = shown_of(
             "     Running tests/edges.rs (target/debug/deps/edges-0a8c)\n\
              chatter\n\
@@ -446,7 +446,7 @@ mod tests {
     }
 
     #[test]
-    fn whoever_is_left_behind_with_the_output_open_is_not_waited_for() {
+    fn a_leftover_process_with_the_output_open_is_not_waited_for() {
         let start = Instant::now();
         let script = "(for i in $(seq 600); do echo chatter; sleep 0.05; done) & \
              echo 'test result: ok. 3 passed; 0 failed; 0 ignored; 0 measured; 0 filtered out'; \

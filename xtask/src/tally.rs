@@ -100,7 +100,7 @@ mod tests {
     }
 
     #[test]
-    fn a_test_that_says_it_could_not_run_is_not_counted_as_passed_and_its_reason_is_told() {
+    fn a_skipped_test_is_counted_as_skipped_with_its_reason() {
         let output = "skipped: outside any output, as a test's name might be\n\
             successes:\n\n---- original stdout ----\nskipped: no memcached on PATH\n\
             skipped: said twice\n\n---- other stdout ----\nskipped: needs root\n\n\

@@ -182,7 +182,7 @@ mod tests {
     }
 
     #[test]
-    fn a_cause_is_told_once() {
+    fn a_cause_is_printed_once() {
         let denied = || std::io::Error::other("denied");
         let alone = anyhow::Error::new(denied()).context("listen");
         assert_eq!(told(&alone), "listen: denied");

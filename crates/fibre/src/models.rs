@@ -160,7 +160,7 @@ fn record(anchor: &Arc<Anchor>, name: usize) -> Arc<Record> {
 /// Every fibre runs twice and yields in between. The first then occupies its processor until all
 /// others have finished. One is made ready by the processor that runs the second, the others by
 /// other threads.
-fn nobody_sleeps_while_a_fibre_is_ready(kind: Scheduler) {
+fn no_processor_sleeps_while_a_fibre_is_ready(kind: Scheduler) {
     const FIBRES: usize = 4;
     let anchor = Anchor::model(kind, PROCESSORS);
     let (done, runs) = (
@@ -207,22 +207,22 @@ fn nobody_sleeps_while_a_fibre_is_ready(kind: Scheduler) {
 }
 
 #[test]
-fn nobody_sleeps_while_a_fibre_is_ready_fair() {
-    check(|| nobody_sleeps_while_a_fibre_is_ready(Scheduler::Fair));
+fn no_processor_sleeps_while_a_fibre_is_ready_fair() {
+    check(|| no_processor_sleeps_while_a_fibre_is_ready(Scheduler::Fair));
 }
 
 #[test]
-fn nobody_sleeps_while_a_fibre_is_ready_steal() {
-    check(|| nobody_sleeps_while_a_fibre_is_ready(Scheduler::Steal));
+fn no_processor_sleeps_while_a_fibre_is_ready_steal() {
+    check(|| no_processor_sleeps_while_a_fibre_is_ready(Scheduler::Steal));
 }
 
 #[test]
-fn nobody_sleeps_while_a_fibre_is_ready_global() {
-    check(|| nobody_sleeps_while_a_fibre_is_ready(Scheduler::Global));
+fn no_processor_sleeps_while_a_fibre_is_ready_global() {
+    check(|| no_processor_sleeps_while_a_fibre_is_ready(Scheduler::Global));
 }
 
 /// Two are made ready by other threads. The first occupies its processor until the second has run.
-fn nobody_waits_behind_one_that_stays(kind: Scheduler) {
+fn no_fibre_waits_behind_a_fibre_that_does_not_yield(kind: Scheduler) {
     let anchor = Anchor::model(kind, PROCESSORS);
     let done = Arc::new(Count::new());
     let counts = Arc::clone(&done);
@@ -244,22 +244,22 @@ fn nobody_waits_behind_one_that_stays(kind: Scheduler) {
 }
 
 #[test]
-fn nobody_waits_behind_one_that_stays_fair() {
+fn no_fibre_waits_behind_a_fibre_that_does_not_yield_fair() {
     check_often(SMALL_ORDERS, || {
-        nobody_waits_behind_one_that_stays(Scheduler::Fair)
+        no_fibre_waits_behind_a_fibre_that_does_not_yield(Scheduler::Fair)
     });
 }
 
 #[test]
-fn nobody_waits_behind_one_that_stays_steal() {
+fn no_fibre_waits_behind_a_fibre_that_does_not_yield_steal() {
     check_often(SMALL_ORDERS, || {
-        nobody_waits_behind_one_that_stays(Scheduler::Steal)
+        no_fibre_waits_behind_a_fibre_that_does_not_yield(Scheduler::Steal)
     });
 }
 
 /// Two move between the lanes of one processor by yielding, while the other searches the lanes.
 /// Then one stays until the other has finished.
-fn nobody_is_overlooked_who_yields(kind: Scheduler) {
+fn a_yielding_fibre_runs_again(kind: Scheduler) {
     const YIELDS: usize = 3;
     let anchor = Anchor::model(kind, PROCESSORS);
     let (done, runs) = (
@@ -289,9 +289,9 @@ fn nobody_is_overlooked_who_yields(kind: Scheduler) {
 }
 
 #[test]
-fn nobody_is_overlooked_who_yields_fair() {
+fn a_yielding_fibre_runs_again_fair() {
     check_often(SMALL_ORDERS, || {
-        nobody_is_overlooked_who_yields(Scheduler::Fair)
+        a_yielding_fibre_runs_again(Scheduler::Fair)
     });
 }
 
@@ -390,7 +390,7 @@ fn no_rousing_is_lost_global() {
 
 /// A fibre is in a wait list until it is granted its turn or leaves, while others wake it
 /// spuriously. It continues exactly once, either granted or having left.
-fn who_stands_in_line_is_granted_once(kind: Scheduler) {
+fn a_waiter_is_granted_once(kind: Scheduler) {
     let anchor = Anchor::model(kind, PROCESSORS);
     let (done, granted) = (Arc::new(Count::new()), Arc::new(AtomicUsize::new(0)));
     let line = Arc::new(Mutex::new(WaitList::new()));
@@ -456,9 +456,9 @@ fn who_stands_in_line_is_granted_once(kind: Scheduler) {
 }
 
 #[test]
-fn who_stands_in_line_is_granted_once_of_each() {
+fn a_waiter_is_granted_once_of_each() {
     for kind in Scheduler::ALL {
-        check(move || who_stands_in_line_is_granted_once(kind));
+        check(move || a_waiter_is_granted_once(kind));
     }
 }
 
@@ -497,7 +497,7 @@ fn a_parked_fibre_is_taken_up_once() {
 }
 
 #[test]
-fn whoever_waits_for_a_result_gets_it() {
+fn a_join_returns_the_result() {
     check(|| {
         let (writer, reader) = packet();
         let fibre = thread::spawn(move || writer.fill(|| 7));
@@ -534,7 +534,7 @@ fn permits_go_to_one_at_a_time_and_all_come_back() {
 }
 
 #[test]
-fn whoever_waits_for_a_condition_is_told() {
+fn a_condition_variable_wakes_its_waiter() {
     check(|| {
         let shared = Arc::new((mutex::Mutex::new(0), mutex::Condition::new()));
         let waiters = [1, 2].map(|wanted| {

@@ -127,7 +127,7 @@ fn sleepers_wake_in_order() {
 }
 
 #[test]
-fn told_to_end_a_sleeper_does() {
+fn cancelling_ends_a_sleep() {
     each(2, |runtime| {
         let sleeper = runtime.spawn(|| fibre::sleep(Duration::from_secs(3600)));
         std::thread::sleep(Duration::from_millis(5));

@@ -73,7 +73,7 @@ fn what_is_not_there_is_not_opened() {
 }
 
 #[test]
-fn told_to_end_a_fibre_opens_nothing() {
+fn a_cancelled_fibre_opens_no_file() {
     each_inside(1, || {
         let told = fibre::spawn(|| {
             fibre::current().cancel();

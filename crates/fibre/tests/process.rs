@@ -93,7 +93,7 @@ fn switches(name: &str) -> BTreeMap<String, u64> {
 }
 
 #[test]
-fn who_has_nothing_to_do_does_nothing() {
+fn an_idle_runtime_uses_no_cpu_time() {
     let _alone = alone();
     for (scheduler, kind) in kinds() {
         let builder = Builder::new().processors(2).scheduler(scheduler);
@@ -127,7 +127,7 @@ fn deep(depth: u64) -> u64 {
 }
 
 #[test]
-fn who_grows_beyond_the_stack_is_killed() {
+fn a_stack_overflow_kills_the_process() {
     if std::env::var_os(OVERFLOWS).is_some() {
         let runtime = Builder::new().processors(1).start().unwrap();
         println!("{}", runtime.run(|| deep(0)));
@@ -138,7 +138,7 @@ fn who_grows_beyond_the_stack_is_killed() {
         return;
     }
     let mut child = Command::new(std::env::current_exe().unwrap());
-    child.args(["--exact", "who_grows_beyond_the_stack_is_killed"]);
+    child.args(["--exact", "a_stack_overflow_kills_the_process"]);
     child
         .env(OVERFLOWS, "1")
         .stdout(Stdio::null())

@@ -63,7 +63,7 @@ fn thread_number() -> i32 {
 }
 
 #[test]
-fn under_fair_nobody_starves() {
+fn no_fibre_starves_under_the_fair_scheduler() {
     let timeout = Duration::from_secs(60);
     assert!(runs_behind_one_that_does_not_yield(
         Scheduler::Fair,

@@ -80,7 +80,7 @@ impl Drop for Bad {
 }
 
 #[test]
-fn a_result_nobody_wants_that_panics_ends_no_processor() {
+fn a_panic_in_the_drop_of_an_unused_result_ends_no_processor() {
     each(1, |runtime| {
         let gate = Arc::new(Semaphore::new(0));
         let opened = Arc::clone(&gate);
@@ -94,7 +94,7 @@ fn a_result_nobody_wants_that_panics_ends_no_processor() {
 }
 
 /// Fibres of each sort, told to end.
-fn spawn_those_who_end(runtime: &Runtime) -> Arc<AtomicUsize> {
+fn spawn_cancellable_fibres(runtime: &Runtime) -> Arc<AtomicUsize> {
     let ended = Arc::new(AtomicUsize::new(0));
     for sort in 0..3 {
         for _ in 0..10 {
@@ -121,15 +121,15 @@ fn spawn_those_who_end(runtime: &Runtime) -> Arc<AtomicUsize> {
 }
 
 #[test]
-fn all_are_told_to_end() {
+fn stopping_cancels_all_fibres() {
     for kind in kinds() {
         let runtime = start(2, kind);
-        let ended = spawn_those_who_end(&runtime);
+        let ended = spawn_cancellable_fibres(&runtime);
         runtime.stop(LONG).unwrap();
         assert_eq!(ended.load(Ordering::Relaxed), 30, "{kind:?}");
         // At once, and by being dropped; a timeout that no clock has.
         let runtime = start(2, kind);
-        let ended = spawn_those_who_end(&runtime);
+        let ended = spawn_cancellable_fibres(&runtime);
         drop(runtime);
         assert_eq!(ended.load(Ordering::Relaxed), 30, "{kind:?}");
         start(1, kind).stop(Duration::MAX).unwrap();
@@ -137,7 +137,7 @@ fn all_are_told_to_end() {
 }
 
 #[test]
-fn who_does_not_end_is_given_up() {
+fn a_fibre_that_does_not_end_is_abandoned() {
     if cfg!(feature = "sanitizer") {
         eprintln!("skipped: what is given up is never freed, as the sanitizer would report");
         return;

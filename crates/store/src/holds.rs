@@ -107,7 +107,7 @@ mod tests {
     }
 
     #[test]
-    fn two_who_want_to_hold_at_once_do_not_both() {
+    fn holds_above_the_limit_are_exclusive() {
         let holds = Holds::default();
         let holders = AtomicU32::new(0);
         let hold_now_and_then = || {

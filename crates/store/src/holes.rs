@@ -287,7 +287,7 @@ mod tests {
     /// Compared with a linear search: whatever is added and removed, every hole is in its list
     /// until it is taken or forgotten, and the number of holes is bounded.
     #[test]
-    fn whatever_comes_and_goes_each_is_popped_once() {
+    fn every_hole_is_popped_once() {
         let mut ready = ReadyHoles::new();
         let mut there = std::collections::HashMap::new();
         let mut random = 1_u64;

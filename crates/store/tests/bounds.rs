@@ -97,7 +97,7 @@ fn the_least_recently_read_go_first() {
 }
 
 #[test]
-fn deleted_and_expired_memory_comes_back() {
+fn memory_of_deleted_and_expired_items_is_reclaimed() {
     let mut worker = store(8 << 20);
     for number in 0..1_000_u32 {
         let expiry = if number % 2 == 0 {
@@ -550,7 +550,7 @@ fn no_operation_visits_more_than_sixty_four_others() {
 }
 
 #[test]
-fn a_large_value_that_was_asked_for_stays_whole_though_its_pieces_lie_elsewhere() {
+fn a_requested_chunked_value_survives_whole() {
     let mut worker = store(8 << 20);
     let until = |second| Write::plain(Mode::Set, Expiry::at(second));
     // Its pieces lie with what never expires, and its head with what expires when it does.

@@ -161,7 +161,7 @@ fn where_nothing_may_leave_nothing_is_watched() {
 /// Once only the first request of each second counted, and who was asked for again after its
 /// segment had been drained left with the rest.
 #[test]
-fn who_is_asked_for_stays_where_memory_turns_over_within_a_second() {
+fn requested_items_stay_when_memory_turns_over_within_a_second() {
     let mut asked = Asked::new(true);
     asked.second = u64::MAX;
     let mut hits = 0;
@@ -180,7 +180,7 @@ fn who_is_asked_for_stays_where_memory_turns_over_within_a_second() {
 
 /// Once all of the oldest were copied, nothing came free, and the writer was refused.
 #[test]
-fn a_memory_all_of_which_was_asked_for_takes_what_is_new() {
+fn new_items_are_stored_when_every_old_item_was_requested() {
     for memory_bytes in [2 << 20, 8 << 20, 32 << 20] {
         let mut asked = Asked::of(true, memory_bytes);
         for turn in 0..memory_bytes / 40 {
@@ -193,7 +193,7 @@ fn a_memory_all_of_which_was_asked_for_takes_what_is_new() {
 
 /// Each is asked for eight times within two seconds and never again, beside what is popular.
 #[test]
-fn who_was_asked_for_only_when_it_came_leaves_before_those_asked_for_since() {
+fn items_requested_only_at_first_are_evicted_before_those_requested_since() {
     let mut asked = Asked::new(true);
     for turn in 0..2_000_000 {
         if turn == 1_000_000 {

@@ -87,7 +87,7 @@ const LOOK: Read = Read {
 };
 
 #[test]
-fn an_item_becomes_stale_and_is_the_same_in_all_else() {
+fn marking_stale_changes_nothing_else() {
     for len in LENGTHS {
         let mut worker = worker();
         assert_eq!(mark(&mut worker, &INVALIDATE), Marked::NotFound);
@@ -201,7 +201,7 @@ fn an_item_made_for_its_reader_is_claimed_and_outlives_draining() {
 }
 
 #[test]
-fn what_is_joined_to_nothing_is_stored_if_asked() {
+fn append_to_a_missing_item_creates_it_on_request() {
     for len in LENGTHS {
         for mode in [Mode::Append, Mode::Prepend] {
             let mut worker = worker();

@@ -218,7 +218,7 @@ impl Client {
 const STEPS_LEAST: u64 = 100_000;
 
 #[test]
-fn nobody_is_shown_anothers_bytes_or_half_a_value() {
+fn no_read_returns_foreign_or_torn_bytes() {
     let seconds = std::env::var("CURTAIL_TORN_SECONDS").map_or(2, |text| text.parse().unwrap());
     let store = Store::new(Config {
         memory_bytes: LEAST,

@@ -135,7 +135,7 @@ mod tests {
     use std::process::Stdio;
 
     #[test]
-    fn a_child_stays_on_its_processor_and_ends_when_told() {
+    fn a_child_stays_on_its_cpu_and_ends_on_sigterm() {
         let cpu = crate::thread::allowed_cpus().unwrap()[0];
         let mut command = Command::new("sh");
         command
@@ -165,7 +165,7 @@ mod tests {
     }
 
     #[test]
-    fn a_child_dies_with_the_thread_that_started_it() {
+    fn a_child_is_killed_when_the_thread_that_started_it_exits() {
         let mut child = std::thread::spawn(|| {
             let mut command = Command::new("sleep");
             command.arg("60");

@@ -220,7 +220,7 @@ mod tests {
     }
 
     #[test]
-    fn a_page_that_is_touched_first_is_a_fault_of_who_touches_it() {
+    fn a_page_fault_is_counted_for_the_thread_that_touches_the_page() {
         let bytes = 64 << 20;
         let before = thread_faults();
         // The kernel hands out so much at once as pages that are not there yet.

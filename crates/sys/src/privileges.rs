@@ -87,7 +87,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn root_is_found_and_nobody_made_up_is_not() {
+    fn root_is_found_and_an_unknown_user_is_not() {
         let root = find_user("root").unwrap().unwrap();
         assert_eq!((root.uid, root.gid), (0, 0));
         assert_eq!(find_user("no-such-user-here").unwrap(), None);

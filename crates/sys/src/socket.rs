@@ -420,7 +420,7 @@ mod tests {
     }
 
     #[test]
-    fn who_connects_before_it_listens_is_refused() {
+    fn a_connection_before_listen_is_refused() {
         use std::net::TcpStream;
         let bound = Bound::tcp("127.0.0.1:0".parse().unwrap()).unwrap();
         let address = bound.address().unwrap();
@@ -477,7 +477,7 @@ mod tests {
     }
 
     #[test]
-    fn a_blocking_stream_sleeps_until_it_is_told_that_nothing_will_come() {
+    fn a_blocked_read_ends_at_shutdown() {
         let (client, server) = Stream::pair().unwrap();
         server.set_blocking(1_000_000).unwrap();
         client.send(b"abc").unwrap();
@@ -528,7 +528,7 @@ mod tests {
     }
 
     #[test]
-    fn nobody_listening_is_an_error() {
+    fn connecting_without_a_listener_is_an_error() {
         let unused = Listener::tcp("127.0.0.1:0".parse().unwrap(), 1).unwrap();
         let address = unused.address().unwrap();
         drop(unused);

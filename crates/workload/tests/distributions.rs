@@ -60,7 +60,7 @@ fn samples_follow_the_distribution_function() {
 }
 
 #[test]
-fn another_distribution_would_be_noticed() {
+fn another_distribution_is_detected() {
     let bound = 1.95 / 40_000_f64.sqrt();
     let drawn = samples(distribution("gev:30.7984,8.20449,0.078688"), 40_000);
     assert!(distance(distribution("gev:30.7984,8.20449,-0.078688"), drawn.clone()) > 2.0 * bound);

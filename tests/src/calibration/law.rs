@@ -192,7 +192,7 @@ mod tests {
     }
 
     #[test]
-    fn a_stall_serves_nobody_until_it_ends() {
+    fn no_request_is_served_during_a_stall() {
         let law: Service = "stall:1,100,10".parse().unwrap();
         let mut stream = RandomStream::new(1, Purpose::Other, 0);
         let ends = [0, 49, 50, 55, 60, 149, 151].map(|start_ns| law.end_ns(start_ns, &mut stream));

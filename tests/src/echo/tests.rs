@@ -84,7 +84,7 @@ fn several_connections_are_counted_apart() {
 }
 
 #[test]
-fn who_does_not_read_for_a_while_gets_all_the_same() {
+fn a_late_reader_receives_every_byte() {
     with_each(|address| {
         let requests = 50_000;
         let mut stream = connect(address);

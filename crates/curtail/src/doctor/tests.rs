@@ -322,7 +322,7 @@ fn why_there_is_no_io_uring_decides_what_to_do() {
 }
 
 #[test]
-fn rings_that_root_has_and_its_server_has_not_are_told() {
+fn rings_available_to_root_but_not_to_the_server_are_reported() {
     let mut machine = sound();
     machine.runtimes.io_uring_disabled = Some(1);
     assert_eq!(mark(&machine, "--runtime auto"), Mark::Fine, "as a user");
@@ -390,7 +390,7 @@ fn a_bound_of_memory_below_what_is_wanted_is_wrong_and_just_above_worth_knowing(
 }
 
 #[test]
-fn huge_pages_are_missed_where_they_are_asked_for() {
+fn missing_huge_pages_are_reported_if_requested() {
     let mut machine = sound();
     machine.memory.huge_pages = Some("never".to_owned());
     assert_eq!(mark(&machine, "huge pages"), Mark::Note);

@@ -21,7 +21,7 @@ fn connection() -> (Socket<TcpStream>, TcpStream) {
 }
 
 #[test]
-fn an_end_that_comes_with_the_last_data_is_seen() {
+fn an_end_of_stream_with_the_last_data_is_detected() {
     use std::io::Write;
     each_inside(1, || {
         // Known to the processor before, or only with all there is.
@@ -61,7 +61,7 @@ fn after_half_an_end_the_other_half_goes_on() {
 }
 
 #[test]
-fn a_peer_that_resets_is_an_error_to_who_waits() {
+fn a_reset_is_an_error_to_a_waiting_fibre() {
     each_inside(2, || {
         let (near, far) = connection();
         let reader = fibre::spawn(move || {
@@ -81,7 +81,7 @@ fn a_peer_that_resets_is_an_error_to_who_waits() {
 }
 
 #[test]
-fn where_nobody_listens_it_is_refused() {
+fn connecting_without_a_listener_is_refused() {
     each_inside(2, || {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let address = listener.local_addr().unwrap();

@@ -55,7 +55,7 @@ fn a_wait_ends_at_its_time_and_the_next_begins_anew() {
 
 /// Data and the time come together: each byte arrives once, and no other call is ended for it.
 #[test]
-fn a_time_that_comes_late_ends_nothing_else() {
+fn a_late_timeout_ends_no_other_wait() {
     each_inside(2, || {
         const BYTES: usize = 300;
         let (near, far) = pair();
@@ -93,7 +93,7 @@ fn cancel<T: Send + 'static>(is_there: &Semaphore, fibre: JoinHandle<std::io::Re
 }
 
 #[test]
-fn told_to_end_whoever_waits_does() {
+fn cancelling_ends_waits() {
     each_inside(2, || {
         let there = Arc::new(Semaphore::new(0));
         let tell = || Arc::clone(&there);
@@ -137,7 +137,7 @@ fn told_to_end_whoever_waits_does() {
 
 /// Where nobody accepts, the kernel lets few in and the others wait.
 #[test]
-fn told_to_end_whoever_connects_does() {
+fn cancelling_ends_connects() {
     each_inside(2, || {
         let listener = rustix::net::socket(AddressFamily::INET, SocketType::STREAM, None).unwrap();
         let any = std::net::SocketAddr::from(([127, 0, 0, 1], 0));

@@ -69,7 +69,7 @@ fn echo_over_tcp(connections: usize, rounds: usize) {
 }
 
 #[test]
-fn all_that_is_sent_comes_back() {
+fn everything_sent_is_echoed() {
     each_inside(1, || echo_over_tcp(50, 40));
     each_inside(3, || echo_over_tcp(50, 40));
 }
@@ -120,7 +120,7 @@ fn pairs_within_the_machine() {
 
 /// One processor: a writer that blocked it would wait for a reader that never runs.
 #[test]
-fn who_waits_for_room_blocks_itself_only() {
+fn a_full_send_buffer_blocks_only_its_fibre() {
     each_inside(1, || {
         const LEN: usize = 4 << 20;
         let (near, far) = UnixStream::pair().unwrap();

@@ -240,7 +240,7 @@ fn runs_with_little_in_them_still_draw() {
 }
 
 #[test]
-fn only_the_figures_asked_for_are_drawn_each_once() {
+fn only_requested_figures_are_drawn_each_once() {
     let place = tempfile::tempdir().unwrap();
     let mut ladder = Synthetic::ladder(2);
     ladder.plan.figures = vec![FigureKind::Tail, FigureKind::Tail];

@@ -57,7 +57,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_one_asked_for_longest_ago_goes() {
+    fn the_least_recently_requested_item_is_evicted() {
         let mut lru = Lru::new(30, 10);
         for record in [1, 2, 3] {
             assert!(!lru.request(record, 10));

@@ -132,7 +132,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_asked_for_once_does_not_displace_what_is_asked_for_often() {
+    fn items_requested_once_do_not_displace_frequently_requested_items() {
         let mut cache = S3Fifo::new(100, 10_000);
         for _ in 0..3 {
             for record in 0..5 {

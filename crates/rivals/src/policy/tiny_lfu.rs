@@ -185,7 +185,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_scan_does_not_displace_what_is_asked_for_often() {
+    fn a_scan_does_not_displace_frequently_requested_items() {
         let mut cache = TinyLfu::new(1000, 10_000, 100);
         for _ in 0..5 {
             (0..80).for_each(|record| {

@@ -24,7 +24,7 @@ fn a_stamp_is_over_when_all_have_announced_it_or_sleep() {
 /// Readers follow a pointer (here the index of a cell) and must never see a cell that was wiped
 /// after its stamp had passed.
 #[test]
-fn nothing_is_used_again_while_somebody_looks() {
+fn memory_is_not_reused_while_it_is_being_read() {
     const CELLS: usize = 8;
     const WIPED: u64 = u64::MAX;
     let epochs = Epochs::new();

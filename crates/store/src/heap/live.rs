@@ -156,7 +156,7 @@ mod tests {
     use std::thread;
 
     #[test]
-    fn a_row_is_summed_whoever_added_and_whoever_took() {
+    fn a_row_sums_the_columns_of_all_workers() {
         let live = Live::reserve(20, 1).unwrap();
         let columns = [(); 3].map(|()| live.take_column());
         assert_eq!(

@@ -121,7 +121,7 @@ fn every_page_of_buckets_is_populated_once_the_first_among_them() {
 }
 
 #[test]
-fn where_it_may_not_grow_the_least_asked_for_leaves() {
+fn an_index_that_cannot_grow_displaces_the_least_requested() {
     let index = Index::new(4, 64, 0).unwrap();
     let positions = index.bytes() / 8;
     let mut displaced = 0;

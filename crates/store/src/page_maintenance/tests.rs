@@ -46,9 +46,9 @@ fn a_step_finds_a_little() {
     assert!(!store.has_huge_pages());
 }
 
-/// What was used before its turn came has its pages.
+/// Segments that were used before they were populated need no populating.
 #[test]
-fn a_tender_that_is_overtaken_goes_on_where_nobody_is() {
+fn page_maintenance_that_is_overtaken_continues_at_the_next_segment() {
     let mut worker = worker(512 << 20);
     let store = Arc::clone(worker.store());
     let mut maintenance = PageMaintenance::new(&store);

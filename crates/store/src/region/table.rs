@@ -80,7 +80,7 @@ mod tests {
     }
 
     #[test]
-    fn a_page_is_there_before_who_writes_comes() {
+    fn a_page_is_populated_before_its_first_write() {
         faults();
         // Reading the count may fault too.
         let few = PAGES as u64 / 8;

@@ -152,7 +152,7 @@ fn a_pinned_value_stays_whatever_is_drained() {
 }
 
 #[test]
-fn two_who_drain_lose_nothing_that_is_asked_for() {
+fn two_concurrent_evacuations_lose_no_requested_item() {
     shuttle::check_pct(
         || {
             let store = store();
@@ -244,7 +244,7 @@ fn no_reader_sees_a_hole_used_again() {
 /// A touched item moves to a block with an expiry, while others read it, overwrite it and evacuate
 /// its surroundings. Later reads find the last written value with the last expiry.
 #[test]
-fn who_is_touched_is_neither_lost_nor_torn_nor_kept_for_ever() {
+fn a_touched_item_is_neither_lost_nor_torn_and_expires() {
     // Not in every interleaving: after a hundred other insertions it was evicted.
     let found = Arc::new(std::sync::atomic::AtomicU64::new(0));
     let sum = Arc::clone(&found);

@@ -21,7 +21,7 @@ fn until(ring: &mut Ring, mut wanted: impl FnMut(&mut Ring, Event) -> bool) {
 }
 
 #[test]
-fn what_is_sent_is_received_and_its_memory_comes_back() {
+fn sent_data_is_received_and_its_buffers_are_returned() {
     Ring::probe().unwrap();
     let (mut ring, inputs) = Ring::new(CONFIG).unwrap();
     let (source, target) = Stream::pair().unwrap();
@@ -159,7 +159,7 @@ fn receiving_can_be_stopped_and_goes_on_where_it_was() {
 }
 
 #[test]
-fn more_than_the_queue_holds_is_asked_for_all_the_same() {
+fn more_requests_than_the_queue_holds_are_submitted() {
     let (mut ring, _inputs) = Ring::new(CONFIG).unwrap();
     let pairs: Vec<_> = (0..100).map(|_| Stream::pair().unwrap()).collect();
     for (token, (_, target)) in pairs.iter().enumerate() {
@@ -211,7 +211,7 @@ fn a_ring_that_is_dropped_does_not_wait_for_a_peer_that_does_not_read() {
 }
 
 #[test]
-fn who_sleeps_is_woken_each_time() {
+fn a_sleeping_ring_is_woken_every_time() {
     use crate::poll::Waker;
     let (mut ring, _inputs) = Ring::new(CONFIG).unwrap();
     let waker = Waker::new().unwrap();
@@ -232,7 +232,7 @@ fn who_sleeps_is_woken_each_time() {
 }
 
 #[test]
-fn what_comes_over_tcp_is_received() {
+fn data_over_tcp_is_received() {
     let (mut ring, inputs) = Ring::new(CONFIG).unwrap();
     let listener = Listener::tcp("127.0.0.1:0".parse().unwrap(), 16).unwrap();
     let client = Stream::connect(listener.address().unwrap()).unwrap();

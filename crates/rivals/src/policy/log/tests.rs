@@ -13,7 +13,7 @@ fn ask(log: &mut Log, records: std::ops::Range<u32>) -> usize {
 }
 
 #[test]
-fn what_is_asked_for_often_outlives_a_scan() {
+fn frequently_requested_items_survive_a_scan() {
     let mut log = Log::new(32 * 100, 10_000, SHAPE);
     for _ in 0..4 {
         ask(&mut log, 0..100);

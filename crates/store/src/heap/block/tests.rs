@@ -11,7 +11,7 @@ fn block(memory: &mut [u64]) -> Block<'_> {
 }
 
 #[test]
-fn every_form_tells_what_it_was_told() {
+fn every_block_form_returns_what_was_stored() {
     let (mut memory, mut other) = (memory(), memory());
     let outlines = [
         Outline::whole(3, 70, 0, None, false),

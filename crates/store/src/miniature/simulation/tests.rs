@@ -48,7 +48,7 @@ fn skewed(turn: u64, below: u64) -> u64 {
 }
 
 #[test]
-fn what_moves_is_followed_and_a_loop_is_not_let_in() {
+fn a_moving_working_set_selects_recency_and_a_loop_does_not() {
     let mut moving = simulation(8192);
     let mut around = simulation(8192);
     // It comes from the other side.
@@ -100,7 +100,7 @@ fn fewer_keys_are_watched_when_there_are_no_slots_left() {
 }
 
 #[test]
-fn what_expired_or_was_flushed_is_no_hit() {
+fn expired_and_flushed_items_do_not_hit() {
     let mut simulation = simulation(512);
     let scan = |simulation: &mut Simulation, seen, now_s, flushes| {
         let context = SampleContext { flushes, ..SCENE };
@@ -127,7 +127,7 @@ fn what_expired_or_was_flushed_is_no_hit() {
 }
 
 #[test]
-fn what_was_deleted_is_no_hit_and_what_was_touched_stays_one() {
+fn deleted_items_do_not_hit_and_touched_items_do() {
     let mut simulation = simulation(512);
     let mut scan = |seen, now_s| {
         let before = simulation.scores;
@@ -152,7 +152,7 @@ fn what_was_deleted_is_no_hit_and_what_was_touched_stays_one() {
 
 proptest! {
     #[test]
-    fn the_queues_stay_whole(
+    fn the_queues_stay_consistent(
         looks in prop::collection::vec((0..2_000_u64, 0..4_u8, 1..400_u32, 0..3_u32), 1..1_500),
         room in 0..2_000_000_u64,
         slots in 20..400_usize,
