@@ -1,7 +1,7 @@
 //! Restart of a failed worker loop: its connections are closed and counted, and it serves the new
 //! connections dispatched to it. If the thread merely ended, those would wait forever.
 //!
-//! A panic in a session has a smaller effect: see `WorkerContext::serve_connection`.
+//! A panic in a session has a smaller effect: see `WorkerContext::serve_burst`.
 
 use std::io;
 use std::panic::{AssertUnwindSafe, catch_unwind};

@@ -137,7 +137,7 @@ impl WorkerContext {
         }
     }
 
-    /// Records a wake-up and the number of its connections.
+    /// Records a wake-up and the number of connections that were ready.
     pub(crate) fn woke_up(&mut self, now_ns: u64, connections: usize) {
         self.woke_ns = now_ns;
         if connections > 0 {
@@ -166,8 +166,8 @@ impl WorkerContext {
     }
 
     /// Handles the inbox event. Returns the current second and the connections to close: those that
-    /// hold store memory, have been inactive for long, and block others. New connections stay in
-    /// the inbox.
+    /// hold store memory which others need, and have been inactive for a long time. New connections
+    /// stay in the inbox.
     pub(crate) fn read_inbox<W>(
         &self,
         table: &ConnectionTable<W>,
@@ -193,7 +193,7 @@ impl WorkerContext {
     ///
     /// If a session panics, only its connection is lost. The connections behind it in the burst get
     /// another turn.
-    pub(crate) fn serve_connection<'i, P, W>(
+    pub(crate) fn serve_burst<'i, P, W>(
         &mut self,
         table: &mut ConnectionTable<W>,
         parts: &'i [P],
@@ -235,7 +235,10 @@ impl WorkerContext {
         self.prepared = recycle(prepared);
     }
 
-    #[expect(clippy::too_many_arguments, reason = "the other half of `converse`")]
+    #[expect(
+        clippy::too_many_arguments,
+        reason = "the body of `serve_burst`, apart for `catch_unwind`"
+    )]
     fn serve_parts<'i, P, W>(
         &mut self,
         table: &mut ConnectionTable<W>,
@@ -276,15 +279,15 @@ impl WorkerContext {
             };
             let requests = &prepared[first..first + outcome.prepared];
             first += requests.len();
-            let (progress, is_all) = self.answer_turn(connection, requests, input, now);
+            let (progress, sends_now) = self.answer_turn(connection, requests, input, now);
             outcome.progress = progress;
             self.current_part = None;
-            outcome.is_lost = is_all && !send(self, connection, slot);
+            outcome.is_lost = sends_now && !send(self, connection, slot);
         }
         self.current_part = None;
     }
 
-    /// Answers one connection into `output`, as [`WorkerContext::serve_connection`], without
+    /// Answers one connection into `output`, as [`WorkerContext::serve_burst`], without
     /// sending.
     pub(crate) fn answer_one(&mut self, session: &mut Session, input: &[u8], now: Now) -> Progress {
         let mut prepared = recycle(mem::take(&mut self.prepared));

@@ -34,7 +34,7 @@ pub(crate) enum Counter {
     Displaced,
     /// Times the worker waited for a segment.
     Waits,
-    /// Blocks and buckets visited beside those that operations name.
+    /// Blocks and buckets visited in addition to those of the requested keys.
     Visits,
     /// Bytes of blocks that this worker linked, less those that it unlinked: only the sum over all
     /// workers, modulo 2^64, is meaningful.
@@ -50,8 +50,8 @@ pub(crate) struct Counters {
     counts: [AtomicU64; COUNTS],
     /// Evicted items by age, as in [`EVICTED_AGES_S`].
     ages: [AtomicU64; EVICTED_AGES_S.len() + 1],
-    /// The sketch of its hot keys. The worker locks it once in many reads, and `stats hotkeys`
-    /// rarely.
+    /// The sketch of the worker's hot keys. The worker locks it only once every many reads;
+    /// `stats hotkeys` locks it rarely.
     pub(crate) sketch: Mutex<Sketch>,
 }
 
@@ -72,7 +72,7 @@ impl Counters {
         cell.store(cell.load(Ordering::Relaxed) + 1, Ordering::Relaxed);
     }
 
-    /// Adds the ages of evicted items to a sum.
+    /// Adds the number of evicted items of each age to `sum`.
     pub(crate) fn add_ages(&self, sum: &mut [u64]) {
         for (to, from) in sum.iter_mut().zip(&self.ages) {
             *to += from.load(Ordering::Relaxed);

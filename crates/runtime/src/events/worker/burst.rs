@@ -51,7 +51,7 @@ impl Worker {
         let send = |context: &mut WorkerContext, connection: &mut Connection<_>, _| {
             context.send(connection, now.elapsed_s)
         };
-        self.context.serve_connection(
+        self.context.serve_burst(
             &mut self.table,
             &parts,
             Part::input_of,

@@ -49,7 +49,7 @@ impl Worker {
             send(context, ring, unsettled, connection, slot, now.elapsed_s)
         };
         self.context
-            .serve_connection(&mut self.table, &parts, input_of, now, &mut outcomes, send);
+            .serve_burst(&mut self.table, &parts, input_of, now, &mut outcomes, send);
         for (part, outcome) in parts.drain(..).zip(outcomes.drain(..)) {
             self.keep_unconsumed(part.slot, part.input, outcome.progress.consumed);
             if outcome.is_lost {
