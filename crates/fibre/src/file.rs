@@ -11,7 +11,7 @@ use io_uring::types::Fd;
 use rustix::fs::{Mode, OFlags};
 
 use crate::io::IoBackend;
-use crate::io::rings::{clamp, perform, told};
+use crate::io::rings::{check, clamp, perform};
 use crate::offload::offload;
 use crate::switch::current;
 
@@ -42,7 +42,7 @@ impl File {
                     .mode(mode.bits());
                 // SAFETY: the path lives until the end.
                 let [result] = unsafe { perform([entry.build()], None)? };
-                told(result)?;
+                check(result)?;
                 // SAFETY: the kernel has just made it, for us.
                 unsafe { OwnedFd::from_raw_fd(result) }
             }
@@ -62,7 +62,7 @@ impl File {
                 let entry = opcode::Read::new(self.fd(), buffer.as_mut_ptr(), len).offset(at);
                 // SAFETY: the buffer is borrowed for the call.
                 let [result] = unsafe { perform([entry.build()], None)? };
-                told(result)
+                check(result)
             }
             IoBackend::Readiness => Ok(offload(|| rustix::io::pread(&self.fd, buffer, at))??),
         }
@@ -79,7 +79,7 @@ impl File {
                 let entry = opcode::Write::new(self.fd(), bytes.as_ptr(), len).offset(at);
                 // SAFETY: the bytes are borrowed for the call.
                 let [result] = unsafe { perform([entry.build()], None)? };
-                told(result)
+                check(result)
             }
             IoBackend::Readiness => Ok(offload(|| rustix::io::pwrite(&self.fd, bytes, at))??),
         }
@@ -95,7 +95,7 @@ impl File {
                 let entry = opcode::Fsync::new(self.fd()).build();
                 // SAFETY: it points nowhere.
                 let [result] = unsafe { perform([entry], None)? };
-                told(result).map(drop)
+                check(result).map(drop)
             }
             IoBackend::Readiness => Ok(offload(|| rustix::fs::fsync(&self.fd))??),
         }

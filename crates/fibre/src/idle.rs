@@ -2,14 +2,14 @@
 //!
 //! A processor without work announces itself, *then* searches every lane once more, then sleeps. A
 //! waker puts a fibre in a lane, *then* checks for idle processors and wakes the one that announced
-//! itself last. Both hold the lane's lock in between. If the search came first, its unlock makes
+//! itself last. The search and the insertion both take the lane's lock. If the search came first, its unlock makes
 //! the announcement visible to the waker; otherwise the search finds the fibre. So no wake-up is
 //! lost, and no fence is needed. (A fibre in a handoff slot passes no lane. There both sides use
 //! one read-modify-write of the slot, which orders them as well.) A state word for each processor
 //! saves the waker a system call while the processor is not asleep yet:
 //!
 //! ```text
-//! AWAKE ── sleep ──► ASLEEP       NOTIFIED: do not sleep, or not again
+//! AWAKE ── sleep ──► ASLEEP       NOTIFIED: must not go to sleep, and must wake if asleep
 //!   └─ wake ► NOTIFIED ◄─ wake, and the event is set
 //! ```
 
@@ -67,8 +67,8 @@ impl IdleProcessors {
         self.count.store(lifo.len(), Ordering::Relaxed);
     }
 
-    /// Withdraws an announcement. False: a waker has taken the processor off the list, and has
-    /// woken it or is about to.
+    /// Withdraws an announcement. Returns false if a waker has taken the processor off the list; it
+    /// has woken the processor or is about to.
     pub(crate) fn withdraw(&self, processor: usize) -> bool {
         let mut lifo = lock(&self.lifo);
         let before = lifo.len();
@@ -95,8 +95,8 @@ impl IdleProcessors {
         self.count.load(Ordering::Relaxed) > 0
     }
 
-    /// Wakes a processor that was taken off the list, or that must check its state again. False: it
-    /// was not asleep, and may have found other work meanwhile.
+    /// Wakes a processor that was taken off the list, or that must check its state again. Returns
+    /// false if it was not asleep; then it may have found other work in the meantime.
     pub(crate) fn wake(&self, processor: usize) -> bool {
         let parker = &self.parkers[processor];
         // Release: pairs with `begin_sleep` and `end_sleep`, which make the caller's writes
@@ -115,7 +115,8 @@ impl IdleProcessors {
         }
     }
 
-    /// Called by the processor before it sleeps. False: it was notified and must not sleep.
+    /// Called by the processor before it sleeps. Returns false if it was notified and must not
+    /// sleep.
     pub(crate) fn begin_sleep(&self, processor: usize) -> bool {
         let word = &self.parkers[processor].word;
         // Acquire: pairs with `wake`.
@@ -129,7 +130,7 @@ impl IdleProcessors {
         is_asleep
     }
 
-    /// Called by the processor after it sleeps, for whatever reason it wakes.
+    /// Called by the processor when it wakes, for whatever reason.
     pub(crate) fn end_sleep(&self, processor: usize) {
         // Acquire: pairs with `wake`.
         self.parkers[processor].word.swap(AWAKE, Ordering::AcqRel);
@@ -168,7 +169,7 @@ impl std::os::fd::AsFd for Event {
 #[cfg(shuttle)]
 impl std::os::fd::AsFd for Event {
     fn as_fd(&self) -> std::os::fd::BorrowedFd<'_> {
-        unreachable!("a model asks no kernel")
+        unreachable!("models make no system calls")
     }
 }
 
@@ -182,7 +183,10 @@ pub(crate) struct Event {
 
 #[cfg(shuttle)]
 impl Event {
-    #[expect(clippy::unnecessary_wraps, reason = "as the other")]
+    #[expect(
+        clippy::unnecessary_wraps,
+        reason = "the signature of the real `Event::new`"
+    )]
     fn new() -> io::Result<Self> {
         Ok(Self {
             is_set: Mutex::new(false),

@@ -13,28 +13,29 @@ pub const STACK_LEN: usize = 256 * 1024;
 pub const SLAB_STACKS: usize = 64;
 /// Stacks that each processor keeps for its next fibres, without freeing their memory.
 pub const WARM_STACKS: usize = 64;
-/// Stacks that all processors together keep with their memory; further ones release it.
+/// Maximum number of free stacks that keep their memory, over all processors. Further free stacks
+/// return theirs to the kernel.
 pub const SHARED_STACKS: usize = 256;
 /// Attempts at a lock before the thread yields to other threads.
 pub const SPINS: u32 = 64;
 /// Fibres run between two polls of the kernel, while there is work.
 pub const RUNS_PER_POLL: u32 = 61;
-/// Steal attempts per round before a processor announces itself as idle; few in a model.
+/// Steal attempts per round before a processor announces itself as idle; fewer under the model checker.
 pub const STEAL_ATTEMPTS: u32 = if cfg!(shuttle) { 1 } else { 5 };
-/// Rounds of polling and stealing before a processor of the stealing scheduler sleeps; few in a
-/// model.
+/// Rounds of polling and stealing before a processor of the stealing scheduler sleeps; fewer under
+/// the model checker.
 pub const STEAL_SPIN_ROUNDS: u32 = if cfg!(shuttle) { 2 } else { 64 };
 /// A lane is helped if its first fibre has waited this many times the largest average wait of the
 /// helper's own lanes.
 pub const HELP_FACTOR: u64 = 8;
-/// Takes between two readings of the clock, which cost as much as the rest of a take. The error of
-/// a fibre's age is the run time of this many fibres.
+/// Number of dequeues between two readings of the clock: a reading costs as much as the rest of a
+/// dequeue. The error of a fibre's age is the run time of this many fibres.
 pub const CLOCK_PERIOD: u32 = 4;
-/// Minimum number of takes between two checks of another processor's lane: the period of Cforall,
-/// used while there are lanes to help.
+/// Minimum number of dequeues between two checks of another processor's lane: the period of the
+/// C∀ (Cforall) runtime. It applies while there are lanes to help.
 pub const HELP_PERIOD_MIN: u32 = 2;
-/// Maximum number of takes between two such checks: the period doubles up to this while there is
-/// none to help. A check takes the lane's cache line from the threads that use it.
+/// Maximum number of dequeues between two such checks: while no lane needs help, the period doubles
+/// up to this value. A check takes the lane's cache line from the threads that use it.
 pub const HELP_PERIOD_MAX: u32 = 64;
 /// Probability, in 1/256, that a victim behind another last-level cache is accepted.
 pub const FAR_STEAL_ODDS: u32 = 3;

@@ -13,7 +13,7 @@ use rustix::net::{self, AddressFamily, RecvFlags, SendFlags, SocketFlags, Socket
 
 use crate::fibre::Fibre;
 use crate::io::poll::{Gate, Source};
-use crate::io::rings::{clamp, perform, perform_into, told};
+use crate::io::rings::{check, clamp, perform, perform_into};
 use crate::io::{IoBackend, Reactor};
 use crate::switch::{current, local};
 use crate::time::deadline_ns;
@@ -31,7 +31,7 @@ const PATIENT: u64 = u64::MAX;
 /// [busy](io::ErrorKind::ResourceBusy); over rings it would share the received bytes.
 #[derive(Debug)]
 pub struct Socket<T: AsFd> {
-    /// Dropped before the descriptor is closed.
+    /// The epoll registration. It is dropped before the descriptor is closed.
     registered: Option<Registered>,
     timeout_ns: AtomicU64,
     inner: T,
@@ -95,7 +95,7 @@ impl<T: AsFd> Socket<T> {
         })
     }
 
-    /// The owner of the descriptor.
+    /// The value that owns the descriptor.
     pub fn inner(&self) -> &T {
         &self.inner
     }
@@ -144,8 +144,8 @@ impl<T: AsFd> Socket<T> {
             let entry = opcode::Recv::new(self.fd(), room, clamp(len)).build();
             // SAFETY: the buffer is borrowed for the call and has the given length.
             let [result] = unsafe { perform_into([entry], room, self.due_ns())? };
-            if !self.is_to_wait(result, Direction::Reading)? {
-                return told(result);
+            if !self.wait_if_again(result, Direction::Reading)? {
+                return check(result);
             }
         }
     }
@@ -165,8 +165,8 @@ impl<T: AsFd> Socket<T> {
             let entry = entry.flags(libc::MSG_NOSIGNAL).build();
             // SAFETY: the bytes are borrowed for the call.
             let [result] = unsafe { perform([entry], self.due_ns())? };
-            if !self.is_to_wait(result, Direction::Writing)? {
-                return told(result);
+            if !self.wait_if_again(result, Direction::Writing)? {
+                return check(result);
             }
         }
     }
@@ -199,18 +199,18 @@ impl<T: AsFd> Socket<T> {
         let send = send.flags(libc::MSG_NOSIGNAL | libc::MSG_WAITALL).build();
         let room = buffer.as_mut_ptr();
         let receive = opcode::Recv::new(self.fd(), room, clamp(buffer.len())).build();
-        // SAFETY: both are borrowed for the call, and the buffer has the given length.
+        // SAFETY: the bytes and the buffer are borrowed for the call, and the lengths are theirs.
         let [sent, received] = unsafe { perform_into([send, receive], room, self.due_ns())? };
-        // Kernels before 5.19 return this where they could have waited.
+        // Kernels before 5.19 return EAGAIN instead of waiting.
         let sent = match sent {
             EAGAIN => 0,
-            sent => told(sent)?,
+            sent => check(sent)?,
         };
         self.write_all(&bytes[sent..])?;
         match received {
             // The kernel did not start the second operation.
             ECANCELED | EAGAIN => self.read(buffer),
-            _ => told(received),
+            _ => check(received),
         }
     }
 
@@ -231,14 +231,14 @@ impl<T: AsFd> Socket<T> {
         self.wait(Direction::Writing)
     }
 
-    /// Over rings: waits if the kernel did not, as before Linux 5.19 with non-blocking sockets.
-    /// Returns true if the operation has to be repeated.
-    fn is_to_wait(&self, result: i32, direction: Direction) -> io::Result<bool> {
-        let is_to_wait = result == EAGAIN;
-        if is_to_wait {
+    /// Over rings: waits if the operation failed with EAGAIN, as it does on non-blocking sockets
+    /// before Linux 5.19. Returns true if the operation has to be repeated.
+    fn wait_if_again(&self, result: i32, direction: Direction) -> io::Result<bool> {
+        let must_repeat = result == EAGAIN;
+        if must_repeat {
             self.wait(direction)?;
         }
-        Ok(is_to_wait)
+        Ok(must_repeat)
     }
 
     fn wait(&self, direction: Direction) -> io::Result<()> {
@@ -259,7 +259,7 @@ impl<T: AsFd> Socket<T> {
         let entry = opcode::PollAdd::new(self.fd(), flags as u32).build();
         // SAFETY: no entry contains a pointer.
         let [result] = unsafe { perform([entry], self.due_ns())? };
-        told(result).map(drop)
+        check(result).map(drop)
     }
 
     /// Accepts a connection of a listening socket. The result is non-blocking.
@@ -279,11 +279,11 @@ impl<T: AsFd> Socket<T> {
             let entry = entry.flags(flags.bits().cast_signed()).build();
             // SAFETY: no entry contains a pointer.
             let [result] = unsafe { perform([entry], self.due_ns())? };
-            if !self.is_to_wait(result, Direction::Reading)? {
+            if !self.wait_if_again(result, Direction::Reading)? {
                 break result;
             }
         };
-        told(result)?;
+        check(result)?;
         // SAFETY: a new descriptor that the kernel created for us.
         Ok(unsafe { OwnedFd::from_raw_fd(result) })
     }
@@ -325,8 +325,8 @@ impl Registered {
         }
     }
 
-    /// Repeats a non-blocking call until it succeeds, waiting while nothing is available. A read
-    /// skips the first call if the last one has taken everything available.
+    /// Repeats a non-blocking call until it succeeds, waiting while the socket is not ready. If the
+    /// previous read drained the socket, a read waits before its first call.
     fn attempt<R>(
         &self,
         direction: Direction,

@@ -5,8 +5,8 @@
 use measure::{LITTLES_LAW_TOLERANCE, LittlesLaw};
 use serde::{Deserialize, Serialize};
 
-/// The version of this module's JSON. Fields that version 1 named otherwise are read under both
-/// names.
+/// The version of this module's JSON. Fields that version 1 named differently are read under
+/// both names.
 pub const SCHEMA: &str = "curtail.load/2";
 
 /// The kind of load.
@@ -15,8 +15,9 @@ pub const SCHEMA: &str = "curtail.load/2";
 pub enum Loop {
     /// Requests follow a schedule drawn before the run, however slow the server is.
     Open,
-    /// The next request leaves when the last one is answered. A stall of the server delays the
-    /// requests behind it unrecorded: latencies hide its cost (coordinated omission).
+    /// The next request is sent when the previous one is answered. If the server stalls, the
+    /// requests it delays are sent later and their delay is not recorded: latencies hide the cost
+    /// (coordinated omission).
     Closed,
 }
 
@@ -27,7 +28,7 @@ pub struct Summary {
     pub schema: String,
     /// The kind of load.
     pub demand: Loop,
-    /// Offered rate; none in closed loop.
+    /// Offered rate. None in closed loop.
     pub offered_rps: Option<f64>,
     /// The measured interval.
     pub duration_ns: u64,
@@ -61,8 +62,8 @@ pub struct Summary {
     /// Slip: actual send − intended time, of answered requests. None in closed loop.
     pub slip: Option<LatencyDistribution>,
     /// Lateness: the generator's own part of the response time. It is the time that a request which
-    /// could leave waited for the generator (not for the socket, nor for a connection at its
-    /// depth), plus the time that its answer, once reported, waited to be received. None in closed
+    /// could be sent waited for the generator (not for the socket, nor for a connection whose
+    /// pipeline was full), plus the time that its answer, once reported, waited to be received. None in closed
     /// loop.
     pub lateness: Option<LatencyDistribution>,
     /// `lateness` exceeds 50 µs at its 99th percentile; in closed loop, `generator_busy` exceeds
@@ -76,7 +77,8 @@ pub struct Summary {
     /// Mean outstanding requests over the interval, by a count independent of the requests' time
     /// stamps ([`measure::OutstandingCount`]).
     pub outstanding_mean: f64,
-    /// Upper bound of the answers among them that lay unread in their sockets.
+    /// Upper bound on how many of `outstanding_mean` were already answered, with the answer unread
+    /// in its socket.
     #[serde(default)]
     pub outstanding_unread: f64,
     /// Little's law: the mean computed from the requests' time stamps ([`measure::Outstanding`]).
@@ -138,8 +140,8 @@ pub struct LatencyDistribution {
     pub percentiles: Vec<(f64, u64)>,
     /// Base64 of the HDR V2 serialisation.
     pub hdr: String,
-    /// The samples that are lower bounds. None: there are none, or the writer was a build that did
-    /// not separate them.
+    /// The samples that are lower bounds. None if there are none, or if the file is of an older
+    /// version, which did not record them separately.
     #[serde(default)]
     pub censored: Option<Censored>,
 }
@@ -148,7 +150,7 @@ pub struct LatencyDistribution {
 /// they could be sent.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Censored {
-    /// How many.
+    /// Number of censored requests.
     pub count: u64,
     /// The percentiles of the distribution that are lower bounds, ascending;
     /// [`measure::WithCensored`] has the rule. Mean and maximum always are lower bounds.
@@ -157,7 +159,7 @@ pub struct Censored {
     pub hdr: String,
 }
 
-/// How many connections were ready at each wake-up of a worker of the server.
+/// The distribution of ready connections per wake-up of a server worker.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Bursts {
     /// Wake-ups by the number of ready connections: 1, up to 2, up to 4, up to 8 and so on; the

@@ -9,8 +9,8 @@
 //! reclamation has to check every handle. So there are only as many contexts as workers, for any
 //! number of connections. A task uses one for the duration of a burst only: between receiving and
 //! sending, without a system call in between. A burst answers one connection, so no requests of
-//! other connections are prefetched. The exception are fibres: their processor sees the input
-//! before any of them runs (`fibres/wake.rs`).
+//! other connections are prefetched. Fibres are the exception: their processor sees the
+//! input before any of them runs (`fibres/wake.rs`).
 
 mod buffered;
 mod peers;
@@ -43,7 +43,7 @@ pub(crate) struct ConnectionTasks<C: TaskRuntime> {
     pub(crate) runtime: C,
     peers: Peers<C::Task>,
     /// Maximum number of tasks at a time.
-    most: usize,
+    max_tasks: usize,
     /// Wakes the supervisor.
     inbox: Arc<Inbox>,
     ending: Arc<AtomicBool>,
@@ -116,11 +116,11 @@ pub(crate) trait PeerSocket: Send {
     /// Waits for bytes; 0 means that the peer has closed its side.
     fn receive(&self, room: &mut [u8]) -> io::Result<usize>;
 
-    /// Sends at most `most` bytes from byte `sent`, as far as the socket has space now.
-    fn send_now(&self, output: &Output, sent: usize, most: usize) -> io::Result<usize>;
+    /// Sends at most `max_len` bytes from byte `sent`, as far as the socket has space now.
+    fn send_now(&self, output: &Output, sent: usize, max_len: usize) -> io::Result<usize>;
 
-    /// Sends at most `most` bytes from byte `sent`; waits for space.
-    fn send_once(&self, output: &Output, sent: usize, most: usize) -> io::Result<usize>;
+    /// Sends at most `max_len` bytes from byte `sent`; waits for space.
+    fn send_once(&self, output: &Output, sent: usize, max_len: usize) -> io::Result<usize>;
 
     /// Whether [`PeerSocket::exchange`] is cheaper than sending and receiving.
     fn has_exchange(&self) -> bool;
@@ -138,7 +138,7 @@ pub(crate) trait PeerSocket: Send {
 }
 
 impl<C: TaskRuntime> ConnectionTasks<C> {
-    /// Starts the supervisor. The result starts a task for each connection.
+    /// Starts the supervisor. The returned value starts a task for each accepted connection.
     ///
     /// # Errors
     /// The limit of descriptors or threads is reached.
@@ -146,13 +146,13 @@ impl<C: TaskRuntime> ConnectionTasks<C> {
         running: &mut Running,
         setup: &Arc<Setup>,
         runtime: C,
-        most: usize,
+        max_tasks: usize,
     ) -> io::Result<Arc<Self>> {
         let tasks = Arc::new(Self {
             setup: Arc::clone(setup),
             runtime,
             peers: Peers::default(),
-            most,
+            max_tasks,
             inbox: Arc::clone(&running.inboxes[0]),
             ending: Arc::clone(&running.ending),
             has_more: AtomicBool::new(false),
@@ -167,7 +167,8 @@ impl<C: TaskRuntime> ConnectionTasks<C> {
     /// Runs a step of store maintenance if it is due and a context is free. The supervisor
     /// continues with the rest.
     fn maintain(&self, now_ns: u64) {
-        // As often as all workers of another runtime together.
+        // The steps of all contexts together are as frequent as in the other runtimes, where every
+        // worker makes its own.
         let every_ns = MAINTAIN_INTERVAL_NS / self.runtime.contexts().max(1) as u64;
         if !self.is_maintenance_due(every_ns, now_ns) {
             return;
@@ -197,7 +198,7 @@ impl<C: TaskRuntime> ConnectionTasks<C> {
 
     /// Starts the task of a peer.
     fn spawn(self: &Arc<Self>, peer: &Arc<Peer>) -> Result<(), Exhausted> {
-        let slot = self.peers.insert(Arc::clone(peer), self.most);
+        let slot = self.peers.insert(Arc::clone(peer), self.max_tasks);
         let slot = slot.ok_or(Exhausted::Tasks)?;
         let (tasks, its_peer) = (Arc::clone(self), Arc::clone(peer));
         let spawned = self

@@ -137,7 +137,7 @@ impl WorkerContext {
         }
     }
 
-    /// Records a wake-up and the number of connections that were ready.
+    /// Counts a wake-up, by the number of connections that were ready.
     pub(crate) fn woke_up(&mut self, now_ns: u64, connections: usize) {
         self.woke_ns = now_ns;
         if connections > 0 {

@@ -33,7 +33,7 @@ pub(crate) enum State {
         /// Bytes left to skip.
         missing: u64,
     },
-    /// Not at all: the connection closes.
+    /// Not interpreted: the connection closes.
     Closed,
 }
 
@@ -169,8 +169,8 @@ impl Session {
         matches!(self.state, State::Upload(_))
     }
 
-    /// Continues what an earlier request began. Returns the session's need if this input does not
-    /// complete it.
+    /// Continues a request that an earlier turn began. Returns what the session needs next if this
+    /// input does not complete the request.
     #[inline]
     fn resume_pending(
         &mut self,

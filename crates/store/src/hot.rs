@@ -56,7 +56,7 @@ impl Default for Sketch {
 
 impl Sketch {
     /// Samples a read. Returns the number of reads until the next sample.
-    pub(crate) fn scan(&mut self, hash: u64, key: &[u8]) -> u32 {
+    pub(crate) fn record(&mut self, hash: u64, key: &[u8]) -> u32 {
         if self.looks == HOT_WINDOW {
             self.halve();
         }
@@ -146,9 +146,9 @@ mod tests {
     fn a_key_with_its_share_is_found_among_any_number_of_others() {
         let mut sketch = Sketch::default();
         for turn in 0..20_000_u64 {
-            sketch.scan(turn + 10, format!("cold {turn}").as_bytes());
+            sketch.record(turn + 10, format!("cold {turn}").as_bytes());
             if turn % 10 == 0 {
-                sketch.scan(1, b"hot");
+                sketch.record(1, b"hot");
             }
         }
         let seen = seen(&sketch);
@@ -164,10 +164,10 @@ mod tests {
     fn what_was_hot_once_is_forgotten() {
         let mut sketch = Sketch::default();
         for _ in 0..HOT_WINDOW {
-            sketch.scan(1, b"yesterday");
+            sketch.record(1, b"yesterday");
         }
         for _ in 0..20 * HOT_WINDOW {
-            sketch.scan(2, b"today");
+            sketch.record(2, b"today");
         }
         let seen = seen(&sketch);
         assert_eq!(seen.keys.len(), 1);
@@ -177,7 +177,7 @@ mod tests {
     #[test]
     fn looks_come_as_often_as_they_say_but_not_in_step() {
         let mut sketch = Sketch::default();
-        let gaps: Vec<u32> = (0..10_000).map(|_| sketch.scan(1, b"a")).collect();
+        let gaps: Vec<u32> = (0..10_000).map(|_| sketch.record(1, b"a")).collect();
         let mean = gaps.iter().map(|&gap| f64::from(gap) + 1.0).sum::<f64>() / 1e4;
         assert!(
             (mean / f64::from(HOT_SAMPLE_PERIOD) - 1.0).abs() < 0.05,

@@ -105,7 +105,7 @@ impl Miniatures {
     }
 
     /// Passes a request. Calls `set_eviction_policy` if another policy has become the best.
-    pub(crate) fn scan(
+    pub(crate) fn observe(
         &self,
         scan: &Observation,
         context: &SampleContext,
@@ -117,7 +117,7 @@ impl Miniatures {
             Err(TryLockError::WouldBlock) => return,
         };
         let before = simulation.threshold();
-        if let Some(better) = simulation.scan(scan, context) {
+        if let Some(better) = simulation.observe(scan, context) {
             self.changes.fetch_add(1, Ordering::Relaxed);
             // Under the lock, so that the last call has the latest result.
             set_eviction_policy(better);

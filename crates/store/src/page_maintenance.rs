@@ -35,14 +35,14 @@ pub struct PageMaintenance {
 #[derive(Debug)]
 struct PageOperation {
     number: Number,
-    /// Populated bytes of it.
+    /// Number of its bytes that are populated.
     done: u32,
-    /// It was discarded before, and is not used before it is populated.
+    /// It was discarded earlier, and is not used until it is populated.
     is_returning: bool,
 }
 
 impl PageMaintenance {
-    /// For this store.
+    /// The store it serves.
     #[must_use]
     pub fn new(store: &Arc<Store>) -> Self {
         Self {
@@ -51,7 +51,7 @@ impl PageMaintenance {
         }
     }
 
-    /// Makes a step, with system calls.
+    /// Runs a step, which makes system calls.
     pub fn step(&mut self) -> PageStep {
         let log = &self.store.log;
         let is_awaited = self.under_way.as_ref().is_some_and(|it| it.is_returning);

@@ -30,13 +30,13 @@ pub struct Read {
     pub pins_above: Option<usize>,
 }
 
-/// When a read claims an item before it expires.
+/// When a read claims an item that has not expired.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum Recache {
     /// Only if it is stale.
     #[default]
     Never,
-    /// If it expires before this. An item without expiry is not claimed.
+    /// If it expires before this second. An item without expiry is not claimed.
     Before(Expiry),
     /// Always.
     Always,
@@ -150,7 +150,7 @@ impl Worker {
             };
             drop(writer);
             if moves == TOUCH_MOVES_MAX {
-                // Other writers keep replacing it.
+                // Other workers have replaced the item at every attempt.
                 return Ok(None);
             }
             match self.make_timed(key, hash, expiry, now_s) {
@@ -304,9 +304,9 @@ impl Worker {
         is_read: bool,
         now_s: u32,
     ) {
-        match self.until_look.get() {
-            0 => self.scan(hash, block.key()),
-            left => self.until_look.set(left - 1),
+        match self.reads_until_sample.get() {
+            0 => self.record_hot_key(hash, block.key()),
+            left => self.reads_until_sample.set(left - 1),
         }
         self.sample(hash, now_s, || SampledAccess::Hit(traits(block)));
         let access = block.access();

@@ -55,20 +55,20 @@ impl Deref for Lease {
 /// operation sets it online.
 pub struct Worker {
     pub(crate) store: Arc<Store>,
-    /// The reference for its uploads.
+    /// The reference to the store that its uploads share.
     pub(crate) lease: Arc<Lease>,
     worker_slot: WorkerSlot,
     is_online: Cell<bool>,
     /// The visits of the current operation before it began to write.
     pub(crate) visits_before: Cell<u64>,
-    /// It waits for a segment: its evacuation ignores access frequency.
+    /// True while the worker waits for a segment: its evacuation then ignores access frequency.
     pub(crate) is_waiting: bool,
     pub(crate) counters: Arc<Counters>,
-    /// Its column of live-byte counters.
+    /// The index of its counters in the live-byte table of each segment.
     column: Column,
     stripe: usize,
-    /// Reads until the next sample for `stats hotkeys`.
-    pub(crate) until_look: Cell<u32>,
+    /// Number of reads left until the next one is sampled for `stats hotkeys`.
+    pub(crate) reads_until_sample: Cell<u32>,
     shown: SampleLimiter,
     /// The segment it is evacuating.
     pub(crate) cursor: Option<Cursor>,
@@ -94,7 +94,7 @@ impl Worker {
             counters,
             column: store.log.heap.live.take_column(),
             stripe,
-            until_look: Cell::new(0),
+            reads_until_sample: Cell::new(0),
             shown: SampleLimiter::default(),
             cursor: None,
             holes: RefCell::new(Holes::new()),
@@ -132,16 +132,17 @@ impl Worker {
         }
     }
 
-    /// Samples one read in many for the hot keys.
+    /// Records a sampled read for `stats hotkeys`, and draws the number of reads until the next
+    /// sample.
     #[cold]
-    pub(crate) fn scan(&self, hash: KeyHash, key: &[u8]) {
-        // Only `stats hotkeys` takes this lock too, and briefly.
+    pub(crate) fn record_hot_key(&self, hash: KeyHash, key: &[u8]) {
+        // The only other user of this lock is `stats hotkeys`, which holds it briefly.
         let mut sketch = self
             .counters
             .sketch
             .lock()
             .unwrap_or_else(PoisonError::into_inner);
-        self.until_look.set(sketch.scan(hash.0, key));
+        self.reads_until_sample.set(sketch.record(hash.0, key));
     }
 
     /// Passes a request to the miniatures, if its key is watched.
@@ -161,11 +162,11 @@ impl Worker {
             ghosts: self.store.ghosts.capacity(),
             flushes: log.flushes(),
         };
-        let scan = Observation { hash, seen, now_s };
+        let observation = Observation { hash, seen, now_s };
         let set_eviction_policy = |eviction_policy| log.set_eviction_policy(eviction_policy);
         self.store
             .miniatures
-            .scan(&scan, &context, set_eviction_policy);
+            .observe(&observation, &context, set_eviction_policy);
     }
 
     /// Declares that the thread holds no references of the past burst.
@@ -193,16 +194,16 @@ impl Worker {
         }
     }
 
-    /// Makes the worker quiescent. It then holds only blocks whose segments it holds; all others
-    /// borrow the worker and cannot outlive this call.
+    /// Makes the worker quiescent. Blocks borrow the worker and cannot outlive this call, except
+    /// those whose segment is pinned (by a pin, an upload or an evacuation).
     pub(crate) fn pass(&mut self) {
         if self.is_online.get() {
             self.worker_slot.quiescent();
         }
     }
 
-    /// Number of blocks and buckets visited by this worker beside those that operations name. For
-    /// tests and benchmarks: the difference around an operation is its extra work.
+    /// Number of blocks and buckets that this worker has visited in addition to those of the
+    /// requested keys. For tests and benchmarks: the increase during an operation is its extra work.
     #[must_use]
     pub fn visits(&self) -> u64 {
         self.counters.of(Counter::Visits)
@@ -213,13 +214,14 @@ impl Worker {
         self.store.flush(at_s, now_s);
     }
 
-    /// Visits left to the current operation, a split included.
+    /// Visits that the current operation may still make, less those reserved for a step of index
+    /// resizing.
     pub(crate) fn visits_left(&self) -> usize {
         let visited = (self.visits() - self.visits_before.get()) as usize;
         VISITS_MAX.saturating_sub(visited + RESIZE_BUCKETS)
     }
 
-    /// Whether an item is within the largest size.
+    /// Whether an item does not exceed the maximum size.
     pub(crate) fn fits(&self, key: &[u8], flags: u32, value_len: usize) -> bool {
         let flags_len = if flags == 0 { 0 } else { FLAGS_LEN };
         let item_len = ITEM_OVERHEAD + key.len() + flags_len + value_len;

@@ -468,6 +468,6 @@ pub(crate) fn clamp(len: usize) -> u32 {
 }
 
 /// The result of a completion.
-pub(crate) fn told(result: i32) -> io::Result<usize> {
+pub(crate) fn check(result: i32) -> io::Result<usize> {
     usize::try_from(result).map_err(|_| io::Error::from_raw_os_error(-result))
 }

@@ -69,7 +69,7 @@ impl Found {
         Position(self.bucket as usize * BUCKET_WORDS + self.slot + 1)
     }
 
-    /// The entry as it was found.
+    /// The entry as read at the time of the search.
     pub(crate) fn entry(&self) -> Entry {
         self.entry
     }
@@ -78,7 +78,7 @@ impl Found {
 /// The exclusive writer of a class.
 #[derive(Debug)]
 pub(crate) struct Writer<'a> {
-    /// Buckets visited beside the two of the key.
+    /// Buckets visited in addition to the two of the key.
     visits: Cell<usize>,
     index: &'a Index,
     class: &'a Class,
@@ -113,7 +113,7 @@ impl<'a> Writer<'a> {
         self.class.is_rewriting.load(Ordering::Relaxed)
     }
 
-    /// Buckets visited beside the two of the key.
+    /// Buckets visited in addition to the two of the key.
     pub(crate) fn visits(&self) -> usize {
         self.visits.get()
     }
@@ -316,7 +316,7 @@ impl<'a> Writer<'a> {
     }
 }
 
-/// A bucket on the search path, and the entry of another that led to it.
+/// A bucket on the search path, and the entry of the previous bucket that led to it.
 #[derive(Debug, Clone, Copy, Default)]
 struct Visit {
     bucket: u64,

@@ -97,7 +97,7 @@ impl Simulation {
     }
 
     /// Simulates a watched request. Returns the best policy if it has changed.
-    pub(super) fn scan(&mut self, scan: &Observation, context: &SampleContext) -> Option<usize> {
+    pub(super) fn observe(&mut self, scan: &Observation, context: &SampleContext) -> Option<usize> {
         if scan.hash >= self.threshold() {
             // No longer watched.
             return None;

@@ -30,7 +30,7 @@ fn simulation(slots: usize) -> Simulation {
 
 /// Shows one request.
 fn show(simulation: &mut Simulation, hash: u64, seen: SampledAccess, now_s: u32) {
-    simulation.scan(&Observation { hash, seen, now_s }, &SCENE);
+    simulation.observe(&Observation { hash, seen, now_s }, &SCENE);
 }
 
 /// A read that is answered by a write.
@@ -105,7 +105,7 @@ fn expired_and_flushed_items_do_not_hit() {
     let scan = |simulation: &mut Simulation, seen, now_s, flushes| {
         let context = SampleContext { flushes, ..SCENE };
         let hash = 7;
-        simulation.scan(&Observation { hash, seen, now_s }, &context);
+        simulation.observe(&Observation { hash, seen, now_s }, &context);
         (0..POLICY_COUNT).all(|target| simulation.scores[target] > 0)
     };
     let brief = Traits {
@@ -170,7 +170,7 @@ proptest! {
             // Now and then it shrinks by half, and now and then it is flushed.
             let bytes = room >> (number / 500);
             let flushes = if number % 300 == 0 { flushes } else { simulation.flushes };
-            simulation.scan(&scan, &SampleContext { bytes, ghosts: 1_000, flushes });
+            simulation.observe(&scan, &SampleContext { bytes, ghosts: 1_000, flushes });
             if number % 50 == 0 {
                 simulation.queues.check(&simulation.directory);
             }
