@@ -2,11 +2,11 @@
 //!
 //! A processor without work announces itself, *then* searches every lane once more, then sleeps. A
 //! waker puts a fibre in a lane, *then* checks for idle processors and wakes the one that announced
-//! itself last. The search and the insertion both take the lane's lock. If the search came first, its unlock makes
-//! the announcement visible to the waker; otherwise the search finds the fibre. So no wake-up is
-//! lost, and no fence is needed. (A fibre in a handoff slot passes no lane. There both sides use
-//! one read-modify-write of the slot, which orders them as well.) A state word for each processor
-//! saves the waker a system call while the processor is not asleep yet:
+//! itself last. The search and the insertion both take the lane's lock. If the search came first,
+//! its unlock makes the announcement visible to the waker; otherwise the search finds the fibre. So
+//! no wake-up is lost, and no fence is needed. (A fibre in a handoff slot passes no lane. There
+//! both sides use one read-modify-write of the slot, which orders them as well.) A state word for
+//! each processor saves the waker a system call while the processor is not asleep yet:
 //!
 //! ```text
 //! AWAKE ── sleep ──► ASLEEP       NOTIFIED: must not go to sleep, and must wake if asleep

@@ -20,7 +20,8 @@ pub const SHARED_STACKS: usize = 256;
 pub const SPINS: u32 = 64;
 /// Fibres run between two polls of the kernel, while there is work.
 pub const RUNS_PER_POLL: u32 = 61;
-/// Steal attempts per round before a processor announces itself as idle; fewer under the model checker.
+/// Steal attempts per round before a processor announces itself as idle; fewer under the model
+/// checker.
 pub const STEAL_ATTEMPTS: u32 = if cfg!(shuttle) { 1 } else { 5 };
 /// Rounds of polling and stealing before a processor of the stealing scheduler sleeps; fewer under
 /// the model checker.

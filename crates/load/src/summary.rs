@@ -63,8 +63,8 @@ pub struct Summary {
     pub slip: Option<LatencyDistribution>,
     /// Lateness: the generator's own part of the response time. It is the time that a request which
     /// could be sent waited for the generator (not for the socket, nor for a connection whose
-    /// pipeline was full), plus the time that its answer, once reported, waited to be received. None in closed
-    /// loop.
+    /// pipeline was full), plus the time that its answer, once reported, waited to be received.
+    /// None in closed loop.
     pub lateness: Option<LatencyDistribution>,
     /// `lateness` exceeds 50 µs at its 99th percentile; in closed loop, `generator_busy` exceeds
     /// 0.98.

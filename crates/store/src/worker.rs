@@ -203,7 +203,8 @@ impl Worker {
     }
 
     /// Number of blocks and buckets that this worker has visited in addition to those of the
-    /// requested keys. For tests and benchmarks: the increase during an operation is its extra work.
+    /// requested keys. For tests and benchmarks: the increase during an operation is its extra
+    /// work.
     #[must_use]
     pub fn visits(&self) -> u64 {
         self.counters.of(Counter::Visits)
