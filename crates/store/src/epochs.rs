@@ -3,27 +3,29 @@
 //!
 //! A worker that unlinks memory *retires* it and gets a stamp. After each burst, every worker
 //! announces the newest stamp it knows; before it sleeps, it announces that it holds no references.
-//! Once every worker has announced the stamp or sleeps, no references are left: earlier readers
-//! have finished, and later ones started after the unlinking. A worker pays a load and a store per
-//! burst, and one fence per wake-up.
+//! Once every worker either sleeps or has announced this stamp or a newer one, no references are
+//! left: earlier readers have finished, and later readers started after the unlinking. This costs a
+//! worker one load and one store per burst, and one fence per wake-up.
 
 use std::sync::PoisonError;
 
 use crate::sync::atomic::{AtomicU64, Ordering, fence};
 use crate::sync::{Arc, Mutex, MutexGuard};
 
-/// The announcement of a worker without references.
+/// Announced by a worker that holds no references, in place of a stamp.
 const OFFLINE: u64 = u64::MAX;
 
 /// All workers, and the newest stamp.
 #[derive(Debug)]
 pub(crate) struct Epochs {
+    /// The newest stamp.
     now: Line,
-    /// Locked when a worker is added or removed, and when memory is about to be reused.
+    /// The announcement of each worker. Locked when a worker is added or removed, and when memory
+    /// is about to be reused.
     worker_slots: Mutex<Vec<Arc<Line>>>,
 }
 
-/// A word with a cache line of its own.
+/// A word on a cache line of its own.
 #[derive(Debug)]
 #[repr(align(64))]
 struct Line(AtomicU64);
@@ -40,7 +42,7 @@ impl Epochs {
         })
     }
 
-    /// Adds a worker, offline.
+    /// Adds a worker, which starts offline.
     pub(crate) fn register(self: &Arc<Self>) -> WorkerSlot {
         let line = Arc::new(Line(AtomicU64::new(OFFLINE)));
         self.worker_slots().push(Arc::clone(&line));
@@ -60,18 +62,18 @@ impl Epochs {
     /// Retires unlinked memory. It may be reused once the stamp [has passed](Self::has_passed).
     pub(crate) fn retire(&self) -> Stamp {
         // Release: pairs with the acquire in `quiescent`: a worker that reads this stamp sees the
-        // unlinking. Acquire: pairs with the release of earlier calls, so that it sees their
-        // unlinkings too.
+        // unlinking. Acquire: pairs with the release of earlier calls of `retire`, so that the
+        // worker sees their unlinkings too.
         Stamp(self.now.0.fetch_add(1, Ordering::AcqRel) + 1)
     }
 
     /// Whether no references to the memory retired with `stamp` are left.
     pub(crate) fn has_passed(&self, stamp: Stamp) -> bool {
-        // Pairs with the fence in `WorkerSlot::online`: a worker that is offline here sees, when it
-        // wakes up, everything unlinked before.
+        // Pairs with the fence in `WorkerSlot::online`: a worker that is offline at this point will
+        // see, when it wakes up, everything that was unlinked before.
         fence(Ordering::SeqCst);
-        // Acquire: pairs with the release in `WorkerSlot::quiescent`: the worker's reads come
-        // before the reuse.
+        // Acquire: pairs with the release in `WorkerSlot::quiescent`: the worker's reads
+        // happen before the memory is reused.
         let announced = |worker_slot: &Arc<Line>| worker_slot.0.load(Ordering::Acquire);
         self.worker_slots()
             .iter()
@@ -79,7 +81,7 @@ impl Epochs {
     }
 }
 
-/// The announcement of a worker. It starts offline, and is offline for good when dropped.
+/// A worker's place in [`Epochs`], for its announcements. Dropping it removes the worker.
 #[derive(Debug)]
 pub(crate) struct WorkerSlot {
     epochs: Arc<Epochs>,
@@ -105,7 +107,7 @@ impl WorkerSlot {
     pub(crate) fn online(&self) {
         self.quiescent();
         // Pairs with the fence in `has_passed`: either `has_passed` sees this worker online, or the
-        // index that this worker reads from here on no longer refers to what was retired.
+        // index that this worker reads from now on no longer refers to the retired memory.
         fence(Ordering::SeqCst);
     }
 }

@@ -1,15 +1,17 @@
-//! Evacuation: how segments become free. Eviction, expiry, flush and compaction all use it. It
-//! works in steps of at most [`STEP_ITEMS`] blocks. A writer makes one step per 4 KiB it writes,
-//! and more only if it finds no free segment.
+//! Evacuation: copies the blocks to be kept out of a segment, so that the segment becomes free.
+//! Eviction, expiry, flush and compaction all use it. Evacuation proceeds in steps of at most
+//! [`STEP_ITEMS`] blocks. While few segments are free, a writer makes one step per 4 KiB it writes;
+//! it makes further steps only if it finds no free segment.
 //!
-//! The policy is S3-FIFO (Yang and others, SOSP 2023) over segments. New items are written to the
-//! *small* part. When its oldest segment is evicted, items that were requested again move to the
-//! *main* part; the rest are evicted, and their hashes are remembered as ghosts. An item that
-//! returns while its ghost is known is written to the main part at once. When the oldest segment of
-//! the main part is evicted, items requested since the last pass are copied to an open segment and
-//! the rest are evicted. The current policy (`eviction_policy.rs`) sets the size of the small part,
-//! the decay of counters and the ghost window. Because live blocks are copied, any segment can be
-//! evacuated, whatever the sizes of its items.
+//! Items are evicted by S3-FIFO (Yang et al., SOSP 2023), applied to segments. New items are
+//! written to the *small* part. When its oldest segment is evicted, items that were requested again
+//! move to the *main* part; the rest are evicted, and their hashes are remembered as ghosts. An
+//! item that is written again while its ghost is remembered goes directly to the main part. When
+//! the oldest segment of the main part is evicted, items that were requested often or recently
+//! enough are copied to an open segment, and the rest are evicted. The current policy
+//! (`eviction_policy.rs`) sets the size of the small part, the decay of counters and the ghost
+//! window. Because the blocks to be kept are copied, any segment can be evacuated, whatever the
+//! sizes of its items.
 
 use std::sync::atomic::Ordering;
 
@@ -28,12 +30,15 @@ use crate::sync::{Arc, yield_now};
 use crate::upload::Rejected;
 use crate::worker::{Lease, Worker};
 
-/// Progress in a segment. No other worker evacuates or retires the segment until this is dropped.
+/// The progress of a worker that evacuates a segment. Until the cursor is dropped, no other worker
+/// evacuates or retires that segment.
 #[derive(Debug)]
 pub(crate) struct Cursor {
     store: Arc<Lease>,
     victim: Victim,
+    /// Offset of the next block.
     at: u32,
+    /// The segment is retired, so dropping the cursor does nothing.
     is_done: bool,
 }
 
@@ -71,7 +76,7 @@ impl Cursor {
 }
 
 impl Drop for Cursor {
-    /// A partly evacuated segment may be evacuated by other workers.
+    /// Allows other workers to continue with a segment that is only partly evacuated.
     fn drop(&mut self) {
         if !self.is_done {
             self.store.log.abandon(self.victim.number);
@@ -79,41 +84,41 @@ impl Drop for Cursor {
     }
 }
 
-/// Blocks whose index buckets are prefetched together.
+/// Number of blocks whose index buckets are prefetched together.
 const AHEAD: usize = 8;
 
-/// What happens to an item.
+/// What evacuation does with an item.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Fate {
-    Leaves,
-    Stays { part: Part, frequency: u8 },
+    Evict,
+    Keep { part: Part, frequency: u8 },
 }
 
-/// The lifetime of a main-part segment that is evacuated.
+/// The lifetime of a main-part segment that is being evacuated.
 struct Lifetime {
     opened_s: u32,
     now_s: u32,
-    /// Recent mean lifetime of such segments, in seconds.
-    usual_s: u32,
+    /// Recent mean lifetime of main-part segments, in seconds.
+    mean_s: u32,
 }
 
 impl Lifetime {
-    /// Whether an item with this last access was requested after the first quarter of its segment's
-    /// lifetime. If any request sufficed, an item would stay for one to two passes after its last
-    /// request, and longest if it was requested often right after it was written and never again. A
-    /// lifetime much longer than the mean, because little was written, counts as the mean:
-    /// otherwise everything requested before the pause would be evicted after it.
-    fn is_requested(&self, asked_s: u32) -> bool {
+    /// Whether an item was last requested after the first quarter of its segment's lifetime, and so
+    /// stays. If any request sufficed, an item would stay for one to two segment lifetimes after
+    /// its last request: longest if it was requested only right after it was written. A lifetime
+    /// above the mean counts as the mean. Otherwise, after a pause with few writes, everything that
+    /// was requested before the pause would be evicted.
+    fn is_requested(&self, accessed_s: u32) -> bool {
         let lifetime_s = self.now_s.saturating_sub(self.opened_s);
-        let after_s = u64::from(asked_s.saturating_sub(self.opened_s));
+        let after_s = u64::from(accessed_s.saturating_sub(self.opened_s));
         lifetime_s < LIFETIME_MIN_S
-            || after_s * REQUESTED_PARTS >= u64::from(lifetime_s.min(self.usual_s))
+            || after_s * REQUESTED_PARTS >= u64::from(lifetime_s.min(self.mean_s))
     }
 }
 
 impl Worker {
-    /// Evacuates a bounded amount if few segments are free. Every operation calls it before it
-    /// writes `bytes`.
+    /// Makes a bounded number of evacuation steps if few segments are free. Every operation that
+    /// writes `bytes` bytes calls this first.
     #[inline]
     pub(crate) fn assist_evacuation(&mut self, bytes: usize, now_s: u32) {
         let log = &self.store.log;
@@ -121,8 +126,8 @@ impl Worker {
         if available < log.reserve() {
             self.evacuate_for(bytes, now_s);
         } else if available < log.segment_limit() / 2 && self.store.config().evicts {
-            // From half full on, so that the miniatures have a result when the first eviction
-            // happens.
+            // The memory is half full. The miniatures start now, so that they have a result when
+            // the first eviction happens.
             self.store.miniatures.start(2 * self.store.index.len());
         }
     }
@@ -136,8 +141,10 @@ impl Worker {
         }
     }
 
-    /// Reclaims expired segments, or else evicts, if few segments are free. Visits at most `budget`
-    /// items. Returns true if more work may remain.
+    /// Does a step of background work. If few segments are free, evacuates and, if necessary,
+    /// evicts; otherwise reclaims only segments whose items have all expired or been flushed.
+    /// Visits at most `budget` items. Also performs a flush that is due, and makes one step of
+    /// index resizing. Returns true if more evacuation may remain.
     pub fn maintain(&mut self, now_s: u32, budget: usize) -> bool {
         self.wake();
         // A delayed flush must not wait for a request.
@@ -156,13 +163,13 @@ impl Worker {
         self.cursor.is_some() && self.evacuate_step(budget, now_s)
     }
 
-    /// Waits for a free segment: evacuates if too few are about to become free, and yields so that
-    /// other workers can become quiescent.
+    /// Waits for a free segment. Evacuates if too few segments are about to become free, and yields
+    /// so that other workers can become quiescent.
     ///
     /// # Errors
-    /// [`Rejected::Deferred`] if a segment is about to become free but a worker is not quiescent
-    /// for long, or if more evacuation is needed than one operation may do. Another error if no
-    /// segment can become free.
+    /// [`Rejected::Deferred`] if a segment is about to become free but another worker takes too
+    /// long to become quiescent, or if more evacuation is needed than one operation may do.
+    /// [`Rejected::NoMemory`] if no segment can become free.
     pub(crate) fn wait_for_segment(&mut self, now_s: u32) -> Result<(), Rejected> {
         if self.has_free_segment() {
             return Ok(());
@@ -180,13 +187,13 @@ impl Worker {
     }
 
     fn wait(&mut self, now_s: u32) -> Result<(), Rejected> {
-        let (mut steps, mut yields, mut looks) = (0, 0, 0);
+        let (mut steps, mut yields, mut searches) = (0, 0, 0);
         loop {
             let log = &self.store.log;
             let is_behind = log.available() < log.reserve() && steps < WAIT_STEPS_MAX;
             if is_behind && self.evacuate_step(STEP_ITEMS, now_s) {
                 steps += 1;
-                looks = 0;
+                searches = 0;
             } else if self.store.log.has_pending_segment(false) {
                 if yields == WAIT_YIELDS_MAX {
                     return Err(Rejected::Deferred);
@@ -195,12 +202,13 @@ impl Worker {
                 yield_now();
             } else {
                 if steps == WAIT_STEPS_MAX && self.store.config().evicts {
-                    // Items have to be evicted. The next attempt continues where this one ends.
+                    // More steps are needed. The next attempt continues where this one ends.
                     return Err(Rejected::Deferred);
                 }
-                looks += 1;
-                // One search examines only some of the segments.
-                if !is_behind || looks > self.store.log.looks_around() {
+                searches += 1;
+                // A search examines only some of the segments, so give up only after enough
+                // searches to examine all of them.
+                if !is_behind || searches > self.store.log.searches_per_cycle() {
                     return Err(Rejected::NoMemory);
                 }
             }
@@ -248,23 +256,23 @@ impl Worker {
         true
     }
 
-    /// Advances to the next few blocks that may be live, passing at most `budget` blocks, and
-    /// prefetches their index buckets. Returns the number of passed blocks, dead ones included, and
-    /// whether the segment continues.
+    /// Collects the next few blocks that may be live in `ahead` and prefetches their index buckets.
+    /// Advances the cursor by at most `budget` blocks. Returns the number of blocks it advanced by,
+    /// including dead ones, and whether the segment has more.
     fn look_ahead(
         &self,
         cursor: &mut Cursor,
         budget: usize,
         ahead: &mut [Option<Visited>; AHEAD],
     ) -> (usize, bool) {
-        let mut positions = ahead.iter_mut();
+        let mut unused = ahead.iter_mut();
         let mut passed = 0;
         while passed < budget {
             let Some((location, block)) = cursor.next() else {
                 return (passed, false);
             };
             if !block.is_marked_dead() {
-                let Some(position) = positions.next() else {
+                let Some(next) = unused.next() else {
                     break;
                 };
                 let hash = if block.is_piece() {
@@ -273,7 +281,7 @@ impl Worker {
                     self.hash(block.key()).0
                 };
                 self.store.index.prefetch(hash);
-                *position = Some(Visited { location, hash });
+                *next = Some(Visited { location, hash });
             }
             let len = block.len() as u32;
             cursor.at += len;
@@ -286,16 +294,17 @@ impl Worker {
         let (victim, block) = (cursor.victim, cursor.block(visited.location));
         let owner = |entry: Entry| self.is_owner(entry, visited.location, block);
         let Some(entry) = self.store.index.find(visited.hash, owner) else {
-            // It was replaced or deleted.
+            // The item was replaced or deleted.
             return Evacuated::Gone;
         };
         let head = entry.location();
-        // If it is not dead any more, or its head has moved, treat it as any other item.
+        // `unlink_dead` fails if the item is not dead any more or its head block has moved: then
+        // it is treated as any other item.
         let is_dead = self.death(head, self.block(head), now_s).is_some();
         if is_dead && self.unlink_dead(visited.hash, head, now_s) {
             return Evacuated::Gone;
         }
-        if let Fate::Stays { part, frequency } = self.fate(entry, block, victim, now_s) {
+        if let Fate::Keep { part, frequency } = self.fate(entry, block, victim, now_s) {
             let len = block.len();
             if self.copy(visited, block, part, frequency, now_s) {
                 return Evacuated::Moved(len);
@@ -308,7 +317,8 @@ impl Worker {
         Evacuated::Gone
     }
 
-    /// Whether this block is the item of the entry, or a piece of its value.
+    /// Whether the block belongs to the item of this entry: as its head block, or as a piece of its
+    /// value.
     fn is_owner(&self, entry: Entry, location: Location, block: Block<'_>) -> bool {
         if !block.is_piece() {
             return entry.location() == location;
@@ -325,21 +335,22 @@ impl Worker {
         let part = log.heap.segment(victim.number).part();
         let frequency = entry.frequency();
         match (victim.task, part) {
-            // Touched after the segment was selected, or one of few live items left in it.
-            (Task::Clear | Task::Compact, part) => Fate::Stays { part, frequency },
-            // If all items were requested, some have to be evicted nevertheless.
-            (Task::Evict, _) if log.is_critical(self.is_waiting) => Fate::Leaves,
-            // The head of its item was already copied to be kept.
+            // `Clear`: the item was touched after the segment was selected. `Compact`: it is one of
+            // the few live items in the segment.
+            (Task::Clear | Task::Compact, part) => Fate::Keep { part, frequency },
+            // Hardly any segment is free, so even items that were requested have to be evicted.
+            (Task::Evict, _) if log.is_critical(self.is_waiting) => Fate::Evict,
+            // The head block of the item has already been kept, so its pieces are kept too.
             (Task::Evict, _) if block.is_piece() && log.has_moved_on(entry, victim) => {
                 let part = Part::Main;
-                Fate::Stays { part, frequency }
+                Fate::Keep { part, frequency }
             }
-            (Task::Evict, Part::Small) if frequency >= PROMOTE_AT => Fate::Stays {
+            (Task::Evict, Part::Small) if frequency >= PROMOTE_AT => Fate::Keep {
                 part: Part::Main,
                 frequency: frequency - PROMOTE_AT,
             },
             (Task::Evict, Part::Main) if frequency > 0 && log.eviction_policy().decay => {
-                Fate::Stays {
+                Fate::Keep {
                     part,
                     frequency: frequency - 1,
                 }
@@ -347,9 +358,9 @@ impl Worker {
             (Task::Evict, Part::Main)
                 if frequency > 0 && self.is_requested(entry, victim, now_s) =>
             {
-                Fate::Stays { part, frequency: 0 }
+                Fate::Keep { part, frequency: 0 }
             }
-            (Task::Evict, _) => Fate::Leaves,
+            (Task::Evict, _) => Fate::Evict,
         }
     }
 
@@ -358,7 +369,7 @@ impl Worker {
         let lifetime = Lifetime {
             opened_s: log.heap.segment(victim.number).opened_s(),
             now_s,
-            usual_s: log.mean_lifetime_s(),
+            mean_s: log.mean_lifetime_s(),
         };
         lifetime.is_requested(self.block(entry.location()).access().second(now_s))
     }
@@ -408,14 +419,15 @@ impl Worker {
         true
     }
 
-    /// Allocates memory for a copy. If segments only wait for other workers to be quiescent, waits
-    /// for them briefly, because the item is to be kept.
+    /// Allocates memory for a copy. If no segment is free but some are about to be, waits for them
+    /// briefly, because the item would otherwise be evicted.
     fn allocate_copy(&mut self, len: usize, target: &AllocTarget) -> Option<Allocation> {
         for _ in 0..COPY_WAITS_MAX {
             if let Some(allocation) = self.store.log.take(len, target) {
                 return Some(allocation);
             }
-            // The source is borrowed from the cursor, whose segment is not retired.
+            // Announcing quiescence is sound here: the source block belongs to the cursor's
+            // segment, which is not retired before the copy is done.
             self.pass();
             if !self.store.log.has_pending_segment(true) {
                 return None;
@@ -450,7 +462,7 @@ impl Worker {
                 to.store(from.load(Ordering::Relaxed), Ordering::Relaxed);
             }
         }
-        // So may the fields that touch and reads change.
+        // A touch or a read may have changed these fields since they were copied.
         copy.set_expiry(block.expiry());
         copy.set_access(block.access());
         to.segment.raise_expiry(block.expiry());
@@ -466,7 +478,7 @@ impl Worker {
         }
     }
 
-    /// Evicts an item of this part.
+    /// Evicts an item that is stored in `part`.
     pub(crate) fn evict_found(&self, writer: Writer<'_>, found: &Found, part: Part, now_s: u32) {
         let (hash, location) = (writer.hash(), found.entry().location());
         writer.remove(found);
@@ -479,24 +491,25 @@ impl Worker {
     }
 }
 
-/// The result for a block.
+/// The result of evacuating a block.
 enum Evacuated {
-    /// It was copied, with this many bytes.
+    /// The block was copied. Its length in bytes.
     Moved(usize),
-    /// No location refers to it any more.
+    /// No location refers to the block any more.
     Gone,
-    /// It has to be kept and cannot be copied.
+    /// The block has to be kept, but there is no space for a copy.
     Stuck,
 }
 
-/// A visited block, and the hash of its item's key.
+/// The location of a visited block, and the hash of its item's key.
 #[derive(Debug, Clone, Copy)]
 struct Visited {
     location: Location,
     hash: u64,
 }
 
-/// Pieces have no expiry; they are stored with items that never expire.
+/// The expiry by which a block is placed. Pieces have none, so they are stored with items that
+/// never expire.
 fn block_expiry(block: Block<'_>) -> crate::item::Expiry {
     if block.is_piece() {
         crate::item::Expiry::NEVER
@@ -511,23 +524,27 @@ mod tests {
     use super::*;
 
     #[test]
-    fn who_was_asked_for_in_the_first_quarter_alone_was_not() {
-        let lifetime = |now_s, usual_s| Lifetime {
+    fn a_request_in_the_first_quarter_of_the_lifetime_does_not_count() {
+        let lifetime = |now_s, mean_s| Lifetime {
             opened_s: 100,
             now_s,
-            usual_s,
+            mean_s,
         };
         let usual = lifetime(160, 60);
         assert!([115, 130, 160].into_iter().all(|at| usual.is_requested(at)));
         // The access is older than the segment: the item was copied here and not requested since.
         assert!([90, 100, 114].into_iter().all(|at| !usual.is_requested(at)));
         // A pause of five minutes does not change the result for earlier requests.
-        let lull = lifetime(460, 60);
-        assert!([115, 130, 160].into_iter().all(|at| lull.is_requested(at)));
-        assert!(!lull.is_requested(114));
+        let after_pause = lifetime(460, 60);
+        assert!(
+            [115, 130, 160]
+                .into_iter()
+                .all(|at| after_pause.is_requested(at))
+        );
+        assert!(!after_pause.is_requested(114));
         // With a long mean lifetime the pause counts.
         assert!(!lifetime(460, 360).is_requested(160));
-        // Too short to divide, or the mean is not known yet.
+        // A lifetime below eight seconds is not divided. With an unknown mean, any request counts.
         assert!(lifetime(107, 60).is_requested(100));
         assert!(!lifetime(108, 60).is_requested(100));
         assert!(lifetime(160, 0).is_requested(100));

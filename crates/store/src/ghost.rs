@@ -17,8 +17,8 @@ const TAG_MASK: u64 = (1 << TAG_BITS) - 1;
 /// Size of a set.
 const SET_BYTES: usize = GHOSTS_PER_SET * TAG_BITS as usize / 8;
 
-/// The sets. All words are read and written with single atomics; a ghost lost to a race is
-/// forgotten.
+/// The ghosts of a store. Each word is loaded and stored separately, without a lock: concurrent
+/// updates of a set may lose a ghost, which is then simply forgotten.
 #[derive(Debug)]
 pub(crate) struct Ghosts {
     sets: Box<[[AtomicU64; GHOSTS_PER_SET / GHOSTS_PER_WORD]]>,
@@ -70,12 +70,12 @@ impl Ghosts {
     pub(crate) fn remember(&self, hash: u64) {
         let ([young, old], tag) = self.set_and_tag(hash);
         let word = young.load(Ordering::Relaxed);
-        // The words form a queue: in at the low end, from the high end of the first into the
-        // second.
-        let out = word >> ((GHOSTS_PER_WORD as u32 - 1) * TAG_BITS);
+        // The two words form a queue of eight tags. A new tag enters at the low end of the first
+        // word and moves its highest tag into the second word, which drops its own highest tag.
+        let moved = word >> ((GHOSTS_PER_WORD as u32 - 1) * TAG_BITS);
         young.store(word << TAG_BITS | tag, Ordering::Relaxed);
         old.store(
-            old.load(Ordering::Relaxed) << TAG_BITS | out,
+            old.load(Ordering::Relaxed) << TAG_BITS | moved,
             Ordering::Relaxed,
         );
     }
@@ -91,7 +91,7 @@ impl Ghosts {
     }
 }
 
-/// The position of a ghost in a word.
+/// The number of bits below a tag in a word of tags. `None` if the word does not contain the tag.
 fn shift_of(tags: u64, tag: u64) -> Option<u32> {
     let mut shifts = (0..GHOSTS_PER_WORD as u32).map(|at| at * TAG_BITS);
     shifts.find(|&shift| tags >> shift & TAG_MASK == tag)
@@ -103,7 +103,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_last_eight_of_a_set_are_remembered_until_they_come_back() {
+    fn a_set_remembers_its_last_eight_ghosts_until_they_are_taken() {
         let ghosts = Ghosts::new(16);
         assert_eq!(ghosts.bytes(), 16);
         let hashes: Vec<u64> = (1..=9_u64)
@@ -123,7 +123,7 @@ mod tests {
     }
 
     #[test]
-    fn any_number_of_sets_is_used_to_the_full() {
+    fn all_sets_are_used_even_if_their_number_is_not_a_power_of_two() {
         let ghosts = Ghosts::new(100 * SET_BYTES);
         let hash = |n: u64| n.wrapping_mul(0x9e37_79b9_7f4a_7c15);
         (0..100_000).for_each(|n| ghosts.remember(hash(n)));

@@ -177,7 +177,7 @@ impl Worker {
             Ok(metadata) => metadata,
             Err(rejected) => return Ok(rejected),
         };
-        if self.is_flushed(made.segment, now_s) || !block.takes(metadata.cas, metadata.expiry) {
+        if self.is_flushed(made.segment, now_s) || !block.can_hold(metadata.cas, metadata.expiry) {
             return Err(NotInserted::Unfit);
         }
         let is_linked = self.link(&writer, present.as_ref(), made, metadata, now_s);

@@ -142,7 +142,7 @@ impl Worker {
                 self.unlink_found(&writer, &found, block);
                 return Err(miss);
             }
-            let missing = how.touch.filter(|&expiry| !block.takes_expiry(expiry));
+            let missing = how.touch.filter(|&expiry| !block.can_hold_expiry(expiry));
             // An item that expires now need not be moved.
             let missing = missing.filter(|expiry| !expiry.is_past(now_s));
             let Some(expiry) = missing.filter(|_| has_room) else {
@@ -182,7 +182,7 @@ impl Worker {
             block.set_access(access.with_stale_and_claimed(access.is_stale(), true));
         }
         match how.touch {
-            Some(expiry) if block.takes_expiry(expiry) => {
+            Some(expiry) if block.can_hold_expiry(expiry) => {
                 block.set_expiry(expiry);
                 let segment = self.store.log.heap.segment_of(location);
                 segment.raise_expiry(expiry);

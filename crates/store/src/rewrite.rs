@@ -340,7 +340,7 @@ impl Worker {
             expiry: change.expiry.unwrap_or_else(|| old.expiry()),
             access,
         };
-        if !block.takes(metadata.cas, metadata.expiry) {
+        if !block.can_hold(metadata.cas, metadata.expiry) {
             return None;
         }
         self.link(&writer, Some(&present), &made, metadata, now_s);

@@ -3,7 +3,7 @@ use std::sync::atomic::{AtomicBool, AtomicUsize};
 use std::thread;
 
 #[test]
-fn a_stamp_is_over_when_all_have_announced_it_or_sleep() {
+fn a_stamp_has_passed_once_every_worker_has_announced_it_or_is_offline() {
     let epochs = Epochs::new();
     let [one, two] = [epochs.register(), epochs.register()];
     one.online();
@@ -21,8 +21,8 @@ fn a_stamp_is_over_when_all_have_announced_it_or_sleep() {
     assert!(epochs.has_passed(next));
 }
 
-/// Readers follow a pointer (here the index of a cell) and must never see a cell that was wiped
-/// after its stamp had passed.
+/// Readers follow a pointer, here the index of a cell. The writer wipes a cell only after the stamp
+/// of its retirement has passed, so no reader may ever see a wiped cell.
 #[test]
 fn memory_is_not_reused_while_it_is_being_read() {
     const CELLS: usize = 8;
@@ -32,19 +32,19 @@ fn memory_is_not_reused_while_it_is_being_read() {
     let current = AtomicUsize::new(0);
     let done = AtomicBool::new(false);
     thread::scope(|scope| {
-        for sleeper in [false, true] {
+        for sleeps in [false, true] {
             let worker_slot = epochs.register();
             let (cells, current, done) = (&cells, &current, &done);
             scope.spawn(move || {
                 worker_slot.online();
-                let mut seen = 0_u64;
+                let mut reads = 0_u64;
                 while !done.load(Ordering::Relaxed) {
                     let cell = &cells[current.load(Ordering::Acquire)];
                     for _ in 0..50 {
                         assert_ne!(cell.load(Ordering::Relaxed), WIPED);
                     }
-                    seen += 1;
-                    if sleeper && seen.is_multiple_of(3) {
+                    reads += 1;
+                    if sleeps && reads.is_multiple_of(3) {
                         worker_slot.offline();
                         thread::yield_now();
                         worker_slot.online();
@@ -59,12 +59,12 @@ fn memory_is_not_reused_while_it_is_being_read() {
         for turn in 0..50_000 {
             let Some(next) = free.pop() else {
                 retired.retain(|&(cell, stamp)| {
-                    let over = epochs.has_passed(stamp);
-                    if over {
+                    let has_passed = epochs.has_passed(stamp);
+                    if has_passed {
                         cells[cell].store(WIPED, Ordering::Relaxed);
                         free.push(cell);
                     }
-                    !over
+                    !has_passed
                 });
                 thread::yield_now();
                 continue;

@@ -10,19 +10,20 @@
 //!         [flags]                      forms Flags, Wide, Pieces        ┐
 //!         [value length, CAS 64 bits]  forms Wide, Pieces               │ immutable
 //!         key                                                           │ once published
-//!         value, or up to a multiple of 8 the locations of its pieces   ┘ (these may be rewritten)
+//!         value, or the locations of its pieces, aligned to 8           ┘ (locations may change)
 //! piece   words 0, 1  hash of the item's key
 //!         word 2      key length 0, form Pieces
 //!         word 3      number of the piece 15 bits · its length 17 bits
 //!         bytes
 //! ```
 //!
-//! All words have 4 bytes, and the length of a block is a multiple of that. The short length is
-//! that of the value if it fits (Plain, Flags) and is unused otherwise: the other forms have a word
-//! for the length and one for the CAS, so that word 1 is free for the number of pieces. Word 2 of a
-//! block is never 0; a 0 there marks the end of a segment. A block that is not timed never expires;
-//! giving its item an expiry means moving it (`read.rs`). `Wide` and `Pieces` are always timed,
-//! because moving them is expensive and four bytes do not matter to them.
+//! A word has 4 bytes, and the length of a block is a multiple of 4. The forms Plain and Flags
+//! store the length of the value in the field *short length*. The forms Wide and Pieces do not use
+//! that field: they have separate words for the length and the CAS, so that word 1 is free for the
+//! number of pieces. Word 2 of a block is never 0; a 0 there marks the end of a segment. A *timed*
+//! block has a word for an expiry. A block that is not timed never expires: to get an expiry, its
+//! item is moved to another block (`read.rs`). `Wide` and `Pieces` blocks are always timed, because
+//! they are expensive to move and large enough that four more bytes do not matter.
 
 mod access;
 mod shape;
@@ -43,12 +44,13 @@ use crate::item::Expiry;
 pub(crate) const HEADER_LEN: usize = 12;
 /// Bytes before the content of a piece.
 pub(crate) const PIECE_HEADER_LEN: usize = 16;
-/// The longest piece in bytes, which bounds the bytes copied by a step. Its length has 17 bits.
+/// The longest piece in bytes. It bounds the bytes that an evacuation step copies. The field for
+/// the length has 17 bits.
 pub(crate) const PIECE_MAX: usize = 124 * 1024;
-/// Maximum number of pieces of a value: the number of a piece has 15 bits.
+/// Maximum number of pieces of a value. The field for the number of a piece has 15 bits.
 pub(crate) const PIECES_MAX: usize = (1 << 14) - 1;
 
-/// Length of a piece's block, for a piece of `len` bytes.
+/// Length of the block of a piece with `len` bytes of content.
 pub(crate) fn piece_block_len(len: usize) -> usize {
     (PIECE_HEADER_LEN + len).next_multiple_of(4)
 }
@@ -62,8 +64,8 @@ pub(crate) struct Block<'h> {
 
 impl<'h> Block<'h> {
     /// # Safety
-    /// At `start`, aligned to 4, is a block, or memory for one of [`Outline::block_len`] bytes to
-    /// which the caller has exclusive access. It stays so during `'h`.
+    /// `start` is aligned to 4. It is the address of a block, or of [`Outline::block_len`] bytes of
+    /// memory for a new block to which the caller has exclusive access. This holds during `'h`.
     pub(super) unsafe fn at(start: NonNull<u8>) -> Self {
         Self {
             start,
@@ -71,7 +73,7 @@ impl<'h> Block<'h> {
         }
     }
 
-    /// The address of the block, for hints.
+    /// The address of the block, for prefetching.
     #[inline]
     pub(super) fn address(self) -> *const u8 {
         self.start.as_ptr().cast_const()
@@ -86,8 +88,9 @@ impl<'h> Block<'h> {
     #[inline]
     fn word(self, number: usize) -> &'h AtomicU32 {
         let word = self.byte(4 * number).cast::<AtomicU32>();
-        // SAFETY: a block has at least three words (and the length that word 2 says), aligned to 4;
-        // words before the key are accessed only as atomics. `at` guarantees the lifetime.
+        // SAFETY: a block is aligned to 4 and has at least three words; word 2 says which further
+        // words it has. Words before the key are accessed only as atomics. The contract of `at`
+        // covers the lifetime.
         unsafe { &*word }
     }
 
@@ -106,7 +109,8 @@ impl<'h> Block<'h> {
         self.shape().form()
     }
 
-    /// The word `number` of those after the expiry.
+    /// The index of a word among all words of the block. `number` counts from the word after the
+    /// expiry.
     #[inline]
     fn further(self, number: usize) -> usize {
         3 + usize::from(self.shape().is_timed()) + number
@@ -114,15 +118,15 @@ impl<'h> Block<'h> {
 
     /// Whether the block can hold this CAS and this expiry.
     #[inline]
-    pub(crate) fn takes(self, cas: u64, expiry: Expiry) -> bool {
+    pub(crate) fn can_hold(self, cas: u64, expiry: Expiry) -> bool {
         let shape = self.shape();
-        shape.takes_cas(cas) && shape.takes_expiry(expiry)
+        shape.can_hold_cas(cas) && shape.can_hold_expiry(expiry)
     }
 
     /// Whether the block can hold this expiry.
     #[inline]
-    pub(crate) fn takes_expiry(self, expiry: Expiry) -> bool {
-        self.shape().takes_expiry(expiry)
+    pub(crate) fn can_hold_expiry(self, expiry: Expiry) -> bool {
+        self.shape().can_hold_expiry(expiry)
     }
 
     /// The immutable part of the header.
@@ -144,7 +148,7 @@ impl<'h> Block<'h> {
     #[inline]
     pub(crate) fn key(self) -> &'h [u8] {
         let shape = self.shape();
-        // SAFETY: the key of a published block does not change (`at`).
+        // SAFETY: the key of a published block does not change, and `at` covers the lifetime.
         unsafe { slice::from_raw_parts(self.byte(shape.key_start()), shape.key_len()) }
     }
 
@@ -183,9 +187,9 @@ impl<'h> Block<'h> {
         }
     }
 
-    /// Sets an expiry that the block can [hold](Self::takes_expiry).
+    /// Sets an expiry that the block can [hold](Self::can_hold_expiry).
     pub(crate) fn set_expiry(self, expiry: Expiry) {
-        debug_assert!(self.takes_expiry(expiry));
+        debug_assert!(self.can_hold_expiry(expiry));
         if self.shape().is_timed() {
             self.word(3).store(expiry.word(), Ordering::Relaxed);
         }
@@ -205,7 +209,8 @@ impl<'h> Block<'h> {
         self.access_word().set(access);
     }
 
-    /// Records a read. Of several concurrent readers the last to write has its second recorded.
+    /// Records a read. If several readers do so concurrently, the last write determines the
+    /// recorded time.
     #[inline]
     pub(crate) fn record_access(self, before: Access, after: Access) {
         let is_timed = || self.shape().is_timed();
@@ -222,16 +227,17 @@ impl<'h> Block<'h> {
     #[inline]
     pub(crate) fn value(self) -> &'h [u8] {
         let from = self.shape().value_start();
-        // SAFETY: the value of a published block does not change (`at`).
+        // SAFETY: the value of a published block does not change, and `at` covers the lifetime.
         unsafe { slice::from_raw_parts(self.byte(from), self.value_len()) }
     }
 
-    /// The locations of the pieces of a value.
+    /// The locations of the pieces of a value that is stored in pieces.
     pub(crate) fn pieces(self) -> &'h [AtomicU64] {
         debug_assert!(self.is_in_pieces());
         let list = self.byte(self.shape().value_start());
         let list = list.wrapping_add(list.align_offset(8)).cast::<AtomicU64>();
-        // SAFETY: the list lies in the block, aligned to 8 here, and is accessed only as atomics.
+        // SAFETY: the list lies in the block, `align_offset` has aligned it to 8, and it is
+        // accessed only as atomics.
         unsafe { slice::from_raw_parts(list, self.count_pieces()) }
     }
 
@@ -246,7 +252,7 @@ impl<'h> Block<'h> {
         self.access_word().mark_dead();
     }
 
-    /// Whether it is marked.
+    /// Whether the block is an item with the mark of [`mark_dead`](Self::mark_dead).
     pub(crate) fn is_marked_dead(self) -> bool {
         !self.is_piece() && self.access_word().is_marked_dead()
     }
@@ -272,7 +278,8 @@ impl<'h> Block<'h> {
         unsafe { to.copy_from_nonoverlapping(key.as_ptr(), key.len()) };
     }
 
-    /// Sets the CAS of an item that is not published yet. Its form must be able to hold the CAS.
+    /// Sets the CAS of an item that is not published yet. The block must be able to
+    /// [hold](Self::can_hold) it.
     pub(crate) fn set_cas(self, cas: u64) {
         let (low, high) = (cas as u32, (cas >> 32) as u32);
         let shape = self.shape();
@@ -326,7 +333,7 @@ impl<'h> Block<'h> {
     /// The bytes of a piece.
     #[inline]
     pub(crate) fn piece(self) -> &'h [u8] {
-        // SAFETY: the bytes of a published piece do not change (`at`).
+        // SAFETY: the bytes of a published piece do not change, and `at` covers the lifetime.
         unsafe { slice::from_raw_parts(self.byte(PIECE_HEADER_LEN), self.piece_len()) }
     }
 
@@ -339,11 +346,12 @@ impl<'h> Block<'h> {
         unsafe { slice::from_raw_parts_mut(self.byte(PIECE_HEADER_LEN), self.piece_len()) }
     }
 
-    /// Whether this is the end of a segment instead of a block.
+    /// Whether this is not a block but the mark at the end of a segment.
     pub(super) fn is_end(self) -> bool {
         self.shape() == Shape::END
     }
 
+    /// Writes the mark at the end of a segment.
     pub(super) fn make_end(self) {
         self.word(2).store(Shape::END.word(), Ordering::Relaxed);
     }
@@ -365,8 +373,8 @@ impl<'h> Block<'h> {
         }
     }
 
-    /// Copies another block, which others may read, into this one, to which the caller has
-    /// exclusive access.
+    /// Copies `other` into this block. Other threads may read `other` meanwhile; the caller has
+    /// exclusive access to this block.
     pub(crate) fn copy_from(self, other: Block<'_>) {
         if !other.is_piece() && other.is_in_pieces() {
             self.begin(&other.outline(), other.key());
@@ -379,7 +387,8 @@ impl<'h> Block<'h> {
             self.set_access(other.access());
         } else {
             let len = other.len();
-            // Expiry and access word may change concurrently, so they are copied as atomics.
+            // The expiry and the access word may change concurrently, so these words are copied as
+            // atomics.
             let words_len = match other.shape().is_timed() || other.is_piece() {
                 true => HEADER_LEN + EXPIRY_LEN,
                 false => HEADER_LEN,
@@ -389,8 +398,8 @@ impl<'h> Block<'h> {
                     .store(other.load(number), Ordering::Relaxed);
             }
             let (from, to) = (other.byte(words_len), self.byte(words_len));
-            // SAFETY: both have `len` bytes; after those words no byte of the source changes, and
-            // the caller has exclusive access to the destination.
+            // SAFETY: both blocks have `len` bytes; no byte of the source after `words_len`
+            // changes, and the caller has exclusive access to the destination.
             unsafe { to.copy_from_nonoverlapping(from, len - words_len) };
         }
     }

@@ -166,8 +166,8 @@ impl Log {
         }
     }
 
-    /// Number of searches that examine all segments once.
-    pub(crate) fn looks_around(&self) -> usize {
+    /// Number of searches that together examine all segments once.
+    pub(crate) fn searches_per_cycle(&self) -> usize {
         (self.lists().fresh / SCAN_SEGMENTS) as usize + 1
     }
 }

@@ -222,13 +222,13 @@ impl Shape {
 
     /// Whether the header can hold this CAS.
     #[inline]
-    pub(super) const fn takes_cas(self, cas: u64) -> bool {
+    pub(super) const fn can_hold_cas(self, cas: u64) -> bool {
         cas <= SHORT_CAS_MAX || !self.is_short()
     }
 
     /// Whether the block can hold this expiry.
     #[inline]
-    pub(super) fn takes_expiry(self, expiry: Expiry) -> bool {
+    pub(super) fn can_hold_expiry(self, expiry: Expiry) -> bool {
         self.is_timed() || expiry == Expiry::NEVER
     }
 }

@@ -6,7 +6,7 @@ fn memory() -> Vec<u64> {
 }
 
 fn block(memory: &mut [u64]) -> Block<'_> {
-    // SAFETY: aligned, long enough, and borrowed for as long as the block.
+    // SAFETY: the memory is aligned, long enough, and borrowed for as long as the block.
     unsafe { Block::at(NonNull::new(memory.as_mut_ptr().cast()).unwrap()) }
 }
 
@@ -27,35 +27,35 @@ fn every_block_form_returns_what_was_stored() {
     for (outline, form) in outlines.into_iter().zip([0, 0, 1, 1, 2, 2, 3, 3, 3]) {
         assert_eq!(outline.form as u32, form);
         let key = vec![b'k'; outline.key_len];
-        let made = block(&mut memory);
-        made.begin(&outline, &key);
-        let cas = if made.takes(u64::MAX, Expiry::NEVER) {
+        let original = block(&mut memory);
+        original.begin(&outline, &key);
+        let cas = if original.can_hold(u64::MAX, Expiry::NEVER) {
             u64::MAX
         } else {
             SHORT_CAS_MAX
         };
-        made.set_cas(cas);
+        original.set_cas(cas);
         let expiry = match outline.is_timed {
             true => Expiry::at(77),
             false => Expiry::NEVER,
         };
-        assert_eq!(made.takes_expiry(Expiry::at(77)), outline.is_timed);
-        made.set_expiry(expiry);
-        made.set_access(
+        assert_eq!(original.can_hold_expiry(Expiry::at(77)), outline.is_timed);
+        original.set_expiry(expiry);
+        original.set_access(
             Access::new(5)
                 .with_stale_and_claimed(true, false)
                 .fetched_at(6),
         );
-        assert_eq!((made.outline(), made.key()), (outline, &key[..]));
-        assert_eq!((made.cas(), made.len()), (cas, outline.block_len()));
-        assert!(!made.is_piece() && !made.is_end());
+        assert_eq!((original.outline(), original.key()), (outline, &key[..]));
+        assert_eq!((original.cas(), original.len()), (cas, outline.block_len()));
+        assert!(!original.is_piece() && !original.is_end());
         if outline.value_len < 2000 {
-            // SAFETY: the test's alone.
-            unsafe { made.value_mut() }.fill(b'v');
+            // SAFETY: only this test has access to the block.
+            unsafe { original.value_mut() }.fill(b'v');
         }
         if outline.value_len != 1 << 20 {
             let copy = block(&mut other);
-            copy.copy_from(made);
+            copy.copy_from(original);
             assert_eq!((copy.outline(), copy.key()), (outline, &key[..]));
             assert_eq!((copy.cas(), copy.expiry()), (cas, expiry));
             let access = copy.access();
@@ -69,17 +69,17 @@ fn every_block_form_returns_what_was_stored() {
 }
 
 #[test]
-fn a_list_of_pieces_is_aligned_and_copied_wherever_a_block_lies() {
+fn the_list_of_pieces_is_aligned_and_copied_at_any_address_of_a_block() {
     let (mut memory, mut other) = (memory(), memory());
-    let made = block(&mut memory);
-    made.begin(&Outline::pieces(3, 1000, 0, 4), b"key");
-    for (number, piece) in made.pieces().iter().enumerate() {
+    let original = block(&mut memory);
+    original.begin(&Outline::pieces(3, 1000, 0, 4), b"key");
+    for (number, piece) in original.pieces().iter().enumerate() {
         piece.store(number as u64 + 1, Ordering::Relaxed);
     }
     let start = NonNull::new(other.as_mut_ptr().cast::<u8>().wrapping_add(4)).unwrap();
-    // SAFETY: as in `block`, four bytes on.
+    // SAFETY: as in `block`, except that the block begins four bytes later.
     let copy = unsafe { Block::at(start) };
-    copy.copy_from(made);
+    copy.copy_from(original);
     let numbers: Vec<u64> = copy
         .pieces()
         .iter()
@@ -89,7 +89,7 @@ fn a_list_of_pieces_is_aligned_and_copied_wherever_a_block_lies() {
 }
 
 #[test]
-fn a_piece_knows_whose_it_is() {
+fn a_piece_stores_the_hash_of_its_item_and_its_own_number() {
     let mut memory = memory();
     let piece = block(&mut memory);
     piece.begin_piece(0x0123_4567_89ab_cdef, PIECES_MAX, 1001);

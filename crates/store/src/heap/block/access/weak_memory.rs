@@ -1,6 +1,7 @@
-//! A reader of the dead mark sees the unlinking, and no record of a read overwrites a claim, also
-//! under weak orderings (`cargo xtask models`). The index entry is relaxed here, so that only the
-//! mark orders it with the memory.
+//! Models of the access word under the weak orderings of C++11 (`cargo xtask models`): a thread
+//! that sees the dead mark also sees the unlinking, and recording a read never overwrites a claim.
+//! The index entry is accessed with relaxed ordering here, so that only the dead mark orders the
+//! unlinking before the reuse of the memory.
 
 use super::*;
 use crate::epochs::Epochs;
@@ -24,7 +25,7 @@ impl Word for atomic::AtomicU32 {
     }
 }
 
-/// An item of a segment that is evacuated.
+/// An item in a segment that is being evacuated.
 struct Item {
     /// Whether the index entry refers to the block.
     entry: atomic::AtomicBool,
@@ -47,12 +48,13 @@ impl Item {
         AccessWord(&self.word)
     }
 
-    /// As `Worker::read` and `Worker::record_access`. Returns false if the item was not found.
+    /// Reads the item as `Worker::read` does, and records the read as `Worker::record_access` does.
+    /// Returns false if the item was not found.
     fn read(&self) -> bool {
         self.switch.here();
         let is_found = self.entry.load(Ordering::Relaxed);
         if is_found {
-            assert_eq!(self.bytes.read(), 0, "the block is used again");
+            assert_eq!(self.bytes.read(), 0, "the block was reused during the read");
             self.record_access(false);
         }
         self.switch.here();
@@ -81,8 +83,8 @@ impl Item {
         self.switch.here();
     }
 
-    /// Retires the segment without reading the index, if the block has the dead mark, and reuses
-    /// its memory. Returns false if it has no mark, or readers may be left.
+    /// If the block has the dead mark, retires the segment without reading the index, and reuses
+    /// its memory. Returns false if the block has no mark, or if readers may still use it.
     fn evacuate(&self, epochs: &Epochs) -> bool {
         self.switch.here();
         if !self.word().is_marked_dead() {
@@ -99,7 +101,7 @@ impl Item {
 }
 
 #[test]
-fn a_reader_does_not_find_a_block_that_evacuation_has_skipped() {
+fn readers_do_not_find_a_dead_block_that_evacuation_has_skipped() {
     explore(|| {
         let (epochs, item) = (Epochs::new(), Item::new(Access::new(1)));
         let reader = {
@@ -118,16 +120,17 @@ fn a_reader_does_not_find_a_block_that_evacuation_has_skipped() {
         };
         let is_reused = item.evacuate(&epochs);
         assert!(writer.join().is_ok());
-        let is_found = reader.join().is_ok_and(|(_seat, is_found)| is_found);
+        let is_found = reader.join().is_ok_and(|(_worker_slot, is_found)| is_found);
         is_reused && !is_found
     });
 }
 
-/// The reader has loaded the word as it was before the claim. (If it stores before the claim does,
-/// loom lets either store be the last: it does not order a compare-exchange before a store that
-/// follows the one it read.)
+/// The reader loads the word before the claim and records its read after the claim. The model does
+/// not record reads that come before the claim: in that case loom would let either store be the
+/// last, because it does not place the store of a compare-exchange directly after the store that
+/// the compare-exchange has read.
 #[test]
-fn a_record_of_a_read_leaves_a_claim() {
+fn recording_a_read_does_not_overwrite_a_claim() {
     for (stale, is_timed) in [(true, false), (false, true)] {
         explore(move || {
             let item = Item::new(Access::new(1).with_stale_and_claimed(stale, false));
