@@ -132,7 +132,7 @@ impl Heap {
         let start = self.memory.byte(at);
         // SAFETY: inside the mapping, and aligned to 4 because segments are; the caller guarantees
         // the rest.
-        unsafe { Block::at(start) }
+        unsafe { Block::from_raw(start) }
     }
 
     /// The block that begins at byte `at` of a segment. `None` at the end of the segment.

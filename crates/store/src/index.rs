@@ -45,7 +45,7 @@ use std::io;
 use std::ops::Range;
 use std::sync::PoisonError;
 
-use addressing::{BUCKET_WORDS, Shape, address};
+use addressing::{Addressing, BUCKET_WORDS, address};
 pub(crate) use entry::{Entry, Location};
 use entry::{key_bits, may_match};
 use tag_match::Bucket;
@@ -90,7 +90,7 @@ struct Class {
 #[derive(Debug)]
 pub(crate) struct Index {
     region: Region,
-    shape: Shape,
+    addressing: Addressing,
     load_max: u64,
     classes: Box<[Class]>,
     buckets: AtomicU64,
@@ -137,7 +137,7 @@ impl Index {
         let buckets_max = (bytes_max / BUCKET_BYTES).max(least) as u64;
         Ok(Self {
             region: Region::reserve(buckets_max as usize * BUCKET_BYTES)?,
-            shape: Shape::new(least.ilog2(), classes.ilog2()),
+            addressing: Addressing::new(least.ilog2(), classes.ilog2()),
             load_max: match classes {
                 ..=CLASSES_FEW => LOAD_MAX_FEW,
                 _ => LOAD_MAX,
@@ -198,7 +198,7 @@ impl Index {
     #[inline]
     pub(crate) fn prefetch(&self, hash: u64) {
         let buckets = self.buckets.load(Ordering::Relaxed);
-        for number in self.shape.numbers(hash).each {
+        for number in self.addressing.numbers(hash).each {
             crate::prefetch::line(std::ptr::from_ref(self.bucket(address(number, buckets))).cast());
         }
     }
@@ -240,7 +240,7 @@ impl Index {
         let words = self.region.words();
         // Acquire: pairs with the release of the writer of the entry, as in `scan`.
         let word = words.get(position.word()?)?.load(Ordering::Acquire);
-        let tag = self.shape.numbers(hash).tag;
+        let tag = self.addressing.numbers(hash).tag;
         let entry = Entry::of_word(word).filter(|entry| entry.tag() == tag)?;
         Some(position.found(entry))
     }
@@ -273,7 +273,7 @@ impl Index {
     pub(crate) fn scan(&self, hash: u64, mut is_it: impl FnMut(Entry) -> bool) -> Option<Found> {
         // Acquire: pairs with the release in `split`.
         let buckets = self.buckets.load(Ordering::Acquire);
-        let numbers = self.shape.numbers(hash);
+        let numbers = self.addressing.numbers(hash);
         let choices = numbers.each.map(|number| address(number, buckets));
         let key_bits = [0, 1].map(|role| key_bits(numbers.tag, role));
         let buckets = choices.map(|bucket| self.bucket(bucket));
@@ -307,7 +307,7 @@ impl Index {
             return;
         }
         let buckets = self.buckets.load(Ordering::Relaxed);
-        let number = self.shape.numbers(hash).each[entry.role()];
+        let number = self.addressing.numbers(hash).each[entry.role()];
         for word in self.bucket(address(number, buckets)) {
             if word.load(Ordering::Relaxed) == entry.word() {
                 // Relaxed: it publishes nothing beyond what was published with the entry.
@@ -372,7 +372,7 @@ impl Index {
             return Step::Stuck;
         }
         let parent = addressing::parent(buckets);
-        let class = &self.classes[self.shape.class(parent)];
+        let class = &self.classes[self.addressing.class(parent)];
         let _guard = lock(&class.lock);
         let (from, to) = (self.bucket(parent), self.bucket(buckets));
         let mut moved = [false; BUCKET_WORDS];
@@ -403,7 +403,7 @@ impl Index {
     /// Moves the entries of the last bucket to where they belong without it.
     fn merge(&self, buckets: u64) -> Step {
         let last = buckets - 1;
-        let class = &self.classes[self.shape.class(addressing::parent(last))];
+        let class = &self.classes[self.addressing.class(addressing::parent(last))];
         let guard = lock(&class.lock);
         let from = self.bucket(last);
         let mut targets = [None; BUCKET_WORDS];
@@ -455,13 +455,15 @@ impl Index {
 
     /// A number of the key of an entry in `bucket`.
     fn number_of(&self, bucket: u64, entry: Entry, role: usize) -> u64 {
-        let numbers = self.shape.numbers_of(bucket, entry.tag(), entry.role());
+        let numbers = self
+            .addressing
+            .numbers_of(bucket, entry.tag(), entry.role());
         numbers.each[role]
     }
 
     #[inline]
     fn class(&self, hash: u64) -> &Class {
-        &self.classes[self.shape.class(hash)]
+        &self.classes[self.addressing.class(hash)]
     }
 
     #[inline]

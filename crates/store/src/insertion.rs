@@ -7,7 +7,7 @@
 use std::sync::atomic::Ordering;
 
 use crate::counters::Counter;
-use crate::heap::block::{Access, Block, Outline};
+use crate::heap::block::{Access, Block, HeaderFields};
 use crate::heap::segment::{Part, Segment};
 use crate::heap::{BlockRef, Heap};
 use crate::index::{Found, Inserted, Writer};
@@ -129,13 +129,13 @@ impl Worker {
     ) -> Result<Published, Deferral> {
         for _ in 0..REMAKES_MAX {
             // With a layout that can hold any metadata.
-            let (allocation, outline) =
+            let (allocation, fields) =
                 match self.take_for(item, write.expiry, Some(u64::MAX), now_s) {
                     Ok(allocation) => allocation,
                     Err(Rejected::Deferred) => return Err(Deferral::ByMemory),
                     Err(_) => return Ok(Published::NoSpace),
                 };
-            let draft = self.draft(allocation, &outline, item);
+            let draft = self.draft(allocation, &fields, item);
             match self.try_insert(item, &draft.block_ref, None, write, now_s) {
                 Ok(published) => return Ok(published),
                 Err(NotInserted::Rewriting) => return Err(Deferral::ByRewrite),
@@ -307,20 +307,22 @@ impl Worker {
         expiry: Expiry,
         cas: Option<u64>,
         now_s: u32,
-    ) -> Result<(Allocation, Outline), Rejected> {
+    ) -> Result<(Allocation, HeaderFields), Rejected> {
         let key_len = item.key.len();
-        let outline = match item.value {
-            Value::Pieces(len, pieces) => Outline::pieces(key_len, len, item.flags, pieces.len()),
+        let fields = match item.value {
+            Value::Pieces(len, pieces) => {
+                HeaderFields::pieces(key_len, len, item.flags, pieces.len())
+            }
             Value::Whole(bytes) => {
-                let is_timed = self.is_timed(expiry);
-                Outline::whole(key_len, bytes.len(), item.flags, cas, is_timed)
+                let has_expiry_word = self.needs_expiry_word(expiry);
+                HeaderFields::whole(key_len, bytes.len(), item.flags, cas, has_expiry_word)
             }
         };
-        if outline.block_len() > self.store.log.heap.block_max() {
+        if fields.block_len() > self.store.log.heap.block_max() {
             return Err(Rejected::TooLarge);
         }
-        let allocation = self.take(outline.block_len(), item.part, expiry, now_s)?;
-        Ok((allocation, outline))
+        let allocation = self.take(fields.block_len(), item.part, expiry, now_s)?;
+        Ok((allocation, fields))
     }
 
     /// Writes an item into allocated memory and holds it.
@@ -328,12 +330,12 @@ impl Worker {
     pub(crate) fn draft(
         &self,
         allocation: Allocation,
-        outline: &Outline,
+        fields: &HeaderFields,
         item: &NewItem<'_>,
     ) -> Draft<'_> {
         let draft = Draft::of(&self.store.log.heap, allocation);
         let block = draft.block_ref.block;
-        block.begin(outline, item.key);
+        block.begin(fields, item.key);
         match item.value {
             Value::Pieces(_, pieces) => {
                 for (insert, piece) in block.pieces().iter().zip(pieces) {

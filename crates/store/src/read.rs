@@ -153,7 +153,7 @@ impl Worker {
                 // Other workers have replaced the item at every attempt.
                 return Ok(None);
             }
-            match self.make_timed(key, hash, expiry, now_s) {
+            match self.add_expiry_word(key, hash, expiry, now_s) {
                 Ok(()) => moves += 1,
                 Err(Rejected::Deferred) => return Ok(None),
                 Err(_) => has_room = false,
@@ -213,7 +213,7 @@ impl Worker {
     /// # Errors
     /// There is no memory for that now.
     #[cold]
-    fn make_timed(
+    fn add_expiry_word(
         &mut self,
         key: &[u8],
         hash: KeyHash,
@@ -224,9 +224,9 @@ impl Worker {
             return Ok(());
         };
         let present = self.block_ref(entry.location());
-        let outline = present.block.outline().timed();
+        let fields = present.block.header_fields().with_expiry_word();
         let part = present.segment.part();
-        let len = outline.block_len();
+        let len = fields.block_len();
         self.assist_evacuation(len, now_s);
         let allocation = match self.take_at_once(len, part, expiry, now_s) {
             Some(allocation) => allocation,
@@ -234,15 +234,16 @@ impl Worker {
         };
         let draft = Draft::of(&self.store.log.heap, allocation);
         let block = draft.block_ref.block;
-        block.begin(&outline, key);
+        block.begin(&fields, key);
         // While it waited for memory the worker was quiescent, so the item may have been replaced.
         let found = self.find(key, hash);
         let Some(old) = found.map(|entry| self.block_ref(entry.location())) else {
             return Ok(());
         };
-        let old_outline = old.block.outline();
-        let is_as_before =
-            old_outline != outline && old_outline.timed() == outline && old.segment.part() == part;
+        let old_fields = old.block.header_fields();
+        let is_as_before = old_fields != fields
+            && old_fields.with_expiry_word() == fields
+            && old.segment.part() == part;
         if !is_as_before {
             return Ok(());
         }

@@ -204,7 +204,7 @@ impl Worker {
                 },
             };
             let draft =
-                allocation.map(|(allocation, outline)| self.draft(allocation, &outline, &item));
+                allocation.map(|(allocation, fields)| self.draft(allocation, &fields, &item));
             let draft = draft.as_ref();
             if let Some(cas) = self.swap(&found, &upload, draft, turn.as_ref(), change, now_s) {
                 return Rewritten::Done(Done {

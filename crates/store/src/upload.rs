@@ -5,7 +5,7 @@ use std::fmt;
 use thiserror::Error;
 
 use crate::heap::block::{
-    Block, Outline, PIECE_HEADER_LEN, PIECE_MAX, PIECES_MAX, piece_block_len,
+    Block, HeaderFields, PIECE_HEADER_LEN, PIECE_MAX, PIECES_MAX, piece_block_len,
 };
 use crate::heap::segment::Part;
 use crate::heap::{BlockRef, Number};
@@ -118,9 +118,15 @@ impl Worker {
             let credit = self.store.holds.ask(segments as u32, segment_limit);
             Some(credit.ok_or(Rejected::HoldLimit)?)
         };
-        let is_timed = self.is_timed(asked.expiry);
-        let outline = Outline::whole(key.len(), asked.value_len, asked.flags, cas, is_timed);
-        let block_len = outline.block_len();
+        let has_expiry_word = self.needs_expiry_word(asked.expiry);
+        let fields = HeaderFields::whole(
+            key.len(),
+            asked.value_len,
+            asked.flags,
+            cas,
+            has_expiry_word,
+        );
+        let block_len = fields.block_len();
         self.assist_evacuation(block_len, now_s);
         let part = self.part_for(self.present(hash).as_ref(), hash);
         let memory = if block_len <= self.store.log.heap.block_max() / WHOLE_PART {
@@ -160,7 +166,7 @@ impl Worker {
         };
         if let UploadMemory::Whole(allocation) = &upload.memory {
             let number = allocation.number;
-            upload.block(allocation).begin(&outline, key);
+            upload.block(allocation).begin(&fields, key);
             upload.hold(number);
             if let Some(credit) = &mut upload.credit {
                 // It lies in one segment, which others may hold already.

@@ -262,7 +262,7 @@ impl Worker {
     /// Whether the block of an item with this expiry has a field for it. Without the field a later
     /// touch has to move the item, which may be impossible without eviction.
     #[inline]
-    pub(crate) fn is_timed(&self, expiry: Expiry) -> bool {
+    pub(crate) fn needs_expiry_word(&self, expiry: Expiry) -> bool {
         expiry != Expiry::NEVER || !self.store.config().evicts
     }
 

@@ -1,6 +1,6 @@
 //! Writes.
 
-use crate::heap::block::Outline;
+use crate::heap::block::HeaderFields;
 use crate::insertion::{Deferral, NewItem, NotInserted, Value};
 use crate::item::Expiry;
 use crate::limits::{REWRITE_WAITS_MAX, WHOLE_PART};
@@ -307,10 +307,10 @@ impl Worker {
     ) -> Result<Result<Published, Deferral>, Rejected> {
         self.store.index.prefetch_lock(hash.0);
         self.begin_write(key, hash, write.flags, value.len())?;
-        let is_timed = self.is_timed(write.expiry);
+        let has_expiry_word = self.needs_expiry_word(write.expiry);
         let cas = write.explicit_cas;
-        let outline = Outline::whole(key.len(), value.len(), write.flags, cas, is_timed);
-        let len = outline.block_len();
+        let fields = HeaderFields::whole(key.len(), value.len(), write.flags, cas, has_expiry_word);
+        let len = fields.block_len();
         let joins = matches!(write.mode, Mode::Append | Mode::Prepend);
         if joins || len > self.store.log.heap.block_max() / WHOLE_PART {
             return self.put_long(key, hash, value, write, now_s).map(Ok);
@@ -336,7 +336,7 @@ impl Worker {
             part,
             value: Value::Whole(value),
         };
-        let draft = self.draft(allocation, &outline, &item);
+        let draft = self.draft(allocation, &fields, &item);
         // No item was found, or one of another key: look it up under the lock.
         let seen = near.filter(|present| present.block_ref.block.key() == key);
         let placed = self.try_insert(&item, &draft.block_ref, seen, write, now_s);

@@ -1,32 +1,32 @@
 //! A block of the log: an item, or a piece of a large item's value.
 //!
 //! ```text
-//! item    word 0   last access 27 bits · dead · base64 key · fetched ·   rewritten by reads
-//!                  stale · claimed
+//! item    word 0   last_access:27 · dead:1 · base64_key:1 · fetched:1 ·  rewritten by reads
+//!                  stale:1 · claimed:1                          (bits)
 //!         word 1   CAS, low 32 bits; or the number of pieces            ┐
-//!         word 2   CAS 8 bits · key length 8 · short length 13 ·        │ immutable
-//!                  timed · form 2                                       ┘ once published
-//!         [expiry, seconds]            if timed                          rewritten by touch
-//!         [flags]                      forms Flags, Wide, Pieces        ┐
-//!         [value length, CAS 64 bits]  forms Wide, Pieces               │ immutable
+//!         word 2   CAS high:8 · key_len:8 · short_len:13 ·              │ immutable
+//!                  has_expiry_word:1 · layout:2                 (bits)  ┘ once published
+//!         [expiry, seconds]            if has_expiry_word                rewritten by touch
+//!         [client flags]               layouts Flags, Wide, Pieces      ┐
+//!         [value length, CAS 64 bits]  layouts Wide, Pieces             │ immutable
 //!         key                                                           │ once published
-//!         value, or the locations of its pieces, aligned to 8           ┘ (locations may change)
+//!         value, or the locations of its pieces, aligned to 8 bytes     ┘ (locations may change)
 //! piece   words 0, 1  hash of the item's key
-//!         word 2      key length 0, form Pieces
-//!         word 3      number of the piece 15 bits · its length 17 bits
+//!         word 2      key_len 0, layout Pieces
+//!         word 3      piece_number:15 · piece_len:17            (bits)
 //!         bytes
 //! ```
 //!
-//! A word has 4 bytes, and the length of a block is a multiple of 4. The forms Plain and Flags
-//! store the length of the value in the field *short length*. The forms Wide and Pieces do not use
+//! A word has 4 bytes, and the length of a block is a multiple of 4. The layouts Plain and Flags
+//! store the length of the value in the field `short_len`. The layouts Wide and Pieces do not use
 //! that field: they have separate words for the length and the CAS, so that word 1 is free for the
-//! number of pieces. Word 2 of a block is never 0; a 0 there marks the end of a segment. A *timed*
-//! block has a word for an expiry. A block that is not timed never expires: to get an expiry, its
-//! item is moved to another block (`read.rs`). `Wide` and `Pieces` blocks are always timed, because
-//! they are expensive to move and large enough that four more bytes do not matter.
+//! number of pieces. Word 2 of a block is never 0; a 0 there marks the end of a segment. A block
+//! without an expiry word never expires: to get an expiry, its item is moved to another block
+//! (`read.rs`). `Wide` and `Pieces` blocks always have the word, because they are expensive to move
+//! and large enough that four more bytes do not matter.
 
 mod access;
-mod shape;
+mod header;
 
 use std::marker::PhantomData;
 use std::ptr::NonNull;
@@ -35,8 +35,8 @@ use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
 pub(crate) use access::Access;
 use access::AccessWord;
-pub(crate) use shape::Outline;
-use shape::{EXPIRY_LEN, Form, Shape};
+pub(crate) use header::HeaderFields;
+use header::{EXPIRY_LEN, HeaderWord, Layout};
 
 use crate::item::Expiry;
 
@@ -49,6 +49,17 @@ pub(crate) const PIECE_HEADER_LEN: usize = 16;
 pub(crate) const PIECE_MAX: usize = 124 * 1024;
 /// Maximum number of pieces of a value. The field for the number of a piece has 15 bits.
 pub(crate) const PIECES_MAX: usize = (1 << 14) - 1;
+
+// The extra words of a header, numbered from the word after the expiry. The layout says which of
+// them a block has.
+/// Client flags.
+const FLAGS: usize = 0;
+/// Length of the value.
+const VALUE_LEN: usize = 1;
+/// Low half of the CAS.
+const CAS_LOW: usize = 2;
+/// High half of the CAS.
+const CAS_HIGH: usize = 3;
 
 /// Length of the block of a piece with `len` bytes of content.
 pub(crate) fn piece_block_len(len: usize) -> usize {
@@ -64,9 +75,9 @@ pub(crate) struct Block<'h> {
 
 impl<'h> Block<'h> {
     /// # Safety
-    /// `start` is aligned to 4. It is the address of a block, or of [`Outline::block_len`] bytes of
+    /// `start` is aligned to 4. It is the address of a block, or of [`HeaderFields::block_len`] bytes of
     /// memory for a new block to which the caller has exclusive access. This holds during `'h`.
-    pub(super) unsafe fn at(start: NonNull<u8>) -> Self {
+    pub(super) unsafe fn from_raw(start: NonNull<u8>) -> Self {
         Self {
             start,
             heap: PhantomData,
@@ -89,8 +100,8 @@ impl<'h> Block<'h> {
     fn word(self, number: usize) -> &'h AtomicU32 {
         let word = self.byte(4 * number).cast::<AtomicU32>();
         // SAFETY: a block is aligned to 4 and has at least three words; word 2 says which further
-        // words it has. Words before the key are accessed only as atomics. The contract of `at`
-        // covers the lifetime.
+        // words it has. Words before the key are accessed only as atomics. The contract of
+        // `from_raw` guarantees `'h`.
         unsafe { &*word }
     }
 
@@ -100,88 +111,91 @@ impl<'h> Block<'h> {
     }
 
     #[inline]
-    fn shape(self) -> Shape {
-        Shape::of_word(self.load(2))
+    fn header(self) -> HeaderWord {
+        HeaderWord::of_word(self.load(2))
     }
 
     #[inline]
-    fn form(self) -> Form {
-        self.shape().form()
+    fn layout(self) -> Layout {
+        self.header().layout()
     }
 
-    /// The index of a word among all words of the block. `number` counts from the word after the
-    /// expiry.
+    /// The index of an extra word among all words of the block. `number` is one of [`FLAGS`],
+    /// [`VALUE_LEN`], [`CAS_LOW`] and [`CAS_HIGH`].
     #[inline]
-    fn further(self, number: usize) -> usize {
-        3 + usize::from(self.shape().is_timed()) + number
+    fn extra_word(self, number: usize) -> usize {
+        3 + usize::from(self.header().has_expiry_word()) + number
     }
 
     /// Whether the block can hold this CAS and this expiry.
     #[inline]
     pub(crate) fn can_hold(self, cas: u64, expiry: Expiry) -> bool {
-        let shape = self.shape();
-        shape.can_hold_cas(cas) && shape.can_hold_expiry(expiry)
+        let header = self.header();
+        header.can_hold_cas(cas) && header.can_hold_expiry(expiry)
     }
 
     /// Whether the block can hold this expiry.
     #[inline]
     pub(crate) fn can_hold_expiry(self, expiry: Expiry) -> bool {
-        self.shape().can_hold_expiry(expiry)
+        self.header().can_hold_expiry(expiry)
     }
 
     /// The immutable part of the header.
-    pub(crate) fn outline(self) -> Outline {
-        let shape = self.shape();
-        Outline {
-            form: shape.form(),
-            key_len: shape.key_len(),
+    pub(crate) fn header_fields(self) -> HeaderFields {
+        let header = self.header();
+        HeaderFields {
+            layout: header.layout(),
+            key_len: header.key_len(),
             value_len: self.value_len(),
             flags: self.flags(),
-            pieces: match shape.form() {
-                Form::Pieces => self.count_pieces(),
-                Form::Plain | Form::Flags | Form::Wide => 0,
+            pieces: match header.layout() {
+                Layout::Pieces => self.count_pieces(),
+                Layout::Plain | Layout::Flags | Layout::Wide => 0,
             },
-            is_timed: shape.is_timed(),
+            has_expiry_word: header.has_expiry_word(),
         }
     }
 
     #[inline]
     pub(crate) fn key(self) -> &'h [u8] {
-        let shape = self.shape();
-        // SAFETY: the key of a published block does not change, and `at` covers the lifetime.
-        unsafe { slice::from_raw_parts(self.byte(shape.key_start()), shape.key_len()) }
+        let header = self.header();
+        // SAFETY: the key of a published block does not change, and `from_raw` guarantees `'h`.
+        unsafe { slice::from_raw_parts(self.byte(header.key_start()), header.key_len()) }
     }
 
     #[inline]
     pub(crate) fn value_len(self) -> usize {
-        let shape = self.shape();
-        match shape.is_short() {
-            true => shape.short_len(),
-            false => self.load(self.further(1)) as usize,
+        let header = self.header();
+        match header.is_short() {
+            true => header.short_len(),
+            false => self.load(self.extra_word(VALUE_LEN)) as usize,
         }
     }
 
     #[inline]
     pub(crate) fn flags(self) -> u32 {
-        match self.form() {
-            Form::Plain => 0,
-            Form::Flags | Form::Wide | Form::Pieces => self.load(self.further(0)),
+        match self.layout() {
+            Layout::Plain => 0,
+            Layout::Flags | Layout::Wide | Layout::Pieces => self.load(self.extra_word(FLAGS)),
         }
     }
 
     #[inline]
     pub(crate) fn cas(self) -> u64 {
-        let shape = self.shape();
-        let (high, low) = match shape.is_short() {
-            true => (shape.cas_high(), self.load(1)),
-            false => (self.load(self.further(3)), self.load(self.further(2))),
+        let header = self.header();
+        let (high, low) = match header.is_short() {
+            true => (header.cas_high(), self.load(1)),
+            false => (
+                self.load(self.extra_word(CAS_HIGH)),
+                self.load(self.extra_word(CAS_LOW)),
+            ),
         };
         u64::from(high) << 32 | u64::from(low)
     }
 
     #[inline]
     pub(crate) fn expiry(self) -> Expiry {
-        match self.shape().is_timed() {
+        match self.header().has_expiry_word() {
             true => Expiry::of_word(self.load(3)),
             false => Expiry::NEVER,
         }
@@ -190,7 +204,7 @@ impl<'h> Block<'h> {
     /// Sets an expiry that the block can [hold](Self::can_hold_expiry).
     pub(crate) fn set_expiry(self, expiry: Expiry) {
         debug_assert!(self.can_hold_expiry(expiry));
-        if self.shape().is_timed() {
+        if self.header().has_expiry_word() {
             self.word(3).store(expiry.word(), Ordering::Relaxed);
         }
     }
@@ -213,28 +227,29 @@ impl<'h> Block<'h> {
     /// recorded time.
     #[inline]
     pub(crate) fn record_access(self, before: Access, after: Access) {
-        let is_timed = || self.shape().is_timed();
-        self.access_word().record_access(before, after, is_timed);
+        let has_expiry_word = || self.header().has_expiry_word();
+        self.access_word()
+            .record_access(before, after, has_expiry_word);
     }
 
     /// Whether the value is stored in pieces.
     #[inline]
     pub(crate) fn is_in_pieces(self) -> bool {
-        self.form() == Form::Pieces
+        self.layout() == Layout::Pieces
     }
 
     /// The value, if it is stored with the key.
     #[inline]
     pub(crate) fn value(self) -> &'h [u8] {
-        let from = self.shape().value_start();
-        // SAFETY: the value of a published block does not change, and `at` covers the lifetime.
+        let from = self.header().value_start();
+        // SAFETY: the value of a published block does not change, and `from_raw` guarantees `'h`.
         unsafe { slice::from_raw_parts(self.byte(from), self.value_len()) }
     }
 
     /// The locations of the pieces of a value that is stored in pieces.
     pub(crate) fn pieces(self) -> &'h [AtomicU64] {
         debug_assert!(self.is_in_pieces());
-        let list = self.byte(self.shape().value_start());
+        let list = self.byte(self.header().value_start());
         let list = list.wrapping_add(list.align_offset(8)).cast::<AtomicU64>();
         // SAFETY: the list lies in the block, `align_offset` has aligned it to 8, and it is
         // accessed only as atomics.
@@ -258,22 +273,22 @@ impl<'h> Block<'h> {
     }
 
     /// Writes the header and the key of an item that is not published yet.
-    pub(crate) fn begin(self, outline: &Outline, key: &[u8]) {
-        debug_assert!(outline.pieces <= PIECES_MAX && key.len() == outline.key_len);
-        let shape = Shape::of(outline);
+    pub(crate) fn begin(self, fields: &HeaderFields, key: &[u8]) {
+        debug_assert!(fields.pieces <= PIECES_MAX && key.len() == fields.key_len);
+        let header = HeaderWord::of(fields);
         self.set_access(Access::DEAD);
-        self.word(1).store(outline.pieces as u32, Ordering::Relaxed);
-        self.word(2).store(shape.word(), Ordering::Relaxed);
+        self.word(1).store(fields.pieces as u32, Ordering::Relaxed);
+        self.word(2).store(header.word(), Ordering::Relaxed);
         self.set_expiry(Expiry::NEVER);
-        if outline.form != Form::Plain {
-            let flags = self.word(self.further(0));
-            flags.store(outline.flags, Ordering::Relaxed);
+        if fields.layout != Layout::Plain {
+            let flags = self.word(self.extra_word(FLAGS));
+            flags.store(fields.flags, Ordering::Relaxed);
         }
-        if matches!(outline.form, Form::Wide | Form::Pieces) {
-            let value_len = self.word(self.further(1));
-            value_len.store(outline.value_len as u32, Ordering::Relaxed);
+        if matches!(fields.layout, Layout::Wide | Layout::Pieces) {
+            let value_len = self.word(self.extra_word(VALUE_LEN));
+            value_len.store(fields.value_len as u32, Ordering::Relaxed);
         }
-        let to = self.byte(shape.key_start());
+        let to = self.byte(header.key_start());
         // SAFETY: the block has space for its key, and the caller has exclusive access.
         unsafe { to.copy_from_nonoverlapping(key.as_ptr(), key.len()) };
     }
@@ -282,14 +297,16 @@ impl<'h> Block<'h> {
     /// [hold](Self::can_hold) it.
     pub(crate) fn set_cas(self, cas: u64) {
         let (low, high) = (cas as u32, (cas >> 32) as u32);
-        let shape = self.shape();
-        if shape.is_short() {
-            let shape = shape.with_cas_high(high);
+        let header = self.header();
+        if header.is_short() {
+            let header = header.with_cas_high(high);
             self.word(1).store(low, Ordering::Relaxed);
-            self.word(2).store(shape.word(), Ordering::Relaxed);
+            self.word(2).store(header.word(), Ordering::Relaxed);
         } else {
-            self.word(self.further(2)).store(low, Ordering::Relaxed);
-            self.word(self.further(3)).store(high, Ordering::Relaxed);
+            self.word(self.extra_word(CAS_LOW))
+                .store(low, Ordering::Relaxed);
+            self.word(self.extra_word(CAS_HIGH))
+                .store(high, Ordering::Relaxed);
         }
     }
 
@@ -298,7 +315,7 @@ impl<'h> Block<'h> {
     /// # Safety
     /// The caller has exclusive access to the block.
     pub(crate) unsafe fn value_mut(self) -> &'h mut [u8] {
-        let from = self.shape().value_start();
+        let from = self.header().value_start();
         // SAFETY: the value lies in the block, to which the caller has exclusive access.
         unsafe { slice::from_raw_parts_mut(self.byte(from), self.value_len()) }
     }
@@ -308,13 +325,14 @@ impl<'h> Block<'h> {
         debug_assert!(len <= PIECE_MAX && number <= PIECES_MAX);
         self.word(0).store(hash as u32, Ordering::Relaxed);
         self.word(1).store((hash >> 32) as u32, Ordering::Relaxed);
-        self.word(2).store(Shape::PIECE.word(), Ordering::Relaxed);
-        let position = (number as u32) << 17 | len as u32;
-        self.word(3).store(position, Ordering::Relaxed);
+        self.word(2)
+            .store(HeaderWord::PIECE.word(), Ordering::Relaxed);
+        let number_and_len = (number as u32) << 17 | len as u32;
+        self.word(3).store(number_and_len, Ordering::Relaxed);
     }
 
     pub(crate) fn is_piece(self) -> bool {
-        self.shape().key_len() == 0
+        self.header().key_len() == 0
     }
 
     /// The hash of the key of the item to which a piece belongs.
@@ -333,7 +351,7 @@ impl<'h> Block<'h> {
     /// The bytes of a piece.
     #[inline]
     pub(crate) fn piece(self) -> &'h [u8] {
-        // SAFETY: the bytes of a published piece do not change, and `at` covers the lifetime.
+        // SAFETY: the bytes of a published piece do not change, and `from_raw` guarantees `'h`.
         unsafe { slice::from_raw_parts(self.byte(PIECE_HEADER_LEN), self.piece_len()) }
     }
 
@@ -348,20 +366,21 @@ impl<'h> Block<'h> {
 
     /// Whether this is not a block but the mark at the end of a segment.
     pub(super) fn is_end(self) -> bool {
-        self.shape() == Shape::END
+        self.header() == HeaderWord::END
     }
 
     /// Writes the mark at the end of a segment.
     pub(super) fn make_end(self) {
-        self.word(2).store(Shape::END.word(), Ordering::Relaxed);
+        self.word(2)
+            .store(HeaderWord::END.word(), Ordering::Relaxed);
     }
 
     /// Length of the block in bytes.
     #[inline]
     pub(crate) fn len(self) -> usize {
-        let shape = self.shape();
-        match shape.is_short() {
-            true => shape.short_block_len(),
+        let header = self.header();
+        match header.is_short() {
+            true => header.short_block_len(),
             false => self.long_len(),
         }
     }
@@ -369,7 +388,7 @@ impl<'h> Block<'h> {
     fn long_len(self) -> usize {
         match self.is_piece() {
             true => piece_block_len(self.piece_len()),
-            false => self.outline().block_len(),
+            false => self.header_fields().block_len(),
         }
     }
 
@@ -377,7 +396,7 @@ impl<'h> Block<'h> {
     /// exclusive access to this block.
     pub(crate) fn copy_from(self, other: Block<'_>) {
         if !other.is_piece() && other.is_in_pieces() {
-            self.begin(&other.outline(), other.key());
+            self.begin(&other.header_fields(), other.key());
             self.set_cas(other.cas());
             // The piece lists of the two blocks may be aligned differently.
             for (to, from) in self.pieces().iter().zip(other.pieces()) {
@@ -389,7 +408,7 @@ impl<'h> Block<'h> {
             let len = other.len();
             // The expiry and the access word may change concurrently, so these words are copied as
             // atomics.
-            let words_len = match other.shape().is_timed() || other.is_piece() {
+            let words_len = match other.header().has_expiry_word() || other.is_piece() {
                 true => HEADER_LEN + EXPIRY_LEN,
                 false => HEADER_LEN,
             };

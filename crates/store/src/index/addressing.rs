@@ -14,7 +14,7 @@ pub(super) const TAG_BITS: u32 = 20;
 
 /// Parameters that do not depend on the number of buckets.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Shape {
+pub(super) struct Addressing {
     /// The least number of buckets, as a power of two.
     low_bits: u32,
     low_mask: u64,
@@ -30,7 +30,7 @@ pub(super) struct Numbers {
     pub(super) tag: u64,
 }
 
-impl Shape {
+impl Addressing {
     /// For at least 2^`low_bits` buckets and 2^`class_bits` classes, with `class_bits` at most
     /// `low_bits`.
     pub(super) fn new(low_bits: u32, class_bits: u32) -> Self {
@@ -48,7 +48,7 @@ impl Shape {
         let first = hash & self.number_mask;
         let tag = first >> self.low_bits;
         Numbers {
-            each: [first, first ^ self.turned(tag)],
+            each: [first, first ^ self.flipped_bits(tag)],
             tag,
         }
     }
@@ -56,11 +56,11 @@ impl Shape {
     /// Both numbers of an entry with this tag in `bucket` with this role.
     #[inline]
     pub(super) fn numbers_of(self, bucket: u64, tag: u64, role: usize) -> Numbers {
-        let turned = self.turned(tag);
-        let low = bucket ^ if role == 0 { 0 } else { turned };
+        let flipped_bits = self.flipped_bits(tag);
+        let low = bucket ^ if role == 0 { 0 } else { flipped_bits };
         let first = low & self.low_mask | tag << self.low_bits;
         Numbers {
-            each: [first, first ^ turned],
+            each: [first, first ^ flipped_bits],
             tag,
         }
     }
@@ -73,7 +73,7 @@ impl Shape {
     /// The bits in which the numbers of a key with this tag differ. None of them is a bit of the
     /// class.
     #[inline]
-    fn turned(self, tag: u64) -> u64 {
+    fn flipped_bits(self, tag: u64) -> u64 {
         // Multiplicative hashing with the golden ratio (Knuth, volume 3, 6.4): the highest bits of
         // the product.
         let mixed = (tag + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15);
@@ -116,14 +116,14 @@ mod tests {
 
     #[test]
     fn an_entry_knows_both_numbers_of_its_key_wherever_it_lies() {
-        let shape = Shape::new(4, 2);
+        let addressing = Addressing::new(4, 2);
         for seed in 0..1000_u64 {
             let hash = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15);
-            let numbers = shape.numbers(hash);
+            let numbers = addressing.numbers(hash);
             for buckets in [16, 17, 31, 32, 77, 5000] {
                 for role in 0..2 {
                     let bucket = address(numbers.each[role], buckets);
-                    assert_eq!(shape.numbers_of(bucket, numbers.tag, role), numbers);
+                    assert_eq!(addressing.numbers_of(bucket, numbers.tag, role), numbers);
                 }
             }
         }
@@ -131,11 +131,12 @@ mod tests {
 
     #[test]
     fn both_numbers_of_a_key_are_of_one_class_and_rarely_the_same() {
-        let shape = Shape::new(4, 2);
-        let all = (0..1000_u64).map(|seed| shape.numbers(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15)));
+        let addressing = Addressing::new(4, 2);
+        let all =
+            (0..1000_u64).map(|seed| addressing.numbers(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15)));
         let same = all.filter(|numbers| {
             let [first, second] = numbers.each;
-            assert_eq!(shape.class(first), shape.class(second));
+            assert_eq!(addressing.class(first), addressing.class(second));
             first == second
         });
         assert!(same.count() < 3);

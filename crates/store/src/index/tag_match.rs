@@ -124,10 +124,10 @@ mod tests {
         #[test]
         fn all_at_once_find_what_one_by_one_do(
             tag in 0_u64..1 << TAG_BITS,
-            turned in prop::collection::vec((0_u64..4, 0_u32..64, any::<u64>()), PLACES),
+            cases in prop::collection::vec((0_u64..4, 0_u32..64, any::<u64>()), PLACES),
         ) {
             let keys = [0, 1].map(|role| key_bits(tag, role));
-            let words: Vec<u64> = (0..).zip(&turned).map(|(at, &(kind, bit, any))| {
+            let words: Vec<u64> = (0..).zip(&cases).map(|(at, &(kind, bit, any))| {
                 let location = any & ((1 << 43) - 1);
                 match kind {
                     0 => any,
@@ -139,7 +139,7 @@ mod tests {
             let (first, second) = (bucket(&words), bucket(&words[BUCKET_WORDS..]));
             let found = positions([&first, &second], keys);
             prop_assert_eq!(found, one_by_one([&first, &second], keys));
-            for (at, (kind, ..)) in turned.iter().enumerate() {
+            for (at, (kind, ..)) in cases.iter().enumerate() {
                 prop_assert!(*kind < 3 || found >> at & 1 == 1, "{} of {:b}", at, found);
             }
             prop_assert!(found < 1 << PLACES);

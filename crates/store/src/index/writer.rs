@@ -152,7 +152,7 @@ impl<'a> Writer<'a> {
         may_displace: bool,
         budget: usize,
     ) -> Inserted {
-        let numbers = self.index.shape.numbers(self.hash);
+        let numbers = self.index.addressing.numbers(self.hash);
         let buckets = self.index.buckets.load(Ordering::Relaxed);
         let choices = numbers.each.map(|number| address(number, buckets));
         let free = self

@@ -133,19 +133,19 @@ impl<W: Word> AccessWord<'_, W> {
         self.0.store(access.0, Ordering::Relaxed);
     }
 
-    /// Records a read of an item. `is_timed`: whether the item can expire. Of several concurrent
+    /// Records a read of an item. `has_expiry_word`: whether the item can expire. Of several concurrent
     /// readers, the last to write determines the recorded time.
     #[inline]
     pub(super) fn record_access(
         &self,
         before: Access,
         after: Access,
-        is_timed: impl FnOnce() -> bool,
+        has_expiry_word: impl FnOnce() -> bool,
     ) {
         if before.is_dead() {
             // Only `mark_dead` writes this mark, with release. If a reader wrote it again, relaxed,
             // evacuation could see the mark and skip the block without seeing its unlinking.
-        } else if before.is_stale() || is_timed() {
+        } else if before.is_stale() || has_expiry_word() {
             // A plain store could overwrite a concurrent claim. Only a stale item, or one that
             // expires, can be claimed.
             self.0.replace(before.0, after.0);

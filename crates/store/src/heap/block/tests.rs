@@ -1,4 +1,4 @@
-use super::shape::SHORT_CAS_MAX;
+use super::header::SHORT_CAS_MAX;
 use super::*;
 
 fn memory() -> Vec<u64> {
@@ -7,62 +7,68 @@ fn memory() -> Vec<u64> {
 
 fn block(memory: &mut [u64]) -> Block<'_> {
     // SAFETY: the memory is aligned, long enough, and borrowed for as long as the block.
-    unsafe { Block::at(NonNull::new(memory.as_mut_ptr().cast()).unwrap()) }
+    unsafe { Block::from_raw(NonNull::new(memory.as_mut_ptr().cast()).unwrap()) }
 }
 
 #[test]
 fn every_block_form_returns_what_was_stored() {
     let (mut memory, mut other) = (memory(), memory());
-    let outlines = [
-        Outline::whole(3, 70, 0, None, false),
-        Outline::whole(3, 70, 0, None, true),
-        Outline::whole(3, 0, 7, Some(9), false),
-        Outline::whole(3, 0, 7, Some(9), true),
-        Outline::whole(250, 1000, u32::MAX, Some(u64::MAX), false),
-        Outline::whole(3, 1 << 20, 0, None, false),
-        Outline::pieces(3, 1 << 30, 5, 9),
-        Outline::pieces(3, 1 << 30, 5, PIECES_MAX),
-        Outline::pieces(4, 1 << 30, 5, PIECES_MAX),
+    let all_fields = [
+        HeaderFields::whole(3, 70, 0, None, false),
+        HeaderFields::whole(3, 70, 0, None, true),
+        HeaderFields::whole(3, 0, 7, Some(9), false),
+        HeaderFields::whole(3, 0, 7, Some(9), true),
+        HeaderFields::whole(250, 1000, u32::MAX, Some(u64::MAX), false),
+        HeaderFields::whole(3, 1 << 20, 0, None, false),
+        HeaderFields::pieces(3, 1 << 30, 5, 9),
+        HeaderFields::pieces(3, 1 << 30, 5, PIECES_MAX),
+        HeaderFields::pieces(4, 1 << 30, 5, PIECES_MAX),
     ];
-    for (outline, form) in outlines.into_iter().zip([0, 0, 1, 1, 2, 2, 3, 3, 3]) {
-        assert_eq!(outline.form as u32, form);
-        let key = vec![b'k'; outline.key_len];
+    for (fields, layout) in all_fields.into_iter().zip([0, 0, 1, 1, 2, 2, 3, 3, 3]) {
+        assert_eq!(fields.layout as u32, layout);
+        let key = vec![b'k'; fields.key_len];
         let original = block(&mut memory);
-        original.begin(&outline, &key);
+        original.begin(&fields, &key);
         let cas = if original.can_hold(u64::MAX, Expiry::NEVER) {
             u64::MAX
         } else {
             SHORT_CAS_MAX
         };
         original.set_cas(cas);
-        let expiry = match outline.is_timed {
+        let expiry = match fields.has_expiry_word {
             true => Expiry::at(77),
             false => Expiry::NEVER,
         };
-        assert_eq!(original.can_hold_expiry(Expiry::at(77)), outline.is_timed);
+        assert_eq!(
+            original.can_hold_expiry(Expiry::at(77)),
+            fields.has_expiry_word
+        );
         original.set_expiry(expiry);
         original.set_access(
             Access::new(5)
                 .with_stale_and_claimed(true, false)
                 .fetched_at(6),
         );
-        assert_eq!((original.outline(), original.key()), (outline, &key[..]));
-        assert_eq!((original.cas(), original.len()), (cas, outline.block_len()));
+        assert_eq!(
+            (original.header_fields(), original.key()),
+            (fields, &key[..])
+        );
+        assert_eq!((original.cas(), original.len()), (cas, fields.block_len()));
         assert!(!original.is_piece() && !original.is_end());
-        if outline.value_len < 2000 {
+        if fields.value_len < 2000 {
             // SAFETY: only this test has access to the block.
             unsafe { original.value_mut() }.fill(b'v');
         }
-        if outline.value_len != 1 << 20 {
+        if fields.value_len != 1 << 20 {
             let copy = block(&mut other);
             copy.copy_from(original);
-            assert_eq!((copy.outline(), copy.key()), (outline, &key[..]));
+            assert_eq!((copy.header_fields(), copy.key()), (fields, &key[..]));
             assert_eq!((copy.cas(), copy.expiry()), (cas, expiry));
             let access = copy.access();
             assert_eq!((access.second(6), access.is_stale()), (6, true));
             assert!(access.is_fetched() && !access.is_claimed());
-            if outline.value_len < 2000 {
-                assert_eq!(copy.value(), vec![b'v'; outline.value_len]);
+            if fields.value_len < 2000 {
+                assert_eq!(copy.value(), vec![b'v'; fields.value_len]);
             }
         }
     }
@@ -72,13 +78,13 @@ fn every_block_form_returns_what_was_stored() {
 fn the_list_of_pieces_is_aligned_and_copied_at_any_address_of_a_block() {
     let (mut memory, mut other) = (memory(), memory());
     let original = block(&mut memory);
-    original.begin(&Outline::pieces(3, 1000, 0, 4), b"key");
+    original.begin(&HeaderFields::pieces(3, 1000, 0, 4), b"key");
     for (number, piece) in original.pieces().iter().enumerate() {
         piece.store(number as u64 + 1, Ordering::Relaxed);
     }
     let start = NonNull::new(other.as_mut_ptr().cast::<u8>().wrapping_add(4)).unwrap();
     // SAFETY: as in `block`, except that the block begins four bytes later.
-    let copy = unsafe { Block::at(start) };
+    let copy = unsafe { Block::from_raw(start) };
     copy.copy_from(original);
     let numbers: Vec<u64> = copy
         .pieces()

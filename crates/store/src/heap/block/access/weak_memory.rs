@@ -61,16 +61,16 @@ impl Item {
         is_found
     }
 
-    fn record_access(&self, is_timed: bool) {
+    fn record_access(&self, has_expiry_word: bool) {
         let before = self.word().access();
-        self.record(before, is_timed);
+        self.record(before, has_expiry_word);
     }
 
-    fn record(&self, before: Access, is_timed: bool) {
+    fn record(&self, before: Access, has_expiry_word: bool) {
         self.switch.here();
         let after = before.fetched_at(NOW_S);
         if before != after {
-            self.word().record_access(before, after, || is_timed);
+            self.word().record_access(before, after, || has_expiry_word);
         }
         self.switch.here();
     }
@@ -131,7 +131,7 @@ fn readers_do_not_find_a_dead_block_that_evacuation_has_skipped() {
 /// the compare-exchange has read.
 #[test]
 fn recording_a_read_does_not_overwrite_a_claim() {
-    for (stale, is_timed) in [(true, false), (false, true)] {
+    for (stale, has_expiry_word) in [(true, false), (false, true)] {
         explore(move || {
             let item = Item::new(Access::new(1).with_stale_and_claimed(stale, false));
             let is_claimed = Arc::new(atomic::AtomicBool::new(false));
@@ -141,7 +141,7 @@ fn recording_a_read_does_not_overwrite_a_claim() {
                     let before = item.word().access();
                     let is_late = is_claimed.load(Ordering::Relaxed);
                     if is_late {
-                        item.record(before, is_timed);
+                        item.record(before, has_expiry_word);
                     }
                     is_late && !before.is_claimed()
                 })

@@ -1,31 +1,31 @@
-//! The immutable header word of a block (word 2), and what follows from it.
+//! The immutable header word of a block (word 2), and the header layout that it describes.
 
 use super::{HEADER_LEN, PIECES_MAX};
 use crate::item::Expiry;
 
 /// Size of an expiry.
 pub(super) const EXPIRY_LEN: usize = 4;
-/// The block has an expiry.
-const TIMED: u32 = 1 << 2;
+/// The block has a word for an expiry.
+const EXPIRY_BIT: u32 = 1 << 2;
 /// The longest value whose length fits into the header.
 const SHORT_MAX: usize = (1 << 13) - 1;
 /// The largest CAS that fits into the header.
 pub(super) const SHORT_CAS_MAX: u64 = (1 << 40) - 1;
 
-/// The form of an item's header.
+/// The layout of an item's header: which extra words it has.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Form {
-    /// No further words.
+pub(crate) enum Layout {
+    /// No extra words.
     Plain = 0,
-    /// With client flags.
+    /// Client flags.
     Flags = 1,
-    /// With client flags, the length of a long value, and any CAS.
+    /// Client flags, the length of a long value, and a CAS of 64 bits.
     Wide = 2,
     /// As `Wide`; the value is stored in pieces.
     Pieces = 3,
 }
 
-impl Form {
+impl Layout {
     const fn extra_len(self) -> usize {
         match self {
             Self::Plain => 0,
@@ -35,62 +35,63 @@ impl Form {
     }
 }
 
-/// The immutable properties of an item.
+/// The immutable header fields of an item.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Outline {
-    pub(crate) form: Form,
+pub(crate) struct HeaderFields {
+    pub(crate) layout: Layout,
     pub(crate) key_len: usize,
     pub(crate) value_len: usize,
     pub(crate) flags: u32,
     /// Number of pieces of the value, if it is stored in pieces.
     pub(crate) pieces: usize,
-    /// The block has a field for an expiry.
-    pub(crate) is_timed: bool,
+    /// The block has a word for an expiry.
+    pub(crate) has_expiry_word: bool,
 }
 
-impl Outline {
-    /// The shortest form for a value stored with its key. `cas` is one chosen by the client.
+impl HeaderFields {
+    /// The fields of an item whose value is stored with its key, in the shortest layout. `cas` is
+    /// one chosen by the client.
     #[inline]
     pub(crate) fn whole(
         key_len: usize,
         value_len: usize,
         flags: u32,
         cas: Option<u64>,
-        is_timed: bool,
+        has_expiry_word: bool,
     ) -> Self {
         let is_wide = value_len > SHORT_MAX || cas.is_some_and(|cas| cas > SHORT_CAS_MAX);
-        let form = match (is_wide, flags) {
-            (true, _) => Form::Wide,
-            (false, 0) => Form::Plain,
-            (false, _) => Form::Flags,
+        let layout = match (is_wide, flags) {
+            (true, _) => Layout::Wide,
+            (false, 0) => Layout::Plain,
+            (false, _) => Layout::Flags,
         };
         Self {
-            form,
+            layout,
             key_len,
             value_len,
             flags,
             pieces: 0,
-            is_timed: is_timed || is_wide,
+            has_expiry_word: has_expiry_word || is_wide,
         }
     }
 
-    /// The form for a value in pieces.
+    /// The fields of an item whose value is stored in pieces.
     pub(crate) fn pieces(key_len: usize, value_len: usize, flags: u32, pieces: usize) -> Self {
         debug_assert!(pieces <= PIECES_MAX);
         Self {
-            form: Form::Pieces,
+            layout: Layout::Pieces,
             key_len,
             value_len,
             flags,
             pieces,
-            is_timed: true,
+            has_expiry_word: true,
         }
     }
 
-    /// The same, with a field for an expiry.
-    pub(crate) fn timed(self) -> Self {
+    /// The same fields, with a word for an expiry.
+    pub(crate) fn with_expiry_word(self) -> Self {
         Self {
-            is_timed: true,
+            has_expiry_word: true,
             ..self
         }
     }
@@ -98,38 +99,38 @@ impl Outline {
     /// Length of the block in bytes.
     #[inline]
     pub(crate) fn block_len(&self) -> usize {
-        let body_len = match self.form {
+        let body_len = match self.layout {
             // Four more bytes align the list, wherever the block lies.
-            Form::Pieces => self.key_len.next_multiple_of(4) + 4 + 8 * self.pieces,
-            Form::Plain | Form::Flags | Form::Wide => self.key_len + self.value_len,
+            Layout::Pieces => self.key_len.next_multiple_of(4) + 4 + 8 * self.pieces,
+            Layout::Plain | Layout::Flags | Layout::Wide => self.key_len + self.value_len,
         };
-        (key_start(self.form, self.is_timed) + body_len).next_multiple_of(4)
+        (key_start(self.layout, self.has_expiry_word) + body_len).next_multiple_of(4)
     }
 }
 
 /// Offset of the key in an item's block.
-const fn key_start(form: Form, is_timed: bool) -> usize {
-    let expiry_len = if is_timed { EXPIRY_LEN } else { 0 };
-    HEADER_LEN + expiry_len + form.extra_len()
+const fn key_start(layout: Layout, has_expiry_word: bool) -> usize {
+    let expiry_len = if has_expiry_word { EXPIRY_LEN } else { 0 };
+    HEADER_LEN + expiry_len + layout.extra_len()
 }
 
 /// Word 2 of a header.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Shape(u32);
+pub(super) struct HeaderWord(u32);
 
-impl Shape {
-    /// The word at the end of a segment.
+impl HeaderWord {
+    /// Word 2 of the mark at the end of a segment.
     pub(super) const END: Self = Self(0);
-    /// The word of a piece.
-    pub(super) const PIECE: Self = Self(Form::Pieces as u32);
+    /// Word 2 of a piece.
+    pub(super) const PIECE: Self = Self(Layout::Pieces as u32);
 
     /// Offset of the key, indexed by the lowest bits.
     const KEY_STARTS: [u8; 8] = {
         let mut starts = [0; 8];
         let mut bits = 0;
         while bits < 8 {
-            let shape = Self(bits as u32);
-            starts[bits] = key_start(shape.form(), shape.is_timed()) as u8;
+            let header = Self(bits as u32);
+            starts[bits] = key_start(header.layout(), header.has_expiry_word()) as u8;
             bits += 1;
         }
         starts
@@ -140,18 +141,22 @@ impl Shape {
         Self(word)
     }
 
-    /// The word of an item without a CAS.
+    /// Word 2 of an item whose CAS is not set yet.
     #[inline]
-    pub(super) fn of(outline: &Outline) -> Self {
-        let short_len = match outline.form {
-            Form::Plain | Form::Flags => outline.value_len,
-            Form::Wide | Form::Pieces => 0,
+    pub(super) fn of(fields: &HeaderFields) -> Self {
+        let short_len = match fields.layout {
+            Layout::Plain | Layout::Flags => fields.value_len,
+            Layout::Wide | Layout::Pieces => 0,
         };
         // A value that does not fit would overflow into the length of the key.
-        assert!(short_len <= SHORT_MAX, "a value too long for its form");
-        let timed = if outline.is_timed { TIMED } else { 0 };
-        let lens = (outline.key_len as u32) << 16 | (short_len as u32) << 3;
-        Self(lens | timed | outline.form as u32)
+        assert!(short_len <= SHORT_MAX, "a value too long for its layout");
+        let expiry_bit = if fields.has_expiry_word {
+            EXPIRY_BIT
+        } else {
+            0
+        };
+        let lens = (fields.key_len as u32) << 16 | (short_len as u32) << 3;
+        Self(lens | expiry_bit | fields.layout as u32)
     }
 
     #[inline]
@@ -160,12 +165,12 @@ impl Shape {
     }
 
     #[inline]
-    pub(super) const fn form(self) -> Form {
+    pub(super) const fn layout(self) -> Layout {
         match self.0 & 0b11 {
-            0 => Form::Plain,
-            1 => Form::Flags,
-            2 => Form::Wide,
-            _ => Form::Pieces,
+            0 => Layout::Plain,
+            1 => Layout::Flags,
+            2 => Layout::Wide,
+            _ => Layout::Pieces,
         }
     }
 
@@ -176,8 +181,8 @@ impl Shape {
     }
 
     #[inline]
-    pub(super) const fn is_timed(self) -> bool {
-        self.0 & TIMED != 0
+    pub(super) const fn has_expiry_word(self) -> bool {
+        self.0 & EXPIRY_BIT != 0
     }
 
     #[inline]
@@ -229,6 +234,6 @@ impl Shape {
     /// Whether the block can hold this expiry.
     #[inline]
     pub(super) fn can_hold_expiry(self, expiry: Expiry) -> bool {
-        self.is_timed() || expiry == Expiry::NEVER
+        self.has_expiry_word() || expiry == Expiry::NEVER
     }
 }
