@@ -22,8 +22,8 @@ use crate::heap::segment::{FIRST, Part};
 use crate::index::{Entry, Found, Location, Writer};
 use crate::insertion::Draft;
 use crate::limits::{
-    COPY_BYTES_PER_VISIT, COPY_WAITS_MAX, LIFETIME_MIN_S, PROMOTE_AT, REQUESTED_PARTS, STEP_BYTES,
-    STEP_ITEMS, STEPS_MAX, WAIT_STEPS_MAX, WAIT_YIELDS_MAX,
+    COPY_BYTES_PER_VISIT, COPY_WAITS_MAX, EARLY_REQUEST_PART, LIFETIME_MIN_S, PROMOTE_AT,
+    STEP_BYTES, STEP_ITEMS, STEPS_MAX, WAIT_STEPS_MAX, WAIT_YIELDS_MAX,
 };
 use crate::log::{AllocTarget, Allocation, Task, Victim};
 use crate::sync::{Arc, yield_now};
@@ -37,7 +37,7 @@ pub(crate) struct Cursor {
     store: Arc<Lease>,
     victim: Victim,
     /// Offset of the next block.
-    at: u32,
+    offset: u32,
     /// The segment is retired, so dropping the cursor does nothing.
     is_done: bool,
 }
@@ -47,7 +47,7 @@ impl Cursor {
         Self {
             store: Arc::clone(store),
             victim,
-            at: FIRST,
+            offset: FIRST,
             is_done: false,
         }
     }
@@ -57,7 +57,7 @@ impl Cursor {
         let heap = &self.store.log.heap;
         // SAFETY: the segment was closed after all its blocks had been written, and only `retire`,
         // which consumes the cursor, retires it.
-        unsafe { heap.block_in(self.victim.number, self.at) }
+        unsafe { heap.block_in(self.victim.number, self.offset) }
     }
 
     /// A block that the cursor has visited.
@@ -85,11 +85,11 @@ impl Drop for Cursor {
 }
 
 /// Number of blocks whose index buckets are prefetched together.
-const AHEAD: usize = 8;
+const PREFETCH_BATCH: usize = 8;
 
 /// What evacuation does with an item.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Fate {
+enum EvictionDecision {
     Evict,
     Keep { part: Part, frequency: u8 },
 }
@@ -108,11 +108,11 @@ impl Lifetime {
     /// its last request: longest if it was requested only right after it was written. A lifetime
     /// above the mean counts as the mean. Otherwise, after a pause with few writes, everything that
     /// was requested before the pause would be evicted.
-    fn is_requested(&self, accessed_s: u32) -> bool {
+    fn requested_after_first_quarter(&self, accessed_s: u32) -> bool {
         let lifetime_s = self.now_s.saturating_sub(self.opened_s);
-        let after_s = u64::from(accessed_s.saturating_sub(self.opened_s));
+        let accessed_after_s = u64::from(accessed_s.saturating_sub(self.opened_s));
         lifetime_s < LIFETIME_MIN_S
-            || after_s * REQUESTED_PARTS >= u64::from(lifetime_s.min(self.mean_s))
+            || accessed_after_s * EARLY_REQUEST_PART >= u64::from(lifetime_s.min(self.mean_s))
     }
 }
 
@@ -146,9 +146,9 @@ impl Worker {
     /// Visits at most `budget` items. Also performs a flush that is due, and makes one step of
     /// index resizing. Returns true if more evacuation may remain.
     pub fn maintain(&mut self, now_s: u32, budget: usize) -> bool {
-        self.wake();
+        self.ensure_online();
         // A delayed flush must not wait for a request.
-        self.store.flushes(now_s);
+        self.store.perform_due_flush(now_s);
         self.store.log.seal_expired(now_s);
         self.resize_step();
         let budget = budget.min(STEP_ITEMS);
@@ -156,7 +156,7 @@ impl Worker {
             return self.evacuate_step(budget, now_s);
         }
         if self.cursor.is_none()
-            && let Some(victim) = self.store.log.clear_victim(now_s)
+            && let Some(victim) = self.store.log.select_empty_victim(now_s)
         {
             self.cursor = Some(Cursor::new(&self.lease, victim));
         }
@@ -182,7 +182,7 @@ impl Worker {
     }
 
     fn has_free_segment(&mut self) -> bool {
-        self.pass();
+        self.announce_quiescence();
         self.store.log.has_free_segment()
     }
 
@@ -190,11 +190,11 @@ impl Worker {
         let (mut steps, mut yields, mut searches) = (0, 0, 0);
         loop {
             let log = &self.store.log;
-            let is_behind = log.available() < log.reserve() && steps < WAIT_STEPS_MAX;
-            if is_behind && self.evacuate_step(STEP_ITEMS, now_s) {
+            let may_evacuate = log.available() < log.reserve() && steps < WAIT_STEPS_MAX;
+            if may_evacuate && self.evacuate_step(STEP_ITEMS, now_s) {
                 steps += 1;
                 searches = 0;
-            } else if self.store.log.has_pending_segment(false) {
+            } else if self.store.log.has_pending_segment() {
                 if yields == WAIT_YIELDS_MAX {
                     return Err(Rejected::Deferred);
                 }
@@ -208,7 +208,7 @@ impl Worker {
                 searches += 1;
                 // A search examines only some of the segments, so give up only after enough
                 // searches to examine all of them.
-                if !is_behind || searches > self.store.log.searches_per_cycle() {
+                if !may_evacuate || searches > self.store.log.searches_per_cycle() {
                     return Err(Rejected::NoMemory);
                 }
             }
@@ -223,7 +223,11 @@ impl Worker {
     fn evacuate_step(&mut self, budget: usize, now_s: u32) -> bool {
         let mut cursor = match self.cursor.take() {
             Some(cursor) => cursor,
-            None => match self.store.log.victim(now_s, self.store.config().evicts) {
+            None => match self
+                .store
+                .log
+                .select_victim(now_s, self.store.config().evicts)
+            {
                 Some(victim) => {
                     self.record_lifetime(victim, now_s);
                     Cursor::new(&self.lease, victim)
@@ -233,16 +237,16 @@ impl Worker {
         };
         let mut left = budget;
         while left > 0 {
-            let mut ahead = [None; AHEAD];
-            let (passed, has_more) = self.look_ahead(&mut cursor, left, &mut ahead);
-            self.counters.add(Counter::Visits, passed as u64);
-            for block in ahead.iter().flatten() {
+            let mut batch = [None; PREFETCH_BATCH];
+            let (advanced, has_more) = self.prefetch_batch(&mut cursor, left, &mut batch);
+            self.counters.add(Counter::Visits, advanced as u64);
+            for block in batch.iter().flatten() {
                 match self.evacuate_block(block, &cursor, now_s) {
-                    Evacuated::Moved(bytes) => {
+                    BlockOutcome::Copied(bytes) => {
                         left = left.saturating_sub(bytes / COPY_BYTES_PER_VISIT);
                     }
-                    Evacuated::Gone => {}
-                    Evacuated::Stuck => return false,
+                    BlockOutcome::Unreferenced => {}
+                    BlockOutcome::NoSpace => return false,
                 }
             }
             if !has_more {
@@ -250,26 +254,26 @@ impl Worker {
                 cursor.retire();
                 return true;
             }
-            left = left.saturating_sub(passed);
+            left = left.saturating_sub(advanced);
         }
         self.cursor = Some(cursor);
         true
     }
 
-    /// Collects the next few blocks that may be live in `ahead` and prefetches their index buckets.
+    /// Collects the next few blocks that may be live in `batch` and prefetches their index buckets.
     /// Advances the cursor by at most `budget` blocks. Returns the number of blocks it advanced by,
     /// including dead ones, and whether the segment has more.
-    fn look_ahead(
+    fn prefetch_batch(
         &self,
         cursor: &mut Cursor,
         budget: usize,
-        ahead: &mut [Option<Visited>; AHEAD],
+        batch: &mut [Option<Visited>; PREFETCH_BATCH],
     ) -> (usize, bool) {
-        let mut unused = ahead.iter_mut();
-        let mut passed = 0;
-        while passed < budget {
+        let mut unused = batch.iter_mut();
+        let mut advanced = 0;
+        while advanced < budget {
             let Some((location, block)) = cursor.next() else {
-                return (passed, false);
+                return (advanced, false);
             };
             if !block.is_marked_dead() {
                 let Some(next) = unused.next() else {
@@ -284,37 +288,39 @@ impl Worker {
                 *next = Some(Visited { location, hash });
             }
             let len = block.len() as u32;
-            cursor.at += len;
-            passed += 1;
+            cursor.offset += len;
+            advanced += 1;
         }
-        (passed, true)
+        (advanced, true)
     }
 
-    fn evacuate_block(&mut self, visited: &Visited, cursor: &Cursor, now_s: u32) -> Evacuated {
+    fn evacuate_block(&mut self, visited: &Visited, cursor: &Cursor, now_s: u32) -> BlockOutcome {
         let (victim, block) = (cursor.victim, cursor.block(visited.location));
         let owner = |entry: Entry| self.is_owner(entry, visited.location, block);
         let Some(entry) = self.store.index.find(visited.hash, owner) else {
             // The item was replaced or deleted.
-            return Evacuated::Gone;
+            return BlockOutcome::Unreferenced;
         };
         let head = entry.location();
-        // `unlink_dead` fails if the item is not dead any more or its head block has moved: then
+        // `unlink_expired` fails if the item is not dead any more or its head block has moved: then
         // it is treated as any other item.
-        let is_dead = self.death(head, self.block(head), now_s).is_some();
-        if is_dead && self.unlink_dead(visited.hash, head, now_s) {
-            return Evacuated::Gone;
+        let is_expired = self.miss_reason(head, self.block(head), now_s).is_some();
+        if is_expired && self.unlink_expired(visited.hash, head, now_s) {
+            return BlockOutcome::Unreferenced;
         }
-        if let Fate::Keep { part, frequency } = self.fate(entry, block, victim, now_s) {
+        if let EvictionDecision::Keep { part, frequency } =
+            self.eviction_decision(entry, block, victim, now_s)
+        {
             let len = block.len();
             if self.copy(visited, block, part, frequency, now_s) {
-                return Evacuated::Moved(len);
+                return BlockOutcome::Copied(len);
             }
             if !self.store.config().evicts {
-                return Evacuated::Stuck;
+                return BlockOutcome::NoSpace;
             }
         }
         self.evict(visited, block, victim, now_s);
-        Evacuated::Gone
+        BlockOutcome::Unreferenced
     }
 
     /// Whether the block belongs to the item of this entry: as its head block, or as a piece of its
@@ -325,53 +331,61 @@ impl Worker {
         }
         let item = self.block(entry.location());
         item.is_in_pieces() && {
-            let position = item.pieces().get(block.piece_number());
-            position.is_some_and(|position| position.load(Ordering::Relaxed) == location.units())
+            let slot = item.pieces().get(block.piece_number());
+            slot.is_some_and(|slot| slot.load(Ordering::Relaxed) == location.units())
         }
     }
 
-    fn fate(&self, entry: Entry, block: Block<'_>, victim: Victim, now_s: u32) -> Fate {
+    fn eviction_decision(
+        &self,
+        entry: Entry,
+        block: Block<'_>,
+        victim: Victim,
+        now_s: u32,
+    ) -> EvictionDecision {
         let log = &self.store.log;
         let part = log.heap.segment(victim.number).part();
         let frequency = entry.frequency();
         match (victim.task, part) {
-            // `Clear`: the item was touched after the segment was selected. `Compact`: it is one of
+            // `ReclaimEmpty`: the item was touched after the segment was selected. `Compact`: it is one of
             // the few live items in the segment.
-            (Task::Clear | Task::Compact, part) => Fate::Keep { part, frequency },
-            // Hardly any segment is free, so even items that were requested have to be evicted.
-            (Task::Evict, _) if log.is_critical(self.is_waiting) => Fate::Evict,
-            // The head block of the item has already been kept, so its pieces are kept too.
-            (Task::Evict, _) if block.is_piece() && log.has_moved_on(entry, victim) => {
-                let part = Part::Main;
-                Fate::Keep { part, frequency }
+            (Task::ReclaimEmpty | Task::Compact, part) => {
+                EvictionDecision::Keep { part, frequency }
             }
-            (Task::Evict, Part::Small) if frequency >= PROMOTE_AT => Fate::Keep {
+            // Hardly any segment is free, so even items that were requested have to be evicted.
+            (Task::Evict, _) if log.is_critical(self.is_waiting) => EvictionDecision::Evict,
+            // The head block of the item has already been kept, so its pieces are kept too.
+            (Task::Evict, _) if block.is_piece() && log.head_was_copied_out(entry, victim) => {
+                let part = Part::Main;
+                EvictionDecision::Keep { part, frequency }
+            }
+            (Task::Evict, Part::Small) if frequency >= PROMOTE_AT => EvictionDecision::Keep {
                 part: Part::Main,
                 frequency: frequency - PROMOTE_AT,
             },
             (Task::Evict, Part::Main) if frequency > 0 && log.eviction_policy().decay => {
-                Fate::Keep {
+                EvictionDecision::Keep {
                     part,
                     frequency: frequency - 1,
                 }
             }
             (Task::Evict, Part::Main)
-                if frequency > 0 && self.is_requested(entry, victim, now_s) =>
+                if frequency > 0 && self.requested_after_first_quarter(entry, victim, now_s) =>
             {
-                Fate::Keep { part, frequency: 0 }
+                EvictionDecision::Keep { part, frequency: 0 }
             }
-            (Task::Evict, _) => Fate::Evict,
+            (Task::Evict, _) => EvictionDecision::Evict,
         }
     }
 
-    fn is_requested(&self, entry: Entry, victim: Victim, now_s: u32) -> bool {
+    fn requested_after_first_quarter(&self, entry: Entry, victim: Victim, now_s: u32) -> bool {
         let log = &self.store.log;
         let lifetime = Lifetime {
             opened_s: log.heap.segment(victim.number).opened_s(),
             now_s,
             mean_s: log.mean_lifetime_s(),
         };
-        lifetime.is_requested(self.block(entry.location()).access().second(now_s))
+        lifetime.requested_after_first_quarter(self.block(entry.location()).access().time_s(now_s))
     }
 
     fn record_lifetime(&self, victim: Victim, now_s: u32) {
@@ -406,8 +420,11 @@ impl Worker {
         let owner = |entry: Entry| self.is_owner(entry, visited.location, block);
         if let Some(found) = writer.find(owner) {
             let head = self.block(found.entry().location());
-            if self.death(found.entry().location(), head, now_s).is_some() {
-                self.unlink_found(&writer, &found, head);
+            if self
+                .miss_reason(found.entry().location(), head, now_s)
+                .is_some()
+            {
+                self.unlink_expired_found(&writer, &found, head);
             } else {
                 self.relink(&writer, &found, &copy, block, frequency);
                 self.sub_live(&self.block_ref(visited.location));
@@ -423,13 +440,13 @@ impl Worker {
     /// briefly, because the item would otherwise be evicted.
     fn allocate_copy(&mut self, len: usize, target: &AllocTarget) -> Option<Allocation> {
         for _ in 0..COPY_WAITS_MAX {
-            if let Some(allocation) = self.store.log.take(len, target) {
+            if let Some(allocation) = self.store.log.allocate(len, target) {
                 return Some(allocation);
             }
             // Announcing quiescence is sound here: the source block belongs to the cursor's
             // segment, which is not retired before the copy is done.
-            self.pass();
-            if !self.store.log.has_pending_segment(true) {
+            self.announce_quiescence();
+            if !self.store.log.has_pending_segment_for_copy() {
                 return None;
             }
             yield_now();
@@ -448,10 +465,10 @@ impl Worker {
     ) {
         if block.is_piece() {
             let head = self.block(found.entry().location());
-            if let Some(position) = head.pieces().get(block.piece_number()) {
+            if let Some(slot) = head.pieces().get(block.piece_number()) {
                 // Release: pairs with the acquire in `pieces_of`: a reader that follows the
                 // location sees the whole copy.
-                position.store(to.location.units(), Ordering::Release);
+                slot.store(to.location.units(), Ordering::Release);
             }
             return;
         }
@@ -484,7 +501,7 @@ impl Worker {
         writer.remove(found);
         drop(writer);
         self.count_evicted(self.block(location), part, now_s);
-        self.unlinked(&self.block_ref(location));
+        self.account_unlinked(&self.block_ref(location));
         if part == Part::Small {
             self.store.ghosts.remember(hash);
         }
@@ -492,13 +509,13 @@ impl Worker {
 }
 
 /// The result of evacuating a block.
-enum Evacuated {
+enum BlockOutcome {
     /// The block was copied. Its length in bytes.
-    Moved(usize),
+    Copied(usize),
     /// No location refers to the block any more.
-    Gone,
+    Unreferenced,
     /// The block has to be kept, but there is no space for a copy.
-    Stuck,
+    NoSpace,
 }
 
 /// The location of a visited block, and the hash of its item's key.
@@ -531,24 +548,32 @@ mod tests {
             mean_s,
         };
         let usual = lifetime(160, 60);
-        assert!([115, 130, 160].into_iter().all(|at| usual.is_requested(at)));
+        assert!(
+            [115, 130, 160]
+                .into_iter()
+                .all(|at| usual.requested_after_first_quarter(at))
+        );
         // The access is older than the segment: the item was copied here and not requested since.
-        assert!([90, 100, 114].into_iter().all(|at| !usual.is_requested(at)));
+        assert!(
+            [90, 100, 114]
+                .into_iter()
+                .all(|at| !usual.requested_after_first_quarter(at))
+        );
         // A pause of five minutes does not change the result for earlier requests.
         let after_pause = lifetime(460, 60);
         assert!(
             [115, 130, 160]
                 .into_iter()
-                .all(|at| after_pause.is_requested(at))
+                .all(|at| after_pause.requested_after_first_quarter(at))
         );
-        assert!(!after_pause.is_requested(114));
+        assert!(!after_pause.requested_after_first_quarter(114));
         // With a long mean lifetime the pause counts.
-        assert!(!lifetime(460, 360).is_requested(160));
+        assert!(!lifetime(460, 360).requested_after_first_quarter(160));
         // A lifetime below eight seconds is not divided. With an unknown mean, any request counts.
-        assert!(lifetime(107, 60).is_requested(100));
-        assert!(!lifetime(108, 60).is_requested(100));
-        assert!(lifetime(160, 0).is_requested(100));
+        assert!(lifetime(107, 60).requested_after_first_quarter(100));
+        assert!(!lifetime(108, 60).requested_after_first_quarter(100));
+        assert!(lifetime(160, 0).requested_after_first_quarter(100));
         // The clock went back.
-        assert!(lifetime(90, 60).is_requested(120));
+        assert!(lifetime(90, 60).requested_after_first_quarter(120));
     }
 }

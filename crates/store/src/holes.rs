@@ -196,7 +196,7 @@ impl Worker {
     /// Counts an item unlinked by a write of this worker as dead, and remembers its hole.
     #[inline]
     pub(crate) fn free(&self, block_ref: &BlockRef<'_>) {
-        let len = self.unlinked(block_ref) as u32;
+        let len = self.account_unlinked(block_ref) as u32;
         self.holes.borrow_mut().remember(Hole {
             location: block_ref.location,
             len,

@@ -130,7 +130,7 @@ impl Worker {
         for _ in 0..REMAKES_MAX {
             // With a layout that can hold any metadata.
             let (allocation, fields) =
-                match self.take_for(item, write.expiry, Some(u64::MAX), now_s) {
+                match self.allocate_for_item(item, write.expiry, Some(u64::MAX), now_s) {
                     Ok(allocation) => allocation,
                     Err(Rejected::Deferred) => return Err(Deferral::ByMemory),
                     Err(_) => return Ok(Published::NoSpace),
@@ -226,7 +226,8 @@ impl Worker {
     }
 
     pub(crate) fn is_flushed(&self, segment: &Segment, now_s: u32) -> bool {
-        segment.flush_generation() != self.store.flushes(now_s)
+        self.store.perform_due_flush(now_s);
+        segment.flush_generation() != self.store.log.flush_count()
     }
 
     /// Sets the metadata of a block and links it in place of `present`. Returns false if the index
@@ -290,10 +291,10 @@ impl Worker {
                 let old = self.block_ref(old.location());
                 self.counters.count(Counter::Displaced);
                 self.count_evicted(old.block, old.segment.part(), now_s);
-                self.unlinked(&old);
+                self.account_unlinked(&old);
             }
             Inserted::Full => {
-                self.unlinked(made);
+                self.account_unlinked(made);
                 return false;
             }
         }
@@ -301,7 +302,7 @@ impl Worker {
     }
 
     /// Allocates the block of an item: the list of its pieces, or the whole item.
-    pub(crate) fn take_for(
+    pub(crate) fn allocate_for_item(
         &mut self,
         item: &NewItem<'_>,
         expiry: Expiry,
@@ -321,7 +322,7 @@ impl Worker {
         if fields.block_len() > self.store.log.heap.block_max() {
             return Err(Rejected::TooLarge);
         }
-        let allocation = self.take(fields.block_len(), item.part, expiry, now_s)?;
+        let allocation = self.allocate(fields.block_len(), item.part, expiry, now_s)?;
         Ok((allocation, fields))
     }
 
@@ -359,8 +360,8 @@ impl Worker {
     ) -> Result<Metadata, Published> {
         let present = present.map(|it| it.block_ref).and_then(|old| {
             // A dead item gives up its slot but does not exist for conditions.
-            let death = self.death(old.location, old.block, now_s);
-            death.is_none().then_some(old.block)
+            let miss_reason = self.miss_reason(old.location, old.block, now_s);
+            miss_reason.is_none().then_some(old.block)
         });
         let mut metadata = Metadata {
             is_overwrite: present.is_some(),

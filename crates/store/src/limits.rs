@@ -60,7 +60,7 @@ pub(crate) const ROOMY_PERCENT: u64 = 85;
 pub(crate) const PROMOTE_AT: u8 = 1;
 /// With policies without frequency counters, an item is evicted if its last request was within this
 /// first fraction (1/N) of its segment's lifetime.
-pub(crate) const REQUESTED_PARTS: u64 = 4;
+pub(crate) const EARLY_REQUEST_PART: u64 = 4;
 /// Weight (1/N) of a new value in the moving average of segment lifetimes.
 pub(crate) const LIFETIME_WEIGHT: u32 = 8;
 /// The average is kept in this fraction (1/N) of a second.

@@ -129,7 +129,7 @@ impl Log {
 
     /// Number of flushes. A segment opened before the last flush contains only flushed items.
     #[inline]
-    pub(crate) fn flushes(&self) -> u32 {
+    pub(crate) fn flush_count(&self) -> u32 {
         self.flushes.load(Ordering::Relaxed)
     }
 
@@ -154,22 +154,22 @@ impl Log {
     /// ignores access frequency, because copying an item would use the segment that evacuation
     /// gains.
     pub(crate) fn is_critical(&self, is_waiting: bool) -> bool {
-        let least = match is_waiting {
+        let threshold = match is_waiting {
             true => COPY_RESERVE,
             false => 0,
         };
         let left = self.reachable.load(Ordering::Relaxed);
-        left <= least.max(self.reserve() / RESERVE_CRITICAL_PART)
+        left <= threshold.max(self.reserve() / RESERVE_CRITICAL_PART)
     }
 
     /// Records the lifetime of a main-part segment selected for evacuation.
     pub(crate) fn record_lifetime(&self, lifetime_s: u32) {
-        let usual = self.mean_lifetime.load(Ordering::Relaxed);
+        let mean = self.mean_lifetime.load(Ordering::Relaxed);
         let lifetime = lifetime_s.min(LIFETIME_MAX_S) * LIFETIME_UNIT;
         // Limit the effect of an outlier to that of twice the average.
-        let next = match usual {
+        let next = match mean {
             0 => lifetime,
-            _ => usual - usual / LIFETIME_WEIGHT + lifetime.min(2 * usual) / LIFETIME_WEIGHT,
+            _ => mean - mean / LIFETIME_WEIGHT + lifetime.min(2 * mean) / LIFETIME_WEIGHT,
         };
         // A concurrent update by another worker may be lost.
         self.mean_lifetime.store(next, Ordering::Relaxed);
@@ -207,10 +207,10 @@ impl Log {
         let over_limit = self.over_limit();
         if over_limit > 0 {
             let empty = (lists.free.len() + lists.retired.len()) as u32;
-            let wanted = lists.resident.saturating_sub(empty) + self.reserve();
-            let beyond = wanted.saturating_sub(self.segment_limit());
+            let needed = lists.resident.saturating_sub(empty) + self.reserve();
+            let excess = needed.saturating_sub(self.segment_limit());
             self.over_limit
-                .store(over_limit.min(beyond), Ordering::Relaxed);
+                .store(over_limit.min(excess), Ordering::Relaxed);
         }
     }
 
@@ -241,14 +241,14 @@ impl Log {
     }
 
     /// Allocates a block of `len` bytes. `None` if no segment is free.
-    pub(crate) fn take(&self, len: usize, target: &AllocTarget) -> Option<Allocation> {
-        self.take_some(len, len, target)
+    pub(crate) fn allocate(&self, len: usize, target: &AllocTarget) -> Option<Allocation> {
+        self.allocate_between(len, len, target)
             .map(|(allocation, _)| allocation)
     }
 
     /// Allocates a block of `least` to `most` bytes: the rest of the open segment if that is in
     /// between. Returns the number of bytes.
-    pub(crate) fn take_some(
+    pub(crate) fn allocate_between(
         &self,
         least: usize,
         most: usize,
@@ -260,7 +260,8 @@ impl Log {
         loop {
             // Acquire: pairs with the release in `open`.
             let number = open_segment.load(Ordering::Acquire);
-            if number == NONE || self.heap.segment(number).flush_generation() != self.flushes() {
+            if number == NONE || self.heap.segment(number).flush_generation() != self.flush_count()
+            {
                 self.open(open_segment, number, target).then_some(())?;
                 continue;
             }
@@ -319,7 +320,7 @@ impl Log {
     /// Whether it is neither flushed nor held by a peer.
     #[inline]
     pub(crate) fn is_reusable(&self, segment: &Segment) -> bool {
-        segment.flush_generation() == self.flushes() && !segment.is_held()
+        segment.flush_generation() == self.flush_count() && !segment.is_held()
     }
 
     #[inline]
@@ -373,8 +374,8 @@ impl Log {
         openings.store(opening, Ordering::Relaxed);
         debug_assert_eq!(self.heap.live.sum(number), 0, "what came and left");
         self.heap.live.clear(number);
-        segment.open(target.part, self.flushes(), target.now_s, opening);
-        // Release: pairs with the acquire in `take_some`: a writer that adds to the segment sees it
+        segment.open(target.part, self.flush_count(), target.now_s, opening);
+        // Release: pairs with the acquire in `allocate_between`: a writer that adds to the segment sees it
         // open.
         open_segment.store(number, Ordering::Release);
         self.seal(&mut lists, full);
@@ -401,13 +402,13 @@ impl Log {
 
     fn next_free(&self, lists: &mut SegmentLists, is_copy: bool) -> Option<Number> {
         self.reclaim_retired(lists);
-        if !self.is_enough(lists, is_copy) {
+        if !self.can_allocate(lists, is_copy) {
             return None;
         }
         let number = match lists.free.pop() {
             Some(number) => number,
             None => {
-                let number = self.next_other(lists)?;
+                let number = self.next_non_resident(lists)?;
                 lists.resident += 1;
                 number
             }
@@ -421,9 +422,9 @@ impl Log {
     }
 
     /// Takes a non-resident segment, preferably one that has its pages.
-    fn next_other(&self, lists: &mut SegmentLists) -> Option<Number> {
+    fn next_non_resident(&self, lists: &mut SegmentLists) -> Option<Number> {
         // A segment that is to be discarded still has its pages.
-        if let Some(number) = lists.next_to_discard.pop() {
+        if let Some(number) = lists.to_discard.pop() {
             return Some(number);
         }
         if lists.fresh >= lists.populated
@@ -467,7 +468,7 @@ impl Log {
         while lists.resident > self.resident_max()
             && let Some(number) = lists.free.pop()
         {
-            lists.next_to_discard.push(number);
+            lists.to_discard.push(number);
             lists.resident -= 1;
             self.needs_page_maintenance.store(true, Ordering::Relaxed);
         }
@@ -475,8 +476,8 @@ impl Log {
     }
 
     fn update_available(&self, lists: &SegmentLists) {
-        let coming = (lists.free.len() + lists.retired.len()) as u32;
-        let left = |bound: u32| (coming + bound).saturating_sub(lists.resident);
+        let pending = (lists.free.len() + lists.retired.len()) as u32;
+        let left = |bound: u32| (pending + bound).saturating_sub(lists.resident);
         self.available
             .store(left(self.segment_limit()), Ordering::Relaxed);
         self.reachable
@@ -484,14 +485,14 @@ impl Log {
     }
 
     /// Whether a segment may be taken. The last ones are reserved for copies.
-    fn is_enough(&self, lists: &SegmentLists, is_copy: bool) -> bool {
-        let kept = if is_copy { 0 } else { COPY_RESERVE };
-        lists.free.len() as u32 + self.room(lists) > kept
+    fn can_allocate(&self, lists: &SegmentLists, is_copy: bool) -> bool {
+        let reserved = if is_copy { 0 } else { COPY_RESERVE };
+        lists.free.len() as u32 + self.room(lists) > reserved
     }
 
     /// Segments that may still become resident.
     fn room(&self, lists: &SegmentLists) -> u32 {
-        let given_back = lists.next_to_discard.len() + lists.absent.len();
+        let given_back = lists.to_discard.len() + lists.absent.len();
         let never_used = self.heap.count() - lists.fresh;
         self.resident_max()
             .saturating_sub(lists.resident)
@@ -502,16 +503,25 @@ impl Log {
     pub(crate) fn has_free_segment(&self) -> bool {
         let mut lists = self.lists();
         self.reclaim_retired(&mut lists);
-        self.is_enough(&lists, false)
+        self.can_allocate(&lists, false)
     }
 
     /// Whether a segment is free, or will be after other workers are quiescent, pins are dropped,
     /// or a discarded segment is populated.
-    pub(crate) fn has_pending_segment(&self, is_copy: bool) -> bool {
+    pub(crate) fn has_pending_segment(&self) -> bool {
+        self.is_segment_pending(false)
+    }
+
+    /// As [`Log::has_pending_segment`], for a copy during evacuation.
+    pub(crate) fn has_pending_segment_for_copy(&self) -> bool {
+        self.is_segment_pending(true)
+    }
+
+    fn is_segment_pending(&self, is_copy: bool) -> bool {
         let mut lists = self.lists();
         self.reclaim_retired(&mut lists);
-        let is_coming = !lists.retired.is_empty() || (!is_copy && lists.next_to_populate > 0);
-        is_coming || self.is_enough(&lists, is_copy)
+        let is_pending = !lists.retired.is_empty() || (!is_copy && lists.populating > 0);
+        is_pending || self.can_allocate(&lists, is_copy)
     }
 
     /// Seals the next examined open segment if all its items are dead.
@@ -523,7 +533,7 @@ impl Log {
             return;
         }
         let segment = self.heap.segment(number);
-        let is_flushed = segment.flush_generation() != self.flushes();
+        let is_flushed = segment.flush_generation() != self.flush_count();
         if segment.tail() > FIRST && (is_flushed || segment.expiry().is_past(now_s)) {
             let lists = &mut *self.lists();
             if open_segment.load(Ordering::Relaxed) == number {
@@ -557,7 +567,7 @@ impl Log {
     /// Number of resident segments.
     pub(crate) fn resident(&self) -> u32 {
         let lists = self.lists();
-        lists.resident + lists.next_to_discard.len() as u32
+        lists.resident + lists.to_discard.len() as u32
     }
 
     fn lists(&self) -> MutexGuard<'_, SegmentLists> {

@@ -81,16 +81,16 @@ impl Worker {
         how: Read,
         visit: impl FnOnce(&Item<'_>) -> Option<R>,
     ) -> Result<Option<R>, Miss> {
-        self.wake();
+        self.ensure_online();
         let Some(entry) = self.find(key, hash) else {
             self.miss(hash, now_s, how);
             return Err(Miss::Absent);
         };
         let location = entry.location();
         let block = self.block(location);
-        if let Some(miss) = self.death(location, block, now_s) {
+        if let Some(miss) = self.miss_reason(location, block, now_s) {
             // A concurrent reader finds nothing.
-            let is_first = self.unlink_dead(hash.0, location, now_s);
+            let is_first = self.unlink_expired(hash.0, location, now_s);
             self.miss(hash, now_s, how);
             return Err(if is_first { miss } else { Miss::Absent });
         }
@@ -138,8 +138,8 @@ impl Worker {
             let found = found.ok_or(Miss::Absent)?;
             let location = found.entry().location();
             let block = self.block(location);
-            if let Some(miss) = self.death(location, block, now_s) {
-                self.unlink_found(&writer, &found, block);
+            if let Some(miss) = self.miss_reason(location, block, now_s) {
+                self.unlink_expired_found(&writer, &found, block);
                 return Err(miss);
             }
             let missing = how.touch.filter(|&expiry| !block.can_hold_expiry(expiry));
@@ -189,7 +189,7 @@ impl Worker {
                 drop(writer);
             }
             Some(expiry) if expiry.is_past(now_s) => {
-                self.unlink_found(&writer, &found, block);
+                self.unlink_expired_found(&writer, &found, block);
                 drop(writer);
             }
             // There is no memory to move it to. It must not be found after its expiry, so it is
@@ -228,9 +228,9 @@ impl Worker {
         let part = present.segment.part();
         let len = fields.block_len();
         self.assist_evacuation(len, now_s);
-        let allocation = match self.take_at_once(len, part, expiry, now_s) {
+        let allocation = match self.try_allocate(len, part, expiry, now_s) {
             Some(allocation) => allocation,
-            None => self.take(len, part, expiry, now_s)?,
+            None => self.allocate(len, part, expiry, now_s)?,
         };
         let draft = Draft::of(&self.store.log.heap, allocation);
         let block = draft.block_ref.block;
@@ -252,7 +252,7 @@ impl Worker {
         let writer = self.store.index.lock(hash.0);
         let found = writer.find(|entry| entry.location() == old.location);
         if let Some(found) = found
-            && self.death(old.location, old.block, now_s).is_none()
+            && self.miss_reason(old.location, old.block, now_s).is_none()
             && !self.is_flushed(draft.block_ref.segment, now_s)
         {
             block.set_cas(old.block.cas());
@@ -273,7 +273,7 @@ impl Worker {
             flags: block.flags(),
             cas: block.cas(),
             expiry: block.expiry(),
-            last_access_s: access.second(now_s),
+            last_access_s: access.time_s(now_s),
             fetched: access.is_fetched(),
             stale: access.is_stale(),
             won,

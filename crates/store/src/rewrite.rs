@@ -152,7 +152,7 @@ impl Worker {
                 let store = Arc::clone(&self.lease);
                 return Ok(RewriteGuard { store, hash });
             }
-            self.pass();
+            self.announce_quiescence();
             yield_now();
         }
         Err(Rejected::Deferred)
@@ -198,10 +198,13 @@ impl Worker {
             let item = upload.new_item();
             let allocation = match upload.block_ref() {
                 Some(_) => None,
-                None => match self.take_for(&item, found.expiry, change.cas.of(&found), now_s) {
-                    Ok(allocation) => Some(allocation),
-                    Err(rejected) => return Rewritten::without_memory(rejected),
-                },
+                None => {
+                    match self.allocate_for_item(&item, found.expiry, change.cas.of(&found), now_s)
+                    {
+                        Ok(allocation) => Some(allocation),
+                        Err(rejected) => return Rewritten::without_memory(rejected),
+                    }
+                }
             };
             let draft =
                 allocation.map(|(allocation, fields)| self.draft(allocation, &fields, &item));
@@ -229,8 +232,8 @@ impl Worker {
             .find(hash.0, |entry| self.has_key(entry, key))?;
         let location = entry.location();
         let block = self.block(location);
-        if self.death(location, block, now_s).is_some() {
-            self.unlink_dead(hash.0, location, now_s);
+        if self.miss_reason(location, block, now_s).is_some() {
+            self.unlink_expired(hash.0, location, now_s);
             return None;
         }
         // So that evicting for the new value does not evict the old one.
@@ -319,8 +322,8 @@ impl Worker {
             block_ref: self.block_ref(found.location),
         };
         let old = present.block_ref.block;
-        let is_dead = self.death(found.location, old, now_s).is_some();
-        if is_dead || self.is_flushed(made.segment, now_s) {
+        let is_expired = self.miss_reason(found.location, old, now_s).is_some();
+        if is_expired || self.is_flushed(made.segment, now_s) {
             return None;
         }
         let kept = old.access().at(now_s);

@@ -220,7 +220,7 @@ impl Store {
     /// Invalidates every item written before second `at_s`, or before now if that is past.
     pub(crate) fn flush(&self, at_s: u32, now_s: u32) {
         // A flush that is already due must not be replaced by the new one.
-        self.flushes(now_s);
+        self.perform_due_flush(now_s);
         if at_s <= now_s {
             self.flush_due_s.store(NO_FLUSH, Ordering::Relaxed);
             self.log.flush();
@@ -229,22 +229,21 @@ impl Store {
         }
     }
 
-    /// Number of flushes. The first caller after a delayed flush is due performs it.
+    /// Performs a delayed flush that is due. Every caller may do so; only the first one does.
     #[inline]
-    pub(crate) fn flushes(&self, now_s: u32) -> u32 {
+    pub(crate) fn perform_due_flush(&self, now_s: u32) {
         let due_s = self.flush_due_s.load(Ordering::Relaxed);
         if due_s <= u64::from(now_s) {
-            let allocation = self.flush_due_s.compare_exchange(
+            let claimed = self.flush_due_s.compare_exchange(
                 due_s,
                 NO_FLUSH,
                 Ordering::Relaxed,
                 Ordering::Relaxed,
             );
-            if allocation.is_ok() {
+            if claimed.is_ok() {
                 self.log.flush();
             }
         }
-        self.log.flushes()
     }
 
     /// [`Statistics::evicted`] alone, without visiting segments.

@@ -131,12 +131,12 @@ impl Worker {
         let part = self.part_for(self.present(hash).as_ref(), hash);
         let memory = if block_len <= self.store.log.heap.block_max() / WHOLE_PART {
             let at_once = match asked.whole {
-                true => self.take_at_once(block_len, part, asked.expiry, now_s),
+                true => self.try_allocate(block_len, part, asked.expiry, now_s),
                 false => None,
             };
             let allocation = match at_once {
                 Some(allocation) => Ok(allocation),
-                None => self.take(block_len, part, asked.expiry, now_s),
+                None => self.allocate(block_len, part, asked.expiry, now_s),
             };
             match allocation {
                 Ok(allocation) => UploadMemory::Whole(allocation),
@@ -194,7 +194,7 @@ impl Worker {
         value_len: usize,
     ) -> Result<(), Rejected> {
         assert!(self.hash(key).0 == hash.0, "the hash of another key");
-        self.wake();
+        self.ensure_online();
         self.visits_before.set(self.visits());
         let is_key = (1..=KEY_MAX).contains(&key.len());
         if !is_key || !self.fits(key, flags, value_len) {
@@ -206,7 +206,7 @@ impl Worker {
     /// Allocates, without waiting, memory for an item whose bytes are available: a hole of its
     /// length if there is one. The worker does not become quiescent, so locations it has read stay
     /// valid.
-    pub(crate) fn take_at_once(
+    pub(crate) fn try_allocate(
         &self,
         len: usize,
         part: Part,
@@ -215,7 +215,7 @@ impl Worker {
     ) -> Option<Allocation> {
         let target = self.target(part, expiry, now_s);
         let holes = self.take_hole(len, &target);
-        holes.or_else(|| self.store.log.take(len, &target))
+        holes.or_else(|| self.store.log.allocate(len, &target))
     }
 
     /// Copies the missing bytes of an upload from the front of `bytes` and returns their number.
@@ -233,7 +233,7 @@ impl Worker {
         bytes: &[u8],
         now_s: u32,
     ) -> Result<usize, Rejected> {
-        self.wake();
+        self.ensure_online();
         self.check_owner(upload);
         let mut done = 0;
         while done < bytes.len() && upload.missing() > 0 {
@@ -280,7 +280,7 @@ impl Worker {
         let target = self.target(upload.part, Expiry::NEVER, now_s);
         let (allocation, block_len) = loop {
             let lens = (piece_block_len(least), piece_block_len(most));
-            if let Some(allocation) = self.store.log.take_some(lens.0, lens.1, &target) {
+            if let Some(allocation) = self.store.log.allocate_between(lens.0, lens.1, &target) {
                 break allocation;
             }
             self.wait_for_segment(now_s)?;
@@ -298,7 +298,7 @@ impl Worker {
     }
 
     /// Allocates memory for a block. Waits if it can become available.
-    pub(crate) fn take(
+    pub(crate) fn allocate(
         &mut self,
         len: usize,
         part: Part,
@@ -307,7 +307,7 @@ impl Worker {
     ) -> Result<Allocation, Rejected> {
         let target = self.target(part, expiry, now_s);
         loop {
-            if let Some(allocation) = self.store.log.take(len, &target) {
+            if let Some(allocation) = self.store.log.allocate(len, &target) {
                 return Ok(allocation);
             }
             self.wait_for_segment(now_s)?;

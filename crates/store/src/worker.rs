@@ -160,7 +160,7 @@ impl Worker {
         let context = SampleContext {
             bytes: u64::from(segments) * u64::from(log.heap.segment_size()),
             ghosts: self.store.ghosts.capacity(),
-            flushes: log.flushes(),
+            flushes: log.flush_count(),
         };
         let observation = Observation { hash, seen, now_s };
         let set_eviction_policy = |eviction_policy| log.set_eviction_policy(eviction_policy);
@@ -171,7 +171,7 @@ impl Worker {
 
     /// Declares that the thread holds no references of the past burst.
     pub fn quiescent(&mut self) {
-        self.pass();
+        self.announce_quiescence();
     }
 
     /// Declares that the thread goes to sleep. Implies [`Worker::quiescent`].
@@ -182,12 +182,12 @@ impl Worker {
 
     /// Declares that the thread is awake.
     pub fn online(&mut self) {
-        self.wake();
+        self.ensure_online();
     }
 
     /// Called at the start of every operation.
     #[inline]
-    pub(crate) fn wake(&self) {
+    pub(crate) fn ensure_online(&self) {
         if !self.is_online.get() {
             self.is_online.set(true);
             self.worker_slot.online();
@@ -196,7 +196,7 @@ impl Worker {
 
     /// Makes the worker quiescent. Blocks borrow the worker and cannot outlive this call, except
     /// those whose segment is pinned (by a pin, an upload or an evacuation).
-    pub(crate) fn pass(&mut self) {
+    pub(crate) fn announce_quiescence(&mut self) {
         if self.is_online.get() {
             self.worker_slot.quiescent();
         }
@@ -231,7 +231,7 @@ impl Worker {
 
     /// The block at a location that the index, or the piece list of an item, gave to this worker
     /// since it was last quiescent. The block borrows the worker, which therefore cannot become
-    /// quiescent before the block is released ([`Worker::pass`]).
+    /// quiescent before the block is released ([`Worker::announce_quiescence`]).
     #[inline]
     pub(crate) fn block(&self, location: Location) -> Block<'_> {
         // SAFETY: the worker is online and borrowed; no location is kept across quiescence.
@@ -274,8 +274,14 @@ impl Worker {
 
     /// Why an item is dead, if it is.
     #[inline]
-    pub(crate) fn death(&self, location: Location, block: Block<'_>, now_s: u32) -> Option<Miss> {
-        let flushes = self.store.flushes(now_s);
+    pub(crate) fn miss_reason(
+        &self,
+        location: Location,
+        block: Block<'_>,
+        now_s: u32,
+    ) -> Option<Miss> {
+        self.store.perform_due_flush(now_s);
+        let flushes = self.store.log.flush_count();
         if flushes > 0 && self.store.log.heap.segment_of(location).flush_generation() != flushes {
             return Some(Miss::Flushed);
         }
@@ -303,7 +309,7 @@ impl Worker {
 
     /// Counts an unlinked item as dead. Returns the length of its block.
     #[inline]
-    pub(crate) fn unlinked(&self, block_ref: &BlockRef<'_>) -> usize {
+    pub(crate) fn account_unlinked(&self, block_ref: &BlockRef<'_>) -> usize {
         let block = block_ref.block;
         let len = block.len();
         self.sub_live(block_ref);
@@ -326,25 +332,25 @@ impl Worker {
             self.counters.count(Counter::EvictedMain);
         }
         self.counters
-            .count_age(now_s.saturating_sub(access.second(now_s)));
+            .count_age(now_s.saturating_sub(access.time_s(now_s)));
     }
 
     /// Unlinks a dead item, if it is still in the index.
-    pub(crate) fn unlink_dead(&self, hash: u64, location: Location, now_s: u32) -> bool {
+    pub(crate) fn unlink_expired(&self, hash: u64, location: Location, now_s: u32) -> bool {
         let writer = self.store.index.lock(hash);
         let Some(found) = writer.find(|entry| entry.location() == location) else {
             return false;
         };
         let block = self.block(location);
-        if self.death(location, block, now_s).is_none() {
+        if self.miss_reason(location, block, now_s).is_none() {
             return false;
         }
-        self.unlink_found(&writer, &found, block);
+        self.unlink_expired_found(&writer, &found, block);
         true
     }
 
     /// Unlinks a dead item.
-    pub(crate) fn unlink_found(
+    pub(crate) fn unlink_expired_found(
         &self,
         writer: &Writer<'_>,
         found: &crate::index::Found,
@@ -355,7 +361,7 @@ impl Worker {
         if !block.access().is_fetched() {
             self.counters.count(Counter::ExpiredUnfetched);
         }
-        self.unlinked(&self.block_ref(found.entry().location()));
+        self.account_unlinked(&self.block_ref(found.entry().location()));
     }
 
     /// Resizes the index by a step, and adjusts the number of segments to its size.

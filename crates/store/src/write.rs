@@ -217,7 +217,7 @@ impl Worker {
     ) -> Result<Published, Upload> {
         assert!(upload.missing() == 0, "a value that is not complete");
         self.check_owner(&upload);
-        self.wake();
+        self.ensure_online();
         let published = match write.mode {
             Mode::Append | Mode::Prepend => match self.join(&upload, write, now_s) {
                 // An item that another worker has stored meanwhile is joined, once.
@@ -323,11 +323,11 @@ impl Worker {
             present.block_ref.prefetch_to_replace(key.len());
         }
         let part = self.part_for(near.as_ref(), hash);
-        let (allocation, near) = match self.take_at_once(len, part, write.expiry, now_s) {
+        let (allocation, near) = match self.try_allocate(len, part, write.expiry, now_s) {
             Some(allocation) => (allocation, near),
             // The worker waits for others and becomes quiescent itself, so locations read before
             // are invalid.
-            None => (self.take(len, part, write.expiry, now_s)?, None),
+            None => (self.allocate(len, part, write.expiry, now_s)?, None),
         };
         let item = NewItem {
             key,
@@ -374,7 +374,7 @@ impl Worker {
         compare: Option<u64>,
         now_s: u32,
     ) -> Deleted {
-        self.wake();
+        self.ensure_online();
         let writer = self.store.index.lock(hash.0);
         let Some(found) = writer.find(|entry| self.has_key(entry, key)) else {
             drop(writer);
@@ -384,10 +384,10 @@ impl Worker {
         };
         let block_ref = self.block_ref(found.entry().location());
         if self
-            .death(block_ref.location, block_ref.block, now_s)
+            .miss_reason(block_ref.location, block_ref.block, now_s)
             .is_some()
         {
-            self.unlink_found(&writer, &found, block_ref.block);
+            self.unlink_expired_found(&writer, &found, block_ref.block);
             drop(writer);
             self.sample(hash, now_s, || SampledAccess::Deleted);
             return Deleted::NotFound;
@@ -406,7 +406,7 @@ impl Worker {
     /// Marks an item stale or removes its value. The item gets a new block: published bytes do not
     /// change, and a concurrent read cannot undo the mark.
     pub fn mark(&mut self, key: &[u8], hash: KeyHash, mark: &Mark, now_s: u32) -> Marked {
-        self.wake();
+        self.ensure_online();
         let (is_empty, is_stale) = (mark.empty.is_some(), mark.invalidate);
         let otherwise = if is_stale { NewCas::Next } else { NewCas::Kept };
         let change = Change {
@@ -447,7 +447,7 @@ impl Worker {
         arithmetic: &Arithmetic,
         now_s: u32,
     ) -> ArithOutcome {
-        self.wake();
+        self.ensure_online();
         let change = Change {
             cas: NewCas::given_or(arithmetic.explicit_cas, NewCas::Next),
             expiry: arithmetic.touch,

@@ -9,7 +9,7 @@ impl Log {
     /// A segment to be returned to the kernel. The caller calls [`Heap::discard`] without a lock,
     /// then [`Log::discarded`].
     pub(crate) fn next_to_discard(&self) -> Option<Number> {
-        self.lists().next_to_discard.pop()
+        self.lists().to_discard.pop()
     }
 
     pub(crate) fn discarded(&self, number: Number) {
@@ -26,14 +26,14 @@ impl Log {
         }
         let number = lists.absent.pop()?;
         lists.resident += 1;
-        lists.next_to_populate += 1;
+        lists.populating += 1;
         self.update_available(&lists);
         Some(number)
     }
 
     pub(crate) fn populated(&self, number: Number) {
         let mut lists = self.lists();
-        lists.next_to_populate -= 1;
+        lists.populating -= 1;
         lists.free.push(number);
         self.reclaim_retired(&mut lists);
     }

@@ -16,7 +16,7 @@ pub(super) struct SegmentLists {
     /// Empty once no pin or upload holds them.
     pub(super) held: Vec<Number>,
     /// To be returned to the kernel.
-    pub(super) next_to_discard: Vec<Number>,
+    pub(super) to_discard: Vec<Number>,
     /// Returned to the kernel.
     pub(super) absent: Vec<Number>,
     /// The first segment never used.
@@ -24,7 +24,7 @@ pub(super) struct SegmentLists {
     /// The first segment whose pages were never populated.
     pub(super) populated: Number,
     /// Discarded segments that are being populated. They count as resident.
-    pub(super) next_to_populate: u32,
+    pub(super) populating: u32,
     /// Sealed segments of each part, oldest first.
     pub(super) sealed: [SegmentList; 2],
     pub(super) links: Vec<Links>,
@@ -43,7 +43,7 @@ impl SegmentLists {
             free: Vec::with_capacity(most),
             retired: VecDeque::with_capacity(most),
             held: Vec::with_capacity(most),
-            next_to_discard: Vec::with_capacity(most),
+            to_discard: Vec::with_capacity(most),
             absent: Vec::with_capacity(most),
             links: Vec::with_capacity(most),
             ..Self::default()

@@ -18,9 +18,9 @@ fn log() -> Log {
 fn a_segment_that_is_filled_to_its_last_byte_counts_as_written() {
     let log = log();
     // Sixty-six blocks fill a segment exactly; one more needs another segment.
-    let first = log.take(124, &WAY).unwrap().number;
+    let first = log.allocate(124, &WAY).unwrap().number;
     for _ in 0..66 {
-        assert!(log.take(124, &WAY).is_some());
+        assert!(log.allocate(124, &WAY).is_some());
     }
     let segment = log.heap.segment(first);
     assert_eq!(segment.phase(), Phase::Sealed);
@@ -32,14 +32,14 @@ fn a_segment_that_is_filled_to_its_last_byte_counts_as_written() {
 fn asking_in_vain_does_not_move_the_tail_of_a_full_segment() {
     let log = log();
     let mut last = None;
-    while let Some(allocation) = log.take(1000, &WAY) {
+    while let Some(allocation) = log.allocate(1000, &WAY) {
         last = Some(allocation.number);
         log.heap.segment(allocation.number).release_writer();
     }
     let segment = log.heap.segment(last.unwrap());
     let tail = segment.tail();
     for _ in 0..100 {
-        assert!(log.take(1000, &WAY).is_none());
+        assert!(log.allocate(1000, &WAY).is_none());
     }
     assert_eq!(segment.tail(), tail);
 }
@@ -102,7 +102,7 @@ fn shares_are_parts_of_one_limit_while_it_changes() {
         });
         while !is_done.load(Ordering::Relaxed) {
             // 999 segments were opened between the two, which is more than half of any share.
-            assert!(log.has_moved_on(entry, victim));
+            assert!(log.head_was_copied_out(entry, victim));
         }
     });
 }

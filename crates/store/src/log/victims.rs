@@ -11,7 +11,7 @@ use crate::sync::atomic::Ordering;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Task {
     /// There are none: all items have expired or been flushed.
-    Clear,
+    ReclaimEmpty,
     /// It copies them, because few are left.
     Compact,
     /// The segment is the oldest of its part: items that were not requested are evicted.
@@ -27,11 +27,11 @@ pub(crate) struct Victim {
 
 impl Log {
     /// Selects a segment. `evicts` allows items to be evicted. `None` if no candidate was found.
-    pub(crate) fn victim(&self, now_s: u32, evicts: bool) -> Option<Victim> {
+    pub(crate) fn select_victim(&self, now_s: u32, evicts: bool) -> Option<Victim> {
         let mut lists = self.lists();
-        let cheap = self.cheap_victim(&mut lists, now_s, evicts);
+        let cheap = self.find_cheap_victim(&mut lists, now_s, evicts);
         let victim = match cheap.filter(|victim| self.close(victim)) {
-            None if evicts => self.oldest(&mut lists),
+            None if evicts => self.select_oldest(&mut lists),
             cheap => cheap,
         }?;
         self.begin_evacuation(&mut lists, &victim);
@@ -39,10 +39,10 @@ impl Log {
     }
 
     /// Selects a segment without live items, if the search meets one.
-    pub(crate) fn clear_victim(&self, now_s: u32) -> Option<Victim> {
+    pub(crate) fn select_empty_victim(&self, now_s: u32) -> Option<Victim> {
         let lists = &mut *self.lists();
-        let victim = self.cheap_victim(lists, now_s, true)?;
-        if victim.task != Task::Clear || !self.close(&victim) {
+        let victim = self.find_cheap_victim(lists, now_s, true)?;
+        if victim.task != Task::ReclaimEmpty || !self.close(&victim) {
             return None;
         }
         self.begin_evacuation(lists, &victim);
@@ -64,7 +64,12 @@ impl Log {
     }
 
     /// Selects a segment with few or no live bytes.
-    fn cheap_victim(&self, lists: &mut SegmentLists, now_s: u32, evicts: bool) -> Option<Victim> {
+    fn find_cheap_victim(
+        &self,
+        lists: &mut SegmentLists,
+        now_s: u32,
+        evicts: bool,
+    ) -> Option<Victim> {
         let size = self.heap.segment_size();
         let mut sparsest = [None; 2];
         let (mut live_sum, mut written_sum) = (0, 0);
@@ -79,8 +84,8 @@ impl Log {
             if segment.phase() != Phase::Sealed || !segment.is_ready(size) {
                 continue;
             }
-            if segment.flush_generation() != self.flushes() || segment.expiry().is_past(now_s) {
-                let task = Task::Clear;
+            if segment.flush_generation() != self.flush_count() || segment.expiry().is_past(now_s) {
+                let task = Task::ReclaimEmpty;
                 return Some(Victim { number, task });
             }
             // Relative to the written bytes: the unused end of a segment cannot be gained.
@@ -111,7 +116,7 @@ impl Log {
     }
 
     /// The oldest segment of the part that exceeds its share.
-    fn oldest(&self, lists: &mut SegmentLists) -> Option<Victim> {
+    fn select_oldest(&self, lists: &mut SegmentLists) -> Option<Victim> {
         let small_share = self.part_shares()[Part::Small as usize] as usize;
         let [small, main] = &lists.sealed;
         let first = if small.len() > small_share || main.len() == 0 {
@@ -152,7 +157,7 @@ impl Log {
 
     /// Whether the head of an item was copied to a newer segment after one of its pieces was
     /// written to the victim, instead of lying next to it.
-    pub(crate) fn has_moved_on(&self, entry: Entry, victim: Victim) -> bool {
+    pub(crate) fn head_was_copied_out(&self, entry: Entry, victim: Victim) -> bool {
         let head = self.heap.segment_of(entry.location());
         let piece = self.heap.segment(victim.number);
         match (piece.part(), head.part()) {

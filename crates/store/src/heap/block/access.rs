@@ -28,7 +28,7 @@ impl Access {
 
     /// The second of the access, seen from a second at most two years before or after it.
     #[inline]
-    pub(crate) fn second(self, now_s: u32) -> u32 {
+    pub(crate) fn time_s(self, now_s: u32) -> u32 {
         let unused = u32::BITS - ACCESS_BITS;
         let ago_s = (now_s.wrapping_sub(self.0) << unused).cast_signed() >> unused;
         now_s.wrapping_sub(ago_s.cast_unsigned())
@@ -186,10 +186,10 @@ mod tests {
                 .with_stale_and_claimed(true, true)
                 .with_base64_key(true);
             for later_s in [0, 1, 3_600, 2 * year_s] {
-                assert_eq!(access.second(now_s.saturating_add(later_s)), now_s);
+                assert_eq!(access.time_s(now_s.saturating_add(later_s)), now_s);
             }
             // The clock of another thread may be a second behind.
-            assert_eq!(access.second(now_s.saturating_sub(1)), now_s);
+            assert_eq!(access.time_s(now_s.saturating_sub(1)), now_s);
         }
     }
 }

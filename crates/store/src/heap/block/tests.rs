@@ -65,7 +65,7 @@ fn every_block_form_returns_what_was_stored() {
             assert_eq!((copy.header_fields(), copy.key()), (fields, &key[..]));
             assert_eq!((copy.cas(), copy.expiry()), (cas, expiry));
             let access = copy.access();
-            assert_eq!((access.second(6), access.is_stale()), (6, true));
+            assert_eq!((access.time_s(6), access.is_stale()), (6, true));
             assert!(access.is_fetched() && !access.is_claimed());
             if fields.value_len < 2000 {
                 assert_eq!(copy.value(), vec![b'v'; fields.value_len]);

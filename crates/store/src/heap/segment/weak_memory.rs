@@ -48,7 +48,7 @@ impl Model {
         model
     }
 
-    /// Adds a block, as `Log::take_some` does. Returns false if the segment is full.
+    /// Adds a block, as `Log::allocate_between` does. Returns false if the segment is full.
     fn append(&self, value: u32) -> bool {
         self.switch.here();
         if self.segment.tail() >= SIZE {
