@@ -91,7 +91,7 @@ impl MaintenancePacer {
         }
         self.slow_steps += 1;
         if self.slow_steps == SLOW_MAX {
-            self.store.refuse_huge_pages();
+            self.store.disable_huge_pages();
             let took_ms = took_ns as f64 / 1e6;
             log(&format!(
                 "populating a little memory takes {took_ms:.1} ms: no more huge pages are requested \

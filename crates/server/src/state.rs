@@ -269,7 +269,7 @@ impl ServerState {
         stat_number(
             out,
             b"bytes_dead",
-            store.bytes_written.saturating_sub(store.bytes_live),
+            store.bytes_occupied.saturating_sub(store.bytes_live),
         );
         stat_number(out, b"bytes_resident", store.bytes_used());
         stat_number(out, b"ghost_bytes", store.ghost_bytes);
@@ -282,11 +282,11 @@ impl ServerState {
         stat_number(out, b"segment_age_oldest", u64::from(oldest_s));
         stat_number(out, b"segments_evacuated", store.evacuated);
         stat_number(out, b"bytes_copied", store.copied_bytes);
-        stat_number(out, b"blocks_reused", store.refilled);
-        stat_number(out, b"ghost_hits", store.returned);
+        stat_number(out, b"blocks_reused", store.holes_filled);
+        stat_number(out, b"ghost_hits", store.ghost_hits);
         stat(out, b"eviction_policy", store.eviction_policy.as_bytes());
         stat_number(out, b"eviction_policy_changes", store.policy_changes);
-        stat_number(out, b"index_displaced", store.displaced);
+        stat_number(out, b"index_displaced", store.evicted_index_full);
         stat_number(out, b"segment_waits", store.waits);
         stat_number(out, b"bytes_pinned", store.bytes_pinned);
         stat_number(out, b"bytes_held", store.bytes_held);

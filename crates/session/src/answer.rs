@@ -149,7 +149,7 @@ fn hot_keys(context: &mut RequestContext<'_>, bytes: &mut Vec<u8>) {
         let name = |what| format!("hotkeys:{}:{what}", at + 1).into_bytes();
         reply::stat(bytes, &name("key"), uri_encoded(&key.key).as_bytes());
         reply::stat_number(bytes, &name("gets"), key.reads);
-        reply::stat_number(bytes, &name("gets_error_max"), key.over);
+        reply::stat_number(bytes, &name("gets_error_max"), key.overestimate);
     }
 }
 

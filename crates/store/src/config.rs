@@ -22,7 +22,7 @@ pub struct Config {
     /// Whether to evict items for new ones. Otherwise a write that does not fit is rejected.
     pub evicts: bool,
     /// Request huge pages even for a small memory. For a large one they are requested anyway, until
-    /// [`refuse_huge_pages`](crate::Store::refuse_huge_pages).
+    /// [`disable_huge_pages`](crate::Store::disable_huge_pages).
     pub huge_pages: bool,
 }
 
@@ -56,18 +56,18 @@ pub enum ConfigError {
         needed: u64,
     },
     /// The limit is too low for the segment size chosen at creation.
-    #[error("the store can be lowered to {least} bytes of memory, not {asked}")]
-    TooLittleOfIt {
+    #[error("the store can be lowered to {least} bytes of memory, not {requested}")]
+    LimitTooLow {
         /// The requested limit, in bytes.
-        asked: u64,
+        requested: u64,
         /// The lowest possible limit, in bytes.
         least: u64,
     },
     /// The limit is above the reserved address space.
-    #[error("the store was made for at most {most} bytes of memory, not {asked}")]
-    TooMuchMemory {
+    #[error("the store was made for at most {most} bytes of memory, not {requested}")]
+    LimitTooHigh {
         /// The requested limit, in bytes.
-        asked: u64,
+        requested: u64,
         /// The highest possible limit, in bytes.
         most: u64,
     },
@@ -85,29 +85,29 @@ impl Config {
         if most > MEMORY_MAX {
             return Err(ConfigError::NotAddressable(most));
         }
-        self.check_least(self.memory_bytes)
+        self.check_minimum(self.memory_bytes)
     }
 
     /// Checks whether a store of this configuration can work with this memory.
     pub(crate) fn check_limit(&self, memory: u64) -> Result<(), ConfigError> {
         let most = self.memory_max.max(self.memory_bytes);
         if memory > most {
-            return Err(ConfigError::TooMuchMemory {
-                asked: memory,
+            return Err(ConfigError::LimitTooHigh {
+                requested: memory,
                 most,
             });
         }
         let least = self.memory_bytes / LIMIT_PART;
         if memory < least {
-            return Err(ConfigError::TooLittleOfIt {
-                asked: memory,
+            return Err(ConfigError::LimitTooLow {
+                requested: memory,
                 least,
             });
         }
-        self.check_least(memory)
+        self.check_minimum(memory)
     }
 
-    fn check_least(&self, memory: u64) -> Result<(), ConfigError> {
+    fn check_minimum(&self, memory: u64) -> Result<(), ConfigError> {
         if memory < MEMORY_MIN {
             return Err(ConfigError::TooLittleMemory(memory));
         }
@@ -139,7 +139,9 @@ mod tests {
             };
             let rejected = Store::new(config).map(drop);
             let most = memory_bytes.max(memory_max);
-            assert!(matches!(rejected, Err(ConfigError::NotAddressable(asked)) if asked == most));
+            assert!(
+                matches!(rejected, Err(ConfigError::NotAddressable(requested)) if requested == most)
+            );
         }
         let largest = Config {
             memory_max: MEMORY_MAX,

@@ -25,13 +25,13 @@ pub(crate) enum Counter {
     /// Bytes of copied blocks.
     CopiedBytes,
     /// Blocks written into holes.
-    Refilled,
+    HolesFilled,
     /// Evacuated segments.
     Evacuated,
     /// New items that had a ghost.
-    Returned,
+    GhostHits,
     /// Items evicted because the index had no free slot.
-    Displaced,
+    EvictedIndexFull,
     /// Times the worker waited for a segment.
     Waits,
     /// Blocks and buckets visited in addition to those of the requested keys.
@@ -56,13 +56,13 @@ pub(crate) struct Counters {
 }
 
 impl Counters {
-    pub(crate) fn count(&self, what: Counter) {
-        self.add(what, 1);
+    pub(crate) fn count(&self, counter: Counter) {
+        self.add(counter, 1);
     }
 
-    pub(crate) fn add(&self, what: Counter, more: u64) {
-        let cell = &self.counts[what as usize];
-        let sum = cell.load(Ordering::Relaxed).wrapping_add(more);
+    pub(crate) fn add(&self, counter: Counter, increase: u64) {
+        let cell = &self.counts[counter as usize];
+        let sum = cell.load(Ordering::Relaxed).wrapping_add(increase);
         cell.store(sum, Ordering::Relaxed);
     }
 
@@ -79,14 +79,14 @@ impl Counters {
         }
     }
 
-    pub(crate) fn of(&self, what: Counter) -> u64 {
-        self.counts[what as usize].load(Ordering::Relaxed)
+    pub(crate) fn of(&self, counter: Counter) -> u64 {
+        self.counts[counter as usize].load(Ordering::Relaxed)
     }
 
     /// Adds the counters of a dropped worker.
     pub(crate) fn absorb(&self, other: &Self) {
-        let ours = self.counts.iter().chain(&self.ages);
-        for (to, from) in ours.zip(other.counts.iter().chain(&other.ages)) {
+        let own = self.counts.iter().chain(&self.ages);
+        for (to, from) in own.zip(other.counts.iter().chain(&other.ages)) {
             to.fetch_add(from.load(Ordering::Relaxed), Ordering::Relaxed);
         }
     }

@@ -154,7 +154,7 @@ impl Heap {
     }
 
     /// Writes the end marker of a segment at byte `at`, which no other thread writes.
-    pub(crate) fn end(&self, number: Number, at: u32) {
+    pub(crate) fn write_end(&self, number: Number, at: u32) {
         if at as usize + HEADER_LEN <= self.segment_size() as usize
             && let Some(location) = self.location(number, at)
         {
@@ -221,10 +221,10 @@ impl Heap {
     }
 
     /// Stops requesting huge pages. Returns false if they were not requested. Makes a system call.
-    pub(crate) fn refuse_huge(&self) -> bool {
+    pub(crate) fn disable_huge(&self) -> bool {
         let was_huge = self.is_huge.swap(false, Ordering::Relaxed);
         if was_huge {
-            self.memory.refuse_huge();
+            self.memory.disable_huge();
         }
         was_huge
     }

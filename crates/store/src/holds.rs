@@ -51,11 +51,11 @@ impl Holds {
 
     /// Requests the right to hold `count` segments of `segment_limit`. The first holder always gets
     /// it, so that a small memory still serves its largest item.
-    pub(crate) fn ask(&self, count: u32, segment_limit: u32) -> Option<Credit> {
+    pub(crate) fn request(&self, count: u32, segment_limit: u32) -> Option<Credit> {
         let most = (segment_limit / HELD_PART).max(1);
-        let ask = |held: u32| Some(held + count).filter(|&sum| held == 0 || sum <= most);
+        let grant = |held: u32| Some(held + count).filter(|&sum| held == 0 || sum <= most);
         self.segments
-            .fetch_update(Ordering::Relaxed, Ordering::Relaxed, ask)
+            .fetch_update(Ordering::Relaxed, Ordering::Relaxed, grant)
             .is_ok()
             .then_some(Credit(count))
     }
@@ -78,7 +78,7 @@ impl Holds {
     }
 
     /// Returns the unused credit.
-    pub(crate) fn settle(&self, Credit(rest): Credit) {
+    pub(crate) fn return_credit(&self, Credit(rest): Credit) {
         self.segments.fetch_sub(rest, Ordering::Relaxed);
     }
 }
@@ -93,9 +93,9 @@ mod tests {
         let holds = Holds::default();
         let heap = Heap::new(4, 13, 1).unwrap();
         let hold = |number| {
-            let mut credit = holds.ask(1, 16)?;
+            let mut credit = holds.request(1, 16)?;
             holds.hold(heap.segment(number), &mut credit);
-            holds.settle(credit);
+            holds.return_credit(credit);
             Some(())
         };
         assert_eq!([0, 0, 1].map(hold), [Some(()); 3]);
@@ -113,10 +113,10 @@ mod tests {
         let hold_now_and_then = || {
             for _ in 0..200_000 {
                 // More than the limit is granted only to the first holder.
-                if let Some(credit) = holds.ask(9, 64) {
+                if let Some(credit) = holds.request(9, 64) {
                     assert_eq!(holders.fetch_add(1, Ordering::SeqCst), 0);
                     holders.fetch_sub(1, Ordering::SeqCst);
-                    holds.settle(credit);
+                    holds.return_credit(credit);
                 }
             }
         };

@@ -59,14 +59,14 @@ impl Holes {
     }
 
     fn remember(&mut self, hole: Hole) {
-        if let Some(position) = self.young.get_mut(self.young_len) {
-            *position = Some(hole);
+        if let Some(slot) = self.young.get_mut(self.young_len) {
+            *slot = Some(hole);
             self.young_len += 1;
         }
     }
 
     /// Stamps a full batch, and takes over one whose stamp has passed.
-    fn age(&mut self, epochs: &Epochs) {
+    fn advance_batches(&mut self, epochs: &Epochs) {
         if self.young_len < HOLE_BATCH {
             return;
         }
@@ -93,7 +93,7 @@ const _: () = assert!(HOLES_MAX < NONE as usize);
 /// an old one is forgotten.
 #[derive(Debug)]
 struct ReadyHoles {
-    positions: Box<[HoleLink]>,
+    links: Box<[HoleLink]>,
     /// The first hole of each list.
     firsts: Box<[u16]>,
     /// The first unused entry.
@@ -106,22 +106,22 @@ struct ReadyHoles {
 #[derive(Debug, Clone, Copy)]
 struct HoleLink {
     hole: Option<Hole>,
-    before: u16,
-    behind: u16,
+    prev: u16,
+    next: u16,
 }
 
 impl ReadyHoles {
     fn new() -> Self {
-        let position = |number: usize| HoleLink {
+        let link = |number: usize| HoleLink {
             hole: None,
-            before: NONE,
-            behind: match number + 1 {
+            prev: NONE,
+            next: match number + 1 {
                 HOLES_MAX => NONE,
                 next => next as u16,
             },
         };
         Self {
-            positions: (0..HOLES_MAX).map(position).collect(),
+            links: (0..HOLES_MAX).map(link).collect(),
             firsts: vec![NONE; HOLE_LISTS].into(),
             empty: 0,
             hand: 0,
@@ -130,20 +130,20 @@ impl ReadyHoles {
 
     fn add(&mut self, hole: Hole) {
         if self.empty == NONE {
-            self.take_out(self.hand);
+            self.unlink(self.hand);
             self.hand = (self.hand + 1) % HOLES_MAX as u16;
         }
         let list = list_of(hole.len, part_of_opening(hole.opening));
         let (number, first) = (self.empty, self.firsts[list]);
-        let position = &mut self.positions[usize::from(number)];
-        self.empty = position.behind;
-        *position = HoleLink {
+        let link = &mut self.links[usize::from(number)];
+        self.empty = link.next;
+        *link = HoleLink {
             hole: Some(hole),
-            before: NONE,
-            behind: first,
+            prev: NONE,
+            next: first,
         };
-        if let Some(first) = self.positions.get_mut(usize::from(first)) {
-            first.before = number;
+        if let Some(first) = self.links.get_mut(usize::from(first)) {
+            first.prev = number;
         }
         self.firsts[list] = number;
     }
@@ -152,34 +152,31 @@ impl ReadyHoles {
     fn pop(&mut self, len: u32, part: Part) -> Option<(Hole, Option<Hole>)> {
         let list = list_of(len, part);
         let number = self.firsts[list];
-        let position = self.positions.get_mut(usize::from(number))?;
+        let link = self.links.get_mut(usize::from(number))?;
         // Large lengths share lists.
-        let hole = position.hole.take_if(|hole| hole.len == len)?;
-        self.firsts[list] = position.behind;
-        position.behind = mem::replace(&mut self.empty, number);
-        let next = self.positions.get_mut(usize::from(self.firsts[list]));
-        let next = next.and_then(|position| {
-            position.before = NONE;
-            position.hole
+        let hole = link.hole.take_if(|hole| hole.len == len)?;
+        self.firsts[list] = link.next;
+        link.next = mem::replace(&mut self.empty, number);
+        let next = self.links.get_mut(usize::from(self.firsts[list]));
+        let next = next.and_then(|link| {
+            link.prev = NONE;
+            link.hole
         });
         Some((hole, next))
     }
 
     /// Removes a hole from its list.
-    fn take_out(&mut self, number: u16) {
-        let position = &mut self.positions[usize::from(number)];
-        let (hole, before) = (
-            position.hole.take(),
-            mem::replace(&mut position.before, NONE),
-        );
-        let behind = mem::replace(&mut position.behind, mem::replace(&mut self.empty, number));
-        if let Some(next) = self.positions.get_mut(usize::from(behind)) {
-            next.before = before;
+    fn unlink(&mut self, number: u16) {
+        let link = &mut self.links[usize::from(number)];
+        let (hole, prev) = (link.hole.take(), mem::replace(&mut link.prev, NONE));
+        let next = mem::replace(&mut link.next, mem::replace(&mut self.empty, number));
+        if let Some(next) = self.links.get_mut(usize::from(next)) {
+            next.prev = prev;
         }
-        match (self.positions.get_mut(usize::from(before)), hole) {
-            (Some(last), _) => last.behind = behind,
+        match (self.links.get_mut(usize::from(prev)), hole) {
+            (Some(last), _) => last.next = next,
             (None, Some(hole)) => {
-                self.firsts[list_of(hole.len, part_of_opening(hole.opening))] = behind;
+                self.firsts[list_of(hole.len, part_of_opening(hole.opening))] = next;
             }
             (None, None) => {}
         }
@@ -209,7 +206,7 @@ impl Worker {
     pub(crate) fn take_hole(&self, len: usize, target: &AllocTarget) -> Option<Allocation> {
         let log = &self.store.log;
         let mut holes = self.holes.borrow_mut();
-        holes.age(&self.store.epochs);
+        holes.advance_batches(&self.store.epochs);
         for _ in 0..HOLE_TRIES {
             let (hole, next) = holes.ready.pop(len as u32, target.part)?;
             let Hole {
@@ -218,12 +215,13 @@ impl Worker {
             let number = log.heap.number_of(location);
             let segment = log.heap.segment(number);
             // The first check avoids shared writes for unsuitable holes. The second, in
-            // `join_opening`, is reliable for what may have changed since.
+            // `acquire_writer_if_opening`, is reliable for what may have changed since.
             let is_same = segment.opening() == opening;
-            if is_same && log.accepts(segment, target) && segment.join_opening(opening) {
+            if is_same && log.accepts(segment, target) && segment.acquire_writer_if_opening(opening)
+            {
                 if log.is_reusable(segment) {
                     segment.raise_expiry(target.expiry);
-                    self.counters.count(Counter::Refilled);
+                    self.counters.count(Counter::HolesFilled);
                     // The next value often has the same length.
                     if let Some(next) = next {
                         log.heap.prefetch_to_write(next.location, len);
@@ -289,7 +287,7 @@ mod tests {
     #[test]
     fn every_hole_is_popped_once() {
         let mut ready = ReadyHoles::new();
-        let mut there = std::collections::HashMap::new();
+        let mut expected = std::collections::HashMap::new();
         let mut random = 1_u64;
         for number in 1..=200_000_u64 {
             random = random
@@ -303,21 +301,21 @@ mod tests {
             };
             if number % 50_000 < 30_000 || random >> 32 & 1 == 0 {
                 ready.add(hole(number, len, part));
-                there.insert(number, (len, part));
+                expected.insert(number, (len, part));
             } else if let Some(number) = popped(&mut ready, len, part) {
-                assert_eq!(there.remove(&number), Some((len, part)));
+                assert_eq!(expected.remove(&number), Some((len, part)));
             }
         }
         let mut left = 0;
         for len in (16..16 + 160).step_by(4) {
             for part in [Part::Small, Part::Main] {
                 while let Some(number) = popped(&mut ready, len, part) {
-                    assert_eq!(there.remove(&number), Some((len, part)));
+                    assert_eq!(expected.remove(&number), Some((len, part)));
                     left += 1;
                 }
             }
         }
         assert!((HOLES_MAX / 2..=HOLES_MAX).contains(&left), "{left}");
-        assert!(!there.is_empty(), "none was forgotten");
+        assert!(!expected.is_empty(), "none was forgotten");
     }
 }

@@ -14,7 +14,7 @@ pub struct HotKey {
     /// Its recent reads, estimated from the samples; never underestimated.
     pub reads: u64,
     /// Upper bound of the overestimate.
-    pub over: u64,
+    pub overestimate: u64,
 }
 
 /// The result of [`crate::Store::hot_keys`].
@@ -30,7 +30,7 @@ pub struct HotKeys {
 struct Slot {
     hash: u64,
     count: u32,
-    over: u32,
+    overestimate: u32,
     key_len: u8,
     key: [u8; KEY_MAX],
 }
@@ -39,7 +39,7 @@ struct Slot {
 #[derive(Debug)]
 pub(crate) struct Sketch {
     slots: Vec<Slot>,
-    looks: u32,
+    samples: u32,
     /// State of the generator of sampling distances.
     random: u64,
 }
@@ -48,7 +48,7 @@ impl Default for Sketch {
     fn default() -> Self {
         Self {
             slots: Vec::with_capacity(HOT_KEYS),
-            looks: 0,
+            samples: 0,
             random: 0x9e37_79b9_7f4a_7c15,
         }
     }
@@ -57,10 +57,10 @@ impl Default for Sketch {
 impl Sketch {
     /// Samples a read. Returns the number of reads until the next sample.
     pub(crate) fn record(&mut self, hash: u64, key: &[u8]) -> u32 {
-        if self.looks == HOT_WINDOW {
+        if self.samples == HOT_WINDOW {
             self.halve();
         }
-        self.looks += 1;
+        self.samples += 1;
         match self.slots.iter().position(|slot| slot.hash == hash) {
             Some(at) => self.slots[at].count += 1,
             None => self.admit(hash, key),
@@ -78,25 +78,25 @@ impl Sketch {
         let mut slot = Slot {
             hash,
             count: 1,
-            over: 0,
+            overestimate: 0,
             key_len: key.len() as u8,
             key: [0; KEY_MAX],
         };
         slot.key[..key.len()].copy_from_slice(key);
         if self.slots.len() < HOT_KEYS {
             self.slots.push(slot);
-        } else if let Some(fewest) = self.slots.iter_mut().min_by_key(|slot| slot.count) {
-            slot.count = fewest.count + 1;
-            slot.over = fewest.count;
-            *fewest = slot;
+        } else if let Some(coldest) = self.slots.iter_mut().min_by_key(|slot| slot.count) {
+            slot.count = coldest.count + 1;
+            slot.overestimate = coldest.count;
+            *coldest = slot;
         }
     }
 
     fn halve(&mut self) {
-        self.looks /= 2;
+        self.samples /= 2;
         for slot in &mut self.slots {
             slot.count /= 2;
-            slot.over /= 2;
+            slot.overestimate /= 2;
         }
         self.slots.retain(|slot| slot.count > 0);
     }
@@ -105,25 +105,28 @@ impl Sketch {
     pub(crate) fn copy_from(&mut self, other: &Self) {
         self.slots.clear();
         self.slots.extend_from_slice(&other.slots);
-        self.looks = other.looks;
+        self.samples = other.samples;
     }
 
     /// Adds these samples to those of other workers.
     pub(crate) fn add_to(&self, sum: &mut HotKeys) {
-        let every = u64::from(HOT_SAMPLE_PERIOD);
-        sum.reads += u64::from(self.looks) * every;
+        let period = u64::from(HOT_SAMPLE_PERIOD);
+        sum.reads += u64::from(self.samples) * period;
         for slot in &self.slots {
             let key = &slot.key[..usize::from(slot.key_len)];
-            let (reads, over) = (u64::from(slot.count) * every, u64::from(slot.over) * every);
+            let (reads, overestimate) = (
+                u64::from(slot.count) * period,
+                u64::from(slot.overestimate) * period,
+            );
             match sum.keys.iter_mut().find(|hot| hot.key == key) {
                 Some(hot) => {
                     hot.reads += reads;
-                    hot.over += over;
+                    hot.overestimate += overestimate;
                 }
                 None => sum.keys.push(HotKey {
                     key: key.to_vec(),
                     reads,
-                    over,
+                    overestimate,
                 }),
             }
         }
@@ -154,10 +157,10 @@ mod tests {
         let seen = seen(&sketch);
         assert_eq!(seen.keys.len(), HOT_KEYS);
         let hot = seen.keys.iter().find(|hot| hot.key == b"hot").unwrap();
-        let every = u64::from(HOT_SAMPLE_PERIOD);
-        assert!(hot.reads >= 2_000 * every, "never too few: {hot:?}");
-        assert!(hot.reads - hot.over <= 2_000 * every, "{hot:?}");
-        assert_eq!(seen.reads, 22_000 * every);
+        let period = u64::from(HOT_SAMPLE_PERIOD);
+        assert!(hot.reads >= 2_000 * period, "never too few: {hot:?}");
+        assert!(hot.reads - hot.overestimate <= 2_000 * period, "{hot:?}");
+        assert_eq!(seen.reads, 22_000 * period);
     }
 
     #[test]

@@ -109,18 +109,18 @@ struct Counter(AtomicU64);
 
 /// The result of a resize step.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Step {
+pub(crate) enum ResizeStep {
     /// A bucket was added or removed. The size of all buckets in bytes.
     Resized(u64),
     /// The size is right, or another thread is resizing.
-    Still,
+    Idle,
     /// Resizing is needed but impossible: the maximum is reached, or a merge finds no space.
-    Stuck,
+    Blocked,
 }
 
 impl Index {
     /// Creates an empty index of `classes` classes (a power of two), each with at least
-    /// `buckets_a_class` buckets (a power of two from 2), that grows to at most `bytes_max`.
+    /// `buckets_per_class` buckets (a power of two from 2), that grows to at most `bytes_max`.
     ///
     /// Keys are distributed over the classes at random, so a class has to be large for its load to
     /// be near the average: with 512 buckets, the fullest of 256 classes has a twentieth more.
@@ -129,11 +129,11 @@ impl Index {
     /// The address space is exhausted.
     pub(crate) fn new(
         classes: usize,
-        buckets_a_class: usize,
+        buckets_per_class: usize,
         bytes_max: usize,
     ) -> io::Result<Self> {
-        debug_assert!(classes.is_power_of_two() && buckets_a_class.is_power_of_two());
-        let least = buckets_a_class * classes;
+        debug_assert!(classes.is_power_of_two() && buckets_per_class.is_power_of_two());
+        let least = buckets_per_class * classes;
         let buckets_max = (bytes_max / BUCKET_BYTES).max(least) as u64;
         Ok(Self {
             region: Region::reserve(buckets_max as usize * BUCKET_BYTES)?,
@@ -158,8 +158,8 @@ impl Index {
     }
 
     /// Stops requesting huge pages. Makes a system call.
-    pub(crate) fn refuse_huge(&self) {
-        self.region.refuse_huge();
+    pub(crate) fn disable_huge(&self) {
+        self.region.disable_huge();
     }
 
     /// Populates up to `most` bytes of the buckets in use and the next `ahead` bytes, once per
@@ -215,13 +215,13 @@ impl Index {
         crate::prefetch::line_to_write(std::ptr::from_ref(self.bucket(found.bucket)).cast());
     }
 
-    /// Returns the entry for which `is_it` is true, among those with the key's tag.
+    /// Returns the entry for which `matches` is true, among those with the key's tag.
     #[inline]
-    pub(crate) fn find(&self, hash: u64, mut is_it: impl FnMut(Entry) -> bool) -> Option<Entry> {
-        if let Some(found) = self.scan(hash, &mut is_it) {
+    pub(crate) fn find(&self, hash: u64, mut matches: impl FnMut(Entry) -> bool) -> Option<Entry> {
+        if let Some(found) = self.scan(hash, &mut matches) {
             return Some(found.entry);
         }
-        self.scan_validated(hash, is_it)
+        self.scan_validated(hash, matches)
     }
 
     /// Returns an entry that may be the key's, preferably at a remembered position. The item may
@@ -246,13 +246,13 @@ impl Index {
     }
 
     /// Checks that an entry is really absent.
-    fn scan_validated(&self, hash: u64, mut is_it: impl FnMut(Entry) -> bool) -> Option<Entry> {
+    fn scan_validated(&self, hash: u64, mut matches: impl FnMut(Entry) -> bool) -> Option<Entry> {
         let class = self.class(hash);
         for _ in 0..SCANS_MAX {
             // Acquire: pairs with the release in `Moving`: moves completed before this are visible
             // below.
             let before = class.version.load(Ordering::Acquire);
-            if let Some(found) = self.scan(hash, &mut is_it) {
+            if let Some(found) = self.scan(hash, &mut matches) {
                 return Some(found.entry);
             }
             // The words above were loaded with acquire, which pairs with the release that emptied
@@ -264,13 +264,13 @@ impl Index {
             }
         }
         let _guard = lock(&class.lock);
-        self.scan(hash, &mut is_it).map(|found| found.entry)
+        self.scan(hash, &mut matches).map(|found| found.entry)
     }
 
     /// As [`find`](Self::find), in one pass over both buckets. May miss an entry that is moving.
     /// Returns its position too.
     #[inline]
-    pub(crate) fn scan(&self, hash: u64, mut is_it: impl FnMut(Entry) -> bool) -> Option<Found> {
+    pub(crate) fn scan(&self, hash: u64, mut matches: impl FnMut(Entry) -> bool) -> Option<Found> {
         // Acquire: pairs with the release in `split`.
         let buckets = self.buckets.load(Ordering::Acquire);
         let numbers = self.addressing.numbers(hash);
@@ -278,7 +278,7 @@ impl Index {
         let key_bits = [0, 1].map(|role| key_bits(numbers.tag, role));
         let buckets = choices.map(|bucket| self.bucket(bucket));
         // An entry is copied before its old word is emptied (`scan_validated`).
-        let mut tag_match = tag_match::positions(buckets, key_bits);
+        let mut tag_match = tag_match::matching_slots(buckets, key_bits);
         while tag_match != 0 {
             let position = tag_match.trailing_zeros() as usize;
             tag_match &= tag_match - 1;
@@ -288,7 +288,7 @@ impl Index {
             let word = buckets[role][slot].load(Ordering::Acquire);
             if may_match(word, key_bits[role])
                 && let Some(entry) = Entry::of_word(word)
-                && is_it(entry)
+                && matches(entry)
             {
                 return Some(Found {
                     bucket: choices[role],
@@ -344,20 +344,20 @@ impl Index {
     }
 
     /// Splits or merges a bucket if the number of entries requires it. The caller holds no lock.
-    pub(crate) fn resize_step(&self) -> Step {
+    pub(crate) fn resize_step(&self) -> ResizeStep {
         let buckets = self.buckets.load(Ordering::Relaxed);
-        let positions = buckets * BUCKET_WORDS as u64;
-        let hundredfold = self.len() * 100;
-        let grows = hundredfold > positions * self.load_max;
-        let shrinks = hundredfold < positions * LOAD_MIN && buckets > self.buckets_min;
+        let slots = buckets * BUCKET_WORDS as u64;
+        let load_times_100 = self.len() * 100;
+        let grows = load_times_100 > slots * self.load_max;
+        let shrinks = load_times_100 < slots * LOAD_MIN && buckets > self.buckets_min;
         if !grows && !shrinks {
-            return Step::Still;
+            return ResizeStep::Idle;
         }
         let Ok(_resizing) = self.resizing.try_lock() else {
-            return Step::Still;
+            return ResizeStep::Idle;
         };
         if buckets != self.buckets.load(Ordering::Relaxed) {
-            return Step::Still;
+            return ResizeStep::Idle;
         }
         if grows {
             self.split(buckets)
@@ -367,9 +367,9 @@ impl Index {
     }
 
     /// Creates bucket `buckets` from the entries that belong there.
-    fn split(&self, buckets: u64) -> Step {
+    fn split(&self, buckets: u64) -> ResizeStep {
         if buckets == self.buckets_max {
-            return Step::Stuck;
+            return ResizeStep::Blocked;
         }
         let parent = addressing::parent(buckets);
         let class = &self.classes[self.addressing.class(parent)];
@@ -397,11 +397,11 @@ impl Index {
             // number of buckets, and the version.
             word.store(0, Ordering::Release);
         }
-        Step::Resized((buckets + 1) * BUCKET_BYTES as u64)
+        ResizeStep::Resized((buckets + 1) * BUCKET_BYTES as u64)
     }
 
     /// Moves the entries of the last bucket to where they belong without it.
-    fn merge(&self, buckets: u64) -> Step {
+    fn merge(&self, buckets: u64) -> ResizeStep {
         let last = buckets - 1;
         let class = &self.classes[self.addressing.class(addressing::parent(last))];
         let guard = lock(&class.lock);
@@ -413,11 +413,11 @@ impl Index {
                 continue;
             };
             let both = [entry.role(), 1 - entry.role()];
-            let positions = both.into_iter().flat_map(|role| {
+            let slots = both.into_iter().flat_map(|role| {
                 let bucket = address(self.number_of(last, entry, role), last);
                 (0..BUCKET_WORDS).map(move |slot| (bucket, slot, role))
             });
-            let mut free = positions.filter(|&(bucket, slot, _)| {
+            let mut free = slots.filter(|&(bucket, slot, _)| {
                 let is_empty = self.word(bucket, slot).load(Ordering::Relaxed) == 0;
                 let is_taken = |target: &Option<Target>| {
                     target.is_some_and(|target| (target.bucket, target.slot) == (bucket, slot))
@@ -428,7 +428,7 @@ impl Index {
                 Some((bucket, slot, role)) => {
                     targets[at] = Some(Target { bucket, slot, role });
                 }
-                None => return Step::Stuck,
+                None => return ResizeStep::Blocked,
             }
         }
         let moving = Moving::begin(class);
@@ -450,7 +450,7 @@ impl Index {
         }
         drop(moving);
         drop(guard);
-        Step::Resized(last * BUCKET_BYTES as u64)
+        ResizeStep::Resized(last * BUCKET_BYTES as u64)
     }
 
     /// A number of the key of an entry in `bucket`.

@@ -145,30 +145,30 @@ impl Worker {
         Ok(Published::NoSpace)
     }
 
-    /// Links a built item, if `write` allows. `seen` is the entry and item of its key, if they were
-    /// looked up before.
+    /// Links a built item, if `write` allows. `candidate` is the entry of its key, with the item, if
+    /// they were looked up before.
     ///
     /// # Errors
-    /// Nothing was changed. Nothing was changed.
+    /// See [`NotInserted`]. Nothing was changed.
     #[inline]
     pub(crate) fn try_insert(
         &self,
         item: &NewItem<'_>,
-        made: &BlockRef<'_>,
-        seen: Option<CurrentItem<'_>>,
+        built: &BlockRef<'_>,
+        candidate: Option<CurrentItem<'_>>,
         write: &Write,
         now_s: u32,
     ) -> Result<Published, NotInserted> {
-        let block = made.block;
+        let block = built.block;
         let writer = self.store.index.lock(item.hash.0);
         if writer.is_rewriting() {
             return Err(NotInserted::Rewriting);
         }
-        let again = seen.and_then(|seen| {
-            let found = writer.revalidate(&seen.found)?;
-            Some(CurrentItem { found, ..seen })
+        let revalidated = candidate.and_then(|candidate| {
+            let found = writer.revalidate(&candidate.found)?;
+            Some(CurrentItem { found, ..candidate })
         });
-        let present = again.or_else(|| {
+        let present = revalidated.or_else(|| {
             let found = writer.find(|entry| self.has_key(entry, item.key))?;
             let block_ref = self.block_ref(found.entry().location());
             Some(CurrentItem { found, block_ref })
@@ -177,10 +177,10 @@ impl Worker {
             Ok(metadata) => metadata,
             Err(rejected) => return Ok(rejected),
         };
-        if self.is_flushed(made.segment, now_s) || !block.can_hold(metadata.cas, metadata.expiry) {
+        if self.is_flushed(built.segment, now_s) || !block.can_hold(metadata.cas, metadata.expiry) {
             return Err(NotInserted::Unfit);
         }
-        let is_linked = self.link(&writer, present.as_ref(), made, metadata, now_s);
+        let is_linked = self.link(&writer, present.as_ref(), built, metadata, now_s);
         drop(writer);
         if present.is_none() {
             self.resize_step();
@@ -206,7 +206,7 @@ impl Worker {
         }
         match present {
             Some(present) => present.block_ref.segment.part(),
-            None if self.has_returned(hash.0) => Part::Main,
+            None if self.has_ghost(hash.0) => Part::Main,
             None => Part::Small,
         }
     }
@@ -214,15 +214,15 @@ impl Worker {
     /// What may be the present item of a key. For hints, and for callers that compare the key
     /// themselves.
     #[inline]
-    pub(crate) fn present(&self, hash: KeyHash) -> Option<CurrentItem<'_>> {
+    pub(crate) fn candidate(&self, hash: KeyHash) -> Option<CurrentItem<'_>> {
         let found = self.store.index.find_candidate(hash.0, hash.1)?;
         let block_ref = self.block_ref(found.entry().location());
         Some(CurrentItem { found, block_ref })
     }
 
-    fn has_returned(&self, hash: u64) -> bool {
-        let is_long = self.store.log.eviction_policy().long_ghost_window;
-        self.store.ghosts.contains(hash, is_long)
+    fn has_ghost(&self, hash: u64) -> bool {
+        let includes_older = self.store.log.eviction_policy().long_ghost_window;
+        self.store.ghosts.contains(hash, includes_older)
     }
 
     pub(crate) fn is_flushed(&self, segment: &Segment, now_s: u32) -> bool {
@@ -237,7 +237,7 @@ impl Worker {
         &self,
         writer: &Writer<'_>,
         present: Option<&CurrentItem<'_>>,
-        made: &BlockRef<'_>,
+        built: &BlockRef<'_>,
         metadata: Metadata,
         now_s: u32,
     ) -> bool {
@@ -245,12 +245,12 @@ impl Worker {
             location,
             block,
             segment,
-        } = made;
+        } = built;
         block.set_expiry(metadata.expiry);
         block.set_access(metadata.access);
         block.set_cas(metadata.cas);
         segment.raise_expiry(metadata.expiry);
-        self.add_live(made);
+        self.add_live(built);
         if block.is_in_pieces() {
             let pieces = pieces_of(block).map(|piece| self.block_ref(piece));
             pieces.for_each(|piece| self.add_live(&piece));
@@ -266,35 +266,35 @@ impl Worker {
             self.free(block_ref);
             return true;
         }
-        let is_linked = self.link_new(writer, made, now_s);
+        let is_linked = self.link_new(writer, built, now_s);
         self.counters.add(Counter::Stored, u64::from(is_linked));
         is_linked
     }
 
     /// Links the item of a new key. Returns false if the index has no free slot.
-    fn link_new(&self, writer: &Writer<'_>, made: &BlockRef<'_>, now_s: u32) -> bool {
+    fn link_new(&self, writer: &Writer<'_>, built: &BlockRef<'_>, now_s: u32) -> bool {
         let evicts = self.store.config().evicts;
         let budget = if evicts {
             self.visits_left()
         } else {
             LONG_SEARCH_BUCKETS
         };
-        let inserted = writer.insert(made.location, 0, evicts, budget);
+        let inserted = writer.insert(built.location, 0, evicts, budget);
         self.counters.add(Counter::Visits, writer.visits() as u64);
         match inserted {
             Inserted::Placed => {
-                let populated = self.has_returned(writer.hash());
+                let had_ghost = self.has_ghost(writer.hash());
                 self.store.ghosts.take(writer.hash());
-                self.counters.add(Counter::Returned, u64::from(populated));
+                self.counters.add(Counter::GhostHits, u64::from(had_ghost));
             }
             Inserted::Displaced(old) => {
                 let old = self.block_ref(old.location());
-                self.counters.count(Counter::Displaced);
+                self.counters.count(Counter::EvictedIndexFull);
                 self.count_evicted(old.block, old.segment.part(), now_s);
                 self.account_unlinked(&old);
             }
             Inserted::Full => {
-                self.account_unlinked(made);
+                self.account_unlinked(built);
                 return false;
             }
         }
@@ -339,8 +339,8 @@ impl Worker {
         block.begin(fields, item.key);
         match item.value {
             Value::Pieces(_, pieces) => {
-                for (insert, piece) in block.pieces().iter().zip(pieces) {
-                    insert.store(piece.location.units(), Ordering::Relaxed);
+                for (slot, piece) in block.pieces().iter().zip(pieces) {
+                    slot.store(piece.location.units(), Ordering::Relaxed);
                 }
             }
             // SAFETY: the memory has just been allocated and no location refers to it.

@@ -112,8 +112,8 @@ impl Item<'_> {
     /// is reached.
     #[must_use]
     pub fn pin(&self) -> Option<Pin> {
-        let allocation = self.pin.take();
-        allocation.or_else(|| Pin::take(self.store, self.location, self.block))
+        let taken = self.pin.take();
+        taken.or_else(|| Pin::take(self.store, self.location, self.block))
     }
 }
 

@@ -296,7 +296,7 @@ impl Log {
     fn mark_end(&self, number: Number, at: u32) {
         // Only the first failed addition finds the tail inside the segment.
         if at <= self.heap.segment_size() {
-            self.heap.end(number, at);
+            self.heap.write_end(number, at);
             self.heap.segment(number).set_end(at);
         }
     }
@@ -396,7 +396,7 @@ impl Log {
             segment.release_writer();
         }
         segment.set_phase(Phase::Sealed);
-        lists.written += u64::from(segment.count_written(size));
+        lists.bytes_occupied += u64::from(segment.record_occupied(size));
         lists.sealed[segment.part() as usize].push_last(&mut lists.links, number);
     }
 
@@ -549,7 +549,7 @@ impl Log {
         segment.set_phase(Phase::Retired);
         let stamp = self.epochs.retire();
         let mut lists = self.lists();
-        lists.written -= u64::from(segment.counted_written());
+        lists.bytes_occupied -= u64::from(segment.recorded_occupied());
         lists.retired.push_back((number, stamp));
         self.reclaim_retired(&mut lists);
     }

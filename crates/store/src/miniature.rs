@@ -72,7 +72,7 @@ impl Miniatures {
         self.changes.load(Ordering::Relaxed)
     }
 
-    /// Whether the requests of a key are to be passed to [`Miniatures::scan`].
+    /// Whether the requests of a key are to be passed to [`Miniatures::observe`].
     #[inline]
     pub(crate) fn watches(&self, hash: u64) -> bool {
         hash < self.threshold.0.load(Ordering::Relaxed)
@@ -97,8 +97,8 @@ impl Miniatures {
             return;
         }
         // Every key in one of the caches, or recently evicted from one, has a slot.
-        let many = 3 * items / self.slots as u64;
-        simulation.watch_one_in(many.max(1).ilog2().max(WATCHED_BITS_MIN));
+        let keys_per_slot = 3 * items / self.slots as u64;
+        simulation.watch_one_in(keys_per_slot.max(1).ilog2().max(WATCHED_BITS_MIN));
         self.threshold
             .0
             .store(simulation.threshold(), Ordering::Relaxed);
@@ -107,7 +107,7 @@ impl Miniatures {
     /// Passes a request. Calls `set_eviction_policy` if another policy has become the best.
     pub(crate) fn observe(
         &self,
-        scan: &Observation,
+        observation: &Observation,
         context: &SampleContext,
         set_eviction_policy: impl FnOnce(usize),
     ) {
@@ -117,7 +117,7 @@ impl Miniatures {
             Err(TryLockError::WouldBlock) => return,
         };
         let before = simulation.threshold();
-        if let Some(better) = simulation.observe(scan, context) {
+        if let Some(better) = simulation.observe(observation, context) {
             self.changes.fetch_add(1, Ordering::Relaxed);
             // Under the lock, so that the last call has the latest result.
             set_eviction_policy(better);

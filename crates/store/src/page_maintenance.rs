@@ -19,7 +19,7 @@ pub enum PageStep {
     /// There was nothing to do.
     Nothing,
     /// Memory was returned to the kernel.
-    GaveBack,
+    Discarded,
     /// Pages were populated.
     Populated,
 }
@@ -29,7 +29,7 @@ pub enum PageStep {
 pub struct PageMaintenance {
     store: Arc<Store>,
     /// The segment that is being populated.
-    under_way: Option<PageOperation>,
+    current: Option<PageOperation>,
 }
 
 #[derive(Debug)]
@@ -38,7 +38,7 @@ struct PageOperation {
     /// Number of its bytes that are populated.
     done: u32,
     /// It was discarded earlier, and is not used until it is populated.
-    is_returning: bool,
+    was_discarded: bool,
 }
 
 impl PageMaintenance {
@@ -47,37 +47,43 @@ impl PageMaintenance {
     pub fn new(store: &Arc<Store>) -> Self {
         Self {
             store: Arc::clone(store),
-            under_way: None,
+            current: None,
         }
     }
 
     /// Runs a step, which makes system calls.
     pub fn step(&mut self) -> PageStep {
         let log = &self.store.log;
-        let is_awaited = self.under_way.as_ref().is_some_and(|it| it.is_returning);
-        if !is_awaited && let Some(number) = log.next_to_discard() {
+        let is_repopulating = self.current.as_ref().is_some_and(|it| it.was_discarded);
+        if !is_repopulating && let Some(number) = log.next_to_discard() {
             // Huge pages would fill up the discarded memory.
-            self.store.refuse_huge_pages();
+            self.store.disable_huge_pages();
             // If discarding fails, the content is unchanged and the segment is reused as it is.
             log.heap.discard(number);
             log.discarded(number);
-            return PageStep::GaveBack;
+            return PageStep::Discarded;
         }
-        if self.under_way.is_none() {
-            self.under_way = self.next();
+        if self.current.is_none() {
+            self.current = self.next();
         }
-        if let Some(mut now) = self.under_way.take() {
+        if let Some(mut operation) = self.current.take() {
             let log = &self.store.log;
-            now.done = log.heap.populate(now.number, now.done, POPULATE_BYTES);
-            if now.done < log.heap.segment_size() {
-                self.under_way = Some(now);
+            operation.done = log
+                .heap
+                .populate(operation.number, operation.done, POPULATE_BYTES);
+            if operation.done < log.heap.segment_size() {
+                self.current = Some(operation);
             } else {
-                self.finish(&now);
+                self.finish(&operation);
             }
             return PageStep::Populated;
         }
-        let ahead = 2 * self.store.log.heap.segment_size() as usize;
-        match self.store.index.populate(ahead, POPULATE_BYTES as usize) {
+        let ahead_bytes = 2 * self.store.log.heap.segment_size() as usize;
+        match self
+            .store
+            .index
+            .populate(ahead_bytes, POPULATE_BYTES as usize)
+        {
             true => PageStep::Populated,
             false => PageStep::Nothing,
         }
@@ -85,18 +91,18 @@ impl PageMaintenance {
 
     fn next(&self) -> Option<PageOperation> {
         let log = &self.store.log;
-        let begun = |number, is_returning| PageOperation {
+        let operation = |number, was_discarded| PageOperation {
             number,
             done: 0,
-            is_returning,
+            was_discarded,
         };
-        let next_to_populate = log.next_to_populate().map(|number| begun(number, true));
-        next_to_populate.or_else(|| Some(begun(log.next_fresh()?, false)))
+        let next_to_populate = log.next_to_populate().map(|number| operation(number, true));
+        next_to_populate.or_else(|| Some(operation(log.next_fresh()?, false)))
     }
 
-    fn finish(&self, under_way: &PageOperation) {
-        if under_way.is_returning {
-            self.store.log.populated(under_way.number);
+    fn finish(&self, current: &PageOperation) {
+        if current.was_discarded {
+            self.store.log.populated(current.number);
         }
     }
 }
@@ -104,8 +110,8 @@ impl PageMaintenance {
 impl Drop for PageMaintenance {
     fn drop(&mut self) {
         // Its pages are populated on first touch.
-        if let Some(under_way) = self.under_way.take() {
-            self.finish(&under_way);
+        if let Some(current) = self.current.take() {
+            self.finish(&current);
         }
     }
 }

@@ -30,7 +30,7 @@ impl Pin {
         segments.dedup();
         let credit = store
             .holds
-            .ask(segments.len() as u32, store.log.segment_limit())?;
+            .request(segments.len() as u32, store.log.segment_limit())?;
         Some(Self::hold(store, blocks, block.value_len(), credit))
     }
 
@@ -54,7 +54,7 @@ impl Pin {
         for at in &blocks {
             store.holds.hold(heap.segment_of(*at), &mut credit);
         }
-        store.holds.settle(credit);
+        store.holds.return_credit(credit);
         store.holds.pin_bytes(value_len as u64);
         Self {
             store: Arc::clone(store),

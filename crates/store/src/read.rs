@@ -78,12 +78,12 @@ impl Worker {
         key: &[u8],
         hash: KeyHash,
         now_s: u32,
-        how: Read,
+        options: Read,
         visit: impl FnOnce(&Item<'_>) -> Option<R>,
     ) -> Result<Option<R>, Miss> {
         self.ensure_online();
         let Some(entry) = self.find(key, hash) else {
-            self.miss(hash, now_s, how);
+            self.miss(hash, now_s, options);
             return Err(Miss::Absent);
         };
         let location = entry.location();
@@ -91,18 +91,18 @@ impl Worker {
         if let Some(miss) = self.miss_reason(location, block, now_s) {
             // A concurrent reader finds nothing.
             let is_first = self.unlink_expired(hash.0, location, now_s);
-            self.miss(hash, now_s, how);
+            self.miss(hash, now_s, options);
             return Err(if is_first { miss } else { Miss::Absent });
         }
         let access = block.access();
-        let is_claim = how.claim && access.is_stale() || how.recache.is_due(block);
-        if how.touch.is_some() || is_claim {
-            return self.read_and_change(key, hash, now_s, how, visit);
+        let is_claim = options.claim && access.is_stale() || options.recache.is_due(block);
+        if options.touch.is_some() || is_claim {
+            return self.read_and_change(key, hash, now_s, options, visit);
         }
         let Some(answer) = visit(&self.item(location, block, false, now_s)) else {
             return Ok(None);
         };
-        if !how.untracked {
+        if !options.untracked {
             self.record_access(hash, entry, block, true, now_s);
         }
         Ok(Some(answer))
@@ -112,13 +112,15 @@ impl Worker {
     #[inline]
     fn find(&self, key: &[u8], hash: KeyHash) -> Option<Entry> {
         let index = &self.store.index;
-        let seen = index.reread(hash.0, hash.1).map(|found| found.entry());
-        seen.filter(|&entry| self.has_key(entry, key)).or_else(|| {
-            index.find(hash.0, |entry| {
-                self.store.log.heap.prefetch_rest(entry.location());
-                self.has_key(entry, key)
+        let remembered = index.reread(hash.0, hash.1).map(|found| found.entry());
+        remembered
+            .filter(|&entry| self.has_key(entry, key))
+            .or_else(|| {
+                index.find(hash.0, |entry| {
+                    self.store.log.heap.prefetch_rest(entry.location());
+                    self.has_key(entry, key)
+                })
             })
-        })
     }
 
     /// As [`Worker::read`], with the class locked: a read that touches or claims an item is a
@@ -128,10 +130,10 @@ impl Worker {
         key: &[u8],
         hash: KeyHash,
         now_s: u32,
-        how: Read,
+        options: Read,
         visit: impl FnOnce(&Item<'_>) -> Option<R>,
     ) -> Result<Option<R>, Miss> {
-        let (mut moves, mut has_room) = (0, true);
+        let (mut moves, mut has_memory) = (0, true);
         let (writer, found) = loop {
             let writer = self.store.index.lock(hash.0);
             let found = writer.find(|entry| self.has_key(entry, key));
@@ -142,10 +144,12 @@ impl Worker {
                 self.unlink_expired_found(&writer, &found, block);
                 return Err(miss);
             }
-            let missing = how.touch.filter(|&expiry| !block.can_hold_expiry(expiry));
+            let unstorable = options
+                .touch
+                .filter(|&expiry| !block.can_hold_expiry(expiry));
             // An item that expires now need not be moved.
-            let missing = missing.filter(|expiry| !expiry.is_past(now_s));
-            let Some(expiry) = missing.filter(|_| has_room) else {
+            let unstorable = unstorable.filter(|expiry| !expiry.is_past(now_s));
+            let Some(expiry) = unstorable.filter(|_| has_memory) else {
                 break (writer, found);
             };
             drop(writer);
@@ -156,13 +160,13 @@ impl Worker {
             match self.add_expiry_word(key, hash, expiry, now_s) {
                 Ok(()) => moves += 1,
                 Err(Rejected::Deferred) => return Ok(None),
-                Err(_) => has_room = false,
+                Err(_) => has_memory = false,
             }
         };
         let entry = found.entry();
         let location = entry.location();
         let block = self.block(location);
-        let pin = match how.pins_above {
+        let pin = match options.pins_above {
             Some(most) if block.value_len() > most => {
                 match Pin::take(&self.store, location, block) {
                     None => return Ok(None),
@@ -172,7 +176,7 @@ impl Worker {
             _ => None,
         };
         let access = block.access();
-        let is_claim = how.claim && access.is_stale() || how.recache.is_due(block);
+        let is_claim = options.claim && access.is_stale() || options.recache.is_due(block);
         let won = is_claim && !access.is_claimed();
         let item = Item {
             pin: RefCell::new(pin),
@@ -181,7 +185,7 @@ impl Worker {
         if won {
             block.set_access(access.with_stale_and_claimed(access.is_stale(), true));
         }
-        match how.touch {
+        match options.touch {
             Some(expiry) if block.can_hold_expiry(expiry) => {
                 block.set_expiry(expiry);
                 let segment = self.store.log.heap.segment_of(location);
@@ -201,7 +205,7 @@ impl Worker {
             None => drop(writer),
         }
         let answer = visit(&item);
-        if answer.is_some() && !how.untracked {
+        if answer.is_some() && !options.untracked {
             self.record_access(hash, entry, block, true, now_s);
         }
         Ok(answer)
@@ -223,9 +227,9 @@ impl Worker {
         let Some(entry) = self.find(key, hash) else {
             return Ok(());
         };
-        let present = self.block_ref(entry.location());
-        let fields = present.block.header_fields().with_expiry_word();
-        let part = present.segment.part();
+        let current = self.block_ref(entry.location());
+        let fields = current.block.header_fields().with_expiry_word();
+        let part = current.segment.part();
         let len = fields.block_len();
         self.assist_evacuation(len, now_s);
         let allocation = match self.try_allocate(len, part, expiry, now_s) {
@@ -241,10 +245,10 @@ impl Worker {
             return Ok(());
         };
         let old_fields = old.block.header_fields();
-        let is_as_before = old_fields != fields
+        let is_unchanged = old_fields != fields
             && old_fields.with_expiry_word() == fields
             && old.segment.part() == part;
-        if !is_as_before {
+        if !is_unchanged {
             return Ok(());
         }
         // SAFETY: the memory has just been allocated and no location refers to it.
@@ -286,8 +290,8 @@ impl Worker {
         }
     }
 
-    fn miss(&self, hash: KeyHash, now_s: u32, how: Read) {
-        if !how.untracked {
+    fn miss(&self, hash: KeyHash, now_s: u32, options: Read) {
+        if !options.untracked {
             self.sample(hash, now_s, || SampledAccess::Missed);
         }
     }
@@ -311,14 +315,14 @@ impl Worker {
         }
         self.sample(hash, now_s, || SampledAccess::Hit(traits(block)));
         let access = block.access();
-        let noticed = match is_read {
+        let updated = match is_read {
             true => access.fetched_at(now_s),
             false => access.at(now_s),
         };
-        if noticed != access {
-            block.record_access(access, noticed);
+        if updated != access {
+            block.record_access(access, updated);
         }
-        if noticed != access || entry.frequency() == 0 {
+        if updated != access || entry.frequency() == 0 {
             self.store.index.count_request(hash.0, entry);
         }
     }
@@ -334,11 +338,11 @@ impl Worker {
         expiry: Expiry,
         now_s: u32,
     ) -> Result<bool, Rejected> {
-        let how = Read {
+        let options = Read {
             touch: Some(expiry),
             ..Read::default()
         };
-        match self.read(key, hash, now_s, how, |_| Some(())) {
+        match self.read(key, hash, now_s, options, |_| Some(())) {
             Ok(Some(())) => Ok(true),
             Ok(None) => Err(Rejected::Deferred),
             Err(_) => Ok(false),
@@ -384,7 +388,7 @@ mod tests {
 
     /// A reader may be between index and block while another worker unlinks the item.
     #[test]
-    fn an_item_unlinked_by_another_worker_is_shown_with_the_facts_it_had() {
+    fn a_reader_of_an_unlinked_item_gets_its_metadata() {
         let (mut reader, mut writer) = {
             let reader = worker();
             let writer = reader.store.worker();
@@ -411,7 +415,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_seen_before_buckets_were_split_and_merged_is_found_after_it() {
+    fn items_are_found_after_splits_and_merges_move_remembered_entries() {
         let mut worker = worker();
         let kept: Vec<String> = (0..2_000).map(|number| format!("kept{number}")).collect();
         let others: Vec<String> = (0..60_000).map(|number| format!("other{number}")).collect();
@@ -442,30 +446,36 @@ mod tests {
     }
 
     #[test]
-    fn where_another_of_the_same_tag_lies_its_item_is_not_shown_and_not_overwritten() {
+    fn a_tag_collision_neither_returns_nor_overwrites_the_other_item() {
         let mut worker = worker();
         let hash = worker.hash(b"one");
         put(&mut worker, "one", hash, "first");
         let position = remembered(&worker, "one").1;
-        let is_alike = |key: &String| {
+        let collides = |key: &String| {
             let hash = worker.hash(key.as_bytes());
             worker.store.index.reread(hash.0, position).is_some()
         };
         // A tag collision, one in a million.
-        let other = (0..).map(|number| number.to_string()).find(is_alike);
+        let other = (0..).map(|number| number.to_string()).find(collides);
         let other = other.unwrap();
-        let misled = KeyHash(worker.hash(other.as_bytes()).0, position);
-        assert_eq!(read(&mut worker, &other, misled), Err(Miss::Absent));
-        put(&mut worker, &other, misled, "second");
+        let with_wrong_position = KeyHash(worker.hash(other.as_bytes()).0, position);
         assert_eq!(
-            read(&mut worker, &other, misled).as_deref(),
+            read(&mut worker, &other, with_wrong_position),
+            Err(Miss::Absent)
+        );
+        put(&mut worker, &other, with_wrong_position, "second");
+        assert_eq!(
+            read(&mut worker, &other, with_wrong_position).as_deref(),
             Ok(&b"second"[..])
         );
         let one = worker.hash(b"one");
         assert_eq!(read(&mut worker, "one", one).as_deref(), Ok(&b"first"[..]));
-        let deleted = worker.delete(other.as_bytes(), misled, None, NOW_S);
+        let deleted = worker.delete(other.as_bytes(), with_wrong_position, None, NOW_S);
         assert_eq!(deleted, Deleted::Deleted);
-        assert_eq!(read(&mut worker, &other, misled), Err(Miss::Absent));
+        assert_eq!(
+            read(&mut worker, &other, with_wrong_position),
+            Err(Miss::Absent)
+        );
         assert_eq!(read(&mut worker, "one", one).as_deref(), Ok(&b"first"[..]));
     }
 }

@@ -167,31 +167,31 @@ impl Worker {
         self.begin_rewrite(hash).map(drop)
     }
 
-    /// Replaces the value of an item by the result of `make`.
+    /// Replaces the value of an item by the result of `compute`.
     pub(crate) fn rewrite<'v, T>(
         &mut self,
         key: &[u8],
         hash: KeyHash,
         now_s: u32,
         change: Change,
-        make: impl Fn(&Snapshot) -> Result<NewValue<'v>, T>,
+        compute: impl Fn(&Snapshot) -> Result<NewValue<'v>, T>,
     ) -> Rewritten<T> {
-        let mut turn = None;
+        let mut guard = None;
         for attempt in 0..REWRITE_ATTEMPTS {
             if attempt == 1 {
-                turn = match self.begin_rewrite(hash) {
-                    Ok(turn) => Some(turn),
+                guard = match self.begin_rewrite(hash) {
+                    Ok(guard) => Some(guard),
                     Err(rejected) => return Rewritten::without_memory(rejected),
                 };
             }
             let Some(found) = self.snapshot(key, hash, now_s) else {
                 return Rewritten::Absent;
             };
-            let made = match make(&found) {
-                Ok(made) => made,
+            let new_value = match compute(&found) {
+                Ok(new_value) => new_value,
                 Err(rejected) => return Rewritten::Rejected(rejected),
             };
-            let upload = match self.make(key, hash, &found, &made, change, now_s) {
+            let upload = match self.build_value(key, hash, &found, &new_value, change, now_s) {
                 Ok(upload) => upload,
                 Err(rejected) => return Rewritten::without_memory(rejected),
             };
@@ -209,11 +209,11 @@ impl Worker {
             let draft =
                 allocation.map(|(allocation, fields)| self.draft(allocation, &fields, &item));
             let draft = draft.as_ref();
-            if let Some(cas) = self.swap(&found, &upload, draft, turn.as_ref(), change, now_s) {
+            if let Some(cas) = self.swap(&found, &upload, draft, guard.as_ref(), change, now_s) {
                 return Rewritten::Done(Done {
                     cas,
                     value_len: upload.value_len(),
-                    number: match made {
+                    number: match new_value {
                         NewValue::Number { number, .. } => number,
                         NewValue::Joined { .. } | NewValue::Same | NewValue::Empty => 0,
                     },
@@ -249,30 +249,30 @@ impl Worker {
     }
 
     /// Builds the new value.
-    fn make(
+    fn build_value(
         &mut self,
         key: &[u8],
         hash: KeyHash,
         found: &Snapshot,
-        made: &NewValue<'_>,
+        new_value: &NewValue<'_>,
         change: Change,
         now_s: u32,
     ) -> Result<Upload, Rejected> {
-        let value_len = match made {
+        let value_len = match new_value {
             NewValue::Number { value_len, .. } => *value_len,
             NewValue::Joined { new, .. } => found.value_len + new.value_len(),
             NewValue::Same => found.value_len,
             NewValue::Empty => 0,
         };
-        let asked = Reserve {
+        let request = Reserve {
             value_len,
             flags: change.flags.unwrap_or(found.flags),
             expiry: change.expiry.unwrap_or(found.expiry),
             whole: true,
         };
-        let mut upload = self.reserve_for(key, hash, &asked, change.cas.of(found), now_s)?;
+        let mut upload = self.reserve_for(key, hash, &request, change.cas.of(found), now_s)?;
         let mut add = |bytes: &[u8]| self.fill(&mut upload, bytes, now_s).map(drop);
-        match made {
+        match new_value {
             NewValue::Number { number, value_len } => {
                 let digits = Digits::of(*number);
                 add(digits.as_bytes())?;
@@ -304,26 +304,26 @@ impl Worker {
         found: &Snapshot,
         new: &Upload,
         draft: Option<&Draft<'_>>,
-        turn: Option<&RewriteGuard>,
+        guard: Option<&RewriteGuard>,
         change: Change,
         now_s: u32,
     ) -> Option<u64> {
-        let made = match draft {
+        let built = match draft {
             Some(draft) => draft.block_ref,
             None => new.block_ref()?,
         };
-        let block = made.block;
+        let block = built.block;
         let writer = self.store.index.lock(new.hash().0);
-        if writer.is_rewriting() && turn.is_none() {
+        if writer.is_rewriting() && guard.is_none() {
             return None;
         }
-        let present = CurrentItem {
+        let current = CurrentItem {
             found: writer.find(|entry| entry.location() == found.location)?,
             block_ref: self.block_ref(found.location),
         };
-        let old = present.block_ref.block;
+        let old = current.block_ref.block;
         let is_expired = self.miss_reason(found.location, old, now_s).is_some();
-        if is_expired || self.is_flushed(made.segment, now_s) {
+        if is_expired || self.is_flushed(built.segment, now_s) {
             return None;
         }
         let kept = old.access().at(now_s);
@@ -346,7 +346,7 @@ impl Worker {
         if !block.can_hold(metadata.cas, metadata.expiry) {
             return None;
         }
-        self.link(&writer, Some(&present), &made, metadata, now_s);
+        self.link(&writer, Some(&current), &built, metadata, now_s);
         drop(writer);
         self.sample(new.hash(), now_s, || SampledAccess::Stored(traits(block)));
         Some(metadata.cas)

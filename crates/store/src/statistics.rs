@@ -11,7 +11,7 @@ pub struct Statistics {
     /// Bytes of live items: key, value, header.
     pub bytes_live: u64,
     /// Bytes of items in segments, dead ones included.
-    pub bytes_written: u64,
+    pub bytes_occupied: u64,
     /// Bytes of the index.
     pub index_bytes: u64,
     /// Bytes of the ghosts.
@@ -53,15 +53,15 @@ pub struct Statistics {
     /// Reclaimed items that were never read.
     pub expired_unfetched: u64,
     /// Items evicted because the index had no free slot.
-    pub displaced: u64,
+    pub evicted_index_full: u64,
     /// Blocks copied during evacuation.
     pub copied: u64,
     /// Bytes of copied blocks.
     pub copied_bytes: u64,
     /// New items that had a ghost.
-    pub returned: u64,
+    pub ghost_hits: u64,
     /// Blocks written into holes.
-    pub refilled: u64,
+    pub holes_filled: u64,
     /// Evacuated segments.
     pub evacuated: u64,
     /// Number of times a worker waited for a segment.

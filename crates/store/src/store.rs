@@ -50,15 +50,15 @@ struct CounterSets {
     /// The counters of present workers.
     present: Vec<Arc<Counters>>,
     /// The sums of dropped workers.
-    gone: Counters,
+    dropped: Counters,
     /// Number of workers ever created.
-    ever: usize,
+    created: usize,
 }
 
 impl CounterSets {
-    fn sum(&self, what: Counter) -> u64 {
-        let counter_sets = self.present.iter().map(Arc::as_ref).chain([&self.gone]);
-        counter_sets.fold(0, |sum, counters| sum.wrapping_add(counters.of(what)))
+    fn sum(&self, counter: Counter) -> u64 {
+        let counter_sets = self.present.iter().map(Arc::as_ref).chain([&self.dropped]);
+        counter_sets.fold(0, |sum, counters| sum.wrapping_add(counters.of(counter)))
     }
 }
 
@@ -69,14 +69,14 @@ impl Store {
     /// The configuration is invalid, or the address space is exhausted.
     pub fn new(config: Config) -> Result<Arc<Self>, ConfigError> {
         config.check()?;
-        let lasting = Config {
+        let fixed_size = Config {
             memory_max: 0,
             ..config
         };
         // If address space is scarce (strict accounting, `ulimit -v`), try a store that cannot
         // grow.
         Self::build(config, Geometry::of(&config))
-            .or_else(|_| Self::build(lasting, Geometry::of(&lasting)))
+            .or_else(|_| Self::build(fixed_size, Geometry::of(&fixed_size)))
     }
 
     pub(crate) fn build(config: Config, geometry: Geometry) -> Result<Arc<Self>, ConfigError> {
@@ -119,18 +119,18 @@ impl Store {
         let counters = Arc::new(Counters::default());
         let mut counter_sets = self.counter_sets();
         counter_sets.present.push(Arc::clone(&counters));
-        let stripe = counter_sets.ever;
-        counter_sets.ever += 1;
+        let stripe = counter_sets.created;
+        counter_sets.created += 1;
         drop(counter_sets);
         Worker::new(self, counters, stripe)
     }
 
-    pub(crate) fn leave(&self, counters: &Arc<Counters>) {
+    pub(crate) fn remove_worker(&self, counters: &Arc<Counters>) {
         let mut counter_sets = self.counter_sets();
         counter_sets
             .present
             .retain(|other| !Arc::ptr_eq(other, counters));
-        counter_sets.gone.absorb(counters);
+        counter_sets.dropped.absorb(counters);
     }
 
     /// The recently most read keys, at most [`HOT_KEYS`].
@@ -198,16 +198,16 @@ impl Store {
     }
 
     /// Does all page maintenance at once, before the server answers requests.
-    pub fn tend(self: &Arc<Self>) {
+    pub fn run_page_maintenance(self: &Arc<Self>) {
         let mut maintenance = PageMaintenance::new(self);
         while maintenance.step() != PageStep::Nothing {}
     }
 
     /// Uses small pages for memory that is not resident yet, because huge ones take too long. Makes
     /// a system call.
-    pub fn refuse_huge_pages(&self) {
-        if self.log.heap.refuse_huge() {
-            self.index.refuse_huge();
+    pub fn disable_huge_pages(&self) {
+        if self.log.heap.disable_huge() {
+            self.index.disable_huge();
         }
     }
 
@@ -256,7 +256,7 @@ impl Store {
     #[must_use]
     pub fn statistics(&self) -> Statistics {
         let counter_sets = self.counter_sets();
-        let sum = |what| counter_sets.sum(what);
+        let sum = |counter| counter_sets.sum(counter);
         let content = self.log.content();
         let mut statistics = Statistics {
             limit_bytes: self.limit(),
@@ -274,11 +274,11 @@ impl Store {
             evicted_main: sum(Counter::EvictedMain),
             expired: sum(Counter::Expired),
             expired_unfetched: sum(Counter::ExpiredUnfetched),
-            displaced: sum(Counter::Displaced),
+            evicted_index_full: sum(Counter::EvictedIndexFull),
             copied: sum(Counter::Copied),
             copied_bytes: sum(Counter::CopiedBytes),
-            returned: sum(Counter::Returned),
-            refilled: sum(Counter::Refilled),
+            ghost_hits: sum(Counter::GhostHits),
+            holes_filled: sum(Counter::HolesFilled),
             evacuated: sum(Counter::Evacuated),
             waits: sum(Counter::Waits),
             segment_bytes: u64::from(self.log.heap.segment_size()),
@@ -286,14 +286,14 @@ impl Store {
             segments_allowed: u64::from(self.log.segment_limit()),
             // While workers write, it may be off by their current changes.
             bytes_live: (sum(Counter::LiveBytes) as i64).max(0) as u64,
-            bytes_written: content.bytes_written,
+            bytes_occupied: content.bytes_occupied,
             oldest_segment_s: content.oldest_s,
             ..Statistics::default()
         };
         for counters in &counter_sets.present {
             counters.add_ages(&mut statistics.evicted_ages);
         }
-        counter_sets.gone.add_ages(&mut statistics.evicted_ages);
+        counter_sets.dropped.add_ages(&mut statistics.evicted_ages);
         drop(counter_sets);
         statistics
     }
@@ -387,7 +387,7 @@ mod tests {
             live += u64::from(store.log.heap.live.of(number));
             written += match segment.phase() {
                 Phase::Open => u64::from(segment.tail().min(size) - crate::heap::segment::FIRST),
-                Phase::Sealed | Phase::Evacuating => segment.written(size),
+                Phase::Sealed | Phase::Evacuating => segment.occupied(size),
                 Phase::Free | Phase::Retired => 0,
             };
         }
@@ -396,8 +396,8 @@ mod tests {
             statistics.evacuated > 100 && live > 1 << 20,
             "{statistics:?}"
         );
-        let told = (statistics.bytes_live, statistics.bytes_written);
-        assert_eq!(told, (live, written));
+        let reported = (statistics.bytes_live, statistics.bytes_occupied);
+        assert_eq!(reported, (live, written));
         drop(worker);
     }
 }

@@ -71,7 +71,7 @@ enum UploadMemory {
         key: Box<[u8]>,
         pieces: Vec<Allocation>,
         /// Bytes in all pieces but the last.
-        before_last: usize,
+        bytes_before_last: usize,
     },
 }
 
@@ -93,10 +93,10 @@ impl Worker {
         &mut self,
         key: &[u8],
         hash: KeyHash,
-        asked: &Reserve,
+        request: &Reserve,
         now_s: u32,
     ) -> Result<Upload, Rejected> {
-        self.reserve_for(key, hash, asked, None, now_s)
+        self.reserve_for(key, hash, request, None, now_s)
     }
 
     /// As [`Worker::reserve`], for a write whose CAS is known.
@@ -104,45 +104,45 @@ impl Worker {
         &mut self,
         key: &[u8],
         hash: KeyHash,
-        asked: &Reserve,
+        request: &Reserve,
         cas: Option<u64>,
         now_s: u32,
     ) -> Result<Upload, Rejected> {
-        self.begin_write(key, hash, asked.flags, asked.value_len)?;
+        self.begin_write(key, hash, request.flags, request.value_len)?;
         let heap = &self.store.log.heap;
-        let credit = if asked.whole {
+        let credit = if request.whole {
             None
         } else {
-            let segments = 1 + asked.value_len / heap.segment_size() as usize;
+            let segments = 1 + request.value_len / heap.segment_size() as usize;
             let segment_limit = self.store.log.segment_limit();
-            let credit = self.store.holds.ask(segments as u32, segment_limit);
+            let credit = self.store.holds.request(segments as u32, segment_limit);
             Some(credit.ok_or(Rejected::HoldLimit)?)
         };
-        let has_expiry_word = self.needs_expiry_word(asked.expiry);
+        let has_expiry_word = self.needs_expiry_word(request.expiry);
         let fields = HeaderFields::whole(
             key.len(),
-            asked.value_len,
-            asked.flags,
+            request.value_len,
+            request.flags,
             cas,
             has_expiry_word,
         );
         let block_len = fields.block_len();
         self.assist_evacuation(block_len, now_s);
-        let part = self.part_for(self.present(hash).as_ref(), hash);
+        let part = self.part_for(self.candidate(hash).as_ref(), hash);
         let memory = if block_len <= self.store.log.heap.block_max() / WHOLE_PART {
-            let at_once = match asked.whole {
-                true => self.try_allocate(block_len, part, asked.expiry, now_s),
+            let immediate = match request.whole {
+                true => self.try_allocate(block_len, part, request.expiry, now_s),
                 false => None,
             };
-            let allocation = match at_once {
+            let allocation = match immediate {
                 Some(allocation) => Ok(allocation),
-                None => self.allocate(block_len, part, asked.expiry, now_s),
+                None => self.allocate(block_len, part, request.expiry, now_s),
             };
             match allocation {
                 Ok(allocation) => UploadMemory::Whole(allocation),
                 Err(rejected) => {
                     if let Some(credit) = credit {
-                        self.store.holds.settle(credit);
+                        self.store.holds.return_credit(credit);
                     }
                     return Err(rejected);
                 }
@@ -151,15 +151,15 @@ impl Worker {
             UploadMemory::Pieces {
                 key: key.into(),
                 pieces: Vec::new(),
-                before_last: 0,
+                bytes_before_last: 0,
             }
         };
         let mut upload = Upload {
             store: Arc::clone(&self.lease),
             hash,
-            flags: asked.flags,
+            flags: request.flags,
             part,
-            value_len: asked.value_len,
+            value_len: request.value_len,
             filled: 0,
             credit,
             memory,
@@ -170,7 +170,7 @@ impl Worker {
             upload.hold(number);
             if let Some(credit) = &mut upload.credit {
                 // It lies in one segment, which others may hold already.
-                self.store.holds.settle(credit.take());
+                self.store.holds.return_credit(credit.take());
             }
         } else {
             self.extend(&mut upload, now_s)?;
@@ -214,8 +214,8 @@ impl Worker {
         now_s: u32,
     ) -> Option<Allocation> {
         let target = self.target(part, expiry, now_s);
-        let holes = self.take_hole(len, &target);
-        holes.or_else(|| self.store.log.allocate(len, &target))
+        let hole = self.take_hole(len, &target);
+        hole.or_else(|| self.store.log.allocate(len, &target))
     }
 
     /// Copies the missing bytes of an upload from the front of `bytes` and returns their number.
@@ -237,13 +237,13 @@ impl Worker {
         self.check_owner(upload);
         let mut done = 0;
         while done < bytes.len() && upload.missing() > 0 {
-            let mut room = upload.unfilled();
-            if room.is_empty() {
+            let mut unfilled = upload.unfilled();
+            if unfilled.is_empty() {
                 self.extend(upload, now_s)?;
-                room = upload.unfilled();
+                unfilled = upload.unfilled();
             }
-            let len = room.len().min(bytes.len() - done);
-            room[..len].copy_from_slice(&bytes[done..done + len]);
+            let len = unfilled.len().min(bytes.len() - done);
+            unfilled[..len].copy_from_slice(&bytes[done..done + len]);
             upload.filled += len;
             done += len;
         }
@@ -263,7 +263,7 @@ impl Worker {
         let missing = upload.missing();
         let UploadMemory::Pieces {
             pieces,
-            before_last,
+            bytes_before_last,
             ..
         } = &mut upload.memory
         else {
@@ -285,7 +285,7 @@ impl Worker {
             }
             self.wait_for_segment(now_s)?;
         };
-        *before_last = upload.filled;
+        *bytes_before_last = upload.filled;
         let segment = allocation.number;
         pieces.push(allocation);
         if let Some(allocation) = upload.last() {
@@ -354,9 +354,11 @@ impl Upload {
             // SAFETY: the block was allocated for this upload and is not linked; the slice borrows
             // the upload.
             UploadMemory::Whole(_) => (unsafe { block.value_mut() }, 0),
-            UploadMemory::Pieces { before_last, .. } => {
+            UploadMemory::Pieces {
+                bytes_before_last, ..
+            } => {
                 // SAFETY: as above.
-                (unsafe { block.piece_mut() }, *before_last)
+                (unsafe { block.piece_mut() }, *bytes_before_last)
             }
         };
         &mut bytes[self.filled - from..]
@@ -364,8 +366,8 @@ impl Upload {
 
     /// Declares the first `len` bytes of [`Upload::unfilled`] as filled.
     pub fn advance(&mut self, len: usize) {
-        let room = self.unfilled().len();
-        self.filled += len.min(room);
+        let unfilled = self.unfilled().len();
+        self.filled += len.min(unfilled);
     }
 
     /// The slices of the complete value, in order.
@@ -445,7 +447,7 @@ impl Drop for Upload {
                 .for_each(|allocation| self.release(allocation)),
         }
         if let Some(credit) = self.credit.take() {
-            self.store.holds.settle(credit);
+            self.store.holds.return_credit(credit);
         }
     }
 }

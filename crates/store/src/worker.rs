@@ -69,7 +69,7 @@ pub struct Worker {
     stripe: usize,
     /// Number of reads left until the next one is sampled for `stats hotkeys`.
     pub(crate) reads_until_sample: Cell<u32>,
-    shown: SampleLimiter,
+    sample_limiter: SampleLimiter,
     /// The segment it is evacuating.
     pub(crate) cursor: Option<Cursor>,
     /// Its reusable holes.
@@ -95,7 +95,7 @@ impl Worker {
             column: store.log.heap.live.take_column(),
             stripe,
             reads_until_sample: Cell::new(0),
-            shown: SampleLimiter::default(),
+            sample_limiter: SampleLimiter::default(),
             cursor: None,
             holes: RefCell::new(Holes::new()),
         }
@@ -147,14 +147,14 @@ impl Worker {
 
     /// Passes a request to the miniatures, if its key is watched.
     #[inline]
-    pub(crate) fn sample(&self, hash: KeyHash, now_s: u32, seen: impl FnOnce() -> SampledAccess) {
-        if self.store.miniatures.watches(hash.0) && self.shown.shows(hash.0, now_s) {
-            self.sample_watched(hash.0, now_s, seen());
+    pub(crate) fn sample(&self, hash: KeyHash, now_s: u32, access: impl FnOnce() -> SampledAccess) {
+        if self.store.miniatures.watches(hash.0) && self.sample_limiter.admits(hash.0, now_s) {
+            self.sample_watched(hash.0, now_s, access());
         }
     }
 
     #[cold]
-    fn sample_watched(&self, hash: u64, now_s: u32, seen: SampledAccess) {
+    fn sample_watched(&self, hash: u64, now_s: u32, access: SampledAccess) {
         let log = &self.store.log;
         let segments = log.segment_limit().saturating_sub(log.reserve());
         let context = SampleContext {
@@ -162,7 +162,11 @@ impl Worker {
             ghosts: self.store.ghosts.capacity(),
             flushes: log.flush_count(),
         };
-        let observation = Observation { hash, seen, now_s };
+        let observation = Observation {
+            hash,
+            access,
+            now_s,
+        };
         let set_eviction_policy = |eviction_policy| log.set_eviction_policy(eviction_policy);
         self.store
             .miniatures
@@ -366,12 +370,12 @@ impl Worker {
 
     /// Resizes the index by a step, and adjusts the number of segments to its size.
     pub(crate) fn resize_step(&self) {
-        use crate::index::Step;
+        use crate::index::ResizeStep;
         let step = self.store.index.resize_step();
-        if step != Step::Still {
+        if step != ResizeStep::Idle {
             self.counters.add(Counter::Visits, RESIZE_BUCKETS as u64);
         }
-        if let Step::Resized(bytes) = step
+        if let ResizeStep::Resized(bytes) = step
             && bytes.is_multiple_of(u64::from(self.store.log.heap.segment_size()))
         {
             self.store.balance();
@@ -381,13 +385,13 @@ impl Worker {
 
 /// The traits of an item that the miniatures simulate.
 pub(crate) fn traits(block: Block<'_>) -> Traits {
-    let elsewhere = if block.is_in_pieces() {
+    let pieces_len = if block.is_in_pieces() {
         block.value_len()
     } else {
         0
     };
     Traits {
-        bytes: u32::try_from(block.len() + elsewhere).unwrap_or(u32::MAX),
+        bytes: u32::try_from(block.len() + pieces_len).unwrap_or(u32::MAX),
         expiry: block.expiry(),
     }
 }
@@ -403,7 +407,7 @@ pub(crate) fn pieces_of(block: Block<'_>) -> impl Iterator<Item = Location> {
 impl Drop for Worker {
     fn drop(&mut self) {
         drop(self.cursor.take());
-        self.store.log.heap.live.give_back(&self.column);
-        self.store.leave(&self.counters);
+        self.store.log.heap.live.release_column(&self.column);
+        self.store.remove_worker(&self.counters);
     }
 }

@@ -226,43 +226,43 @@ impl Worker {
                         mode: Mode::Add,
                         ..*write
                     };
-                    match self.position(&upload, &add, now_s) {
+                    match self.insert_upload(&upload, &add, now_s) {
                         Ok(Published::NotStored) => self.join(&upload, write, now_s),
-                        placed => placed,
+                        inserted => inserted,
                     }
                 }
                 joined => joined,
             },
-            Mode::Set | Mode::Add | Mode::Replace => self.position(&upload, write, now_s),
+            Mode::Set | Mode::Add | Mode::Replace => self.insert_upload(&upload, write, now_s),
         };
         published.map_err(|_| upload)
     }
 
     /// Links the item of an upload, if `write` allows.
-    fn position(
+    fn insert_upload(
         &mut self,
         upload: &Upload,
         write: &Write,
         now_s: u32,
     ) -> Result<Published, Deferral> {
         let item = upload.new_item();
-        let placed = match upload.block_ref() {
-            Some(made) => self.try_insert(&item, &made, None, write, now_s),
+        let inserted = match upload.block_ref() {
+            Some(built) => self.try_insert(&item, &built, None, write, now_s),
             None => Err(NotInserted::Unfit),
         };
-        self.inserted_or_built(placed, &item, write, now_s)
+        self.inserted_or_built(inserted, &item, write, now_s)
     }
 
     /// Builds another block for an item whose first block was unfit.
     #[inline]
     fn inserted_or_built(
         &mut self,
-        placed: Result<Published, NotInserted>,
+        inserted: Result<Published, NotInserted>,
         item: &NewItem<'_>,
         write: &Write,
         now_s: u32,
     ) -> Result<Published, Deferral> {
-        match placed {
+        match inserted {
             Ok(published) => Ok(published),
             Err(NotInserted::Rewriting) => Err(Deferral::ByRewrite),
             Err(NotInserted::Unfit) => self.build_and_insert(item, write, now_s),
@@ -317,14 +317,14 @@ impl Worker {
         }
         self.assist_evacuation(len, now_s);
         // Prefetch the present item while the new one is built.
-        let near = self.present(hash);
-        if let Some(present) = &near {
+        let candidate = self.candidate(hash);
+        if let Some(present) = &candidate {
             self.store.index.prefetch_entry(&present.found);
             present.block_ref.prefetch_to_replace(key.len());
         }
-        let part = self.part_for(near.as_ref(), hash);
-        let (allocation, near) = match self.try_allocate(len, part, write.expiry, now_s) {
-            Some(allocation) => (allocation, near),
+        let part = self.part_for(candidate.as_ref(), hash);
+        let (allocation, candidate) = match self.try_allocate(len, part, write.expiry, now_s) {
+            Some(allocation) => (allocation, candidate),
             // The worker waits for others and becomes quiescent itself, so locations read before
             // are invalid.
             None => (self.allocate(len, part, write.expiry, now_s)?, None),
@@ -338,10 +338,10 @@ impl Worker {
         };
         let draft = self.draft(allocation, &fields, &item);
         // No item was found, or one of another key: look it up under the lock.
-        let seen = near.filter(|present| present.block_ref.block.key() == key);
-        let placed = self.try_insert(&item, &draft.block_ref, seen, write, now_s);
+        let candidate = candidate.filter(|present| present.block_ref.block.key() == key);
+        let inserted = self.try_insert(&item, &draft.block_ref, candidate, write, now_s);
         drop(draft);
-        Ok(self.inserted_or_built(placed, &item, write, now_s))
+        Ok(self.inserted_or_built(inserted, &item, write, now_s))
     }
 
     /// As [`Worker::put`], for a value stored in pieces or joined with another.
@@ -354,13 +354,13 @@ impl Worker {
         write: &Write,
         now_s: u32,
     ) -> Result<Published, Rejected> {
-        let asked = Reserve {
+        let request = Reserve {
             value_len: value.len(),
             flags: write.flags,
             expiry: write.expiry,
             whole: true,
         };
-        let mut upload = self.reserve(key, hash, &asked, now_s)?;
+        let mut upload = self.reserve(key, hash, &request, now_s)?;
         self.fill(&mut upload, value, now_s)?;
         let published = self.publish(upload, write, now_s);
         published.map_err(|_| Rejected::Deferred)
@@ -456,7 +456,9 @@ impl Worker {
         };
         // A counter deleted while another worker creates it is created again, once.
         for _ in 0..2 {
-            let counted = self.rewrite(key, hash, now_s, change, |found| count(found, arithmetic));
+            let counted = self.rewrite(key, hash, now_s, change, |found| {
+                apply_arithmetic(found, arithmetic)
+            });
             match counted {
                 Rewritten::Done(done) => {
                     return ArithOutcome::Counted(Counted {
@@ -547,7 +549,10 @@ fn differs(compare: Option<u64>, present: u64) -> bool {
     compare.is_some_and(|cas| cas != 0 && cas != present)
 }
 
-fn count(found: &Snapshot, arithmetic: &Arithmetic) -> Result<NewValue<'static>, ArithOutcome> {
+fn apply_arithmetic(
+    found: &Snapshot,
+    arithmetic: &Arithmetic,
+) -> Result<NewValue<'static>, ArithOutcome> {
     if found.value_len == 0 {
         return Err(ArithOutcome::NotNumeric);
     }

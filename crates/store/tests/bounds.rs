@@ -74,7 +74,7 @@ fn memory_stays_bounded_and_every_set_succeeds_whatever_the_sizes() {
             "what has just been stored is there"
         );
     }
-    worker.store().tend();
+    worker.store().run_page_maintenance();
     let statistics = worker.store().statistics();
     assert!(statistics.bytes_used() <= 8 << 20, "{statistics:?}");
     assert!(statistics.evicted > 1_000, "{statistics:?}");
@@ -323,7 +323,7 @@ fn an_index_that_grows_makes_room_for_itself() {
     let mut worker = store(LIMIT);
     for number in 0..20_000_u32 {
         set(&mut worker, &number.to_be_bytes(), 1, &SET);
-        worker.store().tend();
+        worker.store().run_page_maintenance();
         let used = worker.store().statistics().bytes_used();
         assert!(used <= LIMIT, "{used} bytes with item {number}");
         assert!(has(&mut worker, &number.to_be_bytes(), NOW_S));

@@ -58,7 +58,7 @@ fn overwriting_fills_holes_and_drains_nothing() {
         ));
     }
     let statistics = worker.store().statistics();
-    assert!(statistics.refilled > 190_000, "{statistics:?}");
+    assert!(statistics.holes_filled > 190_000, "{statistics:?}");
     assert_eq!(statistics.evacuated, 0);
     assert_eq!(statistics.items, 1000);
 }
@@ -77,7 +77,7 @@ fn values_of_many_lengths_find_holes_too() {
         assert!(set(&mut worker, &key, len, Expiry::NEVER, 1));
     }
     let statistics = worker.store().statistics();
-    assert!(statistics.refilled > 50_000, "{statistics:?}");
+    assert!(statistics.holes_filled > 50_000, "{statistics:?}");
 }
 
 #[test]
@@ -102,7 +102,7 @@ fn a_hole_that_a_pin_looks_at_is_not_filled() {
             assert!(set(&mut worker, key, 1000, Expiry::NEVER, 1));
         }
     }
-    assert!(worker.store().statistics().refilled > 200);
+    assert!(worker.store().statistics().holes_filled > 200);
 }
 
 #[test]
@@ -192,7 +192,7 @@ fn a_flush_leaves_no_hole_to_be_filled() {
         assert!(set(&mut worker, "a", 100, Expiry::NEVER, 1));
     }
     worker.flush(0, 1);
-    let before = worker.store().statistics().refilled;
+    let before = worker.store().statistics().holes_filled;
     for number in 0..10 {
         assert!(set(
             &mut worker,
@@ -206,5 +206,5 @@ fn a_flush_leaves_no_hole_to_be_filled() {
         let shown = worker.read(key.as_bytes(), hash, 1, Read::default(), |_| Some(()));
         assert_eq!(shown, Ok(Some(())));
     }
-    assert_eq!(worker.store().statistics().refilled, before);
+    assert_eq!(worker.store().statistics().holes_filled, before);
 }

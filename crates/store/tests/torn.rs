@@ -257,7 +257,7 @@ fn no_read_returns_foreign_or_torn_bytes() {
         let end = Instant::now() + Duration::from_secs(seconds);
         let mut random = Random(77);
         while Instant::now() < end && clients.iter().all(|client| !client.is_finished()) {
-            store.tend();
+            store.run_page_maintenance();
             if random.next(20) == 0 {
                 store
                     .set_limit(LEAST + random.next(MOST - LEAST + 1))

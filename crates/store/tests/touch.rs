@@ -136,7 +136,7 @@ fn those_that_are_touched_are_not_lost_when_memory_is_full() {
         worker.quiescent();
     }
     assert_eq!(lost, 0);
-    worker.store().tend();
+    worker.store().run_page_maintenance();
     let statistics = worker.store().statistics();
     assert!(statistics.evicted > 100_000, "it was full: {statistics:?}");
     assert!(statistics.bytes_used() <= 8 << 20, "{statistics:?}");

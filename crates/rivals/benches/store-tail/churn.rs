@@ -80,7 +80,7 @@ pub(crate) fn print(seconds: u64) {
         statistics.copied,
         statistics.evacuated,
         statistics.waits,
-        statistics.displaced
+        statistics.evicted_index_full
     );
 }
 

@@ -79,7 +79,7 @@ pub(crate) fn print(seconds: u64) {
         first.copied,
         first.evacuated,
         first.waits,
-        first.displaced,
+        first.evicted_index_full,
         first.index_bytes >> 20
     );
 }
@@ -214,7 +214,7 @@ struct Replica {
 impl Replica {
     fn new(store: &Arc<Store>) -> Self {
         // As the server does before it listens.
-        store.tend();
+        store.run_page_maintenance();
         // All of it touched, so that its page faults are not taken for the store's.
         let mut runs = vec![None; OPERATIONS];
         runs.clear();
@@ -275,7 +275,7 @@ impl Replica {
         self.runs.push(Some(run));
         // The server's main thread does when a worker that has answered wakes it.
         if self.store.needs_page_maintenance() {
-            self.store.tend();
+            self.store.run_page_maintenance();
         }
     }
 

@@ -41,9 +41,9 @@ pub(crate) struct Live {
     /// Number of columns that can be owned.
     columns: u32,
     /// A bit per owned column.
-    allocation: AtomicU64,
+    owned: AtomicU64,
     /// Number of columns that were ever owned. Sums skip the rest.
-    ever_taken: AtomicU32,
+    ever_owned: AtomicU32,
 }
 
 /// The column that a worker writes.
@@ -67,26 +67,26 @@ impl Live {
             cells: Table::reserve((OWNED + columns) * column_cells)?,
             column_cells,
             columns: columns as u32,
-            allocation: AtomicU64::new(0),
-            ever_taken: AtomicU32::new(0),
+            owned: AtomicU64::new(0),
+            ever_owned: AtomicU32::new(0),
         })
     }
 
     /// Assigns a column to a worker.
     pub(crate) fn take_column(&self) -> Column {
-        let first_free = |allocation: u64| {
-            let free = allocation.trailing_ones();
-            (free < self.columns).then(|| allocation | 1 << free)
+        let first_free = |owned: u64| {
+            let free = owned.trailing_ones();
+            (free < self.columns).then(|| owned | 1 << free)
         };
-        // Acquire: pairs with `give_back`: the writes of its last owner are visible.
+        // Acquire: pairs with `release_column`: the writes of its last owner are visible.
         let before = self
-            .allocation
+            .owned
             .fetch_update(Ordering::Acquire, Ordering::Relaxed, first_free);
         let number = match before {
             Ok(before) => {
-                let position = before.trailing_ones();
-                self.ever_taken.fetch_max(position + 1, Ordering::Relaxed);
-                OWNED + position as usize
+                let index = before.trailing_ones();
+                self.ever_owned.fetch_max(index + 1, Ordering::Relaxed);
+                OWNED + index as usize
             }
             Err(_) => SHARED,
         };
@@ -97,12 +97,11 @@ impl Live {
     }
 
     /// Returns the column of a dropped worker.
-    pub(crate) fn give_back(&self, column: &Column) {
+    pub(crate) fn release_column(&self, column: &Column) {
         if !column.is_shared {
-            let position = column.first_cell / self.column_cells - OWNED;
+            let index = column.first_cell / self.column_cells - OWNED;
             // Release: pairs with `take_column`.
-            self.allocation
-                .fetch_and(!(1 << position), Ordering::Release);
+            self.owned.fetch_and(!(1 << index), Ordering::Release);
         }
     }
 
@@ -140,7 +139,7 @@ impl Live {
 
     /// The wrapping sum.
     pub(crate) fn sum(&self, number: Number) -> u32 {
-        let columns = OWNED + self.ever_taken.load(Ordering::Relaxed) as usize;
+        let columns = OWNED + self.ever_owned.load(Ordering::Relaxed) as usize;
         let cells = self.cells.all()[number as usize..].iter();
         let row = cells.step_by(self.column_cells).take(columns);
         row.fold(0, |sum, cell| {
@@ -178,12 +177,12 @@ mod tests {
     #[test]
     fn a_column_is_handed_on_with_what_is_in_it() {
         let live = Live::reserve(4, 1).unwrap();
-        let available = live.take_column();
+        let spare = live.take_column();
         let first = live.take_column();
         live.add(&first, 3, 100);
-        live.give_back(&first);
+        live.release_column(&first);
         let second = live.take_column();
-        assert!(!available.is_shared && !second.is_shared);
+        assert!(!spare.is_shared && !second.is_shared);
         assert!(live.take_column().is_shared);
         live.sub(&second, 3, 60);
         assert_eq!(live.of(3), 40);
@@ -202,7 +201,7 @@ mod tests {
                             live.add(&column, number, 8 + (round & 3) as usize * 4);
                             live.sub(&column, 63 - number, 4 + (round & 3) as usize * 4);
                         }
-                        live.give_back(&column);
+                        live.release_column(&column);
                     }
                 });
             }

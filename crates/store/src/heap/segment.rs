@@ -41,13 +41,13 @@ pub(crate) enum Part {
 #[derive(Debug, Default)]
 #[repr(C)]
 pub(crate) struct Segment {
-    busy: Busy,
-    quiet: Quiet,
+    hot: HotFields,
+    cold: ColdFields,
 }
 
 #[derive(Debug, Default)]
 #[repr(C, align(64))]
-struct Busy {
+struct HotFields {
     /// Bit 63: closed. The rest of the high half: number of writers filling blocks. The low half:
     /// offset of the next block.
     fill: AtomicU64,
@@ -57,7 +57,7 @@ struct Busy {
 
 #[derive(Debug, Default)]
 #[repr(C, align(64))]
-struct Quiet {
+struct ColdFields {
     phase: AtomicU32,
     part: AtomicU32,
     /// Flush generation: number of flushes before it was opened.
@@ -71,7 +71,7 @@ struct Quiet {
     /// Number of its last opening among those of all segments.
     opening: AtomicU32,
     /// Bytes of its blocks, as counted when it was sealed.
-    counted: AtomicU32,
+    occupied: AtomicU32,
 }
 
 #[cfg(not(any(loom, shuttle)))]
@@ -86,18 +86,18 @@ pub(crate) const FIRST: u32 = 8;
 impl Segment {
     /// Opens a free segment. Called only by the worker that took it.
     pub(crate) fn open(&self, part: Part, flush_generation: u32, now_s: u32, opening: u32) {
-        self.quiet.part.store(part as u32, Ordering::Relaxed);
-        self.quiet
+        self.cold.part.store(part as u32, Ordering::Relaxed);
+        self.cold
             .flush_generation
             .store(flush_generation, Ordering::Relaxed);
-        self.quiet.expiry.store(0, Ordering::Relaxed);
-        self.quiet.opened_s.store(now_s, Ordering::Relaxed);
-        self.quiet.end.store(0, Ordering::Relaxed);
-        self.quiet.opening.store(opening, Ordering::Relaxed);
+        self.cold.expiry.store(0, Ordering::Relaxed);
+        self.cold.opened_s.store(now_s, Ordering::Relaxed);
+        self.cold.end.store(0, Ordering::Relaxed);
+        self.cold.opening.store(opening, Ordering::Relaxed);
         self.set_phase(Phase::Open);
-        // Release: pairs with the acquire in `take` and `join`: a writer of a block sees the fields
+        // Release: pairs with the acquire in `take` and `acquire_writer`: a writer of a block sees the fields
         // above.
-        self.busy.fill.store(u64::from(FIRST), Ordering::Release);
+        self.hot.fill.store(u64::from(FIRST), Ordering::Release);
     }
 
     /// Reserves `len` bytes for a block and holds the segment for its writer. On `Err` there is no
@@ -106,7 +106,7 @@ impl Segment {
     pub(crate) fn take(&self, len: u32, size: u32) -> Result<u32, u32> {
         // Acquire: pairs with `open`. Release: pairs with `is_ready`.
         let before = self
-            .busy
+            .hot
             .fill
             .fetch_add(HOLD + u64::from(len), Ordering::AcqRel);
         let at = (before & TAIL_MASK) as u32;
@@ -120,29 +120,29 @@ impl Segment {
     /// Prefetches the line that every write changes. A hint.
     #[inline]
     pub(super) fn prefetch(&self) {
-        crate::prefetch::line_to_write(std::ptr::from_ref(&self.busy).cast());
+        crate::prefetch::line_to_write(std::ptr::from_ref(&self.hot).cast());
     }
 
     /// Offset of the next block.
     pub(crate) fn tail(&self) -> u32 {
-        (self.busy.fill.load(Ordering::Relaxed) & TAIL_MASK) as u32
+        (self.hot.fill.load(Ordering::Relaxed) & TAIL_MASK) as u32
     }
 
     /// Releases the hold of a writer whose block is complete.
     pub(crate) fn release_writer(&self) {
         // Release: pairs with `is_ready` and `close`: the block is complete.
-        self.busy.fill.fetch_sub(HOLD, Ordering::Release);
+        self.hot.fill.fetch_sub(HOLD, Ordering::Release);
     }
 
     /// Holds the segment for a writer that fills a hole. Returns false if it is closed.
-    fn join(&self) -> bool {
-        let mut fill = self.busy.fill.load(Ordering::Relaxed);
+    fn acquire_writer(&self) -> bool {
+        let mut fill = self.hot.fill.load(Ordering::Relaxed);
         while fill & CLOSED == 0 {
-            let joined = fill + HOLD;
+            let held = fill + HOLD;
             // Acquire: pairs with `open`. Release: pairs with `close`, as in `take`.
-            match self.busy.fill.compare_exchange_weak(
+            match self.hot.fill.compare_exchange_weak(
                 fill,
-                joined,
+                held,
                 Ordering::AcqRel,
                 Ordering::Relaxed,
             ) {
@@ -153,13 +153,13 @@ impl Segment {
         false
     }
 
-    /// As [`join`](Self::join), if its last opening is `opening`: then the hole still exists.
+    /// As [`acquire_writer`](Self::acquire_writer), if its last opening is `opening`: then the hole still exists.
     #[inline]
-    pub(crate) fn join_opening(&self, opening: u32) -> bool {
-        if !self.join() {
+    pub(crate) fn acquire_writer_if_opening(&self, opening: u32) -> bool {
+        if !self.acquire_writer() {
             return false;
         }
-        // The segment was closed and reopened before `join`, or neither can happen before
+        // The segment was closed and reopened before `acquire_writer`, or neither can happen before
         // `release_writer`.
         let is_same = self.opening() == opening;
         if !is_same {
@@ -172,15 +172,15 @@ impl Segment {
     /// it.
     pub(crate) fn is_ready(&self, size: u32) -> bool {
         // Acquire: pairs with `release_writer`.
-        let fill = self.busy.fill.load(Ordering::Acquire);
+        let fill = self.hot.fill.load(Ordering::Acquire);
         fill & TAIL_MASK >= u64::from(size) && fill < HOLD && !self.is_held()
     }
 
     /// Closes the segment for writers. Returns false if a writer holds it.
     pub(crate) fn close(&self) -> bool {
-        let fill = self.busy.fill.load(Ordering::Relaxed);
+        let fill = self.hot.fill.load(Ordering::Relaxed);
         // Acquire: pairs with `release_writer`: the blocks to be evacuated are complete.
-        let closed = self.busy.fill.compare_exchange(
+        let closed = self.hot.fill.compare_exchange(
             fill & TAIL_MASK,
             fill & TAIL_MASK | CLOSED,
             Ordering::Acquire,
@@ -191,61 +191,61 @@ impl Segment {
 
     /// Reopens the segment for writers.
     pub(crate) fn reopen(&self) {
-        // Release: pairs with `join`.
-        self.busy.fill.fetch_and(!CLOSED, Ordering::Release);
+        // Release: pairs with `acquire_writer`.
+        self.hot.fill.fetch_and(!CLOSED, Ordering::Release);
     }
 
     /// Number of its last opening.
     pub(crate) fn opening(&self) -> u32 {
-        self.quiet.opening.load(Ordering::Relaxed)
+        self.cold.opening.load(Ordering::Relaxed)
     }
 
     /// Ends the segment: no block begins at or after `at`.
     pub(crate) fn set_end(&self, at: u32) {
-        self.quiet.end.store(at, Ordering::Relaxed);
+        self.cold.end.store(at, Ordering::Relaxed);
     }
 
     /// Bytes of its blocks, dead or live, once it is full.
-    pub(crate) fn written(&self, size: u32) -> u64 {
-        let end = match self.quiet.end.load(Ordering::Relaxed) {
+    pub(crate) fn occupied(&self, size: u32) -> u64 {
+        let end = match self.cold.end.load(Ordering::Relaxed) {
             0 => size,
             end => end,
         };
         u64::from(end - FIRST)
     }
 
-    /// As [`written`](Self::written), fixed until the segment is retired, because another writer
+    /// As [`occupied`](Self::occupied), fixed until the segment is retired, because another writer
     /// may still set the end. The caller seals the segment, under the lock of the log.
-    pub(crate) fn count_written(&self, size: u32) -> u32 {
-        let written = self.written(size) as u32;
-        self.quiet.counted.store(written, Ordering::Relaxed);
-        written
+    pub(crate) fn record_occupied(&self, size: u32) -> u32 {
+        let occupied = self.occupied(size) as u32;
+        self.cold.occupied.store(occupied, Ordering::Relaxed);
+        occupied
     }
 
     /// The bytes counted when it was sealed.
-    pub(crate) fn counted_written(&self) -> u32 {
-        self.quiet.counted.load(Ordering::Relaxed)
+    pub(crate) fn recorded_occupied(&self) -> u32 {
+        self.cold.occupied.load(Ordering::Relaxed)
     }
 
     /// Holds it for a peer. Returns true if it was not held before.
     pub(crate) fn hold(&self) -> bool {
         // Relaxed: the holder is online, and the segment is not reused before it is quiescent.
-        self.busy.held.fetch_add(1, Ordering::Relaxed) == 0
+        self.hot.held.fetch_add(1, Ordering::Relaxed) == 0
     }
 
     /// Undoes [`hold`](Self::hold). Returns true if no other holds remain.
     pub(crate) fn release(&self) -> bool {
         // Release: pairs with `is_held`: the holder's reads come before the reuse.
-        self.busy.held.fetch_sub(1, Ordering::Release) == 1
+        self.hot.held.fetch_sub(1, Ordering::Release) == 1
     }
 
     pub(crate) fn is_held(&self) -> bool {
         // Acquire: pairs with `release`.
-        self.busy.held.load(Ordering::Acquire) > 0
+        self.hot.held.load(Ordering::Acquire) > 0
     }
 
     pub(crate) fn phase(&self) -> Phase {
-        match self.quiet.phase.load(Ordering::Relaxed) {
+        match self.cold.phase.load(Ordering::Relaxed) {
             0 => Phase::Free,
             1 => Phase::Open,
             2 => Phase::Sealed,
@@ -255,11 +255,11 @@ impl Segment {
     }
 
     pub(crate) fn set_phase(&self, phase: Phase) {
-        self.quiet.phase.store(phase as u32, Ordering::Relaxed);
+        self.cold.phase.store(phase as u32, Ordering::Relaxed);
     }
 
     pub(crate) fn part(&self) -> Part {
-        if self.quiet.part.load(Ordering::Relaxed) == 0 {
+        if self.cold.part.load(Ordering::Relaxed) == 0 {
             Part::Small
         } else {
             Part::Main
@@ -268,25 +268,23 @@ impl Segment {
 
     #[inline]
     pub(crate) fn flush_generation(&self) -> u32 {
-        self.quiet.flush_generation.load(Ordering::Relaxed)
+        self.cold.flush_generation.load(Ordering::Relaxed)
     }
 
     /// When all its items will have expired.
     pub(crate) fn expiry(&self) -> Expiry {
-        Expiry::of_word(self.quiet.expiry.load(Ordering::Relaxed))
+        Expiry::of_word(self.cold.expiry.load(Ordering::Relaxed))
     }
 
     /// Raises that to the expiry of a new block.
     pub(crate) fn raise_expiry(&self, expiry: Expiry) {
-        if self.quiet.expiry.load(Ordering::Relaxed) < expiry.word() {
-            self.quiet
-                .expiry
-                .fetch_max(expiry.word(), Ordering::Relaxed);
+        if self.cold.expiry.load(Ordering::Relaxed) < expiry.word() {
+            self.cold.expiry.fetch_max(expiry.word(), Ordering::Relaxed);
         }
     }
 
     pub(crate) fn opened_s(&self) -> u32 {
-        self.quiet.opened_s.load(Ordering::Relaxed)
+        self.cold.opened_s.load(Ordering::Relaxed)
     }
 }
 

@@ -59,8 +59,8 @@ fn one_that_moves(index: &Index) -> Option<(u64, Position)> {
     MORE.for_each(|number| insert(index, number));
     index.resize_step();
     let lies_there = |number| {
-        let is_it = |entry: Entry| entry.location().units() == number;
-        let found = index.scan(hash_of_number(number), is_it)?;
+        let matches = |entry: Entry| entry.location().units() == number;
+        let found = index.scan(hash_of_number(number), matches)?;
         (found.bucket == last).then_some((number, found.position()))
     };
     let moved = (1..=BEFORE).find_map(lies_there);
@@ -185,11 +185,11 @@ fn what_lies_where_an_entry_was_seen_is_never_older_than_the_entry() {
                 thread::spawn(move || {
                     for version in VERSIONS..VERSIONS + 6 {
                         let writer = index.lock(hash);
-                        let is_it = |entry: Entry| {
+                        let matches = |entry: Entry| {
                             let units = entry.location().units();
                             units == number || units >= VERSIONS
                         };
-                        let found = writer.find(is_it);
+                        let found = writer.find(matches);
                         let location = Location::new(version);
                         assert!(found.is_some() && location.is_some());
                         if let (Some(found), Some(location)) = (found, location) {

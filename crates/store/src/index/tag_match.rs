@@ -13,34 +13,34 @@ pub(super) type Bucket = [AtomicU64; BUCKET_WORDS];
 /// Returns a bit for each slot of both buckets, the first in the lowest bit: set if the word begins
 /// with the `key_bits` of that bucket. Each word is loaded once, with acquire.
 #[inline]
-pub(super) fn positions(buckets: [&Bucket; 2], key_bits: [u64; 2]) -> u32 {
+pub(super) fn matching_slots(buckets: [&Bucket; 2], key_bits: [u64; 2]) -> u32 {
     #[cfg(all(target_arch = "x86_64", not(loom), not(shuttle), not(miri)))]
     // SAFETY: every processor of this architecture has these instructions.
-    let positions = unsafe { open_segments::positions(buckets, key_bits) };
+    let matching_slots = unsafe { simd::matching_slots(buckets, key_bits) };
     #[cfg(not(all(target_arch = "x86_64", not(loom), not(shuttle), not(miri))))]
-    let positions = one_by_one(buckets, key_bits);
-    positions
+    let matching_slots = matching_slots_portable(buckets, key_bits);
+    matching_slots
 }
 
-/// As [`positions`], portable.
+/// As [`matching_slots`], portable.
 #[cfg(any(test, not(target_arch = "x86_64"), loom, shuttle, miri))]
-fn one_by_one(buckets: [&Bucket; 2], key_bits: [u64; 2]) -> u32 {
+fn matching_slots_portable(buckets: [&Bucket; 2], key_bits: [u64; 2]) -> u32 {
     use super::entry::may_match;
     use crate::sync::atomic::Ordering;
 
-    let mut positions = 0;
+    let mut matching_slots = 0;
     for (number, (bucket, key_bits)) in buckets.into_iter().zip(key_bits).enumerate() {
         for (slot, word) in bucket.iter().enumerate() {
             // Acquire: pairs with the release of the entry's writer (`Index::scan_validated`).
             let is_alike = may_match(word.load(Ordering::Acquire), key_bits);
-            positions |= u32::from(is_alike) << (number * BUCKET_WORDS + slot);
+            matching_slots |= u32::from(is_alike) << (number * BUCKET_WORDS + slot);
         }
     }
-    positions
+    matching_slots
 }
 
 #[cfg(all(target_arch = "x86_64", not(loom), not(shuttle), not(miri)))]
-mod open_segments {
+mod simd {
     use std::arch::asm;
     use std::arch::x86_64::{
         __m128i, _mm_castps_si128, _mm_castsi128_ps, _mm_cmpeq_epi32, _mm_movemask_epi8,
@@ -55,7 +55,7 @@ mod open_segments {
 
     #[inline]
     #[target_feature(enable = "sse2")]
-    pub(super) fn positions(buckets: [&Bucket; 2], key_bits: [u64; 2]) -> u32 {
+    pub(super) fn matching_slots(buckets: [&Bucket; 2], key_bits: [u64; 2]) -> u32 {
         let [first, second] = [0, 1].map(|role| eight(buckets[role], key_bits[role]));
         _mm_movemask_epi8(_mm_packs_epi16(first, second)) as u32
     }
@@ -113,7 +113,7 @@ mod tests {
     use crate::index::entry::key_bits;
 
     /// Slots of both buckets.
-    const PLACES: usize = 2 * BUCKET_WORDS;
+    const SLOTS: usize = 2 * BUCKET_WORDS;
 
     fn bucket(words: &[u64]) -> Bucket {
         std::array::from_fn(|slot| AtomicU64::new(words[slot]))
@@ -122,9 +122,9 @@ mod tests {
     proptest! {
         /// Words that differ from the key's in one or two bits, and arbitrary ones.
         #[test]
-        fn all_at_once_find_what_one_by_one_do(
+        fn simd_and_portable_comparison_agree(
             tag in 0_u64..1 << TAG_BITS,
-            cases in prop::collection::vec((0_u64..4, 0_u32..64, any::<u64>()), PLACES),
+            cases in prop::collection::vec((0_u64..4, 0_u32..64, any::<u64>()), SLOTS),
         ) {
             let keys = [0, 1].map(|role| key_bits(tag, role));
             let words: Vec<u64> = (0..).zip(&cases).map(|(at, &(kind, bit, any))| {
@@ -137,12 +137,12 @@ mod tests {
                 }
             }).collect();
             let (first, second) = (bucket(&words), bucket(&words[BUCKET_WORDS..]));
-            let found = positions([&first, &second], keys);
-            prop_assert_eq!(found, one_by_one([&first, &second], keys));
+            let found = matching_slots([&first, &second], keys);
+            prop_assert_eq!(found, matching_slots_portable([&first, &second], keys));
             for (at, (kind, ..)) in cases.iter().enumerate() {
                 prop_assert!(*kind < 3 || found >> at & 1 == 1, "{} of {:b}", at, found);
             }
-            prop_assert!(found < 1 << PLACES);
+            prop_assert!(found < 1 << SLOTS);
         }
     }
 }

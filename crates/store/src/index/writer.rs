@@ -129,18 +129,18 @@ impl<'a> Writer<'a> {
         cas
     }
 
-    /// The entry for which `is_it` is true.
-    pub(crate) fn find(&self, is_it: impl FnMut(Entry) -> bool) -> Option<Found> {
-        self.index.scan(self.hash, is_it)
+    /// The entry for which `matches` is true.
+    pub(crate) fn find(&self, matches: impl FnMut(Entry) -> bool) -> Option<Found> {
+        self.index.scan(self.hash, matches)
     }
 
     /// The current state of an entry found before the lock was taken, by a worker that has not been
     /// quiescent since. `None` if it has moved, gone, or refers to another location.
-    pub(crate) fn revalidate(&self, seen: &Found) -> Option<Found> {
-        let word = self.index.word(seen.bucket, seen.slot);
+    pub(crate) fn revalidate(&self, earlier: &Found) -> Option<Found> {
+        let word = self.index.word(earlier.bucket, earlier.slot);
         let entry = Entry::of_word(word.load(Ordering::Relaxed))?;
         // A location is not reused before the worker is quiescent.
-        (entry.location() == seen.entry.location()).then_some(Found { entry, ..*seen })
+        (entry.location() == earlier.entry.location()).then_some(Found { entry, ..*earlier })
     }
 
     /// Inserts an entry, whose item must be complete. Visits at most `budget` further buckets to
@@ -157,7 +157,7 @@ impl<'a> Writer<'a> {
         let choices = numbers.each.map(|number| address(number, buckets));
         let free = self
             .slot_in_emptier_bucket(choices)
-            .or_else(|| self.make_room(choices, buckets, budget));
+            .or_else(|| self.free_slot(choices, buckets, budget));
         let entry = |role| Entry::new(location, frequency, numbers.tag, role);
         match free {
             Some(Target { bucket, slot, role }) => {
@@ -214,12 +214,12 @@ impl<'a> Writer<'a> {
     /// Frees a slot in one of two full buckets. A breadth-first search (Li et al., EuroSys 2014)
     /// over the other buckets of their entries finds the nearest bucket with a free slot. Then the
     /// entries on the path move, the last one first.
-    fn make_room(&self, choices: [u64; 2], buckets: u64, budget: usize) -> Option<Target> {
-        let mut seen = [Visit::default(); KICK_BUCKETS];
+    fn free_slot(&self, choices: [u64; 2], buckets: u64, budget: usize) -> Option<Target> {
+        let mut visits = [Visit::default(); KICK_BUCKETS];
         let mut count = 0;
         for role in 0..2 {
             if role == 0 || choices[1] != choices[0] {
-                seen[count] = Visit {
+                visits[count] = Visit {
                     bucket: choices[role],
                     from: None,
                 };
@@ -232,17 +232,17 @@ impl<'a> Writer<'a> {
                 if self.visits.get() == budget {
                     return None;
                 }
-                let word = self.index.word(seen[at].bucket, slot);
+                let word = self.index.word(visits[at].bucket, slot);
                 let Some(entry) = Entry::of_word(word.load(Ordering::Relaxed)) else {
                     continue;
                 };
                 let role = 1 - entry.role();
-                let number = self.index.number_of(seen[at].bucket, entry, role);
+                let number = self.index.number_of(visits[at].bucket, entry, role);
                 let bucket = address(number, buckets);
                 self.visits.set(self.visits.get() + 1);
                 if let Some(free) = self.index.first_free(bucket) {
                     return self.kick(
-                        &seen,
+                        &visits,
                         at,
                         slot,
                         Target {
@@ -253,9 +253,10 @@ impl<'a> Writer<'a> {
                         choices,
                     );
                 }
-                if count < KICK_BUCKETS && !seen[..count].iter().any(|visit| visit.bucket == bucket)
+                if count < KICK_BUCKETS
+                    && !visits[..count].iter().any(|visit| visit.bucket == bucket)
                 {
-                    seen[count] = Visit {
+                    visits[count] = Visit {
                         bucket,
                         from: Some((at, slot)),
                     };
@@ -271,7 +272,7 @@ impl<'a> Writer<'a> {
     /// that bucket into its slot, and so on. Returns the slot that is free in the end.
     fn kick(
         &self,
-        seen: &[Visit; KICK_BUCKETS],
+        visits: &[Visit; KICK_BUCKETS],
         mut at: usize,
         mut slot: usize,
         mut target: Target,
@@ -279,23 +280,23 @@ impl<'a> Writer<'a> {
     ) -> Option<Target> {
         let _moving = Moving::begin(self.class);
         loop {
-            let bucket = seen[at].bucket;
+            let bucket = visits[at].bucket;
             let word = self.index.word(bucket, slot);
             let entry = Entry::of_word(word.load(Ordering::Relaxed))?;
             self.put(target.bucket, target.slot, entry.with_role(target.role));
             // Release: pairs with the acquire in `scan`: a reader of the emptied word sees the
             // entry in its new slot, and the version.
             word.store(0, Ordering::Release);
-            let Some((from, from_slot)) = seen[at].from else {
+            let Some((from, from_slot)) = visits[at].from else {
                 let role = usize::from(choices[0] != bucket);
                 return Some(Target { bucket, slot, role });
             };
-            let word = self.index.word(seen[from].bucket, from_slot);
-            let led = Entry::of_word(word.load(Ordering::Relaxed))?;
+            let word = self.index.word(visits[from].bucket, from_slot);
+            let parent = Entry::of_word(word.load(Ordering::Relaxed))?;
             target = Target {
                 bucket,
                 slot,
-                role: 1 - led.role(),
+                role: 1 - parent.role(),
             };
             (at, slot) = (from, from_slot);
         }
@@ -303,8 +304,8 @@ impl<'a> Writer<'a> {
 
     /// Replaces the entry with the lowest frequency.
     fn displace(&self, choices: [u64; 2], entry: impl Fn(usize) -> Entry) -> Inserted {
-        let positions = (0..2).flat_map(|role| (0..BUCKET_WORDS).map(move |slot| (role, slot)));
-        let least = positions.min_by_key(|&(role, slot)| {
+        let slots = (0..2).flat_map(|role| (0..BUCKET_WORDS).map(move |slot| (role, slot)));
+        let least = slots.min_by_key(|&(role, slot)| {
             let word = self.index.word(choices[role], slot).load(Ordering::Relaxed);
             Entry::of_word(word).map_or(0, Entry::frequency)
         });
@@ -316,7 +317,7 @@ impl<'a> Writer<'a> {
     }
 }
 
-/// A bucket on the search path, and the entry of the previous bucket that led to it.
+/// A bucket on the search path, and the entry of the previous bucket that parent to it.
 #[derive(Debug, Clone, Copy, Default)]
 struct Visit {
     bucket: u64,

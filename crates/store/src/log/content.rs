@@ -10,7 +10,7 @@ use crate::sync::atomic::Ordering;
 #[derive(Debug)]
 pub(crate) struct Content {
     /// Bytes of blocks, dead or live.
-    pub(crate) bytes_written: u64,
+    pub(crate) bytes_occupied: u64,
     /// When the oldest segment was opened, of the open segments and those at the head of an
     /// eviction queue. `None` if nothing has been written.
     pub(crate) oldest_s: Option<u32>,
@@ -22,7 +22,7 @@ impl Log {
         let size = self.heap.segment_size();
         let lists = self.lists();
         let mut content = Content {
-            bytes_written: lists.written,
+            bytes_occupied: lists.bytes_occupied,
             oldest_s: None,
         };
         let oldest = lists.sealed.iter().filter_map(SegmentList::first);
@@ -35,7 +35,7 @@ impl Log {
         for number in open.chain(oldest) {
             let segment = self.heap.segment(number);
             if segment.phase() == Phase::Open {
-                content.bytes_written += u64::from(segment.tail().min(size) - FIRST);
+                content.bytes_occupied += u64::from(segment.tail().min(size) - FIRST);
             }
             let oldest_s = content.oldest_s.unwrap_or(u32::MAX);
             content.oldest_s = Some(oldest_s.min(segment.opened_s()));

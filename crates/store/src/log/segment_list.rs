@@ -7,14 +7,14 @@ const NONE: Number = Number::MAX;
 /// The neighbours of a segment in its list.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Links {
-    before: Number,
-    behind: Number,
+    prev: Number,
+    next: Number,
 }
 
 impl Links {
     pub(super) const NONE: Self = Self {
-        before: NONE,
-        behind: NONE,
+        prev: NONE,
+        next: NONE,
     };
 }
 
@@ -47,19 +47,19 @@ impl SegmentList {
     }
 
     /// The segment after a listed one.
-    pub(super) fn behind(&self, links: &[Links], number: Number) -> Option<Number> {
-        let behind = links[number as usize].behind;
-        (behind != NONE).then_some(behind)
+    pub(super) fn next(&self, links: &[Links], number: Number) -> Option<Number> {
+        let next = links[number as usize].next;
+        (next != NONE).then_some(next)
     }
 
     pub(super) fn push_last(&mut self, links: &mut [Links], number: Number) {
         links[number as usize] = Links {
-            before: self.last,
-            behind: NONE,
+            prev: self.last,
+            next: NONE,
         };
         match self.last {
             NONE => self.first = number,
-            last => links[last as usize].behind = number,
+            last => links[last as usize].next = number,
         }
         self.last = number;
         self.len += 1;
@@ -67,12 +67,12 @@ impl SegmentList {
 
     pub(super) fn push_first(&mut self, links: &mut [Links], number: Number) {
         links[number as usize] = Links {
-            before: NONE,
-            behind: self.first,
+            prev: NONE,
+            next: self.first,
         };
         match self.first {
             NONE => self.last = number,
-            first => links[first as usize].before = number,
+            first => links[first as usize].prev = number,
         }
         self.first = number;
         self.len += 1;
@@ -80,14 +80,14 @@ impl SegmentList {
 
     /// Removes a listed segment.
     pub(super) fn remove(&mut self, links: &mut [Links], number: Number) {
-        let Links { before, behind } = links[number as usize];
-        match before {
-            NONE => self.first = behind,
-            before => links[before as usize].behind = behind,
+        let Links { prev, next } = links[number as usize];
+        match prev {
+            NONE => self.first = next,
+            prev => links[prev as usize].next = next,
         }
-        match behind {
-            NONE => self.last = before,
-            behind => links[behind as usize].before = before,
+        match next {
+            NONE => self.last = prev,
+            next => links[next as usize].prev = prev,
         }
         links[number as usize] = Links::NONE;
         self.len -= 1;

@@ -29,7 +29,7 @@ pub(super) struct SegmentLists {
     pub(super) sealed: [SegmentList; 2],
     pub(super) links: Vec<Links>,
     /// Bytes of blocks, dead or live, in segments that are sealed or being evacuated.
-    pub(super) written: u64,
+    pub(super) bytes_occupied: u64,
     /// Segments that may have pages.
     pub(super) resident: u32,
     /// Position of the search for segments that are cheap to evacuate.

@@ -24,7 +24,7 @@ fn a_segment_that_is_filled_to_its_last_byte_counts_as_written() {
     }
     let segment = log.heap.segment(first);
     assert_eq!(segment.phase(), Phase::Sealed);
-    assert_eq!(segment.written(log.heap.segment_size()), 66 * 124);
+    assert_eq!(segment.occupied(log.heap.segment_size()), 66 * 124);
 }
 
 /// Regression: after four gigabytes of failed additions the tail wrapped and overwrote live items.

@@ -90,7 +90,7 @@ impl Log {
             }
             // Relative to the written bytes: the unused end of a segment cannot be gained.
             let live = u64::from(self.heap.live.of(number));
-            let written = segment.written(size).max(1);
+            let written = segment.occupied(size).max(1);
             live_sum += live;
             written_sum += written;
             let share = live * 1000 / written;
@@ -140,7 +140,7 @@ impl Log {
         let mut next = segment_list.first();
         for _ in 0..SCAN_SEGMENTS {
             let number = next?;
-            next = segment_list.behind(&lists.links, number);
+            next = segment_list.next(&lists.links, number);
             let segment = self.heap.segment(number);
             if segment.is_held() {
                 // A peer is still filling or sending a block of it, so it could not be reclaimed.

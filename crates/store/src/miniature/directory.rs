@@ -103,10 +103,10 @@ impl Directory {
         } else {
             return None;
         };
-        let segment_list = self.chain(hash);
+        let chain = self.chain(hash);
         let at = usize::from(slot);
-        self.next[at] = self.first[segment_list];
-        self.first[segment_list] = slot;
+        self.next[at] = self.first[chain];
+        self.first[chain] = slot;
         self.hash[at] = hash;
         self.counted_s[at] = 0;
         self.is_missed[at] = false;
@@ -116,11 +116,11 @@ impl Directory {
     }
 
     pub(super) fn remove(&mut self, slot: Slot) {
-        let segment_list = self.chain(self.hash(slot));
+        let chain = self.chain(self.hash(slot));
         let after = self.next[usize::from(slot)];
-        let mut at = self.first[segment_list];
+        let mut at = self.first[chain];
         if at == slot {
-            self.first[segment_list] = after;
+            self.first[chain] = after;
         } else {
             while at != NONE && self.next[usize::from(at)] != slot {
                 at = self.next[usize::from(at)];
@@ -158,7 +158,7 @@ impl Directory {
     }
 
     /// Marks the item as just inserted: its next request counts.
-    pub(super) fn begin_anew(&mut self, slot: Slot) {
+    pub(super) fn reset_counted(&mut self, slot: Slot) {
         self.counted_s[usize::from(slot)] = 0;
     }
 
@@ -221,7 +221,7 @@ mod tests {
             .map(|now_s| directory.count_second(slot, now_s))
             .into();
         assert_eq!(counts, [true, false, true, false, true]);
-        directory.begin_anew(slot);
+        directory.reset_counted(slot);
         assert!(directory.count_second(slot, 2));
     }
 }

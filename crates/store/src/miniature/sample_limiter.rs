@@ -6,10 +6,10 @@ use std::cell::Cell;
 use crate::limits::SAMPLES_PER_SECOND;
 
 /// Number of cells. Two keys that share a cell are both sampled more often.
-const PLACES: usize = 64;
+const CELLS: usize = 64;
 
 #[derive(Debug, Clone, Copy, Default)]
-struct Standing {
+struct KeyCount {
     hash: u64,
     second: u32,
     count: u32,
@@ -17,7 +17,7 @@ struct Standing {
 
 /// Watched keys with their requests in this second.
 #[derive(Debug)]
-pub(crate) struct SampleLimiter([Cell<Standing>; PLACES]);
+pub(crate) struct SampleLimiter([Cell<KeyCount>; CELLS]);
 
 impl Default for SampleLimiter {
     fn default() -> Self {
@@ -27,17 +27,17 @@ impl Default for SampleLimiter {
 
 impl SampleLimiter {
     /// Whether another request of this key is to be passed.
-    pub(crate) fn shows(&self, hash: u64, now_s: u32) -> bool {
-        let cell = &self.0[hash as usize % PLACES];
-        let position = cell.get();
-        let count = match (position.hash, position.second) == (hash, now_s) {
-            true => position.count,
+    pub(crate) fn admits(&self, hash: u64, now_s: u32) -> bool {
+        let cell = &self.0[hash as usize % CELLS];
+        let key_count = cell.get();
+        let count = match (key_count.hash, key_count.second) == (hash, now_s) {
+            true => key_count.count,
             false => 0,
         };
         if count == SAMPLES_PER_SECOND {
             return false;
         }
-        cell.set(Standing {
+        cell.set(KeyCount {
             hash,
             second: now_s,
             count: count + 1,
@@ -52,8 +52,8 @@ mod tests {
 
     #[test]
     fn a_key_is_shown_some_times_a_second() {
-        let shown = SampleLimiter::default();
-        let count = |hash, now_s| (0..100).filter(|_| shown.shows(hash, now_s)).count();
+        let limiter = SampleLimiter::default();
+        let count = |hash, now_s| (0..100).filter(|_| limiter.admits(hash, now_s)).count();
         assert_eq!(count(1, 5), SAMPLES_PER_SECOND as usize);
         assert_eq!(count(2, 5), SAMPLES_PER_SECOND as usize);
         assert_eq!(count(1, 5), 0);

@@ -1,7 +1,7 @@
 //! The simulation of watched requests in the miniature caches.
 
 use super::directory::{self, Directory, NONE, Slot, Traits};
-use super::queues::{self, Queues, Room};
+use super::queues::{self, Capacity, Queues};
 use crate::eviction_policy::POLICY_COUNT;
 use crate::limits::{MINIATURE_SWEEP, SCORE_BITS, WATCHED_BITS_MAX, WATCHED_BITS_MIN};
 
@@ -11,7 +11,7 @@ const ONE: i64 = 1 << 32;
 /// percentage point.
 const MARGIN: i64 = ONE / 400;
 /// Samples between two checks whether enough keys are watched.
-const CENSUS: u32 = 1 << 14;
+const SAMPLING_CHECK_PERIOD: u32 = 1 << 14;
 /// An item larger than this fraction of a miniature cache is not simulated. If such items fill much
 /// of the memory, the miniatures are larger than what they simulate.
 const LARGEST_PART: u64 = 8;
@@ -33,7 +33,7 @@ pub(crate) enum SampledAccess {
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Observation {
     pub(crate) hash: u64,
-    pub(crate) seen: SampledAccess,
+    pub(crate) access: SampledAccess,
     pub(crate) now_s: u32,
 }
 
@@ -61,7 +61,7 @@ pub(super) struct Simulation {
     flushes: u32,
     /// Position of the search for keys that are no longer watched; `NONE`: there are none.
     sweep: Slot,
-    looks: u32,
+    samples: u32,
 }
 
 impl Simulation {
@@ -74,7 +74,7 @@ impl Simulation {
             best: 0,
             flushes: 0,
             sweep: NONE,
-            looks: 0,
+            samples: 0,
         }
     }
 
@@ -97,8 +97,12 @@ impl Simulation {
     }
 
     /// Simulates a watched request. Returns the best policy if it has changed.
-    pub(super) fn observe(&mut self, scan: &Observation, context: &SampleContext) -> Option<usize> {
-        if scan.hash >= self.threshold() {
+    pub(super) fn observe(
+        &mut self,
+        observation: &Observation,
+        context: &SampleContext,
+    ) -> Option<usize> {
+        if observation.hash >= self.threshold() {
             // No longer watched.
             return None;
         }
@@ -108,44 +112,44 @@ impl Simulation {
             self.queues.clear();
         }
         self.sweep();
-        let room = Room {
+        let capacity = Capacity {
             bytes: context.bytes >> self.watched_bits,
             ghosts: (context.ghosts >> self.watched_bits) as u32,
-            now_s: scan.now_s,
+            now_s: observation.now_s,
         };
-        let slot = self.present(scan);
-        match scan.seen {
+        let slot = self.find_live(observation);
+        match observation.access {
             SampledAccess::Deleted => {
                 if let Some(slot) = slot {
                     self.forget(slot);
                 }
             }
-            SampledAccess::Stored(traits) => self.store(scan, slot, traits, room),
+            SampledAccess::Stored(traits) => self.store(observation, slot, traits, capacity),
             SampledAccess::Missed => {
-                self.read(scan, slot);
+                self.read(observation, slot);
                 if let Some(slot) = slot {
                     self.directory.set_missed(slot, true);
                 }
             }
             SampledAccess::Hit(traits) => {
-                self.read(scan, slot);
-                if let Some(slot) = slot.or_else(|| self.insert(scan, traits)) {
+                self.read(observation, slot);
+                if let Some(slot) = slot.or_else(|| self.insert(observation, traits)) {
                     self.directory.set_missed(slot, false);
-                    self.fill(slot, traits, room);
+                    self.fill(slot, traits, capacity);
                 }
             }
         }
-        self.take_census();
-        match scan.seen {
-            SampledAccess::Hit(_) | SampledAccess::Missed => self.judge(),
+        self.adjust_sampling();
+        match observation.access {
+            SampledAccess::Hit(_) | SampledAccess::Missed => self.select_policy(),
             SampledAccess::Stored(_) | SampledAccess::Deleted => None,
         }
     }
 
     /// The slot of an item that has not expired.
-    fn present(&mut self, scan: &Observation) -> Option<Slot> {
-        let slot = self.directory.find(scan.hash)?;
-        if self.directory.expiry(slot).is_past(scan.now_s) {
+    fn find_live(&mut self, observation: &Observation) -> Option<Slot> {
+        let slot = self.directory.find(observation.hash)?;
+        if self.directory.expiry(slot).is_past(observation.now_s) {
             self.forget(slot);
             return None;
         }
@@ -158,61 +162,70 @@ impl Simulation {
     }
 
     /// A read: a hit in each cache that contains the item.
-    fn read(&mut self, scan: &Observation, slot: Option<Slot>) {
-        let is_first = slot.is_some_and(|slot| self.directory.count_second(slot, scan.now_s));
+    fn read(&mut self, observation: &Observation, slot: Option<Slot>) {
+        let is_first =
+            slot.is_some_and(|slot| self.directory.count_second(slot, observation.now_s));
         let bits = self.score_bits();
-        for target in 0..POLICY_COUNT {
-            let held = slot.filter(|&slot| self.queues.holds(target, slot));
+        for policy in 0..POLICY_COUNT {
+            let held = slot.filter(|&slot| self.queues.contains(policy, slot));
             let hit = if held.is_some() { ONE } else { 0 };
-            self.scores[target] += (hit - self.scores[target]) >> bits;
+            self.scores[policy] += (hit - self.scores[policy]) >> bits;
             if let Some(slot) = held {
-                self.queues.count(target, slot, is_first);
+                self.queues.count(policy, slot, is_first);
             }
         }
     }
 
     /// The average covers about four times the number of items in a cache.
     fn score_bits(&self) -> u32 {
-        let held = self.queues.held(self.best).max(1);
+        let held = self.queues.item_count(self.best).max(1);
         (held.ilog2() + 2).clamp(*SCORE_BITS.start(), *SCORE_BITS.end())
     }
 
     /// A cache that does not contain the item inserts it.
-    fn fill(&mut self, slot: Slot, traits: Traits, room: Room) {
+    fn fill(&mut self, slot: Slot, traits: Traits, capacity: Capacity) {
         // It may have been touched or overwritten since without being sampled.
         self.queues.change(&mut self.directory, slot, traits);
-        if self.queues.arrive(&self.directory, slot) {
-            self.directory.begin_anew(slot);
+        if self.queues.insert_missing(&self.directory, slot) {
+            self.directory.reset_counted(slot);
         }
-        self.settle(slot, room);
+        self.enforce_limits(slot, capacity);
     }
 
-    fn settle(&mut self, slot: Slot, room: Room) {
-        if self.directory.bytes(slot) > room.bytes / LARGEST_PART {
+    fn enforce_limits(&mut self, slot: Slot, capacity: Capacity) {
+        if self.directory.bytes(slot) > capacity.bytes / LARGEST_PART {
             // It would fill most of the cache, so nothing can be learned from it.
             self.forget(slot);
         }
-        self.queues.make_room(&mut self.directory, room);
+        self.queues.evict_excess(&mut self.directory, capacity);
     }
 
-    fn store(&mut self, scan: &Observation, slot: Option<Slot>, traits: Traits, room: Room) {
+    fn store(
+        &mut self,
+        observation: &Observation,
+        slot: Option<Slot>,
+        traits: Traits,
+        capacity: Capacity,
+    ) {
         match slot {
-            Some(slot) if self.directory.set_missed(slot, false) => self.fill(slot, traits, room),
+            Some(slot) if self.directory.set_missed(slot, false) => {
+                self.fill(slot, traits, capacity)
+            }
             Some(slot) => {
                 self.queues.rewrite(&mut self.directory, slot, traits);
-                self.settle(slot, room);
+                self.enforce_limits(slot, capacity);
             }
             None => {
-                if let Some(slot) = self.insert(scan, traits) {
-                    self.fill(slot, traits, room);
+                if let Some(slot) = self.insert(observation, traits) {
+                    self.fill(slot, traits, capacity);
                 }
             }
         }
     }
 
     /// A slot for a new item. If there is none left, fewer keys are watched from now on.
-    fn insert(&mut self, scan: &Observation, traits: Traits) -> Option<Slot> {
-        let slot = self.directory.insert(scan.hash, traits);
+    fn insert(&mut self, observation: &Observation, traits: Traits) -> Option<Slot> {
+        let slot = self.directory.insert(observation.hash, traits);
         if slot.is_none() && self.sweep == NONE {
             self.watched_bits = (self.watched_bits + 1).min(WATCHED_BITS_MAX);
             self.sweep = 1;
@@ -235,23 +248,23 @@ impl Simulation {
     }
 
     /// Watches more keys if few are watched.
-    fn take_census(&mut self) {
-        self.looks += 1;
-        if self.looks < CENSUS {
+    fn adjust_sampling(&mut self) {
+        self.samples += 1;
+        if self.samples < SAMPLING_CHECK_PERIOD {
             return;
         }
-        self.looks = 0;
+        self.samples = 0;
         let is_few = self.directory.len() < self.directory.slots() / 8;
         if is_few && self.watched_bits > WATCHED_BITS_MIN {
             self.watched_bits -= 1;
         }
     }
 
-    fn judge(&mut self) -> Option<usize> {
+    fn select_policy(&mut self) -> Option<usize> {
         let bits = self.score_bits();
         // A score over fewer requests varies more by chance.
         let margin = MARGIN + (ONE >> (bits - 2));
-        let best = (0..POLICY_COUNT).max_by_key(|&target| self.scores[target])?;
+        let best = (0..POLICY_COUNT).max_by_key(|&policy| self.scores[policy])?;
         if self.scores[best] <= self.scores[self.best] + margin {
             return None;
         }

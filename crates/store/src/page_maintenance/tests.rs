@@ -42,7 +42,7 @@ fn a_step_finds_a_little() {
     assert_eq!(steps(&mut maintenance), expected);
     assert_eq!(steps(&mut maintenance), 0);
     assert!(store.has_huge_pages());
-    store.refuse_huge_pages();
+    store.disable_huge_pages();
     assert!(!store.has_huge_pages());
 }
 
@@ -72,7 +72,7 @@ fn a_segment_on_its_way_back_is_not_lost_with_its_tender() {
     const LIMIT: u64 = 512 << 20;
     let mut worker = worker(LIMIT);
     let store = Arc::clone(worker.store());
-    store.refuse_huge_pages();
+    store.disable_huge_pages();
     (0..200).for_each(|key| fill(&mut worker, key));
     let mut maintenance = PageMaintenance::new(&store);
     store.set_limit(LIMIT / 8).unwrap();
@@ -80,7 +80,7 @@ fn a_segment_on_its_way_back_is_not_lost_with_its_tender() {
     while store.statistics().bytes_used() > LIMIT / 8 {
         worker.maintain(1, 64);
         worker.quiescent();
-        given_back += u64::from(maintenance.step() == PageStep::GaveBack);
+        given_back += u64::from(maintenance.step() == PageStep::Discarded);
     }
     assert!(given_back > 16, "{given_back}");
     store.set_limit(LIMIT).unwrap();

@@ -16,7 +16,7 @@ impl Region {
 
     pub(crate) fn advise_huge(&self) {}
 
-    pub(crate) fn refuse_huge(&self) {}
+    pub(crate) fn disable_huge(&self) {}
 
     pub(crate) fn populate(&self, _from: usize, _to: usize) {}
 

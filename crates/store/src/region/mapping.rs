@@ -23,7 +23,7 @@ pub(crate) struct Mapping {
     words: usize,
     /// Bytes of the address range before the aligned start. They belong to the mapping and are
     /// never touched.
-    before: usize,
+    unused_len: usize,
 }
 
 // SAFETY: the value owns the mapping, which is not bound to a thread.
@@ -49,18 +49,18 @@ impl Mapping {
         // SAFETY: a new anonymous mapping at an address chosen by the kernel has no aliases.
         let whole =
             unsafe { mmap_anonymous(ptr::null_mut(), slack + words * WORD, access, flags) }?;
-        let before = match slack {
+        let unused_len = match slack {
             0 => 0,
             _ => whole.cast::<u8>().align_offset(HUGE),
         };
-        match NonNull::new(whole.wrapping_byte_add(before).cast()) {
+        match NonNull::new(whole.wrapping_byte_add(unused_len).cast()) {
             Some(start) => {
                 // Before any page is touched: resident pages would not move.
                 nodes::interleave(start.cast(), words * WORD);
                 Ok(Self {
                     start,
                     words,
-                    before,
+                    unused_len,
                 })
             }
             None => Err(io::ErrorKind::OutOfMemory.into()),
@@ -93,7 +93,7 @@ impl Mapping {
     }
 
     /// Stops requesting huge pages, which would fill up discarded memory. A hint.
-    pub(crate) fn refuse_huge(&self) {
+    pub(crate) fn disable_huge(&self) {
         self.advise(Advice::LinuxNoHugepage);
     }
 
@@ -149,7 +149,7 @@ impl Mapping {
 
 impl Drop for Mapping {
     fn drop(&mut self) {
-        let whole = self.start.as_ptr().wrapping_byte_sub(self.before);
+        let whole = self.start.as_ptr().wrapping_byte_sub(self.unused_len);
         // SAFETY: the value is being dropped, so there are no borrows, and it owns the mapping from
         // the address that the kernel chose to its end. This fails only for a range that was never
         // mapped.

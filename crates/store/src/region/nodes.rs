@@ -23,7 +23,7 @@ type Nodes = [libc::c_ulong; NODES_MAX / WORD_BITS];
 /// process may use. A hint: nothing changes if a policy was set for the process (`numactl`) or the
 /// kernel refuses (as filters of containers do). Makes a system call.
 pub(super) fn interleave(start: NonNull<u8>, len: usize) {
-    if let Some(nodes) = segment_limit()
+    if let Some(nodes) = allowed_nodes()
         && has_default_policy()
     {
         // SAFETY: the set outlives the call, and its size in bits is passed, plus the one that the
@@ -44,7 +44,7 @@ pub(super) fn interleave(start: NonNull<u8>, len: usize) {
 }
 
 /// The nodes whose memory this process may use.
-fn segment_limit() -> Option<Nodes> {
+fn allowed_nodes() -> Option<Nodes> {
     let mut nodes: Nodes = [0; NODES_MAX / WORD_BITS];
     // SAFETY: the set is writable and outlives the call; its size in bits is passed, plus one as
     // above; no address is passed.
@@ -85,7 +85,7 @@ mod tests {
 
     #[test]
     fn a_mapping_is_spread_over_all_memory_nodes() {
-        if segment_limit().is_none() {
+        if allowed_nodes().is_none() {
             eprintln!("skipped: the kernel refuses memory policies");
             return;
         }

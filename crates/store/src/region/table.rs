@@ -16,7 +16,7 @@ pub(crate) unsafe trait Zeroed: Default {}
 pub(crate) struct Table<T> {
     mapping: Mapping,
     count: usize,
-    holds: PhantomData<T>,
+    values: PhantomData<T>,
 }
 
 impl<T: Zeroed> Table<T> {
@@ -26,7 +26,7 @@ impl<T: Zeroed> Table<T> {
         Ok(Self {
             mapping: Mapping::reserve(count * size_of::<T>())?,
             count,
-            holds: PhantomData,
+            values: PhantomData,
         })
     }
 

@@ -233,7 +233,7 @@ fn no_reader_sees_a_hole_used_again() {
             worker.offline();
             assert!(reader.join().is_ok());
             assert!(filler.join().is_ok());
-            sum.fetch_add(store.statistics().refilled, Ordering::Relaxed);
+            sum.fetch_add(store.statistics().holes_filled, Ordering::Relaxed);
         },
         ROUNDS,
         PREEMPTIONS,

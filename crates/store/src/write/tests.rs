@@ -16,14 +16,14 @@ fn worker_of(hash_seed: u64) -> Worker {
 }
 
 fn reserve(worker: &mut Worker, key: &[u8]) -> Upload {
-    let asked = Reserve {
+    let request = Reserve {
         value_len: 100,
         flags: 0,
         expiry: Expiry::NEVER,
         whole: false,
     };
     let hash = worker.hash(key);
-    worker.reserve(key, hash, &asked, NOW_S).unwrap()
+    worker.reserve(key, hash, &request, NOW_S).unwrap()
 }
 
 fn panics<T>(operation: impl FnOnce() -> T) -> bool {

@@ -69,7 +69,7 @@ impl Model {
     /// Fills a hole left in the first opening, as `Worker::take_hole` and the following write do.
     fn fill(&self) -> bool {
         self.switch.here();
-        let is_joined = self.segment.join_opening(FIRST_OPENING);
+        let is_joined = self.segment.acquire_writer_if_opening(FIRST_OPENING);
         self.switch.here();
         if is_joined {
             self.bytes.write(FILLED);

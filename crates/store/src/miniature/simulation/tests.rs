@@ -4,7 +4,7 @@ use super::*;
 use crate::eviction_policy::POLICIES;
 use crate::item::Expiry;
 
-const SCENE: SampleContext = SampleContext {
+const CONTEXT: SampleContext = SampleContext {
     bytes: 20 << 20,
     ghosts: 80_000,
     flushes: 0,
@@ -29,19 +29,26 @@ fn simulation(slots: usize) -> Simulation {
 }
 
 /// Shows one request.
-fn show(simulation: &mut Simulation, hash: u64, seen: SampledAccess, now_s: u32) {
-    simulation.observe(&Observation { hash, seen, now_s }, &SCENE);
+fn observe(simulation: &mut Simulation, hash: u64, access: SampledAccess, now_s: u32) {
+    simulation.observe(
+        &Observation {
+            hash,
+            access,
+            now_s,
+        },
+        &CONTEXT,
+    );
 }
 
 /// A read that is answered by a write.
-fn ask(simulation: &mut Simulation, record: u64, now_s: u32) {
-    for seen in [SampledAccess::Missed, SampledAccess::Stored(traits(100))] {
-        show(simulation, hash_of(record), seen, now_s);
+fn read_through(simulation: &mut Simulation, record: u64, now_s: u32) {
+    for access in [SampledAccess::Missed, SampledAccess::Stored(traits(100))] {
+        observe(simulation, hash_of(record), access, now_s);
     }
 }
 
 /// Numbers below `below`, the low ones more often.
-fn skewed(turn: u64, below: u64) -> u64 {
+fn zipf_like(turn: u64, below: u64) -> u64 {
     let random = turn.wrapping_mul(0xd130_2d3b_5f1c_6a95).rotate_left(29) ^ turn;
     let unit = (random.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 11) as f64 / (1_u64 << 53) as f64;
     ((below as f64).powf(unit) - 1.0) as u64
@@ -55,12 +62,16 @@ fn a_moving_working_set_selects_recency_and_a_loop_does_not() {
     around.best = 2;
     for turn in 0..200_000_u64 {
         let now_s = (turn / 1_000) as u32;
-        ask(&mut moving, turn / 4 + 20_000 - skewed(turn, 20_000), now_s);
+        read_through(
+            &mut moving,
+            turn / 4 + 20_000 - zipf_like(turn, 20_000),
+            now_s,
+        );
         let record = match turn % 2 {
-            0 => skewed(turn, 20_000),
+            0 => zipf_like(turn, 20_000),
             _ => 100_000 + turn / 2 % 6_000,
         };
-        ask(&mut around, record, now_s);
+        read_through(&mut around, record, now_s);
     }
     let name = |simulation: &Simulation| POLICIES[simulation.best].name;
     assert!(
@@ -81,15 +92,15 @@ fn fewer_keys_are_watched_when_there_are_no_slots_left() {
     let mut simulation = simulation(512);
     let before = simulation.threshold();
     for record in 0..20_000 {
-        ask(&mut simulation, record, 1);
+        read_through(&mut simulation, record, 1);
     }
     assert!(simulation.threshold() < before);
     assert!(simulation.directory.len() < 512, "there is room again");
     simulation.queues.check(&simulation.directory);
     // And more again when there are few.
-    for turn in 0..u64::from(CENSUS) * 40 {
-        show(&mut simulation, turn % 20, SampledAccess::Missed, 1);
-        show(
+    for turn in 0..u64::from(SAMPLING_CHECK_PERIOD) * 40 {
+        observe(&mut simulation, turn % 20, SampledAccess::Missed, 1);
+        observe(
             &mut simulation,
             hash_of(turn % 20_000),
             SampledAccess::Deleted,
@@ -102,81 +113,96 @@ fn fewer_keys_are_watched_when_there_are_no_slots_left() {
 #[test]
 fn expired_and_flushed_items_do_not_hit() {
     let mut simulation = simulation(512);
-    let scan = |simulation: &mut Simulation, seen, now_s, flushes| {
-        let context = SampleContext { flushes, ..SCENE };
+    let all_hit = |simulation: &mut Simulation, access, now_s, flushes| {
+        let context = SampleContext { flushes, ..CONTEXT };
         let hash = 7;
-        simulation.observe(&Observation { hash, seen, now_s }, &context);
-        (0..POLICY_COUNT).all(|target| simulation.scores[target] > 0)
+        simulation.observe(
+            &Observation {
+                hash,
+                access,
+                now_s,
+            },
+            &context,
+        );
+        (0..POLICY_COUNT).all(|policy| simulation.scores[policy] > 0)
     };
     let brief = Traits {
         bytes: 100,
         expiry: Expiry::at(10),
     };
-    assert!(!scan(&mut simulation, SampledAccess::Stored(brief), 1, 0));
+    assert!(!all_hit(
+        &mut simulation,
+        SampledAccess::Stored(brief),
+        1,
+        0
+    ));
     assert!(
-        !scan(&mut simulation, SampledAccess::Missed, 10, 0),
+        !all_hit(&mut simulation, SampledAccess::Missed, 10, 0),
         "it has expired"
     );
-    scan(&mut simulation, SampledAccess::Stored(traits(100)), 10, 0);
+    all_hit(&mut simulation, SampledAccess::Stored(traits(100)), 10, 0);
     assert!(
-        !scan(&mut simulation, SampledAccess::Missed, 10, 1),
+        !all_hit(&mut simulation, SampledAccess::Missed, 10, 1),
         "it was flushed"
     );
-    scan(&mut simulation, SampledAccess::Stored(traits(100)), 10, 1);
-    assert!(scan(&mut simulation, SampledAccess::Missed, 10, 1));
+    all_hit(&mut simulation, SampledAccess::Stored(traits(100)), 10, 1);
+    assert!(all_hit(&mut simulation, SampledAccess::Missed, 10, 1));
 }
 
 #[test]
 fn deleted_items_do_not_hit_and_touched_items_do() {
     let mut simulation = simulation(512);
-    let mut scan = |seen, now_s| {
+    let mut all_hit = |access, now_s| {
         let before = simulation.scores;
-        show(&mut simulation, 7, seen, now_s);
-        (0..POLICY_COUNT).all(|target| simulation.scores[target] > before[target])
+        observe(&mut simulation, 7, access, now_s);
+        (0..POLICY_COUNT).all(|policy| simulation.scores[policy] > before[policy])
     };
     let until = |second| Traits {
         bytes: 100,
         expiry: Expiry::at(second),
     };
-    scan(SampledAccess::Stored(until(10)), 1);
-    assert!(scan(SampledAccess::Hit(until(20)), 9), "a get that touches");
-    assert!(scan(SampledAccess::Missed, 15), "it was touched");
-    scan(SampledAccess::Stored(until(30)), 15);
+    all_hit(SampledAccess::Stored(until(10)), 1);
     assert!(
-        scan(SampledAccess::Missed, 25),
+        all_hit(SampledAccess::Hit(until(20)), 9),
+        "a get that touches"
+    );
+    assert!(all_hit(SampledAccess::Missed, 15), "it was touched");
+    all_hit(SampledAccess::Stored(until(30)), 15);
+    assert!(
+        all_hit(SampledAccess::Missed, 25),
         "it was made anew after a miss"
     );
-    scan(SampledAccess::Deleted, 25);
-    assert!(!scan(SampledAccess::Missed, 25));
+    all_hit(SampledAccess::Deleted, 25);
+    assert!(!all_hit(SampledAccess::Missed, 25));
 }
 
 proptest! {
     #[test]
     fn the_queues_stay_consistent(
-        looks in prop::collection::vec((0..2_000_u64, 0..4_u8, 1..400_u32, 0..3_u32), 1..1_500),
+        samples in prop::collection::vec((0..2_000_u64, 0..4_u8, 1..400_u32, 0..3_u32), 1..1_500),
         room in 0..2_000_000_u64,
         slots in 20..400_usize,
     ) {
         let mut simulation = simulation(slots);
-        for (number, (record, kind, bytes, flushes)) in looks.into_iter().enumerate() {
+        for (number, (record, kind, bytes, flushes)) in samples.into_iter().enumerate() {
             let traits = Traits { bytes, expiry: Expiry::at(number as u32 + bytes) };
-            let seen = match kind {
+            let access = match kind {
                 0 => SampledAccess::Missed,
                 1 => SampledAccess::Stored(traits),
                 2 => SampledAccess::Hit(traits),
                 _ => SampledAccess::Deleted,
             };
-            let scan = Observation { hash: hash_of(record), seen, now_s: number as u32 };
+            let observation = Observation { hash: hash_of(record), access, now_s: number as u32 };
             // Now and then it shrinks by half, and now and then it is flushed.
             let bytes = room >> (number / 500);
             let flushes = if number % 300 == 0 { flushes } else { simulation.flushes };
-            simulation.observe(&scan, &SampleContext { bytes, ghosts: 1_000, flushes });
+            simulation.observe(&observation, &SampleContext { bytes, ghosts: 1_000, flushes });
             if number % 50 == 0 {
                 simulation.queues.check(&simulation.directory);
             }
         }
         simulation.queues.check(&simulation.directory);
-        let known = (1..=slots as u16).filter(|&slot| !simulation.queues.is_unknown(slot));
+        let known = (1..=slots as u16).filter(|&slot| !simulation.queues.is_in_no_cache(slot));
         prop_assert_eq!(known.count(), simulation.directory.len());
     }
 }
