@@ -15,7 +15,8 @@ pub struct Config {
     /// Largest item, in bytes, as memcached counts it: see
     /// [`ITEM_OVERHEAD`](crate::limits::ITEM_OVERHEAD).
     pub item_max: u32,
-    /// Seed of the hash, against crafted collisions. A server uses a random seed.
+    /// Seed of the hash function. A server uses a random seed, so that clients cannot craft
+    /// collisions.
     pub hash_seed: u64,
     /// Number of threads that write concurrently. Each gets its own open segments if memory allows.
     pub workers: usize,
@@ -130,7 +131,7 @@ mod tests {
     use crate::Store;
 
     #[test]
-    fn memory_that_no_location_reaches_is_refused() {
+    fn memory_above_the_range_of_locations_is_rejected() {
         for (memory_bytes, memory_max) in [(64 << 20, MEMORY_MAX + 1), (MEMORY_MAX + 1, 0)] {
             let config = Config {
                 memory_bytes,

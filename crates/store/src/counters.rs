@@ -28,16 +28,17 @@ pub(crate) enum Counter {
     HolesFilled,
     /// Evacuated segments.
     Evacuated,
-    /// New items that had a ghost.
+    /// New items whose ghost was still remembered.
     GhostHits,
     /// Items evicted because the index had no free slot.
     EvictedIndexFull,
-    /// Times the worker waited for a segment.
+    /// Number of times the worker waited for a segment.
     Waits,
     /// Blocks and buckets visited in addition to those of the requested keys.
     Visits,
-    /// Bytes of blocks that this worker linked, less those that it unlinked: only the sum over all
-    /// workers, modulo 2^64, is meaningful.
+    /// Bytes of the blocks that this worker linked, minus bytes of those that it unlinked. A worker
+    /// may unlink what another has linked, so only the sum of all workers, modulo 2^64, has a
+    /// meaning.
     LiveBytes,
 }
 
@@ -50,8 +51,9 @@ pub(crate) struct Counters {
     counts: [AtomicU64; COUNTS],
     /// Evicted items by age, as in [`EVICTED_AGES_S`].
     ages: [AtomicU64; EVICTED_AGES_S.len() + 1],
-    /// The sketch of the worker's hot keys. The worker locks it only once every many reads;
-    /// `stats hotkeys` locks it rarely.
+    /// The sketch of the worker's hot keys. The worker locks it about once in
+    /// [`HOT_SAMPLE_PERIOD`](crate::limits::HOT_SAMPLE_PERIOD) reads; `stats hotkeys` locks it
+    /// rarely.
     pub(crate) sketch: Mutex<Sketch>,
 }
 

@@ -81,7 +81,7 @@ impl Epochs {
     }
 }
 
-/// A worker's place in [`Epochs`], for its announcements. Dropping it removes the worker.
+/// The slot in [`Epochs`] for the announcements of one worker. Dropping it removes the worker.
 #[derive(Debug)]
 pub(crate) struct WorkerSlot {
     epochs: Arc<Epochs>,

@@ -30,8 +30,8 @@ use crate::sync::{Arc, yield_now};
 use crate::upload::Rejected;
 use crate::worker::{Lease, Worker};
 
-/// The progress of a worker that evacuates a segment. Until the cursor is dropped, no other worker
-/// evacuates or retires that segment.
+/// A worker's exclusive claim on the segment being evacuated, and its position in it. Until the
+/// cursor is dropped, no other worker evacuates or retires that segment.
 #[derive(Debug)]
 pub(crate) struct Cursor {
     store: Arc<Lease>,
@@ -84,10 +84,10 @@ impl Drop for Cursor {
     }
 }
 
-/// Number of blocks whose index buckets are prefetched together.
+/// Number of blocks whose index buckets are prefetched together, before the first is looked up.
 const PREFETCH_BATCH: usize = 8;
 
-/// What evacuation does with an item.
+/// Whether evacuation keeps an item, and where.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum EvictionDecision {
     Evict,
@@ -103,11 +103,12 @@ struct Lifetime {
 }
 
 impl Lifetime {
-    /// Whether an item was last requested after the first quarter of its segment's lifetime, and so
-    /// stays. If any request sufficed, an item would stay for one to two segment lifetimes after
-    /// its last request: longest if it was requested only right after it was written. A lifetime
-    /// above the mean counts as the mean. Otherwise, after a pause with few writes, everything that
-    /// was requested before the pause would be evicted.
+    /// Whether an item was last requested after the first quarter of its segment's lifetime. Only
+    /// then is it kept. If every request counted, an item would survive one to two segment
+    /// lifetimes after its last request; an item requested only just after it was written would
+    /// survive longest. A lifetime above the mean counts as the mean. Otherwise a pause with few
+    /// writes would lengthen the lifetime, and every item requested before the pause would be
+    /// evicted.
     fn requested_after_first_quarter(&self, accessed_s: u32) -> bool {
         let lifetime_s = self.now_s.saturating_sub(self.opened_s);
         let accessed_after_s = u64::from(accessed_s.saturating_sub(self.opened_s));
@@ -260,9 +261,9 @@ impl Worker {
         true
     }
 
-    /// Collects the next few blocks that may be live in `batch` and prefetches their index buckets.
-    /// Advances the cursor by at most `budget` blocks. Returns the number of blocks it advanced by,
-    /// including dead ones, and whether the segment has more.
+    /// Fills `batch` with the next blocks that are not marked dead, and prefetches their index
+    /// buckets. Advances the cursor by at most `budget` blocks. Returns the number of blocks it
+    /// advanced by, including dead ones, and whether the segment has more.
     fn prefetch_batch(
         &self,
         cursor: &mut Cursor,
@@ -302,8 +303,8 @@ impl Worker {
             return BlockOutcome::Unreferenced;
         };
         let head = entry.location();
-        // `unlink_expired` fails if the item is not dead any more or its head block has moved: then
-        // it is treated as any other item.
+        // `unlink_expired` fails if a touch has extended the item's expiry, or if the head block
+        // has moved. In these cases the item is treated as a live one.
         let is_expired = self.miss_reason(head, self.block(head), now_s).is_some();
         if is_expired && self.unlink_expired(visited.hash, head, now_s) {
             return BlockOutcome::Unreferenced;
@@ -347,14 +348,14 @@ impl Worker {
         let part = log.heap.segment(victim.number).part();
         let frequency = entry.frequency();
         match (victim.task, part) {
-            // `ReclaimEmpty`: the item was touched after the segment was selected. `Compact`: it is one of
-            // the few live items in the segment.
+            // `ReclaimEmpty`: the item was touched after the segment was selected, and so is live.
+            // `Compact`: it is one of the few live items in the segment.
             (Task::ReclaimEmpty | Task::Compact, part) => {
                 EvictionDecision::Keep { part, frequency }
             }
             // Hardly any segment is free, so even items that were requested have to be evicted.
             (Task::Evict, _) if log.is_critical(self.is_waiting) => EvictionDecision::Evict,
-            // The head block of the item has already been kept, so its pieces are kept too.
+            // The item's head block was kept, so its pieces are kept too.
             (Task::Evict, _) if block.is_piece() && log.head_was_copied_out(entry, victim) => {
                 let part = Part::Main;
                 EvictionDecision::Keep { part, frequency }
@@ -510,7 +511,7 @@ impl Worker {
 
 /// The result of evacuating a block.
 enum BlockOutcome {
-    /// The block was copied. Its length in bytes.
+    /// The block was copied; its length in bytes.
     Copied(usize),
     /// No location refers to the block any more.
     Unreferenced,
@@ -525,8 +526,8 @@ struct Visited {
     hash: u64,
 }
 
-/// The expiry by which a block is placed. Pieces have none, so they are stored with items that
-/// never expire.
+/// The expiry that selects the open segment for a block. A piece has none, so it is stored with
+/// items that never expire.
 fn block_expiry(block: Block<'_>) -> crate::item::Expiry {
     if block.is_piece() {
         crate::item::Expiry::NEVER
@@ -569,7 +570,8 @@ mod tests {
         assert!(!after_pause.requested_after_first_quarter(114));
         // With a long mean lifetime the pause counts.
         assert!(!lifetime(460, 360).requested_after_first_quarter(160));
-        // A lifetime below eight seconds is not divided. With an unknown mean, any request counts.
+        // Below `LIFETIME_MIN_S` (eight seconds), and while the mean is unknown, every request
+        // counts.
         assert!(lifetime(107, 60).requested_after_first_quarter(100));
         assert!(!lifetime(108, 60).requested_after_first_quarter(100));
         assert!(lifetime(160, 0).requested_after_first_quarter(100));

@@ -13,8 +13,8 @@
 pub(crate) struct EvictionPolicy {
     /// Its name in the statistics.
     pub(crate) name: &'static str,
-    /// Share of the small part in thousandths of all segments, beyond which its oldest segment is
-    /// evicted first.
+    /// Share of the small part in thousandths of all segments. While the small part exceeds it, its
+    /// oldest segment is evicted first.
     pub(crate) small_thousandths: u64,
     /// New items start in the small part (probation), not in the main part.
     pub(crate) probation: bool,

@@ -2,8 +2,8 @@
 //! 2023). An item that returns soon after its eviction skips probation.
 //!
 //! Sixteen bits of each hash are kept, in sets of eight: a set remembers about its last eight
-//! evictions. One in eight thousand lookups is a false positive, whose only cost is a place in the
-//! main part.
+//! evictions. One in eight thousand lookups is a false positive; then an item goes to the main part
+//! without having been requested before.
 
 use crate::sync::atomic::{AtomicU64, Ordering};
 
@@ -18,7 +18,7 @@ const TAG_MASK: u64 = (1 << TAG_BITS) - 1;
 const SET_BYTES: usize = GHOSTS_PER_SET * TAG_BITS as usize / 8;
 
 /// The ghosts of a store. Each word is loaded and stored separately, without a lock: concurrent
-/// updates of a set may lose a ghost, which is then simply forgotten.
+/// updates of a set may lose a ghost.
 #[derive(Debug)]
 pub(crate) struct Ghosts {
     sets: Box<[[AtomicU64; GHOSTS_PER_SET / GHOSTS_PER_WORD]]>,

@@ -49,11 +49,13 @@ pub(crate) struct BlockRef<'h> {
 }
 
 impl BlockRef<'_> {
-    /// Prefetches header and key of a block that is to be replaced, up to two cache lines. A hint.
+    /// Prefetches the header and the key of a block that is to be replaced: at most two cache
+    /// lines. A hint.
     #[inline]
     pub(crate) fn prefetch_to_replace(&self, key_len: usize) {
         let start = self.block.address();
-        // For writing, because the header gets the dead mark; a block may begin anywhere in a line.
+        // For writing, because the dead mark is written to the header. A block may begin anywhere
+        // in a line, so the end of the key may be in the next one.
         crate::prefetch::line_to_write(start);
         crate::prefetch::line(start.wrapping_add(HEADER_LEN + key_len - 1));
     }
@@ -92,7 +94,7 @@ impl Heap {
         1 << self.size_bits
     }
 
-    /// Maximum number of segments there can be.
+    /// Maximum number of segments.
     pub(crate) fn count(&self) -> u32 {
         self.segments.all().len() as u32
     }
@@ -198,14 +200,15 @@ impl Heap {
         }
     }
 
-    /// The address of a block, for hints: the block may be gone, but the address stays mapped.
+    /// The address of a location, for hints: its block may have been reclaimed, but the address
+    /// stays mapped.
     #[inline]
     fn start_of(&self, location: Location) -> Option<*const u8> {
         let at = (location.units() * UNIT) as usize;
         (at < self.memory.len()).then(|| self.memory.byte(at).as_ptr().cast_const())
     }
 
-    /// The largest block.
+    /// Length of the largest possible block in bytes.
     pub(crate) fn block_max(&self) -> usize {
         (self.segment_size() - FIRST) as usize
     }

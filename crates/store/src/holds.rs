@@ -6,7 +6,7 @@ use crate::heap::{Heap, Number};
 use crate::limits::HELD_PART;
 use crate::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
-/// Segments held for peers, each counted once, however many hold it.
+/// Counts the segments held for peers. A segment with several holds is counted once.
 #[derive(Debug, Default)]
 pub(crate) struct Holds {
     segments: AtomicU32,
@@ -14,7 +14,7 @@ pub(crate) struct Holds {
     pinned_bytes: AtomicU64,
 }
 
-/// The right to hold a number of further segments.
+/// The right to hold a number of additional segments, which are counted as held already.
 #[derive(Debug)]
 #[must_use]
 pub(crate) struct Credit(u32);
@@ -25,7 +25,7 @@ impl Credit {
         Self(0)
     }
 
-    /// The unused rest.
+    /// Takes the unused rest.
     pub(crate) fn take(&mut self) -> Self {
         std::mem::replace(self, Self::none())
     }
@@ -36,7 +36,7 @@ impl Holds {
         self.pinned_bytes.load(Ordering::Relaxed)
     }
 
-    /// Segments held, plus those that unfinished uploads may still hold.
+    /// Number of held segments, plus the unused credit of unfinished uploads.
     pub(crate) fn segments(&self) -> u32 {
         self.segments.load(Ordering::Relaxed)
     }
@@ -49,8 +49,9 @@ impl Holds {
         self.pinned_bytes.fetch_sub(bytes, Ordering::Relaxed);
     }
 
-    /// Requests the right to hold `count` segments of `segment_limit`. The first holder always gets
-    /// it, so that a small memory still serves its largest item.
+    /// Requests the right to hold `count` segments, of `segment_limit` in all. `None`: the bound is
+    /// reached. While no segment is held, every request is granted, so that a small memory can
+    /// serve its largest item.
     pub(crate) fn request(&self, count: u32, segment_limit: u32) -> Option<Credit> {
         let most = (segment_limit / HELD_PART).max(1);
         let grant = |held: u32| Some(held + count).filter(|&sum| held == 0 || sum <= most);
@@ -60,7 +61,8 @@ impl Holds {
             .then_some(Credit(count))
     }
 
-    /// Holds a segment, on credit as long as there is any.
+    /// Holds a segment. If it was not held before, this uses one unit of credit; without credit it
+    /// is counted now.
     pub(crate) fn hold(&self, segment: &Segment, credit: &mut Credit) {
         if segment.hold() {
             if credit.0 > 0 {
@@ -89,7 +91,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_segment_counts_once_however_many_hold_it() {
+    fn a_segment_with_several_holds_counts_once() {
         let holds = Holds::default();
         let heap = Heap::new(4, 13, 1).unwrap();
         let hold = |number| {

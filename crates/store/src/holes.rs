@@ -1,20 +1,22 @@
 //! Holes: blocks unlinked by a worker's own writes, kept for reuse.
 //!
-//! A worker that overwrites items in a log leaves holes and continues through all the memory, none
-//! of which is cached, and the live blocks between the holes have to be copied some day. So a hole
-//! with exactly the length of the next value is reused, as in an allocator: its memory is likely
-//! cached, and no new segment is used. The value of a slow upload is never written into a hole,
-//! because it would keep the segment from being evacuated.
+//! In a pure log, a worker that overwrites items would leave holes and append to memory that is not
+//! cached, and the live blocks between the holes would have to be copied later. So a hole with
+//! exactly the length of the next block is reused, as in an allocator: its memory is likely cached,
+//! and no new segment is used. The value of a slow upload is never written into a hole, because it
+//! would prevent the evacuation of the segment.
 //!
 //! ```text
-//! unlinked ──► young ──► waiting, batch by batch, ──► ready, ──► filled
-//!              (a batch)  for its stamp to be over     by length
+//! unlinked ──► young ──────► waiting ───────────────► ready ─────► filled
+//!              (one batch)   (batches, until their    (lists by
+//!                             stamps have passed)      length)
 //! ```
 //!
 //! Readers may use a hole's block until the stamp of its batch has passed (`epochs.rs`). Meanwhile
 //! its segment may have been evacuated, pinned, or reopened. A writer that fills the hole therefore
-//! first joins the segment, which fails if it is closed, and checks that its opening is still the
-//! same. The number of holes is bounded; further ones are forgotten and left to evacuation.
+//! first acquires the segment, which fails if the segment is closed, and checks that its opening is
+//! still the same. The number of holes is bounded; further ones are forgotten and left to
+//! evacuation.
 
 use std::collections::VecDeque;
 use std::mem;
@@ -65,7 +67,8 @@ impl Holes {
         }
     }
 
-    /// Stamps a full batch, and takes over one whose stamp has passed.
+    /// If the young batch is full, stamps it. Also moves one batch whose stamp has passed to the
+    /// ready lists.
     fn advance_batches(&mut self, epochs: &Epochs) {
         if self.young_len < HOLE_BATCH {
             return;
@@ -89,16 +92,16 @@ const NONE: u16 = u16::MAX;
 
 const _: () = assert!(HOLES_MAX < NONE as usize);
 
-/// Reusable holes: a list per length and part, last in first out. If there is no space for another,
-/// an old one is forgotten.
+/// Reusable holes: a list for each length and part, last in first out. If there is no space for
+/// another hole, an old one is forgotten.
 #[derive(Debug)]
 struct ReadyHoles {
     links: Box<[HoleLink]>,
     /// The first hole of each list.
     firsts: Box<[u16]>,
-    /// The first unused entry.
+    /// The first unused link.
     empty: u16,
-    /// The next entry to be forgotten.
+    /// The next link to be reused if there is no unused one.
     hand: u16,
 }
 
@@ -190,7 +193,8 @@ fn list_of(len: u32, part: Part) -> usize {
 }
 
 impl Worker {
-    /// Counts an item unlinked by a write of this worker as dead, and remembers its hole.
+    /// Subtracts an item that a write of this worker has unlinked from the live bytes, and
+    /// remembers its block as a hole.
     #[inline]
     pub(crate) fn free(&self, block_ref: &BlockRef<'_>) {
         let len = self.account_unlinked(block_ref) as u32;
@@ -201,8 +205,8 @@ impl Worker {
         });
     }
 
-    /// Takes a hole of exactly this length for a block with this target that will soon be
-    /// published. Its segment is not evacuated until then.
+    /// Takes a hole of exactly this length for a block with this target. The block will soon be
+    /// published; until then its segment is not evacuated.
     pub(crate) fn take_hole(&self, len: usize, target: &AllocTarget) -> Option<Allocation> {
         let log = &self.store.log;
         let mut holes = self.holes.borrow_mut();
@@ -214,8 +218,8 @@ impl Worker {
             } = hole;
             let number = log.heap.number_of(location);
             let segment = log.heap.segment(number);
-            // The first check avoids shared writes for unsuitable holes. The second, in
-            // `acquire_writer_if_opening`, is reliable for what may have changed since.
+            // The first check avoids writes to shared memory for unsuitable holes. The second, in
+            // `acquire_writer_if_opening`, also notices a change since the first.
             let is_same = segment.opening() == opening;
             if is_same && log.accepts(segment, target) && segment.acquire_writer_if_opening(opening)
             {

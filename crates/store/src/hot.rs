@@ -1,8 +1,8 @@
 //! Hot keys. Each worker samples about one read in [`HOT_SAMPLE_PERIOD`]. The space-saving sketch
-//! (Metwally, Agrawal and El Abbadi, ICDT 2005) keeps [`HOT_KEYS`] keys: a key with more than that
-//! fraction of the samples is among them. Its count is never too low, and too high by at most the
-//! error it states. All counts are halved periodically, so that old hot keys are forgotten. Nothing
-//! is allocated after the start.
+//! (Metwally, Agrawal and El Abbadi, ICDT 2005) keeps N = [`HOT_KEYS`] keys. Every key with more
+//! than 1/N of the samples is among them. A count is never too low, and too high by at most the
+//! stated overestimate. All counts are halved periodically, so that old hot keys are forgotten.
+//! Nothing is allocated after the start.
 
 use crate::limits::{HOT_KEYS, HOT_SAMPLE_PERIOD, HOT_WINDOW, KEY_MAX};
 
@@ -20,7 +20,7 @@ pub struct HotKey {
 /// The result of [`crate::Store::hot_keys`].
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct HotKeys {
-    /// All recent reads of any keys, estimated in the same way.
+    /// Recent reads of all keys, estimated in the same way.
     pub reads: u64,
     /// The keys in descending order of reads.
     pub keys: Vec<HotKey>,
@@ -65,15 +65,15 @@ impl Sketch {
             Some(at) => self.slots[at].count += 1,
             None => self.admit(hash, key),
         }
-        // The distance is random: a fixed one could synchronise with a client that reads the same
-        // keys in turn.
+        // The distance is random. A fixed distance could be a multiple of the period of a client
+        // that reads the same keys in turn, so that it would sample only some of them.
         self.random ^= self.random << 13;
         self.random ^= self.random >> 7;
         self.random ^= self.random << 17;
         (self.random % u64::from(2 * HOT_SAMPLE_PERIOD - 1)) as u32
     }
 
-    /// Assigns a slot to a key: a free one, or that with the lowest count.
+    /// Assigns a slot to a key: a free slot, or the slot with the lowest count.
     fn admit(&mut self, hash: u64, key: &[u8]) {
         let mut slot = Slot {
             hash,
@@ -146,7 +146,7 @@ mod tests {
     }
 
     #[test]
-    fn a_key_with_its_share_is_found_among_any_number_of_others() {
+    fn a_hot_key_is_found_among_many_cold_ones() {
         let mut sketch = Sketch::default();
         for turn in 0..20_000_u64 {
             sketch.record(turn + 10, format!("cold {turn}").as_bytes());
@@ -164,7 +164,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_hot_once_is_forgotten() {
+    fn old_hot_keys_are_forgotten() {
         let mut sketch = Sketch::default();
         for _ in 0..HOT_WINDOW {
             sketch.record(1, b"yesterday");
@@ -178,7 +178,7 @@ mod tests {
     }
 
     #[test]
-    fn looks_come_as_often_as_they_say_but_not_in_step() {
+    fn samples_have_the_stated_mean_distance_and_vary() {
         let mut sketch = Sketch::default();
         let gaps: Vec<u32> = (0..10_000).map(|_| sketch.record(1, b"a")).collect();
         let mean = gaps.iter().map(|&gap| f64::from(gap) + 1.0).sum::<f64>() / 1e4;

@@ -15,13 +15,13 @@
 //! hashing). If none can move, one is displaced, since this is the index of a cache.
 //!
 //! Both buckets of a key, and the buckets they are split from, belong to the same *class*: their
-//! numbers have the same low bits. So a writer takes a single lock.
+//! numbers have the same low bits. So a writer takes only one lock.
 //!
 //! **Readers take no lock.** A moving entry is written to its new slot before it is removed from
-//! the old one, so it is always in at least one. A reader that scanned the new slot before and the
-//! old one after the move misses it. After a miss it therefore scans again between two reads of the
-//! class's version, which every move changes before it removes the entry. A hit needs no second
-//! scan.
+//! the old one, so at any moment at least one slot contains it. A reader misses it if it scans the
+//! new slot before the move and the old slot after the move. After a miss, a reader therefore scans
+//! again between two reads of the class's version, which every move changes before it removes the
+//! entry. A hit needs no second scan.
 //!
 //! The distinct lookups:
 //!
@@ -57,14 +57,16 @@ use crate::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use crate::sync::{Mutex, MutexGuard};
 
 /// Load in percent above which a bucket is split. If a class is so much fuller than the average
-/// that a search finds no free slot, an item is displaced; with a higher load that happens earlier.
+/// that a search finds no free slot, an item is displaced. A higher value would make that more
+/// likely.
 const LOAD_MAX: u64 = 80;
-/// The same for at most [`CLASSES_FEW`] classes: in a small memory, bytes matter most.
+/// As [`LOAD_MAX`], for at most [`CLASSES_FEW`] classes: in a small memory, bytes matter most.
 const LOAD_MAX_FEW: u64 = 81;
 const CLASSES_FEW: usize = 16;
 /// Load in percent below which the last bucket is merged back.
 const LOAD_MIN: u64 = 61;
-/// Validated scans before a reader disturbed by moves takes the lock.
+/// Maximum number of validated scans, each repeated because of concurrent moves, before a reader
+/// takes the lock.
 const SCANS_MAX: u32 = 4;
 
 /// Size of a bucket: a cache line. (In models a word is larger.)
@@ -96,9 +98,9 @@ pub(crate) struct Index {
     buckets: AtomicU64,
     buckets_min: u64,
     buckets_max: u64,
-    /// Bytes of buckets that were populated.
+    /// Number of bytes, from the first bucket, that were populated.
     populated: AtomicU64,
-    /// Number of entries. Every insertion changes it, so it has its own cache line (`Counter`).
+    /// Number of entries. Every insertion changes it, so it has a cache line of its own.
     items: Counter,
     resizing: Mutex<()>,
 }
@@ -110,9 +112,9 @@ struct Counter(AtomicU64);
 /// The result of a resize step.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum ResizeStep {
-    /// A bucket was added or removed. The size of all buckets in bytes.
+    /// A bucket was added or removed. The new size of all buckets in bytes.
     Resized(u64),
-    /// The size is right, or another thread is resizing.
+    /// No resizing is needed, or another thread is resizing.
     Idle,
     /// Resizing is needed but impossible: the maximum is reached, or a merge finds no space.
     Blocked,
@@ -122,8 +124,9 @@ impl Index {
     /// Creates an empty index of `classes` classes (a power of two), each with at least
     /// `buckets_per_class` buckets (a power of two from 2), that grows to at most `bytes_max`.
     ///
-    /// Keys are distributed over the classes at random, so a class has to be large for its load to
-    /// be near the average: with 512 buckets, the fullest of 256 classes has a twentieth more.
+    /// The hash assigns keys to classes at random, so the load of a class is near the average only
+    /// if the class is large: with 512 buckets, the fullest of 256 classes has 5 % more entries
+    /// than the average.
     ///
     /// # Errors
     /// The address space is exhausted.
@@ -194,7 +197,7 @@ impl Index {
         self.buckets.load(Ordering::Relaxed) * BUCKET_BYTES as u64
     }
 
-    /// Prefetches both buckets of a key.
+    /// Prefetches both buckets of a key. A hint.
     #[inline]
     pub(crate) fn prefetch(&self, hash: u64) {
         let buckets = self.buckets.load(Ordering::Relaxed);
@@ -224,8 +227,8 @@ impl Index {
         self.scan_validated(hash, matches)
     }
 
-    /// Returns an entry that may be the key's, preferably at a remembered position. The item may
-    /// belong to another key: for hints, and for callers that compare the key later.
+    /// Returns an entry with the key's tag, preferably at a remembered position. Its item may
+    /// belong to another key: use it as a hint, or compare the key later.
     #[inline]
     pub(crate) fn find_candidate(&self, hash: u64, position: Position) -> Option<Found> {
         self.reread(hash, position)
@@ -245,12 +248,13 @@ impl Index {
         Some(position.found(entry))
     }
 
-    /// Checks that an entry is really absent.
+    /// As [`find`](Self::find), after a scan that missed: repeats the scan until no move
+    /// interferes.
     fn scan_validated(&self, hash: u64, mut matches: impl FnMut(Entry) -> bool) -> Option<Entry> {
         let class = self.class(hash);
         for _ in 0..SCANS_MAX {
-            // Acquire: pairs with the release in `Moving`: moves completed before this are visible
-            // below.
+            // Acquire: pairs with the release in `Moving`: the scan below sees moves that were
+            // completed before this load.
             let before = class.version.load(Ordering::Acquire);
             if let Some(found) = self.scan(hash, &mut matches) {
                 return Some(found.entry);
@@ -328,8 +332,9 @@ impl Index {
         Writer::new(self, class, hash, lock(&class.lock))
     }
 
-    /// Prevents other workers from storing in the class of this hash, without a lock: they check
-    /// the flag before they link an item. Returns false if another worker has set it.
+    /// Prevents other workers from storing in the class of this hash. It sets a flag that they
+    /// check before they link an item, and holds no lock. Returns false if another worker has set
+    /// the flag.
     pub(crate) fn begin_rewrite(&self, hash: u64) -> bool {
         let is_rewriting = &self.class(hash).is_rewriting;
         // Relaxed: no ordering is needed. Writers read it under the lock of the class, and so does
@@ -337,7 +342,7 @@ impl Index {
         !is_rewriting.swap(true, Ordering::Relaxed)
     }
 
-    /// Allows the others to store again.
+    /// Allows other workers to store in the class again.
     pub(crate) fn end_rewrite(&self, hash: u64) {
         let is_rewriting = &self.class(hash).is_rewriting;
         is_rewriting.store(false, Ordering::Relaxed);
@@ -400,7 +405,7 @@ impl Index {
         ResizeStep::Resized((buckets + 1) * BUCKET_BYTES as u64)
     }
 
-    /// Moves the entries of the last bucket to where they belong without it.
+    /// Removes the last bucket: moves its entries to the buckets that their numbers then select.
     fn merge(&self, buckets: u64) -> ResizeStep {
         let last = buckets - 1;
         let class = &self.classes[self.addressing.class(addressing::parent(last))];
@@ -453,7 +458,7 @@ impl Index {
         ResizeStep::Resized(last * BUCKET_BYTES as u64)
     }
 
-    /// A number of the key of an entry in `bucket`.
+    /// The first or second number (`role`) of the key of an entry in `bucket`.
     fn number_of(&self, bucket: u64, entry: Entry, role: usize) -> u64 {
         let numbers = self
             .addressing
@@ -483,11 +488,11 @@ impl Index {
 }
 
 fn lock(mutex: &Mutex<()>) -> MutexGuard<'_, ()> {
-    // No code panics under these locks with the state inconsistent.
+    // No code that holds these locks panics while the state is inconsistent.
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// A move of entries: the version is odd until it is dropped.
+/// A move of entries. The version of the class is odd until it is dropped.
 struct Moving<'a>(&'a AtomicU32);
 
 impl<'a> Moving<'a> {

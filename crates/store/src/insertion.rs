@@ -50,7 +50,7 @@ impl Value<'_> {
 /// The metadata of a stored item.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Metadata {
-    /// It replaces a live item.
+    /// The item replaces one that has neither expired nor been flushed.
     pub(crate) is_overwrite: bool,
     pub(crate) cas: u64,
     pub(crate) expiry: Expiry,
@@ -69,8 +69,8 @@ pub(crate) enum Deferral {
 /// Why a built block was not linked.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum NotInserted {
-    /// The block cannot hold the item: it was flushed since it was built, or its layout lacks a
-    /// field that the item needs.
+    /// The block cannot hold the item: a flush since it was built would invalidate it, or its
+    /// layout lacks a word that the item needs.
     Unfit,
     /// Another worker is rewriting an item of its class (`rewrite.rs`).
     Rewriting,
@@ -128,7 +128,7 @@ impl Worker {
         now_s: u32,
     ) -> Result<Published, Deferral> {
         for _ in 0..REMAKES_MAX {
-            // With a layout that can hold any metadata.
+            // The largest CAS makes it a layout that can hold any metadata.
             let (allocation, fields) =
                 match self.allocate_for_item(item, write.expiry, Some(u64::MAX), now_s) {
                     Ok(allocation) => allocation,
@@ -145,8 +145,8 @@ impl Worker {
         Ok(Published::NoSpace)
     }
 
-    /// Links a built item, if `write` allows. `candidate` is the entry of its key, with the item, if
-    /// they were looked up before.
+    /// Links a built item, if `write` allows. `candidate` is the entry of its key, with the item,
+    /// if they were looked up before.
     ///
     /// # Errors
     /// See [`NotInserted`]. Nothing was changed.
@@ -195,9 +195,9 @@ impl Worker {
         })
     }
 
-    /// The part for a new value of a key: that of the present value, if any; otherwise the small
-    /// part, unless the key has a ghost. `present` belongs to another key about once in a million,
-    /// which is acceptable for this choice.
+    /// The part for a new value of a key: the part of the present value, if there is one; otherwise
+    /// the small part, unless the key has a ghost. About once in a million, `present` belongs to
+    /// another key, which is acceptable for this choice.
     #[inline]
     pub(crate) fn part_for(&self, present: Option<&CurrentItem<'_>>, hash: KeyHash) -> Part {
         let log = &self.store.log;
@@ -211,8 +211,7 @@ impl Worker {
         }
     }
 
-    /// What may be the present item of a key. For hints, and for callers that compare the key
-    /// themselves.
+    /// An item that is probably the present one of a key. Use it as a hint, or compare the key.
     #[inline]
     pub(crate) fn candidate(&self, hash: KeyHash) -> Option<CurrentItem<'_>> {
         let found = self.store.index.find_candidate(hash.0, hash.1)?;
@@ -257,7 +256,7 @@ impl Worker {
         }
         if let Some(CurrentItem { found, block_ref }) = present {
             self.counters.count(Counter::Stored);
-            // A write counts as a request of the key. A dead item's frequency is not kept.
+            // A write counts as a request. The frequency of an expired or flushed item is not kept.
             let frequency = match metadata.is_overwrite {
                 true => found.entry().frequency() + 1,
                 false => 0,
@@ -326,7 +325,7 @@ impl Worker {
         Ok((allocation, fields))
     }
 
-    /// Writes an item into allocated memory and holds it.
+    /// Writes an item into allocated memory. The draft takes over the hold of the segment.
     #[inline]
     pub(crate) fn draft(
         &self,
@@ -359,7 +358,7 @@ impl Worker {
         now_s: u32,
     ) -> Result<Metadata, Published> {
         let present = present.map(|it| it.block_ref).and_then(|old| {
-            // A dead item gives up its slot but does not exist for conditions.
+            // An expired or flushed item is replaced, but counts as absent for the conditions.
             let miss_reason = self.miss_reason(old.location, old.block, now_s);
             miss_reason.is_none().then_some(old.block)
         });

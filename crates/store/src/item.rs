@@ -11,15 +11,15 @@ use crate::worker::pieces_of;
 
 /// When an item expires, in whole seconds of the caller's clock.
 ///
-/// Exact: an item with `At(t)` is returned while `now < t` and not from `t` on.
+/// It is exact: an item with `Expiry::at(t)` is returned while `now < t`, and not from `t` on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Expiry(u32);
 
 impl Expiry {
-    /// Never.
+    /// The item never expires.
     pub const NEVER: Self = Self(u32::MAX);
 
-    /// At second `second`.
+    /// The item expires at second `second`.
     #[must_use]
     pub fn at(second: u32) -> Self {
         Self(second.min(u32::MAX - 1))
@@ -33,13 +33,13 @@ impl Expiry {
         self.0
     }
 
-    /// Whether it has passed.
+    /// Whether the expiry has passed.
     #[must_use]
     pub fn is_past(self, now_s: u32) -> bool {
         self != Self::NEVER && self.0 <= now_s
     }
 
-    /// Seconds left. `None`: it never expires.
+    /// Seconds until the expiry. `None`: the item never expires.
     #[must_use]
     pub fn seconds_left(self, now_s: u32) -> Option<u32> {
         (self != Self::NEVER).then(|| self.0.saturating_sub(now_s))
@@ -49,21 +49,21 @@ impl Expiry {
 /// An item at the moment of the read, borrowed for the duration of a closure.
 #[derive(Debug)]
 pub struct Item<'a> {
-    /// The client's own 32 bits.
+    /// The client flags: 32 bits that the store does not interpret.
     pub flags: u32,
-    /// Changes with every write of this item.
+    /// The CAS. It changes with every write of this item.
     pub cas: u64,
-    /// The expiry; if the read changes it, the one before.
+    /// The expiry, as it was before this read.
     pub expiry: Expiry,
     /// The second of the last read or write before this one.
     pub last_access_s: u32,
-    /// It was read before.
+    /// The item was read before.
     pub fetched: bool,
-    /// It was invalidated, and its old value is still returned.
+    /// The item was invalidated, and its old value is still returned.
     pub stale: bool,
-    /// This reader has claimed the item and is to renew it.
+    /// This reader has claimed the item and is expected to renew it.
     pub won: bool,
-    /// Another reader had claimed it before.
+    /// Another reader had claimed the item before.
     pub claimed: bool,
     /// The last full write named its key in base64 ([`Write::base64_key`]).
     ///

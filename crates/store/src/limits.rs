@@ -2,10 +2,10 @@
 
 /// Longest key in bytes.
 pub const KEY_MAX: usize = 250;
-/// Bytes that memcached adds to key and value for the size of an item: a header with CAS of 56
-/// bytes, and 3 for terminators. Used to reject the same items.
+/// Bytes that memcached counts for an item in addition to key and value: 56 for a header with a
+/// CAS, and 3 for terminators. The store rejects the same items as memcached.
 pub const ITEM_OVERHEAD: usize = 59;
-/// Bytes that it adds for client flags other than 0.
+/// Bytes that memcached counts for client flags other than 0.
 pub const FLAGS_LEN: usize = 4;
 /// Minimum memory of a store, in bytes.
 pub const MEMORY_MIN: u64 = 1 << 20;
@@ -49,25 +49,26 @@ pub(crate) const SPARSE_PERCENT_NO_EVICTION: u64 = 97;
 pub(crate) const COPY_RESERVE: u32 = 2;
 /// Maximum number of evacuation steps of a writer that waits for a segment.
 pub(crate) const WAIT_STEPS_MAX: usize = 256;
-/// Each this many copied bytes reduce the visits of an evacuation step by one.
+/// For this many copied bytes, an evacuation step makes one visit less.
 pub(crate) const COPY_BYTES_PER_VISIT: usize = 1024;
 /// The memory limit cannot be lowered below this fraction (1/N) of the initial memory.
 pub(crate) const LIMIT_PART: u64 = 8;
-/// If less than this percentage of the examined segments is live, all live items fit and none has
-/// to be evicted. The sparsest segment is then evacuated.
+/// If less than this percentage of the bytes in the examined segments is live, memory suffices for
+/// all live items, and none has to be evicted. The sparsest segment is then evacuated.
 pub(crate) const ROOMY_PERCENT: u64 = 85;
 /// Minimum frequency at which an item is promoted to the main part when its segment is evicted.
 pub(crate) const PROMOTE_AT: u8 = 1;
-/// With policies without frequency counters, an item is evicted if its last request was within this
-/// first fraction (1/N) of its segment's lifetime.
+/// Under policies without decay, an item is evicted if its last request was within this first
+/// fraction (1/N) of its segment's lifetime.
 pub(crate) const EARLY_REQUEST_PART: u64 = 4;
 /// Weight (1/N) of a new value in the moving average of segment lifetimes.
 pub(crate) const LIFETIME_WEIGHT: u32 = 8;
-/// The average is kept in this fraction (1/N) of a second.
+/// Unit of the average: this fraction (1/N) of a second.
 pub(crate) const LIFETIME_UNIT: u32 = 64;
 /// Upper bound of a lifetime in seconds, half a year.
 pub(crate) const LIFETIME_MAX_S: u32 = 1 << 24;
-/// Minimum lifetime, in seconds, that is divided into quarters.
+/// Segment lifetime in seconds below which every request counts, not only one after the first
+/// quarter.
 pub(crate) const LIFETIME_MIN_S: u32 = 8;
 /// Ghosts take this fraction (1/N) of the memory.
 pub(crate) const GHOST_PART: u64 = 128;
@@ -75,7 +76,7 @@ pub(crate) const GHOST_PART: u64 = 128;
 pub(crate) const MINIATURE_PART: u64 = 16 * 1024;
 /// Minimum and maximum slots of a miniature cache.
 pub(crate) const MINIATURE_SLOTS: std::ops::RangeInclusive<usize> = 256..=8192;
-/// Steps by which a miniature cache makes space for a request.
+/// Maximum number of evictions by which a miniature cache makes space for a request.
 pub(crate) const MINIATURE_STEPS: usize = 4;
 /// Maximum number of requests per second and watched key that a worker passes to the miniatures.
 pub(crate) const SAMPLES_PER_SECOND: u32 = 8;
@@ -97,7 +98,7 @@ pub(crate) const POPULATE_BYTES: u32 = 64 << 10;
 pub(crate) const CLASS_MEMORY: u64 = 2 << 20;
 /// Maximum number of index classes.
 pub(crate) const INDEX_CLASSES_MAX: u64 = 256;
-/// Initial and least number of buckets of a class.
+/// Initial and minimum number of buckets of a class.
 pub(crate) const CLASS_BUCKETS: usize = 512;
 /// The index takes at most this fraction (1/N) of the memory.
 pub(crate) const INDEX_PART: u64 = 2;
@@ -105,14 +106,14 @@ pub(crate) const INDEX_PART: u64 = 2;
 pub(crate) const STEP_BYTES: usize = 4 * 1024;
 /// Maximum number of evacuation steps of an operation before it waits for other workers.
 pub(crate) const STEPS_MAX: usize = 32;
-/// How often a worker without a segment for a copy yields before it evicts the item.
+/// Number of times a worker without a segment for a copy yields before it evicts the item.
 pub(crate) const COPY_WAITS_MAX: usize = 200;
-/// How often a worker without a segment yields before it defers the request. This bounds the delay
-/// of its other connections.
+/// Number of times a worker without a segment yields before it defers the request. This bounds the
+/// delay of its other connections.
 pub(crate) const WAIT_YIELDS_MAX: usize = 256;
 /// Pins and unfinished uploads together hold at most this fraction (1/N) of the memory.
 pub const HELD_PART: u32 = 8;
-/// Blocks and buckets that an operation visits beside those it names.
+/// Maximum number of blocks and buckets that an operation visits in addition to those of its keys.
 pub const VISITS_MAX: usize = 64;
 /// Maximum number of blocks visited by one evacuation step.
 pub const STEP_ITEMS: usize = 16;
@@ -122,7 +123,7 @@ pub(crate) const KICK_BUCKETS: usize = 48;
 pub(crate) const LONG_SEARCH_BUCKETS: usize = 8 * KICK_BUCKETS;
 /// Buckets visited by a split or a merge.
 pub(crate) const RESIZE_BUCKETS: usize = 2;
-/// Blocks that a worker unlinks before it takes their epoch stamp.
+/// Number of blocks in a batch of holes: they share one epoch stamp.
 pub(crate) const HOLE_BATCH: usize = 16;
 /// Maximum number of batches of holes waiting for their stamps to pass.
 pub(crate) const HOLE_BATCHES_MAX: usize = 32;
@@ -138,16 +139,17 @@ pub const HOT_KEYS: usize = 32;
 pub const HOT_SAMPLE_PERIOD: u32 = 64;
 /// Samples after which all counts are halved.
 pub(crate) const HOT_WINDOW: u32 = 1 << 15;
-/// Longest decimal counter, in bytes.
+/// Length of the longest decimal counter, in bytes.
 pub const COUNTER_MAX: usize = 20;
-/// How often a read-modify-write is retried because the item has changed. From the second attempt
-/// on, other writers of the class wait.
+/// Number of attempts of a read-modify-write, each repeated because the item has changed. From the
+/// second attempt on, other writers of the class wait.
 pub(crate) const REWRITE_ATTEMPTS: usize = 16;
-/// How often a write is retried because a rewrite of its class is in progress.
+/// Number of attempts of a write, each repeated because a rewrite of its class is in progress.
 pub(crate) const REWRITE_WAITS_MAX: usize = 4;
-/// How often a worker yields to a rewrite of the class before it defers the request.
+/// Number of times a worker yields to a rewrite of the class before it defers the request.
 pub(crate) const REWRITE_YIELDS_MAX: usize = 256;
-/// How often a touch moves an item to a block that can hold an expiry before it is deferred.
+/// Number of times a touch moves an item to a block that can hold an expiry before the touch is
+/// deferred.
 pub(crate) const TOUCH_MOVES_MAX: usize = 16;
-/// How often the block of an item is built again because of a flush.
+/// Number of times the block of an item is built because flushes make the previous one unfit.
 pub(crate) const REMAKES_MAX: usize = 8;

@@ -59,17 +59,17 @@ pub(crate) struct Log {
     over_limit: AtomicU32,
     /// Segments that are free or become free without further evacuation.
     available: AtomicU32,
-    /// The same including those above the limit.
+    /// As `available`, including segments above the limit.
     reachable: AtomicU32,
     /// Number of flushes.
     flushes: AtomicU32,
-    /// There are pages to discard or populate.
+    /// Pages have to be discarded or populated.
     needs_page_maintenance: AtomicBool,
     /// Position of the search for open segments without live items.
     next_open_segment: AtomicU32,
     /// Number of segments opened in each part.
     openings: [AtomicU32; 2],
-    /// The last segment selected for evacuation may evict items.
+    /// The evacuation selected last may evict items.
     is_evicting: AtomicBool,
     /// Index of the current policy in [`POLICIES`].
     eviction_policy: AtomicU32,
@@ -127,7 +127,8 @@ impl Log {
         }
     }
 
-    /// Number of flushes. A segment opened before the last flush contains only flushed items.
+    /// Number of flushes so far. A segment opened before the last flush contains only flushed
+    /// items.
     #[inline]
     pub(crate) fn flush_count(&self) -> u32 {
         self.flushes.load(Ordering::Relaxed)
@@ -140,7 +141,7 @@ impl Log {
     /// The low watermark: number of segments to keep free.
     pub(crate) fn reserve(&self) -> u32 {
         let part = self.segment_limit.load(Ordering::Relaxed) / RESERVE_PART;
-        // Each worker may be evacuating a segment that is not free before it is done.
+        // Each worker may be evacuating a segment, which becomes free only when it is empty.
         part + RESERVE_MIN + part.min(self.stripes as u32 - 1)
     }
 
@@ -166,7 +167,7 @@ impl Log {
     pub(crate) fn record_lifetime(&self, lifetime_s: u32) {
         let mean = self.mean_lifetime.load(Ordering::Relaxed);
         let lifetime = lifetime_s.min(LIFETIME_MAX_S) * LIFETIME_UNIT;
-        // Limit the effect of an outlier to that of twice the average.
+        // An outlier has at most the effect of a lifetime of twice the mean.
         let next = match mean {
             0 => lifetime,
             _ => mean - mean / LIFETIME_WEIGHT + lifetime.min(2 * mean) / LIFETIME_WEIGHT,
@@ -202,7 +203,7 @@ impl Log {
         self.over_limit.load(Ordering::Relaxed)
     }
 
-    /// Lowers the number of segments above the limit by those that have become free.
+    /// Subtracts the segments that have become free from the number of segments above the limit.
     fn update_over_limit(&self, lists: &SegmentLists) {
         let over_limit = self.over_limit();
         if over_limit > 0 {
@@ -231,8 +232,8 @@ impl Log {
         self.eviction_policy.store(number as u32, Ordering::Relaxed);
     }
 
-    /// Segments that each part may fill before its oldest is evicted first. Both values follow from
-    /// one read of the limit, which another thread may change.
+    /// The share of each part in segments. The part that exceeds its share is evicted from first.
+    /// Both values are computed from one read of the limit, because another thread may change it.
     fn part_shares(&self) -> [u32; 2] {
         shares_of(
             self.segment_limit(),
@@ -246,8 +247,9 @@ impl Log {
             .map(|(allocation, _)| allocation)
     }
 
-    /// Allocates a block of `least` to `most` bytes: the rest of the open segment if that is in
-    /// between. Returns the number of bytes.
+    /// Allocates a block of `least` to `most` bytes. If the rest of the open segment is shorter
+    /// than `most` but not shorter than `least`, the block takes that rest. Also returns the
+    /// block's length.
     pub(crate) fn allocate_between(
         &self,
         least: usize,
@@ -317,7 +319,7 @@ impl Log {
         self.accepts_expiry(segment, target) && !(is_evicting && self.is_old(segment))
     }
 
-    /// Whether it is neither flushed nor held by a peer.
+    /// Whether the segment is neither flushed nor held by a peer.
     #[inline]
     pub(crate) fn is_reusable(&self, segment: &Segment) -> bool {
         segment.flush_generation() == self.flush_count() && !segment.is_held()
@@ -329,7 +331,8 @@ impl Log {
     }
 
     /// As [`Log::accepts_expiry`], for a segment with an expiry other than the block's. Not
-    /// inlined: otherwise its arithmetic would precede the comparison that avoids it.
+    /// inlined: if it were, the compiler would compute its arithmetic before the comparison that
+    /// makes it unnecessary.
     #[inline(never)]
     fn accepts_other_expiry(&self, segment: &Segment, target: &AllocTarget) -> bool {
         let (present, wanted) = (segment.expiry(), target.expiry);
@@ -344,21 +347,21 @@ impl Log {
             && (present >= wanted || may_raise())
     }
 
-    /// Whether the segment belongs to the oldest quarter of its part. While items are evicted, a
-    /// block written there would be evicted before it could be requested.
+    /// Whether the segment belongs to the oldest quarter of its part. While items are being
+    /// evicted, a block written there would probably be evicted before its first request.
     fn is_old(&self, segment: &Segment) -> bool {
         let part = segment.part();
         let share = self.part_shares()[part as usize];
         // Openings of one part differ by two (`part_of_opening`).
         let openings = self.openings[part as usize].load(Ordering::Relaxed);
         let age = openings.wrapping_sub(segment.opening()) / 2;
-        // Segments within the number of open ones are not old.
+        // Segments as young as the open ones are never old.
         let young = (share / 4 * 3).max((self.stripes * self.classes) as u32);
         age > young
     }
 
-    /// Replaces the full open segment by a free one. Returns false if none is free, and true also
-    /// if another worker has replaced it.
+    /// Replaces the full open segment by a free one. Returns false if no segment is free. Returns
+    /// true if the open segment was replaced, by this worker or another.
     fn open(&self, open_segment: &AtomicU32, full: Number, target: &AllocTarget) -> bool {
         let mut lists = self.lists();
         if open_segment.load(Ordering::Relaxed) != full {
@@ -372,11 +375,15 @@ impl Log {
         let openings = &self.openings[target.part as usize];
         let opening = openings.load(Ordering::Relaxed).wrapping_add(2) & !1 | target.part as u32;
         openings.store(opening, Ordering::Relaxed);
-        debug_assert_eq!(self.heap.live.sum(number), 0, "what came and left");
+        debug_assert_eq!(
+            self.heap.live.sum(number),
+            0,
+            "live bytes of an empty segment"
+        );
         self.heap.live.clear(number);
         segment.open(target.part, self.flush_count(), target.now_s, opening);
-        // Release: pairs with the acquire in `allocate_between`: a writer that adds to the segment sees it
-        // open.
+        // Release: pairs with the acquire in `allocate_between`: a writer that adds to the segment
+        // sees it open.
         open_segment.store(number, Ordering::Release);
         self.seal(&mut lists, full);
         true
@@ -421,7 +428,7 @@ impl Log {
         Some(number)
     }
 
-    /// Takes a non-resident segment, preferably one that has its pages.
+    /// Takes a segment that does not count as resident, preferably one that still has its pages.
     fn next_non_resident(&self, lists: &mut SegmentLists) -> Option<Number> {
         // A segment that is to be discarded still has its pages.
         if let Some(number) = lists.to_discard.pop() {
@@ -443,8 +450,8 @@ impl Log {
         Some(lists.fresh - 1)
     }
 
-    /// Moves retired segments whose stamp has passed to the free list, and keeps the resident ones
-    /// within the limit.
+    /// Moves retired segments whose stamp has passed to the free list. Then marks free segments for
+    /// discarding while more segments are resident than allowed.
     fn reclaim_retired(&self, lists: &mut SegmentLists) {
         while let Some(&(number, stamp)) = lists.retired.front() {
             if !self.epochs.has_passed(stamp) {
@@ -484,7 +491,7 @@ impl Log {
             .store(left(self.resident_max()), Ordering::Relaxed);
     }
 
-    /// Whether a segment may be taken. The last ones are reserved for copies.
+    /// Whether a segment may be allocated. The last free segments are reserved for copies.
     fn can_allocate(&self, lists: &SegmentLists, is_copy: bool) -> bool {
         let reserved = if is_copy { 0 } else { COPY_RESERVE };
         lists.free.len() as u32 + self.room(lists) > reserved
@@ -524,7 +531,7 @@ impl Log {
         is_pending || self.can_allocate(&lists, is_copy)
     }
 
-    /// Seals the next examined open segment if all its items are dead.
+    /// Examines the next open segment, and seals it if all its items have expired or been flushed.
     pub(crate) fn seal_expired(&self, now_s: u32) {
         let next = self.next_open_segment.fetch_add(1, Ordering::Relaxed) as usize;
         let open_segment = &self.open_segments[next % self.open_segments.len()].0;
@@ -589,8 +596,8 @@ pub(crate) fn part_of_opening(opening: u32) -> Part {
     }
 }
 
-/// Items with similar expiry are stored together. Each class spans six times as long as the
-/// previous one, starting with ten seconds.
+/// The class of an expiry: items with similar expiry are stored together. The first class holds
+/// lifetimes of up to ten seconds, and each further class reaches six times as far.
 fn class_of(expiry: Expiry, now_s: u32) -> usize {
     let Some(left_s) = expiry.seconds_left(now_s) else {
         return CLASSES_MAX - 1;

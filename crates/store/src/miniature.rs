@@ -2,11 +2,11 @@
 //! optimization using miniature simulations*, ATC 2017).
 //!
 //! One key in 64 to a few thousand, selected by its hash, is watched. Its requests are also sent to
-//! four miniature caches, one per policy. These hold only hashes and lengths, and simulate the same
-//! fraction of the memory as the watched keys are of all keys. So the hit ratio of a miniature
-//! estimates that of the store under its policy. (A miniature counts requests but does not know
-//! when the last one came, so it underestimates `recent` and `clock` slightly.) Each policy has a
-//! score, its recent hit ratio, and the store uses the policy with the best.
+//! four miniature caches, one per policy. These hold only hashes and lengths. If one key in N is
+//! watched, they simulate 1/N of the memory. So the hit ratio of a miniature estimates that of the
+//! store under its policy. (A miniature counts requests but does not record the time of the last
+//! one, so it underestimates `recent` and `clock` slightly.) Each policy has a score, its recent
+//! hit ratio, and the store uses the policy with the highest score.
 //!
 //! ```text
 //! request ── hash below the threshold? ──► directory: slot of the hash        (`directory.rs`)
@@ -14,10 +14,11 @@
 //!                                          each eviction policy, of the same slots
 //! ```
 //!
-//! The cost is a comparison per request. A request of a watched key costs about a microsecond, and
-//! a worker passes only some of them per second; occasionally it is some tens of microseconds, when
-//! many keys have to be forgotten at once. A worker that finds the lock taken skips the request.
-//! Nothing is watched before the memory is half full.
+//! A request of an unwatched key costs a comparison. A request of a watched key costs about a
+//! microsecond, and a worker passes only [`SAMPLES_PER_SECOND`](crate::limits::SAMPLES_PER_SECOND)
+//! of each key. Occasionally one costs some tens of microseconds, when many keys have to be
+//! forgotten at once. A worker that finds the lock taken skips the request. Nothing is watched
+//! before the memory is half full.
 
 mod directory;
 mod queues;
@@ -52,7 +53,7 @@ pub(crate) struct Miniatures {
 }
 
 impl Miniatures {
-    /// With capacity for this many watched keys.
+    /// Creates miniatures with capacity for this many watched keys.
     pub(crate) fn new(slots: usize) -> Self {
         Self {
             threshold: Threshold::default(),
@@ -78,7 +79,7 @@ impl Miniatures {
         hash < self.threshold.0.load(Ordering::Relaxed)
     }
 
-    /// Starts watching, once. `items` is the expected number.
+    /// Starts watching, if it has not started yet. `items` is the expected number of items.
     #[inline]
     pub(crate) fn start(&self, items: u64) {
         if self.threshold.0.load(Ordering::Relaxed) == 0 {
@@ -96,7 +97,8 @@ impl Miniatures {
             // Another worker was first.
             return;
         }
-        // Every key in one of the caches, or recently evicted from one, has a slot.
+        // Three keys for each item of the store: every key in one of the caches, or recently
+        // evicted from one, needs a slot.
         let keys_per_slot = 3 * items / self.slots as u64;
         simulation.watch_one_in(keys_per_slot.max(1).ilog2().max(WATCHED_BITS_MIN));
         self.threshold
@@ -104,7 +106,7 @@ impl Miniatures {
             .store(simulation.threshold(), Ordering::Relaxed);
     }
 
-    /// Passes a request. Calls `set_eviction_policy` if another policy has become the best.
+    /// Simulates a request. Calls `set_eviction_policy` if another policy has become the best.
     pub(crate) fn observe(
         &self,
         observation: &Observation,

@@ -59,7 +59,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_number_is_refused() {
+    fn text_that_is_not_a_number_is_rejected() {
         for text in [
             "",
             " ",

@@ -2,7 +2,7 @@
 //! It may share a processor with a worker, which is then delayed by the length of a step.
 //!
 //! ```text
-//! segments being repopulated ─► a number of bytes per step; not used before they are done
+//! segments being repopulated ─► a number of bytes per step; not used before they are populated
 //! segments to be discarded   ─► one segment per step
 //! segments needed soon       ─► a number of bytes per step
 //! the index                  ─► a number of bytes of its next buckets per step
@@ -18,7 +18,7 @@ use crate::sync::Arc;
 pub enum PageStep {
     /// There was nothing to do.
     Nothing,
-    /// Memory was returned to the kernel.
+    /// The pages of a segment were returned to the kernel.
     Discarded,
     /// Pages were populated.
     Populated,
@@ -35,14 +35,14 @@ pub struct PageMaintenance {
 #[derive(Debug)]
 struct PageOperation {
     number: Number,
-    /// Number of its bytes that are populated.
+    /// Number of its bytes that are populated already.
     done: u32,
-    /// It was discarded earlier, and is not used until it is populated.
+    /// The segment was discarded earlier, and is not used until it is populated.
     was_discarded: bool,
 }
 
 impl PageMaintenance {
-    /// The store it serves.
+    /// Creates the maintenance of a store.
     #[must_use]
     pub fn new(store: &Arc<Store>) -> Self {
         Self {
@@ -56,7 +56,7 @@ impl PageMaintenance {
         let log = &self.store.log;
         let is_repopulating = self.current.as_ref().is_some_and(|it| it.was_discarded);
         if !is_repopulating && let Some(number) = log.next_to_discard() {
-            // Huge pages would fill up the discarded memory.
+            // A huge page would make the discarded memory resident again at the first touch.
             self.store.disable_huge_pages();
             // If discarding fails, the content is unchanged and the segment is reused as it is.
             log.heap.discard(number);
@@ -109,7 +109,7 @@ impl PageMaintenance {
 
 impl Drop for PageMaintenance {
     fn drop(&mut self) {
-        // Its pages are populated on first touch.
+        // The segment can be used: the rest of its pages are populated on first touch.
         if let Some(current) = self.current.take() {
             self.finish(&current);
         }

@@ -7,13 +7,13 @@ use crate::store::Store;
 use crate::sync::Arc;
 use crate::worker::pieces_of;
 
-/// A value that stays valid as long as the pin, whatever happens to its item: its segments are not
-/// reused.
+/// A value that stays valid as long as the pin exists, even if its item is replaced or evicted: the
+/// segments of the value are held and not reused.
 #[derive(Debug)]
 pub struct Pin {
     store: Arc<Store>,
-    /// The blocks of the value: that of its item, or those of its pieces followed by that of its
-    /// item.
+    /// The blocks of the value: the block of its item, preceded by the blocks of its pieces, if
+    /// any.
     blocks: Box<[Location]>,
     value_len: usize,
 }
@@ -34,7 +34,7 @@ impl Pin {
         Some(Self::hold(store, blocks, block.value_len(), credit))
     }
 
-    /// As [`Pin::take`] for the duration of an operation, without the bound.
+    /// As [`Pin::take`], without the bound. For a pin that is dropped before the operation ends.
     pub(crate) fn force(store: &Arc<Store>, location: Location, block: Block<'_>) -> Self {
         Self::hold(
             store,
@@ -75,7 +75,7 @@ impl Pin {
         })
     }
 
-    /// One of its blocks.
+    /// One of the pinned blocks.
     fn block(&self, location: Location) -> Block<'_> {
         // SAFETY: its segment is held until this is dropped.
         unsafe { self.store.log.heap.block(location) }

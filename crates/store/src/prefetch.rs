@@ -13,8 +13,8 @@ pub(crate) fn line(at: *const u8) {
     let _ = at;
 }
 
-/// The same for a line that is about to be written, which takes it from other cores. Without the
-/// instruction it does nothing.
+/// As [`line`], for a line that is about to be written: other cores lose their copies of it. Does
+/// nothing on processors without the instruction.
 #[inline]
 pub(crate) fn line_to_write(at: *const u8) {
     #[cfg(target_arch = "x86_64")]

@@ -15,18 +15,19 @@ use crate::worker::{KeyHash, Worker, traits};
 /// The effects of a read on the item.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Read {
-    /// Set this expiry (get-and-touch). An item without an expiry has to be moved for that. If
-    /// memory is not available yet, the read is deferred; if there is none, the item is returned
-    /// and evicted.
+    /// Set this expiry (get-and-touch). An item whose block has no expiry word has to be moved for
+    /// that. If memory for it will become free, the read is deferred. If there is no memory, the
+    /// item is returned and then evicted.
     pub touch: Option<Expiry>,
     /// Claim a stale item, if no client has claimed it.
     pub claim: bool,
-    /// Claim an item that is not stale too, under this condition.
+    /// Also claim an item that is not stale, under this condition.
     pub recache: Recache,
     /// Do not record the access.
     pub untracked: bool,
-    /// The visit pins values longer than this; `None`: it pins nothing. A read that changes the
-    /// item takes the pin first, so that it changes nothing if no pin is available.
+    /// `visit` pins values that are longer than this, in bytes; `None`: it pins no value. A read
+    /// that changes the item takes the pin first, so that nothing is changed if no pin is
+    /// available.
     pub pins_above: Option<usize>,
 }
 
@@ -58,18 +59,19 @@ impl Recache {
 pub enum Miss {
     /// The key has no item.
     Absent,
-    /// The item has expired, and this read is the first to find it so.
+    /// The item has expired, and this read is the first to find that.
     Expired,
-    /// The item was flushed, and this read is the first to find it so.
+    /// The item was flushed, and this read is the first to find that.
     Flushed,
 }
 
 impl Worker {
-    /// Passes the item of `key` to `visit`, which runs at most once, after all locks were released.
-    /// Returns `None`, and has to be repeated later, in three cases: `visit` returned `None`; a pin
-    /// is needed before a change and none is available ([`Read::pins_above`]); or a touch has to
-    /// wait for memory ([`Rejected::Deferred`]). If `visit` returns `None` although no pin was
-    /// needed, a change is not undone.
+    /// Passes the item of `key` to `visit`, which runs at most once, after all locks are released.
+    ///
+    /// The result `None` means that the caller has to repeat the read later. This happens in three
+    /// cases: `visit` returned `None`; a pin is needed before a change and none is available
+    /// ([`Read::pins_above`]); or a touch has to wait for memory ([`Rejected::Deferred`]). If
+    /// `visit` returned `None` after the read has changed the item, the change is not undone.
     ///
     /// # Errors
     /// A miss.
@@ -89,7 +91,7 @@ impl Worker {
         let location = entry.location();
         let block = self.block(location);
         if let Some(miss) = self.miss_reason(location, block, now_s) {
-            // A concurrent reader finds nothing.
+            // Only one of several concurrent readers unlinks the item. The others report it absent.
             let is_first = self.unlink_expired(hash.0, location, now_s);
             self.miss(hash, now_s, options);
             return Err(if is_first { miss } else { Miss::Absent });
@@ -108,7 +110,7 @@ impl Worker {
         Ok(Some(answer))
     }
 
-    /// The entry of a key: at the remembered position, or wherever it is.
+    /// The entry of a key. The remembered position is tried before a search.
     #[inline]
     fn find(&self, key: &[u8], hash: KeyHash) -> Option<Entry> {
         let index = &self.store.index;
@@ -123,8 +125,8 @@ impl Worker {
             })
     }
 
-    /// As [`Worker::read`], with the class locked: a read that touches or claims an item is a
-    /// write.
+    /// As [`Worker::read`], for a read that touches or claims the item. It locks the class, as a
+    /// write does.
     fn read_and_change<R>(
         &mut self,
         key: &[u8],
@@ -196,8 +198,8 @@ impl Worker {
                 self.unlink_expired_found(&writer, &found, block);
                 drop(writer);
             }
-            // There is no memory to move it to. It must not be found after its expiry, so it is
-            // evicted now, as other items are for lack of memory.
+            // There is no memory to move the item to. It must not be found after its new expiry,
+            // which its block cannot hold. So it is evicted now.
             Some(_) => {
                 let part = self.store.log.heap.segment_of(location).part();
                 self.evict_found(writer, &found, part, now_s);
@@ -211,11 +213,11 @@ impl Worker {
         Ok(answer)
     }
 
-    /// Moves an item without expiry to a block that can hold one, as evacuation would. The item may
-    /// have been replaced afterwards: the caller looks it up again.
+    /// Moves an item to a block with an expiry word, as evacuation would. The item may be replaced
+    /// at the same time, so the caller looks it up again.
     ///
     /// # Errors
-    /// There is no memory for that now.
+    /// There is no memory for the block now.
     #[cold]
     fn add_expiry_word(
         &mut self,
@@ -239,7 +241,8 @@ impl Worker {
         let draft = Draft::of(&self.store.log.heap, allocation);
         let block = draft.block_ref.block;
         block.begin(&fields, key);
-        // While it waited for memory the worker was quiescent, so the item may have been replaced.
+        // The worker may have been quiescent while it waited for memory, so the item may have been
+        // replaced.
         let found = self.find(key, hash);
         let Some(old) = found.map(|entry| self.block_ref(entry.location())) else {
             return Ok(());
@@ -296,10 +299,10 @@ impl Worker {
         }
     }
 
-    /// Records an access by a read or by an overwrite, at most once per second, so that a
-    /// frequently read item stays in the caches of all readers. A zero frequency counter, as after
-    /// each move, is incremented at once: in a segment with a lifetime below a second, the item
-    /// would otherwise be evicted although it is requested.
+    /// Records an access by a read or by an overwrite, at most once per second for each item, so
+    /// that a frequently read item stays in the caches of all cores. A frequency counter of zero,
+    /// as after each move, is incremented even in the same second. Otherwise an item in a segment
+    /// with a lifetime below a second would be evicted although it is requested.
     #[inline]
     pub(crate) fn record_access(
         &self,
@@ -330,7 +333,7 @@ impl Worker {
     /// Sets the expiry of an item. Returns false on a miss. See [`Read::touch`].
     ///
     /// # Errors
-    /// [`Rejected::Deferred`] only.
+    /// Only [`Rejected::Deferred`].
     pub fn touch(
         &mut self,
         key: &[u8],
@@ -386,7 +389,7 @@ mod tests {
         hash
     }
 
-    /// A reader may be between index and block while another worker unlinks the item.
+    /// A reader may have read the entry, but not the block, when another worker unlinks the item.
     #[test]
     fn a_reader_of_an_unlinked_item_gets_its_metadata() {
         let (mut reader, mut writer) = {

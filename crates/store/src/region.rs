@@ -1,7 +1,7 @@
 //! Memory mapped from the kernel: reserved at once, and resident page by page on first touch.
 //!
-//! In models (`crate::sync`) the words of the index are those of the scheduler, which are not plain
-//! memory; items are in plain memory always.
+//! In models (`crate::sync`) the words of the index are atomics of the model's scheduler, and not
+//! plain memory. Items are always in plain memory.
 
 mod mapping;
 mod nodes;

@@ -1,10 +1,10 @@
 //! Read-modify-write: a new value derived from the present one, as by append and arithmetic.
 //!
 //! The new value is computed without a lock from a pinned snapshot. It replaces the item if the
-//! snapshot is still the item's value. Otherwise another writer was first, and the computation is
-//! repeated, now by the only worker that may store in the class ([`RewriteGuard`]). So it succeeds
-//! unless evacuation moves the item. A worker that finds another rewriting waits briefly, and then
-//! defers its request.
+//! snapshot is still current. Otherwise another writer was first, and the computation is repeated
+//! under a [`RewriteGuard`]: then no other worker may store in the class, and the second attempt
+//! succeeds unless evacuation moves the item. A worker that finds the class guarded by another
+//! waits briefly, and then defers its request.
 
 use crate::heap::block::Access;
 use crate::index::Location;
@@ -18,7 +18,7 @@ use crate::sync::{Arc, yield_now};
 use crate::upload::{Rejected, Reserve, Upload};
 use crate::worker::{KeyHash, Lease, Worker, traits};
 
-/// Padding of a number that has become shorter.
+/// Padding for a number that has become shorter.
 static SPACES: [u8; 4096] = [b' '; 4096];
 
 /// Value and metadata of an item at one moment.
@@ -41,7 +41,7 @@ impl Snapshot {
 pub(crate) enum NewValue<'v> {
     /// The digits of a number, padded with spaces to a length.
     Number { number: u64, value_len: usize },
-    /// Another value appended or prepended.
+    /// The snapshot's value with another one appended or prepended.
     Joined { new: &'v Upload, is_before: bool },
     /// The unchanged value.
     Same,
@@ -49,20 +49,20 @@ pub(crate) enum NewValue<'v> {
     Empty,
 }
 
-/// What happens to the flags of an item: access time, stale, claimed, base64 key.
+/// The access word of the rewritten item: access time, stale, claimed, base64 key.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Marks {
-    /// Those of a new item.
+    /// As for a new item.
     New,
-    /// Unchanged if the value keeps its length; otherwise [`Marks::New`].
+    /// Unchanged if the value keeps its length; otherwise as [`Marks::New`].
     Kept,
-    /// Stale and unclaimed, the others unchanged.
+    /// Stale and unclaimed; otherwise unchanged.
     Stale,
-    /// Stale and unclaimed, the others those of a new item.
+    /// Stale and unclaimed; otherwise as for a new item.
     NewStale,
 }
 
-/// The changes of a rewrite beside the value.
+/// The changes that a rewrite makes in addition to the value.
 #[derive(Clone, Copy)]
 pub(crate) struct Change {
     pub(crate) cas: NewCas,
@@ -88,7 +88,7 @@ impl NewCas {
         cas.map_or(or, Self::Given)
     }
 
-    /// `None`: the next one.
+    /// The CAS as a number. `None`: the next one of the class.
     fn of(self, found: &Snapshot) -> Option<u64> {
         match self {
             Self::Next => None,
@@ -103,7 +103,7 @@ pub(crate) enum Rewritten<T> {
     Done(Done),
     /// There is no item.
     Absent,
-    /// The closure declined.
+    /// The closure returned this error.
     Rejected(T),
     /// The new value is too long, or there is no memory for it.
     NoSpace,
@@ -128,8 +128,8 @@ pub(crate) struct Done {
     pub(crate) expiry_before: Expiry,
 }
 
-/// The exclusive right to store in a class until dropped. Other writers do not block: they check it
-/// under the lock of the class and try again later.
+/// The exclusive right to store in a class, until it is dropped. It is not a lock: other writers
+/// check it under the lock of the class, and try again later.
 struct RewriteGuard {
     store: Arc<Lease>,
     hash: KeyHash,
@@ -142,10 +142,10 @@ impl Drop for RewriteGuard {
 }
 
 impl Worker {
-    /// Waits until no other worker rewrites an item of the class, and takes the right.
+    /// Waits until no other worker has the guard of the class, and takes it.
     ///
     /// # Errors
-    /// Others held it for long: [`Rejected::Deferred`].
+    /// [`Rejected::Deferred`] if other workers held the guard for too long.
     fn begin_rewrite(&mut self, hash: KeyHash) -> Result<RewriteGuard, Rejected> {
         for _ in 0..REWRITE_YIELDS_MAX {
             if self.store.index.begin_rewrite(hash.0) {
@@ -158,10 +158,10 @@ impl Worker {
         Err(Rejected::Deferred)
     }
 
-    /// Waits until no worker rewrites an item of the class.
+    /// Waits until no worker has the guard of the class.
     ///
     /// # Errors
-    /// One held the right for long: [`Rejected::Deferred`].
+    /// [`Rejected::Deferred`] if other workers held the guard for too long.
     #[cold]
     pub(crate) fn wait_for_rewrite(&mut self, hash: KeyHash) -> Result<(), Rejected> {
         self.begin_rewrite(hash).map(drop)
@@ -236,7 +236,7 @@ impl Worker {
             self.unlink_expired(hash.0, location, now_s);
             return None;
         }
-        // So that evicting for the new value does not evict the old one.
+        // Otherwise the allocation for the new value might evict the old one.
         self.record_access(hash, entry, block, false, now_s);
         Some(Snapshot {
             location,
@@ -298,7 +298,7 @@ impl Worker {
         Ok(upload)
     }
 
-    /// Replaces the value of a snapshot if it is still the item's. Returns the new CAS.
+    /// Replaces the item by the new value, if the snapshot is still current. Returns the new CAS.
     fn swap(
         &self,
         found: &Snapshot,

@@ -10,7 +10,7 @@ pub struct Statistics {
     pub limit_bytes: u64,
     /// Bytes of live items: key, value, header.
     pub bytes_live: u64,
-    /// Bytes of items in segments, dead ones included.
+    /// Bytes of blocks in segments, live and dead.
     pub bytes_occupied: u64,
     /// Bytes of the index.
     pub index_bytes: u64,
@@ -32,8 +32,8 @@ pub struct Statistics {
     pub segments: u64,
     /// Segments that may be resident.
     pub segments_allowed: u64,
-    /// The second in which the oldest segment was opened, among those open or next to be evacuated.
-    /// `None` if nothing has been written.
+    /// The second in which the oldest segment was opened. Only open segments and the first segment
+    /// of each eviction queue are compared. `None` if nothing has been written.
     pub oldest_segment_s: Option<u32>,
     /// Present items, including expired ones not yet reclaimed.
     pub items: u64,
@@ -45,8 +45,8 @@ pub struct Statistics {
     pub evicted_unfetched: u64,
     /// Items evicted from the main part, which holds most items that were requested again.
     pub evicted_main: u64,
-    /// Evicted items by the seconds since their last request: below each of [`EVICTED_AGES_S`], and
-    /// the rest.
+    /// Evicted items by age, the time since their last request. Each class ends below one of
+    /// [`EVICTED_AGES_S`]; the last has no upper bound.
     pub evicted_ages: [u64; EVICTED_AGES_S.len() + 1],
     /// Items reclaimed after they expired or were flushed.
     pub expired: u64,
@@ -58,7 +58,7 @@ pub struct Statistics {
     pub copied: u64,
     /// Bytes of copied blocks.
     pub copied_bytes: u64,
-    /// New items that had a ghost.
+    /// New items whose ghost was still remembered.
     pub ghost_hits: u64,
     /// Blocks written into holes.
     pub holes_filled: u64,
@@ -69,7 +69,7 @@ pub struct Statistics {
 }
 
 impl Statistics {
-    /// Memory of items, dead or live, and of everything that finds them.
+    /// Resident memory of the store: segments, index, ghosts and miniatures.
     #[must_use]
     pub fn bytes_used(&self) -> u64 {
         self.segments * self.segment_bytes

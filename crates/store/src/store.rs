@@ -47,9 +47,9 @@ const NO_FLUSH: u64 = u64::MAX;
 
 #[derive(Debug, Default)]
 struct CounterSets {
-    /// The counters of present workers.
+    /// The counters of the existing workers.
     present: Vec<Arc<Counters>>,
-    /// The sums of dropped workers.
+    /// The sums over all dropped workers.
     dropped: Counters,
     /// Number of workers ever created.
     created: usize,
@@ -73,8 +73,8 @@ impl Store {
             memory_max: 0,
             ..config
         };
-        // If address space is scarce (strict accounting, `ulimit -v`), try a store that cannot
-        // grow.
+        // If address space is scarce (strict accounting, `ulimit -v`), try a store whose limit
+        // cannot be raised.
         Self::build(config, Geometry::of(&config))
             .or_else(|_| Self::build(fixed_size, Geometry::of(&fixed_size)))
     }
@@ -138,7 +138,7 @@ impl Store {
     pub fn hot_keys(&self) -> HotKeys {
         let (mut hot, mut copy) = (HotKeys::default(), Sketch::default());
         for counters in &self.counter_sets().present {
-            // A worker may wait for this lock: no system call while it is held.
+            // A worker may wait for this lock, so nothing is allocated while it is held.
             copy.copy_from(
                 &counters
                     .sketch
@@ -183,7 +183,7 @@ impl Store {
         Ok(())
     }
 
-    /// Adjusts the number of segments to the size of the index.
+    /// Adjusts the number of segments, after the index or the memory limit has changed.
     pub(crate) fn balance(&self) {
         let fixed = self.index.bytes() + self.ghosts.bytes() + self.miniatures.bytes();
         let size_bits = self.log.heap.segment_size().ilog2();
@@ -203,8 +203,8 @@ impl Store {
         while maintenance.step() != PageStep::Nothing {}
     }
 
-    /// Uses small pages for memory that is not resident yet, because huge ones take too long. Makes
-    /// a system call.
+    /// Uses small pages for memory that is not resident yet, for a machine on which populating a
+    /// huge page takes too long. Makes a system call.
     pub fn disable_huge_pages(&self) {
         if self.log.heap.disable_huge() {
             self.index.disable_huge();
@@ -284,7 +284,7 @@ impl Store {
             segment_bytes: u64::from(self.log.heap.segment_size()),
             segments: u64::from(self.log.resident()),
             segments_allowed: u64::from(self.log.segment_limit()),
-            // While workers write, it may be off by their current changes.
+            // While workers write, the sum may be off by their current changes.
             bytes_live: (sum(Counter::LiveBytes) as i64).max(0) as u64,
             bytes_occupied: content.bytes_occupied,
             oldest_segment_s: content.oldest_s,
@@ -299,11 +299,11 @@ impl Store {
     }
 }
 
-/// The sizes of the parts of a store.
+/// The sizes of the parts of a store, fixed at its creation.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Geometry {
     pub(crate) segment_bits: u32,
-    /// Maximum number of segments there can be.
+    /// Maximum number of segments.
     pub(crate) segments: usize,
     pub(crate) classes: usize,
     pub(crate) class_buckets: usize,
@@ -339,8 +339,8 @@ impl Geometry {
     }
 }
 
-/// The number of segments that fit beside the other parts, and the growth of the index, one
-/// segment's worth, after which it is computed again.
+/// The number of segments that fit into `memory` in addition to the `other` parts. One segment
+/// less, because the index may grow by the size of a segment before this is computed again.
 fn segment_limit(memory: u64, other: u64, size_bits: u32) -> u32 {
     let count = (memory.saturating_sub(other) >> size_bits).saturating_sub(1);
     u32::try_from(count).unwrap_or(u32::MAX)
@@ -357,7 +357,7 @@ mod tests {
     use crate::heap::segment::Phase;
     use crate::{Expiry, Mode, Write};
 
-    /// They are updated as blocks are linked and unlinked, and not summed on request.
+    /// Both statistics are running sums, updated as blocks are written, linked and unlinked.
     #[test]
     fn bytes_live_and_written_are_those_of_all_segments() {
         let config = Config {

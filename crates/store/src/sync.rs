@@ -9,7 +9,7 @@
 #[cfg(not(any(loom, shuttle)))]
 pub(crate) use std::sync::{Arc, Mutex, MutexGuard, atomic};
 
-/// Yields the CPU to other threads: the caller may be waiting for one of them.
+/// Yields the processor to other threads, because the caller may be waiting for one of them.
 #[cfg(not(any(loom, shuttle)))]
 pub(crate) use rustix::thread::sched_yield as yield_now;
 

@@ -20,17 +20,17 @@ use crate::worker::{KeyHash, Lease, Worker};
 #[derive(Debug, Error, Clone, Copy, PartialEq, Eq)]
 pub enum Rejected {
     /// The value is longer than the store accepts.
-    #[error("value longer than the store takes")]
+    #[error("value longer than the store accepts")]
     TooLarge,
-    /// Everything else is held by pins and uploads.
+    /// Pins and uploads hold all memory that could be evicted.
     #[error("no memory left that may be evicted")]
     NoMemory,
     /// The bound of memory held for peers is reached. Try again when a pin or upload ends.
     #[error("too much memory held for slow peers")]
     HoldLimit,
-    /// Memory will become free, but a worker that may still use it has not been quiescent for long.
-    /// Try again soon.
-    #[error("memory that is to be used again is still looked at")]
+    /// Memory will become free, but for some time a worker that may still use it has not become
+    /// quiescent. Try again soon.
+    #[error("a worker may still use memory that is to be reused")]
     Deferred,
 }
 
@@ -39,16 +39,16 @@ pub enum Rejected {
 pub struct Reserve {
     /// Length of the value in bytes.
     pub value_len: usize,
-    /// The client's own 32 bits.
+    /// The client flags: 32 bits that the store does not interpret.
     pub flags: u32,
-    /// The expected expiry: items that expire together are stored together.
+    /// The expected expiry, which selects a segment: items of similar expiry are stored together.
     pub expiry: Expiry,
     /// All bytes of the value are available. Otherwise the upload counts as held for a peer until
     /// it is published or dropped.
     pub whole: bool,
 }
 
-/// A value being received. If dropped unpublished, it leaves no trace.
+/// A value being received. If it is dropped before it is published, the store is unchanged.
 pub struct Upload {
     store: Arc<Lease>,
     pub(crate) hash: KeyHash,
@@ -56,7 +56,7 @@ pub struct Upload {
     part: Part,
     value_len: usize,
     filled: usize,
-    /// The credit of an upload that waits for its peer.
+    /// The unused credit, if the upload waits for its peer.
     credit: Option<Credit>,
     memory: UploadMemory,
 }
@@ -64,9 +64,9 @@ pub struct Upload {
 /// The memory of an upload.
 #[derive(Debug)]
 enum UploadMemory {
-    /// One block with the key.
+    /// One block, which also contains the key.
     Whole(Allocation),
-    /// Pieces, of which all but the last are full. The key is kept until the item's block is built.
+    /// Pieces; all but the last are full. The key is kept until the item's head block is built.
     Pieces {
         key: Box<[u8]>,
         pieces: Vec<Allocation>,
@@ -169,7 +169,7 @@ impl Worker {
             upload.block(allocation).begin(&fields, key);
             upload.hold(number);
             if let Some(credit) = &mut upload.credit {
-                // It lies in one segment, which others may hold already.
+                // The block is in one segment, which may have been held before.
                 self.store.holds.return_credit(credit.take());
             }
         } else {
@@ -203,9 +203,9 @@ impl Worker {
         Ok(())
     }
 
-    /// Allocates, without waiting, memory for an item whose bytes are available: a hole of its
-    /// length if there is one. The worker does not become quiescent, so locations it has read stay
-    /// valid.
+    /// Allocates memory for an item whose bytes are available: a hole of its length if there is
+    /// one. It does not wait, and the worker does not become quiescent, so locations that the
+    /// worker has read stay valid.
     pub(crate) fn try_allocate(
         &self,
         len: usize,
@@ -222,8 +222,8 @@ impl Worker {
     /// Allocates memory as needed.
     ///
     /// # Errors
-    /// There is no memory left, or not yet ([`Rejected::Deferred`]). The bytes that fit have been
-    /// copied.
+    /// There is no memory, or it is not free yet ([`Rejected::Deferred`]). The bytes that fitted
+    /// have been copied.
     ///
     /// # Panics
     /// The upload belongs to another store.
@@ -250,7 +250,7 @@ impl Worker {
         Ok(done)
     }
 
-    /// An upload contains locations of its own store.
+    /// Panics if the upload belongs to another store: it contains locations of its own store.
     pub(crate) fn check_owner(&self, upload: &Upload) {
         assert!(
             Arc::ptr_eq(upload.store.store(), &self.store),
@@ -297,7 +297,7 @@ impl Worker {
         Ok(())
     }
 
-    /// Allocates memory for a block. Waits if it can become available.
+    /// Allocates memory for a block. Waits, and becomes quiescent, if memory can become free.
     pub(crate) fn allocate(
         &mut self,
         len: usize,
@@ -396,7 +396,7 @@ impl Upload {
         }
     }
 
-    /// The block of the item, if it is built.
+    /// The block of the item, if the upload has one: `None` for a value in pieces.
     pub(crate) fn block_ref(&self) -> Option<BlockRef<'_>> {
         match &self.memory {
             UploadMemory::Whole(allocation) => Some(BlockRef {
@@ -428,7 +428,7 @@ impl Upload {
         heap.segment(allocation.number).release_writer();
     }
 
-    /// A segment of a waiting upload is held for its peer.
+    /// Holds a segment for the peer, if the upload waits for one.
     fn hold(&mut self, number: Number) {
         if let Some(credit) = &mut self.credit {
             let segment = self.store.log.heap.segment(number);
@@ -438,7 +438,7 @@ impl Upload {
 }
 
 impl Drop for Upload {
-    /// Published bytes stay live; unpublished ones are dead.
+    /// Releases the segments. The blocks of a published upload are live, others dead.
     fn drop(&mut self) {
         match &self.memory {
             UploadMemory::Whole(allocation) => self.release(allocation),

@@ -7,10 +7,10 @@
 //! of surrounding code that are stronger than these files need, such as those of index entries, are
 //! relaxed here: the file under test has to suffice.
 //!
-//! Loom has three limits. A thread that passes a SeqCst fence acquires everything before earlier
-//! such fences, which is more than C++11 promises. No compare-exchange fails spuriously. And loom
-//! tries another order only for the last operation on a word, so that a load hides an earlier
-//! operation of another thread: hence [`Switch`].
+//! Loom has three limits. A SeqCst fence acquires everything that precedes earlier SeqCst fences,
+//! which is more than C++11 guarantees. No compare-exchange fails spuriously. And loom tries
+//! another order only for the last operation on a word, so that a load can hide an earlier
+//! operation of another thread. [`Switch`] works around the third limit.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -23,8 +23,8 @@ const PREEMPTIONS_MAX: usize = 3;
 /// Maximum number of operations per execution.
 const BRANCHES_MAX: usize = 1_000;
 
-/// Runs `model` in all executions within the bounds. The model returns whether it reached the state
-/// it is about, which at least one execution has to.
+/// Runs `model` in all executions within the bounds. The model returns whether it reached the
+/// situation to be tested, which at least one execution has to.
 pub(crate) fn explore(model: impl Fn() -> bool + Send + Sync + 'static) {
     let reached = Arc::new(AtomicU64::new(0));
     let sum = Arc::clone(&reached);

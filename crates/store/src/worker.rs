@@ -29,8 +29,8 @@ use crate::sync::Arc;
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct KeyHash(pub(crate) u64, pub(crate) Position);
 
-/// The store, as owned by the uploads of one worker. A reference count shared by all workers would
-/// bounce its cache line.
+/// A worker's own reference to the store, which its uploads share. With one reference count for all
+/// workers, every upload would bounce its cache line.
 #[derive(Debug)]
 pub(crate) struct Lease(Arc<Store>);
 
@@ -55,16 +55,16 @@ impl Deref for Lease {
 /// operation sets it online.
 pub struct Worker {
     pub(crate) store: Arc<Store>,
-    /// The reference to the store that its uploads share.
+    /// Its reference to the store, which its uploads share.
     pub(crate) lease: Arc<Lease>,
     worker_slot: WorkerSlot,
     is_online: Cell<bool>,
-    /// The visits of the current operation before it began to write.
+    /// [`Worker::visits`] at the start of the current write.
     pub(crate) visits_before: Cell<u64>,
     /// True while the worker waits for a segment: its evacuation then ignores access frequency.
     pub(crate) is_waiting: bool,
     pub(crate) counters: Arc<Counters>,
-    /// The index of its counters in the live-byte table of each segment.
+    /// The column in which it counts live bytes.
     column: Column,
     stripe: usize,
     /// Number of reads left until the next one is sampled for `stats hotkeys`.
@@ -132,8 +132,8 @@ impl Worker {
         }
     }
 
-    /// Records a sampled read for `stats hotkeys`, and draws the number of reads until the next
-    /// sample.
+    /// Records a sampled read for `stats hotkeys`, and chooses at random the number of reads until
+    /// the next sample.
     #[cold]
     pub(crate) fn record_hot_key(&self, hash: KeyHash, key: &[u8]) {
         // The only other user of this lock is `stats hotkeys`, which holds it briefly.
@@ -145,7 +145,7 @@ impl Worker {
         self.reads_until_sample.set(sketch.record(hash.0, key));
     }
 
-    /// Passes a request to the miniatures, if its key is watched.
+    /// Passes a request to the miniatures, if its key is watched and not over its sampling limit.
     #[inline]
     pub(crate) fn sample(&self, hash: KeyHash, now_s: u32, access: impl FnOnce() -> SampledAccess) {
         if self.store.miniatures.watches(hash.0) && self.sample_limiter.admits(hash.0, now_s) {
@@ -189,7 +189,7 @@ impl Worker {
         self.ensure_online();
     }
 
-    /// Called at the start of every operation.
+    /// Sets the worker online, if it is not. Called at the start of every operation.
     #[inline]
     pub(crate) fn ensure_online(&self) {
         if !self.is_online.get() {
@@ -198,8 +198,9 @@ impl Worker {
         }
     }
 
-    /// Makes the worker quiescent. Blocks borrow the worker and cannot outlive this call, except
-    /// those whose segment is pinned (by a pin, an upload or an evacuation).
+    /// Announces that the worker holds no references, if it is online. Blocks borrow the worker and
+    /// cannot outlive this call, except those whose segment is held by a pin, an upload or an
+    /// evacuation.
     pub(crate) fn announce_quiescence(&mut self) {
         if self.is_online.get() {
             self.worker_slot.quiescent();
@@ -219,8 +220,8 @@ impl Worker {
         self.store.flush(at_s, now_s);
     }
 
-    /// Visits that the current operation may still make, less those reserved for a step of index
-    /// resizing.
+    /// Number of visits that the current operation may still make, without those reserved for a
+    /// step of index resizing.
     pub(crate) fn visits_left(&self) -> usize {
         let visited = (self.visits() - self.visits_before.get()) as usize;
         VISITS_MAX.saturating_sub(visited + RESIZE_BUCKETS)
@@ -263,8 +264,9 @@ impl Worker {
         }
     }
 
-    /// Whether the block of an item with this expiry has a field for it. Without the field a later
-    /// touch has to move the item, which may be impossible without eviction.
+    /// Whether the block of an item with this expiry gets an expiry word. Without eviction every
+    /// block gets one: a touch of an item without the word has to move the item, which may then be
+    /// impossible.
     #[inline]
     pub(crate) fn needs_expiry_word(&self, expiry: Expiry) -> bool {
         expiry != Expiry::NEVER || !self.store.config().evicts
@@ -276,7 +278,7 @@ impl Worker {
         self.block(entry.location()).key() == key
     }
 
-    /// Why an item is dead, if it is.
+    /// Why a read of this item misses: it has expired or was flushed. `None`: it is valid.
     #[inline]
     pub(crate) fn miss_reason(
         &self,
@@ -292,7 +294,7 @@ impl Worker {
         block.expiry().is_past(now_s).then_some(Miss::Expired)
     }
 
-    /// Counts a linked block as live.
+    /// Adds a linked block to the live bytes.
     #[inline]
     pub(crate) fn add_live(&self, block_ref: &BlockRef<'_>) {
         let heap = &self.store.log.heap;
@@ -301,7 +303,7 @@ impl Worker {
         self.counters.add(Counter::LiveBytes, len as u64);
     }
 
-    /// Counts an unlinked block as dead.
+    /// Subtracts an unlinked block from the live bytes.
     #[inline]
     pub(crate) fn sub_live(&self, block_ref: &BlockRef<'_>) {
         let heap = &self.store.log.heap;
@@ -311,7 +313,8 @@ impl Worker {
             .add(Counter::LiveBytes, (len as u64).wrapping_neg());
     }
 
-    /// Counts an unlinked item as dead. Returns the length of its block.
+    /// Subtracts an unlinked item from the live bytes and marks its block dead. Returns the length
+    /// of the block.
     #[inline]
     pub(crate) fn account_unlinked(&self, block_ref: &BlockRef<'_>) -> usize {
         let block = block_ref.block;
@@ -325,7 +328,7 @@ impl Worker {
         len
     }
 
-    /// Counts an eviction, before the item's bytes are counted as dead.
+    /// Counts the eviction of an item that was stored in `part`.
     pub(crate) fn count_evicted(&self, block: Block<'_>, part: Part, now_s: u32) {
         let access = block.access();
         self.counters.count(Counter::Evicted);
@@ -339,7 +342,8 @@ impl Worker {
             .count_age(now_s.saturating_sub(access.time_s(now_s)));
     }
 
-    /// Unlinks a dead item, if it is still in the index.
+    /// Unlinks an expired or flushed item. Returns false if the index does not refer to it any
+    /// more, or if a touch has extended its expiry.
     pub(crate) fn unlink_expired(&self, hash: u64, location: Location, now_s: u32) -> bool {
         let writer = self.store.index.lock(hash);
         let Some(found) = writer.find(|entry| entry.location() == location) else {
@@ -353,7 +357,7 @@ impl Worker {
         true
     }
 
-    /// Unlinks a dead item.
+    /// Unlinks an expired or flushed item whose entry was found under the lock.
     pub(crate) fn unlink_expired_found(
         &self,
         writer: &Writer<'_>,
@@ -383,7 +387,7 @@ impl Worker {
     }
 }
 
-/// The traits of an item that the miniatures simulate.
+/// The properties of an item that the miniatures simulate.
 pub(crate) fn traits(block: Block<'_>) -> Traits {
     let pieces_len = if block.is_in_pieces() {
         block.value_len()

@@ -30,11 +30,11 @@ pub enum Mode {
 pub struct Write {
     /// Condition and effect.
     pub mode: Mode,
-    /// The client's own 32 bits.
+    /// The client flags: 32 bits that the store does not interpret.
     pub flags: u32,
     /// The expiry.
     pub expiry: Expiry,
-    /// Store only over an item with this CAS. Ignored by `Add` and `Replace`, as in memcached.
+    /// Store only if the item has this CAS. `Add` and `Replace` ignore it, as in memcached.
     pub compare: Option<u64>,
     /// If `compare` is below the item's CAS, store nevertheless and mark the item stale.
     pub invalidate: bool,
@@ -43,7 +43,7 @@ pub struct Write {
     /// `Append` and `Prepend` store the value if there is no item, with this write's flags and
     /// expiry.
     pub vivify: bool,
-    /// The writer has claimed the item itself: see [`Item::won`].
+    /// The new item counts as claimed: see [`Item::won`].
     ///
     /// [`Item::won`]: crate::Item::won
     pub claimed: bool,
@@ -94,7 +94,7 @@ pub enum Published {
 /// Marks an item instead of deleting it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Mark {
-    /// Only if the item has this CAS.
+    /// Mark the item only if it has this CAS.
     pub compare: Option<u64>,
     /// The new CAS. `None`: the next one, or the present one if the item does not become stale.
     pub explicit_cas: Option<u64>,
@@ -157,7 +157,7 @@ pub struct Arithmetic {
     pub delta: u64,
     /// The direction.
     pub direction: Direction,
-    /// Only on an item with this CAS.
+    /// Change the counter only if it has this CAS.
     pub compare: Option<u64>,
     /// The new CAS. `None`: the next one.
     pub explicit_cas: Option<u64>,
@@ -203,12 +203,12 @@ impl Worker {
     /// Publishes an upload as the value of its key, if `write` allows.
     ///
     /// # Errors
-    /// As [`Rejected::Deferred`], or another worker rewrites an item of the class: the upload, to
-    /// be published later.
+    /// The upload, to be published later: memory is not free yet ([`Rejected::Deferred`]), or
+    /// another worker is rewriting an item of the class.
     ///
     /// # Panics
-    /// The upload belongs to another store, or bytes of its value are missing: they would expose
-    /// old memory. held before.
+    /// The upload belongs to another store, or bytes of its value are missing. Publishing them
+    /// would expose what the memory held before.
     pub fn publish(
         &mut self,
         upload: Upload,
@@ -220,7 +220,7 @@ impl Worker {
         self.ensure_online();
         let published = match write.mode {
             Mode::Append | Mode::Prepend => match self.join(&upload, write, now_s) {
-                // An item that another worker has stored meanwhile is joined, once.
+                // If another worker stores an item at the same time, the value is joined with it.
                 Ok(Published::NotStored) if write.vivify => {
                     let add = Write {
                         mode: Mode::Add,
@@ -253,7 +253,8 @@ impl Worker {
         self.inserted_or_built(inserted, &item, write, now_s)
     }
 
-    /// Builds another block for an item whose first block was unfit.
+    /// Returns the result of the insertion. If the block was unfit, builds another one and inserts
+    /// it.
     #[inline]
     fn inserted_or_built(
         &mut self,
@@ -325,8 +326,7 @@ impl Worker {
         let part = self.part_for(candidate.as_ref(), hash);
         let (allocation, candidate) = match self.try_allocate(len, part, write.expiry, now_s) {
             Some(allocation) => (allocation, candidate),
-            // The worker waits for others and becomes quiescent itself, so locations read before
-            // are invalid.
+            // `allocate` may make this worker quiescent, so locations read before are invalid.
             None => (self.allocate(len, part, write.expiry, now_s)?, None),
         };
         let item = NewItem {
@@ -337,7 +337,7 @@ impl Worker {
             value: Value::Whole(value),
         };
         let draft = self.draft(allocation, &fields, &item);
-        // No item was found, or one of another key: look it up under the lock.
+        // If the candidate belongs to another key, the item is looked up under the lock.
         let candidate = candidate.filter(|present| present.block_ref.block.key() == key);
         let inserted = self.try_insert(&item, &draft.block_ref, candidate, write, now_s);
         drop(draft);
@@ -403,8 +403,8 @@ impl Worker {
         Deleted::Deleted
     }
 
-    /// Marks an item stale or removes its value. The item gets a new block: published bytes do not
-    /// change, and a concurrent read cannot undo the mark.
+    /// Marks an item stale or removes its value. The item gets a new block, because published bytes
+    /// do not change and because a concurrent read of the old block could undo the mark.
     pub fn mark(&mut self, key: &[u8], hash: KeyHash, mark: &Mark, now_s: u32) -> Marked {
         self.ensure_online();
         let (is_empty, is_stale) = (mark.empty.is_some(), mark.invalidate);
@@ -454,7 +454,8 @@ impl Worker {
             flags: None,
             marks: Marks::Kept,
         };
-        // A counter deleted while another worker creates it is created again, once.
+        // If the counter is created by another worker after the first attempt, the second one
+        // changes it.
         for _ in 0..2 {
             let counted = self.rewrite(key, hash, now_s, change, |found| {
                 apply_arithmetic(found, arithmetic)
@@ -538,7 +539,7 @@ impl Worker {
             }
             Err(Rejected::Deferred) => Some(ArithOutcome::Deferred),
             Err(_) | Ok(Published::NoSpace) => Some(ArithOutcome::NoSpace),
-            // Another worker was first: use its counter.
+            // Another worker has created the counter: change that one.
             _ => None,
         }
     }

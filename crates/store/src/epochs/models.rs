@@ -57,7 +57,7 @@ fn memory_is_not_reused_while_it_is_being_read() {
             for reader in readers {
                 assert!(reader.join().is_ok());
             }
-            assert!(epochs.has_passed(stamp), "all have left");
+            assert!(epochs.has_passed(stamp), "no reader is left");
         },
         5_000,
     );

@@ -29,7 +29,7 @@ impl Items {
     fn scan(&self, item: usize) -> bool {
         self.switch.here();
         let at = self.entries[item].load(Ordering::Relaxed);
-        assert_ne!(self.blocks[at].read(), REUSED, "a block is used again");
+        assert_ne!(self.blocks[at].read(), REUSED, "a block is reused");
         self.switch.here();
         at == 2
     }
@@ -54,7 +54,7 @@ impl Items {
 }
 
 #[test]
-fn a_block_is_used_again_after_a_reader_was_quiescent() {
+fn a_block_is_reused_after_a_reader_was_quiescent() {
     explore(|| {
         let (epochs, items) = (Epochs::new(), Items::new());
         let reader = {
@@ -71,13 +71,15 @@ fn a_block_is_used_again_after_a_reader_was_quiescent() {
         };
         let stamp = items.unlink(0, &epochs);
         let is_reused = items.reuse(0, &epochs, stamp);
-        let is_unlinked = reader.join().is_ok_and(|(_seat, is_unlinked)| is_unlinked);
+        let is_unlinked = reader
+            .join()
+            .is_ok_and(|(_worker_slot, is_unlinked)| is_unlinked);
         is_reused && is_unlinked
     });
 }
 
 #[test]
-fn a_block_is_used_again_while_a_reader_sleeps() {
+fn a_block_is_reused_while_a_reader_sleeps() {
     explore(|| {
         let (epochs, items) = (Epochs::new(), Items::new());
         let reader = {
@@ -93,13 +95,15 @@ fn a_block_is_used_again_while_a_reader_sleeps() {
         };
         let stamp = items.unlink(0, &epochs);
         let is_reused = items.reuse(0, &epochs, stamp);
-        let is_unlinked = reader.join().is_ok_and(|(_seat, is_unlinked)| is_unlinked);
+        let is_unlinked = reader
+            .join()
+            .is_ok_and(|(_worker_slot, is_unlinked)| is_unlinked);
         is_reused && is_unlinked
     });
 }
 
 #[test]
-fn a_block_is_used_again_after_a_reader_has_left() {
+fn a_block_is_reused_after_a_reader_has_left() {
     explore(|| {
         let (epochs, items) = (Epochs::new(), Items::new());
         let reader = {
@@ -118,7 +122,7 @@ fn a_block_is_used_again_after_a_reader_has_left() {
 
 /// If a later stamp has passed, so has an earlier one of another thread.
 #[test]
-fn two_threads_retire_at_once() {
+fn two_threads_retire_concurrently() {
     explore(|| {
         let (epochs, items) = (Epochs::new(), Items::new());
         let reader = {
@@ -140,7 +144,9 @@ fn two_threads_retire_at_once() {
         let stamp = items.unlink(0, &epochs);
         let is_reused = items.reuse(0, &epochs, stamp);
         let is_other_reused = other.join().is_ok_and(|is_reused| is_reused);
-        let is_unlinked = reader.join().is_ok_and(|(_seat, is_unlinked)| is_unlinked);
+        let is_unlinked = reader
+            .join()
+            .is_ok_and(|(_worker_slot, is_unlinked)| is_unlinked);
         is_reused && is_other_reused && is_unlinked
     });
 }

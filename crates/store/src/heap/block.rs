@@ -75,8 +75,9 @@ pub(crate) struct Block<'h> {
 
 impl<'h> Block<'h> {
     /// # Safety
-    /// `start` is aligned to 4. It is the address of a block, or of [`HeaderFields::block_len`] bytes of
-    /// memory for a new block to which the caller has exclusive access. This holds during `'h`.
+    /// `start` is aligned to 4. It is the address of a block, or of [`HeaderFields::block_len`]
+    /// bytes of memory for a new block to which the caller has exclusive access. This holds during
+    /// `'h`.
     pub(super) unsafe fn from_raw(start: NonNull<u8>) -> Self {
         Self {
             start,

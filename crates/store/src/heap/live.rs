@@ -8,8 +8,8 @@
 //!
 //! ```text
 //!             segment 0    1    2  …
-//! openings          ·      ·    ·      what makes a row's sum 0 when its segment is opened
-//! shared            ·      ·    ·      workers that found no column, by locked additions
+//! openings          ·      ·    ·      corrections: a row's sum is 0 when its segment is opened
+//! shared            ·      ·    ·      workers without a column of their own, by locked additions
 //! first owner       ·      ·    ·
 //! …
 //! ```
@@ -23,7 +23,7 @@ use crate::limits::COLUMNS_MAX;
 use crate::region::Table;
 use crate::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
-/// Cells per cache line: columns do not share lines.
+/// Cells per cache line. Columns are padded to whole lines, so that no two share one.
 const LINE_CELLS: usize = 16;
 const OPENINGS: usize = 0;
 const SHARED: usize = 1;
@@ -36,13 +36,13 @@ const _: () = assert!(COLUMNS_MAX < u64::BITS as usize);
 #[derive(Debug)]
 pub(crate) struct Live {
     cells: Table<AtomicU32>,
-    /// Cells of a column.
+    /// Number of cells in a column.
     column_cells: usize,
     /// Number of columns that can be owned.
     columns: u32,
-    /// A bit per owned column.
+    /// A bit for each column, set while the column has an owner.
     owned: AtomicU64,
-    /// Number of columns that were ever owned. Sums skip the rest.
+    /// Number of columns that have ever had an owner. Sums skip the others.
     ever_owned: AtomicU32,
 }
 
@@ -168,14 +168,14 @@ mod tests {
         live.add(&columns[1], 18, 5);
         assert_eq!((live.of(19), live.of(18), live.of(0)), (707, 5, 0));
         live.sub(&columns[2], 18, 6);
-        assert_eq!(live.of(18), 0, "never below nothing");
+        assert_eq!(live.of(18), 0, "a negative sum counts as 0");
         live.clear(19);
         live.add(&columns[1], 19, 40);
         assert_eq!(live.of(19), 40);
     }
 
     #[test]
-    fn a_column_is_handed_on_with_what_is_in_it() {
+    fn a_released_column_keeps_its_content() {
         let live = Live::reserve(4, 1).unwrap();
         let spare = live.take_column();
         let first = live.take_column();
@@ -188,9 +188,9 @@ mod tests {
         assert_eq!(live.of(3), 40);
     }
 
-    /// Some own a column, some share one, and they come and go.
+    /// Workers with a column of their own and workers that share one add and subtract concurrently.
     #[test]
-    fn nothing_is_lost_between_threads() {
+    fn concurrent_additions_are_not_lost() {
         let live = Live::reserve(64, 1).unwrap();
         thread::scope(|scope| {
             for _ in 0..4 {

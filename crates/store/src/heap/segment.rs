@@ -3,21 +3,22 @@
 use crate::item::Expiry;
 use crate::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
-/// A writer's hold, in `fill`.
+/// The hold of one writer, in `fill`.
 const HOLD: u64 = 1 << 32;
 const TAIL_MASK: u64 = HOLD - 1;
-/// Closed: it is being evacuated, or was and has not been reopened. No hole of it may be filled.
+/// The segment is closed: it is being evacuated, or was evacuated and not reopened since. No hole
+/// in it may be filled.
 const CLOSED: u64 = 1 << 63;
 
 /// The phase of a segment. The cycle is free, open, sealed, evacuating, retired, free.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[repr(u32)]
 pub(crate) enum Phase {
-    /// Empty.
+    /// The segment is empty.
     Free = 0,
-    /// Blocks are added.
+    /// Writers append blocks.
     Open,
-    /// Full.
+    /// The segment is full.
     Sealed,
     /// A worker copies its live blocks out.
     Evacuating,
@@ -35,9 +36,9 @@ pub(crate) enum Part {
     Main = 1,
 }
 
-/// The two metadata lines of a segment. Every write changes the first, and few the second. All
-/// zero, it is free. Once it was open it counts as full until it is reopened, so that a late writer
-/// adds nothing.
+/// The metadata of a segment, on two cache lines. Every write changes the first line; few writes
+/// change the second. A segment of zero bytes is free. From its first opening on, the tail of a
+/// segment that is not open is at its end, so that a late writer cannot append to it.
 #[derive(Debug, Default)]
 #[repr(C)]
 pub(crate) struct Segment {
@@ -48,10 +49,10 @@ pub(crate) struct Segment {
 #[derive(Debug, Default)]
 #[repr(C, align(64))]
 struct HotFields {
-    /// Bit 63: closed. The rest of the high half: number of writers filling blocks. The low half:
+    /// Bit 63: closed. Bits 32 to 62: number of writers that are filling blocks. Bits 0 to 31:
     /// offset of the next block.
     fill: AtomicU64,
-    /// Number of pins, and of uploads that wait for their peers.
+    /// Number of pins and waiting uploads that hold the segment for a peer.
     held: AtomicU32,
 }
 
@@ -60,17 +61,17 @@ struct HotFields {
 struct ColdFields {
     phase: AtomicU32,
     part: AtomicU32,
-    /// Flush generation: number of flushes before it was opened.
+    /// Flush generation: number of flushes before the segment was opened.
     flush_generation: AtomicU32,
-    /// When all its items will have expired, as `Expiry`'s word.
+    /// The latest expiry of its items, as [`Expiry::word`].
     expiry: AtomicU32,
-    /// The second in which it was opened.
+    /// The second in which the segment was opened.
     opened_s: AtomicU32,
-    /// End of the last block once it is full. 0: the end of the segment.
+    /// Offset of the end of the last block, once the segment is full. 0: the end of the segment.
     end: AtomicU32,
-    /// Number of its last opening among those of all segments.
+    /// Number of its last opening, in the sequence of openings of its part.
     opening: AtomicU32,
-    /// Bytes of its blocks, as counted when it was sealed.
+    /// Bytes of its blocks, recorded when the segment was sealed.
     occupied: AtomicU32,
 }
 
@@ -84,7 +85,7 @@ unsafe impl crate::region::Zeroed for Segment {}
 pub(crate) const FIRST: u32 = 8;
 
 impl Segment {
-    /// Opens a free segment. Called only by the worker that took it.
+    /// Opens a free segment. Called only by the worker that removed it from the free list.
     pub(crate) fn open(&self, part: Part, flush_generation: u32, now_s: u32, opening: u32) {
         self.cold.part.store(part as u32, Ordering::Relaxed);
         self.cold
@@ -95,14 +96,17 @@ impl Segment {
         self.cold.end.store(0, Ordering::Relaxed);
         self.cold.opening.store(opening, Ordering::Relaxed);
         self.set_phase(Phase::Open);
-        // Release: pairs with the acquire in `take` and `acquire_writer`: a writer of a block sees the fields
-        // above.
+        // Release: pairs with the acquire in `take` and `acquire_writer`: a writer of a block sees
+        // the fields above.
         self.hot.fill.store(u64::from(FIRST), Ordering::Release);
     }
 
-    /// Reserves `len` bytes for a block and holds the segment for its writer. On `Err` there is no
-    /// space: it contains the offset at which the bytes would have begun, and the segment is held
-    /// nevertheless.
+    /// Reserves `len` bytes for a block and holds the segment for its writer. Returns the offset of
+    /// the bytes.
+    ///
+    /// # Errors
+    /// There is no space. The error is the offset at which the bytes would have begun. The segment
+    /// is held nevertheless.
     pub(crate) fn take(&self, len: u32, size: u32) -> Result<u32, u32> {
         // Acquire: pairs with `open`. Release: pairs with `is_ready`.
         let before = self
@@ -153,14 +157,15 @@ impl Segment {
         false
     }
 
-    /// As [`acquire_writer`](Self::acquire_writer), if its last opening is `opening`: then the hole still exists.
+    /// As [`acquire_writer`](Self::acquire_writer), but only if the last opening is `opening`: then
+    /// the hole still exists.
     #[inline]
     pub(crate) fn acquire_writer_if_opening(&self, opening: u32) -> bool {
         if !self.acquire_writer() {
             return false;
         }
-        // The segment was closed and reopened before `acquire_writer`, or neither can happen before
-        // `release_writer`.
+        // If the segment was closed and reopened, that was before `acquire_writer`, and the opening
+        // differs. After it, the hold prevents both until `release_writer`.
         let is_same = self.opening() == opening;
         if !is_same {
             self.release_writer();
@@ -168,8 +173,8 @@ impl Segment {
         is_same
     }
 
-    /// Whether it can be evacuated: no block can be added, none is being filled, and no peer holds
-    /// it.
+    /// Whether the segment can be evacuated: no block can be added, no writer fills one, and the
+    /// segment is not held for a peer.
     pub(crate) fn is_ready(&self, size: u32) -> bool {
         // Acquire: pairs with `release_writer`.
         let fill = self.hot.fill.load(Ordering::Acquire);
@@ -195,17 +200,17 @@ impl Segment {
         self.hot.fill.fetch_and(!CLOSED, Ordering::Release);
     }
 
-    /// Number of its last opening.
+    /// The number of its last opening.
     pub(crate) fn opening(&self) -> u32 {
         self.cold.opening.load(Ordering::Relaxed)
     }
 
-    /// Ends the segment: no block begins at or after `at`.
+    /// Records the end of the last block: no block begins at or after `at`.
     pub(crate) fn set_end(&self, at: u32) {
         self.cold.end.store(at, Ordering::Relaxed);
     }
 
-    /// Bytes of its blocks, dead or live, once it is full.
+    /// Bytes of its blocks, dead or live. The segment is full.
     pub(crate) fn occupied(&self, size: u32) -> u64 {
         let end = match self.cold.end.load(Ordering::Relaxed) {
             0 => size,
@@ -214,20 +219,20 @@ impl Segment {
         u64::from(end - FIRST)
     }
 
-    /// As [`occupied`](Self::occupied), fixed until the segment is retired, because another writer
-    /// may still set the end. The caller seals the segment, under the lock of the log.
+    /// Records [`occupied`](Self::occupied), which another writer may still change by setting the
+    /// end, and returns it. The caller seals the segment, under the lock of the segment lists.
     pub(crate) fn record_occupied(&self, size: u32) -> u32 {
         let occupied = self.occupied(size) as u32;
         self.cold.occupied.store(occupied, Ordering::Relaxed);
         occupied
     }
 
-    /// The bytes counted when it was sealed.
+    /// The bytes that [`record_occupied`](Self::record_occupied) recorded.
     pub(crate) fn recorded_occupied(&self) -> u32 {
         self.cold.occupied.load(Ordering::Relaxed)
     }
 
-    /// Holds it for a peer. Returns true if it was not held before.
+    /// Holds the segment for a peer. Returns true if it was not held before.
     pub(crate) fn hold(&self) -> bool {
         // Relaxed: the holder is online, and the segment is not reused before it is quiescent.
         self.hot.held.fetch_add(1, Ordering::Relaxed) == 0
@@ -271,12 +276,12 @@ impl Segment {
         self.cold.flush_generation.load(Ordering::Relaxed)
     }
 
-    /// When all its items will have expired.
+    /// The latest expiry of its items.
     pub(crate) fn expiry(&self) -> Expiry {
         Expiry::of_word(self.cold.expiry.load(Ordering::Relaxed))
     }
 
-    /// Raises that to the expiry of a new block.
+    /// Raises the segment's expiry to that of a new block.
     pub(crate) fn raise_expiry(&self, expiry: Expiry) {
         if self.cold.expiry.load(Ordering::Relaxed) < expiry.word() {
             self.cold.expiry.fetch_max(expiry.word(), Ordering::Relaxed);

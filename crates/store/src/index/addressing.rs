@@ -15,7 +15,7 @@ pub(super) const TAG_BITS: u32 = 20;
 /// Parameters that do not depend on the number of buckets.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Addressing {
-    /// The least number of buckets, as a power of two.
+    /// The minimum number of buckets is 2^`low_bits`.
     low_bits: u32,
     low_mask: u64,
     number_mask: u64,
@@ -31,8 +31,8 @@ pub(super) struct Numbers {
 }
 
 impl Addressing {
-    /// For at least 2^`low_bits` buckets and 2^`class_bits` classes, with `class_bits` at most
-    /// `low_bits`.
+    /// The parameters for at least 2^`low_bits` buckets and for 2^`class_bits` classes.
+    /// `class_bits` is at most `low_bits`.
     pub(super) fn new(low_bits: u32, class_bits: u32) -> Self {
         let mask = |bits: u32| (1 << bits) - 1;
         Self {
@@ -53,7 +53,7 @@ impl Addressing {
         }
     }
 
-    /// Both numbers of an entry with this tag in `bucket` with this role.
+    /// Both numbers of the key of an entry in `bucket` with this tag and role.
     #[inline]
     pub(super) fn numbers_of(self, bucket: u64, tag: u64, role: usize) -> Numbers {
         let flipped_bits = self.flipped_bits(tag);
@@ -115,7 +115,7 @@ mod tests {
     }
 
     #[test]
-    fn an_entry_knows_both_numbers_of_its_key_wherever_it_lies() {
+    fn bucket_and_entry_yield_both_numbers_of_the_key() {
         let addressing = Addressing::new(4, 2);
         for seed in 0..1000_u64 {
             let hash = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15);
@@ -130,7 +130,7 @@ mod tests {
     }
 
     #[test]
-    fn both_numbers_of_a_key_are_of_one_class_and_rarely_the_same() {
+    fn both_numbers_of_a_key_select_one_class_and_are_rarely_equal() {
         let addressing = Addressing::new(4, 2);
         let all =
             (0..1000_u64).map(|seed| addressing.numbers(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15)));

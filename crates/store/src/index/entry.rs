@@ -8,8 +8,7 @@
 //! ```
 //!
 //! The role says which of the two bucket numbers of the item's key selected this bucket
-//! (`addressing.rs`). The tier bit
-//! is unused; it is reserved for locations on disk.
+//! (`addressing.rs`). The tier bit is unused; it is reserved for locations on disk.
 
 use super::addressing::TAG_BITS;
 
@@ -43,7 +42,7 @@ impl Location {
     }
 }
 
-/// A non-empty word.
+/// A word that refers to an item.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Entry(u64);
 
@@ -69,7 +68,7 @@ impl Entry {
         Location(self.0 & LOCATION_MASK)
     }
 
-    /// 0 to 3, saturating.
+    /// The frequency counter: 0 to 3, saturating.
     #[inline]
     pub(crate) fn frequency(self) -> u8 {
         ((self.0 & FREQUENCY_MASK) >> FREQUENCY_SHIFT) as u8
@@ -101,7 +100,7 @@ impl Entry {
     }
 }
 
-/// Tag and role in the position they have in a word.
+/// The bits of tag and role in a word.
 #[inline]
 pub(super) fn key_bits(tag: u64, role: usize) -> u64 {
     tag << TAG_SHIFT | (role as u64) << ROLE_SHIFT
@@ -119,7 +118,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_parts_of_a_word_do_not_touch_each_other() {
+    fn the_fields_of_a_word_do_not_overlap() {
         assert_eq!(Location::new(0), None);
         assert_eq!(Location::new(Location::MAX + 1), None);
         let (location, one) = (

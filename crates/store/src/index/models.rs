@@ -1,6 +1,6 @@
 //! Insertions, removals, splits, merges and kicks with concurrent readers, in many interleavings
-//! (`cargo xtask models`). All are sequentially consistent, so missing fences are not detected; the
-//! comments on the index's orderings argue for those.
+//! (`cargo xtask models`). All interleavings are sequentially consistent, so missing fences are not
+//! detected; the comments in `index.rs` justify its orderings.
 
 use super::*;
 use crate::sync::Arc;
@@ -21,7 +21,7 @@ fn insert(index: &Index, number: u64) {
     let hash = hash_of_number(number);
     let writer = index.lock(hash);
     let inserted = writer.insert(location, 0, true, 62);
-    assert_eq!(inserted, Inserted::Placed, "there is room for all");
+    assert_eq!(inserted, Inserted::Placed, "every item has a slot");
 }
 
 fn remove(index: &Index, number: u64) {
@@ -33,37 +33,38 @@ fn remove(index: &Index, number: u64) {
     });
 }
 
-fn is_there(index: &Index, number: u64) -> bool {
+fn is_present(index: &Index, number: u64) -> bool {
     let found = index.find(hash_of_number(number), |entry| {
         entry.location().units() == number
     });
     found.is_some()
 }
 
-/// Items before the threads start: so few that a bucket split for further items is merged again.
+/// Number of items before the threads start. They are so few that a bucket that is split for more
+/// items is merged again when those are removed.
 const BEFORE: u64 = 43;
-/// Items inserted and removed meanwhile, for which a bucket is split.
+/// Items that are inserted and removed while the threads run. They make the index split a bucket.
 const MORE: Range<u64> = 100..110;
 
 fn filled() -> Arc<Index> {
     let Ok(index) = Index::new(1, 8, 64 * 16) else {
-        panic!("so little can be had");
+        panic!("the index was not created");
     };
     (1..=BEFORE).for_each(|number| insert(&index, number));
     Arc::new(index)
 }
 
 /// An item that moves when a bucket is split, and its position.
-fn one_that_moves(index: &Index) -> Option<(u64, Position)> {
+fn moving_item(index: &Index) -> Option<(u64, Position)> {
     let last = index.buckets.load(Ordering::Relaxed);
     MORE.for_each(|number| insert(index, number));
     index.resize_step();
-    let lies_there = |number| {
+    let moved_to_last = |number| {
         let matches = |entry: Entry| entry.location().units() == number;
         let found = index.scan(hash_of_number(number), matches)?;
         (found.bucket == last).then_some((number, found.position()))
     };
-    let moved = (1..=BEFORE).find_map(lies_there);
+    let moved = (1..=BEFORE).find_map(moved_to_last);
     for number in MORE {
         remove(index, number);
         index.resize_step();
@@ -78,7 +79,7 @@ fn grow_and_shrink(index: &Index) {
         insert(index, number);
         index.resize_step();
     }
-    assert!(index.bytes() > bytes, "none was split");
+    assert!(index.bytes() > bytes, "no bucket was split");
     for number in MORE {
         remove(index, number);
         index.resize_step();
@@ -86,7 +87,7 @@ fn grow_and_shrink(index: &Index) {
 }
 
 #[test]
-fn readers_find_what_stays_while_buckets_are_split_and_merged() {
+fn readers_find_every_item_while_buckets_are_split_and_merged() {
     shuttle::check_random(
         || {
             let index = filled();
@@ -95,7 +96,7 @@ fn readers_find_what_stays_while_buckets_are_split_and_merged() {
                 let index = Arc::clone(&index);
                 thread::spawn(move || {
                     for number in (1..=BEFORE).rev().step_by(5) {
-                        assert!(is_there(&index, number), "{number} was missed");
+                        assert!(is_present(&index, number), "{number} was missed");
                     }
                 })
             };
@@ -103,18 +104,18 @@ fn readers_find_what_stays_while_buckets_are_split_and_merged() {
                 let index = Arc::clone(&index);
                 thread::spawn(move || {
                     insert(&index, 200);
-                    assert!(is_there(&index, 200));
+                    assert!(is_present(&index, 200));
                     remove(&index, 200);
-                    assert!(!is_there(&index, 200));
+                    assert!(!is_present(&index, 200));
                 })
             };
             grow_and_shrink(&index);
             assert!(reader.join().is_ok() && other.join().is_ok());
-            // An insertion by another thread may have displaced it.
+            // The other thread's insertion may have prevented the last merge.
             index.resize_step();
-            assert_eq!(index.bytes(), bytes, "what was split was not merged");
+            assert_eq!(index.bytes(), bytes, "the split bucket was not merged");
             assert_eq!(index.len(), BEFORE);
-            (1..=BEFORE).for_each(|number| assert!(is_there(&index, number)));
+            (1..=BEFORE).for_each(|number| assert!(is_present(&index, number)));
         },
         2_000,
     );
@@ -124,12 +125,12 @@ fn readers_find_what_stays_while_buckets_are_split_and_merged() {
 /// entry. Some insertions displace an entry, but never the searched one, because its frequency is
 /// high.
 #[test]
-fn readers_find_what_is_kicked_from_one_choice_to_the_other() {
+fn readers_find_entries_that_kicks_move() {
     const STAY: u64 = 29;
     shuttle::check_random(
         || {
             let Ok(index) = Index::new(1, 4, 0) else {
-                panic!("so little can be had");
+                panic!("the index was not created");
             };
             let index = Arc::new(index);
             for number in 1..=STAY {
@@ -147,7 +148,7 @@ fn readers_find_what_is_kicked_from_one_choice_to_the_other() {
                     let mut random = shuttle::rand::thread_rng();
                     for _ in 0..40 {
                         let number = random.gen_range(1..=STAY);
-                        assert!(is_there(&index, number), "{number} was missed");
+                        assert!(is_present(&index, number), "{number} was missed");
                     }
                 })
             };
@@ -166,17 +167,17 @@ fn readers_find_what_is_kicked_from_one_choice_to_the_other() {
 /// A reader that returns to a remembered position finds the current entry or nothing: never an
 /// entry as it was before its replacement, even while it moves between buckets.
 #[test]
-fn what_lies_where_an_entry_was_seen_is_never_older_than_the_entry() {
+fn a_remembered_position_never_returns_an_older_entry() {
     const VERSIONS: u64 = 1_000;
     // Shared by all runs, outside the model.
     static SEEN: std::sync::atomic::AtomicBool = std::sync::atomic::AtomicBool::new(false);
-    // Long, rarely interrupted runs of one thread: one has to do much while another does nothing.
+    // With few preemptions: the test needs one thread to make many steps while another makes none.
     shuttle::check_pct(
         || {
             let index = filled();
             let bytes = index.bytes();
-            let Some((number, position)) = one_that_moves(&index) else {
-                panic!("none moves");
+            let Some((number, position)) = moving_item(&index) else {
+                panic!("no item moves");
             };
             let hash = hash_of_number(number);
             let replaced = Arc::new(AtomicU64::new(0));
@@ -217,12 +218,15 @@ fn what_lies_where_an_entry_was_seen_is_never_older_than_the_entry() {
             };
             grow_and_shrink(&index);
             assert!(writer.join().is_ok() && reader.join().is_ok());
-            assert_eq!(index.bytes(), bytes, "what was split was not merged");
+            assert_eq!(index.bytes(), bytes, "the split bucket was not merged");
         },
         3_000,
         3,
     );
-    assert!(SEEN.load(Ordering::Relaxed), "no run saw anything there");
+    assert!(
+        SEEN.load(Ordering::Relaxed),
+        "no run found an entry at the position"
+    );
 }
 
 #[test]
@@ -245,7 +249,7 @@ fn a_writer_waits_for_another_of_its_class_only() {
                 assert!(writer.join().is_ok());
             }
             let left = (1..=BEFORE)
-                .filter(|&number| is_there(&index, number))
+                .filter(|&number| is_present(&index, number))
                 .count();
             assert_eq!(left as u64, index.len());
         },

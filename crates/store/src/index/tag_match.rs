@@ -1,8 +1,8 @@
 //! Branch-free comparison of a key's tag with the words of its two buckets.
 //!
-//! The slot of a key is unpredictable. A mispredicted branch would discard speculative work: the
-//! path to the item, and the following requests. So all slots are compared, four at a time where
-//! the processor has the instructions.
+//! A branch cannot predict the slot of a key. After a misprediction the processor would discard its
+//! speculative work on this item and on the following requests. So all slots are compared, four at
+//! a time where the processor has the instructions.
 
 use super::addressing::BUCKET_WORDS;
 use crate::sync::atomic::AtomicU64;
@@ -10,8 +10,9 @@ use crate::sync::atomic::AtomicU64;
 /// The words of a bucket.
 pub(super) type Bucket = [AtomicU64; BUCKET_WORDS];
 
-/// Returns a bit for each slot of both buckets, the first in the lowest bit: set if the word begins
-/// with the `key_bits` of that bucket. Each word is loaded once, with acquire.
+/// Returns a bit for each slot of both buckets, the first slot in the lowest bit. A bit is set if
+/// the tag and role of the word are the `key_bits` of its bucket. Each word is loaded once, with
+/// acquire.
 #[inline]
 pub(super) fn matching_slots(buckets: [&Bucket; 2], key_bits: [u64; 2]) -> u32 {
     #[cfg(all(target_arch = "x86_64", not(loom), not(shuttle), not(miri)))]
@@ -22,7 +23,7 @@ pub(super) fn matching_slots(buckets: [&Bucket; 2], key_bits: [u64; 2]) -> u32 {
     matching_slots
 }
 
-/// As [`matching_slots`], portable.
+/// As [`matching_slots`], without SIMD instructions.
 #[cfg(any(test, not(target_arch = "x86_64"), loom, shuttle, miri))]
 fn matching_slots_portable(buckets: [&Bucket; 2], key_bits: [u64; 2]) -> u32 {
     use super::entry::may_match;
@@ -32,8 +33,8 @@ fn matching_slots_portable(buckets: [&Bucket; 2], key_bits: [u64; 2]) -> u32 {
     for (number, (bucket, key_bits)) in buckets.into_iter().zip(key_bits).enumerate() {
         for (slot, word) in bucket.iter().enumerate() {
             // Acquire: pairs with the release of the entry's writer (`Index::scan_validated`).
-            let is_alike = may_match(word.load(Ordering::Acquire), key_bits);
-            matching_slots |= u32::from(is_alike) << (number * BUCKET_WORDS + slot);
+            let does_match = may_match(word.load(Ordering::Acquire), key_bits);
+            matching_slots |= u32::from(does_match) << (number * BUCKET_WORDS + slot);
         }
     }
     matching_slots
@@ -83,8 +84,7 @@ mod simd {
         // part of a word is an aligned group of four bytes, which processors never load in parts; a
         // matching word is loaded again by itself. No load moves before an earlier one, and the
         // compiler moves no access across this.
-        // SAFETY: reads the bucket's 64 bytes and writes
-        // nothing.
+        // SAFETY: reads the bucket's 64 bytes and writes nothing.
         unsafe {
             asm!(
                 "movdqu {a}, [{from}]",

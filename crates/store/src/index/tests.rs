@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::sync::atomic::AtomicBool;
 use std::thread;
 
-/// A hash that the number of an item gives, so that tests need no items.
+/// The hash of a number, so that the tests need no keys.
 fn hash_of_number(number: u64) -> u64 {
     let mut bits = number.wrapping_add(0x9e37_79b9_7f4a_7c15);
     bits = (bits ^ bits >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
@@ -40,15 +40,15 @@ fn remove(index: &Index, number: u64) -> bool {
 }
 
 #[test]
-fn everything_is_found_while_it_grows_and_shrinks() {
+fn every_item_is_found_while_the_index_grows_and_shrinks() {
     let index = Index::new(16, 256, 64 << 20).unwrap();
     let count = 200_000;
     for number in 1..=count {
         assert_eq!(insert(&index, number), Inserted::Placed, "{number}");
     }
     assert_eq!(index.len(), count);
-    let bytes_an_item = index.bytes() as f64 / count as f64;
-    assert!(bytes_an_item < 10.1, "{bytes_an_item} bytes an item");
+    let bytes_per_item = index.bytes() as f64 / count as f64;
+    assert!(bytes_per_item < 10.1, "{bytes_per_item} bytes per item");
     for number in 1..=count {
         assert!(find(&index, number).is_some(), "{number}");
     }
@@ -71,7 +71,7 @@ fn random_operations_agree_with_a_map() {
     let mut map: HashMap<u64, u8> = HashMap::new();
     for step in 0..300_000_u64 {
         let random = hash_of_number(step ^ 0x5555);
-        // Up and down, so that buckets are split and merged.
+        // The number of items rises and falls, so that buckets are split and merged.
         let most = 1000 + 900 * (step / 30_000 % 5);
         let number = random % most + 1;
         match random >> 60 {
@@ -95,9 +95,10 @@ fn random_operations_agree_with_a_map() {
     }
 }
 
-/// Those it begins with were left to the first requests, which waited for pages of 2 MiB.
+/// Regression: the initial buckets were not populated, and the first requests waited for huge
+/// pages.
 #[test]
-fn every_page_of_buckets_is_populated_once_the_first_among_them() {
+fn every_page_of_buckets_is_populated_once() {
     let index = Index::new(16, 256, 1 << 20).unwrap();
     let (least, ahead) = (index.bytes(), 64 << 10);
     let pages = |most| index.next_pages(ahead, most);
@@ -123,9 +124,9 @@ fn every_page_of_buckets_is_populated_once_the_first_among_them() {
 #[test]
 fn an_index_that_cannot_grow_displaces_the_least_requested() {
     let index = Index::new(4, 64, 0).unwrap();
-    let positions = index.bytes() / 8;
+    let slots = index.bytes() / 8;
     let mut displaced = 0;
-    for number in 1..=2 * positions {
+    for number in 1..=2 * slots {
         match insert(&index, number) {
             Inserted::Placed | Inserted::Full => {}
             Inserted::Displaced(old) => {
@@ -135,16 +136,12 @@ fn an_index_that_cannot_grow_displaces_the_least_requested() {
         }
         assert!(find(&index, number).is_some());
     }
-    assert_eq!(index.len(), 2 * positions - displaced);
-    assert!(
-        index.len() > positions * 95 / 100,
-        "{} of {positions}",
-        index.len()
-    );
+    assert_eq!(index.len(), 2 * slots - displaced);
+    assert!(index.len() > slots * 95 / 100, "{} of {slots}", index.len());
 }
 
 #[test]
-fn nothing_loses_its_place_while_the_index_of_a_small_memory_grows() {
+fn a_growing_small_index_displaces_no_entry() {
     for classes in [1, 2, 4, 8] {
         let index = Index::new(classes, 512, 64 << 20).unwrap();
         let least = index.bytes();
@@ -158,7 +155,7 @@ fn nothing_loses_its_place_while_the_index_of_a_small_memory_grows() {
 }
 
 #[test]
-fn readers_miss_nothing_that_stays_while_others_come_and_go() {
+fn readers_find_every_lasting_item_during_insertions_and_removals() {
     let index = Index::new(4, 256, 16 << 20).unwrap();
     let stay = 5_000;
     for number in 1..=stay {
@@ -170,13 +167,13 @@ fn readers_miss_nothing_that_stays_while_others_come_and_go() {
             .map(|seed| {
                 let (index, done) = (&index, &done);
                 scope.spawn(move || {
-                    let mut looked = 0_u64;
+                    let mut lookups = 0_u64;
                     while !done.load(Ordering::Relaxed) {
-                        let number = hash_of_number(looked + seed) % stay + 1;
+                        let number = hash_of_number(lookups + seed) % stay + 1;
                         assert!(find(index, number).is_some(), "{number} was missed");
-                        looked += 1;
+                        lookups += 1;
                     }
-                    looked
+                    lookups
                 })
             })
             .collect();
@@ -198,9 +195,9 @@ fn readers_miss_nothing_that_stays_while_others_come_and_go() {
 }
 
 #[test]
-fn a_short_search_finds_room_for_all_but_a_few_while_it_grows() {
+fn a_bounded_search_displaces_almost_no_entry_while_the_index_grows() {
     let mut displaced = 0;
-    // Other keys each time.
+    // Each round uses other keys.
     for first in (1..).step_by(1 << 20).take(4) {
         let index = Index::new(16, 256, 64 << 20).unwrap();
         for number in first..first + 400_000 {
@@ -208,5 +205,5 @@ fn a_short_search_finds_room_for_all_but_a_few_while_it_grows() {
             displaced += u32::from(inserted != Inserted::Placed);
         }
     }
-    assert!(displaced <= 1, "{displaced} of 1 600 000 lost their place");
+    assert!(displaced <= 1, "{displaced} of 1 600 000 were displaced");
 }

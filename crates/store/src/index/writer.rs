@@ -12,11 +12,11 @@ use crate::sync::atomic::Ordering;
 /// The result of an insertion.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Inserted {
-    /// The entry was stored in a free slot.
+    /// The entry is in a slot that was free.
     Placed,
-    /// The entry replaced one that was displaced.
+    /// The entry is in the slot of this entry, which was displaced.
     Displaced(Entry),
-    /// No slot is free, and displacing is not allowed.
+    /// No slot is free, and displacing is not allowed. Nothing was changed.
     Full,
 }
 
@@ -63,7 +63,7 @@ impl Position {
 }
 
 impl Found {
-    /// Its position.
+    /// The position of the entry.
     #[inline]
     pub(crate) fn position(&self) -> Position {
         Position(self.bucket as usize * BUCKET_WORDS + self.slot + 1)
@@ -170,7 +170,8 @@ impl<'a> Writer<'a> {
         }
     }
 
-    /// Changes the location of an entry. A request counted concurrently by a reader is lost.
+    /// Changes the location and the frequency of an entry. If a reader counts a request at the same
+    /// time, that count is lost.
     pub(crate) fn replace(&self, found: &Found, location: Location, frequency: u8) {
         let entry = found.entry.with_location(location);
         self.put(found.bucket, found.slot, entry.with_frequency(frequency));
@@ -211,9 +212,9 @@ impl<'a> Writer<'a> {
         }
     }
 
-    /// Frees a slot in one of two full buckets. A breadth-first search (Li et al., EuroSys 2014)
-    /// over the other buckets of their entries finds the nearest bucket with a free slot. Then the
-    /// entries on the path move, the last one first.
+    /// Frees a slot in one of two full buckets by moving entries to their other buckets. A
+    /// breadth-first search (Li et al., EuroSys 2014) finds the nearest bucket with a free slot.
+    /// Then the entries on the path to it move, the last one first.
     fn free_slot(&self, choices: [u64; 2], buckets: u64, budget: usize) -> Option<Target> {
         let mut visits = [Visit::default(); KICK_BUCKETS];
         let mut count = 0;
@@ -302,7 +303,7 @@ impl<'a> Writer<'a> {
         }
     }
 
-    /// Replaces the entry with the lowest frequency.
+    /// Replaces the entry with the lowest frequency in both buckets.
     fn displace(&self, choices: [u64; 2], entry: impl Fn(usize) -> Entry) -> Inserted {
         let slots = (0..2).flat_map(|role| (0..BUCKET_WORDS).map(move |slot| (role, slot)));
         let least = slots.min_by_key(|&(role, slot)| {

@@ -11,8 +11,8 @@ use crate::sync::atomic::Ordering;
 pub(crate) struct Content {
     /// Bytes of blocks, dead or live.
     pub(crate) bytes_occupied: u64,
-    /// When the oldest segment was opened, of the open segments and those at the head of an
-    /// eviction queue. `None` if nothing has been written.
+    /// The second in which the oldest segment was opened. Only open segments and the first segment
+    /// of each eviction queue are compared. `None` if nothing has been written.
     pub(crate) oldest_s: Option<u32>,
 }
 

@@ -4,7 +4,7 @@ use crate::heap::Number;
 
 const NONE: Number = Number::MAX;
 
-/// The neighbours of a segment in its list.
+/// The previous and the next segment in the list of a segment.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Links {
     prev: Number,
@@ -46,7 +46,7 @@ impl SegmentList {
         (self.first != NONE).then_some(self.first)
     }
 
-    /// The segment after a listed one.
+    /// The segment after `number`, which is in the list.
     pub(super) fn next(&self, links: &[Links], number: Number) -> Option<Number> {
         let next = links[number as usize].next;
         (next != NONE).then_some(next)
@@ -78,7 +78,7 @@ impl SegmentList {
         self.len += 1;
     }
 
-    /// Removes a listed segment.
+    /// Removes a segment that is in the list.
     pub(super) fn remove(&mut self, links: &mut [Links], number: Number) {
         let Links { prev, next } = links[number as usize];
         match prev {

@@ -9,35 +9,37 @@ use crate::heap::Number;
 /// The segments that are not open. A part of [`Log`](super::Log), under its lock.
 #[derive(Debug, Default)]
 pub(super) struct SegmentLists {
-    /// Resident and empty.
+    /// Resident, empty segments.
     pub(super) free: Vec<Number>,
-    /// Empty once their epoch stamp has passed, oldest first.
+    /// Evacuated segments that readers may still use, oldest first. Each becomes free once its
+    /// epoch stamp has passed.
     pub(super) retired: VecDeque<(Number, Stamp)>,
-    /// Empty once no pin or upload holds them.
+    /// Segments whose stamp has passed. Each becomes free once no pin or upload holds it.
     pub(super) held: Vec<Number>,
-    /// To be returned to the kernel.
+    /// Empty segments whose pages are to be returned to the kernel.
     pub(super) to_discard: Vec<Number>,
-    /// Returned to the kernel.
+    /// Segments whose pages were returned to the kernel.
     pub(super) absent: Vec<Number>,
-    /// The first segment never used.
+    /// Number of the first segment that was never used.
     pub(super) fresh: Number,
-    /// The first segment whose pages were never populated.
+    /// Number of the first segment whose pages were never populated.
     pub(super) populated: Number,
-    /// Discarded segments that are being populated. They count as resident.
+    /// Number of discarded segments that are being populated. They count as resident.
     pub(super) populating: u32,
     /// Sealed segments of each part, oldest first.
     pub(super) sealed: [SegmentList; 2],
     pub(super) links: Vec<Links>,
     /// Bytes of blocks, dead or live, in segments that are sealed or being evacuated.
     pub(super) bytes_occupied: u64,
-    /// Segments that may have pages.
+    /// Number of segments that may have pages.
     pub(super) resident: u32,
-    /// Position of the search for segments that are cheap to evacuate.
+    /// The segment examined last by the search for segments that are cheap to evacuate.
     pub(super) hand: Number,
 }
 
 impl SegmentLists {
-    /// Lists with capacity for this many segments, since growing one would copy it under the lock.
+    /// Lists with capacity for `most` segments, because growing a list would copy it under the
+    /// lock.
     pub(super) fn for_segments(most: usize) -> Self {
         Self {
             free: Vec::with_capacity(most),

@@ -1,7 +1,7 @@
 use super::*;
 use crate::index::Entry;
 
-const WAY: AllocTarget = AllocTarget {
+const TARGET: AllocTarget = AllocTarget {
     stripe: 0,
     part: Part::Small,
     expiry: Expiry::NEVER,
@@ -15,12 +15,12 @@ fn log() -> Log {
 }
 
 #[test]
-fn a_segment_that_is_filled_to_its_last_byte_counts_as_written() {
+fn a_segment_filled_to_its_last_byte_counts_as_occupied() {
     let log = log();
     // Sixty-six blocks fill a segment exactly; one more needs another segment.
-    let first = log.allocate(124, &WAY).unwrap().number;
+    let first = log.allocate(124, &TARGET).unwrap().number;
     for _ in 0..66 {
-        assert!(log.allocate(124, &WAY).is_some());
+        assert!(log.allocate(124, &TARGET).is_some());
     }
     let segment = log.heap.segment(first);
     assert_eq!(segment.phase(), Phase::Sealed);
@@ -29,23 +29,23 @@ fn a_segment_that_is_filled_to_its_last_byte_counts_as_written() {
 
 /// Regression: after four gigabytes of failed additions the tail wrapped and overwrote live items.
 #[test]
-fn asking_in_vain_does_not_move_the_tail_of_a_full_segment() {
+fn failed_allocations_do_not_move_the_tail_of_a_full_segment() {
     let log = log();
     let mut last = None;
-    while let Some(allocation) = log.allocate(1000, &WAY) {
+    while let Some(allocation) = log.allocate(1000, &TARGET) {
         last = Some(allocation.number);
         log.heap.segment(allocation.number).release_writer();
     }
     let segment = log.heap.segment(last.unwrap());
     let tail = segment.tail();
     for _ in 0..100 {
-        assert!(log.allocate(1000, &WAY).is_none());
+        assert!(log.allocate(1000, &TARGET).is_none());
     }
     assert_eq!(segment.tail(), tail);
 }
 
 #[test]
-fn a_usual_life_follows_what_lasts_and_not_one_lull() {
+fn the_mean_lifetime_follows_lasting_changes_and_not_one_pause() {
     let log = log();
     assert_eq!(log.mean_lifetime_s(), 0);
     for _ in 0..10 {
@@ -80,7 +80,7 @@ fn shares_are_parts_of_one_limit_while_it_changes() {
     let log = Log::new(heap, Epochs::new(), 4, 1);
     let recent = POLICIES
         .iter()
-        .position(|target| target.small_thousandths == 500);
+        .position(|policy| policy.small_thousandths == 500);
     log.set_eviction_policy(recent.unwrap());
     for (number, opening) in [(0, 3), (1, 2_001)] {
         log.heap.segment(number).open(Part::Main, 0, 1, opening);
@@ -108,7 +108,7 @@ fn shares_are_parts_of_one_limit_while_it_changes() {
 }
 
 #[test]
-fn several_workers_find_a_larger_reserve() {
+fn the_reserve_grows_with_the_number_of_workers() {
     let reserve = |segments: u32, workers| {
         let heap = Heap::new(segments as usize, 13, workers).unwrap();
         Log::new(heap, Epochs::new(), segments, workers).reserve()

@@ -10,11 +10,11 @@ use crate::sync::atomic::Ordering;
 /// What evacuation does with the live items of a segment.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Task {
-    /// There are none: all items have expired or been flushed.
+    /// There are no live items: all have expired or been flushed.
     ReclaimEmpty,
-    /// It copies them, because few are left.
+    /// Few live items are left: evacuation copies them.
     Compact,
-    /// The segment is the oldest of its part: items that were not requested are evicted.
+    /// The segment is the oldest of its part: evacuation evicts items that were not requested.
     Evict,
 }
 
@@ -38,7 +38,7 @@ impl Log {
         Some(victim)
     }
 
-    /// Selects a segment without live items, if the search meets one.
+    /// Selects a segment without live items. `None` if the search met none.
     pub(crate) fn select_empty_victim(&self, now_s: u32) -> Option<Victim> {
         let lists = &mut *self.lists();
         let victim = self.find_cheap_victim(lists, now_s, true)?;
@@ -49,7 +49,8 @@ impl Log {
         Some(victim)
     }
 
-    /// Returns false if a writer has just begun to fill a hole of it.
+    /// Closes the segment for writers. Returns false if a writer has just begun to fill a hole in
+    /// it.
     fn close(&self, victim: &Victim) -> bool {
         self.heap.segment(victim.number).close()
     }
@@ -88,7 +89,7 @@ impl Log {
                 let task = Task::ReclaimEmpty;
                 return Some(Victim { number, task });
             }
-            // Relative to the written bytes: the unused end of a segment cannot be gained.
+            // Relative to the occupied bytes: evacuation does not gain the unused end of a segment.
             let live = u64::from(self.heap.live.of(number));
             let written = segment.occupied(size).max(1);
             live_sum += live;
@@ -115,7 +116,7 @@ impl Log {
         })
     }
 
-    /// The oldest segment of the part that exceeds its share.
+    /// Selects the oldest segment of the part that exceeds its share.
     fn select_oldest(&self, lists: &mut SegmentLists) -> Option<Victim> {
         let small_share = self.part_shares()[Part::Small as usize] as usize;
         let [small, main] = &lists.sealed;
@@ -150,13 +151,14 @@ impl Log {
                 let task = Task::Evict;
                 return Some(Victim { number, task });
             }
-            // Or a writer is using it at the moment; then take the next.
+            // Otherwise a writer is using the segment at the moment: try the next.
         }
         None
     }
 
-    /// Whether the head of an item was copied to a newer segment after one of its pieces was
-    /// written to the victim, instead of lying next to it.
+    /// Whether the head block of an item was copied out of the segments around the victim, which
+    /// holds one of its pieces. A head that was written together with the piece is in a segment of
+    /// about the same age; a head in a much newer segment, or in another part, was copied.
     pub(crate) fn head_was_copied_out(&self, entry: Entry, victim: Victim) -> bool {
         let head = self.heap.segment_of(entry.location());
         let piece = self.heap.segment(victim.number);

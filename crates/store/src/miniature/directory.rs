@@ -1,6 +1,6 @@
-//! The watched keys known to any of the miniature caches, each with a slot.
+//! The directory of watched keys: a slot for each key in at least one of the miniature caches.
 //!
-//! The table has columns instead of rows, and 0 means "none", so that unused parts are zero and not
+//! The table is stored by columns, and 0 means "none", so that its unused part stays zero and not
 //! resident.
 
 use crate::item::Expiry;
@@ -33,7 +33,7 @@ pub(super) struct Directory {
     expiry: Box<[u32]>,
     /// The second of its last counted request. 0: none.
     counted_s: Box<[u32]>,
-    /// Its last read was a miss, so the next write answers that miss.
+    /// The last read missed, so the next write counts as an insertion after that miss.
     is_missed: Box<[bool]>,
     /// The first slot never used.
     fresh: Slot,
@@ -43,7 +43,7 @@ pub(super) struct Directory {
 }
 
 impl Directory {
-    /// With this many slots.
+    /// Creates a directory of this many slots.
     pub(super) fn new(slots: usize) -> Self {
         Self {
             first: vec![NONE; slots].into(),
@@ -59,7 +59,7 @@ impl Directory {
         }
     }
 
-    /// Removes all.
+    /// Removes all keys.
     pub(super) fn clear(&mut self) {
         self.first.fill(NONE);
         (self.fresh, self.free, self.len) = (1, NONE, 0);
@@ -91,7 +91,7 @@ impl Directory {
         None
     }
 
-    /// Assigns a slot to a new hash. `None` if there is none left.
+    /// Assigns a slot to a new hash. `None` if no slot is free.
     pub(super) fn insert(&mut self, hash: u64, traits: Traits) -> Option<Slot> {
         let slot = if self.free != NONE {
             let slot = self.free;
@@ -167,7 +167,8 @@ impl Directory {
         std::mem::replace(&mut self.is_missed[usize::from(slot)], is_missed)
     }
 
-    /// Returns this slot if it is in use, and the next one. `NONE`: it was the last.
+    /// Visits a slot: returns it if it is in use, and the slot to visit next. `NONE`: there is
+    /// none.
     pub(super) fn walk(&self, slot: Slot) -> (Option<Slot>, Slot) {
         if slot >= self.fresh {
             return (None, NONE);

@@ -1,19 +1,23 @@
-//! The queues of the miniature caches: the three of S3-FIFO for each policy, over the same slots.
+//! The queues of the miniature caches. Each policy has the three queues of S3-FIFO. All policies
+//! share the slots of the directory.
 
 use super::directory::{Directory, NONE, Slot, Traits};
 use crate::eviction_policy::{POLICIES, POLICY_COUNT};
 use crate::limits::MINIATURE_STEPS;
 
-/// Bytes per slot here: newer, older, state.
+/// Bytes per slot in these tables: newer, older, state.
 pub(super) const SLOT_BYTES: u64 = POLICY_COUNT as u64 * (2 + 2 + 1);
-/// The request counter saturates here, as that of the index does.
+/// The value at which the request counter saturates, as in the index.
 const FREQUENCY_MAX: u8 = 3;
 
-/// The queue of a slot in a miniature cache.
+/// The queue that a slot is in, in one miniature cache.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Queued {
+    /// In no queue.
     Absent,
+    /// In the small part.
     Small,
+    /// In the main part.
     Main,
     /// Evicted from the small part, and remembered as a ghost.
     Ghost,
@@ -46,7 +50,7 @@ fn queue_of(queued: Queued) -> Option<usize> {
     (queued as usize).checked_sub(Queued::Small as usize)
 }
 
-/// The queue for new items of a cache.
+/// The queue for new items in the cache of a policy.
 fn first_queue(policy: usize) -> Queued {
     match POLICIES[policy].probation {
         true => Queued::Small,
@@ -54,7 +58,7 @@ fn first_queue(policy: usize) -> Queued {
     }
 }
 
-/// The state of an inserted item in a cache.
+/// The state of an item after it is inserted, given its state before.
 fn inserted_state(policy: usize, before: State) -> State {
     match before.queued() {
         Queued::Ghost => State::new(Queued::Main, 0),
@@ -76,7 +80,7 @@ struct Queue {
 pub(super) struct Capacity {
     pub(super) bytes: u64,
     pub(super) ghosts: u32,
-    /// Items expired by this second are evicted whatever their counter.
+    /// The current second: expired items are evicted whatever their counter.
     pub(super) now_s: u32,
 }
 
@@ -121,7 +125,7 @@ impl Queues {
         matches!(queued, Queued::Small | Queued::Main)
     }
 
-    /// Whether no cache knows the item.
+    /// Whether the slot is in no queue of any cache.
     pub(super) fn is_in_no_cache(&self, slot: Slot) -> bool {
         (0..POLICY_COUNT).all(|policy| self.state(policy, slot).queued() == Queued::Absent)
     }
@@ -184,7 +188,7 @@ impl Queues {
         }
     }
 
-    /// Evicts excess items, in a few steps.
+    /// Evicts items in excess of the capacity, in a bounded number of steps.
     pub(super) fn evict_excess(&mut self, directory: &mut Directory, capacity: Capacity) {
         for policy in 0..POLICY_COUNT {
             self.evict_excess_of(directory, policy, capacity);

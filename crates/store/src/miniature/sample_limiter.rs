@@ -5,9 +5,10 @@ use std::cell::Cell;
 
 use crate::limits::SAMPLES_PER_SECOND;
 
-/// Number of cells. Two keys that share a cell are both sampled more often.
+/// Number of cells. Keys that share a cell reset each other's count, and so are sampled more often.
 const CELLS: usize = 64;
 
+/// The samples of a key in one second.
 #[derive(Debug, Clone, Copy, Default)]
 struct KeyCount {
     hash: u64,
@@ -15,7 +16,7 @@ struct KeyCount {
     count: u32,
 }
 
-/// Watched keys with their requests in this second.
+/// Counts of recent samples, one key in each cell.
 #[derive(Debug)]
 pub(crate) struct SampleLimiter([Cell<KeyCount>; CELLS]);
 
@@ -26,7 +27,7 @@ impl Default for SampleLimiter {
 }
 
 impl SampleLimiter {
-    /// Whether another request of this key is to be passed.
+    /// Whether another request of this key may be passed in this second. If so, counts it.
     pub(crate) fn admits(&self, hash: u64, now_s: u32) -> bool {
         let cell = &self.0[hash as usize % CELLS];
         let key_count = cell.get();
@@ -51,7 +52,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_key_is_shown_some_times_a_second() {
+    fn the_samples_of_a_key_per_second_are_limited() {
         let limiter = SampleLimiter::default();
         let count = |hash, now_s| (0..100).filter(|_| limiter.admits(hash, now_s)).count();
         assert_eq!(count(1, 5), SAMPLES_PER_SECOND as usize);

@@ -10,10 +10,10 @@ const ONE: i64 = 1 << 32;
 /// A policy replaces the current one only if its hit ratio is better by this much: a quarter of a
 /// percentage point.
 const MARGIN: i64 = ONE / 400;
-/// Samples between two checks whether enough keys are watched.
+/// Number of samples between two checks whether enough keys are watched.
 const SAMPLING_CHECK_PERIOD: u32 = 1 << 14;
-/// An item larger than this fraction of a miniature cache is not simulated. If such items fill much
-/// of the memory, the miniatures are larger than what they simulate.
+/// An item larger than this fraction (1/N) of a miniature cache is not simulated. If such items
+/// fill much of the memory, the miniatures have too much memory for the remaining items.
 const LARGEST_PART: u64 = 8;
 
 /// The result of a request.
@@ -37,12 +37,12 @@ pub(crate) struct Observation {
     pub(crate) now_s: u32,
 }
 
-/// The state of the store at that moment.
+/// The state of the store at the time of a request.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct SampleContext {
     /// Bytes available for items.
     pub(crate) bytes: u64,
-    /// Number of ghosts that it remembers.
+    /// Maximum number of ghosts that the store remembers.
     pub(crate) ghosts: u64,
     /// Number of flushes.
     pub(crate) flushes: u32,
@@ -161,7 +161,7 @@ impl Simulation {
         self.directory.remove(slot);
     }
 
-    /// A read: a hit in each cache that contains the item.
+    /// Simulates a read: it is a hit in each cache that contains the item.
     fn read(&mut self, observation: &Observation, slot: Option<Slot>) {
         let is_first =
             slot.is_some_and(|slot| self.directory.count_second(slot, observation.now_s));
@@ -176,13 +176,13 @@ impl Simulation {
         }
     }
 
-    /// The average covers about four times the number of items in a cache.
+    /// The length of the average: about four times as many requests as a cache has items.
     fn score_bits(&self) -> u32 {
         let held = self.queues.item_count(self.best).max(1);
         (held.ilog2() + 2).clamp(*SCORE_BITS.start(), *SCORE_BITS.end())
     }
 
-    /// A cache that does not contain the item inserts it.
+    /// Inserts the item into each cache that does not contain it.
     fn fill(&mut self, slot: Slot, traits: Traits, capacity: Capacity) {
         // It may have been touched or overwritten since without being sampled.
         self.queues.change(&mut self.directory, slot, traits);
@@ -194,7 +194,7 @@ impl Simulation {
 
     fn enforce_limits(&mut self, slot: Slot, capacity: Capacity) {
         if self.directory.bytes(slot) > capacity.bytes / LARGEST_PART {
-            // It would fill most of the cache, so nothing can be learned from it.
+            // It would fill a large part of the cache, and distort the score.
             self.forget(slot);
         }
         self.queues.evict_excess(&mut self.directory, capacity);
@@ -223,7 +223,7 @@ impl Simulation {
         }
     }
 
-    /// A slot for a new item. If there is none left, fewer keys are watched from now on.
+    /// Assigns a slot to a new item. If no slot is free, fewer keys are watched from now on.
     fn insert(&mut self, observation: &Observation, traits: Traits) -> Option<Slot> {
         let slot = self.directory.insert(observation.hash, traits);
         if slot.is_none() && self.sweep == NONE {
@@ -247,7 +247,8 @@ impl Simulation {
         }
     }
 
-    /// Watches more keys if few are watched.
+    /// Counts a sample. Periodically checks the number of watched keys, and watches more if it is
+    /// small.
     fn adjust_sampling(&mut self) {
         self.samples += 1;
         if self.samples < SAMPLING_CHECK_PERIOD {
@@ -262,7 +263,7 @@ impl Simulation {
 
     fn select_policy(&mut self) -> Option<usize> {
         let bits = self.score_bits();
-        // A score over fewer requests varies more by chance.
+        // The fewer requests a score covers, the more it varies by chance.
         let margin = MARGIN + (ONE >> (bits - 2));
         let best = (0..POLICY_COUNT).max_by_key(|&policy| self.scores[policy])?;
         if self.scores[best] <= self.scores[self.best] + margin {

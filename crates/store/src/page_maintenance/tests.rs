@@ -31,7 +31,7 @@ fn steps(maintenance: &mut PageMaintenance) -> u64 {
 }
 
 #[test]
-fn a_step_finds_a_little() {
+fn a_step_populates_a_bounded_number_of_bytes() {
     let step_bytes = u64::from(POPULATE_BYTES);
     let worker = worker(4 << 30);
     let store = worker.store();
@@ -48,7 +48,7 @@ fn a_step_finds_a_little() {
 
 /// Segments that were used before they were populated need no populating.
 #[test]
-fn page_maintenance_that_is_overtaken_continues_at_the_next_segment() {
+fn maintenance_skips_segments_that_writers_used_first() {
     let mut worker = worker(512 << 20);
     let store = Arc::clone(worker.store());
     let mut maintenance = PageMaintenance::new(&store);
@@ -60,15 +60,15 @@ fn page_maintenance_that_is_overtaken_continues_at_the_next_segment() {
     let populated = steps(&mut maintenance);
     let segment_steps = u64::from(store.log.heap.segment_size() / POPULATE_BYTES);
     let index_bytes = store.index.bytes() + 2 * u64::from(store.log.heap.segment_size());
-    let of_index = index_bytes.div_ceil(POPULATE_BYTES.into());
-    // The rest of the one that was begun, and those ahead.
-    let expected = segment_steps - 1 + u64::from(2 * reserve) * segment_steps + of_index;
+    let index_steps = index_bytes.div_ceil(POPULATE_BYTES.into());
+    // The rest of the segment that was begun, and the segments to be used next.
+    let expected = segment_steps - 1 + u64::from(2 * reserve) * segment_steps + index_steps;
     assert_eq!(populated, expected);
 }
 
 /// A segment is not used while it is repopulated, and is used again afterwards.
 #[test]
-fn a_segment_on_its_way_back_is_not_lost_with_its_tender() {
+fn a_segment_being_repopulated_is_usable_after_maintenance_is_dropped() {
     const LIMIT: u64 = 512 << 20;
     let mut worker = worker(LIMIT);
     let store = Arc::clone(worker.store());
@@ -76,16 +76,16 @@ fn a_segment_on_its_way_back_is_not_lost_with_its_tender() {
     (0..200).for_each(|key| fill(&mut worker, key));
     let mut maintenance = PageMaintenance::new(&store);
     store.set_limit(LIMIT / 8).unwrap();
-    let mut given_back = 0;
+    let mut discarded = 0;
     while store.statistics().bytes_used() > LIMIT / 8 {
         worker.maintain(1, 64);
         worker.quiescent();
-        given_back += u64::from(maintenance.step() == PageStep::Discarded);
+        discarded += u64::from(maintenance.step() == PageStep::Discarded);
     }
-    assert!(given_back > 16, "{given_back}");
+    assert!(discarded > 16, "{discarded}");
     store.set_limit(LIMIT).unwrap();
     let available = store.log.available();
-    // It may be at a segment that was never used.
+    // The maintenance may still be populating a segment that was never used.
     while store.log.available() == available {
         assert_eq!(maintenance.step(), PageStep::Populated);
     }

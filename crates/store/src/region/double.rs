@@ -1,10 +1,10 @@
-//! Replacement of a mapping in models.
+//! A replacement for mappings in models.
 
 use std::io;
 
 use crate::sync::atomic::AtomicU64;
 
-/// Words, all zero.
+/// Words that are initially zero.
 #[derive(Debug)]
 pub(crate) struct Region(Box<[AtomicU64]>);
 
@@ -25,15 +25,14 @@ impl Region {
     }
 }
 
-/// Values, all default.
+/// Values that are initially the default.
 #[derive(Debug)]
 pub(crate) struct Table<T>(Box<[T]>);
 
-/// The values of a table.
+/// A type that a table can hold.
 ///
 /// # Safety
-/// As for the real table, so that both accept the same types.
-// SAFETY: nothing depends on it here.
+/// As for the real table, so that both accept the same types. Nothing here depends on it.
 pub(crate) unsafe trait Zeroed: Default {}
 
 impl<T: Zeroed> Table<T> {

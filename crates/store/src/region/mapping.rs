@@ -21,8 +21,8 @@ const HUGE: usize = 2 << 20;
 pub(crate) struct Mapping {
     start: NonNull<AtomicU64>,
     words: usize,
-    /// Bytes of the address range before the aligned start. They belong to the mapping and are
-    /// never touched.
+    /// Number of bytes between the address that the kernel chose and the aligned start. They belong
+    /// to the mapping and are never touched.
     unused_len: usize,
 }
 
@@ -36,8 +36,9 @@ unsafe impl Send for Mapping {}
 unsafe impl Sync for Mapping {}
 
 impl Mapping {
-    /// Reserves `bytes`, rounded up to words. Nothing is resident yet. A mapping with space for a
-    /// huge page begins at the boundary of one, and shares none with the memory before it.
+    /// Reserves `bytes`, rounded up to words. Nothing is resident yet. A mapping that is at least
+    /// as long as a huge page begins at the boundary of one, so that it shares none with other
+    /// memory.
     ///
     /// # Errors
     /// The address space is exhausted.
@@ -55,7 +56,7 @@ impl Mapping {
         };
         match NonNull::new(whole.wrapping_byte_add(unused_len).cast()) {
             Some(start) => {
-                // Before any page is touched: resident pages would not move.
+                // Before any page is touched, because resident pages would stay on their node.
                 nodes::interleave(start.cast(), words * WORD);
                 Ok(Self {
                     start,
@@ -67,7 +68,7 @@ impl Mapping {
         }
     }
 
-    /// Its start, aligned to a page.
+    /// The start of the mapping, aligned to a page.
     #[inline]
     pub(crate) fn start(&self) -> NonNull<u8> {
         self.start.cast()
@@ -81,7 +82,7 @@ impl Mapping {
         unsafe { self.start().add(at) }
     }
 
-    /// Its length in bytes.
+    /// The length of the mapping in bytes.
     #[inline]
     pub(crate) fn len(&self) -> usize {
         self.words * WORD
@@ -92,7 +93,8 @@ impl Mapping {
         self.advise(Advice::LinuxHugepage);
     }
 
-    /// Stops requesting huge pages, which would fill up discarded memory. A hint.
+    /// Stops requesting huge pages. Otherwise a touch of one small page would make a whole huge
+    /// page of discarded memory resident. A hint.
     pub(crate) fn disable_huge(&self) {
         self.advise(Advice::LinuxNoHugepage);
     }
@@ -157,8 +159,8 @@ impl Drop for Mapping {
     }
 }
 
-/// Additional address space with which a mapping of `len` bytes can begin at the boundary of a huge
-/// page.
+/// Number of additional bytes to map, so that a mapping of `len` bytes can begin at the boundary of
+/// a huge page.
 fn slack(len: usize) -> usize {
     if len < HUGE { 0 } else { HUGE }
 }
@@ -169,7 +171,7 @@ mod tests {
     use std::sync::atomic::Ordering::Relaxed;
 
     #[test]
-    fn memory_is_zero_until_written_and_after_it_was_given_back() {
+    fn memory_is_zero_until_written_and_after_it_was_discarded() {
         let region = Mapping::reserve(1 << 20).unwrap();
         let words = region.words();
         assert_eq!(words.len(), 1 << 17);
@@ -187,7 +189,7 @@ mod tests {
     }
 
     #[test]
-    fn what_has_room_for_a_huge_page_begins_where_one_may() {
+    fn a_large_mapping_begins_at_the_boundary_of_a_huge_page() {
         let many: Vec<_> = [HUGE, 3 * HUGE + 40, HUGE]
             .map(|bytes| Mapping::reserve(bytes).unwrap())
             .into();
@@ -201,7 +203,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_touched_costs_nothing() {
+    fn untouched_memory_is_not_resident() {
         let region = Mapping::reserve(1 << 40).unwrap();
         region.words()[1 << 36].store(1, Relaxed);
         assert_eq!(region.words()[1 << 36].load(Relaxed), 1);

@@ -20,8 +20,8 @@ const MEMS_ALLOWED: libc::c_ulong = 1 << 2;
 type Nodes = [libc::c_ulong; NODES_MAX / WORD_BITS];
 
 /// Interleaves `len` bytes from `start`, which is aligned to a page, over all nodes that this
-/// process may use. A hint: nothing changes if a policy was set for the process (`numactl`) or the
-/// kernel refuses (as filters of containers do). Makes a system call.
+/// process may use. A hint: nothing changes if a policy was set for the process (`numactl`), or if
+/// the kernel or a container's filter denies the call. Makes a system call.
 pub(super) fn interleave(start: NonNull<u8>, len: usize) {
     if let Some(nodes) = allowed_nodes()
         && has_default_policy()
@@ -61,7 +61,7 @@ fn allowed_nodes() -> Option<Nodes> {
     (failed == 0).then_some(nodes)
 }
 
-/// Whether no other policy is set for this thread.
+/// Whether the memory policy of this thread is the default one.
 fn has_default_policy() -> bool {
     let mut mode = libc::MPOL_DEFAULT;
     // SAFETY: the mode is writable and outlives the call; neither a set nor an address is passed.

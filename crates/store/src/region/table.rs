@@ -6,6 +6,8 @@ use std::slice;
 
 use super::Mapping;
 
+/// A type whose values may be zero bytes.
+///
 /// # Safety
 /// A value of zero bytes is equal to `default`, needs no drop, and has an alignment of at most a
 /// page.
@@ -80,9 +82,9 @@ mod tests {
     }
 
     #[test]
-    fn a_page_is_populated_before_its_first_write() {
+    fn a_populated_page_does_not_fault_on_its_first_write() {
         faults();
-        // Reading the count may fault too.
+        // Reading the counter may cause faults too.
         let few = PAGES as u64 / 8;
         let whole = faults_after(|table, _| table.mapping.populate(0, table.mapping.len()));
         if whole > few {

@@ -14,9 +14,9 @@ use shuttle::thread;
 
 const NOW_S: u32 = 1;
 const ROUNDS: usize = 300;
-/// Maximum number of preemptions per run. Memory is reused only after many steps of one thread
-/// while another stands still, which schedules drawn step by step hardly contain (Burckhardt et
-/// al., ASPLOS 2010).
+/// Maximum number of preemptions per run. Memory is reused only if one thread makes many steps
+/// while another makes none. Schedules that choose a thread at random for each step hardly ever
+/// contain that (Burckhardt et al., ASPLOS 2010).
 const PREEMPTIONS: usize = 3;
 
 /// A dozen segments of nine items each.
@@ -49,7 +49,7 @@ fn set(worker: &mut Worker, number: u8) -> u64 {
     let hash = worker.hash(&key);
     let published = match worker.put(&key, hash, &value, &write, NOW_S) {
         Ok(published) => published,
-        Err(rejected) => panic!("no room for {number}: {rejected}"),
+        Err(rejected) => panic!("no memory for {number}: {rejected}"),
     };
     match published {
         Published::Stored { cas, .. } => cas,
@@ -57,25 +57,26 @@ fn set(worker: &mut Worker, number: u8) -> u64 {
     }
 }
 
-/// Whether an item exists. With `lingers`, yields between finding the item and reading its bytes.
-fn scan(worker: &mut Worker, number: u8, lingers: bool) -> bool {
+/// Whether an item exists. If `yields`, another thread may run between finding the item and reading
+/// its bytes.
+fn read_item(worker: &mut Worker, number: u8, yields: bool) -> bool {
     let key = [number];
-    let shown = worker.read(&key, worker.hash(&key), NOW_S, Read::default(), |item| {
-        if lingers {
+    let read = worker.read(&key, worker.hash(&key), NOW_S, Read::default(), |item| {
+        if yields {
             thread::yield_now();
         }
         let is_whole = |piece: &[u8]| piece.iter().all(|&byte| byte == number);
         assert!(
             item.value().all(is_whole),
-            "{number} is shown another's bytes"
+            "the bytes of {number} are those of another item"
         );
         Some(())
     });
-    shown.is_ok()
+    read.is_ok()
 }
 
 #[test]
-fn no_reader_sees_memory_used_again() {
+fn no_reader_sees_reused_memory() {
     shuttle::check_pct(
         || {
             let store = store();
@@ -89,7 +90,7 @@ fn no_reader_sees_memory_used_again() {
                 let mut worker = store.worker();
                 thread::spawn(move || {
                     for number in 0..60 {
-                        scan(&mut worker, number, true);
+                        read_item(&mut worker, number, true);
                         if number % 4 == 0 {
                             worker.quiescent();
                         }
@@ -105,7 +106,7 @@ fn no_reader_sees_memory_used_again() {
             for number in 60..250 {
                 set(&mut worker, number);
                 assert!(
-                    scan(&mut worker, number, false),
+                    read_item(&mut worker, number, false),
                     "{number} has just been stored"
                 );
                 worker.quiescent();
@@ -119,7 +120,7 @@ fn no_reader_sees_memory_used_again() {
 }
 
 #[test]
-fn a_pinned_value_stays_whatever_is_drained() {
+fn a_pinned_value_stays_during_evacuation() {
     shuttle::check_pct(
         || {
             let store = store();
@@ -129,13 +130,13 @@ fn a_pinned_value_stays_whatever_is_drained() {
                 item.pin()
             });
             let Ok(Some(pin)) = pin else {
-                panic!("it is there and may be pinned");
+                panic!("the item was not found or not pinned");
             };
             drop(worker);
             let holder = thread::spawn(move || {
                 for _ in 0..10 {
                     let is_whole = |piece: &[u8]| piece.iter().all(|&byte| byte == 7);
-                    assert!(pin.value().all(is_whole), "used again while pinned");
+                    assert!(pin.value().all(is_whole), "reused while pinned");
                     thread::yield_now();
                 }
             });
@@ -172,10 +173,10 @@ fn two_concurrent_evacuations_lose_no_requested_item() {
                 assert!(writer.join().is_ok());
             }
             let mut worker = store.worker();
-            let there = (0..200)
-                .filter(|&number| scan(&mut worker, number, false))
+            let found_count = (0..200)
+                .filter(|&number| read_item(&mut worker, number, false))
                 .count();
-            assert_eq!(there as u64, store.statistics().items);
+            assert_eq!(found_count as u64, store.statistics().items);
         },
         ROUNDS,
         PREEMPTIONS,
@@ -183,10 +184,10 @@ fn two_concurrent_evacuations_lose_no_requested_item() {
 }
 
 #[test]
-fn no_reader_sees_a_hole_used_again() {
+fn no_reader_sees_a_reused_hole() {
     // Not in every interleaving: a worker that is not quiescent prevents the reuse of holes.
-    let refilled = std::sync::Arc::new(std::sync::atomic::AtomicU64::new(0));
-    let sum = std::sync::Arc::clone(&refilled);
+    let holes_filled = std::sync::Arc::new(std::sync::atomic::AtomicU64::new(0));
+    let sum = std::sync::Arc::clone(&holes_filled);
     shuttle::check_pct(
         move || {
             let store = store();
@@ -201,7 +202,7 @@ fn no_reader_sees_a_hole_used_again() {
                 let mut worker = store.worker();
                 thread::spawn(move || {
                     for turn in 0..60_u8 {
-                        scan(&mut worker, turn % keys, true);
+                        read_item(&mut worker, turn % keys, true);
                         if turn % 4 == 0 {
                             worker.quiescent();
                         }
@@ -225,7 +226,7 @@ fn no_reader_sees_a_hole_used_again() {
                 let number = turn % keys;
                 set(&mut worker, number);
                 assert!(
-                    scan(&mut worker, number, false),
+                    read_item(&mut worker, number, false),
                     "{number} has just been stored"
                 );
                 worker.quiescent();
@@ -238,23 +239,23 @@ fn no_reader_sees_a_hole_used_again() {
         ROUNDS,
         PREEMPTIONS,
     );
-    assert!(refilled.load(Ordering::Relaxed) > 0);
+    assert!(holes_filled.load(Ordering::Relaxed) > 0);
 }
 
-/// A touched item moves to a block with an expiry, while others read it, overwrite it and evacuate
-/// its surroundings. Later reads find the last written value with the last expiry.
+/// A touched item moves to a block with an expiry word, while other threads read it, overwrite it
+/// and evacuate segments. Later reads find the last written value with the last expiry.
 #[test]
 fn a_touched_item_is_neither_lost_nor_torn_and_expires() {
-    // Not in every interleaving: after a hundred other insertions it was evicted.
+    // Not in every interleaving: the other insertions may evict the item.
     let found = Arc::new(std::sync::atomic::AtomicU64::new(0));
     let sum = Arc::clone(&found);
     shuttle::check_pct(
         move || {
             let store = store();
-            let till = |second: u32| {
+            let touch_until = |second: u32| {
                 move |worker: &mut Worker| {
                     let touched = worker.touch(&[7], worker.hash(&[7]), Expiry::at(second), NOW_S);
-                    assert!(touched.is_ok(), "memory is on its way for ever");
+                    assert!(touched.is_ok(), "the touch was deferred");
                 }
             };
             set(&mut store.worker(), 7);
@@ -262,9 +263,9 @@ fn a_touched_item_is_neither_lost_nor_torn_and_expires() {
                 let mut worker = store.worker();
                 thread::spawn(move || {
                     for number in 0..60 {
-                        till(50)(&mut worker);
+                        touch_until(50)(&mut worker);
                         set(&mut worker, 20 + number % 60);
-                        scan(&mut worker, 7, true);
+                        read_item(&mut worker, 7, true);
                         worker.quiescent();
                     }
                     worker.offline();
@@ -284,7 +285,7 @@ fn a_touched_item_is_neither_lost_nor_torn_and_expires() {
                 assert!(seen(&mut worker).is_none_or(|seen| seen.0 == cas));
                 worker.quiescent();
             }
-            till(50)(&mut worker);
+            touch_until(50)(&mut worker);
             worker.offline();
             assert!(others.join().is_ok());
             worker.online();

@@ -30,7 +30,7 @@ fn panics<T>(operation: impl FnOnce() -> T) -> bool {
     catch_unwind(AssertUnwindSafe(operation)).is_err()
 }
 
-/// It was published in builds without debug assertions, with what the memory held before.
+/// Regression: without debug assertions the value was published, with what the memory held before.
 #[test]
 fn a_value_that_is_not_complete_is_not_published() {
     let mut worker = worker_of(1);

@@ -18,15 +18,15 @@ const CLAIMED: u32 = 1 << 31;
 pub(crate) struct Access(u32);
 
 impl Access {
-    /// Of a block that is not linked yet.
+    /// The value of a block that is not linked yet.
     pub(super) const DEAD: Self = Self(DEAD);
 
-    /// Of a new item.
+    /// The value of a new item.
     pub(crate) fn new(now_s: u32) -> Self {
         Self(now_s & ACCESS_MASK)
     }
 
-    /// The second of the access, seen from a second at most two years before or after it.
+    /// The second of the access. `now_s` is at most two years before or after it.
     #[inline]
     pub(crate) fn time_s(self, now_s: u32) -> u32 {
         let unused = u32::BITS - ACCESS_BITS;
@@ -55,7 +55,8 @@ impl Access {
         self.0 & DEAD != 0
     }
 
-    /// The same item, unlinked. A reader that found it before still gets its metadata.
+    /// The same access and flags, with the dead mark. A reader that found the item before still
+    /// gets its metadata.
     #[must_use]
     fn dead(self) -> Self {
         Self(self.0 | DEAD)
@@ -66,7 +67,7 @@ impl Access {
         self.0 & BASE64_KEY != 0
     }
 
-    /// With the flag for keys in base64 set or cleared.
+    /// The same access, with the flag for keys in base64 set or cleared.
     #[must_use]
     pub(crate) fn with_base64_key(self, is_base64: bool) -> Self {
         Self(self.0 & !BASE64_KEY | if is_base64 { BASE64_KEY } else { 0 })
@@ -85,7 +86,8 @@ impl Access {
         Self(self.0 & !ACCESS_MASK | FETCHED | now_s & ACCESS_MASK)
     }
 
-    /// The same access, with the flags of the meta protocol's stale and claimed (`W` sent) items.
+    /// The same access, with the two flags of the meta protocol set or cleared: stale, and claimed
+    /// (a client was sent `W`).
     #[must_use]
     pub(crate) fn with_stale_and_claimed(self, stale: bool, claimed: bool) -> Self {
         let bits = if stale { STALE } else { 0 } | if claimed { CLAIMED } else { 0 };
@@ -133,8 +135,8 @@ impl<W: Word> AccessWord<'_, W> {
         self.0.store(access.0, Ordering::Relaxed);
     }
 
-    /// Records a read of an item. `has_expiry_word`: whether the item can expire. Of several concurrent
-    /// readers, the last to write determines the recorded time.
+    /// Records a read of an item. `has_expiry_word`: whether the item can expire. If several
+    /// readers do so concurrently, the last store determines the recorded time.
     #[inline]
     pub(super) fn record_access(
         &self,
@@ -143,15 +145,17 @@ impl<W: Word> AccessWord<'_, W> {
         has_expiry_word: impl FnOnce() -> bool,
     ) {
         if before.is_dead() {
-            // Only `mark_dead` writes this mark, with release. If a reader wrote it again, relaxed,
-            // evacuation could see the mark and skip the block without seeing its unlinking.
+            // Only `mark_dead` writes this mark, with release. If a reader stored it again with
+            // relaxed ordering, evacuation could see the mark, and skip the block, without seeing
+            // that the block was unlinked.
         } else if before.is_stale() || has_expiry_word() {
             // A plain store could overwrite a concurrent claim. Only a stale item, or one that
             // expires, can be claimed.
             self.0.replace(before.0, after.0);
         } else {
-            // It may overwrite a concurrent dead mark, which is only a hint. The alternative would
-            // be a locked instruction per item read, on a line that the writer's core still owns.
+            // This store may overwrite a concurrent dead mark, which is only a hint. To keep the
+            // mark would cost a locked instruction for each read, on a cache line that the writer's
+            // core still owns.
             self.0.store(after.0, Ordering::Relaxed);
         }
     }
@@ -179,7 +183,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_second_of_an_access_is_known_however_long_the_server_runs() {
+    fn the_time_of_an_access_is_exact_at_any_uptime() {
         let year_s = 365 * 86_400;
         for now_s in [0, 1, 100, 3 * year_s, 5 * year_s, 60 * year_s, u32::MAX - 1] {
             let access = Access::new(now_s)

@@ -40,7 +40,7 @@ impl Model {
         Arc::new(model)
     }
 
-    /// Its block has been written.
+    /// A sealed segment whose block has been written.
     fn full() -> Arc<Self> {
         let model = Self::opened();
         assert!(model.append(OLD));
@@ -88,7 +88,7 @@ impl Model {
         if is_closed {
             let is_filled = self.entry.load(Ordering::Relaxed) == 1;
             let expected = if is_filled { FILLED } else { OLD };
-            assert_eq!(self.bytes.read(), expected, "what is published is whole");
+            assert_eq!(self.bytes.read(), expected, "a published block is complete");
         }
         is_closed
     }
@@ -100,14 +100,14 @@ impl Model {
         is_ready
     }
 
-    fn open_anew(&self) {
+    fn reopen_retired(&self) {
         self.switch.here();
         self.segment.open(Part::Small, 0, 0, SECOND_OPENING);
     }
 }
 
 #[test]
-fn a_hole_is_filled_while_its_segment_is_evacuated_and_opened_anew() {
+fn a_hole_is_filled_while_its_segment_is_evacuated_and_reopened() {
     explore(|| {
         let model = Model::full();
         let writer = {
@@ -116,7 +116,7 @@ fn a_hole_is_filled_while_its_segment_is_evacuated_and_opened_anew() {
         };
         let is_evacuated = model.evacuate();
         if is_evacuated {
-            model.open_anew();
+            model.reopen_retired();
             assert!(model.append(NEW));
         }
         let is_filled = writer.join().is_ok_and(|is_filled| is_filled);
@@ -133,7 +133,7 @@ fn a_hole_is_filled_while_its_segment_is_evacuated_and_opened_anew() {
 
 /// A thread that adds to a reopened segment writes where evacuation has read, and sees the opening.
 #[test]
-fn another_thread_adds_to_a_segment_opened_anew() {
+fn another_thread_adds_to_a_reopened_segment() {
     explore(|| {
         let model = Model::full();
         let writer = {
@@ -145,8 +145,8 @@ fn another_thread_adds_to_a_segment_opened_anew() {
             })
         };
         assert!(model.evacuate());
-        model.open_anew();
-        // Only the segment orders the two.
+        model.reopen_retired();
+        // Only the segment orders this read after the other thread's write.
         let is_ready = model.is_ready();
         if is_ready {
             assert_eq!(model.bytes.read(), NEW);
@@ -176,21 +176,21 @@ fn a_ready_segment_has_the_expiry_of_its_blocks() {
 }
 
 #[test]
-fn a_hole_is_filled_after_evacuation_was_given_up() {
+fn a_hole_is_filled_after_evacuation_was_abandoned() {
     explore(|| {
         let model = Model::full();
         let writer = {
             let model = Arc::clone(&model);
             thread::spawn(move || model.fill())
         };
-        let is_given_up = model.evacuate();
-        if is_given_up {
+        let is_abandoned = model.evacuate();
+        if is_abandoned {
             model.switch.here();
             model.segment.reopen();
             model.evacuate();
         }
         let is_filled = writer.join().is_ok_and(|is_filled| is_filled);
-        is_given_up && is_filled
+        is_abandoned && is_filled
     });
 }
 
@@ -208,7 +208,7 @@ fn a_hole_is_not_filled_while_another_thread_adds() {
         let adding = spawn(|model| model.append(NEW));
         let is_evacuated = model.evacuate();
         if is_evacuated {
-            model.open_anew();
+            model.reopen_retired();
         }
         let is_added = adding.join().is_ok_and(|is_added| is_added);
         let is_filled = filling.join().is_ok_and(|is_filled| is_filled);
@@ -218,7 +218,7 @@ fn a_hole_is_not_filled_while_another_thread_adds() {
 
 /// A pin takes its hold while its reader is online, and reads when the reader may be offline.
 #[test]
-fn a_pinned_block_is_not_used_again() {
+fn a_pinned_block_is_not_reused() {
     explore(|| {
         let (epochs, model) = (Epochs::new(), Model::full());
         let reader = {
@@ -246,10 +246,10 @@ fn a_pinned_block_is_not_used_again() {
         model.switch.here();
         let is_reused = epochs.has_passed(stamp) && !model.segment.is_held();
         if is_reused {
-            model.open_anew();
+            model.reopen_retired();
             assert!(model.append(NEW));
         }
-        let is_found = reader.join().is_ok_and(|(_seat, is_found)| is_found);
+        let is_found = reader.join().is_ok_and(|(_worker_slot, is_found)| is_found);
         is_reused && is_found
     });
 }

@@ -10,7 +10,7 @@ const CONTEXT: SampleContext = SampleContext {
     flushes: 0,
 };
 
-/// A hash that is watched by a stage with the least of bits.
+/// A hash that is watched at the highest sampling rate.
 fn hash_of(record: u64) -> u64 {
     record.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> WATCHED_BITS_MIN
 }
@@ -28,7 +28,7 @@ fn simulation(slots: usize) -> Simulation {
     simulation
 }
 
-/// Shows one request.
+/// Simulates one request.
 fn observe(simulation: &mut Simulation, hash: u64, access: SampledAccess, now_s: u32) {
     simulation.observe(
         &Observation {
@@ -40,7 +40,7 @@ fn observe(simulation: &mut Simulation, hash: u64, access: SampledAccess, now_s:
     );
 }
 
-/// A read that is answered by a write.
+/// A read that misses, followed by a write of the item.
 fn read_through(simulation: &mut Simulation, record: u64, now_s: u32) {
     for access in [SampledAccess::Missed, SampledAccess::Stored(traits(100))] {
         observe(simulation, hash_of(record), access, now_s);
@@ -58,7 +58,7 @@ fn zipf_like(turn: u64, below: u64) -> u64 {
 fn a_moving_working_set_selects_recency_and_a_loop_does_not() {
     let mut moving = simulation(8192);
     let mut around = simulation(8192);
-    // It comes from the other side.
+    // It has to change the policy too.
     around.best = 2;
     for turn in 0..200_000_u64 {
         let now_s = (turn / 1_000) as u32;
@@ -95,9 +95,9 @@ fn fewer_keys_are_watched_when_there_are_no_slots_left() {
         read_through(&mut simulation, record, 1);
     }
     assert!(simulation.threshold() < before);
-    assert!(simulation.directory.len() < 512, "there is room again");
+    assert!(simulation.directory.len() < 512, "slots are free again");
     simulation.queues.check(&simulation.directory);
-    // And more again when there are few.
+    // When few keys are present, more are watched again.
     for turn in 0..u64::from(SAMPLING_CHECK_PERIOD) * 40 {
         observe(&mut simulation, turn % 20, SampledAccess::Missed, 1);
         observe(
@@ -170,7 +170,7 @@ fn deleted_items_do_not_hit_and_touched_items_do() {
     all_hit(SampledAccess::Stored(until(30)), 15);
     assert!(
         all_hit(SampledAccess::Missed, 25),
-        "it was made anew after a miss"
+        "it was inserted again after a miss"
     );
     all_hit(SampledAccess::Deleted, 25);
     assert!(!all_hit(SampledAccess::Missed, 25));
@@ -193,7 +193,7 @@ proptest! {
                 _ => SampledAccess::Deleted,
             };
             let observation = Observation { hash: hash_of(record), access, now_s: number as u32 };
-            // Now and then it shrinks by half, and now and then it is flushed.
+            // The memory is halved every 500 requests, and sometimes the store is flushed.
             let bytes = room >> (number / 500);
             let flushes = if number % 300 == 0 { flushes } else { simulation.flushes };
             simulation.observe(&observation, &SampleContext { bytes, ghosts: 1_000, flushes });
