@@ -8,7 +8,7 @@ use crate::switch::{current, may_wait};
 /// The fibre was cancelled ([`Fibre::cancel`](crate::Fibre::cancel)) before or while it waited for
 /// input, output or a timer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-#[error("the fibre was told to end")]
+#[error("the fibre was cancelled")]
 pub struct Cancelled;
 
 impl From<Cancelled> for io::Error {
@@ -32,7 +32,7 @@ pub(crate) fn begin_wait() -> io::Result<Fibre> {
 }
 
 /// Why a wait ended early: the fibre was cancelled, or the timeout expired.
-pub(crate) fn given_up(fibre: &Fibre) -> io::Error {
+pub(crate) fn cancelled_or_timed_out(fibre: &Fibre) -> io::Error {
     match fibre.is_cancelled() {
         true => Cancelled.into(),
         false => io::ErrorKind::TimedOut.into(),

@@ -16,8 +16,8 @@ pub fn channel<T: Send>(capacity: usize) -> (Sender<T>, Receiver<T>) {
             values: VecDeque::new(),
             senders: 1,
             receivers: 1,
-            for_room: WaitList::new(),
-            for_values: WaitList::new(),
+            waiting_senders: WaitList::new(),
+            waiting_receivers: WaitList::new(),
         }),
     });
     (
@@ -37,8 +37,8 @@ struct State<T> {
     values: VecDeque<T>,
     senders: usize,
     receivers: usize,
-    for_room: WaitList,
-    for_values: WaitList,
+    waiting_senders: WaitList,
+    waiting_receivers: WaitList,
 }
 
 /// The sending end. Once all clones are dropped, receiving fails when the channel is empty.
@@ -53,12 +53,12 @@ pub struct Receiver<T> {
 
 /// All receivers are dropped. Returns the value.
 #[derive(PartialEq, Eq, Clone, Copy, thiserror::Error)]
-#[error("nobody receives any more")]
+#[error("all receivers are dropped")]
 pub struct SendError<T>(pub T);
 
 /// All senders are dropped, and the channel is empty.
 #[derive(Debug, PartialEq, Eq, Clone, Copy, thiserror::Error)]
-#[error("nobody sends any more")]
+#[error("all senders are dropped")]
 pub struct ReceiveError;
 
 impl<T> fmt::Debug for SendError<T> {
@@ -93,13 +93,13 @@ impl<T: Send> Sender<T> {
             if state.values.len() < self.shared.capacity {
                 break;
             }
-            let waiter = state.for_room.enter();
+            let waiter = state.waiting_senders.push_current();
             drop(state);
             waiter.wait_for_grant();
             state = lock(&self.shared.state);
         }
         state.values.push_back(value);
-        let receiver = state.for_values.pop();
+        let receiver = state.waiting_receivers.pop();
         drop(state);
         if let Some(receiver) = receiver {
             receiver.grant();
@@ -123,7 +123,7 @@ impl<T: Send> Receiver<T> {
             if state.senders == 0 {
                 return Err(ReceiveError);
             }
-            let waiter = state.for_values.enter();
+            let waiter = state.waiting_receivers.push_current();
             drop(state);
             waiter.wait_for_grant();
             state = lock(&self.shared.state);
@@ -143,7 +143,7 @@ fn take<T>(mut state: MutexGuard<'_, State<T>>) -> Result<T, MutexGuard<'_, Stat
     let Some(value) = state.values.pop_front() else {
         return Err(state);
     };
-    let sender = state.for_room.pop();
+    let sender = state.waiting_senders.pop();
     drop(state);
     if let Some(sender) = sender {
         sender.grant();
@@ -174,7 +174,7 @@ impl<T> Drop for Sender<T> {
         let mut state = lock(&self.shared.state);
         state.senders -= 1;
         if state.senders == 0 {
-            let all = std::mem::take(&mut state.for_values);
+            let all = std::mem::take(&mut state.waiting_receivers);
             drop(state);
             all.grant_all();
         }
@@ -186,7 +186,7 @@ impl<T> Drop for Receiver<T> {
         let mut state = lock(&self.shared.state);
         state.receivers -= 1;
         if state.receivers == 0 {
-            let all = std::mem::take(&mut state.for_room);
+            let all = std::mem::take(&mut state.waiting_senders);
             let values = std::mem::take(&mut state.values);
             drop(state);
             all.grant_all();

@@ -7,7 +7,7 @@ use std::io;
 use std::os::fd::AsFd;
 
 use poll::Poller;
-use rings::{Came, Ring};
+use rings::{OnReceived, Ring};
 
 use crate::idle::Event;
 use crate::scheduler::Scheduler;
@@ -83,27 +83,27 @@ impl Reactor {
         }
     }
 
-    /// Submits requests and wakes the fibres whose wait is over. Returns their number. `came` is
+    /// Submits requests and wakes the fibres whose wait is over. Returns their number. `on_received` is
     /// shown the bytes received for them, where they are visible here (rings).
-    pub(crate) fn poll(&self, came: Came<'_>) -> usize {
+    pub(crate) fn poll(&self, on_received: OnReceived<'_>) -> usize {
         match self {
-            Self::Rings(ring) => ring.poll(came),
+            Self::Rings(ring) => ring.poll(on_received),
             Self::Readiness(poller) => poller.poll(),
         }
     }
 
     /// As `poll`, as far as completions can be seen without a system call.
-    pub(crate) fn poll_completed(&self, came: Came<'_>) -> usize {
+    pub(crate) fn poll_completed(&self, on_received: OnReceived<'_>) -> usize {
         match self {
-            Self::Rings(ring) => ring.reap(came),
+            Self::Rings(ring) => ring.reap(on_received),
             Self::Readiness(_) => 0,
         }
     }
 
     /// As `poll_completed`, on behalf of a processor that is busy. Callable from any thread.
-    pub(crate) fn help(&self) -> usize {
+    pub(crate) fn reap_for_other(&self) -> usize {
         match self {
-            Self::Rings(ring) => ring.help(),
+            Self::Rings(ring) => ring.reap_for_other(),
             Self::Readiness(_) => 0,
         }
     }
@@ -117,9 +117,9 @@ impl Reactor {
     }
 
     /// Called after `sleep`: wakes the fibres whose wait is over. Returns their number.
-    pub(crate) fn after_sleep(&self, came: Came<'_>) -> usize {
+    pub(crate) fn after_sleep(&self, on_received: OnReceived<'_>) -> usize {
         match self {
-            Self::Rings(ring) => ring.reap(came),
+            Self::Rings(ring) => ring.reap(on_received),
             Self::Readiness(poller) => poller.after_sleep(),
         }
     }

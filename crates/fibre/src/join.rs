@@ -13,7 +13,7 @@ use crate::wait::Waiter;
 /// The payload of a fibre's panic.
 pub type Panic = Box<dyn Any + Send + 'static>;
 
-const RUNS: u8 = 0;
+const RUNNING: u8 = 0;
 const AWAITED: u8 = 1;
 const DONE: u8 = 2;
 
@@ -41,7 +41,7 @@ pub(crate) struct Reader<T>(Arc<Packet<T>>);
 /// A packet for one result.
 pub(crate) fn packet<T>() -> (Writer<T>, Reader<T>) {
     let packet = Arc::new(Packet {
-        state: AtomicU8::new(RUNS),
+        state: AtomicU8::new(RUNNING),
         result: UnsafeCell::new(None),
         waiter: UnsafeCell::new(None),
     });
@@ -87,10 +87,12 @@ impl<T> Reader<T> {
             unsafe { *packet.waiter.get() = Some(Waiter::current()) };
             // Release: pairs with `Writer::fill`, which reads the waiter. Acquire on failure: pairs
             // with it too, for the result.
-            let awaited =
-                packet
-                    .state
-                    .compare_exchange(RUNS, AWAITED, Ordering::Release, Ordering::Acquire);
+            let awaited = packet.state.compare_exchange(
+                RUNNING,
+                AWAITED,
+                Ordering::Release,
+                Ordering::Acquire,
+            );
             if awaited.is_ok() {
                 while !self.is_done() {
                     Waiter::wait_here();

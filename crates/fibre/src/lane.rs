@@ -152,8 +152,8 @@ impl Held<'_> {
             prefetch(next.left_at.load(Ordering::Relaxed));
             prefetch(next.link.load(Ordering::Relaxed));
         }
-        let came = ready.record().since.load(Ordering::Relaxed);
-        let (waited, average) = (now.saturating_sub(came), lane.average());
+        let enqueued = ready.record().since.load(Ordering::Relaxed);
+        let (waited, average) = (now.saturating_sub(enqueued), lane.average());
         // Weights of 12/16 for the new wait and 4/16 for the average, as in Cforall.
         let average = 12 * (waited / 16) + 4 * (average / 16);
         lane.average.store(average, Ordering::Relaxed);

@@ -66,7 +66,7 @@ pub use runtime::{Builder, FibresLeft, Runtime, StartError, Statistics, Watch};
 pub use scheduler::Scheduler;
 pub use semaphore::Semaphore;
 pub use socket::Socket;
-pub use stack::guards_are_light;
+pub use stack::has_lightweight_guard_pages;
 pub use switch::{
     current, on_processor_stack, park, processor, try_current, yield_now, yield_to_all,
 };

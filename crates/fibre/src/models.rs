@@ -27,21 +27,21 @@ use crate::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering};
 use crate::sync::{Mutex, lock};
 use crate::wait::{ListWaiter, WaitList};
 
-const ORDERS: usize = 2_000;
+const INTERLEAVINGS: usize = 2_000;
 /// Number of interleavings for small models of rare events.
-const SMALL_ORDERS: usize = 10_000;
+const SMALL_INTERLEAVINGS: usize = 10_000;
 const PROCESSORS: usize = 2;
 
 /// This many random interleavings, and as many in which some threads are delayed for long.
 fn check(model: impl Fn() + Send + Sync + 'static) {
-    check_often(ORDERS, model);
+    check_often(INTERLEAVINGS, model);
 }
 
-fn check_often(orders: usize, model: impl Fn() + Send + Sync + 'static) {
+fn check_often(interleavings: usize, model: impl Fn() + Send + Sync + 'static) {
     let model = Arc::new(model);
     let again = Arc::clone(&model);
-    shuttle::check_random(move || model(), orders);
-    shuttle::check_pct(move || again(), orders, 5);
+    shuttle::check_random(move || model(), interleavings);
+    shuttle::check_pct(move || again(), interleavings, 5);
 }
 
 fn join(threads: impl IntoIterator<Item = thread::JoinHandle<()>>) {
@@ -78,13 +78,13 @@ impl Count {
 }
 
 /// A processor with nothing but its lanes.
-struct Bare<'a> {
+struct ModelDriver<'a> {
     idle: &'a IdleProcessors,
-    over: &'a AtomicBool,
+    must_stop: &'a AtomicBool,
     number: usize,
 }
 
-impl Driver for Bare<'_> {
+impl Driver for ModelDriver<'_> {
     fn poll(&mut self) {}
 
     fn poll_completed(&mut self) -> usize {
@@ -97,37 +97,37 @@ impl Driver for Bare<'_> {
 
     fn after_sleep(&mut self) {}
 
-    fn is_over(&self) -> bool {
-        self.over.load(Ordering::Acquire)
+    fn must_stop(&self) -> bool {
+        self.must_stop.load(Ordering::Acquire)
     }
 }
 
 /// What a fibre does when run: it makes itself ready again if it yields.
 type Run = dyn Fn(&Anchor, usize, Ready) -> Option<Ready> + Send + Sync;
 
-fn take_all<S: RunQueues>(scheduler: &S, anchor: &Anchor, number: usize, run: &Run) {
+fn run_processor<S: RunQueues>(scheduler: &S, anchor: &Anchor, number: usize, run: &Run) {
     let clock = Cell::new(1);
     let mut state = TakeState::new(number, &clock);
     let shared = &*anchor.shared;
-    let mut driver = Bare {
+    let mut driver = ModelDriver {
         idle: &shared.idle,
-        over: &shared.over,
+        must_stop: &shared.must_stop,
         number,
     };
     let mut first = None;
     while let Some(ready) = first.or_else(|| next(scheduler, &shared.idle, &mut state, &mut driver))
     {
-        let back = run(anchor, number, ready);
-        first = back.map(|ready| exchange(scheduler, &shared.idle, &mut state, ready));
+        let still_ready = run(anchor, number, ready);
+        first = still_ready.map(|ready| exchange(scheduler, &shared.idle, &mut state, ready));
     }
 }
 
 fn processor(anchor: &Arc<Anchor>, number: usize, run: &Arc<Run>) -> thread::JoinHandle<()> {
     let (anchor, run) = (Arc::clone(anchor), Arc::clone(run));
     thread::spawn(move || match &anchor.shared.scheduler {
-        AnyRunQueues::Fair(fair) => take_all(fair, &anchor, number, &*run),
-        AnyRunQueues::Steal(steal) => take_all(steal, &anchor, number, &*run),
-        AnyRunQueues::Global(global) => take_all(&**global, &anchor, number, &*run),
+        AnyRunQueues::Fair(fair) => run_processor(fair, &anchor, number, &*run),
+        AnyRunQueues::Steal(steal) => run_processor(steal, &anchor, number, &*run),
+        AnyRunQueues::Global(global) => run_processor(&**global, &anchor, number, &*run),
     })
 }
 
@@ -139,21 +139,21 @@ fn processors(anchor: &Arc<Anchor>, run: &Arc<Run>) -> Vec<thread::JoinHandle<()
 }
 
 /// Stops processors as `Runtime::stop` does.
-fn end(anchor: &Anchor, processors: Vec<thread::JoinHandle<()>>) {
-    anchor.shared.over.store(true, Ordering::Release);
+fn stop(anchor: &Anchor, processors: Vec<thread::JoinHandle<()>>) {
+    anchor.shared.must_stop.store(true, Ordering::Release);
     for number in 0..processors.len() {
         anchor.shared.idle.wake(number);
     }
     join(processors);
 }
 
-fn record(anchor: &Arc<Anchor>, name: usize) -> Arc<Record> {
+fn record(anchor: &Arc<Anchor>, index: usize) -> Arc<Record> {
     let record = Record::new(Arc::clone(anchor), None);
     // No other check exists in a model.
-    record.registry_index.store(name as u32, Ordering::Relaxed);
+    record.registry_index.store(index as u32, Ordering::Relaxed);
     record
         .processor
-        .store((name % PROCESSORS) as u32, Ordering::Relaxed);
+        .store((index % PROCESSORS) as u32, Ordering::Relaxed);
     Arc::new(record)
 }
 
@@ -167,12 +167,12 @@ fn no_processor_sleeps_while_a_fibre_is_ready(kind: Scheduler) {
         Arc::new(Count::new()),
         [(); FIBRES].map(|()| AtomicUsize::new(0)),
     );
-    let counts = Arc::clone(&done);
+    let finished = Arc::clone(&done);
     let run: Arc<Run> = Arc::new(move |anchor, number, ready| {
-        let name = ready.record().registry_index.load(Ordering::Relaxed) as usize;
-        match runs[name].fetch_add(1, Ordering::Relaxed) {
+        let index = ready.record().registry_index.load(Ordering::Relaxed) as usize;
+        match runs[index].fetch_add(1, Ordering::Relaxed) {
             0 => {
-                if name == 1 {
+                if index == 1 {
                     let another = Ready::new(record(&ready.record().anchor, FIBRES - 1));
                     let shared = &anchor.shared;
                     shared
@@ -182,28 +182,28 @@ fn no_processor_sleeps_while_a_fibre_is_ready(kind: Scheduler) {
                 Some(ready)
             }
             1 => {
-                if name == 0 {
-                    counts.wait_for(FIBRES - 1);
+                if index == 0 {
+                    finished.wait_for(FIBRES - 1);
                 }
-                counts.add();
+                finished.add();
                 None
             }
             _ => panic!("taken again after its end"),
         }
     });
     let processors = processors(&anchor, &run);
-    let strangers = [vec![0, 1], vec![2]].map(|names| {
+    let external_threads = [vec![0, 1], vec![2]].map(|numbers| {
         let anchor = Arc::clone(&anchor);
         thread::spawn(move || {
-            for name in names {
-                let ready = Ready::new(record(&anchor, name));
+            for index in numbers {
+                let ready = Ready::new(record(&anchor, index));
                 anchor.shared.schedule(ready);
             }
         })
     });
     done.wait_for(FIBRES);
-    join(strangers);
-    end(&anchor, processors);
+    join(external_threads);
+    stop(&anchor, processors);
 }
 
 #[test]
@@ -225,34 +225,34 @@ fn no_processor_sleeps_while_a_fibre_is_ready_global() {
 fn no_fibre_waits_behind_a_fibre_that_does_not_yield(kind: Scheduler) {
     let anchor = Anchor::model(kind, PROCESSORS);
     let done = Arc::new(Count::new());
-    let counts = Arc::clone(&done);
+    let finished = Arc::clone(&done);
     let run: Arc<Run> = Arc::new(move |_, _, ready| {
         if ready.record().registry_index.load(Ordering::Relaxed) == 0 {
-            counts.wait_for(1);
+            finished.wait_for(1);
         }
-        counts.add();
+        finished.add();
         None
     });
     let processors = processors(&anchor, &run);
-    let strangers = [0, 1].map(|name| {
+    let external_threads = [0, 1].map(|index| {
         let anchor = Arc::clone(&anchor);
-        thread::spawn(move || anchor.shared.schedule(Ready::new(record(&anchor, name))))
+        thread::spawn(move || anchor.shared.schedule(Ready::new(record(&anchor, index))))
     });
     done.wait_for(2);
-    join(strangers);
-    end(&anchor, processors);
+    join(external_threads);
+    stop(&anchor, processors);
 }
 
 #[test]
 fn no_fibre_waits_behind_a_fibre_that_does_not_yield_fair() {
-    check_often(SMALL_ORDERS, || {
+    check_often(SMALL_INTERLEAVINGS, || {
         no_fibre_waits_behind_a_fibre_that_does_not_yield(Scheduler::Fair)
     });
 }
 
 #[test]
 fn no_fibre_waits_behind_a_fibre_that_does_not_yield_steal() {
-    check_often(SMALL_ORDERS, || {
+    check_often(SMALL_INTERLEAVINGS, || {
         no_fibre_waits_behind_a_fibre_that_does_not_yield(Scheduler::Steal)
     });
 }
@@ -266,46 +266,46 @@ fn a_yielding_fibre_runs_again(kind: Scheduler) {
         Arc::new(Count::new()),
         [(); 2].map(|()| AtomicUsize::new(0)),
     );
-    let counts = Arc::clone(&done);
+    let finished = Arc::clone(&done);
     let run: Arc<Run> = Arc::new(move |_, _, ready| {
-        let name = ready.record().registry_index.load(Ordering::Relaxed) as usize;
-        if runs[name].fetch_add(1, Ordering::Relaxed) < YIELDS {
+        let index = ready.record().registry_index.load(Ordering::Relaxed) as usize;
+        if runs[index].fetch_add(1, Ordering::Relaxed) < YIELDS {
             return Some(ready);
         }
-        if name == 0 {
-            counts.wait_for(1);
+        if index == 0 {
+            finished.wait_for(1);
         }
-        counts.add();
+        finished.add();
         None
     });
-    for name in 0..2 {
-        let ready = Ready::new(record(&anchor, name));
+    for index in 0..2 {
+        let ready = Ready::new(record(&anchor, index));
         let shared = &anchor.shared;
         shared.scheduler.put(Some((1, 1)), ready, &shared.idle);
     }
     let processors = processors(&anchor, &run);
     done.wait_for(2);
-    end(&anchor, processors);
+    stop(&anchor, processors);
 }
 
 #[test]
 fn a_yielding_fibre_runs_again_fair() {
-    check_often(SMALL_ORDERS, || {
+    check_often(SMALL_INTERLEAVINGS, || {
         a_yielding_fibre_runs_again(Scheduler::Fair)
     });
 }
 
 /// Two are in the lanes of a processor while the other sleeps and has missed them. The processor
 /// runs the first, which stays until the second has run.
-fn whoever_stays_leaves_nobody_behind(kind: Scheduler) {
+fn a_fibre_behind_one_that_does_not_yield_runs(kind: Scheduler) {
     let anchor = Anchor::model(kind, PROCESSORS);
     let done = Arc::new(Count::new());
-    let counts = Arc::clone(&done);
+    let finished = Arc::clone(&done);
     let run: Arc<Run> = Arc::new(move |_, number, ready| {
         if ready.record().registry_index.load(Ordering::Relaxed) == 0 && number == 0 {
-            counts.wait_for(1);
+            finished.wait_for(1);
         }
-        counts.add();
+        finished.add();
         None
     });
     let other = processor(&anchor, 1, &run);
@@ -313,49 +313,55 @@ fn whoever_stays_leaves_nobody_behind(kind: Scheduler) {
         thread::yield_now();
     }
     // Added without a wake-up: the other processor is idle.
-    let nobody = IdleProcessors::new(PROCESSORS).unwrap();
-    for name in 0..2 {
-        let ready = Ready::new(record(&anchor, name));
-        anchor.shared.scheduler.put(Some((0, 1)), ready, &nobody);
+    let no_idle_processors = IdleProcessors::new(PROCESSORS).unwrap();
+    for index in 0..2 {
+        let ready = Ready::new(record(&anchor, index));
+        anchor
+            .shared
+            .scheduler
+            .put(Some((0, 1)), ready, &no_idle_processors);
     }
     let processors = vec![processor(&anchor, 0, &run), other];
     done.wait_for(2);
-    end(&anchor, processors);
+    stop(&anchor, processors);
 }
 
 #[test]
-fn whoever_stays_leaves_nobody_behind_of_each() {
+fn a_fibre_behind_one_that_does_not_yield_runs_under_each_scheduler() {
     for kind in Scheduler::ALL {
-        check(move || whoever_stays_leaves_nobody_behind(kind));
+        check(move || a_fibre_behind_one_that_does_not_yield_runs(kind));
     }
 }
 
 /// A fibre parks until it has seen the effect of each waker. Only one processor runs it at a time.
-fn no_rousing_is_lost(kind: Scheduler) {
-    const ROUSERS: usize = 2;
+fn no_wakeup_is_lost(kind: Scheduler) {
+    const WAKERS: usize = 2;
     const TIMES: usize = 2;
     let anchor = Anchor::model(kind, PROCESSORS);
     let (done, events) = (Arc::new(Count::new()), Arc::new(AtomicUsize::new(0)));
-    let (counts, seen) = (Arc::clone(&done), Arc::clone(&events));
-    let is_run = AtomicBool::new(false);
+    let (finished, seen) = (Arc::clone(&done), Arc::clone(&events));
+    let is_running = AtomicBool::new(false);
     let run: Arc<Run> = Arc::new(move |_, _, ready| {
-        assert!(!is_run.swap(true, Ordering::SeqCst), "run twice at once");
-        while seen.load(Ordering::Relaxed) < ROUSERS * TIMES {
+        assert!(
+            !is_running.swap(true, Ordering::SeqCst),
+            "run twice at once"
+        );
+        while seen.load(Ordering::Relaxed) < WAKERS * TIMES {
             // As `park` does.
             if !ready.record().permit.take() {
-                is_run.store(false, Ordering::SeqCst);
+                is_running.store(false, Ordering::SeqCst);
                 return ready.park();
             }
         }
-        is_run.store(false, Ordering::SeqCst);
-        counts.add();
+        is_running.store(false, Ordering::SeqCst);
+        finished.add();
         None
     });
     let fibre = Fibre {
         record: record(&anchor, 0),
     };
     let processors = processors(&anchor, &run);
-    let rousers = [(); ROUSERS].map(|()| {
+    let wakers = [(); WAKERS].map(|()| {
         let (fibre, events) = (fibre.clone(), Arc::clone(&events));
         thread::spawn(move || {
             for _ in 0..TIMES {
@@ -368,24 +374,24 @@ fn no_rousing_is_lost(kind: Scheduler) {
         .shared
         .schedule(Ready::new(Arc::clone(&fibre.record)));
     done.wait_for(1);
-    join(rousers);
-    end(&anchor, processors);
+    join(wakers);
+    stop(&anchor, processors);
     assert_eq!(Arc::strong_count(&fibre.record), 1, "its own reference");
 }
 
 #[test]
-fn no_rousing_is_lost_fair() {
-    check(|| no_rousing_is_lost(Scheduler::Fair));
+fn no_wakeup_is_lost_fair() {
+    check(|| no_wakeup_is_lost(Scheduler::Fair));
 }
 
 #[test]
-fn no_rousing_is_lost_steal() {
-    check(|| no_rousing_is_lost(Scheduler::Steal));
+fn no_wakeup_is_lost_steal() {
+    check(|| no_wakeup_is_lost(Scheduler::Steal));
 }
 
 #[test]
-fn no_rousing_is_lost_global() {
-    check(|| no_rousing_is_lost(Scheduler::Global));
+fn no_wakeup_is_lost_global() {
+    check(|| no_wakeup_is_lost(Scheduler::Global));
 }
 
 /// A fibre is in a wait list until it is granted its turn or leaves, while others wake it
@@ -393,31 +399,35 @@ fn no_rousing_is_lost_global() {
 fn a_waiter_is_granted_once(kind: Scheduler) {
     let anchor = Anchor::model(kind, PROCESSORS);
     let (done, granted) = (Arc::new(Count::new()), Arc::new(AtomicUsize::new(0)));
-    let line = Arc::new(Mutex::new(WaitList::new()));
-    let (counts, waits, stands) = (Arc::clone(&done), Arc::clone(&granted), Arc::clone(&line));
-    let standing = Mutex::new(None);
+    let wait_list = Arc::new(Mutex::new(WaitList::new()));
+    let (finished, grants, fibres_list) = (
+        Arc::clone(&done),
+        Arc::clone(&granted),
+        Arc::clone(&wait_list),
+    );
+    let entry = Mutex::new(None);
     let run: Arc<Run> = Arc::new(move |_, _, ready| {
-        let mut standing = lock(&standing);
-        let mut may_leave = standing.is_some();
-        let here = standing.get_or_insert_with(|| {
+        let mut entry = lock(&entry);
+        let mut may_leave = entry.is_some();
+        let waiter = entry.get_or_insert_with(|| {
             let record = NonNull::from(&**ready.record());
-            lock(&stands).enter_as(ListWaiter::Fibre(record))
+            lock(&fibres_list).push(ListWaiter::Fibre(record))
         });
         // After a spurious wake-up it leaves if it still can. Otherwise it waits for the grant.
-        while !here.is_granted() {
-            if may_leave && lock(&stands).leave(here) {
-                counts.add();
+        while !waiter.is_granted() {
+            if may_leave && lock(&fibres_list).remove(waiter) {
+                finished.add();
                 return None;
             }
             // As `park` does.
             if !ready.record().permit.take() {
-                drop(standing);
+                drop(entry);
                 return ready.park();
             }
             may_leave = true;
         }
-        waits.fetch_add(1, Ordering::Relaxed);
-        counts.add();
+        grants.fetch_add(1, Ordering::Relaxed);
+        finished.add();
         None
     });
     let fibre = Fibre {
@@ -425,16 +435,16 @@ fn a_waiter_is_granted_once(kind: Scheduler) {
     };
     let processors = processors(&anchor, &run);
     let granter = {
-        let line = Arc::clone(&line);
+        let wait_list = Arc::clone(&wait_list);
         thread::spawn(move || {
-            let first = lock(&line).pop();
+            let first = lock(&wait_list).pop();
             first.is_some_and(|first| {
                 first.grant();
                 true
             })
         })
     };
-    let rouser = {
+    let waker = {
         let fibre = fibre.clone();
         thread::spawn(move || (0..3).for_each(|_| fibre.unpark()))
     };
@@ -442,21 +452,21 @@ fn a_waiter_is_granted_once(kind: Scheduler) {
         .shared
         .schedule(Ready::new(Arc::clone(&fibre.record)));
     let has_granted = granter.join().unwrap();
-    rouser.join().unwrap();
+    waker.join().unwrap();
     if !has_granted {
         // The grant came too early; it goes to the present first waiter.
-        let first = lock(&line).pop();
+        let first = lock(&wait_list).pop();
         first.into_iter().for_each(ListWaiter::grant);
         fibre.unpark();
     }
     done.wait_for(1);
-    end(&anchor, processors);
+    stop(&anchor, processors);
     assert!(!has_granted || granted.load(Ordering::Relaxed) == 1);
     assert_eq!(Arc::strong_count(&fibre.record), 1, "its own reference");
 }
 
 #[test]
-fn a_waiter_is_granted_once_of_each() {
+fn a_waiter_is_granted_once_under_each_scheduler() {
     for kind in Scheduler::ALL {
         check(move || a_waiter_is_granted_once(kind));
     }
@@ -465,11 +475,11 @@ fn a_waiter_is_granted_once_of_each() {
 /// The permit word alone: exactly one caller is told to schedule the fibre, and only while it is
 /// parked.
 #[test]
-fn a_parked_fibre_is_taken_up_once() {
+fn a_parked_fibre_is_scheduled_once() {
     check(|| {
         let permit = Arc::new(Permit::new());
         let (parked, taken) = (Arc::new(AtomicU32::new(0)), Arc::new(AtomicU32::new(0)));
-        let rousers = [(); 3].map(|()| {
+        let wakers = [(); 3].map(|()| {
             let (permit, taken) = (Arc::clone(&permit), Arc::clone(&taken));
             thread::spawn(move || {
                 if permit.give() {
@@ -486,7 +496,7 @@ fn a_parked_fibre_is_taken_up_once() {
                 }
             })
         };
-        join(rousers);
+        join(wakers);
         parker.join().unwrap();
         // If the last action was to park, the fibre waits for the next unpark. Otherwise one waker
         // schedules it.
@@ -507,22 +517,22 @@ fn a_join_returns_the_result() {
 }
 
 #[test]
-fn permits_go_to_one_at_a_time_and_all_come_back() {
+fn a_permit_has_one_holder_and_is_returned() {
     check(|| {
         let semaphore = Arc::new(Semaphore::new(1));
         let held = Arc::new(AtomicUsize::new(0));
-        let takers = [false, true, true, false].map(|is_hasty| {
+        let takers = [false, true, true, false].map(|has_timeout| {
             let (semaphore, held) = (Arc::clone(&semaphore), Arc::clone(&held));
             thread::spawn(move || {
-                let has = match is_hasty {
+                let is_acquired = match has_timeout {
                     true => semaphore.acquire_timeout(std::time::Duration::ZERO),
                     false => {
                         semaphore.acquire();
                         true
                     }
                 };
-                if has {
-                    assert_eq!(held.fetch_add(1, Ordering::Relaxed), 0, "two have it");
+                if is_acquired {
+                    assert_eq!(held.fetch_add(1, Ordering::Relaxed), 0, "two holders");
                     held.fetch_sub(1, Ordering::Relaxed);
                     semaphore.release();
                 }
@@ -555,7 +565,7 @@ fn a_condition_variable_wakes_its_waiter() {
 }
 
 #[test]
-fn all_that_is_sent_is_received() {
+fn every_sent_value_is_received_once() {
     check(|| {
         let (sender, receiver) = channel(1);
         let senders = [1, 2].map(|value| {

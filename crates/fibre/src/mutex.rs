@@ -69,8 +69,8 @@ impl<T: ?Sized> Mutex<T> {
 
     /// Locks the mutex, if it is free.
     pub fn try_lock(&self) -> Option<MutexGuard<'_, T>> {
-        let has = self.semaphore.try_acquire();
-        has.then(|| MutexGuard {
+        let is_taken = self.semaphore.try_acquire();
+        is_taken.then(|| MutexGuard {
             mutex: self,
             data: PhantomData,
         })
@@ -129,7 +129,7 @@ impl Condition {
     /// Unlocks the mutex, waits for a notification, and locks it again.
     pub fn wait<'a, T: ?Sized>(&self, guard: MutexGuard<'a, T>) -> MutexGuard<'a, T> {
         let mutex = guard.mutex;
-        let waiter = lock(&self.waiting).enter();
+        let waiter = lock(&self.waiting).push_current();
         drop(guard);
         waiter.wait_for_grant();
         mutex.lock()
@@ -142,11 +142,11 @@ impl Condition {
         timeout: Duration,
     ) -> (MutexGuard<'a, T>, bool) {
         let mutex = guard.mutex;
-        let waiter = lock(&self.waiting).enter();
+        let waiter = lock(&self.waiting).push_current();
         drop(guard);
-        let leave = |waiter: &ListWaiter| lock(&self.waiting).leave(waiter);
-        let is_told = waiter.wait_for_grant_within(timeout, leave);
-        (mutex.lock(), is_told)
+        let remove = |waiter: &ListWaiter| lock(&self.waiting).remove(waiter);
+        let is_notified = waiter.wait_for_grant_within(timeout, remove);
+        (mutex.lock(), is_notified)
     }
 
     /// Notifies the first waiter.

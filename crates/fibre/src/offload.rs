@@ -15,7 +15,7 @@ use crate::wait::Waiter;
 type Job = Box<dyn FnOnce() + Send>;
 
 /// The pool and its queue.
-struct Helpers {
+struct OffloadPool {
     queue: Mutex<Queue>,
     has_job: Condvar,
 }
@@ -26,7 +26,7 @@ struct Queue {
     idle: usize,
 }
 
-static HELPERS: Helpers = Helpers {
+static POOL: OffloadPool = OffloadPool {
     queue: Mutex::new(Queue {
         jobs: VecDeque::new(),
         threads: 0,
@@ -61,7 +61,7 @@ pub fn offload<'a, R: Send + 'a>(call: impl FnOnce() -> R + Send + 'a) -> io::Re
         // SAFETY: the fibre waits below until the job has run, so everything the job borrows
         // outlives the job.
         let job: Job = unsafe { std::mem::transmute(job) };
-        HELPERS.schedule(job);
+        POOL.schedule(job);
     }
     // Acquire: pairs with the job.
     while !is_done.load(Ordering::Acquire) {
@@ -80,7 +80,7 @@ struct SendPtr<T>(*mut T);
 // SAFETY: the pointee may be sent, and only one thread uses it at a time.
 unsafe impl<T: Send> Send for SendPtr<T> {}
 
-impl Helpers {
+impl OffloadPool {
     fn queue(&self) -> MutexGuard<'_, Queue> {
         self.queue.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -98,8 +98,8 @@ impl Helpers {
         }
         queue.threads += 1;
         drop(queue);
-        let named = thread::Builder::new().name("offload".to_owned());
-        if named.spawn(|| self.help()).is_err() {
+        let builder = thread::Builder::new().name("offload".to_owned());
+        if builder.spawn(|| self.run_jobs()).is_err() {
             let mut queue = self.queue();
             queue.threads -= 1;
             if queue.threads == 0 {
@@ -112,7 +112,7 @@ impl Helpers {
         }
     }
 
-    fn help(&self) {
+    fn run_jobs(&self) {
         let idle = Duration::from_nanos(OFFLOAD_IDLE_NS);
         let mut queue = self.queue();
         loop {

@@ -17,7 +17,7 @@ use crate::runtime::{Anchor, Shared};
 use crate::scheduler::{RunQueues, TakeState};
 use crate::slot::ProcessorSlot;
 use crate::stack::Warm;
-use crate::switch::{Here, LeaveReason, as_processor, resume};
+use crate::switch::{LeaveReason, ThreadContext, as_processor, resume};
 use crate::sync::atomic::Ordering;
 use crate::sync::{pause, ticks};
 
@@ -55,7 +55,7 @@ pub(crate) trait Driver {
     fn after_sleep(&mut self);
 
     /// Whether the processor must end.
-    fn is_over(&self) -> bool;
+    fn must_stop(&self) -> bool;
 }
 
 /// The next fibre for a processor to run; `None`: the processor must end.
@@ -71,7 +71,7 @@ pub(crate) fn next<S: RunQueues>(
             wake_for_remaining(scheduler, idle, state.processor);
             return Some(ready);
         }
-        if driver.is_over() {
+        if driver.must_stop() {
             return None;
         }
         idle.announce(state.processor);
@@ -125,7 +125,7 @@ fn poll_and_steal<S: RunQueues>(
     state: &mut TakeState<'_>,
     driver: &mut impl Driver,
 ) -> Option<Ready> {
-    if scheduler.is_alone() {
+    if scheduler.has_one_processor() {
         return (driver.poll_completed() > 0)
             .then(|| scheduler.take(state))
             .flatten();
@@ -159,7 +159,7 @@ pub(crate) fn run<S: RunQueues>(scheduler: &S, anchor: Arc<Anchor>, number: usiz
     };
     let shared = local.shared();
     let _guard = AbortOnUnwind;
-    as_processor(&local, |here| {
+    as_processor(&local, |thread_context| {
         let mut state = TakeState::new(number, &local.clock);
         let mut driver = ProcessorDriver { local: &local };
         driver.begin();
@@ -167,37 +167,37 @@ pub(crate) fn run<S: RunQueues>(scheduler: &S, anchor: Arc<Anchor>, number: usiz
         while let Some(ready) =
             first.or_else(|| next(scheduler, &shared.idle, &mut state, &mut driver))
         {
-            let (back, to_all) = run_one(here, &local, ready);
+            let (still_ready, to_all) = run_one(thread_context, &local, ready);
             if to_all && !scheduler.has_more(number) {
                 driver.poll();
             }
-            first = back.map(|ready| exchange(scheduler, &shared.idle, &mut state, ready));
+            first = still_ready.map(|ready| exchange(scheduler, &shared.idle, &mut state, ready));
             let runs = local.runs.get() + 1;
             local.runs.set(runs);
             if runs.is_multiple_of(u64::from(RUNS_PER_POLL)) {
-                shared.slots[number].counters.runs(runs);
+                shared.slots[number].counters.set_runs(runs);
                 driver.poll();
-                if driver.is_over() {
+                if driver.must_stop() {
                     // The remaining fibres are abandoned; `Runtime::stop` reports them.
                     std::mem::forget(first);
                     break;
                 }
             }
         }
-        driver.asleep();
+        driver.before_sleep();
     });
 }
 
 /// Runs a fibre until it leaves its stack. Returns the fibre if it is still ready, and whether all
 /// other ready fibres run first.
-fn run_one(here: &Here, local: &Local, ready: Ready) -> (Option<Ready>, bool) {
+fn run_one(thread_context: &ThreadContext, local: &Local, ready: Ready) -> (Option<Ready>, bool) {
     let record = ready.record();
     let number = local.number as u32;
     if record.processor.load(Ordering::Relaxed) != number {
         record.processor.store(number, Ordering::Relaxed);
     }
     // SAFETY: `ready` is the right to run it.
-    match unsafe { resume(here, record) } {
+    match unsafe { resume(thread_context, record) } {
         LeaveReason::Yielded => (Some(ready), false),
         LeaveReason::YieldedToAll => (Some(ready), true),
         LeaveReason::Parked => (ready.park(), false),
@@ -229,24 +229,24 @@ struct ProcessorDriver<'a> {
 impl ProcessorDriver<'_> {
     fn begin(&self) {
         // Marks the processor as awake: from now on others poll for it if it does not.
-        self.slot().polled();
-        self.awake();
+        self.slot().record_poll();
+        self.after_wake();
     }
 
     /// Called when the processor starts or wakes: records its cache and the time.
-    fn awake(&self) {
+    fn after_wake(&self) {
         let (shared, number) = (self.local.shared(), self.local.number);
         // A stale clock would date new fibres to the time before the sleep.
         self.local.clock.set(ticks());
-        shared.note_cache(number);
+        shared.record_cache(number);
         if let Some(watch) = &shared.watch {
             watch.wakes(number);
         }
     }
 
     /// Called before the processor sleeps or ends.
-    fn asleep(&self) {
-        self.slot().counters.runs(self.local.runs.get());
+    fn before_sleep(&self) {
+        self.slot().counters.set_runs(self.local.runs.get());
         if let Some(watch) = &self.local.shared().watch {
             watch.sleeps(self.local.number);
         }
@@ -257,15 +257,15 @@ impl ProcessorDriver<'_> {
     }
 
     /// Shows the `Watch` bytes received for a fibre that has not run since.
-    fn show(&self, bytes: &[u8]) {
+    fn report_received(&self, bytes: &[u8]) {
         if let Some(watch) = &self.local.shared().watch {
-            watch.came(self.local.number, bytes);
+            watch.received(self.local.number, bytes);
         }
     }
 
     /// Expires timers. Reports the number of fibres made ready, by timers and by the reactor
     /// (`woken`), to the `Watch`, and returns it.
-    fn tell(&self, woken: usize) -> usize {
+    fn report_ready(&self, woken: usize) -> usize {
         let ready = woken + self.slot().timers.expire();
         if ready > 0
             && let Some(watch) = &self.local.shared().watch
@@ -278,38 +278,46 @@ impl ProcessorDriver<'_> {
 
 impl Driver for ProcessorDriver<'_> {
     fn poll(&mut self) {
-        self.tell(self.slot().reactor.poll(&mut |bytes| self.show(bytes)));
-        self.local.shared().help(self.local.number);
+        self.report_ready(
+            self.slot()
+                .reactor
+                .poll(&mut |bytes| self.report_received(bytes)),
+        );
+        self.local
+            .shared()
+            .poll_overdue_processor(self.local.number);
     }
 
     fn poll_completed(&mut self) -> usize {
-        self.tell(
+        self.report_ready(
             self.slot()
                 .reactor
-                .poll_completed(&mut |bytes| self.show(bytes)),
+                .poll_completed(&mut |bytes| self.report_received(bytes)),
         )
     }
 
     fn sleep(&mut self) {
         let slot = self.slot();
-        self.asleep();
+        self.before_sleep();
         slot.mark_sleeping();
         slot.reactor.sleep(slot.timers.timeout_ns());
-        slot.counters.slept();
-        self.awake();
+        slot.counters.count_sleep();
+        self.after_wake();
     }
 
     fn after_sleep(&mut self) {
-        self.tell(
+        self.report_ready(
             self.slot()
                 .reactor
-                .after_sleep(&mut |bytes| self.show(bytes)),
+                .after_sleep(&mut |bytes| self.report_received(bytes)),
         );
-        self.local.shared().help(self.local.number);
+        self.local
+            .shared()
+            .poll_overdue_processor(self.local.number);
     }
 
-    fn is_over(&self) -> bool {
+    fn must_stop(&self) -> bool {
         // Acquire: pairs with `Runtime::stop`.
-        self.local.shared().over.load(Ordering::Acquire)
+        self.local.shared().must_stop.load(Ordering::Acquire)
     }
 }

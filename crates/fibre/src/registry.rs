@@ -46,28 +46,28 @@ impl Registry {
     pub(crate) fn insert(&self, processor: usize, record: &Arc<Record>) {
         let mut shard = self.shard(processor);
         let entry = Entry(Arc::as_ptr(record));
-        let place = match shard.free.pop() {
-            Some(place) => {
-                shard.entries[place as usize] = entry;
-                place
+        let index = match shard.free.pop() {
+            Some(index) => {
+                shard.entries[index as usize] = entry;
+                index
             }
             None => {
                 shard.entries.push(entry);
                 shard.entries.len() as u32 - 1
             }
         };
-        let place = place * self.shards.len() as u32 + processor as u32;
-        record.registry_index.store(place, Ordering::Relaxed);
+        let index = index * self.shards.len() as u32 + processor as u32;
+        record.registry_index.store(index, Ordering::Relaxed);
     }
 
     /// Removes a fibre that has ended.
     pub(crate) fn remove(&self, record: &Record) {
-        let place = record.registry_index.load(Ordering::Relaxed);
+        let index = record.registry_index.load(Ordering::Relaxed);
         let count = self.shards.len() as u32;
-        let mut shard = self.shard((place % count) as usize);
-        let place = place / count;
-        shard.entries[place as usize] = Entry(std::ptr::null());
-        shard.free.push(place);
+        let mut shard = self.shard((index % count) as usize);
+        let index = index / count;
+        shard.entries[index as usize] = Entry(std::ptr::null());
+        shard.free.push(index);
     }
 
     /// The number of live fibres.

@@ -38,7 +38,7 @@ pub(crate) struct Shared {
     /// Fibres have been cancelled: each one that ends notifies `has_ended`.
     stopping: AtomicBool,
     /// Processors must end.
-    pub(crate) over: AtomicBool,
+    pub(crate) must_stop: AtomicBool,
     /// The number of processors that have not ended. `has_ended` is notified when a processor or,
     /// while stopping, a fibre ends.
     running: std::sync::Mutex<usize>,
@@ -69,7 +69,7 @@ pub trait Watch: Send + Sync + 'static {
     /// [`polled`](Self::polled), unless another processor takes it first. Only receives by
     /// [rings](crate::IoBackend::Rings) are shown, and not all of them: this is a chance to
     /// prefetch. The ring is locked during the call, so the call must not wait.
-    fn came(&self, processor: usize, bytes: &[u8]) {
+    fn received(&self, processor: usize, bytes: &[u8]) {
         let _ = (processor, bytes);
     }
 
@@ -217,9 +217,9 @@ impl Builder {
         };
         for number in 0..processors {
             let anchor = Arc::clone(&runtime.anchors[number]);
-            let named = thread::Builder::new().name(format!("{}-{number}", self.name));
+            let builder = thread::Builder::new().name(format!("{}-{number}", self.name));
             *shared.running() += 1;
-            let thread = named.spawn(move || begin(anchor, number));
+            let thread = builder.spawn(move || begin(anchor, number));
             // Dropping the runtime stops the processors that were started.
             runtime.threads.push(thread.map_err(|error| {
                 *shared.running() -= 1;
@@ -286,8 +286,8 @@ impl Runtime {
             ..Statistics::default()
         };
         for slot in &shared.slots {
-            sum.runs += slot.counters.count_runs();
-            sum.sleeps += slot.counters.count_sleeps();
+            sum.runs += slot.counters.runs();
+            sum.sleeps += slot.counters.sleeps();
         }
         sum
     }
@@ -306,28 +306,32 @@ impl Runtime {
     /// Fibres were left. A join of such a fibre waits forever; a processor that runs one continues
     /// with it.
     pub fn stop(mut self, timeout: Duration) -> Result<(), FibresLeft> {
-        self.end(timeout)
+        self.shut_down(timeout)
     }
 
-    fn end(&mut self, timeout: Duration) -> Result<(), FibresLeft> {
+    fn shut_down(&mut self, timeout: Duration) -> Result<(), FibresLeft> {
         let shared = self.shared();
         shared.stopping.store(true, Ordering::Relaxed);
         // A deadline beyond the clock's range means no deadline.
-        let by = Instant::now().checked_add(timeout);
-        let left = || by.map_or(STOP_POLL, |by| by.saturating_duration_since(Instant::now()));
+        let deadline = Instant::now().checked_add(timeout);
+        let remaining = || {
+            deadline.map_or(STOP_POLL, |deadline| {
+                deadline.saturating_duration_since(Instant::now())
+            })
+        };
         let count = loop {
             // Fibres may have been spawned while the others were cancelled.
             for shard in 0..self.anchors.len() {
                 let fibres = shared.registry.fibres(shard);
-                let untold = fibres.iter().filter(|fibre| !fibre.is_cancelled());
-                untold.for_each(Fibre::cancel);
+                let uncancelled = fibres.iter().filter(|fibre| !fibre.is_cancelled());
+                uncancelled.for_each(Fibre::cancel);
             }
             let running = shared.running();
             let count = shared.registry.len();
-            let left = left();
+            let left = remaining();
             if count == 0 || left.is_zero() {
-                // Release: pairs with `ProcessorDriver::is_over`.
-                shared.over.store(true, Ordering::Release);
+                // Release: pairs with `ProcessorDriver::must_stop`.
+                shared.must_stop.store(true, Ordering::Release);
                 break count;
             }
             let waited = shared.has_ended.wait_timeout(running, left.min(STOP_POLL));
@@ -338,7 +342,7 @@ impl Runtime {
         }
         let mut have_ended = count == 0;
         if !have_ended {
-            shared.stacks.give_up();
+            shared.stacks.abandon();
             let is_left = |running: &mut usize| *running > 0;
             let running = shared.running();
             let waited = shared.has_ended.wait_timeout_while(running, GRACE, is_left);
@@ -363,12 +367,12 @@ impl Runtime {
 
     /// The counters of the calling processor, or of any.
     fn anchor(&self) -> Arc<Anchor> {
-        let own = |local: Option<&Local>| {
+        let own_anchor = |local: Option<&Local>| {
             let local = local?;
             Arc::ptr_eq(&local.anchor.shared, &self.anchors[0].shared)
                 .then(|| Arc::clone(&local.anchor))
         };
-        local(own).unwrap_or_else(|| {
+        local(own_anchor).unwrap_or_else(|| {
             let next = self.shared().slots[0].counters.take_number() as usize;
             Arc::clone(&self.anchors[next % self.anchors.len()])
         })
@@ -378,7 +382,7 @@ impl Runtime {
 impl Drop for Runtime {
     fn drop(&mut self) {
         if !self.threads.is_empty() {
-            let _ = self.end(STOP_TIMEOUT);
+            let _ = self.shut_down(STOP_TIMEOUT);
         }
     }
 }
@@ -452,7 +456,7 @@ impl Shared {
             io_backend,
             watch: None,
             stopping: AtomicBool::new(false),
-            over: AtomicBool::new(false),
+            must_stop: AtomicBool::new(false),
             running: std::sync::Mutex::new(0),
             has_ended: Condvar::new(),
         }
@@ -464,11 +468,11 @@ impl Shared {
 
     /// Schedules a fibre that is new, or was woken.
     pub(crate) fn schedule(&self, ready: Ready) {
-        let by = local(|local| {
+        let origin = local(|local| {
             let local = local.filter(|local| std::ptr::eq(local.shared(), self))?;
             Some((local.number, local.clock.get()))
         });
-        self.scheduler.put(by, ready, &self.idle);
+        self.scheduler.put(origin, ready, &self.idle);
     }
 
     /// Releases the stack of a fibre that has ended, and removes it from the registry.
@@ -477,7 +481,7 @@ impl Shared {
         // SAFETY: `ready` is the right to run the fibre, which has finished.
         let body = unsafe { (*record.body.get()).take() };
         if let Some(body) = body {
-            self.stacks.give_back(body.into_stack(), Some(warm));
+            self.stacks.release(body.into_stack(), Some(warm));
         }
         self.registry.remove(record);
         drop(ready);
@@ -488,26 +492,26 @@ impl Shared {
     }
 
     /// Records the last-level cache of a processor.
-    pub(crate) fn note_cache(&self, processor: usize) {
+    pub(crate) fn record_cache(&self, processor: usize) {
         if let AnyRunQueues::Fair(fair) = &self.scheduler
             && self.slots.len() > 1
         {
-            fair.note_cache(processor, crate::topology::last_level_cache());
+            fair.record_cache(processor, crate::topology::last_level_cache());
         }
     }
 
     /// Polls the completions and timers of another processor, if it has not polled for long.
-    pub(crate) fn help(&self, processor: usize) {
+    pub(crate) fn poll_overdue_processor(&self, processor: usize) {
         let count = self.slots.len();
         let slot = &self.slots[processor];
-        let interval = slot.polled();
+        let interval = slot.record_poll();
         if count == 1 {
             return;
         }
         let other = &self.slots
             [(processor + 1 + slot.counters.take_number() as usize % (count - 1)) % count];
         if other.is_overdue(interval) {
-            other.reactor.help();
+            other.reactor.reap_for_other();
             other.timers.expire();
         }
     }

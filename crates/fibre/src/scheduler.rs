@@ -47,8 +47,8 @@ pub(crate) struct TakeState<'a> {
     pub(crate) processor: usize,
     random: u64,
     /// Takes until another processor's lane is checked, and the number of takes between two checks.
-    pub(crate) left: u32,
-    pub(crate) period: u32,
+    pub(crate) takes_until_check: u32,
+    pub(crate) check_period: u32,
     /// When the clock was last read: fibres enqueued until the next reading get this time, in
     /// ticks.
     pub(crate) clock: &'a Cell<u64>,
@@ -62,8 +62,8 @@ impl<'a> TakeState<'a> {
         Self {
             processor,
             random: (processor as u64 + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15),
-            left: 1,
-            period: 1,
+            takes_until_check: 1,
+            check_period: 1,
             clock,
         }
     }
@@ -83,10 +83,10 @@ pub(crate) trait RunQueues: Send + Sync + 'static {
     const SPINS: u32;
 
     /// Whether the runtime has only one processor.
-    fn is_alone(&self) -> bool;
+    fn has_one_processor(&self) -> bool;
 
     /// Enqueues a fibre that has become ready, and wakes an idle processor, if there is one.
-    fn put(&self, by: Origin, ready: Ready, idle: &IdleProcessors);
+    fn put(&self, origin: Origin, ready: Ready, idle: &IdleProcessors);
 
     /// Enqueues a fibre that yields, and returns the next, which may be the same. No processor is
     /// woken here: the number of ready fibres does not change. The caller wakes one if more wait
@@ -124,11 +124,11 @@ impl AnyRunQueues {
         }
     }
 
-    pub(crate) fn put(&self, by: Origin, ready: Ready, idle: &IdleProcessors) {
+    pub(crate) fn put(&self, origin: Origin, ready: Ready, idle: &IdleProcessors) {
         match self {
-            Self::Fair(fair) => fair.put(by, ready, idle),
-            Self::Steal(steal) => steal.put(by, ready, idle),
-            Self::Global(global) => global.put(by, ready, idle),
+            Self::Fair(fair) => fair.put(origin, ready, idle),
+            Self::Steal(steal) => steal.put(origin, ready, idle),
+            Self::Global(global) => global.put(origin, ready, idle),
         }
     }
 }

@@ -32,7 +32,7 @@ impl Semaphore {
 
     /// Takes a permit, waiting until there is one.
     pub fn acquire(&self) {
-        if let Some(waiter) = self.take_or_enter() {
+        if let Some(waiter) = self.take_or_queue() {
             waiter.wait_for_grant();
         }
     }
@@ -40,28 +40,28 @@ impl Semaphore {
     /// Takes a permit, if there is one.
     pub fn try_acquire(&self) -> bool {
         let mut state = lock(&self.state);
-        let has = state.permits > 0;
-        state.permits -= usize::from(has);
-        has
+        let is_taken = state.permits > 0;
+        state.permits -= usize::from(is_taken);
+        is_taken
     }
 
     /// Takes a permit, waiting at most for the timeout. False: it expired.
     pub fn acquire_timeout(&self, timeout: Duration) -> bool {
-        let Some(waiter) = self.take_or_enter() else {
+        let Some(waiter) = self.take_or_queue() else {
             return true;
         };
-        let leave = |waiter: &ListWaiter| lock(&self.state).waiting.leave(waiter);
-        waiter.wait_for_grant_within(timeout, leave)
+        let remove = |waiter: &ListWaiter| lock(&self.state).waiting.remove(waiter);
+        waiter.wait_for_grant_within(timeout, remove)
     }
 
     /// `None`: a permit was available and is taken.
-    fn take_or_enter(&self) -> Option<ListWaiter> {
+    fn take_or_queue(&self) -> Option<ListWaiter> {
         let mut state = lock(&self.state);
         if state.permits > 0 {
             state.permits -= 1;
             return None;
         }
-        Some(state.waiting.enter())
+        Some(state.waiting.push_current())
     }
 
     /// Releases a permit, or adds one.

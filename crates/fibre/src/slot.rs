@@ -20,7 +20,7 @@ pub(crate) struct ProcessorSlot {
     pub(crate) counters: Counters,
     /// The time of the last poll of its completions, and the moving average of the intervals
     /// between polls, both in ticks.
-    polled: AtomicU64,
+    polled_at: AtomicU64,
     interval: AtomicU64,
 }
 
@@ -38,16 +38,16 @@ impl ProcessorSlot {
             reactor: Reactor::new(io_backend, processors, event)?,
             timers: Timers::new(),
             counters: Counters::default(),
-            polled: AtomicU64::new(SLEEPING),
+            polled_at: AtomicU64::new(SLEEPING),
             interval: AtomicU64::new(0),
         })
     }
 
     /// Records a poll by its own thread; returns the average interval between polls.
-    pub(crate) fn polled(&self) -> u64 {
+    pub(crate) fn record_poll(&self) -> u64 {
         let now = ticks();
-        let before = self.polled.load(Ordering::Relaxed);
-        self.polled.store(now, Ordering::Relaxed);
+        let before = self.polled_at.load(Ordering::Relaxed);
+        self.polled_at.store(now, Ordering::Relaxed);
         let average = self.interval.load(Ordering::Relaxed);
         if before == SLEEPING {
             return average;
@@ -60,31 +60,32 @@ impl ProcessorSlot {
     /// Whether its last poll is more than [`HELP_FACTOR`] times `interval` ago. False while it
     /// sleeps.
     pub(crate) fn is_overdue(&self, interval: u64) -> bool {
-        let polled = self.polled.load(Ordering::Relaxed);
-        polled != SLEEPING && ticks().saturating_sub(polled) > interval.saturating_mul(HELP_FACTOR)
+        let polled_at = self.polled_at.load(Ordering::Relaxed);
+        polled_at != SLEEPING
+            && ticks().saturating_sub(polled_at) > interval.saturating_mul(HELP_FACTOR)
     }
 
     /// Records that the processor is about to sleep.
     pub(crate) fn mark_sleeping(&self) {
-        self.polled.store(SLEEPING, Ordering::Relaxed);
+        self.polled_at.store(SLEEPING, Ordering::Relaxed);
     }
 }
 
 impl Counters {
-    pub(crate) fn runs(&self, runs: u64) {
+    pub(crate) fn set_runs(&self, runs: u64) {
         self.runs.store(runs, Ordering::Relaxed);
     }
 
-    pub(crate) fn slept(&self) {
+    pub(crate) fn count_sleep(&self) {
         let sleeps = self.sleeps.load(Ordering::Relaxed);
         self.sleeps.store(sleeps + 1, Ordering::Relaxed);
     }
 
-    pub(crate) fn count_runs(&self) -> u64 {
+    pub(crate) fn runs(&self) -> u64 {
         self.runs.load(Ordering::Relaxed)
     }
 
-    pub(crate) fn count_sleeps(&self) -> u64 {
+    pub(crate) fn sleeps(&self) -> u64 {
         self.sleeps.load(Ordering::Relaxed)
     }
 

@@ -22,7 +22,7 @@ use crate::time::deadline_ns;
 const EAGAIN: i32 = -libc::EAGAIN;
 const ECANCELED: i32 = -libc::ECANCELED;
 /// No deadline.
-const PATIENT: u64 = u64::MAX;
+const NO_TIMEOUT: u64 = u64::MAX;
 
 /// A socket whose waits block only the fibre. `T` owns the descriptor: an [`OwnedFd`], a
 /// `std::net::TcpStream`, or another owner. It is set to non-blocking mode.
@@ -90,7 +90,7 @@ impl<T: AsFd> Socket<T> {
         };
         Ok(Self {
             registered,
-            timeout_ns: AtomicU64::new(PATIENT),
+            timeout_ns: AtomicU64::new(NO_TIMEOUT),
             inner,
         })
     }
@@ -112,14 +112,14 @@ impl<T: AsFd> Socket<T> {
     /// Sets a timeout for each wait; `None` for no timeout. A longer wait fails with
     /// [`TimedOut`](io::ErrorKind::TimedOut).
     pub fn set_timeout(&self, timeout: Option<Duration>) {
-        let ns = timeout.map(|timeout| u64::try_from(timeout.as_nanos()).unwrap_or(PATIENT));
+        let ns = timeout.map(|timeout| u64::try_from(timeout.as_nanos()).unwrap_or(NO_TIMEOUT));
         self.timeout_ns
-            .store(ns.unwrap_or(PATIENT), Ordering::Relaxed);
+            .store(ns.unwrap_or(NO_TIMEOUT), Ordering::Relaxed);
     }
 
     fn due_ns(&self) -> Option<u64> {
         let ns = self.timeout_ns.load(Ordering::Relaxed);
-        (ns != PATIENT).then(|| deadline_ns(Duration::from_nanos(ns)))
+        (ns != NO_TIMEOUT).then(|| deadline_ns(Duration::from_nanos(ns)))
     }
 
     fn fd(&self) -> Fd {
@@ -140,10 +140,10 @@ impl<T: AsFd> Socket<T> {
             });
         }
         loop {
-            let room = buffer.as_mut_ptr();
-            let entry = opcode::Recv::new(self.fd(), room, clamp(len)).build();
+            let start = buffer.as_mut_ptr();
+            let entry = opcode::Recv::new(self.fd(), start, clamp(len)).build();
             // SAFETY: the buffer is borrowed for the call and has the given length.
-            let [result] = unsafe { perform_into([entry], room, self.due_ns())? };
+            let [result] = unsafe { perform_into([entry], start, self.due_ns())? };
             if !self.wait_if_again(result, Direction::Reading)? {
                 return check(result);
             }
@@ -197,10 +197,10 @@ impl<T: AsFd> Socket<T> {
         }
         let send = opcode::Send::new(self.fd(), bytes.as_ptr(), clamp(bytes.len()));
         let send = send.flags(libc::MSG_NOSIGNAL | libc::MSG_WAITALL).build();
-        let room = buffer.as_mut_ptr();
-        let receive = opcode::Recv::new(self.fd(), room, clamp(buffer.len())).build();
+        let start = buffer.as_mut_ptr();
+        let receive = opcode::Recv::new(self.fd(), start, clamp(buffer.len())).build();
         // SAFETY: the bytes and the buffer are borrowed for the call, and the lengths are theirs.
-        let [sent, received] = unsafe { perform_into([send, receive], room, self.due_ns())? };
+        let [sent, received] = unsafe { perform_into([send, receive], start, self.due_ns())? };
         // Kernels before 5.19 return EAGAIN instead of waiting.
         let sent = match sent {
             EAGAIN => 0,
@@ -247,7 +247,7 @@ impl<T: AsFd> Socket<T> {
             let gate = registered.gate(direction);
             gate.close();
             let mut is_ready_now = is_ready(&self.inner, flags)?;
-            if !is_ready_now && gate.take_back() {
+            if !is_ready_now && gate.close_if_forever() {
                 is_ready_now = is_ready(&self.inner, flags)?;
             }
             if is_ready_now {
@@ -273,9 +273,9 @@ impl<T: AsFd> Socket<T> {
                 Ok((net::accept_with(&self.inner, flags)?, true))
             });
         }
-        let nowhere = std::ptr::null_mut();
+        let null = std::ptr::null_mut();
         let result = loop {
-            let entry = opcode::Accept::new(self.fd(), nowhere, nowhere.cast());
+            let entry = opcode::Accept::new(self.fd(), null, null.cast());
             let entry = entry.flags(flags.bits().cast_signed()).build();
             // SAFETY: no entry contains a pointer.
             let [result] = unsafe { perform([entry], self.due_ns())? };
@@ -347,7 +347,7 @@ impl Registered {
                     }
                     return Ok(result);
                 }
-                Err(rustix::io::Errno::AGAIN) => waits = !gate.take_back(),
+                Err(rustix::io::Errno::AGAIN) => waits = !gate.close_if_forever(),
                 Err(error) => {
                     // epoll has reported the readiness already and will not report it again.
                     gate.reopen();

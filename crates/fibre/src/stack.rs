@@ -7,7 +7,7 @@
 //! A stack grows down from its base into pages that the kernel populates on first touch. A stack
 //! overflow hits the guard, and a signal kills the process. If the kernel has lightweight guards
 //! (Linux 6.13), a slab stays one memory mapping. Otherwise each guard is a mapping of its own, and
-//! `vm.max_map_count` allows about thirty thousand stacks ([`guards_are_light`]).
+//! `vm.max_map_count` allows about thirty thousand stacks ([`has_lightweight_guard_pages`]).
 //!
 //! A free stack is kept with its memory by the processor that freed it last, up to a bound, then in
 //! a shared list, up to a bound. Further ones return their memory to the kernel and keep their
@@ -69,10 +69,10 @@ unsafe impl Send for Slab {}
 pub(crate) struct Stacks {
     stack_len: usize,
     /// Lightweight guards are tried.
-    is_light: bool,
+    uses_lightweight_guards: bool,
     shared: Mutex<Shared>,
     /// Fibres were abandoned with their stacks.
-    is_given_up: AtomicBool,
+    is_abandoned: AtomicBool,
 }
 
 #[derive(Debug, Default)]
@@ -99,9 +99,9 @@ impl Stacks {
     pub(crate) fn new(stack_len: usize) -> Self {
         Self {
             stack_len: stack_len.max(STACK_LEN_MIN).next_multiple_of(PAGE),
-            is_light: guards_are_light(),
+            uses_lightweight_guards: has_lightweight_guard_pages(),
             shared: Mutex::default(),
-            is_given_up: AtomicBool::new(false),
+            is_abandoned: AtomicBool::new(false),
         }
     }
 
@@ -119,7 +119,7 @@ impl Stacks {
             return Ok(stack);
         }
         // Without the lock, because this is a system call. Two concurrent callers map a slab each.
-        let slab = match Slab::map(self.stack_len, self.is_light) {
+        let slab = match Slab::map(self.stack_len, self.uses_lightweight_guards) {
             Ok(slab) => slab,
             // Another thread may have taken the last one.
             Err(error) => return lock(&self.shared).take().ok_or(error),
@@ -131,7 +131,7 @@ impl Stacks {
     }
 
     /// Takes a stack back.
-    pub(crate) fn give_back(&self, stack: Stack, warm: Option<&Warm>) {
+    pub(crate) fn release(&self, stack: Stack, warm: Option<&Warm>) {
         if let Some(warm) = warm {
             let mut stacks = warm.stacks.borrow_mut();
             if stacks.len() < WARM_STACKS {
@@ -139,11 +139,11 @@ impl Stacks {
                 return;
             }
         }
-        self.give_back_shared(stack);
+        self.release_shared(stack);
     }
 
     #[cold]
-    fn give_back_shared(&self, stack: Stack) {
+    fn release_shared(&self, stack: Stack) {
         let mut shared = lock(&self.shared);
         if shared.warm.len() < SHARED_STACKS {
             shared.warm.push(stack);
@@ -151,19 +151,19 @@ impl Stacks {
         }
         drop(shared);
         // Without the lock, because this is a system call.
-        stack.cool();
+        stack.discard_pages();
         lock(&self.shared).cold.push(stack);
     }
 
     /// Fibres are abandoned: their stacks and all slabs stay mapped.
-    pub(crate) fn give_up(&self) {
-        self.is_given_up.store(true, Ordering::Relaxed);
+    pub(crate) fn abandon(&self) {
+        self.is_abandoned.store(true, Ordering::Relaxed);
     }
 }
 
 impl Drop for Stacks {
     fn drop(&mut self) {
-        if *self.is_given_up.get_mut() {
+        if *self.is_abandoned.get_mut() {
             return;
         }
         let shared = self
@@ -180,7 +180,7 @@ impl Drop for Stacks {
 
 impl Stack {
     /// Returns the memory to the kernel. The pages read as zero when used again.
-    fn cool(&self) {
+    fn discard_pages(&self) {
         let limit = (self.base.get() - self.len) / PAGE * PAGE;
         let (limit, len) = (limit as *mut c_void, self.base.get() - limit);
         // SAFETY: the pages are mapped and unused: the fibre on this stack has finished.
@@ -189,8 +189,8 @@ impl Stack {
 }
 
 impl Slab {
-    fn map(stack_len: usize, is_light: bool) -> io::Result<Self> {
-        let len = SLAB_STACKS * place_len(stack_len);
+    fn map(stack_len: usize, uses_lightweight_guards: bool) -> io::Result<Self> {
+        let len = SLAB_STACKS * stack_stride(stack_len);
         let access = ProtFlags::READ | ProtFlags::WRITE;
         // SAFETY: a new mapping at an address chosen by the kernel.
         let start = unsafe {
@@ -206,8 +206,8 @@ impl Slab {
         // SAFETY: the whole mapping is ours.
         let _ = unsafe { rustix::mm::madvise(start, len, Advice::LinuxNoHugepage) };
         for number in 0..SLAB_STACKS {
-            let guard = start.wrapping_byte_add(number * place_len(stack_len));
-            if let Err(error) = install_guard(guard, is_light) {
+            let guard = start.wrapping_byte_add(number * stack_stride(stack_len));
+            if let Err(error) = install_guard(guard, uses_lightweight_guards) {
                 // SAFETY: mapped above and not used yet.
                 let _ = unsafe { rustix::mm::munmap(start, len) };
                 return Err(error);
@@ -223,7 +223,7 @@ impl Slab {
             // If all stacks began at the same offset of a page, they would compete for the same
             // sets of the first-level cache.
             let shade = (number % SHADES) * SHADE_LEN;
-            let base = NonZeroUsize::new(start + number * place_len(stack_len) - shade)?;
+            let base = NonZeroUsize::new(start + number * stack_stride(stack_len) - shade)?;
             Some(Stack {
                 base,
                 len: stack_len,
@@ -233,16 +233,16 @@ impl Slab {
 }
 
 /// Distance between the guards of two stacks: guard, stack, and a page for the varying offset.
-fn place_len(stack_len: usize) -> usize {
+fn stack_stride(stack_len: usize) -> usize {
     PAGE + stack_len + PAGE
 }
 
 const _: () = assert!(SHADES * SHADE_LEN <= PAGE);
 
 /// Makes the page at `guard` inaccessible.
-fn install_guard(guard: *mut c_void, is_light: bool) -> io::Result<()> {
+fn install_guard(guard: *mut c_void, uses_lightweight_guards: bool) -> io::Result<()> {
     // SAFETY: the page is mapped and unused.
-    if is_light && unsafe { libc::madvise(guard, PAGE, GUARD_INSTALL) } == 0 {
+    if uses_lightweight_guards && unsafe { libc::madvise(guard, PAGE, GUARD_INSTALL) } == 0 {
         return Ok(());
     }
     // The kernel has no lightweight guards, or not for locked memory.
@@ -254,19 +254,19 @@ fn install_guard(guard: *mut c_void, is_light: bool) -> io::Result<()> {
 /// Whether this kernel guards a page without a memory mapping for it (Linux 6.13). Otherwise each
 /// stack takes two of the mappings that `vm.max_map_count` allows a process.
 #[must_use]
-pub fn guards_are_light() -> bool {
-    static LIGHT: OnceLock<bool> = OnceLock::new();
-    *LIGHT.get_or_init(|| {
+pub fn has_lightweight_guard_pages() -> bool {
+    static PROBED: OnceLock<bool> = OnceLock::new();
+    *PROBED.get_or_init(|| {
         let access = ProtFlags::READ | ProtFlags::WRITE;
         // SAFETY: a new mapping at an address chosen by the kernel.
         let mapped =
             unsafe { rustix::mm::mmap_anonymous(ptr::null_mut(), PAGE, access, MapFlags::PRIVATE) };
         let Ok(page) = mapped else { return false };
         // SAFETY: the page is mapped and unused.
-        let is_light = unsafe { libc::madvise(page, PAGE, GUARD_INSTALL) } == 0;
+        let uses_lightweight_guards = unsafe { libc::madvise(page, PAGE, GUARD_INSTALL) } == 0;
         // SAFETY: mapped above.
         let _ = unsafe { rustix::mm::munmap(page, PAGE) };
-        is_light
+        uses_lightweight_guards
     })
 }
 
@@ -289,10 +289,10 @@ mod tests {
         }
         let last = taken.pop().unwrap();
         let base = last.base;
-        stacks.give_back(last, Some(&warm));
+        stacks.release(last, Some(&warm));
         assert_eq!(stacks.take(Some(&warm)).unwrap().base, base);
         for stack in taken {
-            stacks.give_back(stack, Some(&warm));
+            stacks.release(stack, Some(&warm));
         }
         assert_eq!(warm.stacks.borrow().len(), WARM_STACKS);
     }
@@ -308,9 +308,9 @@ mod tests {
 
     #[test]
     fn below_every_stack_is_a_guard_of_either_kind() {
-        for is_light in [guards_are_light(), false] {
+        for uses_lightweight_guards in [has_lightweight_guard_pages(), false] {
             let mut stacks = Stacks::new(STACK_LEN_MIN);
-            stacks.is_light = is_light;
+            stacks.uses_lightweight_guards = uses_lightweight_guards;
             let taken: Vec<_> = (0..20_000).map(|_| stacks.take(None).unwrap()).collect();
             for stack in &taken {
                 let limit = stack.base.get() - stack.len;
@@ -326,7 +326,7 @@ mod tests {
             }
             taken
                 .into_iter()
-                .for_each(|stack| stacks.give_back(stack, None));
+                .for_each(|stack| stacks.release(stack, None));
         }
     }
 
@@ -343,7 +343,7 @@ mod tests {
         }
         taken
             .into_iter()
-            .for_each(|stack| stacks.give_back(stack, None));
+            .for_each(|stack| stacks.release(stack, None));
         let shared = stacks.shared.lock().unwrap();
         let read = |stack: &Stack| {
             let top = (stack.base.get() - 8) as *const u64;

@@ -42,7 +42,7 @@ impl Body {
     pub(crate) fn new(stack: Stack, run: impl FnOnce() + Send + 'static) -> Self {
         let coroutine = Coroutine::with_stack(stack, move |yielder: &Suspend, ()| {
             // SAFETY: thread-local of the current thread.
-            let record = unsafe { (*here()).record.get() };
+            let record = unsafe { (*thread_context()).record.get() };
             // SAFETY: a running fibre has a reference to itself, in `processor::run_one`.
             let record = unsafe { &*record };
             let yielder = ptr::from_ref(yielder).cast_mut();
@@ -77,7 +77,7 @@ impl Drop for Body {
 pub(crate) type Suspend = Yielder<(), LeaveReason>;
 
 /// What a thread is running.
-pub(crate) struct Here {
+pub(crate) struct ThreadContext {
     /// The current fibre.
     record: Cell<*const Record>,
     /// The processor, if the thread is one.
@@ -85,8 +85,8 @@ pub(crate) struct Here {
 }
 
 thread_local! {
-    static HERE: Here = const {
-        Here {
+    static THREAD_CONTEXT: ThreadContext = const {
+        ThreadContext {
             record: Cell::new(ptr::null()),
             local: Cell::new(ptr::null()),
         }
@@ -95,18 +95,18 @@ thread_local! {
 
 /// The state of the current thread. Must not be kept across a switch.
 #[inline(never)]
-fn here() -> *const Here {
+fn thread_context() -> *const ThreadContext {
     // Opaque to the optimiser, so that two calls are not merged.
-    HERE.with(|here| std::hint::black_box(ptr::from_ref(here)))
+    THREAD_CONTEXT.with(|thread_context| std::hint::black_box(ptr::from_ref(thread_context)))
 }
 
 /// Marks the current thread as a processor while `run` runs.
-pub(crate) fn as_processor(local: &Local, run: impl FnOnce(&Here)) {
+pub(crate) fn as_processor(local: &Local, run: impl FnOnce(&ThreadContext)) {
     // SAFETY: thread-local of the current thread, which `run` never leaves.
-    let here = unsafe { &*here() };
-    here.local.set(local);
-    run(here);
-    here.local.set(ptr::null());
+    let thread_context = unsafe { &*thread_context() };
+    thread_context.local.set(local);
+    run(thread_context);
+    thread_context.local.set(ptr::null());
 }
 
 /// The processor of the current thread. `None` on other threads.
@@ -114,7 +114,7 @@ pub(crate) fn as_processor(local: &Local, run: impl FnOnce(&Here)) {
 pub(crate) fn local<R>(look: impl FnOnce(Option<&Local>) -> R) -> R {
     // SAFETY: thread-local of the current thread, used only during the call: `look` does not
     // switch.
-    let local = unsafe { (*here()).local.get() };
+    let local = unsafe { (*thread_context()).local.get() };
     // SAFETY: the pointer is set only while the processor runs, and no reference made here outlives
     // that run.
     look(unsafe { local.as_ref() })
@@ -131,10 +131,10 @@ pub(crate) fn is_of(shared: &Shared) -> bool {
 /// The processor itself is running: a wait would block all its fibres.
 pub(crate) fn is_fibre() -> bool {
     // SAFETY: thread-local of the current thread during the call.
-    let here = unsafe { &*here() };
-    let is_fibre = !here.record.get().is_null();
+    let thread_context = unsafe { &*thread_context() };
+    let is_fibre = !thread_context.record.get().is_null();
     assert!(
-        is_fibre || here.local.get().is_null(),
+        is_fibre || thread_context.local.get().is_null(),
         "a processor must not wait: neither in a `Watch` nor in `on_processor_stack`"
     );
     is_fibre
@@ -144,7 +144,7 @@ pub(crate) fn is_fibre() -> bool {
 #[must_use]
 pub fn try_current() -> Option<Fibre> {
     // SAFETY: thread-local of the current thread.
-    let record = unsafe { (*here()).record.get() };
+    let record = unsafe { (*thread_context()).record.get() };
     // SAFETY: a running fibre has a reference to itself, in `processor::run_one`.
     (!record.is_null()).then(|| unsafe { Fibre::of(record) })
 }
@@ -167,18 +167,18 @@ pub(crate) fn no_fibre() -> ! {
 ///
 /// # Safety
 /// The caller has the fibre's own reference, so no other thread runs it.
-pub(crate) unsafe fn resume(here: &Here, record: &Record) -> LeaveReason {
+pub(crate) unsafe fn resume(thread_context: &ThreadContext, record: &Record) -> LeaveReason {
     // SAFETY: guaranteed by the caller.
     let body = unsafe { &mut *record.body.get() };
     let Some(body) = body else {
         return LeaveReason::Ended;
     };
-    here.record.set(record);
+    thread_context.record.set(record);
     let left = match body.coroutine.resume(()) {
         CoroutineResult::Yield(left) => left,
         CoroutineResult::Return(()) => LeaveReason::Ended,
     };
-    here.record.set(ptr::null());
+    thread_context.record.set(ptr::null());
     left
 }
 
@@ -186,8 +186,8 @@ pub(crate) unsafe fn resume(here: &Here, record: &Record) -> LeaveReason {
 fn leave(record: &Record, reason: LeaveReason) {
     let yielder = record.yielder.load(Ordering::Relaxed);
     // The most recent stack content lies just below this variable.
-    let here = (&raw const yielder).cast_mut().cast::<u8>();
-    record.left_at.store(here, Ordering::Relaxed);
+    let address = (&raw const yielder).cast_mut().cast::<u8>();
+    record.left_at.store(address, Ordering::Relaxed);
     // SAFETY: set when the fibre started, and lies on its stack.
     let yielder = unsafe { &*yielder };
     yielder.suspend(reason);
@@ -210,13 +210,13 @@ pub fn on_processor_stack<R>(run: impl FnOnce() -> R + Send) -> R {
     impl Drop for RestoreRecord {
         fn drop(&mut self) {
             // SAFETY: thread-local of the same thread as before, because `run` did not wait.
-            unsafe { (*here()).record.set(self.0) };
+            unsafe { (*thread_context()).record.set(self.0) };
         }
     }
 
     // SAFETY: thread-local of the current thread.
-    let here = unsafe { &*here() };
-    let record = here.record.replace(ptr::null());
+    let thread_context = unsafe { &*thread_context() };
+    let record = thread_context.record.replace(ptr::null());
     if record.is_null() {
         return run();
     }
@@ -243,7 +243,7 @@ pub fn yield_to_all() {
 
 fn yield_as(reason: LeaveReason) {
     // SAFETY: thread-local of the current thread.
-    let record = unsafe { (*here()).record.get() };
+    let record = unsafe { (*thread_context()).record.get() };
     // SAFETY: a running fibre has a reference to itself, in `processor::run_one`.
     let Some(record) = (unsafe { record.as_ref() }) else {
         thread::yield_now();
@@ -273,7 +273,7 @@ pub(crate) const UNWINDS: &str = "a fibre must not wait while it unwinds";
 /// middle of unwinding.
 pub fn park() {
     // SAFETY: thread-local of the current thread.
-    let record = unsafe { (*here()).record.get() };
+    let record = unsafe { (*thread_context()).record.get() };
     // SAFETY: a running fibre has a reference to itself, in `processor::run_one`.
     let Some(record) = (unsafe { record.as_ref() }) else {
         no_fibre()
@@ -299,5 +299,5 @@ pub(crate) fn waiting_record() -> Option<NonNull<Record>> {
     }
     assert!(!thread::panicking(), "{UNWINDS}");
     // SAFETY: thread-local of the current thread.
-    NonNull::new(unsafe { (*here()).record.get() }.cast_mut())
+    NonNull::new(unsafe { (*thread_context()).record.get() }.cast_mut())
 }

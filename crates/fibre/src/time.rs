@@ -37,12 +37,12 @@ pub fn sleep(duration: Duration) -> Result<(), Cancelled> {
         return Ok(());
     }
     let fibre = current();
-    let alarm = Alarm::set(&fibre, deadline_ns(duration));
+    let timer = Timer::start(&fibre, deadline_ns(duration));
     loop {
         if fibre.is_cancelled() {
             return Err(Cancelled);
         }
-        if alarm.is_due() {
+        if timer.is_due() {
             return Ok(());
         }
         park();
@@ -91,13 +91,13 @@ impl Timers {
         let mut list = lock(&self.list);
         let rest = list.entries.split_off(&later);
         let due = std::mem::replace(&mut list.entries, rest);
-        self.note_next(&list);
+        self.update_next(&list);
         drop(list);
         due.values().for_each(Fibre::unpark);
         due.len()
     }
 
-    fn note_next(&self, list: &List) {
+    fn update_next(&self, list: &List) {
         let next = list.entries.first_key_value();
         let next_ns = next.map_or(NEVER, |(&(due_ns, _), _)| due_ns);
         self.next_ns.store(next_ns, Ordering::Relaxed);
@@ -105,23 +105,23 @@ impl Timers {
 }
 
 /// The timeout of a wait: wakes the fibre when due, unless it is dropped before.
-pub(crate) struct Alarm {
+pub(crate) struct Timer {
     due_ns: u64,
     number: u64,
     processor: usize,
     fibre: Fibre,
 }
 
-impl Alarm {
+impl Timer {
     /// For the fibre that runs.
-    pub(crate) fn set(fibre: &Fibre, due_ns: u64) -> Self {
+    pub(crate) fn start(fibre: &Fibre, due_ns: u64) -> Self {
         let processor = local(|local| local.map_or(0, |local| local.number));
         let timers = &fibre.record.anchor.shared.slots[processor].timers;
         let mut list = lock(&timers.list);
         list.count += 1;
         let number = list.count;
         list.entries.insert((due_ns, number), fibre.clone());
-        timers.note_next(&list);
+        timers.update_next(&list);
         Self {
             due_ns,
             number,
@@ -136,12 +136,12 @@ impl Alarm {
     }
 }
 
-impl Drop for Alarm {
+impl Drop for Timer {
     fn drop(&mut self) {
         let timers = &self.fibre.record.anchor.shared.slots[self.processor].timers;
         let mut list = lock(&timers.list);
         if list.entries.remove(&(self.due_ns, self.number)).is_some() {
-            timers.note_next(&list);
+            timers.update_next(&list);
         }
     }
 }

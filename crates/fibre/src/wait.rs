@@ -12,24 +12,24 @@ use crate::switch::{current, is_fibre, park, park_as, waiting_record};
 use crate::sync::atomic::{AtomicBool, Ordering};
 use crate::sync::thread::{self, Thread};
 use crate::sync::thread_local;
-use crate::time::{Alarm, deadline_ns, monotonic_ns};
+use crate::time::{Timer, deadline_ns, monotonic_ns};
 
 /// A handle that wakes a waiting fibre or thread.
 #[derive(Debug, Clone)]
 pub(crate) enum Waiter {
     Fibre(Fibre),
-    Thread(Arc<Sleeper>),
+    Thread(Arc<ThreadWaiter>),
 }
 
 /// A waiting thread that is not a processor.
 #[derive(Debug)]
-pub(crate) struct Sleeper {
+pub(crate) struct ThreadWaiter {
     thread: Thread,
     granted: AtomicBool,
 }
 
 thread_local! {
-    static SLEEPER: OnceCell<Arc<Sleeper>> = const { OnceCell::new() };
+    static THREAD_WAITER: OnceCell<Arc<ThreadWaiter>> = const { OnceCell::new() };
 }
 
 impl Waiter {
@@ -37,7 +37,7 @@ impl Waiter {
     pub(crate) fn current() -> Self {
         match is_fibre() {
             true => Self::Fibre(current()),
-            false => Self::Thread(sleeper()),
+            false => Self::Thread(thread_waiter()),
         }
     }
 
@@ -53,20 +53,20 @@ impl Waiter {
     pub(crate) fn wake(&self) {
         match self {
             Self::Fibre(fibre) => fibre.unpark(),
-            Self::Thread(sleeper) => sleeper.thread.unpark(),
+            Self::Thread(thread_waiter) => thread_waiter.thread.unpark(),
         }
     }
 }
 
 #[inline(never)]
-fn sleeper() -> Arc<Sleeper> {
+fn thread_waiter() -> Arc<ThreadWaiter> {
     let new = || {
-        Arc::new(Sleeper {
+        Arc::new(ThreadWaiter {
             thread: thread::current(),
             granted: AtomicBool::new(false),
         })
     };
-    SLEEPER.with(|sleeper| Arc::clone(sleeper.get_or_init(new)))
+    THREAD_WAITER.with(|thread_waiter| Arc::clone(thread_waiter.get_or_init(new)))
 }
 
 /// A fibre or thread that is or was in a [`WaitList`]. It has no reference count: a fibre does not
@@ -74,7 +74,7 @@ fn sleeper() -> Arc<Sleeper> {
 #[derive(Debug, Clone)]
 pub(crate) enum ListWaiter {
     Fibre(NonNull<Record>),
-    Thread(Arc<Sleeper>),
+    Thread(Arc<ThreadWaiter>),
 }
 
 // SAFETY: a record is thread-safe, and its lifetime does not depend on its users.
@@ -88,7 +88,7 @@ impl ListWaiter {
     /// # Panics
     /// The fibre unwinds, so it could not wait for the grant.
     fn current() -> Self {
-        waiting_record().map_or_else(|| Self::Thread(sleeper()), Self::Fibre)
+        waiting_record().map_or_else(|| Self::Thread(thread_waiter()), Self::Fibre)
     }
 
     fn granted(&self) -> &AtomicBool {
@@ -96,7 +96,7 @@ impl ListWaiter {
             // SAFETY: the fibre does not continue before the grant, and the caller is the fibre
             // itself.
             Self::Fibre(record) => unsafe { &record.as_ref().granted },
-            Self::Thread(sleeper) => &sleeper.granted,
+            Self::Thread(thread_waiter) => &thread_waiter.granted,
         }
     }
 
@@ -114,21 +114,21 @@ impl ListWaiter {
         timeout: Duration,
         leave: impl FnOnce(&Self) -> bool,
     ) -> bool {
-        if !self.waits_in_vain(deadline_ns(timeout)) || !leave(self) {
+        if !self.times_out(deadline_ns(timeout)) || !leave(self) {
             self.wait_for_grant();
             return true;
         }
         false
     }
 
-    /// Waits for a grant until `by_ns`. True: the deadline passed without one.
-    fn waits_in_vain(&self, by_ns: u64) -> bool {
-        let _alarm = match self {
-            Self::Fibre(_) => Some(Alarm::set(&current(), by_ns)),
+    /// Waits for a grant until `deadline_ns`. True: the deadline passed without one.
+    fn times_out(&self, deadline_ns: u64) -> bool {
+        let _timer = match self {
+            Self::Fibre(_) => Some(Timer::start(&current(), deadline_ns)),
             Self::Thread(_) => None,
         };
         while !self.is_granted() {
-            let left_ns = by_ns.saturating_sub(monotonic_ns());
+            let left_ns = deadline_ns.saturating_sub(monotonic_ns());
             if left_ns == 0 {
                 return true;
             }
@@ -159,10 +159,10 @@ impl ListWaiter {
         match self {
             // SAFETY: it was in a list until now, and waits for this grant.
             Self::Fibre(record) => unsafe { Record::grant(record.as_ptr()) },
-            Self::Thread(sleeper) => {
+            Self::Thread(thread_waiter) => {
                 // Release: pairs with `is_granted`.
-                sleeper.granted.store(true, Ordering::Release);
-                sleeper.thread.unpark();
+                thread_waiter.granted.store(true, Ordering::Release);
+                thread_waiter.thread.unpark();
             }
         }
     }
@@ -172,7 +172,7 @@ impl PartialEq for ListWaiter {
     fn eq(&self, other: &Self) -> bool {
         match (self, other) {
             (Self::Fibre(record), Self::Fibre(other)) => record == other,
-            (Self::Thread(sleeper), Self::Thread(other)) => Arc::ptr_eq(sleeper, other),
+            (Self::Thread(thread_waiter), Self::Thread(other)) => Arc::ptr_eq(thread_waiter, other),
             _ => false,
         }
     }
@@ -192,12 +192,12 @@ impl WaitList {
     }
 
     /// Appends the caller. It must release the lock that guards the list before it waits.
-    pub(crate) fn enter(&mut self) -> ListWaiter {
-        self.enter_as(ListWaiter::current())
+    pub(crate) fn push_current(&mut self) -> ListWaiter {
+        self.push(ListWaiter::current())
     }
 
     /// Appends a waiter that is about to wait.
-    pub(crate) fn enter_as(&mut self, waiter: ListWaiter) -> ListWaiter {
+    pub(crate) fn push(&mut self, waiter: ListWaiter) -> ListWaiter {
         // No grant can come before it is in the list.
         waiter.granted().store(false, Ordering::Relaxed);
         self.waiters.push_back(waiter.clone());
@@ -216,8 +216,8 @@ impl WaitList {
 
     /// Removes a waiter that gives up. False: it is no longer in the list, and its grant has come
     /// or is about to.
-    pub(crate) fn leave(&mut self, waiter: &ListWaiter) -> bool {
-        let place = self.waiters.iter().position(|other| other == waiter);
-        place.is_some_and(|place| self.waiters.remove(place).is_some())
+    pub(crate) fn remove(&mut self, waiter: &ListWaiter) -> bool {
+        let index = self.waiters.iter().position(|other| other == waiter);
+        index.is_some_and(|index| self.waiters.remove(index).is_some())
     }
 }

@@ -94,16 +94,19 @@ pub(crate) fn start(
         contexts,
         turn: AtomicUsize::new(0),
     };
-    let most = fibre_connections_max(sys::limits::memory_areas(), fibre::guards_are_light());
+    let most = fibre_connections_max(
+        sys::limits::memory_areas(),
+        fibre::has_lightweight_guard_pages(),
+    );
     ConnectionTasks::open(running, setup, fibres, most.unwrap_or(usize::MAX))
 }
 
 /// How many connections with fibres fit into this many memory mappings
 /// ([`sys::limits::memory_areas`]). `None`: any number, because the guards of stacks need no
-/// mappings ([`fibre::guards_are_light`]).
+/// mappings ([`fibre::has_lightweight_guard_pages`]).
 #[must_use]
-pub fn fibre_connections_max(mappings: u64, guards_are_light: bool) -> Option<usize> {
-    if guards_are_light {
+pub fn fibre_connections_max(mappings: u64, has_lightweight_guard_pages: bool) -> Option<usize> {
+    if has_lightweight_guard_pages {
         return None;
     }
     let mappings = usize::try_from(mappings).unwrap_or(usize::MAX);

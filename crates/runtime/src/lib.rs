@@ -53,7 +53,7 @@ use round_robin::RoundRobin;
 
 pub use buffered::buffered_max;
 pub use connection_counts::{BURST_SIZES, BurstCounts, ConnectionCounts, ConnectionSnapshot};
-pub use fibre::{Scheduler, guards_are_light};
+pub use fibre::{Scheduler, has_lightweight_guard_pages};
 pub use fibres::{fibre_connections_max, fibre_mappings_needed};
 pub use running::{Panicked, Running};
 pub use setup::{Clock, Setup, WaitPolicy};

@@ -17,8 +17,8 @@ mod watch;
 pub use config::{Config, DEFAULT_USER, UnixSocket};
 pub use error::Error;
 pub use runtime::{
-    Kind, Scheduler, WaitPolicy, fibre_connections_max, fibre_mappings_needed, guards_are_light,
-    thread_connections_max, thread_mappings_needed,
+    Kind, Scheduler, WaitPolicy, fibre_connections_max, fibre_mappings_needed,
+    has_lightweight_guard_pages, thread_connections_max, thread_mappings_needed,
 };
 pub use session::Permissions;
 pub use start::{Server, best_runtime, open_files_needed};

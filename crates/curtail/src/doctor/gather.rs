@@ -83,7 +83,7 @@ fn limits(shown: &Shown) -> Limits {
         local_ports: ends("/proc/sys/net/ipv4/ip_local_port_range"),
         reuses_ports: number(shown, "/proc/sys/net/ipv4/tcp_tw_reuse"),
         memory_areas: number(shown, "/proc/sys/vm/max_map_count"),
-        guards_are_light: server::guards_are_light(),
+        has_lightweight_guard_pages: server::has_lightweight_guard_pages(),
     }
 }
 

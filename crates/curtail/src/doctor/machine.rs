@@ -77,7 +77,7 @@ pub(super) struct Limits {
     /// `vm.max_map_count`.
     pub(super) memory_areas: Option<u64>,
     /// A page can be guarded without an area of its own.
-    pub(super) guards_are_light: bool,
+    pub(super) has_lightweight_guard_pages: bool,
 }
 
 /// A bound, or that there is none.

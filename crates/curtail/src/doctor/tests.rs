@@ -50,7 +50,7 @@ fn sound() -> Machine {
             local_ports: Some((32_768, 60_999)),
             reuses_ports: Some(2),
             memory_areas: Some(65_530),
-            guards_are_light: true,
+            has_lightweight_guard_pages: true,
         },
         control: Control {
             memory_bytes: Some(Bound::None),
@@ -123,7 +123,7 @@ fn ailing() -> Machine {
         local_ports: Some((60_000, 60_999)),
         reuses_ports: Some(0),
         memory_areas: Some(6_000),
-        guards_are_light: false,
+        has_lightweight_guard_pages: false,
     };
     machine.control = Control {
         memory_bytes: Some(Bound::At(512 << 20)),

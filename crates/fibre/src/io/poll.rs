@@ -13,12 +13,12 @@ use std::sync::atomic::{AtomicPtr, Ordering};
 use rustix::event::Timespec;
 use rustix::event::epoll::{self, EventData, EventFlags};
 
-use crate::cancel::{begin_wait, given_up};
+use crate::cancel::{begin_wait, cancelled_or_timed_out};
 use crate::fibre::{Fibre, Record};
 use crate::limits::EVENTS_PER_POLL;
 use crate::switch::park;
 use crate::sync::{Mutex, MutexGuard, lock};
-use crate::time::Alarm;
+use crate::time::Timer;
 
 /// Token of the event that wakes the processor.
 const EVENT: u64 = 0;
@@ -29,7 +29,7 @@ pub(crate) struct Poller {
     /// Events of the last wait. Used only by the processor's own thread.
     events: UnsafeCell<Vec<epoll::Event>>,
     /// Removed sockets that the last wait may still have returned.
-    gone: Mutex<Vec<Arc<Source>>>,
+    removed: Mutex<Vec<Arc<Source>>>,
 }
 
 // SAFETY: an event holds a number, which `epoll::Event` stores in a pointer-sized field.
@@ -52,7 +52,7 @@ pub(crate) struct Gate {
 
 const CLOSED: *mut Record = ptr::null_mut();
 const OPEN: *mut Record = ptr::without_provenance_mut(1);
-const ENDED: *mut Record = ptr::without_provenance_mut(2);
+const OPEN_FOREVER: *mut Record = ptr::without_provenance_mut(2);
 
 impl Poller {
     /// `event` is set to wake the processor.
@@ -63,7 +63,7 @@ impl Poller {
         Ok(Self {
             epoll,
             events: UnsafeCell::new(Vec::with_capacity(EVENTS_PER_POLL)),
-            gone: Mutex::default(),
+            removed: Mutex::default(),
         })
     }
 
@@ -83,11 +83,11 @@ impl Poller {
     pub(crate) fn remove(&self, fd: BorrowedFd<'_>, source: Arc<Source>) {
         // It is registered.
         let _ = epoll::delete(&self.epoll, fd);
-        self.gone().push(source);
+        self.removed().push(source);
     }
 
-    fn gone(&self) -> MutexGuard<'_, Vec<Arc<Source>>> {
-        lock(&self.gone)
+    fn removed(&self) -> MutexGuard<'_, Vec<Arc<Source>>> {
+        lock(&self.removed)
     }
 
     pub(crate) fn poll(&self) -> usize {
@@ -105,8 +105,8 @@ impl Poller {
         events.clear();
         // The events of the last wait were handled, so there are no references to these any more.
         // The lock is released before the sleep, because other threads drop sockets meanwhile.
-        let gone = std::mem::take(&mut *self.gone());
-        drop(gone);
+        let removed = std::mem::take(&mut *self.removed());
+        drop(removed);
         let timeout = timeout_ns.map(|ns| Timespec {
             tv_sec: (ns / 1_000_000_000).cast_signed(),
             tv_nsec: (ns % 1_000_000_000).cast_signed(),
@@ -132,15 +132,15 @@ impl Poller {
             // SAFETY: registered, and kept until the wait after its removal.
             let source = unsafe { &*(data as *const Source) };
             let flags = event.flags;
-            let is_over = flags.contains(EventFlags::HUP);
-            let is_last = is_over || flags.contains(EventFlags::RDHUP);
+            let is_hangup = flags.contains(EventFlags::HUP);
+            let is_forever = is_hangup || flags.contains(EventFlags::RDHUP);
             // An error is reported once; afterwards a socket without connections may still be used.
-            let is_wrong = flags.contains(EventFlags::ERR);
-            if is_last || is_wrong || flags.contains(EventFlags::IN) {
-                count += usize::from(source.reading.open(is_last));
+            let is_error = flags.contains(EventFlags::ERR);
+            if is_forever || is_error || flags.contains(EventFlags::IN) {
+                count += usize::from(source.reading.open(is_forever));
             }
-            if is_over || is_wrong || flags.contains(EventFlags::OUT) {
-                count += usize::from(source.writing.open(is_over));
+            if is_hangup || is_error || flags.contains(EventFlags::OUT) {
+                count += usize::from(source.writing.open(is_hangup));
             }
         }
         count
@@ -171,10 +171,10 @@ impl Gate {
 
     /// A call found nothing: if the gate was open forever (as before a socket is connected), closes
     /// it. Returns true in that case; the call is then repeated before waiting.
-    pub(crate) fn take_back(&self) -> bool {
+    pub(crate) fn close_if_forever(&self) -> bool {
         self.word
             // Acquire: pairs with `open`.
-            .compare_exchange(ENDED, CLOSED, Ordering::Acquire, Ordering::Relaxed)
+            .compare_exchange(OPEN_FOREVER, CLOSED, Ordering::Acquire, Ordering::Relaxed)
             .is_ok()
     }
 
@@ -186,14 +186,14 @@ impl Gate {
             .compare_exchange(CLOSED, OPEN, Ordering::Release, Ordering::Relaxed);
     }
 
-    /// Opens the gate, forever if `is_last`. Returns true if a fibre was woken.
-    fn open(&self, is_last: bool) -> bool {
+    /// Opens the gate, forever if `is_forever`. Returns true if a fibre was woken.
+    fn open(&self, is_forever: bool) -> bool {
         let mut before = self.word.load(Ordering::Relaxed);
         loop {
-            if before == ENDED {
+            if before == OPEN_FOREVER {
                 return false;
             }
-            let after = if is_last { ENDED } else { OPEN };
+            let after = if is_forever { OPEN_FOREVER } else { OPEN };
             // Release: pairs with `wait`. Acquire: pairs with its store of the fibre.
             let opened =
                 self.word
@@ -217,21 +217,21 @@ impl Gate {
         let fibre = begin_wait()?;
         let raw = Arc::into_raw(Arc::clone(&fibre.record)).cast_mut();
         // Release: pairs with `open`.
-        let put = self
+        let stored = self
             .word
             .compare_exchange(CLOSED, raw, Ordering::AcqRel, Ordering::Acquire);
-        if let Err(before) = put {
+        if let Err(before) = stored {
             // SAFETY: counted above and not stored.
             drop(unsafe { Arc::from_raw(raw) });
             return match before {
-                OPEN | ENDED => Ok(()),
+                OPEN | OPEN_FOREVER => Ok(()),
                 _ => Err(io::ErrorKind::ResourceBusy.into()),
             };
         }
-        let alarm = due_ns.map(|due_ns| Alarm::set(&fibre, due_ns));
+        let timer = due_ns.map(|due_ns| Timer::start(&fibre, due_ns));
         // Acquire: pairs with `open`.
         while self.word.load(Ordering::Acquire) == raw {
-            let is_late = alarm.as_ref().is_some_and(Alarm::is_due);
+            let is_late = timer.as_ref().is_some_and(Timer::is_due);
             if is_late || fibre.is_cancelled() {
                 // AcqRel: pairs with `open`: either that call or this one removes the fibre.
                 let taken =
@@ -242,7 +242,7 @@ impl Gate {
                 }
                 // SAFETY: counted above and removed again.
                 drop(unsafe { Arc::from_raw(raw) });
-                return Err(given_up(&fibre));
+                return Err(cancelled_or_timed_out(&fibre));
             }
             park();
         }

@@ -22,25 +22,25 @@ use io_uring::squeue::{Entry, Flags};
 use io_uring::types::{Fd, SubmitArgs, Timespec};
 use io_uring::{EnterFlags, IoUring, cqueue, opcode};
 
-use crate::cancel::{begin_wait, given_up};
+use crate::cancel::{begin_wait, cancelled_or_timed_out};
 use crate::fibre::Fibre;
 use crate::io::Reactor;
 use crate::limits::{CANCEL_RETRY_NS, RING_ENTRIES};
 use crate::switch::{local, park};
 use crate::sync::{Mutex, lock, pause};
-use crate::time::{Alarm, monotonic_ns};
+use crate::time::{Timer, monotonic_ns};
 
 /// Maximum number of completions taken at a time.
 const BATCH: usize = 64;
 
 /// Tokens of completions that do not belong to a fibre.
-const NOBODY: u64 = 0;
+const NO_FIBRE: u64 = 0;
 const EVENT: u64 = 8;
 /// The second of two linked requests.
 const SECOND: u64 = 1;
 
 /// Receives a look at received bytes before their fibre runs.
-pub(crate) type Came<'c> = &'c mut dyn FnMut(&[u8]);
+pub(crate) type OnReceived<'c> = &'c mut dyn FnMut(&[u8]);
 
 /// The ring of a processor.
 pub(crate) struct Ring {
@@ -49,16 +49,16 @@ pub(crate) struct Ring {
     /// A thread is taking completions.
     reaping: AtomicBool,
     /// Only this processor takes completions.
-    is_alone: bool,
+    has_one_processor: bool,
     /// The ring does not post completions by itself.
     is_enabled: AtomicBool,
     /// The event is no longer watched.
-    event_ended: AtomicBool,
+    event_unwatched: AtomicBool,
     /// Another thread has taken the completion of the event.
-    was_called: AtomicBool,
+    event_taken: AtomicBool,
     /// Requests to cancel. Any thread may add to it.
-    to_end: Mutex<Vec<u64>>,
-    has_to_end: AtomicBool,
+    cancellations: Mutex<Vec<u64>>,
+    has_cancellations: AtomicBool,
 }
 
 // SAFETY: only the processor's own thread uses the submission queue, only the holder of `reaping`
@@ -71,7 +71,7 @@ struct Operation {
     /// Number of outstanding completions.
     pending: AtomicU32,
     /// Where each entry puts bytes that hooks may look at. Null if it receives none.
-    rooms: [*const u8; 2],
+    receive_buffers: [*const u8; 2],
     /// The fibre, taken by the last completion.
     fibre: UnsafeCell<Option<Fibre>>,
 }
@@ -81,7 +81,7 @@ pub(crate) fn probe() -> io::Result<()> {
     let uring = IoUring::new(4)?;
     let mut probe = io_uring::Probe::new();
     uring.submitter().register_probe(&mut probe)?;
-    let wanted = [
+    let needed = [
         opcode::Recv::CODE,
         opcode::Send::CODE,
         opcode::Accept::CODE,
@@ -93,7 +93,7 @@ pub(crate) fn probe() -> io::Result<()> {
         opcode::PollAdd::CODE,
         opcode::AsyncCancel::CODE,
     ];
-    let has_all = wanted.iter().all(|&code| probe.is_supported(code));
+    let has_all = needed.iter().all(|&code| probe.is_supported(code));
     // Waiting with a timeout needs Linux 5.11, multishot poll 5.13.
     if has_all && uring.params().is_feature_ext_arg() {
         return Ok(());
@@ -107,7 +107,7 @@ pub(crate) fn probe() -> io::Result<()> {
 impl Ring {
     /// `event` is set to wake the processor.
     pub(crate) fn new(processors: usize, event: BorrowedFd<'_>) -> io::Result<Self> {
-        let is_alone = processors == 1;
+        let has_one_processor = processors == 1;
         let build = |submits_all: bool, is_deferred: bool| {
             let mut builder = IoUring::builder();
             builder.setup_cqsize(4 * RING_ENTRIES);
@@ -122,7 +122,7 @@ impl Ring {
             builder.build(RING_ENTRIES)
         };
         // Linux 6.1 supports deferral. From 5.18, entries after a faulty one are submitted at once.
-        let (uring, is_deferred) = match is_alone.then(|| build(true, true)) {
+        let (uring, is_deferred) = match has_one_processor.then(|| build(true, true)) {
             Some(Ok(uring)) => (uring, true),
             _ => (build(true, false).or_else(|_| build(false, false))?, false),
         };
@@ -130,20 +130,20 @@ impl Ring {
             uring,
             event: event.as_raw_fd(),
             reaping: AtomicBool::new(false),
-            is_alone,
+            has_one_processor,
             is_enabled: AtomicBool::new(!is_deferred),
-            event_ended: AtomicBool::new(true),
-            was_called: AtomicBool::new(false),
-            to_end: Mutex::default(),
-            has_to_end: AtomicBool::new(false),
+            event_unwatched: AtomicBool::new(true),
+            event_taken: AtomicBool::new(false),
+            cancellations: Mutex::default(),
+            has_cancellations: AtomicBool::new(false),
         })
     }
 
     /// Called by the processor: submits requests and takes completions.
-    pub(crate) fn poll(&self, came: Came<'_>) -> usize {
+    pub(crate) fn poll(&self, on_received: OnReceived<'_>) -> usize {
         self.prepare();
         self.enter(0, None);
-        self.reap(came)
+        self.reap(on_received)
     }
 
     /// Called by the processor: submits requests and sleeps.
@@ -152,22 +152,22 @@ impl Ring {
         // is taken after this, the processor does not sleep.
         self.prepare();
         let mut round = 0;
-        while !self.try_drain() {
+        while !self.try_lock_completions() {
             pause(round);
             round = round.wrapping_add(1);
         }
-        let was_called = self.was_called.swap(false, Ordering::Relaxed);
-        self.enter(usize::from(!was_called), timeout_ns);
-        self.leave_drain();
+        let event_taken = self.event_taken.swap(false, Ordering::Relaxed);
+        self.enter(usize::from(!event_taken), timeout_ns);
+        self.unlock_completions();
     }
 
-    fn try_drain(&self) -> bool {
-        // Acquire: pairs with `leave_drain`.
+    fn try_lock_completions(&self) -> bool {
+        // Acquire: pairs with `unlock_completions`.
         !self.reaping.load(Ordering::Relaxed) && !self.reaping.swap(true, Ordering::Acquire)
     }
 
-    fn leave_drain(&self) {
-        // Release: pairs with `try_drain`: the next holder sees the state of the queue.
+    fn unlock_completions(&self) {
+        // Release: pairs with `try_lock_completions`: the next holder sees the state of the queue.
         self.reaping.store(false, Ordering::Release);
     }
 
@@ -175,26 +175,26 @@ impl Ring {
     fn prepare(&self) {
         self.enable();
         self.watch_event();
-        self.end_what_is_to_end();
+        self.submit_cancellations();
     }
 
-    fn enter(&self, wanted: usize, timeout_ns: Option<u64>) {
+    fn enter(&self, min_complete: usize, timeout_ns: Option<u64>) {
         let submitter = self.uring.submitter();
         let submitted = match timeout_ns {
-            Some(ns) if wanted > 0 => {
+            Some(ns) if min_complete > 0 => {
                 let time = Timespec::new()
                     .sec(ns / 1_000_000_000)
                     .nsec((ns % 1_000_000_000) as u32);
-                submitter.submit_with_args(wanted, &SubmitArgs::new().timespec(&time))
+                submitter.submit_with_args(min_complete, &SubmitArgs::new().timespec(&time))
             }
-            _ if wanted > 0 => submitter.submit_and_wait(wanted),
+            _ if min_complete > 0 => submitter.submit_and_wait(min_complete),
             _ => {
                 // SAFETY: this is the processor's own thread.
                 let queue = unsafe { self.uring.submission_shared() };
                 let (unsubmitted, has_overflown) = (queue.len() as u32, queue.cq_overflow());
                 drop(queue);
                 // Completions that overflowed the queue are delivered only by this call.
-                if unsubmitted == 0 && !self.is_alone && !has_overflown {
+                if unsubmitted == 0 && !self.has_one_processor && !has_overflown {
                     return;
                 }
                 let flags = EnterFlags::GETEVENTS;
@@ -217,8 +217,8 @@ impl Ring {
 
     /// Watches the event that wakes the processor.
     fn watch_event(&self) {
-        if self.event_ended.load(Ordering::Relaxed) {
-            self.event_ended.store(false, Ordering::Relaxed);
+        if self.event_unwatched.load(Ordering::Relaxed) {
+            self.event_unwatched.store(false, Ordering::Relaxed);
             let poll = opcode::PollAdd::new(Fd(self.event), libc::POLLIN as u32).multi(true);
             self.push(&[poll.build().user_data(EVENT)]);
         }
@@ -244,48 +244,48 @@ impl Ring {
     }
 
     /// Callable by any thread: requests a cancellation. The caller wakes the processor afterwards.
-    fn end(&self, data: u64) {
-        let mut to_end = lock(&self.to_end);
-        to_end.push(data);
-        self.has_to_end.store(true, Ordering::Relaxed);
+    fn request_cancellation(&self, data: u64) {
+        let mut cancellations = lock(&self.cancellations);
+        cancellations.push(data);
+        self.has_cancellations.store(true, Ordering::Relaxed);
     }
 
     /// Callable by any thread: removes a cancellation whose target has completed. A later operation
     /// at the same address is not affected.
-    fn has_ended(&self, data: u64) {
-        let mut to_end = lock(&self.to_end);
-        to_end.retain(|other| other & !SECOND != data);
+    fn withdraw_cancellations(&self, data: u64) {
+        let mut cancellations = lock(&self.cancellations);
+        cancellations.retain(|other| other & !SECOND != data);
     }
 
-    fn end_what_is_to_end(&self) {
-        if !self.has_to_end.load(Ordering::Relaxed) {
+    fn submit_cancellations(&self) {
+        if !self.has_cancellations.load(Ordering::Relaxed) {
             return;
         }
-        let mut to_end = lock(&self.to_end);
-        self.has_to_end.store(false, Ordering::Relaxed);
-        let all = std::mem::take(&mut *to_end);
-        drop(to_end);
+        let mut cancellations = lock(&self.cancellations);
+        self.has_cancellations.store(false, Ordering::Relaxed);
+        let all = std::mem::take(&mut *cancellations);
+        drop(cancellations);
         for data in all {
-            self.push(&[opcode::AsyncCancel::new(data).build().user_data(NOBODY)]);
+            self.push(&[opcode::AsyncCancel::new(data).build().user_data(NO_FIBRE)]);
         }
     }
 
     /// Called by the processor: takes completions and wakes the fibres that waited for them.
-    /// Returns their number. `came` is shown received bytes before the fibre runs.
-    pub(crate) fn reap(&self, came: Came<'_>) -> usize {
-        self.reap_for(true, came)
+    /// Returns their number. `on_received` is shown received bytes before the fibre runs.
+    pub(crate) fn reap(&self, on_received: OnReceived<'_>) -> usize {
+        self.reap_for(true, on_received)
     }
 
     /// The same for other threads.
-    pub(crate) fn help(&self) -> usize {
+    pub(crate) fn reap_for_other(&self) -> usize {
         self.reap_for(false, &mut |_| ())
     }
 
-    fn reap_for(&self, is_own: bool, came: Came<'_>) -> usize {
+    fn reap_for(&self, is_own: bool, on_received: OnReceived<'_>) -> usize {
         let mut count = 0;
         loop {
             let mut fibres: [Option<Fibre>; BATCH] = [const { None }; BATCH];
-            let taken = self.take_out(&mut fibres, is_own, came);
+            let taken = self.take_completions(&mut fibres, is_own, on_received);
             let found = fibres.iter().flatten().count();
             // Without the lock, because waking may make a system call.
             fibres
@@ -299,8 +299,13 @@ impl Ring {
         }
     }
 
-    fn take_out(&self, fibres: &mut [Option<Fibre>; BATCH], is_own: bool, came: Came<'_>) -> usize {
-        if !self.try_drain() {
+    fn take_completions(
+        &self,
+        fibres: &mut [Option<Fibre>; BATCH],
+        is_own: bool,
+        on_received: OnReceived<'_>,
+    ) -> usize {
+        if !self.try_lock_completions() {
             return 0;
         }
         let mut taken = 0;
@@ -310,25 +315,29 @@ impl Ring {
             && let Some(completion) = queue.next()
         {
             if completion.user_data() == EVENT && !is_own {
-                self.was_called.store(true, Ordering::Relaxed);
+                self.event_taken.store(true, Ordering::Relaxed);
             }
-            fibres[taken] = self.take_note(&completion, came);
+            fibres[taken] = self.record_completion(&completion, on_received);
             taken += 1;
         }
         drop(queue);
-        self.leave_drain();
+        self.unlock_completions();
         taken
     }
 
     /// Records a completion. Returns the fibre to wake if it was the last one.
-    fn take_note(&self, completion: &cqueue::Entry, came: Came<'_>) -> Option<Fibre> {
+    fn record_completion(
+        &self,
+        completion: &cqueue::Entry,
+        on_received: OnReceived<'_>,
+    ) -> Option<Fibre> {
         let data = completion.user_data();
-        if data == NOBODY {
+        if data == NO_FIBRE {
             return None;
         }
         if data == EVENT {
             if !cqueue::more(completion.flags()) {
-                self.event_ended.store(true, Ordering::Relaxed);
+                self.event_unwatched.store(true, Ordering::Relaxed);
             }
             return None;
         }
@@ -338,13 +347,13 @@ impl Ring {
         let operation = unsafe { &*operation };
         let nth = (data & SECOND) as usize;
         operation.results[nth].store(completion.result(), Ordering::Relaxed);
-        let room = operation.rooms[nth];
+        let buffer = operation.receive_buffers[nth];
         if let Ok(len @ 1..) = usize::try_from(completion.result())
-            && !room.is_null()
+            && !buffer.is_null()
         {
             // SAFETY: the kernel has written this many bytes and does not use the buffer any more;
             // the fibre does not continue before `pending` is 0 (`perform_into`).
-            came(unsafe { slice::from_raw_parts(room, len) });
+            on_received(unsafe { slice::from_raw_parts(buffer, len) });
         }
         let pending = operation.pending.load(Ordering::Relaxed) - 1;
         let fibre = if pending == 0 {
@@ -376,26 +385,26 @@ pub(crate) unsafe fn perform<const N: usize>(
     unsafe { perform_into(entries, ptr::null(), due_ns) }
 }
 
-/// As [`perform`]. `room` is the buffer into which the last entry receives; hooks may look at it
+/// As [`perform`]. `buffer` is the buffer into which the last entry receives; hooks may look at it
 /// before this returns.
 ///
 /// # Safety
-/// The memory that the entries point to stays valid until this returns. `room` is the address to
+/// The memory that the entries point to stays valid until this returns. `buffer` is the address to
 /// which the last entry makes the kernel write, and is not used otherwise meanwhile. It contains as
 /// many bytes as the entry's completion says.
 pub(crate) unsafe fn perform_into<const N: usize>(
     entries: [Entry; N],
-    room: *const u8,
+    buffer: *const u8,
     due_ns: Option<u64>,
 ) -> io::Result<[i32; N]> {
     const { assert!(N == 1 || N == 2) };
     let fibre = begin_wait()?;
-    let mut rooms = [ptr::null(); 2];
-    rooms[N - 1] = room;
+    let mut receive_buffers = [ptr::null(); 2];
+    receive_buffers[N - 1] = buffer;
     let operation = Operation {
         results: [AtomicI32::new(0), AtomicI32::new(0)],
         pending: AtomicU32::new(N as u32),
-        rooms,
+        receive_buffers,
         fibre: UnsafeCell::new(Some(fibre.clone())),
     };
     let data = &raw const operation as u64;
@@ -423,32 +432,33 @@ pub(crate) unsafe fn perform_into<const N: usize>(
             "this belongs to a runtime with rings, and here are none",
         ));
     };
-    let mut alarm = due_ns.map(|due_ns| Alarm::set(&fibre, due_ns));
-    let mut ends = 0_u32;
-    // Acquire: pairs with `take_note`.
+    let mut timer = due_ns.map(|due_ns| Timer::start(&fibre, due_ns));
+    let mut cancellation_count = 0_u32;
+    // Acquire: pairs with `record_completion`.
     while operation.pending.load(Ordering::Acquire) > 0 {
         let is_late = due_ns.is_some_and(|due_ns| monotonic_ns() >= due_ns);
-        let is_again = ends == 0 || alarm.as_ref().is_some_and(Alarm::is_due);
-        if (is_late || fibre.is_cancelled()) && is_again {
+        let may_cancel = cancellation_count == 0 || timer.as_ref().is_some_and(Timer::is_due);
+        if (is_late || fibre.is_cancelled()) && may_cancel {
             let shared = &fibre.record.anchor.shared;
             if let Reactor::Rings(ring) = &shared.slots[number].reactor {
                 // The first one first: if it completes before its cancellation, the second has
                 // started.
-                (0..N as u64).for_each(|nth| ring.end(data | nth));
+                (0..N as u64).for_each(|nth| ring.request_cancellation(data | nth));
                 shared.idle.wake(number);
             }
             // Between two waits in the kernel, such as between the first operation and the second,
             // a request is not found. Then the cancellation is repeated.
-            let timeout_ns = CANCEL_RETRY_NS << ends.min(10);
-            alarm = Some(Alarm::set(&fibre, monotonic_ns() + timeout_ns));
-            ends += 1;
+            let timeout_ns = CANCEL_RETRY_NS << cancellation_count.min(10);
+            timer = Some(Timer::start(&fibre, monotonic_ns() + timeout_ns));
+            cancellation_count += 1;
         }
         park();
     }
-    drop(alarm);
-    let is_ended = ends > 0;
-    if is_ended && let Reactor::Rings(ring) = &fibre.record.anchor.shared.slots[number].reactor {
-        ring.has_ended(data);
+    drop(timer);
+    let was_cancelled = cancellation_count > 0;
+    if was_cancelled && let Reactor::Rings(ring) = &fibre.record.anchor.shared.slots[number].reactor
+    {
+        ring.withdraw_cancellations(data);
     }
     let mut nth = 0;
     let results = [(); N].map(|()| {
@@ -456,8 +466,8 @@ pub(crate) unsafe fn perform_into<const N: usize>(
         operation.results[nth - 1].load(Ordering::Relaxed)
     });
     // Interrupted: it was cancelled while a kernel thread worked on it.
-    if is_ended && [-libc::ECANCELED, -libc::EINTR].contains(&results[N - 1]) {
-        return Err(given_up(&fibre));
+    if was_cancelled && [-libc::ECANCELED, -libc::EINTR].contains(&results[N - 1]) {
+        return Err(cancelled_or_timed_out(&fibre));
     }
     Ok(results)
 }

@@ -24,9 +24,9 @@ use crate::sync::{pause, ticks};
 pub(crate) struct Fair {
     lanes: Box<[Lane]>,
     /// Lanes per processor. A single processor compares no ages and has one lane.
-    each: usize,
+    lanes_per_processor: usize,
     /// The lane in which each processor puts its next fibre.
-    puts: Box<[Put]>,
+    next_lanes: Box<[NextLane]>,
     /// The last-level cache on which each processor was last seen.
     caches: Box<[AtomicU32]>,
 }
@@ -34,40 +34,42 @@ pub(crate) struct Fair {
 /// One processor's counter, on its own cache lines.
 #[derive(Debug, Default)]
 #[repr(align(128))]
-struct Put(AtomicU32);
+struct NextLane(AtomicU32);
 
 impl Fair {
     pub(crate) fn new(processors: usize) -> Self {
-        let each = if processors == 1 { 1 } else { LANES };
+        let lanes_per_processor = if processors == 1 { 1 } else { LANES };
         Self {
-            lanes: (0..processors * each).map(|_| Lane::new()).collect(),
-            each,
-            puts: (0..processors).map(|_| Put::default()).collect(),
+            lanes: (0..processors * lanes_per_processor)
+                .map(|_| Lane::new())
+                .collect(),
+            lanes_per_processor,
+            next_lanes: (0..processors).map(|_| NextLane::default()).collect(),
             caches: (0..processors).map(|_| AtomicU32::new(0)).collect(),
         }
     }
 
     /// Records the last-level cache that a processor runs on.
-    pub(crate) fn note_cache(&self, processor: usize, cache: u32) {
+    pub(crate) fn record_cache(&self, processor: usize, cache: u32) {
         self.caches[processor].store(cache, Ordering::Relaxed);
     }
 
-    fn own(&self, processor: usize) -> &[Lane] {
-        &self.lanes[processor * self.each..][..self.each]
+    fn own_lanes(&self, processor: usize) -> &[Lane] {
+        &self.lanes[processor * self.lanes_per_processor..][..self.lanes_per_processor]
     }
 
     /// Puts a fibre in one of a processor's lanes: the next in turn, unless it is locked.
     fn push(&self, processor: usize, mut ready: Ready, now: u64) {
-        let put = &self.puts[processor].0;
+        let put = &self.next_lanes[processor].0;
         // Two concurrent callers may get the same number; one then takes another lane.
         let first = put.load(Ordering::Relaxed).wrapping_add(1);
         put.store(first, Ordering::Relaxed);
-        let lanes = self.own(processor);
+        let lanes = self.own_lanes(processor);
         for round in 0.. {
             let lane = &lanes[(first.wrapping_add(round)) as usize % lanes.len()];
             match lane.try_push(ready, now) {
                 Ok(()) => return,
-                Err(back) => ready = back,
+                Err(returned) => ready = returned,
             }
             if round as usize >= lanes.len() {
                 pause(round);
@@ -77,41 +79,46 @@ impl Fair {
 
     /// The processor's own lanes, the one whose first fibre has waited longest first.
     fn by_age(&self, processor: usize) -> impl Iterator<Item = &Lane> {
-        let lanes = self.own(processor);
+        let lanes = self.own_lanes(processor);
         let since = |lane: &Lane| lane.since().unwrap_or(u64::MAX);
-        let is_last_older = since(&lanes[self.each - 1]) < since(&lanes[0]);
-        let first = if is_last_older { self.each - 1 } else { 0 };
-        (0..self.each).map(move |nth| &lanes[(first + nth) % self.each])
+        let is_last_older = since(&lanes[self.lanes_per_processor - 1]) < since(&lanes[0]);
+        let first = if is_last_older {
+            self.lanes_per_processor - 1
+        } else {
+            0
+        };
+        (0..self.lanes_per_processor)
+            .map(move |nth| &lanes[(first + nth) % self.lanes_per_processor])
     }
 
     /// Picks a lane of another processor; rarely one behind another last-level cache.
     fn pick(&self, state: &mut TakeState<'_>) -> Option<&Lane> {
-        let number = state.random(self.lanes.len() - self.each);
-        let number = ((state.processor + 1) * self.each + number) % self.lanes.len();
+        let number = state.random(self.lanes.len() - self.lanes_per_processor);
+        let number = ((state.processor + 1) * self.lanes_per_processor + number) % self.lanes.len();
         let cache = |processor: usize| self.caches[processor].load(Ordering::Relaxed);
-        let is_near = cache(number / self.each) == cache(state.processor);
+        let is_near = cache(number / self.lanes_per_processor) == cache(state.processor);
         (is_near || state.random(256) < FAR_STEAL_ODDS as usize).then(|| &self.lanes[number])
     }
 
     /// Every [`CLOCK_PERIOD`] takes reads the clock; once a period checks a random lane, and takes
     /// from it if its first fibre has waited long.
     fn help(&self, state: &mut TakeState<'_>) -> Option<Ready> {
-        if self.is_alone() {
+        if self.has_one_processor() {
             return None;
         }
-        state.left -= 1;
-        if state.left.is_multiple_of(CLOCK_PERIOD) {
+        state.takes_until_check -= 1;
+        if state.takes_until_check.is_multiple_of(CLOCK_PERIOD) {
             state.clock.set(ticks());
         }
-        if state.left > 0 {
+        if state.takes_until_check > 0 {
             return None;
         }
         let helped = self.help_one(state);
-        state.period = match helped {
+        state.check_period = match helped {
             Some(_) => HELP_PERIOD_MIN,
-            None => (state.period * 2).clamp(HELP_PERIOD_MIN, HELP_PERIOD_MAX),
+            None => (state.check_period * 2).clamp(HELP_PERIOD_MIN, HELP_PERIOD_MAX),
         };
-        state.left = state.period;
+        state.takes_until_check = state.check_period;
         helped
     }
 
@@ -119,7 +126,7 @@ impl Fair {
         let lane = self.pick(state)?;
         let since = lane.since()?;
         // The average of an empty lane is stale: no fibre was taken from it recently.
-        let own = self.own(state.processor).iter();
+        let own = self.own_lanes(state.processor).iter();
         let own = own.filter(|lane| lane.since().is_some());
         let average = own.map(Lane::average).max().unwrap_or(0);
         let cutoff = average.saturating_mul(HELP_FACTOR);
@@ -135,12 +142,12 @@ const _: () = assert!(LANES <= 2, "`by_age` compares two");
 impl RunQueues for Fair {
     const SPINS: u32 = 1;
 
-    fn is_alone(&self) -> bool {
-        self.puts.len() == 1
+    fn has_one_processor(&self) -> bool {
+        self.next_lanes.len() == 1
     }
 
-    fn put(&self, by: Origin, ready: Ready, idle: &IdleProcessors) {
-        match by {
+    fn put(&self, origin: Origin, ready: Ready, idle: &IdleProcessors) {
+        match origin {
             Some((processor, now)) => self.push(processor, ready, now),
             None => {
                 // The processor that ran it last: its cache holds the fibre's memory.
@@ -148,17 +155,17 @@ impl RunQueues for Fair {
                 self.push(
                     processor as usize,
                     ready,
-                    if self.is_alone() { 0 } else { ticks() },
+                    if self.has_one_processor() { 0 } else { ticks() },
                 );
             }
         }
-        if !self.is_alone() || by.is_none() {
+        if !self.has_one_processor() || origin.is_none() {
             idle.wake_one();
         }
     }
 
     fn has_more(&self, processor: usize) -> bool {
-        let mut own = self.own(processor).iter();
+        let mut own = self.own_lanes(processor).iter();
         own.any(|lane| lane.since().is_some())
     }
 
@@ -171,7 +178,7 @@ impl RunQueues for Fair {
         for lane in self.by_age(state.processor) {
             match lane.try_exchange(ready, now) {
                 Ok(first) => return first,
-                Err(back) => ready = back,
+                Err(returned) => ready = returned,
             }
         }
         // Other threads hold both locks: the fibre has yielded to them.
@@ -192,7 +199,10 @@ impl RunQueues for Fair {
     }
 
     fn search(&self, state: &mut TakeState<'_>) -> Option<Ready> {
-        let (first, now) = (state.processor * self.each, state.clock.get());
+        let (first, now) = (
+            state.processor * self.lanes_per_processor,
+            state.clock.get(),
+        );
         let count = self.lanes.len();
         // Takes each lane's lock, as `IdleProcessors` requires.
         (0..count).find_map(|nth| self.lanes[(first + nth) % count].pop(now))

@@ -25,20 +25,20 @@ impl Global {
 impl RunQueues for Global {
     const SPINS: u32 = 1;
 
-    fn is_alone(&self) -> bool {
+    fn has_one_processor(&self) -> bool {
         self.processors == 1
     }
 
-    fn put(&self, _by: Origin, ready: Ready, idle: &IdleProcessors) {
+    fn put(&self, _origin: Origin, ready: Ready, idle: &IdleProcessors) {
         self.lane.push(ready, 0);
         idle.wake_one();
     }
 
-    fn exchange(&self, _lot: &mut TakeState<'_>, mut ready: Ready) -> Ready {
+    fn exchange(&self, _state: &mut TakeState<'_>, mut ready: Ready) -> Ready {
         for round in 0.. {
             match self.lane.try_exchange(ready, 0) {
                 Ok(first) => return first,
-                Err(back) => ready = back,
+                Err(returned) => ready = returned,
             }
             pause(round);
         }
@@ -49,16 +49,16 @@ impl RunQueues for Global {
         self.lane.since().is_some()
     }
 
-    fn take(&self, _lot: &mut TakeState<'_>) -> Option<Ready> {
+    fn take(&self, _state: &mut TakeState<'_>) -> Option<Ready> {
         self.lane.since()?;
         self.lane.pop(0)
     }
 
-    fn steal(&self, _lot: &mut TakeState<'_>) -> Option<Ready> {
+    fn steal(&self, _state: &mut TakeState<'_>) -> Option<Ready> {
         None
     }
 
-    fn search(&self, _lot: &mut TakeState<'_>) -> Option<Ready> {
+    fn search(&self, _state: &mut TakeState<'_>) -> Option<Ready> {
         self.lane.pop(0)
     }
 }

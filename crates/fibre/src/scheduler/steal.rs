@@ -74,31 +74,31 @@ impl Processor {
 impl RunQueues for Steal {
     const SPINS: u32 = STEAL_SPIN_ROUNDS;
 
-    fn is_alone(&self) -> bool {
+    fn has_one_processor(&self) -> bool {
         self.processors.len() == 1
     }
 
-    fn put(&self, by: Origin, ready: Ready, idle: &IdleProcessors) {
-        let calls = !self.is_alone() || by.is_none();
-        if calls && let Some(resting) = idle.take_one() {
-            self.processors[resting].hand_off(ready);
-            if by.is_some_and(|(processor, _)| processor == resting) {
+    fn put(&self, origin: Origin, ready: Ready, idle: &IdleProcessors) {
+        let wakes = !self.has_one_processor() || origin.is_none();
+        if wakes && let Some(idle_processor) = idle.take_one() {
+            self.processors[idle_processor].hand_off(ready);
+            if origin.is_some_and(|(processor, _)| processor == idle_processor) {
                 // It checks its slot next.
                 return;
             }
-            if !idle.wake(resting) {
+            if !idle.wake(idle_processor) {
                 // It was awake and may run another fibre already, while this one waits in its slot:
                 // an idle processor can steal it.
                 idle.wake_one();
             }
             return;
         }
-        let processor = match by {
+        let processor = match origin {
             Some((processor, _)) => processor,
             None => ready.record().processor.load(Ordering::Relaxed) as usize,
         };
         self.processors[processor].lane.push(ready, 0);
-        if calls {
+        if wakes {
             // A processor may have announced itself since `take_one`.
             idle.wake_one();
         }
@@ -112,11 +112,14 @@ impl RunQueues for Steal {
     fn exchange(&self, state: &mut TakeState<'_>, ready: Ready) -> Ready {
         let own = &self.processors[state.processor];
         match own.take_handoff() {
-            Some(handed) => {
+            Some(handed_off) => {
                 own.lane.push(ready, 0);
-                handed
+                handed_off
             }
-            None => own.lane.try_exchange(ready, 0).unwrap_or_else(|back| back),
+            None => own
+                .lane
+                .try_exchange(ready, 0)
+                .unwrap_or_else(|returned| returned),
         }
     }
 
@@ -126,17 +129,17 @@ impl RunQueues for Steal {
     }
 
     fn steal(&self, state: &mut TakeState<'_>) -> Option<Ready> {
-        let (me, count) = (state.processor, self.processors.len());
-        let others = (1..count).map(|nth| &self.processors[(me + nth) % count]);
+        let (number, count) = (state.processor, self.processors.len());
+        let others = (1..count).map(|nth| &self.processors[(number + nth) % count]);
         others
             .into_iter()
             .find_map(|other| other.lane.try_pop(0).or_else(|| other.take_handoff()))
     }
 
     fn search(&self, state: &mut TakeState<'_>) -> Option<Ready> {
-        let (me, count) = (state.processor, self.processors.len());
+        let (number, count) = (state.processor, self.processors.len());
         (0..count)
-            .map(|nth| &self.processors[(me + nth) % count])
+            .map(|nth| &self.processors[(number + nth) % count])
             .find_map(|processor| processor.swap_handoff().or_else(|| processor.lane.pop(0)))
     }
 }

@@ -21,7 +21,7 @@ impl Shown {
 }
 
 impl Watch for Shown {
-    fn came(&self, processor: usize, bytes: &[u8]) {
+    fn received(&self, processor: usize, bytes: &[u8]) {
         assert_eq!(processor, 0);
         self.all.lock().unwrap().push(bytes.to_vec());
     }
@@ -99,7 +99,7 @@ fn nothing_is_shown_where_nothing_has_come() {
 /// What has happened, in order.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Event {
-    Came(u8),
+    Received(u8),
     Polled,
     Runs(u8),
 }
@@ -116,8 +116,8 @@ impl Events {
 }
 
 impl Watch for Events {
-    fn came(&self, _: usize, bytes: &[u8]) {
-        self.note(Event::Came(bytes[0]));
+    fn received(&self, _: usize, bytes: &[u8]) {
+        self.note(Event::Received(bytes[0]));
     }
 
     fn polled(&self, _: usize, _: usize) {
@@ -164,7 +164,7 @@ fn all_that_has_come_is_shown_before_any_of_it_runs() {
     events.truncate(7);
     events[..3].sort_by_key(|event| format!("{event:?}"));
     events[4..].sort_by_key(|event| format!("{event:?}"));
-    let came = [1, 2, 3].map(Event::Came);
+    let received = [1, 2, 3].map(Event::Received);
     let runs = [1, 2, 3].map(Event::Runs);
-    assert_eq!(events, [&came[..], &[Event::Polled], &runs].concat());
+    assert_eq!(events, [&received[..], &[Event::Polled], &runs].concat());
 }

@@ -128,7 +128,7 @@ impl Watch for ProcessorHooks {
         self.contexts.of(processor).sleeps = false;
     }
 
-    fn came(&self, processor: usize, bytes: &[u8]) {
+    fn received(&self, processor: usize, bytes: &[u8]) {
         // Prefetching is optional: do not wait for the lock.
         if let Ok(mut entry) = self.contexts.all[processor].try_lock() {
             entry.prefetch_bucket(bytes);

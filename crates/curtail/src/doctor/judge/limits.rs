@@ -160,11 +160,11 @@ fn threads(seen: &Limits, wanted: &Wanted) -> Finding {
 fn stacks(seen: &Limits, wanted: &Wanted) -> Finding {
     let name = "stacks of fibres";
     let areas = match seen.memory_areas {
-        _ if seen.guards_are_light => 0,
+        _ if seen.has_lightweight_guard_pages => 0,
         Some(areas) => areas,
         None => return Finding::not_shown(GROUP, name),
     };
-    let Some(most) = server::fibre_connections_max(areas, seen.guards_are_light) else {
+    let Some(most) = server::fibre_connections_max(areas, seen.has_lightweight_guard_pages) else {
         let value = "guarded without an area of memory each: as many as wanted, but with -k";
         return Finding::fine(GROUP, name, value);
     };
