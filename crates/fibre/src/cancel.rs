@@ -17,8 +17,8 @@ impl From<Cancelled> for io::Error {
     }
 }
 
-/// The current fibre, about to start an operation and wait for it. Fails if the fibre was cancelled
-/// or unwinds.
+/// Returns the current fibre, which is about to start an operation and wait for it. Fails if the
+/// fibre was cancelled or is unwinding.
 ///
 /// # Panics
 /// The caller is not a fibre.
@@ -31,7 +31,7 @@ pub(crate) fn begin_wait() -> io::Result<Fibre> {
     Ok(fibre)
 }
 
-/// Why a wait ended early: the fibre was cancelled, or the timeout expired.
+/// The error of a wait that ended early: the fibre was cancelled, or the timeout expired.
 pub(crate) fn cancelled_or_timed_out(fibre: &Fibre) -> io::Error {
     match fibre.is_cancelled() {
         true => Cancelled.into(),

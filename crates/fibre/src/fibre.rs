@@ -13,9 +13,9 @@ use crate::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, AtomicU64, Ordering}
 
 /// The record of a fibre.
 ///
-/// One reference is the fibre's own ([`Ready`]). The processor that runs the fibre holds it, or its
-/// lane. While the fibre is parked, the reference is leaked ([`Ready::park`]); the waker takes it
-/// back.
+/// One reference is the fibre's own ([`Ready`]). The processor that runs the fibre holds it, or the
+/// lane that contains the fibre. While the fibre is parked, the reference is leaked
+/// ([`Ready::park`]), and the waker that schedules the fibre takes it over.
 pub(crate) struct Record {
     pub(crate) permit: Permit,
     /// Its wait in a [`WaitList`](crate::wait::WaitList) has been granted.
@@ -29,9 +29,10 @@ pub(crate) struct Record {
     /// lock.
     pub(crate) link: AtomicPtr<Record>,
     pub(crate) since: AtomicU64,
-    /// Approximate address at which it left its stack, to be prefetched before it runs again.
+    /// Approximate top of its stack when it was last suspended, to be prefetched before it runs
+    /// again.
     pub(crate) left_at: StdPtr<u8>,
-    /// The point at which it leaves its stack, once it has started.
+    /// The handle with which it suspends itself, on its stack. Null before it has started.
     pub(crate) yielder: StdPtr<Suspend>,
     /// The stack and its execution. Only the processor that runs the fibre uses it.
     pub(crate) body: UnsafeCell<Option<Body>>,
@@ -95,10 +96,10 @@ impl Ready {
         Self(unsafe { Arc::from_raw(raw) })
     }
 
-    /// Parks the fibre, which is off its stack; or returns it if it has a permit and must run
-    /// again.
+    /// Parks the fibre, which has left its stack. Returns it if it has a permit and must run again.
     pub(crate) fn park(self) -> Option<Self> {
-        // The reference is released first: a waker may take it as soon as the fibre is parked.
+        // The reference is leaked first, because a waker may take it as soon as the fibre is
+        // parked.
         let raw = self.into_raw();
         // SAFETY: no waker takes it before it is parked.
         let record = unsafe { &*raw };
@@ -128,14 +129,15 @@ impl Record {
             if is_of(shared) {
                 shared.schedule(ready);
             } else {
-                // Once in a lane the fibre may finish, and the runtime may end with it.
+                // As soon as the fibre is in a lane, it may end, and the runtime may be dropped.
                 let shared = Arc::clone(&fibre.anchor.shared);
                 shared.schedule(ready);
             }
             return;
         }
-        // It is about to park or to check for the grant. Once it sees the grant it may finish.
-        // SAFETY: not before the next line.
+        // The fibre runs, and is about to park or to check for the grant. Once it sees the grant it
+        // may end.
+        // SAFETY: the grant is stored below, so the fibre has not ended yet.
         let handle = unsafe { Fibre::of(record) };
         // Release: pairs with the acquire in the check.
         handle.record.granted.store(true, Ordering::Release);
@@ -143,8 +145,8 @@ impl Record {
     }
 }
 
-/// A handle to a fibre, which unparks or cancels it. Its [`JoinHandle`](crate::JoinHandle) waits
-/// for it. A clone is another handle to the same fibre.
+/// A handle with which others unpark or cancel a fibre. A clone is another handle to the same
+/// fibre. To wait for a fibre, use its [`JoinHandle`](crate::JoinHandle).
 #[derive(Clone, Debug)]
 pub struct Fibre {
     pub(crate) record: Arc<Record>,
@@ -154,7 +156,7 @@ impl Fibre {
     /// Creates a handle to a fibre.
     ///
     /// # Safety
-    /// The caller, or another owner, keeps a reference during the call.
+    /// The record has at least one reference during the call.
     pub(crate) unsafe fn of(record: *const Record) -> Self {
         // SAFETY: guaranteed by the caller.
         unsafe { Arc::increment_strong_count(record) };
@@ -163,8 +165,8 @@ impl Fibre {
         Self { record }
     }
 
-    /// Wakes the fibre if it is [parked](crate::park); otherwise its next park returns at once. As
-    /// with threads, permits do not accumulate.
+    /// Wakes the fibre if it is [parked](crate::park). Otherwise its next park returns at once. As
+    /// with `std::thread::park`, permits do not accumulate.
     pub fn unpark(&self) {
         if self.record.permit.give() {
             // SAFETY: `park` leaked the fibre's own reference, and exactly one waker gets this

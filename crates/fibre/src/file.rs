@@ -15,7 +15,7 @@ use crate::io::rings::{check, clamp, perform};
 use crate::offload::offload;
 use crate::switch::current;
 
-/// A file. Its reads and writes go through the io_uring, or else through the helper threads of
+/// A file. Its reads and writes use the io_uring of the processor or, with epoll, the threads of
 /// [`offload`](crate::offload).
 #[derive(Debug)]
 pub struct File {
@@ -24,13 +24,13 @@ pub struct File {
 }
 
 impl File {
-    /// Opens a file, `flags` and `mode` as for `open(2)`; closed when another program is started.
+    /// Opens a file. `flags` and `mode` are those of `open(2)`; `O_CLOEXEC` is added.
     ///
     /// # Errors
     /// The kernel's error, or the fibre was cancelled.
     ///
     /// # Panics
-    /// Not in a fibre.
+    /// The caller is not a fibre.
     pub fn open(path: &Path, flags: OFlags, mode: Mode) -> io::Result<Self> {
         let io_backend = current().record.anchor.shared.io_backend;
         let flags = flags | OFlags::CLOEXEC;
@@ -40,10 +40,10 @@ impl File {
                 let entry = opcode::OpenAt::new(Fd(libc::AT_FDCWD), path.as_ptr())
                     .flags(flags.bits().cast_signed())
                     .mode(mode.bits());
-                // SAFETY: the path lives until the end.
+                // SAFETY: the path outlives the call.
                 let [result] = unsafe { perform([entry.build()], None)? };
                 check(result)?;
-                // SAFETY: the kernel has just made it, for us.
+                // SAFETY: a new descriptor, which the kernel created for this call.
                 unsafe { OwnedFd::from_raw_fd(result) }
             }
             IoBackend::Readiness => offload(|| rustix::fs::open(&path, flags, mode))??,
@@ -51,7 +51,8 @@ impl File {
         Ok(Self { fd, io_backend })
     }
 
-    /// Reads into `buffer` from byte `at` on. Returns the bytes read; 0 at the end of the file.
+    /// Reads into `buffer` from byte `at` of the file. Returns the number of bytes read; 0 at the
+    /// end of the file.
     ///
     /// # Errors
     /// As [`File::open`].
@@ -68,7 +69,7 @@ impl File {
         }
     }
 
-    /// Writes from `bytes` to byte `at` on. Returns the bytes written.
+    /// Writes `bytes` at byte `at` of the file. Returns the number of bytes written.
     ///
     /// # Errors
     /// As [`File::open`].
@@ -93,7 +94,7 @@ impl File {
         match self.io_backend {
             IoBackend::Rings => {
                 let entry = opcode::Fsync::new(self.fd()).build();
-                // SAFETY: it points nowhere.
+                // SAFETY: the entry contains no pointer.
                 let [result] = unsafe { perform([entry], None)? };
                 check(result).map(drop)
             }

@@ -4,9 +4,9 @@
 //! waker puts a fibre in a lane, *then* checks for idle processors and wakes the one that announced
 //! itself last. The search and the insertion both take the lane's lock. If the search came first,
 //! its unlock makes the announcement visible to the waker; otherwise the search finds the fibre. So
-//! no wake-up is lost, and no fence is needed. (A fibre in a handoff slot passes no lane. There
-//! both sides use one read-modify-write of the slot, which orders them as well.) A state word for
-//! each processor saves the waker a system call while the processor is not asleep yet:
+//! no wake-up is lost, and no fence is needed. (A fibre in a handoff slot is in no lane. There both
+//! sides use a read-modify-write of the slot, which orders them as well.) Each processor has a
+//! state word, so that a waker makes a system call only if the processor is asleep:
 //!
 //! ```text
 //! AWAKE ── sleep ──► ASLEEP       NOTIFIED: must not go to sleep, and must wake if asleep
@@ -67,8 +67,8 @@ impl IdleProcessors {
         self.count.store(lifo.len(), Ordering::Relaxed);
     }
 
-    /// Withdraws an announcement. Returns false if a waker has taken the processor off the list; it
-    /// has woken the processor or is about to.
+    /// Withdraws an announcement. Returns false if a waker has removed the processor from the list;
+    /// that waker has woken the processor or is about to.
     pub(crate) fn withdraw(&self, processor: usize) -> bool {
         let mut lifo = lock(&self.lifo);
         let before = lifo.len();
@@ -77,8 +77,8 @@ impl IdleProcessors {
         lifo.len() < before
     }
 
-    /// Removes the processor that announced itself last from the list; the caller wakes it. Call
-    /// this only after the fibre for it is in place.
+    /// Removes the processor that announced itself last from the list. The caller then wakes it.
+    /// Call this only after the fibre that it is to run was enqueued.
     pub(crate) fn take_one(&self) -> Option<usize> {
         if self.count.load(Ordering::Relaxed) == 0 {
             return None;
@@ -95,8 +95,8 @@ impl IdleProcessors {
         self.count.load(Ordering::Relaxed) > 0
     }
 
-    /// Wakes a processor that was taken off the list, or that must check its state again. Returns
-    /// false if it was not asleep; then it may have found other work in the meantime.
+    /// Wakes a processor that was removed from the list, or that must check its state again.
+    /// Returns false if it was not asleep; then it may run another fibre already.
     pub(crate) fn wake(&self, processor: usize) -> bool {
         let parker = &self.parkers[processor];
         // Release: pairs with `begin_sleep` and `end_sleep`, which make the caller's writes

@@ -15,11 +15,11 @@ use crate::scheduler::Scheduler;
 /// The choice of an I/O backend.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum IoChoice {
-    /// The backend that the scheduler's authors used: rings for the fair scheduler, if the kernel
-    /// has them; readiness for the others.
+    /// The backend for which the scheduler was designed: rings for the fair scheduler, if the
+    /// kernel has them; readiness for the others.
     #[default]
     Auto,
-    /// This backend; starting fails without it.
+    /// This backend. Without it the runtime does not start.
     Only(IoBackend),
 }
 
@@ -67,14 +67,14 @@ pub(crate) fn choose(io_backend: IoChoice, scheduler: Scheduler) -> io::Result<I
     }
 }
 
-/// A processor's reactor. Only the processor's own thread calls it, except `help`.
+/// A processor's reactor. Only the processor's own thread calls it, except for `reap_for_other`.
 pub(crate) enum Reactor {
     Rings(Box<Ring>),
     Readiness(Poller),
 }
 
 impl Reactor {
-    /// `event`: the event that wakes the processor.
+    /// Creates a reactor. `event` is the event that wakes the processor.
     pub(crate) fn new(kind: IoBackend, processors: usize, event: &Event) -> io::Result<Self> {
         let fd = event.as_fd();
         match kind {
@@ -83,8 +83,8 @@ impl Reactor {
         }
     }
 
-    /// Submits requests and wakes the fibres whose wait is over. Returns their number. `on_received` is
-    /// shown the bytes received for them, where they are visible here (rings).
+    /// Submits requests and wakes the fibres whose wait is over. Returns their number. Rings pass the
+    /// bytes received for these fibres to `on_received`.
     pub(crate) fn poll(&self, on_received: OnReceived<'_>) -> usize {
         match self {
             Self::Rings(ring) => ring.poll(on_received),
@@ -92,7 +92,8 @@ impl Reactor {
         }
     }
 
-    /// As `poll`, as far as completions can be seen without a system call.
+    /// As `poll`, but without a system call: submits nothing, and takes only completions that the
+    /// kernel has posted.
     pub(crate) fn poll_completed(&self, on_received: OnReceived<'_>) -> usize {
         match self {
             Self::Rings(ring) => ring.reap(on_received),
@@ -100,7 +101,7 @@ impl Reactor {
         }
     }
 
-    /// As `poll_completed`, on behalf of a processor that is busy. Callable from any thread.
+    /// As `poll_completed`, called by another thread because the processor is busy.
     pub(crate) fn reap_for_other(&self) -> usize {
         match self {
             Self::Rings(ring) => ring.reap_for_other(),

@@ -26,8 +26,8 @@ struct Packet<T> {
     waiter: UnsafeCell<Option<Waiter>>,
 }
 
-// SAFETY: `state` says who may use the cells. Each has one writer and one reader, and passes from
-// one to the other once.
+// SAFETY: `state` determines which side may use each cell. A cell has one writer and one reader,
+// and passes from the writer to the reader once.
 unsafe impl<T: Send> Send for Packet<T> {}
 // SAFETY: as above.
 unsafe impl<T: Send> Sync for Packet<T> {}
@@ -55,16 +55,16 @@ impl<T> Writer<T> {
         let packet = &*self.0;
         // SAFETY: the joiner does not read before DONE.
         unsafe { *packet.result.get() = Some(result) };
-        // Release: pairs with `Reader::wait`: the result is there. Acquire: pairs with it, too.
+        // Release: pairs with `Reader::wait`, which then sees the result. Acquire: pairs with
+        // `Reader::wait`, whose waiter is read below.
         if packet.state.swap(DONE, Ordering::AcqRel) == AWAITED {
-            // SAFETY: written before AWAITED and not used by its writer afterwards.
+            // SAFETY: the joiner wrote it before AWAITED and does not use it afterwards.
             let waiter = unsafe { (*packet.waiter.get()).take() };
             if let Some(waiter) = waiter {
                 waiter.wake();
             }
         }
-        // Without a joiner the result is dropped here. A panic of that drop, too, ends only the
-        // fibre.
+        // Without a joiner the result is dropped here. If that drop panics, only the fibre ends.
         if let Err(panic) = catch_unwind(AssertUnwindSafe(|| drop(self.0))) {
             let dropped = catch_unwind(AssertUnwindSafe(|| drop(panic)));
             dropped.unwrap_or_else(std::mem::forget);
@@ -99,7 +99,7 @@ impl<T> Reader<T> {
                 }
             }
         }
-        // SAFETY: after DONE the fibre does not use it.
+        // SAFETY: after DONE the fibre does not use the result.
         let result = unsafe { (*packet.result.get()).take() };
         result.unwrap_or_else(|| Err(Box::new("the result was taken already")))
     }
@@ -127,7 +127,7 @@ impl<T> JoinHandle<T> {
         self.reader.wait()
     }
 
-    /// Whether the result is there.
+    /// Whether the fibre has ended and its result is available.
     #[must_use]
     pub fn is_finished(&self) -> bool {
         self.reader.is_done()
@@ -148,7 +148,8 @@ impl<T> std::fmt::Debug for JoinHandle<T> {
     }
 }
 
-/// Spawns a fibre from a fibre, in the same runtime. It is queued behind the fibres that are ready.
+/// Spawns a fibre from a fibre, in the same runtime. It is enqueued after the fibres that are
+/// ready.
 ///
 /// The closure and its result must be [`Send`], because a fibre may resume on any thread of the
 /// runtime. The compiler does not check what a fibre keeps on its stack across a wait. Therefore,

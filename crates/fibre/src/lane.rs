@@ -1,6 +1,6 @@
-//! A lane: a FIFO queue of ready fibres. One lock guards it, held for a few instructions; callers
-//! with other lanes to choose from only try it. Two words are readable without the lock: the time
-//! since which the first fibre waits, and the moving average of past waits.
+//! A lane: a FIFO queue of ready fibres. A lock guards it, and is held for a few instructions. A
+//! caller that can use another lane instead only tries the lock. Two words are readable without the
+//! lock: the time at which the first fibre was enqueued, and the moving average of past waits.
 
 use std::ptr;
 
@@ -8,7 +8,7 @@ use crate::fibre::{Ready, Record};
 use crate::sync::atomic::{AtomicBool, AtomicPtr, AtomicU64, Ordering};
 use crate::sync::{pause, prefetch};
 
-/// The lane is empty.
+/// The value of `since` in an empty lane.
 const EMPTY: u64 = u64::MAX;
 
 /// A lane.
@@ -25,7 +25,7 @@ pub(crate) struct Lane {
     last: AtomicPtr<Record>,
 }
 
-/// The lock, held.
+/// The lock of a lane, held until this is dropped.
 struct Held<'a> {
     lane: &'a Lane,
 }
@@ -41,7 +41,7 @@ impl Lane {
         }
     }
 
-    /// When the first fibre was enqueued; `None` if the lane is empty. May be stale.
+    /// When the first fibre was enqueued; `None` if the lane is empty. May be outdated.
     pub(crate) fn since(&self) -> Option<u64> {
         let since = self.since.load(Ordering::Relaxed);
         (since != EMPTY).then_some(since)
@@ -74,7 +74,7 @@ impl Lane {
         self.try_lock()?.pop(now)
     }
 
-    /// Dequeues the first fibre. `None`: the lane was empty at some moment during the call.
+    /// Dequeues the first fibre. `None` if the lane was empty while this call held the lock.
     pub(crate) fn pop(&self, now: u64) -> Option<Ready> {
         self.lock().pop(now)
     }
@@ -125,7 +125,7 @@ impl Held<'_> {
             lane.first.store(record, Ordering::Relaxed);
             lane.since.store(now, Ordering::Relaxed);
         } else {
-            // SAFETY: in this lane, whose lock is held.
+            // SAFETY: the record is in this lane, whose lock is held.
             let last = unsafe { &*last };
             last.link.store(record, Ordering::Relaxed);
         }
@@ -142,7 +142,7 @@ impl Held<'_> {
         let ready = unsafe { Ready::from_raw(first) };
         let next = ready.record().link.load(Ordering::Relaxed);
         lane.first.store(next, Ordering::Relaxed);
-        // SAFETY: in this lane, whose lock is held.
+        // SAFETY: the record is in this lane, whose lock is held.
         let next = unsafe { next.as_ref() };
         let since = next.map_or(EMPTY, |next| next.since.load(Ordering::Relaxed));
         lane.since.store(since, Ordering::Relaxed);

@@ -13,7 +13,7 @@ pub const STACK_LEN: usize = 256 * 1024;
 pub const SLAB_STACKS: usize = 64;
 /// Stacks that each processor keeps for its next fibres, without freeing their memory.
 pub const WARM_STACKS: usize = 64;
-/// Maximum number of free stacks that keep their memory, over all processors. Further free stacks
+/// Maximum number of free stacks in the shared list that keep their memory. Further free stacks
 /// return theirs to the kernel.
 pub const SHARED_STACKS: usize = 256;
 /// Attempts at a lock before the thread yields to other threads.
@@ -26,8 +26,8 @@ pub const STEAL_ATTEMPTS: u32 = if cfg!(shuttle) { 1 } else { 5 };
 /// Rounds of polling and stealing before a processor of the stealing scheduler sleeps; fewer under
 /// the model checker.
 pub const STEAL_SPIN_ROUNDS: u32 = if cfg!(shuttle) { 2 } else { 64 };
-/// A lane is helped if its first fibre has waited this many times the largest average wait of the
-/// helper's own lanes.
+/// A processor takes a fibre from another processor's lane if that fibre, the first there, has
+/// waited more than this many times the largest average wait in the processor's own lanes.
 pub const HELP_FACTOR: u64 = 8;
 /// Number of dequeues between two readings of the clock: a reading costs as much as the rest of a
 /// dequeue. The error of a fibre's age is the run time of this many fibres.
@@ -35,10 +35,11 @@ pub const CLOCK_PERIOD: u32 = 4;
 /// Minimum number of dequeues between two checks of another processor's lane: the period of the
 /// C∀ (Cforall) runtime. It applies while there are lanes to help.
 pub const HELP_PERIOD_MIN: u32 = 2;
-/// Maximum number of dequeues between two such checks: while no lane needs help, the period doubles
-/// up to this value. A check takes the lane's cache line from the threads that use it.
+/// Maximum number of dequeues between two such checks. While no lane needs help, the period doubles
+/// up to this value, because a check takes the lane's cache line from the threads that use it.
 pub const HELP_PERIOD_MAX: u32 = 64;
-/// Probability, in 1/256, that a victim behind another last-level cache is accepted.
+/// Probability, in units of 1/256, that a lane of a processor on another last-level cache is
+/// checked.
 pub const FAR_STEAL_ODDS: u32 = 3;
 /// Submission entries of a processor's ring.
 pub const RING_ENTRIES: u32 = 1024;

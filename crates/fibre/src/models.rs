@@ -1,7 +1,7 @@
-//! Fibres without stacks, scheduled and woken in many interleavings (`cargo xtask models`). The
-//! models run the production scheduling code on words and locks whose order the model chooses. They
-//! wait only where the production code waits, so a lost wake-up is a deadlock, which the model
-//! reports.
+//! Models of scheduling and waking, run in many interleavings (`cargo xtask models`). Their fibres
+//! have no stacks. The models run the production scheduling code; the model checker chooses the
+//! order of its accesses to atomics and locks. They wait only where the production code waits, so a
+//! lost wake-up becomes a deadlock, which the checker reports.
 //!
 //! All interleavings are sequentially consistent: missing fences and weak orderings are not
 //! detected.
@@ -32,7 +32,8 @@ const INTERLEAVINGS: usize = 2_000;
 const SMALL_INTERLEAVINGS: usize = 10_000;
 const PROCESSORS: usize = 2;
 
-/// This many random interleavings, and as many in which some threads are delayed for long.
+/// Runs a model in [`INTERLEAVINGS`] random interleavings, and in as many in which some threads are
+/// delayed for a long time.
 fn check(model: impl Fn() + Send + Sync + 'static) {
     check_often(INTERLEAVINGS, model);
 }
@@ -77,7 +78,7 @@ impl Count {
     }
 }
 
-/// A processor with nothing but its lanes.
+/// The driver of a processor that has no reactor and no timers.
 struct ModelDriver<'a> {
     idle: &'a IdleProcessors,
     must_stop: &'a AtomicBool,
@@ -102,7 +103,7 @@ impl Driver for ModelDriver<'_> {
     }
 }
 
-/// What a fibre does when run: it makes itself ready again if it yields.
+/// The body of a fibre. It returns the fibre if the fibre yields, and so stays ready.
 type Run = dyn Fn(&Anchor, usize, Ready) -> Option<Ready> + Send + Sync;
 
 fn run_processor<S: RunQueues>(scheduler: &S, anchor: &Anchor, number: usize, run: &Run) {
@@ -149,7 +150,7 @@ fn stop(anchor: &Anchor, processors: Vec<thread::JoinHandle<()>>) {
 
 fn record(anchor: &Arc<Anchor>, index: usize) -> Arc<Record> {
     let record = Record::new(Arc::clone(anchor), None);
-    // No other check exists in a model.
+    // In a model no registry assigns this index, so it identifies the fibre.
     record.registry_index.store(index as u32, Ordering::Relaxed);
     record
         .processor
@@ -157,9 +158,9 @@ fn record(anchor: &Arc<Anchor>, index: usize) -> Arc<Record> {
     Arc::new(record)
 }
 
-/// Every fibre runs twice and yields in between. The first then occupies its processor until all
-/// others have finished. One is made ready by the processor that runs the second, the others by
-/// other threads.
+/// Every fibre runs twice and yields in between. In its second run, fibre 0 occupies its processor
+/// until all other fibres have finished. Fibre 3 is made ready by the processor that runs fibre 1,
+/// the others by threads outside the runtime.
 fn no_processor_sleeps_while_a_fibre_is_ready(kind: Scheduler) {
     const FIBRES: usize = 4;
     let anchor = Anchor::model(kind, PROCESSORS);
@@ -188,7 +189,7 @@ fn no_processor_sleeps_while_a_fibre_is_ready(kind: Scheduler) {
                 finished.add();
                 None
             }
-            _ => panic!("taken again after its end"),
+            _ => panic!("the fibre runs after its end"),
         }
     });
     let processors = processors(&anchor, &run);
@@ -221,7 +222,8 @@ fn no_processor_sleeps_while_a_fibre_is_ready_global() {
     check(|| no_processor_sleeps_while_a_fibre_is_ready(Scheduler::Global));
 }
 
-/// Two are made ready by other threads. The first occupies its processor until the second has run.
+/// Two fibres are made ready by threads outside the runtime. Fibre 0 occupies its processor until
+/// fibre 1 has run.
 fn no_fibre_waits_behind_a_fibre_that_does_not_yield(kind: Scheduler) {
     let anchor = Anchor::model(kind, PROCESSORS);
     let done = Arc::new(Count::new());
@@ -257,8 +259,8 @@ fn no_fibre_waits_behind_a_fibre_that_does_not_yield_steal() {
     });
 }
 
-/// Two move between the lanes of one processor by yielding, while the other searches the lanes.
-/// Then one stays until the other has finished.
+/// Two fibres move between the lanes of one processor by yielding, while the other processor
+/// searches the lanes. Then fibre 0 occupies its processor until fibre 1 has finished.
 fn a_yielding_fibre_runs_again(kind: Scheduler) {
     const YIELDS: usize = 3;
     let anchor = Anchor::model(kind, PROCESSORS);
@@ -295,8 +297,8 @@ fn a_yielding_fibre_runs_again_fair() {
     });
 }
 
-/// Two are in the lanes of a processor while the other sleeps and has missed them. The processor
-/// runs the first, which stays until the second has run.
+/// Two fibres are in the lanes of processor 0. Processor 1 sleeps: it searched the lanes before the
+/// fibres were added. Processor 0 runs fibre 0, which occupies it until fibre 1 has run.
 fn a_fibre_behind_one_that_does_not_yield_runs(kind: Scheduler) {
     let anchor = Anchor::model(kind, PROCESSORS);
     let done = Arc::new(Count::new());
@@ -312,7 +314,7 @@ fn a_fibre_behind_one_that_does_not_yield_runs(kind: Scheduler) {
     while !anchor.shared.idle.has_any() {
         thread::yield_now();
     }
-    // Added without a wake-up: the other processor is idle.
+    // An empty list of idle processors: the fibres are added without a wake-up.
     let no_idle_processors = IdleProcessors::new(PROCESSORS).unwrap();
     for index in 0..2 {
         let ready = Ready::new(record(&anchor, index));
@@ -333,7 +335,8 @@ fn a_fibre_behind_one_that_does_not_yield_runs_under_each_scheduler() {
     }
 }
 
-/// A fibre parks until it has seen the effect of each waker. Only one processor runs it at a time.
+/// A fibre parks until it has seen the effect of every wake-up. Only one processor runs it at a
+/// time.
 fn no_wakeup_is_lost(kind: Scheduler) {
     const WAKERS: usize = 2;
     const TIMES: usize = 2;
@@ -344,7 +347,7 @@ fn no_wakeup_is_lost(kind: Scheduler) {
     let run: Arc<Run> = Arc::new(move |_, _, ready| {
         assert!(
             !is_running.swap(true, Ordering::SeqCst),
-            "run twice at once"
+            "two processors run the fibre"
         );
         while seen.load(Ordering::Relaxed) < WAKERS * TIMES {
             // As `park` does.
@@ -394,8 +397,8 @@ fn no_wakeup_is_lost_global() {
     check(|| no_wakeup_is_lost(Scheduler::Global));
 }
 
-/// A fibre is in a wait list until it is granted its turn or leaves, while others wake it
-/// spuriously. It continues exactly once, either granted or having left.
+/// A fibre waits in a wait list while another thread wakes it spuriously. It continues exactly
+/// once: after its wait was granted, or after it has removed itself from the list.
 fn a_waiter_is_granted_once(kind: Scheduler) {
     let anchor = Anchor::model(kind, PROCESSORS);
     let (done, granted) = (Arc::new(Count::new()), Arc::new(AtomicUsize::new(0)));
@@ -413,7 +416,8 @@ fn a_waiter_is_granted_once(kind: Scheduler) {
             let record = NonNull::from(&**ready.record());
             lock(&fibres_list).push(ListWaiter::Fibre(record))
         });
-        // After a spurious wake-up it leaves if it still can. Otherwise it waits for the grant.
+        // After a spurious wake-up the fibre removes itself, if it is still in the list. Otherwise
+        // it waits for the grant.
         while !waiter.is_granted() {
             if may_leave && lock(&fibres_list).remove(waiter) {
                 finished.add();
@@ -454,7 +458,8 @@ fn a_waiter_is_granted_once(kind: Scheduler) {
     let has_granted = granter.join().unwrap();
     waker.join().unwrap();
     if !has_granted {
-        // The grant came too early; it goes to the present first waiter.
+        // The list was empty when the granter looked, so grant the wait of the fibre now, if it is
+        // in the list.
         let first = lock(&wait_list).pop();
         first.into_iter().for_each(ListWaiter::grant);
         fibre.unpark();
@@ -472,8 +477,8 @@ fn a_waiter_is_granted_once_under_each_scheduler() {
     }
 }
 
-/// The permit word alone: exactly one caller is told to schedule the fibre, and only while it is
-/// parked.
+/// The permit word alone: each time the fibre is parked, `give` returns true to exactly one caller,
+/// which has to schedule the fibre.
 #[test]
 fn a_parked_fibre_is_scheduled_once() {
     check(|| {
@@ -498,8 +503,8 @@ fn a_parked_fibre_is_scheduled_once() {
         };
         join(wakers);
         parker.join().unwrap();
-        // If the last action was to park, the fibre waits for the next unpark. Otherwise one waker
-        // schedules it.
+        // If parking was the last action, the fibre is parked, and the next `give` has to schedule
+        // it.
         let is_parked = parked.load(Ordering::Relaxed) > taken.load(Ordering::Relaxed);
         assert_eq!(permit.give(), is_parked);
         assert!(taken.load(Ordering::Relaxed) <= parked.load(Ordering::Relaxed));

@@ -43,7 +43,7 @@ pub struct MutexGuard<'a, T: ?Sized> {
 }
 
 impl<T> Mutex<T> {
-    /// Guards `data`.
+    /// Creates a mutex that guards `data`.
     pub fn new(data: T) -> Self {
         Self {
             semaphore: Semaphore::new(1),
@@ -51,7 +51,7 @@ impl<T> Mutex<T> {
         }
     }
 
-    /// The data, by exclusive borrow.
+    /// Consumes the mutex and returns the data.
     pub fn into_inner(self) -> T {
         self.data.into_inner()
     }
@@ -81,7 +81,7 @@ impl<T: ?Sized> Deref for MutexGuard<'_, T> {
     type Target = T;
 
     fn deref(&self) -> &T {
-        // SAFETY: the guard is the permit.
+        // SAFETY: the guard holds the only permit.
         unsafe { &*self.mutex.data.get() }
     }
 }
@@ -135,7 +135,8 @@ impl Condition {
         mutex.lock()
     }
 
-    /// As [`Condition::wait`], with a timeout. False: it expired without a notification.
+    /// As [`Condition::wait`], with a timeout. The result contains false if the timeout passed
+    /// without a notification.
     pub fn wait_timeout<'a, T: ?Sized>(
         &self,
         guard: MutexGuard<'a, T>,

@@ -1,4 +1,4 @@
-//! Blocking calls, made by a pool of helper threads.
+//! Blocking calls, made by a pool of threads.
 
 use std::collections::VecDeque;
 use std::io;
@@ -35,7 +35,7 @@ static POOL: OffloadPool = OffloadPool {
     has_job: Condvar::new(),
 };
 
-/// Makes a blocking call on a helper thread; only the calling fibre waits for it. If the call
+/// Makes a blocking call on a thread of a pool; only the calling fibre waits for it. If the call
 /// panics, the panic resumes in the fibre.
 ///
 /// # Errors
@@ -52,9 +52,10 @@ pub fn offload<'a, R: Send + 'a>(call: impl FnOnce() -> R + Send + 'a) -> io::Re
         let job: Box<dyn FnOnce() + Send + '_> = Box::new(move || {
             let result = result;
             let outcome = std::panic::catch_unwind(std::panic::AssertUnwindSafe(call));
-            // SAFETY: the fibre does not touch it before `is_done`.
+            // SAFETY: the fibre does not use the result before `is_done` is set.
             unsafe { *result.0 = Some(outcome) };
-            // Release: pairs with the fibre's load. The fibre's borrows end after this.
+            // Release: pairs with the fibre's load. After this store the fibre may return, so the
+            // job must not use the fibre's stack any more.
             is_done.store(true, Ordering::Release);
             waiter.wake();
         });
@@ -74,7 +75,7 @@ pub fn offload<'a, R: Send + 'a>(call: impl FnOnce() -> R + Send + 'a) -> io::Re
     }
 }
 
-/// A pointer to which the helper thread has exclusive access until it sets `is_done`.
+/// A pointer to which the thread that runs the job has exclusive access until it sets `is_done`.
 struct SendPtr<T>(*mut T);
 
 // SAFETY: the pointee may be sent, and only one thread uses it at a time.
@@ -85,6 +86,7 @@ impl OffloadPool {
         self.queue.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    /// Enqueues a job for an idle thread, or for a new one up to [`OFFLOAD_THREADS_MAX`].
     fn schedule(&'static self, job: Job) {
         let mut queue = self.queue();
         queue.jobs.push_back(job);
@@ -103,8 +105,8 @@ impl OffloadPool {
             let mut queue = self.queue();
             queue.threads -= 1;
             if queue.threads == 0 {
-                // No thread is left to run the jobs. A blocked processor is better than a fibre
-                // that waits for ever.
+                // There is no thread to run the jobs, so this one runs them. A blocked processor is
+                // better than a fibre that waits for ever.
                 let jobs = std::mem::take(&mut queue.jobs);
                 drop(queue);
                 jobs.into_iter().for_each(|job| job());
@@ -112,6 +114,7 @@ impl OffloadPool {
         }
     }
 
+    /// The loop of a pool thread. It ends after [`OFFLOAD_IDLE_NS`] without a job.
     fn run_jobs(&self) {
         let idle = Duration::from_nanos(OFFLOAD_IDLE_NS);
         let mut queue = self.queue();

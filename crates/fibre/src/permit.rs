@@ -3,14 +3,14 @@
 //! ```text
 //!             unpark                      park
 //! RUNNING ───────────► PERMITTED ───────────────► RUNNING     the permit is consumed
-//!    │ park, once off its stack
+//!    │ park, after it has left its stack
 //!    ▼       unpark
 //! PARKED ────────────► RUNNING, and the waker puts the fibre in a lane
 //! ```
 //!
-//! A fibre that parks is switched off its stack *first*; then its processor sets the word to
-//! `PARKED`. Until that moment no other processor runs the fibre. A waker that comes earlier leaves
-//! a permit; the processor finds it and runs the fibre again. So a fibre is never in two places,
+//! A fibre that parks leaves its stack *first*; then its processor sets the word to `PARKED`. Until
+//! that moment no other processor runs the fibre. A waker that comes earlier leaves a permit; the
+//! processor finds the permit and runs the fibre again. So two processors never run the same fibre,
 //! and no wake-up is lost.
 
 use crate::sync::atomic::{AtomicU8, Ordering};
@@ -26,15 +26,15 @@ pub(crate) struct Permit {
 }
 
 impl Permit {
-    /// For a fibre that runs, or is about to.
+    /// The state of a fibre that runs or is about to run.
     pub(crate) fn new() -> Self {
         Self {
             word: AtomicU8::new(RUNNING),
         }
     }
 
-    /// Called by the fibre before it parks. True: a permit was consumed, and the fibre does not
-    /// park.
+    /// Called by the fibre before it parks. Returns true if it consumed a permit: then the fibre
+    /// does not park.
     pub(crate) fn take(&self) -> bool {
         if self.word.load(Ordering::Relaxed) == PERMITTED {
             // Acquire: pairs with `give`, which makes the waker's writes visible.
@@ -44,8 +44,8 @@ impl Permit {
         false
     }
 
-    /// Parks the fibre. Called by its processor once the fibre is off its stack. False: a permit
-    /// was consumed, and the fibre must run again.
+    /// Parks the fibre. Called by its processor once the fibre has left its stack. Returns false if
+    /// it consumed a permit instead: then the fibre must run again.
     pub(crate) fn park(&self) -> bool {
         // Release: pairs with `give` and `give_if_parked`: the next processor sees the fibre's
         // stack as it was left.
@@ -61,8 +61,8 @@ impl Permit {
         parked.is_ok()
     }
 
-    /// As [`Permit::give`], but only if the fibre is parked. True: the caller alone must put it in
-    /// a lane. Callable from any thread.
+    /// As [`Permit::give`], but leaves no permit if the fibre is not parked. Returns true if it was
+    /// parked: then this caller, and no other, has to enqueue it. Callable from any thread.
     #[must_use]
     pub(crate) fn give_if_parked(&self) -> bool {
         // Acquire: pairs with `park`. The lane's lock makes the waker's writes visible to the next
@@ -72,8 +72,8 @@ impl Permit {
             .is_ok()
     }
 
-    /// Unparks the fibre, or leaves a permit. True: it was parked, and the caller alone must put it
-    /// in a lane. Callable from any thread.
+    /// Unparks the fibre, or leaves a permit. Returns true if it was parked: then this caller, and
+    /// no other, has to enqueue it. Callable from any thread.
     #[must_use]
     pub(crate) fn give(&self) -> bool {
         let mut word = self.word.load(Ordering::Relaxed);

@@ -21,13 +21,13 @@ use crate::switch::{LeaveReason, ThreadContext, as_processor, resume};
 use crate::sync::atomic::Ordering;
 use crate::sync::{pause, ticks};
 
-/// The part of a processor that only its own thread uses, including the fibre that it runs.
+/// The part of a processor that only its own thread uses.
 pub(crate) struct Local {
     pub(crate) number: usize,
     pub(crate) anchor: Arc<Anchor>,
     /// Stacks of fibres that ended on this processor.
     pub(crate) warm: Warm,
-    /// Fibres run so far.
+    /// Number of times it has run a fibre.
     runs: Cell<u64>,
     /// See [`TakeState::clock`].
     pub(crate) clock: Cell<u64>,
@@ -39,13 +39,12 @@ impl Local {
     }
 }
 
-/// The source of wake-ups that a processor polls between fibres, and sleeps on.
+/// The source of wake-ups that a processor polls between fibres, and for which it sleeps.
 pub(crate) trait Driver {
     /// Submits the requests of fibres, and makes ready the fibres whose wait is over.
     fn poll(&mut self);
 
-    /// Makes ready the fibres whose wait is over, as far as can be seen without a system call.
-    /// Returns their number.
+    /// As `poll`, but without a system call. Returns the number of fibres made ready.
     fn poll_completed(&mut self) -> usize;
 
     /// Submits requests, then sleeps until a wait on this processor is over, or it is woken.
@@ -77,20 +76,21 @@ pub(crate) fn next<S: RunQueues>(
         idle.announce(state.processor);
         if let Some(ready) = scheduler.search(state) {
             if !idle.withdraw(state.processor) {
-                // The wake-up may have been for another fibre: pass it on.
+                // A waker meant to wake this processor for another fibre: wake another one for it.
                 idle.wake_one();
             }
             return Some(ready);
         }
         if idle.begin_sleep(state.processor) {
             driver.sleep();
-            // `end_sleep` comes first: then no system call is made to wake this processor for a
-            // fibre that `after_sleep` makes ready.
+            // `end_sleep` is called before `after_sleep`, which makes fibres ready: their wakers
+            // then make no system call to wake this processor.
             idle.end_sleep(state.processor);
             driver.after_sleep();
             idle.end_sleep(state.processor);
         }
-        // A waker has removed the announcement already; any other wake-up has not.
+        // After a wake-up by a waker the announcement is removed already; after any other it is
+        // not.
         idle.withdraw(state.processor);
     }
 }
@@ -111,8 +111,8 @@ pub(crate) fn exchange<S: RunQueues>(
 ///
 /// An idle processor has searched the lanes one after the other, while fibres that yield move
 /// between lanes. So it may have missed a fibre that waits here, and the fibre just taken may run
-/// for ever. The lock of the lane in which the fibre was enqueued makes the announcement visible of
-/// every processor that searched that lane before.
+/// for ever. The lock of the lane in which that fibre was enqueued makes visible the announcements
+/// of all processors that searched the lane before.
 fn wake_for_remaining<S: RunQueues>(scheduler: &S, idle: &IdleProcessors, processor: usize) {
     if idle.has_any() && scheduler.has_more(processor) {
         idle.wake_one();
@@ -188,15 +188,15 @@ pub(crate) fn run<S: RunQueues>(scheduler: &S, anchor: Arc<Anchor>, number: usiz
     });
 }
 
-/// Runs a fibre until it leaves its stack. Returns the fibre if it is still ready, and whether all
-/// other ready fibres run first.
+/// Runs a fibre until it leaves its stack. Returns the fibre if it is still ready, and whether the
+/// kernel has to be polled before it continues ([`LeaveReason::YieldedToAll`]).
 fn run_one(thread_context: &ThreadContext, local: &Local, ready: Ready) -> (Option<Ready>, bool) {
     let record = ready.record();
     let number = local.number as u32;
     if record.processor.load(Ordering::Relaxed) != number {
         record.processor.store(number, Ordering::Relaxed);
     }
-    // SAFETY: `ready` is the right to run it.
+    // SAFETY: `ready` is the right to run the fibre.
     match unsafe { resume(thread_context, record) } {
         LeaveReason::Yielded => (Some(ready), false),
         LeaveReason::YieldedToAll => (Some(ready), true),
@@ -209,7 +209,7 @@ fn run_one(thread_context: &ThreadContext, local: &Local, ready: Ready) -> (Opti
 }
 
 /// Aborts the program if a processor unwinds: its fibres would be lost, and their joiners would
-/// wait for ever. Panics of fibres are caught before this point; a panic of a
+/// wait for ever. A panic of a fibre is caught before it reaches the processor; a panic of a
 /// [`Watch`](crate::Watch) is not.
 struct AbortOnUnwind;
 
@@ -221,14 +221,16 @@ impl Drop for AbortOnUnwind {
     }
 }
 
-/// A processor's driver: its reactor, its timers and its notices to the [`Watch`](crate::Watch).
+/// A processor's driver: its reactor and its timers. It reports events to the
+/// [`Watch`](crate::Watch).
 struct ProcessorDriver<'a> {
     local: &'a Local,
 }
 
 impl ProcessorDriver<'_> {
     fn begin(&self) {
-        // Marks the processor as awake: from now on others poll for it if it does not.
+        // The first poll marks the processor as awake. From now on, other processors take its
+        // completions if it does not poll.
         self.slot().record_poll();
         self.after_wake();
     }
@@ -236,7 +238,7 @@ impl ProcessorDriver<'_> {
     /// Called when the processor starts or wakes: records its cache and the time.
     fn after_wake(&self) {
         let (shared, number) = (self.local.shared(), self.local.number);
-        // A stale clock would date new fibres to the time before the sleep.
+        // With the old time, new fibres would seem to have waited since before the sleep.
         self.local.clock.set(ticks());
         shared.record_cache(number);
         if let Some(watch) = &shared.watch {
@@ -256,7 +258,7 @@ impl ProcessorDriver<'_> {
         &self.local.shared().slots[self.local.number]
     }
 
-    /// Shows the `Watch` bytes received for a fibre that has not run since.
+    /// Reports bytes received for a fibre to the `Watch`, before the fibre runs.
     fn report_received(&self, bytes: &[u8]) {
         if let Some(watch) = &self.local.shared().watch {
             watch.received(self.local.number, bytes);

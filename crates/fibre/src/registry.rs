@@ -6,7 +6,7 @@ use std::sync::atomic::Ordering;
 use crate::fibre::{Fibre, Record};
 use crate::sync::{Mutex, MutexGuard, lock};
 
-/// The registry: a shard for each processor that spawns.
+/// The registry: a shard for each processor, with the fibres that it spawned.
 #[derive(Debug)]
 pub(crate) struct Registry {
     shards: Box<[Shard]>,
@@ -24,7 +24,7 @@ struct List {
     free: Vec<u32>,
 }
 
-/// A live fibre, or null if free. It is removed before its own reference is dropped.
+/// A live fibre; null if the entry is free. A fibre is removed before its own reference is dropped.
 #[derive(Debug)]
 struct Entry(*const Record);
 

@@ -21,7 +21,8 @@ use crate::sync::atomic::{AtomicBool, Ordering};
 
 /// How long a runtime that is dropped waits for its fibres to end.
 const STOP_TIMEOUT: Duration = Duration::from_secs(5);
-/// Time that processors get to end once their fibres are abandoned: a fibre may never yield.
+/// How long `stop` waits for the processors to end after it has abandoned their fibres. A fibre
+/// that never yields keeps its processor running.
 const GRACE: Duration = Duration::from_millis(500);
 /// Interval at which `stop` cancels fibres that were spawned while it cancelled the others.
 const STOP_POLL: Duration = Duration::from_millis(20);
@@ -35,9 +36,9 @@ pub(crate) struct Shared {
     pub(crate) registry: Registry,
     pub(crate) io_backend: IoBackend,
     pub(crate) watch: Option<Box<dyn Watch>>,
-    /// Fibres have been cancelled: each one that ends notifies `has_ended`.
+    /// `stop` has begun: each fibre that ends notifies `has_ended`.
     stopping: AtomicBool,
-    /// Processors must end.
+    /// The processors must end.
     pub(crate) must_stop: AtomicBool,
     /// The number of processors that have not ended. `has_ended` is notified when a processor or,
     /// while stopping, a fibre ends.
@@ -45,15 +46,16 @@ pub(crate) struct Shared {
     has_ended: Condvar,
 }
 
-/// A processor's reference to the shared state. Its fibres count their references here, so that
-/// processors do not contend for one reference count.
+/// A processor's own reference to the shared state. The fibres that it spawned share this
+/// reference, so that processors do not contend for one reference count.
 pub(crate) struct Anchor {
     pub(crate) shared: Arc<Shared>,
     number: usize,
 }
 
 /// An observer of the processors. Its methods run on the processor's own thread, between fibres,
-/// and delay all fibres there. They must not panic (the program aborts), nor make fibres ready.
+/// and delay all fibres there. They must not panic (the program would abort) and must not make
+/// fibres ready.
 pub trait Watch: Send + Sync + 'static {
     /// The processor is about to sleep, or to end.
     fn sleeps(&self, processor: usize) {
@@ -65,10 +67,10 @@ pub trait Watch: Send + Sync + 'static {
         let _ = processor;
     }
 
-    /// Shows bytes that have been received for a fibre. The fibre runs after the next
-    /// [`polled`](Self::polled), unless another processor takes it first. Only receives by
-    /// [rings](crate::IoBackend::Rings) are shown, and not all of them: this is a chance to
-    /// prefetch. The ring is locked during the call, so the call must not wait.
+    /// Bytes have been received for a fibre, so the observer can prefetch. The fibre runs after the
+    /// next call of [`polled`](Self::polled), unless another processor takes it first. The method
+    /// is called for most receives by [rings](crate::IoBackend::Rings), and for no others. The ring
+    /// is locked during the call, so the call must not wait.
     fn received(&self, processor: usize, bytes: &[u8]) {
         let _ = (processor, bytes);
     }
@@ -96,7 +98,7 @@ pub struct Runtime {
     threads: Vec<thread::JoinHandle<()>>,
 }
 
-/// A runtime could not be started.
+/// Why a runtime could not be started.
 #[derive(Debug, thiserror::Error)]
 pub enum StartError {
     /// No processor, or too many.
@@ -113,9 +115,9 @@ pub enum StartError {
 /// Fibres were left when the timeout of [`Runtime::stop`] expired. They are abandoned with their
 /// stacks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-#[error("{count} fibres did not end in time and were given up")]
+#[error("{count} fibres did not end in time and were abandoned")]
 pub struct FibresLeft {
-    /// Their number.
+    /// The number of abandoned fibres.
     pub count: usize,
 }
 
@@ -124,9 +126,9 @@ pub struct FibresLeft {
 pub struct Statistics {
     /// Number of times a fibre was run, from a resume to the next switch.
     pub runs: u64,
-    /// Times a processor slept.
+    /// Number of times a processor slept.
     pub sleeps: u64,
-    /// Live fibres.
+    /// Number of live fibres.
     pub fibres: usize,
 }
 
@@ -137,7 +139,8 @@ impl Default for Builder {
 }
 
 impl Builder {
-    /// One processor for each CPU that this process may use, the fair scheduler, stacks of 256 KiB.
+    /// The defaults: one processor for each CPU that this process may use, the fair scheduler,
+    /// stacks of 256 KiB.
     pub fn new() -> Self {
         Self {
             processors: thread::available_parallelism().map_or(1, usize::from),
@@ -230,7 +233,7 @@ impl Builder {
     }
 }
 
-/// A processor's thread.
+/// The main function of a processor's thread.
 fn begin(anchor: Arc<Anchor>, number: usize) {
     let shared = Arc::clone(&anchor.shared);
     match &shared.scheduler {
@@ -243,7 +246,8 @@ fn begin(anchor: Arc<Anchor>, number: usize) {
 }
 
 impl Runtime {
-    /// Spawns a fibre from outside; see [`spawn`](crate::spawn).
+    /// Spawns a fibre, from any thread; see [`spawn`](crate::spawn).
+    ///
     /// # Errors
     /// There is no memory for the stack.
     pub fn try_spawn<T: Send + 'static>(
@@ -303,8 +307,8 @@ impl Runtime {
     /// this runtime, which would wait for itself.
     ///
     /// # Errors
-    /// Fibres were left. A join of such a fibre waits forever; a processor that runs one continues
-    /// with it.
+    /// Some fibres did not end. A join of such a fibre waits for ever. A processor that is running
+    /// one continues to run it.
     pub fn stop(mut self, timeout: Duration) -> Result<(), FibresLeft> {
         self.shut_down(timeout)
     }
@@ -312,7 +316,7 @@ impl Runtime {
     fn shut_down(&mut self, timeout: Duration) -> Result<(), FibresLeft> {
         let shared = self.shared();
         shared.stopping.store(true, Ordering::Relaxed);
-        // A deadline beyond the clock's range means no deadline.
+        // Without a deadline if it would exceed the clock's range.
         let deadline = Instant::now().checked_add(timeout);
         let remaining = || {
             deadline.map_or(STOP_POLL, |deadline| {
@@ -353,7 +357,7 @@ impl Runtime {
                 // The loop of a processor does not panic: panics of fibres are caught.
                 let _ = thread.join();
             }
-            // Otherwise an abandoned fibre still uses it, and the shared state stays alive.
+            // Otherwise the thread runs an abandoned fibre, which keeps the shared state alive.
         }
         match count {
             0 => Ok(()),
@@ -365,7 +369,7 @@ impl Runtime {
         &self.anchors[0].shared
     }
 
-    /// The counters of the calling processor, or of any.
+    /// The anchor of the calling processor. On other threads, the anchor of any processor, in turn.
     fn anchor(&self) -> Arc<Anchor> {
         let own_anchor = |local: Option<&Local>| {
             let local = local?;
@@ -403,7 +407,7 @@ impl fmt::Debug for Anchor {
 }
 
 impl Anchor {
-    /// State without threads and without kernel objects, for models.
+    /// An anchor whose state has no threads and no kernel objects, for models.
     #[cfg(all(test, shuttle))]
     pub(crate) fn model(scheduler: Scheduler, processors: usize) -> Arc<Self> {
         let idle = IdleProcessors::new(processors).unwrap();
@@ -415,7 +419,7 @@ impl Anchor {
         })
     }
 
-    /// Spawns a fibre whose counts belong to this processor.
+    /// Spawns a fibre that refers to this anchor and is registered in this processor's shard.
     pub(crate) fn spawn<T: Send + 'static>(
         self: &Arc<Self>,
         run: impl FnOnce() -> T + Send + 'static,
@@ -439,7 +443,7 @@ impl Anchor {
 }
 
 impl Shared {
-    /// With stacks of the default size, and no `Watch`.
+    /// State with stacks of the default size, and without a `Watch`.
     fn new(
         scheduler: Scheduler,
         processors: usize,
@@ -500,7 +504,8 @@ impl Shared {
         }
     }
 
-    /// Polls the completions and timers of another processor, if it has not polled for long.
+    /// Records a poll of `processor`. Then picks another processor; if that has not polled for
+    /// long, takes its completions and expires its timers.
     pub(crate) fn poll_overdue_processor(&self, processor: usize) {
         let count = self.slots.len();
         let slot = &self.slots[processor];

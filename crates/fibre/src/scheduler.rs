@@ -13,7 +13,7 @@ use fair::Fair;
 use global::Global;
 use steal::Steal;
 
-/// Which scheduler.
+/// The kinds of scheduler.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Scheduler {
     /// Two FIFO lanes per processor. Processors help lanes whose first fibre has waited long, even
@@ -46,8 +46,9 @@ impl Scheduler {
 pub(crate) struct TakeState<'a> {
     pub(crate) processor: usize,
     random: u64,
-    /// Takes until another processor's lane is checked, and the number of takes between two checks.
+    /// Number of takes until another processor's lane is checked.
     pub(crate) takes_until_check: u32,
+    /// Number of takes between two such checks.
     pub(crate) check_period: u32,
     /// When the clock was last read: fibres enqueued until the next reading get this time, in
     /// ticks.
@@ -89,25 +90,27 @@ pub(crate) trait RunQueues: Send + Sync + 'static {
     fn put(&self, origin: Origin, ready: Ready, idle: &IdleProcessors);
 
     /// Enqueues a fibre that yields, and returns the next, which may be the same. No processor is
-    /// woken here: the number of ready fibres does not change. The caller wakes one if more wait
-    /// ([`RunQueues::has_more`]).
+    /// woken here, because the number of ready fibres does not change. The caller wakes one if
+    /// [`RunQueues::has_more`] says that more fibres are queued.
     fn exchange(&self, state: &mut TakeState<'_>, ready: Ready) -> Ready;
 
-    /// Whether fibres wait in a processor's own queues, as far as can be seen without a lock.
+    /// Whether fibres are in a processor's own queues. Takes no lock, so the answer may be
+    /// outdated.
     fn has_more(&self, processor: usize) -> bool;
 
-    /// Takes the next fibre of a processor's own queues, or of a queue that needs help.
+    /// Takes the next fibre from the processor's own queues, or from another processor's queue in
+    /// which a fibre has waited too long.
     fn take(&self, state: &mut TakeState<'_>) -> Option<Ready>;
 
     /// Takes a fibre of another processor, in one attempt.
     fn steal(&self, state: &mut TakeState<'_>) -> Option<Ready>;
 
-    /// Takes a fibre from any queue. `None` means: no fibre that waited when the call began still
-    /// waits.
+    /// Takes a fibre from any queue. `None` means that every fibre that was in a queue when the
+    /// call began has left it.
     fn search(&self, state: &mut TakeState<'_>) -> Option<Ready>;
 }
 
-/// The run queues of any scheduler, for callers outside the processors' loops.
+/// The run queues of any scheduler, for callers that are not compiled for each of them.
 #[derive(Debug)]
 pub(crate) enum AnyRunQueues {
     Fair(Fair),

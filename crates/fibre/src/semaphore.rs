@@ -19,7 +19,7 @@ struct State {
 }
 
 impl Semaphore {
-    /// A semaphore with `permits` permits.
+    /// Creates a semaphore with `permits` permits.
     #[must_use]
     pub fn new(permits: usize) -> Self {
         Self {
@@ -45,7 +45,8 @@ impl Semaphore {
         is_taken
     }
 
-    /// Takes a permit, waiting at most for the timeout. False: it expired.
+    /// Takes a permit, waiting until there is one or the timeout has passed. Returns false after a
+    /// timeout.
     pub fn acquire_timeout(&self, timeout: Duration) -> bool {
         let Some(waiter) = self.take_or_queue() else {
             return true;
@@ -54,7 +55,8 @@ impl Semaphore {
         waiter.wait_for_grant_within(timeout, remove)
     }
 
-    /// `None`: a permit was available and is taken.
+    /// Takes a permit if one is available, and returns `None`. Otherwise appends the caller to the
+    /// list.
     fn take_or_queue(&self) -> Option<ListWaiter> {
         let mut state = lock(&self.state);
         if state.permits > 0 {
@@ -64,7 +66,7 @@ impl Semaphore {
         Some(state.waiting.push_current())
     }
 
-    /// Releases a permit, or adds one.
+    /// Releases a permit. Without a matching acquire, adds one.
     pub fn release(&self) {
         let mut state = lock(&self.state);
         match state.waiting.pop() {

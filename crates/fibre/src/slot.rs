@@ -9,7 +9,7 @@ use crate::limits::HELP_FACTOR;
 use crate::sync::ticks;
 use crate::time::Timers;
 
-/// The processor sleeps, and polls by itself when it wakes.
+/// The value of `polled_at` while the processor sleeps.
 const SLEEPING: u64 = u64::MAX;
 
 /// The shared part of one processor.
@@ -18,9 +18,9 @@ pub(crate) struct ProcessorSlot {
     pub(crate) reactor: Reactor,
     pub(crate) timers: Timers,
     pub(crate) counters: Counters,
-    /// The time of the last poll of its completions, and the moving average of the intervals
-    /// between polls, both in ticks.
+    /// The time of the last poll of its completions, in ticks; or [`SLEEPING`].
     polled_at: AtomicU64,
+    /// The moving average of the intervals between polls, in ticks.
     interval: AtomicU64,
 }
 
@@ -43,7 +43,7 @@ impl ProcessorSlot {
         })
     }
 
-    /// Records a poll by its own thread; returns the average interval between polls.
+    /// Records a poll by the processor's own thread. Returns the average interval between polls.
     pub(crate) fn record_poll(&self) -> u64 {
         let now = ticks();
         let before = self.polled_at.load(Ordering::Relaxed);
@@ -57,8 +57,8 @@ impl ProcessorSlot {
         average
     }
 
-    /// Whether its last poll is more than [`HELP_FACTOR`] times `interval` ago. False while it
-    /// sleeps.
+    /// Whether the last poll is more than [`HELP_FACTOR`] times `interval` ago. False while the
+    /// processor sleeps.
     pub(crate) fn is_overdue(&self, interval: u64) -> bool {
         let polled_at = self.polled_at.load(Ordering::Relaxed);
         polled_at != SLEEPING

@@ -18,7 +18,7 @@ use crate::io::{IoBackend, Reactor};
 use crate::switch::{current, local};
 use crate::time::deadline_ns;
 
-/// Error numbers of completions for operations that were not performed.
+/// Results of completions whose operation was not performed: negative error numbers.
 const EAGAIN: i32 = -libc::EAGAIN;
 const ECANCELED: i32 = -libc::ECANCELED;
 /// No deadline.
@@ -27,8 +27,9 @@ const NO_TIMEOUT: u64 = u64::MAX;
 /// A socket whose waits block only the fibre. `T` owns the descriptor: an [`OwnedFd`], a
 /// `std::net::TcpStream`, or another owner. It is set to non-blocking mode.
 ///
-/// One fibre may receive and one may send at a time. With epoll another fibre gets
-/// [busy](io::ErrorKind::ResourceBusy); over rings it would share the received bytes.
+/// One fibre may receive and one may send at a time. With epoll a second one gets the error
+/// [`ResourceBusy`](io::ErrorKind::ResourceBusy). With rings two receiving fibres would each get a
+/// part of the bytes.
 #[derive(Debug)]
 pub struct Socket<T: AsFd> {
     /// The epoll registration. It is dropped before the descriptor is closed.
@@ -47,7 +48,7 @@ struct Registered {
     fibre: Fibre,
 }
 
-/// A direction.
+/// The direction of a wait.
 #[derive(Debug, Clone, Copy)]
 enum Direction {
     Reading,
@@ -100,8 +101,8 @@ impl<T: AsFd> Socket<T> {
         &self.inner
     }
 
-    /// How its fibres wait. With epoll a fibre whose calls always succeed never waits, and has to
-    /// [yield](crate::yield_now) to let others run.
+    /// The I/O backend of the socket. With epoll, a fibre whose calls always succeed at once never
+    /// waits, and has to [yield](crate::yield_now) to let others run.
     pub fn kind(&self) -> IoBackend {
         match self.registered {
             Some(_) => IoBackend::Readiness,
@@ -150,7 +151,7 @@ impl<T: AsFd> Socket<T> {
         }
     }
 
-    /// Sends at least one byte of `bytes`, as many as there is space for. Returns their number.
+    /// Sends as many of `bytes` as there is space for, at least one. Returns their number.
     ///
     /// # Errors
     /// As [`Socket::read`].
@@ -185,7 +186,7 @@ impl<T: AsFd> Socket<T> {
         Ok(())
     }
 
-    /// Sends all of `bytes`, then receives into `buffer`; over rings with a single wait. 0 means
+    /// Sends all of `bytes`, then receives into `buffer`; with rings this is a single wait. 0 means
     /// that the peer has closed its side.
     ///
     /// # Errors
@@ -214,7 +215,7 @@ impl<T: AsFd> Socket<T> {
         }
     }
 
-    /// Waits until input is available, or the peer is gone.
+    /// Waits until input is available, or the connection has ended.
     ///
     /// # Errors
     /// As [`Socket::read`].
@@ -222,8 +223,8 @@ impl<T: AsFd> Socket<T> {
         self.wait(Direction::Reading)
     }
 
-    /// Waits until there is space to send, or the peer is gone. To be called after a non-blocking
-    /// call has found no space.
+    /// Waits until there is space to send, or the connection has ended. To be called after a
+    /// non-blocking call has found no space.
     ///
     /// # Errors
     /// As [`Socket::read`].
@@ -231,7 +232,7 @@ impl<T: AsFd> Socket<T> {
         self.wait(Direction::Writing)
     }
 
-    /// Over rings: waits if the operation failed with EAGAIN, as it does on non-blocking sockets
+    /// With rings: waits if the operation failed with EAGAIN, as it does on non-blocking sockets
     /// before Linux 5.19. Returns true if the operation has to be repeated.
     fn wait_if_again(&self, result: i32, direction: Direction) -> io::Result<bool> {
         let must_repeat = result == EAGAIN;
@@ -325,8 +326,8 @@ impl Registered {
         }
     }
 
-    /// Repeats a non-blocking call until it succeeds, waiting while the socket is not ready. If the
-    /// previous read drained the socket, a read waits before its first call.
+    /// Repeats a non-blocking call until it succeeds, waiting while the socket is not ready. A read
+    /// waits before its first call if the previous one emptied the socket.
     fn attempt<R>(
         &self,
         direction: Direction,
@@ -364,7 +365,7 @@ impl Drop for Registered {
     fn drop(&mut self) {
         let slots = &self.fibre.record.anchor.shared.slots;
         if let Reactor::Readiness(poller) = &slots[self.slot].reactor {
-            // SAFETY: the descriptor is closed later: `inner` is dropped last.
+            // SAFETY: the descriptor is still open, because `inner` is dropped after this.
             let fd = unsafe { BorrowedFd::borrow_raw(self.fd) };
             poller.remove(fd, Arc::clone(&self.source));
         }

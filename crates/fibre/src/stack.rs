@@ -9,9 +9,9 @@
 //! (Linux 6.13), a slab stays one memory mapping. Otherwise each guard is a mapping of its own, and
 //! `vm.max_map_count` allows about thirty thousand stacks ([`has_lightweight_guard_pages`]).
 //!
-//! A free stack is kept with its memory by the processor that freed it last, up to a bound, then in
-//! a shared list, up to a bound. Further ones return their memory to the kernel and keep their
-//! addresses. Slabs are unmapped when the runtime ends.
+//! A free stack keeps its memory as long as there is room for it: first in a list of the processor
+//! that freed it, then in a shared list, both bounded. Further free stacks return their memory to
+//! the kernel and keep their addresses. Slabs are unmapped when the runtime ends.
 
 use std::cell::RefCell;
 use std::ffi::c_void;
@@ -28,7 +28,8 @@ use crate::limits::{SHARED_STACKS, SLAB_STACKS, STACK_LEN_MIN, WARM_STACKS};
 use crate::sync::{Mutex, lock};
 
 const PAGE: usize = 4096;
-/// Number of different offsets in a page at which stacks begin, and their distance.
+/// Number of different offsets in a page at which stacks begin, and the distance between two of
+/// them.
 const SHADES: usize = 16;
 const SHADE_LEN: usize = 128;
 /// `MADV_GUARD_INSTALL` (Linux 6.13).
@@ -41,8 +42,8 @@ pub(crate) struct Stack {
     len: usize,
 }
 
-// SAFETY: base and limit enclose `len` mapped bytes, aligned, and owned by this stack alone: a
-// stack is in one place at a time, and the slabs outlive all stacks (`Stacks::drop`).
+// SAFETY: base and limit enclose `len` mapped, aligned bytes. Only this value owns them, and the
+// slabs outlive all stacks (`Stacks::drop`).
 unsafe impl corosensei::stack::Stack for Stack {
     fn base(&self) -> StackPointer {
         self.base
@@ -68,10 +69,10 @@ unsafe impl Send for Slab {}
 #[derive(Debug)]
 pub(crate) struct Stacks {
     stack_len: usize,
-    /// Lightweight guards are tried.
+    /// Guards are installed as lightweight ones, if that succeeds.
     uses_lightweight_guards: bool,
     shared: Mutex<Shared>,
-    /// Fibres were abandoned with their stacks.
+    /// Fibres were abandoned with their stacks, so that no slab may be unmapped.
     is_abandoned: AtomicBool,
 }
 
@@ -121,7 +122,7 @@ impl Stacks {
         // Without the lock, because this is a system call. Two concurrent callers map a slab each.
         let slab = match Slab::map(self.stack_len, self.uses_lightweight_guards) {
             Ok(slab) => slab,
-            // Another thread may have taken the last one.
+            // Another thread may have released a stack in the meantime.
             Err(error) => return lock(&self.shared).take().ok_or(error),
         };
         let mut shared = lock(&self.shared);
@@ -130,7 +131,7 @@ impl Stacks {
         shared.take().ok_or(io::ErrorKind::OutOfMemory.into())
     }
 
-    /// Takes a stack back.
+    /// Releases a stack to the free stacks of the calling processor, or to the shared ones.
     pub(crate) fn release(&self, stack: Stack, warm: Option<&Warm>) {
         if let Some(warm) = warm {
             let mut stacks = warm.stacks.borrow_mut();
@@ -155,7 +156,7 @@ impl Stacks {
         lock(&self.shared).cold.push(stack);
     }
 
-    /// Fibres are abandoned: their stacks and all slabs stay mapped.
+    /// Keeps all slabs mapped, because abandoned fibres may still use their stacks.
     pub(crate) fn abandon(&self) {
         self.is_abandoned.store(true, Ordering::Relaxed);
     }
@@ -202,7 +203,8 @@ impl Slab {
             )?
         };
         let slab = Self { start, len };
-        // With huge pages, each of about thirty stacks would occupy all the memory it may ever use.
+        // A huge page covers several stacks: the first touch of one of them would make all of their
+        // memory resident.
         // SAFETY: the whole mapping is ours.
         let _ = unsafe { rustix::mm::madvise(start, len, Advice::LinuxNoHugepage) };
         for number in 0..SLAB_STACKS {
@@ -251,8 +253,9 @@ fn install_guard(guard: *mut c_void, uses_lightweight_guards: bool) -> io::Resul
     Ok(())
 }
 
-/// Whether this kernel guards a page without a memory mapping for it (Linux 6.13). Otherwise each
-/// stack takes two of the mappings that `vm.max_map_count` allows a process.
+/// Whether this kernel has lightweight guard pages, which need no memory mapping of their own
+/// (`MADV_GUARD_INSTALL`, Linux 6.13). Otherwise each stack takes two of the mappings that
+/// `vm.max_map_count` allows a process.
 #[must_use]
 pub fn has_lightweight_guard_pages() -> bool {
     static PROBED: OnceLock<bool> = OnceLock::new();
@@ -276,7 +279,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn stacks_are_apart_and_used_again() {
+    fn stacks_do_not_overlap_and_are_reused() {
         let stacks = Stacks::new(1);
         let warm = Warm::default();
         let mut taken: Vec<_> = (0..3 * SLAB_STACKS)
@@ -297,8 +300,8 @@ mod tests {
         assert_eq!(warm.stacks.borrow().len(), WARM_STACKS);
     }
 
-    /// Whether the kernel can read a byte there. It returns an error where an access would kill the
-    /// program.
+    /// Whether the byte at an address is readable. The kernel reads it: it returns an error where
+    /// an access by the program would end in a signal.
     fn is_readable(at: usize) -> bool {
         let (_reader, writer) = io::pipe().unwrap();
         let fd = std::os::fd::AsRawFd::as_raw_fd(&writer);
@@ -307,7 +310,7 @@ mod tests {
     }
 
     #[test]
-    fn below_every_stack_is_a_guard_of_either_kind() {
+    fn every_stack_has_a_guard_of_either_kind_below_it() {
         for uses_lightweight_guards in [has_lightweight_guard_pages(), false] {
             let mut stacks = Stacks::new(STACK_LEN_MIN);
             stacks.uses_lightweight_guards = uses_lightweight_guards;
@@ -331,7 +334,7 @@ mod tests {
     }
 
     #[test]
-    fn beyond_the_bound_a_stack_gives_its_memory_back() {
+    fn free_stacks_beyond_the_bound_return_their_memory() {
         let stacks = Stacks::new(STACK_LEN_MIN);
         let taken: Vec<_> = (0..SHARED_STACKS + 1)
             .map(|_| stacks.take(None).unwrap())

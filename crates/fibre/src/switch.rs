@@ -24,7 +24,7 @@ use crate::stack::Stack;
 pub(crate) enum LeaveReason {
     /// To let other ready fibres run.
     Yielded,
-    /// To let other fibres run, including those whose wait may be over.
+    /// To let other fibres run, including those whose wait is over but which are not ready yet.
     YieldedToAll,
     /// To wait for a wake-up.
     Parked,
@@ -69,14 +69,15 @@ impl Drop for Body {
             // SAFETY: not used again.
             unsafe { ManuallyDrop::drop(&mut self.coroutine) };
         }
-        // A fibre abandoned half way keeps its stack: others may still have pointers into it.
+        // A fibre abandoned before its end keeps its stack: other threads and the kernel may have
+        // pointers into it.
     }
 }
 
 /// The handle with which a fibre suspends itself. It lies on the fibre's own stack.
 pub(crate) type Suspend = Yielder<(), LeaveReason>;
 
-/// What a thread is running.
+/// What a thread is running: a fibre, and the processor whose thread it is.
 pub(crate) struct ThreadContext {
     /// The current fibre.
     record: Cell<*const Record>,
@@ -96,7 +97,7 @@ thread_local! {
 /// The state of the current thread. Must not be kept across a switch.
 #[inline(never)]
 fn thread_context() -> *const ThreadContext {
-    // Opaque to the optimiser, so that two calls are not merged.
+    // `black_box` prevents the compiler from merging two calls.
     THREAD_CONTEXT.with(|thread_context| std::hint::black_box(ptr::from_ref(thread_context)))
 }
 
@@ -120,12 +121,13 @@ pub(crate) fn local<R>(look: impl FnOnce(Option<&Local>) -> R) -> R {
     look(unsafe { local.as_ref() })
 }
 
-/// Whether the current thread is a processor of that runtime.
+/// Whether the current thread is a processor of the runtime with this state.
 pub(crate) fn is_of(shared: &Shared) -> bool {
     local(|local| local.is_some_and(|local| ptr::eq(local.shared(), shared)))
 }
 
-/// Whether the caller is a fibre. Called before a wait. False on a thread that is no processor.
+/// Whether the caller is a fibre. Called before a wait. Returns false on a thread that is not a
+/// processor.
 ///
 /// # Panics
 /// The processor itself is running: a wait would block all its fibres.
@@ -140,7 +142,7 @@ pub(crate) fn is_fibre() -> bool {
     is_fibre
 }
 
-/// The current fibre. `None` on a thread.
+/// The current fibre. `None` if the caller is not a fibre.
 #[must_use]
 pub fn try_current() -> Option<Fibre> {
     // SAFETY: thread-local of the current thread.
@@ -202,7 +204,7 @@ pub fn processor() -> Option<usize> {
 
 /// Runs `run` on the stack of the processor's thread, which is large and cached. A fibre with a
 /// small stack can thus run deep calls between its waits. `run` must not wait; a wait panics. On a
-/// thread, `run` uses the thread's own stack.
+/// thread that is not running a fibre, `run` uses the thread's own stack.
 pub fn on_processor_stack<R>(run: impl FnOnce() -> R + Send) -> R {
     /// Restores the current fibre, however `run` ends.
     struct RestoreRecord(*const Record);
@@ -236,7 +238,7 @@ pub fn yield_now() {
 }
 
 /// As [`yield_now`], but if no other fibre is ready, first polls the kernel for events. For
-/// fibres that run for long or have much to do; a plain yield polls only occasionally.
+/// fibres that run for long: after a plain yield, the processor polls only occasionally.
 pub fn yield_to_all() {
     yield_as(LeaveReason::YieldedToAll);
 }
@@ -254,8 +256,8 @@ fn yield_as(reason: LeaveReason) {
     }
 }
 
-/// Fails if the fibre is unwinding, and so must not wait. Check it before storing anything that
-/// others can find, such as an entry in a wait list or a buffer passed to the kernel.
+/// Fails if the fibre is unwinding, and so must not wait. Call this before a pointer to the fibre
+/// or its stack is stored in a wait list or passed to the kernel.
 pub(crate) fn may_wait() -> io::Result<()> {
     match thread::panicking() {
         false => Ok(()),
@@ -289,7 +291,7 @@ pub(crate) fn park_as(record: &Record) {
     }
 }
 
-/// The current fibre, which is about to wait.
+/// The record of the current fibre, which is about to wait. `None` if the caller is not a fibre.
 ///
 /// # Panics
 /// The fibre unwinds, or the processor itself is running.

@@ -1,6 +1,6 @@
-//! Synchronisation primitives from the standard library, or with `--cfg shuttle` from a scheduler
-//! that explores interleavings (`cargo xtask models`). Those are sequentially consistent, so
-//! missing fences are not detected.
+//! Synchronisation primitives from the standard library, or with `--cfg shuttle` from a model
+//! checker that explores interleavings (`cargo xtask models`). All interleavings are sequentially
+//! consistent, so missing fences are not detected.
 
 #[cfg(not(shuttle))]
 pub(crate) use std::{
@@ -16,13 +16,14 @@ pub(crate) use shuttle::{
 
 use std::sync::PoisonError;
 
-/// Locks data whose updates cannot panic half way.
+/// Locks a mutex whose data stays consistent even if its holder panics.
 pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Spins briefly for a lock that is held for a few instructions. In the `round`-th round it yields
-/// to other threads, since one of them may hold the lock.
+/// Pauses between two attempts at a lock that is held for a few instructions. Every
+/// [`SPINS`](crate::limits::SPINS) rounds it yields to other threads, because the kernel may have
+/// preempted the holder.
 pub(crate) fn pause(round: u32) {
     #[cfg(not(shuttle))]
     if round % crate::limits::SPINS < crate::limits::SPINS - 1 {
@@ -65,7 +66,7 @@ pub(crate) fn ticks() -> u64 {
     crate::time::monotonic_ns()
 }
 
-/// The same in models, where time does not advance.
+/// The point in time in models, where time does not advance.
 #[cfg(shuttle)]
 pub(crate) fn ticks() -> u64 {
     1

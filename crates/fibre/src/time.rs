@@ -12,7 +12,7 @@ use crate::fibre::Fibre;
 use crate::switch::{current, is_fibre, local, park};
 use crate::sync::{Mutex, lock};
 
-/// Never.
+/// A due time that is never reached.
 const NEVER: u64 = u64::MAX;
 
 /// Nanoseconds of the system's monotonic clock.
@@ -27,7 +27,7 @@ pub(crate) fn deadline_ns(after: Duration) -> u64 {
     monotonic_ns().saturating_add(after_ns)
 }
 
-/// Sleeps for `duration`, or a little longer; in a fibre, others run meanwhile.
+/// Sleeps for `duration`, or a little longer. In a fibre, other fibres run in the meantime.
 ///
 /// # Errors
 /// The fibre was cancelled.
@@ -52,7 +52,7 @@ pub fn sleep(duration: Duration) -> Result<(), Cancelled> {
 /// The timers of a processor.
 #[derive(Debug)]
 pub(crate) struct Timers {
-    /// When the first timer is due; readable without the lock.
+    /// The time at which the first timer is due, readable without the lock.
     next_ns: AtomicU64,
     list: Mutex<List>,
 }
@@ -104,7 +104,7 @@ impl Timers {
     }
 }
 
-/// The timeout of a wait: wakes the fibre when due, unless it is dropped before.
+/// A timer that unparks a fibre when it is due. Dropping it cancels it.
 pub(crate) struct Timer {
     due_ns: u64,
     number: u64,
@@ -113,7 +113,7 @@ pub(crate) struct Timer {
 }
 
 impl Timer {
-    /// For the fibre that runs.
+    /// Starts a timer for the current fibre, on the current processor.
     pub(crate) fn start(fibre: &Fibre, due_ns: u64) -> Self {
         let processor = local(|local| local.map_or(0, |local| local.number));
         let timers = &fibre.record.anchor.shared.slots[processor].timers;
@@ -130,7 +130,7 @@ impl Timer {
         }
     }
 
-    /// Whether its time has come.
+    /// Whether the timer is due.
     pub(crate) fn is_due(&self) -> bool {
         monotonic_ns() >= self.due_ns
     }

@@ -69,15 +69,16 @@ fn thread_waiter() -> Arc<ThreadWaiter> {
     THREAD_WAITER.with(|thread_waiter| Arc::clone(thread_waiter.get_or_init(new)))
 }
 
-/// A fibre or thread that is or was in a [`WaitList`]. It has no reference count: a fibre does not
-/// continue, and so the record exists, until it was granted its wait or has left the list.
+/// A fibre or thread that is or was in a [`WaitList`]. It does not count as a reference to the
+/// fibre's record. The record exists, because a fibre does not continue before its wait was granted
+/// or it was removed from the list.
 #[derive(Debug, Clone)]
 pub(crate) enum ListWaiter {
     Fibre(NonNull<Record>),
     Thread(Arc<ThreadWaiter>),
 }
 
-// SAFETY: a record is thread-safe, and its lifetime does not depend on its users.
+// SAFETY: a record is thread-safe, and it exists while it is used here, as said above.
 unsafe impl Send for ListWaiter {}
 // SAFETY: as above.
 unsafe impl Sync for ListWaiter {}
@@ -100,28 +101,30 @@ impl ListWaiter {
         }
     }
 
-    /// Waits until [`ListWaiter::grant`], in one list at a time. Called by the waiter itself.
+    /// Waits until [`ListWaiter::grant`] is called. The waiter itself calls this, while it is in
+    /// one list only.
     pub(crate) fn wait_for_grant(&self) {
         while !self.is_granted() {
             self.wait_here();
         }
     }
 
-    /// The same with a timeout. Returns false if the timeout has passed and `leave` removed the
-    /// waiter from its list. If `leave` finds that it was removed already, the grant counts.
+    /// As [`wait_for_grant`](Self::wait_for_grant), with a timeout. After the timeout, `remove` is
+    /// called to remove the waiter from its list. Returns false if it did. If the waiter was not in
+    /// the list any more, its wait has been granted, and the result is true.
     pub(crate) fn wait_for_grant_within(
         &self,
         timeout: Duration,
-        leave: impl FnOnce(&Self) -> bool,
+        remove: impl FnOnce(&Self) -> bool,
     ) -> bool {
-        if !self.times_out(deadline_ns(timeout)) || !leave(self) {
+        if !self.times_out(deadline_ns(timeout)) || !remove(self) {
             self.wait_for_grant();
             return true;
         }
         false
     }
 
-    /// Waits for a grant until `deadline_ns`. True: the deadline passed without one.
+    /// Waits for a grant until `deadline_ns`. Returns true if the deadline passed without a grant.
     fn times_out(&self, deadline_ns: u64) -> bool {
         let _timer = match self {
             Self::Fibre(_) => Some(Timer::start(&current(), deadline_ns)),
@@ -157,7 +160,7 @@ impl ListWaiter {
     /// Grants the wait. The waiter has been removed from the list.
     pub(crate) fn grant(self) {
         match self {
-            // SAFETY: it was in a list until now, and waits for this grant.
+            // SAFETY: the fibre was in a list until now, and does not continue before this grant.
             Self::Fibre(record) => unsafe { Record::grant(record.as_ptr()) },
             Self::Thread(thread_waiter) => {
                 // Release: pairs with `is_granted`.
@@ -198,7 +201,7 @@ impl WaitList {
 
     /// Appends a waiter that is about to wait.
     pub(crate) fn push(&mut self, waiter: ListWaiter) -> ListWaiter {
-        // No grant can come before it is in the list.
+        // Relaxed: the waiter is not in the list yet, so no other thread can grant its wait.
         waiter.granted().store(false, Ordering::Relaxed);
         self.waiters.push_back(waiter.clone());
         waiter
@@ -214,8 +217,8 @@ impl WaitList {
         self.waiters.into_iter().for_each(ListWaiter::grant);
     }
 
-    /// Removes a waiter that gives up. False: it is no longer in the list, and its grant has come
-    /// or is about to.
+    /// Removes a waiter that does not wait any longer. Returns false if it was not in the list:
+    /// then its wait has been granted or is about to be.
     pub(crate) fn remove(&mut self, waiter: &ListWaiter) -> bool {
         let index = self.waiters.iter().position(|other| other == waiter);
         index.is_some_and(|index| self.waiters.remove(index).is_some())

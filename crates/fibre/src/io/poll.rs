@@ -1,7 +1,7 @@
-//! Readiness: one edge-triggered epoll per processor. A socket is registered once, with the
-//! processor of its fibre at that time. A fibre first tries its call, and waits only if the call
-//! found nothing or less than requested, so that no call serves only to learn that nothing is
-//! there.
+//! Readiness: one edge-triggered epoll per processor. A socket is registered once, with the epoll
+//! of the processor on which its fibre runs at that time. A fibre calls first and waits only if it
+//! has to. After a call that transferred less than requested, the next one waits first, because it
+//! would find nothing.
 
 use std::cell::UnsafeCell;
 use std::io;
@@ -44,7 +44,8 @@ pub(crate) struct Source {
     pub(crate) writing: Gate,
 }
 
-/// One direction: closed, open, open forever, or closed with a waiting fibre.
+/// The readiness of a socket in one direction. The gate is closed, open, open forever (the
+/// connection has ended), or closed with a waiting fibre.
 #[derive(Debug)]
 pub(crate) struct Gate {
     word: AtomicPtr<Record>,
@@ -55,7 +56,7 @@ const OPEN: *mut Record = ptr::without_provenance_mut(1);
 const OPEN_FOREVER: *mut Record = ptr::without_provenance_mut(2);
 
 impl Poller {
-    /// `event` is set to wake the processor.
+    /// Creates a poller. `event` is set to wake the processor.
     pub(crate) fn new(event: BorrowedFd<'_>) -> io::Result<Self> {
         let epoll = epoll::create(epoll::CreateFlags::CLOEXEC)?;
         let flags = EventFlags::IN | EventFlags::ET;
@@ -81,7 +82,7 @@ impl Poller {
 
     /// Removes a registration before the socket is closed.
     pub(crate) fn remove(&self, fd: BorrowedFd<'_>, source: Arc<Source>) {
-        // It is registered.
+        // This cannot fail: the socket is registered.
         let _ = epoll::delete(&self.epoll, fd);
         self.removed().push(source);
     }
@@ -103,15 +104,15 @@ impl Poller {
         // SAFETY: this is the processor's own thread.
         let events = unsafe { &mut *self.events.get() };
         events.clear();
-        // The events of the last wait were handled, so there are no references to these any more.
-        // The lock is released before the sleep, because other threads drop sockets meanwhile.
+        // The events of the last wait were handled, so no event refers to these sources any more.
+        // The lock is released before the sleep, because other threads may drop sockets during it.
         let removed = std::mem::take(&mut *self.removed());
         drop(removed);
         let timeout = timeout_ns.map(|ns| Timespec {
             tv_sec: (ns / 1_000_000_000).cast_signed(),
             tv_nsec: (ns % 1_000_000_000).cast_signed(),
         });
-        // A signal: the loop checks again.
+        // An error is a signal: the loop of the processor polls again.
         let _ = epoll::wait(
             &self.epoll,
             rustix::buffer::spare_capacity(events),
@@ -129,7 +130,8 @@ impl Poller {
             if data == EVENT {
                 continue;
             }
-            // SAFETY: registered, and kept until the wait after its removal.
+            // SAFETY: the source was registered, and is kept until the first wait after its
+            // removal.
             let source = unsafe { &*(data as *const Source) };
             let flags = event.flags;
             let is_hangup = flags.contains(EventFlags::HUP);
@@ -169,8 +171,9 @@ impl Gate {
             .compare_exchange(OPEN, CLOSED, Ordering::Acquire, Ordering::Relaxed);
     }
 
-    /// A call found nothing: if the gate was open forever (as before a socket is connected), closes
-    /// it. Returns true in that case; the call is then repeated before waiting.
+    /// Closes a gate that is open forever, after a call that found nothing: epoll reports a hang-up
+    /// also for a socket that is not connected yet. Returns true if the gate was open forever; the
+    /// caller then repeats the call before it waits.
     pub(crate) fn close_if_forever(&self) -> bool {
         self.word
             // Acquire: pairs with `open`.
@@ -186,7 +189,7 @@ impl Gate {
             .compare_exchange(CLOSED, OPEN, Ordering::Release, Ordering::Relaxed);
     }
 
-    /// Opens the gate, forever if `is_forever`. Returns true if a fibre was woken.
+    /// Opens the gate, forever if `is_forever` is true. Returns true if a fibre was woken.
     fn open(&self, is_forever: bool) -> bool {
         let mut before = self.word.load(Ordering::Relaxed);
         loop {

@@ -4,13 +4,13 @@
 //! that processor has nothing to run, and at intervals. Any processor may reap the completions, so
 //! that fibres of a busy processor are not delayed. For this the kernel has to post completions
 //! while the processor runs, by an interrupt (no `DEFER_TASKRUN`, no `COOP_TASKRUN`). A runtime
-//! with one processor, which has no helpers, uses `DEFER_TASKRUN`.
+//! with one processor, whose completions no other processor takes, uses `DEFER_TASKRUN`.
 //!
 //! Invariants: a fibre neither continues nor ends before all its requests have completed or were
 //! cancelled, because the kernel reads and writes memory of the fibre in the meantime. The
 //! submission queue belongs to its processor; the completion queue belongs to the holder of
-//! `reaping`. A sleeping processor holds it: otherwise another could take the completion that is to
-//! wake it before it sleeps in the kernel.
+//! `reaping`. A sleeping processor holds it. Otherwise another processor could take the completion
+//! that is to wake this one just before it sleeps in the kernel.
 
 use std::cell::UnsafeCell;
 use std::io;
@@ -39,24 +39,24 @@ const EVENT: u64 = 8;
 /// The second of two linked requests.
 const SECOND: u64 = 1;
 
-/// Receives a look at received bytes before their fibre runs.
+/// A hook to which received bytes are passed before their fibre runs.
 pub(crate) type OnReceived<'c> = &'c mut dyn FnMut(&[u8]);
 
 /// The ring of a processor.
 pub(crate) struct Ring {
     uring: IoUring,
     event: RawFd,
-    /// A thread is taking completions.
+    /// The lock of the completion queue: a thread is taking completions.
     reaping: AtomicBool,
     /// Only this processor takes completions.
     has_one_processor: bool,
-    /// The ring does not post completions by itself.
+    /// The ring is enabled. A deferred ring is created disabled, and enabled by its own thread.
     is_enabled: AtomicBool,
-    /// The event is no longer watched.
+    /// The poll request for the event has ended, and has to be queued again.
     event_unwatched: AtomicBool,
-    /// Another thread has taken the completion of the event.
+    /// Another thread has taken a completion of the event, so the processor must not sleep.
     event_taken: AtomicBool,
-    /// Requests to cancel. Any thread may add to it.
+    /// Tokens of the requests to be cancelled. Any thread may add one.
     cancellations: Mutex<Vec<u64>>,
     has_cancellations: AtomicBool,
 }
@@ -70,9 +70,9 @@ struct Operation {
     results: [AtomicI32; 2],
     /// Number of outstanding completions.
     pending: AtomicU32,
-    /// Where each entry puts bytes that hooks may look at. Null if it receives none.
+    /// The buffer of each receive, whose bytes are passed to the hook. Null for other operations.
     receive_buffers: [*const u8; 2],
-    /// The fibre, taken by the last completion.
+    /// The fibre. The last completion takes it.
     fibre: UnsafeCell<Option<Fibre>>,
 }
 
@@ -105,7 +105,7 @@ pub(crate) fn probe() -> io::Result<()> {
 }
 
 impl Ring {
-    /// `event` is set to wake the processor.
+    /// Creates a ring. `event` is set to wake the processor.
     pub(crate) fn new(processors: usize, event: BorrowedFd<'_>) -> io::Result<Self> {
         let has_one_processor = processors == 1;
         let build = |submits_all: bool, is_deferred: bool| {
@@ -115,7 +115,7 @@ impl Ring {
                 builder.setup_submit_all();
             }
             if is_deferred {
-                // Enabled by its own thread, which then is the only submitter.
+                // The thread that enables the ring is then its only submitter.
                 builder.setup_single_issuer().setup_defer_taskrun();
                 builder.setup_r_disabled();
             }
@@ -148,8 +148,9 @@ impl Ring {
 
     /// Called by the processor: submits requests and sleeps.
     pub(crate) fn sleep(&self, timeout_ns: Option<u64>) {
-        // Before `reaping` is taken: a full queue may need reaping. If the completion of the event
-        // is taken after this, the processor does not sleep.
+        // Before `reaping` is locked, because with a full queue this may have to take completions.
+        // If another thread takes the completion of the event after this, the processor does not
+        // sleep.
         self.prepare();
         let mut round = 0;
         while !self.try_lock_completions() {
@@ -171,7 +172,7 @@ impl Ring {
         self.reaping.store(false, Ordering::Release);
     }
 
-    /// Queues the processor's own requests.
+    /// Enables the ring, and queues the requests of the processor itself.
     fn prepare(&self) {
         self.enable();
         self.watch_event();
@@ -202,8 +203,9 @@ impl Ring {
                 unsafe { submitter.enter::<libc::sigset_t>(unsubmitted, 0, flags.bits(), None) }
             }
         };
-        // A timeout or a signal: the loop checks again. A full completion queue is emptied next.
-        // Unsubmitted requests are still in the queue.
+        // Errors need no handling. After a timeout or a signal, the loop polls again. A full
+        // completion queue is emptied next. Requests that were not submitted are still in the
+        // queue.
         drop(submitted);
     }
 
@@ -224,7 +226,7 @@ impl Ring {
         }
     }
 
-    /// Adds linked requests to the submission queue.
+    /// Adds requests to the submission queue, which are submitted together.
     fn push(&self, entries: &[Entry]) {
         loop {
             // SAFETY: this is the processor's own thread.
@@ -243,15 +245,16 @@ impl Ring {
         }
     }
 
-    /// Callable by any thread: requests a cancellation. The caller wakes the processor afterwards.
+    /// Requests the cancellation of a request. The caller wakes the processor afterwards. Callable
+    /// from any thread.
     fn request_cancellation(&self, data: u64) {
         let mut cancellations = lock(&self.cancellations);
         cancellations.push(data);
         self.has_cancellations.store(true, Ordering::Relaxed);
     }
 
-    /// Callable by any thread: removes a cancellation whose target has completed. A later operation
-    /// at the same address is not affected.
+    /// Withdraws the cancellations of an operation that has completed, so that they do not cancel a
+    /// later operation at the same address. Callable from any thread.
     fn withdraw_cancellations(&self, data: u64) {
         let mut cancellations = lock(&self.cancellations);
         cancellations.retain(|other| other & !SECOND != data);
@@ -270,13 +273,13 @@ impl Ring {
         }
     }
 
-    /// Called by the processor: takes completions and wakes the fibres that waited for them.
-    /// Returns their number. `on_received` is shown received bytes before the fibre runs.
+    /// Takes completions and wakes the fibres that waited for them. Returns their number. Received
+    /// bytes are passed to `on_received` before the fibre runs. Called by the processor.
     pub(crate) fn reap(&self, on_received: OnReceived<'_>) -> usize {
         self.reap_for(true, on_received)
     }
 
-    /// The same for other threads.
+    /// As [`reap`](Self::reap), called by other threads.
     pub(crate) fn reap_for_other(&self) -> usize {
         self.reap_for(false, &mut |_| ())
     }
@@ -362,7 +365,7 @@ impl Ring {
         } else {
             None
         };
-        // Release: pairs with `perform`. The operation may be gone after this.
+        // Release: pairs with `perform`. After this store the fibre may drop the operation.
         operation.pending.store(pending, Ordering::Release);
         fibre
     }
@@ -385,8 +388,8 @@ pub(crate) unsafe fn perform<const N: usize>(
     unsafe { perform_into(entries, ptr::null(), due_ns) }
 }
 
-/// As [`perform`]. `buffer` is the buffer into which the last entry receives; hooks may look at it
-/// before this returns.
+/// As [`perform`]. `buffer` is the buffer into which the last entry receives. Its bytes are passed
+/// to a hook before this returns.
 ///
 /// # Safety
 /// The memory that the entries point to stays valid until this returns. `buffer` is the address to
@@ -429,7 +432,7 @@ pub(crate) unsafe fn perform_into<const N: usize>(
     let Some(number) = number else {
         return Err(io::Error::new(
             io::ErrorKind::Unsupported,
-            "this belongs to a runtime with rings, and here are none",
+            "the socket or file belongs to another runtime: this one has no io_uring",
         ));
     };
     let mut timer = due_ns.map(|due_ns| Timer::start(&fibre, due_ns));
@@ -441,13 +444,14 @@ pub(crate) unsafe fn perform_into<const N: usize>(
         if (is_late || fibre.is_cancelled()) && may_cancel {
             let shared = &fibre.record.anchor.shared;
             if let Reactor::Rings(ring) = &shared.slots[number].reactor {
-                // The first one first: if it completes before its cancellation, the second has
-                // started.
+                // In this order: if the first operation completes before it is cancelled, the
+                // second one has started when its cancellation is submitted.
                 (0..N as u64).for_each(|nth| ring.request_cancellation(data | nth));
                 shared.idle.wake(number);
             }
-            // Between two waits in the kernel, such as between the first operation and the second,
-            // a request is not found. Then the cancellation is repeated.
+            // The kernel does not find a request that is just between two waits, for example
+            // between the first operation and the second. So the cancellation is repeated after a
+            // while.
             let timeout_ns = CANCEL_RETRY_NS << cancellation_count.min(10);
             timer = Some(Timer::start(&fibre, monotonic_ns() + timeout_ns));
             cancellation_count += 1;
@@ -465,7 +469,7 @@ pub(crate) unsafe fn perform_into<const N: usize>(
         nth += 1;
         operation.results[nth - 1].load(Ordering::Relaxed)
     });
-    // Interrupted: it was cancelled while a kernel thread worked on it.
+    // EINTR: the operation was cancelled while a kernel thread worked on it.
     if was_cancelled && [-libc::ECANCELED, -libc::EINTR].contains(&results[N - 1]) {
         return Err(cancelled_or_timed_out(&fibre));
     }

@@ -2,12 +2,12 @@
 //! 2022).
 //!
 //! Every processor has two lanes. The fibres it makes ready go to them in turn, and it takes from
-//! the lane whose first fibre has waited longer. On some takes (every 2nd to every 64th, rarer the
-//! longer there was nothing to help) it checks a lane of another processor, picked at random, and
-//! takes from it if its first fibre has waited more than eight times the average wait in the
-//! processor's own lanes. So the others empty the lanes of a processor that is busy with one long
-//! fibre, even if their own lanes never run dry. No fibre waits for ever, and the order is close to
-//! first come, first served, without a list that all processors share.
+//! the lane whose first fibre has waited longer. On every 2nd to every 64th take it also checks a
+//! lane of another processor, picked at random. (The period doubles while such checks find
+//! nothing.) It takes from that lane if the first fibre there has waited more than eight times the
+//! average wait in the processor's own lanes. So if a processor is busy with one long fibre, the
+//! others empty its lanes, even if their own lanes are never empty. No fibre waits for ever, and
+//! the order is close to first come, first served, without a queue that all processors share.
 
 use crate::fibre::Ready;
 use crate::idle::IdleProcessors;
@@ -23,7 +23,8 @@ use crate::sync::{pause, ticks};
 #[derive(Debug)]
 pub(crate) struct Fair {
     lanes: Box<[Lane]>,
-    /// Lanes per processor. A single processor compares no ages and has one lane.
+    /// Number of lanes per processor. A single processor needs no comparison of ages, and has one
+    /// lane.
     lanes_per_processor: usize,
     /// The lane in which each processor puts its next fibre.
     next_lanes: Box<[NextLane]>,
@@ -31,7 +32,7 @@ pub(crate) struct Fair {
     caches: Box<[AtomicU32]>,
 }
 
-/// One processor's counter, on its own cache lines.
+/// The counter of one processor, on its own cache lines.
 #[derive(Debug, Default)]
 #[repr(align(128))]
 struct NextLane(AtomicU32);
@@ -91,7 +92,8 @@ impl Fair {
             .map(move |nth| &lanes[(first + nth) % self.lanes_per_processor])
     }
 
-    /// Picks a lane of another processor; rarely one behind another last-level cache.
+    /// Picks a lane of another processor at random; `None` mostly, if that processor runs on
+    /// another last-level cache.
     fn pick(&self, state: &mut TakeState<'_>) -> Option<&Lane> {
         let number = state.random(self.lanes.len() - self.lanes_per_processor);
         let number = ((state.processor + 1) * self.lanes_per_processor + number) % self.lanes.len();
@@ -100,8 +102,8 @@ impl Fair {
         (is_near || state.random(256) < FAR_STEAL_ODDS as usize).then(|| &self.lanes[number])
     }
 
-    /// Every [`CLOCK_PERIOD`] takes reads the clock; once a period checks a random lane, and takes
-    /// from it if its first fibre has waited long.
+    /// Counts a take. Every [`CLOCK_PERIOD`] takes reads the clock. Once per check period picks a
+    /// lane of another processor, and takes its first fibre if that has waited too long.
     fn help(&self, state: &mut TakeState<'_>) -> Option<Ready> {
         if self.has_one_processor() {
             return None;
@@ -125,7 +127,7 @@ impl Fair {
     fn help_one(&self, state: &mut TakeState<'_>) -> Option<Ready> {
         let lane = self.pick(state)?;
         let since = lane.since()?;
-        // The average of an empty lane is stale: no fibre was taken from it recently.
+        // The average of an empty lane is outdated: no fibre was taken from it recently.
         let own = self.own_lanes(state.processor).iter();
         let own = own.filter(|lane| lane.since().is_some());
         let average = own.map(Lane::average).max().unwrap_or(0);
@@ -137,7 +139,7 @@ impl Fair {
     }
 }
 
-const _: () = assert!(LANES <= 2, "`by_age` compares two");
+const _: () = assert!(LANES <= 2, "`by_age` compares two lanes");
 
 impl RunQueues for Fair {
     const SPINS: u32 = 1;
@@ -150,7 +152,7 @@ impl RunQueues for Fair {
         match origin {
             Some((processor, now)) => self.push(processor, ready, now),
             None => {
-                // The processor that ran it last: its cache holds the fibre's memory.
+                // The cache of the processor that ran the fibre last holds the fibre's memory.
                 let processor = ready.record().processor.load(Ordering::Relaxed);
                 self.push(
                     processor as usize,
@@ -181,7 +183,7 @@ impl RunQueues for Fair {
                 Err(returned) => ready = returned,
             }
         }
-        // Other threads hold both locks: the fibre has yielded to them.
+        // Other threads hold the locks of both lanes, so the fibre continues without a yield.
         ready
     }
 

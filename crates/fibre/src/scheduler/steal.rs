@@ -3,8 +3,8 @@
 //! Every processor has a lane. A ready fibre goes to the lane of the processor that made it ready.
 //! If a processor is idle, the fibre goes to its handoff slot instead, and that processor is
 //! woken. A processor without work checks all others, from its neighbour on, and spins for a while
-//! before it sleeps. A processor that never runs out of work never checks: a fibre queued behind
-//! one that does not yield waits while all other processors are busy with their own work.
+//! before it sleeps. A processor that always has work never checks. So a fibre enqueued after one
+//! that does not yield waits as long as all other processors have work of their own.
 
 use crate::fibre::{Ready, Record};
 use crate::idle::IdleProcessors;
@@ -47,7 +47,7 @@ impl Processor {
         // fibre is taken out.
         let before = self.handoff.swap(record, Ordering::AcqRel);
         if !before.is_null() {
-            // It was woken twice before it checked its slot.
+            // The processor was woken twice before it checked its slot.
             // SAFETY: put here by `into_raw`, and taken out by the swap.
             self.lane.push(unsafe { Ready::from_raw(before) }, 0);
         }
@@ -60,9 +60,9 @@ impl Processor {
         self.swap_handoff()
     }
 
-    /// Empties the slot by a read-modify-write, even if it looks empty. This orders the slot with
-    /// the announcement: a `hand_off` after this sees the announcement that came before it, and
-    /// this sees the fibre of a `hand_off` that came before.
+    /// Empties the slot by a read-modify-write, even if it is empty. This orders the slot with the
+    /// announcement: a later `hand_off` sees the announcement that precedes this call, and this
+    /// call sees the fibre of an earlier `hand_off`.
     fn swap_handoff(&self) -> Option<Ready> {
         // Acquire: pairs with `hand_off`.
         let record = self.handoff.swap(ptr::null_mut(), Ordering::AcqRel);
@@ -83,12 +83,12 @@ impl RunQueues for Steal {
         if wakes && let Some(idle_processor) = idle.take_one() {
             self.processors[idle_processor].hand_off(ready);
             if origin.is_some_and(|(processor, _)| processor == idle_processor) {
-                // It checks its slot next.
+                // The caller itself is that processor, and checks its slot next.
                 return;
             }
             if !idle.wake(idle_processor) {
-                // It was awake and may run another fibre already, while this one waits in its slot:
-                // an idle processor can steal it.
+                // The processor was awake and may be running another fibre already, while this one
+                // waits in its slot. An idle processor can steal it from there.
                 idle.wake_one();
             }
             return;
