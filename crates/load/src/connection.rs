@@ -21,7 +21,7 @@ pub(crate) struct InFlight {
     pub(crate) op: Op,
     /// Its intended time lies in the measured interval.
     pub(crate) measured: bool,
-    /// As [`crate::tally::Recorded::interrupted`].
+    /// As [`crate::metrics::Recorded::interrupted`].
     pub(crate) interrupted: bool,
 }
 
@@ -71,7 +71,7 @@ impl Connection {
     /// Sends a batch and buffers the bytes that the socket refused. Returns the bytes sent.
     pub(crate) fn send(&mut self, batch: &Batch) -> Result<usize, ConnectionError> {
         debug_assert!(!self.is_blocked());
-        let sent = nothing_if_full(batch.send(&self.stream))?;
+        let sent = zero_if_blocked(batch.send(&self.stream))?;
         if sent < batch.len() {
             batch.append_from(sent, &mut self.unsent);
         }
@@ -80,7 +80,7 @@ impl Connection {
 
     /// Sends buffered bytes. Returns the bytes sent.
     pub(crate) fn send_unsent(&mut self) -> Result<usize, ConnectionError> {
-        let sent = nothing_if_full(self.stream.send(&self.unsent[self.unsent_from..]))?;
+        let sent = zero_if_blocked(self.stream.send(&self.unsent[self.unsent_from..]))?;
         self.unsent_from += sent;
         if self.unsent_from == self.unsent.len() {
             self.unsent.clear();
@@ -98,7 +98,7 @@ impl Connection {
         match self.stream.recv_stamped(buffer) {
             Ok((0, _)) => Err(ConnectionError::Closed),
             Ok(received) => Ok(received),
-            Err(error) => nothing_if_full(Err(error)).map(|len| (len, None)),
+            Err(error) => zero_if_blocked(Err(error)).map(|len| (len, None)),
         }
     }
 
@@ -127,10 +127,10 @@ impl Connection {
         let index = match opaque {
             None => 0,
             Some(opaque) => {
-                let mine = |request: &InFlight| request.opaque == opaque;
+                let has_token = |request: &InFlight| request.opaque == opaque;
                 self.in_flight
                     .iter()
-                    .position(mine)
+                    .position(has_token)
                     .ok_or(ConnectionError::Unsolicited)?
             }
         };
@@ -150,7 +150,7 @@ fn fits(op: Op, answer: Answer) -> bool {
     }
 }
 
-fn nothing_if_full(outcome: io::Result<usize>) -> Result<usize, ConnectionError> {
+fn zero_if_blocked(outcome: io::Result<usize>) -> Result<usize, ConnectionError> {
     match outcome {
         Ok(len) => Ok(len),
         Err(error) => match error.kind() {

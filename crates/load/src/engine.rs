@@ -162,8 +162,8 @@ impl Engine {
             if self.is_over(now_ns) {
                 break;
             }
-            let most = SENDS_PER_ITERATION_MAX;
-            let sent = self.dispatch(now_ns, most) | self.flush(now_ns, most);
+            let sends_max = SENDS_PER_ITERATION_MAX;
+            let sent = self.dispatch(now_ns, sends_max) | self.flush(now_ns, sends_max);
             let timeout_ns = self.timeout_ns(now_ns);
             // After a send with a zero timeout `now_ns` is recent enough: save a clock reading.
             let is_known = sent && timeout_ns == 0;
@@ -181,7 +181,7 @@ impl Engine {
             if events.is_empty() {
                 if !sent {
                     self.totals.idle_ns += self.timeline.overlap_ns(before_ns, now_ns);
-                    self.draw_while_idle(now_ns);
+                    self.generate_while_idle(now_ns);
                 }
                 continue;
             }
@@ -263,14 +263,14 @@ impl Engine {
         all_lost || done || now_ns >= self.timeline.give_up_ns
     }
 
-    /// Moves up to `most` due requests to the queues of their connections. Returns whether there
+    /// Moves up to `sends_max` due requests to the queues of their connections. Returns whether there
     /// was one.
-    fn dispatch(&mut self, now_ns: u64, most: usize) -> bool {
+    fn dispatch(&mut self, now_ns: u64, sends_max: usize) -> bool {
         let RequestSource::Open(source) = &mut self.source else {
             return false;
         };
         let mut dispatched = 0;
-        while dispatched < most {
+        while dispatched < sends_max {
             let intended_ns = match source.next_ns() {
                 Some(after_ns) => self.timeline.start_ns + after_ns,
                 None => break,
@@ -305,10 +305,10 @@ impl Engine {
         dispatched > 0
     }
 
-    /// Sends on up to `most` connections of the flush queue. Returns whether there was one.
-    fn flush(&mut self, now_ns: u64, most: usize) -> bool {
+    /// Sends on up to `sends_max` connections of the flush queue. Returns whether there was one.
+    fn flush(&mut self, now_ns: u64, sends_max: usize) -> bool {
         let mut flushed = 0;
-        while flushed < most {
+        while flushed < sends_max {
             let Some(number) = self.flush_queue.pop_front() else {
                 break;
             };
@@ -470,14 +470,14 @@ impl Engine {
     }
 
     /// Draws more of the schedule while the thread is idle.
-    fn draw_while_idle(&mut self, now_ns: u64) {
+    fn generate_while_idle(&mut self, now_ns: u64) {
         if let RequestSource::Open(source) = &mut self.source {
             let next_ns = source
                 .next_ns()
                 .map_or(u64::MAX, |ns| self.timeline.start_ns + ns);
             // A draw takes a few microseconds: it must not delay the next request.
             if next_ns.saturating_sub(now_ns) > 10_000 {
-                source.draw_ahead();
+                source.generate_more();
             }
         }
     }
@@ -539,10 +539,10 @@ impl Engine {
     }
 }
 
-/// An empty list with capacity for `most` records whose pages are already mapped: a page fault
+/// An empty list with capacity for `len_max` records whose pages are already mapped: a page fault
 /// during the measurement would be measured too.
-fn preallocated_records(most: usize) -> Vec<Recorded> {
-    let mut records = vec![Recorded::default(); most];
+fn preallocated_records(len_max: usize) -> Vec<Recorded> {
+    let mut records = vec![Recorded::default(); len_max];
     // Zeroed memory may be unmapped pages; writing other values maps them.
     records.fill(Recorded {
         opaque: 1,

@@ -56,7 +56,7 @@ pub enum Error {
     },
     /// A server accepts connections but does not answer.
     #[error(
-        "open connections to {target}: no answer to `version` overlap_ns {waited_s} s; is it a \
+        "open connections to {target}: no answer to `version` within {waited_s} s; is it a \
          memcached-compatible server, and is it stalled?"
     )]
     Silent {
@@ -67,7 +67,7 @@ pub enum Error {
     },
     /// A server answers `version` with something else.
     #[error("open connections to {target}: it answered `version` with `{answer}`")]
-    Greeting {
+    UnexpectedVersion {
         /// The server.
         target: Target,
         /// The answer.

@@ -17,10 +17,10 @@ pub const DURATION_NS_MAX: u64 = 86_400_000_000_000;
 /// Longest wait for outstanding answers after the interval.
 pub const GRACE_NS_MAX: u64 = 100_000_000_000;
 /// Maximum number of scheduled requests that a thread generates in advance (32 bytes each).
-pub const DRAWN_AHEAD_MAX: usize = 1 << 22;
+pub const PREGENERATED_MAX: usize = 1 << 22;
 /// Requests generated in one go while the thread is idle. This takes a few microseconds, short
 /// enough that it delays no request.
-pub const DRAW_BATCH: usize = 16;
+pub const GENERATE_BATCH: usize = 16;
 /// Maximum number of due requests that a thread queues because their connections have reached their
 /// depth or their sockets are full (24 bytes each). Further requests count as censored.
 pub const WAITING_MAX: usize = 1 << 20;

@@ -77,7 +77,7 @@ pub(crate) struct Latencies {
 
 impl Latencies {
     pub(crate) fn merge(&mut self, other: &Self) {
-        for (mine, theirs) in self.each().into_iter().zip([
+        for (own, added) in self.each().into_iter().zip([
             &other.response,
             &other.service,
             &other.slip,
@@ -85,8 +85,8 @@ impl Latencies {
             &other.censored,
         ]) {
             // Merging an empty histogram costs as much as merging a full one.
-            if !theirs.is_empty() {
-                mine.merge(theirs);
+            if !added.is_empty() {
+                own.merge(added);
             }
         }
     }

@@ -97,22 +97,34 @@ pub(crate) fn open(targets: &[Target], poll: &Poll, share: Share) -> Result<Vec<
     Ok(streams.collect())
 }
 
+/// The opening of one connection.
 #[derive(Default)]
 struct Attempt {
     stage: Stage,
-    /// Attempts made.
+    /// Number of attempts made.
     count: u32,
-    /// To start: the earliest time of the next attempt. In progress: when the attempt began.
-    since_ns: u64,
 }
 
-#[derive(Default)]
+/// The stage of an attempt. Times are those of the monotonic clock.
 enum Stage {
-    #[default]
-    ToStart,
-    Connecting(Stream),
-    Greeting(Stream, ReplyReader),
+    /// The next attempt starts at `not_before_ns` or later.
+    ToStart { not_before_ns: u64 },
+    /// The connection is being established.
+    Connecting { stream: Stream, started_ns: u64 },
+    /// `version` was sent, and its answer is awaited.
+    AwaitingVersion {
+        stream: Stream,
+        reader: ReplyReader,
+        started_ns: u64,
+    },
+    /// The server has answered.
     Open(Stream),
+}
+
+impl Default for Stage {
+    fn default() -> Self {
+        Self::ToStart { not_before_ns: 0 }
+    }
 }
 
 struct Opening<'a> {
@@ -135,9 +147,10 @@ impl Opening<'_> {
             let Some(&connection) = self.to_start.front() else {
                 break;
             };
-            let since_ns = self.attempts[connection as usize].since_ns;
-            if since_ns > now_ns {
-                return Ok(since_ns - now_ns);
+            if let Stage::ToStart { not_before_ns } = self.attempts[connection as usize].stage
+                && not_before_ns > now_ns
+            {
+                return Ok(not_before_ns - now_ns);
             }
             self.to_start.pop_front();
             self.start(connection, now_ns)?;
@@ -152,14 +165,16 @@ impl Opening<'_> {
         };
         let attempt = &mut self.attempts[connection as usize];
         attempt.count += 1;
-        attempt.since_ns = now_ns;
         match begun {
             Ok(stream) => {
                 stream.set_nodelay();
                 self.poll
                     .add(&stream, u64::from(connection), Interest::Write)
                     .map_err(Error::system("register a connection"))?;
-                attempt.stage = Stage::Connecting(stream);
+                attempt.stage = Stage::Connecting {
+                    stream,
+                    started_ns: now_ns,
+                };
                 self.in_progress += 1;
                 Ok(())
             }
@@ -171,21 +186,29 @@ impl Opening<'_> {
     fn advance(&mut self, connection: u32) -> Result<(), Error> {
         let attempt = &mut self.attempts[connection as usize];
         match std::mem::take(&mut attempt.stage) {
-            Stage::Connecting(stream) => {
+            Stage::Connecting { stream, started_ns } => {
                 let mut request = Vec::new();
                 client::version(&mut request);
-                let greeted = stream.take_error().and_then(|()| stream.send(&request));
-                if let Err(error) = greeted {
+                let probe_sent = stream.take_error().and_then(|()| stream.send(&request));
+                if let Err(error) = probe_sent {
                     self.in_progress -= 1;
                     return self.retry_or_fail(connection, error);
                 }
                 self.poll
                     .change(&stream, u64::from(connection), Interest::Read)
                     .map_err(Error::system("register a connection"))?;
-                attempt.stage = Stage::Greeting(stream, ReplyReader::new());
+                attempt.stage = Stage::AwaitingVersion {
+                    stream,
+                    reader: ReplyReader::new(),
+                    started_ns,
+                };
                 Ok(())
             }
-            Stage::Greeting(stream, reader) => self.read_greeting(connection, stream, reader),
+            Stage::AwaitingVersion {
+                stream,
+                reader,
+                started_ns,
+            } => self.read_version(connection, stream, reader, started_ns),
             stage => {
                 attempt.stage = stage;
                 Ok(())
@@ -194,11 +217,12 @@ impl Opening<'_> {
     }
 
     /// Reads the answer to `version`.
-    fn read_greeting(
+    fn read_version(
         &mut self,
         connection: u32,
         stream: Stream,
         mut reader: ReplyReader,
+        started_ns: u64,
     ) -> Result<(), Error> {
         let mut buffer = [0; 512];
         let received = match stream.recv(&mut buffer) {
@@ -209,7 +233,11 @@ impl Opening<'_> {
         let reply = match received {
             Ok(len) => &buffer[..len],
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
-                *stage = Stage::Greeting(stream, reader);
+                *stage = Stage::AwaitingVersion {
+                    stream,
+                    reader,
+                    started_ns,
+                };
                 return Ok(());
             }
             Err(error) => {
@@ -231,10 +259,14 @@ impl Opening<'_> {
                 Ok(())
             }
             Ok(None) => {
-                *stage = Stage::Greeting(stream, reader);
+                *stage = Stage::AwaitingVersion {
+                    stream,
+                    reader,
+                    started_ns,
+                };
                 Ok(())
             }
-            _ => Err(Error::Greeting {
+            _ => Err(Error::UnexpectedVersion {
                 target: self.target(connection),
                 answer: String::from_utf8_lossy(reply)
                     .trim_end()
@@ -265,8 +297,9 @@ impl Opening<'_> {
                 source: error,
             });
         }
-        attempt.stage = Stage::ToStart;
-        attempt.since_ns = monotonic_ns() + (OPENING_BACKOFF_NS << (attempt.count - 1));
+        attempt.stage = Stage::ToStart {
+            not_before_ns: monotonic_ns() + (OPENING_BACKOFF_NS << (attempt.count - 1)),
+        };
         self.to_start.push_back(connection);
         Ok(())
     }
@@ -274,18 +307,18 @@ impl Opening<'_> {
     fn check_deadlines(&self) -> Result<(), Error> {
         let now_ns = monotonic_ns();
         for (connection, attempt) in (0..).zip(&self.attempts) {
-            let waited_ns = now_ns.saturating_sub(attempt.since_ns);
-            let overdue = waited_ns > OPENING_TIMEOUT_NS;
+            let is_overdue =
+                |started_ns: u64| now_ns.saturating_sub(started_ns) > OPENING_TIMEOUT_NS;
             let target = || self.target(connection);
             match attempt.stage {
-                Stage::Connecting(_) if overdue => {
+                Stage::Connecting { started_ns, .. } if is_overdue(started_ns) => {
                     return Err(Error::Connect {
                         target: target(),
                         attempts: attempt.count,
                         source: io::ErrorKind::TimedOut.into(),
                     });
                 }
-                Stage::Greeting(..) if overdue => {
+                Stage::AwaitingVersion { started_ns, .. } if is_overdue(started_ns) => {
                     let waited_s = OPENING_TIMEOUT_NS / 1_000_000_000;
                     return Err(Error::Silent {
                         target: target(),

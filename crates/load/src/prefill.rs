@@ -53,7 +53,7 @@ pub fn prefill(config: &Config, mut progress: impl FnMut(Progress)) -> Result<Pr
     let keyspace = config.keyspace()?;
     let (records, sampled) = (config.records, config.records.min(RESIDENT_SAMPLE_MAX));
     let targets = config.targets.len() as u64;
-    let mut filled = Prefill {
+    let mut result = Prefill {
         records: records * targets,
         refused: 0,
         bytes: 0,
@@ -61,7 +61,7 @@ pub fn prefill(config: &Config, mut progress: impl FnMut(Progress)) -> Result<Pr
         resident: 0.0,
         elapsed_ns: 0,
     };
-    let total = filled.records + filled.sampled;
+    let total = result.records + result.sampled;
     let step = (total / 200).max(1);
     let (mut done, mut hits) = (0, 0);
     let filler = wire::filler(config.value_len_max);
@@ -69,7 +69,7 @@ pub fn prefill(config: &Config, mut progress: impl FnMut(Progress)) -> Result<Pr
         let batch = Batch::new(keyspace.clone(), config.protocol, filler.clone());
         let mut prefiller = Prefiller::open(config, target, batch)?;
         let mut count = |answer: Answer| {
-            filled.refused += u64::from(answer == Answer::Error);
+            result.refused += u64::from(answer == Answer::Error);
             hits += u64::from(answer == Answer::Hit);
             done += 1;
             if done % step == 0 {
@@ -77,14 +77,14 @@ pub fn prefill(config: &Config, mut progress: impl FnMut(Progress)) -> Result<Pr
             }
         };
         prefiller.run((0..records).map(|record| (Op::Set, record)), &mut count)?;
-        filled.bytes += prefiller.bytes;
-        let picker = RecordSampler::new(Popularity::Uniform, records, config.seed);
+        result.bytes += prefiller.bytes;
+        let sampler = RecordSampler::new(Popularity::Uniform, records, config.seed);
         let mut stream = RandomStream::new(config.seed, Purpose::Other, 0);
         let read_back = |n| {
             if sampled == records {
                 n
             } else {
-                picker.draw(&mut stream)
+                sampler.draw(&mut stream)
             }
         };
         prefiller.run(
@@ -92,9 +92,9 @@ pub fn prefill(config: &Config, mut progress: impl FnMut(Progress)) -> Result<Pr
             &mut count,
         )?;
     }
-    filled.resident = hits as f64 / filled.sampled as f64;
-    filled.elapsed_ns = monotonic_ns() - started_ns;
-    Ok(filled)
+    result.resident = hits as f64 / result.sampled as f64;
+    result.elapsed_ns = monotonic_ns() - started_ns;
+    Ok(result)
 }
 
 /// The connections of a prefill to one server, each kept at its full depth.

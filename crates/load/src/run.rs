@@ -133,7 +133,7 @@ impl GeneratorThreads {
             let (spare_sender, spare) = mpsc::channel();
             // For the second window: the first returns only after the second has begun.
             let _ = spare_sender.send(Window::preallocated());
-            let (start, started) = mpsc::channel();
+            let (start_sender, start) = mpsc::channel();
             let first_of = |number: u32| {
                 (u64::from(number) * u64::from(config.connections) / u64::from(config.threads))
                     as u32
@@ -160,9 +160,12 @@ impl GeneratorThreads {
             let ready = ready_sender.clone();
             let thread = thread::Builder::new()
                 .name(format!("load-{number}"))
-                .spawn(move || setup.run(ready, &started))
+                .spawn(move || setup.run(ready, &start))
                 .map_err(Error::system("start a thread"))?;
-            threads.threads.push(ThreadHandle { start, thread });
+            threads.threads.push(ThreadHandle {
+                start: start_sender,
+                thread,
+            });
             threads.spares.push(spare_sender);
         }
         drop(ready_sender);
@@ -261,7 +264,7 @@ struct ThreadSetup {
 impl ThreadSetup {
     /// Pins the thread, opens its connections, draws its schedule, reports itself ready, and runs
     /// the engine when the start arrives.
-    fn run(self, ready: Sender<()>, started: &Receiver<Timeline>) -> Result<Outcome, Error> {
+    fn run(self, ready: Sender<()>, start: &Receiver<Timeline>) -> Result<Outcome, Error> {
         let config = &self.config;
         let pinned = (self.number as usize).checked_rem(config.cpus.len());
         if let Some(cpu) = pinned.map(|index| config.cpus[index]) {
@@ -327,7 +330,7 @@ impl ThreadSetup {
         // messages until every sender is dropped.
         let _ = ready.send(());
         drop(ready);
-        match started.recv() {
+        match start.recv() {
             Ok(timeline) => engine.run(timeline),
             Err(_) => Ok(Outcome::empty()),
         }

@@ -4,33 +4,33 @@ use std::collections::VecDeque;
 
 use workload::{PlannedRequest, Schedule};
 
-use crate::limits::{DRAW_BATCH, DRAWN_AHEAD_MAX};
+use crate::limits::{GENERATE_BATCH, PREGENERATED_MAX};
 
 /// Requests in the order of their intended times, up to the run's end.
 ///
-/// The schedule is drawn before the run, up to [`DRAWN_AHEAD_MAX`] requests, which covers most
+/// The schedule is drawn before the run, up to [`PREGENERATED_MAX`] requests, which covers most
 /// runs. The rest of a longer one is drawn in small batches while the thread is idle.
 pub(crate) struct ScheduleSource {
     schedule: Schedule,
-    drawn: VecDeque<PlannedRequest>,
+    generated: VecDeque<PlannedRequest>,
     end_ns: u64,
     exhausted: bool,
 }
 
 impl ScheduleSource {
-    /// The requests intended before `end_ns`, drawn up to [`DRAWN_AHEAD_MAX`].
+    /// The requests intended before `end_ns`, drawn up to [`PREGENERATED_MAX`].
     pub(crate) fn new(schedule: Schedule, rate_rps: f64, end_ns: u64) -> Self {
         // 10 % above the mean, so that the list seldom grows; its length is bounded anyway.
         let expected = (rate_rps * end_ns as f64 / 1e9 * 1.1) as usize + 1024;
-        let drawn = VecDeque::with_capacity(expected.min(DRAWN_AHEAD_MAX));
+        let generated = VecDeque::with_capacity(expected.min(PREGENERATED_MAX));
         let mut source = Self {
             schedule,
-            drawn,
+            generated,
             end_ns,
             exhausted: false,
         };
-        while !source.exhausted && source.drawn.len() < DRAWN_AHEAD_MAX {
-            source.draw(1);
+        while !source.exhausted && source.generated.len() < PREGENERATED_MAX {
+            source.generate(1);
         }
         source
     }
@@ -39,33 +39,35 @@ impl ScheduleSource {
     /// more.
     #[inline]
     pub(crate) fn next_ns(&self) -> Option<u64> {
-        self.drawn.front().map(|planned| planned.intended_ns)
+        self.generated.front().map(|planned| planned.intended_ns)
     }
 
     /// Takes the next request.
     #[inline]
     pub(crate) fn pop(&mut self) -> Option<PlannedRequest> {
-        let planned = self.drawn.pop_front();
-        if self.drawn.is_empty() && !self.exhausted {
+        let planned = self.generated.pop_front();
+        if self.generated.is_empty() && !self.exhausted {
             // The thread was never idle over four million requests: draw now, at the cost of
             // lateness.
-            self.draw(DRAW_BATCH);
+            self.generate(GENERATE_BATCH);
         }
         planned
     }
 
     /// Draws a batch, if there is space; called while the thread is idle.
     #[inline]
-    pub(crate) fn draw_ahead(&mut self) {
-        if !self.exhausted && self.drawn.len() + DRAW_BATCH <= DRAWN_AHEAD_MAX {
-            self.draw(DRAW_BATCH);
+    pub(crate) fn generate_more(&mut self) {
+        if !self.exhausted && self.generated.len() + GENERATE_BATCH <= PREGENERATED_MAX {
+            self.generate(GENERATE_BATCH);
         }
     }
 
-    fn draw(&mut self, count: usize) {
+    fn generate(&mut self, count: usize) {
         for _ in 0..count {
             match self.schedule.next() {
-                Some(planned) if planned.intended_ns < self.end_ns => self.drawn.push_back(planned),
+                Some(planned) if planned.intended_ns < self.end_ns => {
+                    self.generated.push_back(planned)
+                }
                 _ => {
                     self.exhausted = true;
                     return;
@@ -90,15 +92,15 @@ mod tests {
             .take_while(|planned| planned.intended_ns < end_ns)
             .collect();
         let mut source = ScheduleSource::new(schedule(), 100_000.0, end_ns);
-        let mut fed = Vec::new();
+        let mut popped = Vec::new();
         while let Some(next_ns) = source.next_ns() {
             let planned = source.pop().unwrap();
             assert_eq!(planned.intended_ns, next_ns);
-            source.draw_ahead();
-            fed.push(planned);
+            source.generate_more();
+            popped.push(planned);
         }
-        assert_eq!(fed, expected);
-        assert!(fed.len() > 9_000, "{}", fed.len());
+        assert_eq!(popped, expected);
+        assert!(popped.len() > 9_000, "{}", popped.len());
         assert_eq!(source.pop(), None);
     }
 }

@@ -43,7 +43,9 @@ impl ServerWatch {
         let sample = move || {
             // Connect before the interval: within it, the server handles the request only.
             let timeout = Duration::from_nanos((end_ns - measure_ns) / 2).min(STATS_TIMEOUT);
-            let mut client = target.as_ref().and_then(|it| StatsClient::to(it, timeout));
+            let mut client = target
+                .as_ref()
+                .and_then(|it| StatsClient::connect(it, timeout));
             sys::thread::sleep_precisely();
             let before = Snapshot::at(measure_ns, pid, client.as_mut())?;
             let after = Snapshot::at(end_ns, pid, client.as_mut())?;
@@ -103,18 +105,18 @@ impl Snapshot {
 
 /// A stream whose reads and writes have a timeout.
 trait Stream: Read + Write + Send {
-    fn bound(&self, timeout: Duration) -> io::Result<()>;
+    fn set_timeouts(&self, timeout: Duration) -> io::Result<()>;
 }
 
 impl Stream for TcpStream {
-    fn bound(&self, timeout: Duration) -> io::Result<()> {
+    fn set_timeouts(&self, timeout: Duration) -> io::Result<()> {
         self.set_write_timeout(Some(timeout))?;
         self.set_read_timeout(Some(timeout))
     }
 }
 
 impl Stream for UnixStream {
-    fn bound(&self, timeout: Duration) -> io::Result<()> {
+    fn set_timeouts(&self, timeout: Duration) -> io::Result<()> {
         self.set_write_timeout(Some(timeout))?;
         self.set_read_timeout(Some(timeout))
     }
@@ -129,7 +131,7 @@ struct StatsClient {
 
 impl StatsClient {
     /// None: the server cannot be reached; the run itself reports that.
-    fn to(target: &Target, timeout: Duration) -> Option<Self> {
+    fn connect(target: &Target, timeout: Duration) -> Option<Self> {
         let stream: Box<dyn Stream> = match target {
             Target::Tcp(address) => Box::new(TcpStream::connect_timeout(address, timeout).ok()?),
             Target::Unix(path) => Box::new(UnixStream::connect(path).ok()?),
@@ -141,12 +143,12 @@ impl StatsClient {
     /// None: the server does not answer in time, or does not count bursts.
     fn bursts(&mut self) -> Option<Bursts> {
         let deadline = Instant::now() + self.timeout;
-        self.stream.get_ref().bound(self.timeout).ok()?;
+        self.stream.get_ref().set_timeouts(self.timeout).ok()?;
         self.stream.get_mut().write_all(b"stats\r\n").ok()?;
         let mut text = String::new();
         while (text.len() as u64) < STATS_LEN_MAX {
             let left = deadline.checked_duration_since(Instant::now())?;
-            self.stream.get_ref().bound(left).ok()?;
+            self.stream.get_ref().set_timeouts(left).ok()?;
             let start = text.len();
             let mut line = (&mut self.stream).take(STATS_LINE_LEN_MAX);
             let len = line.read_line(&mut text).ok()?;
@@ -188,14 +190,15 @@ fn bursts_of(stats: &str) -> Option<Bursts> {
 impl Bursts {
     /// None: the server was restarted between the snapshots, or there were no bursts.
     fn since(self, before: &Self) -> Option<Self> {
-        let is_alike = self.counts.len() == before.counts.len();
+        let is_same_server = self.counts.len() == before.counts.len();
         let counts: Option<Vec<u64>> = self
             .counts
             .iter()
             .zip(&before.counts)
             .map(|(after, before)| after.checked_sub(*before))
             .collect();
-        let counts = counts.filter(|counts| is_alike && counts.iter().any(|&count| count > 0))?;
+        let counts =
+            counts.filter(|counts| is_same_server && counts.iter().any(|&count| count > 0))?;
         Some(Self {
             counts,
             connections: self.connections.checked_sub(before.connections)?,

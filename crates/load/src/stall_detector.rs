@@ -32,13 +32,13 @@ impl StallDetector {
             return Ok(Self(None));
         };
         let (measure_ns, end_ns) = (timeline.measure_ns, timeline.end_ns);
-        let (settled, is_settled) = mpsc::sync_channel(1);
+        let (ready_sender, ready) = mpsc::sync_channel(1);
         let sample = move || {
-            let outcome = settle(cpu);
-            let is_there = outcome.is_ok();
+            let outcome = pin_at_real_time(cpu);
+            let is_ready = outcome.is_ok();
             // The starting thread waits for this message; it cannot be gone.
-            let _ = settled.send(outcome);
-            match is_there {
+            let _ = ready_sender.send(outcome);
+            match is_ready {
                 true => lateness(measure_ns, end_ns),
                 false => Histogram::new(),
             }
@@ -47,7 +47,7 @@ impl StallDetector {
         let thread = builder
             .spawn(sample)
             .map_err(Error::system("start a thread"))?;
-        is_settled.recv().map_err(|_| Error::Panicked)??;
+        ready.recv().map_err(|_| Error::Panicked)??;
         Ok(Self(Some(thread)))
     }
 
@@ -61,7 +61,7 @@ impl StallDetector {
 }
 
 /// Pins the thread to `cpu` at real-time priority.
-fn settle(cpu: usize) -> Result<(), Error> {
+fn pin_at_real_time(cpu: usize) -> Result<(), Error> {
     sys::thread::pin(&[cpu]).map_err(|source| Error::Pin { cpu, source })?;
     sys::thread::go_real_time(PRIORITY).map_err(|source| Error::StallDetector { source })
 }

@@ -130,9 +130,9 @@ fn three_digits(number: f64, unit: &str) -> String {
     text
 }
 
-type What = (&'static str, &'static str);
+type Expected = (&'static str, &'static str);
 
-fn scaled(text: &str, units: &[(&str, f64)], what: What) -> Result<f64, UnitError> {
+fn scaled(text: &str, units: &[(&str, f64)], expected: Expected) -> Result<f64, UnitError> {
     let trimmed = text.trim();
     let split = trimmed
         .find(|c: char| !(c.is_ascii_digit() || c == '.' || c == '_'))
@@ -142,19 +142,19 @@ fn scaled(text: &str, units: &[(&str, f64)], what: What) -> Result<f64, UnitErro
     let number = digits.replace('_', "").parse::<f64>();
     match (number, scale) {
         (Ok(number), Some((_, scale))) if number.is_finite() => Ok(number * scale),
-        _ => Err(error(text, what)),
+        _ => Err(error(text, expected)),
     }
 }
 
-fn whole(text: &str, number: f64, most: f64, what: What) -> Result<u64, UnitError> {
+fn whole(text: &str, number: f64, most: f64, expected: Expected) -> Result<u64, UnitError> {
     if number <= most {
         Ok(number.round() as u64)
     } else {
-        Err(error(text, what))
+        Err(error(text, expected))
     }
 }
 
-fn error(text: &str, (what, example): What) -> UnitError {
+fn error(text: &str, (what, example): Expected) -> UnitError {
     UnitError {
         text: text.chars().take(60).collect(),
         what,

@@ -18,7 +18,7 @@ pub(super) struct Arrival {
     /// The kernel gave a time stamp.
     stamped: bool,
     /// When the thread received them.
-    picked_up_ns: u64,
+    received_ns: u64,
 }
 
 impl Engine {
@@ -47,7 +47,7 @@ impl Engine {
                 unix_ns.saturating_sub(self.unix_offset_ns).min(now_ns)
             }),
             stamped: stamp_ns.is_some(),
-            picked_up_ns: now_ns,
+            received_ns: now_ns,
         };
         if self.timeline.measures(arrival.at_ns) {
             self.totals.bytes_received += len as u64;
@@ -87,7 +87,7 @@ impl Engine {
             .answered(self.timeline.clamped(answered_ns));
         self.totals
             .outstanding_count
-            .unread(self.earliest_arrival_ns, arrival.picked_up_ns);
+            .unread(self.earliest_arrival_ns, arrival.received_ns);
         self.window.counts.answered += 1;
         self.window.counts.gets += get;
         self.window.counts.hits += hit;
@@ -112,7 +112,7 @@ impl Engine {
                     interrupted: request.interrupted,
                 });
             }
-        } else if arrival.picked_up_ns >= self.timeline.measure_ns {
+        } else if arrival.received_ns >= self.timeline.measure_ns {
             // A warm-up request answered after the warm-up: it belongs to no window.
             return;
         }
@@ -123,14 +123,14 @@ impl Engine {
             latencies.slip.record(request.sent_ns - request.intended_ns);
             // With a kernel time stamp a late receive does not change this latency. It can only
             // delay the connection's next request, whose own lateness includes it.
-            let picked_up_after_ns = if arrival.stamped {
+            let receive_delay_ns = if arrival.stamped {
                 0
             } else {
-                arrival.picked_up_ns - self.wait_end_ns
+                arrival.received_ns - self.wait_end_ns
             };
             latencies
                 .lateness
-                .record(u64::from(request.late_ns) + picked_up_after_ns);
+                .record(u64::from(request.late_ns) + receive_delay_ns);
         }
     }
 
