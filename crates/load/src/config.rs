@@ -22,7 +22,7 @@ pub enum Target {
     Unix(PathBuf),
 }
 
-/// The rate offered.
+/// The offered rate.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Rate {
     /// Open loop: requests per second, over all connections.
@@ -47,15 +47,15 @@ pub enum Protocol {
 pub struct Config {
     /// The servers. Connections are assigned round-robin; every server holds every record.
     pub targets: Vec<Target>,
-    /// The rate offered.
+    /// The offered rate.
     pub rate: Rate,
     /// Measured connections, over all threads and targets.
     pub connections: u32,
     /// Requests one connection may have outstanding.
     pub depth: u32,
-    /// Saturating connections, in addition to the measured ones: each keeps its full depth
-    /// outstanding, whatever the rate. Only their answers are counted. The first thread serves them
-    /// all.
+    /// Saturating connections, in addition to the measured ones. Each keeps its full depth
+    /// outstanding, whatever the rate. Their answers are counted, but no latency is recorded. The
+    /// first thread serves all of them.
     pub saturating_connections: u32,
     /// Requests each saturating connection keeps outstanding.
     pub saturating_depth: u32,
@@ -70,7 +70,7 @@ pub struct Config {
     /// How long to wait after the interval for outstanding answers. A request answered in this time
     /// counts with its true latency; the others are censored.
     pub grace_ns: u64,
-    /// Seeds the records, the order of requests and their times.
+    /// The seed of the records, the order of requests and their times.
     pub seed: u64,
     /// Distribution of key lengths.
     pub keys: Distribution,
@@ -80,13 +80,14 @@ pub struct Config {
     pub value_len_max: u32,
     /// Distribution of times between requests; scaled to the rate.
     pub arrivals: Distribution,
-    /// Whether each connection follows the arrival distribution by itself, or all of them together.
+    /// Whether each connection follows the arrival distribution separately, or all of them
+    /// together.
     pub superposition: Superposition,
     /// Distribution of popularity.
     pub popularity: Popularity,
     /// Share of sets, 0 to 1.
     pub update: f64,
-    /// Records.
+    /// Number of records.
     pub records: u64,
     /// The protocol of requests and answers.
     pub protocol: Protocol,
@@ -98,8 +99,8 @@ pub struct Config {
     pub watch_bursts: bool,
     /// The processor on which a real-time thread measures the stalls of the machine.
     pub stall_detector_cpu: Option<usize>,
-    /// Threads poll instead of sleeping while requests are outstanding or the next one is near.
-    /// This avoids the wake-up latency and takes a whole processor for each thread.
+    /// Threads poll instead of sleeping while requests are outstanding or the next one is due soon.
+    /// This avoids the wake-up latency and occupies a whole processor for each thread.
     pub spin: bool,
     /// The percentiles of the summary, ascending.
     pub percentiles: Vec<f64>,

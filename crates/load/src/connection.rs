@@ -16,7 +16,7 @@ pub(crate) struct InFlight {
     pub(crate) intended_ns: u64,
     pub(crate) sent_ns: u64,
     pub(crate) opaque: u64,
-    /// Its lateness: how long it waited for the generator and for nothing else.
+    /// Its lateness: how long it waited only for the generator.
     pub(crate) late_ns: u32,
     pub(crate) op: Op,
     /// Its intended time lies in the measured interval.
@@ -25,15 +25,16 @@ pub(crate) struct InFlight {
     pub(crate) interrupted: bool,
 }
 
-/// A connection to a server. It sends batches, buffers the bytes that a full socket refused, and
-/// matches answers to requests.
+/// A connection to a server. It sends batches, buffers the bytes that a full socket did not accept,
+/// and matches answers to requests.
 #[derive(Debug)]
 pub(crate) struct Connection {
     pub(crate) stream: Stream,
     pub(crate) in_flight: VecDeque<InFlight>,
     reader: ReplyReader,
-    /// Bytes that a full socket refused, and how many of them were sent since.
+    /// Bytes that a full socket did not accept.
     unsent: Vec<u8>,
+    /// Number of these bytes that were sent since.
     unsent_from: usize,
 }
 
@@ -63,12 +64,13 @@ impl Connection {
         }
     }
 
-    /// Whether bytes wait for space in the socket; they must leave before any others.
+    /// Whether buffered bytes wait for space in the socket. They have to be sent before any others.
     pub(crate) fn is_blocked(&self) -> bool {
         !self.unsent.is_empty()
     }
 
-    /// Sends a batch and buffers the bytes that the socket refused. Returns the bytes sent.
+    /// Sends a batch and buffers the bytes that the socket did not accept. Returns the number of
+    /// bytes sent.
     pub(crate) fn send(&mut self, batch: &Batch) -> Result<usize, ConnectionError> {
         debug_assert!(!self.is_blocked());
         let sent = zero_if_blocked(batch.send(&self.stream))?;
@@ -78,7 +80,7 @@ impl Connection {
         Ok(sent)
     }
 
-    /// Sends buffered bytes. Returns the bytes sent.
+    /// Sends buffered bytes. Returns the number of bytes sent.
     pub(crate) fn send_unsent(&mut self) -> Result<usize, ConnectionError> {
         let sent = zero_if_blocked(self.stream.send(&self.unsent[self.unsent_from..]))?;
         self.unsent_from += sent;
@@ -89,8 +91,8 @@ impl Connection {
         Ok(sent)
     }
 
-    /// Receives once; returns the length and the Unix time of arrival, where the kernel stamped it.
-    /// Length 0: there was nothing to receive.
+    /// Receives once. Returns the length and, if the kernel has stamped it, the Unix time of
+    /// arrival. Length 0: there was nothing to receive.
     pub(crate) fn receive(
         &mut self,
         buffer: &mut [u8],

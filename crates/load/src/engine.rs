@@ -12,7 +12,7 @@
 //! For a request it lasts from the time it could have left (its intended time has come, its
 //! connection is below its depth, the socket has space) until just before the send. For an answer
 //! it lasts from the wait that reported it until just after the recv that took it. Between send and
-//! recv the thread takes no lock and allocates nothing.
+//! recv the thread takes no lock and allocates no memory.
 
 mod complete;
 mod saturating;
@@ -46,8 +46,8 @@ struct ConnectionSlot {
     connection: Option<Connection>,
     /// Requests that are due and have not left.
     queue: Queue,
-    /// When the connection last became able to send again, after it was at its depth or its socket
-    /// was full. Waiting after this time is this thread's lateness.
+    /// The time at which the connection could last send again, after it was at its depth or its
+    /// socket was full. Requests that wait longer wait for this thread, which is its lateness.
     unblocked_ns: u64,
     /// The slot is in the flush queue.
     is_scheduled: bool,
@@ -74,18 +74,18 @@ pub(crate) struct Engine {
     last_loss: Option<String>,
     next_opaque: u64,
     in_flight: u64,
-    /// Measured requests neither answered nor given up yet.
+    /// Number of measured requests that are neither answered nor censored yet.
     unanswered: u64,
     alive: usize,
     /// When the last wait returned.
     wait_end_ns: u64,
     /// When the last wait began.
     wait_start_ns: u64,
-    /// The earliest time at which the bytes that the last wait reported can have arrived.
+    /// Lower bound of the time at which the bytes that the last wait reported arrived.
     earliest_arrival_ns: u64,
-    /// Bytes that had arrived by the last wait may still be unread.
+    /// Bytes that had arrived before the last wait may still be unread.
     has_unread: bool,
-    /// The last wait with a zero timeout that took longer than [`INTERRUPTED_NS`].
+    /// The time span of the last wait with a zero timeout that took longer than [`INTERRUPTED_NS`].
     interruption_ns: RangeInclusive<u64>,
     /// Unix time − monotonic time: converts the kernel's receive time stamps.
     unix_offset_ns: u64,
@@ -206,9 +206,9 @@ impl Engine {
         Ok(self.finish())
     }
 
-    /// Bounds from below when the bytes that a wait reported at `now_ns` arrived. The wait before
-    /// did not report them, so they arrived after it began; if this wait slept, they arrived at
-    /// most [`WAKE_UP_LATENCY_NS`] before it returned.
+    /// Computes a lower bound of the arrival time of the bytes that a wait reported at `now_ns`.
+    /// The previous wait did not report them, so they arrived after it began. If this wait slept,
+    /// they arrived at most [`WAKE_UP_LATENCY_NS`] before it returned.
     fn record_wait(&mut self, waits_from_ns: u64, now_ns: u64, may_sleep: bool) {
         if may_sleep && now_ns - waits_from_ns > WAKE_UP_LATENCY_NS {
             self.earliest_arrival_ns = now_ns - WAKE_UP_LATENCY_NS;
@@ -218,8 +218,8 @@ impl Engine {
         (self.wait_start_ns, self.wait_end_ns) = (waits_from_ns, now_ns);
     }
 
-    /// Ends the windows that are over and reads the thread's processor time at both ends of the
-    /// measured interval.
+    /// Ends the windows whose boundary has passed, and reads the thread's processor time at both
+    /// ends of the measured interval.
     fn tick(&mut self, now_ns: u64) {
         while self
             .timeline
@@ -263,8 +263,8 @@ impl Engine {
         all_lost || done || now_ns >= self.timeline.give_up_ns
     }
 
-    /// Moves up to `sends_max` due requests to the queues of their connections. Returns whether there
-    /// was one.
+    /// Moves up to `sends_max` due requests to the queues of their connections. Returns whether it
+    /// moved one.
     fn dispatch(&mut self, now_ns: u64, sends_max: usize) -> bool {
         let RequestSource::Open(source) = &mut self.source else {
             return false;
@@ -305,7 +305,8 @@ impl Engine {
         dispatched > 0
     }
 
-    /// Sends on up to `sends_max` connections of the flush queue. Returns whether there was one.
+    /// Sends on up to `sends_max` connections of the flush queue. Returns whether the queue had
+    /// one.
     fn flush(&mut self, now_ns: u64, sends_max: usize) -> bool {
         let mut flushed = 0;
         while flushed < sends_max {
@@ -409,7 +410,7 @@ impl Engine {
         }
     }
 
-    /// Sends the bytes that a full socket had refused, then the requests queued behind them.
+    /// Sends the bytes that a full socket had not accepted, then the queued requests.
     fn unblock(&mut self, number: usize) {
         let slot = &mut self.slots[number];
         let Some(connection) = &mut slot.connection else {
@@ -449,7 +450,7 @@ impl Engine {
         }
     }
 
-    /// How long the next wait may last. 0: it polls.
+    /// The timeout of the next wait. 0: the thread polls.
     fn timeout_ns(&self, now_ns: u64) -> u64 {
         if !self.flush_queue.is_empty() {
             return 0;
@@ -469,13 +470,13 @@ impl Engine {
         }
     }
 
-    /// Draws more of the schedule while the thread is idle.
+    /// Generates more of the schedule while the thread is idle.
     fn generate_while_idle(&mut self, now_ns: u64) {
         if let RequestSource::Open(source) = &mut self.source {
             let next_ns = source
                 .next_ns()
                 .map_or(u64::MAX, |ns| self.timeline.start_ns + ns);
-            // A draw takes a few microseconds: it must not delay the next request.
+            // A batch takes a few microseconds to generate, and must not delay the next request.
             if next_ns.saturating_sub(now_ns) > 10_000 {
                 source.generate_more();
             }
@@ -511,7 +512,7 @@ impl Engine {
         let cpu_ns = thread_cpu_ns();
         let at_start_ns = self.cpu_at_start_ns.unwrap_or(cpu_ns);
         self.totals.cpu_ns = self.cpu_at_end_ns.unwrap_or(cpu_ns) - at_start_ns;
-        // Requests that were never dispatched are intended all the same, and censored.
+        // Requests that were never dispatched count as intended and censored.
         let all_lost = self.channels.alive.load(Ordering::Relaxed) == 0;
         if let RequestSource::Open(source) = &mut self.source
             && !all_lost
@@ -527,7 +528,8 @@ impl Engine {
             }
         }
         self.censor_outstanding(now_ns);
-        // A run may be given up early: end the remaining windows, so that every thread sends all.
+        // If the run ends early, the remaining windows are sent too: the main thread expects every
+        // window of every thread.
         while self.window_number <= self.timeline.boundaries() {
             self.end_window();
         }

@@ -1,9 +1,10 @@
 //! The load generator.
 //!
 //! [`prefill()`] stores the records on the servers; [`run()`] offers a load and measures latencies.
-//! The schedule is drawn from a seed. Latency is recorded twice: from the time at which a request
-//! was *intended* to leave (response time) and from the time at which it left (service time). The
-//! generator's own lateness is recorded separately. Requests never answered count as censored.
+//! The schedule is generated from a seed. Latency is recorded twice: from the time at which a
+//! request was *intended* to leave (response time) and from the time at which it left (service
+//! time). The generator's own lateness is recorded separately. Requests never answered count as
+//! censored.
 //!
 //! The generator shares only the protocol and the kernel with the servers it measures, so that a
 //! fault of the server cannot hide in the instrument.

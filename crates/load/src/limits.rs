@@ -18,15 +18,15 @@ pub const DURATION_NS_MAX: u64 = 86_400_000_000_000;
 pub const GRACE_NS_MAX: u64 = 100_000_000_000;
 /// Maximum number of scheduled requests that a thread generates in advance (32 bytes each).
 pub const PREGENERATED_MAX: usize = 1 << 22;
-/// Requests generated in one go while the thread is idle. This takes a few microseconds, short
-/// enough that it delays no request.
+/// Requests generated in one batch while the thread is idle. A batch takes a few microseconds,
+/// which is short enough not to delay a request.
 pub const GENERATE_BATCH: usize = 16;
 /// Maximum number of due requests that a thread queues because their connections have reached their
 /// depth or their sockets are full (24 bytes each). Further requests count as censored.
 pub const WAITING_MAX: usize = 1 << 20;
-/// Requests a thread sends before it polls for answers again.
+/// Maximum number of requests a thread sends before it polls for answers again.
 pub const SENDS_PER_ITERATION_MAX: usize = 32;
-/// Events one wait returns.
+/// Maximum number of events that one wait returns.
 pub const EVENTS_MAX: usize = 256;
 /// Bytes of requests in one send, unless a single request is longer.
 pub const SEND_BYTES_MAX: usize = 1 << 16;
@@ -40,16 +40,16 @@ pub const RECEIVE_BYTES_MAX: usize = 1 << 17;
 pub const SATURATING_MAX: u32 = 1024;
 /// Bytes of one receive on a saturating connection. Measured requests wait while it is parsed.
 pub const SATURATING_RECEIVE_MAX: usize = 1 << 13;
-/// Connections being opened concurrently, over all threads: well below the usual listen backlog of
-/// 1024.
+/// Maximum number of connections being opened concurrently, over all threads: well below the usual
+/// listen backlog of 1024.
 pub const OPENING_MAX: usize = 256;
 /// Attempts to open a connection before the run fails.
 pub const OPENING_ATTEMPTS_MAX: u32 = 6;
-/// The wait before the second attempt; it doubles with each further one.
+/// The wait before the second attempt. It doubles with each further attempt.
 pub const OPENING_BACKOFF_NS: u64 = 20_000_000;
 /// How long a connection may take to be established and to answer `version`.
 pub const OPENING_TIMEOUT_NS: u64 = 10_000_000_000;
-/// Files a process may have open besides the connections.
+/// Number of files that the process may open in addition to the connections.
 pub const OPEN_FILES_RESERVE: u64 = 64;
 /// Connections of a prefill to each target.
 pub const PREFILL_CONNECTIONS: u32 = 8;
@@ -59,13 +59,12 @@ pub const PREFILL_DEPTH: u32 = 32;
 pub const PREFILL_TIMEOUT_NS: u64 = 10_000_000_000;
 /// Maximum number of records read back after a prefill, to measure how many are resident.
 pub const RESIDENT_SAMPLE_MAX: u64 = 50_000;
-/// A thread that may spin does so for this long before its next send. It is long enough that the
-/// thread sleeps only at the lowest rates: a processor that has slept sends its first request with
-/// cold caches.
+/// How long before its next send a thread starts to spin, if it may. This is long enough that the
+/// thread sleeps only at the lowest rates. After a sleep, the first request would be sent with cold
+/// caches.
 pub const SPIN_NS: u64 = 20_000_000;
-/// A wait with a zero timeout takes about 1 µs, a send about 5 µs. A call that takes longer than
-/// this was interrupted: by the kernel's own work, another process or the host of a virtual
-/// machine.
+/// Duration above which a wait with a zero timeout (about 1 µs) or a send (about 5 µs) counts as
+/// interrupted: by the kernel's own work, another process or the host of a virtual machine.
 pub const INTERRUPTED_NS: u64 = 15_000;
 /// The longest time from an event to the wake-up of the thread that sleeps for it, on a machine
 /// that is not busy otherwise.

@@ -2,9 +2,9 @@
 
 use measure::{Histogram, Outstanding, OutstandingCount};
 
-/// The latencies and counts of one window of a run, at most a second long. A thread sends each
-/// window to the main thread when it ends; merged, the windows of the measured interval are the
-/// run's.
+/// The latencies and counts of one window of a run, which is at most a second long. A thread sends
+/// each window to the main thread when it ends. The main thread merges the windows of the measured
+/// interval into the result of the run.
 #[derive(Debug, Default)]
 pub(crate) struct Window {
     pub(crate) latencies: Latencies,
@@ -20,9 +20,9 @@ pub(crate) struct Counts {
     pub(crate) hits: u64,
     pub(crate) errors: u64,
     pub(crate) lost_connections: u64,
-    /// At the end of the window.
+    /// Requests outstanding at the end of the window.
     pub(crate) outstanding: u64,
-    /// Due but unable to leave, at the end of the window.
+    /// Requests due but not sent at the end of the window.
     pub(crate) waiting: u64,
 }
 
@@ -132,7 +132,7 @@ pub(crate) struct Totals {
     /// Bytes received in the interval.
     pub(crate) bytes_received: u64,
     pub(crate) lost_connections: u64,
-    /// Time of the interval without work: asleep, or polling without result.
+    /// Time in the interval in which the thread had no work: it slept, or polled without result.
     pub(crate) idle_ns: u64,
     /// Processor time in the interval.
     pub(crate) cpu_ns: u64,
@@ -198,8 +198,9 @@ pub struct Recorded {
     /// Arrival of the answer: the kernel's time stamp, or, where there is none, the time just after
     /// the receive.
     pub answered_ns: u64,
-    /// The machine delayed it: the thread was interrupted ([`crate::limits::INTERRUPTED_NS`]) while
-    /// it polled and the request became due, or during the send.
+    /// The machine delayed the request: the thread was interrupted
+    /// ([`crate::limits::INTERRUPTED_NS`]) during the poll in which the request became due, or
+    /// during the send.
     pub interrupted: bool,
 }
 

@@ -1,8 +1,8 @@
 //! Opens many connections without overflowing the server's listen queue.
 //!
-//! A connection counts as open when the server has answered `version` on it: only then has it
-//! certainly left the listen queue. The number of connections in progress is bounded, so the queue
-//! does not overflow, however slowly the server accepts.
+//! A connection counts as open when the server has answered `version` on it. Only then is it
+//! certain that the connection has left the listen queue. The number of connections in progress is
+//! bounded, so the queue does not overflow, however slowly the server accepts.
 
 use std::collections::VecDeque;
 use std::io;
@@ -45,7 +45,7 @@ pub(crate) fn target_of(targets: &[Target], connection: u32) -> &Target {
 pub(crate) struct Share {
     /// The number of the first connection.
     pub(crate) first: u32,
-    /// How many.
+    /// Number of connections.
     pub(crate) count: u32,
     /// Connections of the run, over all threads.
     pub(crate) all: u32,
@@ -277,7 +277,8 @@ impl Opening<'_> {
         }
     }
 
-    /// Schedules another attempt after a backoff, or fails where no further attempt can help.
+    /// Schedules another attempt after a backoff. Fails if another attempt cannot succeed, or if
+    /// this was the last one.
     fn retry_or_fail(&mut self, connection: u32, error: io::Error) -> Result<(), Error> {
         let attempt = &mut self.attempts[connection as usize];
         let target = target_of(self.targets, self.first + connection).clone();

@@ -27,16 +27,16 @@ pub struct Prefill {
     pub sampled: u64,
     /// Share of the records read back that were hits.
     pub resident: f64,
-    /// Duration of the prefill, including the reading back.
+    /// Duration of the prefill, including the time in which records are read back.
     pub elapsed_ns: u64,
 }
 
 /// The progress of a prefill.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Progress {
-    /// Requests answered.
+    /// Number of requests answered.
     pub done: u64,
-    /// Requests in all, sets and gets.
+    /// Number of all requests, sets and gets.
     pub total: u64,
 }
 

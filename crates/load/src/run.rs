@@ -37,12 +37,12 @@ const OPAQUE_BITS: u32 = 44;
 /// The measurements of one second of a run.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Second {
-    /// Its end, from the start of the load.
+    /// The end of the second, from the start of the load.
     pub at_ns: u64,
-    /// Its length: one second, or less where the warm-up or the interval is no whole number of
-    /// seconds.
+    /// Its length: one second, or less at an end of a warm-up or interval that is not a whole
+    /// number of seconds.
     pub span_ns: u64,
-    /// It belongs to the warm-up: the summary does not include it.
+    /// The second belongs to the warm-up, which the summary does not include.
     pub warmup: bool,
     /// Answers per second.
     pub rate_rps: f64,
@@ -117,7 +117,7 @@ struct ThreadHandle {
 }
 
 impl GeneratorThreads {
-    /// Starts the threads and waits until each has its connections open and its schedule drawn.
+    /// Starts the threads. Waits until each has opened its connections and generated its schedule.
     fn start(config: &Config, recorded_max: usize) -> Result<Self, Error> {
         let keyspace = config.keyspace()?;
         let filler = wire::filler(config.value_len_max);
@@ -131,7 +131,8 @@ impl GeneratorThreads {
         };
         for number in 0..config.threads {
             let (spare_sender, spare) = mpsc::channel();
-            // For the second window: the first returns only after the second has begun.
+            // The buffer for the second window: that of the first window comes back only after the
+            // second window has begun.
             let _ = spare_sender.send(Window::preallocated());
             let (start_sender, start) = mpsc::channel();
             let first_of = |number: u32| {
@@ -173,8 +174,8 @@ impl GeneratorThreads {
         if ready_count == threads.threads.len() {
             return Ok(threads);
         }
-        // `join` drops the start channels, which ends the threads that are ready. Its error is that
-        // of the thread that is not.
+        // `join` drops the start channels, which ends the threads that are ready. It returns the
+        // error of the thread that failed.
         match threads.join() {
             Err(error) => Err(error),
             Ok(_) => Err(Error::Panicked),
@@ -262,8 +263,8 @@ struct ThreadSetup {
 }
 
 impl ThreadSetup {
-    /// Pins the thread, opens its connections, draws its schedule, reports itself ready, and runs
-    /// the engine when the start arrives.
+    /// Pins the thread, opens its connections, generates its schedule, reports that it is ready,
+    /// and runs the engine when the timeline arrives.
     fn run(self, ready: Sender<()>, start: &Receiver<Timeline>) -> Result<Outcome, Error> {
         let config = &self.config;
         let pinned = (self.number as usize).checked_rem(config.cpus.len());

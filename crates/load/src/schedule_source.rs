@@ -1,4 +1,4 @@
-//! The schedule of one thread, drawn in advance.
+//! The schedule of one thread, generated in advance.
 
 use std::collections::VecDeque;
 
@@ -8,8 +8,8 @@ use crate::limits::{GENERATE_BATCH, PREGENERATED_MAX};
 
 /// Requests in the order of their intended times, up to the run's end.
 ///
-/// The schedule is drawn before the run, up to [`PREGENERATED_MAX`] requests, which covers most
-/// runs. The rest of a longer one is drawn in small batches while the thread is idle.
+/// Up to [`PREGENERATED_MAX`] requests are generated before the run, which is the whole schedule of
+/// most runs. The rest of a longer one is generated in small batches while the thread is idle.
 pub(crate) struct ScheduleSource {
     schedule: Schedule,
     generated: VecDeque<PlannedRequest>,
@@ -18,7 +18,7 @@ pub(crate) struct ScheduleSource {
 }
 
 impl ScheduleSource {
-    /// The requests intended before `end_ns`, drawn up to [`PREGENERATED_MAX`].
+    /// Generates up to [`PREGENERATED_MAX`] requests that are intended before `end_ns`.
     pub(crate) fn new(schedule: Schedule, rate_rps: f64, end_ns: u64) -> Self {
         // 10 % above the mean, so that the list seldom grows; its length is bounded anyway.
         let expected = (rate_rps * end_ns as f64 / 1e9 * 1.1) as usize + 1024;
@@ -35,8 +35,8 @@ impl ScheduleSource {
         source
     }
 
-    /// The intended time of the next request, from the schedule's beginning. None: there are no
-    /// more.
+    /// The intended time of the next request, from the schedule's beginning. None: the schedule has
+    /// ended.
     #[inline]
     pub(crate) fn next_ns(&self) -> Option<u64> {
         self.generated.front().map(|planned| planned.intended_ns)
@@ -47,14 +47,14 @@ impl ScheduleSource {
     pub(crate) fn pop(&mut self) -> Option<PlannedRequest> {
         let planned = self.generated.pop_front();
         if self.generated.is_empty() && !self.exhausted {
-            // The thread was never idle over four million requests: draw now, at the cost of
-            // lateness.
+            // The thread was never idle while it sent the last `PREGENERATED_MAX` requests. A batch
+            // has to be generated now, which adds to the thread's lateness.
             self.generate(GENERATE_BATCH);
         }
         planned
     }
 
-    /// Draws a batch, if there is space; called while the thread is idle.
+    /// Generates a batch, if there is space. Called while the thread is idle.
     #[inline]
     pub(crate) fn generate_more(&mut self) {
         if !self.exhausted && self.generated.len() + GENERATE_BATCH <= PREGENERATED_MAX {

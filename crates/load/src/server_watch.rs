@@ -1,8 +1,8 @@
 //! The server's processor time and its burst statistics over the measured interval, from one
 //! snapshot at its start and one at its end.
 //!
-//! A thread of its own takes the snapshots, so that they and the run's output do not delay each
-//! other.
+//! A separate thread takes the snapshots, so that snapshots and the output of the run do not delay
+//! each other.
 
 use std::io::{self, BufRead, BufReader, Read, Write};
 use std::net::TcpStream;
@@ -26,7 +26,7 @@ pub(crate) struct Observed {
     pub(crate) bursts: Option<Bursts>,
 }
 
-/// The thread that takes the snapshots; none where there is nothing to watch.
+/// The thread that takes the snapshots. None: nothing is to be watched.
 pub(crate) struct ServerWatch(Option<JoinHandle<Result<Observed, Error>>>);
 
 impl ServerWatch {
@@ -125,12 +125,12 @@ impl Stream for UnixStream {
 /// A connection that requests a server's `stats`.
 struct StatsClient {
     stream: BufReader<Box<dyn Stream>>,
-    /// For a whole answer: the first snapshot must end before the second is due.
+    /// The timeout of a whole answer: the first snapshot must end before the second is due.
     timeout: Duration,
 }
 
 impl StatsClient {
-    /// None: the server cannot be reached; the run itself reports that.
+    /// Connects to a server. None: it cannot be reached, which the run itself reports.
     fn connect(target: &Target, timeout: Duration) -> Option<Self> {
         let stream: Box<dyn Stream> = match target {
             Target::Tcp(address) => Box::new(TcpStream::connect_timeout(address, timeout).ok()?),
@@ -140,7 +140,8 @@ impl StatsClient {
         Some(Self { stream, timeout })
     }
 
-    /// None: the server does not answer in time, or does not count bursts.
+    /// Requests the burst statistics. None: the server does not answer in time, or does not count
+    /// bursts.
     fn bursts(&mut self) -> Option<Bursts> {
         let deadline = Instant::now() + self.timeout;
         self.stream.get_ref().set_timeouts(self.timeout).ok()?;
@@ -188,7 +189,8 @@ fn bursts_of(stats: &str) -> Option<Bursts> {
 }
 
 impl Bursts {
-    /// None: the server was restarted between the snapshots, or there were no bursts.
+    /// The bursts since an earlier snapshot. None: the server was restarted in between, or there
+    /// were no bursts.
     fn since(self, before: &Self) -> Option<Self> {
         let is_same_server = self.counts.len() == before.counts.len();
         let counts: Option<Vec<u64>> = self
@@ -233,7 +235,7 @@ mod tests {
         let after = || bursts([3, 4, 1], 30);
         let seen = after().since(&bursts([1, 4, 0], 20));
         assert_eq!(seen, Some(bursts([2, 0, 1], 10)));
-        // Counters that fell (a restart), and counters that did not change.
+        // Counters that decreased (a restart), and counters that did not change.
         assert_eq!(after().since(&bursts([4, 0, 0], 20)), None);
         assert_eq!(after().since(&after()), None);
     }

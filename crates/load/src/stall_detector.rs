@@ -2,9 +2,10 @@
 //! that sleeps 250 µs at a time.
 //!
 //! While this thread is late, any server on that processor is stalled too: the host of a virtual
-//! machine took the processor, or another program held it inside the kernel. The server can also
-//! delay the thread, by at most the duration of one of its own system calls. A server at a
-//! real-time priority above [`PRIORITY`] makes the measurement invalid, for it preempts the thread.
+//! machine has taken the processor, or another program occupies it inside the kernel. The server
+//! can also delay the thread, by at most the duration of one of its own system calls. With a server
+//! at a real-time priority above [`PRIORITY`] the measurement is invalid, because the server
+//! preempts the thread.
 
 use std::sync::mpsc;
 use std::thread::{self, JoinHandle};
@@ -18,10 +19,10 @@ use crate::error::Error;
 use crate::limits::STALL_DETECTOR_PERIOD_NS;
 use crate::timeline::Timeline;
 
-/// Real-time priority: one above the lowest, which the server has where it runs in that class.
+/// Real-time priority: one above the lowest, which is the server's if it runs in that class.
 const PRIORITY: u8 = 2;
 
-/// The detector's thread; none where no processor was named.
+/// The detector's thread. None: no processor was named.
 pub(crate) struct StallDetector(Option<JoinHandle<Histogram>>);
 
 impl StallDetector {
@@ -36,7 +37,7 @@ impl StallDetector {
         let sample = move || {
             let outcome = pin_at_real_time(cpu);
             let is_ready = outcome.is_ok();
-            // The starting thread waits for this message; it cannot be gone.
+            // This cannot fail: the starting thread waits for the message.
             let _ = ready_sender.send(outcome);
             match is_ready {
                 true => lateness(measure_ns, end_ns),
@@ -66,7 +67,7 @@ fn pin_at_real_time(cpu: usize) -> Result<(), Error> {
     sys::thread::go_real_time(PRIORITY).map_err(|source| Error::StallDetector { source })
 }
 
-/// One latency for each period, including the periods that a stall skipped.
+/// Records one latency for each period, including periods that passed during a stall.
 fn lateness(from_ns: u64, end_ns: u64) -> Histogram {
     let mut histogram = Histogram::new();
     let mut due_ns = from_ns;
@@ -88,7 +89,8 @@ mod tests {
     #[test]
     fn every_period_counts_even_if_skipped() {
         let now_ns = monotonic_ns();
-        // Ten periods in the past, the first the latest, and one in the future.
+        // Ten periods are in the past, the first with the highest latency, and one is in the
+        // future.
         let past_ns = 10 * STALL_DETECTOR_PERIOD_NS;
         let histogram = lateness(now_ns - past_ns, now_ns + 1);
         assert_eq!(histogram.len(), 11);

@@ -5,19 +5,19 @@
 use measure::{LITTLES_LAW_TOLERANCE, LittlesLaw};
 use serde::{Deserialize, Serialize};
 
-/// The version of this module's JSON. Fields that version 1 named differently are read under
-/// both names.
+/// The version of the JSON schema. A field that had another name in version 1 is read under both
+/// names.
 pub const SCHEMA: &str = "curtail.load/2";
 
 /// The kind of load.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Loop {
-    /// Requests follow a schedule drawn before the run, however slow the server is.
+    /// Requests follow a schedule that does not depend on the server's answers.
     Open,
-    /// The next request is sent when the previous one is answered. If the server stalls, the
-    /// requests it delays are sent later and their delay is not recorded: latencies hide the cost
-    /// (coordinated omission).
+    /// The next request is sent when the previous one is answered. If the server stalls, the next
+    /// requests are sent later, and their delay is not recorded: the latencies hide the cost of the
+    /// stall (coordinated omission).
     Closed,
 }
 
@@ -42,7 +42,7 @@ pub struct Summary {
     pub censored: u64,
     /// Intended requests answered with an error.
     pub errors: u64,
-    /// Answers that arrived within the interval ÷ its length.
+    /// Answers that arrived within the interval, divided by its length.
     pub achieved_rps: f64,
     /// Gets answered.
     pub gets: u64,
@@ -61,15 +61,14 @@ pub struct Summary {
     pub service: LatencyDistribution,
     /// Slip: actual send − intended time, of answered requests. None in closed loop.
     pub slip: Option<LatencyDistribution>,
-    /// Lateness: the generator's own part of the response time. It is the time that a request which
-    /// could be sent waited for the generator (not for the socket, nor for a connection whose
-    /// pipeline was full), plus the time that its answer, once reported, waited to be received.
-    /// None in closed loop.
+    /// Lateness: the generator's own part of the response time. It has two parts: the time that the
+    /// request waited only for the generator (and not for the socket or for a connection at its
+    /// full depth), and the time from the report of its answer to the receive. None in closed loop.
     pub lateness: Option<LatencyDistribution>,
     /// `lateness` exceeds 50 µs at its 99th percentile; in closed loop, `generator_busy` exceeds
     /// 0.98.
     pub generator_limited: bool,
-    /// Processor time of the generator's threads in the interval ÷ (threads × interval).
+    /// Processor time of the generator's threads in the interval, divided by threads × interval.
     pub generator_cpu: f64,
     /// Share of the interval in which the generator's threads had work: they neither slept nor
     /// polled without result.
@@ -77,8 +76,8 @@ pub struct Summary {
     /// Mean outstanding requests over the interval, by a count independent of the requests' time
     /// stamps ([`measure::OutstandingCount`]).
     pub outstanding_mean: f64,
-    /// Upper bound on how many of `outstanding_mean` were already answered, with the answer unread
-    /// in its socket.
+    /// The part of `outstanding_mean` that may have been answered already, with the answer unread
+    /// in its socket: an upper bound.
     #[serde(default)]
     pub outstanding_unread: f64,
     /// Little's law: the mean computed from the requests' time stamps ([`measure::Outstanding`]).
@@ -122,7 +121,7 @@ impl Summary {
     }
 }
 
-/// A distribution of latencies: chosen percentiles and the whole histogram, without loss.
+/// A distribution of latencies: chosen percentiles and the complete histogram.
 ///
 /// It contains censored requests at the lower bounds of their latencies; `censored` names the
 /// percentiles that are lower bounds for that reason.
@@ -193,8 +192,9 @@ pub struct Watched {
     pub system_ns: u64,
     /// Resident memory at the end.
     pub resident_bytes: u64,
-    /// Voluntary context switches of all threads. None: the process has too many threads to read.
+    /// Voluntary context switches of all threads. None: the process had too many threads to read
+    /// all their counters.
     pub voluntary_switches: Option<u64>,
-    /// Involuntary context switches of all threads. None as above.
+    /// Involuntary context switches of all threads. None as for `voluntary_switches`.
     pub involuntary_switches: Option<u64>,
 }

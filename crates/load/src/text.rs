@@ -18,7 +18,7 @@ pub fn second_header() -> String {
     )
 }
 
-/// One second of a run. Notes on anything unusual follow the columns.
+/// The line of one second of a run. Notes on unusual events follow the columns.
 #[must_use]
 pub fn second_line(second: &Second) -> String {
     let slip = second
@@ -121,7 +121,7 @@ fn latency_line(name: &str, distribution: &LatencyDistribution) -> String {
     line
 }
 
-/// `≥` before a lower bound.
+/// A latency, preceded by `≥` if it is a lower bound.
 fn show_bounded(latency: Bounded) -> String {
     let sign = if latency.is_lower_bound { "≥" } else { "" };
     format!("{sign}{}", show_duration(latency.value_ns))
@@ -193,7 +193,7 @@ fn count_lines(summary: &Summary) -> Vec<String> {
     lines
 }
 
-/// Warnings that limit what the figures mean.
+/// Warnings that limit the meaning of the figures.
 fn warnings(summary: &Summary) -> Vec<String> {
     let mut lines = Vec::new();
     if summary
@@ -240,7 +240,7 @@ fn watched_line(summary: &Summary) -> Option<String> {
     ))
 }
 
-/// The mean, and the share of wake-ups with a single connection.
+/// The mean burst of the server, and the share of wake-ups with a single connection.
 fn bursts_line(summary: &Summary) -> Option<String> {
     let bursts = summary.bursts.as_ref()?;
     let mean = bursts.mean()?;

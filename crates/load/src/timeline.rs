@@ -42,7 +42,7 @@ impl Timeline {
         }
     }
 
-    /// The end of a window. None for the last window, which ends with the run, and beyond it.
+    /// The boundary at which a window ends. None for the last window, which ends with the run.
     pub(crate) fn boundary(&self, window: usize) -> Option<u64> {
         self.boundaries.get(window).copied()
     }
@@ -73,14 +73,14 @@ impl Timeline {
         (self.measure_ns..self.end_ns).contains(&at_ns)
     }
 
-    /// A time, at most the interval's end.
+    /// A time, limited to the end of the measured interval.
     #[inline]
     pub(crate) fn clamped(&self, at_ns: u64) -> u64 {
         at_ns.min(self.end_ns)
     }
 
-    /// The lower bound of the response time of a measured request that is given up. It is counted
-    /// to the interval's end even for a request given up earlier, for no answer came until then.
+    /// The lower bound of the response time of a censored request. A request that is given up
+    /// before the end of the interval counts as unanswered until that end.
     pub(crate) fn lower_bound_ns(&self, intended_ns: u64, given_up_ns: u64) -> u64 {
         given_up_ns.max(self.end_ns) - intended_ns
     }

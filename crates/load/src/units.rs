@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-/// Text that is no valid quantity.
+/// The error of a text that is not a valid quantity.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("`{text}` is not a {what}; give {example}")]
 pub struct UnitError {
@@ -94,7 +94,7 @@ pub fn count(text: &str) -> Result<u64, UnitError> {
     whole(text, number, 9e15, what)
 }
 
-/// A duration to three digits in the largest unit below it: `412 ns`, `1.84 ms`.
+/// A duration with three digits, in the largest unit that is not longer: `412 ns`, `1.84 ms`.
 #[must_use]
 pub fn show_duration(ns: u64) -> String {
     let (scale, unit) = match ns {
@@ -106,7 +106,7 @@ pub fn show_duration(ns: u64) -> String {
     three_digits(ns as f64 / scale, unit)
 }
 
-/// A rate to three digits: `950`, `203 k`, `1.25 M`.
+/// A rate with three digits: `950`, `203 k`, `1.25 M`.
 #[must_use]
 pub fn show_rate(rate_rps: f64) -> String {
     match rate_rps {

@@ -15,8 +15,8 @@ use crate::limits::{COPIED_VALUE_LEN_MAX, SEND_BYTES_MAX, SPLICES_MAX};
 
 /// Requests of one connection that leave in one send.
 ///
-/// Short values are copied behind their request lines. Long values are sent from the shared filler;
-/// a splice records their position.
+/// Short values are copied after their request lines. Long values are sent from the shared filler;
+/// a splice records the position of such a value.
 pub(crate) struct Batch {
     keyspace: Keyspace,
     protocol: Protocol,
@@ -29,7 +29,7 @@ pub(crate) struct Batch {
 
 #[derive(Debug, Clone, Copy)]
 struct Splice {
-    /// Its position in the bytes.
+    /// The position of the value in `bytes`.
     at: usize,
     len: usize,
 }
@@ -60,7 +60,7 @@ impl Batch {
         self.spliced_len = 0;
     }
 
-    /// Bytes of all requests.
+    /// Number of bytes of all requests.
     pub(crate) fn len(&self) -> usize {
         self.bytes.len() + self.spliced_len
     }
@@ -92,7 +92,7 @@ impl Batch {
         }
     }
 
-    /// Sends as many bytes as the socket accepts.
+    /// Sends as many bytes as the socket accepts. Returns their number.
     pub(crate) fn send(&self, stream: &Stream) -> io::Result<usize> {
         if self.splices.is_empty() {
             return stream.send(&self.bytes);

@@ -10,20 +10,20 @@ use crate::metrics::Recorded;
 use crate::wire::Answer;
 use workload::Op;
 
-/// The arrival of bytes.
+/// The arrival of received bytes.
 #[derive(Clone, Copy)]
 pub(super) struct Arrival {
     /// Arrival time: the kernel's time stamp, or the thread's clock where there is none.
     at_ns: u64,
-    /// The kernel gave a time stamp.
+    /// The kernel has stamped the arrival.
     stamped: bool,
     /// When the thread received them.
     received_ns: u64,
 }
 
 impl Engine {
-    /// Receives once, counts the answers, and sends the requests that they let leave. Returns the
-    /// time by the thread's clock.
+    /// Receives once, counts the answers, and sends the requests that were waiting for them.
+    /// Returns the time by the thread's clock.
     pub(super) fn receive(&mut self, number: usize, buffer: &mut [u8], before_ns: u64) -> u64 {
         let Some(connection) = &mut self.slots[number].connection else {
             return before_ns;
@@ -56,8 +56,8 @@ impl Engine {
         while let Some(connection) = &mut self.slots[number].connection {
             match connection.answer(&mut input, self.options.protocol) {
                 Ok(Some((request, answer))) => {
-                    // Below its depth the connection delayed no request: all waiting there is this
-                    // thread's. Only an answer at full depth unblocks the connection.
+                    // Only an answer at full depth unblocks the connection. Below its depth,
+                    // requests waited for this thread and not for the connection.
                     if connection.in_flight.len() + 1 >= self.options.depth {
                         self.slots[number].unblocked_ns = arrival.at_ns;
                     }
@@ -113,7 +113,7 @@ impl Engine {
                 });
             }
         } else if arrival.received_ns >= self.timeline.measure_ns {
-            // A warm-up request answered after the warm-up: it belongs to no window.
+            // A warm-up request that was answered after the warm-up is recorded in no window.
             return;
         }
         let latencies = &mut self.window.latencies;
@@ -121,8 +121,8 @@ impl Engine {
         if matches!(self.source, RequestSource::Open(_)) {
             latencies.response.record(answered_ns - request.intended_ns);
             latencies.slip.record(request.sent_ns - request.intended_ns);
-            // With a kernel time stamp a late receive does not change this latency. It can only
-            // delay the connection's next request, whose own lateness includes it.
+            // With a kernel time stamp, a late receive does not change this latency. It can only
+            // delay the connection's next request, and is part of that request's lateness.
             let receive_delay_ns = if arrival.stamped {
                 0
             } else {
@@ -134,8 +134,8 @@ impl Engine {
         }
     }
 
-    /// Counts a measured request that is given up: only a lower bound of its response time is
-    /// known, so it is kept apart from the answered ones.
+    /// Counts a measured request as censored: it is given up, and only a lower bound of its
+    /// response time is known.
     pub(super) fn censor(&mut self, intended_ns: u64, given_up_ns: u64) {
         if matches!(self.source, RequestSource::Open(_)) && self.timeline.measures(intended_ns) {
             let lower_bound_ns = self.timeline.lower_bound_ns(intended_ns, given_up_ns);
@@ -143,7 +143,7 @@ impl Engine {
         }
     }
 
-    /// Gives up a connection with its outstanding and queued requests.
+    /// Drops a lost connection. Its outstanding and queued requests are censored.
     pub(super) fn lose(&mut self, number: usize, error: &ConnectionError) {
         let slot = &mut self.slots[number];
         let Some(connection) = slot.connection.take() else {

@@ -48,7 +48,7 @@ pub(crate) struct Channels {
     pub(crate) windows: Sender<EndedWindow>,
     /// Cleared windows for reuse, from the main thread.
     pub(crate) spare: Receiver<Window>,
-    /// Measured connections not lost, over all threads.
+    /// Number of measured connections that are not lost, over all threads.
     pub(crate) alive: Arc<AtomicU32>,
 }
 
@@ -56,7 +56,7 @@ pub(crate) struct Channels {
 pub(crate) struct Outcome {
     pub(crate) totals: Totals,
     pub(crate) recorded: Vec<Recorded>,
-    /// The error of the connection lost last.
+    /// The error of the connection that was lost last.
     pub(crate) last_loss: Option<String>,
 }
 

@@ -90,7 +90,7 @@ fn planned(config: &Config) -> u64 {
 fn a_thread_that_wakes_after_the_end_still_sends_and_counts_all_due_requests() {
     let mut config = config();
     let (engine, ended) = engine(&mut config);
-    // The interval was over half a second ago; the grace is not.
+    // The measured interval ended 500 ms ago, and the grace period of 1 s has not ended yet.
     let timeline = Timeline::new(&config, monotonic_ns() - 600_000_000);
     let outcome = engine.run(timeline).unwrap();
     let expected = planned(&config);
@@ -107,15 +107,16 @@ fn a_thread_that_wakes_after_the_end_still_sends_and_counts_all_due_requests() {
 fn requests_never_dispatched_count_as_intended() {
     let mut config = config();
     let (engine, _ended) = engine(&mut config);
-    // The grace is over too.
+    // The grace period has ended too.
     let timeline = Timeline::new(&config, monotonic_ns() - 5_000_000_000);
     let outcome = engine.run(timeline).unwrap();
     assert_eq!(outcome.totals.intended, planned(&config));
     assert_eq!((outcome.totals.sent, outcome.totals.answered), (0, 0));
 }
 
-/// Sends a first request, stalls until 3 ms after its answer arrived, which is 5 ms after the
-/// second request was due, and sends the second. Returns the second's lateness and its slip.
+/// Sends a first request. Stalls until 3 ms after its answer has arrived, which is at least 5 ms
+/// after the second request was due. Then sends the second request. Returns its lateness and its
+/// slip.
 fn second_after_a_stall(depth: u32) -> (u64, u64) {
     const MS: u64 = 1_000_000;
     let mut config = config();
@@ -165,7 +166,8 @@ fn littles_law(totals: &Totals, end_ns: u64) -> measure::LittlesLaw {
     )
 }
 
-/// A polling thread bounds the arrival time of every answer, however busy the machine is.
+/// The thread polls (`spin`). Each poll that reports no answer is a lower bound of the next
+/// answer's arrival time, so the check has exact bounds even on a busy machine.
 #[test]
 fn the_count_of_outstanding_requests_agrees_with_their_time_stamps() {
     let mut config = config();
@@ -181,8 +183,8 @@ fn the_count_of_outstanding_requests_agrees_with_their_time_stamps() {
 }
 
 /// Little's law over one request to a server that answers after 5 ms; `distort` changes the engine
-/// before the answer is received. The earliest arrival time comes from the server's known delay and
-/// not from polling, so other programs cannot blur it.
+/// before the answer is received. The earliest arrival time is computed from the server's known
+/// delay and not from polling, so other programs cannot make it inexact.
 fn one_request(distort: impl FnOnce(&mut Engine)) -> measure::LittlesLaw {
     const SERVICE: Duration = Duration::from_millis(5);
     let mut config = config();
