@@ -83,8 +83,8 @@ impl Reactor {
         }
     }
 
-    /// Submits requests and wakes the fibres whose wait is over. Returns their number. Rings pass the
-    /// bytes received for these fibres to `on_received`.
+    /// Submits requests and wakes the fibres whose wait is over. Returns their number. Rings pass
+    /// the bytes received for these fibres to `on_received`.
     pub(crate) fn poll(&self, on_received: OnReceived<'_>) -> usize {
         match self {
             Self::Rings(ring) => ring.poll(on_received),

@@ -66,7 +66,7 @@ impl ScheduleSource {
         for _ in 0..count {
             match self.schedule.next() {
                 Some(planned) if planned.intended_ns < self.end_ns => {
-                    self.generated.push_back(planned)
+                    self.generated.push_back(planned);
                 }
                 _ => {
                     self.exhausted = true;

@@ -209,7 +209,7 @@ impl Simulation {
     ) {
         match slot {
             Some(slot) if self.directory.set_missed(slot, false) => {
-                self.fill(slot, traits, capacity)
+                self.fill(slot, traits, capacity);
             }
             Some(slot) => {
                 self.queues.rewrite(&mut self.directory, slot, traits);
