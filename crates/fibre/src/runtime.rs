@@ -101,13 +101,13 @@ pub struct Runtime {
 /// Why a runtime could not be started.
 #[derive(Debug, thiserror::Error)]
 pub enum StartError {
-    /// No processor, or too many.
+    /// The number of processors is 0 or too large.
     #[error("a runtime has 1 to {PROCESSORS_MAX} processors, not {0}")]
     Processors(usize),
     /// The kernel lacks the I/O backend, or does not let this process use it.
     #[error("failed to set up {0}: {1}")]
     Io(&'static str, io::Error),
-    /// No descriptor, thread or memory left.
+    /// No descriptor, thread or memory is left.
     #[error("failed to start a processor: {0}")]
     Processor(io::Error),
 }
@@ -273,7 +273,7 @@ impl Runtime {
     /// Runs a fibre and waits for its result.
     ///
     /// # Panics
-    /// With the payload of the fibre's panic; or there is no memory for the stack.
+    /// The fibre panics: the panic resumes here. Or there is no memory for its stack.
     pub fn run<T: Send + 'static>(&self, run: impl FnOnce() -> T + Send + 'static) -> T {
         match self.spawn(run).join() {
             Ok(result) => result,

@@ -21,7 +21,7 @@ use crate::time::deadline_ns;
 /// Results of completions whose operation was not performed: negative error numbers.
 const EAGAIN: i32 = -libc::EAGAIN;
 const ECANCELED: i32 = -libc::ECANCELED;
-/// No deadline.
+/// The value of `timeout_ns` for no timeout.
 const NO_TIMEOUT: u64 = u64::MAX;
 
 /// A socket whose waits block only the fibre. `T` owns the descriptor: an [`OwnedFd`], a

@@ -54,7 +54,7 @@ pub(crate) fn prefetch<T>(address: *const T) {
 }
 
 /// A point in time, in ticks of the processor's counter where available, otherwise in nanoseconds.
-/// Only for comparison with others.
+/// It is meaningful only in comparison with other ticks.
 #[cfg(not(shuttle))]
 pub(crate) fn ticks() -> u64 {
     #[cfg(target_arch = "x86_64")]

@@ -91,7 +91,7 @@ pub struct Config {
     pub records: u64,
     /// The protocol of requests and answers.
     pub protocol: Protocol,
-    /// The process whose processor time, memory and context switches over the interval are
+    /// The process whose processor time, memory and context switches during the interval are
     /// reported.
     pub watch_pid: Option<u32>,
     /// Read `stats` of the first server at both ends of the interval, for the number of ready

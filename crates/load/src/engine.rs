@@ -198,7 +198,8 @@ impl Engine {
                     }
                     now_ns = self.receive(slot, &mut buffer, now_ns);
                 }
-                // Requests that became due meanwhile leave before the remaining answers are read.
+                // Requests that became due during the receive are sent before the remaining answers
+                // are read.
                 let _ = self.dispatch(now_ns, 1) | self.flush(now_ns, 1);
             }
             now_ns = monotonic_ns();
@@ -260,7 +261,7 @@ impl Engine {
             RequestSource::Closed(_) => true,
         };
         let done = now_ns >= self.timeline.end_ns && dispatched && self.unanswered == 0;
-        all_lost || done || now_ns >= self.timeline.give_up_ns
+        all_lost || done || now_ns >= self.timeline.grace_end_ns
     }
 
     /// Moves up to `sends_max` due requests to the queues of their connections. Returns whether it

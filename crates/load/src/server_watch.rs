@@ -1,4 +1,4 @@
-//! The server's processor time and its burst statistics over the measured interval, from one
+//! The server's processor time and its burst statistics during the measured interval, from one
 //! snapshot at its start and one at its end.
 //!
 //! A separate thread takes the snapshots, so that snapshots and the output of the run do not delay
@@ -19,7 +19,7 @@ use crate::limits::{STATS_LEN_MAX, STATS_LINE_LEN_MAX, STATS_TIMEOUT};
 use crate::summary::{Bursts, Watched};
 use crate::timeline::Timeline;
 
-/// The observations of the server over the interval.
+/// The observations of the server during the interval.
 #[derive(Debug, Default)]
 pub(crate) struct Observed {
     pub(crate) watched: Option<Watched>,

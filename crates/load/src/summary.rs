@@ -73,7 +73,7 @@ pub struct Summary {
     /// Share of the interval in which the generator's threads had work: they neither slept nor
     /// polled without result.
     pub generator_busy: f64,
-    /// Mean outstanding requests over the interval, by a count independent of the requests' time
+    /// Mean outstanding requests during the interval, by a count independent of the requests' time
     /// stamps ([`measure::OutstandingCount`]).
     pub outstanding_mean: f64,
     /// The part of `outstanding_mean` that may have been answered already, with the answer unread
@@ -98,8 +98,8 @@ pub struct Summary {
     /// Processor time, memory and context switches of the process that `--watch-pid` named, over
     /// the interval.
     pub watched: Option<Watched>,
-    /// The first server's wake-ups over the interval, with `--watch-bursts`. None: the server does
-    /// not count them.
+    /// The first server's wake-ups during the interval, with `--watch-bursts`. None: the server
+    /// does not count them.
     #[serde(default)]
     pub bursts: Option<Bursts>,
     /// Stalls of the machine: the wake-up latency of a real-time thread on the processor that
@@ -183,7 +183,7 @@ impl Bursts {
     }
 }
 
-/// The cost of the process under test over the measured interval.
+/// The cost of the process under test during the measured interval.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Watched {
     /// Processor time in user mode.

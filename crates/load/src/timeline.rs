@@ -7,7 +7,7 @@ const SECOND_NS: u64 = 1_000_000_000;
 /// The phases of a run and the boundaries of its windows.
 ///
 /// ```text
-/// start    measure                        end      give up
+/// start    measure                        end      grace end
 ///   │ warm-up │   second   second   second │  grace   │
 ///   └─────────┴────────┴────────┴──────────┴──────────┘   windows; each but the last ends at
 ///                                                         a boundary
@@ -17,7 +17,7 @@ pub(crate) struct Timeline {
     pub(crate) start_ns: u64,
     pub(crate) measure_ns: u64,
     pub(crate) end_ns: u64,
-    pub(crate) give_up_ns: u64,
+    pub(crate) grace_end_ns: u64,
     boundaries: Vec<u64>,
 }
 
@@ -37,7 +37,7 @@ impl Timeline {
             start_ns,
             measure_ns,
             end_ns,
-            give_up_ns: end_ns + config.grace_ns,
+            grace_end_ns: end_ns + config.grace_ns,
             boundaries,
         }
     }
@@ -79,7 +79,7 @@ impl Timeline {
         at_ns.min(self.end_ns)
     }
 
-    /// The lower bound of the response time of a censored request. A request that is given up
+    /// The lower bound of the response time of a censored request. A request that is censored
     /// before the end of the interval counts as unanswered until that end.
     pub(crate) fn lower_bound_ns(&self, intended_ns: u64, given_up_ns: u64) -> u64 {
         given_up_ns.max(self.end_ns) - intended_ns
@@ -92,9 +92,9 @@ impl Timeline {
             .saturating_sub(from_ns.max(self.measure_ns))
     }
 
-    /// The time at which a window ends, or the run is given up.
+    /// The time at which a window ends. For the last window, the end of the grace period.
     pub(crate) fn next_event_ns(&self, window: usize) -> u64 {
-        self.boundary(window).unwrap_or(self.give_up_ns)
+        self.boundary(window).unwrap_or(self.grace_end_ns)
     }
 }
 

@@ -568,7 +568,7 @@ mod tests {
                 .all(|at| after_pause.requested_after_first_quarter(at))
         );
         assert!(!after_pause.requested_after_first_quarter(114));
-        // With a long mean lifetime the pause counts.
+        // With a long mean lifetime, the pause is part of the lifetime.
         assert!(!lifetime(460, 360).requested_after_first_quarter(160));
         // Below `LIFETIME_MIN_S` (eight seconds), and while the mean is unknown, every request
         // counts.

@@ -276,7 +276,7 @@ mod tests {
     }
 
     #[test]
-    fn lengths_that_share_a_list_are_told_apart() {
+    fn lengths_that_share_a_list_are_distinguished() {
         let mut ready = ReadyHoles::new();
         let other = 100 + HOLE_LISTS as u32 * 2;
         ready.add(hole(1, 100, Part::Small));

@@ -138,7 +138,7 @@ impl Sketch {
 mod tests {
     use super::*;
 
-    fn seen(sketch: &Sketch) -> HotKeys {
+    fn summed(sketch: &Sketch) -> HotKeys {
         let mut sum = HotKeys::default();
         sketch.add_to(&mut sum);
         sum.keys.sort_by_key(|hot| std::cmp::Reverse(hot.reads));
@@ -154,13 +154,13 @@ mod tests {
                 sketch.record(1, b"hot");
             }
         }
-        let seen = seen(&sketch);
-        assert_eq!(seen.keys.len(), HOT_KEYS);
-        let hot = seen.keys.iter().find(|hot| hot.key == b"hot").unwrap();
+        let summed = summed(&sketch);
+        assert_eq!(summed.keys.len(), HOT_KEYS);
+        let hot = summed.keys.iter().find(|hot| hot.key == b"hot").unwrap();
         let period = u64::from(HOT_SAMPLE_PERIOD);
         assert!(hot.reads >= 2_000 * period, "never too few: {hot:?}");
         assert!(hot.reads - hot.overestimate <= 2_000 * period, "{hot:?}");
-        assert_eq!(seen.reads, 22_000 * period);
+        assert_eq!(summed.reads, 22_000 * period);
     }
 
     #[test]
@@ -172,9 +172,9 @@ mod tests {
         for _ in 0..20 * HOT_WINDOW {
             sketch.record(2, b"today");
         }
-        let seen = seen(&sketch);
-        assert_eq!(seen.keys.len(), 1);
-        assert_eq!(seen.keys[0].key, b"today");
+        let summed = summed(&sketch);
+        assert_eq!(summed.keys.len(), 1);
+        assert_eq!(summed.keys[0].key, b"today");
     }
 
     #[test]

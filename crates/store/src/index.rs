@@ -304,7 +304,7 @@ impl Index {
         None
     }
 
-    /// Counts a request for an entry. If the entry has moved or gone, the count is lost.
+    /// Counts a request for an entry. If the entry has moved or was removed, the count is lost.
     pub(crate) fn count_request(&self, hash: u64, entry: Entry) {
         let more = entry.with_frequency(entry.frequency() + 1);
         if more == entry {

@@ -32,9 +32,9 @@ pub(crate) struct NewItem<'a> {
 /// The value of a new item.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Value<'a> {
-    /// Complete, in memory of the caller.
+    /// A complete value, in memory of the caller.
     Whole(&'a [u8]),
-    /// Of this length, in pieces that are already in the log.
+    /// A value of this length, in pieces that are already in the log.
     Pieces(usize, &'a [Allocation]),
 }
 

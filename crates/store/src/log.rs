@@ -297,7 +297,7 @@ impl Log {
     }
 
     fn mark_end(&self, number: Number, at: u32) {
-        // Only the first failed addition finds the tail inside the segment.
+        // Only the first addition that fails finds the tail inside the segment: it marks the end.
         if at <= self.heap.segment_size() {
             self.heap.write_end(number, at);
             self.heap.segment(number).set_end(at);

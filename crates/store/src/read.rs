@@ -34,12 +34,12 @@ pub struct Read {
 /// When a read claims an item that has not expired.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum Recache {
-    /// Only if it is stale.
+    /// Claim the item only if it is stale.
     #[default]
     Never,
-    /// If it expires before this second. An item without expiry is not claimed.
+    /// Also claim the item if it expires before this second. An item without expiry is not claimed.
     Before(Expiry),
-    /// Always.
+    /// Always claim the item.
     Always,
 }
 

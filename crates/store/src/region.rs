@@ -1,4 +1,5 @@
-//! Memory mapped from the kernel: reserved at once, and resident page by page on first touch.
+//! Memory mapped from the kernel. It is reserved when a mapping is created; each page becomes
+//! resident on first touch.
 //!
 //! In models (`crate::sync`) the words of the index are atomics of the model's scheduler, and not
 //! plain memory. Items are always in plain memory.

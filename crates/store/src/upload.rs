@@ -316,7 +316,7 @@ impl Worker {
 }
 
 impl Upload {
-    /// Its key.
+    /// The key of the item.
     #[must_use]
     pub fn key(&self) -> &[u8] {
         match &self.memory {
@@ -325,7 +325,7 @@ impl Upload {
         }
     }
 
-    /// The hash of its key.
+    /// The hash of the item's key.
     #[must_use]
     pub fn hash(&self) -> KeyHash {
         self.hash

@@ -144,9 +144,9 @@ pub enum Direction {
 /// A counter to create if there is none.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Vivify {
-    /// Its value.
+    /// The initial value of the counter.
     pub initial: u64,
-    /// Its expiry.
+    /// The expiry of the counter.
     pub expiry: Expiry,
 }
 
@@ -187,15 +187,15 @@ pub enum ArithOutcome {
 /// A counter after arithmetic.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Counted {
-    /// Its value.
+    /// The value of the counter.
     pub value: u64,
-    /// It was created.
+    /// The counter was created by this operation.
     pub created: bool,
-    /// Its CAS.
+    /// The CAS of the counter.
     pub cas: u64,
-    /// Its previous expiry.
+    /// The expiry before the operation.
     pub expiry_before: Expiry,
-    /// Its expiry.
+    /// The expiry after the operation.
     pub expiry: Expiry,
 }
 

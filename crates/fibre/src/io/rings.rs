@@ -393,8 +393,8 @@ pub(crate) unsafe fn perform<const N: usize>(
 ///
 /// # Safety
 /// The memory that the entries point to stays valid until this returns. `buffer` is the address to
-/// which the last entry makes the kernel write, and is not used otherwise meanwhile. It contains as
-/// many bytes as the entry's completion says.
+/// which the last entry makes the kernel write, and is not used otherwise during the call. It
+/// contains as many bytes as the entry's completion says.
 pub(crate) unsafe fn perform_into<const N: usize>(
     entries: [Entry; N],
     buffer: *const u8,

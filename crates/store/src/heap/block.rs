@@ -393,7 +393,7 @@ impl<'h> Block<'h> {
         }
     }
 
-    /// Copies `other` into this block. Other threads may read `other` meanwhile; the caller has
+    /// Copies `other` into this block. Other threads may read `other` concurrently; the caller has
     /// exclusive access to this block.
     pub(crate) fn copy_from(self, other: Block<'_>) {
         if !other.is_piece() && other.is_in_pieces() {

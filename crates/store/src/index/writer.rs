@@ -135,7 +135,7 @@ impl<'a> Writer<'a> {
     }
 
     /// The current state of an entry found before the lock was taken, by a worker that has not been
-    /// quiescent since. `None` if it has moved, gone, or refers to another location.
+    /// quiescent since. `None` if it has moved, was removed, or refers to another location.
     pub(crate) fn revalidate(&self, earlier: &Found) -> Option<Found> {
         let word = self.index.word(earlier.bucket, earlier.slot);
         let entry = Entry::of_word(word.load(Ordering::Relaxed))?;

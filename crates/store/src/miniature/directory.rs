@@ -15,9 +15,9 @@ pub(super) const SLOT_BYTES: u64 = 8 + 4 + 4 + 4 + 2 + 2 + 1;
 /// The properties of an item that the miniatures simulate.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Traits {
-    /// Its length in a segment, in bytes.
+    /// The length of its blocks in bytes.
     pub(crate) bytes: u32,
-    /// Its expiry.
+    /// The expiry of the item.
     pub(crate) expiry: Expiry,
 }
 
@@ -189,7 +189,7 @@ mod tests {
     };
 
     #[test]
-    fn what_was_inserted_is_found_until_it_is_removed() {
+    fn an_inserted_hash_is_found_until_it_is_removed() {
         let mut directory = Directory::new(8);
         let slots: Vec<Slot> = (0..8)
             .map(|hash| directory.insert(hash * 8, TRAITS).unwrap())

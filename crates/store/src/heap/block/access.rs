@@ -192,7 +192,7 @@ mod tests {
             for later_s in [0, 1, 3_600, 2 * year_s] {
                 assert_eq!(access.time_s(now_s.saturating_add(later_s)), now_s);
             }
-            // The clock of another thread may be a second behind.
+            // The clock of another thread may be a second earlier.
             assert_eq!(access.time_s(now_s.saturating_sub(1)), now_s);
         }
     }

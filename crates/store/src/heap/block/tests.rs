@@ -11,7 +11,7 @@ fn block(memory: &mut [u64]) -> Block<'_> {
 }
 
 #[test]
-fn every_block_form_returns_what_was_stored() {
+fn every_layout_returns_the_stored_fields() {
     let (mut memory, mut other) = (memory(), memory());
     let all_fields = [
         HeaderFields::whole(3, 70, 0, None, false),
