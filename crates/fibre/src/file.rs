@@ -16,7 +16,7 @@ use crate::offload::offload;
 use crate::switch::current;
 
 /// A file. Its reads and writes use the io_uring of the processor or, with epoll, the threads of
-/// [`offload`](crate::offload).
+/// [`offload`](crate::offload()).
 #[derive(Debug)]
 pub struct File {
     fd: OwnedFd,

@@ -1,7 +1,7 @@
 //! Insertion: how a new item gets into the index.
 //!
 //! The item is built without a lock: a block is allocated, held for its writer as a [`Draft`], and
-//! filled. Under the lock of its class [`Worker::insert`] decides whether it may be stored, and
+//! filled. Under the lock of its class [`Worker::try_insert`] decides whether it may be stored, and
 //! links it into the index.
 
 use std::sync::atomic::Ordering;

@@ -13,7 +13,7 @@ pub(crate) fn line(at: *const u8) {
     let _ = at;
 }
 
-/// As [`line`], for a line that is about to be written: other cores lose their copies of it. Does
+/// As [`line()`], for a line that is about to be written: other cores lose their copies of it. Does
 /// nothing on processors without the instruction.
 #[inline]
 pub(crate) fn line_to_write(at: *const u8) {

@@ -6,8 +6,8 @@ use crate::heap::Number;
 use crate::sync::atomic::Ordering;
 
 impl Log {
-    /// A segment to be returned to the kernel. The caller calls [`Heap::discard`] without a lock,
-    /// then [`Log::discarded`].
+    /// A segment to be returned to the kernel. The caller calls
+    /// [`Heap::discard`](crate::heap::Heap::discard) without a lock, then [`Log::discarded`].
     pub(crate) fn next_to_discard(&self) -> Option<Number> {
         self.lists().to_discard.pop()
     }
@@ -16,8 +16,8 @@ impl Log {
         self.lists().absent.push(number);
     }
 
-    /// A discarded segment that will be used again soon. The caller calls [`Heap::populate`]
-    /// without a lock, then [`Log::populated`].
+    /// A discarded segment that will be used again soon. The caller calls
+    /// [`Heap::populate`](crate::heap::Heap::populate) without a lock, then [`Log::populated`].
     pub(crate) fn next_to_populate(&self) -> Option<Number> {
         let mut lists = self.lists();
         let is_short = (lists.free.len() as u32) < 2 * self.reserve();
@@ -38,8 +38,9 @@ impl Log {
         self.reclaim_retired(&mut lists);
     }
 
-    /// A segment that will soon be used for the first time. The caller calls [`Heap::populate`]
-    /// without a lock. A worker that needs it earlier uses it anyway.
+    /// A segment that will soon be used for the first time. The caller calls
+    /// [`Heap::populate`](crate::heap::Heap::populate) without a lock. A worker that needs it
+    /// earlier uses it anyway.
     pub(crate) fn next_fresh(&self) -> Option<Number> {
         let mut lists = self.lists();
         let room = self.resident_max().saturating_sub(lists.resident);
