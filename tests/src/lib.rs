@@ -12,6 +12,7 @@
 //! | `CURTAIL_SLOW_TRANSCRIPTS` | that memcached waits through `@tick` in real time |
 #![forbid(unsafe_code)]
 
+pub mod admin;
 pub mod background_client;
 pub mod calibration;
 pub mod client;

@@ -1,9 +1,11 @@
 //! Those who can hold a conversation.
 
+mod memory;
 mod model;
 mod session;
 mod socket;
 
+pub use memory::MemoryPeer;
 pub use model::ModelPeer;
 pub use session::SessionPeer;
 pub use socket::{Address, Socket, SocketPeer};

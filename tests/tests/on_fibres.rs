@@ -2,6 +2,8 @@
 //! scheduler and io_uring: every runtime must give the same answers, keep the same bounds, and stop
 //! in the same order.
 
+#[path = "admin.rs"]
+mod admin;
 #[path = "edges.rs"]
 mod edges;
 #[path = "idle.rs"]

@@ -1,6 +1,8 @@
 //! The tests of the server on the runtime `rings` (io_uring): every runtime must give the same
 //! answers, keep the same bounds, and stop in the same order.
 
+#[path = "admin.rs"]
+mod admin;
 #[path = "edges.rs"]
 mod edges;
 #[path = "idle.rs"]

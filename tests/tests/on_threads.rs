@@ -3,6 +3,8 @@
 // The helpers of tests may panic and print, as tests may.
 #![allow(clippy::unwrap_used, clippy::print_stderr)]
 
+#[path = "admin.rs"]
+mod admin;
 #[path = "edges.rs"]
 mod edges;
 #[path = "idle.rs"]

@@ -2,7 +2,7 @@
 // The helpers of tests may panic and print, as tests may.
 #![allow(clippy::unwrap_used, clippy::print_stderr)]
 
-use curtail_tests::peer::{Address, ModelPeer, Peer, SessionPeer, SocketPeer, Trickle};
+use curtail_tests::peer::{Address, MemoryPeer, ModelPeer, Peer, SessionPeer, SocketPeer, Trickle};
 use curtail_tests::play;
 use curtail_tests::process::{Server, curtail, memcached, memcached_command};
 
@@ -38,6 +38,22 @@ fn the_session_knows_them_byte_by_byte() {
         let mut peer = Trickle(SessionPeer::new(in_place).unwrap());
         check("session, byte by byte", &mut peer);
     }
+}
+
+/// The loop that serves sockets, over pipes and a virtual clock. Pipes that hold a few bytes make
+/// every reply wait for space.
+#[test]
+fn the_runtime_in_memory_knows_the_transcripts() {
+    for capacity in [1 << 16, 61] {
+        let name = format!("memory, {capacity} bytes a pipe");
+        check(&name, &mut MemoryPeer::new(capacity).unwrap());
+    }
+}
+
+#[test]
+fn the_runtime_in_memory_knows_them_byte_by_byte() {
+    let peer = MemoryPeer::new(1 << 16).unwrap();
+    check("memory, byte by byte", &mut Trickle(peer));
 }
 
 #[test]

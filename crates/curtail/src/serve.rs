@@ -161,6 +161,8 @@ impl Flags {
                 busy_poll_ns: self.busy_poll,
                 min_wait_ns: self.min_wait,
             },
+            admin: self.admin,
+            records_latency: !self.no_latency,
             verbosity: u32::from(self.verbose),
         };
         Ok((config, notes))

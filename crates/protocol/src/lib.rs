@@ -1,6 +1,6 @@
 //! memcached's protocols, in both directions, without I/O.
 //!
-//! The server half turns bytes into [`Request`]s ([`parse`]) and writes [`reply`] lines; the
+//! The server half turns bytes into [`Request`]s ([`parse()`]) and writes [`reply`] lines; the
 //! client half ([`client`]) writes requests and turns bytes into replies. Nothing here owns a
 //! socket, reads a clock or stores items. The data block of a storage command is not part of its
 //! `Request`: the caller consumes `value_len` bytes and the line end after them. That way a value

@@ -3,7 +3,8 @@
 mod meta;
 
 pub use meta::{
-    DebugFields, MetaFields, MetaStatus, meta_arith, meta_debug, meta_echo, meta_found, meta_stored,
+    DebugFields, MetaEcho, MetaFields, MetaStatus, meta_arith, meta_debug, meta_echo, meta_found,
+    meta_stored,
 };
 
 use crate::decimal;

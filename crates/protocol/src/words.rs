@@ -71,6 +71,14 @@ impl<'a> Keys<'a> {
         }
     }
 
+    /// The key, if it is the only one.
+    #[must_use]
+    #[inline]
+    pub fn single(mut self) -> Option<&'a [u8]> {
+        let first = self.next()?;
+        self.next().is_none().then_some(first)
+    }
+
     /// The keys that have not been iterated over, as text of the line.
     #[must_use]
     pub const fn as_bytes(&self) -> &'a [u8] {
@@ -131,10 +139,13 @@ impl PartialEq for MetaFlags<'_> {
 
 impl Eq for MetaFlags<'_> {}
 
-impl MetaKey<'_> {
+impl<'a> MetaKey<'a> {
     /// The decoded key. `into` is used only if the key is base64.
     #[must_use]
-    pub fn decode<'b>(&'b self, into: &'b mut [u8; KEY_MAX]) -> &'b [u8] {
+    pub fn decode<'b>(&self, into: &'b mut [u8; KEY_MAX]) -> &'b [u8]
+    where
+        'a: 'b,
+    {
         if self.base64 {
             base64::decode(self.raw, into).unwrap_or(self.raw)
         } else {

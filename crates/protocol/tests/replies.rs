@@ -1,12 +1,28 @@
 //! The text of the server's replies.
 
-use protocol::reply::{self, MetaFields, MetaStatus};
-use protocol::{Parsed, Request, parse};
+use protocol::limits::KEY_MAX;
+use protocol::reply::{self, MetaEcho, MetaFields, MetaStatus};
+use protocol::{MetaFlags, MetaKey, Parsed, Request, parse};
 
 fn written(write: impl FnOnce(&mut Vec<u8>)) -> String {
     let mut out = Vec::new();
     write(&mut out);
     String::from_utf8_lossy(&out).into_owned()
+}
+
+/// As [`written`], with the echo of a request.
+fn echoed(
+    key: &MetaKey<'_>,
+    flags: MetaFlags<'_>,
+    write: impl FnOnce(&mut Vec<u8>, &MetaEcho<'_>),
+) -> String {
+    let mut buffer = [0; KEY_MAX];
+    let echo = MetaEcho {
+        key: key.decode(&mut buffer),
+        base64: key.base64,
+        flags,
+    };
+    written(|out| write(out, &echo))
 }
 
 #[test]
@@ -54,7 +70,9 @@ fn found(line: &str, fields: &MetaFields) -> String {
     else {
         panic!("{line:?}")
     };
-    written(|out| reply::meta_found(out, &get.key, get.flags, fields, get.with_value))
+    echoed(&get.key, get.flags, |out, echo| {
+        reply::meta_found(out, echo, fields, get.with_value);
+    })
 }
 
 #[test]
@@ -107,10 +125,13 @@ fn meta_replies_without_an_item_echo_key_and_opaque() {
     else {
         panic!()
     };
-    let line = written(|out| reply::meta_echo(out, MetaStatus::Miss, &get.key, get.flags));
-    assert_eq!(line, "EN O1 kZm9vYg== b\r\n");
-    let line = written(|out| reply::meta_echo(out, MetaStatus::Exists, &get.key, get.flags));
-    assert_eq!(line, "EX O1 kZm9vYg== b\r\n");
+    let reply = |status| {
+        echoed(&get.key, get.flags, |out, echo| {
+            reply::meta_echo(out, status, echo);
+        })
+    };
+    assert_eq!(reply(MetaStatus::Miss), "EN O1 kZm9vYg== b\r\n");
+    assert_eq!(reply(MetaStatus::Exists), "EX O1 kZm9vYg== b\r\n");
 }
 
 #[test]
@@ -122,8 +143,11 @@ fn meta_set_and_arithmetic_replies() {
     else {
         panic!()
     };
-    let stored =
-        |status, cas| written(|out| reply::meta_stored(out, status, &set.key, set.flags, cas, 2));
+    let stored = |status, cas| {
+        echoed(&set.key, set.flags, |out, echo| {
+            reply::meta_stored(out, status, echo, cas, 2);
+        })
+    };
     assert_eq!(stored(MetaStatus::Done, 13), "HD kkey O9 c13 s2\r\n");
     assert_eq!(stored(MetaStatus::NotStored, 0), "NS kkey O9 c0 s2\r\n");
 
@@ -156,5 +180,7 @@ fn arith_reply(line: &str, fields: &MetaFields) -> String {
     else {
         panic!("{line:?}")
     };
-    written(|out| reply::meta_arith(out, &arith.key, arith.flags, fields, 10, arith.with_value))
+    echoed(&arith.key, arith.flags, |out, echo| {
+        reply::meta_arith(out, echo, fields, 10, arith.with_value);
+    })
 }

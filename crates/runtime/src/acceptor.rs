@@ -10,15 +10,15 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use protocol::reply::TOO_MANY_CONNECTIONS;
 use sys::clock::monotonic_ns;
 use sys::poll::{Events, Interest, Poll};
 use sys::socket::{Listener, Stream, is_exhaustion};
 
-use crate::connection_counts::ConnectionCounts;
 use crate::limits::{ACCEPT_PAUSE_NS, ACCEPTS_PER_EVENT};
 use crate::running::Running;
-use crate::setup::Setup;
+use crate::setup::Shared;
+use crate::transform::NewTransform;
+use crate::transport::SocketTransport;
 
 const WAKER: u64 = u64::MAX;
 
@@ -34,31 +34,48 @@ pub(crate) enum Exhausted {
 /// Passes admitted connections to workers or tasks.
 pub(crate) trait Dispatch {
     /// Passes an admitted connection on, or rejects it ([`reject`]).
-    fn take(&mut self, stream: Stream) -> Result<(), Exhausted>;
+    fn take(&mut self, transport: SocketTransport) -> Result<(), Exhausted>;
 
     /// Wakes the workers that got connections since the last call.
     fn flush(&mut self);
 }
 
+/// A listener, and what its connections pass through.
+pub struct Listening {
+    /// The listening socket.
+    pub listener: Listener,
+    /// Creates the transform of each connection; none for plain bytes.
+    pub transform: Option<NewTransform>,
+}
+
+impl From<Listener> for Listening {
+    fn from(listener: Listener) -> Self {
+        Self {
+            listener,
+            transform: None,
+        }
+    }
+}
+
 /// The acceptor thread.
 pub(crate) struct Acceptor<H> {
     poll: Poll,
-    listeners: Vec<Listener>,
+    listeners: Vec<Listening>,
     stopping: Arc<AtomicBool>,
-    setup: Arc<Setup>,
+    setup: Arc<Shared>,
     dispatch: H,
 }
 
 impl<H: Dispatch> Acceptor<H> {
     pub(crate) fn new(
-        listeners: Vec<Listener>,
+        listeners: Vec<Listening>,
         running: &Running,
-        setup: Arc<Setup>,
+        setup: Arc<Shared>,
         dispatch: H,
     ) -> io::Result<Self> {
         let poll = Poll::new()?;
         poll.add(&*running.accept_waker, WAKER, Interest::Read)?;
-        for (token, listener) in listeners.iter().enumerate() {
+        for (token, Listening { listener, .. }) in listeners.iter().enumerate() {
             poll.add(listener, token as u64, Interest::Read)?;
         }
         Ok(Self {
@@ -93,8 +110,8 @@ impl<H: Dispatch> Acceptor<H> {
 
     fn accept(&mut self, token: usize) -> Result<(), Exhausted> {
         for _ in 0..ACCEPTS_PER_EVENT {
-            match self.listeners[token].accept() {
-                Ok(stream) => self.admit(stream)?,
+            match self.listeners[token].listener.accept() {
+                Ok(stream) => self.admit(stream, token)?,
                 Err(error) if is_exhaustion(&error) => return Err(Exhausted::Files),
                 Err(_) => return Ok(()),
             }
@@ -102,14 +119,18 @@ impl<H: Dispatch> Acceptor<H> {
         Ok(())
     }
 
-    fn admit(&mut self, stream: Stream) -> Result<(), Exhausted> {
+    fn admit(&mut self, stream: Stream, token: usize) -> Result<(), Exhausted> {
         if !self.setup.counts.admit() {
-            send_rejection(&stream);
+            send_rejection(&stream, &self.setup);
             return Ok(());
         }
         stream.set_nodelay();
         // A panic here must not stop accepting.
-        let taken = catch_unwind(AssertUnwindSafe(|| self.dispatch.take(stream)));
+        let taken = catch_unwind(AssertUnwindSafe(|| {
+            let transform = self.listeners[token].transform.as_ref();
+            let transport = SocketTransport::new(stream, transform.map(|new| new()));
+            self.dispatch.take(transport)
+        }));
         taken.unwrap_or_else(|_| {
             self.setup.counts.leave();
             self.setup.counts.count_panics(1);
@@ -133,7 +154,7 @@ impl<H: Dispatch> Acceptor<H> {
     }
 
     fn listen_for(&self, interest: Interest) {
-        for (token, listener) in self.listeners.iter().enumerate() {
+        for (token, Listening { listener, .. }) in self.listeners.iter().enumerate() {
             // The listeners are registered since the start, so changing the interest cannot fail.
             let _ = self.poll.change(listener, token as u64, interest);
         }
@@ -141,12 +162,12 @@ impl<H: Dispatch> Acceptor<H> {
 }
 
 /// Rejects an admitted connection. The caller closes it.
-pub(crate) fn reject(stream: &Stream, counts: &ConnectionCounts) {
-    counts.reject();
-    send_rejection(stream);
+pub(crate) fn reject(stream: &Stream, setup: &Shared) {
+    setup.counts.reject();
+    send_rejection(stream, setup);
 }
 
 /// Sends the rejection message, as far as the socket has space.
-pub(crate) fn send_rejection(stream: &Stream) {
-    let _ = stream.send(TOO_MANY_CONNECTIONS);
+pub(crate) fn send_rejection(stream: &Stream, setup: &Shared) {
+    let _ = stream.send(setup.rejection);
 }

@@ -13,7 +13,9 @@
 //! rest. Candidates are the connections of the worker whose share is exceeded, or all of them in
 //! runtimes with tasks.
 
-use crate::connection::Connection;
+use service::Worker;
+
+use crate::connection::{Connection, ConnectionIo};
 use crate::connection_counts::ConnectionCounts;
 use crate::connection_table::{ConnectionTable, Slot};
 use crate::limits::{
@@ -93,7 +95,10 @@ impl WorkerShare {
 
     /// Counts the bytes of a connection. Returns false if they have not changed.
     #[inline]
-    pub(crate) fn count<W>(&mut self, connection: &mut Connection<W>) -> bool {
+    pub(crate) fn count<S: Worker, I: ConnectionIo>(
+        &mut self,
+        connection: &mut Connection<S, I>,
+    ) -> bool {
         let bytes = counted(connection.buffered());
         if bytes == connection.counted {
             return false;
@@ -104,13 +109,17 @@ impl WorkerShare {
     }
 
     /// Removes the bytes of a connection that is about to be closed.
-    pub(crate) fn release<W>(&mut self, connection: &mut Connection<W>) -> bool {
+    pub(crate) fn release<S: Worker, I>(&mut self, connection: &mut Connection<S, I>) -> bool {
         self.sum -= connection.counted;
         std::mem::take(&mut connection.counted) > 0
     }
 
     /// The connections to close.
-    pub(crate) fn overflow<W>(&self, table: &ConnectionTable<W>, now_s: u32) -> Vec<Slot> {
+    pub(crate) fn overflow<S: Worker, I>(
+        &self,
+        table: &ConnectionTable<S, I>,
+        now_s: u32,
+    ) -> Vec<Slot> {
         let rank = |slot| {
             let it = table.get(slot).filter(|it| it.counted > 0)?;
             let is_inactive = is_inactive(it.active_s, now_s);
@@ -131,8 +140,8 @@ impl WorkerShare {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::transport::Transport;
-    use sys::socket::Stream;
+    use crate::testing::NoIo;
+    use session::{CacheWorker, Session};
 
     #[test]
     fn the_bound_grows_with_memory_connections_and_workers() {
@@ -155,8 +164,7 @@ mod tests {
             (100, false),
             (40_000, false),
         ] {
-            let (stream, _) = Stream::pair().unwrap();
-            let mut connection = Connection::new(Transport::Plain(stream), (), now_s);
+            let mut connection = Connection::<CacheWorker, _>::new(NoIo, Session::default(), now_s);
             connection.held.append(&vec![0; bytes]);
             connection.queued = queued;
             assert_eq!(share.count(&mut connection), bytes > BUFFERED_UNCOUNTED);

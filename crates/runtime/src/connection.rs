@@ -1,16 +1,34 @@
 //! The state of a connection between bursts: transport, session, and unfinished input and output.
 
+use std::io;
+
+use service::{Output, Pending, Pin, Session, Worker};
+
 use crate::buffered::is_inactive;
-use crate::transport::Transport;
-use session::{Output, Session};
+use crate::transport::Sent;
+
+/// What carries the bytes of a connection. Its type depends on the runtime.
+pub(crate) trait ConnectionIo {
+    /// Sends the output from byte `sent`, as much as the transport takes within the limit of a
+    /// turn.
+    fn send<P: Pin>(&mut self, output: &Output<P>, sent: usize) -> io::Result<Sent>;
+
+    /// Whether the transport itself has bytes to send, such as a handshake.
+    fn has_unsent(&self) -> bool;
+
+    /// Bytes of memory that it occupies between bursts, beyond a fixed size.
+    fn buffered(&self) -> usize;
+}
 
 /// A connection.
-#[derive(Debug)]
-pub(crate) struct Connection<W> {
-    pub(crate) transport: Transport,
-    /// State of the kernel's operations on it; its type depends on the runtime.
-    pub(crate) io_state: W,
-    pub(crate) session: Session,
+pub(crate) struct Connection<S: Worker, I> {
+    /// Its transport, and the state of the operations on it.
+    pub(crate) io: I,
+    pub(crate) session: S::Session,
+    /// Distinguishes it from earlier connections in its slot.
+    pub(crate) generation: u32,
+    /// The completions that its session waits for.
+    pub(crate) tickets: Pending,
     /// Input that is not consumed yet.
     pub(crate) held: HeldInput,
     /// Replies of earlier turns that are sent together with those of the last turn. Bounded by
@@ -19,11 +37,13 @@ pub(crate) struct Connection<W> {
     /// Turns since replies were last sent.
     pub(crate) turns: u8,
     /// Output that the peer has not taken yet.
-    pub(crate) unsent: Option<Box<Unsent>>,
+    pub(crate) unsent: Option<Box<Unsent<S::Pin>>>,
     /// It is in a list of connections that continue without an event.
     pub(crate) queued: bool,
-    /// It holds input that can be answered without receiving more.
+    /// It continues without receiving more input.
     pub(crate) wants_turn: bool,
+    /// It gets its next turn with the result of a ticket.
+    pub(crate) waits_for_completion: bool,
     /// It is closed once its output has been sent.
     pub(crate) closing: bool,
     /// The second in which a byte was last received or sent.
@@ -34,18 +54,20 @@ pub(crate) struct Connection<W> {
     pub(crate) counted: u64,
 }
 
-impl<W> Connection<W> {
-    pub(crate) fn new(transport: Transport, io_state: W, now_s: u32) -> Self {
+impl<S: Worker, I> Connection<S, I> {
+    pub(crate) fn new(io: I, session: S::Session, now_s: u32) -> Self {
         Self {
-            transport,
-            io_state,
-            session: Session::default(),
+            io,
+            session,
+            generation: 0,
+            tickets: Pending::default(),
             held: HeldInput::default(),
             pending: Vec::new(),
             turns: 0,
             unsent: None,
             queued: false,
             wants_turn: false,
+            waits_for_completion: false,
             closing: false,
             active_s: now_s,
             sending: 0,
@@ -53,22 +75,15 @@ impl<W> Connection<W> {
         }
     }
 
-    /// Whether it has no unfinished input, output or upload.
+    /// Whether it has no unfinished input, output, upload or ticket.
     pub(crate) fn is_idle(&self) -> bool {
-        self.unsent.is_none() && self.held.is_empty() && !self.session.holds_memory()
+        self.unsent.is_none()
+            && self.held.is_empty()
+            && !self.session.holds_memory()
+            && self.tickets.count() == 0
     }
 
-    /// Bytes of memory outside the store that it occupies until the next burst.
-    #[inline]
-    pub(crate) fn buffered(&self) -> usize {
-        let unsent = self
-            .unsent
-            .as_ref()
-            .map_or(0, |unsent| unsent.output.capacity());
-        self.held.capacity() + self.pending.capacity() + self.sending + unsent
-    }
-
-    /// Whether it holds store memory that others may wait for.
+    /// Whether it holds memory of the service that others may wait for.
     pub(crate) fn holds_memory(&self) -> bool {
         let pinned = self
             .unsent
@@ -77,17 +92,29 @@ impl<W> Connection<W> {
         pinned || self.session.holds_memory()
     }
 
-    /// Whether it holds store memory and has been inactive for long. A queued connection is not
+    /// Whether it holds such memory and has been inactive for long. A queued connection is not
     /// inactive.
     pub(crate) fn is_slow_holder(&self, now_s: u32) -> bool {
         !self.queued && is_inactive(self.active_s, now_s) && self.holds_memory()
     }
 }
 
+impl<S: Worker, I: ConnectionIo> Connection<S, I> {
+    /// Bytes of memory outside the service that it occupies until the next burst.
+    #[inline]
+    pub(crate) fn buffered(&self) -> usize {
+        let unsent = self
+            .unsent
+            .as_ref()
+            .map_or(0, |unsent| unsent.output.capacity());
+        self.held.capacity() + self.pending.capacity() + self.sending + unsent + self.io.buffered()
+    }
+}
+
 /// Output that is partly sent.
 #[derive(Debug)]
-pub(crate) struct Unsent {
-    pub(crate) output: Output,
+pub(crate) struct Unsent<P> {
+    pub(crate) output: Output<P>,
     pub(crate) sent: usize,
 }
 
@@ -118,11 +145,16 @@ impl HeldInput {
     }
 
     pub(crate) fn append(&mut self, bytes: &[u8]) {
+        self.tail().extend_from_slice(bytes);
+    }
+
+    /// The bytes, to append to.
+    pub(crate) fn tail(&mut self) -> &mut Vec<u8> {
         if self.start > 0 {
             self.bytes.drain(..self.start);
             self.start = 0;
         }
-        self.bytes.extend_from_slice(bytes);
+        &mut self.bytes
     }
 
     /// Removes the first `len` bytes, and frees the memory once all are removed.

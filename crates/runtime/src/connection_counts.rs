@@ -1,14 +1,11 @@
 //! Counts of connections: one set for the whole process, updated when a connection opens or closes.
 
-use std::sync::Mutex;
-use std::sync::atomic::{AtomicBool, AtomicU16, AtomicU32, AtomicU64, Ordering};
-use std::sync::{Arc, PoisonError};
-
-use session::{CounterSnapshot, Counters, PrefixSums};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use crate::acceptor::Exhausted;
 
-/// The counts of connections, and the counters of all workers.
+/// The counts of connections, and the counts of all workers.
 #[derive(Debug)]
 pub struct ConnectionCounts {
     max: u64,
@@ -28,22 +25,60 @@ pub struct ConnectionCounts {
     restarts: AtomicU64,
     /// The last second in which a connection requested memory.
     memory_requested_s: AtomicU32,
-    /// Two bytes: whether counting by key prefix is on, and the delimiter.
-    prefix_counting: AtomicU16,
-    workers: Mutex<Vec<(Arc<Counters>, Arc<WorkerCounts>)>>,
+    workers: Mutex<Vec<Arc<WorkerCounts>>>,
 }
 
 /// Number of size classes of bursts: 1, 2, up to 4, up to 8, and so on; the last is unbounded.
 pub const BURST_SIZES: usize = 11;
 
-/// Counts of one worker: bursts by size in powers of two, and the bytes that its connections keep.
-/// Only that worker writes them.
+/// Counts of one worker: its traffic, bursts by size in powers of two, and the bytes that its
+/// connections keep. Only that worker writes them.
 #[derive(Debug, Default)]
+#[repr(align(128))]
 pub(crate) struct WorkerCounts {
+    traffic: [AtomicU64; Traffic::ALL.len()],
     sizes: [AtomicU64; BURST_SIZES],
     connections: AtomicU64,
     buffered: AtomicU64,
 }
+
+/// What a worker counts of its traffic.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[repr(usize)]
+pub enum Traffic {
+    /// Bytes received.
+    BytesRead,
+    /// Bytes sent.
+    BytesWritten,
+    /// Turns that ended with unanswered input.
+    Yields,
+    /// Requests deferred because slower peers held the memory.
+    MemoryWaits,
+}
+
+impl Traffic {
+    /// All counts, in the order of `stats`.
+    pub const ALL: [Self; 4] = [
+        Self::BytesRead,
+        Self::BytesWritten,
+        Self::Yields,
+        Self::MemoryWaits,
+    ];
+
+    /// The name in `stats`.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::BytesRead => "bytes_read",
+            Self::BytesWritten => "bytes_written",
+            Self::Yields => "conn_yields",
+            Self::MemoryWaits => "held_waits",
+        }
+    }
+}
+
+/// The traffic of all workers, in the order of [`Traffic::ALL`].
+pub type TrafficCounts = [u64; Traffic::ALL.len()];
 
 /// The bursts of all workers.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -60,17 +95,28 @@ impl WorkerCounts {
         self.buffered.store(bytes, Ordering::Relaxed);
     }
 
+    /// Adds to a count of the traffic.
+    #[inline]
+    pub(crate) fn add(&self, traffic: Traffic, by: u64) {
+        add(&self.traffic[traffic as usize], by);
+    }
+
     /// Counts a burst of this many connections. Zero is not counted.
-    pub(crate) fn count(&self, connections: usize) {
+    pub(crate) fn count_burst(&self, connections: usize) {
         if let Some(less) = connections.checked_sub(1) {
             let size = (usize::BITS - less.leading_zeros()) as usize;
-            let add = |cell: &AtomicU64, count: u64| {
-                cell.store(cell.load(Ordering::Relaxed) + count, Ordering::Relaxed);
-            };
             add(&self.sizes[size.min(BURST_SIZES - 1)], 1);
             add(&self.connections, connections as u64);
         }
     }
+}
+
+/// With a single writer, no other thread changes the cell between load and store.
+fn add(cell: &AtomicU64, by: u64) {
+    cell.store(
+        cell.load(Ordering::Relaxed).wrapping_add(by),
+        Ordering::Relaxed,
+    );
 }
 
 /// The counts at one moment.
@@ -137,7 +183,6 @@ impl ConnectionCounts {
             panics: zero(),
             restarts: zero(),
             memory_requested_s: AtomicU32::new(0),
-            prefix_counting: AtomicU16::new(0),
             workers: Mutex::new(Vec::new()),
         }
     }
@@ -164,23 +209,23 @@ impl ConnectionCounts {
         }
     }
 
-    /// The sum of all workers' counters.
+    /// The traffic of all workers.
     #[must_use]
-    pub fn counts(&self) -> CounterSnapshot {
-        let workers = self.workers.lock().unwrap_or_else(PoisonError::into_inner);
-        workers
-            .iter()
-            .fold(CounterSnapshot::default(), |sum, (counters, _)| {
-                sum.plus(&counters.snapshot())
-            })
+    pub fn traffic(&self) -> TrafficCounts {
+        let mut sums = TrafficCounts::default();
+        for counts in &*self.workers() {
+            for (sum, count) in sums.iter_mut().zip(&counts.traffic) {
+                *sum += count.load(Ordering::Relaxed);
+            }
+        }
+        sums
     }
 
     /// The bursts of all workers.
     #[must_use]
     pub fn bursts(&self) -> BurstCounts {
-        let workers = self.workers.lock().unwrap_or_else(PoisonError::into_inner);
         let mut sum = BurstCounts::default();
-        for (_, bursts) in &*workers {
+        for bursts in &*self.workers() {
             for (sum, count) in sum.sizes.iter_mut().zip(&bursts.sizes) {
                 *sum += count.load(Ordering::Relaxed);
             }
@@ -189,14 +234,15 @@ impl ConnectionCounts {
         sum
     }
 
-    /// Registers a new worker and returns its counters.
-    pub(crate) fn register_worker(&self) -> (Arc<Counters>, Arc<WorkerCounts>) {
-        let new = (Arc::<Counters>::default(), Arc::<WorkerCounts>::default());
-        let mut workers = self.workers.lock().unwrap_or_else(PoisonError::into_inner);
-        let (is_on, delimiter) = self.prefix_counting();
-        new.0.set_prefix_counting(is_on, delimiter);
-        workers.push((Arc::clone(&new.0), Arc::clone(&new.1)));
+    /// Registers a new worker and returns its counts.
+    pub(crate) fn register_worker(&self) -> Arc<WorkerCounts> {
+        let new = Arc::<WorkerCounts>::default();
+        self.workers().push(Arc::clone(&new));
         new
+    }
+
+    fn workers(&self) -> MutexGuard<'_, Vec<Arc<WorkerCounts>>> {
+        self.workers.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Admits a connection, or counts it as rejected.
@@ -264,48 +310,10 @@ impl ConnectionCounts {
         self.buffered_max
     }
 
-    /// Turns counting by key prefix on or off in every worker. `delimiter` ends a prefix.
-    pub fn set_prefix_counting(&self, is_on: bool, delimiter: u8) {
-        let workers = self.workers.lock().unwrap_or_else(PoisonError::into_inner);
-        self.prefix_counting.store(
-            u16::from_be_bytes([is_on.into(), delimiter]),
-            Ordering::Relaxed,
-        );
-        for (counters, _) in &*workers {
-            counters.set_prefix_counting(is_on, delimiter);
-        }
-    }
-
-    /// Whether counting by key prefix is on, and the delimiter.
-    #[must_use]
-    pub fn prefix_counting(&self) -> (bool, u8) {
-        let [is_on, delimiter] = self.prefix_counting.load(Ordering::Relaxed).to_be_bytes();
-        (is_on != 0, delimiter)
-    }
-
-    /// The counts by key prefix of all workers.
-    #[must_use]
-    pub fn prefixes(&self) -> PrefixSums {
-        let workers = self.workers.lock().unwrap_or_else(PoisonError::into_inner);
-        let mut sums = PrefixSums::new();
-        for (counters, _) in &*workers {
-            counters.add_prefixes_to(&mut sums);
-        }
-        sums
-    }
-
-    /// Clears the counts by key prefix.
-    pub fn clear_prefixes(&self) {
-        let workers = self.workers.lock().unwrap_or_else(PoisonError::into_inner);
-        for (counters, _) in &*workers {
-            counters.clear_prefixes();
-        }
-    }
-
     /// The bytes that connections keep.
     fn buffered(&self) -> u64 {
-        let workers = self.workers.lock().unwrap_or_else(PoisonError::into_inner);
-        let of_workers = workers.iter().map(|(_, counts)| &counts.buffered);
+        let workers = self.workers();
+        let of_workers = workers.iter().map(|counts| &counts.buffered);
         let all = of_workers.chain([&self.buffered]);
         all.map(|bytes| bytes.load(Ordering::Relaxed)).sum()
     }
@@ -354,9 +362,9 @@ mod tests {
     #[test]
     fn bursts_are_counted_by_powers_of_two() {
         let counts = ConnectionCounts::new(1, 0);
-        let (_, bursts) = counts.register_worker();
+        let bursts = counts.register_worker();
         for size in [0, 1, 2, 3, 4, 5, 8, 9, 512, 513, 1 << 20] {
-            bursts.count(size);
+            bursts.count_burst(size);
         }
         let snapshot = counts.bursts();
         assert_eq!(snapshot.sizes, [1, 1, 2, 2, 1, 0, 0, 0, 0, 1, 2]);

@@ -2,6 +2,8 @@
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
+use service::{ConnectionId, Worker};
+
 use crate::connection::Connection;
 use crate::connection_counts::ConnectionCounts;
 
@@ -9,30 +11,40 @@ use crate::connection_counts::ConnectionCounts;
 pub(crate) type Slot = usize;
 
 /// The connections of a worker.
-#[derive(Debug)]
-pub(crate) struct ConnectionTable<W> {
-    connections: Vec<Option<Box<Connection<W>>>>,
+pub(crate) struct ConnectionTable<S: Worker, I> {
+    connections: Vec<Option<Box<Connection<S, I>>>>,
     free: Vec<Slot>,
+    /// The generation of the next connection. It wraps after 2³² connections of one worker.
+    generation: u32,
 }
 
-impl<W> ConnectionTable<W> {
+impl<S: Worker, I> ConnectionTable<S, I> {
     pub(crate) fn new() -> Self {
         Self {
             connections: Vec::new(),
             free: Vec::new(),
+            generation: 0,
         }
     }
 
-    pub(crate) fn get(&self, slot: Slot) -> Option<&Connection<W>> {
+    pub(crate) fn get(&self, slot: Slot) -> Option<&Connection<S, I>> {
         self.connections.get(slot)?.as_deref()
     }
 
-    pub(crate) fn get_mut(&mut self, slot: Slot) -> Option<&mut Connection<W>> {
+    pub(crate) fn get_mut(&mut self, slot: Slot) -> Option<&mut Connection<S, I>> {
         self.connections.get_mut(slot)?.as_deref_mut()
     }
 
+    /// The connection that a result is for; none if it has been closed.
+    pub(crate) fn named(&mut self, id: ConnectionId) -> Option<&mut Connection<S, I>> {
+        self.get_mut(id.slot as Slot)
+            .filter(|connection| connection.generation == id.generation)
+    }
+
     /// Stores a connection in a free slot.
-    pub(crate) fn add(&mut self, connection: Connection<W>) -> Slot {
+    pub(crate) fn add(&mut self, mut connection: Connection<S, I>) -> Slot {
+        connection.generation = self.generation;
+        self.generation = self.generation.wrapping_add(1);
         let connection = Some(Box::new(connection));
         if let Some(slot) = self.free.pop() {
             self.connections[slot] = connection;

@@ -5,8 +5,8 @@
 //!              supervisor: joins finished tasks, closes slow holders, continues maintenance
 //! ```
 //!
-//! A worker context (a handle on the store, counters, a list of requests) takes tens of KiB, and
-//! reclamation has to check every handle. So there are only as many contexts as workers, for any
+//! A worker context (the state of the service, counts, a list of requests) takes tens of KiB, and
+//! the cache's reclamation has to check every one. So there are only as many contexts as workers, for any
 //! number of connections. A task uses one for the duration of a burst only: between receiving and
 //! sending, without a system call in between. A burst answers one connection, so no requests of
 //! other connections are prefetched. Fibres are the exception: their processor sees the
@@ -18,19 +18,21 @@ mod supervisor;
 mod task;
 
 use std::any::Any;
-use std::io;
+use std::io::{self, IoSlice};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
+use std::task::Waker;
 
-use session::Output;
-use sys::socket::Stream;
+use service::Worker;
+use sys::clock::monotonic_ns;
 
 use crate::acceptor::{Dispatch, Exhausted, reject};
 use crate::inbox::Inbox;
 use crate::limits::MAINTAIN_INTERVAL_NS;
 use crate::running::Running;
-use crate::setup::Setup;
-use crate::transport::Transport;
+use crate::setup::{Shared, second};
+use crate::transform::Transformer;
+use crate::transport::SocketTransport;
 use crate::worker_context::WorkerContext;
 pub(crate) use peers::Peer;
 use peers::Peers;
@@ -39,7 +41,7 @@ use task::serve_connection;
 
 /// The state shared by all tasks.
 pub(crate) struct ConnectionTasks<C: TaskRuntime> {
-    setup: Arc<Setup>,
+    setup: Arc<Shared>,
     pub(crate) runtime: C,
     peers: Peers<C::Task>,
     /// Maximum number of tasks at a time.
@@ -47,11 +49,11 @@ pub(crate) struct ConnectionTasks<C: TaskRuntime> {
     /// Wakes the supervisor.
     inbox: Arc<Inbox>,
     ending: Arc<AtomicBool>,
-    /// The supervisor has been woken because the store has more maintenance to do.
+    /// The supervisor has been woken because the service has more maintenance to do.
     has_more: AtomicBool,
     /// Time of the last maintenance step.
     maintained_ns: AtomicU64,
-    /// Bytes that sleeping tasks keep outside the store.
+    /// Bytes that sleeping tasks keep.
     buffered: Mutex<u64>,
 }
 
@@ -68,6 +70,8 @@ pub(crate) enum Choice {
 
 /// What a runtime with a task per connection provides.
 pub(crate) trait TaskRuntime: Send + Sync + Sized + 'static {
+    /// The service's state of a worker.
+    type Service: Worker;
     /// A running task.
     type Task: Task;
     /// A task's connection to its peer.
@@ -89,9 +93,13 @@ pub(crate) trait TaskRuntime: Send + Sync + Sized + 'static {
     fn socket(&self, peer: &Arc<Peer>) -> io::Result<Self::PeerSocket>;
 
     /// Runs the work of a burst with a worker context. The work makes no system calls.
-    fn with_context<R: Send>(&self, work: impl FnOnce(&mut WorkerContext) -> R + Send) -> R;
+    fn with_context<R: Send>(
+        &self,
+        work: impl FnOnce(&mut WorkerContext<Self::Service>) -> R + Send,
+    ) -> R;
 
-    /// Runs a step of store maintenance if a context is free. Returns true if more work remains.
+    /// Runs a step of the service's maintenance if a context is free. Returns true if more work
+    /// remains.
     fn maintain(&self, choice: Choice, now_ns: u64) -> Option<bool>;
 
     /// The number of worker contexts.
@@ -116,11 +124,11 @@ pub(crate) trait PeerSocket: Send {
     /// Waits for bytes; 0 means that the peer has closed its side.
     fn receive(&self, room: &mut [u8]) -> io::Result<usize>;
 
-    /// Sends at most `max_len` bytes from byte `sent`, as far as the socket has space now.
-    fn send_now(&self, output: &Output, sent: usize, max_len: usize) -> io::Result<usize>;
+    /// Sends as much as the socket has space for now.
+    fn try_send(&self, slices: &[IoSlice<'_>]) -> io::Result<usize>;
 
-    /// Sends at most `max_len` bytes from byte `sent`; waits for space.
-    fn send_once(&self, output: &Output, sent: usize, max_len: usize) -> io::Result<usize>;
+    /// Sends; waits for space.
+    fn send(&self, slices: &[IoSlice<'_>]) -> io::Result<usize>;
 
     /// Whether [`PeerSocket::exchange`] is cheaper than sending and receiving.
     fn has_exchange(&self) -> bool;
@@ -135,6 +143,13 @@ pub(crate) trait PeerSocket: Send {
     /// Sleeps for `timeout_ns`. Returns true early if the peer has hung up or the connection is
     /// lost.
     fn hangs_up_within(&self, timeout_ns: u64) -> bool;
+
+    /// Wakes the task from [`wait_woken`](PeerSocket::wait_woken), on any thread.
+    fn waker(&self) -> Waker;
+
+    /// Sleeps until the [waker](PeerSocket::waker) has been called since the last return, for at
+    /// most `timeout_ns`. May return early.
+    fn wait_woken(&self, timeout_ns: u64);
 }
 
 impl<C: TaskRuntime> ConnectionTasks<C> {
@@ -144,7 +159,7 @@ impl<C: TaskRuntime> ConnectionTasks<C> {
     /// The limit of descriptors or threads is reached.
     pub(crate) fn open(
         running: &mut Running,
-        setup: &Arc<Setup>,
+        setup: &Arc<Shared>,
         runtime: C,
         max_tasks: usize,
     ) -> io::Result<Arc<Self>> {
@@ -164,7 +179,7 @@ impl<C: TaskRuntime> ConnectionTasks<C> {
         Ok(tasks)
     }
 
-    /// Runs a step of store maintenance if it is due and a context is free. The supervisor
+    /// Runs a step of maintenance if it is due and a context is free. The supervisor
     /// continues with the rest.
     fn maintain(&self, now_ns: u64) {
         // The steps of all contexts together are as frequent as in the other runtimes, where every
@@ -175,9 +190,6 @@ impl<C: TaskRuntime> ConnectionTasks<C> {
         }
         let maintained = self.maintain_at(Choice::MostRecent, now_ns);
         let Some(has_more) = maintained else { return };
-        if self.setup.store.needs_page_maintenance() {
-            self.setup.control.wake_maintenance();
-        }
         if has_more && !self.has_more.swap(true, Ordering::Relaxed) {
             self.inbox.waker.wake();
         }
@@ -197,13 +209,17 @@ impl<C: TaskRuntime> ConnectionTasks<C> {
     }
 
     /// Starts the task of a peer.
-    fn spawn(self: &Arc<Self>, peer: &Arc<Peer>) -> Result<(), Exhausted> {
+    fn spawn(
+        self: &Arc<Self>,
+        peer: &Arc<Peer>,
+        transformer: Option<Box<Transformer>>,
+    ) -> Result<(), Exhausted> {
         let slot = self.peers.insert(Arc::clone(peer), self.max_tasks);
         let slot = slot.ok_or(Exhausted::Tasks)?;
         let (tasks, its_peer) = (Arc::clone(self), Arc::clone(peer));
         let spawned = self
             .runtime
-            .spawn(move || serve_connection(tasks, its_peer, slot));
+            .spawn(move || serve_connection(tasks, its_peer, slot, transformer));
         match spawned {
             Ok(task) => {
                 if self.peers.attach_task(slot, task) {
@@ -220,13 +236,11 @@ impl<C: TaskRuntime> ConnectionTasks<C> {
 }
 
 impl<C: TaskRuntime> Dispatch for Arc<ConnectionTasks<C>> {
-    fn take(&mut self, stream: Stream) -> Result<(), Exhausted> {
-        let now_s = self.setup.clock.now().elapsed_s;
-        let peer = Arc::new(Peer::new(Transport::Plain(stream), now_s));
-        self.spawn(&peer).inspect_err(|_| {
-            let Transport::Plain(stream) = &peer.transport;
-            reject(stream, &self.setup.counts);
-        })
+    fn take(&mut self, transport: SocketTransport) -> Result<(), Exhausted> {
+        let (stream, transformer) = transport.into_parts();
+        let peer = Arc::new(Peer::new(stream, second(monotonic_ns())));
+        self.spawn(&peer, transformer)
+            .inspect_err(|_| reject(&peer.stream, &self.setup))
     }
 
     /// Nothing to wake: each new connection has its own task.

@@ -14,20 +14,28 @@ use std::sync::Arc;
 
 use crate::restart::{self, EventLoop};
 use crate::running::Running;
-use crate::setup::Setup;
+use crate::setup::Shared;
 use crate::worker_context::WorkerContext;
-use worker::Worker;
+use service::Service;
+use worker::{Worker, open};
 
 /// Starts the workers.
 ///
 /// # Errors
 /// The limit of descriptors or threads is reached.
-pub(crate) fn start(running: &mut Running, setup: &Arc<Setup>) -> io::Result<()> {
+pub(crate) fn start(
+    running: &mut Running,
+    setup: &Arc<Shared>,
+    service: &impl Service,
+) -> io::Result<()> {
     for number in 0..setup.workers {
-        let context = WorkerContext::new(setup, running, number);
-        let poll = Worker::open(&context.inbox)?;
-        let worker = Worker::new(context, poll);
-        running.spawn(format!("worker-{number}"), move || restart::run(worker))?;
+        let context = WorkerContext::new(setup, service.worker(), running.handles(number));
+        let inbox = Arc::clone(&running.inboxes[number]);
+        let poll = open(&inbox)?;
+        let worker = Worker::new(context, Arc::clone(&inbox), poll);
+        running.spawn(format!("worker-{number}"), move || {
+            restart::run(worker, &inbox);
+        })?;
     }
     Ok(())
 }

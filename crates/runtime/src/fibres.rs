@@ -28,12 +28,12 @@ use std::sync::atomic::AtomicUsize;
 use std::sync::{Arc, Mutex};
 
 use fibre::{Builder, Runtime};
-use store::KeyHash;
+use service::{Service, Worker};
 
 use crate::connection_tasks::ConnectionTasks;
-use crate::limits::{OTHER_MAPPINGS, PREFETCH_CONNECTIONS_MAX};
+use crate::limits::OTHER_MAPPINGS;
 use crate::running::Running;
-use crate::setup::Setup;
+use crate::setup::Shared;
 use crate::worker_context::WorkerContext;
 use wake::ProcessorHooks;
 
@@ -41,42 +41,39 @@ use wake::ProcessorHooks;
 const MAPPINGS_PER_FIBRE: usize = 2;
 
 /// The fibres, and the contexts of their processors.
-pub(crate) struct Fibres {
+pub(crate) struct Fibres<S: Worker> {
     /// `None` after the last connection has ended.
     runtime: Mutex<Option<Runtime>>,
-    contexts: Arc<ContextPool>,
+    contexts: Arc<ContextPool<S>>,
     /// Number of times the supervisor has looked for a sleeping processor's context.
     turn: AtomicUsize,
 }
 
 /// One context per processor, shared by its fibres.
-pub(crate) struct ContextPool {
-    all: Box<[Mutex<ProcessorContext>]>,
+pub(crate) struct ContextPool<S: Worker> {
+    all: Box<[Mutex<ProcessorContext<S>>]>,
 }
 
 /// The context of a processor.
-struct ProcessorContext {
-    context: WorkerContext,
+struct ProcessorContext<S: Worker> {
+    context: WorkerContext<S>,
     /// The processor sleeps, so that the supervisor may run maintenance with its context.
     sleeps: bool,
-    /// Keys of connections about to be answered, whose buckets have been prefetched.
-    ahead: Vec<KeyHash>,
 }
 
 /// Starts the processors and the supervisor. The result starts a fibre for each connection.
 ///
 /// # Errors
 /// The limit of descriptors or threads is reached.
-pub(crate) fn start(
+pub(crate) fn start<S: Service>(
     running: &mut Running,
-    setup: &Arc<Setup>,
-    scheduler: fibre::Scheduler,
-) -> io::Result<Arc<ConnectionTasks<Fibres>>> {
+    setup: &Arc<Shared>,
+    service: &S,
+) -> io::Result<Arc<ConnectionTasks<Fibres<S::Worker>>>> {
     let contexts = (0..setup.workers).map(|_| {
         Mutex::new(ProcessorContext {
-            context: WorkerContext::new(setup, running, 0),
+            context: WorkerContext::new(setup, service.worker(), running.handles(0)),
             sleeps: false,
-            ahead: Vec::with_capacity(PREFETCH_CONNECTIONS_MAX),
         })
     });
     let contexts = Arc::new(ContextPool {
@@ -84,7 +81,7 @@ pub(crate) fn start(
     });
     let runtime = Builder::new()
         .processors(setup.workers)
-        .scheduler(scheduler)
+        .scheduler(setup.fibre_scheduler)
         .name("worker")
         .watch(ProcessorHooks::new(&contexts))
         .start()

@@ -2,42 +2,54 @@
 
 use std::collections::VecDeque;
 use std::io;
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::task::Wake;
 
 use sys::poll::Waker;
-use sys::socket::Stream;
 
 use crate::limits::INBOX_MAX;
+use crate::transport::SocketTransport;
 
 /// New connections of a worker, and the event that wakes it.
 #[derive(Debug)]
 pub(crate) struct Inbox {
-    streams: Mutex<VecDeque<Stream>>,
+    accepted: Mutex<VecDeque<SocketTransport>>,
     pub(crate) waker: Waker,
 }
 
 impl Inbox {
     pub(crate) fn new() -> io::Result<Self> {
         Ok(Self {
-            streams: Mutex::default(),
+            accepted: Mutex::default(),
             waker: Waker::new()?,
         })
     }
 
     /// Adds a connection, or returns it if the inbox is full. The caller wakes the worker.
-    pub(crate) fn push(&self, stream: Stream) -> Result<(), Stream> {
-        let mut streams = self.streams.lock().unwrap_or_else(PoisonError::into_inner);
-        if streams.len() >= INBOX_MAX {
-            return Err(stream);
+    pub(crate) fn push(&self, transport: SocketTransport) -> Result<(), SocketTransport> {
+        let mut accepted = self.accepted.lock().unwrap_or_else(PoisonError::into_inner);
+        if accepted.len() >= INBOX_MAX {
+            return Err(transport);
         }
-        streams.push_back(stream);
+        accepted.push_back(transport);
         Ok(())
     }
 
-    pub(crate) fn take(&self) -> Option<Stream> {
-        self.streams
+    pub(crate) fn take(&self) -> Option<SocketTransport> {
+        self.accepted
             .lock()
             .unwrap_or_else(PoisonError::into_inner)
             .pop_front()
+    }
+}
+
+/// Completions wake the worker by the same event.
+impl Wake for Inbox {
+    fn wake(self: Arc<Self>) {
+        self.waker.wake();
+    }
+
+    fn wake_by_ref(self: &Arc<Self>) {
+        self.waker.wake();
     }
 }

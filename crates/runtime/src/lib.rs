@@ -1,5 +1,6 @@
-//! The runtimes: threads that wait for sockets, pass received bytes to sessions, and send the
-//! replies.
+//! The runtimes: threads that wait for connections, pass received bytes to the sessions of a
+//! [`Service`](service::Service), and send the replies. A runtime is compiled for each service and
+//! knows none.
 //!
 //! ```text
 //! acceptor ──▶ inbox of the next worker, round robin ──▶ worker: wait → burst → maintain → wait …
@@ -30,6 +31,8 @@ mod events;
 mod fibres;
 mod inbox;
 pub mod limits;
+pub mod memory;
+mod readiness;
 mod restart;
 mod rings;
 mod round_robin;
@@ -40,24 +43,30 @@ mod testing;
 #[cfg(test)]
 mod tests;
 mod threads;
+mod transform;
 mod transport;
 mod worker_context;
 
 use std::io;
 use std::sync::Arc;
 
-use sys::socket::Listener;
+use service::Service;
 
 use acceptor::{Acceptor, Dispatch};
 use round_robin::RoundRobin;
+use setup::Shared;
 
+pub use acceptor::Listening;
 pub use buffered::buffered_max;
-pub use connection_counts::{BURST_SIZES, BurstCounts, ConnectionCounts, ConnectionSnapshot};
+pub use connection_counts::{
+    BURST_SIZES, BurstCounts, ConnectionCounts, ConnectionSnapshot, Traffic, TrafficCounts,
+};
 pub use fibre::{Scheduler, has_lightweight_guard_pages};
 pub use fibres::{fibre_connections_max, fibre_mappings_needed};
 pub use running::{Panicked, Running};
-pub use setup::{Clock, Setup, WaitPolicy};
+pub use setup::{Setup, WaitPolicy};
 pub use threads::{thread_connections_max, thread_mappings_needed};
+pub use transform::{NewTransform, Transform, TransformError};
 
 /// A kind of runtime.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -109,20 +118,68 @@ pub fn rings_for_fibres() -> io::Result<()> {
     fibre::IoBackend::Rings.probe()
 }
 
-/// Starts the threads of a runtime, and the acceptor.
+/// Starts the threads of a runtime for a service, and the acceptor.
 ///
 /// # Errors
 /// The limit of descriptors or threads is reached, or the kernel lacks a feature that the runtime
 /// needs ([`Kind::probe`]). No thread keeps running then.
-pub fn start(kind: Kind, setup: Setup, listeners: Vec<Listener>) -> io::Result<Running> {
-    let setup = Arc::new(setup);
+pub fn start(
+    kind: Kind,
+    service: &impl Service,
+    setup: Setup,
+    listeners: Vec<Listening>,
+) -> io::Result<Running> {
+    let setup = Shared::new(setup, service);
     let inboxes = match kind {
         Kind::Events | Kind::Rings => setup.workers,
         // Only the supervisor has an inbox.
         Kind::Threads | Kind::Fibres => 1,
     };
+    start_or_stop(inboxes, &setup, |running| match kind {
+        Kind::Events => {
+            events::start(running, &setup, service)?;
+            accept_for(RoundRobin::new(&setup, running), running, &setup, listeners)
+        }
+        Kind::Rings => {
+            rings::start(running, &setup, service)?;
+            accept_for(RoundRobin::new(&setup, running), running, &setup, listeners)
+        }
+        Kind::Threads => {
+            let tasks = threads::start(running, &setup, service, None)?;
+            accept_for(tasks, running, &setup, listeners)
+        }
+        Kind::Fibres => {
+            let tasks = fibres::start(running, &setup, service)?;
+            accept_for(tasks, running, &setup, listeners)
+        }
+    })
+}
+
+/// As [`start`] of [`Kind::Threads`], for a service that is compiled for no other runtime. A
+/// connection that is silent for `idle_ns` nanoseconds is closed.
+///
+/// # Errors
+/// As [`start`].
+pub fn start_threads(
+    service: &impl Service,
+    setup: Setup,
+    idle_ns: Option<u64>,
+    listeners: Vec<Listening>,
+) -> io::Result<Running> {
+    let setup = Shared::new(setup, service);
+    start_or_stop(1, &setup, |running| {
+        let tasks = threads::start(running, &setup, service, idle_ns)?;
+        accept_for(tasks, running, &setup, listeners)
+    })
+}
+
+fn start_or_stop(
+    inboxes: usize,
+    setup: &Shared,
+    start: impl FnOnce(&mut Running) -> io::Result<()>,
+) -> io::Result<Running> {
     let mut running = Running::new(inboxes, &setup.counts)?;
-    match start_threads(kind, &mut running, &setup, listeners) {
+    match start(&mut running) {
         Ok(()) => Ok(running),
         Err(error) => {
             // The started threads have no connections. Their panics, if any, are already counted.
@@ -132,33 +189,11 @@ pub fn start(kind: Kind, setup: Setup, listeners: Vec<Listener>) -> io::Result<R
     }
 }
 
-fn start_threads(
-    kind: Kind,
-    running: &mut Running,
-    setup: &Arc<Setup>,
-    listeners: Vec<Listener>,
-) -> io::Result<()> {
-    match kind {
-        Kind::Events => events::start(running, setup)?,
-        Kind::Rings => rings::start(running, setup)?,
-        Kind::Threads => {
-            let tasks = threads::start(running, setup)?;
-            return accept_for(tasks, running, setup, listeners);
-        }
-        Kind::Fibres => {
-            let tasks = fibres::start(running, setup, setup.fibre_scheduler)?;
-            return accept_for(tasks, running, setup, listeners);
-        }
-    }
-    let round_robin = RoundRobin::new(setup, running);
-    accept_for(round_robin, running, setup, listeners)
-}
-
 fn accept_for(
     dispatch: impl Dispatch + Send + 'static,
     running: &mut Running,
-    setup: &Arc<Setup>,
-    listeners: Vec<Listener>,
+    setup: &Arc<Shared>,
+    listeners: Vec<Listening>,
 ) -> io::Result<()> {
     let acceptor = Acceptor::new(listeners, running, Arc::clone(setup), dispatch)?;
     running.spawn_acceptor(move || acceptor.run())

@@ -6,8 +6,6 @@ pub const EVENTS_PER_WAIT: usize = 256;
 pub const BURST_CONNECTIONS: usize = 32;
 /// Requests whose items are prefetched beyond those about to be answered.
 pub const PREFETCH_ITEMS: usize = 16;
-/// Connections of fibres whose first requests are prefetched together before the first is answered.
-pub const PREFETCH_CONNECTIONS_MAX: usize = 256;
 /// Maximum bytes of one receive.
 pub const RECEIVE_LEN: usize = 16 * 1024;
 /// Minimum remaining bytes of a value for which receiving directly into store memory is worthwhile.
@@ -16,6 +14,14 @@ pub const DIRECT_MIN: usize = 4 * 1024;
 pub const PIECES_MAX: usize = 64;
 /// Bytes sent to one connection before the next gets its turn. One send may exceed it.
 pub const SEND_PER_TURN: usize = 1 << 20;
+/// Maximum number of results of tickets that are delivered between two waits.
+pub const COMPLETIONS_PER_WAIT: usize = EVENTS_PER_WAIT;
+/// How often a connection with a task checks whether its peer has hung up while it waits for a
+/// completion, in nanoseconds.
+pub const HANG_UP_CHECK_NS: u64 = 100_000_000;
+/// Maximum plain bytes that a transform takes at a time. It takes more once their wire bytes are
+/// sent.
+pub const TRANSFORM_CHUNK: usize = 16 * 1024;
 /// Maximum number of accepted connections in a worker's inbox.
 pub const INBOX_MAX: usize = 4096;
 /// How long accepting pauses after a resource is exhausted, in nanoseconds.

@@ -5,6 +5,7 @@
 
 use std::io;
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
 use std::thread;
 use std::time::Duration;
 
@@ -17,6 +18,8 @@ use crate::worker_context::WorkerContext;
 
 /// The loop of a worker.
 pub(crate) trait EventLoop: Sized {
+    /// The service's state of the worker.
+    type Service: service::Worker;
     /// Its kernel objects.
     type Kernel;
 
@@ -26,7 +29,7 @@ pub(crate) trait EventLoop: Sized {
     /// The limit of descriptors or memory is reached.
     fn open(inbox: &Inbox) -> io::Result<Self::Kernel>;
 
-    fn new(context: WorkerContext, kernel: Self::Kernel) -> Self;
+    fn new(context: WorkerContext<Self::Service>, inbox: Arc<Inbox>, kernel: Self::Kernel) -> Self;
 
     /// Serves connections until the worker has to stop.
     ///
@@ -35,11 +38,11 @@ pub(crate) trait EventLoop: Sized {
     fn serve_all(&mut self) -> io::Result<()>;
 
     /// Cancels operations in the kernel, then closes all connections.
-    fn close_all(self) -> WorkerContext;
+    fn close_all(self) -> WorkerContext<Self::Service>;
 }
 
 /// Runs the loop of a worker until it has to stop, with any number of restarts.
-pub(crate) fn run<L: EventLoop>(mut event_loop: L) {
+pub(crate) fn run<L: EventLoop>(mut event_loop: L, inbox: &Arc<Inbox>) {
     loop {
         // One `catch_unwind` for the whole loop. State that a panic left inconsistent is not used
         // again.
@@ -49,7 +52,7 @@ pub(crate) fn run<L: EventLoop>(mut event_loop: L) {
         }
         let context = event_loop.close_all();
         context.setup.counts.count_restart();
-        match restart(context) {
+        match restart(context, inbox) {
             Some(next) => event_loop = next,
             None => return,
         }
@@ -58,17 +61,17 @@ pub(crate) fn run<L: EventLoop>(mut event_loop: L) {
 
 /// Restarts the loop. `None`: the worker has to stop. New connections are rejected until the kernel
 /// provides the objects that the loop needs.
-fn restart<L: EventLoop>(mut context: WorkerContext) -> Option<L> {
+fn restart<L: EventLoop>(mut context: WorkerContext<L::Service>, inbox: &Arc<Inbox>) -> Option<L> {
     loop {
         // Without a pause, a loop that fails at once would spin.
         thread::sleep(Duration::from_nanos(RESTART_PAUSE_NS));
-        if let Ok(kernel) = L::open(&context.inbox) {
+        if let Ok(kernel) = L::open(inbox) {
             // The failed loop may have consumed the event for new connections.
-            context.inbox.waker.wake();
-            return Some(L::new(context, kernel));
+            inbox.waker.wake();
+            return Some(L::new(context, Arc::clone(inbox), kernel));
         }
-        while let Some(stream) = context.inbox.take() {
-            reject(&stream, &context.setup.counts);
+        while let Some(transport) = inbox.take() {
+            reject(transport.stream(), &context.setup);
         }
         if context.is_ending(monotonic_ns()) {
             return None;

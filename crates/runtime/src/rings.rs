@@ -19,8 +19,9 @@ use std::sync::mpsc;
 
 use crate::restart::{self, EventLoop};
 use crate::running::Running;
-use crate::setup::Setup;
+use crate::setup::Shared;
 use crate::worker_context::WorkerContext;
+use service::Service;
 use worker::Worker;
 
 /// Starts the workers. Each creates its ring on its own thread, because only that thread may use
@@ -29,19 +30,22 @@ use worker::Worker;
 /// # Errors
 /// The limit of descriptors or threads is reached, or the kernel lacks a needed feature of
 /// io_uring.
-pub(crate) fn start(running: &mut Running, setup: &Arc<Setup>) -> io::Result<()> {
+pub(crate) fn start(
+    running: &mut Running,
+    setup: &Arc<Shared>,
+    service: &impl Service,
+) -> io::Result<()> {
     for number in 0..setup.workers {
-        let context = WorkerContext::new(setup, running, number);
+        let context = WorkerContext::new(setup, service.worker(), running.handles(number));
+        let inbox = Arc::clone(&running.inboxes[number]);
         let (made, is_made) = mpsc::sync_channel(1);
-        running.spawn(format!("worker-{number}"), move || {
-            match Worker::open(&context.inbox) {
-                Ok(kernel) => {
-                    let _ = made.send(Ok(()));
-                    restart::run(Worker::new(context, kernel));
-                }
-                Err(error) => {
-                    let _ = made.send(Err(error));
-                }
+        running.spawn(format!("worker-{number}"), move || match worker::open() {
+            Ok(kernel) => {
+                let _ = made.send(Ok(()));
+                restart::run(Worker::new(context, Arc::clone(&inbox), kernel), &inbox);
+            }
+            Err(error) => {
+                let _ = made.send(Err(error));
             }
         })?;
         let panicked = || io::Error::other("a worker panicked");

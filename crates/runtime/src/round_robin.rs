@@ -3,12 +3,11 @@
 use std::mem;
 use std::sync::Arc;
 
-use sys::socket::Stream;
-
 use crate::acceptor::{Dispatch, Exhausted, reject};
 use crate::inbox::Inbox;
 use crate::running::Running;
-use crate::setup::Setup;
+use crate::setup::Shared;
+use crate::transport::SocketTransport;
 
 /// Passes each new connection to the next worker.
 pub(crate) struct RoundRobin {
@@ -16,11 +15,11 @@ pub(crate) struct RoundRobin {
     /// Inboxes that got a connection since the last flush.
     inbox_is_ready: Vec<bool>,
     next: usize,
-    setup: Arc<Setup>,
+    setup: Arc<Shared>,
 }
 
 impl RoundRobin {
-    pub(crate) fn new(setup: &Arc<Setup>, running: &Running) -> Self {
+    pub(crate) fn new(setup: &Arc<Shared>, running: &Running) -> Self {
         Self {
             inboxes: running.inboxes.clone(),
             inbox_is_ready: vec![false; running.inboxes.len()],
@@ -31,10 +30,10 @@ impl RoundRobin {
 }
 
 impl Dispatch for RoundRobin {
-    fn take(&mut self, stream: Stream) -> Result<(), Exhausted> {
+    fn take(&mut self, transport: SocketTransport) -> Result<(), Exhausted> {
         self.next = (self.next + 1) % self.inboxes.len();
-        if let Err(stream) = self.inboxes[self.next].push(stream) {
-            reject(&stream, &self.setup.counts);
+        if let Err(transport) = self.inboxes[self.next].push(transport) {
+            reject(transport.stream(), &self.setup);
         }
         self.inbox_is_ready[self.next] = true;
         Ok(())

@@ -4,12 +4,14 @@
 use std::io;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::task::Waker;
 use std::thread::{self, JoinHandle};
 
-use sys::poll::Waker;
+use sys::poll;
 
 use crate::connection_counts::ConnectionCounts;
 use crate::inbox::Inbox;
+use crate::worker_context::WorkerHandles;
 
 /// A set of running threads. They continue if it is dropped without [`Running::stop`].
 #[derive(Debug)]
@@ -18,7 +20,7 @@ pub struct Running {
     pub(crate) stopping: Arc<AtomicBool>,
     /// The acceptor has stopped, so workers may end.
     pub(crate) ending: Arc<AtomicBool>,
-    pub(crate) accept_waker: Arc<Waker>,
+    pub(crate) accept_waker: Arc<poll::Waker>,
     /// One inbox per worker.
     pub(crate) inboxes: Vec<Arc<Inbox>>,
     accepting: Option<JoinHandle<()>>,
@@ -39,12 +41,22 @@ impl Running {
         Ok(Self {
             stopping: Arc::default(),
             ending: Arc::default(),
-            accept_waker: Arc::new(Waker::new()?),
+            accept_waker: Arc::new(poll::Waker::new()?),
             inboxes: inboxes.collect::<io::Result<_>>()?,
             accepting: None,
             workers: Vec::new(),
             counts: Arc::clone(counts),
         })
+    }
+
+    /// How worker `number` is woken and told to end.
+    pub(crate) fn handles(&self, number: usize) -> WorkerHandles {
+        let waker = |inbox: &Arc<Inbox>| Waker::from(Arc::clone(inbox));
+        WorkerHandles {
+            waker: waker(&self.inboxes[number]),
+            all: self.inboxes.iter().map(waker).collect(),
+            ending: Arc::clone(&self.ending),
+        }
     }
 
     /// Starts a worker thread.

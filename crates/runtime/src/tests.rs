@@ -1,5 +1,8 @@
 //! Panics, and connections that keep too much memory.
 
+mod completions;
+mod transforms;
+
 use std::sync::Barrier;
 
 use sys::socket::Stream;
@@ -22,7 +25,7 @@ fn a_panic_closes_one_connection_and_no_other() {
         drop((other, fragile));
         served.until("empty", |snapshot| snapshot.current == 0);
         assert_eq!(served.counts.snapshot().restarts, 0);
-        assert_eq!(served.running.stop(), Err(Panicked));
+        assert_eq!(served.sockets.running.stop(), Err(Panicked));
     });
 }
 
@@ -67,7 +70,7 @@ fn a_panic_leaves_the_others_of_its_burst_their_answers() {
         served.until("closed", |snapshot| {
             (snapshot.panics, snapshot.current) == (1, 8)
         });
-        assert_eq!(served.running.stop(), Err(Panicked));
+        assert_eq!(served.sockets.running.stop(), Err(Panicked));
     });
 }
 
@@ -114,7 +117,7 @@ fn a_worker_that_panics_restarts() {
             Kind::Events | Kind::Rings => assert!(snapshot.panics >= 8, "{snapshot:?}"),
             Kind::Threads | Kind::Fibres => assert_eq!(snapshot.panics + snapshot.restarts, 1),
         }
-        assert_eq!(served.running.stop(), Err(Panicked));
+        assert_eq!(served.sockets.running.stop(), Err(Panicked));
     });
 }
 
@@ -182,7 +185,7 @@ fn unfinished_lines_and_answers_not_taken_share_one_bound() {
         drop(all);
         served.until("given back", |it| (it.buffered, it.current) == (0, 1));
         assert_eq!(ask(&witness, b"mn\r\n"), b"MN\r\n");
-        served.running.stop().unwrap();
+        served.sockets.running.stop().unwrap();
     });
 }
 
@@ -212,6 +215,6 @@ fn the_connection_that_keeps_most_is_closed_first() {
             assert_eq!(ask(stream, b"\r\n"), b"END\r\n", "{}", served.kind.name());
         }
         served.until("given back", |snapshot| snapshot.buffered == 0);
-        served.running.stop().unwrap();
+        served.sockets.running.stop().unwrap();
     });
 }

@@ -29,29 +29,38 @@ mod worker;
 use std::io;
 use std::sync::Arc;
 
+use service::{Service, Worker};
+
 use crate::connection_tasks::ConnectionTasks;
 use crate::limits::{MAPPINGS_PER_THREAD, OTHER_MAPPINGS};
 use crate::running::Running;
-use crate::setup::Setup;
+use crate::setup::Shared;
 use crate::worker_context::WorkerContext;
 use context_pool::ContextPool;
 
 /// The threads, and the worker contexts that they share.
-pub(crate) struct Threads {
-    contexts: ContextPool,
+pub(crate) struct Threads<S: Worker> {
+    contexts: ContextPool<S>,
+    /// How long a connection may be silent before it is closed, in nanoseconds.
+    idle_ns: Option<u64>,
 }
 
 /// Starts the supervisor. The result starts a thread for each connection.
 ///
 /// # Errors
 /// The limit of descriptors or threads is reached.
-pub(crate) fn start(
+pub(crate) fn start<S: Service>(
     running: &mut Running,
-    setup: &Arc<Setup>,
-) -> io::Result<Arc<ConnectionTasks<Threads>>> {
-    let contexts = (0..setup.workers).map(|_| WorkerContext::new(setup, running, 0));
+    setup: &Arc<Shared>,
+    service: &S,
+    idle_ns: Option<u64>,
+) -> io::Result<Arc<ConnectionTasks<Threads<S::Worker>>>> {
+    let handles = || running.handles(0);
+    let contexts =
+        (0..setup.workers).map(|_| WorkerContext::new(setup, service.worker(), handles()));
     let threads = Threads {
         contexts: ContextPool::new(contexts),
+        idle_ns,
     };
     let most = thread_connections_max(sys::limits::memory_areas());
     ConnectionTasks::open(running, setup, threads, most)

@@ -1,19 +1,49 @@
-//! The transport of a connection's bytes. TLS and datagrams will be further variants below the
-//! session.
+//! The socket of a connection, and the transform of its bytes if it has one.
 
+use std::fmt;
 use std::io::{self, IoSlice};
 use std::os::fd::{AsFd, BorrowedFd};
 
-use session::Output;
+use service::{Output, Pin};
 use sys::socket::Stream;
 
 use crate::limits::{PIECES_MAX, SEND_PER_TURN};
+use crate::transform::{Transform, Transformer};
 
-/// The transport of a connection.
-#[derive(Debug)]
-pub(crate) enum Transport {
-    /// A plain stream socket.
-    Plain(Stream),
+/// Carries the bytes of a connection.
+pub(crate) trait Transport {
+    /// Receives available bytes, as they are on the network; 0 means that the peer has closed its
+    /// side.
+    fn receive(&mut self, buffer: &mut [u8]) -> io::Result<usize>;
+
+    /// Whether received bytes are the session's input, and its output is sent as it is.
+    fn is_plain(&self) -> bool;
+
+    /// Appends the plain bytes of received bytes to `plain`.
+    fn transform(&mut self, wire: &[u8], plain: &mut Vec<u8>) -> io::Result<()>;
+
+    /// Sends the output from byte `sent`, as much as there is space for within the limit of a turn.
+    fn send<P: Pin>(&mut self, output: &Output<P>, sent: usize) -> io::Result<Sent>;
+
+    /// Whether the transform has bytes to send.
+    fn has_unsent(&self) -> bool;
+
+    /// Bytes of memory that the transform occupies.
+    fn buffered(&self) -> usize;
+}
+
+/// The transport of a connection over a stream socket.
+pub(crate) struct SocketTransport {
+    stream: Stream,
+    transformer: Option<Box<Transformer>>,
+}
+
+impl fmt::Debug for SocketTransport {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("SocketTransport")
+            .field(&self.stream)
+            .finish()
+    }
 }
 
 /// The result of sending.
@@ -21,52 +51,108 @@ pub(crate) enum Transport {
 pub(crate) enum Sent {
     /// All bytes are sent.
     All,
-    /// Bytes sent so far. The rest follows when there is space and a turn.
+    /// Bytes of the output that are sent, or kept by the transform. The rest follows when there is
+    /// space and a turn.
     Part(usize),
 }
 
-impl Transport {
-    /// Receives available bytes; 0 means that the peer has closed its side.
-    pub(crate) fn receive(&self, buffer: &mut [u8]) -> io::Result<usize> {
-        let Self::Plain(stream) = self;
-        stream.recv(buffer)
+impl SocketTransport {
+    pub(crate) fn new(stream: Stream, transform: Option<Box<dyn Transform>>) -> Self {
+        let transformer = |transform| Box::new(Transformer::new(transform));
+        Self {
+            stream,
+            transformer: transform.map(transformer),
+        }
     }
 
-    /// Makes the socket blocking: receiving sleeps until bytes arrive, and sending sleeps for at
-    /// most `send_ns` nanoseconds until there is space.
-    pub(crate) fn set_blocking(&self, send_ns: u64) -> io::Result<()> {
-        let Self::Plain(stream) = self;
-        stream.set_blocking(send_ns)
+    pub(crate) fn stream(&self) -> &Stream {
+        &self.stream
     }
 
-    /// Sleeps for `timeout_ns` nanoseconds. Returns true early if the peer has hung up or the
-    /// connection is lost.
-    pub(crate) fn hangs_up_within(&self, timeout_ns: u64) -> bool {
-        let Self::Plain(stream) = self;
-        stream.hangs_up_within(timeout_ns)
-    }
-
-    /// Ends receiving after the bytes that have arrived. Wakes a thread that waits for input.
-    pub(crate) fn end_input(&self) {
-        let Self::Plain(stream) = self;
-        stream.shutdown_receive();
+    pub(crate) fn into_parts(self) -> (Stream, Option<Box<Transformer>>) {
+        (self.stream, self.transformer)
     }
 
     /// Shuts both directions down. Wakes threads that wait for the socket.
     pub(crate) fn shut(&self) {
-        let Self::Plain(stream) = self;
-        stream.shut();
+        self.stream.shut();
+    }
+}
+
+impl Transport for SocketTransport {
+    fn receive(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        self.stream.recv(buffer)
     }
 
-    /// Sends the output from byte `sent`, as much as the socket accepts within the limit of a turn.
-    pub(crate) fn send(&self, output: &Output, mut sent: usize) -> io::Result<Sent> {
+    #[inline]
+    fn is_plain(&self) -> bool {
+        self.transformer.is_none()
+    }
+
+    fn transform(&mut self, wire: &[u8], plain: &mut Vec<u8>) -> io::Result<()> {
+        match &mut self.transformer {
+            Some(transformer) => transformer.receive(wire, plain),
+            None => {
+                plain.extend_from_slice(wire);
+                Ok(())
+            }
+        }
+    }
+
+    fn send<P: Pin>(&mut self, output: &Output<P>, sent: usize) -> io::Result<Sent> {
         let turn_end = sent + SEND_PER_TURN;
-        while sent < output.len() {
-            if sent >= turn_end {
+        match &mut self.transformer {
+            None => send_plain(&self.stream, output, sent, turn_end),
+            Some(transformer) => {
+                send_transformed(&self.stream, transformer, output, sent, turn_end)
+            }
+        }
+    }
+
+    fn has_unsent(&self) -> bool {
+        let transformer = self.transformer.as_ref();
+        transformer.is_some_and(|transformer| !transformer.unsent().is_empty())
+    }
+
+    fn buffered(&self) -> usize {
+        let transformer = self.transformer.as_ref();
+        transformer.map_or(0, |transformer| transformer.buffered())
+    }
+}
+
+fn send_plain<P: Pin>(
+    stream: &Stream,
+    output: &Output<P>,
+    mut sent: usize,
+    turn_end: usize,
+) -> io::Result<Sent> {
+    while sent < output.len() {
+        if sent >= turn_end {
+            return Ok(Sent::Part(sent));
+        }
+        match send_once(stream, output, sent, usize::MAX) {
+            Ok(len) => sent += len,
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
                 return Ok(Sent::Part(sent));
             }
-            match self.send_once(output, sent, usize::MAX) {
-                Ok(len) => sent += len,
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(Sent::All)
+}
+
+fn send_transformed<P: Pin>(
+    stream: &Stream,
+    transformer: &mut Transformer,
+    output: &Output<P>,
+    mut sent: usize,
+    turn_end: usize,
+) -> io::Result<Sent> {
+    loop {
+        while !transformer.unsent().is_empty() {
+            match stream.send(transformer.unsent()) {
+                Ok(len) => transformer.advance(len),
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
                     return Ok(Sent::Part(sent));
                 }
@@ -74,58 +160,56 @@ impl Transport {
                 Err(error) => return Err(error),
             }
         }
-        Ok(Sent::All)
-    }
-
-    /// Sends at most `most` bytes from byte `sent` by one system call. Returns their number.
-    pub(crate) fn send_once(&self, output: &Output, sent: usize, most: usize) -> io::Result<usize> {
-        let Self::Plain(stream) = self;
-        match output.as_bytes() {
-            Some(bytes) => stream.send(first(&bytes[sent..], most)),
-            None => with_slices(output, sent, most, |slices| stream.send_vectored(slices)),
+        if sent == output.len() {
+            return Ok(Sent::All);
         }
-    }
-
-    /// The same without sleeping, even on a blocking socket ([`Transport::set_blocking`]).
-    pub(crate) fn send_now(&self, output: &Output, sent: usize, most: usize) -> io::Result<usize> {
-        let Self::Plain(stream) = self;
-        match output.as_bytes() {
-            Some(bytes) => stream.send_now(first(&bytes[sent..], most)),
-            None => with_slices(output, sent, most, |slices| {
-                stream.send_vectored_now(slices)
-            }),
+        if sent >= turn_end {
+            return Ok(Sent::Part(sent));
         }
+        sent += transformer.load(output, sent);
     }
 }
 
-fn first(bytes: &[u8], most: usize) -> &[u8] {
-    &bytes[..bytes.len().min(most)]
-}
-
-/// The slices of an output from byte `sent`, at most `most` bytes.
-fn with_slices<R>(
-    output: &Output,
+/// Sends at most `max_len` bytes from byte `sent` by one system call. Returns their number.
+fn send_once<P: Pin>(
+    stream: &Stream,
+    output: &Output<P>,
     sent: usize,
-    mut most: usize,
+    max_len: usize,
+) -> io::Result<usize> {
+    with_slices(output, sent, max_len, |slices| match slices {
+        [bytes] => stream.send(bytes),
+        slices => stream.send_vectored(slices),
+    })
+}
+
+/// Passes on the slices of an output from byte `sent`, at most `max_len` bytes.
+pub(crate) fn with_slices<P: Pin, R>(
+    output: &Output<P>,
+    sent: usize,
+    mut max_len: usize,
     send: impl FnOnce(&[IoSlice<'_>]) -> R,
 ) -> R {
+    if let Some(bytes) = output.as_bytes() {
+        let end = bytes.len().min(sent.saturating_add(max_len));
+        return send(&[IoSlice::new(&bytes[sent..end])]);
+    }
     let mut slices = [IoSlice::new(&[]); PIECES_MAX];
     let mut count = 0;
     for (slice, piece) in slices.iter_mut().zip(output.slices(sent)) {
-        let len = piece.len().min(most);
+        let len = piece.len().min(max_len);
         if len == 0 {
             break;
         }
         *slice = IoSlice::new(&piece[..len]);
-        most -= len;
+        max_len -= len;
         count += 1;
     }
     send(&slices[..count])
 }
 
-impl AsFd for Transport {
+impl AsFd for SocketTransport {
     fn as_fd(&self) -> BorrowedFd<'_> {
-        let Self::Plain(stream) = self;
-        stream.as_fd()
+        self.stream.as_fd()
     }
 }

@@ -1,39 +1,51 @@
-//! The state that every worker has, independent of how it waits: its handle on the store, its
-//! counters, and the buffers of a burst.
+//! The state that every worker has, independent of how it waits: the service's state, counts, and
+//! the buffers of a burst.
 
 use std::mem;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::task::Waker;
 
-use session::{
-    Counter, Counters, Next, Now, Output, Prepared, Progress, RequestContext, Session,
-    prefetch_items, recycle,
+use service::{
+    ConnectionId, Mailbox, Next, Output, Progress, Session as _, Tickets, Worker, recycle,
 };
+use sys::clock::monotonic_ns;
 
 use crate::buffered::WorkerShare;
-use crate::connection::{Connection, Unsent};
-use crate::connection_counts::WorkerCounts;
+use crate::connection::{Connection, ConnectionIo, Unsent};
+use crate::connection_counts::{Traffic, WorkerCounts};
 use crate::connection_table::{ConnectionTable, Slot};
-use crate::inbox::Inbox;
 use crate::limits::{
-    DRAIN_CHECK_NS, DRAIN_NS, MAINTAIN_INTERVAL_NS, MAINTAIN_ITEMS, MEMORY_RETRY_NS,
-    PREFETCH_ITEMS, SPARE_OUTPUT_LEN, SPARE_OUTPUTS, TURNS_PER_SEND,
+    COMPLETIONS_PER_WAIT, DRAIN_CHECK_NS, DRAIN_NS, MAINTAIN_INTERVAL_NS, MAINTAIN_ITEMS,
+    MEMORY_RETRY_NS, PREFETCH_ITEMS, SPARE_OUTPUT_LEN, SPARE_OUTPUTS, TURNS_PER_SEND,
 };
-use crate::running::Running;
-use crate::setup::Setup;
+use crate::setup::{Shared, second};
 use crate::transport::Sent;
 
+/// How a worker is woken and told to end.
+pub(crate) struct WorkerHandles {
+    /// Wakes this worker.
+    pub(crate) waker: Waker,
+    /// Wakes all workers, one each.
+    pub(crate) all: Vec<Waker>,
+    /// The worker has to end.
+    pub(crate) ending: Arc<AtomicBool>,
+}
+
 /// The state of a worker.
-pub(crate) struct WorkerContext {
-    pub(crate) setup: Arc<Setup>,
-    pub(crate) inbox: Arc<Inbox>,
-    /// The inboxes of all workers.
-    inboxes: Vec<Arc<Inbox>>,
+pub(crate) struct WorkerContext<S: Worker> {
+    pub(crate) setup: Arc<Shared>,
+    pub(crate) service: S,
+    pub(crate) counts: Arc<WorkerCounts>,
+    waker: Waker,
+    /// Wakes all workers.
+    wakers: Vec<Waker>,
     ending: Arc<AtomicBool>,
-    pub(crate) store: store::Worker,
-    pub(crate) counters: Arc<Counters>,
-    counts: Arc<WorkerCounts>,
+    /// Results of tickets, once one has been issued.
+    mailbox: Option<Arc<Mailbox<S::Completion>>>,
+    /// Reads the clock at the end of a burst; none with a virtual clock, which stands still.
+    pub(crate) clock_ns: Option<fn() -> u64>,
     /// Memory that its connections occupy between bursts.
     pub(crate) buffered: WorkerShare,
     /// Times of the last wake-up, and of the last wake-up with work.
@@ -41,12 +53,12 @@ pub(crate) struct WorkerContext {
     worked_ns: u64,
     /// Connections whose turn ended with unanswered input.
     pub(crate) again: Vec<Slot>,
-    /// Connections that wait for store memory held by other connections.
+    /// Connections that wait for memory held by other connections.
     pub(crate) waiting: Vec<Slot>,
     /// The prepared requests of a burst.
-    prepared: Vec<Prepared<'static>>,
+    prepared: Vec<S::Request<'static>>,
     /// The replies to the current connection.
-    pub(crate) output: Output,
+    pub(crate) output: Output<S::Pin>,
     /// Emptied output buffers for reuse, so that outputs need not grow from empty.
     spare: Vec<Vec<u8>>,
     /// When the connections in `waiting` try again.
@@ -79,21 +91,21 @@ pub(crate) enum Flushed {
     Lost,
 }
 
-impl WorkerContext {
-    /// Creates the context of worker `number`.
-    pub(crate) fn new(setup: &Arc<Setup>, running: &Running, number: usize) -> Self {
-        let (counters, counts) = setup.counts.register_worker();
+impl<S: Worker> WorkerContext<S> {
+    /// Creates the context of a worker.
+    pub(crate) fn new(setup: &Arc<Shared>, service: S, handles: WorkerHandles) -> Self {
         Self {
-            inbox: Arc::clone(&running.inboxes[number]),
-            store: setup.store.worker(),
-            counters,
-            counts,
+            service,
+            counts: setup.counts.register_worker(),
+            mailbox: None,
+            clock_ns: Some(monotonic_ns),
             buffered: WorkerShare::new(&setup.counts, setup.workers),
             woke_ns: 0,
             worked_ns: 0,
             setup: Arc::clone(setup),
-            inboxes: running.inboxes.clone(),
-            ending: Arc::clone(&running.ending),
+            waker: handles.waker,
+            wakers: handles.all,
+            ending: handles.ending,
             again: Vec::new(),
             waiting: Vec::new(),
             prepared: Vec::new(),
@@ -142,12 +154,12 @@ impl WorkerContext {
         self.woke_ns = now_ns;
         if connections > 0 {
             self.worked_ns = now_ns;
-            self.counts.count(connections);
+            self.counts.count_burst(connections);
         }
     }
 
     /// Moves connections that continue without an event to the burst: those whose next turn is due,
-    /// and, once per retry interval, those that wait for store memory. That memory may be held by
+    /// and, once per retry interval, those that wait for memory. That memory may be held by
     /// connections of other workers, so all workers are woken once per second to look for slow
     /// holders.
     pub(crate) fn take_runnable(&mut self, now_ns: u64, burst: &mut Vec<Slot>) {
@@ -156,27 +168,18 @@ impl WorkerContext {
             return;
         }
         self.retry_ns = now_ns + MEMORY_RETRY_NS;
-        let now_s = self.setup.clock.at(now_ns).elapsed_s;
-        if self.setup.counts.request_memory(now_s) {
-            for inbox in &self.inboxes {
-                inbox.waker.wake();
-            }
+        if self.setup.counts.request_memory(second(now_ns)) {
+            self.wakers.iter().for_each(Waker::wake_by_ref);
         }
         burst.append(&mut self.waiting);
     }
 
-    /// Handles the inbox event. Returns the current second and the connections to close: those that
-    /// hold store memory which others need, and have been inactive for a long time. New connections
-    /// stay in the inbox.
-    pub(crate) fn read_inbox<W>(
-        &self,
-        table: &ConnectionTable<W>,
-        now_ns: u64,
-    ) -> (u32, Vec<Slot>) {
-        self.inbox.waker.clear();
-        let (counts, now_s) = (&self.setup.counts, self.setup.clock.at(now_ns).elapsed_s);
+    /// The connections to close: those that hold memory of the service which others need, and have
+    /// been inactive for a long time.
+    pub(crate) fn slow_holders<I>(&self, table: &ConnectionTable<S, I>, now_ns: u64) -> Vec<Slot> {
+        let (counts, now_s) = (&self.setup.counts, second(now_ns));
         if !counts.is_memory_requested(now_s) {
-            return (now_s, Vec::new());
+            return Vec::new();
         }
         let is_slow = |&slot: &Slot| {
             let connection = table.get(slot);
@@ -184,7 +187,45 @@ impl WorkerContext {
         };
         let slow: Vec<Slot> = table.slots().filter(is_slow).collect();
         slow.iter().for_each(|_| counts.count_closed_slow());
-        (now_s, slow)
+        slow
+    }
+
+    /// Delivers the results of tickets to their sessions. Each of these connections gets a turn.
+    /// Returns the connections to close, whose sessions panicked.
+    pub(crate) fn deliver<I>(&mut self, table: &mut ConnectionTable<S, I>) -> Vec<Slot> {
+        let mut failed = Vec::new();
+        let Some(mailbox) = self.mailbox.clone() else {
+            return failed;
+        };
+        for _ in 0..COMPLETIONS_PER_WAIT {
+            let Some(completed) = mailbox.take() else {
+                return failed;
+            };
+            let id = completed.connection;
+            // The result for a connection that has been closed is dropped here.
+            let Some(connection) = table.named(id) else {
+                continue;
+            };
+            connection.tickets.deliver();
+            let (session, number) = (&mut connection.session, completed.number);
+            let delivered = catch_unwind(AssertUnwindSafe(|| {
+                self.service.complete(session, number, completed.result);
+            }));
+            if delivered.is_err() {
+                self.setup.counts.count_panics(1);
+                failed.push(id.slot as Slot);
+                continue;
+            }
+            connection.wants_turn = true;
+            connection.waits_for_completion = false;
+            if !connection.queued && connection.unsent.is_none() {
+                connection.queued = true;
+                self.again.push(id.slot as Slot);
+            }
+        }
+        // The mailbox wakes the worker only when it was empty.
+        self.waker.wake_by_ref();
+        failed
     }
 
     /// Prepares all input of a burst, then answers each connection and calls `send` for its
@@ -193,20 +234,21 @@ impl WorkerContext {
     ///
     /// If a session panics, only its connection is lost. The connections behind it in the burst get
     /// another turn.
-    pub(crate) fn serve_burst<'i, P, W>(
+    pub(crate) fn serve_burst<'i, P, I>(
         &mut self,
-        table: &mut ConnectionTable<W>,
+        table: &mut ConnectionTable<S, I>,
         parts: &'i [P],
         input_of: impl Fn(&'i P) -> (Slot, &'i [u8]),
-        now: Now,
+        now_ns: u64,
         outcomes: &mut Vec<Outcome>,
-        send: impl FnMut(&mut Self, &mut Connection<W>, Slot) -> bool,
+        send: impl FnMut(&mut Self, &mut Connection<S, I>, Slot) -> bool,
     ) {
-        let mut prepared = recycle(mem::take(&mut self.prepared));
+        self.service.begin_burst(now_ns);
+        let mut prepared = recycle::<S>(mem::take(&mut self.prepared));
         // One `catch_unwind` for the whole burst. A panic may leave two things inconsistent: the
         // session, which is dropped, and this context, which is reset.
         let served = catch_unwind(AssertUnwindSafe(|| {
-            self.serve_parts(table, parts, &input_of, now, outcomes, &mut prepared, send);
+            self.serve_parts(table, parts, &input_of, outcomes, &mut prepared, send);
         }));
         if let Err(panic) = served {
             let Some(panicked) = self.current_part.take() else {
@@ -215,7 +257,7 @@ impl WorkerContext {
             };
             self.setup.counts.count_panics(1);
             self.reset();
-            self.store.online();
+            self.service.online();
             outcomes.truncate(self.answered);
             for (number, part) in parts.iter().enumerate().skip(self.answered) {
                 let is_lost = number == panicked;
@@ -232,22 +274,27 @@ impl WorkerContext {
                 });
             }
         }
-        self.prepared = recycle(prepared);
+        self.prepared = recycle::<S>(prepared);
+        self.end_burst(now_ns);
     }
 
-    #[expect(
-        clippy::too_many_arguments,
-        reason = "the body of `serve_burst`, apart for `catch_unwind`"
-    )]
-    fn serve_parts<'i, P, W>(
+    #[inline]
+    fn end_burst(&mut self, began_ns: u64) {
+        let elapsed_ns = self.service.is_timed().then(|| {
+            let ended_ns = self.clock_ns.map_or(began_ns, |clock_ns| clock_ns());
+            ended_ns.saturating_sub(began_ns)
+        });
+        self.service.end_burst(elapsed_ns);
+    }
+
+    fn serve_parts<'i, P, I>(
         &mut self,
-        table: &mut ConnectionTable<W>,
+        table: &mut ConnectionTable<S, I>,
         parts: &'i [P],
         input_of: &impl Fn(&'i P) -> (Slot, &'i [u8]),
-        now: Now,
         outcomes: &mut Vec<Outcome>,
-        prepared: &mut Vec<Prepared<'i>>,
-        mut send: impl FnMut(&mut Self, &mut Connection<W>, Slot) -> bool,
+        prepared: &mut Vec<S::Request<'i>>,
+        mut send: impl FnMut(&mut Self, &mut Connection<S, I>, Slot) -> bool,
     ) {
         self.answered = 0;
         for (number, part) in parts.iter().enumerate() {
@@ -271,7 +318,7 @@ impl WorkerContext {
             self.answered = number;
             self.current_part = Some(number);
             let ahead = (first + outcome.prepared + PREFETCH_ITEMS).min(prepared.len());
-            prefetch_items(&mut prepared[fetched..ahead], &self.store);
+            self.service.prefetch(&mut prepared[fetched..ahead]);
             fetched = ahead;
             let (slot, input) = input_of(part);
             let Some(connection) = table.get_mut(slot) else {
@@ -279,7 +326,7 @@ impl WorkerContext {
             };
             let requests = &prepared[first..first + outcome.prepared];
             first += requests.len();
-            let (progress, sends_now) = self.answer_turn(connection, requests, input, now);
+            let (progress, sends_now) = self.answer_turn(connection, slot, requests, input);
             outcome.progress = progress;
             self.current_part = None;
             outcome.is_lost = sends_now && !send(self, connection, slot);
@@ -287,14 +334,22 @@ impl WorkerContext {
         self.current_part = None;
     }
 
-    /// Answers one connection into `output`, as [`WorkerContext::serve_burst`], without
-    /// sending.
-    pub(crate) fn answer_one(&mut self, session: &mut Session, input: &[u8], now: Now) -> Progress {
-        let mut prepared = recycle(mem::take(&mut self.prepared));
+    /// Answers one connection into `output`, as a whole burst, without sending.
+    pub(crate) fn answer_one(
+        &mut self,
+        session: &mut S::Session,
+        input: &[u8],
+        tickets: Tickets<'_, S::Completion>,
+        now_ns: u64,
+    ) -> Progress {
+        self.service.begin_burst(now_ns);
+        let mut prepared = recycle::<S>(mem::take(&mut self.prepared));
         self.prepare(session, input, &mut prepared);
-        prefetch_items(&mut prepared, &self.store);
-        let progress = self.answer(session, &prepared, input, now);
-        self.prepared = recycle(prepared);
+        self.service.prefetch(&mut prepared);
+        let (service, output) = (&mut self.service, &mut self.output);
+        let progress = service.answer(session, &prepared, input, tickets, output);
+        self.prepared = recycle::<S>(prepared);
+        self.end_burst(now_ns);
         progress
     }
 
@@ -302,45 +357,42 @@ impl WorkerContext {
     /// number of requests.
     fn prepare<'i>(
         &self,
-        session: &mut Session,
+        session: &mut S::Session,
         input: &'i [u8],
-        prepared: &mut Vec<Prepared<'i>>,
+        prepared: &mut Vec<S::Request<'i>>,
     ) -> usize {
-        session.prepare(input, self.setup.requests_per_turn, &self.store, prepared)
-    }
-
-    /// Answers prepared requests into `output`.
-    fn answer(
-        &mut self,
-        session: &mut Session,
-        prepared: &[Prepared<'_>],
-        input: &[u8],
-        now: Now,
-    ) -> Progress {
-        let mut context = RequestContext {
-            now,
-            worker: &mut self.store,
-            counters: &self.counters,
-            control: &*self.setup.control,
-        };
-        session.answer(prepared, input, &mut context, &mut self.output)
+        let max = self.setup.requests_per_turn;
+        self.service.prepare(session, input, max, prepared)
     }
 
     /// Answers a turn, with the pending replies of earlier turns first. Returns true if the replies
     /// are to be sent now, and false if another turn follows whose replies are sent together with
     /// these.
-    fn answer_turn<W>(
+    fn answer_turn<I>(
         &mut self,
-        connection: &mut Connection<W>,
-        prepared: &[Prepared<'_>],
+        connection: &mut Connection<S, I>,
+        slot: Slot,
+        prepared: &[S::Request<'_>],
         input: &[u8],
-        now: Now,
     ) -> (Progress, bool) {
         if !connection.pending.is_empty() {
             let memory = self.output.resume_with(mem::take(&mut connection.pending));
             self.keep(memory);
         }
-        let progress = self.answer(&mut connection.session, prepared, input, now);
+        let tickets = Tickets {
+            mailbox: &mut self.mailbox,
+            waker: &self.waker,
+            connection: ConnectionId {
+                // A worker has fewer connections than that.
+                slot: slot as u32,
+                generation: connection.generation,
+            },
+            pending: &mut connection.tickets,
+        };
+        let (session, output) = (&mut connection.session, &mut self.output);
+        let progress = self
+            .service
+            .answer(session, prepared, input, tickets, output);
         connection.turns += 1;
         if progress.next == Next::Yield
             && connection.turns < TURNS_PER_SEND
@@ -369,11 +421,15 @@ impl WorkerContext {
 
     /// Sends the output to a connection. The part that the socket does not accept stays with the
     /// connection as unsent output. Returns false if the connection is lost.
-    pub(crate) fn send<W>(&mut self, connection: &mut Connection<W>, now_s: u32) -> bool {
-        if self.output.is_empty() {
+    pub(crate) fn send<I: ConnectionIo>(
+        &mut self,
+        connection: &mut Connection<S, I>,
+        now_s: u32,
+    ) -> bool {
+        if self.output.is_empty() && !connection.io.has_unsent() {
             return true;
         }
-        let (sent, is_kept) = match connection.transport.send(&self.output, 0) {
+        let (sent, is_kept) = match connection.io.send(&self.output, 0) {
             Ok(Sent::All) => (self.output.len(), true),
             Ok(Sent::Part(sent)) => {
                 let output = mem::take(&mut self.output);
@@ -388,14 +444,14 @@ impl WorkerContext {
     }
 
     /// Sends the unsent output of an earlier burst. `None` if there is none.
-    pub(crate) fn send_unsent<W>(
+    pub(crate) fn send_unsent<I: ConnectionIo>(
         &mut self,
-        connection: &mut Connection<W>,
+        connection: &mut Connection<S, I>,
         now_s: u32,
     ) -> Option<Flushed> {
         let mut unsent = connection.unsent.take()?;
         let before = unsent.sent;
-        let (sent, rest) = match connection.transport.send(&unsent.output, before) {
+        let (sent, rest) = match connection.io.send(&unsent.output, before) {
             Ok(Sent::All) => (unsent.output.len(), Flushed::Complete),
             Ok(Sent::Part(sent)) => (sent, Flushed::Partial),
             Err(_) => return Some(Flushed::Lost),
@@ -408,44 +464,39 @@ impl WorkerContext {
         Some(rest)
     }
 
-    fn count_sent<W>(&mut self, connection: &mut Connection<W>, len: usize, now_s: u32) {
+    fn count_sent<I>(&mut self, connection: &mut Connection<S, I>, len: usize, now_s: u32) {
         if len > 0 {
             connection.active_s = now_s;
         }
-        self.counters.add(Counter::BytesWritten, len as u64);
+        self.counts.add(Traffic::BytesWritten, len as u64);
     }
 
     /// Runs a step of maintenance between bursts, if the interval is over.
     pub(crate) fn maintain(&mut self, now_ns: u64) {
         if now_ns - self.maintained_ns >= MAINTAIN_INTERVAL_NS {
             self.maintained_ns = now_ns;
-            self.maintain_store(now_ns);
-            if self.store.store().needs_page_maintenance() {
-                self.setup.control.wake_maintenance();
-            }
+            self.maintain_now(now_ns);
         }
     }
 
-    /// Runs one step of store maintenance without system calls. Returns true if more work may
-    /// remain.
-    pub(crate) fn maintain_store(&mut self, now_ns: u64) -> bool {
-        let now_s = self.setup.clock.at(now_ns).elapsed_s;
-        self.store.maintain(now_s, MAINTAIN_ITEMS)
+    /// Runs one step of the service's maintenance. Returns true if more work may remain.
+    pub(crate) fn maintain_now(&mut self, now_ns: u64) -> bool {
+        let has_more = self.service.maintain(now_ns, MAINTAIN_ITEMS);
+        self.service.request_maintenance();
+        has_more
     }
 
-    /// Resets the context after a panic. It gets a new handle on the store, so that the old one
-    /// does not delay reclamation.
+    /// Resets the context after a panic.
     pub(crate) fn reset(&mut self) {
-        let store = mem::replace(&mut self.store, self.setup.store.worker());
+        self.service.reset();
         let output = mem::take(&mut self.output);
         self.prepared = Vec::new();
         // Dropping an inconsistent value may panic too.
         let _ = catch_unwind(AssertUnwindSafe(|| drop(output)));
-        let _ = catch_unwind(AssertUnwindSafe(|| drop(store)));
     }
 
     /// Closes all connections of a worker that restarts.
-    pub(crate) fn close_all<W>(&mut self, table: ConnectionTable<W>) {
+    pub(crate) fn close_all<I>(&mut self, table: ConnectionTable<S, I>) {
         self.again.clear();
         self.waiting.clear();
         self.buffered = WorkerShare::new(&self.setup.counts, self.setup.workers);
@@ -454,15 +505,25 @@ impl WorkerContext {
         counts.count_panics(table.close_all(&counts));
     }
 
+    /// Removes a connection that is about to be closed from the lists of connections that continue,
+    /// because its slot will be reused.
+    pub(crate) fn forget_queued(&mut self, slot: Slot) {
+        self.again.retain(|&queued| queued != slot);
+        self.waiting.retain(|&queued| queued != slot);
+    }
+
     /// Counts the memory that a connection occupies until the next burst. Returns true if the
     /// worker's share is exceeded.
     #[inline]
-    pub(crate) fn count_buffered<W>(&mut self, connection: &mut Connection<W>) -> bool {
+    pub(crate) fn count_buffered<I: ConnectionIo>(
+        &mut self,
+        connection: &mut Connection<S, I>,
+    ) -> bool {
         self.buffered.count(connection) && self.report_buffered()
     }
 
     /// Removes a connection from the count before it is closed.
-    pub(crate) fn release_buffered<W>(&mut self, connection: &mut Connection<W>) {
+    pub(crate) fn release_buffered<I>(&mut self, connection: &mut Connection<S, I>) {
         if self.buffered.release(connection) {
             self.report_buffered();
         }
@@ -480,8 +541,8 @@ impl WorkerContext {
 
     /// The connections to close because the worker's share is exceeded. They are removed from the
     /// lists of connections that continue.
-    pub(crate) fn overflow<W>(&mut self, table: &ConnectionTable<W>) -> Vec<Slot> {
-        let now_s = self.setup.clock.at(self.woke_ns).elapsed_s;
+    pub(crate) fn overflow<I>(&mut self, table: &ConnectionTable<S, I>) -> Vec<Slot> {
+        let now_s = second(self.woke_ns);
         let overflow = self.buffered.overflow(table, now_s);
         // Their slots will be reused.
         self.again.retain(|slot| !overflow.contains(slot));

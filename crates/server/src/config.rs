@@ -57,6 +57,10 @@ pub struct Config {
     pub fibre_scheduler: Option<runtime::Scheduler>,
     /// How the workers wait for events.
     pub wait_policy: runtime::WaitPolicy,
+    /// The address of the admin pages.
+    pub admin: Option<SocketAddr>,
+    /// Record how long requests are in the server. It has an effect only with `admin`.
+    pub records_latency: bool,
     /// The level of detail on standard error (`-v`).
     pub verbosity: u32,
 }

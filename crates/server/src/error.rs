@@ -45,6 +45,14 @@ pub enum Error {
         /// The error of the system.
         source: io::Error,
     },
+    /// Listening on the admin address failed.
+    #[error("failed to listen on {address}: {source} (choose another address with --admin)")]
+    ListenAdmin {
+        /// The address.
+        address: SocketAddr,
+        /// The system's error.
+        source: io::Error,
+    },
     /// Locking memory failed.
     #[error("failed to lock memory (-k): {0} (raise the limit: ulimit -l)")]
     LockMemory(io::Error),

@@ -7,6 +7,7 @@
 
 #![forbid(unsafe_code)]
 
+mod admin;
 mod config;
 mod error;
 mod maintenance;

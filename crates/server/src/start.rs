@@ -6,19 +6,22 @@ use std::io;
 use std::net::{Ipv4Addr, SocketAddr};
 use std::sync::Arc;
 
-use runtime::{Clock, ConnectionCounts, Kind, Running, Scheduler, Setup};
+use runtime::{ConnectionCounts, Kind, Running, Scheduler, Setup};
+use session::{CacheService, Clock, CounterRegistry};
 use store::Store;
 use store::limits::MEMORY_MAX;
 use sys::privileges::{self, User};
 use sys::signals::Signals;
 use sys::socket::{Bound, Listener};
 
+use crate::admin;
 use crate::config::{Config, DEFAULT_USER, UnixSocket};
 use crate::error::Error;
 use crate::maintenance::MaintenancePacer;
 use crate::state::ServerState;
 use crate::watch;
 
+const NS_PER_S: u64 = 1_000_000_000;
 /// "Address family not supported": the same number on every architecture of Linux.
 const EAFNOSUPPORT: i32 = 97;
 /// Factor by which `cache_memlimit` may grow the memory of a running server. Until then, the
@@ -31,6 +34,8 @@ const OTHER_FILES: u64 = 32;
 /// A running server.
 pub struct Server {
     running: Running,
+    /// The admin pages.
+    admin: Option<Running>,
     signals: Signals,
     state: Arc<ServerState>,
     counts: Arc<ConnectionCounts>,
@@ -59,6 +64,7 @@ impl Server {
         // remaining steps take time and may fail.
         let bound = bind(&config)?;
         let addresses: Vec<SocketAddr> = bound.iter().filter_map(Bound::address).collect();
+        let admin = config.admin.map(admin::bind).transpose()?;
         // For port 0 the statistics show the port that the kernel chose.
         config.listen.clone_from(&addresses);
         if config.lock_memory {
@@ -105,7 +111,8 @@ impl Server {
         let (connections, workers) = (config.connections_max, config.workers);
         let buffered = runtime::buffered_max(config.memory_bytes, connections, workers);
         let counts = Arc::new(ConnectionCounts::new(u64::from(connections), buffered));
-        let state = ServerState::new(&config, &store, &counts).map_err(Error::Start)?;
+        let counters = Arc::<CounterRegistry>::default();
+        let state = ServerState::new(&config, &store, &counts, &counters).map_err(Error::Start)?;
         let state = Arc::new(state);
         let setup = Setup {
             workers: config.workers.max(1) as usize,
@@ -113,18 +120,26 @@ impl Server {
                 .min(session::limits::REQUESTS_PER_TURN_MAX),
             wait_policy: config.wait_policy,
             fibre_scheduler,
+            counts: Arc::clone(&counts),
+        };
+        let cache = CacheService {
             store,
             control: Arc::<ServerState>::clone(&state),
-            counts: Arc::clone(&counts),
-            clock: Clock::start(),
+            counters: Arc::clone(&counters),
+            clock: Clock::new(sys::clock::monotonic_ns(), sys::clock::unix_ns() / NS_PER_S),
+            timed: config.admin.is_some() && config.records_latency,
         };
         if let Some(delimiter) = config.prefix_delimiter {
-            counts.set_prefix_counting(true, delimiter);
+            counters.set_prefix_counting(true, delimiter);
         }
         let listeners = listen(&config, bound)?;
-        let running = runtime::start(kind, setup, listeners).map_err(Error::Start)?;
+        let admin = admin.map(|bound| admin::start(bound, &cache, &state));
+        let admin = admin.transpose().map_err(Error::Start)?;
+        let listeners = listeners.into_iter().map(Into::into).collect();
+        let running = runtime::start(kind, &cache, setup, listeners).map_err(Error::Start)?;
         Ok(Self {
             running,
+            admin,
             signals,
             state,
             counts,
@@ -148,11 +163,15 @@ impl Server {
         let (state, counts) = (&self.state, &self.counts);
         watch::until_stopped(&self.signals, state, counts, &mut self.maintenance, say)
             .map_err(Error::Start)?;
+        // From now on the admin pages say that the server is not ready.
+        self.state.set_stopping();
         // This releases the segment that is being populated. Otherwise a worker could wait for it
         // while the server stops.
         drop(self.maintenance);
-        self.running.stop()?;
-        Ok(())
+        let stopped = self.running.stop();
+        // Last, so that a monitor sees the end.
+        self.admin.map_or(Ok(()), Running::stop)?;
+        Ok(stopped?)
     }
 }
 
@@ -188,7 +207,8 @@ pub fn open_files_needed(connections: u32, workers: u32) -> u64 {
 /// the connections. The last few connections may then wait in the kernel for free descriptors.
 fn raise_open_files(config: &Config) -> Result<(), Error> {
     let connections = config.connections_max;
-    let wanted = open_files_needed(connections, config.workers);
+    let admin = config.admin.map_or(0, |_| admin::FILES_NEEDED);
+    let wanted = open_files_needed(connections, config.workers) + admin;
     let limit = sys::limits::raise_open_files(wanted);
     if limit < u64::from(connections) {
         return Err(Error::OpenFiles {

@@ -1,6 +1,16 @@
 //! Process-wide statistics and settings that a session can read and change.
 
 use crate::now::Now;
+use crate::prefixes::PrefixSums;
+
+/// Receives statistics, in the form of a protocol.
+pub trait StatWriter {
+    /// Writes a statistic that is a number.
+    fn number(&mut self, name: &[u8], value: u64);
+
+    /// Writes a statistic that is a text.
+    fn text(&mut self, name: &[u8], value: &[u8]);
+}
 
 /// Commands that the server's flags enable or disable.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -28,11 +38,11 @@ impl Permissions {
 /// The server process, as rare commands see it (`stats`, `verbosity`, `shutdown` and others), so
 /// that dynamic dispatch is cheap enough.
 pub trait ServerControl: Sync {
-    /// Writes the `STAT` lines of `stats`, without the final `END`.
-    fn write_stats(&self, now: Now, out: &mut Vec<u8>);
+    /// Writes the statistics of `stats`.
+    fn write_stats(&self, now: Now, out: &mut dyn StatWriter);
 
-    /// Writes the `STAT` lines of `stats settings`, without the final `END`.
-    fn write_settings(&self, out: &mut Vec<u8>);
+    /// Writes the settings of `stats settings`.
+    fn write_settings(&self, out: &mut dyn StatWriter);
 
     /// Restarts the counts at zero.
     fn reset_stats(&self);
@@ -56,6 +66,6 @@ pub trait ServerControl: Sync {
     /// Turns counting by key prefix on or off.
     fn set_prefix_counting(&self, is_on: bool);
 
-    /// Writes the `PREFIX` lines of `stats detail dump`, without the final `END`.
-    fn write_prefixes(&self, out: &mut Vec<u8>);
+    /// The counts by key prefix, for `stats detail dump`.
+    fn prefixes(&self) -> PrefixSums;
 }

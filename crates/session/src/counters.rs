@@ -3,6 +3,7 @@
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use crate::latency::{Latencies, LatencySnapshot};
 use crate::prefixes::{Access, PrefixCounts, PrefixSums};
 
 /// A counted event, named as in memcached's `stats`.
@@ -32,16 +33,11 @@ pub enum Counter {
     TouchMisses,
     StoreTooLarge,
     StoreNoMemory,
-    BytesRead,
-    BytesWritten,
-    ConnYields,
-    /// Requests deferred because slower peers held the memory.
-    HeldWaits,
 }
 
 impl Counter {
     /// All counters, in the order of `stats`.
-    pub const ALL: [Self; 26] = [
+    pub const ALL: [Self; 22] = [
         Self::CmdGet,
         Self::CmdSet,
         Self::CmdFlush,
@@ -64,10 +60,6 @@ impl Counter {
         Self::TouchMisses,
         Self::StoreTooLarge,
         Self::StoreNoMemory,
-        Self::BytesRead,
-        Self::BytesWritten,
-        Self::ConnYields,
-        Self::HeldWaits,
     ];
 
     /// The counter's name in `stats`.
@@ -96,10 +88,6 @@ impl Counter {
             Self::TouchMisses => "touch_misses",
             Self::StoreTooLarge => "store_too_large",
             Self::StoreNoMemory => "store_no_memory",
-            Self::BytesRead => "bytes_read",
-            Self::BytesWritten => "bytes_written",
-            Self::ConnYields => "conn_yields",
-            Self::HeldWaits => "held_waits",
         }
     }
 }
@@ -110,6 +98,7 @@ impl Counter {
 pub struct Counters {
     cells: [AtomicU64; Counter::ALL.len()],
     prefixes: PrefixCounts,
+    latencies: Latencies,
 }
 
 impl Counters {
@@ -126,6 +115,22 @@ impl Counters {
             cell.load(Ordering::Relaxed).wrapping_add(by),
             Ordering::Relaxed,
         );
+    }
+
+    /// The present count of one counter.
+    pub(crate) fn of(&self, counter: Counter) -> u64 {
+        self.cells[counter as usize].load(Ordering::Relaxed)
+    }
+
+    /// The worker's histograms.
+    pub(crate) fn latencies(&self) -> &Latencies {
+        &self.latencies
+    }
+
+    /// The present histograms of the time that requests are in the server.
+    #[must_use]
+    pub fn latency_snapshot(&self) -> LatencySnapshot {
+        self.latencies.snapshot()
     }
 
     /// Whether accesses are counted by key prefix.

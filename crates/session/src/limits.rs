@@ -2,13 +2,6 @@
 
 /// Longest value that is copied into the output, in bytes. A longer value is pinned.
 pub const COPY_MAX: usize = 16 * 1024;
-/// Output length in bytes from which a session stops for [`Next::OutputSpace`]. The last reply may
-/// exceed it.
-///
-/// [`Next::OutputSpace`]: crate::Next::OutputSpace
-pub const OUTPUT_SOFT_MAX: usize = 64 * 1024;
-/// Maximum number of values that one output pins.
-pub const PINS_MAX: usize = 16;
 /// Keys of one `get` that are answered in one turn.
 pub const KEYS_PER_TURN: usize = 256;
 /// Keys of one `get` whose memory is prefetched together.
@@ -19,5 +12,8 @@ pub const PREFETCH_KEYS: usize = 16;
 pub const PREFIXES_MAX: usize = 1024;
 /// Upper bound of the requests that a session answers in one turn.
 pub const REQUESTS_PER_TURN_MAX: usize = 1024;
+/// Connections of one worker whose first requests are prefetched together, before the first of them
+/// is answered, in runtimes that answer one connection at a time.
+pub const ARRIVED_KEYS_MAX: usize = 256;
 /// Bytes of received input that are parsed early, to prefetch the bucket of the first request.
 pub const PREFETCH_INPUT_MAX: usize = 512;

@@ -1,9 +1,10 @@
-//! The time of a burst.
+//! The time of a burst, and the clock that converts a runtime's time to it.
 
 use store::Expiry;
 
 /// Longest relative time in seconds. A larger number is a Unix time (memcached `protocol.txt`).
 const RELATIVE_MAX_S: i32 = 60 * 60 * 24 * 30;
+const NS_PER_S: u64 = 1_000_000_000;
 
 /// The time of a burst. The clock is read once per burst, so all its requests share one time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -12,6 +13,35 @@ pub struct Now {
     pub elapsed_s: u32,
     /// The Unix second at which `elapsed_s` was 0.
     pub epoch_unix_s: u64,
+}
+
+/// The server's clock: whole seconds since its start, from the nanoseconds of a monotonic clock.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Clock {
+    started_ns: u64,
+    epoch_unix_s: u64,
+}
+
+impl Clock {
+    /// A clock that shows second 1 at `monotonic_ns`, when the Unix time is `unix_s`. Second 0
+    /// means "before any item was stored".
+    #[must_use]
+    pub fn new(monotonic_ns: u64, unix_s: u64) -> Self {
+        Self {
+            started_ns: monotonic_ns.wrapping_sub(NS_PER_S),
+            epoch_unix_s: unix_s.saturating_sub(1),
+        }
+    }
+
+    /// The time at `monotonic_ns`.
+    #[must_use]
+    pub fn at(&self, monotonic_ns: u64) -> Now {
+        let elapsed_s = monotonic_ns.wrapping_sub(self.started_ns) / NS_PER_S;
+        Now {
+            elapsed_s: u32::try_from(elapsed_s).unwrap_or(u32::MAX),
+            epoch_unix_s: self.epoch_unix_s,
+        }
+    }
 }
 
 impl Now {
@@ -55,6 +85,18 @@ mod tests {
         elapsed_s: 100,
         epoch_unix_s: 1_700_000_000,
     };
+
+    #[test]
+    fn the_clock_starts_at_second_one() {
+        let clock = Clock::new(5 * NS_PER_S, 1_700_000_001);
+        let now = Now {
+            elapsed_s: 1,
+            epoch_unix_s: 1_700_000_000,
+        };
+        assert_eq!(clock.at(5 * NS_PER_S), now);
+        assert_eq!(clock.at(8 * NS_PER_S - 1).elapsed_s, 3);
+        assert_eq!(Clock::new(0, 0).at(0).elapsed_s, 1, "a virtual clock");
+    }
 
     #[test]
     fn times_are_relative_up_to_thirty_days() {

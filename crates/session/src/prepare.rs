@@ -1,30 +1,65 @@
-//! The first half of a burst: parse the requests, hash their keys, prefetch the memory they visit.
+//! The first half of a burst: decode the requests, hash their keys, prefetch the memory they visit.
 
-use protocol::{MetaKey, Parsed, Rejection, Request, parse};
 use store::{KeyHash, Worker};
 
 use crate::limits::PREFETCH_INPUT_MAX;
+use crate::operation::{Key, Operation};
+use crate::protocols::{Decoded, Echo, Protocol};
 use crate::session::{Session, State};
+use crate::text::Text;
 
-/// A command line of a burst, parsed and hashed but not yet executed. Borrows the input.
+/// A command of a burst, decoded and hashed but not yet executed. Borrows the input.
 #[derive(Debug, Clone, Copy)]
 pub struct Prepared<'a> {
-    pub(crate) action: Action<'a>,
-    /// Bytes of the command line, line end included.
-    pub(crate) line_len: usize,
+    pub(crate) operation: Operation<'a>,
+    pub(crate) echo: Echo<'a>,
     /// Hash of the key, or of the first of several; zero without a key.
     pub(crate) hash: KeyHash,
+    // The parts of the key are separate: they take less space.
+    key_bytes: &'a [u8],
+    key_base64: bool,
+    /// Bytes of the command, without its value.
+    len: u32,
 }
 
-/// The effect of a command line.
-#[derive(Debug, Clone, Copy)]
-pub(crate) enum Action<'a> {
-    /// Execute a request.
-    Request(Request<'a>),
-    /// Reply with an error, then skip `swallow` bytes.
-    Rejected { rejection: Rejection, swallow: u64 },
-    /// Close the connection.
-    Fatal,
+// A burst has thousands of them, which should stay in the cache from one pass to the next.
+const _: () = assert!(size_of::<Prepared<'_>>() <= 136);
+
+impl<'a> Prepared<'a> {
+    /// A request that has not been decoded.
+    #[inline]
+    fn blank() -> Self {
+        Self::new(Operation::Noop, Key::NONE, Echo::Text(Text::default()), 0)
+    }
+
+    /// A request without a hash. `len` is the bytes of the command, without its value.
+    #[inline]
+    pub(crate) fn new(operation: Operation<'a>, key: Key<'a>, echo: Echo<'a>, len: usize) -> Self {
+        Self {
+            operation,
+            echo,
+            hash: KeyHash::default(),
+            key_bytes: key.bytes,
+            key_base64: key.base64,
+            // Bounded by the protocol, to about a million.
+            len: len as u32,
+        }
+    }
+
+    /// The key, or the first of several.
+    #[inline]
+    pub(crate) fn key(&self) -> Key<'a> {
+        Key {
+            bytes: self.key_bytes,
+            base64: self.key_base64,
+        }
+    }
+
+    /// Bytes of the command, without its value.
+    #[inline]
+    pub(crate) fn len(&self) -> usize {
+        self.len as usize
+    }
 }
 
 /// Prefetches the index bucket of the first request in the input of a connection, and returns its
@@ -33,10 +68,12 @@ pub(crate) enum Action<'a> {
 #[must_use]
 pub fn prefetch_first_bucket(input: &[u8], worker: &Worker) -> Option<KeyHash> {
     let input = &input[..input.len().min(PREFETCH_INPUT_MAX)];
-    let Parsed::Request { request, .. } = parse(input, 0) else {
+    let protocol = Protocol::detect(*input.first()?);
+    let mut request = Prepared::blank();
+    if let Decoded::Incomplete { .. } = protocol.decode(input, 0, &mut request) {
         return None;
-    };
-    let hash = hash_and_prefetch(&Action::Request(request), worker);
+    }
+    let hash = hash_and_prefetch(request.key(), worker);
     (hash != KeyHash::default()).then_some(hash)
 }
 
@@ -50,21 +87,8 @@ pub fn prefetch_items(prepared: &mut [Prepared<'_>], worker: &Worker) {
     }
 }
 
-/// Empties a list of prepared requests and removes the lifetime of its last burst, so that the
-/// next burst reuses its allocation.
-#[must_use]
-#[expect(
-    clippy::unnecessary_filter_map,
-    reason = "a filter would keep the old lifetime"
-)]
-pub fn recycle<'b>(mut prepared: Vec<Prepared<'_>>) -> Vec<Prepared<'b>> {
-    prepared.clear();
-    // The types differ in the lifetime only, so the standard library collects in place.
-    prepared.into_iter().filter_map(|_| None).collect()
-}
-
 impl Session {
-    /// Parses the complete requests at the front of `input`, at most `max`, appends them to
+    /// Decodes the complete requests at the front of `input`, at most `max`, appends them to
     /// `burst` and prefetches their buckets. Returns how many it appended. Pass exactly these,
     /// with the same input, to [`Session::answer`].
     pub fn prepare<'a>(
@@ -75,33 +99,29 @@ impl Session {
         burst: &mut Vec<Prepared<'a>>,
     ) -> usize {
         let first = burst.len();
-        let mut at = match self.commands_from(input) {
-            Some(at) => at,
-            None => return 0,
+        let (Some(mut at), Some(&first_byte)) = (self.commands_from(input), input.first()) else {
+            return 0;
         };
+        let detect = || Protocol::detect(first_byte);
+        let protocol = *self.protocol.get_or_insert_with(detect);
         while burst.len() - first < max && at < input.len() {
-            let (action, line_len) = match parse(&input[at..], self.scanned) {
-                Parsed::Incomplete { scanned } => {
-                    self.scanned = scanned;
-                    break;
-                }
-                Parsed::Request { request, len } => (Action::Request(request), len),
-                Parsed::Rejected {
-                    rejection,
-                    len,
-                    swallow,
-                } => (Action::Rejected { rejection, swallow }, len),
-                Parsed::Fatal => (Action::Fatal, 0),
+            burst.push(Prepared::blank());
+            let Some(request) = burst.last_mut() else {
+                break;
             };
+            let decoded = protocol.decode(&input[at..], self.scanned as usize, request);
+            if let Decoded::Incomplete { scanned } = decoded {
+                burst.pop();
+                // Bounded by the protocol, to about a million.
+                self.scanned = scanned as u32;
+                break;
+            }
             self.scanned = 0;
-            burst.push(Prepared {
-                action,
-                line_len,
-                hash: hash_and_prefetch(&action, worker),
-            });
-            match action.bytes_after_line() {
-                Some(bytes) if bytes <= (input.len() - at - line_len) as u64 => {
-                    at += line_len + bytes as usize;
+            request.hash = hash_and_prefetch(request.key(), worker);
+            at += request.len();
+            match decoded {
+                Decoded::Command { data_len } if data_len <= (input.len() - at) as u64 => {
+                    at += data_len as usize;
                 }
                 // The next command has not arrived yet, or no command follows.
                 _ => break,
@@ -110,7 +130,7 @@ impl Session {
         burst.len() - first
     }
 
-    /// The offset in `input` of the next command line; none if it lies beyond the input.
+    /// The offset in `input` of the next command; none if it lies beyond the input.
     fn commands_from(&self, input: &[u8]) -> Option<usize> {
         match &self.state {
             State::Command => Some(0),
@@ -124,50 +144,13 @@ impl Session {
     }
 }
 
-impl Action<'_> {
-    /// Bytes between this line and the next command; none if no command follows.
-    fn bytes_after_line(&self) -> Option<u64> {
-        match self {
-            Self::Request(Request::Set(set)) => Some(u64::from(set.value_len) + 2),
-            Self::Request(Request::MetaSet(set)) => Some(u64::from(set.value_len) + 2),
-            Self::Request(Request::Quit) | Self::Fatal => None,
-            Self::Request(_) => Some(0),
-            Self::Rejected { swallow, .. } => Some(*swallow),
-        }
-    }
-}
-
 /// Hashes the key of a request and prefetches its bucket. The hash is zero if there is no key.
-fn hash_and_prefetch(action: &Action<'_>, worker: &Worker) -> KeyHash {
-    let of_meta = |key: &MetaKey<'_>| worker.hash(key.decode(&mut [0; protocol::limits::KEY_MAX]));
-    let Action::Request(request) = action else {
+#[inline]
+fn hash_and_prefetch(key: Key<'_>, worker: &Worker) -> KeyHash {
+    if key.bytes.is_empty() {
         return KeyHash::default();
-    };
-    let hash = match request {
-        Request::Get(get) => {
-            let mut keys = get.keys;
-            keys.next()
-        }
-        .map_or(KeyHash::default(), |key| worker.hash(key)),
-        Request::Set(set) => worker.hash(set.key),
-        Request::Delete(delete) => worker.hash(delete.key),
-        Request::Arith(arith) => worker.hash(arith.key),
-        Request::Touch(touch) => worker.hash(touch.key),
-        Request::MetaGet(get) => of_meta(&get.key),
-        Request::MetaSet(set) => of_meta(&set.key),
-        Request::MetaDelete(delete) => of_meta(&delete.key),
-        Request::MetaArith(arith) => of_meta(&arith.key),
-        Request::MetaDebug(key) => of_meta(key),
-        Request::FlushAll(_)
-        | Request::Version
-        | Request::Verbosity { .. }
-        | Request::CacheMemlimit { .. }
-        | Request::Stats(_)
-        | Request::Shutdown { .. }
-        | Request::Watch
-        | Request::Quit
-        | Request::MetaNoop => return KeyHash::default(),
-    };
+    }
+    let hash = worker.hash(key.decode(&mut None));
     worker.prefetch(hash);
     hash
 }

@@ -1,30 +1,34 @@
 //! The state of one client connection, and the second half of a burst: executing its requests.
 
+use service::{Next, Progress};
 use store::{Rejected, Worker};
 
-use crate::answer;
+use crate::cache::ValuePin;
 use crate::control::ServerControl;
 use crate::counters::Counters;
+use crate::execute;
 use crate::now::Now;
-use crate::output::Output;
-use crate::prepare::{Action, Prepared};
+use crate::prepare::Prepared;
+use crate::protocols::{OwnedEcho, Protocol};
 use crate::upload::PendingUpload;
 
 /// The state of one client connection.
 #[derive(Debug, Default)]
 pub struct Session {
     pub(crate) state: State,
-    /// Bytes at the front of the input that are known to contain no line end.
-    pub(crate) scanned: usize,
+    /// Bytes at the front of the input that are known to contain no end of a command.
+    pub(crate) scanned: u32,
+    /// None: no input has arrived.
+    pub(crate) protocol: Option<Protocol>,
 }
 
 /// How the bytes at the front of the input are interpreted.
 #[derive(Debug, Default)]
 pub(crate) enum State {
-    /// A command line.
+    /// A command.
     #[default]
     Command,
-    /// The remaining keys of a `get` whose line has been parsed.
+    /// The remaining keys of a read whose command has been decoded.
     Keys(RemainingKeys),
     /// The rest of a value that is being stored.
     Upload(Box<PendingUpload>),
@@ -37,44 +41,20 @@ pub(crate) enum State {
     Closed,
 }
 
-/// The unanswered part of a `get`.
-#[derive(Debug, Clone, Copy)]
+/// The unanswered part of a read of several keys.
+#[derive(Debug)]
 pub(crate) struct RemainingKeys {
     /// Bytes of keys at the front of the input.
-    pub(crate) keys_len: usize,
+    pub(crate) keys_len: u32,
     /// Bytes of the line end after them.
-    pub(crate) line_end_len: usize,
-    pub(crate) with_cas: bool,
-    pub(crate) exptime: Option<i32>,
+    pub(crate) line_end_len: u8,
+    /// The new time to live.
+    pub(crate) touch: Option<i32>,
+    pub(crate) echo: OwnedEcho,
 }
 
-/// What a session needs to continue.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Next {
-    /// More input.
-    Input,
-    /// Bytes of a value: as input, or received directly into [`Session::upload_buffer`], which
-    /// saves a copy.
-    Upload,
-    /// Space in the output: send it, then continue with the same input.
-    OutputSpace,
-    /// Another turn with the same input, after other connections have had theirs.
-    Yield,
-    /// Memory that slower peers hold or that is about to be reclaimed: another turn with the same
-    /// input once some of it is free.
-    Memory,
-    /// To be closed, after the output has been sent.
-    Close,
-}
-
-/// The result of [`Session::answer`].
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Progress {
-    /// Bytes of input that have been processed.
-    pub consumed: usize,
-    /// What the session needs to continue.
-    pub next: Next,
-}
+/// The output of a session.
+pub type Output = service::Output<ValuePin>;
 
 /// The time, the store handle, the counters and the process control that a session uses to execute
 /// requests.
@@ -108,28 +88,21 @@ impl Session {
             if out.is_full() {
                 return self.stop(consumed, Next::OutputSpace);
             }
-            let rest = &input[consumed..];
-            let outcome = match &request.action {
-                Action::Request(command) => answer::request(command, request, rest, context, out),
-                Action::Rejected { rejection, swallow } => {
-                    out.bytes_mut().extend_from_slice(rejection.reply());
-                    Outcome::swallow(request.line_len, *swallow)
-                }
-                Action::Fatal => Outcome::then(0, State::Closed),
-            };
-            match outcome {
-                Outcome::Done { len, then } => {
+            let step = execute::request(request, &input[consumed..], context, out);
+            match step {
+                Step::Done { len } => consumed += len,
+                Step::Then { len, state } => {
                     consumed += len;
-                    self.state = then;
+                    self.state = state;
+                    if let Some(next) = self.resume(input, &mut consumed, context, out) {
+                        return self.stop(consumed, next);
+                    }
                 }
-                Outcome::NeedsMemory => return self.stop(consumed, Next::Memory),
-            }
-            if let Some(next) = self.resume_pending(input, &mut consumed, context, out) {
-                return self.stop(consumed, next);
+                Step::NeedsMemory => return self.stop(consumed, Next::Memory),
             }
         }
-        // An incomplete line sets `scanned`. Zero means that the rest has not been parsed, because
-        // this turn had its share of requests: it needs another turn.
+        // An incomplete command sets `scanned`. Zero means that the rest has not been decoded,
+        // because this turn had its share of requests: it needs another turn.
         let has_unparsed = consumed < input.len() && self.scanned == 0;
         Progress {
             consumed,
@@ -139,34 +112,6 @@ impl Session {
                 Next::Input
             },
         }
-    }
-
-    /// Discards the prepared requests that [`Session::answer`] will not receive. The same input is
-    /// prepared again later, from its front.
-    pub fn discard_prepared(&mut self) {
-        self.scanned = 0;
-    }
-
-    /// The store memory that the next bytes of input may be received into, after [`Next::Upload`].
-    /// Empty when only the line end is missing, or when the store must allocate more first.
-    pub fn upload_buffer(&mut self) -> &mut [u8] {
-        match &mut self.state {
-            State::Upload(pending) => pending.unfilled(),
-            _ => &mut [],
-        }
-    }
-
-    /// Records that the first `len` bytes of [`Session::upload_buffer`] have been received.
-    pub fn advance_upload(&mut self, len: usize) {
-        if let State::Upload(pending) = &mut self.state {
-            pending.advance(len);
-        }
-    }
-
-    /// Whether the session holds store memory for an unfinished upload.
-    #[must_use]
-    pub fn holds_memory(&self) -> bool {
-        matches!(self.state, State::Upload(_))
     }
 
     /// Continues a request that an earlier turn began. Returns what the session needs next if this
@@ -217,7 +162,7 @@ impl Session {
                     Err(Rejected::Deferred) => return Some(Next::Memory),
                     Err(_) => {
                         let missing = pending.missing() as u64;
-                        answer::reject_upload(pending, context, out);
+                        execute::reject_upload(pending, context, out);
                         self.state = State::Swallow { missing };
                         return self.resume_pending(input, consumed, context, out);
                     }
@@ -226,7 +171,7 @@ impl Session {
                     return Some(Next::Upload);
                 }
                 if let State::Upload(pending) = std::mem::take(&mut self.state)
-                    && let Some(pending) = answer::publish_upload(*pending, context, out)
+                    && let Some(pending) = execute::publish_upload(*pending, context, out)
                 {
                     self.state = State::Upload(pending);
                     return Some(Next::Memory);
@@ -234,7 +179,8 @@ impl Session {
                 None
             }
             State::Keys(remaining) => {
-                let (len, next) = answer::answer_keys(remaining, &input[*consumed..], context, out);
+                let (len, next) =
+                    execute::resume_keys(remaining, &input[*consumed..], context, out);
                 *consumed += len;
                 if next.is_none() {
                     self.state = State::Command;
@@ -244,45 +190,65 @@ impl Session {
         }
     }
 
-    /// Ends a call early. The requests after this point are parsed again, so what is known about
-    /// line ends is discarded.
+    /// Ends a call early. The requests after this point are decoded again, so what is known about
+    /// their ends is discarded.
     fn stop(&mut self, consumed: usize, next: Next) -> Progress {
         self.scanned = 0;
         Progress { consumed, next }
     }
 }
 
-/// The outcome of one request.
-pub(crate) enum Outcome {
-    /// The request was executed as far as the input allows.
+impl service::Session for Session {
+    fn discard_prepared(&mut self) {
+        self.scanned = 0;
+    }
+
+    /// Empty when only the line end is missing, or when the store must allocate more first.
+    fn upload_buffer(&mut self) -> &mut [u8] {
+        match &mut self.state {
+            State::Upload(pending) => pending.unfilled(),
+            _ => &mut [],
+        }
+    }
+
+    fn advance_upload(&mut self, len: usize) {
+        if let State::Upload(pending) = &mut self.state {
+            pending.advance(len);
+        }
+    }
+
+    fn holds_memory(&self) -> bool {
+        matches!(self.state, State::Upload(_))
+    }
+}
+
+/// The effect of one request on its session.
+pub(crate) enum Step {
+    /// The request is answered, and a command follows.
     Done {
         /// Bytes of input it consumed.
         len: usize,
+    },
+    /// The request was executed as far as the input allows.
+    Then {
+        /// Bytes of input it consumed.
+        len: usize,
         /// How the input after them is interpreted.
-        then: State,
+        state: State,
     },
     /// The request needs memory ([`Next::Memory`]) and had no effect.
     NeedsMemory,
 }
 
-impl Outcome {
-    pub(crate) fn done(len: usize) -> Self {
-        Self::then(len, State::Command)
-    }
-
-    pub(crate) fn then(len: usize, then: State) -> Self {
-        Self::Done { len, then }
-    }
-
-    /// Consumes a line and skips the `missing` bytes after it.
+impl Step {
+    /// Consumes a command and skips the `missing` bytes after it.
     pub(crate) fn swallow(len: usize, missing: u64) -> Self {
-        Self::then(
-            len,
-            if missing == 0 {
-                State::Command
-            } else {
-                State::Swallow { missing }
+        match missing {
+            0 => Self::Done { len },
+            _ => Self::Then {
+                len,
+                state: State::Swallow { missing },
             },
-        )
+        }
     }
 }

@@ -1,36 +1,60 @@
-//! Receiving a value that did not arrive together with its command line.
+//! Receiving a value that did not arrive together with its command.
 
 use store::{Rejected, Upload, Worker};
 
-/// A partly received value, with its command line.
+use crate::operation::StoreOptions;
+use crate::protocols::OwnedEcho;
+
+/// A partly received value, with the request that it belongs to. The upload holds the key.
 #[derive(Debug)]
 pub(crate) struct PendingUpload {
     pub(crate) upload: Upload,
-    /// The command line, parsed again when the value is complete. Its length is bounded like that
-    /// of every line.
-    pub(crate) line: Box<[u8]>,
-    pub(crate) line_end: LineEnd,
+    pub(crate) request: StoreRequest,
+    pub(crate) echo: OwnedEcho,
 }
 
-/// The received part of the line end after a value.
-#[derive(Debug, Clone, Copy, Default)]
-pub(crate) struct LineEnd {
-    bytes: [u8; 2],
-    len: usize,
+/// What a value that is complete needs to be published.
+#[derive(Debug)]
+pub(crate) struct StoreRequest {
+    pub(crate) options: StoreOptions,
+    /// The key was sent in base64.
+    pub(crate) base64: bool,
+    pub(crate) value_end: ValueEnd,
 }
 
-impl PendingUpload {
-    pub(crate) fn new(upload: Upload, line: &[u8]) -> Self {
+/// The bytes that follow a value, as far as received.
+#[derive(Debug)]
+pub(crate) struct ValueEnd {
+    /// Those that the protocol requires and that have not been received.
+    missing: &'static [u8],
+    is_valid: bool,
+}
+
+impl ValueEnd {
+    pub(crate) fn new(expected: &'static [u8]) -> Self {
         Self {
-            upload,
-            line: line.into(),
-            line_end: LineEnd::default(),
+            missing: expected,
+            is_valid: true,
         }
     }
 
-    /// Bytes still to receive, including the line end.
+    /// Whether all bytes received are those that the protocol requires.
+    pub(crate) fn is_valid(&self) -> bool {
+        self.is_valid
+    }
+
+    fn receive(&mut self, bytes: &[u8]) {
+        let len = self.missing.len().min(bytes.len());
+        let (expected, missing) = self.missing.split_at(len);
+        self.is_valid &= expected == &bytes[..len];
+        self.missing = missing;
+    }
+}
+
+impl PendingUpload {
+    /// Bytes still to receive, including those that follow the value.
     pub(crate) fn missing(&self) -> usize {
-        self.upload.missing() + self.line_end.bytes.len() - self.line_end.len
+        self.upload.missing() + self.request.value_end.missing.len()
     }
 
     /// Copies the missing bytes from the front of `bytes`, as far as they are there.
@@ -41,15 +65,9 @@ impl PendingUpload {
         now_s: u32,
     ) -> Result<(), Rejected> {
         let filled = worker.fill(&mut self.upload, bytes, now_s)?;
-        let free = &mut self.line_end.bytes[self.line_end.len..];
-        let rest = if self.upload.missing() == 0 {
-            &bytes[filled..]
-        } else {
-            &[]
-        };
-        let len = free.len().min(rest.len());
-        free[..len].copy_from_slice(&rest[..len]);
-        self.line_end.len += len;
+        if self.upload.missing() == 0 {
+            self.request.value_end.receive(&bytes[filled..]);
+        }
         Ok(())
     }
 
@@ -59,10 +77,5 @@ impl PendingUpload {
 
     pub(crate) fn advance(&mut self, len: usize) {
         self.upload.advance(len);
-    }
-
-    /// Whether the value is followed by `\r\n`, as the protocol requires.
-    pub(crate) fn has_line_end(&self) -> bool {
-        self.line_end.bytes == *b"\r\n"
     }
 }

@@ -5,9 +5,10 @@
 
 use model::{Cache, ModelSession};
 use proptest::prelude::*;
+use service::{Next, recycle};
 use session::{
-    Counters, Next, Now, Output, Permissions, RequestContext, ServerControl, Session,
-    prefetch_items, recycle,
+    CacheWorker, Counters, Now, Output, Permissions, PrefixSums, RequestContext, ServerControl,
+    Session, StatWriter, prefetch_items,
 };
 use store::{Config, Store, Worker};
 
@@ -25,8 +26,8 @@ impl ServerControl for NoControl {
 
     fn wake_maintenance(&self) {}
 
-    fn write_stats(&self, _: Now, _: &mut Vec<u8>) {}
-    fn write_settings(&self, _: &mut Vec<u8>) {}
+    fn write_stats(&self, _: Now, _: &mut dyn StatWriter) {}
+    fn write_settings(&self, _: &mut dyn StatWriter) {}
     fn reset_stats(&self) {}
     fn set_verbosity(&self, _: u32) {}
 
@@ -38,7 +39,9 @@ impl ServerControl for NoControl {
 
     fn set_prefix_counting(&self, _: bool) {}
 
-    fn write_prefixes(&self, _: &mut Vec<u8>) {}
+    fn prefixes(&self) -> PrefixSums {
+        PrefixSums::new()
+    }
 }
 
 /// A session with a store of its own.
@@ -82,7 +85,7 @@ impl TestSession {
         let mut out = Output::default();
         let mut turns = 0;
         while !self.closed {
-            prepared = recycle(prepared);
+            prepared = recycle::<CacheWorker>(prepared);
             self.session
                 .prepare(&self.input, self.turn_max, &self.worker, &mut prepared);
             prefetch_items(&mut prepared, &self.worker);
@@ -95,7 +98,7 @@ impl TestSession {
             let progress = self
                 .session
                 .answer(&prepared, &self.input, &mut context, &mut out);
-            prepared = recycle(prepared);
+            prepared = recycle::<CacheWorker>(prepared);
             self.replies.extend(out.slices(0).flatten());
             out.clear();
             self.input.drain(..progress.consumed);
@@ -104,6 +107,7 @@ impl TestSession {
                 Next::Input | Next::Upload => break,
                 Next::OutputSpace | Next::Yield => {}
                 Next::Memory => panic!("no other session holds memory"),
+                Next::Completion => panic!("no ticket is issued"),
             }
             turns += 1;
             assert!(turns < 100_000, "the session does not finish");

@@ -89,6 +89,19 @@ impl Stream {
         Ok(ioctl_fionbio(&self.fd, false)?)
     }
 
+    /// A blocking [`Stream::recv`] that finds nothing for `timeout_ns` fails with `WouldBlock`.
+    ///
+    /// # Errors
+    /// The kernel's own, none for a connected stream and a time above a microsecond.
+    pub fn set_receive_timeout(&self, timeout_ns: u64) -> io::Result<()> {
+        let timeout = Some(Duration::from_nanos(timeout_ns));
+        Ok(sockopt::set_socket_timeout(
+            &self.fd,
+            sockopt::Timeout::Recv,
+            timeout,
+        )?)
+    }
+
     /// Sleeps for `timeout_ns`, or until both directions are closed or an error is pending: true.
     /// Neither bytes nor room end it.
     #[must_use]

@@ -1,9 +1,10 @@
 //! Sessions over a store, without sockets, as a peer.
 
 use anyhow::{Context, Result, bail};
+use service::{Next, Session as _, recycle};
 use session::{
-    Counters, Next, Now, Output, Permissions, RequestContext, ServerControl, Session,
-    prefetch_items, recycle,
+    CacheWorker, Counters, Now, Output, Permissions, PrefixSums, RequestContext, ServerControl,
+    Session, StatWriter, prefetch_items,
 };
 use store::{Config, Store, Worker};
 
@@ -11,7 +12,7 @@ use super::{ClientId, Heard, Peer};
 use crate::play::REFERENCE_VERSION;
 
 /// memcached's default `-m`, and what its default `-I` leaves for a value.
-const CONFIG: Config = Config {
+pub(super) const CONFIG: Config = Config {
     memory_bytes: 64 << 20,
     item_max: 1 << 20,
     hash_seed: 1,
@@ -127,7 +128,7 @@ impl Talk {
         let mut out = Output::default();
         let mut idle = 0;
         while !self.is_closed {
-            prepared = recycle(prepared);
+            prepared = recycle::<CacheWorker>(prepared);
             self.session.prepare(
                 &self.input,
                 REQUESTS_PER_TURN,
@@ -138,7 +139,7 @@ impl Talk {
             let progress = self
                 .session
                 .answer(&prepared, &self.input, context, &mut out);
-            prepared = recycle(prepared);
+            prepared = recycle::<CacheWorker>(prepared);
             for piece in out.slices(0) {
                 self.output.extend_from_slice(piece);
             }
@@ -154,6 +155,7 @@ impl Talk {
                 Next::Upload if self.input.is_empty() => break,
                 Next::Close => self.is_closed = true,
                 Next::Memory => bail!("the session waits for memory nobody holds"),
+                Next::Completion => bail!("the session waits for a ticket that was not issued"),
                 Next::Upload | Next::OutputSpace | Next::Yield if idle > IDLE_TURNS_MAX => {
                     bail!("the session gets nowhere, it wants {:?}", progress.next);
                 }
@@ -166,15 +168,16 @@ impl Talk {
 
 /// A process about which there is little to say.
 #[derive(Debug)]
-struct Blank;
+pub(super) struct Blank;
 
 impl ServerControl for Blank {
-    fn write_stats(&self, _: Now, out: &mut Vec<u8>) {
-        out.extend_from_slice(b"STAT version 1\r\nSTAT curr_items 0\r\n");
+    fn write_stats(&self, _: Now, out: &mut dyn StatWriter) {
+        out.text(b"version", b"1");
+        out.number(b"curr_items", 0);
     }
 
-    fn write_settings(&self, out: &mut Vec<u8>) {
-        out.extend_from_slice(b"STAT item_size_max 1048576\r\n");
+    fn write_settings(&self, out: &mut dyn StatWriter) {
+        out.number(b"item_size_max", 1_048_576);
     }
 
     fn reset_stats(&self) {}
@@ -195,5 +198,7 @@ impl ServerControl for Blank {
 
     fn set_prefix_counting(&self, _: bool) {}
 
-    fn write_prefixes(&self, _: &mut Vec<u8>) {}
+    fn prefixes(&self) -> PrefixSums {
+        PrefixSums::new()
+    }
 }

@@ -1,5 +1,6 @@
 //! memcached's flags and Curtail's own, as the argument parser reads them.
 
+use std::net::SocketAddr;
 use std::path::PathBuf;
 
 use clap::{ArgAction, Args};
@@ -196,6 +197,15 @@ pub(crate) struct Flags {
     /// are one burst
     #[arg(long = "min-wait", value_name = "TIME", default_value = "0", value_parser = wait_ns)]
     pub(super) min_wait: u64,
+
+    /// IP address and port for metrics, health checks and statistics over HTTP, such as
+    /// 127.0.0.1:9150; there is no authentication
+    #[arg(long = "admin", value_name = "ADDR", value_parser = admin_address)]
+    pub(super) admin: Option<SocketAddr>,
+
+    /// With --admin: do not record how long requests are in the server
+    #[arg(long = "no-latency")]
+    pub(super) no_latency: bool,
 }
 
 /// A runtime; none: the server chooses.
@@ -210,6 +220,11 @@ fn runtime_kind(text: &str) -> Result<RuntimeKind, String> {
     let names = Kind::ALL.map(Kind::name).join(", ");
     kind.map(|kind| RuntimeKind(Some(kind)))
         .ok_or_else(|| format!("one of auto, {names} is needed"))
+}
+
+fn admin_address(text: &str) -> Result<SocketAddr, String> {
+    let parsed = text.parse();
+    parsed.map_err(|_| "an IP address and a port are needed, such as 127.0.0.1:9150".to_owned())
 }
 
 fn fibre_scheduler(text: &str) -> Result<Scheduler, String> {

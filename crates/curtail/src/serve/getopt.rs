@@ -67,19 +67,30 @@ fn long_flag(
     }
 }
 
-/// Finds a flag by its exact name or by an unambiguous prefix.
+/// Finds a flag by its exact name or by an unambiguous prefix. memcached's flags, which have a
+/// letter, come first, so that flags of Curtail alone make no abbreviation ambiguous.
 fn find_long<'a>(command: &'a Command, name: &str) -> Option<&'a Arg> {
     let exact = |argument: &&Arg| argument.get_long() == Some(name);
     if let Some(argument) = command.get_arguments().find(exact) {
         return Some(argument);
     }
-    let mut matching = command.get_arguments().filter(|argument| {
-        argument
-            .get_long()
-            .is_some_and(|long| long.starts_with(name))
-    });
-    let first = matching.next()?;
-    (!name.is_empty() && matching.next().is_none()).then_some(first)
+    if name.is_empty() {
+        return None;
+    }
+    let matches = |argument: &&Arg| {
+        let long = argument.get_long();
+        long.is_some_and(|long| long.starts_with(name))
+    };
+    let only = |mut matching: Vec<&'a Arg>| matching.pop().filter(|_| matching.is_empty());
+    let (memcached, own) = command
+        .get_arguments()
+        .filter(matches)
+        .partition::<Vec<_>, _>(|argument| argument.get_short().is_some());
+    if memcached.is_empty() {
+        only(own)
+    } else {
+        only(memcached)
+    }
 }
 
 /// Rewrites a cluster such as `vvm64`: flags without a value, then at most one with a value.
@@ -151,6 +162,7 @@ mod tests {
             .arg(flag('l', "listen"))
             .arg(flag('b', "listen-backlog"))
             .arg(Arg::new("delimiter").short('D'))
+            .arg(Arg::new("port-file").long("port-file"))
     }
 
     fn flags(line: &str) -> Vec<String> {
@@ -196,6 +208,11 @@ mod tests {
             "an exact name wins over --listen-backlog"
         );
         assert_eq!(flags("--mem=64"), ["--mem=64"], "ambiguous");
+        assert_eq!(
+            flags("--por 1 --port-f 2"),
+            ["--port=1", "--port-file=2"],
+            "memcached's flags come first"
+        );
         assert_eq!(flags("--unknown"), ["--unknown"]);
         assert_eq!(flags("--daemon=yes"), ["--daemon=yes"], "takes no value");
     }

@@ -103,6 +103,7 @@ fn example(argument: &clap::Arg) -> &'static str {
         "runtime" => "events",
         "fibre_scheduler" => "fair",
         "busy_poll" | "min_wait" => "20us",
+        "admin" => "127.0.0.1:9150",
         _ => "1024",
     }
 }

@@ -1,7 +1,7 @@
 //! Replies to the meta commands: a status, then the return flags in the order of the request.
 
-use crate::limits::{COUNTER_MAX, KEY_MAX};
-use crate::{MetaFlags, MetaKey, base64, decimal};
+use crate::limits::COUNTER_MAX;
+use crate::{MetaFlags, base64, decimal};
 
 /// The two letters that begin a reply without a value.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -84,15 +84,20 @@ impl Default for MetaFields {
     }
 }
 
+/// The parts of a request that its reply repeats.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct MetaEcho<'a> {
+    /// The key, decoded.
+    pub key: &'a [u8],
+    /// The request had its key in base64.
+    pub base64: bool,
+    /// All flags in order.
+    pub flags: MetaFlags<'a>,
+}
+
 /// Writes the line of an `mg` that found its item: `VA <bytes>` if the value is sent, else `HD`.
 /// With `VA`, the caller must append the value and [`LINE_END`](super::LINE_END).
-pub fn meta_found(
-    out: &mut Vec<u8>,
-    key: &MetaKey<'_>,
-    flags: MetaFlags<'_>,
-    fields: &MetaFields,
-    with_value: bool,
-) {
+pub fn meta_found(out: &mut Vec<u8>, echo: &MetaEcho<'_>, fields: &MetaFields, with_value: bool) {
     if with_value {
         out.extend_from_slice(b"VA ");
         decimal::write(out, u64::from(fields.value_len));
@@ -100,7 +105,7 @@ pub fn meta_found(
         out.extend_from_slice(MetaStatus::Done.letters());
     }
     let mut ttl_s = fields.ttl_before_s;
-    for flag in flags {
+    for flag in echo.flags {
         match flag.letter {
             b'T' => ttl_s = fields.ttl_s,
             b'N' if fields.created => ttl_s = fields.ttl_created_s,
@@ -113,8 +118,7 @@ pub fn meta_found(
             b'O' => opaque(out, flag.token),
             b'k' => {
                 out.extend_from_slice(b" k");
-                let mut buffer = [0; KEY_MAX];
-                if stored_key(out, key.decode(&mut buffer), fields.base64_key) {
+                if stored_key(out, echo.key, fields.base64_key) {
                     out.extend_from_slice(b" b");
                 }
             }
@@ -154,11 +158,11 @@ pub struct DebugFields {
 /// slab classes here.
 const CLASS: u64 = 1;
 
-/// Writes the reply of an `me` that found its item. As in memcached, a base64 key is not marked as
-/// such.
-pub fn meta_debug(out: &mut Vec<u8>, key: &MetaKey<'_>, fields: &DebugFields) {
+/// Writes the reply of an `me` that found its item. `key` is decoded. As in memcached, a base64 key
+/// is not marked as such.
+pub fn meta_debug(out: &mut Vec<u8>, key: &[u8], fields: &DebugFields) {
     out.extend_from_slice(b"ME ");
-    stored_key(out, key.decode(&mut [0; KEY_MAX]), fields.base64_key);
+    stored_key(out, key, fields.base64_key);
     out.extend_from_slice(b" exp=");
     match u64::try_from(fields.ttl_s) {
         Ok(left_s) => decimal::write(out, left_s),
@@ -181,12 +185,12 @@ pub fn meta_debug(out: &mut Vec<u8>, key: &MetaKey<'_>, fields: &DebugFields) {
 
 /// Writes a reply that echoes only key and opaque: that of any `md`, of an `mg` that missed
 /// (`EN`), and of an `ma` that failed.
-pub fn meta_echo(out: &mut Vec<u8>, status: MetaStatus, key: &MetaKey<'_>, flags: MetaFlags<'_>) {
+pub fn meta_echo(out: &mut Vec<u8>, status: MetaStatus, echo: &MetaEcho<'_>) {
     out.extend_from_slice(status.letters());
-    for flag in flags {
+    for flag in echo.flags {
         match flag.letter {
             b'O' => opaque(out, flag.token),
-            b'k' => echo_key(out, key),
+            b'k' => echo_key(out, echo),
             _ => {}
         }
     }
@@ -198,16 +202,15 @@ pub fn meta_echo(out: &mut Vec<u8>, status: MetaStatus, key: &MetaKey<'_>, flags
 pub fn meta_stored(
     out: &mut Vec<u8>,
     status: MetaStatus,
-    key: &MetaKey<'_>,
-    flags: MetaFlags<'_>,
+    echo: &MetaEcho<'_>,
     cas: u64,
     value_len: u32,
 ) {
     out.extend_from_slice(status.letters());
-    for flag in flags {
+    for flag in echo.flags {
         match flag.letter {
             b'O' => opaque(out, flag.token),
-            b'k' => echo_key(out, key),
+            b'k' => echo_key(out, echo),
             b'c' => field(out, b'c', cas),
             b's' => field(out, b's', u64::from(value_len)),
             _ => {}
@@ -220,8 +223,7 @@ pub fn meta_stored(
 /// it uses only the CAS, the times to live and `created`.
 pub fn meta_arith(
     out: &mut Vec<u8>,
-    key: &MetaKey<'_>,
-    flags: MetaFlags<'_>,
+    echo: &MetaEcho<'_>,
     fields: &MetaFields,
     number: u64,
     with_value: bool,
@@ -235,14 +237,14 @@ pub fn meta_arith(
         out.extend_from_slice(MetaStatus::Done.letters());
     }
     let mut ttl_s = fields.ttl_before_s;
-    for flag in flags {
+    for flag in echo.flags {
         match flag.letter {
             b'T' => ttl_s = fields.ttl_s,
             b'N' if fields.created => ttl_s = fields.ttl_created_s,
             b't' => ttl(out, ttl_s),
             b'c' => field(out, b'c', fields.cas),
             b'O' => opaque(out, flag.token),
-            b'k' => echo_key(out, key),
+            b'k' => echo_key(out, echo),
             _ => {}
         }
     }
@@ -286,13 +288,12 @@ fn stored_key(out: &mut Vec<u8>, key: &[u8], base64_key: bool) -> bool {
 
 /// Echoes a key. A base64 key is encoded again, because the text of the request may contain bytes
 /// that decoding skips.
-fn echo_key(out: &mut Vec<u8>, key: &MetaKey<'_>) {
+fn echo_key(out: &mut Vec<u8>, echo: &MetaEcho<'_>) {
     out.extend_from_slice(b" k");
-    if key.base64 {
-        let mut decoded = [0; KEY_MAX];
-        base64::encode(out, key.decode(&mut decoded));
+    if echo.base64 {
+        base64::encode(out, echo.key);
         out.extend_from_slice(b" b");
     } else {
-        out.extend_from_slice(key.raw);
+        out.extend_from_slice(echo.key);
     }
 }

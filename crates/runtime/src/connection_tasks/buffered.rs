@@ -4,8 +4,11 @@
 use std::cmp::Reverse;
 use std::sync::PoisonError;
 
+use sys::clock::monotonic_ns;
+
 use super::{ConnectionTasks, Peer, TaskRuntime};
 use crate::buffered::{counted, low_water_mark};
+use crate::setup::second;
 
 impl<C: TaskRuntime> ConnectionTasks<C> {
     /// Counts the bytes that a task keeps before it sleeps. If the bound is exceeded, connections
@@ -26,7 +29,7 @@ impl<C: TaskRuntime> ConnectionTasks<C> {
         *sum = *sum - peer.set_buffered(bytes) + bytes;
         let mut overflow = Vec::new();
         if *sum > counts.buffered_max() {
-            let now_s = self.setup.clock.now().elapsed_s;
+            let now_s = second(monotonic_ns());
             overflow = self.peers.peers(|peer| peer.buffered() > 0);
             overflow.sort_by_key(|peer| Reverse((peer.is_inactive(now_s), peer.buffered())));
             let mut count = 0;

@@ -4,18 +4,19 @@
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use sys::socket::Stream;
+
 use crate::buffered::is_inactive;
 use crate::connection_table::Slot;
-use crate::transport::Transport;
 
 /// A connected peer, shared by its task and the supervisor. The supervisor reads the task's notes
 /// periodically, so a short delay is harmless.
 #[derive(Debug)]
 pub(crate) struct Peer {
-    pub(crate) transport: Transport,
+    pub(crate) stream: Stream,
     /// The task waits for input. Its last replies may still be in flight.
     is_idle: AtomicBool,
-    /// It holds store memory that others may wait for.
+    /// It holds memory of the service that others may wait for.
     holds_memory: AtomicBool,
     /// The second in which a byte was last received or sent.
     active_s: AtomicU32,
@@ -25,9 +26,9 @@ pub(crate) struct Peer {
 }
 
 impl Peer {
-    pub(crate) fn new(transport: Transport, now_s: u32) -> Self {
+    pub(crate) fn new(stream: Stream, now_s: u32) -> Self {
         Self {
-            transport,
+            stream,
             is_idle: AtomicBool::new(false),
             holds_memory: AtomicBool::new(false),
             active_s: AtomicU32::new(now_s),
@@ -71,7 +72,7 @@ impl Peer {
         self.buffered.swap(bytes, Ordering::Relaxed)
     }
 
-    /// Whether it holds store memory and has been inactive for long.
+    /// Whether it holds such memory and has been inactive for long.
     pub(crate) fn is_slow_holder(&self, now_s: u32) -> bool {
         let active_s = self.active_s.load(Ordering::Relaxed);
         self.holds_memory.load(Ordering::Relaxed) && is_inactive(active_s, now_s) && !self.is_shut()
@@ -80,7 +81,7 @@ impl Peer {
     /// Makes its task end, wherever it sleeps.
     pub(crate) fn shut(&self) {
         if !self.is_shut.swap(true, Ordering::Relaxed) {
-            self.transport.shut();
+            self.stream.shut();
         }
     }
 }

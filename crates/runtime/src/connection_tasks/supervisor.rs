@@ -1,5 +1,5 @@
 //! The supervisor: a thread that sleeps until a task has finished, a connection requests memory,
-//! the store has maintenance that requests do not cover, or the server has to stop.
+//! the service has maintenance that requests do not cover, or the server has to stop.
 
 use std::io;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -11,6 +11,7 @@ use sys::poll::{Events, Interest, Poll};
 
 use super::{Choice, ConnectionTasks, Task, TaskRuntime};
 use crate::limits::{DRAIN_CHECK_NS, DRAIN_NS, IDLE_MAINTAIN_INTERVAL_NS, IDLE_MAINTAIN_STEPS};
+use crate::setup::second;
 
 /// The supervisor.
 pub(super) struct Supervisor<C: TaskRuntime> {
@@ -89,10 +90,10 @@ impl<C: TaskRuntime> Supervisor<C> {
         }
     }
 
-    /// Closes every peer that holds store memory, has been inactive for long, and blocks others.
+    /// Closes every peer that holds memory of the service, has been inactive for long, and blocks others.
     fn close_slow_holders(&mut self, now_ns: u64) {
         let (setup, peers) = (&self.tasks.setup, &self.tasks.peers);
-        let now_s = setup.clock.at(now_ns).elapsed_s;
+        let now_s = second(now_ns);
         if self.looked_s == now_s || !setup.counts.is_memory_requested(now_s) {
             return;
         }
@@ -103,7 +104,7 @@ impl<C: TaskRuntime> Supervisor<C> {
         }
     }
 
-    /// Continues store maintenance while requests do not, one context after the other, for a
+    /// Continues maintenance while requests do not, one context after the other, for a
     /// bounded time after the last request. While requests run it does nothing, because a context
     /// in use delays the reclamation of segments.
     fn maintain(&mut self, now_ns: u64) {
@@ -125,9 +126,6 @@ impl<C: TaskRuntime> Supervisor<C> {
             self.done = if has_more { 0 } else { self.done + 1 };
         }
         self.steps += 1;
-        if self.tasks.setup.store.needs_page_maintenance() {
-            self.tasks.setup.control.wake_maintenance();
-        }
         if self.done < tasks.runtime.contexts() && self.steps < IDLE_MAINTAIN_STEPS {
             self.maintain_ns = Some(now_ns + IDLE_MAINTAIN_INTERVAL_NS);
         } else {
@@ -155,7 +153,7 @@ impl<C: TaskRuntime> Supervisor<C> {
             if is_out_of_time {
                 peer.shut();
             } else {
-                peer.transport.end_input();
+                peer.stream.shutdown_receive();
             }
         }
         self.join();

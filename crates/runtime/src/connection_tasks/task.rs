@@ -4,11 +4,12 @@
 
 mod burst;
 
-use std::io;
+use std::io::{self, IoSlice};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
+use std::task::Waker;
 
-use session::{Next, Output, Session};
+use service::{Mailbox, Next, Output, Pending, Session as _, Worker};
 use sys::clock::monotonic_ns;
 
 use super::peers::Peer;
@@ -17,20 +18,29 @@ use crate::acceptor::send_rejection;
 use crate::connection::HeldInput;
 use crate::connection_table::Slot;
 use crate::limits::{
-    BLOCKING_SEND_MAX, DIRECT_MIN, IDLE_BUFFER_LEN, MEMORY_RETRY_NS, RECEIVE_LEN, SEND_PER_TURN,
+    BLOCKING_SEND_MAX, DIRECT_MIN, HANG_UP_CHECK_NS, IDLE_BUFFER_LEN, MEMORY_RETRY_NS, RECEIVE_LEN,
+    SEND_PER_TURN,
 };
-use crate::transport::Transport;
+use crate::setup::second;
+use crate::transform::Transformer;
+use crate::transport::with_slices;
 
 /// A connection and its task's state.
 struct ConnectionTask<C: TaskRuntime> {
-    session: Session,
+    session: <C::Service as Worker>::Session,
     /// Input that is not consumed yet.
     held: HeldInput,
     /// The receive buffer.
     buffer: Vec<u8>,
-    output: Output,
-    /// It waits for store memory held by others.
+    output: Output<<C::Service as Worker>::Pin>,
+    /// It waits for memory held by others.
     waits_for_memory: bool,
+    /// The transform of its bytes, if any.
+    transformer: Option<Box<Transformer>>,
+    /// The completions that the session waits for, their results, and what wakes the task.
+    tickets: Pending,
+    mailbox: Option<Arc<Mailbox<<C::Service as Worker>::Completion>>>,
+    waker: Waker,
     socket: C::PeerSocket,
     peer: Arc<Peer>,
     tasks: Arc<ConnectionTasks<C>>,
@@ -56,6 +66,7 @@ pub(super) fn serve_connection<C: TaskRuntime>(
     tasks: Arc<ConnectionTasks<C>>,
     peer: Arc<Peer>,
     slot: Slot,
+    transformer: Option<Box<Transformer>>,
 ) {
     let _entry = TaskEntry {
         slot,
@@ -63,18 +74,21 @@ pub(super) fn serve_connection<C: TaskRuntime>(
         tasks: Arc::clone(&tasks),
     };
     let Ok(socket) = tasks.runtime.socket(&peer) else {
-        let Transport::Plain(stream) = &peer.transport;
         tasks.setup.counts.refuse();
-        send_rejection(stream);
+        send_rejection(&peer.stream, &tasks.setup);
         drop(peer);
         return;
     };
     let task = ConnectionTask {
-        session: Session::default(),
+        session: tasks.runtime.with_context(|context| context.service.open()),
         held: HeldInput::default(),
         buffer: vec![0; IDLE_BUFFER_LEN],
         output: Output::default(),
         waits_for_memory: false,
+        transformer,
+        tickets: Pending::default(),
+        mailbox: None,
+        waker: socket.waker(),
         socket,
         peer,
         tasks,
@@ -119,9 +133,11 @@ impl<C: TaskRuntime> ConnectionTask<C> {
         }
         if is_idle && self.tasks.ending.load(Ordering::Relaxed) {
             // Input that has arrived by now is still answered.
-            self.peer.transport.end_input();
+            self.peer.stream.shutdown_receive();
         }
-        let is_direct = self.session.upload_buffer().len() >= DIRECT_MIN && self.held.is_empty();
+        let is_direct = self.transformer.is_none()
+            && self.session.upload_buffer().len() >= DIRECT_MIN
+            && self.held.is_empty();
         let len = match self.output.as_bytes() {
             Some(bytes) if !bytes.is_empty() => {
                 // `answer_all` leaves output for an exchange only if no upload is in progress.
@@ -138,7 +154,11 @@ impl<C: TaskRuntime> ConnectionTask<C> {
             return Some(Received { len, fresh_len: 0 });
         }
         let mut fresh_len = len;
-        if !self.held.is_empty() {
+        if let Some(transformer) = &mut self.transformer {
+            let wire = &self.buffer[..len];
+            transformer.receive(wire, self.held.tail()).ok()?;
+            fresh_len = 0;
+        } else if !self.held.is_empty() {
             self.held.append(&self.buffer[..len]);
             fresh_len = 0;
         }
@@ -170,8 +190,7 @@ impl<C: TaskRuntime> ConnectionTask<C> {
         loop {
             let now_ns = monotonic_ns();
             if uncounted > 0 {
-                let now_s = self.tasks.setup.clock.at(now_ns).elapsed_s;
-                self.peer.set_active(now_s);
+                self.peer.set_active(second(now_ns));
             }
             let next = self.burst(fresh_len, std::mem::take(&mut uncounted), now_ns);
             let is_last = matches!(next, Next::Input | Next::Upload);
@@ -193,6 +212,17 @@ impl<C: TaskRuntime> ConnectionTask<C> {
                     }
                 }
                 Next::Close => return false,
+                Next::Completion => {
+                    if !self.wait_for_completion() {
+                        return false;
+                    }
+                }
+                // A task cannot wait for input and for completions at once.
+                Next::Input | Next::Upload if self.tickets.count() > 0 => {
+                    if !self.wait_for_completion() {
+                        return false;
+                    }
+                }
                 // No more replies are due if the peer has closed its side.
                 Next::Input | Next::Upload => return received.len > 0,
             }
@@ -205,7 +235,11 @@ impl<C: TaskRuntime> ConnectionTask<C> {
             .output
             .as_bytes()
             .is_some_and(|it| it.len() <= IDLE_BUFFER_LEN);
-        is_small && self.socket.has_exchange() && !self.session.holds_memory()
+        is_small
+            && self.socket.has_exchange()
+            && !self.session.holds_memory()
+            && self.transformer.is_none()
+            && self.tickets.count() == 0
     }
 
     /// Grows the receive buffer if the peer filled it, and shrinks it if not.
@@ -222,51 +256,80 @@ impl<C: TaskRuntime> ConnectionTask<C> {
 
     /// Sends all replies, however long the peer takes. Returns false if the connection is lost.
     fn send(&mut self) -> bool {
-        let len = self.output.len();
         let is_holding = self.output.has_pins();
         self.peer
             .set_holding(is_holding || self.session.holds_memory());
         let (mut sent, mut turn_end) = (0, SEND_PER_TURN);
         // First without blocking: output that has to wait is counted before the wait.
         let mut waits = false;
-        while sent < len {
+        while sent < self.output.len() || self.has_wire_bytes() {
             if sent >= turn_end {
                 turn_end = sent + SEND_PER_TURN;
-                // Makes the context quiescent, so that the store can reclaim memory meanwhile.
-                self.tasks.runtime.with_context(|_| ());
+                // The service holds no references meanwhile, so that memory can be reclaimed.
+                let runtime = &self.tasks.runtime;
+                runtime.with_context(|context| context.service.end_burst(None));
                 self.socket.yield_now();
             }
-            let result = if waits {
-                self.socket.send_once(&self.output, sent, BLOCKING_SEND_MAX)
-            } else {
-                self.socket.send_now(&self.output, sent, BLOCKING_SEND_MAX)
-            };
-            let part = match result {
+            let part = match self.send_part(&mut sent, waits) {
                 Ok(part) => part,
-                Err(error) if is_passing(&error) && !self.peer.is_shut() => 0,
+                Err(error) if is_passing(&error) && !self.peer.is_shut() => Part::default(),
                 Err(_) => return false,
             };
-            sent += part;
-            if !waits && part < BLOCKING_SEND_MAX && sent < len {
+            if !waits && !part.is_whole {
                 waits = true;
                 if !self.keep_all() {
                     return false;
                 }
             }
-            if part == 0 {
-                continue;
-            }
-            if is_holding || waits {
-                self.peer.set_active(self.tasks.setup.clock.now().elapsed_s);
+            if part.len > 0 && (is_holding || waits) {
+                self.peer.set_active(second(monotonic_ns()));
             }
         }
         self.clear_output();
         true
     }
 
+    /// Sends a part of the output from byte `sent`, which it advances, or of its wire bytes.
+    fn send_part(&mut self, sent: &mut usize, waits: bool) -> io::Result<Part> {
+        let socket = &self.socket;
+        let send = |slices: &[IoSlice<'_>]| {
+            if waits {
+                socket.send(slices)
+            } else {
+                socket.try_send(slices)
+            }
+        };
+        let Some(transformer) = &mut self.transformer else {
+            let wanted = (self.output.len() - *sent).min(BLOCKING_SEND_MAX);
+            let len = with_slices(&self.output, *sent, BLOCKING_SEND_MAX, send)?;
+            *sent += len;
+            return Ok(Part {
+                len,
+                is_whole: len == wanted,
+            });
+        };
+        if transformer.unsent().is_empty() {
+            *sent += transformer.load(&self.output, *sent);
+        }
+        let wire = transformer.unsent();
+        let wire = &wire[..wire.len().min(BLOCKING_SEND_MAX)];
+        let len = send(&[IoSlice::new(wire)])?;
+        let is_whole = len == wire.len();
+        transformer.advance(len);
+        Ok(Part { len, is_whole })
+    }
+
+    /// Whether the transform has bytes to send.
+    fn has_wire_bytes(&self) -> bool {
+        let transformer = self.transformer.as_ref();
+        transformer.is_some_and(|transformer| !transformer.unsent().is_empty())
+    }
+
     /// Counts the kept bytes before a wait. Returns false if the connection has to be closed.
     fn keep_all(&self) -> bool {
-        let bytes = self.held.capacity() + self.output.capacity();
+        let transformer = self.transformer.as_ref();
+        let wire = transformer.map_or(0, |transformer| transformer.buffered());
+        let bytes = self.held.capacity() + self.output.capacity() + wire;
         self.tasks.keep(&self.peer, bytes)
     }
 
@@ -282,16 +345,55 @@ impl<C: TaskRuntime> ConnectionTask<C> {
     /// hung up.
     fn wait_for_memory(&mut self, now_ns: u64) -> bool {
         let setup = &self.tasks.setup;
-        if setup
-            .counts
-            .request_memory(setup.clock.at(now_ns).elapsed_s)
-        {
+        if setup.counts.request_memory(second(now_ns)) {
             self.tasks.inbox.waker.wake();
         }
         // A connection that gets another turn is not slow.
         self.peer.set_holding(false);
         self.keep_all() && !self.socket.hangs_up_within(MEMORY_RETRY_NS)
     }
+
+    /// Waits for the result of a ticket, and delivers all that have arrived. Returns false if the
+    /// peer has hung up: closing the connection cancels the tickets.
+    fn wait_for_completion(&mut self) -> bool {
+        // A session that waits for a completion without having a ticket would wait forever.
+        debug_assert!(self.tickets.count() > 0, "the session waits for nothing");
+        if self.tickets.count() == 0 || !self.keep_all() {
+            return false;
+        }
+        self.peer.set_holding(self.session.holds_memory());
+        while !self.deliver() {
+            if self.peer.is_shut() || self.socket.hangs_up_within(0) {
+                return false;
+            }
+            self.socket.wait_woken(HANG_UP_CHECK_NS);
+        }
+        true
+    }
+
+    /// Delivers the results of tickets to the session. Returns false if there are none.
+    fn deliver(&mut self) -> bool {
+        let (session, mut any) = (&mut self.session, false);
+        while let Some(completed) = self.mailbox.as_ref().and_then(|mailbox| mailbox.take()) {
+            any = true;
+            self.tickets.deliver();
+            let runtime = &self.tasks.runtime;
+            let session = &mut *session;
+            runtime.with_context(|context| {
+                let (number, result) = (completed.number, completed.result);
+                context.service.complete(session, number, result);
+            });
+        }
+        any
+    }
+}
+
+/// The bytes that one send has sent.
+#[derive(Default)]
+struct Part {
+    len: usize,
+    /// These are all that it was given.
+    is_whole: bool,
 }
 
 /// Whether the same call may succeed when repeated.

@@ -7,7 +7,6 @@ use sys::socket::Stream;
 
 use super::{Peer, Peers};
 use crate::testing::{Fragile, Served, ask, wait};
-use crate::transport::Transport;
 use crate::{Kind, Scheduler};
 
 #[test]
@@ -28,9 +27,10 @@ fn ends_at_once(served: Served) {
         assert_eq!(ask(stream, b"mn\r\n"), b"MN\r\n");
     }
     let since_ns = sys::clock::monotonic_ns();
-    served.running.stop().unwrap();
+    let counts = Arc::clone(&served.counts);
+    served.sockets.running.stop().unwrap();
     assert!(sys::clock::monotonic_ns() - since_ns < 2_000_000_000);
-    assert_eq!(served.counts.snapshot().current, 0);
+    assert_eq!(counts.snapshot().current, 0);
     for stream in &idle {
         wait(stream, Interest::Read);
         assert_eq!(stream.recv(&mut [0; 16]).unwrap(), 0);
@@ -42,7 +42,7 @@ fn tasks_are_bounded() {
     let peers = Peers::<()>::default();
     let peer = || {
         let (stream, _) = Stream::pair().unwrap();
-        Arc::new(Peer::new(Transport::Plain(stream), 1))
+        Arc::new(Peer::new(stream, 1))
     };
     assert_eq!(peers.insert(peer(), 1), Some(0));
     assert_eq!(peers.insert(peer(), 1), None);

@@ -1,14 +1,13 @@
-//! How a worker is woken: the event of its inbox signals new connections or a request for memory.
+//! How a worker is woken: the event of its inbox signals new connections, results of tickets, or a
+//! request for memory.
 
 use super::worker::Worker;
 
-impl Worker {
+impl<S: service::Worker> Worker<S> {
     /// Handles the inbox event.
     pub(super) fn drain_inbox(&mut self, now_ns: u64) {
-        let (now_s, slow) = self.context.read_inbox(&self.table, now_ns);
-        slow.into_iter().for_each(|slot| self.close(slot));
-        while let Some(stream) = self.context.inbox.take() {
-            self.take_runnable(stream, now_s);
-        }
+        self.inbox.waker.clear();
+        self.connections.on_wake(now_ns);
+        self.take_accepted(now_ns);
     }
 }

@@ -3,11 +3,12 @@
 use std::sync::PoisonError;
 
 use fibre::JoinHandle;
+use service::Worker;
 
 use super::Fibres;
 use crate::acceptor::Exhausted;
 
-impl Fibres {
+impl<S: Worker> Fibres<S> {
     pub(super) fn start(
         &self,
         serve_connection: impl FnOnce() + Send + 'static,

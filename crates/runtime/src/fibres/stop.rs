@@ -5,6 +5,7 @@ use std::sync::PoisonError;
 use std::time::Duration;
 
 use fibre::JoinHandle;
+use service::Worker;
 
 use super::Fibres;
 use crate::connection_tasks::Task;
@@ -16,7 +17,7 @@ impl Task for JoinHandle<()> {
     }
 }
 
-impl Fibres {
+impl<S: Worker> Fibres<S> {
     /// Stops the processors after the last connection has ended.
     pub(super) fn end(&self) {
         let mut runtime = self.runtime.lock().unwrap_or_else(PoisonError::into_inner);

@@ -1,23 +1,37 @@
 //! A fibre waits for its socket, by the processor's ring or by epoll. Hooks run when a processor
 //! goes to sleep and wakes up.
 
-use std::io;
+use std::io::{self, IoSlice};
 use std::os::fd::{AsFd, BorrowedFd};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
+use std::task::{Wake, Waker};
 use std::time::Duration;
 
-use fibre::{IoBackend, Socket, Watch};
-use session::Output;
+use fibre::{IoBackend, Semaphore, Socket, Watch};
+use service::Worker;
 use sys::clock::monotonic_ns;
 
-use super::{ContextPool, ProcessorContext};
+use super::ContextPool;
 use crate::connection_tasks::{Peer, PeerSocket};
-use crate::limits::PREFETCH_CONNECTIONS_MAX;
 
 /// A socket on which a fibre can wait.
 pub(crate) struct FibreSocket {
     socket: Socket<PeerDescriptor>,
+    woken: Arc<FibreWaker>,
+}
+
+/// Wakes a fibre that waits for a completion.
+struct FibreWaker(Semaphore);
+
+impl Wake for FibreWaker {
+    fn wake(self: Arc<Self>) {
+        self.0.release();
+    }
+
+    fn wake_by_ref(self: &Arc<Self>) {
+        self.0.release();
+    }
 }
 
 /// Owner of the socket's descriptor.
@@ -27,7 +41,7 @@ struct PeerDescriptor {
 
 impl AsFd for PeerDescriptor {
     fn as_fd(&self) -> BorrowedFd<'_> {
-        self.peer.transport.as_fd()
+        self.peer.stream.as_fd()
     }
 }
 
@@ -36,23 +50,26 @@ impl FibreSocket {
         let peer = Arc::clone(peer);
         Ok(Self {
             socket: Socket::new(PeerDescriptor { peer })?,
+            woken: Arc::new(FibreWaker(Semaphore::new(0))),
         })
     }
 }
 
 impl PeerSocket for FibreSocket {
-    fn receive(&self, room: &mut [u8]) -> io::Result<usize> {
-        self.socket.read(room)
+    fn receive(&self, buffer: &mut [u8]) -> io::Result<usize> {
+        self.socket.read(buffer)
     }
 
-    fn send_now(&self, output: &Output, sent: usize, most: usize) -> io::Result<usize> {
-        let transport = &self.socket.inner().peer.transport;
-        transport.send_now(output, sent, most)
+    fn try_send(&self, slices: &[IoSlice<'_>]) -> io::Result<usize> {
+        let stream = &self.socket.inner().peer.stream;
+        match slices {
+            [bytes] => stream.send(bytes),
+            slices => stream.send_vectored(slices),
+        }
     }
 
-    fn send_once(&self, output: &Output, sent: usize, most: usize) -> io::Result<usize> {
-        let transport = &self.socket.inner().peer.transport;
-        match transport.send_once(output, sent, most) {
+    fn send(&self, slices: &[IoSlice<'_>]) -> io::Result<usize> {
+        match self.try_send(slices) {
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
                 self.socket.wait_writable()?;
                 Err(error)
@@ -65,8 +82,8 @@ impl PeerSocket for FibreSocket {
         self.socket.kind() == IoBackend::Rings
     }
 
-    fn exchange(&self, bytes: &[u8], room: &mut [u8]) -> io::Result<usize> {
-        self.socket.exchange(bytes, room)
+    fn exchange(&self, bytes: &[u8], buffer: &mut [u8]) -> io::Result<usize> {
+        self.socket.exchange(bytes, buffer)
     }
 
     fn yield_now(&self) {
@@ -75,52 +92,39 @@ impl PeerSocket for FibreSocket {
 
     fn hangs_up_within(&self, timeout_ns: u64) -> bool {
         let slept = fibre::sleep(Duration::from_nanos(timeout_ns));
-        slept.is_err() || self.socket.inner().peer.transport.hangs_up_within(0)
-    }
-}
-
-impl ProcessorContext {
-    /// Prefetches the bucket of the first request in a connection's input.
-    /// [`ProcessorContext::prefetch_items`] does the same for its item.
-    fn prefetch_bucket(&mut self, input: &[u8]) {
-        if self.ahead.len() == PREFETCH_CONNECTIONS_MAX {
-            return;
-        }
-        let store = &self.context.store;
-        // A panic on this input will also happen when the connection is answered, and close it.
-        // Here it would end the processor.
-        let looked = catch_unwind(AssertUnwindSafe(|| {
-            session::prefetch_first_bucket(input, store)
-        }));
-        self.ahead.extend(looked.ok().flatten());
+        slept.is_err() || self.socket.inner().peer.stream.hangs_up_within(0)
     }
 
-    /// Prefetches the items of all recorded keys. The first buckets have arrived by now.
-    fn prefetch_items(&mut self) {
-        for mut hash in self.ahead.drain(..) {
-            self.context.store.prefetch_item(&mut hash);
-        }
+    fn waker(&self) -> Waker {
+        Waker::from(Arc::clone(&self.woken))
+    }
+
+    fn wait_woken(&self, timeout_ns: u64) {
+        let _ = self
+            .woken
+            .0
+            .acquire_timeout(Duration::from_nanos(timeout_ns));
     }
 }
 
 /// Keeps the contexts in step with their processors: the context of a sleeping processor is offline
 /// and does not delay reclamation.
-pub(crate) struct ProcessorHooks {
-    contexts: Arc<ContextPool>,
+pub(crate) struct ProcessorHooks<S: Worker> {
+    contexts: Arc<ContextPool<S>>,
 }
 
-impl ProcessorHooks {
-    pub(super) fn new(contexts: &Arc<ContextPool>) -> Self {
+impl<S: Worker> ProcessorHooks<S> {
+    pub(super) fn new(contexts: &Arc<ContextPool<S>>) -> Self {
         Self {
             contexts: Arc::clone(contexts),
         }
     }
 }
 
-impl Watch for ProcessorHooks {
+impl<S: Worker> Watch for ProcessorHooks<S> {
     fn sleeps(&self, processor: usize) {
         let mut entry = self.contexts.of(processor);
-        entry.context.store.offline();
+        entry.context.service.offline();
         entry.sleeps = true;
     }
 
@@ -131,7 +135,11 @@ impl Watch for ProcessorHooks {
     fn received(&self, processor: usize, bytes: &[u8]) {
         // Prefetching is optional: do not wait for the lock.
         if let Ok(mut entry) = self.contexts.all[processor].try_lock() {
-            entry.prefetch_bucket(bytes);
+            // A panic on this input will also happen when the connection is answered, and close it.
+            // Here it would end the processor.
+            let _ = catch_unwind(AssertUnwindSafe(|| {
+                entry.context.service.prefetch_arrived(bytes);
+            }));
         }
     }
 
@@ -140,7 +148,7 @@ impl Watch for ProcessorHooks {
         let _ = catch_unwind(AssertUnwindSafe(|| {
             let mut entry = self.contexts.of(processor);
             entry.context.woke_up(monotonic_ns(), fibres);
-            entry.prefetch_items();
+            entry.context.service.prefetch_rest();
         }));
     }
 }

@@ -4,15 +4,17 @@ use std::io;
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, MutexGuard};
 
+use service::Worker;
+
 use super::wake::FibreSocket;
 use super::{ContextPool, Fibres, ProcessorContext};
 use crate::acceptor::Exhausted;
 use crate::connection_tasks::{Choice, Peer, TaskRuntime};
 use crate::worker_context::WorkerContext;
 
-impl ContextPool {
+impl<S: Worker> ContextPool<S> {
     /// The context of a processor. Other threads hold its lock for at most a step of maintenance.
-    pub(super) fn of(&self, processor: usize) -> MutexGuard<'_, ProcessorContext> {
+    pub(super) fn of(&self, processor: usize) -> MutexGuard<'_, ProcessorContext<S>> {
         let slot = &self.all[processor];
         slot.lock().unwrap_or_else(|poisoned| {
             // The thread that held it panicked.
@@ -24,12 +26,13 @@ impl ContextPool {
     }
 
     /// The context of the current processor.
-    fn own(&self) -> MutexGuard<'_, ProcessorContext> {
+    fn own(&self) -> MutexGuard<'_, ProcessorContext<S>> {
         self.of(fibre::processor().unwrap_or(0))
     }
 }
 
-impl TaskRuntime for Fibres {
+impl<S: Worker> TaskRuntime for Fibres<S> {
+    type Service = S;
     type Task = fibre::JoinHandle<()>;
     type PeerSocket = FibreSocket;
 
@@ -44,26 +47,25 @@ impl TaskRuntime for Fibres {
         FibreSocket::new(peer)
     }
 
-    fn with_context<R: Send>(&self, work: impl FnOnce(&mut WorkerContext) -> R + Send) -> R {
-        fibre::on_processor_stack(|| {
-            let context = &mut self.contexts.own().context;
-            let result = work(context);
-            context.store.quiescent();
-            result
-        })
+    fn with_context<R: Send>(&self, work: impl FnOnce(&mut WorkerContext<S>) -> R + Send) -> R {
+        fibre::on_processor_stack(|| work(&mut self.contexts.own().context))
     }
 
     fn maintain(&self, choice: Choice, now_ns: u64) -> Option<bool> {
         if let Choice::MostRecent = choice {
-            return Some(self.with_context(|context| context.maintain_store(now_ns)));
+            return Some(self.with_context(|context| {
+                let has_more = context.maintain_now(now_ns);
+                context.service.end_burst(None);
+                has_more
+            }));
         }
         let turn = self.turn.fetch_add(1, Ordering::Relaxed);
         let entry = self.contexts.all[turn % self.contexts.all.len()].try_lock();
-        // An awake processor continues maintenance itself, or sleeps soon.
+        // A processor that is awake is skipped: it runs maintenance itself, or will soon sleep.
         let mut entry = entry.ok().filter(|entry| entry.sleeps)?;
-        let has_more = entry.context.maintain_store(now_ns);
-        // The next user sets it online again.
-        entry.context.store.offline();
+        let has_more = entry.context.maintain_now(now_ns);
+        // The next operation of the service brings it online again.
+        entry.context.service.offline();
         Some(has_more)
     }
 

@@ -1,14 +1,13 @@
 //! How a worker registers a connection dispatched to it.
 
-use sys::socket::Stream;
-
-use super::worker::{RingState, Worker};
+use super::worker::{RingIo, Worker};
 use crate::connection::Connection;
-use crate::transport::Transport;
+use crate::transport::SocketTransport;
 
-impl Worker {
-    pub(super) fn take_runnable(&mut self, stream: Stream, now_s: u32) {
-        let connection = Connection::new(Transport::Plain(stream), RingState::default(), now_s);
+impl<S: service::Worker> Worker<S> {
+    pub(super) fn take_accepted(&mut self, transport: SocketTransport, now_s: u32) {
+        let session = self.context.service.open();
+        let connection = Connection::new(RingIo::new(transport), session, now_s);
         let slot = self.table.add(connection);
         self.receive(slot);
     }

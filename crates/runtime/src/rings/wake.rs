@@ -1,19 +1,26 @@
-//! How a worker is woken: the event of its inbox signals new connections or a request for memory.
+//! How a worker is woken: the event of its inbox signals new connections, results of tickets, or a
+//! request for memory.
 
 use super::worker::{INBOX, Worker};
+use crate::setup::second;
 
-impl Worker {
+impl<S: service::Worker> Worker<S> {
     /// Watches the event of the inbox.
     pub(super) fn watch_inbox(&mut self) {
-        self.ring.watch(&self.context.inbox.waker, INBOX);
+        self.ring.watch(&self.inbox.waker, INBOX);
     }
 
     /// Handles the inbox event.
     pub(super) fn drain_inbox(&mut self, now_ns: u64) {
-        let (now_s, slow) = self.context.read_inbox(&self.table, now_ns);
-        slow.into_iter().for_each(|slot| self.close(slot));
-        while let Some(stream) = self.context.inbox.take() {
-            self.take_runnable(stream, now_s);
+        self.inbox.waker.clear();
+        for slot in self.context.slow_holders(&self.table, now_ns) {
+            self.close(slot);
+        }
+        for slot in self.context.deliver(&mut self.table) {
+            self.close(slot);
+        }
+        while let Some(transport) = self.inbox.take() {
+            self.take_accepted(transport, second(now_ns));
         }
     }
 }

@@ -5,13 +5,15 @@ mod burst;
 use std::io;
 use std::mem;
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
 
-use session::Counter;
+use service::{Output, Pending, Pin, Session as _};
 use sys::clock::monotonic_ns;
 use sys::ring::{Arrived, Ended, Event, Inputs, Ring, RingConfig};
 
 use self::burst::Part;
-use crate::connection::{Connection, HeldInput};
+use crate::connection::{Connection, ConnectionIo, HeldInput};
+use crate::connection_counts::Traffic;
 use crate::connection_table::{ConnectionTable, Slot};
 use crate::inbox::Inbox;
 use crate::limits::{
@@ -19,6 +21,8 @@ use crate::limits::{
     RING_ENTRIES, UNSETTLED_WAITS_MAX,
 };
 use crate::restart::EventLoop;
+use crate::setup::second;
+use crate::transport::{Sent, SocketTransport, Transport as _};
 use crate::worker_context::{Flushed, Outcome, WorkerContext};
 
 pub(super) const INBOX: u32 = u32::MAX;
@@ -29,9 +33,9 @@ const RING: RingConfig = RingConfig {
     buffer_len: RING_BUFFER_LEN,
 };
 
-/// The operations of a connection in its worker's ring.
-#[derive(Debug, Default)]
-pub(super) struct RingState {
+/// The socket of a connection, and its operations in the worker's ring.
+pub(super) struct RingIo {
+    pub(super) transport: SocketTransport,
     /// A receive is in progress.
     is_receiving: bool,
     /// That receive is multishot.
@@ -50,13 +54,30 @@ pub(super) struct RingState {
     is_unsettled: bool,
     /// It waits for space to send.
     is_watched: bool,
-    /// It waits for store memory held by others.
+    /// It waits for memory held by others.
     waits_for_memory: bool,
     /// It is closed once no operation is in progress.
     is_shut: bool,
 }
 
-impl RingState {
+impl RingIo {
+    pub(super) fn new(transport: SocketTransport) -> Self {
+        Self {
+            transport,
+            is_receiving: false,
+            is_multishot: false,
+            is_stopping: false,
+            arrived: None,
+            has_ended: false,
+            is_sending: false,
+            sending: 0,
+            is_unsettled: false,
+            is_watched: false,
+            waits_for_memory: false,
+            is_shut: false,
+        }
+    }
+
     /// Whether the kernel will still post a completion for it.
     fn is_under_way(&self) -> bool {
         self.is_receiving || self.is_sending || self.is_watched
@@ -68,12 +89,27 @@ impl RingState {
     }
 }
 
+impl ConnectionIo for RingIo {
+    fn send<P: Pin>(&mut self, output: &Output<P>, sent: usize) -> io::Result<Sent> {
+        self.transport.send(output, sent)
+    }
+
+    fn has_unsent(&self) -> bool {
+        self.transport.has_unsent()
+    }
+
+    fn buffered(&self) -> usize {
+        self.transport.buffered()
+    }
+}
+
 /// A worker.
-pub(super) struct Worker {
-    pub(super) context: WorkerContext,
+pub(super) struct Worker<S: service::Worker> {
+    pub(super) context: WorkerContext<S>,
+    pub(super) inbox: Arc<Inbox>,
     pub(super) ring: Ring,
     inputs: Inputs,
-    pub(super) table: ConnectionTable<RingState>,
+    pub(super) table: ConnectionTable<S, RingIo>,
     /// Connections whose receive ended because no buffer was free.
     without_buffer: Vec<Slot>,
     /// Connections with large submitted sends. If the peer has space, the kernel completes such a
@@ -85,16 +121,23 @@ pub(super) struct Worker {
     outcomes: Vec<Outcome>,
 }
 
-impl EventLoop for Worker {
+/// Creates the ring of a worker, and its receive buffers.
+pub(super) fn open() -> io::Result<(Ring, Inputs)> {
+    Ring::new(RING)
+}
+
+impl<S: service::Worker> EventLoop for Worker<S> {
+    type Service = S;
     type Kernel = (Ring, Inputs);
 
     fn open(_: &Inbox) -> io::Result<(Ring, Inputs)> {
-        Ring::new(RING)
+        open()
     }
 
-    fn new(context: WorkerContext, (ring, inputs): (Ring, Inputs)) -> Self {
+    fn new(context: WorkerContext<S>, inbox: Arc<Inbox>, (ring, inputs): (Ring, Inputs)) -> Self {
         Self {
             context,
+            inbox,
             ring,
             inputs,
             table: ConnectionTable::new(),
@@ -111,15 +154,15 @@ impl EventLoop for Worker {
         self.context.begin();
         self.watch_inbox();
         loop {
-            self.context.store.offline();
+            self.context.service.offline();
             // Submit the replies before the pause.
             if self.context.must_pause() && self.ring.wait(Some(0)).is_ok() {
                 self.context.rest();
             }
             self.ring.wait(self.context.wait_timeout_ns())?;
-            self.context.store.online();
+            self.context.service.online();
             let now_ns = monotonic_ns();
-            let now_s = self.context.setup.clock.at(now_ns).elapsed_s;
+            let now_s = second(now_ns);
             let mut inbox_is_ready = false;
             self.context.take_runnable(now_ns, &mut burst);
             let mut has_more = true;
@@ -146,7 +189,6 @@ impl EventLoop for Worker {
             self.context.woke_up(now_ns, burst.len());
             for slots in burst.chunks(BURST_CONNECTIONS) {
                 self.serve(slots, now_ns);
-                self.context.store.quiescent();
             }
             burst.clear();
             for slot in mem::take(&mut self.without_buffer) {
@@ -165,7 +207,7 @@ impl EventLoop for Worker {
         }
     }
 
-    fn close_all(self) -> WorkerContext {
+    fn close_all(self) -> WorkerContext<S> {
         let Self {
             mut context,
             ring,
@@ -182,7 +224,7 @@ impl EventLoop for Worker {
     }
 }
 
-impl Worker {
+impl<S: service::Worker> Worker<S> {
     /// Handles an event: a connection with input, or one that can continue, becomes part of the
     /// burst.
     fn on_event(&mut self, event: Event, burst: &mut Vec<Slot>, now_s: u32) {
@@ -200,7 +242,7 @@ impl Worker {
             } => {
                 let slot = token as Slot;
                 if let Some(connection) = self.table.get_mut(slot) {
-                    connection.io_state.is_sending = false;
+                    connection.io.is_sending = false;
                     connection.active_s = now_s;
                     if mem::take(&mut connection.sending) > 0 {
                         self.count_buffered(slot);
@@ -208,7 +250,7 @@ impl Worker {
                 }
                 if result.is_ok() {
                     let len = bytes.len() as u64;
-                    self.context.counters.add(Counter::BytesWritten, len);
+                    self.context.counts.add(Traffic::BytesWritten, len);
                 }
                 self.context.keep(bytes);
                 self.on_replies_sent(slot, result.is_ok(), burst);
@@ -228,37 +270,45 @@ impl Worker {
         let Some(connection) = self.table.get_mut(slot) else {
             return self.inputs.give_back(bytes);
         };
-        connection.io_state.is_receiving = stays_active;
-        connection.io_state.is_multishot &= stays_active;
-        connection.io_state.is_stopping &= stays_active;
-        if connection.io_state.is_shut {
+        connection.io.is_receiving = stays_active;
+        connection.io.is_multishot &= stays_active;
+        connection.io.is_stopping &= stays_active;
+        if connection.io.is_shut {
             self.inputs.give_back(bytes);
             return self.close_if_over(slot);
         }
         connection.active_s = now_s;
         let len = bytes.len() as u64;
-        self.context.counters.add(Counter::BytesRead, len);
+        self.context.counts.add(Traffic::BytesRead, len);
         // Input stays in the kernel's buffer only if it is answered in this burst: a buffer is
         // reused when all input in it has been returned.
-        let is_blocked = connection.io_state.is_sending || connection.unsent.is_some();
-        let is_first = connection.io_state.arrived.is_none() && connection.held.is_empty();
-        let is_held = !is_first || is_blocked || connection.io_state.waits_for_memory;
-        if !is_held {
-            connection.io_state.arrived = Some(bytes);
+        let is_blocked = connection.io.is_sending || connection.unsent.is_some();
+        let is_first = connection.io.arrived.is_none() && connection.held.is_empty();
+        let is_plain = connection.io.transport.is_plain();
+        let waits_for_completion = connection.waits_for_completion;
+        let waits = connection.io.waits_for_memory || waits_for_completion;
+        let is_held = !is_first || is_blocked || waits || !is_plain;
+        if !is_plain {
+            let (io, held) = (&mut connection.io, connection.held.tail());
+            let transformed = io.transport.transform(self.inputs.bytes(&bytes), held);
+            self.inputs.give_back(bytes);
+            if transformed.is_err() {
+                return self.close(slot);
+            }
+        } else if !is_held {
+            connection.io.arrived = Some(bytes);
         } else {
-            for arrived in connection
-                .io_state
-                .arrived
-                .take()
-                .into_iter()
-                .chain([bytes])
-            {
+            for arrived in connection.io.arrived.take().into_iter().chain([bytes]) {
                 connection.held.append(self.inputs.bytes(&arrived));
                 self.inputs.give_back(arrived);
             }
         }
         self.join(slot, burst);
         self.limit_receiving(slot);
+        if waits_for_completion {
+            // It is not served in this burst, and would not notice that its peer is gone.
+            self.receive(slot);
+        }
         if is_held {
             self.count_buffered(slot);
         }
@@ -268,30 +318,40 @@ impl Worker {
         let Some(connection) = self.table.get_mut(slot) else {
             return;
         };
-        connection.io_state.is_receiving = false;
-        connection.io_state.is_multishot = false;
-        connection.io_state.is_stopping = false;
-        if connection.io_state.is_shut {
+        connection.io.is_receiving = false;
+        connection.io.is_multishot = false;
+        connection.io.is_stopping = false;
+        if connection.io.is_shut {
             return self.close_if_over(slot);
         }
         match how {
             Ended::Closed => {
-                connection.io_state.has_ended = true;
-                self.join(slot, burst);
+                connection.io.has_ended = true;
+                // Replies are due to a peer that only ends sending. One that is gone cancels.
+                let is_gone = connection.waits_for_completion
+                    && connection.io.transport.stream().hangs_up_within(0);
+                if is_gone {
+                    self.close(slot);
+                } else {
+                    self.join(slot, burst);
+                }
             }
             Ended::NoBuffer => self.without_buffer.push(slot),
             // The receive continues after the held input is answered. That may already have
             // happened.
+            Ended::Stopped if connection.waits_for_completion => self.receive(slot),
             Ended::Stopped => self.join(slot, burst),
             Ended::Lost(_) => self.close(slot),
         }
     }
 
-    /// Makes a connection part of the burst, unless its replies are still being sent.
+    /// Makes a connection part of the burst, unless its replies are still being sent or it waits for
+    /// a completion.
     fn join(&mut self, slot: Slot, burst: &mut Vec<Slot>) {
         if let Some(connection) = self.table.get_mut(slot)
             && !connection.queued
-            && !connection.io_state.is_sending
+            && !connection.waits_for_completion
+            && !connection.io.is_sending
             && connection.unsent.is_none()
         {
             connection.queued = true;
@@ -304,14 +364,14 @@ impl Worker {
         let Some(connection) = self.table.get_mut(slot) else {
             return;
         };
-        if connection.io_state.is_shut {
+        if connection.io.is_shut {
             return self.close_if_over(slot);
         }
         if !is_sent || connection.closing {
             return self.close(slot);
         }
-        let has_input = connection.io_state.arrived.is_some() || !connection.held.is_empty();
-        if connection.wants_turn || connection.io_state.has_ended || has_input {
+        let has_input = connection.io.arrived.is_some() || !connection.held.is_empty();
+        if connection.wants_turn || connection.io.has_ended || has_input {
             self.join(slot, burst);
         } else {
             self.receive(slot);
@@ -323,8 +383,8 @@ impl Worker {
         let Some(connection) = self.table.get_mut(slot) else {
             return;
         };
-        connection.io_state.is_watched = false;
-        if connection.io_state.is_shut {
+        connection.io.is_watched = false;
+        if connection.io.is_shut {
             return self.close_if_over(slot);
         }
         match self.context.send_unsent(connection, now_s) {
@@ -346,9 +406,9 @@ impl Worker {
         self.unsettled_waits = 0;
         while let Some(slot) = self.unsettled.pop() {
             if let Some(connection) = self.table.get_mut(slot) {
-                connection.io_state.is_unsettled = false;
-                if connection.io_state.is_sending {
-                    connection.sending = connection.io_state.sending;
+                connection.io.is_unsettled = false;
+                if connection.io.is_sending {
+                    connection.sending = connection.io.sending;
                     self.count_buffered(slot);
                 }
             }
@@ -359,7 +419,7 @@ impl Worker {
     /// share is exceeded.
     pub(super) fn count_buffered(&mut self, slot: Slot) {
         if let Some(connection) = self.table.get_mut(slot)
-            && !connection.io_state.is_shut
+            && !connection.io.is_shut
             && self.context.count_buffered(connection)
         {
             for slot in self.context.overflow(&self.table) {
@@ -373,10 +433,10 @@ impl Worker {
     pub(super) fn limit_receiving(&mut self, slot: Slot) {
         if let Some(connection) = self.table.get_mut(slot)
             && is_heavy(connection)
-            && connection.io_state.is_multishot
-            && !connection.io_state.is_stopping
+            && connection.io.is_multishot
+            && !connection.io.is_stopping
         {
-            connection.io_state.is_stopping = true;
+            connection.io.is_stopping = true;
             self.ring.stop_receiving(slot as u32);
         }
     }
@@ -385,17 +445,18 @@ impl Worker {
     pub(super) fn receive(&mut self, slot: Slot) {
         if let Some(connection) = self.table.get_mut(slot) {
             let (is_full, is_heavy) = (is_full(connection), is_heavy(connection));
-            let io_state = &mut connection.io_state;
-            if is_full || io_state.is_receiving || io_state.has_ended || io_state.is_shut {
+            let io = &mut connection.io;
+            if is_full || io.is_receiving || io.has_ended || io.is_shut {
                 return;
             }
-            io_state.is_receiving = true;
-            io_state.is_stopping = false;
-            io_state.is_multishot = !is_heavy;
+            io.is_receiving = true;
+            io.is_stopping = false;
+            io.is_multishot = !is_heavy;
             if is_heavy {
-                self.ring.receive_once(&connection.transport, slot as u32);
+                self.ring
+                    .receive_once(&connection.io.transport, slot as u32);
             } else {
-                self.ring.receive(&connection.transport, slot as u32);
+                self.ring.receive(&connection.io.transport, slot as u32);
             }
         }
     }
@@ -405,50 +466,54 @@ impl Worker {
         let Some(connection) = self.table.get_mut(slot) else {
             return;
         };
-        if connection.io_state.is_under_way() && !connection.io_state.is_shut {
-            connection.io_state.is_shut = true;
-            connection.transport.shut();
+        if connection.io.is_under_way() && !connection.io.is_shut {
+            connection.io.is_shut = true;
+            connection.io.transport.shut();
         }
         if connection.queued {
-            // Its slot will be reused.
-            self.context.waiting.retain(|&waiting| waiting != slot);
+            self.context.forget_queued(slot);
         }
         // Its held memory becomes available now. The buffer being sent returns with the completion.
         self.context.release_buffered(connection);
         connection.held = HeldInput::default();
         connection.unsent = None;
         connection.pending = Vec::new();
-        connection.session = session::Session::default();
-        if let Some(arrived) = connection.io_state.arrived.take() {
+        connection.session = self.context.service.open();
+        connection.tickets = Pending::default();
+        if let Some(arrived) = connection.io.arrived.take() {
             self.inputs.give_back(arrived);
         }
         self.close_if_over(slot);
     }
 
     fn close_if_over(&mut self, slot: Slot) {
-        let is_over = |io_state: &RingState| !io_state.is_under_way();
-        if self.table.get(slot).is_some_and(|it| is_over(&it.io_state)) {
+        let connection = self.table.get(slot);
+        if connection.is_some_and(|connection| !connection.io.is_under_way()) {
             self.table.close(slot, &self.context.setup.counts);
         }
     }
 }
 
 /// Watches the socket for space to send the rest.
-fn watch_room(ring: &mut Ring, connection: &mut Connection<RingState>, slot: Slot) {
-    connection.io_state.is_watched = true;
-    ring.watch_room(&connection.transport, slot as u32);
+fn watch_room<S: service::Worker>(
+    ring: &mut Ring,
+    connection: &mut Connection<S, RingIo>,
+    slot: Slot,
+) {
+    connection.io.is_watched = true;
+    ring.watch_room(&connection.io.transport, slot as u32);
 }
 
 /// Whether to receive at most one buffer at a time: a large value is being uploaded, or received
 /// input cannot be answered yet.
-fn is_heavy(connection: &mut Connection<RingState>) -> bool {
+fn is_heavy<S: service::Worker>(connection: &mut Connection<S, RingIo>) -> bool {
     let holds_much = connection.held.len() >= RING_BUFFER_LEN as usize;
     holds_much || connection.wants_turn || connection.session.upload_buffer().len() >= DIRECT_MIN
 }
 
 /// Whether a connection that cannot continue already holds as much input as it may. One that can
 /// continue may hold more, because a line may be long.
-fn is_full(connection: &Connection<RingState>) -> bool {
-    let is_blocked = connection.io_state.is_sending || connection.unsent.is_some();
+fn is_full<S: service::Worker>(connection: &Connection<S, RingIo>) -> bool {
+    let is_blocked = connection.io.is_sending || connection.unsent.is_some();
     (is_blocked || connection.wants_turn) && connection.held.len() >= HELD_INPUT_MAX
 }

@@ -2,11 +2,13 @@
 
 use std::thread::{self, JoinHandle};
 
+use service::Worker;
+
 use super::Threads;
 use crate::acceptor::Exhausted;
 use crate::limits::TASK_STACK_LEN;
 
-impl Threads {
+impl<S: Worker> Threads<S> {
     pub(super) fn start(
         &self,
         serve_connection: impl FnOnce() + Send + 'static,

@@ -4,12 +4,14 @@ use std::collections::VecDeque;
 use std::ops::{Deref, DerefMut};
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 
+use service::Worker;
+
 use crate::connection_tasks::Choice;
 use crate::worker_context::WorkerContext;
 
 /// The worker contexts.
-pub(super) struct ContextPool {
-    all: Box<[Mutex<WorkerContext>]>,
+pub(super) struct ContextPool<S: Worker> {
+    all: Box<[Mutex<WorkerContext<S>>]>,
     free: Mutex<Free>,
     is_free: Condvar,
 }
@@ -21,19 +23,19 @@ struct Free {
 }
 
 /// A borrowed context. When dropped, it goes offline and returns to the pool.
-pub(super) struct BorrowedContext<'a> {
+pub(super) struct BorrowedContext<'a, S: Worker> {
     // The fields drop in this order: a context returns to the pool after it is unlocked.
-    context: MutexGuard<'a, WorkerContext>,
-    _return: ReturnToPool<'a>,
+    context: MutexGuard<'a, WorkerContext<S>>,
+    _return: ReturnToPool<'a, S>,
 }
 
-struct ReturnToPool<'a> {
-    contexts: &'a ContextPool,
+struct ReturnToPool<'a, S: Worker> {
+    contexts: &'a ContextPool<S>,
     number: usize,
 }
 
-impl ContextPool {
-    pub(super) fn new(contexts: impl Iterator<Item = WorkerContext>) -> Self {
+impl<S: Worker> ContextPool<S> {
+    pub(super) fn new(contexts: impl Iterator<Item = WorkerContext<S>>) -> Self {
         let all: Box<[_]> = contexts.map(Mutex::new).collect();
         let numbers = (0..all.len()).collect();
         Self {
@@ -47,7 +49,7 @@ impl ContextPool {
     }
 
     /// Borrows the most recently used context. Waits if all are in use.
-    pub(super) fn borrow(&self) -> BorrowedContext<'_> {
+    pub(super) fn borrow(&self) -> BorrowedContext<'_, S> {
         let mut free = self.free();
         let number = loop {
             if let Some(number) = free.numbers.pop_back() {
@@ -65,7 +67,7 @@ impl ContextPool {
     }
 
     /// Borrows a context if one is free.
-    pub(super) fn try_borrow(&self, choice: Choice) -> Option<BorrowedContext<'_>> {
+    pub(super) fn try_borrow(&self, choice: Choice) -> Option<BorrowedContext<'_, S>> {
         let mut free = self.free();
         let number = match choice {
             Choice::MostRecent => free.numbers.pop_back(),
@@ -80,7 +82,7 @@ impl ContextPool {
         self.all.len()
     }
 
-    fn lock_context(&self, number: usize) -> BorrowedContext<'_> {
+    fn lock_context(&self, number: usize) -> BorrowedContext<'_, S> {
         let entry = &self.all[number];
         let mut context = entry.lock().unwrap_or_else(|poisoned| {
             // The thread that held it panicked.
@@ -89,7 +91,7 @@ impl ContextPool {
             context.reset();
             context
         });
-        context.store.online();
+        context.service.online();
         BorrowedContext {
             context,
             _return: ReturnToPool {
@@ -105,27 +107,27 @@ impl ContextPool {
     }
 }
 
-impl Deref for BorrowedContext<'_> {
-    type Target = WorkerContext;
+impl<S: Worker> Deref for BorrowedContext<'_, S> {
+    type Target = WorkerContext<S>;
 
-    fn deref(&self) -> &WorkerContext {
+    fn deref(&self) -> &WorkerContext<S> {
         &self.context
     }
 }
 
-impl DerefMut for BorrowedContext<'_> {
-    fn deref_mut(&mut self) -> &mut WorkerContext {
+impl<S: Worker> DerefMut for BorrowedContext<'_, S> {
+    fn deref_mut(&mut self) -> &mut WorkerContext<S> {
         &mut self.context
     }
 }
 
-impl Drop for BorrowedContext<'_> {
+impl<S: Worker> Drop for BorrowedContext<'_, S> {
     fn drop(&mut self) {
-        self.context.store.offline();
+        self.context.service.offline();
     }
 }
 
-impl Drop for ReturnToPool<'_> {
+impl<S: Worker> Drop for ReturnToPool<'_, S> {
     fn drop(&mut self) {
         let mut free = self.contexts.free();
         free.numbers.push_back(self.number);

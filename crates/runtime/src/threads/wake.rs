@@ -1,38 +1,70 @@
-//! A thread sleeps in the kernel, and its socket wakes it.
+//! The socket of a connection's thread: its calls block, so the kernel puts the thread to sleep and
+//! wakes it.
 
-use std::io;
+use std::io::{self, IoSlice};
 use std::sync::Arc;
-
-use session::Output;
+use std::task::{Wake, Waker};
+use std::thread::{self, Thread};
+use std::time::Duration;
 
 use crate::connection_tasks::{Peer, PeerSocket};
 use crate::limits::SEND_TIMEOUT_NS;
 
 /// A blocking socket.
-pub(crate) struct Blocking {
+pub(crate) struct BlockingSocket {
     peer: Arc<Peer>,
+    /// Receiving fails if the peer is silent for too long.
+    has_timeout: bool,
 }
 
-impl Blocking {
-    pub(super) fn new(peer: &Arc<Peer>) -> io::Result<Self> {
-        peer.transport.set_blocking(SEND_TIMEOUT_NS)?;
+/// Wakes a parked thread.
+struct ThreadWaker(Thread);
+
+impl Wake for ThreadWaker {
+    fn wake(self: Arc<Self>) {
+        self.0.unpark();
+    }
+
+    fn wake_by_ref(self: &Arc<Self>) {
+        self.0.unpark();
+    }
+}
+
+impl BlockingSocket {
+    pub(super) fn new(peer: &Arc<Peer>, idle_ns: Option<u64>) -> io::Result<Self> {
+        peer.stream.set_blocking(SEND_TIMEOUT_NS)?;
+        if let Some(idle_ns) = idle_ns {
+            peer.stream.set_receive_timeout(idle_ns)?;
+        }
         Ok(Self {
+            has_timeout: idle_ns.is_some(),
             peer: Arc::clone(peer),
         })
     }
 }
 
-impl PeerSocket for Blocking {
-    fn receive(&self, room: &mut [u8]) -> io::Result<usize> {
-        self.peer.transport.receive(room)
+impl PeerSocket for BlockingSocket {
+    fn receive(&self, buffer: &mut [u8]) -> io::Result<usize> {
+        match self.peer.stream.recv(buffer) {
+            Err(error) if self.has_timeout && error.kind() == io::ErrorKind::WouldBlock => {
+                Err(io::ErrorKind::TimedOut.into())
+            }
+            received => received,
+        }
     }
 
-    fn send_now(&self, output: &Output, sent: usize, most: usize) -> io::Result<usize> {
-        self.peer.transport.send_now(output, sent, most)
+    fn try_send(&self, slices: &[IoSlice<'_>]) -> io::Result<usize> {
+        match slices {
+            [bytes] => self.peer.stream.send_now(bytes),
+            slices => self.peer.stream.send_vectored_now(slices),
+        }
     }
 
-    fn send_once(&self, output: &Output, sent: usize, most: usize) -> io::Result<usize> {
-        self.peer.transport.send_once(output, sent, most)
+    fn send(&self, slices: &[IoSlice<'_>]) -> io::Result<usize> {
+        match slices {
+            [bytes] => self.peer.stream.send(bytes),
+            slices => self.peer.stream.send_vectored(slices),
+        }
     }
 
     fn has_exchange(&self) -> bool {
@@ -43,10 +75,18 @@ impl PeerSocket for Blocking {
         Err(io::ErrorKind::Unsupported.into())
     }
 
-    /// The kernel schedules threads.
+    /// Does nothing, because the kernel preempts threads.
     fn yield_now(&self) {}
 
     fn hangs_up_within(&self, timeout_ns: u64) -> bool {
-        self.peer.transport.hangs_up_within(timeout_ns)
+        self.peer.stream.hangs_up_within(timeout_ns)
+    }
+
+    fn waker(&self) -> Waker {
+        Waker::from(Arc::new(ThreadWaker(thread::current())))
+    }
+
+    fn wait_woken(&self, timeout_ns: u64) {
+        thread::park_timeout(Duration::from_nanos(timeout_ns));
     }
 }

@@ -4,15 +4,18 @@ use std::io;
 use std::sync::Arc;
 use std::thread::JoinHandle;
 
+use service::Worker;
+
 use super::Threads;
-use super::wake::Blocking;
+use super::wake::BlockingSocket;
 use crate::acceptor::Exhausted;
 use crate::connection_tasks::{Choice, Peer, TaskRuntime};
 use crate::worker_context::WorkerContext;
 
-impl TaskRuntime for Threads {
+impl<S: Worker> TaskRuntime for Threads<S> {
+    type Service = S;
     type Task = JoinHandle<()>;
-    type PeerSocket = Blocking;
+    type PeerSocket = BlockingSocket;
 
     fn spawn(
         &self,
@@ -22,16 +25,16 @@ impl TaskRuntime for Threads {
     }
 
     fn socket(&self, peer: &Arc<Peer>) -> io::Result<Self::PeerSocket> {
-        Blocking::new(peer)
+        BlockingSocket::new(peer, self.idle_ns)
     }
 
-    fn with_context<R: Send>(&self, work: impl FnOnce(&mut WorkerContext) -> R + Send) -> R {
+    fn with_context<R: Send>(&self, work: impl FnOnce(&mut WorkerContext<S>) -> R + Send) -> R {
         work(&mut self.contexts.borrow())
     }
 
     fn maintain(&self, choice: Choice, now_ns: u64) -> Option<bool> {
         let mut context = self.contexts.try_borrow(choice)?;
-        Some(context.maintain_store(now_ns))
+        Some(context.maintain_now(now_ns))
     }
 
     fn contexts(&self) -> usize {

@@ -1,35 +1,47 @@
 //! A burst of one connection with a worker context: prepare, answer. The only possible system call
 //! is the wait for a context if all are in use.
 
-use session::{Counter, Next};
+use service::{ConnectionId, Next, Tickets};
 
 use super::ConnectionTask;
+use crate::connection_counts::Traffic;
 use crate::connection_tasks::TaskRuntime;
+
+/// A task has a mailbox of its own, so it needs no number.
+const CONNECTION: ConnectionId = ConnectionId {
+    slot: 0,
+    generation: 0,
+};
 
 impl<C: TaskRuntime> ConnectionTask<C> {
     /// Answers the first `fresh_len` bytes of the buffer, or else the held input. Input that cannot
     /// be consumed yet is held. `received_len` bytes are counted as received.
     pub(super) fn burst(&mut self, fresh_len: usize, received_len: u64, now_ns: u64) -> Next {
-        let now = self.tasks.setup.clock.at(now_ns);
         let input = if fresh_len > 0 {
             &self.buffer[..fresh_len]
         } else {
             self.held.as_slice()
         };
         let (session, output) = (&mut self.session, &mut self.output);
+        let tickets = Tickets {
+            mailbox: &mut self.mailbox,
+            waker: &self.waker,
+            connection: CONNECTION,
+            pending: &mut self.tickets,
+        };
         let waited_for_memory = self.waits_for_memory;
         let progress = self.tasks.runtime.with_context(|context| {
-            context.counters.add(Counter::BytesRead, received_len);
+            context.counts.add(Traffic::BytesRead, received_len);
             std::mem::swap(&mut context.output, output);
-            let progress = context.answer_one(session, input, now);
+            let progress = context.answer_one(session, input, tickets, now_ns);
             std::mem::swap(&mut context.output, output);
             // Only the holder of a context may count, so bytes to be sent are counted here too.
             let len = output.len() as u64;
-            context.counters.add(Counter::BytesWritten, len);
+            context.counts.add(Traffic::BytesWritten, len);
             match progress.next {
-                Next::Yield | Next::OutputSpace => context.counters.count(Counter::ConnYields),
+                Next::Yield | Next::OutputSpace => context.counts.add(Traffic::Yields, 1),
                 // A failed retry is part of the same wait.
-                Next::Memory if !waited_for_memory => context.counters.count(Counter::HeldWaits),
+                Next::Memory if !waited_for_memory => context.counts.add(Traffic::MemoryWaits, 1),
                 _ => {}
             }
             progress

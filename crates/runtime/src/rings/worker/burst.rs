@@ -1,12 +1,15 @@
 //! A burst: prepare the input of every connection, answer all, send once per connection.
 
-use session::{Counter, Next};
+use service::Next;
 use sys::ring::{Arrived, Inputs, Ring};
 
-use super::{RingState, Worker, watch_room};
+use super::{RingIo, Worker, watch_room};
 use crate::connection::{Connection, HeldInput};
+use crate::connection_counts::Traffic;
 use crate::connection_table::Slot;
 use crate::limits::BUFFERED_UNCOUNTED;
+use crate::setup::second;
+use crate::transport::Transport as _;
 use crate::worker_context::WorkerContext;
 
 /// The part of one connection in a burst.
@@ -36,20 +39,27 @@ impl Part {
     }
 }
 
-impl Worker {
+impl<S: service::Worker> Worker<S> {
     /// Serves connections that have input.
     pub(super) fn serve(&mut self, slots: &[Slot], now_ns: u64) {
-        let now = self.context.setup.clock.at(now_ns);
+        let now_s = second(now_ns);
         let mut parts = std::mem::take(&mut self.parts);
         parts.extend(slots.iter().filter_map(|&slot| self.part(slot)));
         let mut outcomes = std::mem::take(&mut self.outcomes);
         let input_of = |part| Part::input_of(part, &self.inputs);
-        let send = |context: &mut WorkerContext, connection: &mut Connection<RingState>, slot| {
-            let (ring, unsettled) = (&mut self.ring, &mut self.unsettled);
-            send(context, ring, unsettled, connection, slot, now.elapsed_s)
-        };
-        self.context
-            .serve_burst(&mut self.table, &parts, input_of, now, &mut outcomes, send);
+        let send =
+            |context: &mut WorkerContext<S>, connection: &mut Connection<S, RingIo>, slot| {
+                let (ring, unsettled) = (&mut self.ring, &mut self.unsettled);
+                send(context, ring, unsettled, connection, slot, now_s)
+            };
+        self.context.serve_burst(
+            &mut self.table,
+            &parts,
+            input_of,
+            now_ns,
+            &mut outcomes,
+            send,
+        );
         for (part, outcome) in parts.drain(..).zip(outcomes.drain(..)) {
             self.keep_unconsumed(part.slot, part.input, outcome.progress.consumed);
             if outcome.is_lost {
@@ -70,11 +80,11 @@ impl Worker {
         if !std::mem::take(&mut connection.queued) {
             return None;
         }
-        let io_state = &mut connection.io_state;
-        if connection.unsent.is_some() || io_state.is_sending || io_state.is_shut {
+        let io = &mut connection.io;
+        if connection.unsent.is_some() || io.is_sending || io.is_shut {
             return None;
         }
-        let input = match (io_state.arrived.take(), connection.held.is_empty()) {
+        let input = match (io.arrived.take(), connection.held.is_empty()) {
             (Some(arrived), true) => Input::Arrived(arrived),
             (arrived, _) => {
                 let mut held = std::mem::take(&mut connection.held);
@@ -88,7 +98,7 @@ impl Worker {
         Some(Part {
             slot,
             input,
-            ended: io_state.has_ended,
+            ended: io.has_ended,
         })
     }
 
@@ -118,17 +128,23 @@ impl Worker {
         let Some(connection) = self.table.get_mut(slot) else {
             return;
         };
-        if connection.io_state.is_shut {
+        if connection.io.is_shut {
             // It was closed while another connection of the burst was handled.
             connection.held = HeldInput::default();
             return;
         }
-        let is_blocked = connection.unsent.is_some() || connection.io_state.is_sending;
-        connection.wants_turn = matches!(next, Next::Yield | Next::OutputSpace | Next::Memory);
+        let is_blocked = connection.unsent.is_some() || connection.io.is_sending;
+        connection.wants_turn = !matches!(next, Next::Input | Next::Upload | Next::Close);
+        connection.waits_for_completion = next == Next::Completion;
         // Replies may still be due after the peer has closed its side.
-        let is_over = next == Next::Close || (ended && !connection.wants_turn);
+        let has_tickets = connection.tickets.count() > 0;
+        let nothing_left = ended && !connection.wants_turn && !has_tickets;
+        // A session that waits for a completion without having a ticket would wait forever.
+        let is_stuck = next == Next::Completion && !has_tickets;
+        debug_assert!(!is_stuck, "the session waits for nothing");
+        let is_over = next == Next::Close || nothing_left || is_stuck;
         connection.closing |= is_over;
-        connection.io_state.waits_for_memory &= next == Next::Memory;
+        connection.io.waits_for_memory &= next == Next::Memory;
         match (is_blocked, next) {
             // It continues when the replies have been sent.
             (true, _) => {}
@@ -136,17 +152,17 @@ impl Worker {
             (false, Next::Yield | Next::OutputSpace) => {
                 connection.queued = true;
                 self.context.again.push(slot);
-                self.context.counters.count(Counter::ConnYields);
+                self.context.counts.add(Traffic::Yields, 1);
             }
             (false, Next::Memory) => {
                 connection.queued = true;
                 self.context.waiting.push(slot);
                 // A failed retry is part of the same wait.
-                if !std::mem::replace(&mut connection.io_state.waits_for_memory, true) {
-                    self.context.counters.count(Counter::HeldWaits);
+                if !std::mem::replace(&mut connection.io.waits_for_memory, true) {
+                    self.context.counts.add(Traffic::MemoryWaits, 1);
                 }
             }
-            (false, Next::Input | Next::Upload | Next::Close) => {}
+            (false, Next::Input | Next::Upload | Next::Completion | Next::Close) => {}
         }
         self.limit_receiving(slot);
         if !is_blocked && !is_over {
@@ -156,26 +172,28 @@ impl Worker {
 }
 
 /// Sends a context's output to a connection: with the other sends of the burst, or at once if it
-/// pins values, which a ring cannot own. Returns false if the connection is lost.
-fn send(
-    context: &mut WorkerContext,
+/// has pins, which a ring cannot own, or is transformed. Returns false if the connection is lost.
+fn send<S: service::Worker>(
+    context: &mut WorkerContext<S>,
     ring: &mut Ring,
     unsettled: &mut Vec<Slot>,
-    connection: &mut Connection<RingState>,
+    connection: &mut Connection<S, RingIo>,
     slot: Slot,
     now_s: u32,
 ) -> bool {
-    if context.output.is_empty() {
+    if context.output.is_empty() && !connection.io.transport.has_unsent() {
         return true;
     }
-    if let Some(bytes) = context.take_bytes() {
-        connection.io_state.is_sending = true;
-        connection.io_state.sending = bytes.capacity();
-        if bytes.capacity() > BUFFERED_UNCOUNTED && !connection.io_state.is_unsettled {
-            connection.io_state.is_unsettled = true;
+    if connection.io.transport.is_plain()
+        && let Some(bytes) = context.take_bytes()
+    {
+        connection.io.is_sending = true;
+        connection.io.sending = bytes.capacity();
+        if bytes.capacity() > BUFFERED_UNCOUNTED && !connection.io.is_unsettled {
+            connection.io.is_unsettled = true;
             unsettled.push(slot);
         }
-        ring.send(&connection.transport, slot as u32, bytes);
+        ring.send(&connection.io.transport, slot as u32, bytes);
         return true;
     }
     let is_kept = context.send(connection, now_s);

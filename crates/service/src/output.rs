@@ -1,30 +1,53 @@
-//! Bytes to send, with pinned values between them.
-
-use store::Pin;
+//! Bytes to send, with pinned memory between them.
 
 use crate::limits::{OUTPUT_SOFT_MAX, PINS_MAX};
 
 /// Maximum capacity that a cleared output keeps, in bytes.
 const KEPT_CAPACITY: usize = 4 * OUTPUT_SOFT_MAX;
 
+/// Memory that is sent without a copy, such as a large value or a block of a file. Its owner may
+/// reuse the memory once the pin is dropped.
+pub trait Pin: Send + 'static {
+    /// Bytes to send.
+    fn len(&self) -> usize;
+
+    /// Whether there is nothing to send.
+    fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// The bytes to send, in order.
+    fn slices(&self) -> impl Iterator<Item = &[u8]>;
+}
+
 /// The replies of a session that have not been sent.
-#[derive(Debug, Default)]
-pub struct Output {
+#[derive(Debug)]
+pub struct Output<P> {
     bytes: Vec<u8>,
-    /// Pinned values, each with the offset in `bytes` that it precedes.
-    pins: Vec<(usize, Pin)>,
+    /// Pins, each with the offset in `bytes` that it precedes.
+    pins: Vec<(usize, P)>,
     pinned_len: usize,
 }
 
-impl Output {
+impl<P> Default for Output<P> {
+    fn default() -> Self {
+        Self {
+            bytes: Vec::new(),
+            pins: Vec::new(),
+            pinned_len: 0,
+        }
+    }
+}
+
+impl<P: Pin> Output<P> {
     /// The buffer to append copied bytes to.
     pub fn bytes_mut(&mut self) -> &mut Vec<u8> {
         &mut self.bytes
     }
 
-    /// Appends a pinned value.
-    pub fn push_pin(&mut self, pin: Pin) {
-        self.pinned_len += pin.value_len();
+    /// Appends pinned memory.
+    pub fn push_pin(&mut self, pin: P) {
+        self.pinned_len += pin.len();
         self.pins.push((self.bytes.len(), pin));
     }
 
@@ -34,13 +57,13 @@ impl Output {
         self.bytes.len() >= OUTPUT_SOFT_MAX || self.pins.len() >= PINS_MAX
     }
 
-    /// Length in bytes, pinned values included.
+    /// Length in bytes, pinned memory included.
     #[must_use]
     pub fn len(&self) -> usize {
         self.bytes.len() + self.pinned_len
     }
 
-    /// Allocated bytes. Pinned values are not included: their memory is the store's.
+    /// Allocated bytes. Pinned memory is not included: it belongs to the service.
     #[must_use]
     pub fn capacity(&self) -> usize {
         self.bytes.capacity()
@@ -52,7 +75,7 @@ impl Output {
         self.len() == 0
     }
 
-    /// Whether the output pins a value.
+    /// Whether the output pins memory.
     #[must_use]
     pub fn has_pins(&self) -> bool {
         !self.pins.is_empty()
@@ -68,14 +91,14 @@ impl Output {
         })
     }
 
-    /// The content as one slice; none if a value is pinned.
+    /// The content as one slice; none if it has a pin.
     #[must_use]
     pub fn as_bytes(&self) -> Option<&[u8]> {
         self.pins.is_empty().then_some(&self.bytes)
     }
 
-    /// Takes the content out and leaves the output empty. Returns none if there is no content or a
-    /// value is pinned. Otherwise `buffer` provides the buffer that the output fills next; it is
+    /// Takes the content out and leaves the output empty. Returns none if there is no content or it
+    /// has a pin. Otherwise `buffer` provides the buffer that the output fills next; it is
     /// cleared first.
     #[must_use]
     pub fn take_bytes(&mut self, buffer: impl FnOnce() -> Vec<u8>) -> Option<Vec<u8>> {
@@ -108,7 +131,7 @@ impl Output {
         let copied_and_pinned = self.pins.iter().flat_map(move |(at, pin)| {
             let before = &self.bytes[from..*at];
             from = *at;
-            std::iter::once(before).chain(pin.value())
+            std::iter::once(before).chain(pin.slices())
         });
         let last = self.pins.last().map_or(0, |(at, _)| *at);
         copied_and_pinned.chain(std::iter::once(&self.bytes[last..]))

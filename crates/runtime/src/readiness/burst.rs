@@ -3,13 +3,16 @@
 
 use std::io;
 
-use session::{Counter, Next};
+use service::{Next, Session as _, Worker};
 use sys::poll::Interest;
 
-use super::Worker;
+use super::{ReadinessIo, ReadinessLoop, Registry};
 use crate::connection::{Connection, HeldInput};
+use crate::connection_counts::Traffic;
 use crate::connection_table::Slot;
-use crate::limits::DIRECT_MIN;
+use crate::limits::{DIRECT_MIN, RECEIVE_LEN};
+use crate::setup::second;
+use crate::transport::Transport;
 use crate::worker_context::WorkerContext;
 
 /// The part of one connection in a burst.
@@ -39,23 +42,23 @@ impl Part {
     }
 }
 
-impl Worker {
+impl<S: Worker, T: Transport, R: Registry<T>> ReadinessLoop<S, T, R> {
     /// Serves connections that have input or continue a turn.
-    pub(in crate::events) fn serve(&mut self, slots: &[Slot], now_ns: u64) {
-        let now = self.context.setup.clock.at(now_ns);
+    pub(super) fn serve(&mut self, slots: &[Slot], now_ns: u64) {
+        let now_s = second(now_ns);
         let mut parts = std::mem::take(&mut self.parts);
         for &slot in slots {
-            parts.extend(self.receive(slot, now.elapsed_s));
+            parts.extend(self.receive(slot, now_s));
         }
         let mut outcomes = std::mem::take(&mut self.outcomes);
-        let send = |context: &mut WorkerContext, connection: &mut Connection<_>, _| {
-            context.send(connection, now.elapsed_s)
-        };
+        let send = |context: &mut WorkerContext<S>,
+                    connection: &mut Connection<S, ReadinessIo<T>>,
+                    _| { context.send(connection, now_s) };
         self.context.serve_burst(
             &mut self.table,
             &parts,
             Part::input_of,
-            now,
+            now_ns,
             &mut outcomes,
             send,
         );
@@ -85,9 +88,10 @@ impl Worker {
         if had_turn && connection.wants_turn && !held.is_empty() {
             return part(Input::HeldInput(held), false);
         }
+        let is_plain = connection.io.transport.is_plain();
         let room = connection.session.upload_buffer();
-        if room.len() >= DIRECT_MIN && held.is_empty() {
-            let received = connection.transport.receive(room);
+        if room.len() >= DIRECT_MIN && held.is_empty() && is_plain {
+            let received = connection.io.transport.receive(room);
             let input = Input::HeldInput(held);
             return match self.count_received(slot, received, now_s) {
                 Received::Some(len) => {
@@ -100,11 +104,8 @@ impl Worker {
                 Received::Lost => None,
             };
         }
-        let mut bytes = self
-            .buffers
-            .pop()
-            .unwrap_or_else(|| vec![0; crate::limits::RECEIVE_LEN]);
-        let received = connection.transport.receive(&mut bytes);
+        let mut bytes = self.buffers.pop().unwrap_or_else(|| vec![0; RECEIVE_LEN]);
+        let received = connection.io.transport.receive(&mut bytes);
         let (len, ended) = match self.count_received(slot, received, now_s) {
             Received::Some(len) => (len, false),
             Received::Nothing => (0, false),
@@ -114,12 +115,18 @@ impl Worker {
                 return None;
             }
         };
-        if held.is_empty() {
+        if held.is_empty() && is_plain {
             return part(Input::Buffer { bytes, len }, ended);
         }
         let mut held = held;
-        held.append(&bytes[..len]);
+        let connection = self.table.get_mut(slot)?;
+        let transport = &mut connection.io.transport;
+        let transformed = transport.transform(&bytes[..len], held.tail());
         self.buffers.push(bytes);
+        if transformed.is_err() {
+            self.close(slot);
+            return None;
+        }
         part(Input::HeldInput(held), ended)
     }
 
@@ -127,7 +134,7 @@ impl Worker {
         match received {
             Ok(0) => Received::End,
             Ok(len) => {
-                self.context.counters.add(Counter::BytesRead, len as u64);
+                self.context.counts.add(Traffic::BytesRead, len as u64);
                 if let Some(connection) = self.table.get_mut(slot) {
                     connection.active_s = now_s;
                 }
@@ -174,13 +181,17 @@ impl Worker {
             return;
         };
         let blocked = connection.unsent.is_some();
-        connection.wants_turn = matches!(next, Next::Yield | Next::OutputSpace | Next::Memory);
+        connection.wants_turn = !matches!(next, Next::Input | Next::Upload | Next::Close);
+        connection.waits_for_completion = next == Next::Completion;
         connection.closing |= next == Next::Close;
         // Replies may still be due after the peer has closed its side.
-        let nothing_left = ended && !connection.wants_turn;
+        let nothing_left = ended && !connection.wants_turn && connection.tickets.count() == 0;
+        // A session that waits for a completion without having a ticket would wait forever.
+        let is_stuck = next == Next::Completion && connection.tickets.count() == 0;
+        debug_assert!(!is_stuck, "the session waits for nothing");
         match (blocked, next) {
             (false, Next::Close) => self.close(slot),
-            (false, _) if nothing_left => self.close(slot),
+            (false, _) if nothing_left || is_stuck => self.close(slot),
             (true, _) => {
                 connection.closing |= nothing_left;
                 self.wait_for(slot, Interest::Write);
@@ -188,17 +199,20 @@ impl Worker {
             (false, Next::Yield | Next::OutputSpace) => {
                 connection.queued = true;
                 self.context.again.push(slot);
-                self.context.counters.count(Counter::ConnYields);
+                self.context.counts.add(Traffic::Yields, 1);
             }
             (false, Next::Memory) => {
                 connection.queued = true;
                 self.context.waiting.push(slot);
                 // A failed retry is part of the same wait.
-                if connection.io_state != Interest::None {
-                    self.context.counters.count(Counter::HeldWaits);
+                if connection.io.interest != Interest::None {
+                    self.context.counts.add(Traffic::MemoryWaits, 1);
                 }
                 self.wait_for(slot, Interest::None);
             }
+            // Reading again would only find the end, at every wait.
+            (false, Next::Completion) => self.wait_for(slot, Interest::None),
+            (false, _) if ended => self.wait_for(slot, Interest::None),
             (false, Next::Input | Next::Upload) => self.wait_for(slot, Interest::Read),
         }
     }

@@ -1,0 +1,25 @@
+//! All bounds of the admin service.
+
+/// Longest head of a request in bytes: request line, header fields and the empty line. A longer one
+/// is answered with 431.
+pub const HEAD_LEN_MAX: usize = 8 * 1024;
+/// Maximum number of header fields of a request. A request with more is answered with 431.
+pub const HEADERS_MAX: usize = 64;
+/// How long the head of a request may take to arrive, in nanoseconds. A connection whose next bytes
+/// come later is answered with 408 and closed, so that slow clients do not keep the connections.
+pub const HEAD_TIME_MAX_NS: u64 = 10_000_000_000;
+/// Maximum number of connections to the admin address. One more is answered with 503.
+pub const CONNECTIONS_MAX: u32 = 256;
+/// Maximum number of requests of one connection that are answered in one turn.
+pub const REQUESTS_PER_TURN: usize = 4;
+/// Bound, in bytes, of the input and output that all connections together keep between bursts. It
+/// covers the longest incomplete head of each.
+pub const BUFFERED_MAX: u64 = 4 << 20;
+/// Maximum number of figures on a page. Further ones are left out.
+pub const FIGURES_MAX: usize = 1024;
+/// Longest text of a figure in bytes. A longer one is cut off.
+pub const TEXT_LEN_MAX: usize = 1024;
+/// Longest name of a figure in bytes. A figure with a longer one is left out.
+pub const NAME_LEN_MAX: usize = 128;
+
+const _: () = assert!(BUFFERED_MAX >= CONNECTIONS_MAX as u64 * HEAD_LEN_MAX as u64);

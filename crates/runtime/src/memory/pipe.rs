@@ -1,0 +1,215 @@
+//! A connection as a pair of byte queues.
+
+use std::cell::RefCell;
+use std::collections::VecDeque;
+use std::io;
+use std::rc::Rc;
+
+use service::{Output, Pin};
+
+use crate::limits::SEND_PER_TURN;
+use crate::transform::{Transform, Transformer};
+use crate::transport::{Sent, Transport};
+
+/// Both directions of a connection, shared by its ends.
+#[derive(Debug)]
+pub(super) struct Pipe {
+    pub(super) to_server: Queue,
+    pub(super) to_client: Queue,
+}
+
+/// One direction.
+#[derive(Debug)]
+pub(super) struct Queue {
+    bytes: VecDeque<u8>,
+    capacity: usize,
+    /// The sender has closed its end.
+    pub(super) has_ended: bool,
+    /// The receiver has closed its end.
+    pub(super) is_refused: bool,
+}
+
+impl Queue {
+    fn new(capacity: usize) -> Self {
+        Self {
+            bytes: VecDeque::new(),
+            capacity,
+            has_ended: false,
+            is_refused: false,
+        }
+    }
+
+    /// Whether the receiver finds bytes or the end.
+    pub(super) fn is_readable(&self) -> bool {
+        !self.bytes.is_empty() || self.has_ended
+    }
+
+    /// Whether the sender finds space, or an error.
+    pub(super) fn is_writable(&self) -> bool {
+        self.bytes.len() < self.capacity || self.is_refused
+    }
+
+    fn put(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        if self.is_refused {
+            return Err(io::ErrorKind::BrokenPipe.into());
+        }
+        let len = bytes.len().min(self.capacity - self.bytes.len());
+        if len == 0 && !bytes.is_empty() {
+            return Err(io::ErrorKind::WouldBlock.into());
+        }
+        self.bytes.extend(&bytes[..len]);
+        Ok(len)
+    }
+
+    fn take(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        if self.bytes.is_empty() && !self.has_ended {
+            return Err(io::ErrorKind::WouldBlock.into());
+        }
+        let len = buffer.len().min(self.bytes.len());
+        for (to, from) in buffer.iter_mut().zip(self.bytes.drain(..len)) {
+            *to = from;
+        }
+        Ok(len)
+    }
+}
+
+/// The client's end of a connection. Dropping it closes the connection.
+#[derive(Debug)]
+pub struct Client {
+    pipe: Rc<RefCell<Pipe>>,
+}
+
+impl Client {
+    /// Sends as much as the pipe has space for. Returns the number of bytes.
+    ///
+    /// # Errors
+    /// `WouldBlock`: there is no space. `BrokenPipe`: the server has closed the connection.
+    pub fn send(&self, bytes: &[u8]) -> io::Result<usize> {
+        self.pipe.borrow_mut().to_server.put(bytes)
+    }
+
+    /// Receives bytes that have arrived; 0 means that the server has closed the connection.
+    ///
+    /// # Errors
+    /// `WouldBlock`: none have arrived.
+    pub fn receive(&self, buffer: &mut [u8]) -> io::Result<usize> {
+        self.pipe.borrow_mut().to_client.take(buffer)
+    }
+
+    /// Ends sending. Replies can still be received.
+    pub fn end(&self) {
+        self.pipe.borrow_mut().to_server.has_ended = true;
+    }
+}
+
+impl Drop for Client {
+    fn drop(&mut self) {
+        let mut pipe = self.pipe.borrow_mut();
+        pipe.to_server.has_ended = true;
+        pipe.to_client.is_refused = true;
+    }
+}
+
+/// The server's end.
+pub(super) struct MemoryTransport {
+    pub(super) pipe: Rc<RefCell<Pipe>>,
+    transformer: Option<Transformer>,
+}
+
+impl MemoryTransport {
+    /// A connection with at most `capacity` bytes in each direction.
+    pub(super) fn open(capacity: usize, transform: Option<Box<dyn Transform>>) -> (Self, Client) {
+        let pipe = Rc::new(RefCell::new(Pipe {
+            to_server: Queue::new(capacity),
+            to_client: Queue::new(capacity),
+        }));
+        let client = Client {
+            pipe: Rc::clone(&pipe),
+        };
+        let transformer = transform.map(Transformer::new);
+        (Self { pipe, transformer }, client)
+    }
+
+    /// Sends bytes, as far as there is space.
+    pub(super) fn send_bytes(&self, bytes: &[u8]) -> io::Result<usize> {
+        self.pipe.borrow_mut().to_client.put(bytes)
+    }
+
+    /// Sends the wire bytes of the transform. Returns false if there is no space for all.
+    fn flush(&mut self) -> io::Result<bool> {
+        let Some(transformer) = &mut self.transformer else {
+            return Ok(true);
+        };
+        while !transformer.unsent().is_empty() {
+            match self.pipe.borrow_mut().to_client.put(transformer.unsent()) {
+                Ok(len) => transformer.advance(len),
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Ok(false),
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(true)
+    }
+}
+
+impl Drop for MemoryTransport {
+    fn drop(&mut self) {
+        let mut pipe = self.pipe.borrow_mut();
+        pipe.to_client.has_ended = true;
+        pipe.to_server.is_refused = true;
+    }
+}
+
+impl Transport for MemoryTransport {
+    fn receive(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        self.pipe.borrow_mut().to_server.take(buffer)
+    }
+
+    fn is_plain(&self) -> bool {
+        self.transformer.is_none()
+    }
+
+    fn transform(&mut self, wire: &[u8], plain: &mut Vec<u8>) -> io::Result<()> {
+        match &mut self.transformer {
+            Some(transformer) => transformer.receive(wire, plain),
+            None => {
+                plain.extend_from_slice(wire);
+                Ok(())
+            }
+        }
+    }
+
+    fn send<P: Pin>(&mut self, output: &Output<P>, mut sent: usize) -> io::Result<Sent> {
+        let turn_end = sent + SEND_PER_TURN;
+        loop {
+            if !self.flush()? {
+                return Ok(Sent::Part(sent));
+            }
+            let Some(slice) = output.slices(sent).next() else {
+                return Ok(Sent::All);
+            };
+            if sent >= turn_end {
+                return Ok(Sent::Part(sent));
+            }
+            if let Some(transformer) = &mut self.transformer {
+                sent += transformer.load(output, sent);
+                continue;
+            }
+            match self.send_bytes(slice) {
+                Ok(len) => sent += len,
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
+                    return Ok(Sent::Part(sent));
+                }
+                Err(error) => return Err(error),
+            }
+        }
+    }
+
+    fn has_unsent(&self) -> bool {
+        let transformer = self.transformer.as_ref();
+        transformer.is_some_and(|transformer| !transformer.unsent().is_empty())
+    }
+
+    fn buffered(&self) -> usize {
+        self.transformer.as_ref().map_or(0, Transformer::buffered)
+    }
+}

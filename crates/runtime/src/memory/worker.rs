@@ -1,0 +1,65 @@
+//! The worker, and how its caller runs it.
+
+use std::sync::Arc;
+use std::task::Waker;
+
+use service::{Service, Worker as _};
+
+use super::pipe::MemoryTransport;
+use super::wake::{Flag, Pipes};
+use crate::readiness::ReadinessLoop;
+use crate::setup::{Setup, Shared};
+use crate::worker_context::{WorkerContext, WorkerHandles};
+
+/// A server in memory.
+pub struct Memory<S: Service> {
+    pub(super) connections: ReadinessLoop<S::Worker, MemoryTransport, Pipes>,
+    woken: Arc<Flag>,
+}
+
+impl<S: Service> Memory<S> {
+    /// A server without connections. Of the setup, it ignores the number of workers, how they wait,
+    /// and the scheduler.
+    #[must_use]
+    pub fn new(service: &S, setup: Setup) -> Self {
+        let woken = Arc::<Flag>::default();
+        let waker = Waker::from(Arc::clone(&woken));
+        let handles = WorkerHandles {
+            all: vec![waker.clone()],
+            waker,
+            ending: Arc::default(),
+        };
+        let setup = Shared::new(setup, service);
+        let mut context = WorkerContext::new(&setup, service.worker(), handles);
+        context.clock_ns = None;
+        Self {
+            connections: ReadinessLoop::new(context, Pipes::default()),
+            woken,
+        }
+    }
+
+    /// Serves until nothing is ready at `now_ns`.
+    pub fn run(&mut self, now_ns: u64) {
+        loop {
+            self.connections.context.service.online();
+            let ready = self.connections.registry.ready();
+            let was_idle = ready.is_empty();
+            let served = self.connections.turn(ready.into_iter(), now_ns);
+            let was_woken = self.woken.take();
+            if was_woken {
+                self.connections.on_wake(now_ns);
+            }
+            self.connections.context.maintain(now_ns);
+            self.connections.context.service.offline();
+            if was_idle && served == 0 && !was_woken {
+                return;
+            }
+        }
+    }
+
+    /// In how many nanoseconds it has to run again even if nothing arrives; none: never.
+    #[must_use]
+    pub fn wait_timeout_ns(&self) -> Option<u64> {
+        self.connections.context.wait_timeout_ns()
+    }
+}

@@ -1,0 +1,214 @@
+//! A transform of the bytes, on every runtime: uploads into the store's memory, pinned values, and
+//! a handshake.
+
+use std::io::ErrorKind;
+use std::sync::Arc;
+
+use sys::poll::Interest;
+use sys::socket::Stream;
+
+use crate::memory::{Client, Memory};
+use crate::testing::{Fragile, Sockets, cache, everywhere_with, setup, wait};
+use crate::transform::{NewTransform, Transform, TransformError};
+
+const HELLO: &[u8] = b"HELLO";
+const WELCOME: &[u8] = b"WELCOME";
+/// Longest content of a frame in bytes.
+const FRAME_MAX: usize = 1000;
+/// Longer than a value that is copied into the output, and than one receive.
+const LARGE: usize = 200_000;
+
+/// After a greeting, frames: two bytes of length, then the content with its bits inverted.
+#[derive(Default)]
+struct Frames {
+    has_greeted: bool,
+    /// Wire bytes that do not form a frame yet.
+    partial: Vec<u8>,
+}
+
+impl Transform for Frames {
+    fn receive(
+        &mut self,
+        wire: &[u8],
+        plain: &mut Vec<u8>,
+        reply: &mut Vec<u8>,
+    ) -> Result<(), TransformError> {
+        self.partial.extend_from_slice(wire);
+        let mut rest = &self.partial[..];
+        if !self.has_greeted {
+            if !rest.starts_with(HELLO) {
+                return match HELLO.starts_with(rest) {
+                    true => Ok(()),
+                    false => Err(TransformError("no greeting")),
+                };
+            }
+            self.has_greeted = true;
+            reply.extend_from_slice(WELCOME);
+            rest = &rest[HELLO.len()..];
+        }
+        while let [high, low, after @ ..] = rest {
+            let len = usize::from(u16::from_be_bytes([*high, *low]));
+            if len > FRAME_MAX {
+                return Err(TransformError("the frame is too long"));
+            }
+            let Some((content, after)) = after.split_at_checked(len) else {
+                break;
+            };
+            plain.extend(content.iter().map(|byte| !byte));
+            rest = after;
+        }
+        self.partial = rest.to_vec();
+        Ok(())
+    }
+
+    fn send(&mut self, plain: &[u8], wire: &mut Vec<u8>) {
+        for part in plain.chunks(FRAME_MAX) {
+            wire.extend((part.len() as u16).to_be_bytes());
+            wire.extend(part.iter().map(|byte| !byte));
+        }
+    }
+}
+
+fn new_frames() -> NewTransform {
+    Box::new(|| Box::<Frames>::default())
+}
+
+/// The other side of a connection, over anything that sends and receives some bytes.
+struct Framed<F> {
+    frames: Frames,
+    /// Sends and receives as much as is possible now.
+    exchange: F,
+}
+
+impl<F: FnMut(&[u8], &mut [u8]) -> (usize, usize)> Framed<F> {
+    /// Greets the server.
+    fn open(mut exchange: F) -> Self {
+        let (mut sent, mut heard) = (0, Vec::new());
+        while heard.len() < WELCOME.len() {
+            let mut buffer = [0; 64];
+            let (more, len) = exchange(&HELLO[sent..], &mut buffer);
+            sent += more;
+            heard.extend_from_slice(&buffer[..len]);
+        }
+        assert_eq!(heard, WELCOME);
+        Self {
+            frames: Frames {
+                has_greeted: true,
+                partial: Vec::new(),
+            },
+            exchange,
+        }
+    }
+
+    /// Sends `question`, and receives `len` bytes of answers.
+    fn ask(&mut self, question: &[u8], len: usize) -> Vec<u8> {
+        let (mut wire, mut answers) = (Vec::new(), Vec::new());
+        self.frames.send(question, &mut wire);
+        let mut sent = 0;
+        while sent < wire.len() || answers.len() < len {
+            let mut buffer = [0; 4096];
+            let (more, received) = (self.exchange)(&wire[sent..], &mut buffer);
+            sent += more;
+            let frames = &mut self.frames;
+            let received = frames.receive(&buffer[..received], &mut answers, &mut Vec::new());
+            received.unwrap();
+        }
+        answers
+    }
+}
+
+/// Stores and reads small and large values, in pipelines too.
+fn converse<F: FnMut(&[u8], &mut [u8]) -> (usize, usize)>(mut framed: Framed<F>) {
+    let value: Vec<u8> = (0..LARGE).map(|at| (at % 251) as u8).collect();
+    let set = [
+        format!("set large 0 0 {LARGE}\r\n").as_bytes(),
+        &value,
+        b"\r\n",
+    ]
+    .concat();
+    assert_eq!(framed.ask(&set, 8), b"STORED\r\n");
+    let header = format!("VALUE large 0 {LARGE}\r\n");
+    let expected = [header.as_bytes(), &value, b"\r\nEND\r\n"].concat();
+    assert!(framed.ask(b"get large\r\n", expected.len()) == expected);
+    // Several pinned values with small replies between them.
+    let question = b"get large\r\nmn\r\n".repeat(5);
+    let expected = [&expected[..], b"MN\r\n"].concat().repeat(5);
+    assert!(framed.ask(&question, expected.len()) == expected);
+    let sets = b"set small 0 0 3\r\nabc\r\nget small\r\n".repeat(100);
+    let expected = b"STORED\r\nVALUE small 0 3\r\nabc\r\nEND\r\n".repeat(100);
+    assert!(framed.ask(&sets, expected.len()) == expected);
+}
+
+/// Sends and receives on a socket as much as is possible, at least something.
+fn over(stream: &Stream) -> impl FnMut(&[u8], &mut [u8]) -> (usize, usize) + '_ {
+    |wire, buffer| loop {
+        let sent = if wire.is_empty() {
+            0
+        } else {
+            stream.send(wire).unwrap_or(0)
+        };
+        let received = match stream.recv(buffer) {
+            Ok(0) => panic!("the server has closed the connection"),
+            Ok(len) => len,
+            Err(error) if error.kind() == ErrorKind::WouldBlock => 0,
+            Err(error) => panic!("{error}"),
+        };
+        if sent + received > 0 {
+            return (sent, received);
+        }
+        let interest = if wire.is_empty() {
+            Interest::Read
+        } else {
+            Interest::ReadWrite
+        };
+        wait(stream, interest);
+    }
+}
+
+#[test]
+fn transformed_connections_upload_pin_and_pipeline() {
+    everywhere_with(|kind, scheduler| {
+        let service = cache(&Arc::new(Fragile::default()));
+        let sockets = Sockets::start(kind, &service, setup(scheduler), || Some(new_frames()));
+        // The buffers of a Unix socket are small, so replies wait for space.
+        for stream in [sockets.connect(), sockets.connect_unix()] {
+            converse(Framed::open(over(&stream)));
+        }
+        sockets.until("closed", |snapshot| snapshot.current == 0);
+        assert_eq!(sockets.counts.snapshot().panics, 0);
+        sockets.running.stop().unwrap();
+    });
+}
+
+#[test]
+fn a_peer_that_violates_the_transform_is_closed() {
+    everywhere_with(|kind, scheduler| {
+        let service = cache(&Arc::new(Fragile::default()));
+        let sockets = Sockets::start(kind, &service, setup(scheduler), || Some(new_frames()));
+        let good = sockets.connect();
+        let mut framed = Framed::open(over(&good));
+        for wrong in [&b"get key\r\n"[..], b"HELLO\xff\xff"] {
+            let stream = sockets.connect();
+            stream.send(wrong).unwrap();
+            sockets.until("closed", |snapshot| snapshot.current == 1);
+        }
+        assert_eq!(framed.ask(b"mn\r\n", 4), b"MN\r\n");
+        drop(framed);
+        sockets.running.stop().unwrap();
+    });
+}
+
+#[test]
+fn transformed_connections_in_memory() {
+    for capacity in [100, 1 << 16] {
+        let service = cache(&Arc::new(Fragile::default()));
+        let mut server = Memory::new(&service, setup(fibre::Scheduler::Fair));
+        let client = server.connect(capacity, Some(Box::<Frames>::default()), 0);
+        converse(Framed::open(|wire: &[u8], buffer: &mut [u8]| {
+            let possible = |result: std::io::Result<usize>| result.unwrap_or(0);
+            let sent = possible(Client::send(&client, wire));
+            server.run(0);
+            (sent, possible(client.receive(buffer)))
+        }));
+    }
+}

@@ -1,0 +1,74 @@
+//! The admin address: a second runtime with one worker of its own, for the pages of the service
+//! `admin`.
+
+use std::io;
+use std::net::SocketAddr;
+use std::sync::Arc;
+
+use admin::limits::{BUFFERED_MAX, CONNECTIONS_MAX, REQUESTS_PER_TURN};
+use admin::{AdminService, Source};
+use runtime::{ConnectionCounts, Running, Scheduler, Setup, WaitPolicy};
+use session::{CacheService, LatencySnapshot, ServerControl, StatWriter};
+use sys::socket::Bound;
+
+use crate::error::Error;
+use crate::state::ServerState;
+
+/// How long a connection to the admin address may be silent, in nanoseconds. Longer than the
+/// interval at which a monitor reads the metrics.
+const IDLE_NS: u64 = 75_000_000_000;
+/// Open files that the pages need.
+pub(crate) const FILES_NEEDED: u64 = CONNECTIONS_MAX as u64 + 8;
+/// Connections that wait in the kernel to be accepted.
+const BACKLOG: i32 = 64;
+
+/// Binds the admin address. It needs root for a port below 1024.
+pub(crate) fn bind(address: SocketAddr) -> Result<Bound, Error> {
+    Bound::tcp(address).map_err(|source| Error::ListenAdmin { address, source })
+}
+
+/// Serves the pages with the figures of a cache.
+pub(crate) fn start(
+    bound: Bound,
+    cache: &CacheService,
+    state: &Arc<ServerState>,
+) -> io::Result<Running> {
+    let service = AdminService::new(Arc::new(Figures {
+        cache: cache.clone(),
+        state: Arc::clone(state),
+    }));
+    let setup = Setup {
+        workers: 1,
+        requests_per_turn: REQUESTS_PER_TURN,
+        wait_policy: WaitPolicy::default(),
+        fibre_scheduler: Scheduler::Fair,
+        counts: Arc::new(ConnectionCounts::new(CONNECTIONS_MAX.into(), BUFFERED_MAX)),
+    };
+    let listeners = vec![bound.listen(BACKLOG)?.into()];
+    runtime::start_threads(&service, setup, Some(IDLE_NS), listeners)
+}
+
+/// The figures of a cache. Reading them takes no lock that a request takes.
+struct Figures {
+    cache: CacheService,
+    state: Arc<ServerState>,
+}
+
+impl Source for Figures {
+    fn write_stats(&self, out: &mut dyn StatWriter) {
+        let now = self.cache.clock.at(sys::clock::monotonic_ns());
+        self.state.write_stats(now, out);
+    }
+
+    fn write_settings(&self, out: &mut dyn StatWriter) {
+        self.state.write_settings(out);
+    }
+
+    fn latencies(&self) -> Option<LatencySnapshot> {
+        self.cache.timed.then(|| self.cache.counters.latencies())
+    }
+
+    fn is_ready(&self) -> bool {
+        !self.state.is_stopping()
+    }
+}

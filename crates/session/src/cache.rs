@@ -1,0 +1,185 @@
+//! The cache as a service of a runtime: sessions over a store that all workers share.
+
+use std::mem;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
+
+use protocol::reply::TOO_MANY_CONNECTIONS;
+use service::{Progress, Service, Tickets};
+use store::{KeyHash, Store};
+
+use crate::control::ServerControl;
+use crate::counters::Counters;
+use crate::latency::LatencyRecorder;
+use crate::limits::ARRIVED_KEYS_MAX;
+use crate::now::{Clock, Now};
+use crate::prepare::{Prepared, prefetch_first_bucket, prefetch_items};
+use crate::registry::CounterRegistry;
+use crate::session::{Output, RequestContext, Session};
+
+/// The cache.
+#[derive(Clone)]
+pub struct CacheService {
+    /// The items.
+    pub store: Arc<Store>,
+    /// Process-wide statistics and settings.
+    pub control: Arc<dyn ServerControl + Send + Sync>,
+    /// The counters of all workers.
+    pub counters: Arc<CounterRegistry>,
+    /// The server's clock.
+    pub clock: Clock,
+    /// Record how long requests are in the server ([`CounterRegistry::latencies`]). It costs a
+    /// second reading of the clock and a dozen loads a burst.
+    pub timed: bool,
+}
+
+/// A worker of the cache.
+pub struct CacheWorker {
+    service: CacheService,
+    store: store::Worker,
+    counters: Arc<Counters>,
+    now: Now,
+    latency: LatencyRecorder,
+    /// Keys of input that has arrived, whose buckets have been prefetched.
+    arrived: Vec<KeyHash>,
+}
+
+/// A pinned value.
+#[derive(Debug)]
+pub struct ValuePin(pub store::Pin);
+
+impl service::Pin for ValuePin {
+    fn len(&self) -> usize {
+        self.0.value_len()
+    }
+
+    fn slices(&self) -> impl Iterator<Item = &[u8]> {
+        self.0.value()
+    }
+}
+
+impl Service for CacheService {
+    type Worker = CacheWorker;
+
+    fn worker(&self) -> CacheWorker {
+        CacheWorker {
+            service: self.clone(),
+            store: self.store.worker(),
+            counters: self.counters.register(),
+            now: self.clock.at(0),
+            latency: LatencyRecorder::default(),
+            arrived: Vec::with_capacity(ARRIVED_KEYS_MAX),
+        }
+    }
+
+    fn rejection(&self) -> &'static [u8] {
+        TOO_MANY_CONNECTIONS
+    }
+}
+
+/// The cache waits for no completion yet.
+#[derive(Debug)]
+pub enum NoCompletion {}
+
+impl service::Worker for CacheWorker {
+    type Session = Session;
+    type Request<'i> = Prepared<'i>;
+    type Pin = ValuePin;
+    type Completion = NoCompletion;
+
+    fn open(&self) -> Session {
+        Session::default()
+    }
+
+    fn online(&mut self) {
+        self.store.online();
+    }
+
+    fn offline(&mut self) {
+        self.store.offline();
+    }
+
+    #[inline]
+    fn begin_burst(&mut self, now_ns: u64) {
+        self.now = self.service.clock.at(now_ns);
+    }
+
+    #[inline]
+    fn prepare<'i>(
+        &self,
+        session: &mut Session,
+        input: &'i [u8],
+        max: usize,
+        requests: &mut Vec<Prepared<'i>>,
+    ) -> usize {
+        session.prepare(input, max, &self.store, requests)
+    }
+
+    #[inline]
+    fn prefetch(&self, requests: &mut [Prepared<'_>]) {
+        prefetch_items(requests, &self.store);
+    }
+
+    #[inline]
+    fn answer(
+        &mut self,
+        session: &mut Session,
+        requests: &[Prepared<'_>],
+        input: &[u8],
+        _: Tickets<'_, NoCompletion>,
+        out: &mut Output,
+    ) -> Progress {
+        let mut context = RequestContext {
+            now: self.now,
+            worker: &mut self.store,
+            counters: &self.counters,
+            control: &*self.service.control,
+        };
+        session.answer(requests, input, &mut context, out)
+    }
+
+    #[inline]
+    fn is_timed(&self) -> bool {
+        self.service.timed
+    }
+
+    #[inline]
+    fn end_burst(&mut self, elapsed_ns: Option<u64>) {
+        self.store.quiescent();
+        if let Some(elapsed_ns) = elapsed_ns {
+            self.latency.record(&self.counters, elapsed_ns);
+        }
+    }
+
+    fn maintain(&mut self, now_ns: u64, items: usize) -> bool {
+        let now = self.service.clock.at(now_ns);
+        self.store.maintain(now.elapsed_s, items)
+    }
+
+    fn request_maintenance(&self) {
+        if self.service.store.needs_page_maintenance() {
+            self.service.control.wake_maintenance();
+        }
+    }
+
+    fn prefetch_arrived(&mut self, input: &[u8]) {
+        if self.arrived.len() < ARRIVED_KEYS_MAX {
+            self.arrived
+                .extend(prefetch_first_bucket(input, &self.store));
+        }
+    }
+
+    fn prefetch_rest(&mut self) {
+        for mut hash in self.arrived.drain(..) {
+            self.store.prefetch_item(&mut hash);
+        }
+    }
+
+    /// Takes a new handle on the store, so that the old one does not delay reclamation.
+    fn reset(&mut self) {
+        let store = mem::replace(&mut self.store, self.service.store.worker());
+        self.arrived.clear();
+        // Dropping an inconsistent value may panic too.
+        let _ = catch_unwind(AssertUnwindSafe(|| drop(store)));
+    }
+}

@@ -1,0 +1,119 @@
+//! Executing one operation: the dispatch, and one file for each family of operations. Nothing here
+//! knows a protocol: replies go through the encoder.
+//!
+//! Functions that return a bool return false if the operation needs memory that is not available
+//! yet. It had no effect then.
+
+mod change;
+mod read;
+mod read_many;
+mod server;
+mod write;
+
+pub(crate) use read_many::resume as resume_keys;
+pub(crate) use write::{publish_upload, reject_upload};
+
+use crate::counters::Counter;
+use crate::encode::Encode;
+use crate::operation::Operation;
+use crate::outcome::Outcome;
+use crate::prepare::Prepared;
+use crate::protocols::WithEncoder;
+use crate::session::{Output, RequestContext, State, Step};
+
+/// Executes the request at the front of `input`.
+#[inline]
+pub(crate) fn request(
+    request: &Prepared<'_>,
+    input: &[u8],
+    context: &mut RequestContext<'_>,
+    out: &mut Output,
+) -> Step {
+    request.echo.with(Execute {
+        request,
+        input,
+        context,
+        out,
+    })
+}
+
+struct Execute<'r, 'i, 'c> {
+    request: &'r Prepared<'i>,
+    input: &'r [u8],
+    context: &'r mut RequestContext<'c>,
+    out: &'r mut Output,
+}
+
+impl WithEncoder for Execute<'_, '_, '_> {
+    type Result = Step;
+
+    #[inline]
+    fn run(self, encoder: &impl Encode) -> Step {
+        let Self {
+            request,
+            input,
+            context,
+            out,
+        } = self;
+        let (hash, len) = (request.hash, request.len());
+        let mut buffer = None;
+        let key = request.key().decode(&mut buffer);
+        let bytes = out.bytes_mut();
+        let is_done = match &request.operation {
+            Operation::Read(options) => read::read(encoder, key, options, hash, context, out),
+            Operation::Store(options) => {
+                return write::store(encoder, key, options, request, input, context, out);
+            }
+            Operation::ReadMany { keys, touch } => {
+                return read_many::begin(*keys, *touch, request, &input[..len]);
+            }
+            Operation::Delete { compare } => {
+                change::delete(encoder, key, *compare, hash, context, bytes);
+                true
+            }
+            Operation::Mark(options) => change::mark(encoder, key, options, hash, context, bytes),
+            Operation::Arith(options) => change::arith(encoder, key, options, hash, context, bytes),
+            Operation::Touch { exptime } => {
+                change::touch(encoder, key, *exptime, hash, context, bytes)
+            }
+            Operation::Flush { exptime } => {
+                server::flush(encoder, *exptime, context, bytes);
+                true
+            }
+            Operation::Server(command) => {
+                if !server::execute(encoder, *command, context, bytes) {
+                    return Step::Then {
+                        len,
+                        state: State::Closed,
+                    };
+                }
+                true
+            }
+            Operation::Noop => {
+                encoder.outcome(b"", Outcome::Noop, bytes);
+                true
+            }
+            Operation::Quit => {
+                encoder.outcome(b"", Outcome::Quit, bytes);
+                return Step::Then {
+                    len,
+                    state: State::Closed,
+                };
+            }
+            Operation::Reject { rejection, swallow } => {
+                encoder.outcome(b"", Outcome::Rejected(*rejection), bytes);
+                return Step::swallow(len, *swallow);
+            }
+        };
+        if is_done {
+            Step::Done { len }
+        } else {
+            Step::NeedsMemory
+        }
+    }
+}
+
+/// Counts a hit or a miss.
+fn count_outcome(context: &RequestContext<'_>, hit: bool, hits: Counter, misses: Counter) {
+    context.counters.count(if hit { hits } else { misses });
+}

@@ -1,0 +1,162 @@
+//! Changes of an item without a new value from the client: deletion, mark, arithmetic, touch.
+
+use store::{Arithmetic, Counted, Deleted, Direction, KeyHash, Mark, Marked, Vivify};
+
+use super::count_outcome;
+use super::read::count_touch;
+use crate::counters::Counter;
+use crate::encode::Encode;
+use crate::operation::{ArithOptions, MarkOptions};
+use crate::outcome::{ArithOutcome, DeleteOutcome, Outcome, Times};
+use crate::prefixes::Access;
+use crate::session::RequestContext;
+
+pub(super) fn delete(
+    encoder: &impl Encode,
+    key: &[u8],
+    compare: Option<u64>,
+    hash: KeyHash,
+    context: &mut RequestContext<'_>,
+    bytes: &mut Vec<u8>,
+) {
+    let now_s = context.now.elapsed_s;
+    let outcome = match context.worker.delete(key, hash, compare, now_s) {
+        Deleted::Deleted => DeleteOutcome::Done,
+        Deleted::NotFound => DeleteOutcome::NotFound,
+        Deleted::Exists => DeleteOutcome::Exists,
+    };
+    count_delete(key, outcome, true, context);
+    encoder.outcome(key, Outcome::Delete(outcome), bytes);
+}
+
+#[must_use]
+pub(super) fn mark(
+    encoder: &impl Encode,
+    key: &[u8],
+    options: &MarkOptions,
+    hash: KeyHash,
+    context: &mut RequestContext<'_>,
+    bytes: &mut Vec<u8>,
+) -> bool {
+    let mark = Mark {
+        compare: options.cas.compare(),
+        explicit_cas: options.cas.explicit(),
+        invalidate: options.invalidate,
+        empty: options.empty,
+        expiry: options.exptime.map(|exptime| context.now.expiry(exptime)),
+    };
+    let outcome = match context.worker.mark(key, hash, &mark, context.now.elapsed_s) {
+        Marked::Done => DeleteOutcome::Done,
+        Marked::NotFound => DeleteOutcome::NotFound,
+        Marked::Exists => DeleteOutcome::Exists,
+        Marked::NoSpace => DeleteOutcome::NoMemory,
+        Marked::Deferred => return false,
+    };
+    if outcome != DeleteOutcome::NoMemory {
+        // As in memcached, removing the value counts as a deletion, and marking stale does not.
+        count_delete(key, outcome, !options.invalidate, context);
+    }
+    encoder.outcome(key, Outcome::Delete(outcome), bytes);
+    true
+}
+
+fn count_delete(
+    key: &[u8],
+    outcome: DeleteOutcome,
+    counts_hit: bool,
+    context: &RequestContext<'_>,
+) {
+    if context.counters.counts_keys() {
+        context.counters.count_key(key, Access::Delete);
+    }
+    let found = outcome == DeleteOutcome::Done;
+    if !found || counts_hit {
+        count_outcome(context, found, Counter::DeleteHits, Counter::DeleteMisses);
+    }
+}
+
+#[must_use]
+pub(super) fn arith(
+    encoder: &impl Encode,
+    key: &[u8],
+    options: &ArithOptions,
+    hash: KeyHash,
+    context: &mut RequestContext<'_>,
+    bytes: &mut Vec<u8>,
+) -> bool {
+    let (now, now_s) = (context.now, context.now.elapsed_s);
+    let touch = options.touch.map(|exptime| now.expiry(exptime));
+    let arithmetic = Arithmetic {
+        delta: options.delta,
+        direction: options.direction,
+        compare: options.cas.compare(),
+        explicit_cas: options.cas.explicit(),
+        touch,
+        vivify: options.vivify.map(|vivify| Vivify {
+            initial: options.initial,
+            expiry: now.expiry(vivify.exptime),
+        }),
+    };
+    let outcome = match context.worker.arith(key, hash, &arithmetic, now_s) {
+        store::ArithOutcome::Counted(counted) => {
+            let Counted {
+                value,
+                created,
+                cas,
+                expiry_before,
+                ..
+            } = counted;
+            let shown = |vivify: crate::operation::Vivify| now.expiry(vivify.shown_exptime);
+            let times = Times {
+                now_s,
+                before: expiry_before,
+                touched: touch,
+                vivified: options.vivify.filter(|_| created).map(shown),
+            };
+            ArithOutcome::Counted { value, cas, times }
+        }
+        store::ArithOutcome::NotFound => ArithOutcome::NotFound,
+        store::ArithOutcome::NotNumeric => ArithOutcome::NotNumeric,
+        store::ArithOutcome::Exists => ArithOutcome::Exists,
+        store::ArithOutcome::NoSpace => ArithOutcome::NoMemory,
+        store::ArithOutcome::Deferred => return false,
+    };
+    count_arith(options.direction, &outcome, context);
+    encoder.outcome(key, Outcome::Arith(outcome), bytes);
+    true
+}
+
+fn count_arith(direction: Direction, outcome: &ArithOutcome, context: &RequestContext<'_>) {
+    let (hits, misses) = match direction {
+        Direction::Up => (Counter::IncrHits, Counter::IncrMisses),
+        Direction::Down => (Counter::DecrHits, Counter::DecrMisses),
+    };
+    match outcome {
+        // Creating the missing item counts as neither hit nor miss, as in memcached.
+        ArithOutcome::Counted { times, .. } if times.vivified.is_some() => {}
+        ArithOutcome::Counted { .. } => context.counters.count(hits),
+        ArithOutcome::NotFound => context.counters.count(misses),
+        ArithOutcome::NotNumeric | ArithOutcome::Exists | ArithOutcome::NoMemory => {}
+    }
+}
+
+#[must_use]
+pub(super) fn touch(
+    encoder: &impl Encode,
+    key: &[u8],
+    exptime: i32,
+    hash: KeyHash,
+    context: &mut RequestContext<'_>,
+    bytes: &mut Vec<u8>,
+) -> bool {
+    let expiry = context.now.expiry(exptime);
+    let touched = context
+        .worker
+        .touch(key, hash, expiry, context.now.elapsed_s);
+    let Ok(found) = touched else {
+        return false;
+    };
+    count_touch(found, context);
+    encoder.outcome(key, Outcome::Touch { found }, bytes);
+    true
+}

@@ -1,0 +1,154 @@
+//! Commands to the server, and flushes.
+
+use protocol::limits::{MEMLIMIT_MAX_MB, MEMLIMIT_MIN_MB};
+use protocol::{Detail, ShutdownMode, Stats};
+
+use crate::control::StatWriter;
+use crate::counters::Counter;
+use crate::encode::Encode;
+use crate::operation::ServerCommand;
+use crate::outcome::{Outcome, Restricted, ServerOutcome};
+use crate::session::RequestContext;
+
+/// The version reported to clients: the memcached release whose replies Curtail reproduces.
+const VERSION: &[u8] = b"1.6.45";
+
+/// Executes a command to the server. Returns false if the connection is to be closed without a
+/// reply.
+#[must_use]
+pub(super) fn execute(
+    encoder: &impl Encode,
+    command: ServerCommand<'_>,
+    context: &mut RequestContext<'_>,
+    bytes: &mut Vec<u8>,
+) -> bool {
+    let outcome = match command {
+        ServerCommand::Version => ServerOutcome::Version(VERSION),
+        ServerCommand::Verbosity(level) => {
+            context.control.set_verbosity(level);
+            ServerOutcome::Done
+        }
+        ServerCommand::MemoryLimit { megabytes } => memory_limit(megabytes, context),
+        ServerCommand::Stats(which) => stats(encoder, which, context, bytes),
+        ServerCommand::Shutdown(mode) => match shutdown(mode, context) {
+            Some(outcome) => outcome,
+            None => return false,
+        },
+        ServerCommand::Watch => match context.control.permissions().watch {
+            true => ServerOutcome::Unsupported,
+            false => ServerOutcome::NotAllowed(Restricted::Watch),
+        },
+    };
+    encoder.outcome(b"", Outcome::Server(outcome), bytes);
+    true
+}
+
+pub(super) fn flush(
+    encoder: &impl Encode,
+    exptime: Option<i32>,
+    context: &mut RequestContext<'_>,
+    bytes: &mut Vec<u8>,
+) {
+    context.counters.count(Counter::CmdFlush);
+    let outcome = if context.control.permissions().flush {
+        if let Some(second) = context.now.flush_second(exptime) {
+            context.worker.flush(second, context.now.elapsed_s);
+        }
+        ServerOutcome::Done
+    } else {
+        ServerOutcome::NotAllowed(Restricted::Flush)
+    };
+    encoder.outcome(b"", Outcome::Server(outcome), bytes);
+}
+
+fn memory_limit(megabytes: u32, context: &RequestContext<'_>) -> ServerOutcome {
+    if megabytes < MEMLIMIT_MIN_MB {
+        return ServerOutcome::MemoryLimitTooSmall;
+    }
+    if megabytes > MEMLIMIT_MAX_MB {
+        return ServerOutcome::MemoryLimitInBytes;
+    }
+    if context.control.set_memory_limit(u64::from(megabytes) << 20) {
+        ServerOutcome::Done
+    } else {
+        ServerOutcome::MemoryLimitRejected
+    }
+}
+
+fn stats(
+    encoder: &impl Encode,
+    which: Stats<'_>,
+    context: &RequestContext<'_>,
+    bytes: &mut Vec<u8>,
+) -> ServerOutcome {
+    let (control, may_dump) = (context.control, context.control.permissions().dump);
+    match which {
+        Stats::General => control.write_stats(context.now, &mut encoder.stats(bytes)),
+        Stats::Settings => control.write_settings(&mut encoder.stats(bytes)),
+        Stats::Reset => {
+            control.reset_stats();
+            return ServerOutcome::StatsReset;
+        }
+        Stats::HotKeys => hot_keys(context, &mut encoder.stats(bytes)),
+        Stats::Detail(_) if !may_dump => return ServerOutcome::NotAllowed(Restricted::Detail),
+        Stats::CacheDump { .. } if !may_dump => {
+            return ServerOutcome::NotAllowed(Restricted::CacheDump);
+        }
+        Stats::Detail(Detail::Dump) => {
+            for (prefix, count) in &control.prefixes() {
+                encoder.prefix(prefix, count, bytes);
+            }
+        }
+        Stats::Detail(Detail::Usage) => return ServerOutcome::BadDetail,
+        Stats::Detail(detail @ (Detail::On | Detail::Off)) => {
+            control.set_prefix_counting(detail == Detail::On);
+            return ServerOutcome::Done;
+        }
+        // There are no slab classes, so every dump is empty.
+        Stats::CacheDump { .. } => {}
+        Stats::Other(_) => return ServerOutcome::Unsupported,
+    }
+    ServerOutcome::StatsEnd
+}
+
+/// Stops the server, or returns the error if it may not.
+fn shutdown(mode: ShutdownMode, context: &RequestContext<'_>) -> Option<ServerOutcome> {
+    if !context.control.permissions().shutdown {
+        return Some(ServerOutcome::NotAllowed(Restricted::Shutdown));
+    }
+    match mode {
+        ShutdownMode::Invalid => Some(ServerOutcome::BadShutdownMode),
+        ShutdownMode::Plain | ShutdownMode::Graceful => {
+            context.control.stop();
+            None
+        }
+    }
+}
+
+/// The most frequently read keys in descending order, encoded as by memcached's `lru_crawler
+/// metadump`.
+fn hot_keys(context: &RequestContext<'_>, stats: &mut impl StatWriter) {
+    let hot = context.worker.store().hot_keys();
+    stats.number(b"hotkeys:gets", hot.reads);
+    for (at, key) in hot.keys.iter().enumerate() {
+        let name = |what| format!("hotkeys:{}:{what}", at + 1).into_bytes();
+        stats.text(&name("key"), uri_encoded(&key.key).as_bytes());
+        stats.number(&name("gets"), key.reads);
+        stats.number(&name("gets_error_max"), key.overestimate);
+    }
+}
+
+/// Percent-encodes `key` (RFC 3986, section 2.1), because a key that arrived in base64 may contain
+/// line ends. Letters, digits and `-._~` stay as they are.
+fn uri_encoded(key: &[u8]) -> String {
+    let mut text = String::with_capacity(key.len());
+    for &byte in key {
+        match byte {
+            b'A'..=b'Z' | b'a'..=b'z' | b'0'..=b'9' | b'-' | b'.' | b'_' | b'~' => {
+                text.push(byte.into());
+            }
+            _ => text.push_str(&format!("%{byte:02X}")),
+        }
+    }
+    text
+}

@@ -1,0 +1,74 @@
+//! The grammar of command lines, which text and meta share: one connection may use both.
+
+use protocol::{ArithMode, Parsed, Request, SetMode, parse};
+use store::{Direction, Mode};
+
+use crate::prepare::Prepared;
+use crate::protocols::Decoded;
+use crate::{meta, text};
+
+/// The line end after a value.
+pub(crate) const VALUE_END: &[u8] = b"\r\n";
+
+/// Decodes the command line at the front of `input` into `into`.
+pub(crate) fn decode<'a>(input: &'a [u8], scanned: usize, into: &mut Prepared<'a>) -> Decoded {
+    match parse(input, scanned) {
+        Parsed::Request { request, len } => match &request {
+            Request::Get(get) => text::decode::get(get, len, into),
+            Request::Set(set) => text::decode::set(set, len, into),
+            Request::MetaGet(get) => meta::decode::get(get, len, into),
+            Request::MetaSet(set) => meta::decode::set(set, len, into),
+            Request::Delete(delete) => text::decode::delete(delete, len, into),
+            Request::Arith(arith) => text::decode::arith(arith, len, into),
+            Request::Touch(touch) => text::decode::touch(touch, len, into),
+            Request::MetaDelete(delete) => meta::decode::delete(delete, len, into),
+            Request::MetaArith(arith) => meta::decode::arith(arith, len, into),
+            Request::MetaDebug(key) => meta::decode::debug(key, len, into),
+            Request::MetaNoop => meta::decode::noop(len, into),
+            Request::FlushAll(flush) => text::decode::flush_all(flush, len, into),
+            Request::Version => text::decode::version(len, into),
+            Request::Verbosity { level, noreply } => {
+                text::decode::verbosity(*level, *noreply, len, into)
+            }
+            Request::CacheMemlimit { megabytes, noreply } => {
+                text::decode::cache_memlimit(*megabytes, *noreply, len, into)
+            }
+            Request::Stats(stats) => text::decode::stats(*stats, len, into),
+            Request::Shutdown { mode, noreply } => {
+                text::decode::shutdown(*mode, *noreply, len, into)
+            }
+            Request::Watch => text::decode::watch(len, into),
+            Request::Quit => text::decode::quit(len, into),
+        },
+        Parsed::Incomplete { scanned } => Decoded::Incomplete { scanned },
+        Parsed::Rejected {
+            rejection,
+            len,
+            swallow,
+        } => text::decode::rejected(rejection, swallow, len, into),
+        Parsed::Fatal => text::decode::quit(0, into),
+    }
+}
+
+/// The bytes between the line of a store and the next line.
+#[inline]
+pub(crate) fn data_len(value_len: u32) -> u64 {
+    u64::from(value_len) + VALUE_END.len() as u64
+}
+
+pub(crate) fn mode(mode: SetMode) -> Mode {
+    match mode {
+        SetMode::Set => Mode::Set,
+        SetMode::Add => Mode::Add,
+        SetMode::Replace => Mode::Replace,
+        SetMode::Append => Mode::Append,
+        SetMode::Prepend => Mode::Prepend,
+    }
+}
+
+pub(crate) fn direction(mode: ArithMode) -> Direction {
+    match mode {
+        ArithMode::Increment => Direction::Up,
+        ArithMode::Decrement => Direction::Down,
+    }
+}

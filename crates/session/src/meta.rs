@@ -1,0 +1,51 @@
+//! The meta protocol.
+
+pub(crate) mod decode;
+mod encode;
+
+use protocol::MetaFlags;
+
+/// What a meta reply repeats or depends on.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Meta<'a> {
+    /// All flags in order.
+    flags: MetaFlags<'a>,
+    traits: Traits,
+}
+
+/// As [`Meta`], kept between two calls.
+#[derive(Debug)]
+pub(crate) struct OwnedMeta {
+    flags: Box<[u8]>,
+    traits: Traits,
+}
+
+#[derive(Debug, Clone, Copy, Default)]
+struct Traits {
+    /// `b`: the request has its key in base64.
+    base64: bool,
+    /// `q`: no reply in the common case.
+    quiet: bool,
+    /// `v` of `ma`: reply with the number.
+    with_number: bool,
+    /// `me`: show an item's metadata.
+    is_debug: bool,
+}
+
+impl Meta<'_> {
+    pub(crate) fn to_owned(self) -> OwnedMeta {
+        OwnedMeta {
+            flags: self.flags.as_bytes().into(),
+            traits: self.traits,
+        }
+    }
+}
+
+impl OwnedMeta {
+    pub(crate) fn borrow(&self) -> Meta<'_> {
+        Meta {
+            flags: MetaFlags::new(&self.flags),
+            traits: self.traits,
+        }
+    }
+}

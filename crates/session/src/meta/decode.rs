@@ -1,0 +1,179 @@
+//! Meta commands as operations.
+
+use protocol::{MetaArith, MetaDelete, MetaFlags, MetaGet, MetaKey, MetaSet, MetaVivify};
+use store::Mode;
+
+use super::{Meta, Traits};
+use crate::lines::{data_len, direction, mode};
+use crate::operation::{ArithOptions, Key, MarkOptions, Operation, ReadOptions, StoreOptions};
+use crate::operation::{RareReadOptions, ReadCount, ReadVivify, Recache, Vivify, WriteCas};
+use crate::prepare::Prepared;
+use crate::protocols::{Decoded, Echo};
+
+/// `mg`
+#[inline]
+pub(crate) fn get<'a>(get: &MetaGet<'a>, len: usize, into: &mut Prepared<'a>) -> Decoded {
+    let rare = RareReadOptions {
+        recache: get.recache.map(|exptime| Recache {
+            exptime,
+            after_touch: get.recache_after_touch,
+        }),
+        vivify: match get.vivify {
+            None => ReadVivify::Never,
+            Some(token) => ReadVivify::Missing(vivify(token)),
+        },
+        explicit_cas: get.explicit_cas,
+        known_cas: get.known_cas,
+    };
+    let options = ReadOptions {
+        touch: get.touch,
+        rare: Some(rare),
+        with_value: get.with_value,
+        claim: true,
+        untracked: get.no_bump,
+        // As in memcached, a hit with `T` counts as a touch only, and every miss counts as a get.
+        count: ReadCount::MissAsGet,
+    };
+    let echo = echo(&get.key, get.flags, get.quiet);
+    command(Operation::Read(options), key(&get.key), echo, len, 0, into)
+}
+
+/// `ms`
+#[inline]
+pub(crate) fn set<'a>(set: &MetaSet<'a>, len: usize, into: &mut Prepared<'a>) -> Decoded {
+    let options = StoreOptions {
+        cas: WriteCas::new(set.compare, set.explicit_cas),
+        flags: set.client_flags,
+        exptime: set.exptime,
+        value_len: set.value_len,
+        // With a CAS to compare, replace means the same as set: both need an unchanged present
+        // item.
+        mode: match (mode(set.mode), set.compare) {
+            (Mode::Replace, Some(_)) => Mode::Set,
+            (mode, _) => mode,
+        },
+        invalidate: set.invalidate,
+        vivify: set.vivify,
+        deletes_unreplaced: true,
+    };
+    let echo = echo(&set.key, set.flags, set.quiet);
+    let (operation, key) = (Operation::Store(options), key(&set.key));
+    command(operation, key, echo, len, data_len(set.value_len), into)
+}
+
+/// `md`
+pub(crate) fn delete<'a>(delete: &MetaDelete<'a>, len: usize, into: &mut Prepared<'a>) -> Decoded {
+    let operation = if delete.invalidate || delete.remove_value {
+        let options = MarkOptions {
+            cas: WriteCas::new(delete.compare, delete.explicit_cas),
+            invalidate: delete.invalidate,
+            empty: delete.remove_value.then_some(delete.client_flags),
+            exptime: delete.touch,
+        };
+        Operation::Mark(options)
+    } else {
+        let compare = delete.compare;
+        Operation::Delete { compare }
+    };
+    let echo = echo(&delete.key, delete.flags, delete.quiet);
+    command(operation, key(&delete.key), echo, len, 0, into)
+}
+
+/// `ma`
+pub(crate) fn arith<'a>(arith: &MetaArith<'a>, len: usize, into: &mut Prepared<'a>) -> Decoded {
+    let options = ArithOptions {
+        delta: arith.delta,
+        cas: WriteCas::new(arith.compare, arith.explicit_cas),
+        initial: arith.initial,
+        touch: arith.touch,
+        vivify: arith.vivify.map(vivify),
+        direction: direction(arith.mode),
+    };
+    let traits = Traits {
+        base64: arith.key.base64,
+        quiet: arith.quiet,
+        with_number: arith.with_value,
+        is_debug: false,
+    };
+    let echo = Meta {
+        flags: arith.flags,
+        traits,
+    };
+    command(
+        Operation::Arith(options),
+        key(&arith.key),
+        echo,
+        len,
+        0,
+        into,
+    )
+}
+
+/// `me`
+pub(crate) fn debug<'a>(sent: &MetaKey<'a>, len: usize, into: &mut Prepared<'a>) -> Decoded {
+    let traits = Traits {
+        base64: sent.base64,
+        is_debug: true,
+        ..Traits::default()
+    };
+    let echo = Meta {
+        flags: MetaFlags::new(b""),
+        traits,
+    };
+    let options = ReadOptions {
+        with_value: false,
+        untracked: true,
+        count: ReadCount::Metadata,
+        ..ReadOptions::value(None)
+    };
+    command(Operation::Read(options), key(sent), echo, len, 0, into)
+}
+
+/// `mn`
+pub(crate) fn noop(len: usize, into: &mut Prepared<'_>) -> Decoded {
+    let echo = Meta {
+        flags: MetaFlags::new(b""),
+        traits: Traits::default(),
+    };
+    command(Operation::Noop, Key::NONE, echo, len, 0, into)
+}
+
+#[inline]
+fn key<'a>(key: &MetaKey<'a>) -> Key<'a> {
+    Key {
+        bytes: key.raw,
+        base64: key.base64,
+    }
+}
+
+#[inline]
+fn vivify(vivify: MetaVivify) -> Vivify {
+    Vivify {
+        shown_exptime: vivify.exptime,
+        exptime: vivify.final_exptime,
+    }
+}
+
+#[inline]
+fn echo<'a>(key: &MetaKey<'a>, flags: MetaFlags<'a>, quiet: bool) -> Meta<'a> {
+    let traits = Traits {
+        base64: key.base64,
+        quiet,
+        with_number: false,
+        is_debug: false,
+    };
+    Meta { flags, traits }
+}
+
+#[inline]
+fn command<'a>(
+    operation: Operation<'a>,
+    key: Key<'a>,
+    echo: Meta<'a>,
+    len: usize,
+    data_len: u64,
+    into: &mut Prepared<'a>,
+) -> Decoded {
+    *into = Prepared::new(operation, key, Echo::Meta(echo), len);
+    Decoded::Command { data_len }
+}

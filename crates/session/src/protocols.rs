@@ -1,0 +1,134 @@
+//! The protocols of a session: the one place that names them all.
+//!
+//! A protocol is a folder of one shape: `decode.rs` makes a request of the bytes at the front
+//! of the input, `encode.rs` writes replies, and the module's root holds the echo, borrowed and
+//! owned. A new protocol is such a folder, and its lines here:
+//!
+//! - a variant of [`Protocol`], which says how it is recognised, if it has a grammar of its own;
+//! - a variant of [`Echo`] and of [`OwnedEcho`], with a line in each of their methods.
+
+use crate::encode::Encode;
+use crate::lines;
+use crate::meta::{Meta, OwnedMeta};
+use crate::prepare::Prepared;
+use crate::text::Text;
+#[cfg(test)]
+use crate::toy;
+
+/// The grammar of a connection.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Protocol {
+    /// Command lines, text and meta.
+    Lines,
+    #[cfg(test)]
+    Toy,
+}
+
+/// The protocols that are recognised by the first byte of a connection.
+const FIRST_BYTES: &[(u8, Protocol)] = &[
+    #[cfg(test)]
+    (toy::FIRST_BYTE, Protocol::Toy),
+];
+
+impl Protocol {
+    /// The protocol of a connection whose input begins with `first`.
+    #[inline]
+    pub(crate) fn detect(first: u8) -> Self {
+        let found = FIRST_BYTES.iter().find(|(byte, _)| *byte == first);
+        found.map_or(Self::Lines, |&(_, protocol)| protocol)
+    }
+
+    /// Decodes the command at the front of `input` into `request`, all but its hash. The first
+    /// `scanned` bytes are known to contain no end of a command.
+    ///
+    /// A request is so large that a copy costs a few per cent of a `get`. Each decoder therefore
+    /// writes it once, to its place in the burst.
+    #[inline]
+    pub(crate) fn decode<'a>(
+        self,
+        input: &'a [u8],
+        scanned: usize,
+        request: &mut Prepared<'a>,
+    ) -> Decoded {
+        match self {
+            Self::Lines => lines::decode(input, scanned, request),
+            #[cfg(test)]
+            Self::Toy => toy::decode::decode(input, request),
+        }
+    }
+}
+
+/// The result of decoding the front of the input.
+pub(crate) enum Decoded {
+    /// The command is incomplete. The first `scanned` bytes need not be searched again; this is
+    /// zero only without input.
+    Incomplete {
+        /// Bytes that contain no end of a command.
+        scanned: usize,
+    },
+    /// A command, with `data_len` bytes between it and the next one.
+    Command {
+        /// Bytes of its value, or bytes to skip.
+        data_len: u64,
+    },
+    /// A command after which no other follows.
+    Last,
+}
+
+/// What the replies of a protocol repeat of a request. Borrows the input.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum Echo<'a> {
+    Text(Text),
+    Meta(Meta<'a>),
+    #[cfg(test)]
+    Toy(toy::Toy),
+}
+
+/// An echo that is kept between two calls.
+#[derive(Debug)]
+pub(crate) enum OwnedEcho {
+    Text(Text),
+    Meta(Box<OwnedMeta>),
+    #[cfg(test)]
+    Toy(toy::Toy),
+}
+
+/// A step of execution that needs an encoder.
+pub(crate) trait WithEncoder {
+    type Result;
+
+    fn run(self, encoder: &impl Encode) -> Self::Result;
+}
+
+impl Echo<'_> {
+    /// Runs `step` with the encoder of the protocol: the only dispatch of a request.
+    #[inline]
+    pub(crate) fn with<S: WithEncoder>(&self, step: S) -> S::Result {
+        match self {
+            Self::Text(text) => step.run(text),
+            Self::Meta(meta) => step.run(meta),
+            #[cfg(test)]
+            Self::Toy(toy) => step.run(toy),
+        }
+    }
+
+    pub(crate) fn to_owned(self) -> OwnedEcho {
+        match self {
+            Self::Text(text) => OwnedEcho::Text(text),
+            Self::Meta(meta) => OwnedEcho::Meta(Box::new(meta.to_owned())),
+            #[cfg(test)]
+            Self::Toy(toy) => OwnedEcho::Toy(toy),
+        }
+    }
+}
+
+impl OwnedEcho {
+    pub(crate) fn borrow(&self) -> Echo<'_> {
+        match self {
+            Self::Text(text) => Echo::Text(*text),
+            Self::Meta(meta) => Echo::Meta(meta.borrow()),
+            #[cfg(test)]
+            Self::Toy(toy) => Echo::Toy(*toy),
+        }
+    }
+}

@@ -1,0 +1,82 @@
+//! The counters of all workers.
+
+use std::sync::atomic::{AtomicU16, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use crate::counters::{CounterSnapshot, Counters};
+use crate::latency::LatencySnapshot;
+use crate::prefixes::PrefixSums;
+
+/// The counters of all workers of a cache, for the statistics of the whole process.
+#[derive(Debug, Default)]
+pub struct CounterRegistry {
+    /// Two bytes: whether counting by key prefix is on, and the delimiter.
+    prefix_counting: AtomicU16,
+    workers: Mutex<Vec<Arc<Counters>>>,
+}
+
+impl CounterRegistry {
+    /// Registers a new worker and returns its counters.
+    pub(crate) fn register(&self) -> Arc<Counters> {
+        let new = Arc::<Counters>::default();
+        let mut workers = self.workers();
+        let (is_on, delimiter) = self.prefix_counting();
+        new.set_prefix_counting(is_on, delimiter);
+        workers.push(Arc::clone(&new));
+        new
+    }
+
+    /// The sum of all workers' counters.
+    #[must_use]
+    pub fn counts(&self) -> CounterSnapshot {
+        let sum = |sum: CounterSnapshot, counters: &Arc<Counters>| sum.plus(&counters.snapshot());
+        self.workers().iter().fold(CounterSnapshot::default(), sum)
+    }
+
+    /// The sum of all workers' histograms of the time that requests are in the server. They are
+    /// empty unless the workers are [timed](crate::CacheService::timed).
+    #[must_use]
+    pub fn latencies(&self) -> LatencySnapshot {
+        let sum =
+            |sum: LatencySnapshot, counters: &Arc<Counters>| sum.plus(&counters.latency_snapshot());
+        self.workers().iter().fold(LatencySnapshot::default(), sum)
+    }
+
+    /// Turns counting by key prefix on or off in every worker. `delimiter` ends a prefix.
+    pub fn set_prefix_counting(&self, is_on: bool, delimiter: u8) {
+        let workers = self.workers();
+        let packed = u16::from_be_bytes([is_on.into(), delimiter]);
+        self.prefix_counting.store(packed, Ordering::Relaxed);
+        for counters in &*workers {
+            counters.set_prefix_counting(is_on, delimiter);
+        }
+    }
+
+    /// Whether counting by key prefix is on, and the delimiter.
+    #[must_use]
+    pub fn prefix_counting(&self) -> (bool, u8) {
+        let [is_on, delimiter] = self.prefix_counting.load(Ordering::Relaxed).to_be_bytes();
+        (is_on != 0, delimiter)
+    }
+
+    /// The counts by key prefix of all workers.
+    #[must_use]
+    pub fn prefixes(&self) -> PrefixSums {
+        let mut sums = PrefixSums::new();
+        for counters in &*self.workers() {
+            counters.add_prefixes_to(&mut sums);
+        }
+        sums
+    }
+
+    /// Clears the counts by key prefix.
+    pub fn clear_prefixes(&self) {
+        for counters in &*self.workers() {
+            counters.clear_prefixes();
+        }
+    }
+
+    fn workers(&self) -> MutexGuard<'_, Vec<Arc<Counters>>> {
+        self.workers.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}

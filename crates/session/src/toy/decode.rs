@@ -1,0 +1,86 @@
+//! Commands of the toy protocol as operations.
+
+use protocol::limits::KEY_MAX;
+use store::Mode;
+
+use super::{FIRST_BYTE, Toy};
+use crate::operation::{Key, Operation, ReadOptions, StoreOptions, WriteCas};
+use crate::prepare::Prepared;
+use crate::protocols::{Decoded, Echo};
+
+/// Longest field in bytes: a key.
+const FIELD_MAX: usize = KEY_MAX;
+
+/// Decodes the command at the front of `input` into `into`. The connection closes after bytes that
+/// are no command.
+pub(crate) fn decode<'a>(input: &'a [u8], into: &mut Prepared<'a>) -> Decoded {
+    let mut rest = input;
+    match command(&mut rest) {
+        Ok((operation, key, data_len)) => {
+            let len = input.len() - rest.len();
+            *into = Prepared::new(operation, Key::plain(key), Echo::Toy(Toy), len);
+            Decoded::Command { data_len }
+        }
+        Err(NoCommand::Incomplete) => Decoded::Incomplete {
+            scanned: input.len(),
+        },
+        Err(NoCommand::Invalid) => {
+            *into = Prepared::new(Operation::Quit, Key::NONE, Echo::Toy(Toy), 0);
+            Decoded::Last
+        }
+    }
+}
+
+enum NoCommand {
+    Incomplete,
+    Invalid,
+}
+
+/// Operation, key and length of the value of the command at the front of `rest`, which is advanced
+/// past it.
+fn command<'a>(rest: &mut &'a [u8]) -> Result<(Operation<'a>, &'a [u8], u64), NoCommand> {
+    let (letter, fields) = match **rest {
+        [FIRST_BYTE, letter, ref fields @ ..] => (letter, fields),
+        [] | [FIRST_BYTE] => return Err(NoCommand::Incomplete),
+        _ => return Err(NoCommand::Invalid),
+    };
+    *rest = fields;
+    let key = field(rest)?;
+    if key.is_empty() {
+        return Err(NoCommand::Invalid);
+    }
+    match letter {
+        b'G' => Ok((Operation::Read(ReadOptions::value(None)), key, 0)),
+        b'D' => Ok((Operation::Delete { compare: None }, key, 0)),
+        b'S' => {
+            let len = std::str::from_utf8(field(rest)?).ok();
+            let value_len = len.and_then(|len| len.parse().ok());
+            let value_len = value_len.ok_or(NoCommand::Invalid)?;
+            let options = StoreOptions {
+                cas: WriteCas::NEXT,
+                flags: 0,
+                exptime: 0,
+                value_len,
+                mode: Mode::Set,
+                invalidate: false,
+                vivify: false,
+                deletes_unreplaced: true,
+            };
+            Ok((Operation::Store(options), key, value_len.into()))
+        }
+        _ => Err(NoCommand::Invalid),
+    }
+}
+
+/// The bytes before the next NUL of `rest`, which is advanced past it.
+fn field<'a>(rest: &mut &'a [u8]) -> Result<&'a [u8], NoCommand> {
+    match rest.iter().position(|&byte| byte == 0) {
+        Some(len) if len <= FIELD_MAX => {
+            let field = &rest[..len];
+            *rest = &rest[len + 1..];
+            Ok(field)
+        }
+        None if rest.len() <= FIELD_MAX => Err(NoCommand::Incomplete),
+        _ => Err(NoCommand::Invalid),
+    }
+}

@@ -1,0 +1,39 @@
+//! Outcomes as replies of the toy protocol.
+
+use super::Toy;
+use crate::encode::{Encode, push_value};
+use crate::outcome::{DeleteOutcome, Found, Outcome, StoreOutcome};
+use crate::prefixes::PrefixCount;
+use crate::session::Output;
+use crate::text::TextStats;
+
+impl Encode for Toy {
+    const VALUE_END: &'static [u8] = b"";
+
+    type Stats<'o> = TextStats<'o>;
+
+    fn item(&self, found: &Found<'_>, out: &mut Output) -> Option<()> {
+        let header = |bytes: &mut Vec<u8>| {
+            bytes.extend_from_slice(format!("V{}\0", found.item.value_len()).as_bytes());
+        };
+        push_value(found.item, header, b"", out)
+    }
+
+    fn outcome(&self, _: &[u8], outcome: Outcome, out: &mut Vec<u8>) {
+        out.extend_from_slice(match outcome {
+            Outcome::Read { found: true } => b"",
+            Outcome::Store(StoreOutcome::Stored { .. }) | Outcome::Delete(DeleteOutcome::Done) => {
+                b"O\0"
+            }
+            Outcome::Read { found: false } | Outcome::Delete(DeleteOutcome::NotFound) => b"N\0",
+            _ => b"E\0",
+        });
+    }
+
+    /// No command has statistics.
+    fn stats<'o>(&self, out: &'o mut Vec<u8>) -> TextStats<'o> {
+        TextStats(out)
+    }
+
+    fn prefix(&self, _: &[u8], _: &PrefixCount, _: &mut Vec<u8>) {}
+}

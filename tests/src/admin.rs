@@ -1,0 +1,141 @@
+//! A server with an admin address, and a client for its pages.
+
+use std::cell::Cell;
+use std::net::{Ipv4Addr, SocketAddr, TcpListener};
+
+use anyhow::{Context, Result, ensure};
+use serde_json::Value;
+
+use crate::client::Client;
+use crate::peer::Address;
+use crate::process::{Server, curtail};
+
+/// A server with an admin address.
+#[derive(Debug)]
+pub struct AdminServer {
+    /// The process.
+    pub server: Server,
+    /// Its admin address.
+    pub address: SocketAddr,
+}
+
+impl AdminServer {
+    /// Starts `curtail serve` with these arguments and an admin address on a free port.
+    ///
+    /// # Errors
+    /// It cannot be started, or does not listen.
+    pub fn start(arguments: &[&str]) -> Result<Self> {
+        let address = Cell::new(None);
+        let server = Server::tcp(|| {
+            // Where the port is taken before the server uses it, `Server::tcp` tries another.
+            address.set(free_address());
+            let mut command = curtail();
+            if let Some(address) = address.get() {
+                command.args(["--admin", &address.to_string()]);
+            }
+            command.args(arguments);
+            command
+        })?;
+        Ok(Self {
+            server,
+            address: address.get().context("no free port for --admin")?,
+        })
+    }
+
+    /// A new connection to the admin address.
+    ///
+    /// # Errors
+    /// It is not listened on.
+    pub fn client(&self) -> Result<Client> {
+        Client::connect(&Address::Tcp(self.address))
+    }
+
+    /// A new connection to the cache.
+    ///
+    /// # Errors
+    /// It is not listened on.
+    pub fn cache(&self) -> Result<Client> {
+        Client::connect(&self.server.address)
+    }
+
+    /// The address of a page.
+    #[must_use]
+    pub fn url(&self, path: &str) -> String {
+        format!("http://{}{path}", self.address)
+    }
+
+    /// The page at `path`, on a new connection.
+    ///
+    /// # Errors
+    /// The response makes no sense.
+    pub fn page(&self, path: &str) -> Result<Page> {
+        get(&mut self.client()?, path, "")
+    }
+
+    /// The content of `/stats.json`.
+    ///
+    /// # Errors
+    /// The response makes no sense.
+    pub fn stats_json(&self) -> Result<Value> {
+        let page = self.page("/stats.json")?;
+        ensure!(page.content_type == "application/json", "{page:?}");
+        serde_json::from_str(&page.body).context("parse /stats.json")
+    }
+}
+
+/// A response.
+#[derive(Debug)]
+pub struct Page {
+    /// The status code.
+    pub status: u16,
+    /// The media type of the body.
+    pub content_type: String,
+    /// The body.
+    pub body: String,
+}
+
+impl Page {
+    /// The value of a sample of `/metrics`, by its name and labels.
+    ///
+    /// # Errors
+    /// There is none, or it is no whole number.
+    pub fn sample(&self, series: &str) -> Result<u64> {
+        let mut lines = self.body.lines().filter_map(|line| line.rsplit_once(' '));
+        let found = lines.find(|(name, _)| *name == series);
+        let (_, value) = found.with_context(|| format!("no {series} in {}", self.body))?;
+        value
+            .parse()
+            .with_context(|| format!("{series} is {value}"))
+    }
+}
+
+/// Asks for a page. `fields` are further lines of the request's head.
+///
+/// # Errors
+/// There is no response, or it makes no sense.
+pub fn get(client: &mut Client, path: &str, fields: &str) -> Result<Page> {
+    client.send(format!("GET {path} HTTP/1.1\r\nHost: test\r\n{fields}\r\n").as_bytes())?;
+    let status = client.line()?;
+    let code = status.split(' ').nth(1).and_then(|code| code.parse().ok());
+    let (mut len, mut content_type) = (0, String::new());
+    loop {
+        let line = client.line()?;
+        match line.split_once(": ") {
+            Some(("Content-Length", value)) => len = value.parse()?,
+            Some(("Content-Type", value)) => content_type = value.to_owned(),
+            Some(_) => {}
+            None => break,
+        }
+    }
+    Ok(Page {
+        status: code.with_context(|| format!("'{status}' has no status code"))?,
+        content_type,
+        body: String::from_utf8(client.take(len)?)?,
+    })
+}
+
+/// An address that nobody listens on just now.
+fn free_address() -> Option<SocketAddr> {
+    let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).ok()?;
+    listener.local_addr().ok()
+}

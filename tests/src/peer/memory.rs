@@ -1,0 +1,150 @@
+//! The runtime in memory as a peer: the loop that serves sockets, over pipes and a virtual clock.
+
+use std::io::ErrorKind;
+use std::sync::Arc;
+
+use anyhow::{Context, Result, bail};
+use runtime::memory::{Client, Memory};
+use runtime::{ConnectionCounts, Scheduler, Setup, WaitPolicy};
+use session::{CacheService, Clock};
+use store::Store;
+
+use super::session::{Blank, CONFIG};
+use super::{ClientId, Heard, Peer};
+use crate::play::REFERENCE_VERSION;
+
+const NS_PER_S: u64 = 1_000_000_000;
+/// The Unix time at which the virtual clock starts, as in the model.
+const START_S: u64 = 1_700_000_000;
+/// Requests answered in one turn: few, so that turns end within pipelines.
+const REQUESTS_PER_TURN: usize = 3;
+/// Steps without progress after which a conversation is said to be stuck.
+const STEPS_MAX: usize = 100_000;
+
+/// A server in memory, and its clients.
+pub struct MemoryPeer {
+    server: Memory<CacheService>,
+    now_ns: u64,
+    clients: Vec<Connected>,
+    /// Bytes that a pipe holds in each direction.
+    capacity: usize,
+}
+
+struct Connected {
+    client: Client,
+    answers: Vec<u8>,
+    has_ended: bool,
+}
+
+impl MemoryPeer {
+    /// An empty server, whose connections hold at most `capacity` bytes in each direction.
+    ///
+    /// # Errors
+    /// The store refuses its configuration.
+    pub fn new(capacity: usize) -> Result<Self> {
+        let service = CacheService {
+            store: Store::new(CONFIG)?,
+            control: Arc::new(Blank),
+            counters: Arc::default(),
+            clock: Clock::new(0, START_S),
+            timed: true,
+        };
+        let setup = Setup {
+            workers: 1,
+            requests_per_turn: REQUESTS_PER_TURN,
+            wait_policy: WaitPolicy::default(),
+            fibre_scheduler: Scheduler::Fair,
+            counts: Arc::new(ConnectionCounts::new(1024, 64 << 20)),
+        };
+        Ok(Self {
+            server: Memory::new(&service, setup),
+            now_ns: 0,
+            clients: Vec::new(),
+            capacity,
+        })
+    }
+
+    /// Serves, and takes the answers of all clients until none are left.
+    fn run(&mut self) -> Result<()> {
+        let mut buffer = [0; 4096];
+        for _ in 0..STEPS_MAX {
+            self.server.run(self.now_ns);
+            let mut is_idle = true;
+            for connected in &mut self.clients {
+                match connected.client.receive(&mut buffer) {
+                    Ok(0) => connected.has_ended = true,
+                    Ok(len) => {
+                        connected.answers.extend_from_slice(&buffer[..len]);
+                        is_idle = false;
+                    }
+                    Err(error) if error.kind() == ErrorKind::WouldBlock => {}
+                    Err(error) => return Err(error.into()),
+                }
+            }
+            if is_idle {
+                return Ok(());
+            }
+        }
+        bail!("the server answers without end")
+    }
+}
+
+impl Peer for MemoryPeer {
+    fn version(&self) -> &str {
+        REFERENCE_VERSION
+    }
+
+    fn reset(&mut self) -> Result<()> {
+        *self = Self::new(self.capacity)?;
+        Ok(())
+    }
+
+    fn connect(&mut self) -> Result<ClientId> {
+        let client = self.server.connect(self.capacity, None, self.now_ns);
+        self.clients.push(Connected {
+            client,
+            answers: Vec::new(),
+            has_ended: false,
+        });
+        Ok(ClientId(self.clients.len() - 1))
+    }
+
+    fn say(&mut self, client: ClientId, mut bytes: &[u8]) -> Result<()> {
+        for _ in 0..STEPS_MAX {
+            let connected = self.clients.get(client.0).context("no such client")?;
+            match connected.client.send(bytes) {
+                Ok(len) => bytes = &bytes[len..],
+                Err(error) if error.kind() == ErrorKind::WouldBlock => {}
+                // The server has closed the connection, which is no error here.
+                Err(error) if error.kind() == ErrorKind::BrokenPipe => return self.run(),
+                Err(error) => return Err(error.into()),
+            }
+            self.run()?;
+            if bytes.is_empty() {
+                return Ok(());
+            }
+        }
+        bail!("the server takes no more")
+    }
+
+    fn hear(&mut self, client: ClientId) -> Result<Heard> {
+        self.run()?;
+        let connected = self.clients.get_mut(client.0).context("no such client")?;
+        Ok(if !connected.answers.is_empty() {
+            Heard::Bytes(std::mem::take(&mut connected.answers))
+        } else if connected.has_ended {
+            Heard::End
+        } else {
+            Heard::Nothing
+        })
+    }
+
+    fn has_clock(&self) -> bool {
+        true
+    }
+
+    fn tick(&mut self, seconds: u64) -> Result<()> {
+        self.now_ns += seconds * NS_PER_S;
+        Ok(())
+    }
+}

@@ -1,0 +1,271 @@
+//! The admin address: its pages, and that its clients disturb nobody.
+// The helpers of tests may panic and print, as tests may.
+#![allow(clippy::unwrap_used, clippy::print_stderr)]
+
+use std::collections::BTreeSet;
+use std::io::{ErrorKind, Write};
+use std::net::{Ipv4Addr, TcpListener};
+use std::process::{Command, Stdio};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use curtail_tests::admin::{AdminServer, get};
+use curtail_tests::background_client::BackgroundClient;
+use curtail_tests::client::Client;
+use curtail_tests::process::curtail_path;
+use serde_json::Value;
+
+/// How long a figure may take to appear on a page, and a server to do what is due.
+const PATIENCE: Duration = Duration::from_secs(10);
+const MIB: u64 = 1 << 20;
+
+/// Repeats `check` until it returns something.
+fn wait_for<T>(what: &str, mut check: impl FnMut() -> Option<T>) -> T {
+    let deadline = Instant::now() + PATIENCE;
+    loop {
+        if let Some(found) = check() {
+            return found;
+        }
+        assert!(Instant::now() < deadline, "{what} did not happen");
+        thread::sleep(Duration::from_millis(5));
+    }
+}
+
+#[test]
+fn the_pages_show_what_stats_shows() {
+    let admin = AdminServer::start(&["-m", "64"]).unwrap();
+    let mut cache = admin.cache().unwrap();
+    cache.set("key", b"value").unwrap();
+    for _ in 0..9 {
+        cache.get("key").unwrap();
+    }
+    cache.get("absent").unwrap();
+
+    let stats = cache.stats().unwrap();
+    let json = admin.stats_json().unwrap();
+    let names = |object: &Value| -> BTreeSet<String> {
+        object.as_object().unwrap().keys().cloned().collect()
+    };
+    assert_eq!(names(&json["stats"]), stats.keys().cloned().collect());
+    for name in [
+        "pid",
+        "cmd_get",
+        "cmd_set",
+        "get_hits",
+        "get_misses",
+        "curr_items",
+        "threads",
+    ] {
+        assert_eq!(json["stats"][name].to_string(), stats[name], "{name}");
+    }
+    assert_eq!(json["stats"]["version"], stats["version"].as_str());
+    assert!(json["stats"]["rusage_user"].is_number());
+    assert_eq!(json["settings"]["maxbytes"], 64 * MIB);
+
+    let metrics = admin.page("/metrics").unwrap();
+    let content_type = "application/openmetrics-text; version=1.0.0; charset=utf-8";
+    assert_eq!(
+        (metrics.status, metrics.content_type.as_str()),
+        (200, content_type)
+    );
+    assert_eq!(metrics.sample("curtail_cmd_get_total").unwrap(), 10);
+    assert_eq!(metrics.sample("curtail_get_misses_total").unwrap(), 1);
+    assert_eq!(metrics.sample("curtail_items").unwrap(), 1);
+    assert_eq!(metrics.sample("curtail_limit_bytes").unwrap(), 64 * MIB);
+    assert!(metrics.body.ends_with("# EOF\n"));
+    // Whoever adds a figure to `stats` adds its row to crates/admin/src/pages/rows.rs.
+    let unlisted: Vec<&str> = metrics
+        .body
+        .lines()
+        .filter(|line| line.contains("unlisted"))
+        .collect();
+    assert_eq!(unlisted, [""; 0]);
+
+    assert_eq!(admin.page("/health").unwrap().body, "ok\n");
+    assert_eq!(admin.page("/ready").unwrap().status, 200);
+    assert_eq!(
+        admin.page("/").unwrap().content_type,
+        "text/html; charset=utf-8"
+    );
+    assert_eq!(admin.page("/nothing").unwrap().status, 404);
+}
+
+#[test]
+fn every_request_is_in_the_histogram_of_its_class() {
+    let admin = AdminServer::start(&[]).unwrap();
+    let mut cache = admin.cache().unwrap();
+    cache.set("key", b"1").unwrap();
+    for _ in 0..20 {
+        cache.get("key").unwrap();
+    }
+    assert_eq!(cache.ask("incr key 1").unwrap(), "2");
+    assert_eq!(cache.ask("touch key 0").unwrap(), "TOUCHED");
+    assert_eq!(cache.ask("delete key").unwrap(), "DELETED");
+    // A burst is recorded after its replies were sent.
+    wait_for("recording", || {
+        let page = admin.page("/metrics").unwrap();
+        let count = |class: &str| {
+            let series = format!("curtail_command_duration_seconds_count{{command=\"{class}\"}}");
+            page.sample(&series).unwrap()
+        };
+        let classes = ["get", "set", "arith", "touch", "delete", "other"];
+        (classes.map(count) == [20, 1, 1, 1, 1, 0]).then_some(())
+    });
+    let latency = &admin.stats_json().unwrap()["latency"]["get"];
+    assert_eq!(latency["count"], 20);
+    let sum_s = latency["sum_seconds"].as_f64().unwrap();
+    assert!(sum_s > 0.0 && sum_s < 20.0, "{sum_s}");
+}
+
+#[test]
+fn the_histogram_can_be_turned_off() {
+    let admin = AdminServer::start(&["--no-latency"]).unwrap();
+    admin.cache().unwrap().get("key").unwrap();
+    assert!(
+        !admin
+            .page("/metrics")
+            .unwrap()
+            .body
+            .contains("command_duration")
+    );
+    assert_eq!(admin.stats_json().unwrap()["latency"], Value::Null);
+}
+
+#[test]
+fn a_taken_address_is_an_error_that_names_it() {
+    let taken = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
+    let address = taken.local_addr().unwrap().to_string();
+    let output = Command::new(curtail_path())
+        .args(["serve", "-l", "127.0.0.1", "-p", "-1", "--admin", &address])
+        .stdin(Stdio::null())
+        .output()
+        .unwrap();
+    assert!(!output.status.success());
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(
+        said.contains(&address) && said.contains("--admin"),
+        "{said}"
+    );
+}
+
+/// Slow, huge, many, and one that reads nothing.
+#[test]
+fn hostile_admin_clients_disturb_nobody() {
+    let mut admin = AdminServer::start(&[]).unwrap();
+    let mut observer = admin.cache().unwrap();
+    let mut background = BackgroundClient::start(&admin.server.address).unwrap();
+    background.wait_rounds(50).unwrap();
+    let resident_before = admin.server.resident_bytes().unwrap();
+
+    let stop = Arc::new(AtomicBool::new(false));
+    let slow: Vec<Client> = (0..200).map(|_| admin.client().unwrap()).collect();
+    let slow = {
+        let stop = Arc::clone(&stop);
+        thread::spawn(move || drip(slow, &stop))
+    };
+    let flood = {
+        let (stop, mut client) = (Arc::clone(&stop), admin.client().unwrap());
+        thread::spawn(move || {
+            // It may be disconnected, as any admin client.
+            while !stop.load(Ordering::Relaxed) && get(&mut client, "/metrics", "").is_ok() {}
+        })
+    };
+    // It asks for pages and reads none, until the server reads no more of it either.
+    let mut deaf = admin.client().unwrap();
+    let request = b"GET /metrics HTTP/1.1\r\nHost: test\r\n\r\n";
+    assert!(push(&mut deaf, &request.repeat(1 << 20)) < request.len() << 20);
+    // The server says that a head is too large long before its end, and closes.
+    let mut huge = admin.client().unwrap();
+    huge.send(b"GET / HTTP/1.1\r\nHost: test\r\nCookie: ")
+        .unwrap();
+    push(&mut huge, &vec![b'c'; 10 << 20]);
+    let told = huge.rest().unwrap();
+    assert!(
+        told.is_empty() || told.starts_with(b"HTTP/1.1 431 "),
+        "{told:?}"
+    );
+
+    // Others are served: those of the cache, and those of the pages.
+    background.wait_rounds(200).unwrap();
+    assert_eq!(admin.page("/health").unwrap().status, 200);
+    let resident = admin.server.resident_bytes().unwrap();
+    assert!(
+        resident < resident_before + 48 * MIB,
+        "{resident_before} then {resident}"
+    );
+
+    // There are no more connections than the admin address may have, and one too many is told so.
+    let many: Vec<Client> = (0..300).map(|_| admin.client().unwrap()).collect();
+    let refused = wait_for("a rejection", || {
+        let mut client = admin.client().unwrap();
+        let told = client.line().ok()?;
+        told.starts_with("HTTP/1.1 503 ").then_some(told)
+    });
+    assert!(refused.contains("Unavailable"), "{refused}");
+    background.wait_rounds(200).unwrap();
+    // None of them is a connection of the cache: there are the background's and the observer's.
+    observer
+        .stat_until("curr_connections", |count| count == 2)
+        .unwrap();
+    for figure in [
+        "rejected_connections",
+        "conn_panics",
+        "worker_restarts",
+        "conn_buffer_closed",
+    ] {
+        assert_eq!(observer.stat(figure).unwrap(), 0, "{figure}");
+    }
+
+    drop(many);
+    stop.store(true, Ordering::Relaxed);
+    flood.join().unwrap();
+    wait_for("a page", || {
+        let page = admin.page("/health").ok()?;
+        (page.status == 200).then_some(())
+    });
+    background.stop().unwrap();
+    // Clients that are in the middle of something do not keep the server from stopping.
+    admin.server.terminate().unwrap();
+    assert!(admin.server.wait().unwrap().success());
+    drop((deaf, slow.join()));
+}
+
+/// Sends a request on each connection, a byte a second, until told to stop. Returns the
+/// connections.
+fn drip(mut clients: Vec<Client>, stop: &AtomicBool) -> Vec<Client> {
+    for byte in b"GET /metrics HTTP/1.1\r\nHost: test\r\n\r\n" {
+        for client in &mut clients {
+            // The server may have closed it for taking too long.
+            let _ = client.socket.write(&[*byte]);
+        }
+        let next = Instant::now() + Duration::from_secs(1);
+        while Instant::now() < next {
+            if stop.load(Ordering::Relaxed) {
+                return clients;
+            }
+            thread::sleep(Duration::from_millis(20));
+        }
+    }
+    clients
+}
+
+/// Writes until all is sent, the server has closed the connection, or nothing can be sent for
+/// 300 ms. Returns the number of bytes sent.
+fn push(client: &mut Client, bytes: &[u8]) -> usize {
+    client
+        .socket
+        .set_patience(Duration::from_millis(300))
+        .unwrap();
+    let mut taken = 0;
+    while taken < bytes.len() {
+        match client.socket.write(&bytes[taken..]) {
+            Ok(len) => taken += len,
+            Err(error) if error.kind() == ErrorKind::Interrupted => {}
+            Err(_) => break,
+        }
+    }
+    client.socket.set_patience(PATIENCE).unwrap();
+    taken
+}
