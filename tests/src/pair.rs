@@ -16,7 +16,7 @@ use model::cache::DeleteOutcome;
 use model::{Cache, SetOutcome};
 use protocol::SetMode;
 use store::{
-    ArithOutcome, Arithmetic, Config, Deleted, Direction, Expiry, Item, Mode, Published, Read,
+    Arithmetic, ArithmeticOutcome, Config, Deleted, Direction, Expiry, Item, Mode, Published, Read,
     Rejected, Reserve, Store, Vivify, Worker, Write,
 };
 
@@ -399,14 +399,16 @@ impl Pair {
         };
         let hash = self.store.hash(&name(key));
         let (ours, our_cas) = match self.store.arith(&name(key), hash, &arithmetic, self.now_s) {
-            ArithOutcome::Counted(counted) => {
+            ArithmeticOutcome::Done(counted) => {
                 let (value, created) = (counted.value, counted.created);
                 (Written::Counted { value, created }, Some(counted.cas))
             }
-            ArithOutcome::NotFound => (Written::NotFound, None),
-            ArithOutcome::Exists => (Written::Exists, None),
-            ArithOutcome::NotNumeric => (Written::NotNumeric, None),
-            ArithOutcome::NoSpace | ArithOutcome::Deferred => panic!("no room for a counter"),
+            ArithmeticOutcome::NotFound => (Written::NotFound, None),
+            ArithmeticOutcome::Exists => (Written::Exists, None),
+            ArithmeticOutcome::NotNumeric => (Written::NotNumeric, None),
+            ArithmeticOutcome::NoSpace | ArithmeticOutcome::Deferred => {
+                panic!("no room for a counter")
+            }
         };
         let theirs = model::Arithmetic {
             mode: if up {

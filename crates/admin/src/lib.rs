@@ -7,7 +7,8 @@
 //! ```
 //!
 //! The service runs on a runtime with one worker of its own, beside the one of the cache. A page
-//! reads the counters that the cache's workers write, and takes no lock that a request takes.
+//! reads the counters that the cache's workers write. It takes one lock that a request may take,
+//! for some loads: that of the segment lists, which a writer takes when it needs a new segment.
 //!
 //! Invariants:
 //! - No input makes a session panic, and splitting the input differently never changes the output.
@@ -29,4 +30,4 @@ mod worker;
 
 pub use connection::{HttpSession, Prepared};
 pub use source::Source;
-pub use worker::{AdminService, AdminWorker, NoCompletion};
+pub use worker::{AdminService, AdminWorker};

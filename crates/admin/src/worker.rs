@@ -3,7 +3,7 @@
 use std::fmt;
 use std::sync::Arc;
 
-use service::{NoPin, Output, Progress, Tickets};
+use service::{NoCompletion, NoPin, Output, Progress, Tickets};
 
 use crate::connection::{HttpSession, Prepared};
 use crate::source::Source;
@@ -67,10 +67,6 @@ impl fmt::Debug for AdminWorker {
         f.debug_struct("AdminWorker").finish_non_exhaustive()
     }
 }
-
-/// The pages wait for no completion.
-#[derive(Debug)]
-pub enum NoCompletion {}
 
 impl service::Worker for AdminWorker {
     type Session = HttpSession;

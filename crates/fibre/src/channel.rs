@@ -51,7 +51,7 @@ pub struct Receiver<T> {
     shared: Arc<Shared<T>>,
 }
 
-/// All receivers are dropped. Returns the value.
+/// All receivers are dropped. Contains the value that could not be sent.
 #[derive(PartialEq, Eq, Clone, Copy, thiserror::Error)]
 #[error("all receivers are dropped")]
 pub struct SendError<T>(pub T);

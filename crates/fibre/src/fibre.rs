@@ -8,31 +8,31 @@ use std::sync::atomic::AtomicPtr as StdPtr;
 
 use crate::permit::Permit;
 use crate::runtime::Anchor;
-use crate::switch::{Body, Suspend, is_of};
+use crate::switch::{Body, Suspend, is_processor_of};
 use crate::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, AtomicU64, Ordering};
 
 /// The record of a fibre.
 ///
-/// One reference is the fibre's own ([`Ready`]). The processor that runs the fibre holds it, or the
-/// lane that contains the fibre. While the fibre is parked, the reference is leaked
-/// ([`Ready::park`]), and the waker that schedules the fibre takes it over.
+/// One of the references to a record is the fibre's own ([`Ready`]). The processor that runs the
+/// fibre holds this reference, or the lane that contains the fibre. While the fibre is parked, the
+/// reference is leaked ([`Ready::park`]), and the waker that schedules the fibre takes it over.
 pub(crate) struct Record {
     pub(crate) permit: Permit,
-    /// Its wait in a [`WaitList`](crate::wait::WaitList) has been granted.
-    pub(crate) granted: AtomicBool,
-    cancelled: AtomicBool,
-    /// The processor that ran it last.
+    /// The fibre's wait in a [`WaitList`](crate::wait::WaitList) has been granted.
+    pub(crate) is_granted: AtomicBool,
+    is_cancelled: AtomicBool,
+    /// The processor that ran the fibre last.
     pub(crate) processor: AtomicU32,
-    /// Its index in the runtime's registry.
+    /// Index in the runtime's registry.
     pub(crate) registry_index: AtomicU32,
-    /// The next record in its lane, and the time of its enqueueing in ticks; guarded by the lane's
-    /// lock.
+    /// The next record in the lane that contains the fibre; guarded by the lane's lock.
     pub(crate) link: AtomicPtr<Record>,
-    pub(crate) since: AtomicU64,
-    /// Approximate top of its stack when it was last suspended, to be prefetched before it runs
-    /// again.
-    pub(crate) left_at: StdPtr<u8>,
-    /// The handle with which it suspends itself, on its stack. Null before it has started.
+    /// When the fibre was enqueued in that lane, in ticks; guarded by the lane's lock.
+    pub(crate) enqueued_at: AtomicU64,
+    /// Approximate stack pointer of the fibre when it was last suspended. The stack is prefetched
+    /// from here before the fibre runs again.
+    pub(crate) suspended_sp: StdPtr<u8>,
+    /// The handle with which the fibre suspends itself, on its stack. Null before it has started.
     pub(crate) yielder: StdPtr<Suspend>,
     /// The stack and its execution. Only the processor that runs the fibre uses it.
     pub(crate) body: UnsafeCell<Option<Body>>,
@@ -50,13 +50,13 @@ impl Record {
     pub(crate) fn new(anchor: Arc<Anchor>, body: Option<Body>) -> Self {
         Self {
             permit: Permit::new(),
-            granted: AtomicBool::new(false),
-            cancelled: AtomicBool::new(false),
+            is_granted: AtomicBool::new(false),
+            is_cancelled: AtomicBool::new(false),
             processor: AtomicU32::new(0),
             registry_index: AtomicU32::new(u32::MAX),
             link: AtomicPtr::new(ptr::null_mut()),
-            since: AtomicU64::new(0),
-            left_at: StdPtr::new(ptr::null_mut()),
+            enqueued_at: AtomicU64::new(0),
+            suspended_sp: StdPtr::new(ptr::null_mut()),
             yielder: StdPtr::new(ptr::null_mut()),
             body: UnsafeCell::new(body),
             anchor,
@@ -101,12 +101,12 @@ impl Ready {
         // The reference is leaked first, because a waker may take it as soon as the fibre is
         // parked.
         let raw = self.into_raw();
-        // SAFETY: no waker takes it before it is parked.
+        // SAFETY: no waker takes the reference before the fibre is parked.
         let record = unsafe { &*raw };
         if record.permit.park() {
             return None;
         }
-        // SAFETY: it was not parked, so no waker has taken it.
+        // SAFETY: the fibre was not parked, so no waker has taken the reference.
         Some(unsafe { Self::from_raw(raw) })
     }
 }
@@ -120,13 +120,14 @@ impl Record {
         // SAFETY: the fibre has its own reference until it continues.
         let fibre = unsafe { &*record };
         if fibre.permit.give_if_parked() {
-            // Relaxed: the lane's lock makes it visible to the processor that runs the fibre.
-            fibre.granted.store(true, Ordering::Relaxed);
+            // Relaxed: the lane's lock makes the grant visible to the processor that runs the
+            // fibre.
+            fibre.is_granted.store(true, Ordering::Relaxed);
             // SAFETY: the fibre leaked its own reference when it parked, and this call takes it,
             // once.
             let ready = unsafe { Ready::from_raw(record) };
             let shared = &*fibre.anchor.shared;
-            if is_of(shared) {
+            if is_processor_of(shared) {
                 shared.schedule(ready);
             } else {
                 // As soon as the fibre is in a lane, it may end, and the runtime may be dropped.
@@ -138,9 +139,9 @@ impl Record {
         // The fibre runs, and is about to park or to check for the grant. Once it sees the grant it
         // may end.
         // SAFETY: the grant is stored below, so the fibre has not ended yet.
-        let handle = unsafe { Fibre::of(record) };
+        let handle = unsafe { Fibre::from_record(record) };
         // Release: pairs with the acquire in the check.
-        handle.record.granted.store(true, Ordering::Release);
+        handle.record.is_granted.store(true, Ordering::Release);
         handle.unpark();
     }
 }
@@ -157,7 +158,7 @@ impl Fibre {
     ///
     /// # Safety
     /// The record has at least one reference during the call.
-    pub(crate) unsafe fn of(record: *const Record) -> Self {
+    pub(crate) unsafe fn from_record(record: *const Record) -> Self {
         // SAFETY: guaranteed by the caller.
         unsafe { Arc::increment_strong_count(record) };
         // SAFETY: counted above.
@@ -165,8 +166,8 @@ impl Fibre {
         Self { record }
     }
 
-    /// Wakes the fibre if it is [parked](crate::park). Otherwise its next park returns at once. As
-    /// with `std::thread::park`, permits do not accumulate.
+    /// Wakes the fibre if it is [parked](crate::park). Otherwise leaves a permit, with which the
+    /// fibre's next park returns at once. As with `std::thread::park`, permits do not accumulate.
     pub fn unpark(&self) {
         if self.record.permit.give() {
             // SAFETY: `park` leaked the fibre's own reference, and exactly one waker gets this
@@ -180,7 +181,7 @@ impl Fibre {
     /// [`Cancelled`](crate::Cancelled). Cancellation is cooperative: the fibre's code must return.
     pub fn cancel(&self) {
         // Release: pairs with `is_cancelled`.
-        self.record.cancelled.store(true, Ordering::Release);
+        self.record.is_cancelled.store(true, Ordering::Release);
         self.unpark();
     }
 
@@ -188,7 +189,7 @@ impl Fibre {
     #[must_use]
     pub fn is_cancelled(&self) -> bool {
         // Acquire: pairs with `cancel`.
-        self.record.cancelled.load(Ordering::Acquire)
+        self.record.is_cancelled.load(Ordering::Acquire)
     }
 }
 

@@ -4,9 +4,10 @@
 //! waker puts a fibre in a lane, *then* checks for idle processors and wakes the one that announced
 //! itself last. The search and the insertion both take the lane's lock. If the search came first,
 //! its unlock makes the announcement visible to the waker; otherwise the search finds the fibre. So
-//! no wake-up is lost, and no fence is needed. (A fibre in a handoff slot is in no lane. There both
-//! sides use a read-modify-write of the slot, which orders them as well.) Each processor has a
-//! state word, so that a waker makes a system call only if the processor is asleep:
+//! no wake-up is lost, and no fence is needed. (A fibre in a handoff slot is in no lane. Idle
+//! processor and waker then both use a read-modify-write of the slot, which orders them as well.)
+//! Each processor has a state word, so that a waker makes a system call only if the processor is
+//! asleep:
 //!
 //! ```text
 //! AWAKE ── sleep ──► ASLEEP       NOTIFIED: must not go to sleep, and must wake if asleep
@@ -60,7 +61,8 @@ impl IdleProcessors {
         &self.parkers[processor].event
     }
 
-    /// Announces a processor as idle. It must search all lanes once more before it sleeps.
+    /// Announces a processor as idle. The processor must search all lanes once more before it
+    /// sleeps.
     pub(crate) fn announce(&self, processor: usize) {
         let mut lifo = lock(&self.lifo);
         lifo.push(processor);
@@ -71,10 +73,10 @@ impl IdleProcessors {
     /// that waker has woken the processor or is about to.
     pub(crate) fn withdraw(&self, processor: usize) -> bool {
         let mut lifo = lock(&self.lifo);
-        let before = lifo.len();
+        let len_before = lifo.len();
         lifo.retain(|&other| other != processor);
         self.count.store(lifo.len(), Ordering::Relaxed);
-        lifo.len() < before
+        lifo.len() < len_before
     }
 
     /// Removes the processor that announced itself last from the list. The caller then wakes it.
@@ -96,7 +98,7 @@ impl IdleProcessors {
     }
 
     /// Wakes a processor that was removed from the list, or that must check its state again.
-    /// Returns false if it was not asleep; then it may run another fibre already.
+    /// Returns false if the processor was not asleep, and so may run another fibre already.
     pub(crate) fn wake(&self, processor: usize) -> bool {
         let parker = &self.parkers[processor];
         // Release: pairs with `begin_sleep` and `end_sleep`, which make the caller's writes
@@ -115,8 +117,8 @@ impl IdleProcessors {
         }
     }
 
-    /// Called by the processor before it sleeps. Returns false if it was notified and must not
-    /// sleep.
+    /// Called by the processor before it sleeps. Returns false if the processor was notified and
+    /// must not sleep.
     pub(crate) fn begin_sleep(&self, processor: usize) -> bool {
         let word = &self.parkers[processor].word;
         // Acquire: pairs with `wake`.
@@ -173,7 +175,7 @@ impl std::os::fd::AsFd for Event {
     }
 }
 
-/// The event in a model, where a processor waits for nothing else.
+/// The event in a model, where a sleeping processor waits for nothing but this.
 #[cfg(shuttle)]
 #[derive(Debug)]
 pub(crate) struct Event {

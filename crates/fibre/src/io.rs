@@ -19,7 +19,7 @@ pub enum IoChoice {
     /// kernel has them; readiness for the others.
     #[default]
     Auto,
-    /// This backend. Without it the runtime does not start.
+    /// The given backend. If the kernel does not have it, the runtime does not start.
     Only(IoBackend),
 }
 

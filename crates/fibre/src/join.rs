@@ -20,9 +20,9 @@ const DONE: u8 = 2;
 /// The slot of one result, shared by the fibre and its joiner.
 struct Packet<T> {
     state: AtomicU8,
-    /// Written by the fibre before DONE, read by the joiner after it.
+    /// Written by the fibre before it sets DONE, read by the joiner after it has seen DONE.
     result: UnsafeCell<Option<Result<T, Panic>>>,
-    /// Written by the joiner before AWAITED, read by the fibre after it.
+    /// Written by the joiner before it sets AWAITED, read by the fibre after it has seen AWAITED.
     waiter: UnsafeCell<Option<Waiter>>,
 }
 
@@ -58,7 +58,7 @@ impl<T> Writer<T> {
         // Release: pairs with `Reader::wait`, which then sees the result. Acquire: pairs with
         // `Reader::wait`, whose waiter is read below.
         if packet.state.swap(DONE, Ordering::AcqRel) == AWAITED {
-            // SAFETY: the joiner wrote it before AWAITED and does not use it afterwards.
+            // SAFETY: the joiner wrote the waiter before AWAITED and does not use it afterwards.
             let waiter = unsafe { (*packet.waiter.get()).take() };
             if let Some(waiter) = waiter {
                 waiter.wake();
@@ -85,8 +85,8 @@ impl<T> Reader<T> {
         if !self.is_done() {
             // SAFETY: the fibre does not read before AWAITED.
             unsafe { *packet.waiter.get() = Some(Waiter::current()) };
-            // Release: pairs with `Writer::fill`, which reads the waiter. Acquire on failure: pairs
-            // with it too, for the result.
+            // Release: pairs with `Writer::fill`, which reads the waiter. Acquire on failure: also
+            // pairs with `Writer::fill`, which has written the result.
             let awaited = packet.state.compare_exchange(
                 RUNNING,
                 AWAITED,
@@ -148,8 +148,8 @@ impl<T> std::fmt::Debug for JoinHandle<T> {
     }
 }
 
-/// Spawns a fibre from a fibre, in the same runtime. It is enqueued after the fibres that are
-/// ready.
+/// Spawns a fibre from a fibre, in the same runtime. The new fibre is enqueued behind the fibres
+/// that are ready.
 ///
 /// The closure and its result must be [`Send`], because a fibre may resume on any thread of the
 /// runtime. The compiler does not check what a fibre keeps on its stack across a wait. Therefore,

@@ -1,6 +1,8 @@
-//! A lane: a FIFO queue of ready fibres. A lock guards it, and is held for a few instructions. A
-//! caller that can use another lane instead only tries the lock. Two words are readable without the
-//! lock: the time at which the first fibre was enqueued, and the moving average of past waits.
+//! A lane: a FIFO queue of ready fibres. A lock guards it, and is held for a few instructions.
+//! [`Lane::push`] and [`Lane::pop`] wait for the lock. The functions whose names begin with `try_`
+//! do not: their callers can use another lane, or try again. Two words are readable without the
+//! lock: the time at which the fibre now at the head was enqueued, and the moving average of past
+//! waits.
 
 use std::ptr;
 
@@ -8,43 +10,49 @@ use crate::fibre::{Ready, Record};
 use crate::sync::atomic::{AtomicBool, AtomicPtr, AtomicU64, Ordering};
 use crate::sync::{pause, prefetch};
 
-/// The value of `since` in an empty lane.
+/// The value of `head_since` in an empty lane.
 const EMPTY: u64 = u64::MAX;
 
 /// A lane.
 #[derive(Debug)]
 #[repr(align(128))]
 pub(crate) struct Lane {
-    locked: AtomicBool,
-    /// When the first fibre was enqueued, in ticks; or [`EMPTY`].
-    since: AtomicU64,
+    is_locked: AtomicBool,
+    /// When the fibre now at the head was enqueued, in ticks; or [`EMPTY`].
+    head_since: AtomicU64,
     /// The moving average of the waits in this lane, in ticks.
     average: AtomicU64,
-    /// The queue, linked through the records; guarded by the lock.
+    /// Head of the queue, which is linked through the records; guarded by the lock.
     first: AtomicPtr<Record>,
+    /// Tail of the queue; guarded by the lock.
     last: AtomicPtr<Record>,
 }
 
-/// The lock of a lane, held until this is dropped.
-struct Held<'a> {
+/// The lock of a lane, held until this value is dropped.
+struct LaneGuard<'a> {
     lane: &'a Lane,
 }
 
 impl Lane {
     pub(crate) fn new() -> Self {
         Self {
-            locked: AtomicBool::new(false),
-            since: AtomicU64::new(EMPTY),
+            is_locked: AtomicBool::new(false),
+            head_since: AtomicU64::new(EMPTY),
             average: AtomicU64::new(0),
             first: AtomicPtr::new(ptr::null_mut()),
             last: AtomicPtr::new(ptr::null_mut()),
         }
     }
 
-    /// When the first fibre was enqueued; `None` if the lane is empty. May be outdated.
-    pub(crate) fn since(&self) -> Option<u64> {
-        let since = self.since.load(Ordering::Relaxed);
-        (since != EMPTY).then_some(since)
+    /// When the fibre now at the head was enqueued; `None` if the lane is empty. May be outdated.
+    pub(crate) fn head_since(&self) -> Option<u64> {
+        let head_since = self.head_since.load(Ordering::Relaxed);
+        (head_since != EMPTY).then_some(head_since)
+    }
+
+    /// Whether the lane is empty. May be outdated.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.head_since().is_none()
     }
 
     /// The moving average of recent waits, in ticks.
@@ -70,7 +78,9 @@ impl Lane {
 
     /// Dequeues the first fibre, unless the lane is empty or locked.
     pub(crate) fn try_pop(&self, now: u64) -> Option<Ready> {
-        self.since()?;
+        if self.is_empty() {
+            return None;
+        }
         self.try_lock()?.pop(now)
     }
 
@@ -93,15 +103,15 @@ impl Lane {
         }
     }
 
-    fn try_lock(&self) -> Option<Held<'_>> {
-        // Acquire: pairs with the release in `Held::drop`: the last holder's changes of the list
-        // are visible.
-        let is_free =
-            !self.locked.load(Ordering::Relaxed) && !self.locked.swap(true, Ordering::Acquire);
-        is_free.then(|| Held { lane: self })
+    fn try_lock(&self) -> Option<LaneGuard<'_>> {
+        // Acquire: pairs with the release in `LaneGuard::drop`, which makes the last holder's
+        // changes of the queue visible.
+        let is_free = !self.is_locked.load(Ordering::Relaxed)
+            && !self.is_locked.swap(true, Ordering::Acquire);
+        is_free.then(|| LaneGuard { lane: self })
     }
 
-    fn lock(&self) -> Held<'_> {
+    fn lock(&self) -> LaneGuard<'_> {
         let mut round = 0;
         loop {
             if let Some(held) = self.try_lock() {
@@ -113,17 +123,17 @@ impl Lane {
     }
 }
 
-impl Held<'_> {
+impl LaneGuard<'_> {
     fn push(&self, ready: Ready, now: u64) {
         let lane = self.lane;
         let record = ready.record();
-        record.since.store(now, Ordering::Relaxed);
+        record.enqueued_at.store(now, Ordering::Relaxed);
         record.link.store(ptr::null_mut(), Ordering::Relaxed);
         let record = ready.into_raw().cast_mut();
         let last = lane.last.load(Ordering::Relaxed);
         if lane.first.load(Ordering::Relaxed).is_null() {
             lane.first.store(record, Ordering::Relaxed);
-            lane.since.store(now, Ordering::Relaxed);
+            lane.head_since.store(now, Ordering::Relaxed);
         } else {
             // SAFETY: the record is in this lane, whose lock is held.
             let last = unsafe { &*last };
@@ -138,22 +148,22 @@ impl Held<'_> {
         if first.is_null() {
             return None;
         }
-        // SAFETY: `push` enqueued it; it is dequeued here, with the lock held.
+        // SAFETY: `push` enqueued this record, and it is dequeued only here, with the lock held.
         let ready = unsafe { Ready::from_raw(first) };
         let next = ready.record().link.load(Ordering::Relaxed);
         lane.first.store(next, Ordering::Relaxed);
         // SAFETY: the record is in this lane, whose lock is held.
         let next = unsafe { next.as_ref() };
-        let since = next.map_or(EMPTY, |next| next.since.load(Ordering::Relaxed));
-        lane.since.store(since, Ordering::Relaxed);
+        let head_since = next.map_or(EMPTY, |next| next.enqueued_at.load(Ordering::Relaxed));
+        lane.head_since.store(head_since, Ordering::Relaxed);
         if let Some(next) = next {
-            // Prefetched while this fibre runs: the stack of the next fibre, and the record of the
-            // one after it.
-            prefetch(next.left_at.load(Ordering::Relaxed));
+            // While the dequeued fibre runs, the stack of the next fibre arrives in the cache, and
+            // the record of the fibre after that.
+            prefetch(next.suspended_sp.load(Ordering::Relaxed));
             prefetch(next.link.load(Ordering::Relaxed));
         }
-        let enqueued = ready.record().since.load(Ordering::Relaxed);
-        let (waited, average) = (now.saturating_sub(enqueued), lane.average());
+        let enqueued_at = ready.record().enqueued_at.load(Ordering::Relaxed);
+        let (waited, average) = (now.saturating_sub(enqueued_at), lane.average());
         // Weights of 12/16 for the new wait and 4/16 for the average, as in Cforall.
         let average = 12 * (waited / 16) + 4 * (average / 16);
         lane.average.store(average, Ordering::Relaxed);
@@ -161,10 +171,10 @@ impl Held<'_> {
     }
 }
 
-impl Drop for Held<'_> {
+impl Drop for LaneGuard<'_> {
     fn drop(&mut self) {
         // Release: pairs with `try_lock`.
-        self.lane.locked.store(false, Ordering::Release);
+        self.lane.is_locked.store(false, Ordering::Release);
     }
 }
 

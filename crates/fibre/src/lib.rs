@@ -16,7 +16,8 @@
 //!       └──── completions (io_uring) or readiness (epoll) ◄─┘  └── parked ◄─┘
 //! ```
 //!
-//! A fibre runs until it waits, yields or ends; it is not preempted. These block only the fibre:
+//! A fibre runs until it waits, yields or ends; it is not preempted. Waits by the following block
+//! only the fibre:
 //! [`park`], [`JoinHandle::join`], [`Semaphore`], [`Mutex`], [`Condition`], [`channel`], [`sleep`],
 //! [`Socket`], [`File`]. The blocking calls of the standard library block the processor.
 //!

@@ -1,7 +1,7 @@
 //! Models of scheduling and waking, run in many interleavings (`cargo xtask models`). Their fibres
 //! have no stacks. The models run the production scheduling code; the model checker chooses the
-//! order of its accesses to atomics and locks. They wait only where the production code waits, so a
-//! lost wake-up becomes a deadlock, which the checker reports.
+//! order of its accesses to atomics and locks. Models wait only where the production code waits, so
+//! a lost wake-up becomes a deadlock, which the checker reports.
 //!
 //! All interleavings are sequentially consistent: missing fences and weak orderings are not
 //! detected.
@@ -40,9 +40,9 @@ fn check(model: impl Fn() + Send + Sync + 'static) {
 
 fn check_often(interleavings: usize, model: impl Fn() + Send + Sync + 'static) {
     let model = Arc::new(model);
-    let again = Arc::clone(&model);
+    let same_model = Arc::clone(&model);
     shuttle::check_random(move || model(), interleavings);
-    shuttle::check_pct(move || again(), interleavings, 5);
+    shuttle::check_pct(move || same_model(), interleavings, 5);
 }
 
 fn join(threads: impl IntoIterator<Item = thread::JoinHandle<()>>) {
@@ -103,7 +103,7 @@ impl Driver for ModelDriver<'_> {
     }
 }
 
-/// The body of a fibre. It returns the fibre if the fibre yields, and so stays ready.
+/// The body of a fibre, which returns the fibre if that yields, and so stays ready.
 type Run = dyn Fn(&Anchor, usize, Ready) -> Option<Ready> + Send + Sync;
 
 fn run_processor<S: RunQueues>(scheduler: &S, anchor: &Anchor, number: usize, run: &Run) {
@@ -115,11 +115,12 @@ fn run_processor<S: RunQueues>(scheduler: &S, anchor: &Anchor, number: usize, ru
         must_stop: &shared.must_stop,
         number,
     };
-    let mut first = None;
-    while let Some(ready) = first.or_else(|| next(scheduler, &shared.idle, &mut state, &mut driver))
+    let mut exchanged = None;
+    while let Some(ready) =
+        exchanged.or_else(|| next(scheduler, &shared.idle, &mut state, &mut driver))
     {
         let still_ready = run(anchor, number, ready);
-        first = still_ready.map(|ready| exchange(scheduler, &shared.idle, &mut state, ready));
+        exchanged = still_ready.map(|ready| exchange(scheduler, &shared.idle, &mut state, ready));
     }
 }
 
@@ -458,8 +459,8 @@ fn a_waiter_is_granted_once(kind: Scheduler) {
     let has_granted = granter.join().unwrap();
     waker.join().unwrap();
     if !has_granted {
-        // The list was empty when the granter looked, so grant the wait of the fibre now, if it is
-        // in the list.
+        // The granter found the list empty. If the fibre is in the list by now, its wait is granted
+        // here.
         let first = lock(&wait_list).pop();
         first.into_iter().for_each(ListWaiter::grant);
         fibre.unpark();

@@ -11,7 +11,7 @@ use crate::sync::{self, lock};
 use crate::wait::{ListWaiter, WaitList};
 
 /// Mutual exclusion for fibres and threads, granted first come, first served. The guard may be held
-/// across waits: that blocks the waiting fibres, but no processor.
+/// across waits, which block the fibres that wait for the mutex, but no processor.
 ///
 /// There is no poisoning: after a panic with the guard held, the next holder sees the data as it
 /// was left.
@@ -135,8 +135,8 @@ impl Condition {
         mutex.lock()
     }
 
-    /// As [`Condition::wait`], with a timeout. The result contains false if the timeout passed
-    /// without a notification.
+    /// As [`Condition::wait`], with a timeout. Returns the guard, and whether there was a
+    /// notification before the timeout.
     pub fn wait_timeout<'a, T: ?Sized>(
         &self,
         guard: MutexGuard<'a, T>,

@@ -59,8 +59,8 @@ pub fn offload<'a, R: Send + 'a>(call: impl FnOnce() -> R + Send + 'a) -> io::Re
             is_done.store(true, Ordering::Release);
             waiter.wake();
         });
-        // SAFETY: the fibre waits below until the job has run, so everything the job borrows
-        // outlives the job.
+        // SAFETY: the fibre waits below until the job has run, so everything that the job borrows
+        // outlives it.
         let job: Job = unsafe { std::mem::transmute(job) };
         POOL.schedule(job);
     }
@@ -114,7 +114,7 @@ impl OffloadPool {
         }
     }
 
-    /// The loop of a pool thread. It ends after [`OFFLOAD_IDLE_NS`] without a job.
+    /// The loop of a pool thread. Ends after [`OFFLOAD_IDLE_NS`] without a job.
     fn run_jobs(&self) {
         let idle = Duration::from_nanos(OFFLOAD_IDLE_NS);
         let mut queue = self.queue();

@@ -8,8 +8,8 @@
 //! PARKED ────────────► RUNNING, and the waker puts the fibre in a lane
 //! ```
 //!
-//! A fibre that parks leaves its stack *first*; then its processor sets the word to `PARKED`. Until
-//! that moment no other processor runs the fibre. A waker that comes earlier leaves a permit; the
+//! A fibre that parks leaves its stack *first*; then its processor sets the word to `PARKED`. No
+//! other processor runs the fibre before that. A waker that comes earlier leaves a permit; the
 //! processor finds the permit and runs the fibre again. So two processors never run the same fibre,
 //! and no wake-up is lost.
 
@@ -33,8 +33,8 @@ impl Permit {
         }
     }
 
-    /// Called by the fibre before it parks. Returns true if it consumed a permit: then the fibre
-    /// does not park.
+    /// Called by the fibre before it parks. Returns true if there was a permit, which is consumed:
+    /// the fibre then does not park.
     pub(crate) fn take(&self) -> bool {
         if self.word.load(Ordering::Relaxed) == PERMITTED {
             // Acquire: pairs with `give`, which makes the waker's writes visible.
@@ -45,7 +45,7 @@ impl Permit {
     }
 
     /// Parks the fibre. Called by its processor once the fibre has left its stack. Returns false if
-    /// it consumed a permit instead: then the fibre must run again.
+    /// there was a permit, which is consumed: the fibre then must run again.
     pub(crate) fn park(&self) -> bool {
         // Release: pairs with `give` and `give_if_parked`: the next processor sees the fibre's
         // stack as it was left.
@@ -54,15 +54,16 @@ impl Permit {
             self.word
                 .compare_exchange(RUNNING, PARKED, Ordering::Release, Ordering::Acquire);
         if parked.is_err() {
-            // Acquire: pairs with `give`, including one that left another permit since the
+            // Acquire: pairs with `give`, including a call that left another permit since the
             // exchange.
             self.word.swap(RUNNING, Ordering::Acquire);
         }
         parked.is_ok()
     }
 
-    /// As [`Permit::give`], but leaves no permit if the fibre is not parked. Returns true if it was
-    /// parked: then this caller, and no other, has to enqueue it. Callable from any thread.
+    /// As [`Permit::give`], but leaves no permit if the fibre is not parked. Returns true if the
+    /// fibre was parked: this caller, and no other, then has to enqueue it. Callable from any
+    /// thread.
     #[must_use]
     pub(crate) fn give_if_parked(&self) -> bool {
         // Acquire: pairs with `park`. The lane's lock makes the waker's writes visible to the next
@@ -72,16 +73,16 @@ impl Permit {
             .is_ok()
     }
 
-    /// Unparks the fibre, or leaves a permit. Returns true if it was parked: then this caller, and
-    /// no other, has to enqueue it. Callable from any thread.
+    /// Unparks the fibre, or leaves a permit. Returns true if the fibre was parked: this caller,
+    /// and no other, then has to enqueue it. Callable from any thread.
     #[must_use]
     pub(crate) fn give(&self) -> bool {
         let mut word = self.word.load(Ordering::Relaxed);
         loop {
             let is_parked = word == PARKED;
             let next = if is_parked { RUNNING } else { PERMITTED };
-            // Release: pairs with `take` and `park`: the waker's writes are visible, and if a
-            // permit was there already, those of both wakers. Acquire: pairs with `park`.
+            // Release: pairs with `take` and `park`, which make the waker's writes visible, and if
+            // an earlier waker left the permit, the writes of both. Acquire: pairs with `park`.
             let given =
                 self.word
                     .compare_exchange_weak(word, next, Ordering::AcqRel, Ordering::Relaxed);

@@ -16,7 +16,7 @@ use crate::limits::{RUNS_PER_POLL, STEAL_ATTEMPTS};
 use crate::runtime::{Anchor, Shared};
 use crate::scheduler::{RunQueues, TakeState};
 use crate::slot::ProcessorSlot;
-use crate::stack::Warm;
+use crate::stack::ProcessorStacks;
 use crate::switch::{LeaveReason, ThreadContext, as_processor, resume};
 use crate::sync::atomic::Ordering;
 use crate::sync::{pause, ticks};
@@ -26,8 +26,8 @@ pub(crate) struct Local {
     pub(crate) number: usize,
     pub(crate) anchor: Arc<Anchor>,
     /// Stacks of fibres that ended on this processor.
-    pub(crate) warm: Warm,
-    /// Number of times it has run a fibre.
+    pub(crate) stacks: ProcessorStacks,
+    /// Number of times the processor has run a fibre.
     runs: Cell<u64>,
     /// See [`TakeState::clock`].
     pub(crate) clock: Cell<u64>,
@@ -57,7 +57,7 @@ pub(crate) trait Driver {
     fn must_stop(&self) -> bool;
 }
 
-/// The next fibre for a processor to run; `None`: the processor must end.
+/// The next fibre for a processor to run. `None` if the processor must end.
 pub(crate) fn next<S: RunQueues>(
     scheduler: &S,
     idle: &IdleProcessors,
@@ -76,21 +76,22 @@ pub(crate) fn next<S: RunQueues>(
         idle.announce(state.processor);
         if let Some(ready) = scheduler.search(state) {
             if !idle.withdraw(state.processor) {
-                // A waker meant to wake this processor for another fibre: wake another one for it.
+                // A waker removed this processor from the list to run another fibre. Another
+                // processor has to run that one.
                 idle.wake_one();
             }
             return Some(ready);
         }
         if idle.begin_sleep(state.processor) {
             driver.sleep();
-            // `end_sleep` is called before `after_sleep`, which makes fibres ready: their wakers
-            // then make no system call to wake this processor.
+            // `after_sleep` makes fibres ready. `end_sleep` is called before it, so that the
+            // wake-up of this processor for these fibres makes no system call, and after it, to
+            // clear that wake-up.
             idle.end_sleep(state.processor);
             driver.after_sleep();
             idle.end_sleep(state.processor);
         }
-        // After a wake-up by a waker the announcement is removed already; after any other it is
-        // not.
+        // A waker has removed the announcement already. After any other wake-up it is still there.
         idle.withdraw(state.processor);
     }
 }
@@ -107,11 +108,11 @@ pub(crate) fn exchange<S: RunQueues>(
     next
 }
 
-/// Wakes an idle processor, if more fibres wait here than the one just taken.
+/// Wakes an idle processor if fibres remain in the processor's own queues after one was taken.
 ///
 /// An idle processor has searched the lanes one after the other, while fibres that yield move
-/// between lanes. So it may have missed a fibre that waits here, and the fibre just taken may run
-/// for ever. The lock of the lane in which that fibre was enqueued makes visible the announcements
+/// between lanes. So it may have missed a remaining fibre, and the taken fibre may run for ever.
+/// The lock of the lane in which the remaining fibre was enqueued makes visible the announcements
 /// of all processors that searched the lane before.
 fn wake_for_remaining<S: RunQueues>(scheduler: &S, idle: &IdleProcessors, processor: usize) {
     if idle.has_any() && scheduler.has_more(processor) {
@@ -153,7 +154,7 @@ pub(crate) fn run<S: RunQueues>(scheduler: &S, anchor: Arc<Anchor>, number: usiz
     let local = Local {
         number,
         anchor,
-        warm: Warm::default(),
+        stacks: ProcessorStacks::default(),
         runs: Cell::new(0),
         clock: Cell::new(0),
     };
@@ -163,15 +164,17 @@ pub(crate) fn run<S: RunQueues>(scheduler: &S, anchor: Arc<Anchor>, number: usiz
         let mut state = TakeState::new(number, &local.clock);
         let mut driver = ProcessorDriver { local: &local };
         driver.begin();
-        let mut first = None;
+        // The fibre that the last yield was exchanged for.
+        let mut exchanged = None;
         while let Some(ready) =
-            first.or_else(|| next(scheduler, &shared.idle, &mut state, &mut driver))
+            exchanged.or_else(|| next(scheduler, &shared.idle, &mut state, &mut driver))
         {
-            let (still_ready, to_all) = run_one(thread_context, &local, ready);
-            if to_all && !scheduler.has_more(number) {
+            let (still_ready, yields_to_all) = run_one(thread_context, &local, ready);
+            if yields_to_all && !scheduler.has_more(number) {
                 driver.poll();
             }
-            first = still_ready.map(|ready| exchange(scheduler, &shared.idle, &mut state, ready));
+            exchanged =
+                still_ready.map(|ready| exchange(scheduler, &shared.idle, &mut state, ready));
             let runs = local.runs.get() + 1;
             local.runs.set(runs);
             if runs.is_multiple_of(u64::from(RUNS_PER_POLL)) {
@@ -179,7 +182,7 @@ pub(crate) fn run<S: RunQueues>(scheduler: &S, anchor: Arc<Anchor>, number: usiz
                 driver.poll();
                 if driver.must_stop() {
                     // The remaining fibres are abandoned; `Runtime::stop` reports them.
-                    std::mem::forget(first);
+                    std::mem::forget(exchanged);
                     break;
                 }
             }
@@ -202,7 +205,7 @@ fn run_one(thread_context: &ThreadContext, local: &Local, ready: Ready) -> (Opti
         LeaveReason::YieldedToAll => (Some(ready), true),
         LeaveReason::Parked => (ready.park(), false),
         LeaveReason::Ended => {
-            local.shared().reclaim(ready, &local.warm);
+            local.shared().reclaim(ready, &local.stacks);
             (None, false)
         }
     }
@@ -221,16 +224,15 @@ impl Drop for AbortOnUnwind {
     }
 }
 
-/// A processor's driver: its reactor and its timers. It reports events to the
-/// [`Watch`](crate::Watch).
+/// A processor's driver: its reactor and its timers. Reports events to the [`Watch`](crate::Watch).
 struct ProcessorDriver<'a> {
     local: &'a Local,
 }
 
 impl ProcessorDriver<'_> {
     fn begin(&self) {
-        // The first poll marks the processor as awake. From now on, other processors take its
-        // completions if it does not poll.
+        // Recording a poll marks the processor as awake. From now on, other processors take its
+        // completions if it does not poll for long.
         self.slot().record_poll();
         self.after_wake();
     }
@@ -238,7 +240,8 @@ impl ProcessorDriver<'_> {
     /// Called when the processor starts or wakes: records its cache and the time.
     fn after_wake(&self) {
         let (shared, number) = (self.local.shared(), self.local.number);
-        // With the old time, new fibres would seem to have waited since before the sleep.
+        // With the old time, fibres enqueued from now on would seem to have waited since before the
+        // sleep.
         self.local.clock.set(ticks());
         shared.record_cache(number);
         if let Some(watch) = &shared.watch {

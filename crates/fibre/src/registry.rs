@@ -28,7 +28,7 @@ struct List {
 #[derive(Debug)]
 struct Entry(*const Record);
 
-// SAFETY: a pointer to a record, which is `Sync`; it is valid while it is not null.
+// SAFETY: the record is `Sync`, and the pointer is valid while it is not null.
 unsafe impl Send for Entry {}
 
 impl Registry {
@@ -86,6 +86,7 @@ impl Registry {
         let shard = self.shard(number);
         let live = shard.entries.iter().filter(|entry| !entry.0.is_null());
         // SAFETY: the fibre is registered, so its own reference still exists.
-        live.map(|entry| unsafe { Fibre::of(entry.0) }).collect()
+        live.map(|entry| unsafe { Fibre::from_record(entry.0) })
+            .collect()
     }
 }

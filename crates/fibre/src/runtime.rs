@@ -15,7 +15,7 @@ use crate::processor::{Local, run};
 use crate::registry::Registry;
 use crate::scheduler::{AnyRunQueues, Scheduler};
 use crate::slot::ProcessorSlot;
-use crate::stack::{Stacks, Warm};
+use crate::stack::{ProcessorStacks, Stacks};
 use crate::switch::{Body, local};
 use crate::sync::atomic::{AtomicBool, Ordering};
 
@@ -23,8 +23,8 @@ use crate::sync::atomic::{AtomicBool, Ordering};
 const STOP_TIMEOUT: Duration = Duration::from_secs(5);
 /// How long `stop` waits for the processors to end after it has abandoned their fibres. A fibre
 /// that never yields keeps its processor running.
-const GRACE: Duration = Duration::from_millis(500);
-/// Interval at which `stop` cancels fibres that were spawned while it cancelled the others.
+const GRACE_PERIOD: Duration = Duration::from_millis(500);
+/// Interval at which `stop` looks for fibres that have been spawned meanwhile, to cancel them too.
 const STOP_POLL: Duration = Duration::from_millis(20);
 
 /// The state that all processors of a runtime share.
@@ -36,13 +36,13 @@ pub(crate) struct Shared {
     pub(crate) registry: Registry,
     pub(crate) io_backend: IoBackend,
     pub(crate) watch: Option<Box<dyn Watch>>,
-    /// `stop` has begun: each fibre that ends notifies `has_ended`.
-    stopping: AtomicBool,
+    /// `Runtime::stop` has begun: each fibre that ends notifies `has_ended`.
+    is_stopping: AtomicBool,
     /// The processors must end.
     pub(crate) must_stop: AtomicBool,
-    /// The number of processors that have not ended. `has_ended` is notified when a processor or,
-    /// while stopping, a fibre ends.
+    /// The number of processors that have not ended.
     running: std::sync::Mutex<usize>,
+    /// Notified when a processor ends and, while the runtime stops, when a fibre ends.
     has_ended: Condvar,
 }
 
@@ -67,10 +67,10 @@ pub trait Watch: Send + Sync + 'static {
         let _ = processor;
     }
 
-    /// Bytes have been received for a fibre, so the observer can prefetch. The fibre runs after the
-    /// next call of [`polled`](Self::polled), unless another processor takes it first. The method
-    /// is called for most receives by [rings](crate::IoBackend::Rings), and for no others. The ring
-    /// is locked during the call, so the call must not wait.
+    /// Bytes have been received for a fibre, so the observer can prefetch what the fibre will use.
+    /// The fibre runs after the next call of [`polled`](Self::polled), unless another processor
+    /// takes it first. With [rings](crate::IoBackend::Rings) this is called for most receives, with
+    /// epoll for none. The ring is locked during the call, so the call must not wait.
     fn received(&self, processor: usize, bytes: &[u8]) {
         let _ = (processor, bytes);
     }
@@ -315,8 +315,8 @@ impl Runtime {
 
     fn shut_down(&mut self, timeout: Duration) -> Result<(), FibresLeft> {
         let shared = self.shared();
-        shared.stopping.store(true, Ordering::Relaxed);
-        // Without a deadline if it would exceed the clock's range.
+        shared.is_stopping.store(true, Ordering::Relaxed);
+        // `None` if the deadline exceeds the clock's range. The wait then has no deadline.
         let deadline = Instant::now().checked_add(timeout);
         let remaining = || {
             deadline.map_or(STOP_POLL, |deadline| {
@@ -332,13 +332,15 @@ impl Runtime {
             }
             let running = shared.running();
             let count = shared.registry.len();
-            let left = remaining();
-            if count == 0 || left.is_zero() {
+            let remaining = remaining();
+            if count == 0 || remaining.is_zero() {
                 // Release: pairs with `ProcessorDriver::must_stop`.
                 shared.must_stop.store(true, Ordering::Release);
                 break count;
             }
-            let waited = shared.has_ended.wait_timeout(running, left.min(STOP_POLL));
+            let waited = shared
+                .has_ended
+                .wait_timeout(running, remaining.min(STOP_POLL));
             drop(waited.unwrap_or_else(PoisonError::into_inner));
         };
         for number in 0..self.anchors.len() {
@@ -349,7 +351,9 @@ impl Runtime {
             shared.stacks.abandon();
             let is_left = |running: &mut usize| *running > 0;
             let running = shared.running();
-            let waited = shared.has_ended.wait_timeout_while(running, GRACE, is_left);
+            let waited = shared
+                .has_ended
+                .wait_timeout_while(running, GRACE_PERIOD, is_left);
             have_ended = *waited.unwrap_or_else(PoisonError::into_inner).0 == 0;
         }
         for thread in self.threads.drain(..) {
@@ -419,7 +423,7 @@ impl Anchor {
         })
     }
 
-    /// Spawns a fibre that refers to this anchor and is registered in this processor's shard.
+    /// Spawns a fibre that refers to this anchor and is registered in the shard of its processor.
     pub(crate) fn spawn<T: Send + 'static>(
         self: &Arc<Self>,
         run: impl FnOnce() -> T + Send + 'static,
@@ -427,7 +431,7 @@ impl Anchor {
         let shared = &self.shared;
         local(|local| {
             let local = local.filter(|local| Arc::ptr_eq(&local.anchor, self));
-            let stack = shared.stacks.take(local.map(|local| &local.warm))?;
+            let stack = shared.stacks.take(local.map(|local| &local.stacks))?;
             let (writer, reader) = packet();
             let body = Body::new(stack, move || writer.fill(run));
             let record = Arc::new(Record::new(Arc::clone(self), Some(body)));
@@ -459,7 +463,7 @@ impl Shared {
             registry: Registry::new(processors),
             io_backend,
             watch: None,
-            stopping: AtomicBool::new(false),
+            is_stopping: AtomicBool::new(false),
             must_stop: AtomicBool::new(false),
             running: std::sync::Mutex::new(0),
             has_ended: Condvar::new(),
@@ -480,16 +484,16 @@ impl Shared {
     }
 
     /// Releases the stack of a fibre that has ended, and removes it from the registry.
-    pub(crate) fn reclaim(&self, ready: Ready, warm: &Warm) {
+    pub(crate) fn reclaim(&self, ready: Ready, stacks: &ProcessorStacks) {
         let record = ready.record();
         // SAFETY: `ready` is the right to run the fibre, which has finished.
         let body = unsafe { (*record.body.get()).take() };
         if let Some(body) = body {
-            self.stacks.release(body.into_stack(), Some(warm));
+            self.stacks.release(body.into_stack(), Some(stacks));
         }
         self.registry.remove(record);
         drop(ready);
-        if self.stopping.load(Ordering::Relaxed) {
+        if self.is_stopping.load(Ordering::Relaxed) {
             let _running = self.running();
             self.has_ended.notify_all();
         }
@@ -504,8 +508,8 @@ impl Shared {
         }
     }
 
-    /// Records a poll of `processor`. Then picks another processor; if that has not polled for
-    /// long, takes its completions and expires its timers.
+    /// Records a poll of `processor`. Then picks another processor, and if that one has not polled
+    /// for long, takes its completions and expires its timers.
     pub(crate) fn poll_overdue_processor(&self, processor: usize) {
         let count = self.slots.len();
         let slot = &self.slots[processor];

@@ -46,16 +46,17 @@ impl Scheduler {
 pub(crate) struct TakeState<'a> {
     pub(crate) processor: usize,
     random: u64,
-    /// Number of takes until another processor's lane is checked.
+    /// Number of takes until a lane of another processor is checked.
     pub(crate) takes_until_check: u32,
-    /// Number of takes between two such checks.
+    /// Number of takes between two checks of other processors' lanes.
     pub(crate) check_period: u32,
-    /// When the clock was last read: fibres enqueued until the next reading get this time, in
-    /// ticks.
+    /// The last reading of the clock, in ticks. Fibres enqueued until the next reading get this
+    /// time.
     pub(crate) clock: &'a Cell<u64>,
 }
 
-/// The origin of a ready fibre: a processor and its [`TakeState::clock`]; `None`: another thread.
+/// What made a fibre ready: a processor, given with its [`TakeState::clock`], or `None` for a
+/// thread that is not a processor of this runtime.
 pub(crate) type Origin = Option<(usize, u64)>;
 
 impl<'a> TakeState<'a> {
@@ -102,7 +103,7 @@ pub(crate) trait RunQueues: Send + Sync + 'static {
     /// which a fibre has waited too long.
     fn take(&self, state: &mut TakeState<'_>) -> Option<Ready>;
 
-    /// Takes a fibre of another processor, in one attempt.
+    /// Tries to take a fibre of another processor, without waiting for a lock.
     fn steal(&self, state: &mut TakeState<'_>) -> Option<Ready>;
 
     /// Takes a fibre from any queue. `None` means that every fibre that was in a queue when the

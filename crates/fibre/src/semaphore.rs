@@ -66,7 +66,7 @@ impl Semaphore {
         Some(state.waiting.push_current())
     }
 
-    /// Releases a permit. Without a matching acquire, adds one.
+    /// Releases a permit. Without a matching acquire, this adds a permit to the semaphore.
     pub fn release(&self) {
         let mut state = lock(&self.state);
         match state.waiting.pop() {

@@ -12,16 +12,16 @@ use crate::time::Timers;
 /// The value of `polled_at` while the processor sleeps.
 const SLEEPING: u64 = u64::MAX;
 
-/// The shared part of one processor.
+/// The parts of one processor that other processors may use.
 #[repr(align(128))]
 pub(crate) struct ProcessorSlot {
     pub(crate) reactor: Reactor,
     pub(crate) timers: Timers,
     pub(crate) counters: Counters,
-    /// The time of the last poll of its completions, in ticks; or [`SLEEPING`].
+    /// When the processor last polled its completions, in ticks; or [`SLEEPING`].
     polled_at: AtomicU64,
     /// The moving average of the intervals between polls, in ticks.
-    interval: AtomicU64,
+    average_interval: AtomicU64,
 }
 
 /// A processor's counters. Only its own thread changes them, except `next_number`.
@@ -39,21 +39,22 @@ impl ProcessorSlot {
             timers: Timers::new(),
             counters: Counters::default(),
             polled_at: AtomicU64::new(SLEEPING),
-            interval: AtomicU64::new(0),
+            average_interval: AtomicU64::new(0),
         })
     }
 
     /// Records a poll by the processor's own thread. Returns the average interval between polls.
     pub(crate) fn record_poll(&self) -> u64 {
         let now = ticks();
-        let before = self.polled_at.load(Ordering::Relaxed);
+        let last_poll = self.polled_at.load(Ordering::Relaxed);
         self.polled_at.store(now, Ordering::Relaxed);
-        let average = self.interval.load(Ordering::Relaxed);
-        if before == SLEEPING {
+        let average = self.average_interval.load(Ordering::Relaxed);
+        if last_poll == SLEEPING {
             return average;
         }
-        let average = 12 * (now.saturating_sub(before) / 16) + 4 * (average / 16);
-        self.interval.store(average, Ordering::Relaxed);
+        // The weights are those of the waits in a lane.
+        let average = 12 * (now.saturating_sub(last_poll) / 16) + 4 * (average / 16);
+        self.average_interval.store(average, Ordering::Relaxed);
         average
     }
 

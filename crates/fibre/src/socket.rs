@@ -25,14 +25,14 @@ const ECANCELED: i32 = -libc::ECANCELED;
 const NO_TIMEOUT: u64 = u64::MAX;
 
 /// A socket whose waits block only the fibre. `T` owns the descriptor: an [`OwnedFd`], a
-/// `std::net::TcpStream`, or another owner. It is set to non-blocking mode.
+/// `std::net::TcpStream`, or another owner. The descriptor is set to non-blocking mode.
 ///
-/// One fibre may receive and one may send at a time. With epoll a second one gets the error
-/// [`ResourceBusy`](io::ErrorKind::ResourceBusy). With rings two receiving fibres would each get a
-/// part of the bytes.
+/// One fibre may receive and one may send at a time. With epoll a second fibre in the same
+/// direction gets the error [`ResourceBusy`](io::ErrorKind::ResourceBusy). With rings two receiving
+/// fibres would each get a part of the bytes.
 #[derive(Debug)]
 pub struct Socket<T: AsFd> {
-    /// The epoll registration. It is dropped before the descriptor is closed.
+    /// The epoll registration, which is dropped before the descriptor is closed. `None` with rings.
     registered: Option<Registered>,
     timeout_ns: AtomicU64,
     inner: T,
@@ -311,7 +311,7 @@ impl Socket<OwnedFd> {
             Err(error) => return Err(error.into()),
         }
         let socket = Self::new(fd)?;
-        // Once there is space to send, the attempt has succeeded or failed.
+        // Once there is space to send, the attempt to connect has succeeded or failed.
         socket.wait_writable()?;
         net::sockopt::socket_error(&socket.inner)??;
         Ok(socket)
@@ -335,9 +335,9 @@ impl Registered {
         mut call: impl FnMut() -> rustix::io::Result<(R, bool)>,
     ) -> io::Result<R> {
         let gate = self.gate(direction);
-        let mut waits = matches!(direction, Direction::Reading);
+        let mut waits_first = matches!(direction, Direction::Reading);
         loop {
-            if waits {
+            if waits_first {
                 gate.wait(due_ns)?;
             }
             gate.close();
@@ -348,7 +348,7 @@ impl Registered {
                     }
                     return Ok(result);
                 }
-                Err(rustix::io::Errno::AGAIN) => waits = !gate.close_if_forever(),
+                Err(rustix::io::Errno::AGAIN) => waits_first = !gate.close_if_forever(),
                 Err(error) => {
                     // epoll has reported the readiness already and will not report it again.
                     gate.reopen();

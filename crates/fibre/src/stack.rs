@@ -1,17 +1,21 @@
 //! Stacks: mapped in slabs, reused, each with a guard page below it.
 //!
 //! ```text
-//! slab │ guard │ stack … base ░│ guard │ stack … base ░│ …    one mapping for SLAB_STACKS of them
+//! slab │ guard │ stack … base ░│ guard │ stack … base ░│ …    one mapping for SLAB_STACKS stacks
 //! ```
+//!
+//! ░ are bytes above the base that no fibre uses. Their number varies from stack to stack (cache
+//! colouring).
 //!
 //! A stack grows down from its base into pages that the kernel populates on first touch. A stack
 //! overflow hits the guard, and a signal kills the process. If the kernel has lightweight guards
 //! (Linux 6.13), a slab stays one memory mapping. Otherwise each guard is a mapping of its own, and
 //! `vm.max_map_count` allows about thirty thousand stacks ([`has_lightweight_guard_pages`]).
 //!
-//! A free stack keeps its memory as long as there is room for it: first in a list of the processor
-//! that freed it, then in a shared list, both bounded. Further free stacks return their memory to
-//! the kernel and keep their addresses. Slabs are unmapped when the runtime ends.
+//! A free stack is *warm* while it keeps its memory, and *cold* if it has none: new, or its memory
+//! was returned to the kernel. Freed stacks stay warm in a list of the processor that freed them,
+//! or in a shared list, both bounded. Further ones become cold. Slabs are unmapped when the runtime
+//! ends.
 
 use std::cell::RefCell;
 use std::ffi::c_void;
@@ -24,21 +28,23 @@ use std::sync::{OnceLock, PoisonError};
 use corosensei::stack::StackPointer;
 use rustix::mm::{Advice, MapFlags, MprotectFlags, ProtFlags};
 
-use crate::limits::{SHARED_STACKS, SLAB_STACKS, STACK_LEN_MIN, WARM_STACKS};
+use crate::limits::{PROCESSOR_STACKS, SHARED_STACKS, SLAB_STACKS, STACK_LEN_MIN};
 use crate::sync::{Mutex, lock};
 
 const PAGE: usize = 4096;
-/// Number of different offsets in a page at which stacks begin, and the distance between two of
-/// them.
-const SHADES: usize = 16;
-const SHADE_LEN: usize = 128;
+/// Number of cache colours: of different offsets in a page at which stacks begin.
+const COLOURS: usize = 16;
+/// Distance between two neighbouring colours, in bytes.
+const COLOUR_STEP: usize = 128;
 /// `MADV_GUARD_INSTALL` (Linux 6.13).
 const GUARD_INSTALL: libc::c_int = 102;
 
-/// A free stack.
+/// A stack. Its owner is a list of free stacks, or the fibre that runs on it.
 #[derive(Debug)]
 pub(crate) struct Stack {
+    /// The highest address.
     base: StackPointer,
+    /// Bytes from the limit, which is the lowest address, to the base.
     len: usize,
 }
 
@@ -62,37 +68,40 @@ struct Slab {
     len: usize,
 }
 
-// SAFETY: an address; the owner of the slab only unmaps it.
+// SAFETY: the pointer is only passed to the kernel, to unmap the slab, and never dereferenced.
 unsafe impl Send for Slab {}
 
 /// All stacks of a runtime.
 #[derive(Debug)]
 pub(crate) struct Stacks {
     stack_len: usize,
-    /// Guards are installed as lightweight ones, if that succeeds.
+    /// The kernel has lightweight guards. If one cannot be installed, a mapping is used instead.
     uses_lightweight_guards: bool,
-    shared: Mutex<Shared>,
+    shared: Mutex<SharedStacks>,
     /// Fibres were abandoned with their stacks, so that no slab may be unmapped.
-    is_abandoned: AtomicBool,
+    has_abandoned_fibres: AtomicBool,
 }
 
+/// The slabs, and the free stacks that any processor may take.
 #[derive(Debug, Default)]
-struct Shared {
+struct SharedStacks {
     slabs: Vec<Slab>,
+    /// Free stacks that keep their memory; at most [`SHARED_STACKS`].
     warm: Vec<Stack>,
+    /// Free stacks without memory.
     cold: Vec<Stack>,
 }
 
-impl Shared {
+impl SharedStacks {
     fn take(&mut self) -> Option<Stack> {
         self.warm.pop().or_else(|| self.cold.pop())
     }
 }
 
-/// The free stacks of one processor.
+/// The free stacks of one processor, which are warm; at most [`PROCESSOR_STACKS`].
 #[derive(Debug, Default)]
-pub(crate) struct Warm {
-    stacks: RefCell<Vec<Stack>>,
+pub(crate) struct ProcessorStacks {
+    free: RefCell<Vec<Stack>>,
 }
 
 impl Stacks {
@@ -102,13 +111,14 @@ impl Stacks {
             stack_len: stack_len.max(STACK_LEN_MIN).next_multiple_of(PAGE),
             uses_lightweight_guards: has_lightweight_guard_pages(),
             shared: Mutex::default(),
-            is_abandoned: AtomicBool::new(false),
+            has_abandoned_fibres: AtomicBool::new(false),
         }
     }
 
-    /// Returns a stack. `warm` are the free stacks of the calling processor, if there is one.
-    pub(crate) fn take(&self, warm: Option<&Warm>) -> io::Result<Stack> {
-        match warm.and_then(|warm| warm.stacks.borrow_mut().pop()) {
+    /// Returns a stack. `own` are the free stacks of the calling processor; `None` on other
+    /// threads.
+    pub(crate) fn take(&self, own: Option<&ProcessorStacks>) -> io::Result<Stack> {
+        match own.and_then(|own| own.free.borrow_mut().pop()) {
             Some(stack) => Ok(stack),
             None => self.take_shared(),
         }
@@ -119,7 +129,8 @@ impl Stacks {
         if let Some(stack) = lock(&self.shared).take() {
             return Ok(stack);
         }
-        // Without the lock, because this is a system call. Two concurrent callers map a slab each.
+        // Mapping is a system call, so the lock is not held. Two concurrent callers map a slab
+        // each.
         let slab = match Slab::map(self.stack_len, self.uses_lightweight_guards) {
             Ok(slab) => slab,
             // Another thread may have released a stack in the meantime.
@@ -132,11 +143,11 @@ impl Stacks {
     }
 
     /// Releases a stack to the free stacks of the calling processor, or to the shared ones.
-    pub(crate) fn release(&self, stack: Stack, warm: Option<&Warm>) {
-        if let Some(warm) = warm {
-            let mut stacks = warm.stacks.borrow_mut();
-            if stacks.len() < WARM_STACKS {
-                stacks.push(stack);
+    pub(crate) fn release(&self, stack: Stack, own: Option<&ProcessorStacks>) {
+        if let Some(own) = own {
+            let mut free = own.free.borrow_mut();
+            if free.len() < PROCESSOR_STACKS {
+                free.push(stack);
                 return;
             }
         }
@@ -151,20 +162,20 @@ impl Stacks {
             return;
         }
         drop(shared);
-        // Without the lock, because this is a system call.
+        // Discarding is a system call, so the lock is not held.
         stack.discard_pages();
         lock(&self.shared).cold.push(stack);
     }
 
     /// Keeps all slabs mapped, because abandoned fibres may still use their stacks.
     pub(crate) fn abandon(&self) {
-        self.is_abandoned.store(true, Ordering::Relaxed);
+        self.has_abandoned_fibres.store(true, Ordering::Relaxed);
     }
 }
 
 impl Drop for Stacks {
     fn drop(&mut self) {
-        if *self.is_abandoned.get_mut() {
+        if *self.has_abandoned_fibres.get_mut() {
             return;
         }
         let shared = self
@@ -172,7 +183,7 @@ impl Drop for Stacks {
             .get_mut()
             .unwrap_or_else(PoisonError::into_inner);
         for slab in shared.slabs.drain(..) {
-            // SAFETY: mapped by `Slab::map`, and all its stacks are free.
+            // SAFETY: `Slab::map` mapped the slab, and all its stacks are free.
             let unmapped = unsafe { rustix::mm::munmap(slab.start, slab.len) };
             debug_assert!(unmapped.is_ok(), "a slab that was not mapped");
         }
@@ -182,6 +193,9 @@ impl Drop for Stacks {
 impl Stack {
     /// Returns the memory to the kernel. The pages read as zero when used again.
     fn discard_pages(&self) {
+        // The pages of limit and base belong to this stack alone, because the stride of the stacks
+        // has a page for the colour. So the limit is rounded down, and the kernel rounds the length
+        // up.
         let limit = (self.base.get() - self.len) / PAGE * PAGE;
         let (limit, len) = (limit as *mut c_void, self.base.get() - limit);
         // SAFETY: the pages are mapped and unused: the fibre on this stack has finished.
@@ -193,7 +207,7 @@ impl Slab {
     fn map(stack_len: usize, uses_lightweight_guards: bool) -> io::Result<Self> {
         let len = SLAB_STACKS * stack_stride(stack_len);
         let access = ProtFlags::READ | ProtFlags::WRITE;
-        // SAFETY: a new mapping at an address chosen by the kernel.
+        // SAFETY: this creates a new mapping, at an address that the kernel chooses.
         let start = unsafe {
             rustix::mm::mmap_anonymous(
                 ptr::null_mut(),
@@ -210,7 +224,7 @@ impl Slab {
         for number in 0..SLAB_STACKS {
             let guard = start.wrapping_byte_add(number * stack_stride(stack_len));
             if let Err(error) = install_guard(guard, uses_lightweight_guards) {
-                // SAFETY: mapped above and not used yet.
+                // SAFETY: the slab was mapped above and is not used yet.
                 let _ = unsafe { rustix::mm::munmap(start, len) };
                 return Err(error);
             }
@@ -224,8 +238,9 @@ impl Slab {
         (1..=SLAB_STACKS).rev().filter_map(move |number| {
             // If all stacks began at the same offset of a page, they would compete for the same
             // sets of the first-level cache.
-            let shade = (number % SHADES) * SHADE_LEN;
-            let base = NonZeroUsize::new(start + number * stack_stride(stack_len) - shade)?;
+            let colour_offset = (number % COLOURS) * COLOUR_STEP;
+            let page_end = start + number * stack_stride(stack_len);
+            let base = NonZeroUsize::new(page_end - colour_offset)?;
             Some(Stack {
                 base,
                 len: stack_len,
@@ -234,12 +249,12 @@ impl Slab {
     }
 }
 
-/// Distance between the guards of two stacks: guard, stack, and a page for the varying offset.
+/// Distance between the guards of two stacks: a guard page, the stack, and a page for the colour.
 fn stack_stride(stack_len: usize) -> usize {
     PAGE + stack_len + PAGE
 }
 
-const _: () = assert!(SHADES * SHADE_LEN <= PAGE);
+const _: () = assert!(COLOURS * COLOUR_STEP <= PAGE);
 
 /// Makes the page at `guard` inaccessible.
 fn install_guard(guard: *mut c_void, uses_lightweight_guards: bool) -> io::Result<()> {
@@ -247,7 +262,7 @@ fn install_guard(guard: *mut c_void, uses_lightweight_guards: bool) -> io::Resul
     if uses_lightweight_guards && unsafe { libc::madvise(guard, PAGE, GUARD_INSTALL) } == 0 {
         return Ok(());
     }
-    // The kernel has no lightweight guards, or not for locked memory.
+    // The kernel has no lightweight guards, or none for locked memory.
     // SAFETY: as above.
     unsafe { rustix::mm::mprotect(guard, PAGE, MprotectFlags::empty())? };
     Ok(())
@@ -261,15 +276,15 @@ pub fn has_lightweight_guard_pages() -> bool {
     static PROBED: OnceLock<bool> = OnceLock::new();
     *PROBED.get_or_init(|| {
         let access = ProtFlags::READ | ProtFlags::WRITE;
-        // SAFETY: a new mapping at an address chosen by the kernel.
+        // SAFETY: this creates a new mapping, at an address that the kernel chooses.
         let mapped =
             unsafe { rustix::mm::mmap_anonymous(ptr::null_mut(), PAGE, access, MapFlags::PRIVATE) };
         let Ok(page) = mapped else { return false };
         // SAFETY: the page is mapped and unused.
-        let uses_lightweight_guards = unsafe { libc::madvise(page, PAGE, GUARD_INSTALL) } == 0;
-        // SAFETY: mapped above.
+        let is_installed = unsafe { libc::madvise(page, PAGE, GUARD_INSTALL) } == 0;
+        // SAFETY: the page was mapped above and is not used.
         let _ = unsafe { rustix::mm::munmap(page, PAGE) };
-        uses_lightweight_guards
+        is_installed
     })
 }
 
@@ -281,32 +296,32 @@ mod tests {
     #[test]
     fn stacks_do_not_overlap_and_are_reused() {
         let stacks = Stacks::new(1);
-        let warm = Warm::default();
+        let own = ProcessorStacks::default();
         let mut taken: Vec<_> = (0..3 * SLAB_STACKS)
-            .map(|_| stacks.take(Some(&warm)).unwrap())
+            .map(|_| stacks.take(Some(&own)).unwrap())
             .collect();
         let mut bases: Vec<_> = taken.iter().map(|stack| stack.base.get()).collect();
         bases.sort_unstable();
         for pair in bases.windows(2) {
-            assert!(pair[1] - pair[0] >= STACK_LEN_MIN + PAGE - SHADES * SHADE_LEN);
+            assert!(pair[1] - pair[0] >= STACK_LEN_MIN + PAGE - COLOURS * COLOUR_STEP);
         }
         let last = taken.pop().unwrap();
         let base = last.base;
-        stacks.release(last, Some(&warm));
-        assert_eq!(stacks.take(Some(&warm)).unwrap().base, base);
+        stacks.release(last, Some(&own));
+        assert_eq!(stacks.take(Some(&own)).unwrap().base, base);
         for stack in taken {
-            stacks.release(stack, Some(&warm));
+            stacks.release(stack, Some(&own));
         }
-        assert_eq!(warm.stacks.borrow().len(), WARM_STACKS);
+        assert_eq!(own.free.borrow().len(), PROCESSOR_STACKS);
     }
 
     /// Whether the byte at an address is readable. The kernel reads it: it returns an error where
     /// an access by the program would end in a signal.
-    fn is_readable(at: usize) -> bool {
+    fn is_readable(address: usize) -> bool {
         let (_reader, writer) = io::pipe().unwrap();
         let fd = std::os::fd::AsRawFd::as_raw_fd(&writer);
         // SAFETY: the kernel reads, and returns an error for an inaccessible address.
-        unsafe { libc::write(fd, at as *const c_void, 1) == 1 }
+        unsafe { libc::write(fd, address as *const c_void, 1) == 1 }
     }
 
     #[test]
@@ -318,7 +333,7 @@ mod tests {
             for stack in &taken {
                 let limit = stack.base.get() - stack.len;
                 for end in [limit, stack.base.get() - 1] {
-                    // SAFETY: the ends of a free stack.
+                    // SAFETY: the address is inside a stack that no fibre uses.
                     unsafe { (end as *mut u8).write(1) };
                 }
             }
@@ -341,7 +356,7 @@ mod tests {
             .collect();
         for stack in &taken {
             let top = (stack.base.get() - 8) as *mut u64;
-            // SAFETY: inside a free stack.
+            // SAFETY: the address is inside a stack that no fibre uses.
             unsafe { top.write(7) };
         }
         taken

@@ -1,6 +1,6 @@
 //! Context switches between a processor's thread and the stacks of fibres.
 //!
-//! A fibre leaves its stack only in [`leave`], whose argument is the reason. It never does so while
+//! A fibre leaves its stack only in [`leave`], whose argument is the reason. It never leaves while
 //! it unwinds: the standard library counts panics per thread, and the fibre may resume on another
 //! thread. Thread-locals are read only in functions that are not inlined: the compiler does not
 //! know about the switch, and could otherwise keep the address of a thread-local across it.
@@ -28,7 +28,7 @@ pub(crate) enum LeaveReason {
     YieldedToAll,
     /// To wait for a wake-up.
     Parked,
-    /// It has finished.
+    /// Because it has finished.
     Ended,
 }
 
@@ -41,7 +41,7 @@ impl Body {
     /// Creates an execution of `run`, which must not panic, on `stack`.
     pub(crate) fn new(stack: Stack, run: impl FnOnce() + Send + 'static) -> Self {
         let coroutine = Coroutine::with_stack(stack, move |yielder: &Suspend, ()| {
-            // SAFETY: thread-local of the current thread.
+            // SAFETY: the pointer is to a thread-local of the current thread.
             let record = unsafe { (*thread_context()).record.get() };
             // SAFETY: a running fibre has a reference to itself, in `processor::run_one`.
             let record = unsafe { &*record };
@@ -56,7 +56,7 @@ impl Body {
 
     /// Takes back the stack of a finished fibre.
     pub(crate) fn into_stack(mut self) -> Stack {
-        // SAFETY: not used again, because `self` is forgotten.
+        // SAFETY: the coroutine is not used again, because `self` is forgotten.
         let coroutine = unsafe { ManuallyDrop::take(&mut self.coroutine) };
         std::mem::forget(self);
         coroutine.into_stack()
@@ -66,7 +66,7 @@ impl Body {
 impl Drop for Body {
     fn drop(&mut self) {
         if !self.coroutine.started() || self.coroutine.done() {
-            // SAFETY: not used again.
+            // SAFETY: the coroutine is not used again.
             unsafe { ManuallyDrop::drop(&mut self.coroutine) };
         }
         // A fibre abandoned before its end keeps its stack: other threads and the kernel may have
@@ -103,18 +103,18 @@ fn thread_context() -> *const ThreadContext {
 
 /// Marks the current thread as a processor while `run` runs.
 pub(crate) fn as_processor(local: &Local, run: impl FnOnce(&ThreadContext)) {
-    // SAFETY: thread-local of the current thread, which `run` never leaves.
+    // SAFETY: the pointer is to a thread-local of the current thread, which `run` never leaves.
     let thread_context = unsafe { &*thread_context() };
     thread_context.local.set(local);
     run(thread_context);
     thread_context.local.set(ptr::null());
 }
 
-/// The processor of the current thread. `None` on other threads.
+/// Calls `look` with the processor of the current thread, or `None` on other threads.
 #[inline]
 pub(crate) fn local<R>(look: impl FnOnce(Option<&Local>) -> R) -> R {
-    // SAFETY: thread-local of the current thread, used only during the call: `look` does not
-    // switch.
+    // SAFETY: the pointer is to a thread-local of the current thread, used only during the call:
+    // `look` does not switch.
     let local = unsafe { (*thread_context()).local.get() };
     // SAFETY: the pointer is set only while the processor runs, and no reference made here outlives
     // that run.
@@ -122,7 +122,7 @@ pub(crate) fn local<R>(look: impl FnOnce(Option<&Local>) -> R) -> R {
 }
 
 /// Whether the current thread is a processor of the runtime with this state.
-pub(crate) fn is_of(shared: &Shared) -> bool {
+pub(crate) fn is_processor_of(shared: &Shared) -> bool {
     local(|local| local.is_some_and(|local| ptr::eq(local.shared(), shared)))
 }
 
@@ -132,7 +132,7 @@ pub(crate) fn is_of(shared: &Shared) -> bool {
 /// # Panics
 /// The processor itself is running: a wait would block all its fibres.
 pub(crate) fn is_fibre() -> bool {
-    // SAFETY: thread-local of the current thread during the call.
+    // SAFETY: the pointer is to a thread-local of the current thread, and used only in this call.
     let thread_context = unsafe { &*thread_context() };
     let is_fibre = !thread_context.record.get().is_null();
     assert!(
@@ -145,10 +145,10 @@ pub(crate) fn is_fibre() -> bool {
 /// The current fibre. `None` if the caller is not a fibre.
 #[must_use]
 pub fn try_current() -> Option<Fibre> {
-    // SAFETY: thread-local of the current thread.
+    // SAFETY: the pointer is to a thread-local of the current thread.
     let record = unsafe { (*thread_context()).record.get() };
     // SAFETY: a running fibre has a reference to itself, in `processor::run_one`.
-    (!record.is_null()).then(|| unsafe { Fibre::of(record) })
+    (!record.is_null()).then(|| unsafe { Fibre::from_record(record) })
 }
 
 /// The current fibre.
@@ -188,9 +188,9 @@ pub(crate) unsafe fn resume(thread_context: &ThreadContext, record: &Record) -> 
 fn leave(record: &Record, reason: LeaveReason) {
     let yielder = record.yielder.load(Ordering::Relaxed);
     // The most recent stack content lies just below this variable.
-    let address = (&raw const yielder).cast_mut().cast::<u8>();
-    record.left_at.store(address, Ordering::Relaxed);
-    // SAFETY: set when the fibre started, and lies on its stack.
+    let stack_pointer = (&raw const yielder).cast_mut().cast::<u8>();
+    record.suspended_sp.store(stack_pointer, Ordering::Relaxed);
+    // SAFETY: the yielder was set when the fibre started, and lies on its stack.
     let yielder = unsafe { &*yielder };
     yielder.suspend(reason);
 }
@@ -211,12 +211,13 @@ pub fn on_processor_stack<R>(run: impl FnOnce() -> R + Send) -> R {
 
     impl Drop for RestoreRecord {
         fn drop(&mut self) {
-            // SAFETY: thread-local of the same thread as before, because `run` did not wait.
+            // SAFETY: the pointer is to a thread-local of the same thread as before, because `run`
+            // did not wait.
             unsafe { (*thread_context()).record.set(self.0) };
         }
     }
 
-    // SAFETY: thread-local of the current thread.
+    // SAFETY: the pointer is to a thread-local of the current thread.
     let thread_context = unsafe { &*thread_context() };
     let record = thread_context.record.replace(ptr::null());
     if record.is_null() {
@@ -225,26 +226,26 @@ pub fn on_processor_stack<R>(run: impl FnOnce() -> R + Send) -> R {
     let _restore = RestoreRecord(record);
     // SAFETY: a running fibre has a reference to itself, in `processor::run_one`.
     let yielder = unsafe { (*record).yielder.load(Ordering::Relaxed) };
-    // SAFETY: set when the fibre started, and lies on its stack.
+    // SAFETY: the yielder was set when the fibre started, and lies on its stack.
     let yielder = unsafe { &*yielder };
     yielder.on_parent_stack(run)
 }
 
-/// Lets other ready fibres run first. On a thread it yields to other threads.
+/// Lets other ready fibres run first. On a thread that runs no fibre, yields to other threads.
 ///
 /// Does nothing while a panic unwinds.
 pub fn yield_now() {
     yield_as(LeaveReason::Yielded);
 }
 
-/// As [`yield_now`], but if no other fibre is ready, first polls the kernel for events. For
+/// As [`yield_now`], but if no other fibre is ready, first polls the kernel for events. Meant for
 /// fibres that run for long: after a plain yield, the processor polls only occasionally.
 pub fn yield_to_all() {
     yield_as(LeaveReason::YieldedToAll);
 }
 
 fn yield_as(reason: LeaveReason) {
-    // SAFETY: thread-local of the current thread.
+    // SAFETY: the pointer is to a thread-local of the current thread.
     let record = unsafe { (*thread_context()).record.get() };
     // SAFETY: a running fibre has a reference to itself, in `processor::run_one`.
     let Some(record) = (unsafe { record.as_ref() }) else {
@@ -267,14 +268,14 @@ pub(crate) fn may_wait() -> io::Result<()> {
 
 pub(crate) const UNWINDS: &str = "a fibre must not wait while it unwinds";
 
-/// Waits until this fibre is [unparked](Fibre::unpark), or returns at once if it was unparked since
-/// its last wait. May return spuriously: callers check their condition again.
+/// Waits until the current fibre is [unparked](Fibre::unpark). Returns at once if the fibre was
+/// unparked since its last wait. May return spuriously: callers check their condition again.
 ///
 /// # Panics
 /// The caller is not a fibre, or a panic unwinds: the fibre could resume on another thread in the
 /// middle of unwinding.
 pub fn park() {
-    // SAFETY: thread-local of the current thread.
+    // SAFETY: the pointer is to a thread-local of the current thread.
     let record = unsafe { (*thread_context()).record.get() };
     // SAFETY: a running fibre has a reference to itself, in `processor::run_one`.
     let Some(record) = (unsafe { record.as_ref() }) else {
@@ -300,6 +301,6 @@ pub(crate) fn waiting_record() -> Option<NonNull<Record>> {
         return None;
     }
     assert!(!thread::panicking(), "{UNWINDS}");
-    // SAFETY: thread-local of the current thread.
+    // SAFETY: the pointer is to a thread-local of the current thread.
     NonNull::new(unsafe { (*thread_context()).record.get() }.cast_mut())
 }

@@ -44,7 +44,7 @@ pub(crate) fn prefetch<T>(address: *const T) {
     {
         use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
         let address = address.cast::<i8>();
-        // SAFETY: a hint that reads nothing and never faults.
+        // SAFETY: the instruction is a hint that never faults.
         unsafe { _mm_prefetch::<_MM_HINT_T0>(address) };
         // SAFETY: as above.
         unsafe { _mm_prefetch::<_MM_HINT_T0>(address.wrapping_add(64)) };
@@ -53,13 +53,13 @@ pub(crate) fn prefetch<T>(address: *const T) {
     let _ = address;
 }
 
-/// A point in time, in ticks of the processor's counter where available, otherwise in nanoseconds.
-/// It is meaningful only in comparison with other ticks.
+/// A point in time, in ticks of the CPU's counter where available, otherwise in nanoseconds.
+/// Meaningful only in comparison with other ticks.
 #[cfg(not(shuttle))]
 pub(crate) fn ticks() -> u64 {
     #[cfg(target_arch = "x86_64")]
     {
-        // SAFETY: every x86-64 processor has it.
+        // SAFETY: every x86-64 CPU has this instruction.
         unsafe { std::arch::x86_64::_rdtsc() }
     }
     #[cfg(not(target_arch = "x86_64"))]

@@ -59,7 +59,9 @@ pub(crate) struct Timers {
 
 #[derive(Debug, Default)]
 struct List {
+    /// The fibres to wake, by the due time in nanoseconds and the number of the timer.
     entries: BTreeMap<(u64, u64), Fibre>,
+    /// Number of timers started so far.
     count: u64,
 }
 
@@ -87,10 +89,10 @@ impl Timers {
         if now_ns < next_ns {
             return 0;
         }
-        let later = (now_ns + 1, 0);
+        let first_not_due = (now_ns + 1, 0);
         let mut list = lock(&self.list);
-        let rest = list.entries.split_off(&later);
-        let due = std::mem::replace(&mut list.entries, rest);
+        let not_due = list.entries.split_off(&first_not_due);
+        let due = std::mem::replace(&mut list.entries, not_due);
         self.update_next(&list);
         drop(list);
         due.values().for_each(Fibre::unpark);
@@ -104,7 +106,7 @@ impl Timers {
     }
 }
 
-/// A timer that unparks a fibre when it is due. Dropping it cancels it.
+/// A timer that unparks a fibre when it is due. Dropping this value cancels the timer.
 pub(crate) struct Timer {
     due_ns: u64,
     number: u64,

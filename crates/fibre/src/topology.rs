@@ -25,12 +25,12 @@ fn caches() -> Vec<u32> {
         let sharing = (0..8).rev().find_map(|index| {
             fs::read_to_string(format!("{folder}/index{index}/shared_cpu_list")).ok()
         });
-        caches.push(sharing.as_deref().map_or(0, first_of));
+        caches.push(sharing.as_deref().map_or(0, first_number));
     }
 }
 
 /// The first number of a list such as `0-3,8`.
-fn first_of(list: &str) -> u32 {
+fn first_number(list: &str) -> u32 {
     let digits = list.trim().split(|c: char| !c.is_ascii_digit()).next();
     digits.and_then(|digits| digits.parse().ok()).unwrap_or(0)
 }
@@ -41,8 +41,8 @@ mod tests {
 
     #[test]
     fn a_cache_is_numbered_by_its_first_cpu() {
-        assert_eq!(first_of("0-3,8\n"), 0);
-        assert_eq!(first_of("12,14\n"), 12);
-        assert_eq!(first_of(""), 0);
+        assert_eq!(first_number("0-3,8\n"), 0);
+        assert_eq!(first_number("12,14\n"), 12);
+        assert_eq!(first_number(""), 0);
     }
 }

@@ -25,7 +25,7 @@ pub(crate) enum Waiter {
 #[derive(Debug)]
 pub(crate) struct ThreadWaiter {
     thread: Thread,
-    granted: AtomicBool,
+    is_granted: AtomicBool,
 }
 
 thread_local! {
@@ -63,22 +63,22 @@ fn thread_waiter() -> Arc<ThreadWaiter> {
     let new = || {
         Arc::new(ThreadWaiter {
             thread: thread::current(),
-            granted: AtomicBool::new(false),
+            is_granted: AtomicBool::new(false),
         })
     };
     THREAD_WAITER.with(|thread_waiter| Arc::clone(thread_waiter.get_or_init(new)))
 }
 
-/// A fibre or thread that is or was in a [`WaitList`]. It does not count as a reference to the
-/// fibre's record. The record exists, because a fibre does not continue before its wait was granted
-/// or it was removed from the list.
+/// A fibre or thread that is or was in a [`WaitList`]. A fibre's record is not counted as
+/// referenced here. It exists nevertheless, because the fibre does not continue, and so not end,
+/// before its wait is granted or it is removed from the list.
 #[derive(Debug, Clone)]
 pub(crate) enum ListWaiter {
     Fibre(NonNull<Record>),
     Thread(Arc<ThreadWaiter>),
 }
 
-// SAFETY: a record is thread-safe, and it exists while it is used here, as said above.
+// SAFETY: a record is thread-safe, and exists while it is used here: see above.
 unsafe impl Send for ListWaiter {}
 // SAFETY: as above.
 unsafe impl Sync for ListWaiter {}
@@ -92,17 +92,17 @@ impl ListWaiter {
         waiting_record().map_or_else(|| Self::Thread(thread_waiter()), Self::Fibre)
     }
 
-    fn granted(&self) -> &AtomicBool {
+    fn granted_flag(&self) -> &AtomicBool {
         match self {
             // SAFETY: the fibre does not continue before the grant, and the caller is the fibre
             // itself.
-            Self::Fibre(record) => unsafe { &record.as_ref().granted },
-            Self::Thread(thread_waiter) => &thread_waiter.granted,
+            Self::Fibre(record) => unsafe { &record.as_ref().is_granted },
+            Self::Thread(thread_waiter) => &thread_waiter.is_granted,
         }
     }
 
-    /// Waits until [`ListWaiter::grant`] is called. The waiter itself calls this, while it is in
-    /// one list only.
+    /// Waits until [`ListWaiter::grant`] is called. Called by the waiter itself, which must be in
+    /// no other list.
     pub(crate) fn wait_for_grant(&self) {
         while !self.is_granted() {
             self.wait_here();
@@ -110,8 +110,9 @@ impl ListWaiter {
     }
 
     /// As [`wait_for_grant`](Self::wait_for_grant), with a timeout. After the timeout, `remove` is
-    /// called to remove the waiter from its list. Returns false if it did. If the waiter was not in
-    /// the list any more, its wait has been granted, and the result is true.
+    /// called, which removes the waiter from its list, or returns false if it is not there any
+    /// more: its wait has then been granted, or is about to be. Returns whether the wait was
+    /// granted.
     pub(crate) fn wait_for_grant_within(
         &self,
         timeout: Duration,
@@ -131,13 +132,13 @@ impl ListWaiter {
             Self::Thread(_) => None,
         };
         while !self.is_granted() {
-            let left_ns = deadline_ns.saturating_sub(monotonic_ns());
-            if left_ns == 0 {
+            let remaining_ns = deadline_ns.saturating_sub(monotonic_ns());
+            if remaining_ns == 0 {
                 return true;
             }
             match self {
                 Self::Fibre(_) => self.wait_here(),
-                Self::Thread(_) => park_timeout(Duration::from_nanos(left_ns)),
+                Self::Thread(_) => park_timeout(Duration::from_nanos(remaining_ns)),
             }
         }
         false
@@ -154,7 +155,7 @@ impl ListWaiter {
     /// Whether the wait has been granted. Only the waiter itself calls this.
     pub(crate) fn is_granted(&self) -> bool {
         // Acquire: pairs with `grant`.
-        self.granted().load(Ordering::Acquire)
+        self.granted_flag().load(Ordering::Acquire)
     }
 
     /// Grants the wait. The waiter has been removed from the list.
@@ -164,7 +165,7 @@ impl ListWaiter {
             Self::Fibre(record) => unsafe { Record::grant(record.as_ptr()) },
             Self::Thread(thread_waiter) => {
                 // Release: pairs with `is_granted`.
-                thread_waiter.granted.store(true, Ordering::Release);
+                thread_waiter.is_granted.store(true, Ordering::Release);
                 thread_waiter.thread.unpark();
             }
         }
@@ -194,7 +195,7 @@ impl WaitList {
         }
     }
 
-    /// Appends the caller. It must release the lock that guards the list before it waits.
+    /// Appends the caller, which must release the lock that guards the list before it waits.
     pub(crate) fn push_current(&mut self) -> ListWaiter {
         self.push(ListWaiter::current())
     }
@@ -202,7 +203,7 @@ impl WaitList {
     /// Appends a waiter that is about to wait.
     pub(crate) fn push(&mut self, waiter: ListWaiter) -> ListWaiter {
         // Relaxed: the waiter is not in the list yet, so no other thread can grant its wait.
-        waiter.granted().store(false, Ordering::Relaxed);
+        waiter.granted_flag().store(false, Ordering::Relaxed);
         self.waiters.push_back(waiter.clone());
         waiter
     }
@@ -217,8 +218,8 @@ impl WaitList {
         self.waiters.into_iter().for_each(ListWaiter::grant);
     }
 
-    /// Removes a waiter that does not wait any longer. Returns false if it was not in the list:
-    /// then its wait has been granted or is about to be.
+    /// Removes a waiter that does not wait any longer. Returns false if the waiter was not in the
+    /// list: its wait then has been granted or is about to be.
     pub(crate) fn remove(&mut self, waiter: &ListWaiter) -> bool {
         let index = self.waiters.iter().position(|other| other == waiter);
         index.is_some_and(|index| self.waiters.remove(index).is_some())

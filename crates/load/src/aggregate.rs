@@ -98,6 +98,7 @@ impl Aggregate {
             hits: totals.hits,
             sets: totals.sets,
             lost_connections: totals.lost_connections,
+            // The caller sets this after a prefill.
             resident: None,
             response: open.then(|| {
                 let (answered, censored) = (&latencies.response, &latencies.censored);

@@ -1,9 +1,9 @@
 //! The acceptor thread. It admits or rejects connections; the runtime's [`Dispatch`] passes
 //! admitted ones on.
 //!
-//! It waits by epoll under every runtime. A ring would keep a listener open for some milliseconds
-//! after its process was killed: clients could still connect but would get no reply, and a new
-//! server would find the port in use.
+//! The acceptor waits by epoll under every runtime. A ring would keep a listener open for some
+//! milliseconds after its process was killed: clients could still connect but would get no reply,
+//! and a new server would find the port in use.
 
 use std::io;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -20,7 +20,8 @@ use crate::setup::Shared;
 use crate::transform::NewTransform;
 use crate::transport::SocketTransport;
 
-const WAKER: u64 = u64::MAX;
+/// The token of the acceptor's waker. The token of a listener is its index.
+const WAKER_TOKEN: u64 = u64::MAX;
 
 /// An exhausted resource.
 #[derive(Debug, Clone, Copy)]
@@ -61,7 +62,7 @@ impl From<Listener> for Listening {
 pub(crate) struct Acceptor<H> {
     poll: Poll,
     listeners: Vec<Listening>,
-    stopping: Arc<AtomicBool>,
+    is_stopping: Arc<AtomicBool>,
     setup: Arc<Shared>,
     dispatch: H,
 }
@@ -74,14 +75,14 @@ impl<H: Dispatch> Acceptor<H> {
         dispatch: H,
     ) -> io::Result<Self> {
         let poll = Poll::new()?;
-        poll.add(&*running.accept_waker, WAKER, Interest::Read)?;
+        poll.add(&*running.accept_waker, WAKER_TOKEN, Interest::Read)?;
         for (token, Listening { listener, .. }) in listeners.iter().enumerate() {
             poll.add(listener, token as u64, Interest::Read)?;
         }
         Ok(Self {
             poll,
             listeners,
-            stopping: Arc::clone(&running.stopping),
+            is_stopping: Arc::clone(&running.is_stopping),
             setup,
             dispatch,
         })
@@ -89,7 +90,7 @@ impl<H: Dispatch> Acceptor<H> {
 
     pub(crate) fn run(mut self) {
         let mut events = Events::with_capacity(self.listeners.len() + 1);
-        while !self.stopping.load(Ordering::Relaxed) {
+        while !self.is_stopping.load(Ordering::Relaxed) {
             if self.poll.wait(&mut events, None).is_err() {
                 return;
             }
@@ -121,7 +122,9 @@ impl<H: Dispatch> Acceptor<H> {
 
     fn admit(&mut self, stream: Stream, token: usize) -> Result<(), Exhausted> {
         if !self.setup.counts.admit() {
-            send_rejection(&stream, &self.setup);
+            if self.listeners[token].transform.is_none() {
+                send_rejection(&stream, &self.setup);
+            }
             return Ok(());
         }
         stream.set_nodelay();
@@ -155,7 +158,8 @@ impl<H: Dispatch> Acceptor<H> {
 
     fn listen_for(&self, interest: Interest) {
         for (token, Listening { listener, .. }) in self.listeners.iter().enumerate() {
-            // The listeners are registered since the start, so changing the interest cannot fail.
+            // The listeners have been registered since the start, so changing the interest cannot
+            // fail.
             let _ = self.poll.change(listener, token as u64, interest);
         }
     }

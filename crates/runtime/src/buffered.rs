@@ -26,10 +26,10 @@ use crate::limits::{
 /// The bound in bytes, for a server with this memory for items and these limits of connections and
 /// workers.
 ///
-/// It is the largest of: 64 MiB; an eighth of the memory, which is also the limit of unfinished
-/// uploads inside the store; the size of a receive for each connection, which suffices because
-/// connections keep more than that only briefly; and enough for each worker that one long line does
-/// not exceed its share.
+/// The bound is the largest of: 64 MiB; an eighth of the memory, which is also the limit of
+/// unfinished uploads inside the store; the size of a receive for each connection, which suffices
+/// because connections keep more than that only briefly; and enough for each worker that one long
+/// line does not exceed its share.
 #[must_use]
 pub fn buffered_max(memory_bytes: u64, connections: u32, workers: u32) -> u64 {
     (memory_bytes / BUFFERED_MEMORY_PART)
@@ -38,7 +38,7 @@ pub fn buffered_max(memory_bytes: u64, connections: u32, workers: u32) -> u64 {
         .max(u64::from(workers) * BUFFERED_PER_WORKER)
 }
 
-/// What counts towards the bound of the `bytes` of a connection: nothing if they are within the
+/// How many of the `bytes` of a connection count towards the bound: none if they are within the
 /// allowance of every connection, else all of them.
 #[inline]
 pub(crate) fn counted(bytes: usize) -> u64 {
@@ -122,8 +122,8 @@ impl WorkerShare {
     ) -> Vec<Slot> {
         let rank = |slot| {
             let it = table.get(slot).filter(|it| it.counted > 0)?;
-            let is_inactive = is_inactive(it.active_s, now_s);
-            Some((!it.queued, is_inactive, it.counted, slot))
+            let is_inactive = !it.waits_for_ticket && is_inactive(it.active_s, now_s);
+            Some((!it.is_queued, is_inactive, it.counted, slot))
         };
         let mut all: Vec<_> = table.slots().filter_map(rank).collect();
         all.sort_unstable();
@@ -140,8 +140,7 @@ impl WorkerShare {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::testing::NoIo;
-    use session::{CacheWorker, Session};
+    use crate::testing::{NoIo, Silent, SilentSession};
 
     #[test]
     fn the_bound_grows_with_memory_connections_and_workers() {
@@ -164,9 +163,9 @@ mod tests {
             (100, false),
             (40_000, false),
         ] {
-            let mut connection = Connection::<CacheWorker, _>::new(NoIo, Session::default(), now_s);
+            let mut connection = Connection::<Silent, _>::new(NoIo, SilentSession, now_s);
             connection.held.append(&vec![0; bytes]);
-            connection.queued = queued;
+            connection.is_queued = queued;
             assert_eq!(share.count(&mut connection), bytes > BUFFERED_UNCOUNTED);
             assert!(!share.count(&mut connection), "nothing has changed");
             table.add(connection);

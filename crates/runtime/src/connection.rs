@@ -2,7 +2,7 @@
 
 use std::io;
 
-use service::{Output, Pending, Pin, Session, Worker};
+use service::{OpenTickets, Output, Pin, Session, Worker};
 
 use crate::buffered::is_inactive;
 use crate::transport::Sent;
@@ -16,41 +16,42 @@ pub(crate) trait ConnectionIo {
     /// Whether the transport itself has bytes to send, such as a handshake.
     fn has_unsent(&self) -> bool;
 
-    /// Bytes of memory that it occupies between bursts, beyond a fixed size.
+    /// Bytes of memory that the transport occupies between bursts, beyond a fixed size.
     fn buffered(&self) -> usize;
 }
 
 /// A connection.
 pub(crate) struct Connection<S: Worker, I> {
-    /// Its transport, and the state of the operations on it.
+    /// The transport, and the state of the operations on it.
     pub(crate) io: I,
     pub(crate) session: S::Session,
-    /// Distinguishes it from earlier connections in its slot.
+    /// Distinguishes the connection from earlier ones in its slot.
     pub(crate) generation: u32,
-    /// The completions that its session waits for.
-    pub(crate) tickets: Pending,
+    /// The tickets whose results its session waits for.
+    pub(crate) tickets: OpenTickets,
     /// Input that is not consumed yet.
     pub(crate) held: HeldInput,
     /// Replies of earlier turns that are sent together with those of the last turn. Bounded by
     /// [`TURNS_PER_SEND`](crate::limits::TURNS_PER_SEND) turns and a full output.
-    pub(crate) pending: Vec<u8>,
+    pub(crate) delayed_replies: Vec<u8>,
     /// Turns since replies were last sent.
     pub(crate) turns: u8,
     /// Output that the peer has not taken yet.
     pub(crate) unsent: Option<Box<Unsent<S::Pin>>>,
-    /// It is in a list of connections that continue without an event.
-    pub(crate) queued: bool,
-    /// It continues without receiving more input.
-    pub(crate) wants_turn: bool,
-    /// It gets its next turn with the result of a ticket.
-    pub(crate) waits_for_completion: bool,
-    /// It is closed once its output has been sent.
-    pub(crate) closing: bool,
+    /// The connection is in the present burst, or in a list of connections that continue without an
+    /// event.
+    pub(crate) is_queued: bool,
+    /// The connection continues without receiving more input.
+    pub(crate) needs_turn: bool,
+    /// The connection gets its next turn with the result of a ticket.
+    pub(crate) waits_for_ticket: bool,
+    /// The connection is closed once its output has been sent.
+    pub(crate) is_closing: bool,
     /// The second in which a byte was last received or sent.
     pub(crate) active_s: u32,
-    /// Bytes of output that the ring is sending and the peer did not take at once.
-    pub(crate) sending: usize,
-    /// The bytes its worker has counted for it (`crate::buffered`).
+    /// Capacity, in bytes, of the buffer that a ring is sending and the peer did not take at once.
+    pub(crate) blocked_send_capacity: usize,
+    /// The bytes that its worker has counted for the connection (`crate::buffered`).
     pub(crate) counted: u64,
 }
 
@@ -60,22 +61,22 @@ impl<S: Worker, I> Connection<S, I> {
             io,
             session,
             generation: 0,
-            tickets: Pending::default(),
+            tickets: OpenTickets::default(),
             held: HeldInput::default(),
-            pending: Vec::new(),
+            delayed_replies: Vec::new(),
             turns: 0,
             unsent: None,
-            queued: false,
-            wants_turn: false,
-            waits_for_completion: false,
-            closing: false,
+            is_queued: false,
+            needs_turn: false,
+            waits_for_ticket: false,
+            is_closing: false,
             active_s: now_s,
-            sending: 0,
+            blocked_send_capacity: 0,
             counted: 0,
         }
     }
 
-    /// Whether it has no unfinished input, output, upload or ticket.
+    /// Whether the connection has no unfinished input, output, upload or ticket.
     pub(crate) fn is_idle(&self) -> bool {
         self.unsent.is_none()
             && self.held.is_empty()
@@ -83,7 +84,7 @@ impl<S: Worker, I> Connection<S, I> {
             && self.tickets.count() == 0
     }
 
-    /// Whether it holds memory of the service that others may wait for.
+    /// Whether the connection holds memory of the service that others may wait for.
     pub(crate) fn holds_memory(&self) -> bool {
         let pinned = self
             .unsent
@@ -92,22 +93,29 @@ impl<S: Worker, I> Connection<S, I> {
         pinned || self.session.holds_memory()
     }
 
-    /// Whether it holds such memory and has been inactive for long. A queued connection is not
-    /// inactive.
+    /// Whether it holds such memory and its peer has been inactive for long. A connection that is
+    /// queued, or waits for a completion, does not wait for its peer.
     pub(crate) fn is_slow_holder(&self, now_s: u32) -> bool {
-        !self.queued && is_inactive(self.active_s, now_s) && self.holds_memory()
+        !self.is_queued
+            && !self.waits_for_ticket
+            && is_inactive(self.active_s, now_s)
+            && self.holds_memory()
     }
 }
 
 impl<S: Worker, I: ConnectionIo> Connection<S, I> {
-    /// Bytes of memory outside the service that it occupies until the next burst.
+    /// Bytes of memory outside the service that the connection occupies until the next burst.
     #[inline]
     pub(crate) fn buffered(&self) -> usize {
         let unsent = self
             .unsent
             .as_ref()
             .map_or(0, |unsent| unsent.output.capacity());
-        self.held.capacity() + self.pending.capacity() + self.sending + unsent + self.io.buffered()
+        self.held.capacity()
+            + self.delayed_replies.capacity()
+            + self.blocked_send_capacity
+            + unsent
+            + self.io.buffered()
     }
 }
 
@@ -115,14 +123,16 @@ impl<S: Worker, I: ConnectionIo> Connection<S, I> {
 #[derive(Debug)]
 pub(crate) struct Unsent<P> {
     pub(crate) output: Output<P>,
+    /// Bytes of `output` that have been sent.
     pub(crate) sent: usize,
 }
 
-/// Input kept from one burst to the next. It is bounded by the longest line that a session accepts
-/// plus the bytes of one wait: one receive for events, all buffers for rings.
+/// Input kept from one burst to the next. Its length is bounded by the longest line that a session
+/// accepts plus the bytes of one wait: one receive for events, all buffers for rings.
 #[derive(Debug, Default)]
 pub(crate) struct HeldInput {
     bytes: Vec<u8>,
+    /// Bytes at the front that have been consumed.
     start: usize,
 }
 
@@ -148,7 +158,7 @@ impl HeldInput {
         self.tail().extend_from_slice(bytes);
     }
 
-    /// The bytes, to append to.
+    /// The held bytes, as a vector to append to.
     pub(crate) fn tail(&mut self) -> &mut Vec<u8> {
         if self.start > 0 {
             self.bytes.drain(..self.start);

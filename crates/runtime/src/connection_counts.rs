@@ -13,7 +13,7 @@ pub struct ConnectionCounts {
     current: AtomicU64,
     total: AtomicU64,
     rejected: AtomicU64,
-    accepting: AtomicBool,
+    is_accepting: AtomicBool,
     file_pauses: AtomicU64,
     task_pauses: AtomicU64,
     paused_ns: AtomicU64,
@@ -28,7 +28,8 @@ pub struct ConnectionCounts {
     workers: Mutex<Vec<Arc<WorkerCounts>>>,
 }
 
-/// Number of size classes of bursts: 1, 2, up to 4, up to 8, and so on; the last is unbounded.
+/// Number of size classes of bursts: 1 connection, 2, up to 4, up to 8, and so on; the last is
+/// unbounded.
 pub const BURST_SIZES: usize = 11;
 
 /// Counts of one worker: its traffic, bursts by size in powers of two, and the bytes that its
@@ -111,7 +112,8 @@ impl WorkerCounts {
     }
 }
 
-/// With a single writer, no other thread changes the cell between load and store.
+/// Adds to a count that only the calling thread writes, so that no other thread changes it between
+/// load and store.
 fn add(cell: &AtomicU64, by: u64) {
     cell.store(
         cell.load(Ordering::Relaxed).wrapping_add(by),
@@ -131,7 +133,7 @@ pub struct ConnectionSnapshot {
     /// Connections rejected because of the limit.
     pub rejected: u64,
     /// Whether new connections are accepted.
-    pub accepting: bool,
+    pub is_accepting: bool,
     /// Pauses of accepting because descriptors were exhausted.
     pub file_pauses: u64,
     /// Pauses of accepting because threads or stacks were exhausted, in runtimes with a task per
@@ -173,7 +175,7 @@ impl ConnectionCounts {
             current: zero(),
             total: zero(),
             rejected: zero(),
-            accepting: AtomicBool::new(true),
+            is_accepting: AtomicBool::new(true),
             file_pauses: zero(),
             task_pauses: zero(),
             paused_ns: zero(),
@@ -196,7 +198,7 @@ impl ConnectionCounts {
             current: read(&self.current),
             total: read(&self.total),
             rejected: read(&self.rejected),
-            accepting: self.accepting.load(Ordering::Relaxed),
+            is_accepting: self.is_accepting.load(Ordering::Relaxed),
             file_pauses: read(&self.file_pauses),
             task_pauses: read(&self.task_pauses),
             paused_ns: read(&self.paused_ns),
@@ -267,19 +269,20 @@ impl ConnectionCounts {
         self.refuse();
     }
 
-    /// Counts an admitted connection as rejected. It has a slot, and closing that calls
-    /// [`leave`](Self::leave).
+    /// Counts an admitted connection as rejected. The connection has an entry in the list of peers;
+    /// dropping the entry calls [`leave`](Self::leave).
     pub(crate) fn refuse(&self) {
         self.rejected.fetch_add(1, Ordering::Relaxed);
     }
 
+    /// Counts an admitted connection as closed.
     pub(crate) fn leave(&self) {
         self.current.fetch_sub(1, Ordering::Relaxed);
     }
 
     /// Counts a pause of accepting.
     pub(crate) fn pause_accepting(&self, exhausted: Exhausted) {
-        self.accepting.store(false, Ordering::Relaxed);
+        self.is_accepting.store(false, Ordering::Relaxed);
         let pauses = match exhausted {
             Exhausted::Files => &self.file_pauses,
             Exhausted::Tasks => &self.task_pauses,
@@ -289,20 +292,20 @@ impl ConnectionCounts {
 
     /// Counts the end of a pause of accepting, which took `paused_ns`.
     pub(crate) fn resume_accepting(&self, paused_ns: u64) {
-        self.accepting.store(true, Ordering::Relaxed);
+        self.is_accepting.store(true, Ordering::Relaxed);
         self.paused_ns.fetch_add(paused_ns, Ordering::Relaxed);
     }
 
-    /// Records that a connection waits for memory. Returns true for the first in this second; that
-    /// caller wakes every worker.
+    /// Records that a connection waits for memory. Returns true to the first caller in a second,
+    /// which then wakes every worker.
     pub(crate) fn request_memory(&self, now_s: u32) -> bool {
         self.memory_requested_s.fetch_max(now_s, Ordering::Relaxed) < now_s
     }
 
     /// Whether a connection waits for memory, or did within the last second.
     pub(crate) fn is_memory_requested(&self, now_s: u32) -> bool {
-        let wanted_s = self.memory_requested_s.load(Ordering::Relaxed);
-        wanted_s > 0 && wanted_s + 1 >= now_s
+        let requested_s = self.memory_requested_s.load(Ordering::Relaxed);
+        requested_s > 0 && requested_s + 1 >= now_s
     }
 
     /// The bound of the bytes that connections keep between bursts.

@@ -35,8 +35,8 @@ impl<S: Worker, I> ConnectionTable<S, I> {
         self.connections.get_mut(slot)?.as_deref_mut()
     }
 
-    /// The connection that a result is for; none if it has been closed.
-    pub(crate) fn named(&mut self, id: ConnectionId) -> Option<&mut Connection<S, I>> {
+    /// The connection with this identity; none if it has been closed.
+    pub(crate) fn find(&mut self, id: ConnectionId) -> Option<&mut Connection<S, I>> {
         self.get_mut(id.slot as Slot)
             .filter(|connection| connection.generation == id.generation)
     }

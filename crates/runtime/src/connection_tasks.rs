@@ -6,11 +6,11 @@
 //! ```
 //!
 //! A worker context (the state of the service, counts, a list of requests) takes tens of KiB, and
-//! the cache's reclamation has to check every one. So there are only as many contexts as workers, for any
-//! number of connections. A task uses one for the duration of a burst only: between receiving and
-//! sending, without a system call in between. A burst answers one connection, so no requests of
-//! other connections are prefetched. Fibres are the exception: their processor sees the
-//! input before any of them runs (`fibres/wake.rs`).
+//! the cache's reclamation has to check every context. So there are only as many contexts as
+//! workers, for any number of connections. A task uses a context only for the duration of a burst:
+//! between receiving and sending, without a system call in between. A burst answers one connection,
+//! so no requests of other connections are prefetched. Fibres are the exception: their processor
+//! sees the input before any of its fibres runs (`fibres/wake.rs`).
 
 mod buffered;
 mod peers;
@@ -31,9 +31,9 @@ use crate::inbox::Inbox;
 use crate::limits::MAINTAIN_INTERVAL_NS;
 use crate::running::Running;
 use crate::setup::{Shared, second};
-use crate::transform::Transformer;
+use crate::transform::{self, Transformer};
 use crate::transport::SocketTransport;
-use crate::worker_context::WorkerContext;
+use crate::worker_context::{Maintained, WorkerContext};
 pub(crate) use peers::Peer;
 use peers::Peers;
 use supervisor::Supervisor;
@@ -48,9 +48,9 @@ pub(crate) struct ConnectionTasks<C: TaskRuntime> {
     max_tasks: usize,
     /// Wakes the supervisor.
     inbox: Arc<Inbox>,
-    ending: Arc<AtomicBool>,
+    is_ending: Arc<AtomicBool>,
     /// The supervisor has been woken because the service has more maintenance to do.
-    has_more: AtomicBool,
+    has_maintenance: AtomicBool,
     /// Time of the last maintenance step.
     maintained_ns: AtomicU64,
     /// Bytes that sleeping tasks keep.
@@ -98,9 +98,8 @@ pub(crate) trait TaskRuntime: Send + Sync + Sized + 'static {
         work: impl FnOnce(&mut WorkerContext<Self::Service>) -> R + Send,
     ) -> R;
 
-    /// Runs a step of the service's maintenance if a context is free. Returns true if more work
-    /// remains.
-    fn maintain(&self, choice: Choice, now_ns: u64) -> Option<bool>;
+    /// Runs a step of the service's maintenance, without system calls, if a context is free.
+    fn maintain(&self, choice: Choice, now_ns: u64) -> Option<Maintained>;
 
     /// The number of worker contexts.
     fn contexts(&self) -> usize;
@@ -124,10 +123,10 @@ pub(crate) trait PeerSocket: Send {
     /// Waits for bytes; 0 means that the peer has closed its side.
     fn receive(&self, room: &mut [u8]) -> io::Result<usize>;
 
-    /// Sends as much as the socket has space for now.
+    /// Sends as many bytes as the socket has space for, without waiting.
     fn try_send(&self, slices: &[IoSlice<'_>]) -> io::Result<usize>;
 
-    /// Sends; waits for space.
+    /// As [`try_send`](PeerSocket::try_send), but waits if there is no space.
     fn send(&self, slices: &[IoSlice<'_>]) -> io::Result<usize>;
 
     /// Whether [`PeerSocket::exchange`] is cheaper than sending and receiving.
@@ -136,8 +135,8 @@ pub(crate) trait PeerSocket: Send {
     /// Sends all of `bytes`, then receives. Any error means that the connection is lost.
     fn exchange(&self, bytes: &[u8], room: &mut [u8]) -> io::Result<usize>;
 
-    /// Lets other tasks run. A task calls it if it has more to do, or might otherwise never wait
-    /// because its peer sends without end and it does not [exchange](PeerSocket::exchange).
+    /// Lets other tasks run. A task calls this if it has more to do, or if it might otherwise never
+    /// wait: its peer sends without end, and the task does not [exchange](PeerSocket::exchange).
     fn yield_now(&self);
 
     /// Sleeps for `timeout_ns`. Returns true early if the peer has hung up or the connection is
@@ -169,8 +168,8 @@ impl<C: TaskRuntime> ConnectionTasks<C> {
             peers: Peers::default(),
             max_tasks,
             inbox: Arc::clone(&running.inboxes[0]),
-            ending: Arc::clone(&running.ending),
-            has_more: AtomicBool::new(false),
+            is_ending: Arc::clone(&running.is_ending),
+            has_maintenance: AtomicBool::new(false),
             maintained_ns: AtomicU64::new(0),
             buffered: Mutex::default(),
         });
@@ -179,33 +178,43 @@ impl<C: TaskRuntime> ConnectionTasks<C> {
         Ok(tasks)
     }
 
-    /// Runs a step of maintenance if it is due and a context is free. The supervisor
-    /// continues with the rest.
+    /// Runs a step of maintenance if it is due and a context is free. If work remains, the
+    /// supervisor continues with it.
     fn maintain(&self, now_ns: u64) {
         // The steps of all contexts together are as frequent as in the other runtimes, where every
-        // worker makes its own.
-        let every_ns = MAINTAIN_INTERVAL_NS / self.runtime.contexts().max(1) as u64;
-        if !self.is_maintenance_due(every_ns, now_ns) {
+        // worker runs steps of its own.
+        let interval_ns = MAINTAIN_INTERVAL_NS / self.runtime.contexts().max(1) as u64;
+        if !self.is_maintenance_due(interval_ns, now_ns) {
             return;
         }
         let maintained = self.maintain_at(Choice::MostRecent, now_ns);
         let Some(has_more) = maintained else { return };
-        if has_more && !self.has_more.swap(true, Ordering::Relaxed) {
+        if has_more && !self.has_maintenance.swap(true, Ordering::Relaxed) {
             self.inbox.waker.wake();
         }
     }
 
-    /// Whether the last step was at least `every_ns` ago.
-    fn is_maintenance_due(&self, every_ns: u64, now_ns: u64) -> bool {
+    /// Whether the last step was at least `interval_ns` ago.
+    fn is_maintenance_due(&self, interval_ns: u64, now_ns: u64) -> bool {
         let last_ns = self.maintained_ns.load(Ordering::Relaxed);
-        now_ns.saturating_sub(last_ns) >= every_ns
+        now_ns.saturating_sub(last_ns) >= interval_ns
     }
 
-    /// Runs a step if a context is free. Returns true if more work remains.
+    /// Runs a step of maintenance if a context is free. Returns true if more work remains.
     fn maintain_at(&self, choice: Choice, now_ns: u64) -> Option<bool> {
-        let has_more = self.runtime.maintain(choice, now_ns)?;
+        let maintained = self.runtime.maintain(choice, now_ns)?;
         self.maintained_ns.store(now_ns, Ordering::Relaxed);
-        Some(has_more)
+        if maintained.needs_thread {
+            (self.setup.wake_maintenance)();
+        }
+        Some(maintained.has_more)
+    }
+
+    /// Counts the panic of a transform, which closes its connection.
+    fn count_if_panic(&self, error: &io::Error) {
+        if transform::is_panic(error) {
+            self.setup.counts.count_panics(1);
+        }
     }
 
     /// Starts the task of a peer.
@@ -216,10 +225,10 @@ impl<C: TaskRuntime> ConnectionTasks<C> {
     ) -> Result<(), Exhausted> {
         let slot = self.peers.insert(Arc::clone(peer), self.max_tasks);
         let slot = slot.ok_or(Exhausted::Tasks)?;
-        let (tasks, its_peer) = (Arc::clone(self), Arc::clone(peer));
+        let (tasks, peer) = (Arc::clone(self), Arc::clone(peer));
         let spawned = self
             .runtime
-            .spawn(move || serve_connection(tasks, its_peer, slot, transformer));
+            .spawn(move || serve_connection(tasks, peer, slot, transformer));
         match spawned {
             Ok(task) => {
                 if self.peers.attach_task(slot, task) {
@@ -243,7 +252,7 @@ impl<C: TaskRuntime> Dispatch for Arc<ConnectionTasks<C>> {
             .inspect_err(|_| reject(&peer.stream, &self.setup))
     }
 
-    /// Nothing to wake: each new connection has its own task.
+    /// Does nothing: each new connection has its own task, which runs already.
     fn flush(&mut self) {}
 }
 

@@ -13,9 +13,10 @@
 //! A fibre answers one connection, and would wait for the cache misses of its bucket and its item.
 //! Therefore the processor looks at all input of its ring before it runs the fibres: it prefetches
 //! the bucket of each first request, then the items. So the misses overlap, as in a burst of the
-//! event loop. With the epoll poller each fibre receives for itself, so this is not possible.
+//! event loop. With epoll each fibre receives for itself, so the processor sees no input and
+//! prefetches nothing.
 //!
-//! An idle connection costs that page, its receive buffer and its output, both at most
+//! An idle connection costs about a page of stack, its receive buffer and its output, both at most
 //! [`IDLE_BUFFER_LEN`](crate::limits::IDLE_BUFFER_LEN), and a few hundred bytes of state.
 
 mod accept;
@@ -46,7 +47,7 @@ pub(crate) struct Fibres<S: Worker> {
     runtime: Mutex<Option<Runtime>>,
     contexts: Arc<ContextPool<S>>,
     /// Number of times the supervisor has looked for a sleeping processor's context.
-    turn: AtomicUsize,
+    searches: AtomicUsize,
 }
 
 /// One context per processor, shared by its fibres.
@@ -58,10 +59,10 @@ pub(crate) struct ContextPool<S: Worker> {
 struct ProcessorContext<S: Worker> {
     context: WorkerContext<S>,
     /// The processor sleeps, so that the supervisor may run maintenance with its context.
-    sleeps: bool,
+    is_sleeping: bool,
 }
 
-/// Starts the processors and the supervisor. The result starts a fibre for each connection.
+/// Starts the processors and the supervisor. The returned value starts a fibre for each connection.
 ///
 /// # Errors
 /// The limit of descriptors or threads is reached.
@@ -73,7 +74,7 @@ pub(crate) fn start<S: Service>(
     let contexts = (0..setup.workers).map(|_| {
         Mutex::new(ProcessorContext {
             context: WorkerContext::new(setup, service.worker(), running.handles(0)),
-            sleeps: false,
+            is_sleeping: false,
         })
     });
     let contexts = Arc::new(ContextPool {
@@ -89,13 +90,13 @@ pub(crate) fn start<S: Service>(
     let fibres = Fibres {
         runtime: Mutex::new(Some(runtime)),
         contexts,
-        turn: AtomicUsize::new(0),
+        searches: AtomicUsize::new(0),
     };
-    let most = fibre_connections_max(
+    let max_tasks = fibre_connections_max(
         sys::limits::memory_areas(),
         fibre::has_lightweight_guard_pages(),
     );
-    ConnectionTasks::open(running, setup, fibres, most.unwrap_or(usize::MAX))
+    ConnectionTasks::open(running, setup, fibres, max_tasks.unwrap_or(usize::MAX))
 }
 
 /// How many connections with fibres fit into this many memory mappings

@@ -43,7 +43,7 @@ impl Inbox {
     }
 }
 
-/// Completions wake the worker by the same event.
+/// Results of tickets wake the worker by the same event as new connections.
 impl Wake for Inbox {
     fn wake(self: Arc<Self>) {
         self.waker.wake();

@@ -17,7 +17,7 @@
 //! Invariants: a connection stays with one worker, thread or fibre until it is closed. Answering
 //! makes no system call, except for `stats` and `verbosity`. The memory that slow peers can occupy
 //! is bounded, per connection and in total (`buffered`). While a peer does not take its replies,
-//! its requests are not read; only a ring may have received some in the meantime.
+//! its requests are not read; only a ring may receive some of them.
 
 #![forbid(unsafe_code)]
 
@@ -40,8 +40,6 @@ mod running;
 mod setup;
 #[cfg(test)]
 mod testing;
-#[cfg(test)]
-mod tests;
 mod threads;
 mod transform;
 mod transport;
@@ -156,7 +154,7 @@ pub fn start(
 }
 
 /// As [`start`] of [`Kind::Threads`], for a service that is compiled for no other runtime. A
-/// connection that is silent for `idle_ns` nanoseconds is closed.
+/// connection whose peer neither sends nor takes anything for `idle_ns` nanoseconds is closed.
 ///
 /// # Errors
 /// As [`start`].

@@ -5,9 +5,9 @@
 //! caller: Client::send → Memory::run(now_ns) → Client::receive
 //! ```
 //!
-//! Its worker is the one of `events`, so tests and simulations run the code that serves sockets:
-//! the same bursts, bounds, back-pressure and completions. A pipe has a bounded capacity, as a
-//! socket has.
+//! The worker serves its connections by the code of `events` (`crate::readiness`), so tests and
+//! simulations have the same bursts, bounds, back-pressure and completions. A pipe has a bounded
+//! capacity, as a socket has.
 
 mod accept;
 mod pipe;

@@ -15,11 +15,11 @@ use service::{Output, Pin, Worker};
 
 use crate::connection::{Connection, ConnectionIo};
 use crate::connection_table::{ConnectionTable, Slot};
-use crate::limits::{BURST_CONNECTIONS, EVENTS_PER_WAIT, RECEIVE_LEN};
+use crate::limits::{BURST_CONNECTIONS, RECEIVE_LEN};
 use crate::setup::second;
 use crate::transport::{Sent, Transport};
 use crate::worker_context::{Flushed, Outcome, WorkerContext};
-use burst::Part;
+use burst::BurstMember;
 use sys::poll::{Interest, Ready};
 
 /// Registers the events that a worker waits for.
@@ -35,6 +35,8 @@ pub(crate) trait Registry<T> {
 pub(crate) struct ReadinessIo<T> {
     pub(crate) transport: T,
     interest: Interest,
+    /// It waits for memory held by others.
+    waits_for_memory: bool,
 }
 
 impl<T: Transport> ConnectionIo for ReadinessIo<T> {
@@ -58,8 +60,7 @@ pub(crate) struct ReadinessLoop<S: Worker, T, R> {
     pub(crate) table: ConnectionTable<S, ReadinessIo<T>>,
     /// One receive buffer for each connection of a burst.
     buffers: Vec<Vec<u8>>,
-    burst: Vec<Slot>,
-    parts: Vec<Part>,
+    members: Vec<BurstMember>,
     outcomes: Vec<Outcome>,
 }
 
@@ -72,19 +73,21 @@ impl<S: Worker, T: Transport, R: Registry<T>> ReadinessLoop<S, T, R> {
             buffers: (0..BURST_CONNECTIONS)
                 .map(|_| vec![0; RECEIVE_LEN])
                 .collect(),
-            burst: Vec::with_capacity(EVENTS_PER_WAIT),
-            parts: Vec::with_capacity(BURST_CONNECTIONS),
+            members: Vec::with_capacity(BURST_CONNECTIONS),
             outcomes: Vec::with_capacity(BURST_CONNECTIONS),
         }
     }
 
     /// Registers a new connection.
-    pub(crate) fn accept(&mut self, transport: T, now_ns: u64) -> Slot {
+    pub(crate) fn accept(&mut self, transport: T, now_ns: u64) {
         let io = ReadinessIo {
             transport,
             interest: Interest::Read,
+            waits_for_memory: false,
         };
-        let session = self.context.service.open();
+        let Some(session) = self.context.open() else {
+            return;
+        };
         let slot = self.table.add(Connection::new(io, session, second(now_ns)));
         if let Some(connection) = self.table.get(slot) {
             let transport = &connection.io.transport;
@@ -92,25 +95,26 @@ impl<S: Worker, T: Transport, R: Registry<T>> ReadinessLoop<S, T, R> {
                 self.close(slot);
             }
         }
-        slot
     }
 
-    /// Serves the connections that are ready, and those that continue without an event. Returns
-    /// their number.
-    pub(crate) fn turn(&mut self, ready: impl Iterator<Item = Ready>, now_ns: u64) -> usize {
-        let mut burst = std::mem::take(&mut self.burst);
-        self.context.take_runnable(now_ns, &mut burst);
+    /// Serves the connections that are ready, and those that continue without an event. Leaves them
+    /// in `burst`, which is emptied first.
+    #[inline]
+    pub(crate) fn turn(
+        &mut self,
+        ready: impl Iterator<Item = Ready>,
+        now_ns: u64,
+        burst: &mut Vec<Slot>,
+    ) {
+        burst.clear();
+        self.context.take_runnable(now_ns, burst);
         for event in ready {
-            self.on_event(event, &mut burst, now_ns);
+            self.on_event(event, burst, now_ns);
         }
         self.context.woke_up(now_ns, burst.len());
         for slots in burst.chunks(BURST_CONNECTIONS) {
             self.serve(slots, now_ns);
         }
-        let count = burst.len();
-        burst.clear();
-        self.burst = burst;
-        count
     }
 
     /// Closes slow holders of memory that others need, and delivers the results of tickets. Called
@@ -119,7 +123,7 @@ impl<S: Worker, T: Transport, R: Registry<T>> ReadinessLoop<S, T, R> {
         for slot in self.context.slow_holders(&self.table, now_ns) {
             self.close(slot);
         }
-        for slot in self.context.deliver(&mut self.table) {
+        for slot in self.context.deliver(&mut self.table, now_ns) {
             self.close(slot);
         }
     }
@@ -128,7 +132,7 @@ impl<S: Worker, T: Transport, R: Registry<T>> ReadinessLoop<S, T, R> {
     pub(crate) fn drain(&mut self, now_ns: u64) -> bool {
         for slot in self.table.slots() {
             let is_idle =
-                |connection: &Connection<_, _>| !connection.queued && connection.is_idle();
+                |connection: &Connection<_, _>| !connection.is_queued && connection.is_idle();
             if self.table.get(slot).is_some_and(is_idle) {
                 self.serve(&[slot], now_ns);
                 if self.table.get(slot).is_some_and(is_idle) {
@@ -149,8 +153,7 @@ impl<S: Worker, T: Transport, R: Registry<T>> ReadinessLoop<S, T, R> {
         context
     }
 
-    /// Handles an event: unsent output is sent at once, input makes the connection part of the
-    /// burst.
+    /// Handles an event: unsent output is sent at once; a connection with input joins the burst.
     fn on_event(&mut self, ready: Ready, burst: &mut Vec<Slot>, now_ns: u64) {
         let Ok(slot) = Slot::try_from(ready.token) else {
             return;
@@ -165,13 +168,12 @@ impl<S: Worker, T: Transport, R: Registry<T>> ReadinessLoop<S, T, R> {
         if ready.hung_up && connection.io.interest == Interest::None {
             // The peer hung up while its request waits for memory or for a completion. epoll would
             // report it again at every wait.
-            self.context.forget_queued(slot);
             self.close(slot);
-        } else if !connection.queued {
-            connection.queued = true;
+        } else if !connection.is_queued {
+            connection.is_queued = true;
             burst.push(slot);
         }
-        // A queued connection is not read before its turn. A hang-up shows when it is.
+        // A queued connection is read in its turn, and then notices a hang-up.
     }
 
     /// Sends unsent output. Once all is sent, the connection continues.
@@ -180,11 +182,14 @@ impl<S: Worker, T: Transport, R: Registry<T>> ReadinessLoop<S, T, R> {
             return;
         };
         match self.context.send_unsent(connection, second(now_ns)) {
-            Some(Flushed::Complete) if connection.closing => self.close(slot),
+            Some(Flushed::Complete) if connection.is_closing => self.close(slot),
+            Some(Flushed::Complete) if connection.waits_for_ticket => {
+                self.wait_for(slot, Interest::None);
+            }
             Some(Flushed::Complete) => {
                 // The held input may contain complete requests.
-                connection.queued = true;
-                self.context.again.push(slot);
+                connection.is_queued = true;
+                self.context.runnable.push(slot);
                 self.wait_for(slot, Interest::Read);
             }
             Some(Flushed::Lost) => self.close(slot),
@@ -221,6 +226,9 @@ impl<S: Worker, T: Transport, R: Registry<T>> ReadinessLoop<S, T, R> {
     fn close(&mut self, slot: Slot) {
         if let Some(connection) = self.table.get_mut(slot) {
             self.context.release_buffered(connection);
+            if connection.is_queued {
+                self.context.remove_runnable(slot);
+            }
         }
         self.table.close(slot, &self.context.setup.counts);
     }

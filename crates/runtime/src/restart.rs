@@ -1,5 +1,6 @@
-//! Restart of a failed worker loop: its connections are closed and counted, and it serves the new
-//! connections dispatched to it. If the thread merely ended, those would wait forever.
+//! Restart of a failed worker loop: its connections are closed and counted, and a new loop serves
+//! the connections that are dispatched to the worker from then on. If the thread merely ended, the
+//! new connections would wait forever.
 //!
 //! A panic in a session has a smaller effect: see `WorkerContext::serve_burst`.
 
@@ -20,7 +21,7 @@ use crate::worker_context::WorkerContext;
 pub(crate) trait EventLoop: Sized {
     /// The service's state of the worker.
     type Service: service::Worker;
-    /// Its kernel objects.
+    /// The kernel objects of the loop.
     type Kernel;
 
     /// Creates the kernel objects.

@@ -5,8 +5,8 @@
 //! ```
 //!
 //! Receives are multishot, into buffers that the kernel selects. The sends of a burst are submitted
-//! together by the system call that waits for the next events. So a burst costs one system call for
-//! any number of connections.
+//! by the system call that waits for the next events, so a burst costs one system call for any
+//! number of connections.
 
 mod accept;
 mod stop;
@@ -24,8 +24,8 @@ use crate::worker_context::WorkerContext;
 use service::Service;
 use worker::Worker;
 
-/// Starts the workers. Each creates its ring on its own thread, because only that thread may use
-/// it.
+/// Starts the workers. Each creates its ring on its own thread, because only the thread that
+/// created a ring may use it.
 ///
 /// # Errors
 /// The limit of descriptors or threads is reached, or the kernel lacks a needed feature of
@@ -38,18 +38,18 @@ pub(crate) fn start(
     for number in 0..setup.workers {
         let context = WorkerContext::new(setup, service.worker(), running.handles(number));
         let inbox = Arc::clone(&running.inboxes[number]);
-        let (made, is_made) = mpsc::sync_channel(1);
+        let (result_sender, result_receiver) = mpsc::sync_channel(1);
         running.spawn(format!("worker-{number}"), move || match worker::open() {
             Ok(kernel) => {
-                let _ = made.send(Ok(()));
+                let _ = result_sender.send(Ok(()));
                 restart::run(Worker::new(context, Arc::clone(&inbox), kernel), &inbox);
             }
             Err(error) => {
-                let _ = made.send(Err(error));
+                let _ = result_sender.send(Err(error));
             }
         })?;
         let panicked = || io::Error::other("a worker panicked");
-        is_made.recv().map_err(|_| panicked())??;
+        result_receiver.recv().map_err(|_| panicked())??;
     }
     Ok(())
 }

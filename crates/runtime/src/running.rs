@@ -13,22 +13,22 @@ use crate::connection_counts::ConnectionCounts;
 use crate::inbox::Inbox;
 use crate::worker_context::WorkerHandles;
 
-/// A set of running threads. They continue if it is dropped without [`Running::stop`].
+/// A set of running threads. They continue if this value is dropped without [`Running::stop`].
 #[derive(Debug)]
 pub struct Running {
     /// The acceptor has to stop.
-    pub(crate) stopping: Arc<AtomicBool>,
+    pub(crate) is_stopping: Arc<AtomicBool>,
     /// The acceptor has stopped, so workers may end.
-    pub(crate) ending: Arc<AtomicBool>,
+    pub(crate) is_ending: Arc<AtomicBool>,
     pub(crate) accept_waker: Arc<poll::Waker>,
     /// One inbox per worker.
     pub(crate) inboxes: Vec<Arc<Inbox>>,
-    accepting: Option<JoinHandle<()>>,
+    acceptor: Option<JoinHandle<()>>,
     workers: Vec<JoinHandle<()>>,
     counts: Arc<ConnectionCounts>,
 }
 
-/// A panic happened since the start. It may have been contained, by closing a connection or
+/// A panic happened since the start. Its effect may have been limited by closing a connection or
 /// restarting a worker. All threads were stopped in order.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("a worker thread panicked")]
@@ -39,11 +39,11 @@ impl Running {
     pub(crate) fn new(workers: usize, counts: &Arc<ConnectionCounts>) -> io::Result<Self> {
         let inboxes = (0..workers).map(|_| Inbox::new().map(Arc::new));
         Ok(Self {
-            stopping: Arc::default(),
-            ending: Arc::default(),
+            is_stopping: Arc::default(),
+            is_ending: Arc::default(),
             accept_waker: Arc::new(poll::Waker::new()?),
             inboxes: inboxes.collect::<io::Result<_>>()?,
-            accepting: None,
+            acceptor: None,
             workers: Vec::new(),
             counts: Arc::clone(counts),
         })
@@ -54,8 +54,8 @@ impl Running {
         let waker = |inbox: &Arc<Inbox>| Waker::from(Arc::clone(inbox));
         WorkerHandles {
             waker: waker(&self.inboxes[number]),
-            all: self.inboxes.iter().map(waker).collect(),
-            ending: Arc::clone(&self.ending),
+            all_wakers: self.inboxes.iter().map(waker).collect(),
+            is_ending: Arc::clone(&self.is_ending),
         }
     }
 
@@ -73,7 +73,7 @@ impl Running {
     /// Starts the acceptor thread.
     pub(crate) fn spawn_acceptor(&mut self, run: impl FnOnce() + Send + 'static) -> io::Result<()> {
         let named = thread::Builder::new().name("accept".to_owned());
-        self.accepting = Some(named.spawn(run)?);
+        self.acceptor = Some(named.spawn(run)?);
         Ok(())
     }
 
@@ -82,11 +82,11 @@ impl Running {
     /// # Errors
     /// A panic happened since the start.
     pub fn stop(self) -> Result<(), Panicked> {
-        self.stopping.store(true, Ordering::Relaxed);
+        self.is_stopping.store(true, Ordering::Relaxed);
         self.accept_waker.wake();
         // An empty inbox stays empty only after the acceptor has ended.
-        let mut joined: Vec<_> = self.accepting.into_iter().map(JoinHandle::join).collect();
-        self.ending.store(true, Ordering::Relaxed);
+        let mut joined: Vec<_> = self.acceptor.into_iter().map(JoinHandle::join).collect();
+        self.is_ending.store(true, Ordering::Relaxed);
         for inbox in &self.inboxes {
             inbox.waker.wake();
         }

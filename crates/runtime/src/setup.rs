@@ -21,11 +21,12 @@ pub struct Setup {
 }
 
 /// The parameters, and what the service adds to them.
-#[derive(Debug)]
 pub(crate) struct Shared {
     setup: Setup,
     /// The bytes sent to a connection above the limit.
     pub(crate) rejection: &'static [u8],
+    /// Wakes the thread of the service's maintenance.
+    pub(crate) wake_maintenance: Box<dyn Fn() + Send + Sync>,
 }
 
 impl Shared {
@@ -33,6 +34,7 @@ impl Shared {
         Arc::new(Self {
             setup,
             rejection: service.rejection(),
+            wake_maintenance: service.maintenance_waker(),
         })
     }
 }
@@ -45,7 +47,7 @@ impl Deref for Shared {
     }
 }
 
-/// The second of a time of the monotonic clock, from 1.
+/// The second that contains a time of the monotonic clock, counted from 1.
 pub(crate) fn second(now_ns: u64) -> u32 {
     u32::try_from(now_ns / 1_000_000_000 + 1).unwrap_or(u32::MAX)
 }

@@ -1,13 +1,13 @@
-//! Threads: one per connection. It sleeps in the kernel until its peer sends.
+//! Threads: one per connection. A thread sleeps in the kernel until its peer sends.
 //!
 //! ```text
 //! acceptor ──▶ a thread: receive → borrow a context → prepare, answer → return it → send → …
 //! ```
 //!
 //! Borrowing and returning a worker context costs two short locks, shared by all connections, and a
-//! fence, because the context goes offline in between. A thread that finds none free sleeps until
-//! one is returned. Another thread may then be faster: this is not fair, but no context stays
-//! unused while a sleeping thread wakes up.
+//! fence, because the context goes offline in between. A thread that finds no free context sleeps
+//! until one is returned. While it wakes up, another thread may borrow that context: this is not
+//! fair, but no context stays unused meanwhile.
 //!
 //! An idle connection costs the touched part of its stack (four pages of
 //! [`TASK_STACK_LEN`](crate::limits::TASK_STACK_LEN)), its receive buffer and its output, both at
@@ -45,7 +45,7 @@ pub(crate) struct Threads<S: Worker> {
     idle_ns: Option<u64>,
 }
 
-/// Starts the supervisor. The result starts a thread for each connection.
+/// Starts the supervisor. The returned value starts a thread for each connection.
 ///
 /// # Errors
 /// The limit of descriptors or threads is reached.
@@ -62,8 +62,8 @@ pub(crate) fn start<S: Service>(
         contexts: ContextPool::new(contexts),
         idle_ns,
     };
-    let most = thread_connections_max(sys::limits::memory_areas());
-    ConnectionTasks::open(running, setup, threads, most)
+    let max_tasks = thread_connections_max(sys::limits::memory_areas());
+    ConnectionTasks::open(running, setup, threads, max_tasks)
 }
 
 /// How many connections with threads fit into this many memory mappings

@@ -12,14 +12,15 @@ use crate::transform::{Transform, Transformer};
 
 /// Carries the bytes of a connection.
 pub(crate) trait Transport {
-    /// Receives available bytes, as they are on the network; 0 means that the peer has closed its
-    /// side.
+    /// Receives available bytes, as they are on the network; 0 means that the peer has shut down
+    /// its sending side.
     fn receive(&mut self, buffer: &mut [u8]) -> io::Result<usize>;
 
-    /// Whether received bytes are the session's input, and its output is sent as it is.
+    /// Whether there is no transform: received bytes are the session's input, and its output is
+    /// sent unchanged.
     fn is_plain(&self) -> bool;
 
-    /// Appends the plain bytes of received bytes to `plain`.
+    /// Appends the plain bytes of received `wire` bytes to `plain`.
     fn transform(&mut self, wire: &[u8], plain: &mut Vec<u8>) -> io::Result<()>;
 
     /// Sends the output from byte `sent`, as much as there is space for within the limit of a turn.
@@ -48,12 +49,13 @@ impl fmt::Debug for SocketTransport {
 
 /// The result of sending.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Sent {
-    /// All bytes are sent.
-    All,
-    /// Bytes of the output that are sent, or kept by the transform. The rest follows when there is
-    /// space and a turn.
-    Part(usize),
+pub(crate) struct Sent {
+    /// Bytes of the output that are sent, or kept by the transform.
+    pub(crate) position: usize,
+    /// Bytes that this call passed to the network.
+    pub(crate) network_len: usize,
+    /// Everything is sent. Otherwise the rest follows when there is space and a turn.
+    pub(crate) is_complete: bool,
 }
 
 impl SocketTransport {
@@ -91,7 +93,10 @@ impl Transport for SocketTransport {
 
     fn transform(&mut self, wire: &[u8], plain: &mut Vec<u8>) -> io::Result<()> {
         match &mut self.transformer {
-            Some(transformer) => transformer.receive(wire, plain),
+            Some(transformer) => transformer.receive(wire, plain).inspect_err(|_| {
+                // The peer may be told why: as much as there is space for.
+                let _ = self.stream.send(transformer.unsent());
+            }),
             None => {
                 plain.extend_from_slice(wire);
                 Ok(())
@@ -120,70 +125,78 @@ impl Transport for SocketTransport {
     }
 }
 
+#[inline]
 fn send_plain<P: Pin>(
     stream: &Stream,
     output: &Output<P>,
-    mut sent: usize,
+    first: usize,
     turn_end: usize,
 ) -> io::Result<Sent> {
-    while sent < output.len() {
-        if sent >= turn_end {
-            return Ok(Sent::Part(sent));
-        }
-        match send_once(stream, output, sent, usize::MAX) {
-            Ok(len) => sent += len,
-            Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
-                return Ok(Sent::Part(sent));
-            }
+    let mut position = first;
+    while position < output.len() && position < turn_end {
+        match send_once(stream, output, position) {
+            Ok(len) => position += len,
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => break,
             Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
             Err(error) => return Err(error),
         }
     }
-    Ok(Sent::All)
+    Ok(Sent {
+        position,
+        network_len: position - first,
+        is_complete: position == output.len(),
+    })
 }
 
 fn send_transformed<P: Pin>(
     stream: &Stream,
     transformer: &mut Transformer,
     output: &Output<P>,
-    mut sent: usize,
+    mut position: usize,
     turn_end: usize,
 ) -> io::Result<Sent> {
+    let mut network_len = 0;
     loop {
         while !transformer.unsent().is_empty() {
             match stream.send(transformer.unsent()) {
-                Ok(len) => transformer.advance(len),
+                Ok(len) => {
+                    transformer.advance(len);
+                    network_len += len;
+                }
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
-                    return Ok(Sent::Part(sent));
+                    return Ok(Sent {
+                        position,
+                        network_len,
+                        is_complete: false,
+                    });
                 }
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
                 Err(error) => return Err(error),
             }
         }
-        if sent == output.len() {
-            return Ok(Sent::All);
+        if position == output.len() || position >= turn_end {
+            return Ok(Sent {
+                position,
+                network_len,
+                is_complete: position == output.len(),
+            });
         }
-        if sent >= turn_end {
-            return Ok(Sent::Part(sent));
-        }
-        sent += transformer.load(output, sent);
+        position += transformer.load(output, position)?;
     }
 }
 
-/// Sends at most `max_len` bytes from byte `sent` by one system call. Returns their number.
-fn send_once<P: Pin>(
-    stream: &Stream,
-    output: &Output<P>,
-    sent: usize,
-    max_len: usize,
-) -> io::Result<usize> {
-    with_slices(output, sent, max_len, |slices| match slices {
-        [bytes] => stream.send(bytes),
-        slices => stream.send_vectored(slices),
-    })
+/// Sends from byte `sent` by one system call. Returns the number of bytes sent.
+#[inline]
+fn send_once<P: Pin>(stream: &Stream, output: &Output<P>, sent: usize) -> io::Result<usize> {
+    match output.as_bytes() {
+        Some(bytes) => stream.send(&bytes[sent..]),
+        None => with_slices(output, sent, usize::MAX, |slices| {
+            stream.send_vectored(slices)
+        }),
+    }
 }
 
-/// Passes on the slices of an output from byte `sent`, at most `max_len` bytes.
+/// Calls `send` with the slices of an output from byte `sent`, at most `max_len` bytes.
 pub(crate) fn with_slices<P: Pin, R>(
     output: &Output<P>,
     sent: usize,

@@ -1,6 +1,9 @@
 //! The state that every worker has, independent of how it waits: the service's state, counts, and
 //! the buffers of a burst.
 
+mod deliver;
+mod send;
+
 use std::mem;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::Arc;
@@ -13,24 +16,23 @@ use service::{
 use sys::clock::monotonic_ns;
 
 use crate::buffered::WorkerShare;
-use crate::connection::{Connection, ConnectionIo, Unsent};
-use crate::connection_counts::{Traffic, WorkerCounts};
+use crate::connection::{Connection, ConnectionIo};
+use crate::connection_counts::WorkerCounts;
 use crate::connection_table::{ConnectionTable, Slot};
 use crate::limits::{
-    COMPLETIONS_PER_WAIT, DRAIN_CHECK_NS, DRAIN_NS, MAINTAIN_INTERVAL_NS, MAINTAIN_ITEMS,
-    MEMORY_RETRY_NS, PREFETCH_ITEMS, SPARE_OUTPUT_LEN, SPARE_OUTPUTS, TURNS_PER_SEND,
+    DRAIN_CHECK_NS, DRAIN_NS, MAINTAIN_INTERVAL_NS, MAINTAIN_ITEMS, MEMORY_RETRY_NS,
+    PREFETCH_ITEMS, SPARE_OUTPUT_LEN, SPARE_OUTPUTS, TURNS_PER_SEND,
 };
 use crate::setup::{Shared, second};
-use crate::transport::Sent;
 
 /// How a worker is woken and told to end.
 pub(crate) struct WorkerHandles {
     /// Wakes this worker.
     pub(crate) waker: Waker,
-    /// Wakes all workers, one each.
-    pub(crate) all: Vec<Waker>,
+    /// Wakers of all workers, one each.
+    pub(crate) all_wakers: Vec<Waker>,
     /// The worker has to end.
-    pub(crate) ending: Arc<AtomicBool>,
+    pub(crate) is_ending: Arc<AtomicBool>,
 }
 
 /// The state of a worker.
@@ -39,45 +41,58 @@ pub(crate) struct WorkerContext<S: Worker> {
     pub(crate) service: S,
     pub(crate) counts: Arc<WorkerCounts>,
     waker: Waker,
-    /// Wakes all workers.
-    wakers: Vec<Waker>,
-    ending: Arc<AtomicBool>,
+    /// Wakers of all workers, one each.
+    all_wakers: Vec<Waker>,
+    is_ending: Arc<AtomicBool>,
     /// Results of tickets, once one has been issued.
     mailbox: Option<Arc<Mailbox<S::Completion>>>,
-    /// Reads the clock at the end of a burst; none with a virtual clock, which stands still.
+    /// Reads the clock at the end of a burst. `None` with a virtual clock, which stands still
+    /// during a burst.
     pub(crate) clock_ns: Option<fn() -> u64>,
     /// Memory that its connections occupy between bursts.
     pub(crate) buffered: WorkerShare,
-    /// Times of the last wake-up, and of the last wake-up with work.
+    /// Time of the last wake-up.
     woke_ns: u64,
+    /// Time of the last wake-up with work.
     worked_ns: u64,
     /// Connections whose turn ended with unanswered input.
-    pub(crate) again: Vec<Slot>,
+    pub(crate) runnable: Vec<Slot>,
     /// Connections that wait for memory held by other connections.
-    pub(crate) waiting: Vec<Slot>,
+    pub(crate) waiting_for_memory: Vec<Slot>,
     /// The prepared requests of a burst.
     prepared: Vec<S::Request<'static>>,
     /// The replies to the current connection.
     pub(crate) output: Output<S::Pin>,
     /// Emptied output buffers for reuse, so that outputs need not grow from empty.
     spare: Vec<Vec<u8>>,
-    /// When the connections in `waiting` try again.
+    /// When the connections in `waiting_for_memory` try again.
     retry_ns: u64,
+    /// Time of the last step of maintenance.
     maintained_ns: u64,
     /// Deadline of a stopping worker.
     stop_by_ns: Option<u64>,
-    /// The number of answered parts of the burst.
+    /// The number of answered members of the burst.
     answered: usize,
-    /// The part whose session is running. `None` while the runtime's own code runs.
-    current_part: Option<usize>,
+    /// Index of the burst member whose session is running. `None` while the runtime's own code
+    /// runs.
+    current_member: Option<usize>,
 }
 
-/// The result of one connection's part in a burst.
+/// What a burst did for one of its connections.
 pub(crate) struct Outcome {
     /// The number of prepared requests.
     prepared: usize,
     pub(crate) progress: Progress,
     pub(crate) is_lost: bool,
+}
+
+/// The result of a step of maintenance.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Maintained {
+    /// More work may remain.
+    pub(crate) has_more: bool,
+    /// Work remains that makes system calls, for another thread (`Shared::wake_maintenance`).
+    pub(crate) needs_thread: bool,
 }
 
 /// The result of sending unsent output.
@@ -104,10 +119,10 @@ impl<S: Worker> WorkerContext<S> {
             worked_ns: 0,
             setup: Arc::clone(setup),
             waker: handles.waker,
-            wakers: handles.all,
-            ending: handles.ending,
-            again: Vec::new(),
-            waiting: Vec::new(),
+            all_wakers: handles.all_wakers,
+            is_ending: handles.is_ending,
+            runnable: Vec::new(),
+            waiting_for_memory: Vec::new(),
             prepared: Vec::new(),
             output: Output::default(),
             spare: Vec::new(),
@@ -115,11 +130,11 @@ impl<S: Worker> WorkerContext<S> {
             maintained_ns: 0,
             stop_by_ns: None,
             answered: 0,
-            current_part: None,
+            current_member: None,
         }
     }
 
-    /// Called once on the worker's own thread.
+    /// Prepares the worker's own thread, which calls this once, for precise pauses.
     pub(crate) fn begin(&self) {
         if self.setup.wait_policy.min_wait_ns > 0 {
             sys::thread::sleep_precisely();
@@ -128,25 +143,36 @@ impl<S: Worker> WorkerContext<S> {
 
     /// Whether the worker must pause before it waits again (`min_wait_ns`).
     pub(crate) fn must_pause(&self) -> bool {
-        self.setup.wait_policy.min_wait_ns > 0 && self.again.is_empty()
+        self.setup.wait_policy.min_wait_ns > 0 && self.runnable.is_empty()
     }
 
     /// Pauses until `min_wait_ns` after the last burst. The first request after a longer idle time
     /// is therefore answered without a pause.
-    pub(crate) fn rest(&self) {
+    pub(crate) fn pause(&self) {
         sys::clock::sleep_until_ns(self.worked_ns + self.setup.wait_policy.min_wait_ns);
     }
 
-    /// Timeout of the next wait in nanoseconds. `None`: no timeout.
+    /// Timeout of the next wait, in nanoseconds. `None`: no timeout.
     pub(crate) fn wait_timeout_ns(&self) -> Option<u64> {
         let is_polling = self.woke_ns < self.worked_ns + self.setup.wait_policy.busy_poll_ns;
-        if !self.again.is_empty() || is_polling {
+        if !self.runnable.is_empty() || is_polling {
             Some(0)
-        } else if !self.waiting.is_empty() {
+        } else if !self.waiting_for_memory.is_empty() {
             Some(MEMORY_RETRY_NS)
         } else {
             self.stop_by_ns.map(|_| DRAIN_CHECK_NS)
         }
+    }
+
+    /// Opens the session of an admitted connection. `None`: the service panicked, and the
+    /// connection is to be dropped.
+    pub(crate) fn open(&self) -> Option<S::Session> {
+        let opened = catch_unwind(AssertUnwindSafe(|| self.service.open()));
+        if opened.is_err() {
+            self.setup.counts.count_panics(1);
+            self.setup.counts.leave();
+        }
+        opened.ok()
     }
 
     /// Counts a wake-up, by the number of connections that were ready.
@@ -159,19 +185,18 @@ impl<S: Worker> WorkerContext<S> {
     }
 
     /// Moves connections that continue without an event to the burst: those whose next turn is due,
-    /// and, once per retry interval, those that wait for memory. That memory may be held by
-    /// connections of other workers, so all workers are woken once per second to look for slow
-    /// holders.
+    /// and, once per retry interval, those that wait for memory. Connections of other workers may
+    /// hold the memory, so all workers are woken once per second to look for slow holders.
     pub(crate) fn take_runnable(&mut self, now_ns: u64, burst: &mut Vec<Slot>) {
-        burst.append(&mut self.again);
-        if self.waiting.is_empty() || now_ns < self.retry_ns {
+        burst.append(&mut self.runnable);
+        if self.waiting_for_memory.is_empty() || now_ns < self.retry_ns {
             return;
         }
         self.retry_ns = now_ns + MEMORY_RETRY_NS;
         if self.setup.counts.request_memory(second(now_ns)) {
-            self.wakers.iter().for_each(Waker::wake_by_ref);
+            self.all_wakers.iter().for_each(Waker::wake_by_ref);
         }
-        burst.append(&mut self.waiting);
+        burst.append(&mut self.waiting_for_memory);
     }
 
     /// The connections to close: those that hold memory of the service which others need, and have
@@ -190,54 +215,16 @@ impl<S: Worker> WorkerContext<S> {
         slow
     }
 
-    /// Delivers the results of tickets to their sessions. Each of these connections gets a turn.
-    /// Returns the connections to close, whose sessions panicked.
-    pub(crate) fn deliver<I>(&mut self, table: &mut ConnectionTable<S, I>) -> Vec<Slot> {
-        let mut failed = Vec::new();
-        let Some(mailbox) = self.mailbox.clone() else {
-            return failed;
-        };
-        for _ in 0..COMPLETIONS_PER_WAIT {
-            let Some(completed) = mailbox.take() else {
-                return failed;
-            };
-            let id = completed.connection;
-            // The result for a connection that has been closed is dropped here.
-            let Some(connection) = table.named(id) else {
-                continue;
-            };
-            connection.tickets.deliver();
-            let (session, number) = (&mut connection.session, completed.number);
-            let delivered = catch_unwind(AssertUnwindSafe(|| {
-                self.service.complete(session, number, completed.result);
-            }));
-            if delivered.is_err() {
-                self.setup.counts.count_panics(1);
-                failed.push(id.slot as Slot);
-                continue;
-            }
-            connection.wants_turn = true;
-            connection.waits_for_completion = false;
-            if !connection.queued && connection.unsent.is_none() {
-                connection.queued = true;
-                self.again.push(id.slot as Slot);
-            }
-        }
-        // The mailbox wakes the worker only when it was empty.
-        self.waker.wake_by_ref();
-        failed
-    }
-
     /// Prepares all input of a burst, then answers each connection and calls `send` for its
-    /// replies. `send` returns false if the connection is lost. `input_of` gives the slot and the
-    /// input of a part.
+    /// replies. `send` returns false if the connection is lost. `input_of` returns the slot and the
+    /// input of a burst member.
     ///
     /// If a session panics, only its connection is lost. The connections behind it in the burst get
     /// another turn.
     pub(crate) fn serve_burst<'i, P, I>(
         &mut self,
         table: &mut ConnectionTable<S, I>,
-        parts: &'i [P],
+        members: &'i [P],
         input_of: impl Fn(&'i P) -> (Slot, &'i [u8]),
         now_ns: u64,
         outcomes: &mut Vec<Outcome>,
@@ -248,10 +235,10 @@ impl<S: Worker> WorkerContext<S> {
         // One `catch_unwind` for the whole burst. A panic may leave two things inconsistent: the
         // session, which is dropped, and this context, which is reset.
         let served = catch_unwind(AssertUnwindSafe(|| {
-            self.serve_parts(table, parts, &input_of, outcomes, &mut prepared, send);
+            self.serve_members(table, members, &input_of, outcomes, &mut prepared, send);
         }));
         if let Err(panic) = served {
-            let Some(panicked) = self.current_part.take() else {
+            let Some(panicked) = self.current_member.take() else {
                 // The runtime's own code panicked: restart the worker.
                 resume_unwind(panic);
             };
@@ -259,9 +246,9 @@ impl<S: Worker> WorkerContext<S> {
             self.reset();
             self.service.online();
             outcomes.truncate(self.answered);
-            for (number, part) in parts.iter().enumerate().skip(self.answered) {
+            for (number, member) in members.iter().enumerate().skip(self.answered) {
                 let is_lost = number == panicked;
-                if !is_lost && let Some(connection) = table.get_mut(input_of(part).0) {
+                if !is_lost && let Some(connection) = table.get_mut(input_of(member).0) {
                     connection.session.discard_prepared();
                 }
                 outcomes.push(Outcome {
@@ -287,19 +274,19 @@ impl<S: Worker> WorkerContext<S> {
         self.service.end_burst(elapsed_ns);
     }
 
-    fn serve_parts<'i, P, I>(
+    fn serve_members<'i, P, I>(
         &mut self,
         table: &mut ConnectionTable<S, I>,
-        parts: &'i [P],
+        members: &'i [P],
         input_of: &impl Fn(&'i P) -> (Slot, &'i [u8]),
         outcomes: &mut Vec<Outcome>,
         prepared: &mut Vec<S::Request<'i>>,
         mut send: impl FnMut(&mut Self, &mut Connection<S, I>, Slot) -> bool,
     ) {
         self.answered = 0;
-        for (number, part) in parts.iter().enumerate() {
-            self.current_part = Some(number);
-            let (slot, input) = input_of(part);
+        for (number, member) in members.iter().enumerate() {
+            self.current_member = Some(number);
+            let (slot, input) = input_of(member);
             let count = match table.get_mut(slot) {
                 Some(connection) => self.prepare(&mut connection.session, input, prepared),
                 None => 0,
@@ -313,14 +300,15 @@ impl<S: Worker> WorkerContext<S> {
                 is_lost: false,
             });
         }
-        let (mut first, mut fetched) = (0, 0);
-        for (number, (part, outcome)) in parts.iter().zip(outcomes).enumerate() {
+        let (mut first, mut prefetched) = (0, 0);
+        for (number, (member, outcome)) in members.iter().zip(outcomes).enumerate() {
             self.answered = number;
-            self.current_part = Some(number);
-            let ahead = (first + outcome.prepared + PREFETCH_ITEMS).min(prepared.len());
-            self.service.prefetch(&mut prepared[fetched..ahead]);
-            fetched = ahead;
-            let (slot, input) = input_of(part);
+            self.current_member = Some(number);
+            let prefetch_end = (first + outcome.prepared + PREFETCH_ITEMS).min(prepared.len());
+            let next = prefetched..prefetch_end;
+            self.service.prefetch(&mut prepared[next]);
+            prefetched = prefetch_end;
+            let (slot, input) = input_of(member);
             let Some(connection) = table.get_mut(slot) else {
                 continue;
             };
@@ -328,13 +316,13 @@ impl<S: Worker> WorkerContext<S> {
             first += requests.len();
             let (progress, sends_now) = self.answer_turn(connection, slot, requests, input);
             outcome.progress = progress;
-            self.current_part = None;
+            self.current_member = None;
             outcome.is_lost = sends_now && !send(self, connection, slot);
         }
-        self.current_part = None;
+        self.current_member = None;
     }
 
-    /// Answers one connection into `output`, as a whole burst, without sending.
+    /// Answers one connection into `output`, as a burst of its own, without sending.
     pub(crate) fn answer_one(
         &mut self,
         session: &mut S::Session,
@@ -365,9 +353,9 @@ impl<S: Worker> WorkerContext<S> {
         self.service.prepare(session, input, max, prepared)
     }
 
-    /// Answers a turn, with the pending replies of earlier turns first. Returns true if the replies
-    /// are to be sent now, and false if another turn follows whose replies are sent together with
-    /// these.
+    /// Answers a turn, behind the delayed replies of earlier turns. Returns true if the replies are
+    /// to be sent now, and false if they are delayed: another turn follows, whose replies are sent
+    /// with them.
     fn answer_turn<I>(
         &mut self,
         connection: &mut Connection<S, I>,
@@ -375,19 +363,20 @@ impl<S: Worker> WorkerContext<S> {
         prepared: &[S::Request<'_>],
         input: &[u8],
     ) -> (Progress, bool) {
-        if !connection.pending.is_empty() {
-            let memory = self.output.resume_with(mem::take(&mut connection.pending));
+        if !connection.delayed_replies.is_empty() {
+            let replies = mem::take(&mut connection.delayed_replies);
+            let memory = self.output.resume_with(replies);
             self.keep(memory);
         }
         let tickets = Tickets {
             mailbox: &mut self.mailbox,
             waker: &self.waker,
             connection: ConnectionId {
-                // A worker has fewer connections than that.
+                // A worker has fewer than 2³² connections.
                 slot: slot as u32,
                 generation: connection.generation,
             },
-            pending: &mut connection.tickets,
+            open: &mut connection.tickets,
         };
         let (session, output) = (&mut connection.session, &mut self.output);
         let progress = self
@@ -397,9 +386,9 @@ impl<S: Worker> WorkerContext<S> {
         if progress.next == Next::Yield
             && connection.turns < TURNS_PER_SEND
             && self.buffered.has_room_for(self.output.len())
-            && let Some(pending) = self.take_bytes()
+            && let Some(replies) = self.take_bytes()
         {
-            connection.pending = pending;
+            connection.delayed_replies = replies;
             return (progress, false);
         }
         connection.turns = 0;
@@ -419,71 +408,22 @@ impl<S: Worker> WorkerContext<S> {
         }
     }
 
-    /// Sends the output to a connection. The part that the socket does not accept stays with the
-    /// connection as unsent output. Returns false if the connection is lost.
-    pub(crate) fn send<I: ConnectionIo>(
-        &mut self,
-        connection: &mut Connection<S, I>,
-        now_s: u32,
-    ) -> bool {
-        if self.output.is_empty() && !connection.io.has_unsent() {
-            return true;
-        }
-        let (sent, is_kept) = match connection.io.send(&self.output, 0) {
-            Ok(Sent::All) => (self.output.len(), true),
-            Ok(Sent::Part(sent)) => {
-                let output = mem::take(&mut self.output);
-                connection.unsent = Some(Box::new(Unsent { output, sent }));
-                (sent, true)
-            }
-            Err(_) => (0, false),
-        };
-        self.count_sent(connection, sent, now_s);
-        self.output.clear();
-        is_kept
-    }
-
-    /// Sends the unsent output of an earlier burst. `None` if there is none.
-    pub(crate) fn send_unsent<I: ConnectionIo>(
-        &mut self,
-        connection: &mut Connection<S, I>,
-        now_s: u32,
-    ) -> Option<Flushed> {
-        let mut unsent = connection.unsent.take()?;
-        let before = unsent.sent;
-        let (sent, rest) = match connection.io.send(&unsent.output, before) {
-            Ok(Sent::All) => (unsent.output.len(), Flushed::Complete),
-            Ok(Sent::Part(sent)) => (sent, Flushed::Partial),
-            Err(_) => return Some(Flushed::Lost),
-        };
-        self.count_sent(connection, sent - before, now_s);
-        if rest == Flushed::Partial {
-            unsent.sent = sent;
-            connection.unsent = Some(unsent);
-        }
-        Some(rest)
-    }
-
-    fn count_sent<I>(&mut self, connection: &mut Connection<S, I>, len: usize, now_s: u32) {
-        if len > 0 {
-            connection.active_s = now_s;
-        }
-        self.counts.add(Traffic::BytesWritten, len as u64);
-    }
-
     /// Runs a step of maintenance between bursts, if the interval is over.
     pub(crate) fn maintain(&mut self, now_ns: u64) {
         if now_ns - self.maintained_ns >= MAINTAIN_INTERVAL_NS {
             self.maintained_ns = now_ns;
-            self.maintain_now(now_ns);
+            if self.maintain_now(now_ns).needs_thread {
+                (self.setup.wake_maintenance)();
+            }
         }
     }
 
-    /// Runs one step of the service's maintenance. Returns true if more work may remain.
-    pub(crate) fn maintain_now(&mut self, now_ns: u64) -> bool {
-        let has_more = self.service.maintain(now_ns, MAINTAIN_ITEMS);
-        self.service.request_maintenance();
-        has_more
+    /// Runs one step of the service's maintenance, without system calls.
+    pub(crate) fn maintain_now(&mut self, now_ns: u64) -> Maintained {
+        Maintained {
+            has_more: self.service.maintain(now_ns, MAINTAIN_ITEMS),
+            needs_thread: self.service.needs_maintenance_thread(),
+        }
     }
 
     /// Resets the context after a panic.
@@ -497,8 +437,12 @@ impl<S: Worker> WorkerContext<S> {
 
     /// Closes all connections of a worker that restarts.
     pub(crate) fn close_all<I>(&mut self, table: ConnectionTable<S, I>) {
-        self.again.clear();
-        self.waiting.clear();
+        self.runnable.clear();
+        self.waiting_for_memory.clear();
+        if let Some(mailbox) = self.mailbox.take() {
+            // The slots and generations of the next table begin anew.
+            mailbox.close();
+        }
         self.buffered = WorkerShare::new(&self.setup.counts, self.setup.workers);
         self.report_buffered();
         let counts = Arc::clone(&self.setup.counts);
@@ -507,9 +451,9 @@ impl<S: Worker> WorkerContext<S> {
 
     /// Removes a connection that is about to be closed from the lists of connections that continue,
     /// because its slot will be reused.
-    pub(crate) fn forget_queued(&mut self, slot: Slot) {
-        self.again.retain(|&queued| queued != slot);
-        self.waiting.retain(|&queued| queued != slot);
+    pub(crate) fn remove_runnable(&mut self, slot: Slot) {
+        self.runnable.retain(|&queued| queued != slot);
+        self.waiting_for_memory.retain(|&queued| queued != slot);
     }
 
     /// Counts the memory that a connection occupies until the next burst. Returns true if the
@@ -539,14 +483,15 @@ impl<S: Worker> WorkerContext<S> {
         is_over
     }
 
-    /// The connections to close because the worker's share is exceeded. They are removed from the
-    /// lists of connections that continue.
+    /// Returns the connections to close because the worker's share is exceeded, and removes them
+    /// from the lists of connections that continue.
     pub(crate) fn overflow<I>(&mut self, table: &ConnectionTable<S, I>) -> Vec<Slot> {
         let now_s = second(self.woke_ns);
         let overflow = self.buffered.overflow(table, now_s);
-        // Their slots will be reused.
-        self.again.retain(|slot| !overflow.contains(slot));
-        self.waiting.retain(|slot| !overflow.contains(slot));
+        // The slots of these connections will be reused.
+        self.runnable.retain(|slot| !overflow.contains(slot));
+        self.waiting_for_memory
+            .retain(|slot| !overflow.contains(slot));
         overflow
             .iter()
             .for_each(|_| self.setup.counts.count_closed_by_bound());
@@ -555,7 +500,7 @@ impl<S: Worker> WorkerContext<S> {
 
     /// Whether the worker is stopping. Sets the deadline the first time.
     pub(crate) fn is_ending(&mut self, now_ns: u64) -> bool {
-        let is_ending = self.ending.load(Ordering::Relaxed);
+        let is_ending = self.is_ending.load(Ordering::Relaxed);
         if is_ending {
             self.stop_by_ns.get_or_insert(now_ns + DRAIN_NS);
         }
@@ -564,6 +509,7 @@ impl<S: Worker> WorkerContext<S> {
 
     /// Whether the deadline of a stopping worker has passed.
     pub(crate) fn is_out_of_time(&self, now_ns: u64) -> bool {
-        self.stop_by_ns.is_some_and(|by_ns| now_ns >= by_ns)
+        self.stop_by_ns
+            .is_some_and(|deadline_ns| now_ns >= deadline_ns)
     }
 }

@@ -1,7 +1,6 @@
 //! The admin address: a second runtime with one worker of its own, for the pages of the service
 //! `admin`.
 
-use std::io;
 use std::net::SocketAddr;
 use std::sync::Arc;
 
@@ -32,7 +31,7 @@ pub(crate) fn start(
     bound: Bound,
     cache: &CacheService,
     state: &Arc<ServerState>,
-) -> io::Result<Running> {
+) -> Result<Running, Error> {
     let service = AdminService::new(Arc::new(Figures {
         cache: cache.clone(),
         state: Arc::clone(state),
@@ -44,11 +43,16 @@ pub(crate) fn start(
         fibre_scheduler: Scheduler::Fair,
         counts: Arc::new(ConnectionCounts::new(CONNECTIONS_MAX.into(), BUFFERED_MAX)),
     };
-    let listeners = vec![bound.listen(BACKLOG)?.into()];
-    runtime::start_threads(&service, setup, Some(IDLE_NS), listeners)
+    let address = bound.address();
+    let listener = bound.listen(BACKLOG).map_err(|source| match address {
+        Some(address) => Error::ListenAdmin { address, source },
+        None => Error::Start(source),
+    })?;
+    let listeners = vec![listener.into()];
+    runtime::start_threads(&service, setup, Some(IDLE_NS), listeners).map_err(Error::Start)
 }
 
-/// The figures of a cache. Reading them takes no lock that a request takes.
+/// The figures of a cache.
 struct Figures {
     cache: CacheService,
     state: Arc<ServerState>,
@@ -65,7 +69,7 @@ impl Source for Figures {
     }
 
     fn latencies(&self) -> Option<LatencySnapshot> {
-        self.cache.timed.then(|| self.cache.counters.latencies())
+        self.cache.is_timed.then(|| self.cache.counters.latencies())
     }
 
     fn is_ready(&self) -> bool {

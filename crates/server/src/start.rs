@@ -87,19 +87,7 @@ impl Server {
             say(&format!("fibres wait by epoll, since here {error}"));
         }
         config.runtime = Some(kind);
-        let store = Store::new(store::Config {
-            memory_bytes: config.memory_bytes,
-            memory_max: config
-                .memory_bytes
-                .saturating_mul(MEMORY_GROWTH)
-                .min(MEMORY_MAX),
-            workers: config.workers.max(1) as usize,
-            evicts: config.evicts,
-            huge_pages: config.huge_pages,
-            item_max: config.item_size_max,
-            // The standard library seeds its hashers with system randomness.
-            hash_seed: RandomState::new().hash_one(std::process::id()),
-        })?;
+        let store = open_store(&config)?;
         // Populate memory now, or else the first requests would wait for page faults.
         let mut maintenance = MaintenancePacer::new(&store, config.huge_pages);
         let mut log_verbose = |line: &str| {
@@ -114,29 +102,28 @@ impl Server {
         let counters = Arc::<CounterRegistry>::default();
         let state = ServerState::new(&config, &store, &counts, &counters).map_err(Error::Start)?;
         let state = Arc::new(state);
-        let setup = Setup {
-            workers: config.workers.max(1) as usize,
-            requests_per_turn: (config.requests_per_turn.max(1) as usize)
-                .min(session::limits::REQUESTS_PER_TURN_MAX),
-            wait_policy: config.wait_policy,
-            fibre_scheduler,
-            counts: Arc::clone(&counts),
-        };
+        let setup = setup(&config, fibre_scheduler, &counts);
         let cache = CacheService {
             store,
             control: Arc::<ServerState>::clone(&state),
             counters: Arc::clone(&counters),
             clock: Clock::new(sys::clock::monotonic_ns(), sys::clock::unix_ns() / NS_PER_S),
-            timed: config.admin.is_some() && config.records_latency,
+            is_timed: config.admin.is_some() && config.records_latency,
         };
         if let Some(delimiter) = config.prefix_delimiter {
             counters.set_prefix_counting(true, delimiter);
         }
         let listeners = listen(&config, bound)?;
-        let admin = admin.map(|bound| admin::start(bound, &cache, &state));
-        let admin = admin.transpose().map_err(Error::Start)?;
         let listeners = listeners.into_iter().map(Into::into).collect();
         let running = runtime::start(kind, &cache, setup, listeners).map_err(Error::Start)?;
+        let admin = match admin.map(|bound| admin::start(bound, &cache, &state)) {
+            Some(Err(error)) => {
+                // No connection has been served, so nothing has panicked.
+                let _ = running.stop();
+                return Err(error);
+            }
+            admin => admin.transpose()?,
+        };
         Ok(Self {
             running,
             admin,
@@ -173,6 +160,33 @@ impl Server {
         self.admin.map_or(Ok(()), Running::stop)?;
         Ok(stopped?)
     }
+}
+
+fn setup(config: &Config, fibre_scheduler: Scheduler, counts: &Arc<ConnectionCounts>) -> Setup {
+    let per_turn = config.requests_per_turn.max(1) as usize;
+    Setup {
+        workers: config.workers.max(1) as usize,
+        requests_per_turn: per_turn.min(session::limits::REQUESTS_PER_TURN_MAX),
+        wait_policy: config.wait_policy,
+        fibre_scheduler,
+        counts: Arc::clone(counts),
+    }
+}
+
+fn open_store(config: &Config) -> Result<Arc<Store>, Error> {
+    Ok(Store::new(store::Config {
+        memory_bytes: config.memory_bytes,
+        memory_max: config
+            .memory_bytes
+            .saturating_mul(MEMORY_GROWTH)
+            .min(MEMORY_MAX),
+        workers: config.workers.max(1) as usize,
+        evicts: config.evicts,
+        huge_pages: config.huge_pages,
+        item_max: config.item_size_max,
+        // The standard library seeds its hashers with system randomness.
+        hash_seed: RandomState::new().hash_one(std::process::id()),
+    })?)
 }
 
 /// The configured runtime, or the best one that this machine supports.

@@ -223,7 +223,7 @@ impl ServerState {
         out.number(b"total_connections", snapshot.total - reset.connections);
         out.number(b"rejected_connections", snapshot.rejected - reset.rejected);
         out.number(b"connection_structures", snapshot.current);
-        out.number(b"accepting_conns", u64::from(snapshot.accepting));
+        out.number(b"accepting_conns", u64::from(snapshot.is_accepting));
         out.number(b"listen_disabled_num", snapshot.pauses() - reset.pauses);
         let rested_us = (snapshot.paused_ns - reset.paused_ns) / 1_000;
         out.number(b"time_in_listen_disabled_us", rested_us);

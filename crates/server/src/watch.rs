@@ -135,7 +135,7 @@ mod tests {
             current: 8,
             total: 8,
             rejected: 0,
-            accepting: true,
+            is_accepting: true,
             file_pauses: 0,
             task_pauses: 0,
             paused_ns: 0,

@@ -6,30 +6,32 @@
 //! complete(number, result) ◀── worker ◀── Mailbox ◀──┘ wakes the worker
 //! ```
 //!
+//! A ticket is *open* from its issue until its result is delivered.
+//!
 //! Invariants:
-//! - Every ticket is completed exactly once: one that is dropped is completed with [`Abandoned`],
-//!   so no connection waits forever for a source that failed.
+//! - Every ticket is completed exactly once. A ticket that is dropped is completed with
+//!   [`Abandoned`], so no connection waits forever for a source that failed.
 //! - A ticket names its connection by slot and generation. A result for a connection that has been
 //!   closed is dropped, never delivered to the next connection in its slot.
 //! - Results arrive in any order. A session numbers its tickets and answers in the order of its
 //!   requests.
-//! - When a connection closes, its tickets are cancelled. That is a hint: the memory that a source
-//!   is filling belongs to the source until it completes the ticket, and is released when the
-//!   result is dropped.
+//! - When a connection closes, its tickets are cancelled. A cancellation is a hint: the memory that
+//!   a source is filling belongs to the source until it completes the ticket, and is released when
+//!   the result is dropped.
 
 use std::collections::VecDeque;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::Waker;
 
-use crate::limits::TICKETS_MAX;
+use crate::limits::{TICKETS_MAX, TICKETS_PER_MAILBOX_MAX};
 
-/// A connection among those of its worker, now and before.
+/// Identifies a connection among all that its worker has had.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct ConnectionId {
     /// Index in the worker's table.
     pub slot: u32,
-    /// Distinguishes it from earlier connections in the same slot.
+    /// Distinguishes the connection from earlier ones in the same slot.
     pub generation: u32,
 }
 
@@ -48,13 +50,22 @@ pub struct Completed<C> {
     pub result: Result<C, Abandoned>,
 }
 
-/// The results of a worker's tickets that have not been delivered. At most
-/// [`TICKETS_MAX`] a connection.
+/// The results of a worker's tickets that have not been delivered, at most
+/// [`TICKETS_PER_MAILBOX_MAX`].
 #[derive(Debug)]
 pub struct Mailbox<C> {
-    completed: Mutex<VecDeque<Completed<C>>>,
+    content: Mutex<Content<C>>,
+    /// Tickets that have been issued and whose results have not been taken.
+    issued: AtomicU32,
     /// Wakes the worker.
     waker: Waker,
+}
+
+#[derive(Debug)]
+struct Content<C> {
+    completed: VecDeque<Completed<C>>,
+    /// No result is taken any more, so each is dropped at once.
+    is_closed: bool,
 }
 
 impl<C> Mailbox<C> {
@@ -62,7 +73,11 @@ impl<C> Mailbox<C> {
     #[must_use]
     pub fn new(waker: Waker) -> Self {
         Self {
-            completed: Mutex::default(),
+            content: Mutex::new(Content {
+                completed: VecDeque::new(),
+                is_closed: false,
+            }),
+            issued: AtomicU32::new(0),
             waker,
         }
     }
@@ -70,36 +85,60 @@ impl<C> Mailbox<C> {
     /// Takes the oldest result.
     #[must_use]
     pub fn take(&self) -> Option<Completed<C>> {
-        self.completed().pop_front()
+        let taken = self.content().completed.pop_front()?;
+        self.issued.fetch_sub(1, Ordering::Relaxed);
+        Some(taken)
+    }
+
+    /// Drops all results, and those still to come.
+    pub fn close(&self) {
+        let mut content = self.content();
+        content.is_closed = true;
+        let dropped = std::mem::take(&mut content.completed);
+        // Results are dropped without the lock: they may return memory to their source.
+        drop(content);
+        drop(dropped);
+    }
+
+    /// Counts a new ticket, unless there are too many.
+    fn issue(&self) -> bool {
+        let issued = self.issued.fetch_add(1, Ordering::Relaxed);
+        if issued >= TICKETS_PER_MAILBOX_MAX {
+            self.issued.fetch_sub(1, Ordering::Relaxed);
+        }
+        issued < TICKETS_PER_MAILBOX_MAX
     }
 
     fn put(&self, completed: Completed<C>) {
-        let mut list = self.completed();
-        list.push_back(completed);
-        let is_first = list.len() == 1;
-        drop(list);
+        let mut content = self.content();
+        if content.is_closed {
+            drop(content);
+            drop(completed);
+            return;
+        }
+        content.completed.push_back(completed);
+        let is_first = content.completed.len() == 1;
+        drop(content);
         // The worker takes all that it finds, so one wake-up is enough for them.
         if is_first {
             self.waker.wake_by_ref();
         }
     }
 
-    fn completed(&self) -> MutexGuard<'_, VecDeque<Completed<C>>> {
-        self.completed
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
+    fn content(&self) -> MutexGuard<'_, Content<C>> {
+        self.content.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-/// The unfinished tickets of one connection. Dropping it cancels them.
+/// The open tickets of one connection. Dropping this value cancels them.
 #[derive(Debug, Default)]
-pub struct Pending {
+pub struct OpenTickets {
     count: u32,
     is_cancelled: Option<Arc<AtomicBool>>,
 }
 
-impl Pending {
-    /// The number of tickets issued and not delivered.
+impl OpenTickets {
+    /// The number of open tickets.
     #[must_use]
     pub fn count(&self) -> u32 {
         self.count
@@ -111,7 +150,7 @@ impl Pending {
     }
 }
 
-impl Drop for Pending {
+impl Drop for OpenTickets {
     fn drop(&mut self) {
         if let Some(is_cancelled) = &self.is_cancelled {
             is_cancelled.store(true, Ordering::Relaxed);
@@ -128,32 +167,31 @@ pub struct Tickets<'a, C> {
     pub waker: &'a Waker,
     /// The connection.
     pub connection: ConnectionId,
-    /// Its unfinished tickets.
-    pub pending: &'a mut Pending,
+    /// The open tickets of the connection.
+    pub open: &'a mut OpenTickets,
 }
 
 impl<C> Tickets<'_, C> {
-    /// Issues a ticket, by the session's own `number` for it. `None`: the connection holds
-    /// [`TICKETS_MAX`] already.
+    /// Issues a ticket, by the session's own `number` for it. `None`: the connection has
+    /// [`TICKETS_MAX`] already, and continues with the next completion; or, if it has none, its
+    /// worker has [`TICKETS_PER_MAILBOX_MAX`], and the request has to be refused.
     pub fn issue(&mut self, number: u32) -> Option<Ticket<C>> {
-        if self.pending.count >= TICKETS_MAX {
+        if self.open.count >= TICKETS_MAX {
             return None;
         }
-        self.pending.count += 1;
         let new = || Arc::new(Mailbox::new(self.waker.clone()));
+        let mailbox = self.mailbox.get_or_insert_with(new);
+        if !mailbox.issue() {
+            return None;
+        }
+        self.open.count += 1;
         Some(Ticket {
-            mailbox: Arc::clone(self.mailbox.get_or_insert_with(new)),
+            mailbox: Arc::clone(mailbox),
             connection: self.connection,
             number,
-            is_cancelled: Arc::clone(self.pending.is_cancelled.get_or_insert_default()),
+            is_cancelled: Arc::clone(self.open.is_cancelled.get_or_insert_default()),
             is_completed: false,
         })
-    }
-
-    /// The number of tickets issued and not delivered.
-    #[must_use]
-    pub fn pending(&self) -> u32 {
-        self.pending.count
     }
 }
 
@@ -176,7 +214,7 @@ impl<C> Ticket<C> {
         self.is_cancelled.load(Ordering::Relaxed)
     }
 
-    /// Delivers the result, and wakes the worker of the connection.
+    /// Puts the result into the mailbox, and wakes the worker of the connection.
     pub fn complete(mut self, result: C) {
         self.put(Ok(result));
     }
@@ -223,12 +261,12 @@ mod tests {
     #[test]
     fn results_are_delivered_once_and_a_dropped_ticket_is_abandoned() {
         let wakes = Arc::<Wakes>::default();
-        let (mut mailbox, mut pending) = (None, Pending::default());
+        let (mut mailbox, mut open) = (None, OpenTickets::default());
         let mut tickets = Tickets {
             mailbox: &mut mailbox,
             waker: &Waker::from(Arc::clone(&wakes)),
             connection: CONNECTION,
-            pending: &mut pending,
+            open: &mut open,
         };
         let (first, second) = (tickets.issue(1).unwrap(), tickets.issue(2).unwrap());
         second.complete("two");
@@ -240,27 +278,50 @@ mod tests {
             .collect();
         let expected = [(CONNECTION, 2, Ok("two")), (CONNECTION, 1, Err(Abandoned))];
         assert_eq!(taken, expected);
-        assert_eq!(pending.count(), 2);
-        pending.deliver();
-        pending.deliver();
-        assert_eq!(pending.count(), 0);
+        assert_eq!(open.count(), 2);
+        open.deliver();
+        open.deliver();
+        assert_eq!(open.count(), 0);
+    }
+
+    #[test]
+    fn a_closed_mailbox_drops_results() {
+        let result = Arc::new(());
+        let (mut mailbox, mut open) = (None, OpenTickets::default());
+        let mut tickets = Tickets {
+            mailbox: &mut mailbox,
+            waker: Waker::noop(),
+            connection: CONNECTION,
+            open: &mut open,
+        };
+        let (early, late) = (tickets.issue(1).unwrap(), tickets.issue(2).unwrap());
+        early.complete(Arc::clone(&result));
+        let mailbox = mailbox.unwrap();
+        mailbox.close();
+        assert_eq!(Arc::strong_count(&result), 1);
+        late.complete(Arc::clone(&result));
+        assert_eq!(Arc::strong_count(&result), 1);
+        assert!(mailbox.take().is_none());
     }
 
     #[test]
     fn a_connection_that_is_closed_cancels_its_tickets() {
-        let (mut mailbox, mut pending) = (None, Pending::default());
+        let (mut mailbox, mut open) = (None, OpenTickets::default());
         let mut tickets = Tickets::<()> {
             mailbox: &mut mailbox,
             waker: Waker::noop(),
             connection: CONNECTION,
-            pending: &mut pending,
+            open: &mut open,
         };
         let held: Vec<_> = (0..TICKETS_MAX).map(|n| tickets.issue(n)).collect();
-        assert!(tickets.issue(TICKETS_MAX).is_none(), "they are bounded");
+        assert!(
+            tickets.issue(TICKETS_MAX).is_none(),
+            "more tickets than TICKETS_MAX"
+        );
         let is_cancelled =
             |ticket: &Option<Ticket<()>>| ticket.as_ref().is_some_and(Ticket::is_cancelled);
         assert!(!held.iter().any(is_cancelled));
-        drop(pending);
+        drop(open);
         assert!(held.iter().all(is_cancelled));
     }
 }

@@ -13,11 +13,11 @@
 //!   a completion ─────── complete(…) ────▶ the result of something begun by an earlier answer
 //! ```
 //!
-//! [`Next`] lists what a session may wait for: its peer, space in the output, a turn, memory, or a
-//! [completion](Ticket) such as a block read from a disk.
+//! [`Next`] lists what a session may wait for: its peer, space in the output, a turn, memory, or
+//! the result of a [ticket](Ticket) such as a block read from a disk.
 //!
-//! This crate has no sockets, threads or clocks. A runtime tells the time, in nanoseconds of a
-//! monotonic clock.
+//! This crate has no sockets, threads or clocks. The runtime passes the time as an argument, in
+//! nanoseconds of a monotonic clock.
 
 #![forbid(unsafe_code)]
 
@@ -27,7 +27,7 @@ mod output;
 mod progress;
 mod worker;
 
-pub use completion::{Abandoned, Completed, ConnectionId, Mailbox, Pending, Ticket, Tickets};
+pub use completion::{Abandoned, Completed, ConnectionId, Mailbox, OpenTickets, Ticket, Tickets};
 pub use output::{Output, Pin};
 pub use progress::{Next, Progress};
-pub use worker::{NoPin, Service, Session, Worker, recycle};
+pub use worker::{NoCompletion, NoPin, Service, Session, Worker, recycle};

@@ -26,6 +26,7 @@ pub struct Output<P> {
     bytes: Vec<u8>,
     /// Pins, each with the offset in `bytes` that it precedes.
     pins: Vec<(usize, P)>,
+    /// Length of all pins together, in bytes.
     pinned_len: usize,
 }
 
@@ -91,15 +92,15 @@ impl<P: Pin> Output<P> {
         })
     }
 
-    /// The content as one slice; none if it has a pin.
+    /// The content as one slice. `None` if the output has a pin.
     #[must_use]
     pub fn as_bytes(&self) -> Option<&[u8]> {
         self.pins.is_empty().then_some(&self.bytes)
     }
 
-    /// Takes the content out and leaves the output empty. Returns none if there is no content or it
-    /// has a pin. Otherwise `buffer` provides the buffer that the output fills next; it is
-    /// cleared first.
+    /// Takes the content out and leaves the output empty. Returns `None` if there is no content or
+    /// the output has a pin. Otherwise `buffer` provides the buffer that the output fills next; it
+    /// is cleared first.
     #[must_use]
     pub fn take_bytes(&mut self, buffer: impl FnOnce() -> Vec<u8>) -> Option<Vec<u8>> {
         if self.is_empty() || self.has_pins() {
@@ -110,15 +111,15 @@ impl<P: Pin> Output<P> {
         Some(std::mem::replace(&mut self.bytes, buffer))
     }
 
-    /// Makes `begun`, taken out earlier, the content of this empty output. Returns the output's
-    /// own buffer.
+    /// Makes `content`, which [`take_bytes`](Self::take_bytes) returned earlier, the content of
+    /// this empty output. Returns the output's own buffer.
     #[must_use]
-    pub fn resume_with(&mut self, begun: Vec<u8>) -> Vec<u8> {
+    pub fn resume_with(&mut self, content: Vec<u8>) -> Vec<u8> {
         debug_assert!(self.is_empty());
-        std::mem::replace(&mut self.bytes, begun)
+        std::mem::replace(&mut self.bytes, content)
     }
 
-    /// Empties the output and limits the capacity it keeps.
+    /// Empties the output, and frees capacity beyond the length that an output keeps.
     pub fn clear(&mut self) {
         self.bytes.clear();
         self.bytes.shrink_to(KEPT_CAPACITY);
@@ -127,13 +128,13 @@ impl<P: Pin> Output<P> {
     }
 
     fn all_slices(&self) -> impl Iterator<Item = &[u8]> {
-        let mut from = 0;
-        let copied_and_pinned = self.pins.iter().flat_map(move |(at, pin)| {
-            let before = &self.bytes[from..*at];
-            from = *at;
-            std::iter::once(before).chain(pin.slices())
+        let mut start = 0;
+        let copied_and_pinned = self.pins.iter().flat_map(move |(offset, pin)| {
+            let copied = &self.bytes[start..*offset];
+            start = *offset;
+            std::iter::once(copied).chain(pin.slices())
         });
-        let last = self.pins.last().map_or(0, |(at, _)| *at);
-        copied_and_pinned.chain(std::iter::once(&self.bytes[last..]))
+        let last_offset = self.pins.last().map_or(0, |(offset, _)| *offset);
+        copied_and_pinned.chain(std::iter::once(&self.bytes[last_offset..]))
     }
 }

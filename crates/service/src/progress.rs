@@ -3,7 +3,8 @@
 /// What a session needs to continue.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Next {
-    /// More input.
+    /// More input. A session with tickets gets its next turn with a completion too; a runtime with
+    /// a task for each connection then reads no input before it.
     Input,
     /// Bytes of an upload: as input, or received directly into
     /// [`Session::upload_buffer`](crate::Session::upload_buffer), which saves a copy.
@@ -15,10 +16,10 @@ pub enum Next {
     /// Memory that slower peers hold or that is about to be reclaimed: another turn with the same
     /// input once some of it is free.
     Memory,
-    /// The completion of one of its [tickets](crate::Ticket): another turn with the same input
-    /// after the next one.
+    /// The result of one of its open [tickets](crate::Ticket): another turn with the same input
+    /// once a result has been delivered.
     Completion,
-    /// To be closed, after the output has been sent.
+    /// Nothing: the connection is to be closed after the output has been sent.
     Close,
 }
 

@@ -14,10 +14,17 @@ pub trait Service: Send + Sync + 'static {
 
     /// The bytes sent to a connection above the limit, before it is closed.
     fn rejection(&self) -> &'static [u8];
+
+    /// What wakes the thread that does the service's maintenance which makes system calls. It is
+    /// called without any lock, after [`Worker::needs_maintenance_thread`] was true.
+    fn maintenance_waker(&self) -> Box<dyn Fn() + Send + Sync> {
+        Box::new(|| {})
+    }
 }
 
-/// A service's state of one worker of a runtime, and what it does with the connections of that
-/// worker. Only one thread uses it at a time, and it never calls back into the runtime.
+/// A service's state of one worker of a runtime, and what the service does with the connections of
+/// that worker. Only one thread uses the state at a time. A method never calls back into the
+/// runtime.
 pub trait Worker: Send + 'static {
     /// The state of a connection.
     type Session: Session;
@@ -28,24 +35,25 @@ pub trait Worker: Send + 'static {
     /// What a [ticket](crate::Ticket) is completed with.
     type Completion: Send + 'static;
 
-    /// Creates the state of a new connection.
+    /// Creates the state of a new connection. It must be cheap, and may be called for a connection
+    /// that is about to be closed.
     fn open(&self) -> Self::Session;
 
-    /// The worker's thread runs again. Called before any other method after
-    /// [`offline`](Self::offline); may be called twice.
+    /// Prepares for use: the worker's thread runs again. Called before any other method after
+    /// [`offline`](Self::offline). May be called when the worker is online already.
     fn online(&mut self) {}
 
-    /// The worker's thread is about to sleep: it holds no reference to shared memory until
-    /// [`online`](Self::online).
+    /// Releases all references to shared memory until [`online`](Self::online) is called: the
+    /// worker's thread is about to sleep.
     fn offline(&mut self) {}
 
     /// Begins a burst: every call until [`end_burst`](Self::end_burst) happens at `now_ns`.
     fn begin_burst(&mut self, now_ns: u64);
 
-    /// Parses the complete requests at the front of `input`, at most `max`, appends them to
-    /// `requests`, and prefetches the first part of the memory they need. Returns how many it
-    /// appended. Exactly these are then passed to [`answer`](Self::answer), with the same input, or
-    /// are discarded ([`Session::discard_prepared`]).
+    /// Parses requests at the front of `input`, at most `max`, appends them to `requests`, and
+    /// prefetches the first part of the memory they need. Returns how many it appended. Exactly
+    /// these are then passed to [`answer`](Self::answer), with the same input, or are discarded
+    /// ([`Session::discard_prepared`]).
     fn prepare<'i>(
         &self,
         session: &mut Self::Session,
@@ -81,14 +89,15 @@ pub trait Worker: Send + 'static {
         let _ = (session, number, result);
     }
 
-    /// Whether [`end_burst`](Self::end_burst) is told the time that the burst took. It costs one
-    /// reading of the clock a burst.
+    /// Whether [`end_burst`](Self::end_burst) needs the time that the burst took, which costs one
+    /// reading of the clock per burst.
     fn is_timed(&self) -> bool {
         false
     }
 
-    /// Ends a burst: no reference to shared memory is held between bursts. `elapsed_ns` is the time
-    /// from the start of the burst until its replies were passed to the kernel.
+    /// Ends a burst: no reference to shared memory is held between bursts. It may be called without
+    /// a burst. `elapsed_ns` is the time from the wake-up of the worker until the replies were
+    /// written; with `events` they have also been passed to the kernel.
     fn end_burst(&mut self, elapsed_ns: Option<u64>) {
         let _ = elapsed_ns;
     }
@@ -100,17 +109,20 @@ pub trait Worker: Send + 'static {
         false
     }
 
-    /// Called after a step of maintenance, where a wake-up of another thread may be needed for work
-    /// that makes system calls.
-    fn request_maintenance(&self) {}
+    /// Whether maintenance that makes system calls is due, which another thread does
+    /// ([`Service::maintenance_waker`]).
+    fn needs_maintenance_thread(&self) -> bool {
+        false
+    }
 
-    /// Prefetches for input that has arrived on a connection which is not answered yet. This is a
-    /// hint, for runtimes that answer one connection at a time.
+    /// Prefetches memory for input that has arrived on a connection which is not answered yet. This
+    /// call is a hint, for runtimes that answer one connection at a time.
     fn prefetch_arrived(&mut self, input: &[u8]) {
         let _ = input;
     }
 
-    /// Prefetches the rest for all input passed to [`prefetch_arrived`](Self::prefetch_arrived).
+    /// Prefetches the remaining memory for all input passed to
+    /// [`prefetch_arrived`](Self::prefetch_arrived).
     fn prefetch_rest(&mut self) {}
 
     /// Replaces what a panic may have left inconsistent.
@@ -153,6 +165,10 @@ pub fn recycle<'b, W: Worker>(mut requests: Vec<W::Request<'_>>) -> Vec<W::Reque
     // The types differ in the lifetime only, so the standard library collects in place.
     requests.into_iter().filter_map(|_| None).collect()
 }
+
+/// The completion of a service that waits for none.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum NoCompletion {}
 
 /// The pin of a service that pins nothing.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -5,7 +5,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
 use protocol::reply::TOO_MANY_CONNECTIONS;
-use service::{Progress, Service, Tickets};
+use service::{NoCompletion, Progress, Service, Tickets};
 use store::{KeyHash, Store};
 
 use crate::control::ServerControl;
@@ -28,9 +28,9 @@ pub struct CacheService {
     pub counters: Arc<CounterRegistry>,
     /// The server's clock.
     pub clock: Clock,
-    /// Record how long requests are in the server ([`CounterRegistry::latencies`]). It costs a
-    /// second reading of the clock and a dozen loads a burst.
-    pub timed: bool,
+    /// Record how long requests are in the server ([`CounterRegistry::latencies`]). Recording costs
+    /// a second reading of the clock and a dozen loads per burst.
+    pub is_timed: bool,
 }
 
 /// A worker of the cache.
@@ -40,8 +40,8 @@ pub struct CacheWorker {
     counters: Arc<Counters>,
     now: Now,
     latency: LatencyRecorder,
-    /// Keys of input that has arrived, whose buckets have been prefetched.
-    arrived: Vec<KeyHash>,
+    /// Hashes of keys in input that has arrived. Their buckets have been prefetched.
+    arrived_keys: Vec<KeyHash>,
 }
 
 /// A pinned value.
@@ -68,18 +68,19 @@ impl Service for CacheService {
             counters: self.counters.register(),
             now: self.clock.at(0),
             latency: LatencyRecorder::default(),
-            arrived: Vec::with_capacity(ARRIVED_KEYS_MAX),
+            arrived_keys: Vec::with_capacity(ARRIVED_KEYS_MAX),
         }
     }
 
     fn rejection(&self) -> &'static [u8] {
         TOO_MANY_CONNECTIONS
     }
-}
 
-/// The cache waits for no completion yet.
-#[derive(Debug)]
-pub enum NoCompletion {}
+    fn maintenance_waker(&self) -> Box<dyn Fn() + Send + Sync> {
+        let control = Arc::clone(&self.control);
+        Box::new(move || control.wake_maintenance())
+    }
+}
 
 impl service::Worker for CacheWorker {
     type Session = Session;
@@ -140,7 +141,7 @@ impl service::Worker for CacheWorker {
 
     #[inline]
     fn is_timed(&self) -> bool {
-        self.service.timed
+        self.service.is_timed
     }
 
     #[inline]
@@ -156,21 +157,19 @@ impl service::Worker for CacheWorker {
         self.store.maintain(now.elapsed_s, items)
     }
 
-    fn request_maintenance(&self) {
-        if self.service.store.needs_page_maintenance() {
-            self.service.control.wake_maintenance();
-        }
+    fn needs_maintenance_thread(&self) -> bool {
+        self.service.store.needs_page_maintenance()
     }
 
     fn prefetch_arrived(&mut self, input: &[u8]) {
-        if self.arrived.len() < ARRIVED_KEYS_MAX {
-            self.arrived
+        if self.arrived_keys.len() < ARRIVED_KEYS_MAX {
+            self.arrived_keys
                 .extend(prefetch_first_bucket(input, &self.store));
         }
     }
 
     fn prefetch_rest(&mut self) {
-        for mut hash in self.arrived.drain(..) {
+        for mut hash in self.arrived_keys.drain(..) {
             self.store.prefetch_item(&mut hash);
         }
     }
@@ -178,7 +177,7 @@ impl service::Worker for CacheWorker {
     /// Takes a new handle on the store, so that the old one does not delay reclamation.
     fn reset(&mut self) {
         let store = mem::replace(&mut self.store, self.service.store.worker());
-        self.arrived.clear();
+        self.arrived_keys.clear();
         // Dropping an inconsistent value may panic too.
         let _ = catch_unwind(AssertUnwindSafe(|| drop(store)));
     }

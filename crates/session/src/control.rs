@@ -3,7 +3,7 @@
 use crate::now::Now;
 use crate::prefixes::PrefixSums;
 
-/// Receives statistics, in the form of a protocol.
+/// Writes statistics in the format of a protocol.
 pub trait StatWriter {
     /// Writes a statistic that is a number.
     fn number(&mut self, name: &[u8], value: u64);
@@ -26,7 +26,7 @@ pub struct Permissions {
 }
 
 impl Permissions {
-    /// The permissions without these flags.
+    /// The permissions of a server without the flags `-A`, `-F`, `-X` and `-W`.
     pub const DEFAULT: Self = Self {
         shutdown: false,
         flush: true,
@@ -35,8 +35,8 @@ impl Permissions {
     };
 }
 
-/// The server process, as rare commands see it (`stats`, `verbosity`, `shutdown` and others), so
-/// that dynamic dispatch is cheap enough.
+/// The server process, as seen by a session. Only rare commands use it (`stats`, `verbosity`,
+/// `shutdown` and others), so the cost of dynamic dispatch does not matter.
 pub trait ServerControl: Sync {
     /// Writes the statistics of `stats`.
     fn write_stats(&self, now: Now, out: &mut dyn StatWriter);
@@ -44,7 +44,7 @@ pub trait ServerControl: Sync {
     /// Writes the settings of `stats settings`.
     fn write_settings(&self, out: &mut dyn StatWriter);
 
-    /// Restarts the counts at zero.
+    /// Makes the counts of `stats` start again at zero.
     fn reset_stats(&self);
 
     /// Changes the memory limit of items and index, in bytes. Returns false if the store rejects

@@ -1,4 +1,4 @@
-//! Per-worker counters. Each set has a single writer, so counting needs no atomic
+//! Per-worker counters. Only the owning worker writes them, so counting needs no atomic
 //! read-modify-write. Any thread may read.
 
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -139,7 +139,7 @@ impl Counters {
         self.prefixes.is_on()
     }
 
-    /// Counts an access by key prefix. Only the owning worker may call it.
+    /// Counts an access by key prefix. Only the owning worker may call this.
     #[cold]
     pub(crate) fn count_key(&self, key: &[u8], access: Access) {
         self.prefixes.count(key, access);
@@ -182,7 +182,7 @@ impl CounterSnapshot {
         self.counts[counter as usize]
     }
 
-    /// The sum of both.
+    /// The sum of `self` and `other`.
     #[must_use]
     pub fn plus(self, other: &Self) -> Self {
         Self {

@@ -1,8 +1,8 @@
-//! Executing one operation: the dispatch, and one file for each family of operations. Nothing here
+//! Executing one operation: the dispatch, and one file for each family of operations. No code here
 //! knows a protocol: replies go through the encoder.
 //!
-//! Functions that return a bool return false if the operation needs memory that is not available
-//! yet. It had no effect then.
+//! A function that returns a bool returns false if the operation needs memory that is not available
+//! yet, and so had no effect.
 
 mod change;
 mod read;
@@ -114,6 +114,6 @@ impl WithEncoder for Execute<'_, '_, '_> {
 }
 
 /// Counts a hit or a miss.
-fn count_outcome(context: &RequestContext<'_>, hit: bool, hits: Counter, misses: Counter) {
-    context.counters.count(if hit { hits } else { misses });
+fn count_outcome(context: &RequestContext<'_>, is_hit: bool, hits: Counter, misses: Counter) {
+    context.counters.count(if is_hit { hits } else { misses });
 }

@@ -1,16 +1,17 @@
 //! How long requests are in the server, by class of command.
 //!
 //! The unit of measurement is the burst. Every request of a burst is given the burst's time: from
-//! the wake-up of the worker until the replies were passed to the kernel. For a request that was
-//! answered early in a large burst this is an upper bound. It does not contain the time that a
-//! request waited in the kernel before the wake-up.
+//! the wake-up of the worker (or of the connection's thread or fibre) until the replies were
+//! written. With `events` that includes the system calls that send them; the other runtimes send
+//! them afterwards. For a request that was answered early in a large burst this is an upper bound.
+//! It does not contain the time that a request waited in the kernel before the wake-up.
 //!
-//! Requests are not counted for this: once a burst, [`LatencyRecorder`] compares the worker's
-//! [`Counters`] with those after the burst before. So a request costs nothing, and a burst costs
-//! eleven loads, a second reading of the clock (by the runtime), and two additions for each class
-//! that occurred.
+//! The histograms need no count per request: after each burst, [`LatencyRecorder`] compares the
+//! worker's [`Counters`] with their values after the previous burst. So recording costs nothing per
+//! request, and per burst eleven loads, a second reading of the clock (by the runtime), and two
+//! additions for each class that occurred.
 //!
-//! Consequences of counting so:
+//! Consequences:
 //! - A `get` of several keys counts once for each key, as in `cmd_get`.
 //! - A request that took several bursts (a large value on its way in) counts in the burst that
 //!   completes it, with the time of that burst.
@@ -84,8 +85,7 @@ impl CommandClass {
     }
 }
 
-/// Upper bounds of the buckets, in nanoseconds; each belongs to its bucket. A further bucket has no
-/// bound.
+/// Inclusive upper bounds of the buckets, in nanoseconds. One more bucket has no bound.
 pub const LATENCY_BOUNDS_NS: [u64; 16] = [
     1_000,
     2_000,
@@ -108,7 +108,7 @@ pub const LATENCY_BOUNDS_NS: [u64; 16] = [
 /// Number of buckets of a class.
 pub const LATENCY_BUCKETS: usize = LATENCY_BOUNDS_NS.len() + 1;
 
-/// One worker's histograms. They have a single writer, so adding needs no atomic
+/// One worker's histograms. Only that worker writes them, so adding needs no atomic
 /// read-modify-write. Any thread may read.
 #[derive(Debug, Default)]
 #[repr(align(128))]
@@ -141,7 +141,8 @@ impl Latencies {
     }
 }
 
-/// With a single writer, no other thread changes the cell between load and store.
+/// Adds to a cell that only the calling thread writes, so that no other thread changes it between
+/// load and store.
 fn add(cell: &AtomicU64, count: u64) {
     let sum = cell.load(Ordering::Relaxed).wrapping_add(count);
     cell.store(sum, Ordering::Relaxed);
@@ -161,9 +162,9 @@ impl LatencyRecorder {
         for (class, recorded) in CommandClass::ALL.into_iter().zip(&mut self.recorded) {
             let counts = class.counters().iter().map(|&counter| counters.of(counter));
             let total = counts.fold(0, u64::wrapping_add);
-            let new = total.wrapping_sub(*recorded);
-            if new > 0 {
-                counters.latencies().add(class, new, elapsed_ns);
+            let new_requests = total.wrapping_sub(*recorded);
+            if new_requests > 0 {
+                counters.latencies().add(class, new_requests, elapsed_ns);
                 *recorded = total;
             }
         }
@@ -201,14 +202,14 @@ impl LatencySnapshot {
         &self.classes[class as usize]
     }
 
-    /// The sum of both.
+    /// The sum of `self` and `other`.
     #[must_use]
     pub fn plus(mut self, other: &Self) -> Self {
-        for (to, from) in self.classes.iter_mut().zip(&other.classes) {
-            for (to, from) in to.buckets.iter_mut().zip(&from.buckets) {
-                *to += from;
+        for (sum, added) in self.classes.iter_mut().zip(&other.classes) {
+            for (sum, added) in sum.buckets.iter_mut().zip(&added.buckets) {
+                *sum += added;
             }
-            to.sum_ns = to.sum_ns.wrapping_add(from.sum_ns);
+            sum.sum_ns = sum.sum_ns.wrapping_add(added.sum_ns);
         }
         self
     }
@@ -227,7 +228,7 @@ mod tests {
     }
 
     #[test]
-    fn a_bound_belongs_to_its_bucket() {
+    fn bounds_of_buckets_are_inclusive() {
         assert_eq!(bucket_of(0), 0);
         for (at, bound_ns) in LATENCY_BOUNDS_NS.into_iter().enumerate() {
             assert_eq!(bucket_of(bound_ns), at, "{bound_ns}");
@@ -247,7 +248,7 @@ mod tests {
     }
 
     #[test]
-    fn every_request_of_a_burst_is_given_its_time_once() {
+    fn every_request_of_a_burst_is_recorded_once_with_the_time_of_the_burst() {
         let (counters, mut recorder) = (Counters::default(), LatencyRecorder::default());
         counters.add(Counter::CmdGet, 30);
         counters.count(Counter::GetHits);

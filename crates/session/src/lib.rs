@@ -19,7 +19,8 @@
 //! [`Progress::next`]: service::Progress::next
 //! [`upload_buffer`]: service::Session::upload_buffer
 //!
-//! A request passes three parts, of which only the outer two know its protocol:
+//! A request passes a decoder, execution and an encoder, of which only decoder and encoder know its
+//! protocol:
 //!
 //! ```text
 //! text/decode.rs ─┐ Operation  ┌────────────┐ item, Outcome ┌─ text/encode.rs

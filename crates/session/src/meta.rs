@@ -13,7 +13,7 @@ pub(crate) struct Meta<'a> {
     traits: Traits,
 }
 
-/// As [`Meta`], kept between two calls.
+/// As [`Meta`], but owned, so that it is kept between two calls.
 #[derive(Debug)]
 pub(crate) struct OwnedMeta {
     flags: Box<[u8]>,

@@ -57,9 +57,8 @@ impl Now {
         }
     }
 
-    /// The second at which a `flush_all` with this time takes effect. Without a time, or with one
-    /// at or below zero, that is now. Returns none for a Unix time before the server's start: no
-    /// item is that old.
+    /// The second at which a `flush_all` with this time takes effect: now, without a time or with
+    /// one at or below zero. `None` for a Unix time before the server's start: no item is that old.
     #[must_use]
     pub fn flush_second(&self, exptime: Option<i32>) -> Option<u32> {
         match exptime {
@@ -71,6 +70,7 @@ impl Now {
         }
     }
 
+    /// Seconds from second 0 of the server to a Unix time.
     fn since_epoch(&self, unix_s: i32) -> u32 {
         let since = u64::from(unix_s.unsigned_abs()).saturating_sub(self.epoch_unix_s);
         u32::try_from(since).unwrap_or(u32::MAX)

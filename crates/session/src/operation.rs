@@ -1,9 +1,9 @@
 //! What a client requests, independent of its protocol.
 //!
 //! A decoder makes an [`Operation`] of a command, `execute` runs it, and an encoder writes its
-//! [`Outcome`](crate::outcome::Outcome). What only the reply needs (an opaque, the order of flags,
-//! whether success is silent) is not part of it: the protocol keeps that in its echo
-//! ([`Echo`](crate::protocols::Echo)).
+//! [`Outcome`](crate::outcome::Outcome). An operation does not contain what only the reply needs
+//! (an opaque, the order of flags, whether success is silent): the protocol keeps that in its
+//! [`Echo`](crate::protocols::Echo).
 //!
 //! Times are as the client sent them, see [`Now::expiry`](crate::Now::expiry).
 
@@ -27,10 +27,10 @@ pub(crate) enum Operation<'a> {
     Store(StoreOptions),
     /// Deletes the item.
     Delete {
-        /// Only if the item has this CAS.
+        /// Delete the item only if it has this CAS.
         compare: Option<u64>,
     },
-    /// Marks the item instead of deleting it.
+    /// Marks the item stale, empties its value, or both, instead of deleting it.
     Mark(MarkOptions),
     /// Adds to a counter, or subtracts from it.
     Arith(ArithOptions),
@@ -41,12 +41,12 @@ pub(crate) enum Operation<'a> {
     },
     /// Flushes all items.
     Flush {
-        /// The time of the flush; none, zero and negative numbers mean now.
+        /// The time of the flush. `None`, zero and negative numbers mean now.
         exptime: Option<i32>,
     },
     /// A command to the server.
     Server(ServerCommand<'a>),
-    /// Replies, and does nothing else.
+    /// Only replies.
     Noop,
     /// Replies as the protocol requires, then closes the connection.
     Quit,
@@ -82,13 +82,13 @@ pub(crate) enum ServerCommand<'a> {
 /// The key of an operation, as sent.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Key<'a> {
-    /// 1 to 250 bytes; none if the operation has no key.
+    /// 1 to 250 bytes, or empty if the operation has no key.
     pub(crate) bytes: &'a [u8],
-    /// `bytes` are the key in base64, already checked to decode.
+    /// `bytes` are the key in base64. The parser has checked that they can be decoded.
     pub(crate) base64: bool,
 }
 
-/// Space for a decoded key. It is initialised only for a key in base64.
+/// Space for a decoded key. `None` until a key in base64 is decoded into it.
 pub(crate) type DecodeBuffer = Option<[u8; KEY_MAX]>;
 
 /// The effects of a read.
@@ -104,7 +104,7 @@ pub(crate) struct ReadOptions {
     pub(crate) claim: bool,
     /// Do not record the access.
     pub(crate) untracked: bool,
-    /// What it counts as.
+    /// What the read counts as.
     pub(crate) count: ReadCount,
 }
 
@@ -121,7 +121,7 @@ impl ReadOptions {
         }
     }
 
-    /// The item that this request has created.
+    /// The times of the item, if this request has created it.
     pub(crate) fn created(&self) -> Option<Vivify> {
         match self.rare?.vivify {
             ReadVivify::Created(vivify) => Some(vivify),
@@ -137,7 +137,7 @@ pub(crate) struct RareReadOptions {
     pub(crate) recache: Option<Recache>,
     /// Create a missing item.
     pub(crate) vivify: ReadVivify,
-    /// The CAS of the created item. None: the next one.
+    /// The CAS of the created item. `None`: the next one.
     pub(crate) explicit_cas: Option<u64>,
     /// Omit the value if the item has this CAS.
     pub(crate) known_cas: Option<u64>,
@@ -150,27 +150,28 @@ pub(crate) enum ReadCount {
     Access,
     /// As `Access`, except that every miss counts as a get.
     MissAsGet,
-    /// Neither.
+    /// A request for metadata: neither a touch nor a get.
     Metadata,
 }
 
 /// When a read claims an item that is not stale.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Recache {
-    /// If the item expires before this time; never if it is zero.
+    /// Claim the item if it expires before this time. Zero: never.
     pub(crate) exptime: i32,
-    /// It is compared with the time to live that the read sets.
+    /// Compare with the expiry that the read sets, not with the one before it.
     pub(crate) after_touch: bool,
 }
 
-/// Whether a read creates a missing item, which is empty.
+/// Whether a read creates an empty item if there is none.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum ReadVivify {
-    /// It does not.
+    /// The read creates no item.
     Never,
-    /// It does.
+    /// The read creates a missing item.
     Missing(Vivify),
-    /// It has created the item. No decoder makes this: execution does, for its second attempt.
+    /// The read has created the item. Execution sets this for the second attempt of a read; no
+    /// decoder does.
     Created(Vivify),
 }
 
@@ -183,8 +184,9 @@ pub(crate) struct Vivify {
     pub(crate) exptime: i32,
 }
 
-/// The CAS that a write requires, and the one it gives. Two options would take a third more memory,
-/// and then the largest operation would determine the size of all.
+/// The CAS that a write requires of the present item, and the CAS that it gives the new one. Two
+/// options would take a third more memory than these four fields, and so enlarge the largest
+/// operation, and with it every prepared request.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct WriteCas {
     compare: u64,
@@ -246,7 +248,7 @@ pub(crate) struct ArithOptions {
 }
 
 impl WriteCas {
-    /// No condition, and the next CAS.
+    /// No condition on the present item's CAS; the new item gets the next CAS.
     pub(crate) const NEXT: Self = Self {
         compare: 0,
         explicit: 0,
@@ -254,7 +256,8 @@ impl WriteCas {
         is_explicit: false,
     };
 
-    /// Only over an item with the CAS `compare`; the item gets the CAS `explicit`, or the next one.
+    /// The present item must have the CAS `compare`, if given. The new item gets the CAS
+    /// `explicit`, or the next one.
     #[inline]
     pub(crate) fn new(compare: Option<u64>, explicit: Option<u64>) -> Self {
         Self {
@@ -265,13 +268,13 @@ impl WriteCas {
         }
     }
 
-    /// The CAS that the item must have.
+    /// The CAS that the present item must have.
     #[inline]
     pub(crate) fn compare(self) -> Option<u64> {
         self.compares.then_some(self.compare)
     }
 
-    /// The new CAS. None: the next one.
+    /// The new CAS. `None`: the next one.
     #[inline]
     pub(crate) fn explicit(self) -> Option<u64> {
         self.is_explicit.then_some(self.explicit)
@@ -279,7 +282,7 @@ impl WriteCas {
 }
 
 impl<'a> Key<'a> {
-    /// The operation has no key.
+    /// The key of an operation without one.
     pub(crate) const NONE: Self = Self {
         bytes: b"",
         base64: false,

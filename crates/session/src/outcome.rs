@@ -1,4 +1,4 @@
-//! What became of an operation, independent of the client's protocol.
+//! The outcome of an operation, independent of the client's protocol.
 
 use protocol::Rejection;
 use store::{Expiry, Item};
@@ -6,8 +6,8 @@ use store::{Expiry, Item};
 use crate::now::Now;
 use crate::operation::ReadOptions;
 
-/// The outcome of an operation. Items are not part of it: they are borrowed from the store, and the
-/// encoder writes them while the store is visited ([`Encode::item`](crate::encode::Encode::item)).
+/// The outcome of an operation. It does not contain items: they are borrowed from the store, and
+/// the encoder writes them during the read ([`Encode::item`](crate::encode::Encode::item)).
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Outcome {
     /// A read of one key is complete. If found, the item has been written.
@@ -17,20 +17,20 @@ pub(crate) enum Outcome {
     },
     /// A read of several keys is complete, and the items found have been written.
     ReadMany,
-    /// Of a store.
+    /// The outcome of a store.
     Store(StoreOutcome),
-    /// Of a deletion or a mark.
+    /// The outcome of a deletion or a mark.
     Delete(DeleteOutcome),
-    /// Of arithmetic.
+    /// The outcome of arithmetic.
     Arith(ArithOutcome),
-    /// Of a touch.
+    /// A touch is complete.
     Touch {
         /// The key has an item.
         found: bool,
     },
-    /// Of a command to the server, or of a flush.
+    /// The outcome of a command to the server, or of a flush.
     Server(ServerOutcome),
-    /// Of an operation that does nothing.
+    /// An operation that does nothing is complete.
     Noop,
     /// The connection closes at the client's request.
     Quit,
@@ -89,11 +89,11 @@ pub(crate) enum DeleteOutcome {
 pub(crate) enum ArithOutcome {
     /// The counter was changed or created.
     Counted {
-        /// Its value.
+        /// The value of the counter.
         value: u64,
-        /// Its CAS.
+        /// The CAS of the counter.
         cas: u64,
-        /// Its times.
+        /// The times of the counter.
         times: Times,
     },
     /// There is no counter.
@@ -109,7 +109,7 @@ pub(crate) enum ArithOutcome {
 /// The outcome of a command to the server, or of a flush.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum ServerOutcome {
-    /// It was executed.
+    /// The command was executed.
     Done,
     /// The version.
     Version(&'static [u8]),
@@ -129,7 +129,7 @@ pub(crate) enum ServerOutcome {
     MemoryLimitRejected,
     /// The server's flags disable the command.
     NotAllowed(Restricted),
-    /// The server does not have this.
+    /// The server does not have this command.
     Unsupported,
 }
 
@@ -143,14 +143,14 @@ pub(crate) enum Restricted {
     Shutdown,
 }
 
-/// An item that was found, during the visit of the store.
+/// An item that was found, while the store passes it to a closure.
 pub(crate) struct Found<'a> {
     /// The decoded key.
     pub(crate) key: &'a [u8],
     pub(crate) item: &'a Item<'a>,
     /// The value is to be sent.
     pub(crate) with_value: bool,
-    /// The read.
+    /// The options of the read.
     pub(crate) options: &'a ReadOptions,
     pub(crate) now: &'a Now,
 }

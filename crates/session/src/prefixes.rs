@@ -102,7 +102,7 @@ impl PrefixCounts {
     }
 
     pub(crate) fn clear(&self) {
-        // The old table is freed after the lock is released: `take` leaves an empty one.
+        // `take` leaves an empty table, so that the old one is freed after the lock is released.
         drop(std::mem::take(&mut *self.table()));
     }
 
@@ -151,7 +151,7 @@ mod tests {
     }
 
     #[test]
-    fn prefixes_are_bounded() {
+    fn further_prefixes_than_the_maximum_are_not_counted() {
         let counts = PrefixCounts::default();
         counts.set(true, b'/');
         for number in 0..PREFIXES_MAX + 10 {

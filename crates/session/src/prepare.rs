@@ -8,21 +8,22 @@ use crate::protocols::{Decoded, Echo, Protocol};
 use crate::session::{Session, State};
 use crate::text::Text;
 
-/// A command of a burst, decoded and hashed but not yet executed. Borrows the input.
+/// A request of a burst, decoded and hashed but not yet executed. Borrows the input.
 #[derive(Debug, Clone, Copy)]
 pub struct Prepared<'a> {
     pub(crate) operation: Operation<'a>,
     pub(crate) echo: Echo<'a>,
     /// Hash of the key, or of the first of several; zero without a key.
     pub(crate) hash: KeyHash,
-    // The parts of the key are separate: they take less space.
+    // The fields of the key stand here, not in a `Key`, whose padding would make requests larger.
     key_bytes: &'a [u8],
     key_base64: bool,
-    /// Bytes of the command, without its value.
+    /// Bytes of the command line, without the value that follows it.
     len: u32,
 }
 
-// A burst has thousands of them, which should stay in the cache from one pass to the next.
+// A burst has thousands of requests, which should stay in the processor's cache from one pass to
+// the next.
 const _: () = assert!(size_of::<Prepared<'_>>() <= 136);
 
 impl<'a> Prepared<'a> {
@@ -32,7 +33,7 @@ impl<'a> Prepared<'a> {
         Self::new(Operation::Noop, Key::NONE, Echo::Text(Text::default()), 0)
     }
 
-    /// A request without a hash. `len` is the bytes of the command, without its value.
+    /// A request without a hash. `len` is the length of its command line.
     #[inline]
     pub(crate) fn new(operation: Operation<'a>, key: Key<'a>, echo: Echo<'a>, len: usize) -> Self {
         Self {
@@ -55,16 +56,17 @@ impl<'a> Prepared<'a> {
         }
     }
 
-    /// Bytes of the command, without its value.
+    /// Bytes of the command line, without the value that follows it.
     #[inline]
     pub(crate) fn len(&self) -> usize {
         self.len as usize
     }
 }
 
-/// Prefetches the index bucket of the first request in the input of a connection, and returns its
-/// key's hash for [`prefetch_item`](Worker::prefetch_item). This is a hint: the input may as well
-/// be the rest of a value.
+/// Prefetches the index bucket of the first request in the input of a connection, and returns the
+/// hash of its key for [`prefetch_item`](Worker::prefetch_item). Does not know the session, so the
+/// input may be the remainder of a value. Such input is decoded as a request all the same; the
+/// prefetch is useless but harmless.
 #[must_use]
 pub fn prefetch_first_bucket(input: &[u8], worker: &Worker) -> Option<KeyHash> {
     let input = &input[..input.len().min(PREFETCH_INPUT_MAX)];
@@ -88,30 +90,31 @@ pub fn prefetch_items(prepared: &mut [Prepared<'_>], worker: &Worker) {
 }
 
 impl Session {
-    /// Decodes the complete requests at the front of `input`, at most `max`, appends them to
-    /// `burst` and prefetches their buckets. Returns how many it appended. Pass exactly these,
+    /// Decodes requests at the front of `input`, at most `max`, appends them to `prepared` and
+    /// prefetches their buckets. The command line of each request is complete; the value of the
+    /// last one may be still to come. Returns the number of appended requests. Pass exactly these,
     /// with the same input, to [`Session::answer`].
     pub fn prepare<'a>(
         &mut self,
         input: &'a [u8],
         max: usize,
         worker: &Worker,
-        burst: &mut Vec<Prepared<'a>>,
+        prepared: &mut Vec<Prepared<'a>>,
     ) -> usize {
-        let first = burst.len();
-        let (Some(mut at), Some(&first_byte)) = (self.commands_from(input), input.first()) else {
+        let first = prepared.len();
+        let (Some(mut at), Some(&first_byte)) = (self.next_command_at(input), input.first()) else {
             return 0;
         };
         let detect = || Protocol::detect(first_byte);
         let protocol = *self.protocol.get_or_insert_with(detect);
-        while burst.len() - first < max && at < input.len() {
-            burst.push(Prepared::blank());
-            let Some(request) = burst.last_mut() else {
+        while prepared.len() - first < max && at < input.len() {
+            prepared.push(Prepared::blank());
+            let Some(request) = prepared.last_mut() else {
                 break;
             };
             let decoded = protocol.decode(&input[at..], self.scanned as usize, request);
             if let Decoded::Incomplete { scanned } = decoded {
-                burst.pop();
+                prepared.pop();
                 // Bounded by the protocol, to about a million.
                 self.scanned = scanned as u32;
                 break;
@@ -123,22 +126,25 @@ impl Session {
                 Decoded::Command { data_len } if data_len <= (input.len() - at) as u64 => {
                     at += data_len as usize;
                 }
-                // The next command has not arrived yet, or no command follows.
+                // The value of this request is incomplete, or no request may follow.
                 _ => break,
             }
         }
-        burst.len() - first
+        prepared.len() - first
     }
 
-    /// The offset in `input` of the next command; none if it lies beyond the input.
-    fn commands_from(&self, input: &[u8]) -> Option<usize> {
+    /// The offset in `input` of the next command line. `None` if the line lies beyond the input, if
+    /// the input begins with remaining keys of a request that was interrupted, or if the connection
+    /// closes.
+    fn next_command_at(&self, input: &[u8]) -> Option<usize> {
         match &self.state {
             State::Command => Some(0),
             State::Swallow { missing } => usize::try_from(*missing)
                 .ok()
                 .filter(|&missing| missing < input.len()),
             State::Upload(upload) => Some(upload.missing()).filter(|&len| len < input.len()),
-            // The keys are answered first, and the next command may have to wait for another turn.
+            // The remaining keys of the interrupted request are answered first. The requests behind
+            // it are prepared in a later turn.
             State::Keys(_) | State::Closed => None,
         }
     }
@@ -150,7 +156,8 @@ fn hash_and_prefetch(key: Key<'_>, worker: &Worker) -> KeyHash {
     if key.bytes.is_empty() {
         return KeyHash::default();
     }
-    let hash = worker.hash(key.decode(&mut None));
+    let mut buffer = None;
+    let hash = worker.hash(key.decode(&mut buffer));
     worker.prefetch(hash);
     hash
 }

@@ -31,18 +31,18 @@ const FIRST_BYTES: &[(u8, Protocol)] = &[
 ];
 
 impl Protocol {
-    /// The protocol of a connection whose input begins with `first`.
+    /// The protocol of a connection whose input begins with `first_byte`.
     #[inline]
-    pub(crate) fn detect(first: u8) -> Self {
-        let found = FIRST_BYTES.iter().find(|(byte, _)| *byte == first);
+    pub(crate) fn detect(first_byte: u8) -> Self {
+        let found = FIRST_BYTES.iter().find(|(byte, _)| *byte == first_byte);
         found.map_or(Self::Lines, |&(_, protocol)| protocol)
     }
 
-    /// Decodes the command at the front of `input` into `request`, all but its hash. The first
+    /// Decodes the command at the front of `input` into `request`, without a hash. The first
     /// `scanned` bytes are known to contain no end of a command.
     ///
     /// A request is so large that a copy costs a few per cent of a `get`. Each decoder therefore
-    /// writes it once, to its place in the burst.
+    /// writes it directly into the list of prepared requests.
     #[inline]
     pub(crate) fn decode<'a>(
         self,
@@ -60,10 +60,10 @@ impl Protocol {
 
 /// The result of decoding the front of the input.
 pub(crate) enum Decoded {
-    /// The command is incomplete. The first `scanned` bytes need not be searched again; this is
-    /// zero only without input.
+    /// The command is incomplete.
     Incomplete {
-        /// Bytes that contain no end of a command.
+        /// Bytes at the front that contain no end of a command and need not be searched again. Zero
+        /// only without input.
         scanned: usize,
     },
     /// A command, with `data_len` bytes between it and the next one.
@@ -71,11 +71,11 @@ pub(crate) enum Decoded {
         /// Bytes of its value, or bytes to skip.
         data_len: u64,
     },
-    /// A command after which no other follows.
+    /// A command after which the connection closes.
     Last,
 }
 
-/// What the replies of a protocol repeat of a request. Borrows the input.
+/// The parts of a request that its replies repeat or depend on. Borrows the input.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Echo<'a> {
     Text(Text),
@@ -101,7 +101,8 @@ pub(crate) trait WithEncoder {
 }
 
 impl Echo<'_> {
-    /// Runs `step` with the encoder of the protocol: the only dispatch of a request.
+    /// Runs `step` with the encoder of the protocol. This is the only place where the protocol of a
+    /// request is dispatched on.
     #[inline]
     pub(crate) fn with<S: WithEncoder>(&self, step: S) -> S::Result {
         match self {

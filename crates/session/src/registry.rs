@@ -33,8 +33,8 @@ impl CounterRegistry {
         self.workers().iter().fold(CounterSnapshot::default(), sum)
     }
 
-    /// The sum of all workers' histograms of the time that requests are in the server. They are
-    /// empty unless the workers are [timed](crate::CacheService::timed).
+    /// The sum of all workers' histograms of the time that requests are in the server. It is empty
+    /// unless the service is [timed](crate::CacheService::is_timed).
     #[must_use]
     pub fn latencies(&self) -> LatencySnapshot {
         let sum =

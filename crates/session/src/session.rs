@@ -18,7 +18,7 @@ pub struct Session {
     pub(crate) state: State,
     /// Bytes at the front of the input that are known to contain no end of a command.
     pub(crate) scanned: u32,
-    /// None: no input has arrived.
+    /// `None` until input has arrived.
     pub(crate) protocol: Option<Protocol>,
 }
 
@@ -30,14 +30,14 @@ pub(crate) enum State {
     Command,
     /// The remaining keys of a read whose command has been decoded.
     Keys(RemainingKeys),
-    /// The rest of a value that is being stored.
+    /// The remainder of a value that is being stored.
     Upload(Box<PendingUpload>),
     /// The data block of a rejected command, which is skipped (memcached's `conn_swallow`).
     Swallow {
         /// Bytes left to skip.
         missing: u64,
     },
-    /// Not interpreted: the connection closes.
+    /// Input is not interpreted any more: the connection closes.
     Closed,
 }
 
@@ -48,7 +48,7 @@ pub(crate) struct RemainingKeys {
     pub(crate) keys_len: u32,
     /// Bytes of the line end after them.
     pub(crate) line_end_len: u8,
-    /// The new time to live.
+    /// The new time to live of the items.
     pub(crate) touch: Option<i32>,
     pub(crate) echo: OwnedEcho,
 }
@@ -72,7 +72,7 @@ pub struct RequestContext<'a> {
 impl Session {
     /// Executes in order the requests that [`Session::prepare`] prepared from `input`, and appends
     /// the replies to `out`. Stops early when the output is full or when other connections hold
-    /// the memory it needs. Input that was not consumed must be prepared again.
+    /// the memory that a request needs. Input that was not consumed must be prepared again.
     pub fn answer(
         &mut self,
         prepared: &[Prepared<'_>],
@@ -101,8 +101,9 @@ impl Session {
                 Step::NeedsMemory => return self.stop(consumed, Next::Memory),
             }
         }
-        // An incomplete command sets `scanned`. Zero means that the rest has not been decoded,
-        // because this turn had its share of requests: it needs another turn.
+        // `prepare` sets `scanned` if it finds an incomplete command line. If `scanned` is zero and
+        // input is left, that input was not decoded because this turn had its share of requests:
+        // the session needs another turn.
         let has_unparsed = consumed < input.len() && self.scanned == 0;
         Progress {
             consumed,
@@ -152,12 +153,13 @@ impl Session {
             }
             State::Upload(pending) => {
                 let (worker, now_s) = (&mut *context.worker, context.now.elapsed_s);
-                let before = pending.missing();
-                let taken = pending.receive(&input[*consumed..], worker, now_s);
-                // If memory ran out, the bytes that still fitted count as consumed: otherwise part
-                // of the value would be parsed as commands.
-                *consumed += before - pending.missing();
-                match taken {
+                let missing_before = pending.missing();
+                let received = pending.receive(&input[*consumed..], worker, now_s);
+                // Bytes that fitted before memory ran out count as consumed. Otherwise they would
+                // be received twice, or, after a rejection, part of the value be parsed as
+                // commands.
+                *consumed += missing_before - pending.missing();
+                match received {
                     Ok(()) => {}
                     Err(Rejected::Deferred) => return Some(Next::Memory),
                     Err(_) => {
@@ -190,8 +192,8 @@ impl Session {
         }
     }
 
-    /// Ends a call early. The requests after this point are decoded again, so what is known about
-    /// their ends is discarded.
+    /// Ends a call of [`answer`](Self::answer) early. The requests after this point are decoded
+    /// again, so what `scanned` says about the end of the input is discarded.
     fn stop(&mut self, consumed: usize, next: Next) -> Progress {
         self.scanned = 0;
         Progress { consumed, next }
@@ -226,12 +228,12 @@ impl service::Session for Session {
 pub(crate) enum Step {
     /// The request is answered, and a command follows.
     Done {
-        /// Bytes of input it consumed.
+        /// Bytes of input that the request consumed.
         len: usize,
     },
     /// The request was executed as far as the input allows.
     Then {
-        /// Bytes of input it consumed.
+        /// Bytes of input that the request consumed.
         len: usize,
         /// How the input after them is interpreted.
         state: State,
@@ -241,7 +243,7 @@ pub(crate) enum Step {
 }
 
 impl Step {
-    /// Consumes a command and skips the `missing` bytes after it.
+    /// Consumes a command line and skips the `missing` bytes after it.
     pub(crate) fn swallow(len: usize, missing: u64) -> Self {
         match missing {
             0 => Self::Done { len },

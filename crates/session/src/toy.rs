@@ -15,7 +15,7 @@ mod encode;
 /// The first byte of a command, and so of a connection.
 pub(crate) const FIRST_BYTE: u8 = 0x81;
 
-/// The replies of the protocol depend on nothing.
+/// The echo of a toy request. Empty: the replies depend on the outcome only.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Toy;
 

@@ -5,7 +5,7 @@ use store::{Rejected, Upload, Worker};
 use crate::operation::StoreOptions;
 use crate::protocols::OwnedEcho;
 
-/// A partly received value, with the request that it belongs to. The upload holds the key.
+/// A partly received value, with the request that the value belongs to. `upload` holds the key.
 #[derive(Debug)]
 pub(crate) struct PendingUpload {
     pub(crate) upload: Upload,
@@ -13,7 +13,7 @@ pub(crate) struct PendingUpload {
     pub(crate) echo: OwnedEcho,
 }
 
-/// What a value that is complete needs to be published.
+/// The parts of a store request that are needed to publish its value.
 #[derive(Debug)]
 pub(crate) struct StoreRequest {
     pub(crate) options: StoreOptions,
@@ -25,8 +25,9 @@ pub(crate) struct StoreRequest {
 /// The bytes that follow a value, as far as received.
 #[derive(Debug)]
 pub(crate) struct ValueEnd {
-    /// Those that the protocol requires and that have not been received.
+    /// The bytes that the protocol requires and that have not been received.
     missing: &'static [u8],
+    /// All bytes received are those that the protocol requires.
     is_valid: bool,
 }
 
@@ -57,7 +58,7 @@ impl PendingUpload {
         self.upload.missing() + self.request.value_end.missing.len()
     }
 
-    /// Copies the missing bytes from the front of `bytes`, as far as they are there.
+    /// Copies missing bytes from the front of `bytes`, as many as there are.
     pub(crate) fn receive(
         &mut self,
         bytes: &[u8],
@@ -71,6 +72,7 @@ impl PendingUpload {
         Ok(())
     }
 
+    /// The memory that the next bytes of the value may be received into.
     pub(crate) fn unfilled(&mut self) -> &mut [u8] {
         self.upload.unfilled()
     }

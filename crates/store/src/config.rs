@@ -10,7 +10,8 @@ pub struct Config {
     /// Memory limit of items and index together, in bytes.
     pub memory_bytes: u64,
     /// Highest value to which the limit may be raised at run time, in bytes. A value below
-    /// `memory_bytes` counts as `memory_bytes`. This reserves address space, not memory.
+    /// `memory_bytes` counts as `memory_bytes`. The difference is reserved as address space, and
+    /// takes no memory.
     pub memory_max: u64,
     /// Largest item, in bytes, as memcached counts it: see
     /// [`ITEM_OVERHEAD`](crate::limits::ITEM_OVERHEAD).
@@ -22,8 +23,8 @@ pub struct Config {
     pub workers: usize,
     /// Whether to evict items for new ones. Otherwise a write that does not fit is rejected.
     pub evicts: bool,
-    /// Request huge pages even for a small memory. For a large one they are requested anyway, until
-    /// [`disable_huge_pages`](crate::Store::disable_huge_pages).
+    /// Request huge pages even for a small memory. For a large memory they are requested anyway,
+    /// until [`disable_huge_pages`](crate::Store::disable_huge_pages) is called.
     pub huge_pages: bool,
 }
 
@@ -53,7 +54,7 @@ pub enum ConfigError {
         item_max: u32,
         /// The requested memory, in bytes.
         memory: u64,
-        /// The memory it needs, in bytes.
+        /// The memory that such items need, in bytes.
         needed: u64,
     },
     /// The limit is too low for the segment size chosen at creation.

@@ -81,7 +81,7 @@ impl Counters {
         }
     }
 
-    pub(crate) fn of(&self, counter: Counter) -> u64 {
+    pub(crate) fn value(&self, counter: Counter) -> u64 {
         self.counts[counter as usize].load(Ordering::Relaxed)
     }
 

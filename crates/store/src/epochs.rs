@@ -4,8 +4,8 @@
 //! A worker that unlinks memory *retires* it and gets a stamp. After each burst, every worker
 //! announces the newest stamp it knows; before it sleeps, it announces that it holds no references.
 //! Once every worker either sleeps or has announced this stamp or a newer one, no references are
-//! left: earlier readers have finished, and later readers started after the unlinking. This costs a
-//! worker one load and one store per burst, and one fence per wake-up.
+//! left: earlier readers have finished, and later readers started after the unlinking. The
+//! announcements cost a worker one load and one store per burst, and one fence per wake-up.
 
 use std::sync::PoisonError;
 

@@ -1,7 +1,7 @@
 //! Evacuation: copies the blocks to be kept out of a segment, so that the segment becomes free.
 //! Eviction, expiry, flush and compaction all use it. Evacuation proceeds in steps of at most
-//! [`STEP_ITEMS`] blocks. While few segments are free, a writer makes one step per 4 KiB it writes;
-//! it makes further steps only if it finds no free segment.
+//! [`STEP_ITEMS`] blocks. While few segments are free, a writer makes one step per 4 KiB that it
+//! writes, and further steps only if it finds no free segment.
 //!
 //! Items are evicted by S3-FIFO (Yang et al., SOSP 2023), applied to segments. New items are
 //! written to the *small* part. When its oldest segment is evicted, items that were requested again
@@ -103,11 +103,11 @@ struct Lifetime {
 }
 
 impl Lifetime {
-    /// Whether an item was last requested after the first quarter of its segment's lifetime. Only
-    /// then is it kept. If every request counted, an item would survive one to two segment
-    /// lifetimes after its last request; an item requested only just after it was written would
-    /// survive longest. A lifetime above the mean counts as the mean. Otherwise a pause with few
-    /// writes would lengthen the lifetime, and every item requested before the pause would be
+    /// Whether an item was last requested after the first quarter of its segment's lifetime. An
+    /// item that was not is evicted. If every request counted, an item would survive one to two
+    /// segment lifetimes after its last request; an item requested only just after it was written
+    /// would survive longest. A lifetime above the mean counts as the mean: otherwise a pause with
+    /// few writes would lengthen the lifetime, and every item requested before the pause would be
     /// evicted.
     fn requested_after_first_quarter(&self, accessed_s: u32) -> bool {
         let lifetime_s = self.now_s.saturating_sub(self.opened_s);
@@ -348,8 +348,8 @@ impl Worker {
         let part = log.heap.segment(victim.number).part();
         let frequency = entry.frequency();
         match (victim.task, part) {
-            // `ReclaimEmpty`: the item was touched after the segment was selected, and so is live.
-            // `Compact`: it is one of the few live items in the segment.
+            // `ReclaimEmpty`: the item is live because it was touched after the segment was
+            // selected. `Compact`: the item is one of the few live ones in the segment.
             (Task::ReclaimEmpty | Task::Compact, part) => {
                 EvictionDecision::Keep { part, frequency }
             }
@@ -397,7 +397,8 @@ impl Worker {
         }
     }
 
-    /// Copies a block to an open segment and relinks it. Returns false if there is no space.
+    /// Copies a block to an open segment, and makes the index refer to the copy if the block is
+    /// still live. Returns false if there is no space.
     fn copy(
         &mut self,
         visited: &Visited,
@@ -414,7 +415,7 @@ impl Worker {
         let Some(allocation) = self.allocate_copy(len, &target) else {
             return false;
         };
-        let draft = Draft::of(&self.store.log.heap, allocation);
+        let draft = Draft::new(&self.store.log.heap, allocation);
         let copy = draft.block_ref;
         copy.block.copy_from(block);
         let writer = self.store.index.lock(visited.hash);
@@ -575,7 +576,7 @@ mod tests {
         assert!(lifetime(107, 60).requested_after_first_quarter(100));
         assert!(!lifetime(108, 60).requested_after_first_quarter(100));
         assert!(lifetime(160, 0).requested_after_first_quarter(100));
-        // The clock went back.
+        // The segment was opened after the present second, by a thread whose clock is later.
         assert!(lifetime(90, 60).requested_after_first_quarter(120));
     }
 }

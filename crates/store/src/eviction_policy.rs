@@ -2,19 +2,20 @@
 //!
 //! Evacuation follows S3-FIFO with two parts (`evacuate.rs`). Three parameters decide what a policy
 //! is good at: the size of the small part, what happens to frequency counters, and how long ghosts
-//! are remembered. A small part of one percent keeps frequent items through scans and loops. One of
-//! half the memory follows a changing popularity. A long ghost window recognises returning items if
-//! memory is small compared with the popular items, but admits too many if popularity is stable. No
-//! single policy is within one percentage point of the best for all workloads. So there are four,
-//! and a miniature simulation selects the one with the most recent hits (`miniature.rs`).
+//! are remembered. A small part of one percent keeps frequent items through scans and loops. A
+//! small part of half the memory follows a changing popularity. A long ghost window recognises
+//! returning items if memory is small compared with the popular items, but admits too many items if
+//! popularity is stable. No single policy is within one percentage point of the best for all
+//! workloads. So there are four, and a miniature simulation selects the one with the highest recent
+//! hit ratio (`miniature.rs`).
 
 /// An eviction policy.
 #[derive(Debug)]
 pub(crate) struct EvictionPolicy {
-    /// Its name in the statistics.
+    /// The name in the statistics.
     pub(crate) name: &'static str,
-    /// Share of the small part in thousandths of all segments. While the small part exceeds it, its
-    /// oldest segment is evicted first.
+    /// Share of the small part in thousandths of all segments. While the small part exceeds this
+    /// share, its oldest segment is evicted first.
     pub(crate) small_thousandths: u64,
     /// New items start in the small part (probation), not in the main part.
     pub(crate) probation: bool,

@@ -2,8 +2,8 @@
 //! 2023). An item that returns soon after its eviction skips probation.
 //!
 //! Sixteen bits of each hash are kept, in sets of eight: a set remembers about its last eight
-//! evictions. One in eight thousand lookups is a false positive; then an item goes to the main part
-//! without having been requested before.
+//! evictions. One in eight thousand lookups is a false positive, by which an item goes to the main
+//! part without having been requested before.
 
 use crate::sync::atomic::{AtomicU64, Ordering};
 
@@ -72,10 +72,10 @@ impl Ghosts {
         let word = young.load(Ordering::Relaxed);
         // The two words form a queue of eight tags. A new tag enters at the low end of the first
         // word and moves its highest tag into the second word, which drops its own highest tag.
-        let moved = word >> ((GHOSTS_PER_WORD as u32 - 1) * TAG_BITS);
+        let moved_tag = word >> ((GHOSTS_PER_WORD as u32 - 1) * TAG_BITS);
         young.store(word << TAG_BITS | tag, Ordering::Relaxed);
         old.store(
-            old.load(Ordering::Relaxed) << TAG_BITS | moved,
+            old.load(Ordering::Relaxed) << TAG_BITS | moved_tag,
             Ordering::Relaxed,
         );
     }

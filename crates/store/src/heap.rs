@@ -54,8 +54,8 @@ impl BlockRef<'_> {
     #[inline]
     pub(crate) fn prefetch_to_replace(&self, key_len: usize) {
         let start = self.block.address();
-        // For writing, because the dead mark is written to the header. A block may begin anywhere
-        // in a line, so the end of the key may be in the next one.
+        // The dead mark will be written to the header, so its line is prefetched for writing. A
+        // block may begin anywhere in a line, so the end of the key may be in the next one.
         crate::prefetch::line_to_write(start);
         crate::prefetch::line(start.wrapping_add(HEADER_LEN + key_len - 1));
     }
@@ -125,15 +125,18 @@ impl Heap {
     /// # Safety
     /// During `'h` the memory contains this block, because
     /// - a worker is borrowed that got the location since it was last quiescent, or
-    /// - its segment is held by a writer or a pin, or
-    /// - its segment is being evacuated and has not been retired.
+    /// - the block's segment is held by a writer or a pin, or
+    /// - the block's segment is being evacuated and has not been retired.
     #[inline]
     pub(crate) unsafe fn block<'h>(&self, location: Location) -> Block<'h> {
         let at = (location.units() * UNIT) as usize;
-        assert!(at + HEADER_LEN <= self.memory.len(), "a location outside");
-        let start = self.memory.byte(at);
-        // SAFETY: inside the mapping, and aligned to 4 because segments are; the caller guarantees
-        // the rest.
+        assert!(
+            at + HEADER_LEN <= self.memory.len(),
+            "a location outside the memory"
+        );
+        let start = self.memory.byte_address(at);
+        // SAFETY: the address is inside the mapping, and aligned to 4 because segments are; the
+        // caller guarantees the other conditions.
         unsafe { Block::from_raw(start) }
     }
 
@@ -150,7 +153,7 @@ impl Heap {
             return None;
         }
         let location = self.location(number, at)?;
-        // SAFETY: blocks are contiguous; the caller guarantees the rest.
+        // SAFETY: blocks are contiguous, so one begins here; the caller guarantees that it stays.
         let block = unsafe { self.block(location) };
         (!block.is_end()).then_some((location, block))
     }
@@ -179,7 +182,7 @@ impl Heap {
     #[inline]
     pub(crate) fn prefetch_rest(&self, location: Location) {
         let at = (location.units() * UNIT) as usize;
-        let start = self.memory.byte(at).as_ptr().cast_const();
+        let start = self.memory.byte_address(at).as_ptr().cast_const();
         for line in 1..READ_LINES {
             crate::prefetch::line(start.wrapping_add(line * LINE));
         }
@@ -205,7 +208,7 @@ impl Heap {
     #[inline]
     fn start_of(&self, location: Location) -> Option<*const u8> {
         let at = (location.units() * UNIT) as usize;
-        (at < self.memory.len()).then(|| self.memory.byte(at).as_ptr().cast_const())
+        (at < self.memory.len()).then(|| self.memory.byte_address(at).as_ptr().cast_const())
     }
 
     /// Length of the largest possible block in bytes.
@@ -240,15 +243,15 @@ impl Heap {
             .is_ok()
     }
 
-    /// Populates up to `most` bytes of a segment from byte `from`, and its metadata. Returns the
-    /// end of the populated range. Makes a system call.
-    pub(crate) fn populate(&self, number: Number, from: u32, most: u32) -> u32 {
-        let to = self.segment_size().min(from + most);
+    /// Populates up to `max_len` bytes of a segment from byte `start`, and its metadata. Returns
+    /// the end of the populated range. Makes a system call.
+    pub(crate) fn populate(&self, number: Number, start: u32, max_len: u32) -> u32 {
+        let end = self.segment_size().min(start + max_len);
         let byte = |at: u32| ((number as usize) << self.size_bits) + at as usize;
-        self.memory.populate(byte(from), byte(to));
-        if from == 0 {
+        self.memory.populate(byte(start), byte(end));
+        if start == 0 {
             self.segments.populate(number as usize);
         }
-        to
+        end
     }
 }

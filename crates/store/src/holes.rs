@@ -3,8 +3,8 @@
 //! In a pure log, a worker that overwrites items would leave holes and append to memory that is not
 //! cached, and the live blocks between the holes would have to be copied later. So a hole with
 //! exactly the length of the next block is reused, as in an allocator: its memory is likely cached,
-//! and no new segment is used. The value of a slow upload is never written into a hole, because it
-//! would prevent the evacuation of the segment.
+//! and no new segment is used. The value of a slow upload is never written into a hole, because the
+//! upload would prevent the evacuation of the segment.
 //!
 //! ```text
 //! unlinked ──► young ──────► waiting ───────────────► ready ─────► filled
@@ -218,8 +218,8 @@ impl Worker {
             } = hole;
             let number = log.heap.number_of(location);
             let segment = log.heap.segment(number);
-            // The first check avoids writes to shared memory for unsuitable holes. The second, in
-            // `acquire_writer_if_opening`, also notices a change since the first.
+            // The check here avoids writes to shared memory for unsuitable holes. The check in
+            // `acquire_writer_if_opening` also notices a change since this one.
             let is_same = segment.opening() == opening;
             if is_same && log.accepts(segment, target) && segment.acquire_writer_if_opening(opening)
             {

@@ -11,9 +11,9 @@ use crate::limits::{HOT_KEYS, HOT_SAMPLE_PERIOD, HOT_WINDOW, KEY_MAX};
 pub struct HotKey {
     /// The key.
     pub key: Vec<u8>,
-    /// Its recent reads, estimated from the samples; never underestimated.
+    /// Recent reads of the key, estimated from the samples; never underestimated.
     pub reads: u64,
-    /// Upper bound of the overestimate.
+    /// Upper bound of the overestimate of `reads`.
     pub overestimate: u64,
 }
 

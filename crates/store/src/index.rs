@@ -12,7 +12,7 @@
 //! step moves at most one bucket. *Two choices* (Azar et al., STOC 1994) fill the buckets evenly,
 //! although buckets not yet split would otherwise hold twice as many entries. If both buckets of a
 //! key are full, one of their entries moves to its own other bucket (a *kick*, as in cuckoo
-//! hashing). If none can move, one is displaced, since this is the index of a cache.
+//! hashing). If no entry can move, one is displaced, since this is the index of a cache.
 //!
 //! Both buckets of a key, and the buckets they are split from, belong to the same *class*: their
 //! numbers have the same low bits. So a writer takes only one lock.
@@ -165,26 +165,26 @@ impl Index {
         self.region.disable_huge();
     }
 
-    /// Populates up to `most` bytes of the buckets in use and the next `ahead` bytes, once per
-    /// page. Returns false if all are populated. Makes a system call.
-    pub(crate) fn populate(&self, ahead: usize, most: usize) -> bool {
-        let range = self.next_pages(ahead, most);
+    /// Populates up to `len_max` bytes of the buckets in use and the `ahead_bytes` behind them,
+    /// once per page. Returns false if all are populated. Makes a system call.
+    pub(crate) fn populate(&self, ahead_bytes: usize, len_max: usize) -> bool {
+        let range = self.next_pages(ahead_bytes, len_max);
         self.region
             .populate(range.start as usize, range.end as usize);
         !range.is_empty()
     }
 
-    /// The next bytes to populate; each range is returned once. It starts with the first bucket:
-    /// keys are in all buckets from the start, and with huge pages the first accesses would wait
-    /// for 2 MiB to be zeroed.
-    fn next_pages(&self, ahead: usize, most: usize) -> Range<u64> {
-        let end = self.buckets_max * BUCKET_BYTES as u64;
-        let end = (self.bytes() + ahead as u64).min(end);
-        let from = self.populated.load(Ordering::Relaxed);
-        let to = end.min(from + most as u64).max(from);
+    /// The next bytes to populate; each range is returned once. The first range begins with the
+    /// first bucket: keys are in all buckets from the start, and with huge pages the first accesses
+    /// would wait for 2 MiB to be zeroed.
+    fn next_pages(&self, ahead_bytes: usize, len_max: usize) -> Range<u64> {
+        let region_end = self.buckets_max * BUCKET_BYTES as u64;
+        let needed_end = (self.bytes() + ahead_bytes as u64).min(region_end);
+        let start = self.populated.load(Ordering::Relaxed);
+        let end = needed_end.min(start + len_max as u64).max(start);
         // A concurrent caller gets the next range.
-        let from = self.populated.fetch_max(to, Ordering::Relaxed);
-        from..to.max(from)
+        let start = self.populated.fetch_max(end, Ordering::Relaxed);
+        start..end.max(start)
     }
 
     /// Number of entries.
@@ -244,7 +244,7 @@ impl Index {
         // Acquire: pairs with the release of the writer of the entry, as in `scan`.
         let word = words.get(position.word()?)?.load(Ordering::Acquire);
         let tag = self.addressing.numbers(hash).tag;
-        let entry = Entry::of_word(word).filter(|entry| entry.tag() == tag)?;
+        let entry = Entry::from_word(word).filter(|entry| entry.tag() == tag)?;
         Some(position.found(entry))
     }
 
@@ -291,7 +291,7 @@ impl Index {
             // visible.
             let word = buckets[role][slot].load(Ordering::Acquire);
             if may_match(word, key_bits[role])
-                && let Some(entry) = Entry::of_word(word)
+                && let Some(entry) = Entry::from_word(word)
                 && matches(entry)
             {
                 return Some(Found {
@@ -314,7 +314,7 @@ impl Index {
         let number = self.addressing.numbers(hash).each[entry.role()];
         for word in self.bucket(address(number, buckets)) {
             if word.load(Ordering::Relaxed) == entry.word() {
-                // Relaxed: it publishes nothing beyond what was published with the entry.
+                // Relaxed: the store publishes nothing beyond what was published with the entry.
                 let _ = word.compare_exchange(
                     entry.word(),
                     more.word(),
@@ -332,13 +332,13 @@ impl Index {
         Writer::new(self, class, hash, lock(&class.lock))
     }
 
-    /// Prevents other workers from storing in the class of this hash. It sets a flag that they
-    /// check before they link an item, and holds no lock. Returns false if another worker has set
-    /// the flag.
+    /// Prevents other workers from storing in the class of this hash: sets a flag that they check
+    /// before they link an item, and holds no lock. Returns false if another worker has set the
+    /// flag.
     pub(crate) fn begin_rewrite(&self, hash: u64) -> bool {
         let is_rewriting = &self.class(hash).is_rewriting;
-        // Relaxed: no ordering is needed. Writers read it under the lock of the class, and so does
-        // the worker that set it, before it links.
+        // Relaxed: no ordering is needed. All writers, and the worker that set the flag, read it
+        // under the lock of the class before they link.
         !is_rewriting.swap(true, Ordering::Relaxed)
     }
 
@@ -383,7 +383,7 @@ impl Index {
         let mut moved = [false; BUCKET_WORDS];
         for (at, word) in from.iter().enumerate() {
             let word = word.load(Ordering::Relaxed);
-            let Some(entry) = Entry::of_word(word) else {
+            let Some(entry) = Entry::from_word(word) else {
                 continue;
             };
             if address(self.number_of(parent, entry, entry.role()), buckets + 1) == buckets {
@@ -414,7 +414,7 @@ impl Index {
         let mut targets = [None; BUCKET_WORDS];
         // First check that there is space for all: a partial merge cannot be undone.
         for (at, word) in from.iter().enumerate() {
-            let Some(entry) = Entry::of_word(word.load(Ordering::Relaxed)) else {
+            let Some(entry) = Entry::from_word(word.load(Ordering::Relaxed)) else {
                 continue;
             };
             let both = [entry.role(), 1 - entry.role()];
@@ -438,7 +438,7 @@ impl Index {
         }
         let moving = Moving::begin(class);
         for (word, target) in from.iter().zip(targets) {
-            let entry = Entry::of_word(word.load(Ordering::Relaxed));
+            let entry = Entry::from_word(word.load(Ordering::Relaxed));
             if let (Some(Target { bucket, slot, role }), Some(entry)) = (target, entry) {
                 let entry = entry.with_role(role);
                 // Release: pairs with the acquire in `scan`, as in `put`.
@@ -492,13 +492,13 @@ fn lock(mutex: &Mutex<()>) -> MutexGuard<'_, ()> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// A move of entries. The version of the class is odd until it is dropped.
+/// A move of entries. The version of the class is odd until this value is dropped.
 struct Moving<'a>(&'a AtomicU32);
 
 impl<'a> Moving<'a> {
     fn begin(class: &'a Class) -> Self {
-        // Acquire, so that no part of the move comes before it. It pairs with `scan_validated`
-        // through the words that the move empties with release after it.
+        // Acquire, so that no part of the move comes before this addition. It pairs with
+        // `scan_validated` through the words that the move empties, with release, afterwards.
         class.version.fetch_add(1, Ordering::AcqRel);
         Self(&class.version)
     }

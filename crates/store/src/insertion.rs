@@ -62,7 +62,7 @@ pub(crate) struct Metadata {
 pub(crate) enum Deferral {
     /// See [`Rejected::Deferred`].
     ByMemory,
-    /// Another worker is rewriting an item of its class (`rewrite.rs`).
+    /// Another worker is rewriting an item of the same class (`rewrite.rs`).
     ByRewrite,
 }
 
@@ -72,7 +72,7 @@ pub(crate) enum NotInserted {
     /// The block cannot hold the item: a flush since it was built would invalidate it, or its
     /// layout lacks a word that the item needs.
     Unfit,
-    /// Another worker is rewriting an item of its class (`rewrite.rs`).
+    /// Another worker is rewriting an item of the same class (`rewrite.rs`).
     Rewriting,
 }
 
@@ -96,7 +96,7 @@ impl<'s> Draft<'s> {
         clippy::needless_pass_by_value,
         reason = "the hold of the segment passes to the draft"
     )]
-    pub(crate) fn of(heap: &'s Heap, allocation: Allocation) -> Self {
+    pub(crate) fn new(heap: &'s Heap, allocation: Allocation) -> Self {
         let Allocation { location, number } = allocation;
         let block_ref = BlockRef {
             location,
@@ -128,7 +128,7 @@ impl Worker {
         now_s: u32,
     ) -> Result<Published, Deferral> {
         for _ in 0..REMAKES_MAX {
-            // The largest CAS makes it a layout that can hold any metadata.
+            // With the largest CAS, the layout can hold any metadata.
             let (allocation, fields) =
                 match self.allocate_for_item(item, write.expiry, Some(u64::MAX), now_s) {
                     Ok(allocation) => allocation,
@@ -333,7 +333,7 @@ impl Worker {
         fields: &HeaderFields,
         item: &NewItem<'_>,
     ) -> Draft<'_> {
-        let draft = Draft::of(&self.store.log.heap, allocation);
+        let draft = Draft::new(&self.store.log.heap, allocation);
         let block = draft.block_ref.block;
         block.begin(fields, item.key);
         match item.value {

@@ -11,7 +11,8 @@ use crate::worker::pieces_of;
 
 /// When an item expires, in whole seconds of the caller's clock.
 ///
-/// It is exact: an item with `Expiry::at(t)` is returned while `now < t`, and not from `t` on.
+/// An expiry is exact: an item with `Expiry::at(t)` is returned while `now < t`, and not from `t`
+/// on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Expiry(u32);
 
@@ -25,7 +26,7 @@ impl Expiry {
         Self(second.min(u32::MAX - 1))
     }
 
-    pub(crate) fn of_word(word: u32) -> Self {
+    pub(crate) fn from_word(word: u32) -> Self {
         Self(word)
     }
 

@@ -23,18 +23,18 @@
 //! Invariants: the bytes of a published block are never written. A location is dereferenced only by
 //! a worker that is online and has not been quiescent since it read the location from the index, or
 //! that holds the segment. Resident segments, index, ghosts and miniatures together stay at or
-//! below the memory limit. No operation visits more than [`limits::VISITS_MAX`] blocks and buckets
-//! beside those it names, except one that writes more than 12 KiB or finds no free segment. An
-//! expired or flushed item is never returned.
+//! below the memory limit. An operation visits at most [`limits::VISITS_MAX`] blocks and buckets in
+//! addition to those of its own keys, unless it writes more than 12 KiB or finds no free segment.
+//! An expired or flushed item is never returned.
 
 mod config;
 mod counters;
+mod decimal;
 mod epochs;
 mod evacuate;
 mod eviction_policy;
 mod ghost;
 mod heap;
-mod holds;
 mod holes;
 mod hot;
 mod index;
@@ -43,13 +43,13 @@ mod item;
 pub mod limits;
 mod log;
 mod miniature;
-mod number;
 mod page_maintenance;
 mod pin;
 mod prefetch;
 mod read;
 mod region;
 mod rewrite;
+mod segment_holds;
 mod statistics;
 mod store;
 mod sync;
@@ -70,6 +70,6 @@ pub use store::Store;
 pub use upload::{Rejected, Reserve, Upload};
 pub use worker::{KeyHash, Worker};
 pub use write::{
-    ArithOutcome, Arithmetic, Counted, Deleted, Direction, Mark, Marked, Mode, Published, Vivify,
-    Write,
+    Arithmetic, ArithmeticOutcome, CounterValue, Deleted, Direction, ItemMark, MarkOutcome, Mode,
+    Published, Vivify, Write,
 };

@@ -18,8 +18,8 @@ pub(crate) const SEGMENTS_MIN: u64 = 1024;
 pub(crate) const SEGMENT_BITS: std::ops::RangeInclusive<u32> = 13..=21;
 /// An item of at most this fraction (1/N) of a segment is stored in one block.
 pub(crate) const WHOLE_PART: usize = 8;
-/// A piece of a large value may use the rest of a segment if that is at least this fraction (1/N)
-/// of the segment.
+/// A piece of a large value may take all space left in a segment if that is at least this fraction
+/// (1/N) of the segment.
 pub(crate) const PIECE_MIN_PART: usize = 16;
 /// At most this fraction (1/N) of all segments are open: 5 %.
 pub(crate) const OPEN_PART: usize = 20;
@@ -29,19 +29,21 @@ pub(crate) const CLASSES_MAX: usize = 8;
 pub(crate) const STRIPES_MAX: usize = 16;
 /// Maximum number of columns of live-byte counters. Each column belongs to one worker.
 pub(crate) const COLUMNS_MAX: usize = 62;
-/// Low watermark of free segments: this fraction (1/N) of all, plus [`RESERVE_MIN`].
+/// Low watermark of free segments: this fraction (1/N) of all, plus [`RESERVE_MIN`], plus a segment
+/// for each worker but one, because each may be evacuating one. The addition for workers is at most
+/// as large as the fraction.
 pub(crate) const RESERVE_PART: u32 = 200;
-/// See [`RESERVE_PART`]. With several workers, each additional one adds a segment, up to as many as
-/// the fraction, because each may be evacuating one.
+/// The constant part of the low watermark: see [`RESERVE_PART`].
 pub(crate) const RESERVE_MIN: u32 = 4;
 /// Critical watermark: at or below this fraction (1/N) of the reserve, or [`COPY_RESERVE`] segments
 /// for a waiting writer, eviction ignores access frequency.
 pub(crate) const RESERVE_CRITICAL_PART: u32 = 4;
 /// Segments examined per search for one that is cheap to evacuate.
 pub(crate) const SCAN_SEGMENTS: u32 = 32;
-/// A segment of the small or the main part with fewer live bytes than this percentage is evacuated
-/// out of order. Its live blocks are copied if there is space. The small part has the lower bound
-/// because its segments are soon evicted anyway.
+/// A segment with fewer live bytes than this percentage of its occupied bytes is evacuated out of
+/// order; the first value is for the small part, the second for the main part. Live blocks are
+/// copied if there is space. The bound of the small part is lower because its segments are soon
+/// evicted anyway.
 pub(crate) const SPARSE_PERCENT: [u64; 2] = [50, 80];
 /// The bound for both parts without eviction, where even a small gain is useful.
 pub(crate) const SPARSE_PERCENT_NO_EVICTION: u64 = 97;
@@ -63,7 +65,7 @@ pub(crate) const PROMOTE_AT: u8 = 1;
 pub(crate) const EARLY_REQUEST_PART: u64 = 4;
 /// Weight (1/N) of a new value in the moving average of segment lifetimes.
 pub(crate) const LIFETIME_WEIGHT: u32 = 8;
-/// Unit of the average: this fraction (1/N) of a second.
+/// Unit of the moving average of segment lifetimes: this fraction (1/N) of a second.
 pub(crate) const LIFETIME_UNIT: u32 = 64;
 /// Upper bound of a lifetime in seconds, half a year.
 pub(crate) const LIFETIME_MAX_S: u32 = 1 << 24;
@@ -108,8 +110,8 @@ pub(crate) const STEP_BYTES: usize = 4 * 1024;
 pub(crate) const STEPS_MAX: usize = 32;
 /// Number of times a worker without a segment for a copy yields before it evicts the item.
 pub(crate) const COPY_WAITS_MAX: usize = 200;
-/// Number of times a worker without a segment yields before it defers the request. This bounds the
-/// delay of its other connections.
+/// Number of times a worker without a segment yields before it defers the request: a bound of the
+/// delay of the worker's other connections.
 pub(crate) const WAIT_YIELDS_MAX: usize = 256;
 /// Pins and unfinished uploads together hold at most this fraction (1/N) of the memory.
 pub const HELD_PART: u32 = 8;
@@ -119,7 +121,8 @@ pub const VISITS_MAX: usize = 64;
 pub const STEP_ITEMS: usize = 16;
 /// Buckets remembered by the breadth-first search for a free index slot.
 pub(crate) const KICK_BUCKETS: usize = 48;
-/// Buckets visited by that search without eviction, where a long search is better than a rejection.
+/// Buckets visited by the search for a free index slot without eviction, where a long search is
+/// better than a rejection.
 pub(crate) const LONG_SEARCH_BUCKETS: usize = 8 * KICK_BUCKETS;
 /// Buckets visited by a split or a merge.
 pub(crate) const RESIZE_BUCKETS: usize = 2;

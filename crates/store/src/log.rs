@@ -55,7 +55,7 @@ pub(crate) struct Log {
     lists: Mutex<SegmentLists>,
     /// Segments that may be resident.
     segment_limit: AtomicU32,
-    /// Segments above that limit which had content when the limit was lowered. Writers evacuate
+    /// Segments above `segment_limit` that had content when the limit was lowered. Writers evacuate
     /// them step by step, so that no writer has to wait for all of them.
     over_limit: AtomicU32,
     /// Segments that are free or become free without further evacuation.
@@ -104,7 +104,7 @@ impl Log {
         let stripes = workers.clamp(1, STRIPES_MAX).min(open_max / 2);
         let classes = (open_max / (2 * stripes)).clamp(1, CLASSES_MAX);
         let open_segments = 2 * stripes * classes;
-        let lists = SegmentLists::for_segments(heap.count() as usize);
+        let lists = SegmentLists::with_capacity(heap.count() as usize);
         Self {
             heap,
             epochs,
@@ -152,8 +152,8 @@ impl Log {
         self.available.load(Ordering::Relaxed)
     }
 
-    /// Whether the critical watermark is reached (a higher one for a waiting writer). Eviction then
-    /// ignores access frequency, because copying an item would use the segment that evacuation
+    /// Whether the critical watermark is reached, which is higher for a waiting writer. Eviction
+    /// then ignores access frequency, because copying an item would use the segment that evacuation
     /// gains.
     pub(crate) fn is_critical(&self, is_waiting: bool) -> bool {
         let threshold = match is_waiting {
@@ -233,8 +233,8 @@ impl Log {
         self.eviction_policy.store(number as u32, Ordering::Relaxed);
     }
 
-    /// The share of each part in segments. The part that exceeds its share is evicted from first.
-    /// Both values are computed from one read of the limit, because another thread may change it.
+    /// The share of each part, in segments. The part that exceeds its share is evicted from first.
+    /// Both shares are computed from one read of the limit, because another thread may change it.
     fn part_shares(&self) -> [u32; 2] {
         shares_of(
             self.segment_limit(),
@@ -248,16 +248,16 @@ impl Log {
             .map(|(allocation, _)| allocation)
     }
 
-    /// Allocates a block of `least` to `most` bytes. If the rest of the open segment is shorter
-    /// than `most` but not shorter than `least`, the block takes that rest. Also returns the
+    /// Allocates a block of `len_min` to `len_max` bytes. If the space left in the open segment is
+    /// less than `len_max` but not less than `len_min`, the block takes all of it. Also returns the
     /// block's length.
     pub(crate) fn allocate_between(
         &self,
-        least: usize,
-        most: usize,
+        len_min: usize,
+        len_max: usize,
         target: &AllocTarget,
     ) -> Option<(Allocation, usize)> {
-        debug_assert!(most <= self.heap.block_max());
+        debug_assert!(len_max <= self.heap.block_max());
         let open_segment = &self.open_segments[self.open_segment(target)].0;
         let size = self.heap.segment_size();
         loop {
@@ -276,10 +276,10 @@ impl Log {
                 self.open(open_segment, number, target).then_some(())?;
                 continue;
             }
-            let len = if left >= least {
-                most.min(left & !3)
+            let len = if left >= len_min {
+                len_max.min(left & !3)
             } else {
-                most
+                len_max
             };
             match segment.take(len as u32, size) {
                 Ok(at) => {
@@ -342,7 +342,7 @@ impl Log {
         true
     }
 
-    /// Seals an open segment: nothing more is added to it.
+    /// Seals an open segment: no block is added to it any more.
     fn seal(&self, lists: &mut SegmentLists, number: Number) {
         if number == NONE {
             return;
@@ -452,11 +452,11 @@ impl Log {
 
     /// Segments that may still become resident.
     fn room(&self, lists: &SegmentLists) -> u32 {
-        let given_back = lists.to_discard.len() + lists.absent.len();
+        let discarded = lists.to_discard.len() + lists.absent.len();
         let never_used = self.heap.count() - lists.fresh;
         self.resident_max()
             .saturating_sub(lists.resident)
-            .min(given_back as u32 + never_used)
+            .min(discarded as u32 + never_used)
     }
 
     /// Whether a segment is free for a new block.
@@ -518,7 +518,7 @@ impl Log {
     pub(crate) fn abandon(&self, number: Number) {
         let segment = self.heap.segment(number);
         let lists = &mut *self.lists();
-        // Under the lock, because the search for victims reads the phase.
+        // The phase is set under the lock, because the search for victims reads it there.
         segment.set_phase(Phase::Sealed);
         segment.reopen();
         lists.sealed[segment.part() as usize].push_first(&mut lists.links, number);

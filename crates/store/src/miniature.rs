@@ -1,12 +1,12 @@
 //! Selects the eviction policy by miniature simulation (Waldspurger et al., *Cache modeling and
 //! optimization using miniature simulations*, ATC 2017).
 //!
-//! One key in 64 to a few thousand, selected by its hash, is watched. Its requests are also sent to
-//! four miniature caches, one per policy. These hold only hashes and lengths. If one key in N is
-//! watched, they simulate 1/N of the memory. So the hit ratio of a miniature estimates that of the
-//! store under its policy. (A miniature counts requests but does not record the time of the last
-//! one, so it underestimates `recent` and `clock` slightly.) Each policy has a score, its recent
-//! hit ratio, and the store uses the policy with the highest score.
+//! One key in 64 to a few thousand, selected by its hash, is watched. Requests of watched keys are
+//! also sent to four miniature caches, one per policy, which hold only hashes and lengths. If one
+//! key in N is watched, a miniature simulates 1/N of the memory. So its hit ratio estimates the hit
+//! ratio of the store under the same policy. (A miniature counts requests but does not record the
+//! time of the last one, so it underestimates `recent` and `clock` slightly.) Each policy has a
+//! score, its recent hit ratio, and the store uses the policy with the highest score.
 //!
 //! ```text
 //! request ── hash below the threshold? ──► directory: slot of the hash        (`directory.rs`)
@@ -16,8 +16,8 @@
 //!
 //! A request of an unwatched key costs a comparison. A request of a watched key costs about a
 //! microsecond, and a worker passes only [`SAMPLES_PER_SECOND`](crate::limits::SAMPLES_PER_SECOND)
-//! of each key. Occasionally one costs some tens of microseconds, when many keys have to be
-//! forgotten at once. A worker that finds the lock taken skips the request. Nothing is watched
+//! of each key. Occasionally a request costs some tens of microseconds, when many keys have to be
+//! forgotten at once. A worker that finds the lock taken skips the request. No key is watched
 //! before the memory is half full.
 
 mod directory;
@@ -36,8 +36,8 @@ use crate::limits::WATCHED_BITS_MIN;
 use crate::sync::Mutex;
 use crate::sync::atomic::{AtomicU64, Ordering};
 
-/// Keys with hashes below this are watched; 0: none. Every request reads it, so it has its own
-/// cache line.
+/// Keys with hashes below this number are watched; 0: none. Every request reads the number, so it
+/// has its own cache line.
 #[derive(Debug, Default)]
 #[repr(align(64))]
 struct Threshold(AtomicU64);
@@ -118,13 +118,13 @@ impl Miniatures {
             Err(TryLockError::Poisoned(poisoned)) => poisoned.into_inner(),
             Err(TryLockError::WouldBlock) => return,
         };
-        let before = simulation.threshold();
-        if let Some(better) = simulation.observe(observation, context) {
+        let threshold_before = simulation.threshold();
+        if let Some(best) = simulation.observe(observation, context) {
             self.changes.fetch_add(1, Ordering::Relaxed);
-            // Under the lock, so that the last call has the latest result.
-            set_eviction_policy(better);
+            // The lock is held, so that the last call has the latest result.
+            set_eviction_policy(best);
         }
-        if simulation.threshold() != before {
+        if simulation.threshold() != threshold_before {
             self.threshold
                 .0
                 .store(simulation.threshold(), Ordering::Relaxed);

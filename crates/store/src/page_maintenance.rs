@@ -1,5 +1,5 @@
 //! Page maintenance: system calls for memory, in small steps, on a thread that serves no requests.
-//! It may share a processor with a worker, which is then delayed by the length of a step.
+//! That thread may share a processor with a worker, which is then delayed by the length of a step.
 //!
 //! ```text
 //! segments being repopulated ─► a number of bytes per step; not used before they are populated
@@ -35,8 +35,8 @@ pub struct PageMaintenance {
 #[derive(Debug)]
 struct PageOperation {
     number: Number,
-    /// Number of its bytes that are populated already.
-    done: u32,
+    /// Number of bytes of the segment that are populated already.
+    populated_len: u32,
     /// The segment was discarded earlier, and is not used until it is populated.
     was_discarded: bool,
 }
@@ -56,9 +56,10 @@ impl PageMaintenance {
         let log = &self.store.log;
         let is_repopulating = self.current.as_ref().is_some_and(|it| it.was_discarded);
         if !is_repopulating && let Some(number) = log.next_to_discard() {
-            // A huge page would make the discarded memory resident again at the first touch.
+            // With huge pages, the first touch of a small part would make all of the discarded
+            // memory around it resident again.
             self.store.disable_huge_pages();
-            // If discarding fails, the content is unchanged and the segment is reused as it is.
+            // If discarding fails, the segment keeps its pages, and can be used again all the same.
             log.heap.discard(number);
             log.discarded(number);
             return PageStep::Discarded;
@@ -68,10 +69,10 @@ impl PageMaintenance {
         }
         if let Some(mut operation) = self.current.take() {
             let log = &self.store.log;
-            operation.done = log
-                .heap
-                .populate(operation.number, operation.done, POPULATE_BYTES);
-            if operation.done < log.heap.segment_size() {
+            operation.populated_len =
+                log.heap
+                    .populate(operation.number, operation.populated_len, POPULATE_BYTES);
+            if operation.populated_len < log.heap.segment_size() {
                 self.current = Some(operation);
             } else {
                 self.finish(&operation);
@@ -93,7 +94,7 @@ impl PageMaintenance {
         let log = &self.store.log;
         let operation = |number, was_discarded| PageOperation {
             number,
-            done: 0,
+            populated_len: 0,
             was_discarded,
         };
         let next_to_populate = log.next_to_populate().map(|number| operation(number, true));
@@ -109,7 +110,7 @@ impl PageMaintenance {
 
 impl Drop for PageMaintenance {
     fn drop(&mut self) {
-        // The segment can be used: the rest of its pages are populated on first touch.
+        // The segment can be used: its other pages are populated on first touch.
         if let Some(current) = self.current.take() {
             self.finish(&current);
         }

@@ -1,8 +1,8 @@
 //! Pins: values that stay valid as long as their owner needs them.
 
 use crate::heap::block::Block;
-use crate::holds::Credit;
 use crate::index::Location;
+use crate::segment_holds::Credit;
 use crate::store::Store;
 use crate::sync::Arc;
 use crate::worker::pieces_of;
@@ -77,7 +77,7 @@ impl Pin {
 
     /// One of the pinned blocks.
     fn block(&self, location: Location) -> Block<'_> {
-        // SAFETY: its segment is held until this is dropped.
+        // SAFETY: the block's segment is held until the pin is dropped.
         unsafe { self.store.log.heap.block(location) }
     }
 

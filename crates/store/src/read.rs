@@ -15,9 +15,9 @@ use crate::worker::{KeyHash, Worker, traits};
 /// The effects of a read on the item.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Read {
-    /// Set this expiry (get-and-touch). An item whose block has no expiry word has to be moved for
-    /// that. If memory for it will become free, the read is deferred. If there is no memory, the
-    /// item is returned and then evicted.
+    /// Set this expiry (get-and-touch). An item whose block has no expiry word has to be moved to
+    /// another block. If memory for that block will become free, the read is deferred. If there is
+    /// no memory, the item is returned and then evicted.
     pub touch: Option<Expiry>,
     /// Claim a stale item, if no client has claimed it.
     pub claim: bool,
@@ -25,16 +25,15 @@ pub struct Read {
     pub recache: Recache,
     /// Do not record the access.
     pub untracked: bool,
-    /// `visit` pins values that are longer than this, in bytes; `None`: it pins no value. A read
-    /// that changes the item takes the pin first, so that nothing is changed if no pin is
-    /// available.
+    /// `visit` pins values longer than this, in bytes. `None` if it pins no value. A read that
+    /// changes the item takes the pin first, so that nothing is changed if no pin is available.
     pub pins_above: Option<usize>,
 }
 
-/// When a read claims an item that has not expired.
+/// When a read claims an item that is not stale.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum Recache {
-    /// Claim the item only if it is stale.
+    /// Claim only stale items.
     #[default]
     Never,
     /// Also claim the item if it expires before this second. An item without expiry is not claimed.
@@ -68,8 +67,8 @@ pub enum Miss {
 impl Worker {
     /// Passes the item of `key` to `visit`, which runs at most once, after all locks are released.
     ///
-    /// The result `None` means that the caller has to repeat the read later. This happens in three
-    /// cases: `visit` returned `None`; a pin is needed before a change and none is available
+    /// The result `None` means that the caller has to repeat the read later, for one of three
+    /// reasons: `visit` returned `None`; a pin is needed before a change and none is available
     /// ([`Read::pins_above`]); or a touch has to wait for memory ([`Rejected::Deferred`]). If
     /// `visit` returned `None` after the read has changed the item, the change is not undone.
     ///
@@ -110,7 +109,7 @@ impl Worker {
         Ok(Some(answer))
     }
 
-    /// The entry of a key. The remembered position is tried before a search.
+    /// The entry of a key. Tries the remembered position before a search.
     #[inline]
     fn find(&self, key: &[u8], hash: KeyHash) -> Option<Entry> {
         let index = &self.store.index;
@@ -125,8 +124,8 @@ impl Worker {
             })
     }
 
-    /// As [`Worker::read`], for a read that touches or claims the item. It locks the class, as a
-    /// write does.
+    /// As [`Worker::read`], for a read that touches or claims the item. Locks the class, as a write
+    /// does.
     fn read_and_change<R>(
         &mut self,
         key: &[u8],
@@ -169,7 +168,7 @@ impl Worker {
         let location = entry.location();
         let block = self.block(location);
         let pin = match options.pins_above {
-            Some(most) if block.value_len() > most => {
+            Some(copied_max) if block.value_len() > copied_max => {
                 match Pin::take(&self.store, location, block) {
                     None => return Ok(None),
                     some => some,
@@ -198,8 +197,8 @@ impl Worker {
                 self.unlink_expired_found(&writer, &found, block);
                 drop(writer);
             }
-            // There is no memory to move the item to. It must not be found after its new expiry,
-            // which its block cannot hold. So it is evicted now.
+            // There is no memory to move the item to. The item must not be found after its new
+            // expiry, which its block cannot hold. So it is evicted now.
             Some(_) => {
                 let part = self.store.log.heap.segment_of(location).part();
                 self.evict_found(writer, &found, part, now_s);
@@ -238,7 +237,7 @@ impl Worker {
             Some(allocation) => allocation,
             None => self.allocate(len, part, expiry, now_s)?,
         };
-        let draft = Draft::of(&self.store.log.heap, allocation);
+        let draft = Draft::new(&self.store.log.heap, allocation);
         let block = draft.block_ref.block;
         block.begin(&fields, key);
         // The worker may have been quiescent while it waited for memory, so the item may have been
@@ -254,7 +253,7 @@ impl Worker {
         if !is_unchanged {
             return Ok(());
         }
-        // SAFETY: the memory has just been allocated and no location refers to it.
+        // SAFETY: the memory has just been allocated, and no location refers to it.
         unsafe { block.value_mut() }.copy_from_slice(old.block.value());
         let writer = self.store.index.lock(hash.0);
         let found = writer.find(|entry| entry.location() == old.location);
@@ -314,13 +313,13 @@ impl Worker {
     ) {
         match self.reads_until_sample.get() {
             0 => self.record_hot_key(hash, block.key()),
-            left => self.reads_until_sample.set(left - 1),
+            remaining => self.reads_until_sample.set(remaining - 1),
         }
         self.sample(hash, now_s, || SampledAccess::Hit(traits(block)));
         let access = block.access();
         let updated = match is_read {
             true => access.fetched_at(now_s),
-            false => access.at(now_s),
+            false => access.accessed_at(now_s),
         };
         if updated != access {
             block.record_access(access, updated);
@@ -426,7 +425,7 @@ mod tests {
             let hash = worker.hash(key.as_bytes());
             put(&mut worker, key, hash, key);
         }
-        let all_are_there = |worker: &mut Worker, hashes: &[KeyHash]| {
+        let assert_all_found = |worker: &mut Worker, hashes: &[KeyHash]| {
             for (key, &hash) in kept.iter().zip(hashes) {
                 assert_eq!(read(worker, key, hash).as_deref(), Ok(key.as_bytes()));
             }
@@ -439,13 +438,13 @@ mod tests {
         }
         let large: Vec<KeyHash> = kept.iter().map(|key| remembered(&worker, key)).collect();
         assert!(positions(&small) != positions(&large), "none was split");
-        all_are_there(&mut worker, &small);
+        assert_all_found(&mut worker, &small);
         for key in &others {
             worker.delete(key.as_bytes(), worker.hash(key.as_bytes()), None, NOW_S);
         }
-        let again: Vec<KeyHash> = kept.iter().map(|key| remembered(&worker, key)).collect();
-        assert!(positions(&large) != positions(&again), "none was merged");
-        all_are_there(&mut worker, &large);
+        let merged: Vec<KeyHash> = kept.iter().map(|key| remembered(&worker, key)).collect();
+        assert!(positions(&large) != positions(&merged), "none was merged");
+        assert_all_found(&mut worker, &large);
     }
 
     #[test]

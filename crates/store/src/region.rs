@@ -1,4 +1,4 @@
-//! Memory mapped from the kernel. It is reserved when a mapping is created; each page becomes
+//! Memory mapped from the kernel. Creating a mapping reserves its addresses; each page becomes
 //! resident on first touch.
 //!
 //! In models (`crate::sync`) the words of the index are atomics of the model's scheduler, and not

@@ -2,17 +2,17 @@
 //!
 //! The new value is computed without a lock from a pinned snapshot. It replaces the item if the
 //! snapshot is still current. Otherwise another writer was first, and the computation is repeated
-//! under a [`RewriteGuard`]: then no other worker may store in the class, and the second attempt
-//! succeeds unless evacuation moves the item. A worker that finds the class guarded by another
+//! under a [`RewriteGuard`]: no other worker may then store in the class, and the second attempt
+//! succeeds unless evacuation moves the item. A worker that finds the class guarded by another one
 //! waits briefly, and then defers its request.
 
+use crate::decimal::Digits;
 use crate::heap::block::Access;
 use crate::index::Location;
 use crate::insertion::{CurrentItem, Draft, Metadata};
 use crate::item::Expiry;
 use crate::limits::{REWRITE_ATTEMPTS, REWRITE_YIELDS_MAX};
 use crate::miniature::SampledAccess;
-use crate::number::Digits;
 use crate::pin::Pin;
 use crate::sync::{Arc, yield_now};
 use crate::upload::{Rejected, Reserve, Upload};
@@ -51,10 +51,10 @@ pub(crate) enum NewValue<'v> {
 
 /// The access word of the rewritten item: access time, stale, claimed, base64 key.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Marks {
+pub(crate) enum NewAccess {
     /// As for a new item.
     New,
-    /// Unchanged if the value keeps its length; otherwise as [`Marks::New`].
+    /// Unchanged if the value keeps its length; otherwise as [`NewAccess::New`].
     Kept,
     /// Stale and unclaimed; otherwise unchanged.
     Stale,
@@ -70,7 +70,7 @@ pub(crate) struct Change {
     pub(crate) expiry: Option<Expiry>,
     /// `None`: unchanged.
     pub(crate) flags: Option<u32>,
-    pub(crate) marks: Marks,
+    pub(crate) access: NewAccess,
 }
 
 /// The CAS of a rewritten item.
@@ -89,7 +89,7 @@ impl NewCas {
     }
 
     /// The CAS as a number. `None`: the next one of the class.
-    fn of(self, found: &Snapshot) -> Option<u64> {
+    fn number(self, found: &Snapshot) -> Option<u64> {
         match self {
             Self::Next => None,
             Self::Given(cas) => Some(cas),
@@ -128,8 +128,8 @@ pub(crate) struct Done {
     pub(crate) expiry_before: Expiry,
 }
 
-/// The exclusive right to store in a class, until it is dropped. It is not a lock: other writers
-/// check it under the lock of the class, and try again later.
+/// The exclusive right to store in a class, until this value is dropped. The right is not a lock:
+/// other writers check for it under the lock of the class, and try again later.
 struct RewriteGuard {
     store: Arc<Lease>,
     hash: KeyHash,
@@ -199,8 +199,12 @@ impl Worker {
             let allocation = match upload.block_ref() {
                 Some(_) => None,
                 None => {
-                    match self.allocate_for_item(&item, found.expiry, change.cas.of(&found), now_s)
-                    {
+                    match self.allocate_for_item(
+                        &item,
+                        found.expiry,
+                        change.cas.number(&found),
+                        now_s,
+                    ) {
                         Ok(allocation) => Some(allocation),
                         Err(rejected) => return Rewritten::without_memory(rejected),
                     }
@@ -236,7 +240,7 @@ impl Worker {
             self.unlink_expired(hash.0, location, now_s);
             return None;
         }
-        // Otherwise the allocation for the new value might evict the old one.
+        // Without a recorded access, the allocation for the new value might evict the old one.
         self.record_access(hash, entry, block, false, now_s);
         Some(Snapshot {
             location,
@@ -270,11 +274,11 @@ impl Worker {
             expiry: change.expiry.unwrap_or(found.expiry),
             whole: true,
         };
-        let mut upload = self.reserve_for(key, hash, &request, change.cas.of(found), now_s)?;
+        let mut upload = self.reserve_for(key, hash, &request, change.cas.number(found), now_s)?;
         let mut add = |bytes: &[u8]| self.fill(&mut upload, bytes, now_s).map(drop);
         match new_value {
             NewValue::Number { number, value_len } => {
-                let digits = Digits::of(*number);
+                let digits = Digits::new(*number);
                 add(digits.as_bytes())?;
                 let mut missing = value_len - digits.as_bytes().len();
                 while missing > 0 {
@@ -326,19 +330,19 @@ impl Worker {
         if is_expired || self.is_flushed(built.segment, now_s) {
             return None;
         }
-        let kept = old.access().at(now_s);
-        let access = match change.marks {
-            Marks::Stale => kept.with_stale_and_claimed(true, false),
-            Marks::NewStale => Access::new(now_s).with_stale_and_claimed(true, false),
-            // As in memcached, where a longer number is a new item.
-            Marks::Kept if new.value_len() == found.value_len => kept,
-            Marks::Kept | Marks::New => Access::new(now_s),
+        let kept = old.access().accessed_at(now_s);
+        let access = match change.access {
+            NewAccess::Stale => kept.with_stale_and_claimed(true, false),
+            NewAccess::NewStale => Access::new(now_s).with_stale_and_claimed(true, false),
+            // If the length changes, the item counts as new, as in memcached.
+            NewAccess::Kept if new.value_len() == found.value_len => kept,
+            NewAccess::Kept | NewAccess::New => Access::new(now_s),
         };
         let metadata = Metadata {
             is_overwrite: true,
             cas: change
                 .cas
-                .of(found)
+                .number(found)
                 .unwrap_or_else(|| writer.next_cas(Some(old.cas()))),
             expiry: change.expiry.unwrap_or_else(|| old.expiry()),
             access,

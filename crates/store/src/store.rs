@@ -10,7 +10,6 @@ use crate::counters::{Counter, Counters};
 use crate::epochs::Epochs;
 use crate::ghost::Ghosts;
 use crate::heap::Heap;
-use crate::holds::Holds;
 use crate::hot::{HotKeys, Sketch};
 use crate::index::Index;
 use crate::limits::{
@@ -20,6 +19,7 @@ use crate::limits::{
 use crate::log::Log;
 use crate::miniature::Miniatures;
 use crate::page_maintenance::{PageMaintenance, PageStep};
+use crate::segment_holds::Holds;
 use crate::statistics::Statistics;
 use crate::sync::atomic::{AtomicU64, Ordering};
 use crate::sync::{Arc, Mutex, MutexGuard};
@@ -58,7 +58,7 @@ struct CounterSets {
 impl CounterSets {
     fn sum(&self, counter: Counter) -> u64 {
         let counter_sets = self.present.iter().map(Arc::as_ref).chain([&self.dropped]);
-        counter_sets.fold(0, |sum, counters| sum.wrapping_add(counters.of(counter)))
+        counter_sets.fold(0, |sum, counters| sum.wrapping_add(counters.value(counter)))
     }
 }
 
@@ -75,8 +75,8 @@ impl Store {
         };
         // If address space is scarce (strict accounting, `ulimit -v`), try a store whose limit
         // cannot be raised.
-        Self::build(config, Geometry::of(&config))
-            .or_else(|_| Self::build(fixed_size, Geometry::of(&fixed_size)))
+        Self::build(config, Geometry::new(&config))
+            .or_else(|_| Self::build(fixed_size, Geometry::new(&fixed_size)))
     }
 
     pub(crate) fn build(config: Config, geometry: Geometry) -> Result<Arc<Self>, ConfigError> {
@@ -171,8 +171,8 @@ impl Store {
         self.limit.load(Ordering::Relaxed)
     }
 
-    /// Changes the memory limit, in bytes. Memory above it is evacuated step by step, as workers
-    /// write and maintain, and returned to the kernel by a [`PageMaintenance`].
+    /// Changes the memory limit, in bytes. Memory above the limit is evacuated step by step, as
+    /// workers write and maintain, and returned to the kernel by a [`PageMaintenance`].
     ///
     /// # Errors
     /// The store cannot work with so little memory, or was not created for so much.
@@ -217,7 +217,7 @@ impl Store {
         self.log.heap.is_huge()
     }
 
-    /// Invalidates every item written before second `at_s`, or before now if that is past.
+    /// Invalidates every item written before second `at_s`, or before now if `at_s` is past.
     pub(crate) fn flush(&self, at_s: u32, now_s: u32) {
         // A flush that is already due must not be replaced by the new one.
         self.perform_due_flush(now_s);
@@ -314,9 +314,9 @@ pub(crate) struct Geometry {
 }
 
 impl Geometry {
-    fn of(config: &Config) -> Self {
+    fn new(config: &Config) -> Self {
         let memory = config.memory_bytes;
-        let most = config.memory_max.max(memory);
+        let memory_max = config.memory_max.max(memory);
         let segment_bits = (memory / SEGMENTS_MIN)
             .max(1)
             .ilog2()
@@ -324,10 +324,10 @@ impl Geometry {
         let classes = (memory / CLASS_MEMORY).clamp(1, INDEX_CLASSES_MAX);
         Self {
             segment_bits,
-            segments: (most >> segment_bits) as usize,
+            segments: (memory_max >> segment_bits) as usize,
             classes: classes.next_power_of_two() as usize,
             class_buckets: CLASS_BUCKETS,
-            index_bytes: (most / INDEX_PART) as usize,
+            index_bytes: (memory_max / INDEX_PART) as usize,
             ghost_bytes: (memory / GHOST_PART) as usize,
             miniature_slots: if config.evicts {
                 ((memory / MINIATURE_PART) as usize)
@@ -357,9 +357,10 @@ mod tests {
     use crate::heap::segment::Phase;
     use crate::{Expiry, Mode, Write};
 
-    /// Both statistics are running sums, updated as blocks are written, linked and unlinked.
+    /// `bytes_live` and `bytes_occupied` are running sums, updated as blocks are written, linked
+    /// and unlinked.
     #[test]
-    fn bytes_live_and_written_are_those_of_all_segments() {
+    fn bytes_live_and_occupied_are_those_of_all_segments() {
         let config = Config {
             memory_bytes: 8 << 20,
             ..Config::DEFAULT
@@ -378,13 +379,13 @@ mod tests {
             }
             worker.quiescent();
         }
-        let [worker, gone] = workers;
-        drop(gone);
+        let [worker, dropped] = workers;
+        drop(dropped);
         let (mut live, mut written) = (0, 0);
         let size = store.log.heap.segment_size();
         for number in 0..store.log.heap.count() {
             let segment = store.log.heap.segment(number);
-            live += u64::from(store.log.heap.live.of(number));
+            live += u64::from(store.log.heap.live.bytes(number));
             written += match segment.phase() {
                 Phase::Open => u64::from(segment.tail().min(size) - crate::heap::segment::FIRST),
                 Phase::Sealed | Phase::Evacuating => segment.occupied(size),

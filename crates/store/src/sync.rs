@@ -1,10 +1,10 @@
 //! Synchronisation primitives: those of the standard library, or, in builds of the models (`cargo
 //! xtask models`), those of a scheduler that explores interleavings:
 //!
-//! - `--cfg shuttle`: interleavings of whole operations, each of which all threads see at once
-//!   (sequential consistency). It can run the whole store, but cannot detect a missing fence.
-//! - `--cfg loom`: the weaker orders of the C++11 memory model as well, in which a thread may see
-//!   another's stores late. It is fast enough for small parts only.
+//! - `--cfg shuttle`: all threads see every operation at once (sequential consistency). Shuttle can
+//!   run the whole store, but cannot detect a missing fence.
+//! - `--cfg loom`: also the weaker orders of the C++11 memory model, in which a thread may see
+//!   stores of another thread late. Loom is fast enough for small parts only.
 
 #[cfg(not(any(loom, shuttle)))]
 pub(crate) use std::sync::{Arc, Mutex, MutexGuard, atomic};

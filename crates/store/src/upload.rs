@@ -9,10 +9,10 @@ use crate::heap::block::{
 };
 use crate::heap::segment::Part;
 use crate::heap::{BlockRef, Number};
-use crate::holds::Credit;
 use crate::item::Expiry;
 use crate::limits::{KEY_MAX, PIECE_MIN_PART, WHOLE_PART};
 use crate::log::Allocation;
+use crate::segment_holds::Credit;
 use crate::sync::Arc;
 use crate::worker::{KeyHash, Lease, Worker};
 
@@ -28,8 +28,8 @@ pub enum Rejected {
     /// The bound of memory held for peers is reached. Try again when a pin or upload ends.
     #[error("too much memory held for slow peers")]
     HoldLimit,
-    /// Memory will become free, but for some time a worker that may still use it has not become
-    /// quiescent. Try again soon.
+    /// Memory will become free once a worker that may still use it has become quiescent, which
+    /// takes too long to wait for. Try again soon.
     #[error("a worker may still use memory that is to be reused")]
     Deferred,
 }
@@ -43,8 +43,8 @@ pub struct Reserve {
     pub flags: u32,
     /// The expected expiry, which selects a segment: items of similar expiry are stored together.
     pub expiry: Expiry,
-    /// All bytes of the value are available. Otherwise the upload counts as held for a peer until
-    /// it is published or dropped.
+    /// All bytes of the value are available. Otherwise the upload's segments count as held for a
+    /// peer until it is published or dropped.
     pub whole: bool,
 }
 
@@ -56,7 +56,7 @@ pub struct Upload {
     part: Part,
     value_len: usize,
     filled: usize,
-    /// The unused credit, if the upload waits for its peer.
+    /// The unused credit. `None` if the upload does not wait for a peer.
     credit: Option<Credit>,
     memory: UploadMemory,
 }
@@ -169,7 +169,7 @@ impl Worker {
             upload.block(allocation).begin(&fields, key);
             upload.hold(number);
             if let Some(credit) = &mut upload.credit {
-                // The block is in one segment, which may have been held before.
+                // The block is in one segment. If that was held before, credit is left.
                 self.store.holds.return_credit(credit.take());
             }
         } else {
@@ -204,8 +204,8 @@ impl Worker {
     }
 
     /// Allocates memory for an item whose bytes are available: a hole of its length if there is
-    /// one. It does not wait, and the worker does not become quiescent, so locations that the
-    /// worker has read stay valid.
+    /// one. Does not wait, and the worker does not become quiescent, so locations that it has read
+    /// stay valid.
     pub(crate) fn try_allocate(
         &self,
         len: usize,
@@ -235,19 +235,19 @@ impl Worker {
     ) -> Result<usize, Rejected> {
         self.ensure_online();
         self.check_owner(upload);
-        let mut done = 0;
-        while done < bytes.len() && upload.missing() > 0 {
+        let mut copied = 0;
+        while copied < bytes.len() && upload.missing() > 0 {
             let mut unfilled = upload.unfilled();
             if unfilled.is_empty() {
                 self.extend(upload, now_s)?;
                 unfilled = upload.unfilled();
             }
-            let len = unfilled.len().min(bytes.len() - done);
-            unfilled[..len].copy_from_slice(&bytes[done..done + len]);
+            let len = unfilled.len().min(bytes.len() - copied);
+            unfilled[..len].copy_from_slice(&bytes[copied..copied + len]);
             upload.filled += len;
-            done += len;
+            copied += len;
         }
-        Ok(done)
+        Ok(copied)
     }
 
     /// Panics if the upload belongs to another store: it contains locations of its own store.
@@ -270,17 +270,17 @@ impl Worker {
             return Ok(());
         };
         let block_max = self.store.log.heap.block_max();
-        let most = missing.min(PIECE_MAX).min(block_max - PIECE_HEADER_LEN);
-        let least = most.min(block_max / PIECE_MIN_PART);
+        let len_max = missing.min(PIECE_MAX).min(block_max - PIECE_HEADER_LEN);
+        let len_min = len_max.min(block_max / PIECE_MIN_PART);
         let number = pieces.len();
         if number >= PIECES_MAX {
             return Err(Rejected::TooLarge);
         }
-        self.assist_evacuation(most, now_s);
+        self.assist_evacuation(len_max, now_s);
         let target = self.target(upload.part, Expiry::NEVER, now_s);
         let (allocation, block_len) = loop {
-            let lens = (piece_block_len(least), piece_block_len(most));
-            if let Some(allocation) = self.store.log.allocate_between(lens.0, lens.1, &target) {
+            let (min, max) = (piece_block_len(len_min), piece_block_len(len_max));
+            if let Some(allocation) = self.store.log.allocate_between(min, max, &target) {
                 break allocation;
             }
             self.wait_for_segment(now_s)?;
@@ -289,7 +289,7 @@ impl Worker {
         let segment = allocation.number;
         pieces.push(allocation);
         if let Some(allocation) = upload.last() {
-            let len = most.min(block_len - PIECE_HEADER_LEN);
+            let len = len_max.min(block_len - PIECE_HEADER_LEN);
             let piece = upload.block(allocation);
             piece.begin_piece(upload.hash.0, number, len);
         }
@@ -384,7 +384,7 @@ impl Upload {
 
     /// A block allocated for this upload.
     fn block(&self, allocation: &Allocation) -> Block<'_> {
-        // SAFETY: its segment is held for a writer until the upload is dropped.
+        // SAFETY: the block's segment is held for a writer until the upload is dropped.
         unsafe { self.store.log.heap.block(allocation.location) }
     }
 
@@ -438,7 +438,8 @@ impl Upload {
 }
 
 impl Drop for Upload {
-    /// Releases the segments. The blocks of a published upload are live, others dead.
+    /// Releases the segments. The blocks of a published upload are live then, those of any other
+    /// upload dead.
     fn drop(&mut self) {
         match &self.memory {
             UploadMemory::Whole(allocation) => self.release(allocation),

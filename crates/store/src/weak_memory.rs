@@ -10,7 +10,7 @@
 //! Loom has three limits. A SeqCst fence acquires everything that precedes earlier SeqCst fences,
 //! which is more than C++11 guarantees. No compare-exchange fails spuriously. And loom tries
 //! another order only for the last operation on a word, so that a load can hide an earlier
-//! operation of another thread. [`Switch`] works around the third limit.
+//! operation of another thread. [`PreemptionPoint`] works around the limit named last.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -23,18 +23,26 @@ const PREEMPTIONS_MAX: usize = 3;
 /// Maximum number of operations per execution.
 const BRANCHES_MAX: usize = 1_000;
 
-/// Runs `model` in all executions within the bounds. The model returns whether it reached the
-/// situation to be tested, which at least one execution has to.
-pub(crate) fn explore(model: impl Fn() -> bool + Send + Sync + 'static) {
-    let reached = Arc::new(AtomicU64::new(0));
-    let sum = Arc::clone(&reached);
+/// Whether the case to be tested arose in an execution of a model.
+#[derive(Debug)]
+pub(crate) struct CaseArose(pub(crate) bool);
+
+/// Runs `model` in all executions within the bounds. The case to be tested must arise in at least
+/// one of them.
+pub(crate) fn explore(model: impl Fn() -> CaseArose + Send + Sync + 'static) {
+    let arose_count = Arc::new(AtomicU64::new(0));
+    let sum = Arc::clone(&arose_count);
     let mut bounds = loom::model::Builder::new();
     bounds.preemption_bound = Some(PREEMPTIONS_MAX);
     bounds.max_branches = BRANCHES_MAX;
     bounds.check(move || {
-        sum.fetch_add(u64::from(model()), Ordering::Relaxed);
+        let CaseArose(arose) = model();
+        sum.fetch_add(u64::from(arose), Ordering::Relaxed);
     });
-    assert!(reached.load(Ordering::Relaxed) > 0, "the case never arose");
+    assert!(
+        arose_count.load(Ordering::Relaxed) > 0,
+        "the case never arose"
+    );
 }
 
 /// The bytes of a block: plain memory, for which loom reports data races.
@@ -50,27 +58,28 @@ impl Bytes {
     }
 
     pub(crate) fn read(&self) -> u32 {
-        // SAFETY: loom has checked that all writes happen before this.
+        // SAFETY: loom has checked that all writes happen before this read.
         self.0.with(|bytes| unsafe { *bytes })
     }
 
     pub(crate) fn write(&self, value: u32) {
-        // SAFETY: loom has checked that all other accesses happen before this.
+        // SAFETY: loom has checked that all other accesses happen before this write.
         self.0.with_mut(|bytes| unsafe { *bytes = value });
     }
 }
 
-/// A point at which threads of a model may be preempted, whatever they do next: loom tries all
-/// orders of stores to one word. It is never loaded, so it synchronises nothing.
+/// A word that every thread of a model stores to at the points at which it may be preempted: loom
+/// tries all orders of stores to one word. The word is never loaded, so it synchronises nothing.
 #[derive(Debug)]
-pub(crate) struct Switch(AtomicU8);
+pub(crate) struct PreemptionPoint(AtomicU8);
 
-impl Switch {
+impl PreemptionPoint {
     pub(crate) fn new() -> Self {
         Self(AtomicU8::new(0))
     }
 
-    pub(crate) fn here(&self) {
+    /// The calling thread may be preempted here.
+    pub(crate) fn point(&self) {
         self.0.store(0, Ordering::Relaxed);
     }
 }

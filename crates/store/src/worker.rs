@@ -50,12 +50,12 @@ impl Deref for Lease {
 
 /// The handle of one thread on the store.
 ///
-/// It is *online* while the thread may use items and *offline* while it sleeps. A worker that stays
-/// online and never becomes [quiescent](Worker::quiescent) prevents the reuse of memory. The first
-/// operation sets it online.
+/// A worker is *online* while its thread may use items and *offline* while the thread sleeps. A
+/// worker that stays online and never becomes [quiescent](Worker::quiescent) prevents the reuse of
+/// memory. Every operation on items sets an offline worker online.
 pub struct Worker {
     pub(crate) store: Arc<Store>,
-    /// Its reference to the store, which its uploads share.
+    /// The worker's own reference to the store, which its uploads share.
     pub(crate) lease: Arc<Lease>,
     worker_slot: WorkerSlot,
     is_online: Cell<bool>,
@@ -64,15 +64,15 @@ pub struct Worker {
     /// True while the worker waits for a segment: its evacuation then ignores access frequency.
     pub(crate) is_waiting: bool,
     pub(crate) counters: Arc<Counters>,
-    /// The column in which it counts live bytes.
+    /// The column in which the worker counts live bytes.
     column: Column,
     stripe: usize,
     /// Number of reads left until the next one is sampled for `stats hotkeys`.
     pub(crate) reads_until_sample: Cell<u32>,
     sample_limiter: SampleLimiter,
-    /// The segment it is evacuating.
+    /// The segment that the worker is evacuating.
     pub(crate) cursor: Option<Cursor>,
-    /// Its reusable holes.
+    /// The holes that the worker may reuse.
     pub(crate) holes: RefCell<Holes>,
 }
 
@@ -121,9 +121,9 @@ impl Worker {
         self.store.index.prefetch(hash.0);
     }
 
-    /// Prefetches the item of a key. Useful some requests after [`prefetch`](Self::prefetch), when
-    /// the buckets have arrived. It stores the entry's position in the hash, so that a following
-    /// read or put need not search.
+    /// Prefetches the item of a key, and stores the position of its entry in the hash, so that a
+    /// following read or put need not search. Useful some requests after
+    /// [`prefetch`](Self::prefetch), when the buckets have arrived.
     #[inline]
     pub fn prefetch_item(&self, hash: &mut KeyHash) {
         if let Some(found) = self.store.index.find_candidate(hash.0, hash.1) {
@@ -189,7 +189,7 @@ impl Worker {
         self.ensure_online();
     }
 
-    /// Sets the worker online, if it is not. Called at the start of every operation.
+    /// Sets the worker online if it is offline. Called at the start of every operation.
     #[inline]
     pub(crate) fn ensure_online(&self) {
         if !self.is_online.get() {
@@ -212,10 +212,10 @@ impl Worker {
     /// work.
     #[must_use]
     pub fn visits(&self) -> u64 {
-        self.counters.of(Counter::Visits)
+        self.counters.value(Counter::Visits)
     }
 
-    /// Invalidates every item written before second `at_s`, or before now if that is past.
+    /// Invalidates every item written before second `at_s`, or before now if `at_s` is past.
     pub fn flush(&self, at_s: u32, now_s: u32) {
         self.store.flush(at_s, now_s);
     }
@@ -278,7 +278,7 @@ impl Worker {
         self.block(entry.location()).key() == key
     }
 
-    /// Why a read of this item misses: it has expired or was flushed. `None`: it is valid.
+    /// Why a read of this item misses: the item has expired or was flushed. `None` if it is valid.
     #[inline]
     pub(crate) fn miss_reason(
         &self,

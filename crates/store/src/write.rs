@@ -1,12 +1,12 @@
 //! Writes.
 
+use crate::decimal::{self, Digits};
 use crate::heap::block::HeaderFields;
 use crate::insertion::{Deferral, NewItem, NotInserted, Value};
 use crate::item::Expiry;
 use crate::limits::{REWRITE_WAITS_MAX, WHOLE_PART};
 use crate::miniature::SampledAccess;
-use crate::number::{self, Digits};
-use crate::rewrite::{Change, Marks, NewCas, NewValue, Rewritten, Snapshot};
+use crate::rewrite::{Change, NewAccess, NewCas, NewValue, Rewritten, Snapshot};
 use crate::upload::{Rejected, Reserve, Upload};
 use crate::worker::{KeyHash, Worker};
 
@@ -91,9 +91,9 @@ pub enum Published {
     NoSpace,
 }
 
-/// Marks an item instead of deleting it.
+/// Marks an item stale, empties its value, or both, instead of deleting it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Mark {
+pub struct ItemMark {
     /// Mark the item only if it has this CAS.
     pub compare: Option<u64>,
     /// The new CAS. `None`: the next one, or the present one if the item does not become stale.
@@ -106,9 +106,9 @@ pub struct Mark {
     pub expiry: Option<Expiry>,
 }
 
-/// The result of a [`Mark`].
+/// The result of a [`ItemMark`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Marked {
+pub enum MarkOutcome {
     /// Done.
     Done,
     /// There is no item.
@@ -169,9 +169,9 @@ pub struct Arithmetic {
 
 /// The result of arithmetic.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum ArithOutcome {
+pub enum ArithmeticOutcome {
     /// The counter was changed or created.
-    Counted(Counted),
+    Done(CounterValue),
     /// There is no counter.
     NotFound,
     /// The value is not a number.
@@ -186,7 +186,7 @@ pub enum ArithOutcome {
 
 /// A counter after arithmetic.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Counted {
+pub struct CounterValue {
     /// The value of the counter.
     pub value: u64,
     /// The counter was created by this operation.
@@ -403,9 +403,10 @@ impl Worker {
         Deleted::Deleted
     }
 
-    /// Marks an item stale or removes its value. The item gets a new block, because published bytes
-    /// do not change and because a concurrent read of the old block could undo the mark.
-    pub fn mark(&mut self, key: &[u8], hash: KeyHash, mark: &Mark, now_s: u32) -> Marked {
+    /// Marks an item stale, empties its value, or both. The item gets a new block, because
+    /// published bytes do not change and because a concurrent read of the old block could undo the
+    /// mark.
+    pub fn mark(&mut self, key: &[u8], hash: KeyHash, mark: &ItemMark, now_s: u32) -> MarkOutcome {
         self.ensure_online();
         let (is_empty, is_stale) = (mark.empty.is_some(), mark.invalidate);
         let otherwise = if is_stale { NewCas::Next } else { NewCas::Kept };
@@ -413,16 +414,16 @@ impl Worker {
             cas: NewCas::given_or(mark.explicit_cas, otherwise),
             expiry: mark.expiry.or(is_empty.then_some(Expiry::NEVER)),
             flags: mark.empty,
-            marks: match (is_stale, is_empty) {
-                (true, true) => Marks::NewStale,
-                (true, false) => Marks::Stale,
-                (false, true) => Marks::New,
-                (false, false) => Marks::Kept,
+            access: match (is_stale, is_empty) {
+                (true, true) => NewAccess::NewStale,
+                (true, false) => NewAccess::Stale,
+                (false, true) => NewAccess::New,
+                (false, false) => NewAccess::Kept,
             },
         };
         let marked = self.rewrite(key, hash, now_s, change, |found| {
             if mark.compare.is_some_and(|cas| cas != found.cas) {
-                return Err(Marked::Exists);
+                return Err(MarkOutcome::Exists);
             }
             Ok(if is_empty {
                 NewValue::Empty
@@ -431,11 +432,11 @@ impl Worker {
             })
         });
         match marked {
-            Rewritten::Done(_) => Marked::Done,
-            Rewritten::Absent => Marked::NotFound,
+            Rewritten::Done(_) => MarkOutcome::Done,
+            Rewritten::Absent => MarkOutcome::NotFound,
             Rewritten::Rejected(outcome) => outcome,
-            Rewritten::NoSpace => Marked::NoSpace,
-            Rewritten::Deferred => Marked::Deferred,
+            Rewritten::NoSpace => MarkOutcome::NoSpace,
+            Rewritten::Deferred => MarkOutcome::Deferred,
         }
     }
 
@@ -446,13 +447,13 @@ impl Worker {
         hash: KeyHash,
         arithmetic: &Arithmetic,
         now_s: u32,
-    ) -> ArithOutcome {
+    ) -> ArithmeticOutcome {
         self.ensure_online();
         let change = Change {
             cas: NewCas::given_or(arithmetic.explicit_cas, NewCas::Next),
             expiry: arithmetic.touch,
             flags: None,
-            marks: Marks::Kept,
+            access: NewAccess::Kept,
         };
         // If the counter is created by another worker after the first attempt, the second one
         // changes it.
@@ -462,7 +463,7 @@ impl Worker {
             });
             match counted {
                 Rewritten::Done(done) => {
-                    return ArithOutcome::Counted(Counted {
+                    return ArithmeticOutcome::Done(CounterValue {
                         value: done.number,
                         created: false,
                         cas: done.cas,
@@ -471,15 +472,15 @@ impl Worker {
                     });
                 }
                 Rewritten::Rejected(outcome) => return outcome,
-                Rewritten::NoSpace => return ArithOutcome::NoSpace,
-                Rewritten::Deferred => return ArithOutcome::Deferred,
+                Rewritten::NoSpace => return ArithmeticOutcome::NoSpace,
+                Rewritten::Deferred => return ArithmeticOutcome::Deferred,
                 Rewritten::Absent => {}
             }
             if let Some(outcome) = self.vivify(key, hash, arithmetic, now_s) {
                 return outcome;
             }
         }
-        ArithOutcome::NotFound
+        ArithmeticOutcome::NotFound
     }
 
     fn join(&mut self, upload: &Upload, write: &Write, now_s: u32) -> Result<Published, Deferral> {
@@ -487,7 +488,7 @@ impl Worker {
             cas: NewCas::given_or(write.explicit_cas, NewCas::Next),
             expiry: None,
             flags: None,
-            marks: Marks::New,
+            access: NewAccess::New,
         };
         let joined = self.rewrite(upload.key(), upload.hash, now_s, change, |found| {
             if differs(write.compare, found.cas) {
@@ -516,11 +517,11 @@ impl Worker {
         hash: KeyHash,
         arithmetic: &Arithmetic,
         now_s: u32,
-    ) -> Option<ArithOutcome> {
+    ) -> Option<ArithmeticOutcome> {
         let Some(Vivify { initial, expiry }) = arithmetic.vivify else {
-            return Some(ArithOutcome::NotFound);
+            return Some(ArithmeticOutcome::NotFound);
         };
-        let digits = Digits::of(initial);
+        let digits = Digits::new(initial);
         let write = Write {
             explicit_cas: arithmetic.explicit_cas,
             ..Write::plain(Mode::Add, expiry)
@@ -528,17 +529,17 @@ impl Worker {
         match self.put(key, hash, digits.as_bytes(), &write, now_s) {
             Ok(Published::Stored { cas, .. }) => {
                 let expiry_before = Expiry::NEVER;
-                let counted = Counted {
+                let counted = CounterValue {
                     value: initial,
                     created: true,
                     cas,
                     expiry_before,
                     expiry,
                 };
-                Some(ArithOutcome::Counted(counted))
+                Some(ArithmeticOutcome::Done(counted))
             }
-            Err(Rejected::Deferred) => Some(ArithOutcome::Deferred),
-            Err(_) | Ok(Published::NoSpace) => Some(ArithOutcome::NoSpace),
+            Err(Rejected::Deferred) => Some(ArithmeticOutcome::Deferred),
+            Err(_) | Ok(Published::NoSpace) => Some(ArithmeticOutcome::NoSpace),
             // Another worker has created the counter: change that one.
             _ => None,
         }
@@ -553,21 +554,21 @@ fn differs(compare: Option<u64>, present: u64) -> bool {
 fn apply_arithmetic(
     found: &Snapshot,
     arithmetic: &Arithmetic,
-) -> Result<NewValue<'static>, ArithOutcome> {
+) -> Result<NewValue<'static>, ArithmeticOutcome> {
     if found.value_len == 0 {
-        return Err(ArithOutcome::NotNumeric);
+        return Err(ArithmeticOutcome::NotNumeric);
     }
     if differs(arithmetic.compare, found.cas) {
-        return Err(ArithOutcome::Exists);
+        return Err(ArithmeticOutcome::Exists);
     }
     // The digits of a value in pieces are in the first piece, which is longer than any number.
     let text = found.value().next().unwrap_or_default();
-    let present = number::parse(text).ok_or(ArithOutcome::NotNumeric)?;
+    let present = decimal::parse(text).ok_or(ArithmeticOutcome::NotNumeric)?;
     let number = match arithmetic.direction {
         Direction::Up => present.wrapping_add(arithmetic.delta),
         Direction::Down => present.saturating_sub(arithmetic.delta),
     };
-    let digits_len = Digits::of(number).as_bytes().len();
+    let digits_len = Digits::new(number).as_bytes().len();
     Ok(NewValue::Number {
         number,
         // A shorter number keeps the length and is padded with spaces, as in memcached.

@@ -4,8 +4,8 @@
 #![allow(clippy::unwrap_used, reason = "a test may")]
 
 use store::{
-    ArithOutcome, Arithmetic, Config, Direction, Expiry, Mode, Published, Read, Rejected, Reserve,
-    Store, Upload, Vivify, Worker, Write,
+    Arithmetic, ArithmeticOutcome, Config, Direction, Expiry, Mode, Published, Read, Rejected,
+    Reserve, Store, Upload, Vivify, Worker, Write,
 };
 
 const NOW_S: u32 = 1;
@@ -240,7 +240,7 @@ fn while_another_stands_still_writers_wait_and_nothing_is_refused() {
         ..ONE_MORE
     };
     let count = |worker: &mut Worker| worker.arith(b"n", worker.hash(b"n"), &counter, NOW_S);
-    assert_eq!(count(&mut worker), ArithOutcome::Deferred);
+    assert_eq!(count(&mut worker), ArithmeticOutcome::Deferred);
     // What fits in the memory it has been given is taken all the same.
     let bytes = vec![b'l'; 900_000];
     let filled = worker.fill(&mut long, &bytes, NOW_S);
@@ -258,7 +258,7 @@ fn while_another_stands_still_writers_wait_and_nothing_is_refused() {
         worker.publish(long, &SET, NOW_S),
         Ok(Published::Stored { .. })
     ));
-    assert!(matches!(count(&mut worker), ArithOutcome::Counted(_)));
+    assert!(matches!(count(&mut worker), ArithmeticOutcome::Done(_)));
     for number in 0..100 {
         assert!(put(&mut worker, number).is_ok());
         other.quiescent();
@@ -524,7 +524,7 @@ fn a_number_keeps_its_length_however_long_its_tail_of_spaces() {
     set_to(&mut worker, b"n", &value);
     for (number, len) in [(2, 500_000), (3, 500_000)] {
         let outcome = worker.arith(b"n", worker.hash(b"n"), &ONE_MORE, NOW_S);
-        assert!(matches!(outcome, ArithOutcome::Counted(it) if it.value == number));
+        assert!(matches!(outcome, ArithmeticOutcome::Done(it) if it.value == number));
         assert_eq!(value_len(&mut worker, b"n"), Some(len));
     }
 }

@@ -6,8 +6,8 @@ use std::sync::atomic::AtomicBool;
 use std::sync::atomic::Ordering::Relaxed;
 
 use store::{
-    ArithOutcome, Arithmetic, Config, Direction, Expiry, Mode, Published, Read, Rejected, Store,
-    Worker, Write,
+    Arithmetic, ArithmeticOutcome, Config, Direction, Expiry, Mode, Published, Read, Rejected,
+    Store, Worker, Write,
 };
 
 const NOW_S: u32 = 1;
@@ -58,8 +58,8 @@ fn two_threads_count_without_losing_any() {
                 let mut left = 20_000;
                 while left > 0 {
                     match worker.arith(b"n", worker.hash(b"n"), &ONE_MORE, NOW_S) {
-                        ArithOutcome::Counted(_) => left -= 1,
-                        ArithOutcome::Deferred => worker.quiescent(),
+                        ArithmeticOutcome::Done(_) => left -= 1,
+                        ArithmeticOutcome::Deferred => worker.quiescent(),
                         other => panic!("{other:?}"),
                     }
                 }

@@ -3,13 +3,15 @@
 
 #![allow(clippy::unwrap_used, reason = "a test may")]
 
-use store::{Config, Expiry, Mark, Marked, Mode, Published, Read, Recache, Store, Worker, Write};
+use store::{
+    Config, Expiry, ItemMark, MarkOutcome, Mode, Published, Read, Recache, Store, Worker, Write,
+};
 
 const NOW_S: u32 = 1;
 
 const SET: Write = Write::plain(Mode::Set, Expiry::NEVER);
 
-const INVALIDATE: Mark = Mark {
+const INVALIDATE: ItemMark = ItemMark {
     compare: None,
     explicit_cas: None,
     invalidate: true,
@@ -42,7 +44,7 @@ fn set(worker: &mut Worker, len: usize, write: &Write) -> u64 {
     }
 }
 
-fn mark(worker: &mut Worker, mark: &Mark) -> Marked {
+fn mark(worker: &mut Worker, mark: &ItemMark) -> MarkOutcome {
     worker.mark(b"key", worker.hash(b"key"), mark, NOW_S)
 }
 
@@ -90,7 +92,7 @@ const LOOK: Read = Read {
 fn marking_stale_changes_nothing_else() {
     for len in LENGTHS {
         let mut worker = worker();
-        assert_eq!(mark(&mut worker, &INVALIDATE), Marked::NotFound);
+        assert_eq!(mark(&mut worker, &INVALIDATE), MarkOutcome::NotFound);
         let write = Write {
             flags: 7,
             expiry: Expiry::at(100),
@@ -99,12 +101,12 @@ fn marking_stale_changes_nothing_else() {
         };
         let cas = set(&mut worker, len, &write);
         let other = Some(cas + 1);
-        let compared = |compare| Mark {
+        let compared = |compare| ItemMark {
             compare,
             ..INVALIDATE
         };
-        assert_eq!(mark(&mut worker, &compared(other)), Marked::Exists);
-        assert_eq!(mark(&mut worker, &compared(Some(cas))), Marked::Done);
+        assert_eq!(mark(&mut worker, &compared(other)), MarkOutcome::Exists);
+        assert_eq!(mark(&mut worker, &compared(Some(cas))), MarkOutcome::Done);
         let stale = read(&mut worker, LOOK);
         assert_ne!(stale.cas, cas);
         let expected = SampledAccess {
@@ -120,12 +122,12 @@ fn marking_stale_changes_nothing_else() {
             [true, false, true, false, true]
         );
         // The next reader wins again.
-        let again = Mark {
+        let again = ItemMark {
             explicit_cas: Some(1 << 50),
             expiry: Some(Expiry::NEVER),
             ..INVALIDATE
         };
-        assert_eq!(mark(&mut worker, &again), Marked::Done);
+        assert_eq!(mark(&mut worker, &again), MarkOutcome::Done);
         let stale = read(&mut worker, LOOK);
         assert_eq!((stale.cas, stale.expiry), (1 << 50, Expiry::NEVER));
         assert_eq!(stale.marks, [true, true, false, false, true]);
@@ -144,12 +146,12 @@ fn an_item_loses_its_value_and_is_new_but_for_its_number() {
             ..SET
         };
         set(&mut worker, len, &write);
-        let empty = Mark {
+        let empty = ItemMark {
             invalidate: false,
             empty: Some(9),
             ..INVALIDATE
         };
-        assert_eq!(mark(&mut worker, &empty), Marked::Done);
+        assert_eq!(mark(&mut worker, &empty), MarkOutcome::Done);
         let expected = SampledAccess {
             value_len: 0,
             flags: 9,

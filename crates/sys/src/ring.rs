@@ -80,6 +80,11 @@ pub enum Event {
         /// An error: the connection is lost.
         result: io::Result<()>,
     },
+    /// Both directions of a watched socket are closed, or an error is pending.
+    HungUp {
+        /// Its token.
+        token: u32,
+    },
     /// What was watched is ready.
     Ready {
         /// Its token.
@@ -110,6 +115,7 @@ enum Kind {
     Send,
     Watch,
     WatchOnce,
+    HangUp,
     Stop,
 }
 
@@ -124,6 +130,7 @@ impl Kind {
             Self::Send,
             Self::Watch,
             Self::WatchOnce,
+            Self::HangUp,
             Self::Stop,
         ];
         kinds.into_iter().find(|kind| *kind as u64 == data >> 56)
@@ -308,6 +315,14 @@ impl Ring {
         self.push(entry.build().user_data(Kind::WatchOnce.data(token)));
     }
 
+    /// Says once that the peer of a socket has hung up, or has shut down its sending side. Neither
+    /// bytes nor room end the wait.
+    pub fn watch_hang_up(&mut self, target: impl AsFd, token: u32) {
+        let fd = Fd(target.as_fd().as_raw_fd());
+        let entry = opcode::PollAdd::new(fd, 0);
+        self.push(entry.build().user_data(Kind::HangUp.data(token)));
+    }
+
     fn push(&mut self, entry: Entry) {
         self.under_way += 1;
         self.backlog.push_back(entry);
@@ -408,6 +423,7 @@ impl Ring {
                         stays_active,
                     });
                 }
+                Kind::HangUp => return Some(Event::HungUp { token: number }),
                 Kind::Stop => {}
             }
         }

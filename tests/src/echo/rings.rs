@@ -56,7 +56,7 @@ pub(super) fn serve(listener: &Listener, exchange: Exchange, end: &Waker) -> io:
                         server.ring.watch(listener, LISTENER);
                     }
                 }
-                Event::Ready { .. } => return Ok(()),
+                Event::Ready { .. } | Event::HungUp { .. } => return Ok(()),
                 of_connection => server.of_connection(of_connection),
             }
         }
@@ -142,7 +142,7 @@ impl Server {
                     self.mark(token);
                 }
             }
-            Event::Ready { .. } => {}
+            Event::Ready { .. } | Event::HungUp { .. } => {}
         }
     }
 

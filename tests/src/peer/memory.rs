@@ -47,7 +47,7 @@ impl MemoryPeer {
             control: Arc::new(Blank),
             counters: Arc::default(),
             clock: Clock::new(0, START_S),
-            timed: true,
+            is_timed: true,
         };
         let setup = Setup {
             workers: 1,

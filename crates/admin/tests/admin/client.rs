@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::task::Waker;
 
 use admin::{AdminService, AdminWorker, HttpSession, Prepared};
-use service::{ConnectionId, Next, NoPin, Output, Pending, Service, Tickets, Worker, recycle};
+use service::{ConnectionId, Next, NoPin, OpenTickets, Output, Service, Tickets, Worker, recycle};
 
 use crate::example::Example;
 
@@ -72,7 +72,7 @@ impl Client {
         let (worker, session) = (&mut self.worker, &mut self.session);
         let count = worker.prepare(session, &self.input, self.turn_max, &mut prepared);
         assert!(count == prepared.len() && count <= self.turn_max);
-        let mut pending = Pending::default();
+        let mut open = OpenTickets::default();
         let tickets = Tickets {
             mailbox: &mut None,
             waker: Waker::noop(),
@@ -80,7 +80,7 @@ impl Client {
                 slot: 0,
                 generation: 0,
             },
-            pending: &mut pending,
+            open: &mut open,
         };
         let progress = worker.answer(session, &prepared, &self.input, tickets, &mut self.output);
         self.prepared = recycle::<AdminWorker>(prepared);

@@ -20,7 +20,7 @@ use crate::random::Random;
 use crate::{figure, go, summary};
 
 /// How much longer than it measures a run may take. A runtime that hangs is then given up.
-const GRACE: Duration = Duration::from_secs(15);
+const GRACE_PERIOD: Duration = Duration::from_secs(15);
 /// What a run takes beside measuring, for the time left.
 const OVERHEAD: Duration = Duration::from_millis(30);
 
@@ -181,7 +181,7 @@ fn in_process(
         command.args(["--runtime", runtime.name()]);
     }
     let mut child = command.spawn().map_err(|error| error.to_string())?;
-    let printed = printed(&mut child, plan.duration + GRACE);
+    let printed = printed(&mut child, plan.duration + GRACE_PERIOD);
     if printed.is_none() {
         // It may have ended just now, and then there is nothing to end.
         let _ = child.kill();
@@ -190,7 +190,7 @@ fn in_process(
     let Some(printed) = printed else {
         return Err(format!(
             "did not end within {} s of its time",
-            GRACE.as_secs()
+            GRACE_PERIOD.as_secs()
         ));
     };
     if !status.success() {

@@ -1,7 +1,7 @@
 //! Readiness: one edge-triggered epoll per processor. A socket is registered once, with the epoll
-//! of the processor on which its fibre runs at that time. A fibre calls first and waits only if it
-//! has to. After a call that transferred less than requested, the next one waits first, because it
-//! would find nothing.
+//! of the processor on which its fibre runs at that time. A fibre first makes a non-blocking call,
+//! and waits only if the call finds nothing. After a read that returned less than requested, the
+//! next read waits first, because its call would find nothing.
 
 use std::cell::UnsafeCell;
 use std::io;
@@ -21,7 +21,7 @@ use crate::sync::{Mutex, MutexGuard, lock};
 use crate::time::Timer;
 
 /// Token of the event that wakes the processor.
-const EVENT: u64 = 0;
+const EVENT_TOKEN: u64 = 0;
 
 /// The epoll of a processor.
 pub(crate) struct Poller {
@@ -32,7 +32,8 @@ pub(crate) struct Poller {
     removed: Mutex<Vec<Arc<Source>>>,
 }
 
-// SAFETY: an event holds a number, which `epoll::Event` stores in a pointer-sized field.
+// SAFETY: an `epoll::Event` is not `Send` because its data may be a pointer; here the data is a
+// number.
 unsafe impl Send for Poller {}
 // SAFETY: only the processor's own thread uses `events`.
 unsafe impl Sync for Poller {}
@@ -60,7 +61,7 @@ impl Poller {
     pub(crate) fn new(event: BorrowedFd<'_>) -> io::Result<Self> {
         let epoll = epoll::create(epoll::CreateFlags::CLOEXEC)?;
         let flags = EventFlags::IN | EventFlags::ET;
-        epoll::add(&epoll, event, EventData::new_u64(EVENT), flags)?;
+        epoll::add(&epoll, event, EventData::new_u64(EVENT_TOKEN), flags)?;
         Ok(Self {
             epoll,
             events: UnsafeCell::new(Vec::with_capacity(EVENTS_PER_POLL)),
@@ -127,7 +128,7 @@ impl Poller {
         let mut count = 0;
         for event in events.drain(..) {
             let data = event.data.u64();
-            if data == EVENT {
+            if data == EVENT_TOKEN {
                 continue;
             }
             // SAFETY: the source was registered, and is kept until the first wait after its
@@ -191,26 +192,26 @@ impl Gate {
 
     /// Opens the gate, forever if `is_forever` is true. Returns true if a fibre was woken.
     fn open(&self, is_forever: bool) -> bool {
-        let mut before = self.word.load(Ordering::Relaxed);
+        let new = if is_forever { OPEN_FOREVER } else { OPEN };
+        let mut old = self.word.load(Ordering::Relaxed);
         loop {
-            if before == OPEN_FOREVER {
+            if old == OPEN_FOREVER {
                 return false;
             }
-            let after = if is_forever { OPEN_FOREVER } else { OPEN };
-            // Release: pairs with `wait`. Acquire: pairs with its store of the fibre.
+            // Release: pairs with `wait`. Acquire: pairs with the store of the fibre by `wait`.
             let opened =
                 self.word
-                    .compare_exchange_weak(before, after, Ordering::AcqRel, Ordering::Relaxed);
+                    .compare_exchange_weak(old, new, Ordering::AcqRel, Ordering::Relaxed);
             match opened {
                 Ok(_) => break,
-                Err(now) => before = now,
+                Err(present) => old = present,
             }
         }
-        if before == CLOSED || before == OPEN {
+        if old == CLOSED || old == OPEN {
             return false;
         }
-        // SAFETY: stored here by `wait`, which counted the reference, and removed by the exchange.
-        let record = unsafe { Arc::from_raw(before) };
+        // SAFETY: `wait` counted the reference and stored the pointer; the exchange removed it.
+        let record = unsafe { Arc::from_raw(old) };
         Fibre { record }.unpark();
         true
     }
@@ -223,10 +224,10 @@ impl Gate {
         let stored = self
             .word
             .compare_exchange(CLOSED, raw, Ordering::AcqRel, Ordering::Acquire);
-        if let Err(before) = stored {
-            // SAFETY: counted above and not stored.
+        if let Err(present) = stored {
+            // SAFETY: the reference was counted above, and the pointer is not stored.
             drop(unsafe { Arc::from_raw(raw) });
-            return match before {
+            return match present {
                 OPEN | OPEN_FOREVER => Ok(()),
                 _ => Err(io::ErrorKind::ResourceBusy.into()),
             };
@@ -243,7 +244,7 @@ impl Gate {
                 if taken.is_err() {
                     break;
                 }
-                // SAFETY: counted above and removed again.
+                // SAFETY: the reference was counted above, and the pointer was removed again.
                 drop(unsafe { Arc::from_raw(raw) });
                 return Err(cancelled_or_timed_out(&fibre));
             }

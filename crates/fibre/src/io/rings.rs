@@ -2,15 +2,16 @@
 //!
 //! A fibre's request goes into the ring of its current processor and is submitted with others when
 //! that processor has nothing to run, and at intervals. Any processor may reap the completions, so
-//! that fibres of a busy processor are not delayed. For this the kernel has to post completions
-//! while the processor runs, by an interrupt (no `DEFER_TASKRUN`, no `COOP_TASKRUN`). A runtime
-//! with one processor, whose completions no other processor takes, uses `DEFER_TASKRUN`.
+//! that fibres of a busy processor are not delayed. Reaping by others requires that the kernel
+//! posts completions while the processor runs, by an interrupt (no `DEFER_TASKRUN`, no
+//! `COOP_TASKRUN`). A runtime with one processor, whose completions no other processor takes, uses
+//! `DEFER_TASKRUN`.
 //!
 //! Invariants: a fibre neither continues nor ends before all its requests have completed or were
 //! cancelled, because the kernel reads and writes memory of the fibre in the meantime. The
-//! submission queue belongs to its processor; the completion queue belongs to the holder of
-//! `reaping`. A sleeping processor holds it. Otherwise another processor could take the completion
-//! that is to wake this one just before it sleeps in the kernel.
+//! submission queue belongs to its processor; the completion queue belongs to the holder of the
+//! lock `is_reaping`. A processor holds this lock while it sleeps. Otherwise another processor
+//! could take the completion that is to wake it, just before it sleeps in the kernel.
 
 use std::cell::UnsafeCell;
 use std::io;
@@ -33,11 +34,12 @@ use crate::time::{Timer, monotonic_ns};
 /// Maximum number of completions taken at a time.
 const BATCH: usize = 64;
 
-/// Tokens of completions that do not belong to a fibre.
+/// Token of a completion that is ignored.
 const NO_FIBRE: u64 = 0;
-const EVENT: u64 = 8;
-/// The second of two linked requests.
-const SECOND: u64 = 1;
+/// Token of the event that wakes the processor. Other tokens are addresses of operations.
+const EVENT_TOKEN: u64 = 8;
+/// Bit of a token: the completion is that of the second of two linked requests.
+const SECOND_BIT: u64 = 1;
 
 /// A hook to which received bytes are passed before their fibre runs.
 pub(crate) type OnReceived<'c> = &'c mut dyn FnMut(&[u8]);
@@ -47,22 +49,22 @@ pub(crate) struct Ring {
     uring: IoUring,
     event: RawFd,
     /// The lock of the completion queue: a thread is taking completions.
-    reaping: AtomicBool,
-    /// Only this processor takes completions.
+    is_reaping: AtomicBool,
+    /// The runtime has one processor, so no other takes completions.
     has_one_processor: bool,
     /// The ring is enabled. A deferred ring is created disabled, and enabled by its own thread.
     is_enabled: AtomicBool,
     /// The poll request for the event has ended, and has to be queued again.
-    event_unwatched: AtomicBool,
+    must_watch_event: AtomicBool,
     /// Another thread has taken a completion of the event, so the processor must not sleep.
-    event_taken: AtomicBool,
+    was_event_taken: AtomicBool,
     /// Tokens of the requests to be cancelled. Any thread may add one.
     cancellations: Mutex<Vec<u64>>,
     has_cancellations: AtomicBool,
 }
 
-// SAFETY: only the processor's own thread uses the submission queue, only the holder of `reaping`
-// the completion queue; the other fields are thread-safe.
+// SAFETY: only the processor's own thread uses the submission queue, only the holder of
+// `is_reaping` the completion queue; the other fields are thread-safe.
 unsafe impl Sync for Ring {}
 
 /// A pending operation of a fibre, on the fibre's stack.
@@ -129,11 +131,11 @@ impl Ring {
         Ok(Self {
             uring,
             event: event.as_raw_fd(),
-            reaping: AtomicBool::new(false),
+            is_reaping: AtomicBool::new(false),
             has_one_processor,
             is_enabled: AtomicBool::new(!is_deferred),
-            event_unwatched: AtomicBool::new(true),
-            event_taken: AtomicBool::new(false),
+            must_watch_event: AtomicBool::new(true),
+            was_event_taken: AtomicBool::new(false),
             cancellations: Mutex::default(),
             has_cancellations: AtomicBool::new(false),
         })
@@ -148,8 +150,8 @@ impl Ring {
 
     /// Called by the processor: submits requests and sleeps.
     pub(crate) fn sleep(&self, timeout_ns: Option<u64>) {
-        // Before `reaping` is locked, because with a full queue this may have to take completions.
-        // If another thread takes the completion of the event after this, the processor does not
+        // With a full queue, `prepare` may have to take completions, so it precedes the lock. If
+        // another thread takes the completion of the event between the two, the processor does not
         // sleep.
         self.prepare();
         let mut round = 0;
@@ -157,19 +159,19 @@ impl Ring {
             pause(round);
             round = round.wrapping_add(1);
         }
-        let event_taken = self.event_taken.swap(false, Ordering::Relaxed);
-        self.enter(usize::from(!event_taken), timeout_ns);
+        let was_event_taken = self.was_event_taken.swap(false, Ordering::Relaxed);
+        self.enter(usize::from(!was_event_taken), timeout_ns);
         self.unlock_completions();
     }
 
     fn try_lock_completions(&self) -> bool {
         // Acquire: pairs with `unlock_completions`.
-        !self.reaping.load(Ordering::Relaxed) && !self.reaping.swap(true, Ordering::Acquire)
+        !self.is_reaping.load(Ordering::Relaxed) && !self.is_reaping.swap(true, Ordering::Acquire)
     }
 
     fn unlock_completions(&self) {
         // Release: pairs with `try_lock_completions`: the next holder sees the state of the queue.
-        self.reaping.store(false, Ordering::Release);
+        self.is_reaping.store(false, Ordering::Release);
     }
 
     /// Enables the ring, and queues the requests of the processor itself.
@@ -194,7 +196,7 @@ impl Ring {
                 let queue = unsafe { self.uring.submission_shared() };
                 let (unsubmitted, has_overflown) = (queue.len() as u32, queue.cq_overflow());
                 drop(queue);
-                // Completions that overflowed the queue are delivered only by this call.
+                // Completions that overflowed the queue are delivered only by `enter`.
                 if unsubmitted == 0 && !self.has_one_processor && !has_overflown {
                     return;
                 }
@@ -219,10 +221,10 @@ impl Ring {
 
     /// Watches the event that wakes the processor.
     fn watch_event(&self) {
-        if self.event_unwatched.load(Ordering::Relaxed) {
-            self.event_unwatched.store(false, Ordering::Relaxed);
+        if self.must_watch_event.load(Ordering::Relaxed) {
+            self.must_watch_event.store(false, Ordering::Relaxed);
             let poll = opcode::PollAdd::new(Fd(self.event), libc::POLLIN as u32).multi(true);
-            self.push(&[poll.build().user_data(EVENT)]);
+            self.push(&[poll.build().user_data(EVENT_TOKEN)]);
         }
     }
 
@@ -257,7 +259,7 @@ impl Ring {
     /// later operation at the same address. Callable from any thread.
     fn withdraw_cancellations(&self, data: u64) {
         let mut cancellations = lock(&self.cancellations);
-        cancellations.retain(|other| other & !SECOND != data);
+        cancellations.retain(|other| other & !SECOND_BIT != data);
     }
 
     fn submit_cancellations(&self) {
@@ -290,7 +292,7 @@ impl Ring {
             let mut fibres: [Option<Fibre>; BATCH] = [const { None }; BATCH];
             let taken = self.take_completions(&mut fibres, is_own, on_received);
             let found = fibres.iter().flatten().count();
-            // Without the lock, because waking may make a system call.
+            // The lock is not held here, because waking may make a system call.
             fibres
                 .into_iter()
                 .flatten()
@@ -317,8 +319,8 @@ impl Ring {
         while taken < BATCH
             && let Some(completion) = queue.next()
         {
-            if completion.user_data() == EVENT && !is_own {
-                self.event_taken.store(true, Ordering::Relaxed);
+            if completion.user_data() == EVENT_TOKEN && !is_own {
+                self.was_event_taken.store(true, Ordering::Relaxed);
             }
             fibres[taken] = self.record_completion(&completion, on_received);
             taken += 1;
@@ -338,17 +340,17 @@ impl Ring {
         if data == NO_FIBRE {
             return None;
         }
-        if data == EVENT {
+        if data == EVENT_TOKEN {
             if !cqueue::more(completion.flags()) {
-                self.event_unwatched.store(true, Ordering::Relaxed);
+                self.must_watch_event.store(true, Ordering::Relaxed);
             }
             return None;
         }
-        let operation = (data & !SECOND) as *const Operation;
-        // SAFETY: it lies on the stack of a fibre that waits until this completion, or a later one,
-        // was recorded.
+        let operation = (data & !SECOND_BIT) as *const Operation;
+        // SAFETY: the operation lies on the stack of a fibre that waits until this completion, or a
+        // later one, is recorded.
         let operation = unsafe { &*operation };
-        let nth = (data & SECOND) as usize;
+        let nth = (data & SECOND_BIT) as usize;
         operation.results[nth].store(completion.result(), Ordering::Relaxed);
         let buffer = operation.receive_buffers[nth];
         if let Ok(len @ 1..) = usize::try_from(completion.result())
@@ -360,7 +362,7 @@ impl Ring {
         }
         let pending = operation.pending.load(Ordering::Relaxed) - 1;
         let fibre = if pending == 0 {
-            // SAFETY: no other thread uses it before `pending` is 0.
+            // SAFETY: no other thread uses the field before `pending` is 0.
             unsafe { (*operation.fibre.get()).take() }
         } else {
             None
@@ -444,14 +446,13 @@ pub(crate) unsafe fn perform_into<const N: usize>(
         if (is_late || fibre.is_cancelled()) && may_cancel {
             let shared = &fibre.record.anchor.shared;
             if let Reactor::Rings(ring) = &shared.slots[number].reactor {
-                // In this order: if the first operation completes before it is cancelled, the
-                // second one has started when its cancellation is submitted.
+                // The first operation is cancelled first. If it completes before that, the second
+                // one has started when its cancellation is submitted.
                 (0..N as u64).for_each(|nth| ring.request_cancellation(data | nth));
                 shared.idle.wake(number);
             }
-            // The kernel does not find a request that is just between two waits, for example
-            // between the first operation and the second. So the cancellation is repeated after a
-            // while.
+            // The kernel does not find a request that is between two waits, for example between the
+            // first operation and the second. So the cancellation is repeated after a delay.
             let timeout_ns = CANCEL_RETRY_NS << cancellation_count.min(10);
             timer = Some(Timer::start(&fibre, monotonic_ns() + timeout_ns));
             cancellation_count += 1;

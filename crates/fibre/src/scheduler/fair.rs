@@ -1,19 +1,21 @@
 //! Fairness by helping, after the Cforall runtime (T. Delisle, PhD thesis, University of Waterloo
 //! 2022).
 //!
-//! Every processor has two lanes. The fibres it makes ready go to them in turn, and it takes from
-//! the lane whose first fibre has waited longer. On every 2nd to every 64th take it also checks a
-//! lane of another processor, picked at random. (The period doubles while such checks find
-//! nothing.) It takes from that lane if the first fibre there has waited more than eight times the
-//! average wait in the processor's own lanes. So if a processor is busy with one long fibre, the
-//! others empty its lanes, even if their own lanes are never empty. No fibre waits for ever, and
-//! the order is close to first come, first served, without a queue that all processors share.
+//! Every processor has two lanes. The fibres that it makes ready go to these in turn, and it takes
+//! from the lane whose head fibre has waited longer. From time to time it also checks a lane of
+//! another processor, picked at random: on every second take after a check that found a fibre, and
+//! half as often after each check that found none, down to every 64th take. A check takes the head
+//! fibre of that lane if it has waited more than eight times as long as the average wait in the
+//! processor's own lanes (the largest of the averages of those that are not empty). So if a
+//! processor is busy with one long fibre, the others empty its lanes, even if their own lanes are
+//! never empty. No fibre waits for ever, and the order is close to first come, first served,
+//! without a queue that all processors share.
 
 use crate::fibre::Ready;
 use crate::idle::IdleProcessors;
 use crate::lane::Lane;
 use crate::limits::{
-    CLOCK_PERIOD, FAR_STEAL_ODDS, HELP_FACTOR, HELP_PERIOD_MAX, HELP_PERIOD_MIN, LANES,
+    CLOCK_PERIOD, FAR_HELP_ODDS, HELP_FACTOR, HELP_PERIOD_MAX, HELP_PERIOD_MIN, LANES,
 };
 use crate::scheduler::{Origin, RunQueues, TakeState};
 use crate::sync::atomic::{AtomicU32, Ordering};
@@ -26,16 +28,17 @@ pub(crate) struct Fair {
     /// Number of lanes per processor. A single processor needs no comparison of ages, and has one
     /// lane.
     lanes_per_processor: usize,
-    /// The lane in which each processor puts its next fibre.
-    next_lanes: Box<[NextLane]>,
+    /// The number of fibres put in the lanes of each processor, which picks the lane of the next.
+    puts: Box<[PutCount]>,
     /// The last-level cache on which each processor was last seen.
     caches: Box<[AtomicU32]>,
 }
 
-/// The counter of one processor, on its own cache lines.
+/// The number of fibres put in the lanes of one processor, on its own cache lines. It wraps, and
+/// misses some of the fibres that two threads put at the same time.
 #[derive(Debug, Default)]
 #[repr(align(128))]
-struct NextLane(AtomicU32);
+struct PutCount(AtomicU32);
 
 impl Fair {
     pub(crate) fn new(processors: usize) -> Self {
@@ -45,7 +48,7 @@ impl Fair {
                 .map(|_| Lane::new())
                 .collect(),
             lanes_per_processor,
-            next_lanes: (0..processors).map(|_| NextLane::default()).collect(),
+            puts: (0..processors).map(|_| PutCount::default()).collect(),
             caches: (0..processors).map(|_| AtomicU32::new(0)).collect(),
         }
     }
@@ -59,15 +62,15 @@ impl Fair {
         &self.lanes[processor * self.lanes_per_processor..][..self.lanes_per_processor]
     }
 
-    /// Puts a fibre in one of a processor's lanes: the next in turn, unless it is locked.
+    /// Puts a fibre in one of a processor's lanes: in turn, except that a locked lane is skipped.
     fn push(&self, processor: usize, mut ready: Ready, now: u64) {
-        let put = &self.next_lanes[processor].0;
-        // Two concurrent callers may get the same number; one then takes another lane.
-        let first = put.load(Ordering::Relaxed).wrapping_add(1);
-        put.store(first, Ordering::Relaxed);
+        let count = &self.puts[processor].0;
+        // Two concurrent callers may get the same turn. One of them then finds the lane locked.
+        let turn = count.load(Ordering::Relaxed).wrapping_add(1);
+        count.store(turn, Ordering::Relaxed);
         let lanes = self.own_lanes(processor);
         for round in 0.. {
-            let lane = &lanes[(first.wrapping_add(round)) as usize % lanes.len()];
+            let lane = &lanes[(turn.wrapping_add(round)) as usize % lanes.len()];
             match lane.try_push(ready, now) {
                 Ok(()) => return,
                 Err(returned) => ready = returned,
@@ -78,11 +81,12 @@ impl Fair {
         }
     }
 
-    /// The processor's own lanes, the one whose first fibre has waited longest first.
-    fn by_age(&self, processor: usize) -> impl Iterator<Item = &Lane> {
+    /// The processor's own lanes, the one with the oldest head fibre first.
+    fn oldest_head_first(&self, processor: usize) -> impl Iterator<Item = &Lane> {
         let lanes = self.own_lanes(processor);
-        let since = |lane: &Lane| lane.since().unwrap_or(u64::MAX);
-        let is_last_older = since(&lanes[self.lanes_per_processor - 1]) < since(&lanes[0]);
+        let head_since = |lane: &Lane| lane.head_since().unwrap_or(u64::MAX);
+        let is_last_older =
+            head_since(&lanes[self.lanes_per_processor - 1]) < head_since(&lanes[0]);
         let first = if is_last_older {
             self.lanes_per_processor - 1
         } else {
@@ -92,18 +96,20 @@ impl Fair {
             .map(move |nth| &lanes[(first + nth) % self.lanes_per_processor])
     }
 
-    /// Picks a lane of another processor at random; `None` mostly, if that processor runs on
-    /// another last-level cache.
+    /// Picks a lane of another processor at random. If that processor runs on another last-level
+    /// cache, returns its lane with a probability of [`FAR_HELP_ODDS`] in 256, and otherwise
+    /// `None`.
     fn pick(&self, state: &mut TakeState<'_>) -> Option<&Lane> {
         let number = state.random(self.lanes.len() - self.lanes_per_processor);
         let number = ((state.processor + 1) * self.lanes_per_processor + number) % self.lanes.len();
         let cache = |processor: usize| self.caches[processor].load(Ordering::Relaxed);
         let is_near = cache(number / self.lanes_per_processor) == cache(state.processor);
-        (is_near || state.random(256) < FAR_STEAL_ODDS as usize).then(|| &self.lanes[number])
+        (is_near || state.random(256) < FAR_HELP_ODDS as usize).then(|| &self.lanes[number])
     }
 
-    /// Counts a take. Every [`CLOCK_PERIOD`] takes reads the clock. Once per check period picks a
-    /// lane of another processor, and takes its first fibre if that has waited too long.
+    /// Counts a take. Reads the clock every [`CLOCK_PERIOD`] takes, and before each check. Once per
+    /// check period, picks a lane of another processor, and takes the fibre at its head if that has
+    /// waited too long.
     fn help(&self, state: &mut TakeState<'_>) -> Option<Ready> {
         if self.has_one_processor() {
             return None;
@@ -126,26 +132,26 @@ impl Fair {
 
     fn help_one(&self, state: &mut TakeState<'_>) -> Option<Ready> {
         let lane = self.pick(state)?;
-        let since = lane.since()?;
+        let head_since = lane.head_since()?;
         // The average of an empty lane is outdated: no fibre was taken from it recently.
         let own = self.own_lanes(state.processor).iter();
-        let own = own.filter(|lane| lane.since().is_some());
-        let average = own.map(Lane::average).max().unwrap_or(0);
+        let non_empty = own.filter(|lane| !lane.is_empty());
+        let average = non_empty.map(Lane::average).max().unwrap_or(0);
         let cutoff = average.saturating_mul(HELP_FACTOR);
         let now = state.clock.get();
-        (now.saturating_sub(since) > cutoff)
+        (now.saturating_sub(head_since) > cutoff)
             .then(|| lane.try_pop(now))
             .flatten()
     }
 }
 
-const _: () = assert!(LANES <= 2, "`by_age` compares two lanes");
+const _: () = assert!(LANES <= 2, "`oldest_head_first` compares two lanes");
 
 impl RunQueues for Fair {
     const SPINS: u32 = 1;
 
     fn has_one_processor(&self) -> bool {
-        self.next_lanes.len() == 1
+        self.puts.len() == 1
     }
 
     fn put(&self, origin: Origin, ready: Ready, idle: &IdleProcessors) {
@@ -168,7 +174,7 @@ impl RunQueues for Fair {
 
     fn has_more(&self, processor: usize) -> bool {
         let mut own = self.own_lanes(processor).iter();
-        own.any(|lane| lane.since().is_some())
+        own.any(|lane| !lane.is_empty())
     }
 
     fn exchange(&self, state: &mut TakeState<'_>, mut ready: Ready) -> Ready {
@@ -177,7 +183,7 @@ impl RunQueues for Fair {
             return helped;
         }
         let now = state.clock.get();
-        for lane in self.by_age(state.processor) {
+        for lane in self.oldest_head_first(state.processor) {
             match lane.try_exchange(ready, now) {
                 Ok(first) => return first,
                 Err(returned) => ready = returned,
@@ -192,11 +198,13 @@ impl RunQueues for Fair {
             return Some(helped);
         }
         let now = state.clock.get();
-        self.by_age(state.processor)
+        self.oldest_head_first(state.processor)
             .find_map(|lane| lane.try_pop(now))
     }
 
     fn steal(&self, state: &mut TakeState<'_>) -> Option<Ready> {
+        // Picks among all lanes, including those of the processor itself, whose fibres it may run
+        // as well.
         self.lanes[state.random(self.lanes.len())].try_pop(state.clock.get())
     }
 

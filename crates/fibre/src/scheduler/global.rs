@@ -46,11 +46,13 @@ impl RunQueues for Global {
     }
 
     fn has_more(&self, _processor: usize) -> bool {
-        self.lane.since().is_some()
+        !self.lane.is_empty()
     }
 
     fn take(&self, _state: &mut TakeState<'_>) -> Option<Ready> {
-        self.lane.since()?;
+        if self.lane.is_empty() {
+            return None;
+        }
         self.lane.pop(0)
     }
 

@@ -3,8 +3,9 @@
 //! Every processor has a lane. A ready fibre goes to the lane of the processor that made it ready.
 //! If a processor is idle, the fibre goes to its handoff slot instead, and that processor is
 //! woken. A processor without work checks all others, from its neighbour on, and spins for a while
-//! before it sleeps. A processor that always has work never checks. So a fibre enqueued after one
-//! that does not yield waits as long as all other processors have work of their own.
+//! before it sleeps. A processor that always has work never checks the others. So a fibre that was
+//! enqueued behind one that does not yield waits as long as all other processors have work of their
+//! own.
 
 use crate::fibre::{Ready, Record};
 use crate::idle::IdleProcessors;
@@ -45,11 +46,12 @@ impl Processor {
         let record = ready.into_raw().cast_mut();
         // Release: pairs with `swap_handoff`. Acquire: pairs with an earlier `hand_off`, whose
         // fibre is taken out.
-        let before = self.handoff.swap(record, Ordering::AcqRel);
-        if !before.is_null() {
+        let displaced = self.handoff.swap(record, Ordering::AcqRel);
+        if !displaced.is_null() {
             // The processor was woken twice before it checked its slot.
-            // SAFETY: put here by `into_raw`, and taken out by the swap.
-            self.lane.push(unsafe { Ready::from_raw(before) }, 0);
+            // SAFETY: an earlier `hand_off` stored the result of `into_raw`, and the swap removed
+            // it.
+            self.lane.push(unsafe { Ready::from_raw(displaced) }, 0);
         }
     }
 
@@ -60,13 +62,13 @@ impl Processor {
         self.swap_handoff()
     }
 
-    /// Empties the slot by a read-modify-write, even if it is empty. This orders the slot with the
-    /// announcement: a later `hand_off` sees the announcement that precedes this call, and this
-    /// call sees the fibre of an earlier `hand_off`.
+    /// Empties the slot by a read-modify-write, even if it is empty. The read-modify-write orders
+    /// the slot with the announcement of the idle processor: a later `hand_off` sees an
+    /// announcement that precedes this call, and this call sees the fibre of an earlier `hand_off`.
     fn swap_handoff(&self) -> Option<Ready> {
         // Acquire: pairs with `hand_off`.
         let record = self.handoff.swap(ptr::null_mut(), Ordering::AcqRel);
-        // SAFETY: put here by `into_raw`, and taken out by the swap.
+        // SAFETY: `hand_off` stored the result of `into_raw`, and the swap removed it.
         (!record.is_null()).then(|| unsafe { Ready::from_raw(record) })
     }
 }
@@ -83,12 +85,12 @@ impl RunQueues for Steal {
         if wakes && let Some(idle_processor) = idle.take_one() {
             self.processors[idle_processor].hand_off(ready);
             if origin.is_some_and(|(processor, _)| processor == idle_processor) {
-                // The caller itself is that processor, and checks its slot next.
+                // The caller itself is the idle processor, and checks its slot next.
                 return;
             }
             if !idle.wake(idle_processor) {
-                // The processor was awake and may be running another fibre already, while this one
-                // waits in its slot. An idle processor can steal it from there.
+                // The processor was awake and may be running another fibre already, while the fibre
+                // waits in its slot. Another idle processor can steal the fibre from there.
                 idle.wake_one();
             }
             return;
@@ -106,7 +108,7 @@ impl RunQueues for Steal {
 
     fn has_more(&self, processor: usize) -> bool {
         let own = &self.processors[processor];
-        own.lane.since().is_some() || !own.handoff.load(Ordering::Relaxed).is_null()
+        !own.lane.is_empty() || !own.handoff.load(Ordering::Relaxed).is_null()
     }
 
     fn exchange(&self, state: &mut TakeState<'_>, ready: Ready) -> Ready {

@@ -12,7 +12,7 @@ use crate::setup::second;
 
 impl<C: TaskRuntime> ConnectionTasks<C> {
     /// Counts the bytes that a task keeps before it sleeps. If the bound is exceeded, connections
-    /// are closed. Returns false if this is one of them.
+    /// are closed. Returns false if the task's connection is one of them.
     pub(super) fn keep(&self, peer: &Peer, bytes: usize) -> bool {
         let bytes = counted(bytes);
         bytes == peer.buffered() || self.count(peer, bytes)

@@ -1,5 +1,5 @@
-//! All connected peers, for the supervisor. It wakes a sleeping task by shutting down one direction
-//! or both of the task's socket.
+//! All connected peers, for the supervisor, which wakes a sleeping task by shutting down one or
+//! both directions of the task's socket.
 
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -9,14 +9,14 @@ use sys::socket::Stream;
 use crate::buffered::is_inactive;
 use crate::connection_table::Slot;
 
-/// A connected peer, shared by its task and the supervisor. The supervisor reads the task's notes
-/// periodically, so a short delay is harmless.
+/// A connected peer, shared by its task and the supervisor. The task writes these fields, and the
+/// supervisor reads them periodically, so it may see a change late.
 #[derive(Debug)]
 pub(crate) struct Peer {
     pub(crate) stream: Stream,
     /// The task waits for input. Its last replies may still be in flight.
     is_idle: AtomicBool,
-    /// It holds memory of the service that others may wait for.
+    /// The task holds memory of the service that others may wait for.
     holds_memory: AtomicBool,
     /// The second in which a byte was last received or sent.
     active_s: AtomicU32,
@@ -58,7 +58,7 @@ impl Peer {
         self.is_shut.load(Ordering::Relaxed)
     }
 
-    /// Whether it has been inactive for long.
+    /// Whether the peer has been inactive for long.
     pub(super) fn is_inactive(&self, now_s: u32) -> bool {
         is_inactive(self.active_s.load(Ordering::Relaxed), now_s)
     }
@@ -72,7 +72,7 @@ impl Peer {
         self.buffered.swap(bytes, Ordering::Relaxed)
     }
 
-    /// Whether it holds such memory and has been inactive for long.
+    /// Whether the task holds memory of the service and the peer has been inactive for long.
     pub(crate) fn is_slow_holder(&self, now_s: u32) -> bool {
         let active_s = self.active_s.load(Ordering::Relaxed);
         self.holds_memory.load(Ordering::Relaxed) && is_inactive(active_s, now_s) && !self.is_shut()
@@ -103,10 +103,10 @@ struct List<T> {
 #[derive(Debug)]
 enum PeerEntry<T> {
     Free,
-    /// The task is attached once it has been started.
-    Here(Arc<Peer>, Option<T>),
+    /// A connected peer. Its task is attached once it has been started.
+    Connected(Arc<Peer>, Option<T>),
     /// The task finished before it was attached.
-    Complete,
+    Finished,
 }
 
 impl<T> Default for Peers<T> {
@@ -123,11 +123,11 @@ impl<T> Default for Peers<T> {
 }
 
 impl<T> Peers<T> {
-    /// Reserves an entry for a peer. `None` if `most` peers have one.
-    pub(crate) fn insert(&self, peer: Arc<Peer>, most: usize) -> Option<Slot> {
+    /// Reserves an entry for a peer. `None` if there are `max` entries and finished tasks already.
+    pub(crate) fn insert(&self, peer: Arc<Peer>, max: usize) -> Option<Slot> {
         let mut list = self.list();
-        let entry = PeerEntry::Here(peer, None);
-        if list.entries.len() - list.free.len() + list.finished.len() >= most {
+        let entry = PeerEntry::Connected(peer, None);
+        if list.entries.len() - list.free.len() + list.finished.len() >= max {
             return None;
         }
         if let Some(slot) = list.free.pop() {
@@ -142,8 +142,8 @@ impl<T> Peers<T> {
     #[must_use]
     pub(crate) fn attach_task(&self, slot: Slot, task: T) -> bool {
         let mut list = self.list();
-        if let PeerEntry::Here(_, held) = &mut list.entries[slot] {
-            *held = Some(task);
+        if let PeerEntry::Connected(_, attached) = &mut list.entries[slot] {
+            *attached = Some(task);
             return false;
         }
         list.free(slot, Some(task))
@@ -159,8 +159,8 @@ impl<T> Peers<T> {
     #[must_use]
     pub(crate) fn leave(&self, slot: Slot) -> bool {
         let mut list = self.list();
-        match std::mem::replace(&mut list.entries[slot], PeerEntry::Complete) {
-            PeerEntry::Here(_, Some(task)) => list.free(slot, Some(task)),
+        match std::mem::replace(&mut list.entries[slot], PeerEntry::Finished) {
+            PeerEntry::Connected(_, Some(task)) => list.free(slot, Some(task)),
             _ => false,
         }
     }
@@ -174,7 +174,7 @@ impl<T> Peers<T> {
     pub(crate) fn peers(&self, filter: impl Fn(&Peer) -> bool) -> Vec<Arc<Peer>> {
         let list = self.list();
         let peers = list.entries.iter().filter_map(|entry| match entry {
-            PeerEntry::Here(peer, _) => Some(peer),
+            PeerEntry::Connected(peer, _) => Some(peer),
             _ => None,
         });
         peers.filter(|peer| filter(peer)).map(Arc::clone).collect()
@@ -193,6 +193,8 @@ impl<T> Peers<T> {
 }
 
 impl<T> List<T> {
+    /// Frees an entry, and adds its task to the finished ones. Returns true if no other finished
+    /// task was in the list.
     fn free(&mut self, slot: Slot, task: Option<T>) -> bool {
         self.entries[slot] = PeerEntry::Free;
         self.free.push(slot);

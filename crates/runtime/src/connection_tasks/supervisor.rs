@@ -18,12 +18,13 @@ pub(super) struct Supervisor<C: TaskRuntime> {
     tasks: Arc<ConnectionTasks<C>>,
     poll: Poll,
     /// The second of the last search for slow holders.
-    looked_s: u32,
+    searched_s: u32,
     /// When the next maintenance step is due, if any.
     maintain_ns: Option<u64>,
+    /// Steps of maintenance since the supervisor was woken for it.
     steps: u32,
     /// Contexts in a row that had no more maintenance to do.
-    done: usize,
+    finished_contexts: usize,
     /// Deadline after which remaining connections are closed.
     stop_by_ns: Option<u64>,
 }
@@ -35,10 +36,10 @@ impl<C: TaskRuntime> Supervisor<C> {
         Ok(Self {
             tasks,
             poll,
-            looked_s: 0,
+            searched_s: 0,
             maintain_ns: None,
             steps: 0,
-            done: 0,
+            finished_contexts: 0,
             stop_by_ns: None,
         })
     }
@@ -72,7 +73,7 @@ impl<C: TaskRuntime> Supervisor<C> {
         self.join();
         self.close_slow_holders(now_ns);
         self.maintain(now_ns);
-        self.tasks.ending.load(Ordering::Relaxed) && self.drain(now_ns)
+        self.tasks.is_ending.load(Ordering::Relaxed) && self.drain(now_ns)
     }
 
     fn wait_timeout_ns(&self, now_ns: u64) -> Option<u64> {
@@ -81,7 +82,7 @@ impl<C: TaskRuntime> Supervisor<C> {
         maintain_ns.into_iter().chain(drain_ns).min()
     }
 
-    /// Joins finished tasks. They have nothing left to do but end.
+    /// Joins finished tasks. A task in that list only has to return, so joining is quick.
     fn join(&mut self) {
         for task in self.tasks.peers.take_finished() {
             if task.join().is_err() {
@@ -90,25 +91,26 @@ impl<C: TaskRuntime> Supervisor<C> {
         }
     }
 
-    /// Closes every peer that holds memory of the service, has been inactive for long, and blocks others.
+    /// Closes every peer that holds memory of the service, has been inactive for long, and blocks
+    /// others.
     fn close_slow_holders(&mut self, now_ns: u64) {
         let (setup, peers) = (&self.tasks.setup, &self.tasks.peers);
         let now_s = second(now_ns);
-        if self.looked_s == now_s || !setup.counts.is_memory_requested(now_s) {
+        if self.searched_s == now_s || !setup.counts.is_memory_requested(now_s) {
             return;
         }
-        self.looked_s = now_s;
+        self.searched_s = now_s;
         for peer in peers.peers(|peer| peer.is_slow_holder(now_s)) {
             setup.counts.count_closed_slow();
             peer.shut();
         }
     }
 
-    /// Continues maintenance while requests do not, one context after the other, for a
-    /// bounded time after the last request. While requests run it does nothing, because a context
-    /// in use delays the reclamation of segments.
+    /// Runs maintenance while no requests do, one context after the other, for a bounded time after
+    /// the last request. While requests run it does nothing, because a context in use delays the
+    /// reclamation of segments.
     fn maintain(&mut self, now_ns: u64) {
-        if !self.tasks.has_more.load(Ordering::Relaxed) {
+        if !self.tasks.has_maintenance.load(Ordering::Relaxed) {
             return;
         }
         let due_ns = *self
@@ -123,10 +125,13 @@ impl<C: TaskRuntime> Supervisor<C> {
             let has_more = tasks
                 .maintain_at(Choice::LeastRecent, now_ns)
                 .unwrap_or(true);
-            self.done = if has_more { 0 } else { self.done + 1 };
+            self.finished_contexts = match has_more {
+                true => 0,
+                false => self.finished_contexts + 1,
+            };
         }
         self.steps += 1;
-        if self.done < tasks.runtime.contexts() && self.steps < IDLE_MAINTAIN_STEPS {
+        if self.finished_contexts < tasks.runtime.contexts() && self.steps < IDLE_MAINTAIN_STEPS {
             self.maintain_ns = Some(now_ns + IDLE_MAINTAIN_INTERVAL_NS);
         } else {
             self.end_maintenance();
@@ -135,19 +140,19 @@ impl<C: TaskRuntime> Supervisor<C> {
 
     /// Ends the maintenance without requests.
     fn end_maintenance(&mut self) {
-        (self.maintain_ns, self.steps, self.done) = (None, 0, 0);
-        self.tasks.has_more.store(false, Ordering::Relaxed);
+        (self.maintain_ns, self.steps, self.finished_contexts) = (None, 0, 0);
+        self.tasks.has_maintenance.store(false, Ordering::Relaxed);
     }
 
     /// Ends idle connections, and all of them after the deadline. Returns true once no connection
     /// and no task is left.
     ///
     /// An idle connection still answers the input that has arrived: the socket returns it before
-    /// the end of file. A busy one notices the stop when it becomes idle; if it misses the flag,
-    /// the next check ends it.
+    /// the end of file. A busy connection notices the stop when it becomes idle; if its task misses
+    /// the flag, the next check ends it.
     fn drain(&mut self, now_ns: u64) -> bool {
-        let by_ns = *self.stop_by_ns.get_or_insert(now_ns + DRAIN_NS);
-        let is_out_of_time = now_ns >= by_ns;
+        let deadline_ns = *self.stop_by_ns.get_or_insert(now_ns + DRAIN_NS);
+        let is_out_of_time = now_ns >= deadline_ns;
         let peers = &self.tasks.peers;
         for peer in peers.peers(|peer| is_out_of_time || peer.is_idle()) {
             if is_out_of_time {

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::task::Waker;
 
-use service::{Mailbox, Next, Output, Pending, Session as _, Worker};
+use service::{Mailbox, Next, OpenTickets, Output, Session as _, Worker};
 use sys::clock::monotonic_ns;
 
 use super::peers::Peer;
@@ -33,13 +33,15 @@ struct ConnectionTask<C: TaskRuntime> {
     /// The receive buffer.
     buffer: Vec<u8>,
     output: Output<<C::Service as Worker>::Pin>,
-    /// It waits for memory held by others.
+    /// The connection waits for memory held by others.
     waits_for_memory: bool,
-    /// The transform of its bytes, if any.
+    /// The transform of the connection's bytes, if any.
     transformer: Option<Box<Transformer>>,
-    /// The completions that the session waits for, their results, and what wakes the task.
-    tickets: Pending,
+    /// The tickets whose results the session waits for.
+    tickets: OpenTickets,
+    /// The results of the tickets, once one has been issued.
     mailbox: Option<Arc<Mailbox<<C::Service as Worker>::Completion>>>,
+    /// Wakes the task when a result arrives.
     waker: Waker,
     socket: C::PeerSocket,
     peer: Arc<Peer>,
@@ -49,8 +51,8 @@ struct ConnectionTask<C: TaskRuntime> {
 /// Received input.
 struct Received {
     len: usize,
-    /// The part that is in the buffer. The rest is held, or was received directly into store
-    /// memory.
+    /// The bytes that are to be answered from the buffer: all, or none if they were appended to the
+    /// held input or received directly into store memory.
     fresh_len: usize,
 }
 
@@ -86,7 +88,7 @@ pub(super) fn serve_connection<C: TaskRuntime>(
         output: Output::default(),
         waits_for_memory: false,
         transformer,
-        tickets: Pending::default(),
+        tickets: OpenTickets::default(),
         mailbox: None,
         waker: socket.waker(),
         socket,
@@ -103,11 +105,21 @@ impl<C: TaskRuntime> Drop for TaskEntry<C> {
             self.tasks.keep(peer, 0);
         }
         let is_first = self.tasks.peers.leave(self.slot);
-        // The last owner of the peer closes the socket. That must not happen under the list's lock.
+        // Dropping the last owner of the peer closes the socket, which must not happen under the
+        // list's lock.
         self.peer = None;
         self.tasks.setup.counts.leave();
         if is_first {
             self.tasks.inbox.waker.wake();
+        }
+    }
+}
+
+impl<C: TaskRuntime> Drop for ConnectionTask<C> {
+    fn drop(&mut self) {
+        if let Some(mailbox) = &self.mailbox {
+            // Results return to their source, those of unfinished tickets as they come.
+            mailbox.close();
         }
     }
 }
@@ -126,12 +138,14 @@ impl<C: TaskRuntime> ConnectionTask<C> {
     /// Sleeps until input arrives. `None`: the connection is lost or shut.
     fn receive(&mut self) -> Option<Received> {
         let is_idle = self.held.is_empty() && !self.session.holds_memory();
+        let transformer = self.transformer.as_ref();
+        let wire = transformer.map_or(0, |transformer| transformer.buffered());
         self.peer.set_holding(self.session.holds_memory());
         self.peer.set_idle(is_idle);
-        if !self.tasks.keep(&self.peer, self.held.capacity()) {
+        if !self.tasks.keep(&self.peer, self.held.capacity() + wire) {
             return None;
         }
-        if is_idle && self.tasks.ending.load(Ordering::Relaxed) {
+        if is_idle && self.tasks.is_ending.load(Ordering::Relaxed) {
             // Input that has arrived by now is still answered.
             self.peer.stream.shutdown_receive();
         }
@@ -156,7 +170,10 @@ impl<C: TaskRuntime> ConnectionTask<C> {
         let mut fresh_len = len;
         if let Some(transformer) = &mut self.transformer {
             let wire = &self.buffer[..len];
-            transformer.receive(wire, self.held.tail()).ok()?;
+            let received = transformer.receive(wire, self.held.tail());
+            received
+                .inspect_err(|error| self.tasks.count_if_panic(error))
+                .ok()?;
             fresh_len = 0;
         } else if !self.held.is_empty() {
             self.held.append(&self.buffer[..len]);
@@ -176,14 +193,14 @@ impl<C: TaskRuntime> ConnectionTask<C> {
             };
             match self.socket.receive(room) {
                 Ok(len) => return Some(len),
-                Err(error) if is_passing(&error) => {}
+                Err(error) if is_transient(&error) => {}
                 Err(_) => return None,
             }
         }
     }
 
-    /// Answers everything that needs no more input, turn by turn. Returns false when the connection
-    /// is over.
+    /// Answers all complete requests, turn by turn. Returns false if the connection is to be
+    /// closed.
     fn answer_all(&mut self, received: &Received) -> bool {
         let mut uncounted = received.len as u64;
         let mut fresh_len = received.fresh_len;
@@ -194,8 +211,8 @@ impl<C: TaskRuntime> ConnectionTask<C> {
             }
             let next = self.burst(fresh_len, std::mem::take(&mut uncounted), now_ns);
             let is_last = matches!(next, Next::Input | Next::Upload);
-            let goes_along = is_last && received.len > 0 && self.can_exchange();
-            if !goes_along && !self.send() {
+            let sends_with_receive = is_last && received.len > 0 && self.can_exchange();
+            if !sends_with_receive && !self.send() {
                 return false;
             }
             // Each turn ends with a bounded step of maintenance.
@@ -213,13 +230,13 @@ impl<C: TaskRuntime> ConnectionTask<C> {
                 }
                 Next::Close => return false,
                 Next::Completion => {
-                    if !self.wait_for_completion() {
+                    if !self.wait_for_ticket() {
                         return false;
                     }
                 }
-                // A task cannot wait for input and for completions at once.
+                // A task cannot wait for input and for the results of tickets at once.
                 Next::Input | Next::Upload if self.tickets.count() > 0 => {
-                    if !self.wait_for_completion() {
+                    if !self.wait_for_ticket() {
                         return false;
                     }
                 }
@@ -242,15 +259,15 @@ impl<C: TaskRuntime> ConnectionTask<C> {
             && self.tickets.count() == 0
     }
 
-    /// Grows the receive buffer if the peer filled it, and shrinks it if not.
+    /// Grows the receive buffer if the last receive filled the small one, and shrinks it if not.
     fn fit_buffer(&mut self, received_len: usize) {
-        let wanted = if received_len < IDLE_BUFFER_LEN {
+        let new_len = if received_len < IDLE_BUFFER_LEN {
             IDLE_BUFFER_LEN
         } else {
             RECEIVE_LEN
         };
-        if self.buffer.len() != wanted {
-            self.buffer = vec![0; wanted];
+        if self.buffer.len() != new_len {
+            self.buffer = vec![0; new_len];
         }
     }
 
@@ -260,28 +277,32 @@ impl<C: TaskRuntime> ConnectionTask<C> {
         self.peer
             .set_holding(is_holding || self.session.holds_memory());
         let (mut sent, mut turn_end) = (0, SEND_PER_TURN);
-        // First without blocking: output that has to wait is counted before the wait.
-        let mut waits = false;
+        // The first sends do not block, so that output that has to wait is counted before the wait.
+        let mut may_block = false;
         while sent < self.output.len() || self.has_wire_bytes() {
             if sent >= turn_end {
                 turn_end = sent + SEND_PER_TURN;
-                // The service holds no references meanwhile, so that memory can be reclaimed.
+                // The service holds no references while other tasks run, so that memory can be
+                // reclaimed.
                 let runtime = &self.tasks.runtime;
                 runtime.with_context(|context| context.service.end_burst(None));
                 self.socket.yield_now();
             }
-            let part = match self.send_part(&mut sent, waits) {
-                Ok(part) => part,
-                Err(error) if is_passing(&error) && !self.peer.is_shut() => Part::default(),
-                Err(_) => return false,
+            let one = match self.send_once(&mut sent, may_block) {
+                Ok(one) => one,
+                Err(error) if is_transient(&error) && !self.peer.is_shut() => SentOnce::default(),
+                Err(error) => {
+                    self.tasks.count_if_panic(&error);
+                    return false;
+                }
             };
-            if !waits && !part.is_whole {
-                waits = true;
+            if !may_block && !one.is_complete {
+                may_block = true;
                 if !self.keep_all() {
                     return false;
                 }
             }
-            if part.len > 0 && (is_holding || waits) {
+            if one.len > 0 && (is_holding || may_block) {
                 self.peer.set_active(second(monotonic_ns()));
             }
         }
@@ -289,34 +310,34 @@ impl<C: TaskRuntime> ConnectionTask<C> {
         true
     }
 
-    /// Sends a part of the output from byte `sent`, which it advances, or of its wire bytes.
-    fn send_part(&mut self, sent: &mut usize, waits: bool) -> io::Result<Part> {
+    /// Sends output from byte `sent`, or its wire bytes, by one system call. Advances `sent`.
+    fn send_once(&mut self, sent: &mut usize, may_block: bool) -> io::Result<SentOnce> {
         let socket = &self.socket;
         let send = |slices: &[IoSlice<'_>]| {
-            if waits {
+            if may_block {
                 socket.send(slices)
             } else {
                 socket.try_send(slices)
             }
         };
         let Some(transformer) = &mut self.transformer else {
-            let wanted = (self.output.len() - *sent).min(BLOCKING_SEND_MAX);
+            let passed_len = (self.output.len() - *sent).min(BLOCKING_SEND_MAX);
             let len = with_slices(&self.output, *sent, BLOCKING_SEND_MAX, send)?;
             *sent += len;
-            return Ok(Part {
+            return Ok(SentOnce {
                 len,
-                is_whole: len == wanted,
+                is_complete: len == passed_len,
             });
         };
         if transformer.unsent().is_empty() {
-            *sent += transformer.load(&self.output, *sent);
+            *sent += transformer.load(&self.output, *sent)?;
         }
         let wire = transformer.unsent();
         let wire = &wire[..wire.len().min(BLOCKING_SEND_MAX)];
         let len = send(&[IoSlice::new(wire)])?;
-        let is_whole = len == wire.len();
+        let is_complete = len == wire.len();
         transformer.advance(len);
-        Ok(Part { len, is_whole })
+        Ok(SentOnce { len, is_complete })
     }
 
     /// Whether the transform has bytes to send.
@@ -355,13 +376,15 @@ impl<C: TaskRuntime> ConnectionTask<C> {
 
     /// Waits for the result of a ticket, and delivers all that have arrived. Returns false if the
     /// peer has hung up: closing the connection cancels the tickets.
-    fn wait_for_completion(&mut self) -> bool {
-        // A session that waits for a completion without having a ticket would wait forever.
-        debug_assert!(self.tickets.count() > 0, "the session waits for nothing");
-        if self.tickets.count() == 0 || !self.keep_all() {
+    fn wait_for_ticket(&mut self) -> bool {
+        let is_stuck = self.tickets.count() == 0;
+        // A session that waits for the result of a ticket without having one would wait forever.
+        debug_assert!(!is_stuck, "the session waits for a result without a ticket");
+        if is_stuck || !self.keep_all() {
             return false;
         }
-        self.peer.set_holding(self.session.holds_memory());
+        // A connection that waits for a completion does not wait for its peer.
+        self.peer.set_holding(false);
         while !self.deliver() {
             if self.peer.is_shut() || self.socket.hangs_up_within(0) {
                 return false;
@@ -373,31 +396,35 @@ impl<C: TaskRuntime> ConnectionTask<C> {
 
     /// Delivers the results of tickets to the session. Returns false if there are none.
     fn deliver(&mut self) -> bool {
-        let (session, mut any) = (&mut self.session, false);
+        let (session, mut has_delivered) = (&mut self.session, false);
         while let Some(completed) = self.mailbox.as_ref().and_then(|mailbox| mailbox.take()) {
-            any = true;
+            has_delivered = true;
             self.tickets.deliver();
             let runtime = &self.tasks.runtime;
             let session = &mut *session;
+            let now_ns = monotonic_ns();
             runtime.with_context(|context| {
                 let (number, result) = (completed.number, completed.result);
+                context.service.begin_burst(now_ns);
                 context.service.complete(session, number, result);
+                context.service.end_burst(None);
             });
         }
-        any
+        has_delivered
     }
 }
 
-/// The bytes that one send has sent.
+/// What one send has sent.
 #[derive(Default)]
-struct Part {
+struct SentOnce {
+    /// Bytes sent.
     len: usize,
-    /// These are all that it was given.
-    is_whole: bool,
+    /// The socket took all bytes that it was passed.
+    is_complete: bool,
 }
 
 /// Whether the same call may succeed when repeated.
-fn is_passing(error: &io::Error) -> bool {
+fn is_transient(error: &io::Error) -> bool {
     use io::ErrorKind::{Interrupted, WouldBlock};
     matches!(error.kind(), WouldBlock | Interrupted)
 }

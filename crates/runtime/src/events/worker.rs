@@ -15,7 +15,8 @@ use crate::restart::EventLoop;
 use crate::transport::SocketTransport;
 use crate::worker_context::WorkerContext;
 
-const INBOX: u64 = u64::MAX;
+/// The token of the inbox's event. The token of a connection is its slot.
+const INBOX_TOKEN: u64 = u64::MAX;
 
 /// A worker.
 pub(super) struct Worker<S: service::Worker> {
@@ -26,7 +27,7 @@ pub(super) struct Worker<S: service::Worker> {
 /// Creates the epoll instance of a worker.
 pub(super) fn open(inbox: &Inbox) -> io::Result<Poll> {
     let poll = Poll::new()?;
-    poll.add(&inbox.waker, INBOX, Interest::Read)?;
+    poll.add(&inbox.waker, INBOX_TOKEN, Interest::Read)?;
     Ok(poll)
 }
 
@@ -62,20 +63,25 @@ impl<S: service::Worker> EventLoop for Worker<S> {
 
     fn serve_all(&mut self) -> io::Result<()> {
         let mut events = Events::with_capacity(EVENTS_PER_WAIT);
+        let mut burst: Vec<Slot> = Vec::with_capacity(EVENTS_PER_WAIT);
         self.connections.context.begin();
         loop {
             let context = &mut self.connections.context;
             context.service.offline();
             if context.must_pause() {
-                context.rest();
+                context.pause();
             }
             let timeout_ns = context.wait_timeout_ns();
             self.connections.registry.wait(&mut events, timeout_ns)?;
             self.connections.context.service.online();
             let now_ns = monotonic_ns();
-            let inbox_is_ready = events.iter().any(|ready| ready.token == INBOX);
-            let of_connections = events.iter().filter(|ready| ready.token != INBOX);
-            self.connections.turn(of_connections, now_ns);
+            let mut inbox_is_ready = false;
+            let connection_events = events.iter().filter(|ready| {
+                let is_inbox = ready.token == INBOX_TOKEN;
+                inbox_is_ready |= is_inbox;
+                !is_inbox
+            });
+            self.connections.turn(connection_events, now_ns, &mut burst);
             // Slots are reused only after all events of their old connections are handled.
             if inbox_is_ready {
                 self.drain_inbox(now_ns);

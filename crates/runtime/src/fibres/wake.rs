@@ -5,6 +5,7 @@ use std::io::{self, IoSlice};
 use std::os::fd::{AsFd, BorrowedFd};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::task::{Wake, Waker};
 use std::time::Duration;
 
@@ -18,19 +19,27 @@ use crate::connection_tasks::{Peer, PeerSocket};
 /// A socket on which a fibre can wait.
 pub(crate) struct FibreSocket {
     socket: Socket<PeerDescriptor>,
-    woken: Arc<FibreWaker>,
+    waker: Arc<FibreWaker>,
 }
 
 /// Wakes a fibre that waits for a completion.
-struct FibreWaker(Semaphore);
+struct FibreWaker {
+    permits: Semaphore,
+    /// The semaphore has a permit. Wake-ups do not accumulate, or the fibre would not wait.
+    is_woken: AtomicBool,
+}
 
 impl Wake for FibreWaker {
     fn wake(self: Arc<Self>) {
-        self.0.release();
+        self.wake_by_ref();
     }
 
     fn wake_by_ref(self: &Arc<Self>) {
-        self.0.release();
+        // Whoever wakes has put a result into the mailbox, whose lock orders it with the fibre's
+        // next look.
+        if !self.is_woken.swap(true, Ordering::Relaxed) {
+            self.permits.release();
+        }
     }
 }
 
@@ -50,7 +59,10 @@ impl FibreSocket {
         let peer = Arc::clone(peer);
         Ok(Self {
             socket: Socket::new(PeerDescriptor { peer })?,
-            woken: Arc::new(FibreWaker(Semaphore::new(0))),
+            waker: Arc::new(FibreWaker {
+                permits: Semaphore::new(0),
+                is_woken: AtomicBool::new(false),
+            }),
         })
     }
 }
@@ -96,14 +108,14 @@ impl PeerSocket for FibreSocket {
     }
 
     fn waker(&self) -> Waker {
-        Waker::from(Arc::clone(&self.woken))
+        Waker::from(Arc::clone(&self.waker))
     }
 
     fn wait_woken(&self, timeout_ns: u64) {
-        let _ = self
-            .woken
-            .0
-            .acquire_timeout(Duration::from_nanos(timeout_ns));
+        let timeout = Duration::from_nanos(timeout_ns);
+        if self.waker.permits.acquire_timeout(timeout) {
+            self.waker.is_woken.store(false, Ordering::Relaxed);
+        }
     }
 }
 
@@ -123,20 +135,22 @@ impl<S: Worker> ProcessorHooks<S> {
 
 impl<S: Worker> Watch for ProcessorHooks<S> {
     fn sleeps(&self, processor: usize) {
-        let mut entry = self.contexts.of(processor);
+        let mut entry = self.contexts.lock(processor);
         entry.context.service.offline();
-        entry.sleeps = true;
+        entry.is_sleeping = true;
     }
 
     fn wakes(&self, processor: usize) {
-        self.contexts.of(processor).sleeps = false;
+        let mut entry = self.contexts.lock(processor);
+        entry.context.service.online();
+        entry.is_sleeping = false;
     }
 
     fn received(&self, processor: usize, bytes: &[u8]) {
         // Prefetching is optional: do not wait for the lock.
         if let Ok(mut entry) = self.contexts.all[processor].try_lock() {
-            // A panic on this input will also happen when the connection is answered, and close it.
-            // Here it would end the processor.
+            // A panic here would end the processor. On plain input it also happens when the
+            // connection is answered, and closes it.
             let _ = catch_unwind(AssertUnwindSafe(|| {
                 entry.context.service.prefetch_arrived(bytes);
             }));
@@ -146,7 +160,7 @@ impl<S: Worker> Watch for ProcessorHooks<S> {
     fn polled(&self, processor: usize, fibres: usize) {
         // A panic here would end the processor with all its fibres.
         let _ = catch_unwind(AssertUnwindSafe(|| {
-            let mut entry = self.contexts.of(processor);
+            let mut entry = self.contexts.lock(processor);
             entry.context.woke_up(monotonic_ns(), fibres);
             entry.context.service.prefetch_rest();
         }));

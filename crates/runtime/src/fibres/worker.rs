@@ -10,11 +10,12 @@ use super::wake::FibreSocket;
 use super::{ContextPool, Fibres, ProcessorContext};
 use crate::acceptor::Exhausted;
 use crate::connection_tasks::{Choice, Peer, TaskRuntime};
-use crate::worker_context::WorkerContext;
+use crate::worker_context::{Maintained, WorkerContext};
 
 impl<S: Worker> ContextPool<S> {
-    /// The context of a processor. Other threads hold its lock for at most a step of maintenance.
-    pub(super) fn of(&self, processor: usize) -> MutexGuard<'_, ProcessorContext<S>> {
+    /// Locks the context of a processor. Other threads hold the lock for at most a step of
+    /// maintenance.
+    pub(super) fn lock(&self, processor: usize) -> MutexGuard<'_, ProcessorContext<S>> {
         let slot = &self.all[processor];
         slot.lock().unwrap_or_else(|poisoned| {
             // The thread that held it panicked.
@@ -25,9 +26,9 @@ impl<S: Worker> ContextPool<S> {
         })
     }
 
-    /// The context of the current processor.
-    fn own(&self) -> MutexGuard<'_, ProcessorContext<S>> {
-        self.of(fibre::processor().unwrap_or(0))
+    /// Locks the context of the current processor.
+    fn lock_own(&self) -> MutexGuard<'_, ProcessorContext<S>> {
+        self.lock(fibre::processor().unwrap_or(0))
     }
 }
 
@@ -48,25 +49,25 @@ impl<S: Worker> TaskRuntime for Fibres<S> {
     }
 
     fn with_context<R: Send>(&self, work: impl FnOnce(&mut WorkerContext<S>) -> R + Send) -> R {
-        fibre::on_processor_stack(|| work(&mut self.contexts.own().context))
+        fibre::on_processor_stack(|| work(&mut self.contexts.lock_own().context))
     }
 
-    fn maintain(&self, choice: Choice, now_ns: u64) -> Option<bool> {
+    fn maintain(&self, choice: Choice, now_ns: u64) -> Option<Maintained> {
         if let Choice::MostRecent = choice {
             return Some(self.with_context(|context| {
-                let has_more = context.maintain_now(now_ns);
+                let maintained = context.maintain_now(now_ns);
                 context.service.end_burst(None);
-                has_more
+                maintained
             }));
         }
-        let turn = self.turn.fetch_add(1, Ordering::Relaxed);
-        let entry = self.contexts.all[turn % self.contexts.all.len()].try_lock();
+        let search = self.searches.fetch_add(1, Ordering::Relaxed);
+        let entry = self.contexts.all[search % self.contexts.all.len()].try_lock();
         // A processor that is awake is skipped: it runs maintenance itself, or will soon sleep.
-        let mut entry = entry.ok().filter(|entry| entry.sleeps)?;
-        let has_more = entry.context.maintain_now(now_ns);
+        let mut entry = entry.ok().filter(|entry| entry.is_sleeping)?;
+        let maintained = entry.context.maintain_now(now_ns);
         // The next operation of the service brings it online again.
         entry.context.service.offline();
-        Some(has_more)
+        Some(maintained)
     }
 
     fn contexts(&self) -> usize {

@@ -1,5 +1,7 @@
 //! How a connection is opened.
 
+use service::Worker as _;
+
 use super::pipe::{Client, MemoryTransport};
 use super::worker::Memory;
 use crate::transform::Transform;
@@ -16,9 +18,12 @@ impl<S: service::Service> Memory<S> {
         let (transport, client) = MemoryTransport::open(capacity.max(1), transform);
         let setup = &self.connections.context.setup;
         if setup.counts.admit() {
+            self.connections.context.service.online();
             self.connections.accept(transport, now_ns);
+            self.connections.context.service.offline();
         } else {
-            // As much as fits: the client is told at least that the connection is closed.
+            // The pipe may not have space for all of it. The client finds the connection closed in
+            // any case.
             let _ = transport.send_bytes(setup.rejection);
         }
         client

@@ -18,7 +18,7 @@ pub(super) struct Pipe {
     pub(super) to_client: Queue,
 }
 
-/// One direction.
+/// One direction of a connection.
 #[derive(Debug)]
 pub(super) struct Queue {
     bytes: VecDeque<u8>,
@@ -39,12 +39,12 @@ impl Queue {
         }
     }
 
-    /// Whether the receiver finds bytes or the end.
+    /// Whether a receive would return bytes or the end of the stream.
     pub(super) fn is_readable(&self) -> bool {
         !self.bytes.is_empty() || self.has_ended
     }
 
-    /// Whether the sender finds space, or an error.
+    /// Whether a send would take bytes or return an error.
     pub(super) fn is_writable(&self) -> bool {
         self.bytes.len() < self.capacity || self.is_refused
     }
@@ -135,19 +135,23 @@ impl MemoryTransport {
         self.pipe.borrow_mut().to_client.put(bytes)
     }
 
-    /// Sends the wire bytes of the transform. Returns false if there is no space for all.
-    fn flush(&mut self) -> io::Result<bool> {
+    /// Sends the wire bytes of the transform, as far as there is space. Returns their number.
+    fn flush(&mut self) -> io::Result<usize> {
+        let mut flushed = 0;
         let Some(transformer) = &mut self.transformer else {
-            return Ok(true);
+            return Ok(0);
         };
         while !transformer.unsent().is_empty() {
             match self.pipe.borrow_mut().to_client.put(transformer.unsent()) {
-                Ok(len) => transformer.advance(len),
-                Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Ok(false),
+                Ok(len) => {
+                    transformer.advance(len);
+                    flushed += len;
+                }
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => break,
                 Err(error) => return Err(error),
             }
         }
-        Ok(true)
+        Ok(flushed)
     }
 }
 
@@ -178,30 +182,37 @@ impl Transport for MemoryTransport {
         }
     }
 
-    fn send<P: Pin>(&mut self, output: &Output<P>, mut sent: usize) -> io::Result<Sent> {
-        let turn_end = sent + SEND_PER_TURN;
-        loop {
-            if !self.flush()? {
-                return Ok(Sent::Part(sent));
+    fn send<P: Pin>(&mut self, output: &Output<P>, first: usize) -> io::Result<Sent> {
+        let (mut position, mut network_len) = (first, 0);
+        let is_complete = loop {
+            network_len += self.flush()?;
+            if self.has_unsent() {
+                break false;
             }
-            let Some(slice) = output.slices(sent).next() else {
-                return Ok(Sent::All);
+            let Some(slice) = output.slices(position).next() else {
+                break true;
             };
-            if sent >= turn_end {
-                return Ok(Sent::Part(sent));
+            if position >= first + SEND_PER_TURN {
+                break false;
             }
             if let Some(transformer) = &mut self.transformer {
-                sent += transformer.load(output, sent);
+                position += transformer.load(output, position)?;
                 continue;
             }
             match self.send_bytes(slice) {
-                Ok(len) => sent += len,
-                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
-                    return Ok(Sent::Part(sent));
+                Ok(len) => {
+                    position += len;
+                    network_len += len;
                 }
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => break false,
                 Err(error) => return Err(error),
             }
-        }
+        };
+        Ok(Sent {
+            position,
+            network_len,
+            is_complete,
+        })
     }
 
     fn has_unsent(&self) -> bool {

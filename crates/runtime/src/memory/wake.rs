@@ -1,4 +1,4 @@
-//! How the worker is woken: a flag. And which of its pipes are ready.
+//! How the worker is woken, which is by a flag, and how it finds the pipes that are ready.
 
 use std::cell::RefCell;
 use std::io;
@@ -18,7 +18,7 @@ use crate::readiness::Registry;
 pub(super) struct Flag(AtomicBool);
 
 impl Flag {
-    /// Whether it was set; clears it.
+    /// Clears the flag. Returns whether it was set.
     pub(super) fn take(&self) -> bool {
         // Acquire: pairs with `wake_by_ref`. The mailbox's lock orders its content anyway.
         self.0.swap(false, Ordering::Acquire)
@@ -43,7 +43,7 @@ pub(super) struct Pipes {
 }
 
 impl Pipes {
-    /// The events that are due. As with epoll, a hang-up is always one.
+    /// The events that are due. As with epoll, a hang-up is reported whatever the interest.
     pub(super) fn ready(&self) -> Vec<Ready> {
         let by_slot = self.by_slot.borrow();
         let event = |(slot, (pipe, interest)): (Slot, &(Weak<RefCell<Pipe>>, Interest))| {

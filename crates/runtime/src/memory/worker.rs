@@ -8,7 +8,7 @@ use service::{Service, Worker as _};
 use super::pipe::MemoryTransport;
 use super::wake::{Flag, Pipes};
 use crate::readiness::ReadinessLoop;
-use crate::setup::{Setup, Shared};
+use crate::setup::{Setup, Shared, WaitPolicy};
 use crate::worker_context::{WorkerContext, WorkerHandles};
 
 /// A server in memory.
@@ -18,16 +18,21 @@ pub struct Memory<S: Service> {
 }
 
 impl<S: Service> Memory<S> {
-    /// A server without connections. Of the setup, it ignores the number of workers, how they wait,
-    /// and the scheduler.
+    /// A server without connections. It has one worker, which does not wait, whatever the setup
+    /// says.
     #[must_use]
     pub fn new(service: &S, setup: Setup) -> Self {
+        let setup = Setup {
+            workers: 1,
+            wait_policy: WaitPolicy::default(),
+            ..setup
+        };
         let woken = Arc::<Flag>::default();
         let waker = Waker::from(Arc::clone(&woken));
         let handles = WorkerHandles {
-            all: vec![waker.clone()],
+            all_wakers: vec![waker.clone()],
             waker,
-            ending: Arc::default(),
+            is_ending: Arc::default(),
         };
         let setup = Shared::new(setup, service);
         let mut context = WorkerContext::new(&setup, service.worker(), handles);
@@ -40,24 +45,26 @@ impl<S: Service> Memory<S> {
 
     /// Serves until nothing is ready at `now_ns`.
     pub fn run(&mut self, now_ns: u64) {
+        let mut burst = Vec::new();
         loop {
             self.connections.context.service.online();
             let ready = self.connections.registry.ready();
             let was_idle = ready.is_empty();
-            let served = self.connections.turn(ready.into_iter(), now_ns);
+            self.connections.turn(ready.into_iter(), now_ns, &mut burst);
             let was_woken = self.woken.take();
             if was_woken {
                 self.connections.on_wake(now_ns);
             }
             self.connections.context.maintain(now_ns);
             self.connections.context.service.offline();
-            if was_idle && served == 0 && !was_woken {
+            if was_idle && burst.is_empty() && !was_woken {
                 return;
             }
         }
     }
 
-    /// In how many nanoseconds it has to run again even if nothing arrives; none: never.
+    /// In how many nanoseconds it has to run again even if nothing arrives and no ticket is
+    /// completed; none: never.
     #[must_use]
     pub fn wait_timeout_ns(&self) -> Option<u64> {
         self.connections.context.wait_timeout_ns()

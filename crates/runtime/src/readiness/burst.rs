@@ -15,23 +15,23 @@ use crate::setup::second;
 use crate::transport::Transport;
 use crate::worker_context::WorkerContext;
 
-/// The part of one connection in a burst.
-pub(super) struct Part {
+/// A connection in a burst.
+pub(super) struct BurstMember {
     slot: Slot,
     input: Input,
-    /// The peer has closed its side.
-    ended: bool,
+    /// The peer has shut down its sending side.
+    has_ended: bool,
 }
 
 /// Where the input of a connection is during a burst.
 enum Input {
-    /// In a receive buffer of the worker.
+    /// In a receive buffer of the worker. The connection holds no earlier input.
     Buffer { bytes: Vec<u8>, len: usize },
-    /// Appended to held input.
+    /// In the connection's own memory, behind any earlier input.
     HeldInput(HeldInput),
 }
 
-impl Part {
+impl BurstMember {
     /// The slot and the input.
     fn input_of(&self) -> (Slot, &[u8]) {
         let input = match &self.input {
@@ -46,9 +46,9 @@ impl<S: Worker, T: Transport, R: Registry<T>> ReadinessLoop<S, T, R> {
     /// Serves connections that have input or continue a turn.
     pub(super) fn serve(&mut self, slots: &[Slot], now_ns: u64) {
         let now_s = second(now_ns);
-        let mut parts = std::mem::take(&mut self.parts);
+        let mut members = std::mem::take(&mut self.members);
         for &slot in slots {
-            parts.extend(self.receive(slot, now_s));
+            members.extend(self.receive(slot, now_s));
         }
         let mut outcomes = std::mem::take(&mut self.outcomes);
         let send = |context: &mut WorkerContext<S>,
@@ -56,37 +56,43 @@ impl<S: Worker, T: Transport, R: Registry<T>> ReadinessLoop<S, T, R> {
                     _| { context.send(connection, now_s) };
         self.context.serve_burst(
             &mut self.table,
-            &parts,
-            Part::input_of,
+            &members,
+            BurstMember::input_of,
             now_ns,
             &mut outcomes,
             send,
         );
-        for (part, outcome) in parts.drain(..).zip(outcomes.drain(..)) {
-            self.keep_unconsumed(part.slot, part.input, outcome.progress.consumed);
+        for (member, outcome) in members.drain(..).zip(outcomes.drain(..)) {
+            self.keep_unconsumed(member.slot, member.input, outcome.progress.consumed);
             if outcome.is_lost {
-                self.close(part.slot);
+                self.close(member.slot);
             } else {
-                self.go_on(part.slot, outcome.progress.next, part.ended);
-                self.count_buffered(part.slot);
+                self.go_on(member.slot, outcome.progress.next, member.has_ended);
+                self.count_buffered(member.slot);
             }
         }
-        self.parts = parts;
+        self.members = members;
         self.outcomes = outcomes;
     }
 
     /// Receives on a connection. `None` if there is nothing to answer.
-    fn receive(&mut self, slot: Slot, now_s: u32) -> Option<Part> {
+    fn receive(&mut self, slot: Slot, now_s: u32) -> Option<BurstMember> {
         let connection = self.table.get_mut(slot)?;
-        let had_turn = std::mem::take(&mut connection.queued);
+        let had_turn = std::mem::take(&mut connection.is_queued);
         if connection.unsent.is_some() {
             return None;
         }
-        let part = |input, ended| Some(Part { slot, input, ended });
+        let member = |input, has_ended| {
+            Some(BurstMember {
+                slot,
+                input,
+                has_ended,
+            })
+        };
         let held = std::mem::take(&mut connection.held);
         // Held input that is not answered yet comes before new input.
-        if had_turn && connection.wants_turn && !held.is_empty() {
-            return part(Input::HeldInput(held), false);
+        if had_turn && connection.needs_turn && !held.is_empty() {
+            return member(Input::HeldInput(held), false);
         }
         let is_plain = connection.io.transport.is_plain();
         let room = connection.session.upload_buffer();
@@ -97,16 +103,16 @@ impl<S: Worker, T: Transport, R: Registry<T>> ReadinessLoop<S, T, R> {
                 Received::Some(len) => {
                     let connection = self.table.get_mut(slot)?;
                     connection.session.advance_upload(len);
-                    part(input, false)
+                    member(input, false)
                 }
-                Received::Nothing => part(input, false),
-                Received::End => part(input, true),
+                Received::Nothing => member(input, false),
+                Received::End => member(input, true),
                 Received::Lost => None,
             };
         }
         let mut bytes = self.buffers.pop().unwrap_or_else(|| vec![0; RECEIVE_LEN]);
         let received = connection.io.transport.receive(&mut bytes);
-        let (len, ended) = match self.count_received(slot, received, now_s) {
+        let (len, has_ended) = match self.count_received(slot, received, now_s) {
             Received::Some(len) => (len, false),
             Received::Nothing => (0, false),
             Received::End => (0, true),
@@ -116,18 +122,19 @@ impl<S: Worker, T: Transport, R: Registry<T>> ReadinessLoop<S, T, R> {
             }
         };
         if held.is_empty() && is_plain {
-            return part(Input::Buffer { bytes, len }, ended);
+            return member(Input::Buffer { bytes, len }, has_ended);
         }
         let mut held = held;
         let connection = self.table.get_mut(slot)?;
         let transport = &mut connection.io.transport;
         let transformed = transport.transform(&bytes[..len], held.tail());
         self.buffers.push(bytes);
-        if transformed.is_err() {
+        if let Err(error) = transformed {
+            self.context.count_if_panic(&error);
             self.close(slot);
             return None;
         }
-        part(Input::HeldInput(held), ended)
+        member(Input::HeldInput(held), has_ended)
     }
 
     fn count_received(&mut self, slot: Slot, received: io::Result<usize>, now_s: u32) -> Received {
@@ -155,7 +162,7 @@ impl<S: Worker, T: Transport, R: Registry<T>> ReadinessLoop<S, T, R> {
         }
     }
 
-    /// Keeps unconsumed input with the connection and returns the buffer.
+    /// Keeps unconsumed input with the connection and returns the receive buffer to the worker.
     fn keep_unconsumed(&mut self, slot: Slot, input: Input, consumed: usize) {
         let connection = self.table.get_mut(slot);
         match (input, connection) {
@@ -176,43 +183,46 @@ impl<S: Worker, T: Transport, R: Registry<T>> ReadinessLoop<S, T, R> {
     }
 
     /// Does what a connection needs next.
-    fn go_on(&mut self, slot: Slot, next: Next, ended: bool) {
+    fn go_on(&mut self, slot: Slot, next: Next, has_ended: bool) {
         let Some(connection) = self.table.get_mut(slot) else {
             return;
         };
-        let blocked = connection.unsent.is_some();
-        connection.wants_turn = !matches!(next, Next::Input | Next::Upload | Next::Close);
-        connection.waits_for_completion = next == Next::Completion;
-        connection.closing |= next == Next::Close;
+        let is_blocked = connection.unsent.is_some();
+        connection.needs_turn = !matches!(next, Next::Input | Next::Upload | Next::Close);
+        connection.waits_for_ticket = next == Next::Completion;
+        let waits_for_memory = next == Next::Memory;
+        let waited_for_memory =
+            std::mem::replace(&mut connection.io.waits_for_memory, waits_for_memory);
+        connection.is_closing |= next == Next::Close;
         // Replies may still be due after the peer has closed its side.
-        let nothing_left = ended && !connection.wants_turn && connection.tickets.count() == 0;
-        // A session that waits for a completion without having a ticket would wait forever.
+        let nothing_left = has_ended && !connection.needs_turn && connection.tickets.count() == 0;
+        // A session that waits for the result of a ticket without having one would wait forever.
         let is_stuck = next == Next::Completion && connection.tickets.count() == 0;
-        debug_assert!(!is_stuck, "the session waits for nothing");
-        match (blocked, next) {
+        debug_assert!(!is_stuck, "the session waits for a result without a ticket");
+        match (is_blocked, next) {
             (false, Next::Close) => self.close(slot),
             (false, _) if nothing_left || is_stuck => self.close(slot),
             (true, _) => {
-                connection.closing |= nothing_left;
+                connection.is_closing |= nothing_left;
                 self.wait_for(slot, Interest::Write);
             }
             (false, Next::Yield | Next::OutputSpace) => {
-                connection.queued = true;
-                self.context.again.push(slot);
+                connection.is_queued = true;
+                self.context.runnable.push(slot);
                 self.context.counts.add(Traffic::Yields, 1);
             }
             (false, Next::Memory) => {
-                connection.queued = true;
-                self.context.waiting.push(slot);
+                connection.is_queued = true;
+                self.context.waiting_for_memory.push(slot);
                 // A failed retry is part of the same wait.
-                if connection.io.interest != Interest::None {
+                if !waited_for_memory {
                     self.context.counts.add(Traffic::MemoryWaits, 1);
                 }
                 self.wait_for(slot, Interest::None);
             }
-            // Reading again would only find the end, at every wait.
             (false, Next::Completion) => self.wait_for(slot, Interest::None),
-            (false, _) if ended => self.wait_for(slot, Interest::None),
+            // After its end, a stream stays readable: every wait would report it.
+            (false, _) if has_ended => self.wait_for(slot, Interest::None),
             (false, Next::Input | Next::Upload) => self.wait_for(slot, Interest::Read),
         }
     }

@@ -7,7 +7,7 @@ impl<S: service::Worker> Worker<S> {
     pub(super) fn drain(&mut self) -> bool {
         for slot in self.table.slots() {
             if let Some(connection) = self.table.get(slot)
-                && !connection.queued
+                && !connection.is_queued
                 && connection.is_idle()
                 && connection.io.is_idle()
             {

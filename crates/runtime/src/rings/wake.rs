@@ -1,13 +1,13 @@
 //! How a worker is woken: the event of its inbox signals new connections, results of tickets, or a
 //! request for memory.
 
-use super::worker::{INBOX, Worker};
+use super::worker::{INBOX_TOKEN, Worker};
 use crate::setup::second;
 
 impl<S: service::Worker> Worker<S> {
     /// Watches the event of the inbox.
     pub(super) fn watch_inbox(&mut self) {
-        self.ring.watch(&self.inbox.waker, INBOX);
+        self.ring.watch(&self.inbox.waker, INBOX_TOKEN);
     }
 
     /// Handles the inbox event.
@@ -16,11 +16,11 @@ impl<S: service::Worker> Worker<S> {
         for slot in self.context.slow_holders(&self.table, now_ns) {
             self.close(slot);
         }
-        for slot in self.context.deliver(&mut self.table) {
+        for slot in self.context.deliver(&mut self.table, now_ns) {
             self.close(slot);
         }
         while let Some(transport) = self.inbox.take() {
-            self.take_accepted(transport, second(now_ns));
+            self.register(transport, second(now_ns));
         }
     }
 }

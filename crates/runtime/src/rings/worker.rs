@@ -7,11 +7,11 @@ use std::mem;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
-use service::{Output, Pending, Pin, Session as _};
+use service::{OpenTickets, Output, Pin, Session as _};
 use sys::clock::monotonic_ns;
 use sys::ring::{Arrived, Ended, Event, Inputs, Ring, RingConfig};
 
-use self::burst::Part;
+use self::burst::BurstMember;
 use crate::connection::{Connection, ConnectionIo, HeldInput};
 use crate::connection_counts::Traffic;
 use crate::connection_table::{ConnectionTable, Slot};
@@ -25,7 +25,8 @@ use crate::setup::second;
 use crate::transport::{Sent, SocketTransport, Transport as _};
 use crate::worker_context::{Flushed, Outcome, WorkerContext};
 
-pub(super) const INBOX: u32 = u32::MAX;
+/// The token of the inbox's event. The token of a connection is its slot.
+pub(super) const INBOX_TOKEN: u32 = u32::MAX;
 
 const RING: RingConfig = RingConfig {
     entries: RING_ENTRIES,
@@ -36,27 +37,30 @@ const RING: RingConfig = RingConfig {
 /// The socket of a connection, and its operations in the worker's ring.
 pub(super) struct RingIo {
     pub(super) transport: SocketTransport,
-    /// A receive is in progress.
+    /// A receive is in progress in the kernel.
     is_receiving: bool,
-    /// That receive is multishot.
+    /// The receive in progress is multishot.
     is_multishot: bool,
-    /// Its cancellation was requested.
+    /// The cancellation of the receive in progress was requested.
     is_stopping: bool,
-    /// Received bytes that were not answered yet.
+    /// Received bytes that the present burst answers, in a buffer of the kernel. Input that waits
+    /// longer is in `Connection::held`.
     arrived: Option<Arrived>,
-    /// The peer has closed its side.
+    /// The peer has shut down its sending side.
     has_ended: bool,
-    /// A send is in progress.
+    /// A send is in progress in the kernel.
     is_sending: bool,
     /// Capacity of the buffer being sent, in bytes.
-    sending: usize,
-    /// It is in the list `unsettled`.
+    send_capacity: usize,
+    /// The connection is in [`Worker::unsettled`].
     is_unsettled: bool,
-    /// It waits for space to send.
+    /// The kernel watches the socket for space to send.
     is_watched: bool,
+    /// A hang-up of its peer will be reported.
+    is_hang_up_watched: bool,
     /// It waits for memory held by others.
     waits_for_memory: bool,
-    /// It is closed once no operation is in progress.
+    /// The connection is closed once no operation of it is in progress in the kernel.
     is_shut: bool,
 }
 
@@ -70,17 +74,19 @@ impl RingIo {
             arrived: None,
             has_ended: false,
             is_sending: false,
-            sending: 0,
+            send_capacity: 0,
             is_unsettled: false,
             is_watched: false,
+            is_hang_up_watched: false,
             waits_for_memory: false,
             is_shut: false,
         }
     }
 
-    /// Whether the kernel will still post a completion for it.
-    fn is_under_way(&self) -> bool {
-        self.is_receiving || self.is_sending || self.is_watched
+    /// Whether an operation of the connection is in progress in the kernel, which will post an
+    /// event for it.
+    fn has_kernel_operations(&self) -> bool {
+        self.is_receiving || self.is_sending || self.is_watched || self.is_hang_up_watched
     }
 
     /// Whether all input was answered and all replies were sent.
@@ -112,12 +118,13 @@ pub(super) struct Worker<S: service::Worker> {
     pub(super) table: ConnectionTable<S, RingIo>,
     /// Connections whose receive ended because no buffer was free.
     without_buffer: Vec<Slot>,
-    /// Connections with large submitted sends. If the peer has space, the kernel completes such a
-    /// send at submission, and the completion is among the next events.
+    /// Connections with a large submitted send of which it is not known yet whether the peer took
+    /// it at once. If so, the kernel completed the send at submission, and the completion is among
+    /// the next events; if not, the buffer occupies memory until the peer reads.
     unsettled: Vec<Slot>,
-    /// Waits since `unsettled` was last processed.
+    /// Waits since `unsettled` was last emptied.
     unsettled_waits: u32,
-    parts: Vec<Part>,
+    members: Vec<BurstMember>,
     outcomes: Vec<Outcome>,
 }
 
@@ -144,7 +151,7 @@ impl<S: service::Worker> EventLoop for Worker<S> {
             without_buffer: Vec::new(),
             unsettled: Vec::new(),
             unsettled_waits: 0,
-            parts: Vec::with_capacity(BURST_CONNECTIONS),
+            members: Vec::with_capacity(BURST_CONNECTIONS),
             outcomes: Vec::with_capacity(BURST_CONNECTIONS),
         }
     }
@@ -157,7 +164,7 @@ impl<S: service::Worker> EventLoop for Worker<S> {
             self.context.service.offline();
             // Submit the replies before the pause.
             if self.context.must_pause() && self.ring.wait(Some(0)).is_ok() {
-                self.context.rest();
+                self.context.pause();
             }
             self.ring.wait(self.context.wait_timeout_ns())?;
             self.context.service.online();
@@ -172,7 +179,7 @@ impl<S: service::Worker> EventLoop for Worker<S> {
                     Some(Event::Ready {
                         token,
                         stays_active,
-                    }) if token == INBOX => {
+                    }) if token == INBOX_TOKEN => {
                         inbox_is_ready = true;
                         if !stays_active {
                             self.watch_inbox();
@@ -225,8 +232,7 @@ impl<S: service::Worker> EventLoop for Worker<S> {
 }
 
 impl<S: service::Worker> Worker<S> {
-    /// Handles an event: a connection with input, or one that can continue, becomes part of the
-    /// burst.
+    /// Handles an event: a connection with input, or one that can continue, joins the burst.
     fn on_event(&mut self, event: Event, burst: &mut Vec<Slot>, now_s: u32) {
         match event {
             Event::Received {
@@ -244,7 +250,7 @@ impl<S: service::Worker> Worker<S> {
                 if let Some(connection) = self.table.get_mut(slot) {
                     connection.io.is_sending = false;
                     connection.active_s = now_s;
-                    if mem::take(&mut connection.sending) > 0 {
+                    if mem::take(&mut connection.blocked_send_capacity) > 0 {
                         self.count_buffered(slot);
                     }
                 }
@@ -256,6 +262,7 @@ impl<S: service::Worker> Worker<S> {
                 self.on_replies_sent(slot, result.is_ok(), burst);
             }
             Event::Ready { token, .. } => self.send_unsent(token as Slot, burst, now_s),
+            Event::HungUp { token } => self.on_hang_up(token as Slot),
         }
     }
 
@@ -275,24 +282,25 @@ impl<S: service::Worker> Worker<S> {
         connection.io.is_stopping &= stays_active;
         if connection.io.is_shut {
             self.inputs.give_back(bytes);
-            return self.close_if_over(slot);
+            return self.close_if_no_kernel_operations(slot);
         }
         connection.active_s = now_s;
         let len = bytes.len() as u64;
         self.context.counts.add(Traffic::BytesRead, len);
-        // Input stays in the kernel's buffer only if it is answered in this burst: a buffer is
-        // reused when all input in it has been returned.
+        // A buffer of the kernel holds input of several connections and is reused once all of it
+        // has been given back. So input that is not answered in this burst is copied to `held`.
         let is_blocked = connection.io.is_sending || connection.unsent.is_some();
         let is_first = connection.io.arrived.is_none() && connection.held.is_empty();
         let is_plain = connection.io.transport.is_plain();
-        let waits_for_completion = connection.waits_for_completion;
-        let waits = connection.io.waits_for_memory || waits_for_completion;
-        let is_held = !is_first || is_blocked || waits || !is_plain;
+        let waits_for_ticket = connection.waits_for_ticket;
+        let has_no_turn = connection.io.waits_for_memory || waits_for_ticket;
+        let is_held = !is_first || is_blocked || has_no_turn || !is_plain;
         if !is_plain {
             let (io, held) = (&mut connection.io, connection.held.tail());
             let transformed = io.transport.transform(self.inputs.bytes(&bytes), held);
             self.inputs.give_back(bytes);
-            if transformed.is_err() {
+            if let Err(error) = transformed {
+                self.context.count_if_panic(&error);
                 return self.close(slot);
             }
         } else if !is_held {
@@ -305,9 +313,11 @@ impl<S: service::Worker> Worker<S> {
         }
         self.join(slot, burst);
         self.limit_receiving(slot);
-        if waits_for_completion {
-            // It is not served in this burst, and would not notice that its peer is gone.
+        if waits_for_ticket {
+            // Nothing else restarts its receive before the result arrives, and without a receive
+            // the worker would not notice that the peer has hung up.
             self.receive(slot);
+            self.watch_hang_up(slot);
         }
         if is_held {
             self.count_buffered(slot);
@@ -322,15 +332,16 @@ impl<S: service::Worker> Worker<S> {
         connection.io.is_multishot = false;
         connection.io.is_stopping = false;
         if connection.io.is_shut {
-            return self.close_if_over(slot);
+            return self.close_if_no_kernel_operations(slot);
         }
         match how {
             Ended::Closed => {
                 connection.io.has_ended = true;
-                // Replies are due to a peer that only ends sending. One that is gone cancels.
-                let is_gone = connection.waits_for_completion
+                // A peer that has only shut down its sending side still gets its replies. If it has
+                // hung up, the connection is closed, which cancels its tickets.
+                let has_hung_up = connection.tickets.count() > 0
                     && connection.io.transport.stream().hangs_up_within(0);
-                if is_gone {
+                if has_hung_up {
                     self.close(slot);
                 } else {
                     self.join(slot, burst);
@@ -339,42 +350,79 @@ impl<S: service::Worker> Worker<S> {
             Ended::NoBuffer => self.without_buffer.push(slot),
             // The receive continues after the held input is answered. That may already have
             // happened.
-            Ended::Stopped if connection.waits_for_completion => self.receive(slot),
+            Ended::Stopped if connection.waits_for_ticket => {
+                self.receive(slot);
+                self.watch_hang_up(slot);
+            }
             Ended::Stopped => self.join(slot, burst),
             Ended::Lost(_) => self.close(slot),
         }
     }
 
-    /// Makes a connection part of the burst, unless its replies are still being sent or it waits for
-    /// a completion.
+    /// Adds a connection to the burst, unless its replies are still being sent or it waits for the
+    /// result of a ticket.
     fn join(&mut self, slot: Slot, burst: &mut Vec<Slot>) {
         if let Some(connection) = self.table.get_mut(slot)
-            && !connection.queued
-            && !connection.waits_for_completion
+            && !connection.is_queued
+            && !connection.waits_for_ticket
             && !connection.io.is_sending
             && connection.unsent.is_none()
         {
-            connection.queued = true;
+            connection.is_queued = true;
             burst.push(slot);
         }
     }
 
-    /// A connection's replies have been sent, or never will be.
+    /// Continues a connection whose replies have been sent, or closes it if they cannot be.
     fn on_replies_sent(&mut self, slot: Slot, is_sent: bool, burst: &mut Vec<Slot>) {
         let Some(connection) = self.table.get_mut(slot) else {
             return;
         };
         if connection.io.is_shut {
-            return self.close_if_over(slot);
+            return self.close_if_no_kernel_operations(slot);
         }
-        if !is_sent || connection.closing {
+        if !is_sent || connection.is_closing {
             return self.close(slot);
         }
         let has_input = connection.io.arrived.is_some() || !connection.held.is_empty();
-        if connection.wants_turn || connection.io.has_ended || has_input {
+        if connection.waits_for_ticket {
+            self.receive(slot);
+            self.watch_hang_up(slot);
+        } else if connection.needs_turn || connection.io.has_ended || has_input {
             self.join(slot, burst);
         } else {
             self.receive(slot);
+        }
+    }
+
+    /// Closes a connection with tickets whose peer has hung up. The kernel also reports a peer that
+    /// has only shut down its sending side, which still gets its replies.
+    fn on_hang_up(&mut self, slot: Slot) {
+        let Some(connection) = self.table.get_mut(slot) else {
+            return;
+        };
+        connection.io.is_hang_up_watched = false;
+        if connection.io.is_shut {
+            self.close_if_no_kernel_operations(slot);
+        } else if connection.tickets.count() > 0
+            && connection.io.transport.stream().hangs_up_within(0)
+        {
+            self.close(slot);
+        }
+    }
+
+    /// Watches for a hang-up while a connection with tickets receives nothing.
+    pub(super) fn watch_hang_up(&mut self, slot: Slot) {
+        if let Some(connection) = self.table.get_mut(slot)
+            && connection.tickets.count() > 0
+            && !connection.io.is_receiving
+            && !connection.io.has_ended
+            && !connection.io.is_hang_up_watched
+            && !connection.io.is_shut
+        {
+            connection.io.is_hang_up_watched = true;
+            self.ring
+                .watch_hang_up(&connection.io.transport, slot as u32);
         }
     }
 
@@ -385,7 +433,7 @@ impl<S: service::Worker> Worker<S> {
         };
         connection.io.is_watched = false;
         if connection.io.is_shut {
-            return self.close_if_over(slot);
+            return self.close_if_no_kernel_operations(slot);
         }
         match self.context.send_unsent(connection, now_s) {
             Some(Flushed::Complete) => self.on_replies_sent(slot, true, burst),
@@ -396,8 +444,9 @@ impl<S: service::Worker> Worker<S> {
         self.count_buffered(slot);
     }
 
-    /// Counts submitted but uncompleted sends as waiting for their peers, once all events have been
-    /// handled, or after so many waits that completions would have arrived.
+    /// Counts the bytes of unsettled sends that have not completed: their peers did not take them
+    /// at once. Does so when no event is left to handle, or after so many waits that the completion
+    /// of a send that its peer took at once has been handled.
     fn settle_sends(&mut self, has_more: bool) {
         self.unsettled_waits += 1;
         if has_more && self.unsettled_waits < UNSETTLED_WAITS_MAX {
@@ -408,7 +457,7 @@ impl<S: service::Worker> Worker<S> {
             if let Some(connection) = self.table.get_mut(slot) {
                 connection.io.is_unsettled = false;
                 if connection.io.is_sending {
-                    connection.sending = connection.io.sending;
+                    connection.blocked_send_capacity = connection.io.send_capacity;
                     self.count_buffered(slot);
                 }
             }
@@ -428,8 +477,8 @@ impl<S: service::Worker> Worker<S> {
         }
     }
 
-    /// Stops the multishot receive of a connection that sends much at a time or cannot continue.
-    /// Bytes beyond a buffer then wait in the kernel.
+    /// Stops the multishot receive of a heavy connection. Its next receives are for one buffer at a
+    /// time; further bytes wait in the socket.
     pub(super) fn limit_receiving(&mut self, slot: Slot) {
         if let Some(connection) = self.table.get_mut(slot)
             && is_heavy(connection)
@@ -461,40 +510,41 @@ impl<S: service::Worker> Worker<S> {
         }
     }
 
-    /// Closes a connection now, or after its last completion.
+    /// Closes a connection: now, or once the kernel has finished its last operation.
     pub(super) fn close(&mut self, slot: Slot) {
         let Some(connection) = self.table.get_mut(slot) else {
             return;
         };
-        if connection.io.is_under_way() && !connection.io.is_shut {
+        if connection.io.has_kernel_operations() && !connection.io.is_shut {
             connection.io.is_shut = true;
             connection.io.transport.shut();
         }
-        if connection.queued {
-            self.context.forget_queued(slot);
+        if connection.is_queued {
+            self.context.remove_runnable(slot);
         }
-        // Its held memory becomes available now. The buffer being sent returns with the completion.
+        // The memory that it holds becomes available now, except the buffer being sent: the kernel
+        // returns that with the completion of the send.
         self.context.release_buffered(connection);
         connection.held = HeldInput::default();
         connection.unsent = None;
-        connection.pending = Vec::new();
+        connection.delayed_replies = Vec::new();
         connection.session = self.context.service.open();
-        connection.tickets = Pending::default();
+        connection.tickets = OpenTickets::default();
         if let Some(arrived) = connection.io.arrived.take() {
             self.inputs.give_back(arrived);
         }
-        self.close_if_over(slot);
+        self.close_if_no_kernel_operations(slot);
     }
 
-    fn close_if_over(&mut self, slot: Slot) {
+    fn close_if_no_kernel_operations(&mut self, slot: Slot) {
         let connection = self.table.get(slot);
-        if connection.is_some_and(|connection| !connection.io.is_under_way()) {
+        if connection.is_some_and(|connection| !connection.io.has_kernel_operations()) {
             self.table.close(slot, &self.context.setup.counts);
         }
     }
 }
 
-/// Watches the socket for space to send the rest.
+/// Watches the socket for space to send the remaining output.
 fn watch_room<S: service::Worker>(
     ring: &mut Ring,
     connection: &mut Connection<S, RingIo>,
@@ -504,16 +554,16 @@ fn watch_room<S: service::Worker>(
     ring.watch_room(&connection.io.transport, slot as u32);
 }
 
-/// Whether to receive at most one buffer at a time: a large value is being uploaded, or received
-/// input cannot be answered yet.
+/// Whether a connection is heavy, so that it receives at most one buffer at a time: a large value
+/// is being uploaded, or received input cannot be answered yet.
 fn is_heavy<S: service::Worker>(connection: &mut Connection<S, RingIo>) -> bool {
     let holds_much = connection.held.len() >= RING_BUFFER_LEN as usize;
-    holds_much || connection.wants_turn || connection.session.upload_buffer().len() >= DIRECT_MIN
+    holds_much || connection.needs_turn || connection.session.upload_buffer().len() >= DIRECT_MIN
 }
 
 /// Whether a connection that cannot continue already holds as much input as it may. One that can
 /// continue may hold more, because a line may be long.
 fn is_full<S: service::Worker>(connection: &Connection<S, RingIo>) -> bool {
     let is_blocked = connection.io.is_sending || connection.unsent.is_some();
-    (is_blocked || connection.wants_turn) && connection.held.len() >= HELD_INPUT_MAX
+    (is_blocked || connection.needs_turn) && connection.held.len() >= HELD_INPUT_MAX
 }

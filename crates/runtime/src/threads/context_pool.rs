@@ -19,12 +19,14 @@ pub(super) struct ContextPool<S: Worker> {
 struct Free {
     /// Indices of free contexts, the most recently used last.
     numbers: VecDeque<usize>,
-    waiting: usize,
+    /// Threads that wait for a context.
+    waiting_threads: usize,
 }
 
 /// A borrowed context. When dropped, it goes offline and returns to the pool.
 pub(super) struct BorrowedContext<'a, S: Worker> {
-    // The fields drop in this order: a context returns to the pool after it is unlocked.
+    // Fields drop in the order of their declaration: a context is unlocked before it returns to the
+    // pool.
     context: MutexGuard<'a, WorkerContext<S>>,
     _return: ReturnToPool<'a, S>,
 }
@@ -42,7 +44,7 @@ impl<S: Worker> ContextPool<S> {
             all,
             free: Mutex::new(Free {
                 numbers,
-                waiting: 0,
+                waiting_threads: 0,
             }),
             is_free: Condvar::new(),
         }
@@ -55,12 +57,12 @@ impl<S: Worker> ContextPool<S> {
             if let Some(number) = free.numbers.pop_back() {
                 break number;
             }
-            free.waiting += 1;
+            free.waiting_threads += 1;
             free = self
                 .is_free
                 .wait(free)
                 .unwrap_or_else(PoisonError::into_inner);
-            free.waiting -= 1;
+            free.waiting_threads -= 1;
         };
         drop(free);
         self.lock_context(number)
@@ -131,7 +133,7 @@ impl<S: Worker> Drop for ReturnToPool<'_, S> {
     fn drop(&mut self) {
         let mut free = self.contexts.free();
         free.numbers.push_back(self.number);
-        let is_awaited = free.waiting > 0;
+        let is_awaited = free.waiting_threads > 0;
         drop(free);
         if is_awaited {
             self.contexts.is_free.notify_one();

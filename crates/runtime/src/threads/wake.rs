@@ -1,11 +1,14 @@
 //! The socket of a connection's thread: its calls block, so the kernel puts the thread to sleep and
 //! wakes it.
 
+use std::cell::Cell;
 use std::io::{self, IoSlice};
 use std::sync::Arc;
 use std::task::{Wake, Waker};
 use std::thread::{self, Thread};
 use std::time::Duration;
+
+use sys::clock::monotonic_ns;
 
 use crate::connection_tasks::{Peer, PeerSocket};
 use crate::limits::SEND_TIMEOUT_NS;
@@ -13,8 +16,10 @@ use crate::limits::SEND_TIMEOUT_NS;
 /// A blocking socket.
 pub(crate) struct BlockingSocket {
     peer: Arc<Peer>,
-    /// Receiving fails if the peer is silent for too long.
-    has_timeout: bool,
+    /// How long the peer may neither send nor take anything.
+    idle_ns: Option<u64>,
+    /// Since when it takes nothing of a reply.
+    stalled_since_ns: Cell<Option<u64>>,
 }
 
 /// Wakes a parked thread.
@@ -30,6 +35,11 @@ impl Wake for ThreadWaker {
     }
 }
 
+/// Whether a blocking call has ended without an effect.
+fn is_timeout(error: &io::Error) -> bool {
+    error.kind() == io::ErrorKind::WouldBlock
+}
+
 impl BlockingSocket {
     pub(super) fn new(peer: &Arc<Peer>, idle_ns: Option<u64>) -> io::Result<Self> {
         peer.stream.set_blocking(SEND_TIMEOUT_NS)?;
@@ -37,7 +47,8 @@ impl BlockingSocket {
             peer.stream.set_receive_timeout(idle_ns)?;
         }
         Ok(Self {
-            has_timeout: idle_ns.is_some(),
+            idle_ns,
+            stalled_since_ns: Cell::new(None),
             peer: Arc::clone(peer),
         })
     }
@@ -46,7 +57,7 @@ impl BlockingSocket {
 impl PeerSocket for BlockingSocket {
     fn receive(&self, buffer: &mut [u8]) -> io::Result<usize> {
         match self.peer.stream.recv(buffer) {
-            Err(error) if self.has_timeout && error.kind() == io::ErrorKind::WouldBlock => {
+            Err(error) if self.idle_ns.is_some() && is_timeout(&error) => {
                 Err(io::ErrorKind::TimedOut.into())
             }
             received => received,
@@ -61,10 +72,21 @@ impl PeerSocket for BlockingSocket {
     }
 
     fn send(&self, slices: &[IoSlice<'_>]) -> io::Result<usize> {
-        match slices {
+        let sent = match slices {
             [bytes] => self.peer.stream.send(bytes),
             slices => self.peer.stream.send_vectored(slices),
+        };
+        let (Some(idle_ns), Err(error)) = (self.idle_ns, &sent) else {
+            self.stalled_since_ns.set(None);
+            return sent;
+        };
+        let now_ns = monotonic_ns();
+        let since_ns = self.stalled_since_ns.get().unwrap_or(now_ns);
+        self.stalled_since_ns.set(Some(since_ns));
+        if is_timeout(error) && now_ns - since_ns > idle_ns {
+            return Err(io::ErrorKind::TimedOut.into());
         }
+        sent
     }
 
     fn has_exchange(&self) -> bool {

@@ -1,6 +1,9 @@
 //! Changes of an item without a new value from the client: deletion, mark, arithmetic, touch.
 
-use store::{Arithmetic, Counted, Deleted, Direction, KeyHash, Mark, Marked, Vivify};
+use store::{
+    Arithmetic, ArithmeticOutcome, CounterValue, Deleted, Direction, ItemMark, KeyHash,
+    MarkOutcome, Vivify,
+};
 
 use super::count_outcome;
 use super::read::count_touch;
@@ -38,7 +41,7 @@ pub(super) fn mark(
     context: &mut RequestContext<'_>,
     bytes: &mut Vec<u8>,
 ) -> bool {
-    let mark = Mark {
+    let mark = ItemMark {
         compare: options.cas.compare(),
         explicit_cas: options.cas.explicit(),
         invalidate: options.invalidate,
@@ -46,11 +49,11 @@ pub(super) fn mark(
         expiry: options.exptime.map(|exptime| context.now.expiry(exptime)),
     };
     let outcome = match context.worker.mark(key, hash, &mark, context.now.elapsed_s) {
-        Marked::Done => DeleteOutcome::Done,
-        Marked::NotFound => DeleteOutcome::NotFound,
-        Marked::Exists => DeleteOutcome::Exists,
-        Marked::NoSpace => DeleteOutcome::NoMemory,
-        Marked::Deferred => return false,
+        MarkOutcome::Done => DeleteOutcome::Done,
+        MarkOutcome::NotFound => DeleteOutcome::NotFound,
+        MarkOutcome::Exists => DeleteOutcome::Exists,
+        MarkOutcome::NoSpace => DeleteOutcome::NoMemory,
+        MarkOutcome::Deferred => return false,
     };
     if outcome != DeleteOutcome::NoMemory {
         // As in memcached, removing the value counts as a deletion, and marking stale does not.
@@ -69,9 +72,9 @@ fn count_delete(
     if context.counters.counts_keys() {
         context.counters.count_key(key, Access::Delete);
     }
-    let found = outcome == DeleteOutcome::Done;
-    if !found || counts_hit {
-        count_outcome(context, found, Counter::DeleteHits, Counter::DeleteMisses);
+    let is_hit = outcome == DeleteOutcome::Done;
+    if !is_hit || counts_hit {
+        count_outcome(context, is_hit, Counter::DeleteHits, Counter::DeleteMisses);
     }
 }
 
@@ -98,14 +101,14 @@ pub(super) fn arith(
         }),
     };
     let outcome = match context.worker.arith(key, hash, &arithmetic, now_s) {
-        store::ArithOutcome::Counted(counted) => {
-            let Counted {
+        ArithmeticOutcome::Done(counter) => {
+            let CounterValue {
                 value,
                 created,
                 cas,
                 expiry_before,
                 ..
-            } = counted;
+            } = counter;
             let shown = |vivify: crate::operation::Vivify| now.expiry(vivify.shown_exptime);
             let times = Times {
                 now_s,
@@ -115,11 +118,11 @@ pub(super) fn arith(
             };
             ArithOutcome::Counted { value, cas, times }
         }
-        store::ArithOutcome::NotFound => ArithOutcome::NotFound,
-        store::ArithOutcome::NotNumeric => ArithOutcome::NotNumeric,
-        store::ArithOutcome::Exists => ArithOutcome::Exists,
-        store::ArithOutcome::NoSpace => ArithOutcome::NoMemory,
-        store::ArithOutcome::Deferred => return false,
+        ArithmeticOutcome::NotFound => ArithOutcome::NotFound,
+        ArithmeticOutcome::NotNumeric => ArithOutcome::NotNumeric,
+        ArithmeticOutcome::Exists => ArithOutcome::Exists,
+        ArithmeticOutcome::NoSpace => ArithOutcome::NoMemory,
+        ArithmeticOutcome::Deferred => return false,
     };
     count_arith(options.direction, &outcome, context);
     encoder.outcome(key, Outcome::Arith(outcome), bytes);

@@ -30,10 +30,11 @@ pub(super) fn read(
     true
 }
 
-/// Reads one key, writes its item and counts. Returns whether there is one; none if the read has to
-/// wait for memory.
+/// Reads one key, writes its item and counts the read. Returns whether the key has an item, or
+/// `None` if the read has to wait for memory.
 ///
-/// The store is called at one place only, so that the compiler inlines it, and the encoder with it.
+/// `store::Worker::read` is called at one place only, so that the compiler inlines it, and the
+/// encoder with it.
 pub(super) fn read_key(
     encoder: &impl Encode,
     key: &[u8],
@@ -43,7 +44,7 @@ pub(super) fn read_key(
     out: &mut Output,
 ) -> Option<bool> {
     let now = &context.now;
-    let mut how = Read {
+    let mut read = Read {
         touch: options.touch.map(|exptime| now.expiry(exptime)),
         claim: options.claim,
         untracked: options.untracked,
@@ -54,9 +55,9 @@ pub(super) fn read_key(
     if let Some(rare) = &options.rare {
         known_cas = rare.known_cas;
         match rare.vivify {
-            ReadVivify::Created(vivify) => how.touch = Some(now.expiry(vivify.exptime)),
+            ReadVivify::Created(vivify) => read.touch = Some(now.expiry(vivify.exptime)),
             ReadVivify::Never | ReadVivify::Missing(_) => {
-                how.recache = recache(rare.recache, how.touch, now);
+                read.recache = recache(rare.recache, read.touch, now);
             }
         }
     }
@@ -70,7 +71,7 @@ pub(super) fn read_key(
         };
         encoder.item(&found, out)
     };
-    let result = context.worker.read(key, hash, now.elapsed_s, how, visit);
+    let result = context.worker.read(key, hash, now.elapsed_s, read, visit);
     match result {
         Ok(Some(())) => {}
         Ok(None) => return None,
@@ -99,10 +100,10 @@ fn create_and_read(
 ) -> Option<bool> {
     let vivify = match create(key, rare.explicit_cas, vivify, hash, context) {
         Ok(true) => ReadVivify::Created(vivify),
-        // Another worker has stored the item meanwhile; that one is returned.
+        // Another worker has stored the item meanwhile. The second attempt returns that item.
         Ok(false) => ReadVivify::Never,
         Err(Rejected::Deferred) => return None,
-        // As in memcached, without memory for the new item this is a miss.
+        // As in memcached, a read that has no memory for the new item is a miss.
         Err(_) => {
             count_read(key, false, options, context);
             return Some(false);
@@ -115,17 +116,17 @@ fn create_and_read(
     read_key(encoder, key, &options, hash, context, out)
 }
 
-/// Whether this client is to claim the item although it is not stale.
+/// When this read claims an item that is not stale.
 #[inline]
 fn recache(option: Option<operation::Recache>, touch: Option<Expiry>, now: &Now) -> Recache {
-    // With a time of zero nothing recaches, as in memcached.
+    // A time of zero means never, as in memcached.
     let Some(recache) = option.filter(|recache| recache.exptime != 0) else {
         return Recache::Never;
     };
-    let before = now.expiry(recache.exptime);
+    let deadline = now.expiry(recache.exptime);
     match touch.filter(|_| recache.after_touch) {
-        None => Recache::Before(before),
-        Some(expiry) if expiry != Expiry::NEVER && expiry < before => Recache::Always,
+        None => Recache::Before(deadline),
+        Some(expiry) if expiry != Expiry::NEVER && expiry < deadline => Recache::Always,
         Some(_) => Recache::Never,
     }
 }
@@ -158,20 +159,20 @@ fn create(
 }
 
 #[inline]
-fn count_read(key: &[u8], hit: bool, options: &ReadOptions, context: &RequestContext<'_>) {
+fn count_read(key: &[u8], is_hit: bool, options: &ReadOptions, context: &RequestContext<'_>) {
     let is_touch = match options.count {
         ReadCount::Access => options.touch.is_some(),
-        ReadCount::MissAsGet => options.touch.is_some() && hit,
+        ReadCount::MissAsGet => options.touch.is_some() && is_hit,
         ReadCount::Metadata => return context.counters.count(Counter::CmdMeta),
     };
     if context.counters.counts_keys() {
-        context.counters.count_key(key, Access::of_read(hit));
+        context.counters.count_key(key, Access::of_read(is_hit));
     }
     if is_touch {
-        count_touch(hit, context);
+        count_touch(is_hit, context);
     } else {
         context.counters.count(Counter::CmdGet);
-        count_outcome(context, hit, Counter::GetHits, Counter::GetMisses);
+        count_outcome(context, is_hit, Counter::GetHits, Counter::GetMisses);
     }
 }
 
@@ -185,7 +186,7 @@ fn count_miss(miss: Miss, context: &RequestContext<'_>) {
 
 /// Counts a touch. As in memcached, a get-and-touch counts as a touch and not as a get, so
 /// `get_hits` ÷ `cmd_get` remains the hit rate of gets.
-pub(super) fn count_touch(hit: bool, context: &RequestContext<'_>) {
+pub(super) fn count_touch(is_hit: bool, context: &RequestContext<'_>) {
     context.counters.count(Counter::CmdTouch);
-    count_outcome(context, hit, Counter::TouchHits, Counter::TouchMisses);
+    count_outcome(context, is_hit, Counter::TouchHits, Counter::TouchMisses);
 }

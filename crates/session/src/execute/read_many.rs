@@ -13,7 +13,7 @@ use crate::prepare::Prepared;
 use crate::protocols::WithEncoder;
 use crate::session::{Output, RemainingKeys, RequestContext, State, Step};
 
-/// Sets up the state for [`resume`]. `line` is the whole command.
+/// Sets up the state for [`resume`]. `line` is the whole command line.
 pub(super) fn begin(
     keys: Keys<'_>,
     touch: Option<i32>,
@@ -28,15 +28,16 @@ pub(super) fn begin(
         touch,
         echo: request.echo.to_owned(),
     };
-    let before_keys = line.len() - usize::from(line_end_len) - keys_len;
     Step::Then {
-        len: before_keys,
+        // Only the name of the command, and for `gat` the time. The keys are input of `resume`.
+        len: line.len() - usize::from(line_end_len) - keys_len,
         state: State::Keys(remaining),
     }
 }
 
-/// Reads keys at the front of `input`, as many as one turn and the output allow. Returns the
-/// consumed bytes, and the need that stopped it; none if all keys are answered.
+/// Reads keys at the front of `input`, as many as one turn and the output allow. Returns the number
+/// of consumed bytes, and what the session needs to read the remaining keys; `None` if all keys are
+/// answered.
 pub(crate) fn resume(
     remaining: &mut RemainingKeys,
     input: &[u8],
@@ -50,13 +51,13 @@ pub(crate) fn resume(
         context,
         out,
     });
-    let done = remaining.keys_len as usize - unanswered_len;
+    let answered_len = remaining.keys_len as usize - unanswered_len;
     remaining.keys_len = unanswered_len as u32;
     match next {
-        Some(next) => (done, Some(next)),
+        Some(next) => (answered_len, Some(next)),
         None => {
             let line_end_len = usize::from(remaining.line_end_len);
-            (done + unanswered_len + line_end_len, None)
+            (answered_len + unanswered_len + line_end_len, None)
         }
     }
 }
@@ -69,7 +70,7 @@ struct ReadKeys<'r, 'i, 'c> {
 }
 
 impl WithEncoder for ReadKeys<'_, '_, '_> {
-    /// Bytes of keys that are not answered, and the need that stopped it.
+    /// Bytes of keys that are not answered, and what the session needs to read them.
     type Result = (usize, Option<Next>);
 
     fn run(self, encoder: &impl Encode) -> Self::Result {
@@ -135,8 +136,8 @@ impl<'i> PrefetchedKey<'i> {
     }
 }
 
-/// Takes keys, as many as fit into `prefetched`, and prefetches all their buckets, then all their
-/// items, so that their cache misses overlap. Returns them.
+/// Takes as many keys as fit into `prefetched`. Prefetches all their buckets, then all their items,
+/// so that their cache misses overlap. Returns the taken keys.
 fn prefetch_keys<'p, 'i>(
     keys: &mut Keys<'i>,
     prefetched: &'p mut [PrefetchedKey<'i>; PREFETCH_KEYS],

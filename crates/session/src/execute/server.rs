@@ -111,7 +111,7 @@ fn stats(
     ServerOutcome::StatsEnd
 }
 
-/// Stops the server, or returns the error if it may not.
+/// Stops the server. Returns the error if the client may not stop it.
 fn shutdown(mode: ShutdownMode, context: &RequestContext<'_>) -> Option<ServerOutcome> {
     if !context.control.permissions().shutdown {
         return Some(ServerOutcome::NotAllowed(Restricted::Shutdown));

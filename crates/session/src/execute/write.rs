@@ -28,10 +28,10 @@ pub(super) fn store<E: Encode>(
 ) -> Step {
     let (len, base64, now_s) = (request.len(), request.key().base64, context.now.elapsed_s);
     let write = write_of(options, base64, context.now);
-    let (rest, value_len) = (&input[len..], options.value_len as usize);
-    let whole = rest.len() >= value_len + E::VALUE_END.len();
-    let result = if whole && rest[value_len..].starts_with(E::VALUE_END) {
-        let value = &rest[..value_len];
+    let (data, value_len) = (&input[len..], options.value_len as usize);
+    let is_whole = data.len() >= value_len + E::VALUE_END.len();
+    let result = if is_whole && data[value_len..].starts_with(E::VALUE_END) {
+        let value = &data[..value_len];
         let put = context.worker.put(key, request.hash, value, &write, now_s);
         put.map(Ok)
     } else {
@@ -39,14 +39,14 @@ pub(super) fn store<E: Encode>(
             value_len,
             flags: write.flags,
             expiry: write.expiry,
-            whole,
+            whole: is_whole,
         };
         let reserved = context.worker.reserve(key, request.hash, &reserve, now_s);
         reserved.map(Err)
     };
     let outcome = match result {
         Ok(Ok(published)) => stored(key, options, published, context),
-        Ok(Err(_)) if whole => bad_data_chunk(key, context),
+        Ok(Err(_)) if is_whole => bad_data_chunk(key, context),
         Ok(Err(upload)) => {
             let pending = Box::new(PendingUpload {
                 upload,

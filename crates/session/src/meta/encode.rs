@@ -58,7 +58,7 @@ impl Encode for Meta<'_> {
             Outcome::Arith(outcome) => self.counted(outcome, key, out),
             Outcome::Noop => out.extend_from_slice(reply::MN),
             Outcome::Rejected(rejection) => out.extend_from_slice(rejection.reply()),
-            // No meta command has one of these.
+            // No meta command has one of these outcomes.
             Outcome::ReadMany | Outcome::Touch { .. } | Outcome::Server(_) | Outcome::Quit => {}
         }
     }
@@ -67,7 +67,7 @@ impl Encode for Meta<'_> {
         TextStats(out)
     }
 
-    /// No meta command has statistics.
+    /// Not used: no meta command replies with statistics.
     fn prefix(&self, _: &[u8], _: &PrefixCount, _: &mut Vec<u8>) {}
 }
 
@@ -103,14 +103,14 @@ impl Meta<'_> {
         match outcome {
             ArithOutcome::Counted { .. } if self.traits.quiet => {}
             ArithOutcome::Counted { value, cas, times } => {
-                let left = |expiry: Option<Expiry>| {
+                let ttl_s = |expiry: Option<Expiry>| {
                     expiry.map_or(-1, |expiry| seconds_left(expiry, times.now_s))
                 };
                 let fields = MetaFields {
                     cas,
                     ttl_before_s: seconds_left(times.before, times.now_s),
-                    ttl_s: left(times.touched),
-                    ttl_created_s: left(times.vivified),
+                    ttl_s: ttl_s(times.touched),
+                    ttl_created_s: ttl_s(times.vivified),
                     created: times.vivified.is_some(),
                     ..MetaFields::default()
                 };
@@ -129,15 +129,15 @@ impl Meta<'_> {
 fn fields(item: &Item<'_>, times: Times) -> MetaFields {
     let (now_s, created) = (times.now_s, times.vivified.is_some());
     let present_s = seconds_left(item.expiry, now_s);
-    let left =
+    let ttl_s =
         |expiry: Option<Expiry>| expiry.map_or(present_s, |expiry| seconds_left(expiry, now_s));
     MetaFields {
         cas: item.cas,
         client_flags: item.flags,
         value_len: item.value_len() as u32,
         ttl_before_s: if created { -1 } else { present_s },
-        ttl_s: left(times.touched),
-        ttl_created_s: left(times.vivified),
+        ttl_s: ttl_s(times.touched),
+        ttl_created_s: ttl_s(times.vivified),
         created,
         idle_s: now_s.saturating_sub(item.last_access_s),
         fetched: item.fetched,
@@ -159,7 +159,7 @@ fn debug_fields(item: &Item<'_>, times: Times) -> DebugFields {
     }
 }
 
-/// Negative: it never expires.
+/// Seconds until the expiry. Negative if the item never expires.
 fn seconds_left(expiry: Expiry, now_s: u32) -> i64 {
     expiry.seconds_left(now_s).map_or(-1, i64::from)
 }

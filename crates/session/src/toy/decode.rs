@@ -8,11 +8,11 @@ use crate::operation::{Key, Operation, ReadOptions, StoreOptions, WriteCas};
 use crate::prepare::Prepared;
 use crate::protocols::{Decoded, Echo};
 
-/// Longest field in bytes: a key.
+/// Length of the longest field, which is a key, in bytes.
 const FIELD_MAX: usize = KEY_MAX;
 
-/// Decodes the command at the front of `input` into `into`. The connection closes after bytes that
-/// are no command.
+/// Decodes the command at the front of `input` into `into`. Bytes that are no command close the
+/// connection.
 pub(crate) fn decode<'a>(input: &'a [u8], into: &mut Prepared<'a>) -> Decoded {
     let mut rest = input;
     match command(&mut rest) {
@@ -36,8 +36,8 @@ enum NoCommand {
     Invalid,
 }
 
-/// Operation, key and length of the value of the command at the front of `rest`, which is advanced
-/// past it.
+/// Parses the command at the front of `rest` and advances `rest` past its fields. Returns its
+/// operation, its key and the length of its value.
 fn command<'a>(rest: &mut &'a [u8]) -> Result<(Operation<'a>, &'a [u8], u64), NoCommand> {
     let (letter, fields) = match **rest {
         [FIRST_BYTE, letter, ref fields @ ..] => (letter, fields),
@@ -72,7 +72,7 @@ fn command<'a>(rest: &mut &'a [u8]) -> Result<(Operation<'a>, &'a [u8], u64), No
     }
 }
 
-/// The bytes before the next NUL of `rest`, which is advanced past it.
+/// The bytes of `rest` before the next NUL. Advances `rest` past the NUL.
 fn field<'a>(rest: &mut &'a [u8]) -> Result<&'a [u8], NoCommand> {
     match rest.iter().position(|&byte| byte == 0) {
         Some(len) if len <= FIELD_MAX => {

@@ -30,7 +30,7 @@ impl Encode for Toy {
         });
     }
 
-    /// No command has statistics.
+    /// Not used: no command of the toy protocol replies with statistics.
     fn stats<'o>(&self, out: &'o mut Vec<u8>) -> TextStats<'o> {
         TextStats(out)
     }

@@ -24,8 +24,8 @@ const TRANSCRIPT: &[(&str, &str)] = &[
     ("~Sa.5000.", "E."),
 ];
 
-/// What follows them, after the value that is skipped: bytes that are no command close the
-/// connection.
+/// The input after that of [`TRANSCRIPT`] and the skipped value: bytes that are no command close
+/// the connection.
 const LAST: (&str, &str) = ("~Ga.get a\r\n~Ga.", "N.E.");
 
 struct NoControl;

@@ -1,6 +1,6 @@
 //! Readers, a sleeping worker and a thread that reuses memory, in many interleavings (`cargo xtask
-//! models`). Every execution is sequentially consistent, so missing fences are not
-//! detected: for those see `weak_memory.rs`.
+//! models`). Every execution is sequentially consistent; `weak_memory.rs` tests the fences and
+//! orderings.
 
 use super::*;
 use crate::sync::atomic::AtomicUsize;
@@ -8,7 +8,8 @@ use shuttle::thread;
 
 const WIPED: u64 = u64::MAX;
 
-fn scan(worker_slot: &WorkerSlot, cells: &[AtomicU64; 2], current: &AtomicUsize) {
+/// Reads the current cell twice, as a reader of an item does.
+fn read_item(worker_slot: &WorkerSlot, cells: &[AtomicU64; 2], current: &AtomicUsize) {
     let cell = &cells[current.load(Ordering::SeqCst)];
     for _ in 0..2 {
         assert_ne!(
@@ -29,14 +30,14 @@ fn memory_is_not_reused_while_it_is_being_read() {
             let current = Arc::new(AtomicUsize::new(0));
             let readers: Vec<_> = [false, true]
                 .into_iter()
-                .map(|sleeper| {
+                .map(|sleeps| {
                     let (worker_slot, cells, current) =
                         (epochs.register(), Arc::clone(&cells), Arc::clone(&current));
                     thread::spawn(move || {
                         worker_slot.online();
                         for _ in 0..2 {
-                            scan(&worker_slot, &cells, &current);
-                            if sleeper {
+                            read_item(&worker_slot, &cells, &current);
+                            if sleeps {
                                 worker_slot.offline();
                                 thread::yield_now();
                                 worker_slot.online();

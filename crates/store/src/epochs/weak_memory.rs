@@ -1,19 +1,20 @@
-//! Memory is reused only after all accesses of readers, also under weak orderings (`cargo xtask
-//! models`). The index entries are relaxed here, so that only the epochs order them with the
-//! memory.
+//! Models of the epochs under the weak orderings of C++11 (`cargo xtask models`): memory is reused
+//! only after all accesses of readers. Index entries are accessed with relaxed ordering here, so
+//! that only the epochs order them with accesses to the memory.
 
 use super::*;
 use crate::sync::atomic::AtomicUsize;
-use crate::weak_memory::{Bytes, Switch, explore};
+use crate::weak_memory::{Bytes, CaseArose, PreemptionPoint, explore};
 use loom::thread;
 
 const REUSED: u32 = u32::MAX;
 
-/// The blocks of two items, and their entries, which refer to a third block after the unlinking.
+/// Two index entries, and the blocks of their items. An entry refers to the third block after its
+/// own block was unlinked.
 struct Items {
     entries: [AtomicUsize; 2],
     blocks: [Bytes; 3],
-    switch: Switch,
+    preemption: PreemptionPoint,
 }
 
 impl Items {
@@ -21,25 +22,25 @@ impl Items {
         Arc::new(Self {
             entries: [AtomicUsize::new(0), AtomicUsize::new(1)],
             blocks: [0, 1, 2].map(Bytes::new),
-            switch: Switch::new(),
+            preemption: PreemptionPoint::new(),
         })
     }
 
-    /// Reads through the entry. Returns whether it no longer refers to the first block.
-    fn scan(&self, item: usize) -> bool {
-        self.switch.here();
+    /// Reads the block that an entry refers to. Returns whether the item's own block was unlinked.
+    fn read_item(&self, item: usize) -> bool {
+        self.preemption.point();
         let at = self.entries[item].load(Ordering::Relaxed);
         assert_ne!(self.blocks[at].read(), REUSED, "a block is reused");
-        self.switch.here();
+        self.preemption.point();
         at == 2
     }
 
     /// Unlinks a block. Returns the stamp of its retirement.
     fn unlink(&self, item: usize, epochs: &Epochs) -> Stamp {
-        self.switch.here();
+        self.preemption.point();
         self.entries[item].store(2, Ordering::Relaxed);
         let stamp = epochs.retire();
-        self.switch.here();
+        self.preemption.point();
         stamp
     }
 
@@ -59,13 +60,15 @@ fn a_block_is_reused_after_a_reader_was_quiescent() {
         let (epochs, items) = (Epochs::new(), Items::new());
         let reader = {
             let (worker_slot, items) = (epochs.register(), Arc::clone(&items));
-            // Before the updater's fence, so that the result depends on `quiescent` alone.
+            // The reader is online before it starts, and before the fence of `has_passed`. So only
+            // `quiescent` orders its accesses.
             worker_slot.online();
             thread::spawn(move || {
-                items.scan(0);
+                items.read_item(0);
                 worker_slot.quiescent();
-                let is_unlinked = items.scan(0);
-                // Removing a worker slot takes the lock of the list, which would order the two.
+                let is_unlinked = items.read_item(0);
+                // The slot is returned, not dropped: dropping it takes the lock of the list of
+                // worker slots, which would order this thread's accesses before the reuse.
                 (worker_slot, is_unlinked)
             })
         };
@@ -74,7 +77,7 @@ fn a_block_is_reused_after_a_reader_was_quiescent() {
         let is_unlinked = reader
             .join()
             .is_ok_and(|(_worker_slot, is_unlinked)| is_unlinked);
-        is_reused && is_unlinked
+        CaseArose(is_reused && is_unlinked)
     });
 }
 
@@ -86,10 +89,10 @@ fn a_block_is_reused_while_a_reader_sleeps() {
             let (worker_slot, items) = (epochs.register(), Arc::clone(&items));
             thread::spawn(move || {
                 worker_slot.online();
-                items.scan(0);
+                items.read_item(0);
                 worker_slot.offline();
                 worker_slot.online();
-                let is_unlinked = items.scan(0);
+                let is_unlinked = items.read_item(0);
                 (worker_slot, is_unlinked)
             })
         };
@@ -98,7 +101,7 @@ fn a_block_is_reused_while_a_reader_sleeps() {
         let is_unlinked = reader
             .join()
             .is_ok_and(|(_worker_slot, is_unlinked)| is_unlinked);
-        is_reused && is_unlinked
+        CaseArose(is_reused && is_unlinked)
     });
 }
 
@@ -110,19 +113,20 @@ fn a_block_is_reused_after_a_reader_has_left() {
             let (worker_slot, items) = (epochs.register(), Arc::clone(&items));
             thread::spawn(move || {
                 worker_slot.online();
-                items.scan(0);
+                items.read_item(0);
             })
         };
         let stamp = items.unlink(0, &epochs);
         let is_reused = items.reuse(0, &epochs, stamp);
         assert!(reader.join().is_ok());
-        is_reused
+        CaseArose(is_reused)
     });
 }
 
-/// If a later stamp has passed, so has an earlier one of another thread.
+/// Two threads unlink and retire a block each. Each reuses its block only after all accesses of a
+/// reader.
 #[test]
-fn two_threads_retire_concurrently() {
+fn blocks_retired_by_two_threads_are_reused_after_the_reader_was_quiescent() {
     explore(|| {
         let (epochs, items) = (Epochs::new(), Items::new());
         let reader = {
@@ -130,7 +134,7 @@ fn two_threads_retire_concurrently() {
             worker_slot.online();
             thread::spawn(move || {
                 worker_slot.quiescent();
-                let is_unlinked = items.scan(0) & items.scan(1);
+                let is_unlinked = items.read_item(0) & items.read_item(1);
                 (worker_slot, is_unlinked)
             })
         };
@@ -147,6 +151,6 @@ fn two_threads_retire_concurrently() {
         let is_unlinked = reader
             .join()
             .is_ok_and(|(_worker_slot, is_unlinked)| is_unlinked);
-        is_reused && is_other_reused && is_unlinked
+        CaseArose(is_reused && is_other_reused && is_unlinked)
     });
 }

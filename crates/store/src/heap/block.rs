@@ -113,7 +113,7 @@ impl<'h> Block<'h> {
 
     #[inline]
     fn header(self) -> HeaderWord {
-        HeaderWord::of_word(self.load(2))
+        HeaderWord::from_word(self.load(2))
     }
 
     #[inline]
@@ -197,7 +197,7 @@ impl<'h> Block<'h> {
     #[inline]
     pub(crate) fn expiry(self) -> Expiry {
         match self.header().has_expiry_word() {
-            true => Expiry::of_word(self.load(3)),
+            true => Expiry::from_word(self.load(3)),
             false => Expiry::NEVER,
         }
     }
@@ -276,7 +276,7 @@ impl<'h> Block<'h> {
     /// Writes the header and the key of an item that is not published yet.
     pub(crate) fn begin(self, fields: &HeaderFields, key: &[u8]) {
         debug_assert!(fields.pieces <= PIECES_MAX && key.len() == fields.key_len);
-        let header = HeaderWord::of(fields);
+        let header = HeaderWord::new(fields);
         self.set_access(Access::DEAD);
         self.word(1).store(fields.pieces as u32, Ordering::Relaxed);
         self.word(2).store(header.word(), Ordering::Relaxed);

@@ -53,7 +53,7 @@ pub(crate) struct Column {
     is_shared: bool,
 }
 
-// SAFETY: an atomic integer.
+// SAFETY: an atomic integer of zero bytes is 0, its default.
 unsafe impl crate::region::Zeroed for AtomicU32 {}
 
 impl Live {
@@ -125,7 +125,7 @@ impl Live {
 
     /// The live bytes of a segment. While workers write, the sum may be off by their current
     /// changes.
-    pub(crate) fn of(&self, number: Number) -> u32 {
+    pub(crate) fn bytes(&self, number: Number) -> u32 {
         // A subtraction seen before its addition can make the sum negative.
         (self.sum(number) as i32).max(0) as u32
     }
@@ -166,12 +166,12 @@ mod tests {
         live.sub(&columns[1], 19, 300);
         live.add(&columns[2], 19, 7);
         live.add(&columns[1], 18, 5);
-        assert_eq!((live.of(19), live.of(18), live.of(0)), (707, 5, 0));
+        assert_eq!((live.bytes(19), live.bytes(18), live.bytes(0)), (707, 5, 0));
         live.sub(&columns[2], 18, 6);
-        assert_eq!(live.of(18), 0, "a negative sum counts as 0");
+        assert_eq!(live.bytes(18), 0, "a negative sum counts as 0");
         live.clear(19);
         live.add(&columns[1], 19, 40);
-        assert_eq!(live.of(19), 40);
+        assert_eq!(live.bytes(19), 40);
     }
 
     #[test]
@@ -185,7 +185,7 @@ mod tests {
         assert!(!spare.is_shared && !second.is_shared);
         assert!(live.take_column().is_shared);
         live.sub(&second, 3, 60);
-        assert_eq!(live.of(3), 40);
+        assert_eq!(live.bytes(3), 40);
     }
 
     /// Workers with a column of their own and workers that share one add and subtract concurrently.
@@ -206,6 +206,6 @@ mod tests {
                 });
             }
         });
-        assert!((0..64).all(|number| live.of(number) == 16_000));
+        assert!((0..64).all(|number| live.bytes(number) == 16_000));
     }
 }

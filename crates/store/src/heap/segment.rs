@@ -63,22 +63,23 @@ struct ColdFields {
     part: AtomicU32,
     /// Flush generation: number of flushes before the segment was opened.
     flush_generation: AtomicU32,
-    /// The latest expiry of its items, as [`Expiry::word`].
+    /// The latest expiry of the segment's items, as [`Expiry::word`].
     expiry: AtomicU32,
     /// The second in which the segment was opened.
     opened_s: AtomicU32,
     /// Offset of the end of the last block, once the segment is full. 0: the end of the segment.
     end: AtomicU32,
-    /// Number of its last opening, in the sequence of openings of its part.
+    /// Number of the segment's last opening, in the sequence of openings of its part.
     opening: AtomicU32,
-    /// Bytes of its blocks, recorded when the segment was sealed.
+    /// Bytes of the segment's blocks, recorded when the segment was sealed.
     occupied: AtomicU32,
 }
 
 #[cfg(not(any(loom, shuttle)))]
 const _: () = assert!(size_of::<Segment>() == 128);
 
-// SAFETY: only atomics; `Phase::Free` and `Part::Small` are 0, and `Default` is all zero too.
+// SAFETY: a segment consists of atomics. `Phase::Free` and `Part::Small` are 0, and all fields are
+// 0 by default.
 unsafe impl crate::region::Zeroed for Segment {}
 
 /// Offset of the first block: location 0 means "none".
@@ -109,11 +110,11 @@ impl Segment {
     /// is held nevertheless.
     pub(crate) fn take(&self, len: u32, size: u32) -> Result<u32, u32> {
         // Acquire: pairs with `open`. Release: pairs with `is_ready`.
-        let before = self
+        let old_fill = self
             .hot
             .fill
             .fetch_add(HOLD + u64::from(len), Ordering::AcqRel);
-        let at = (before & TAIL_MASK) as u32;
+        let at = (old_fill & TAIL_MASK) as u32;
         if at <= size && len <= size - at {
             Ok(at)
         } else {
@@ -138,7 +139,7 @@ impl Segment {
         self.hot.fill.fetch_sub(HOLD, Ordering::Release);
     }
 
-    /// Holds the segment for a writer that fills a hole. Returns false if it is closed.
+    /// Holds the segment for a writer that fills a hole. Returns false if the segment is closed.
     fn acquire_writer(&self) -> bool {
         let mut fill = self.hot.fill.load(Ordering::Relaxed);
         while fill & CLOSED == 0 {
@@ -151,21 +152,21 @@ impl Segment {
                 Ordering::Relaxed,
             ) {
                 Ok(_) => return true,
-                Err(now) => fill = now,
+                Err(present) => fill = present,
             }
         }
         false
     }
 
-    /// As [`acquire_writer`](Self::acquire_writer), but only if the last opening is `opening`: then
-    /// the hole still exists.
+    /// As [`acquire_writer`](Self::acquire_writer), but only if the segment's last opening is
+    /// `opening`, so that a hole of that opening still exists.
     #[inline]
     pub(crate) fn acquire_writer_if_opening(&self, opening: u32) -> bool {
         if !self.acquire_writer() {
             return false;
         }
-        // If the segment was closed and reopened, that was before `acquire_writer`, and the opening
-        // differs. After it, the hold prevents both until `release_writer`.
+        // If the segment was closed and reopened before `acquire_writer`, the opening differs.
+        // Afterwards the hold prevents closing, and so reopening, until `release_writer`.
         let is_same = self.opening() == opening;
         if !is_same {
             self.release_writer();
@@ -200,7 +201,7 @@ impl Segment {
         self.hot.fill.fetch_and(!CLOSED, Ordering::Release);
     }
 
-    /// The number of its last opening.
+    /// The number of the segment's last opening.
     pub(crate) fn opening(&self) -> u32 {
         self.cold.opening.load(Ordering::Relaxed)
     }
@@ -210,7 +211,7 @@ impl Segment {
         self.cold.end.store(at, Ordering::Relaxed);
     }
 
-    /// Bytes of its blocks, dead or live. The segment is full.
+    /// Bytes of the blocks, dead or live, of a full segment.
     pub(crate) fn occupied(&self, size: u32) -> u64 {
         let end = match self.cold.end.load(Ordering::Relaxed) {
             0 => size,
@@ -276,9 +277,9 @@ impl Segment {
         self.cold.flush_generation.load(Ordering::Relaxed)
     }
 
-    /// The latest expiry of its items.
+    /// The latest expiry of the segment's items.
     pub(crate) fn expiry(&self) -> Expiry {
-        Expiry::of_word(self.cold.expiry.load(Ordering::Relaxed))
+        Expiry::from_word(self.cold.expiry.load(Ordering::Relaxed))
     }
 
     /// Raises the segment's expiry to that of a new block.

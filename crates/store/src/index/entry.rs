@@ -54,7 +54,7 @@ impl Entry {
 
     /// `None` for an empty word.
     #[inline]
-    pub(crate) fn of_word(word: u64) -> Option<Self> {
+    pub(crate) fn from_word(word: u64) -> Option<Self> {
         (word & LOCATION_MASK != 0).then_some(Self(word))
     }
 
@@ -143,9 +143,9 @@ mod tests {
             (location, 3, 0xabcde, 1)
         );
         assert_eq!(often.with_frequency(0), entry);
-        assert_eq!(Entry::of_word(0), None);
+        assert_eq!(Entry::from_word(0), None);
         assert_eq!(
-            Entry::of_word(key_bits(0xabcde, 1)),
+            Entry::from_word(key_bits(0xabcde, 1)),
             None,
             "a tag alone is no item"
         );

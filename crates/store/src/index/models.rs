@@ -40,10 +40,10 @@ fn is_present(index: &Index, number: u64) -> bool {
     found.is_some()
 }
 
-/// Number of items before the threads start. They are so few that a bucket that is split for more
-/// items is merged again when those are removed.
+/// Number of items before the threads start: so few that a bucket that is split for more items is
+/// merged again when those are removed.
 const BEFORE: u64 = 43;
-/// Items that are inserted and removed while the threads run. They make the index split a bucket.
+/// Items that are inserted and removed while the threads run: so many that a bucket is split.
 const MORE: Range<u64> = 100..110;
 
 fn filled() -> Arc<Index> {
@@ -171,7 +171,7 @@ fn a_remembered_position_never_returns_an_older_entry() {
     const VERSIONS: u64 = 1_000;
     // Shared by all runs, outside the model.
     static SEEN: std::sync::atomic::AtomicBool = std::sync::atomic::AtomicBool::new(false);
-    // With few preemptions: the test needs one thread to make many steps while another makes none.
+    // Preemptions are few, because one thread has to make many steps while another makes none.
     shuttle::check_pct(
         || {
             let index = filled();
@@ -207,11 +207,11 @@ fn a_remembered_position_never_returns_an_older_entry() {
                 thread::spawn(move || {
                     for _ in 0..40 {
                         // Acquire: pairs with the writer's release.
-                        let least = replaced.load(Ordering::Acquire);
+                        let version_min = replaced.load(Ordering::Acquire);
                         if let Some(found) = index.reread(hash, position) {
                             SEEN.store(true, Ordering::Relaxed);
                             let units = found.entry().location().units();
-                            assert!(units >= least, "{units} after {least}");
+                            assert!(units >= version_min, "{units} after {version_min}");
                         }
                     }
                 })
@@ -230,15 +230,15 @@ fn a_remembered_position_never_returns_an_older_entry() {
 }
 
 #[test]
-fn a_writer_waits_for_another_of_its_class_only() {
+fn concurrent_removals_leave_exactly_the_counted_items() {
     shuttle::check_random(
         || {
             let index = filled();
             let writers: Vec<_> = (0..2)
-                .map(|at| {
+                .map(|offset| {
                     let index = Arc::clone(&index);
                     thread::spawn(move || {
-                        for number in (1 + at..=BEFORE).step_by(8) {
+                        for number in (1 + offset..=BEFORE).step_by(8) {
                             remove(&index, number);
                             index.resize_step();
                         }
@@ -248,10 +248,10 @@ fn a_writer_waits_for_another_of_its_class_only() {
             for writer in writers {
                 assert!(writer.join().is_ok());
             }
-            let left = (1..=BEFORE)
+            let present_count = (1..=BEFORE)
                 .filter(|&number| is_present(&index, number))
                 .count();
-            assert_eq!(left as u64, index.len());
+            assert_eq!(present_count as u64, index.len());
         },
         2_000,
     );

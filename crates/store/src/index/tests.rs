@@ -72,8 +72,8 @@ fn random_operations_agree_with_a_map() {
     for step in 0..300_000_u64 {
         let random = hash_of_number(step ^ 0x5555);
         // The number of items rises and falls, so that buckets are split and merged.
-        let most = 1000 + 900 * (step / 30_000 % 5);
-        let number = random % most + 1;
+        let number_max = 1000 + 900 * (step / 30_000 % 5);
+        let number = random % number_max + 1;
         match random >> 60 {
             0..8 if !map.contains_key(&number) => {
                 assert_eq!(insert(&index, number), Inserted::Placed);
@@ -100,10 +100,10 @@ fn random_operations_agree_with_a_map() {
 #[test]
 fn every_page_of_buckets_is_populated_once() {
     let index = Index::new(16, 256, 1 << 20).unwrap();
-    let (least, ahead) = (index.bytes(), 64 << 10);
-    let pages = |most| index.next_pages(ahead, most);
+    let (initial, ahead) = (index.bytes(), 64 << 10);
+    let pages = |len_max| index.next_pages(ahead, len_max);
     assert_eq!(pages(4096), 0..4096);
-    assert_eq!(pages(1 << 20), 4096..least + ahead as u64);
+    assert_eq!(pages(1 << 20), 4096..initial + ahead as u64);
     assert!(pages(4096).is_empty());
     let mut number = 0;
     let mut grow_to = |bytes| {
@@ -112,10 +112,10 @@ fn every_page_of_buckets_is_populated_once() {
             insert(&index, number);
         }
     };
-    // Beyond the populated range, where writes have touched only some pages.
-    grow_to(least + 2 * ahead as u64);
-    let end = least + 3 * ahead as u64;
-    assert_eq!(pages(1 << 20), least + ahead as u64..end);
+    // The index grows beyond the populated range, where writes have touched only some pages.
+    grow_to(initial + 2 * ahead as u64);
+    let end = initial + 3 * ahead as u64;
+    assert_eq!(pages(1 << 20), initial + ahead as u64..end);
     grow_to((1 << 20) - ahead as u64 / 2);
     assert_eq!(pages(1 << 20), end..1 << 20);
     assert!(pages(1 << 20).is_empty());
@@ -144,9 +144,9 @@ fn an_index_that_cannot_grow_displaces_the_least_requested() {
 fn a_growing_small_index_displaces_no_entry() {
     for classes in [1, 2, 4, 8] {
         let index = Index::new(classes, 512, 64 << 20).unwrap();
-        let least = index.bytes();
+        let initial = index.bytes();
         let mut number = (classes as u64) << 20;
-        while index.bytes() < 8 * least {
+        while index.bytes() < 8 * initial {
             number += 1;
             let inserted = insert_within(&index, number, VISITS_MAX);
             assert_eq!(inserted, Inserted::Placed, "{classes} classes");

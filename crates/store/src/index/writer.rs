@@ -39,7 +39,7 @@ pub(crate) struct Found {
 /// The position of an entry, remembered for a later lookup. The default is "none".
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct Position(
-    /// Index of its word plus one.
+    /// Index of the entry's word plus one.
     usize,
 );
 
@@ -138,7 +138,7 @@ impl<'a> Writer<'a> {
     /// quiescent since. `None` if it has moved, was removed, or refers to another location.
     pub(crate) fn revalidate(&self, earlier: &Found) -> Option<Found> {
         let word = self.index.word(earlier.bucket, earlier.slot);
-        let entry = Entry::of_word(word.load(Ordering::Relaxed))?;
+        let entry = Entry::from_word(word.load(Ordering::Relaxed))?;
         // A location is not reused before the worker is quiescent.
         (entry.location() == earlier.entry.location()).then_some(Found { entry, ..*earlier })
     }
@@ -193,7 +193,7 @@ impl<'a> Writer<'a> {
         word.store(entry.word(), Ordering::Release);
     }
 
-    /// A free slot in the bucket that has more of them.
+    /// A free slot in the bucket that has more free slots.
     fn slot_in_emptier_bucket(&self, choices: [u64; 2]) -> Option<Target> {
         let free = |role: usize| {
             let bucket = choices[role];
@@ -222,7 +222,7 @@ impl<'a> Writer<'a> {
             if role == 0 || choices[1] != choices[0] {
                 visits[count] = Visit {
                     bucket: choices[role],
-                    from: None,
+                    parent: None,
                 };
                 count += 1;
             }
@@ -234,7 +234,7 @@ impl<'a> Writer<'a> {
                     return None;
                 }
                 let word = self.index.word(visits[at].bucket, slot);
-                let Some(entry) = Entry::of_word(word.load(Ordering::Relaxed)) else {
+                let Some(entry) = Entry::from_word(word.load(Ordering::Relaxed)) else {
                     continue;
                 };
                 let role = 1 - entry.role();
@@ -259,7 +259,7 @@ impl<'a> Writer<'a> {
                 {
                     visits[count] = Visit {
                         bucket,
-                        from: Some((at, slot)),
+                        parent: Some((at, slot)),
                     };
                     count += 1;
                 }
@@ -283,23 +283,23 @@ impl<'a> Writer<'a> {
         loop {
             let bucket = visits[at].bucket;
             let word = self.index.word(bucket, slot);
-            let entry = Entry::of_word(word.load(Ordering::Relaxed))?;
+            let entry = Entry::from_word(word.load(Ordering::Relaxed))?;
             self.put(target.bucket, target.slot, entry.with_role(target.role));
             // Release: pairs with the acquire in `scan`: a reader of the emptied word sees the
             // entry in its new slot, and the version.
             word.store(0, Ordering::Release);
-            let Some((from, from_slot)) = visits[at].from else {
+            let Some((parent, parent_slot)) = visits[at].parent else {
                 let role = usize::from(choices[0] != bucket);
                 return Some(Target { bucket, slot, role });
             };
-            let word = self.index.word(visits[from].bucket, from_slot);
-            let parent = Entry::of_word(word.load(Ordering::Relaxed))?;
+            let word = self.index.word(visits[parent].bucket, parent_slot);
+            let parent_entry = Entry::from_word(word.load(Ordering::Relaxed))?;
             target = Target {
                 bucket,
                 slot,
-                role: 1 - parent.role(),
+                role: 1 - parent_entry.role(),
             };
-            (at, slot) = (from, from_slot);
+            (at, slot) = (parent, parent_slot);
         }
     }
 
@@ -308,19 +308,21 @@ impl<'a> Writer<'a> {
         let slots = (0..2).flat_map(|role| (0..BUCKET_WORDS).map(move |slot| (role, slot)));
         let least = slots.min_by_key(|&(role, slot)| {
             let word = self.index.word(choices[role], slot).load(Ordering::Relaxed);
-            Entry::of_word(word).map_or(0, Entry::frequency)
+            Entry::from_word(word).map_or(0, Entry::frequency)
         });
         let (role, slot) = least.unwrap_or_default();
         let word = self.index.word(choices[role], slot);
-        let old = Entry::of_word(word.load(Ordering::Relaxed));
+        let old = Entry::from_word(word.load(Ordering::Relaxed));
         self.put(choices[role], slot, entry(role));
         old.map_or(Inserted::Placed, Inserted::Displaced)
     }
 }
 
-/// A bucket on the search path, and the entry of the previous bucket that parent to it.
+/// A bucket that the search for a free slot has visited.
 #[derive(Debug, Clone, Copy, Default)]
 struct Visit {
     bucket: u64,
-    from: Option<(usize, usize)>,
+    /// The entry that led to this bucket: the index of an earlier visit, and the slot in its
+    /// bucket. `None` for the buckets of the key itself.
+    parent: Option<(usize, usize)>,
 }

@@ -100,7 +100,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn segments_leave_from_anywhere() {
+    fn a_segment_can_be_removed_from_any_position() {
         let (mut segment_list, mut links) = (SegmentList::default(), [Links::NONE; 5]);
         (0..4).for_each(|number| segment_list.push_last(&mut links, number));
         segment_list.push_first(&mut links, 4);

@@ -24,10 +24,11 @@ pub(super) struct SegmentLists {
     pub(super) fresh: Number,
     /// Number of the first segment whose pages were never populated.
     pub(super) populated: Number,
-    /// Number of discarded segments that are being populated. They count as resident.
+    /// Number of discarded segments that are being populated, which count as resident.
     pub(super) populating: u32,
     /// Sealed segments of each part, oldest first.
     pub(super) sealed: [SegmentList; 2],
+    /// The links of `sealed`, by segment.
     pub(super) links: Vec<Links>,
     /// Bytes of blocks, dead or live, in segments that are sealed or being evacuated.
     pub(super) bytes_occupied: u64,
@@ -38,16 +39,16 @@ pub(super) struct SegmentLists {
 }
 
 impl SegmentLists {
-    /// Lists with capacity for `most` segments, because growing a list would copy it under the
+    /// Lists with capacity for `count` segments, because growing a list would copy it under the
     /// lock.
-    pub(super) fn for_segments(most: usize) -> Self {
+    pub(super) fn with_capacity(count: usize) -> Self {
         Self {
-            free: Vec::with_capacity(most),
-            retired: VecDeque::with_capacity(most),
-            held: Vec::with_capacity(most),
-            to_discard: Vec::with_capacity(most),
-            absent: Vec::with_capacity(most),
-            links: Vec::with_capacity(most),
+            free: Vec::with_capacity(count),
+            retired: VecDeque::with_capacity(count),
+            held: Vec::with_capacity(count),
+            to_discard: Vec::with_capacity(count),
+            absent: Vec::with_capacity(count),
+            links: Vec::with_capacity(count),
             ..Self::default()
         }
     }

@@ -86,7 +86,7 @@ fn shares_are_parts_of_one_limit_while_it_changes() {
         log.heap.segment(number).open(Part::Main, 0, 1, opening);
     }
     let head = log.heap.location(1, FIRST).unwrap();
-    let entry = Entry::of_word(head.units()).unwrap();
+    let entry = Entry::from_word(head.units()).unwrap();
     let victim = Victim {
         number: 0,
         task: Task::Evict,

@@ -90,7 +90,7 @@ impl Log {
                 return Some(Victim { number, task });
             }
             // Relative to the occupied bytes: evacuation does not gain the unused end of a segment.
-            let live = u64::from(self.heap.live.of(number));
+            let live = u64::from(self.heap.live.bytes(number));
             let written = segment.occupied(size).max(1);
             live_sum += live;
             written_sum += written;
@@ -144,7 +144,8 @@ impl Log {
             next = segment_list.next(&lists.links, number);
             let segment = self.heap.segment(number);
             if segment.is_held() {
-                // A peer is still filling or sending a block of it, so it could not be reclaimed.
+                // A peer is still filling or sending a block of the segment, so the segment could
+                // not be reclaimed.
                 segment_list.remove(&mut lists.links, number);
                 segment_list.push_last(&mut lists.links, number);
             } else if segment.is_ready(self.heap.segment_size()) && segment.close() {
@@ -156,18 +157,19 @@ impl Log {
         None
     }
 
-    /// Whether the head block of an item was copied out of the segments around the victim, which
-    /// holds one of its pieces. A head that was written together with the piece is in a segment of
-    /// about the same age; a head in a much newer segment, or in another part, was copied.
+    /// Whether the head block of an item was copied since it was written. The victim holds a piece
+    /// of the item. A head that was written together with the piece is in a segment of about the
+    /// same age; a head in a much newer segment, or in the main part while the piece is in the
+    /// small part, was copied.
     pub(crate) fn head_was_copied_out(&self, entry: Entry, victim: Victim) -> bool {
         let head = self.heap.segment_of(entry.location());
         let piece = self.heap.segment(victim.number);
         match (piece.part(), head.part()) {
             (Part::Small, Part::Main) => true,
             (Part::Main, Part::Main) => {
-                let newer = head.opening().wrapping_sub(piece.opening()) / 2;
+                let openings_between = head.opening().wrapping_sub(piece.opening()) / 2;
                 let half = self.part_shares()[Part::Main as usize] / 2;
-                (half + 1..u32::MAX / 4).contains(&newer)
+                (half + 1..u32::MAX / 4).contains(&openings_between)
             }
             (_, Part::Small) => false,
         }

@@ -31,7 +31,7 @@ pub(super) struct Directory {
     hash: Box<[u64]>,
     bytes: Box<[u32]>,
     expiry: Box<[u32]>,
-    /// The second of its last counted request. 0: none.
+    /// The second of the last counted request, plus one. 0: none.
     counted_s: Box<[u32]>,
     /// The last read missed, so the next write counts as an insertion after that miss.
     is_missed: Box<[bool]>,
@@ -76,7 +76,7 @@ impl Directory {
     }
 
     fn chain(&self, hash: u64) -> usize {
-        // The high bits are unusable: those of all watched keys are 0.
+        // The high bits do not distinguish watched keys: they are 0 in all of them.
         (hash as u32) as usize % self.first.len()
     }
 
@@ -117,16 +117,16 @@ impl Directory {
 
     pub(super) fn remove(&mut self, slot: Slot) {
         let chain = self.chain(self.hash(slot));
-        let after = self.next[usize::from(slot)];
+        let next = self.next[usize::from(slot)];
         let mut at = self.first[chain];
         if at == slot {
-            self.first[chain] = after;
+            self.first[chain] = next;
         } else {
             while at != NONE && self.next[usize::from(at)] != slot {
                 at = self.next[usize::from(at)];
             }
-            debug_assert_ne!(at, NONE, "it is in its chain");
-            self.next[usize::from(at)] = after;
+            debug_assert_ne!(at, NONE, "the slot is not in its chain");
+            self.next[usize::from(at)] = next;
         }
         self.next[usize::from(slot)] = self.free;
         self.free = slot;
@@ -142,7 +142,7 @@ impl Directory {
     }
 
     pub(super) fn expiry(&self, slot: Slot) -> Expiry {
-        Expiry::of_word(self.expiry[usize::from(slot)])
+        Expiry::from_word(self.expiry[usize::from(slot)])
     }
 
     pub(super) fn set_traits(&mut self, slot: Slot, traits: Traits) {
@@ -194,9 +194,9 @@ mod tests {
         let slots: Vec<Slot> = (0..8)
             .map(|hash| directory.insert(hash * 8, TRAITS).unwrap())
             .collect();
-        assert_eq!(directory.insert(99, TRAITS), None, "it is full");
-        for gone in [3, 0, 7] {
-            directory.remove(slots[gone]);
+        assert_eq!(directory.insert(99, TRAITS), None, "no slot is free");
+        for removed in [3, 0, 7] {
+            directory.remove(slots[removed]);
         }
         assert_eq!(directory.len(), 5);
         for (hash, &slot) in (0..8).zip(&slots) {

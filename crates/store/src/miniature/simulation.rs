@@ -103,7 +103,7 @@ impl Simulation {
         context: &SampleContext,
     ) -> Option<usize> {
         if observation.hash >= self.threshold() {
-            // No longer watched.
+            // The key is no longer watched.
             return None;
         }
         if self.flushes != context.flushes {
@@ -184,7 +184,7 @@ impl Simulation {
 
     /// Inserts the item into each cache that does not contain it.
     fn fill(&mut self, slot: Slot, traits: Traits, capacity: Capacity) {
-        // It may have been touched or overwritten since without being sampled.
+        // The item may have been touched or overwritten by a request that was not sampled.
         self.queues.change(&mut self.directory, slot, traits);
         if self.queues.insert_missing(&self.directory, slot) {
             self.directory.reset_counted(slot);
@@ -194,7 +194,7 @@ impl Simulation {
 
     fn enforce_limits(&mut self, slot: Slot, capacity: Capacity) {
         if self.directory.bytes(slot) > capacity.bytes / LARGEST_PART {
-            // It would fill a large part of the cache, and distort the score.
+            // The item would fill a large part of the cache, and distort the score.
             self.forget(slot);
         }
         self.queues.evict_excess(&mut self.directory, capacity);

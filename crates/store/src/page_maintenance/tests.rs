@@ -61,7 +61,8 @@ fn maintenance_skips_segments_that_writers_used_first() {
     let segment_steps = u64::from(store.log.heap.segment_size() / POPULATE_BYTES);
     let index_bytes = store.index.bytes() + 2 * u64::from(store.log.heap.segment_size());
     let index_steps = index_bytes.div_ceil(POPULATE_BYTES.into());
-    // The rest of the segment that was begun, and the segments to be used next.
+    // The remaining steps of the segment that was begun, the segments to be used next, and the
+    // index.
     let expected = segment_steps - 1 + u64::from(2 * reserve) * segment_steps + index_steps;
     assert_eq!(populated, expected);
 }
@@ -89,7 +90,11 @@ fn a_segment_being_repopulated_is_usable_after_maintenance_is_dropped() {
     while store.log.available() == available {
         assert_eq!(maintenance.step(), PageStep::Populated);
     }
-    assert_eq!(store.log.available(), available - 1, "it is under way");
+    assert_eq!(
+        store.log.available(),
+        available - 1,
+        "a segment being populated is not available"
+    );
     drop(maintenance);
     assert_eq!(store.log.available(), available);
 }

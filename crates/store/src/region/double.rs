@@ -18,7 +18,7 @@ impl Region {
 
     pub(crate) fn disable_huge(&self) {}
 
-    pub(crate) fn populate(&self, _from: usize, _to: usize) {}
+    pub(crate) fn populate(&self, _from_byte: usize, _to_byte: usize) {}
 
     pub(crate) fn words(&self) -> &[AtomicU64] {
         &self.0
@@ -32,7 +32,7 @@ pub(crate) struct Table<T>(Box<[T]>);
 /// A type that a table can hold.
 ///
 /// # Safety
-/// As for the real table, so that both accept the same types. Nothing here depends on it.
+/// As for the real table, so that both accept the same types. No code here depends on it.
 pub(crate) unsafe trait Zeroed: Default {}
 
 impl<T: Zeroed> Table<T> {

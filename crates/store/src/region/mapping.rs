@@ -10,35 +10,36 @@ use rustix::mm::{Advice, MapFlags, ProtFlags, madvise, mmap_anonymous, munmap};
 
 use super::nodes;
 
-/// Size of a word.
+/// Size of a word in bytes.
 const WORD: usize = size_of::<AtomicU64>();
-/// Size of a huge page.
-const HUGE: usize = 2 << 20;
+/// Size of a huge page in bytes.
+const HUGE_PAGE: usize = 2 << 20;
 
-/// A mapping of zeroes, unmapped when dropped. This type accesses it only by whole words, each an
-/// atomic. `heap.rs` also reads plain bytes that no thread writes at that time.
+/// A mapping of zeroes, unmapped when dropped. This type accesses the memory only by whole words,
+/// each an atomic. `heap.rs` and `heap/block.rs` also access plain bytes of it: key and value of a
+/// block are written before the block is published, and only read afterwards.
 #[derive(Debug)]
 pub(crate) struct Mapping {
     start: NonNull<AtomicU64>,
     words: usize,
-    /// Number of bytes between the address that the kernel chose and the aligned start. They belong
-    /// to the mapping and are never touched.
+    /// Number of bytes between the address that the kernel chose and the aligned start. These bytes
+    /// belong to the mapping and are never touched.
     unused_len: usize,
 }
 
 // SAFETY: the value owns the mapping, which is not bound to a thread.
 unsafe impl Send for Mapping {}
 // SAFETY: through a shared reference this type only accesses whole words, as atomics, and makes
-// system calls. `byte` returns pointers, whose use is unsafe: `heap.rs` and `heap/block.rs` also
-// access plain bytes, and guarantee that no thread writes bytes that another may read (see
-// `Heap::block`). `discard` and `populate` are called for segments in which no block is in use, or
-// change no contents.
+// system calls. `byte_address` returns pointers, whose use is unsafe: `heap.rs` and `heap/block.rs`
+// also access plain bytes, and guarantee that no thread writes bytes that another may read (see
+// `Heap::block`). `populate` changes no contents. `discard` does, but is called only for segments
+// in which no block is in use.
 unsafe impl Sync for Mapping {}
 
 impl Mapping {
     /// Reserves `bytes`, rounded up to words. Nothing is resident yet. A mapping that is at least
-    /// as long as a huge page begins at the boundary of one, so that it shares none with other
-    /// memory.
+    /// as long as a huge page begins at the boundary of a huge page, so that it shares no huge page
+    /// with other memory.
     ///
     /// # Errors
     /// The address space is exhausted.
@@ -52,11 +53,12 @@ impl Mapping {
             unsafe { mmap_anonymous(ptr::null_mut(), slack + words * WORD, access, flags) }?;
         let unused_len = match slack {
             0 => 0,
-            _ => whole.cast::<u8>().align_offset(HUGE),
+            _ => whole.cast::<u8>().align_offset(HUGE_PAGE),
         };
         match NonNull::new(whole.wrapping_byte_add(unused_len).cast()) {
             Some(start) => {
-                // Before any page is touched, because resident pages would stay on their node.
+                // NUMA: the policy is set before any page is touched, because a resident page stays
+                // on its node.
                 nodes::interleave(start.cast(), words * WORD);
                 Ok(Self {
                     start,
@@ -74,11 +76,11 @@ impl Mapping {
         self.start.cast()
     }
 
-    /// The address of byte `at`.
+    /// The address of the byte at offset `at`.
     #[inline]
-    pub(crate) fn byte(&self, at: usize) -> NonNull<u8> {
+    pub(crate) fn byte_address(&self, at: usize) -> NonNull<u8> {
         debug_assert!(at <= self.len());
-        // SAFETY: inside the mapping or one past its end.
+        // SAFETY: the address is inside the mapping or one past its end.
         unsafe { self.start().add(at) }
     }
 
@@ -106,16 +108,16 @@ impl Mapping {
 
     /// Populates the pages of a range of bytes. A hint. Makes a system call, so it must not be
     /// called while serving requests.
-    pub(crate) fn populate(&self, from: usize, to: usize) {
-        let to = to.min(self.len());
-        if from >= to {
+    pub(crate) fn populate(&self, from_byte: usize, to_byte: usize) {
+        let to_byte = to_byte.min(self.len());
+        if from_byte >= to_byte {
             return;
         }
         // The kernel requires an aligned start; it aligns the end itself.
-        let from = from / rustix::param::page_size() * rustix::param::page_size();
-        let start = self.byte(from).as_ptr().cast();
+        let from_byte = from_byte / rustix::param::page_size() * rustix::param::page_size();
+        let start = self.byte_address(from_byte).as_ptr().cast();
         // SAFETY: the range lies in the mapping; populating changes no contents.
-        let _ = unsafe { madvise(start, to - from, Advice::LinuxPopulateWrite) };
+        let _ = unsafe { madvise(start, to_byte - from_byte, Advice::LinuxPopulateWrite) };
     }
 
     /// All words.
@@ -127,24 +129,25 @@ impl Mapping {
     }
 
     /// Returns the pages of a range of words to the kernel; they read as zeroes afterwards. Only
-    /// whole pages are returned. Makes a system call, so it must not be called while serving
-    /// requests.
+    /// whole pages are returned. No block in the range may be in use. Makes a system call, so it
+    /// must not be called while serving requests.
     ///
     /// # Errors
     /// Those of the kernel. The words are then unchanged.
-    pub(crate) fn discard(&self, from: usize, to: usize) -> io::Result<()> {
-        let page = rustix::param::page_size() / WORD;
-        let (from, to) = (
-            from.next_multiple_of(page),
-            to.min(self.words) / page * page,
+    pub(crate) fn discard(&self, from_word: usize, to_word: usize) -> io::Result<()> {
+        let page_words = rustix::param::page_size() / WORD;
+        let (from_word, to_word) = (
+            from_word.next_multiple_of(page_words),
+            to_word.min(self.words) / page_words * page_words,
         );
-        if from >= to {
+        if from_word >= to_word {
             return Ok(());
         }
-        let start = self.words()[from..to].as_ptr().cast_mut().cast();
-        // SAFETY: the range lies in the mapping; a page that reads as zero again is as valid as a
-        // new one, and every access is atomic.
-        unsafe { madvise(start, (to - from) * WORD, Advice::LinuxDontNeed) }?;
+        let start = self.words()[from_word..to_word].as_ptr().cast_mut().cast();
+        // SAFETY: the range lies in the mapping, and a page that reads as zero again is as valid as
+        // a new one. No block in it is in use, so no thread accesses its plain bytes; a concurrent
+        // access to a word is atomic.
+        unsafe { madvise(start, (to_word - from_word) * WORD, Advice::LinuxDontNeed) }?;
         Ok(())
     }
 }
@@ -153,8 +156,8 @@ impl Drop for Mapping {
     fn drop(&mut self) {
         let whole = self.start.as_ptr().wrapping_byte_sub(self.unused_len);
         // SAFETY: the value is being dropped, so there are no borrows, and it owns the mapping from
-        // the address that the kernel chose to its end. This fails only for a range that was never
-        // mapped.
+        // the address that the kernel chose to its end. The call fails only for a range that was
+        // never mapped.
         let _ = unsafe { munmap(whole.cast(), slack(self.len()) + self.len()) };
     }
 }
@@ -162,7 +165,7 @@ impl Drop for Mapping {
 /// Number of additional bytes to map, so that a mapping of `len` bytes can begin at the boundary of
 /// a huge page.
 fn slack(len: usize) -> usize {
-    if len < HUGE { 0 } else { HUGE }
+    if len < HUGE_PAGE { 0 } else { HUGE_PAGE }
 }
 
 #[cfg(test)]
@@ -177,24 +180,24 @@ mod tests {
         assert_eq!(words.len(), 1 << 17);
         assert_eq!(words[77_777].load(Relaxed), 0);
         words.iter().for_each(|word| word.store(7, Relaxed));
-        let page = rustix::param::page_size() / WORD;
-        region.discard(1, 3 * page + 1).unwrap();
-        assert_eq!(words[page - 1].load(Relaxed), 7, "part of a page stays");
-        assert_eq!(words[page].load(Relaxed), 0);
-        assert_eq!(words[3 * page - 1].load(Relaxed), 0);
-        assert_eq!(words[3 * page].load(Relaxed), 7);
+        let page_words = rustix::param::page_size() / WORD;
+        region.discard(1, 3 * page_words + 1).unwrap();
+        assert_eq!(words[page_words - 1].load(Relaxed), 7, "part of a page");
+        assert_eq!(words[page_words].load(Relaxed), 0);
+        assert_eq!(words[3 * page_words - 1].load(Relaxed), 0);
+        assert_eq!(words[3 * page_words].load(Relaxed), 7, "part of a page");
         region.discard(5, 5).unwrap();
         region.discard(0, usize::MAX).unwrap();
-        assert_eq!(words[3 * page].load(Relaxed), 0);
+        assert_eq!(words[3 * page_words].load(Relaxed), 0);
     }
 
     #[test]
     fn a_large_mapping_begins_at_the_boundary_of_a_huge_page() {
-        let many: Vec<_> = [HUGE, 3 * HUGE + 40, HUGE]
+        let many: Vec<_> = [HUGE_PAGE, 3 * HUGE_PAGE + 40, HUGE_PAGE]
             .map(|bytes| Mapping::reserve(bytes).unwrap())
             .into();
         for mapping in &many {
-            assert_eq!(mapping.start().as_ptr().addr() % HUGE, 0);
+            assert_eq!(mapping.start().as_ptr().addr() % HUGE_PAGE, 0);
             mapping
                 .words()
                 .iter()

@@ -1,9 +1,9 @@
 //! Interleaves a mapping over the NUMA nodes of the machine.
 //!
-//! The kernel allocates a page on the node of the thread that touches it first. That is the main
-//! thread, which populates pages before workers need them: the whole cache would be on one node,
-//! and all workers would use its memory controller. With interleaving by pages, each node has an
-//! equal part (`set_mempolicy(2)`, `MPOL_INTERLEAVE`).
+//! The kernel allocates a page on the node of the thread that touches it first. The main thread
+//! populates pages before workers need them, so without interleaving the whole cache would be on
+//! one node, and all workers would use its memory controller. With interleaving by pages, each node
+//! has an equal part (`set_mempolicy(2)`, `MPOL_INTERLEAVE`).
 
 use std::ptr::{self, NonNull};
 

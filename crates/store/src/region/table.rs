@@ -57,7 +57,7 @@ mod tests {
     #[repr(align(64))]
     struct Line(AtomicU64);
 
-    // SAFETY: contains only an atomic.
+    // SAFETY: the type contains only an atomic integer.
     unsafe impl Zeroed for Line {}
 
     const PAGES: usize = 256;

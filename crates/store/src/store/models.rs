@@ -1,7 +1,7 @@
 //! Writers that evacuate segments, with readers, a pin and a sleeping worker, in many interleavings
-//! (`cargo xtask models`). The scheduler controls only what threads share through `crate::sync`.
-//! The bytes themselves are plain memory, written while no other thread runs, so a reader of reused
-//! memory sees the value of another key.
+//! (`cargo xtask models`). The scheduler switches threads only at accesses to what they share
+//! through `crate::sync`. The bytes of items are plain memory, so a thread writes all bytes of an
+//! item without a switch, and a reader of reused memory sees the complete value of another key.
 //!
 //! All interleavings are sequentially consistent: missing fences and weak orderings are not
 //! detected. The models named `weak_memory.rs` cover those.
@@ -15,11 +15,11 @@ use shuttle::thread;
 const NOW_S: u32 = 1;
 const ROUNDS: usize = 300;
 /// Maximum number of preemptions per run. Memory is reused only if one thread makes many steps
-/// while another makes none. Schedules that choose a thread at random for each step hardly ever
-/// contain that (Burckhardt et al., ASPLOS 2010).
+/// while another makes none, which hardly ever happens in schedules that choose a thread at random
+/// for each step (Burckhardt et al., ASPLOS 2010).
 const PREEMPTIONS: usize = 3;
 
-/// A dozen segments of nine items each.
+/// A store of 13 segments, each with space for nine items of [`set`].
 fn store() -> Arc<Store> {
     let config = Config {
         memory_bytes: 14 * 512 + 2048,
@@ -57,8 +57,8 @@ fn set(worker: &mut Worker, number: u8) -> u64 {
     }
 }
 
-/// Whether an item exists. If `yields`, another thread may run between finding the item and reading
-/// its bytes.
+/// Reads an item, and checks that its bytes are those of [`set`]. Returns whether the key has an
+/// item. If `yields`, another thread may run between finding the item and reading its bytes.
 fn read_item(worker: &mut Worker, number: u8, yields: bool) -> bool {
     let key = [number];
     let read = worker.read(&key, worker.hash(&key), NOW_S, Read::default(), |item| {
@@ -153,16 +153,16 @@ fn a_pinned_value_stays_during_evacuation() {
 }
 
 #[test]
-fn two_concurrent_evacuations_lose_no_requested_item() {
+fn every_counted_item_of_two_writers_is_found() {
     shuttle::check_pct(
         || {
             let store = store();
             let writers: Vec<_> = (0..2_u8)
-                .map(|at| {
+                .map(|writer| {
                     let mut worker = store.worker();
                     thread::spawn(move || {
                         for number in 0..30 {
-                            set(&mut worker, 100 * at + number);
+                            set(&mut worker, 100 * writer + number);
                             worker.quiescent();
                         }
                         worker.offline();
@@ -185,7 +185,8 @@ fn two_concurrent_evacuations_lose_no_requested_item() {
 
 #[test]
 fn no_reader_sees_a_reused_hole() {
-    // Not in every interleaving: a worker that is not quiescent prevents the reuse of holes.
+    // Summed over all interleavings, because in some no hole is filled: a worker that is not
+    // quiescent prevents it.
     let holes_filled = std::sync::Arc::new(std::sync::atomic::AtomicU64::new(0));
     let sum = std::sync::Arc::clone(&holes_filled);
     shuttle::check_pct(
@@ -242,13 +243,15 @@ fn no_reader_sees_a_reused_hole() {
     assert!(holes_filled.load(Ordering::Relaxed) > 0);
 }
 
-/// A touched item moves to a block with an expiry word, while other threads read it, overwrite it
-/// and evacuate segments. Later reads find the last written value with the last expiry.
+/// A touched item moves to a block with an expiry word, while another thread reads it, touches it
+/// too, and evacuates segments. Unless the item was evicted, a later read finds the last written
+/// value with the last expiry.
 #[test]
-fn a_touched_item_is_neither_lost_nor_torn_and_expires() {
-    // Not in every interleaving: the other insertions may evict the item.
-    let found = Arc::new(std::sync::atomic::AtomicU64::new(0));
-    let sum = Arc::clone(&found);
+fn a_touched_item_keeps_the_last_written_value_and_gets_the_last_expiry() {
+    // Summed over all interleavings, because in some the insertions of the other thread evict the
+    // item.
+    let found_count = Arc::new(std::sync::atomic::AtomicU64::new(0));
+    let sum = Arc::clone(&found_count);
     shuttle::check_pct(
         move || {
             let store = store();
@@ -259,12 +262,12 @@ fn a_touched_item_is_neither_lost_nor_torn_and_expires() {
                 }
             };
             set(&mut store.worker(), 7);
-            let others = {
+            let other = {
                 let mut worker = store.worker();
                 thread::spawn(move || {
                     for number in 0..60 {
                         touch_until(50)(&mut worker);
-                        set(&mut worker, 20 + number % 60);
+                        set(&mut worker, 20 + number);
                         read_item(&mut worker, 7, true);
                         worker.quiescent();
                     }
@@ -272,24 +275,25 @@ fn a_touched_item_is_neither_lost_nor_torn_and_expires() {
                 })
             };
             let mut worker = store.worker();
-            let seen = |worker: &mut Worker| {
-                let how = Read::default();
-                let seen = worker.read(&[7], worker.hash(&[7]), NOW_S, how, |item| {
+            let cas_and_expiry = |worker: &mut Worker| {
+                let options = Read::default();
+                let read = worker.read(&[7], worker.hash(&[7]), NOW_S, options, |item| {
                     Some((item.cas, item.expiry))
                 });
-                seen.ok().flatten()
+                read.ok().flatten()
             };
             for _ in 0..20 {
                 let cas = set(&mut worker, 7);
                 thread::yield_now();
-                assert!(seen(&mut worker).is_none_or(|seen| seen.0 == cas));
+                let read = cas_and_expiry(&mut worker);
+                assert!(read.is_none_or(|(read_cas, _)| read_cas == cas));
                 worker.quiescent();
             }
             touch_until(50)(&mut worker);
             worker.offline();
-            assert!(others.join().is_ok());
+            assert!(other.join().is_ok());
             worker.online();
-            if let Some((_, expiry)) = seen(&mut worker) {
+            if let Some((_, expiry)) = cas_and_expiry(&mut worker) {
                 assert_eq!(expiry, Expiry::at(50));
                 sum.fetch_add(1, Ordering::Relaxed);
             }
@@ -297,5 +301,5 @@ fn a_touched_item_is_neither_lost_nor_torn_and_expires() {
         ROUNDS,
         PREEMPTIONS,
     );
-    assert!(found.load(Ordering::Relaxed) > 0);
+    assert!(found_count.load(Ordering::Relaxed) > 0);
 }

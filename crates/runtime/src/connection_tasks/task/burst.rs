@@ -7,7 +7,7 @@ use super::ConnectionTask;
 use crate::connection_counts::Traffic;
 use crate::connection_tasks::TaskRuntime;
 
-/// A task has a mailbox of its own, so it needs no number.
+/// A task has a mailbox of its own, so its results need not name a connection.
 const CONNECTION: ConnectionId = ConnectionId {
     slot: 0,
     generation: 0,
@@ -27,7 +27,7 @@ impl<C: TaskRuntime> ConnectionTask<C> {
             mailbox: &mut self.mailbox,
             waker: &self.waker,
             connection: CONNECTION,
-            pending: &mut self.tickets,
+            open: &mut self.tickets,
         };
         let waited_for_memory = self.waits_for_memory;
         let progress = self.tasks.runtime.with_context(|context| {
@@ -35,7 +35,7 @@ impl<C: TaskRuntime> ConnectionTask<C> {
             std::mem::swap(&mut context.output, output);
             let progress = context.answer_one(session, input, tickets, now_ns);
             std::mem::swap(&mut context.output, output);
-            // Only the holder of a context may count, so bytes to be sent are counted here too.
+            // Counting needs a context, so bytes are counted as sent before they are.
             let len = output.len() as u64;
             context.counts.add(Traffic::BytesWritten, len);
             match progress.next {
@@ -48,9 +48,9 @@ impl<C: TaskRuntime> ConnectionTask<C> {
         });
         self.waits_for_memory = progress.next == Next::Memory;
         if fresh_len > 0 {
-            let rest = &self.buffer[progress.consumed..fresh_len];
-            if !rest.is_empty() {
-                self.held.append(rest);
+            let unconsumed = &self.buffer[progress.consumed..fresh_len];
+            if !unconsumed.is_empty() {
+                self.held.append(unconsumed);
             }
         } else {
             self.held.consume(progress.consumed);

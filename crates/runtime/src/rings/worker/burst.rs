@@ -12,23 +12,23 @@ use crate::setup::second;
 use crate::transport::Transport as _;
 use crate::worker_context::WorkerContext;
 
-/// The part of one connection in a burst.
-pub(super) struct Part {
+/// A connection in a burst.
+pub(super) struct BurstMember {
     slot: Slot,
     input: Input,
-    /// The peer has closed its side.
-    ended: bool,
+    /// The peer has shut down its sending side.
+    has_ended: bool,
 }
 
 /// Where the input of a connection is during a burst.
 enum Input {
-    /// In a buffer selected by the kernel.
+    /// In a buffer selected by the kernel. The connection holds no earlier input.
     Arrived(Arrived),
-    /// Appended to held input.
+    /// In the connection's own memory, behind any earlier input.
     HeldInput(HeldInput),
 }
 
-impl Part {
+impl BurstMember {
     /// The slot and the input.
     fn input_of<'i>(&'i self, inputs: &'i Inputs) -> (Slot, &'i [u8]) {
         let input = match &self.input {
@@ -43,10 +43,10 @@ impl<S: service::Worker> Worker<S> {
     /// Serves connections that have input.
     pub(super) fn serve(&mut self, slots: &[Slot], now_ns: u64) {
         let now_s = second(now_ns);
-        let mut parts = std::mem::take(&mut self.parts);
-        parts.extend(slots.iter().filter_map(|&slot| self.part(slot)));
+        let mut members = std::mem::take(&mut self.members);
+        members.extend(slots.iter().filter_map(|&slot| self.member(slot)));
         let mut outcomes = std::mem::take(&mut self.outcomes);
-        let input_of = |part| Part::input_of(part, &self.inputs);
+        let input_of = |member| BurstMember::input_of(member, &self.inputs);
         let send =
             |context: &mut WorkerContext<S>, connection: &mut Connection<S, RingIo>, slot| {
                 let (ring, unsettled) = (&mut self.ring, &mut self.unsettled);
@@ -54,30 +54,30 @@ impl<S: service::Worker> Worker<S> {
             };
         self.context.serve_burst(
             &mut self.table,
-            &parts,
+            &members,
             input_of,
             now_ns,
             &mut outcomes,
             send,
         );
-        for (part, outcome) in parts.drain(..).zip(outcomes.drain(..)) {
-            self.keep_unconsumed(part.slot, part.input, outcome.progress.consumed);
+        for (member, outcome) in members.drain(..).zip(outcomes.drain(..)) {
+            self.keep_unconsumed(member.slot, member.input, outcome.progress.consumed);
             if outcome.is_lost {
-                self.close(part.slot);
+                self.close(member.slot);
             } else {
-                self.go_on(part.slot, outcome.progress.next, part.ended);
-                self.count_buffered(part.slot);
+                self.go_on(member.slot, outcome.progress.next, member.has_ended);
+                self.count_buffered(member.slot);
             }
         }
-        self.parts = parts;
+        self.members = members;
         self.outcomes = outcomes;
     }
 
-    /// The part of a connection in the burst. `None` if its replies are still being sent, or it is
-    /// in the burst already.
-    fn part(&mut self, slot: Slot) -> Option<Part> {
+    /// Makes a connection a member of the burst, with all its input. `None` if its replies are
+    /// still being sent, or it has been served in this burst or closed.
+    fn member(&mut self, slot: Slot) -> Option<BurstMember> {
         let connection = self.table.get_mut(slot)?;
-        if !std::mem::take(&mut connection.queued) {
+        if !std::mem::take(&mut connection.is_queued) {
             return None;
         }
         let io = &mut connection.io;
@@ -95,14 +95,14 @@ impl<S: service::Worker> Worker<S> {
                 Input::HeldInput(held)
             }
         };
-        Some(Part {
+        Some(BurstMember {
             slot,
             input,
-            ended: io.has_ended,
+            has_ended: io.has_ended,
         })
     }
 
-    /// Keeps unconsumed input with the connection and returns the buffer.
+    /// Keeps unconsumed input with the connection and gives the kernel's buffer back.
     fn keep_unconsumed(&mut self, slot: Slot, input: Input, consumed: usize) {
         let connection = self.table.get_mut(slot);
         match (input, connection) {
@@ -110,8 +110,8 @@ impl<S: service::Worker> Worker<S> {
                 if let Some(connection) = connection
                     && consumed < arrived.len()
                 {
-                    let rest = &self.inputs.bytes(&arrived)[consumed..];
-                    connection.held.append(rest);
+                    let unconsumed = &self.inputs.bytes(&arrived)[consumed..];
+                    connection.held.append(unconsumed);
                 }
                 self.inputs.give_back(arrived);
             }
@@ -124,39 +124,39 @@ impl<S: service::Worker> Worker<S> {
     }
 
     /// Does what a connection needs next.
-    fn go_on(&mut self, slot: Slot, next: Next, ended: bool) {
+    fn go_on(&mut self, slot: Slot, next: Next, has_ended: bool) {
         let Some(connection) = self.table.get_mut(slot) else {
             return;
         };
         if connection.io.is_shut {
-            // It was closed while another connection of the burst was handled.
+            // The connection was closed while another one of the burst was handled.
             connection.held = HeldInput::default();
             return;
         }
         let is_blocked = connection.unsent.is_some() || connection.io.is_sending;
-        connection.wants_turn = !matches!(next, Next::Input | Next::Upload | Next::Close);
-        connection.waits_for_completion = next == Next::Completion;
+        connection.needs_turn = !matches!(next, Next::Input | Next::Upload | Next::Close);
+        connection.waits_for_ticket = next == Next::Completion;
         // Replies may still be due after the peer has closed its side.
         let has_tickets = connection.tickets.count() > 0;
-        let nothing_left = ended && !connection.wants_turn && !has_tickets;
-        // A session that waits for a completion without having a ticket would wait forever.
+        let nothing_left = has_ended && !connection.needs_turn && !has_tickets;
+        // A session that waits for the result of a ticket without having one would wait forever.
         let is_stuck = next == Next::Completion && !has_tickets;
-        debug_assert!(!is_stuck, "the session waits for nothing");
+        debug_assert!(!is_stuck, "the session waits for a result without a ticket");
         let is_over = next == Next::Close || nothing_left || is_stuck;
-        connection.closing |= is_over;
+        connection.is_closing |= is_over;
         connection.io.waits_for_memory &= next == Next::Memory;
         match (is_blocked, next) {
-            // It continues when the replies have been sent.
+            // The connection continues when its replies have been sent.
             (true, _) => {}
             (false, _) if is_over => self.close(slot),
             (false, Next::Yield | Next::OutputSpace) => {
-                connection.queued = true;
-                self.context.again.push(slot);
+                connection.is_queued = true;
+                self.context.runnable.push(slot);
                 self.context.counts.add(Traffic::Yields, 1);
             }
             (false, Next::Memory) => {
-                connection.queued = true;
-                self.context.waiting.push(slot);
+                connection.is_queued = true;
+                self.context.waiting_for_memory.push(slot);
                 // A failed retry is part of the same wait.
                 if !std::mem::replace(&mut connection.io.waits_for_memory, true) {
                     self.context.counts.add(Traffic::MemoryWaits, 1);
@@ -167,12 +167,14 @@ impl<S: service::Worker> Worker<S> {
         self.limit_receiving(slot);
         if !is_blocked && !is_over {
             self.receive(slot);
+            self.watch_hang_up(slot);
         }
     }
 }
 
-/// Sends a context's output to a connection: with the other sends of the burst, or at once if it
-/// has pins, which a ring cannot own, or is transformed. Returns false if the connection is lost.
+/// Sends a context's output to a connection: by the ring, together with the other sends of the
+/// burst, or by a system call of its own if the output has pins, which a ring cannot own, or is
+/// transformed. Returns false if the connection is lost.
 fn send<S: service::Worker>(
     context: &mut WorkerContext<S>,
     ring: &mut Ring,
@@ -188,7 +190,7 @@ fn send<S: service::Worker>(
         && let Some(bytes) = context.take_bytes()
     {
         connection.io.is_sending = true;
-        connection.io.sending = bytes.capacity();
+        connection.io.send_capacity = bytes.capacity();
         if bytes.capacity() > BUFFERED_UNCOUNTED && !connection.io.is_unsettled {
             connection.io.is_unsettled = true;
             unsettled.push(slot);

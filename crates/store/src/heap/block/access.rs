@@ -1,5 +1,5 @@
-//! The last access of an item and its flags: a value ([`Access`]), and the word of a block that
-//! holds it ([`AccessWord`]).
+//! The access word of a block, with the last access of its item and flags: the value of the word
+//! ([`Access`]), and the word in memory ([`AccessWord`]).
 
 use std::sync::atomic::{AtomicU32, Ordering};
 
@@ -13,15 +13,15 @@ const FETCHED: u32 = 1 << 29;
 const STALE: u32 = 1 << 30;
 const CLAIMED: u32 = 1 << 31;
 
-/// The last access of an item, and its flags.
+/// The value of an access word: the last access of an item, and flags.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Access(u32);
 
 impl Access {
-    /// The value of a block that is not linked yet.
+    /// The access word of a block that is not linked yet.
     pub(super) const DEAD: Self = Self(DEAD);
 
-    /// The value of a new item.
+    /// The access word of a new item.
     pub(crate) fn new(now_s: u32) -> Self {
         Self(now_s & ACCESS_MASK)
     }
@@ -34,16 +34,19 @@ impl Access {
         now_s.wrapping_sub(ago_s.cast_unsigned())
     }
 
+    /// Whether the item was read since it was written.
     #[inline]
     pub(crate) fn is_fetched(self) -> bool {
         self.0 & FETCHED != 0
     }
 
+    /// Whether the item was invalidated, and its old value is still returned.
     #[inline]
     pub(crate) fn is_stale(self) -> bool {
         self.0 & STALE != 0
     }
 
+    /// Whether a client has claimed the item, and so is expected to renew it.
     #[inline]
     pub(crate) fn is_claimed(self) -> bool {
         self.0 & CLAIMED != 0
@@ -58,10 +61,11 @@ impl Access {
     /// The same access and flags, with the dead mark. A reader that found the item before still
     /// gets its metadata.
     #[must_use]
-    fn dead(self) -> Self {
+    fn with_dead_mark(self) -> Self {
         Self(self.0 | DEAD)
     }
 
+    /// Whether the last full write named the key in base64.
     #[inline]
     pub(crate) fn has_base64_key(self) -> bool {
         self.0 & BASE64_KEY != 0
@@ -75,7 +79,7 @@ impl Access {
 
     /// The same flags, with `now_s` as the time of the last access.
     #[must_use]
-    pub(crate) fn at(self, now_s: u32) -> Self {
+    pub(crate) fn accessed_at(self, now_s: u32) -> Self {
         Self(self.0 & !ACCESS_MASK | now_s & ACCESS_MASK)
     }
 
@@ -89,18 +93,18 @@ impl Access {
     /// The same access, with the two flags of the meta protocol set or cleared: stale, and claimed
     /// (a client was sent `W`).
     #[must_use]
-    pub(crate) fn with_stale_and_claimed(self, stale: bool, claimed: bool) -> Self {
-        let bits = if stale { STALE } else { 0 } | if claimed { CLAIMED } else { 0 };
+    pub(crate) fn with_stale_and_claimed(self, is_stale: bool, is_claimed: bool) -> Self {
+        let bits = if is_stale { STALE } else { 0 } | if is_claimed { CLAIMED } else { 0 };
         Self(self.0 & !(STALE | CLAIMED) | bits)
     }
 }
 
-/// A shared word of four bytes in plain memory, or its replacement in a model.
+/// An atomic word of four bytes in the memory of a block, or its replacement in a model.
 pub(super) trait Word {
     fn load(&self, order: Ordering) -> u32;
     fn store(&self, value: u32, order: Ordering);
-    /// Compare-and-exchange with relaxed ordering on success and failure.
-    fn replace(&self, before: u32, after: u32);
+    /// Stores `after` if the word is `before`, with relaxed ordering.
+    fn replace_if_unchanged(&self, before: u32, after: u32);
 }
 
 impl Word for AtomicU32 {
@@ -115,7 +119,7 @@ impl Word for AtomicU32 {
     }
 
     #[inline]
-    fn replace(&self, before: u32, after: u32) {
+    fn replace_if_unchanged(&self, before: u32, after: u32) {
         let _ = self.compare_exchange(before, after, Ordering::Relaxed, Ordering::Relaxed);
     }
 }
@@ -135,8 +139,9 @@ impl<W: Word> AccessWord<'_, W> {
         self.0.store(access.0, Ordering::Relaxed);
     }
 
-    /// Records a read of an item. `has_expiry_word`: whether the item can expire. If several
-    /// readers do so concurrently, the last store determines the recorded time.
+    /// Records a read of an item whose access word was `before`, by the word `after`.
+    /// `has_expiry_word` tells whether the item can expire. If several readers record a read
+    /// concurrently, the last store determines the recorded time.
     #[inline]
     pub(super) fn record_access(
         &self,
@@ -145,13 +150,13 @@ impl<W: Word> AccessWord<'_, W> {
         has_expiry_word: impl FnOnce() -> bool,
     ) {
         if before.is_dead() {
-            // Only `mark_dead` writes this mark, with release. If a reader stored it again with
-            // relaxed ordering, evacuation could see the mark, and skip the block, without seeing
-            // that the block was unlinked.
+            // Once a block is linked, only `mark_dead` sets this mark, with release. If a reader
+            // stored the mark again with relaxed ordering, evacuation could see it, and skip the
+            // block, without seeing that the block was unlinked.
         } else if before.is_stale() || has_expiry_word() {
             // A plain store could overwrite a concurrent claim. Only a stale item, or one that
             // expires, can be claimed.
-            self.0.replace(before.0, after.0);
+            self.0.replace_if_unchanged(before.0, after.0);
         } else {
             // This store may overwrite a concurrent dead mark, which is only a hint. To keep the
             // mark would cost a locked instruction for each read, on a cache line that the writer's
@@ -163,9 +168,9 @@ impl<W: Word> AccessWord<'_, W> {
     /// Adds the dead mark of an unlinked item.
     #[inline]
     pub(super) fn mark_dead(&self) {
-        let dead = self.access().dead();
-        // Release: pairs with `is_marked_dead`: the thread that skips the block has seen its
-        // unlinking, and so has every thread that learns of the segment's retirement.
+        let dead = self.access().with_dead_mark();
+        // Release: pairs with `is_marked_dead`: the thread that skips the block has seen that it
+        // was unlinked, and so has every thread that learns of the segment's retirement.
         self.0.store(dead.0, Ordering::Release);
     }
 

@@ -137,13 +137,13 @@ impl HeaderWord {
     };
 
     #[inline]
-    pub(super) const fn of_word(word: u32) -> Self {
+    pub(super) const fn from_word(word: u32) -> Self {
         Self(word)
     }
 
     /// Word 2 of an item whose CAS is not set yet.
     #[inline]
-    pub(super) fn of(fields: &HeaderFields) -> Self {
+    pub(super) fn new(fields: &HeaderFields) -> Self {
         let short_len = match fields.layout {
             Layout::Plain | Layout::Flags => fields.value_len,
             Layout::Wide | Layout::Pieces => 0,

@@ -1,48 +1,61 @@
-//! The memory of a block has one writer at a time, and is complete for the thread that evacuates
-//! its segment, also under weak orderings (`cargo xtask models`). The index entries are relaxed
-//! here, so that only the segment orders them with the memory.
+//! Models of a segment under the weak orderings of C++11 (`cargo xtask models`): a block has one
+//! writer at a time, and a thread that evacuates the segment sees its block complete. The index
+//! entry is accessed with relaxed ordering here, so that only operations on the segment order it
+//! with accesses to the block.
 
 use super::*;
 use crate::epochs::Epochs;
 use crate::sync::Arc;
-use crate::weak_memory::{Bytes, Switch, explore};
+use crate::weak_memory::{Bytes, CaseArose, PreemptionPoint, explore};
 use loom::thread;
 
 /// Size of the only block of the segment.
 const LEN: u32 = 8;
 const SIZE: u32 = FIRST + LEN;
+/// Openings of the small part are even numbers (`log::part_of_opening`).
 const FIRST_OPENING: u32 = 2;
 const SECOND_OPENING: u32 = 4;
 const EXPIRY_S: u32 = 50;
 
+// The contents of the block.
+/// Written in the first opening.
 const OLD: u32 = 1;
+/// Written into the hole that the old block has left.
 const FILLED: u32 = 2;
+/// Written in the second opening, or as the first block of an open segment.
 const NEW: u32 = 3;
+
+// The values of the index entry.
+/// The entry refers to the old block.
+const REFERS_TO_OLD: u32 = 0;
+/// The old block is unlinked. In the models of holes, the entry refers to the filled hole.
+const RELINKED: u32 = 1;
 
 /// A segment of one block.
 struct Model {
     segment: Segment,
     bytes: Bytes,
-    /// Whether the index refers to the content of the filled hole.
+    /// The index entry: [`REFERS_TO_OLD`] or [`RELINKED`].
     entry: AtomicU32,
-    switch: Switch,
+    preemption: PreemptionPoint,
 }
 
 impl Model {
-    fn opened() -> Arc<Self> {
+    /// An open segment without blocks.
+    fn with_open_segment() -> Arc<Self> {
         let model = Self {
             segment: Segment::default(),
             bytes: Bytes::new(OLD),
-            entry: AtomicU32::new(0),
-            switch: Switch::new(),
+            entry: AtomicU32::new(REFERS_TO_OLD),
+            preemption: PreemptionPoint::new(),
         };
         model.segment.open(Part::Small, 0, 0, FIRST_OPENING);
         Arc::new(model)
     }
 
     /// A sealed segment whose block has been written.
-    fn full() -> Arc<Self> {
-        let model = Self::opened();
+    fn with_sealed_segment() -> Arc<Self> {
+        let model = Self::with_open_segment();
         assert!(model.append(OLD));
         model.segment.set_phase(Phase::Sealed);
         model
@@ -50,33 +63,33 @@ impl Model {
 
     /// Adds a block, as `Log::allocate_between` does. Returns false if the segment is full.
     fn append(&self, value: u32) -> bool {
-        self.switch.here();
+        self.preemption.point();
         if self.segment.tail() >= SIZE {
             return false;
         }
-        self.switch.here();
+        self.preemption.point();
         let is_taken = self.segment.take(LEN, SIZE) == Ok(FIRST);
         if is_taken {
             self.segment.raise_expiry(Expiry::at(EXPIRY_S));
             self.bytes.write(value);
         }
-        self.switch.here();
+        self.preemption.point();
         self.segment.release_writer();
-        self.switch.here();
+        self.preemption.point();
         is_taken
     }
 
     /// Fills a hole left in the first opening, as `Worker::take_hole` and the following write do.
     fn fill(&self) -> bool {
-        self.switch.here();
+        self.preemption.point();
         let is_joined = self.segment.acquire_writer_if_opening(FIRST_OPENING);
-        self.switch.here();
+        self.preemption.point();
         if is_joined {
             self.bytes.write(FILLED);
-            self.entry.store(1, Ordering::Relaxed);
-            self.switch.here();
+            self.entry.store(RELINKED, Ordering::Relaxed);
+            self.preemption.point();
             self.segment.release_writer();
-            self.switch.here();
+            self.preemption.point();
         }
         is_joined
     }
@@ -84,39 +97,44 @@ impl Model {
     /// Closes the segment and reads its block. Returns false if a writer holds it.
     fn evacuate(&self) -> bool {
         let is_closed = self.is_ready() && self.segment.close();
-        self.switch.here();
+        self.preemption.point();
         if is_closed {
-            let is_filled = self.entry.load(Ordering::Relaxed) == 1;
+            let is_filled = self.entry.load(Ordering::Relaxed) == RELINKED;
             let expected = if is_filled { FILLED } else { OLD };
-            assert_eq!(self.bytes.read(), expected, "a published block is complete");
+            assert_eq!(
+                self.bytes.read(),
+                expected,
+                "evacuation read a block that is not complete"
+            );
         }
         is_closed
     }
 
     fn is_ready(&self) -> bool {
-        self.switch.here();
+        self.preemption.point();
         let is_ready = self.segment.is_ready(SIZE);
-        self.switch.here();
+        self.preemption.point();
         is_ready
     }
 
-    fn reopen_retired(&self) {
-        self.switch.here();
+    /// Opens the segment a second time, after its evacuation and retirement.
+    fn open_again(&self) {
+        self.preemption.point();
         self.segment.open(Part::Small, 0, 0, SECOND_OPENING);
     }
 }
 
 #[test]
-fn a_hole_is_filled_while_its_segment_is_evacuated_and_reopened() {
+fn a_writer_of_a_hole_does_not_write_into_the_reopened_segment() {
     explore(|| {
-        let model = Model::full();
+        let model = Model::with_sealed_segment();
         let writer = {
             let model = Arc::clone(&model);
             thread::spawn(move || model.fill())
         };
         let is_evacuated = model.evacuate();
         if is_evacuated {
-            model.reopen_retired();
+            model.open_again();
             assert!(model.append(NEW));
         }
         let is_filled = writer.join().is_ok_and(|is_filled| is_filled);
@@ -124,18 +142,19 @@ fn a_hole_is_filled_while_its_segment_is_evacuated_and_reopened() {
             assert_eq!(
                 model.bytes.read(),
                 NEW,
-                "an older opening's writer was late"
+                "the writer of a hole wrote into the reopened segment"
             );
         }
-        is_evacuated && is_filled
+        CaseArose(is_evacuated && is_filled)
     });
 }
 
-/// A thread that adds to a reopened segment writes where evacuation has read, and sees the opening.
+/// A thread that adds to a reopened segment sees its opening, and writes to memory only after the
+/// evacuation has read it.
 #[test]
-fn another_thread_adds_to_a_reopened_segment() {
+fn a_writer_that_adds_to_a_reopened_segment_sees_the_opening() {
     explore(|| {
-        let model = Model::full();
+        let model = Model::with_sealed_segment();
         let writer = {
             let model = Arc::clone(&model);
             thread::spawn(move || {
@@ -145,22 +164,23 @@ fn another_thread_adds_to_a_reopened_segment() {
             })
         };
         assert!(model.evacuate());
-        model.reopen_retired();
+        model.open_again();
         // Only the segment orders this read after the other thread's write.
         let is_ready = model.is_ready();
         if is_ready {
             assert_eq!(model.bytes.read(), NEW);
         }
         let is_added = writer.join().is_ok_and(|is_added| is_added);
-        is_added && is_ready
+        CaseArose(is_added && is_ready)
     });
 }
 
-/// Selecting a segment for evacuation reads it only through `is_ready`.
+/// The search for a segment to evacuate reads the expiry after `is_ready` and before `close`, so
+/// `is_ready` alone has to make it visible.
 #[test]
 fn a_ready_segment_has_the_expiry_of_its_blocks() {
     explore(|| {
-        let model = Model::opened();
+        let model = Model::with_open_segment();
         let writer = {
             let model = Arc::clone(&model);
             thread::spawn(move || model.append(NEW))
@@ -171,35 +191,36 @@ fn a_ready_segment_has_the_expiry_of_its_blocks() {
             assert_eq!(model.bytes.read(), NEW);
         }
         assert!(writer.join().is_ok());
-        is_ready
+        CaseArose(is_ready)
     });
 }
 
 #[test]
-fn a_hole_is_filled_after_evacuation_was_abandoned() {
+fn a_hole_is_complete_if_it_is_filled_after_an_abandoned_evacuation() {
     explore(|| {
-        let model = Model::full();
+        let model = Model::with_sealed_segment();
         let writer = {
             let model = Arc::clone(&model);
             thread::spawn(move || model.fill())
         };
-        let is_abandoned = model.evacuate();
-        if is_abandoned {
-            model.switch.here();
+        let is_closed = model.evacuate();
+        if is_closed {
+            // The evacuation is abandoned, as by `Log::abandon`, and another one begins.
+            model.preemption.point();
             model.segment.reopen();
             model.evacuate();
         }
         let is_filled = writer.join().is_ok_and(|is_filled| is_filled);
-        is_abandoned && is_filled
+        CaseArose(is_closed && is_filled)
     });
 }
 
-/// Writers of holes in two segments would not interact: here the other thread evacuates and
-/// reopens, and a third adds.
+/// One thread fills a hole, one evacuates and reopens the segment, one adds a block. Loom reports a
+/// race if two of them access the block at the same time.
 #[test]
-fn a_hole_is_not_filled_while_another_thread_adds() {
+fn filling_a_hole_does_not_race_with_adding_to_the_reopened_segment() {
     explore(|| {
-        let model = Model::full();
+        let model = Model::with_sealed_segment();
         let spawn = |run: fn(&Model) -> bool| {
             let model = Arc::clone(&model);
             thread::spawn(move || run(&model))
@@ -208,48 +229,49 @@ fn a_hole_is_not_filled_while_another_thread_adds() {
         let adding = spawn(|model| model.append(NEW));
         let is_evacuated = model.evacuate();
         if is_evacuated {
-            model.reopen_retired();
+            model.open_again();
         }
         let is_added = adding.join().is_ok_and(|is_added| is_added);
         let is_filled = filling.join().is_ok_and(|is_filled| is_filled);
-        is_evacuated && is_added && !is_filled
+        CaseArose(is_evacuated && is_added && !is_filled)
     });
 }
 
-/// A pin takes its hold while its reader is online, and reads when the reader may be offline.
+/// A reader takes the hold of a pin before it becomes quiescent, and reads through the pin
+/// afterwards.
 #[test]
 fn a_pinned_block_is_not_reused() {
     explore(|| {
-        let (epochs, model) = (Epochs::new(), Model::full());
+        let (epochs, model) = (Epochs::new(), Model::with_sealed_segment());
         let reader = {
             let (worker_slot, model) = (epochs.register(), Arc::clone(&model));
             worker_slot.online();
             thread::spawn(move || {
-                let is_found = model.entry.load(Ordering::Relaxed) == 0;
+                let is_found = model.entry.load(Ordering::Relaxed) == REFERS_TO_OLD;
                 if is_found {
                     model.segment.hold();
                 }
-                model.switch.here();
+                model.preemption.point();
                 worker_slot.quiescent();
-                model.switch.here();
+                model.preemption.point();
                 if is_found {
                     assert_eq!(model.bytes.read(), OLD);
                     model.segment.release();
-                    model.switch.here();
+                    model.preemption.point();
                 }
                 (worker_slot, is_found)
             })
         };
-        model.switch.here();
-        model.entry.store(1, Ordering::Relaxed);
+        model.preemption.point();
+        model.entry.store(RELINKED, Ordering::Relaxed);
         let stamp = epochs.retire();
-        model.switch.here();
+        model.preemption.point();
         let is_reused = epochs.has_passed(stamp) && !model.segment.is_held();
         if is_reused {
-            model.reopen_retired();
+            model.open_again();
             assert!(model.append(NEW));
         }
         let is_found = reader.join().is_ok_and(|(_worker_slot, is_found)| is_found);
-        is_reused && is_found
+        CaseArose(is_reused && is_found)
     });
 }

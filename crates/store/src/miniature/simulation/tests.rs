@@ -57,9 +57,9 @@ fn zipf_like(turn: u64, below: u64) -> u64 {
 #[test]
 fn a_moving_working_set_selects_recency_and_a_loop_does_not() {
     let mut moving = simulation(8192);
-    let mut around = simulation(8192);
-    // It has to change the policy too.
-    around.best = 2;
+    let mut looping = simulation(8192);
+    // Begins with `recent`, so that this simulation has to change the policy too.
+    looping.best = 2;
     for turn in 0..200_000_u64 {
         let now_s = (turn / 1_000) as u32;
         read_through(
@@ -71,7 +71,7 @@ fn a_moving_working_set_selects_recency_and_a_loop_does_not() {
             0 => zipf_like(turn, 20_000),
             _ => 100_000 + turn / 2 % 6_000,
         };
-        read_through(&mut around, record, now_s);
+        read_through(&mut looping, record, now_s);
     }
     let name = |simulation: &Simulation| POLICIES[simulation.best].name;
     assert!(
@@ -80,9 +80,9 @@ fn a_moving_working_set_selects_recency_and_a_loop_does_not() {
         name(&moving)
     );
     assert!(
-        ["frequent", "returning"].contains(&name(&around)),
+        ["frequent", "returning"].contains(&name(&looping)),
         "{}",
-        name(&around)
+        name(&looping)
     );
     assert!(moving.scores.iter().all(|score| (0..=ONE).contains(score)));
 }

@@ -6,7 +6,7 @@
 use super::*;
 use crate::epochs::Epochs;
 use crate::sync::{Arc, atomic};
-use crate::weak_memory::{Bytes, Switch, explore};
+use crate::weak_memory::{Bytes, CaseArose, PreemptionPoint, explore};
 use loom::thread;
 
 const NOW_S: u32 = 7;
@@ -20,7 +20,7 @@ impl Word for atomic::AtomicU32 {
         self.store(value, order);
     }
 
-    fn replace(&self, before: u32, after: u32) {
+    fn replace_if_unchanged(&self, before: u32, after: u32) {
         let _ = self.compare_exchange(before, after, Ordering::Relaxed, Ordering::Relaxed);
     }
 }
@@ -31,7 +31,7 @@ struct Item {
     entry: atomic::AtomicBool,
     word: atomic::AtomicU32,
     bytes: Bytes,
-    switch: Switch,
+    preemption: PreemptionPoint,
 }
 
 impl Item {
@@ -40,7 +40,7 @@ impl Item {
             entry: atomic::AtomicBool::new(true),
             word: atomic::AtomicU32::new(access.0),
             bytes: Bytes::new(0),
-            switch: Switch::new(),
+            preemption: PreemptionPoint::new(),
         })
     }
 
@@ -51,13 +51,13 @@ impl Item {
     /// Reads the item as `Worker::read` does, and records the read as `Worker::record_access` does.
     /// Returns false if the item was not found.
     fn read(&self) -> bool {
-        self.switch.here();
+        self.preemption.point();
         let is_found = self.entry.load(Ordering::Relaxed);
         if is_found {
             assert_eq!(self.bytes.read(), 0, "the block was reused during the read");
             self.record_access(false);
         }
-        self.switch.here();
+        self.preemption.point();
         is_found
     }
 
@@ -67,31 +67,31 @@ impl Item {
     }
 
     fn record(&self, before: Access, has_expiry_word: bool) {
-        self.switch.here();
+        self.preemption.point();
         let after = before.fetched_at(NOW_S);
         if before != after {
             self.word().record_access(before, after, || has_expiry_word);
         }
-        self.switch.here();
+        self.preemption.point();
     }
 
     fn unlink(&self) {
-        self.switch.here();
+        self.preemption.point();
         self.entry.store(false, Ordering::Relaxed);
-        self.switch.here();
+        self.preemption.point();
         self.word().mark_dead();
-        self.switch.here();
+        self.preemption.point();
     }
 
     /// If the block has the dead mark, retires the segment without reading the index, and reuses
     /// its memory. Returns false if the block has no mark, or if readers may still use it.
     fn evacuate(&self, epochs: &Epochs) -> bool {
-        self.switch.here();
+        self.preemption.point();
         if !self.word().is_marked_dead() {
             return false;
         }
         let stamp = epochs.retire();
-        self.switch.here();
+        self.preemption.point();
         let is_reused = epochs.has_passed(stamp);
         if is_reused {
             self.bytes.write(1);
@@ -121,7 +121,7 @@ fn readers_do_not_find_a_dead_block_that_evacuation_has_skipped() {
         let is_reused = item.evacuate(&epochs);
         assert!(writer.join().is_ok());
         let is_found = reader.join().is_ok_and(|(_worker_slot, is_found)| is_found);
-        is_reused && !is_found
+        CaseArose(is_reused && !is_found)
     });
 }
 
@@ -131,9 +131,9 @@ fn readers_do_not_find_a_dead_block_that_evacuation_has_skipped() {
 /// the compare-exchange has read.
 #[test]
 fn recording_a_read_does_not_overwrite_a_claim() {
-    for (stale, has_expiry_word) in [(true, false), (false, true)] {
+    for (is_stale, has_expiry_word) in [(true, false), (false, true)] {
         explore(move || {
-            let item = Item::new(Access::new(1).with_stale_and_claimed(stale, false));
+            let item = Item::new(Access::new(1).with_stale_and_claimed(is_stale, false));
             let is_claimed = Arc::new(atomic::AtomicBool::new(false));
             let reader = {
                 let (item, is_claimed) = (Arc::clone(&item), Arc::clone(&is_claimed));
@@ -147,11 +147,12 @@ fn recording_a_read_does_not_overwrite_a_claim() {
                 })
             };
             let access = item.word().access();
-            item.word().set(access.with_stale_and_claimed(stale, true));
+            item.word()
+                .set(access.with_stale_and_claimed(is_stale, true));
             is_claimed.store(true, Ordering::Relaxed);
             let is_late = reader.join().is_ok_and(|is_late| is_late);
             assert!(item.word().access().is_claimed(), "the claim is lost");
-            is_late
+            CaseArose(is_late)
         });
     }
 }

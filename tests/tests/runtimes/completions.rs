@@ -1,12 +1,14 @@
 //! A service that waits for completions, on every runtime.
 
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 
 use sys::poll::Interest;
 
-use crate::memory::Memory;
-use crate::testing::toy::{Source, Toy};
-use crate::testing::{Sockets, answer, everywhere_with, setup, wait};
+use curtail_tests::in_process::{Sockets, answer, everywhere_with, setup, wait};
+use curtail_tests::toy::{Source, Toy};
+use runtime::memory::Memory;
+use runtime::{Kind, Panicked, Scheduler};
 
 /// A running toy service.
 struct ServedToy {
@@ -41,35 +43,35 @@ fn answers_come_in_order_whatever_the_order_of_completions() {
         // Only two requests are answered in a turn.
         served.asked(2);
         let mut taken = served.source.take();
-        let (lent, ticket) = taken.pop().unwrap();
-        ticket.complete(lent);
+        let (leased, ticket) = taken.pop().unwrap();
+        ticket.complete(leased);
         // Another connection is served meanwhile, by the same worker.
         other.send(b"other\n").unwrap();
         served.sockets.until_true("asked", || {
             let asked = served.source.asked.lock().unwrap();
-            asked.iter().any(|(lent, _)| lent.line == b"other\n")
+            asked.iter().any(|(leased, _)| leased.line == b"other\n")
         });
         let other_asked = served.source.asked.lock().unwrap();
         let position = other_asked.iter().position(|(it, _)| it.line == b"other\n");
         drop(other_asked);
-        let (lent, ticket) = served
+        let (leased, ticket) = served
             .source
             .asked
             .lock()
             .unwrap()
             .remove(position.unwrap());
-        ticket.complete(lent);
+        ticket.complete(leased);
         assert_eq!(answer(&other), b"other\n");
-        let (lent, ticket) = taken.pop().unwrap();
-        assert_eq!(lent.line, b"one\n");
-        ticket.complete(lent);
+        let (leased, ticket) = taken.pop().unwrap();
+        assert_eq!(leased.line, b"one\n");
+        ticket.complete(leased);
         let mut heard = answer(&waiting);
         while heard.len() < 8 {
             heard.extend(answer(&waiting));
         }
         served.asked(1);
-        for (lent, ticket) in served.source.take() {
-            ticket.complete(lent);
+        for (leased, ticket) in served.source.take() {
+            ticket.complete(leased);
         }
         while heard.len() < 14 {
             heard.extend(answer(&waiting));
@@ -77,7 +79,7 @@ fn answers_come_in_order_whatever_the_order_of_completions() {
         assert_eq!(heard, b"one\ntwo\nthree\n");
         served
             .sockets
-            .until_true("returned", || served.source.lent() == 0);
+            .until_true("returned", || served.source.leased() == 0);
         served.sockets.running.stop().unwrap();
     });
 }
@@ -98,36 +100,36 @@ fn a_dropped_ticket_is_an_answer_too() {
 /// until it completes the ticket, and the next connection in the same slot gets nothing of it.
 #[test]
 fn a_peer_that_vanishes_cancels_its_tickets() {
-    everywhere(|served| {
-        let vanishing = served.sockets.connect_unix();
-        vanishing.send(b"secret\n").unwrap();
-        served.asked(1);
-        drop(vanishing);
-        served
-            .sockets
-            .until("gone", |snapshot| snapshot.current == 0);
-        let mut taken = served.source.take();
-        let (lent, ticket) = taken.pop().unwrap();
-        assert!(ticket.is_cancelled());
-        assert_eq!(served.source.lent(), 1, "the source still has its memory");
-        let next = served.sockets.connect();
-        next.send(b"mine\n").unwrap();
-        served.asked(1);
-        ticket.complete(lent);
-        served
-            .sockets
-            .until_true("returned", || served.source.lent() == 1);
-        for (lent, ticket) in served.source.take() {
-            assert!(!ticket.is_cancelled());
-            ticket.complete(lent);
-        }
-        assert_eq!(answer(&next), b"mine\n");
-        assert_eq!(served.sockets.counts.snapshot().panics, 0);
-        served.sockets.running.stop().unwrap();
-    });
+    // Bytes of another request that the peer sends before it vanishes.
+    for pipelined in [0, 8000] {
+        everywhere(|served| {
+            let vanishing = served.sockets.connect_unix();
+            vanishing.send(b"secret\n").unwrap();
+            served.asked(1);
+            vanishing.send(&vec![b'x'; pipelined]).unwrap();
+            drop(vanishing);
+            served.sockets.until("gone", |it| it.current == 0);
+            let (lease, ticket) = served.source.take().pop().unwrap();
+            assert!(ticket.is_cancelled());
+            assert_eq!(served.source.leased(), 1, "the source still has its memory");
+            let next = served.sockets.connect();
+            next.send(b"mine\n").unwrap();
+            served.asked(1);
+            ticket.complete(lease);
+            let is_returned = || served.source.leased() == 1;
+            served.sockets.until_true("returned", is_returned);
+            for (lease, ticket) in served.source.take() {
+                assert!(!ticket.is_cancelled());
+                ticket.complete(lease);
+            }
+            assert_eq!(answer(&next), b"mine\n");
+            assert_eq!(served.sockets.counts.snapshot().panics, 0);
+            served.sockets.running.stop().unwrap();
+        });
+    }
 }
 
-/// Who sends a request and closes its sending side still gets the answer.
+/// A peer that closes its sending side after a request still gets the reply.
 #[test]
 fn a_half_closed_connection_gets_its_answer() {
     everywhere(|served| {
@@ -135,8 +137,8 @@ fn a_half_closed_connection_gets_its_answer() {
         stream.send(b"last\n").unwrap();
         stream.shutdown_send();
         served.asked(1);
-        for (lent, ticket) in served.source.take() {
-            ticket.complete(lent);
+        for (leased, ticket) in served.source.take() {
+            ticket.complete(leased);
         }
         assert_eq!(answer(&stream), b"last\n");
         wait(&stream, Interest::Read);
@@ -160,8 +162,8 @@ fn tickets_are_bounded_and_the_rest_waits() {
             let taken = served.source.take();
             assert!(taken.len() <= service::limits::TICKETS_MAX as usize);
             let expected = heard + 5 * taken.len();
-            for (lent, ticket) in taken {
-                ticket.complete(lent);
+            for (leased, ticket) in taken {
+                ticket.complete(leased);
             }
             while heard < expected {
                 heard += answer(&stream).len();
@@ -174,15 +176,15 @@ fn tickets_are_bounded_and_the_rest_waits() {
 #[test]
 fn a_runtime_in_memory_waits_for_completions_of_other_threads() {
     let toy = Toy::default();
-    let mut server = Memory::new(&toy, setup(fibre::Scheduler::Fair));
+    let mut server = Memory::new(&toy, setup(Scheduler::Fair));
     let client = server.connect(64, None, 0);
     client.send(b"one\ntwo\n").unwrap();
     server.run(0);
     let taken = toy.0.take();
     assert_eq!(taken.len(), 2);
     std::thread::spawn(move || {
-        for (lent, ticket) in taken.into_iter().rev() {
-            ticket.complete(lent);
+        for (leased, ticket) in taken.into_iter().rev() {
+            ticket.complete(leased);
         }
     })
     .join()
@@ -208,10 +210,72 @@ fn a_completion_before_the_next_wait_is_not_lost() {
         for _ in 0..200 {
             stream.send(b"x\n").unwrap();
             served.asked(1);
-            let (lent, ticket) = served.source.take().pop().unwrap();
-            ticket.complete(lent);
+            let (leased, ticket) = served.source.take().pop().unwrap();
+            ticket.complete(leased);
             assert_eq!(answer(&stream), b"x\n");
         }
+        served.sockets.running.stop().unwrap();
+    });
+}
+
+/// The slots and generations of a worker that restarts begin anew, but its old tickets do not.
+#[test]
+fn a_result_from_before_a_restart_reaches_no_later_connection() {
+    everywhere(|served| {
+        if matches!(served.sockets.kind, Kind::Threads | Kind::Fibres) {
+            // A task has a mailbox of its own, and no other connection is in it.
+            served.sockets.running.stop().unwrap();
+            return;
+        }
+        let old = served.sockets.connect();
+        old.send(b"secret\n").unwrap();
+        served.asked(1);
+        let (lease, ticket) = served.source.take().pop().unwrap();
+        let fails = &served.source.fails_maintenance;
+        fails.store(true, Ordering::Relaxed);
+        while fails.load(Ordering::Relaxed) {
+            // Each connection wakes the worker, after which maintenance is due at times.
+            drop(served.sockets.connect());
+        }
+        served
+            .sockets
+            .until("restarted", |it| (it.restarts, it.current) == (1, 0));
+        drop(served.source.take());
+        let next = served.sockets.connect();
+        next.send(b"mine\n").unwrap();
+        served.asked(1);
+        ticket.complete(lease);
+        for (lease, ticket) in served.source.take() {
+            ticket.complete(lease);
+        }
+        assert_eq!(answer(&next), b"mine\n");
+        assert_eq!(served.sockets.running.stop(), Err(Panicked));
+    });
+}
+
+/// Wake-ups before a wait must not add up.
+#[test]
+fn many_early_completions_do_not_make_later_waits_spin() {
+    everywhere(|served| {
+        let stream = served.sockets.connect();
+        for _ in 0..1000 {
+            stream.send(b"x\n").unwrap();
+            served.asked(1);
+            let (lease, ticket) = served.source.take().pop().unwrap();
+            ticket.complete(lease);
+            assert_eq!(answer(&stream), b"x\n");
+        }
+        stream.send(b"slow\n").unwrap();
+        served.asked(1);
+        // A fibre that spins would not let another of its processor run.
+        let other = served.sockets.connect();
+        other.send(b"y\n").unwrap();
+        served.asked(2);
+        for (lease, ticket) in served.source.take() {
+            ticket.complete(lease);
+        }
+        assert_eq!(answer(&stream), b"slow\n");
+        assert_eq!(answer(&other), b"y\n");
         served.sockets.running.stop().unwrap();
     });
 }

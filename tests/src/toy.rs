@@ -1,60 +1,23 @@
 //! A toy service that waits for completions. A line is answered with itself once the test has
 //! completed it; several lines may be outstanding, and are answered in their order.
 
+mod source;
+
 use std::collections::VecDeque;
-use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
 
-use service::{
-    Abandoned, Next, NoPin, Output, Progress, Service, Session, Ticket, Tickets, Worker,
-};
+use service::{Abandoned, Next, NoPin, Output, Progress, Service, Session, Tickets, Worker};
 
-/// The lines to complete, and the memory lent to them.
-#[derive(Default)]
-pub(crate) struct Source {
-    pub(crate) asked: Mutex<Vec<(Lent, Ticket<Lent>)>>,
-    lent: Arc<AtomicUsize>,
-}
+pub use source::{Lease, Source};
 
-/// Memory of the source. It comes back when it is dropped.
-pub(crate) struct Lent {
-    pub(crate) line: Vec<u8>,
-    count: Arc<AtomicUsize>,
-}
-
-impl Source {
-    /// How much memory is lent.
-    pub(crate) fn lent(&self) -> usize {
-        self.lent.load(Ordering::Relaxed)
-    }
-
-    /// The lines asked for so far, without those taken before.
-    pub(crate) fn take(&self) -> Vec<(Lent, Ticket<Lent>)> {
-        std::mem::take(&mut self.asked.lock().unwrap())
-    }
-
-    fn ask(&self, line: &[u8], ticket: Ticket<Lent>) {
-        self.lent.fetch_add(1, Ordering::Relaxed);
-        let lent = Lent {
-            line: line.to_vec(),
-            count: Arc::clone(&self.lent),
-        };
-        self.asked.lock().unwrap().push((lent, ticket));
-    }
-}
-
-impl Drop for Lent {
-    fn drop(&mut self) {
-        self.count.fetch_sub(1, Ordering::Relaxed);
-    }
-}
-
+/// The service, and its state of a worker.
 #[derive(Clone, Default)]
-pub(crate) struct Toy(pub(crate) Arc<Source>);
+pub struct Toy(pub Arc<Source>);
 
 /// The answers of a connection, in order; `None`: not completed yet.
 #[derive(Default)]
-pub(crate) struct ToySession {
+pub struct ToySession {
     /// The number of the first answer.
     first: u32,
     answers: VecDeque<Option<Vec<u8>>>,
@@ -78,7 +41,7 @@ impl Worker for Toy {
     type Session = ToySession;
     type Request<'i> = &'i [u8];
     type Pin = NoPin;
-    type Completion = Lent;
+    type Completion = Lease;
 
     fn open(&self) -> ToySession {
         ToySession::default()
@@ -104,7 +67,7 @@ impl Worker for Toy {
         session: &mut ToySession,
         requests: &[&[u8]],
         input: &[u8],
-        mut tickets: Tickets<'_, Lent>,
+        mut tickets: Tickets<'_, Lease>,
         out: &mut Output<NoPin>,
     ) -> Progress {
         let mut consumed = 0;
@@ -131,9 +94,20 @@ impl Worker for Toy {
         Progress { consumed, next }
     }
 
-    fn complete(&mut self, session: &mut ToySession, number: u32, result: Result<Lent, Abandoned>) {
+    fn maintain(&mut self, _: u64, _: usize) -> bool {
+        let fails = self.0.fails_maintenance.swap(false, Ordering::Relaxed);
+        assert!(!fails, "as the test demands, outside of any session");
+        false
+    }
+
+    fn complete(
+        &mut self,
+        session: &mut ToySession,
+        number: u32,
+        result: Result<Lease, Abandoned>,
+    ) {
         let answer = match &result {
-            Ok(lent) => lent.line.clone(),
+            Ok(leased) => leased.line.clone(),
             Err(Abandoned) => b"lost\n".to_vec(),
         };
         session.answers[(number - session.first) as usize] = Some(answer);

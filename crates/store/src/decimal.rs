@@ -10,7 +10,7 @@ pub(crate) struct Digits {
 }
 
 impl Digits {
-    pub(crate) fn of(mut value: u64) -> Self {
+    pub(crate) fn new(mut value: u64) -> Self {
         let mut digits = Self {
             text: [b'0'; COUNTER_MAX],
             start: COUNTER_MAX,
@@ -54,7 +54,7 @@ mod tests {
     #[test]
     fn numbers_survive_the_round_trip() {
         for value in [0, 7, 10, 99, 1_000_000, u64::MAX] {
-            assert_eq!(parse(Digits::of(value).as_bytes()), Some(value));
+            assert_eq!(parse(Digits::new(value).as_bytes()), Some(value));
         }
     }
 

@@ -1,5 +1,5 @@
-//! Memory held for slow peers: pins, and uploads that wait for their bytes, keep whole segments
-//! from being reused. Their number is bounded.
+//! Segments held for slow peers: pins, and uploads that wait for their bytes, keep whole segments
+//! from being reused. The number of held segments is bounded.
 
 use crate::heap::segment::Segment;
 use crate::heap::{Heap, Number};
@@ -25,7 +25,7 @@ impl Credit {
         Self(0)
     }
 
-    /// Takes the unused rest.
+    /// Takes the unused credit out.
     pub(crate) fn take(&mut self) -> Self {
         std::mem::replace(self, Self::none())
     }
@@ -49,12 +49,12 @@ impl Holds {
         self.pinned_bytes.fetch_sub(bytes, Ordering::Relaxed);
     }
 
-    /// Requests the right to hold `count` segments, of `segment_limit` in all. `None`: the bound is
-    /// reached. While no segment is held, every request is granted, so that a small memory can
+    /// Requests the right to hold `count` segments, of `segment_limit` in all. `None` if the bound
+    /// is reached. While no segment is held, every request is granted, so that a small memory can
     /// serve its largest item.
     pub(crate) fn request(&self, count: u32, segment_limit: u32) -> Option<Credit> {
-        let most = (segment_limit / HELD_PART).max(1);
-        let grant = |held: u32| Some(held + count).filter(|&sum| held == 0 || sum <= most);
+        let held_max = (segment_limit / HELD_PART).max(1);
+        let grant = |held: u32| Some(held + count).filter(|&sum| held == 0 || sum <= held_max);
         self.segments
             .fetch_update(Ordering::Relaxed, Ordering::Relaxed, grant)
             .is_ok()
@@ -80,8 +80,8 @@ impl Holds {
     }
 
     /// Returns the unused credit.
-    pub(crate) fn return_credit(&self, Credit(rest): Credit) {
-        self.segments.fetch_sub(rest, Ordering::Relaxed);
+    pub(crate) fn return_credit(&self, Credit(unused): Credit) {
+        self.segments.fetch_sub(unused, Ordering::Relaxed);
     }
 }
 
@@ -109,7 +109,7 @@ mod tests {
     }
 
     #[test]
-    fn holds_above_the_limit_are_exclusive() {
+    fn a_request_above_the_limit_is_granted_to_one_holder_at_a_time() {
         let holds = Holds::default();
         let holders = AtomicU32::new(0);
         let hold_now_and_then = || {

@@ -7,14 +7,17 @@ use std::sync::Arc;
 use sys::poll::Interest;
 use sys::socket::Stream;
 
-use crate::memory::{Client, Memory};
-use crate::testing::{Fragile, Sockets, cache, everywhere_with, setup, wait};
-use crate::transform::{NewTransform, Transform, TransformError};
+use curtail_tests::in_process::{Fragile, Sockets, cache, everywhere_with, setup, wait};
+use runtime::memory::{Client, Memory};
+use runtime::{NewTransform, Transform, TransformError};
+use runtime::{Panicked, Scheduler};
 
 const HELLO: &[u8] = b"HELLO";
 const WELCOME: &[u8] = b"WELCOME";
 /// Longest content of a frame in bytes.
 const FRAME_MAX: usize = 1000;
+/// The length of a frame at which the transform panics.
+const PANICS: usize = 0xfffe;
 /// Longer than a value that is copied into the output, and than one receive.
 const LARGE: usize = 200_000;
 
@@ -48,6 +51,7 @@ impl Transform for Frames {
         }
         while let [high, low, after @ ..] = rest {
             let len = usize::from(u16::from_be_bytes([*high, *low]));
+            assert!(len != PANICS, "as the test demands");
             if len > FRAME_MAX {
                 return Err(TransformError("the frame is too long"));
             }
@@ -66,6 +70,10 @@ impl Transform for Frames {
             wire.extend((part.len() as u16).to_be_bytes());
             wire.extend(part.iter().map(|byte| !byte));
         }
+    }
+
+    fn buffered(&self) -> usize {
+        self.partial.capacity()
     }
 }
 
@@ -192,9 +200,13 @@ fn a_peer_that_violates_the_transform_is_closed() {
             stream.send(wrong).unwrap();
             sockets.until("closed", |snapshot| snapshot.current == 1);
         }
-        assert_eq!(framed.ask(b"mn\r\n", 4), b"MN\r\n");
+        assert_eq!(sockets.counts.snapshot().panics, 0);
+        let stream = sockets.connect();
+        stream.send(b"HELLO\xff\xfe").unwrap();
+        sockets.until("closed", |it| (it.current, it.panics) == (1, 1));
+        assert_eq!(framed.ask(b"mn\r\n", 4), b"MN\r\n", "no other is lost");
         drop(framed);
-        sockets.running.stop().unwrap();
+        assert_eq!(sockets.running.stop(), Err(Panicked));
     });
 }
 
@@ -202,7 +214,7 @@ fn a_peer_that_violates_the_transform_is_closed() {
 fn transformed_connections_in_memory() {
     for capacity in [100, 1 << 16] {
         let service = cache(&Arc::new(Fragile::default()));
-        let mut server = Memory::new(&service, setup(fibre::Scheduler::Fair));
+        let mut server = Memory::new(&service, setup(Scheduler::Fair));
         let client = server.connect(capacity, Some(Box::<Frames>::default()), 0);
         converse(Framed::open(|wire: &[u8], buffer: &mut [u8]| {
             let possible = |result: std::io::Result<usize>| result.unwrap_or(0);

@@ -1,15 +1,11 @@
 //! Panics, and connections that keep too much memory.
 
-mod completions;
-mod transforms;
-
 use std::sync::Barrier;
 
 use sys::socket::Stream;
 
-use crate::running::Panicked;
-use crate::testing::{BUFFERED_MAX, Fragile, Served, answer, ask, everywhere};
-use crate::{ConnectionSnapshot, Kind};
+use curtail_tests::in_process::{BUFFERED_MAX, Fragile, Served, answer, ask, everywhere};
+use runtime::{ConnectionSnapshot, Kind, Panicked};
 
 #[test]
 fn a_panic_closes_one_connection_and_no_other() {

@@ -1,0 +1,79 @@
+//! Sending the replies of a burst, and those that a peer did not take at once.
+
+use std::io;
+use std::mem;
+
+use service::Worker;
+
+use super::{Flushed, WorkerContext};
+use crate::connection::{Connection, ConnectionIo, Unsent};
+use crate::connection_counts::Traffic;
+use crate::transform;
+
+impl<S: Worker> WorkerContext<S> {
+    /// Sends the output to a connection. Bytes that the transport does not take stay with the
+    /// connection as unsent output. Returns false if the connection is lost.
+    pub(crate) fn send<I: ConnectionIo>(
+        &mut self,
+        connection: &mut Connection<S, I>,
+        now_s: u32,
+    ) -> bool {
+        if self.output.is_empty() && !connection.io.has_unsent() {
+            return true;
+        }
+        let is_kept = match connection.io.send(&self.output, 0) {
+            Ok(sent) => {
+                if !sent.is_complete {
+                    let output = mem::take(&mut self.output);
+                    let sent = sent.position;
+                    connection.unsent = Some(Box::new(Unsent { output, sent }));
+                }
+                self.count_sent(connection, sent.network_len, now_s);
+                true
+            }
+            Err(error) => {
+                self.count_if_panic(&error);
+                false
+            }
+        };
+        self.output.clear();
+        is_kept
+    }
+
+    /// Sends the unsent output of an earlier burst. `None` if there is none.
+    pub(crate) fn send_unsent<I: ConnectionIo>(
+        &mut self,
+        connection: &mut Connection<S, I>,
+        now_s: u32,
+    ) -> Option<Flushed> {
+        let mut unsent = connection.unsent.take()?;
+        let sent = match connection.io.send(&unsent.output, unsent.sent) {
+            Ok(sent) => sent,
+            Err(error) => {
+                self.count_if_panic(&error);
+                return Some(Flushed::Lost);
+            }
+        };
+        self.count_sent(connection, sent.network_len, now_s);
+        if sent.is_complete {
+            return Some(Flushed::Complete);
+        }
+        unsent.sent = sent.position;
+        connection.unsent = Some(unsent);
+        Some(Flushed::Partial)
+    }
+
+    fn count_sent<I>(&mut self, connection: &mut Connection<S, I>, len: usize, now_s: u32) {
+        if len > 0 {
+            connection.active_s = now_s;
+        }
+        self.counts.add(Traffic::BytesWritten, len as u64);
+    }
+
+    /// Counts the panic of a transform, which closes its connection.
+    pub(crate) fn count_if_panic(&self, error: &io::Error) {
+        if transform::is_panic(error) {
+            self.setup.counts.count_panics(1);
+        }
+    }
+}

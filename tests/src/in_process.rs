@@ -1,0 +1,260 @@
+//! Runtimes inside the test's process, and a client of them.
+#![allow(
+    clippy::unwrap_used,
+    clippy::print_stderr,
+    clippy::missing_panics_doc,
+    reason = "only tests use it, and a test may"
+)]
+
+use std::net::SocketAddr;
+use std::ops::Deref;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Barrier};
+
+use runtime::{
+    ConnectionCounts, ConnectionSnapshot, Kind, Listening, NewTransform, Running, Scheduler, Setup,
+    WaitPolicy,
+};
+use service::Service;
+use session::{
+    CacheService, Clock, CounterRegistry, Now, Permissions, PrefixSums, ServerControl, StatWriter,
+};
+use sys::poll::{Events, Interest, Poll};
+use sys::socket::{Bound, Listener, Stream};
+use tempfile::TempDir;
+
+/// The bound of the bytes that connections keep between bursts.
+pub const BUFFERED_MAX: u64 = 1 << 20;
+const SOCKET: &str = "socket";
+/// Timeout of a reply.
+const PATIENCE_NS: u64 = 10_000_000_000;
+
+/// A control that tests use to make the server panic or wait.
+#[derive(Default)]
+pub struct Fragile {
+    /// `stats settings` waits here twice: until the test has noticed, and until the test lets it
+    /// continue.
+    pub gate: Option<Barrier>,
+    /// The next maintenance call panics. `verbosity` arms it.
+    pub is_armed: AtomicBool,
+}
+
+/// `stats reset` panics.
+impl ServerControl for Fragile {
+    fn write_stats(&self, _: Now, _: &mut dyn StatWriter) {}
+
+    fn write_settings(&self, _: &mut dyn StatWriter) {
+        if let Some(gate) = &self.gate {
+            gate.wait();
+            gate.wait();
+        }
+    }
+
+    fn reset_stats(&self) {
+        panic!("as the test asks, within a session");
+    }
+
+    fn set_memory_limit(&self, _: u64) -> bool {
+        false
+    }
+
+    fn wake_maintenance(&self) {
+        assert!(
+            !self.is_armed.swap(false, Ordering::Relaxed),
+            "as the test asks, outside of any session"
+        );
+    }
+
+    fn set_verbosity(&self, _: u32) {
+        self.is_armed.store(true, Ordering::Relaxed);
+    }
+
+    fn permissions(&self) -> Permissions {
+        Permissions::DEFAULT
+    }
+
+    fn stop(&self) {}
+
+    fn set_prefix_counting(&self, _: bool) {}
+
+    fn prefixes(&self) -> PrefixSums {
+        PrefixSums::new()
+    }
+}
+
+/// Parameters of a runtime with one worker.
+pub fn setup(fibre_scheduler: Scheduler) -> Setup {
+    Setup {
+        wait_policy: WaitPolicy::default(),
+        fibre_scheduler,
+        workers: 1,
+        requests_per_turn: 2,
+        counts: Arc::new(ConnectionCounts::new(1024, BUFFERED_MAX)),
+    }
+}
+
+/// A cache with one worker.
+pub fn cache(control: &Arc<Fragile>) -> CacheService {
+    let store = store::Store::new(store::Config {
+        memory_bytes: 8 << 20,
+        memory_max: 8 << 20,
+        workers: 1,
+        evicts: true,
+        huge_pages: false,
+        item_max: 1 << 20,
+        hash_seed: 1,
+    });
+    CacheService {
+        store: store.unwrap(),
+        control: Arc::<Fragile>::clone(control),
+        counters: Arc::<CounterRegistry>::default(),
+        is_timed: true,
+        clock: Clock::new(sys::clock::monotonic_ns(), 1_700_000_000),
+    }
+}
+
+/// A runtime with any service inside the process, behind a TCP and a Unix socket.
+pub struct Sockets {
+    /// The runtime.
+    pub kind: Kind,
+    /// Its threads.
+    pub running: Running,
+    /// Its counts.
+    pub counts: Arc<ConnectionCounts>,
+    address: SocketAddr,
+    /// Path of its Unix socket.
+    folder: TempDir,
+}
+
+/// A server inside the process.
+pub struct Served {
+    /// The runtime and its sockets.
+    pub sockets: Sockets,
+    /// Makes it panic or wait.
+    pub control: Arc<Fragile>,
+}
+
+impl Deref for Served {
+    type Target = Sockets;
+
+    fn deref(&self) -> &Sockets {
+        &self.sockets
+    }
+}
+
+impl Served {
+    /// Starts a server with one worker.
+    pub fn start(kind: Kind, fibre_scheduler: Scheduler, control: Fragile) -> Self {
+        let control = Arc::new(control);
+        let service = cache(&control);
+        Self {
+            sockets: Sockets::start(kind, &service, setup(fibre_scheduler), || None),
+            control,
+        }
+    }
+}
+
+impl Sockets {
+    /// Starts a runtime. `transform` gives what the connections of a listener pass through.
+    pub fn start(
+        kind: Kind,
+        service: &impl Service,
+        setup: Setup,
+        transform: impl Fn() -> Option<NewTransform>,
+    ) -> Self {
+        let counts = Arc::clone(&setup.counts);
+        let listener = Listener::tcp("127.0.0.1:0".parse().unwrap(), 1024).unwrap();
+        let address = listener.address().unwrap();
+        let folder = tempfile::tempdir().unwrap();
+        let unix = Bound::unix(&folder.path().join(SOCKET), 0o700).unwrap();
+        let listeners = [listener, unix.listen(1024).unwrap()].map(|listener| Listening {
+            listener,
+            transform: transform(),
+        });
+        let running = runtime::start(kind, service, setup, listeners.into()).unwrap();
+        Self {
+            kind,
+            running,
+            counts,
+            address,
+            folder,
+        }
+    }
+
+    /// Connects by TCP.
+    pub fn connect(&self) -> Stream {
+        let stream = Stream::connect(self.address).unwrap();
+        wait(&stream, Interest::Write);
+        stream
+    }
+
+    /// Connects by the Unix socket, whose buffer for a peer that does not read is small.
+    pub fn connect_unix(&self) -> Stream {
+        Stream::connect_unix(&self.folder.path().join(SOCKET)).unwrap()
+    }
+
+    /// Waits until the counts satisfy `filter`.
+    pub fn until(&self, what: &str, asked: impl Fn(&ConnectionSnapshot) -> bool) {
+        self.until_true(what, || asked(&self.counts.snapshot()));
+    }
+
+    /// Waits until `is_true` returns true.
+    pub fn until_true(&self, what: &str, is_true: impl Fn() -> bool) {
+        let by_ns = sys::clock::monotonic_ns() + PATIENCE_NS;
+        while !is_true() {
+            assert!(
+                sys::clock::monotonic_ns() < by_ns,
+                "{}: not {what}: {:?}",
+                self.kind.name(),
+                self.counts.snapshot()
+            );
+            std::thread::yield_now();
+        }
+    }
+}
+
+/// Runs a test on every available runtime and scheduler.
+pub fn everywhere(test: impl Fn(&dyn Fn(Fragile) -> Served)) {
+    everywhere_with(|kind, scheduler| test(&|control| Served::start(kind, scheduler, control)));
+}
+
+/// Runs a test for every available runtime and scheduler.
+pub fn everywhere_with(test: impl Fn(Kind, Scheduler)) {
+    for kind in Kind::ALL {
+        if let Err(error) = kind.probe() {
+            eprintln!("skipped: {}: {error}", kind.name());
+            continue;
+        }
+        let schedulers = match kind {
+            Kind::Fibres => &Scheduler::ALL[..],
+            _ => &[Scheduler::Fair],
+        };
+        for &scheduler in schedulers {
+            test(kind, scheduler);
+        }
+    }
+}
+
+/// Waits until the stream is ready.
+pub fn wait(stream: &Stream, interest: Interest) {
+    let poll = Poll::new().unwrap();
+    poll.add(stream, 0, interest).unwrap();
+    let mut events = Events::with_capacity(1);
+    poll.wait(&mut events, Some(PATIENCE_NS)).unwrap();
+    assert!(!events.is_empty(), "it does not answer");
+}
+
+/// The first reply. Empty if the connection was closed.
+pub fn answer(stream: &Stream) -> Vec<u8> {
+    wait(stream, Interest::Read);
+    let mut answer = vec![0; 1024];
+    let len = stream.recv(&mut answer).unwrap_or(0);
+    answer.truncate(len);
+    answer
+}
+
+/// Sends a question and returns the first reply.
+pub fn ask(stream: &Stream, question: &[u8]) -> Vec<u8> {
+    stream.send(question).unwrap();
+    answer(stream)
+}

@@ -1,0 +1,12 @@
+//! The runtimes inside the process of the test: panics, bounds, completions, transforms, stop.
+// The helpers of tests may panic and print, as tests may.
+#![allow(clippy::unwrap_used, clippy::print_stderr)]
+
+#[path = "runtimes/completions.rs"]
+mod completions;
+#[path = "runtimes/panics.rs"]
+mod panics;
+#[path = "runtimes/stop.rs"]
+mod stop;
+#[path = "runtimes/transforms.rs"]
+mod transforms;
