@@ -40,14 +40,17 @@ pub(crate) struct ReadinessIo<T> {
 }
 
 impl<T: Transport> ConnectionIo for ReadinessIo<T> {
+    #[inline]
     fn send<P: Pin>(&mut self, output: &Output<P>, sent: usize) -> io::Result<Sent> {
         self.transport.send(output, sent)
     }
 
+    #[inline]
     fn has_unsent(&self) -> bool {
         self.transport.has_unsent()
     }
 
+    #[inline]
     fn buffered(&self) -> usize {
         self.transport.buffered()
     }

@@ -82,6 +82,7 @@ impl SocketTransport {
 }
 
 impl Transport for SocketTransport {
+    #[inline]
     fn receive(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         self.stream.recv(buffer)
     }
@@ -104,6 +105,7 @@ impl Transport for SocketTransport {
         }
     }
 
+    #[inline]
     fn send<P: Pin>(&mut self, output: &Output<P>, sent: usize) -> io::Result<Sent> {
         let turn_end = sent + SEND_PER_TURN;
         match &mut self.transformer {
@@ -114,11 +116,13 @@ impl Transport for SocketTransport {
         }
     }
 
+    #[inline]
     fn has_unsent(&self) -> bool {
         let transformer = self.transformer.as_ref();
         transformer.is_some_and(|transformer| !transformer.unsent().is_empty())
     }
 
+    #[inline]
     fn buffered(&self) -> usize {
         let transformer = self.transformer.as_ref();
         transformer.map_or(0, |transformer| transformer.buffered())
@@ -133,6 +137,19 @@ fn send_plain<P: Pin>(
     turn_end: usize,
 ) -> io::Result<Sent> {
     let mut position = first;
+    // The usual case: one send takes everything.
+    if let Some(bytes) = output.as_bytes()
+        && let Ok(len) = stream.send(&bytes[first..])
+    {
+        position += len;
+        if position == bytes.len() {
+            return Ok(Sent {
+                position,
+                network_len: len,
+                is_complete: true,
+            });
+        }
+    }
     while position < output.len() && position < turn_end {
         match send_once(stream, output, position) {
             Ok(len) => position += len,

@@ -5,6 +5,7 @@ use super::worker::Worker;
 
 impl<S: service::Worker> Worker<S> {
     /// Handles the inbox event.
+    #[cold]
     pub(super) fn drain_inbox(&mut self, now_ns: u64) {
         self.inbox.waker.clear();
         self.connections.on_wake(now_ns);
