@@ -22,6 +22,10 @@ pub(crate) trait Encode {
     /// an argument of [`push_value`].)
     const VALUE_END: &'static [u8];
 
+    /// Whether reads have other options than a touch. Without any, every read is that of
+    /// [`ReadOptions::value`](crate::operation::ReadOptions::value).
+    const HAS_READ_OPTIONS: bool;
+
     /// The type that formats statistics.
     type Stats<'o>: StatWriter;
 

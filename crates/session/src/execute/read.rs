@@ -35,14 +35,19 @@ pub(super) fn read(
 ///
 /// `store::Worker::read` is called at one place only, so that the compiler inlines it, and the
 /// encoder with it.
-pub(super) fn read_key(
-    encoder: &impl Encode,
+pub(super) fn read_key<E: Encode>(
+    encoder: &E,
     key: &[u8],
     options: &ReadOptions,
     hash: KeyHash,
     context: &mut RequestContext<'_>,
     out: &mut Output,
 ) -> Option<bool> {
+    let options = match E::HAS_READ_OPTIONS {
+        true => options,
+        // All but the touch is constant, so the compiler drops the code for it.
+        false => &ReadOptions::value(options.touch),
+    };
     let now = &context.now;
     let mut read = Read {
         touch: options.touch.map(|exptime| now.expiry(exptime)),

@@ -14,6 +14,8 @@ use crate::text::TextStats;
 impl Encode for Meta<'_> {
     const VALUE_END: &'static [u8] = VALUE_END;
 
+    const HAS_READ_OPTIONS: bool = true;
+
     type Stats<'o> = TextStats<'o>;
 
     #[inline(always)]

@@ -15,6 +15,8 @@ use crate::session::Output;
 impl Encode for Text {
     const VALUE_END: &'static [u8] = VALUE_END;
 
+    const HAS_READ_OPTIONS: bool = false;
+
     type Stats<'o> = TextStats<'o>;
 
     #[inline(always)]

@@ -10,6 +10,8 @@ use crate::text::TextStats;
 impl Encode for Toy {
     const VALUE_END: &'static [u8] = b"";
 
+    const HAS_READ_OPTIONS: bool = false;
+
     type Stats<'o> = TextStats<'o>;
 
     fn item(&self, found: &Found<'_>, out: &mut Output) -> Option<()> {
