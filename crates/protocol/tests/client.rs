@@ -164,3 +164,21 @@ fn pipelined_replies_are_returned_one_by_one() {
     );
     assert!(!reader.is_mid_reply());
 }
+
+#[test]
+fn the_cas_of_a_value_is_kept() {
+    let mut reader = ReplyReader::new();
+    let mut cas_of = |input: &str, kind| {
+        let advance = reader.advance(input.as_bytes(), kind).unwrap();
+        assert!(advance.reply.is_some());
+        reader.cas()
+    };
+    let classic = "VALUE k 0 1 77\r\na\r\nEND\r\n";
+    assert_eq!(cas_of(classic, ReplyKind::Values), Some(77));
+    let without = "VALUE k 0 1\r\na\r\nEND\r\n";
+    assert_eq!(cas_of(without, ReplyKind::Values), None);
+    let meta = "VA 1 c5 O9\r\na\r\n";
+    assert_eq!(cas_of(meta, ReplyKind::Meta), Some(5));
+    let wrong = reader.advance(b"VALUE k 0 1 x\r\n", ReplyKind::Values);
+    assert_eq!(wrong, Err(Malformed::Line));
+}

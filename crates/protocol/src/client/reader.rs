@@ -144,6 +144,8 @@ pub struct ReplyReader {
     left: u32,
     /// Number of values or statistics of this reply so far.
     count: u32,
+    /// CAS of the last value; 0: it was sent without.
+    cas: u64,
 }
 
 // A load generator has one per connection, and may have tens of thousands of connections.
@@ -160,6 +162,12 @@ impl ReplyReader {
     #[must_use]
     pub fn is_mid_reply(&self) -> bool {
         self.left > 0 || self.count > 0 || !self.carry.is_empty()
+    }
+
+    /// The CAS of the value read last. None: it was sent without one.
+    #[must_use]
+    pub fn cas(&self) -> Option<u64> {
+        (self.cas > 0).then_some(self.cas)
     }
 
     /// Reads `input` up to the end of the `expected` reply, or of the input.
@@ -268,6 +276,9 @@ impl ReplyReader {
         words::next(&mut rest)?;
         words::next(&mut rest)?;
         self.begin_value(words::next(&mut rest)?)?;
+        if let Some(cas) = words::next(&mut rest) {
+            self.cas = decimal::unsigned_64(cas)?;
+        }
         self.count += 1;
         Some(None)
     }
@@ -290,7 +301,7 @@ impl ReplyReader {
         let result = match letters {
             b"VA" => {
                 self.begin_value(words::next(&mut rest)?)?;
-                self.opaque = opaque(rest)?;
+                (self.opaque, self.cas) = opaque_and_cas(rest)?;
                 return Some(None);
             }
             b"HD" => MetaResult::Status(MetaStatus::Done),
@@ -303,26 +314,31 @@ impl ReplyReader {
         };
         Some(Some(Reply::Meta {
             result,
-            opaque: opaque(rest)?,
+            opaque: opaque_and_cas(rest)?.0,
         }))
     }
 
     fn begin_value(&mut self, len: &[u8]) -> Option<()> {
         let len = decimal::unsigned_32(len).filter(|&len| len <= VALUE_LEN_MAX)?;
         self.left = len + 2;
+        self.cas = 0;
         self.bytes += u64::from(len);
         Some(())
     }
 }
 
-/// The opaque among the flags of a meta reply. Outer none: the opaque is not a number.
-fn opaque(mut rest: &[u8]) -> Option<Option<u64>> {
+/// The opaque and the CAS (0: there is none) among the flags of a meta reply. None: one of them is
+/// not a number.
+fn opaque_and_cas(mut rest: &[u8]) -> Option<(Option<u64>, u64)> {
+    let (mut opaque, mut cas) = (None, 0);
     while let Some(word) = words::next(&mut rest) {
-        if let Some(digits) = word.strip_prefix(b"O") {
-            return decimal::unsigned_64(digits).map(Some);
+        match word {
+            [b'O', digits @ ..] => opaque = Some(decimal::unsigned_64(digits)?),
+            [b'c', digits @ ..] => cas = decimal::unsigned_64(digits)?,
+            _ => {}
         }
     }
-    Some(None)
+    Some((opaque, cas))
 }
 
 fn classic_line(line: &[u8]) -> Option<Reply> {
