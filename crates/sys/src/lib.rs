@@ -9,6 +9,7 @@ pub mod child;
 pub mod clock;
 pub mod cost;
 pub mod daemon;
+pub mod datagram;
 pub mod limits;
 pub mod machine;
 pub mod poll;

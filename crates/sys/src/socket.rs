@@ -130,22 +130,7 @@ impl Stream {
     /// # Errors
     /// The kernel knows no such notes for this kind of socket.
     pub fn stamp_receives(&self) -> io::Result<()> {
-        let on: libc::c_int = 1;
-        // SAFETY: the option's value is an integer that outlives the call, and its size is given.
-        let failed = unsafe {
-            libc::setsockopt(
-                self.fd.as_raw_fd(),
-                libc::SOL_SOCKET,
-                libc::SO_TIMESTAMPNS,
-                (&raw const on).cast(),
-                size_of::<libc::c_int>() as libc::socklen_t,
-            )
-        };
-        if failed == 0 {
-            Ok(())
-        } else {
-            Err(io::Error::last_os_error())
-        }
+        stamp_receives(&self.fd)
     }
 
     /// As [`Stream::recv`], with the unix time in nanoseconds at which the last of the bytes
@@ -154,25 +139,7 @@ impl Stream {
     /// # Errors
     /// As [`Stream::recv`].
     pub fn recv_stamped(&self, buffer: &mut [u8]) -> io::Result<(usize, Option<u64>)> {
-        // Aligned for the header of a control message, and room for one time.
-        let mut control = [0_u64; 8];
-        let mut piece = libc::iovec {
-            iov_base: buffer.as_mut_ptr().cast(),
-            iov_len: buffer.len(),
-        };
-        // SAFETY: all zeroes is a valid empty message header.
-        let mut message: libc::msghdr = unsafe { std::mem::zeroed() };
-        message.msg_iov = &raw mut piece;
-        message.msg_iovlen = 1;
-        message.msg_control = control.as_mut_ptr().cast();
-        message.msg_controllen = size_of_val(&control);
-        // SAFETY: the header names one writable piece and a writable control buffer, with their
-        // lengths; all outlive the call.
-        let len = unsafe { libc::recvmsg(self.fd.as_raw_fd(), &raw mut message, 0) };
-        match usize::try_from(len) {
-            Ok(len) => Ok((len, stamp_of(&message))),
-            Err(_) => Err(io::Error::last_os_error()),
-        }
+        recv_stamped(&self.fd, buffer)
     }
 
     /// Sends as much as there is room for.
@@ -214,6 +181,15 @@ impl Stream {
         let mut control = SendAncillaryBuffer::default();
         let flags = SendFlags::NOSIGNAL | SendFlags::DONTWAIT;
         Ok(sendmsg(&self.fd, pieces, &mut control, flags)?)
+    }
+
+    /// Closing the stream resets the connection instead of ending it: unsent bytes are discarded,
+    /// and the socket does not stay in TIME_WAIT.
+    ///
+    /// # Errors
+    /// The kernel's own, none for a connected stream.
+    pub fn reset_on_close(&self) -> io::Result<()> {
+        Ok(sockopt::set_socket_linger(&self.fd, Some(Duration::ZERO))?)
     }
 
     /// Shuts both directions down, and wakes threads that wait for bytes or space. The descriptor
@@ -368,6 +344,50 @@ impl Drop for Listener {
 impl AsFd for Listener {
     fn as_fd(&self) -> BorrowedFd<'_> {
         self.fd.as_fd()
+    }
+}
+
+/// See [`Stream::stamp_receives`].
+pub(crate) fn stamp_receives(fd: &OwnedFd) -> io::Result<()> {
+    let on: libc::c_int = 1;
+    // SAFETY: the option's value is an integer that outlives the call, and its size is given.
+    let failed = unsafe {
+        libc::setsockopt(
+            fd.as_raw_fd(),
+            libc::SOL_SOCKET,
+            libc::SO_TIMESTAMPNS,
+            (&raw const on).cast(),
+            size_of::<libc::c_int>() as libc::socklen_t,
+        )
+    };
+    if failed == 0 {
+        Ok(())
+    } else {
+        Err(io::Error::last_os_error())
+    }
+}
+
+/// See [`Stream::recv_stamped`].
+#[inline]
+pub(crate) fn recv_stamped(fd: &OwnedFd, buffer: &mut [u8]) -> io::Result<(usize, Option<u64>)> {
+    // Aligned for the header of a control message, and room for one time.
+    let mut control = [0_u64; 8];
+    let mut piece = libc::iovec {
+        iov_base: buffer.as_mut_ptr().cast(),
+        iov_len: buffer.len(),
+    };
+    // SAFETY: all zeroes is a valid empty message header.
+    let mut message: libc::msghdr = unsafe { std::mem::zeroed() };
+    message.msg_iov = &raw mut piece;
+    message.msg_iovlen = 1;
+    message.msg_control = control.as_mut_ptr().cast();
+    message.msg_controllen = size_of_val(&control);
+    // SAFETY: the header names one writable piece and a writable control buffer, with their
+    // lengths; all outlive the call.
+    let len = unsafe { libc::recvmsg(fd.as_raw_fd(), &raw mut message, 0) };
+    match usize::try_from(len) {
+        Ok(len) => Ok((len, stamp_of(&message))),
+        Err(_) => Err(io::Error::last_os_error()),
     }
 }
 
