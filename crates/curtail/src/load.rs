@@ -5,10 +5,10 @@ use std::io::{self, IsTerminal, Write};
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-use ::load::{Config, Protocol, Rate, Second, Summary, Target, text, units};
+use ::load::{CarrierKind, Config, Protocol, Rate, Second, Summary, Target, text, units};
 use anyhow::{Context, bail};
 use clap::Args;
-use workload::{Distribution, Popularity, Superposition};
+use workload::{Distribution, Mix, Popularity, Superposition};
 
 /// The flags of the load generator; the guide explains them on the page "measure a server".
 #[derive(Debug, Args)]
@@ -51,10 +51,9 @@ pub(crate) struct Flags {
           value_parser = units::duration_ns)]
     duration: u64,
 
-    /// Load offered before the interval and not recorded
-    #[arg(long, short = 'w', value_name = "TIME", default_value = "1s",
-          value_parser = units::duration_ns)]
-    warmup: u64,
+    /// Load offered before the interval and not recorded [default: 1s, with --script 0s]
+    #[arg(long, short = 'w', value_name = "TIME", value_parser = units::duration_ns)]
+    warmup: Option<u64>,
 
     /// How long to wait for outstanding answers after the interval
     #[arg(long, value_name = "TIME", default_value = "1s", value_parser = units::duration_ns)]
@@ -75,9 +74,9 @@ pub(crate) struct Flags {
           value_parser = parse::<Distribution>)]
     values: Distribution,
 
-    /// Longest value; longer samples are cut to it
-    #[arg(long, value_name = "SIZE", default_value = "1000000", value_parser = units::size_bytes)]
-    value_max: u64,
+    /// Longest value; longer samples are cut to it [default: 1000000, over UDP 60000]
+    #[arg(long, value_name = "SIZE", value_parser = units::size_bytes)]
+    value_max: Option<u64>,
 
     /// Distribution of times between requests, scaled to the rate: as for keys, or fb_ia
     #[arg(long, short = 'i', value_name = "DIST", default_value = "fb_ia",
@@ -92,9 +91,23 @@ pub(crate) struct Flags {
     #[arg(long, value_name = "DIST", default_value = "uniform", value_parser = parse::<Popularity>)]
     popularity: Popularity,
 
-    /// Share of sets, 0 to 1
+    /// Share of sets, 0 to 1; the rest are gets
     #[arg(long, short = 'u', value_name = "SHARE", default_value_t = 0.03)]
     update: f64,
+
+    /// Weights of operations in place of --update, such as get=90,set=9,delete=1: get, multiget,
+    /// set, add, replace, append, prepend, delete, touch, gat, incr, decr, cas (a gets and the cas
+    /// after it) and read-through (a get, and a set after a miss)
+    #[arg(long, value_name = "WEIGHTS", value_parser = parse::<Mix>, conflicts_with = "update")]
+    mix: Option<Mix>,
+
+    /// Distribution of TTLs in seconds, from 1 to 30 days: as for keys; 0: no item expires
+    #[arg(long, value_name = "DIST", default_value = "0", value_parser = parse::<Distribution>)]
+    ttl: Distribution,
+
+    /// Distribution of the number of keys of a multiget, from 1 to 128: as for keys
+    #[arg(long, value_name = "DIST", default_value = "10", value_parser = parse::<Distribution>)]
+    multiget: Distribution,
 
     /// Records
     #[arg(long, short = 'r', value_name = "N", default_value = "10k", value_parser = units::count)]
@@ -104,9 +117,23 @@ pub(crate) struct Flags {
     #[arg(long)]
     prefill: bool,
 
+    /// Send the operations of a file, one a line such as `get KEY` or `0.25 set KEY LEN [TTL]`, at
+    /// the times of the lines or at --rate; `-` is standard input. The run ends with the script
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["prefill", "mix", "update", "ttl"])]
+    script: Option<PathBuf>,
+
     /// Protocol: text or meta
     #[arg(long, value_name = "NAME", default_value = "text", value_parser = parse::<Protocol>)]
     protocol: Protocol,
+
+    /// Carrier of requests: stream (persistent connections), udp (a datagram each; memcached's
+    /// frames) or one-shot (a connection each)
+    #[arg(long, value_name = "NAME", default_value = "stream", value_parser = parse::<CarrierKind>)]
+    carrier: CarrierKind,
+
+    /// Time after which a request over udp or one-shot without an answer has failed
+    #[arg(long, value_name = "TIME", default_value = "1s", value_parser = units::duration_ns)]
+    timeout: u64,
 
     /// Report this process's processor time, memory and context switches over the interval: the
     /// server's, if it runs here
@@ -132,7 +159,7 @@ pub(crate) struct Flags {
           default_values_t = [50.0, 90.0, 95.0, 99.0, 99.9, 99.99])]
     percentiles: Vec<f64>,
 
-    /// Write the summary as JSON (schema curtail.load/2) to a file; `-` is standard output, and
+    /// Write the summary as JSON (schema curtail.load/3) to a file; `-` is standard output, and
     /// omits the table
     #[arg(long, value_name = "FILE")]
     json: Option<PathBuf>,
@@ -170,6 +197,9 @@ pub(crate) fn run(flags: &Flags) -> anyhow::Result<ExitCode> {
     };
     let mut summary = ::load::run(&config, each_second)?;
     summary.resident = resident;
+    for fault in summary.script.iter().flat_map(|script| &script.faults) {
+        eprintln!("script, {fault}");
+    }
     if !json_to_stdout {
         print!("\n{}", text::table(&summary));
     }
@@ -194,21 +224,35 @@ impl Flags {
         config.threads = self.threads;
         config.cpus.clone_from(&self.cpus);
         config.duration_ns = self.duration;
-        config.warmup_ns = self.warmup;
+        config.warmup_ns = match self.warmup {
+            Some(ns) => ns,
+            None if self.script.is_some() => 0,
+            None => config.warmup_ns,
+        };
+        config.script.clone_from(&self.script);
         config.grace_ns = self.grace;
         config.seed = self.seed;
         config.keys = self.keys;
         config.values = self.values;
-        config.value_len_max = u32::try_from(self.value_max)
-            .with_context(|| format!("--value-max {}: give at most 1 GiB", self.value_max))?;
+        config.value_len_max = match self.value_max {
+            Some(len) => u32::try_from(len)
+                .with_context(|| format!("--value-max {len}: give at most 1 GiB"))?,
+            None if self.carrier == CarrierKind::Udp => ::load::limits::UDP_VALUE_LEN_MAX,
+            None => config.value_len_max,
+        };
         config.arrivals = self.arrivals;
         if self.single_stream {
             config.superposition = Superposition::Single;
         }
         config.popularity = self.popularity;
         config.update = self.update;
+        config.mix.clone_from(&self.mix);
+        config.ttl = self.ttl;
+        config.multiget = self.multiget;
         config.records = self.records;
         config.protocol = self.protocol;
+        config.carrier = self.carrier;
+        config.timeout_ns = self.timeout;
         config.watch_pid = self.watch_pid;
         config.watch_bursts = self.watch_bursts;
         config.stall_detector_cpu = self.detect_stalls;

@@ -1,13 +1,18 @@
 //! Merges the windows and totals of all threads into a summary.
 
 use measure::{BUSY_LIMIT, Histogram, WithCensored, generator_limited};
+use workload::Op;
 
-use crate::config::{Config, Rate};
+use crate::carrier::Failure;
+use crate::config::{CarrierKind, Config, Rate};
 use crate::engine::Outcome;
 use crate::error::Error;
-use crate::metrics::{Recorded, Totals, Window};
+use crate::metrics::{OperationCounts, OperationLatencies, Recorded, Totals, Window};
 use crate::server_watch::Observed;
-use crate::summary::{Censored, LatencyDistribution, Loop, SCHEMA, Summary};
+use crate::summary::{
+    CarrierSummary, Censored, Failures, LatencyDistribution, Loop, OperationSummary, SCHEMA,
+    ScriptSummary, Summary,
+};
 use crate::timeline::Timeline;
 
 /// The measurements of a run so far.
@@ -16,16 +21,19 @@ pub(crate) struct Aggregate {
     totals: Option<Totals>,
     recorded: Vec<Recorded>,
     last_loss: Option<String>,
+    /// When the last thread ended.
+    ended_ns: u64,
 }
 
 impl Aggregate {
     /// No measurements yet.
-    pub(crate) fn new() -> Self {
+    pub(crate) fn new(config: &Config) -> Self {
         Self {
-            window: Window::preallocated(),
+            window: Window::preallocated(&config.operations()),
             totals: None,
             recorded: Vec::new(),
             last_loss: None,
+            ended_ns: 0,
         }
     }
 
@@ -41,6 +49,7 @@ impl Aggregate {
                 Some(totals) => totals.merge(&outcome.totals),
                 None => self.totals = Some(outcome.totals),
             }
+            self.ended_ns = self.ended_ns.max(outcome.ended_ns);
             self.recorded.extend(outcome.recorded);
             self.last_loss = outcome.last_loss.or(self.last_loss.take());
         }
@@ -65,20 +74,37 @@ impl Aggregate {
         timeline: &Timeline,
         seen: Observed,
         stalls: Option<&Histogram>,
+        script: Option<ScriptSummary>,
     ) -> (Summary, Vec<Recorded>) {
         let totals = self
             .totals
             .unwrap_or_else(|| Totals::new(timeline.measure_ns, timeline.end_ns));
         let latencies = &self.window.latencies;
+        let all = latencies.all();
+        let counts = totals.of(|_| true);
+        let reads = totals.of(Op::reads);
+        let distribution = |histogram| LatencyDistribution::of(histogram, &config.percentiles);
+        // A script may end before the interval.
+        let duration_ns = match &script {
+            Some(ScriptSummary { ended: true, .. }) => {
+                let until_end_ns = self.ended_ns.saturating_sub(timeline.measure_ns);
+                until_end_ns.clamp(1, config.duration_ns)
+            }
+            _ => config.duration_ns,
+        };
         let offered_rps = match config.rate {
+            // The lines of a script may have times of their own.
+            Rate::PerSecond(_) if script.is_some() => {
+                Some(totals.intended as f64 * 1e9 / duration_ns as f64)
+            }
             Rate::PerSecond(rate_rps) => Some(rate_rps),
             Rate::Max => None,
         };
         let open = offered_rps.is_some();
-        let distribution = |histogram| LatencyDistribution::of(histogram, &config.percentiles);
-        let thread_ns = config.duration_ns as f64 * f64::from(config.threads);
+        let shortened = config.duration_ns as f64 / duration_ns as f64;
+        let thread_ns = duration_ns as f64 * f64::from(config.threads);
         let busy = 1.0 - totals.idle_ns as f64 / thread_ns;
-        let achieved_rps = totals.achieved as f64 * 1e9 / config.duration_ns as f64;
+        let achieved_rps = totals.achieved as f64 * 1e9 / duration_ns as f64;
         let limited = match open {
             true => generator_limited(latencies.lateness.percentile(99.0)),
             false => busy > BUSY_LIMIT,
@@ -87,42 +113,125 @@ impl Aggregate {
             schema: SCHEMA.to_owned(),
             demand: if open { Loop::Open } else { Loop::Closed },
             offered_rps,
-            duration_ns: config.duration_ns,
+            duration_ns,
             intended: totals.intended,
             sent: totals.sent,
-            answered: totals.answered,
-            censored: totals.intended - totals.answered,
-            errors: totals.errors,
+            answered: counts.answered,
+            censored: totals.intended - counts.answered - counts.failed(),
+            failures: failures(&counts),
+            follow_ups: totals.follow_ups,
+            errors: counts.errors,
             achieved_rps,
-            gets: totals.gets,
-            hits: totals.hits,
-            sets: totals.sets,
+            gets: reads.keys(),
+            hits: reads.hits,
+            sets: totals.of(Op::stores).answered,
             lost_connections: totals.lost_connections,
             // The caller sets this after a prefill.
             resident: None,
-            response: open.then(|| {
-                let (answered, censored) = (&latencies.response, &latencies.censored);
-                LatencyDistribution::with_censored(answered, censored, &config.percentiles)
-            }),
-            service: distribution(&latencies.service),
+            response: response_of(&all, config),
+            service: service_of(&all, config),
             slip: open.then(|| distribution(&latencies.slip)),
             lateness: open.then(|| distribution(&latencies.lateness)),
             generator_limited: limited,
             generator_cpu: totals.cpu_ns as f64 / thread_ns,
             generator_busy: busy,
-            outstanding_mean: totals.outstanding_count.mean(),
-            outstanding_unread: totals.outstanding_count.mean_unread(),
-            outstanding_expected: totals.outstanding.mean(timeline.end_ns),
+            outstanding_mean: totals.outstanding_count.mean() * shortened,
+            outstanding_unread: totals.outstanding_count.mean_unread() * shortened,
+            outstanding_expected: totals.outstanding.mean(timeline.end_ns) * shortened,
             bytes_sent: totals.bytes_sent,
             bytes_received: totals.bytes_received,
             unstamped: totals.unstamped,
             saturating_rps: (config.saturating_connections > 0)
-                .then(|| totals.saturating as f64 * 1e9 / config.duration_ns as f64),
+                .then(|| totals.saturating as f64 * 1e9 / duration_ns as f64),
             watched: seen.watched,
             bursts: seen.bursts,
             stalls: stalls.map(distribution),
+            operations: latencies
+                .operations()
+                .map(|(op, latencies)| operation(op, latencies, &totals, config))
+                .filter(|it| it.count + it.failures.total() > 0 || it.has_censored())
+                .collect(),
+            carrier: carrier(config, &totals),
+            script,
         };
         (summary, self.recorded)
+    }
+}
+
+/// The response times of some latencies. None in closed loop.
+fn response_of(latencies: &OperationLatencies, config: &Config) -> Option<LatencyDistribution> {
+    (config.rate != Rate::Max).then(|| {
+        let (answered, censored) = (&latencies.response, &latencies.censored);
+        LatencyDistribution::with_censored(answered, censored, &config.percentiles)
+    })
+}
+
+/// The service times of some latencies; in closed loop with the bounds of failed requests.
+fn service_of(latencies: &OperationLatencies, config: &Config) -> LatencyDistribution {
+    let answered = &latencies.service;
+    match config.rate {
+        Rate::PerSecond(_) => LatencyDistribution::of(answered, &config.percentiles),
+        Rate::Max => {
+            let censored = &latencies.censored;
+            LatencyDistribution::with_censored(answered, censored, &config.percentiles)
+        }
+    }
+}
+
+fn operation(
+    op: Op,
+    latencies: &OperationLatencies,
+    totals: &Totals,
+    config: &Config,
+) -> OperationSummary {
+    let counts = &totals.operations[op as usize];
+    OperationSummary {
+        operation: op.name().to_owned(),
+        count: counts.answered,
+        keys: counts.keys(),
+        hits: counts.hits,
+        misses: counts.misses,
+        conflicts: counts.conflicts,
+        errors: counts.errors,
+        failures: failures(counts),
+        bytes_sent: counts.bytes_sent,
+        bytes_received: counts.bytes_received,
+        response: response_of(latencies, config),
+        service: service_of(latencies, config),
+    }
+}
+
+fn failures(counts: &OperationCounts) -> Failures {
+    let of = |failure: Failure| counts.failures[failure as usize];
+    Failures {
+        timed_out: of(Failure::TimedOut),
+        refused: of(Failure::Refused),
+        closed: of(Failure::Closed),
+        no_port: of(Failure::NoPort),
+    }
+}
+
+fn carrier(config: &Config, totals: &Totals) -> Option<CarrierSummary> {
+    let name = match config.carrier {
+        CarrierKind::Stream => return None,
+        CarrierKind::Udp => "udp",
+        CarrierKind::OneShot => "one-shot",
+    };
+    let counts = &totals.carriers;
+    Some(CarrierSummary {
+        name: name.to_owned(),
+        timeout_ns: config.timeout_ns,
+        opened: counts.opened,
+        resets: counts.resets,
+        late_or_duplicate: counts.late_or_duplicate,
+        malformed: counts.malformed,
+    })
+}
+
+impl OperationSummary {
+    fn has_censored(&self) -> bool {
+        let response = self.response.as_ref();
+        response.is_some_and(|it| it.censored.is_some())
     }
 }
 

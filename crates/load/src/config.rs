@@ -5,11 +5,11 @@ use std::net::{SocketAddr, ToSocketAddrs};
 use std::path::PathBuf;
 use std::str::FromStr;
 
-use workload::{Demand, DemandError, Distribution, Keyspace, Popularity, Superposition};
+use workload::{Demand, DemandError, Distribution, Keyspace, Mix, Op, Popularity, Superposition};
 
 use crate::limits::{
     CONNECTIONS_MAX, DEPTH_MAX, DURATION_NS_MAX, GRACE_NS_MAX, OUTSTANDING_MAX, SATURATING_MAX,
-    TARGETS_MAX, THREADS_MAX,
+    TARGETS_MAX, THREADS_MAX, TIMEOUT_NS, UDP_VALUE_LEN_MAX,
 };
 use crate::units;
 
@@ -39,6 +39,18 @@ pub enum Protocol {
     Text,
     /// `mg` and `ms`; answers match requests by opaque token.
     Meta,
+}
+
+/// How requests are carried to the servers and answers back.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum CarrierKind {
+    /// Over persistent connections.
+    #[default]
+    Stream,
+    /// Over UDP, one datagram a request. Requests and answers may be lost.
+    Udp,
+    /// Over a connection for each request.
+    OneShot,
 }
 
 /// The settings of one run. [`Config::new`] gives every field a valid default. Every field can be
@@ -85,12 +97,26 @@ pub struct Config {
     pub superposition: Superposition,
     /// Distribution of popularity.
     pub popularity: Popularity,
-    /// Share of sets, 0 to 1.
+    /// Share of sets, 0 to 1; the rest are gets. `mix` replaces it.
     pub update: f64,
+    /// The shares of the operations. None: gets and sets, by `update`.
+    pub mix: Option<Mix>,
+    /// Distribution of TTLs in seconds ([`Demand::ttl`]); `fixed:0`: no item expires.
+    pub ttl: Distribution,
+    /// Distribution of the number of keys of a multiget.
+    pub multiget: Distribution,
     /// Number of records.
     pub records: u64,
+    /// A file with one operation a line, in place of a load drawn from the seed; `-` is standard
+    /// input. Lines without a time are paced by `rate` and `arrivals`.
+    pub script: Option<PathBuf>,
     /// The protocol of requests and answers.
     pub protocol: Protocol,
+    /// How requests are carried.
+    pub carrier: CarrierKind,
+    /// Time after which a request without an answer has failed. A request on a persistent
+    /// connection has no time-out.
+    pub timeout_ns: u64,
     /// The process whose processor time, memory and context switches during the interval are
     /// reported.
     pub watch_pid: Option<u32>,
@@ -148,8 +174,14 @@ impl Config {
             superposition: Superposition::PerConnection,
             popularity: Popularity::Uniform,
             update: 0.03,
+            mix: None,
+            ttl: Distribution::Fixed(0.0),
+            multiget: Distribution::Fixed(1.0),
             records: 10_000,
+            script: None,
             protocol: Protocol::Text,
+            carrier: CarrierKind::Stream,
+            timeout_ns: 1_000_000_000,
             watch_pid: None,
             watch_bursts: false,
             stall_detector_cpu: None,
@@ -201,6 +233,7 @@ impl Config {
         )?;
         within("warm-up in ns", self.warmup_ns, 0, DURATION_NS_MAX)?;
         within("grace in ns", self.grace_ns, 0, GRACE_NS_MAX)?;
+        self.validate_carrier()?;
         let in_order = self.percentiles.is_sorted_by(|a, b| a < b);
         let in_range = self.percentiles.iter().all(|p| (0.0..=100.0).contains(p));
         if !in_order || !in_range || self.percentiles.is_empty() {
@@ -217,6 +250,60 @@ impl Config {
             Rate::Max => demand.requests(0).map(drop),
         };
         demanded.map_err(|error| ConfigError::demand(&error))
+    }
+
+    fn validate_carrier(&self) -> Result<(), ConfigError> {
+        let fault = |setting, fault: &str| {
+            Err(ConfigError {
+                setting,
+                fault: fault.to_owned(),
+            })
+        };
+        if self.carrier == CarrierKind::Stream {
+            return Ok(());
+        }
+        let (least, most) = (*TIMEOUT_NS.start(), *TIMEOUT_NS.end());
+        within("time-out in ns", self.timeout_ns, least, most)?;
+        if self.saturating_connections > 0 {
+            return fault(
+                "saturating connections",
+                "they are persistent; use carrier stream, or none of them",
+            );
+        }
+        match self.carrier {
+            CarrierKind::Stream => Ok(()),
+            CarrierKind::OneShot if self.depth > 1 => fault(
+                "depth",
+                "with a connection for each request there is one request on each; give 1, and \
+                 more connections",
+            ),
+            CarrierKind::OneShot => Ok(()),
+            CarrierKind::Udp if self.targets.iter().any(|it| matches!(it, Target::Unix(_))) => {
+                fault("target", "UDP has no Unix sockets; give HOST:PORT")
+            }
+            CarrierKind::Udp => within(
+                "longest value",
+                self.value_len_max.into(),
+                0,
+                UDP_VALUE_LEN_MAX.into(),
+            ),
+        }
+    }
+
+    /// The shares of the operations.
+    #[must_use]
+    pub fn mix(&self) -> Mix {
+        let mix = self.mix.clone();
+        mix.unwrap_or_else(|| Mix::sets(self.update))
+    }
+
+    /// The operations that the load may have, those that follow answers included.
+    pub(crate) fn operations(&self) -> Vec<Op> {
+        let mix = self.mix();
+        let planned = mix.operations();
+        planned
+            .flat_map(|op| std::iter::once(op).chain(op.follow_up()))
+            .collect()
     }
 
     /// The records.
@@ -247,7 +334,9 @@ impl Config {
             superposition: self.superposition,
             popularity: self.popularity,
             records: self.records,
-            update: self.update,
+            mix: self.mix(),
+            ttl: self.ttl,
+            multiget: self.multiget,
         }
     }
 }
@@ -315,6 +404,25 @@ impl FromStr for Protocol {
                 let fault = format!("there is no `{text}`; give text or meta");
                 Err(ConfigError {
                     setting: "protocol",
+                    fault,
+                })
+            }
+        }
+    }
+}
+
+impl FromStr for CarrierKind {
+    type Err = ConfigError;
+
+    fn from_str(text: &str) -> Result<Self, ConfigError> {
+        match text {
+            "stream" => Ok(Self::Stream),
+            "udp" => Ok(Self::Udp),
+            "one-shot" => Ok(Self::OneShot),
+            _ => {
+                let fault = format!("there is no `{text}`; give stream, udp or one-shot");
+                Err(ConfigError {
+                    setting: "carrier",
                     fault,
                 })
             }

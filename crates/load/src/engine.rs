@@ -16,6 +16,8 @@
 
 mod complete;
 mod saturating;
+mod scripted;
+mod sending;
 mod setup;
 #[cfg(test)]
 mod tests;
@@ -27,23 +29,24 @@ use std::sync::atomic::Ordering;
 pub(crate) use saturating::Saturating;
 pub(crate) use setup::{Channels, EndedWindow, EngineOptions, Outcome, RequestSource};
 use sys::clock::{monotonic_ns, thread_cpu_ns, unix_less_monotonic_ns};
-use sys::poll::{Events, Interest, Poll};
+use sys::poll::{Events, Poll};
+use workload::Op;
 
-use crate::connection::{Connection, ConnectionError, InFlight};
+use crate::batch::Batch;
+use crate::carrier::Carrier;
 use crate::error::Error;
 use crate::limits::{
-    EVENTS_MAX, INTERRUPTED_NS, RECEIVE_BYTES_MAX, SENDS_PER_ITERATION_MAX, SPIN_NS,
+    EVENTS_MAX, INTERRUPTED_NS, RECEIVE_BYTES_MAX, SENDS_PER_ITERATION_MAX, SPIN_NS, WAITING_MAX,
     WAKE_UP_LATENCY_NS,
 };
 use crate::metrics::{Recorded, Totals, Window};
 use crate::timeline::Timeline;
-use crate::waiting::{Due, Queue, Waiting};
-use crate::wire::Batch;
+use crate::waiting::{Queue, Waiting};
 
 /// A measured connection and its waiting requests.
-struct ConnectionSlot {
+struct ConnectionSlot<C> {
     /// None: the connection was lost.
-    connection: Option<Connection>,
+    connection: Option<C>,
     /// Requests that are due and have not left.
     queue: Queue,
     /// The time at which the connection could last send again, after it was at its depth or its
@@ -54,19 +57,24 @@ struct ConnectionSlot {
 }
 
 /// The state of one generator thread.
-pub(crate) struct Engine {
+pub(crate) struct Engine<C: Carrier> {
     poll: Poll,
     /// The measured connections; the index is the poll token. Saturating connection `n` has the
     /// token `slots.len() + n`.
-    slots: Vec<ConnectionSlot>,
-    saturating: Option<Saturating>,
+    slots: Vec<ConnectionSlot<C>>,
+    saturating: Option<Saturating<C>>,
     source: RequestSource,
+    /// The loop is open: requests have intended times.
+    open: bool,
     options: EngineOptions,
     timeline: Timeline,
     channels: Channels,
     batch: Batch,
     waiting: Waiting,
     flush_queue: VecDeque<u32>,
+    /// The time-outs of the requests sent, in order. Those of answered requests stay until they
+    /// pass: there are as many as requests are sent within a time-out.
+    deadlines: VecDeque<Deadline>,
     window: Window,
     window_number: usize,
     totals: Totals,
@@ -93,11 +101,18 @@ pub(crate) struct Engine {
     cpu_at_end_ns: Option<u64>,
 }
 
-impl Engine {
+/// The time-out of a request.
+struct Deadline {
+    at_ns: u64,
+    opaque: u64,
+    connection: u32,
+}
+
+impl<C: Carrier> Engine<C> {
     pub(crate) fn new(
         poll: Poll,
-        connections: Vec<Connection>,
-        saturating: Option<Saturating>,
+        connections: Vec<C>,
+        saturating: Option<Saturating<C>>,
         source: RequestSource,
         options: EngineOptions,
         channels: Channels,
@@ -111,20 +126,23 @@ impl Engine {
         };
         let alive = connections.len();
         let waiting_max = match source {
-            RequestSource::Open(_) => crate::limits::WAITING_MAX,
-            RequestSource::Closed(_) => 0,
+            RequestSource::Open(_) | RequestSource::Script(_) => WAITING_MAX,
+            // Each request in flight can cause one that follows it.
+            RequestSource::Closed(_) => alive * options.depth,
         };
         Self {
             poll,
             slots: connections.into_iter().map(slot).collect(),
             saturating,
+            open: source.is_open(),
             source,
             timeline: Timeline::default(),
             channels,
             batch,
             waiting: Waiting::new(waiting_max),
             flush_queue: VecDeque::with_capacity(alive),
-            window: Window::preallocated(),
+            deadlines: VecDeque::new(),
+            window: Window::preallocated(&options.operations),
             window_number: 0,
             totals: Totals::new(0, 0),
             recorded: preallocated_records(options.recorded_max),
@@ -150,7 +168,7 @@ impl Engine {
     pub(crate) fn run(mut self, timeline: Timeline) -> Result<Outcome, Error> {
         self.totals = Totals::new(timeline.measure_ns, timeline.end_ns);
         self.timeline = timeline;
-        if matches!(self.source, RequestSource::Closed(_)) {
+        if !self.open {
             (0..self.slots.len()).for_each(|slot| self.schedule_flush(slot));
         }
         self.start_saturating();
@@ -173,6 +191,9 @@ impl Engine {
                 .map_err(Error::system("wait for answers"))?;
             let before_ns = now_ns;
             now_ns = monotonic_ns();
+            if C::TIMES_OUT {
+                self.expire(now_ns, &mut buffer);
+            }
             self.record_wait(waits_from_ns, now_ns, timeout_ns > 0);
             self.has_unread = events.len() == EVENTS_MAX;
             if !sent && timeout_ns == 0 && now_ns - waits_from_ns > INTERRUPTED_NS {
@@ -258,197 +279,10 @@ impl Engine {
         // A thread that runs late may still have requests to dispatch that were due before the end.
         let dispatched = match &self.source {
             RequestSource::Open(source) => source.next_ns().is_none(),
-            RequestSource::Closed(_) => true,
+            RequestSource::Closed(_) | RequestSource::Script(_) => true,
         };
         let done = now_ns >= self.timeline.end_ns && dispatched && self.unanswered == 0;
-        all_lost || done || now_ns >= self.timeline.grace_end_ns
-    }
-
-    /// Moves up to `sends_max` due requests to the queues of their connections. Returns whether it
-    /// moved one.
-    fn dispatch(&mut self, now_ns: u64, sends_max: usize) -> bool {
-        let RequestSource::Open(source) = &mut self.source else {
-            return false;
-        };
-        let mut dispatched = 0;
-        while dispatched < sends_max {
-            let intended_ns = match source.next_ns() {
-                Some(after_ns) => self.timeline.start_ns + after_ns,
-                None => break,
-            };
-            if intended_ns > now_ns {
-                break;
-            }
-            let Some(planned) = source.pop() else { break };
-            dispatched += 1;
-            let measured = intended_ns >= self.timeline.measure_ns;
-            self.totals.intended += u64::from(measured);
-            let number = planned.connection - self.options.first;
-            let slot = &mut self.slots[number as usize];
-            let due = Due {
-                intended_ns,
-                record: planned.record,
-                op: planned.op,
-            };
-            // Requests for a lost connection, and those beyond the bound of the queues, are never
-            // sent: they count as censored.
-            if slot.connection.is_some() && self.waiting.push(&mut slot.queue, due) {
-                self.unanswered += u64::from(measured);
-                if !slot.is_scheduled {
-                    slot.is_scheduled = true;
-                    self.flush_queue.push_back(number);
-                }
-            } else if measured {
-                let lower_bound_ns = self.timeline.lower_bound_ns(intended_ns, now_ns);
-                self.window.latencies.censored.record(lower_bound_ns);
-            }
-        }
-        dispatched > 0
-    }
-
-    /// Sends on up to `sends_max` connections of the flush queue. Returns whether the queue had
-    /// one.
-    fn flush(&mut self, now_ns: u64, sends_max: usize) -> bool {
-        let mut flushed = 0;
-        while flushed < sends_max {
-            let Some(number) = self.flush_queue.pop_front() else {
-                break;
-            };
-            self.slots[number as usize].is_scheduled = false;
-            self.send(number as usize, now_ns);
-            flushed += 1;
-        }
-        flushed > 0
-    }
-
-    fn schedule_flush(&mut self, number: usize) {
-        let slot = &mut self.slots[number];
-        if !slot.is_scheduled {
-            slot.is_scheduled = true;
-            self.flush_queue.push_back(number as u32);
-        }
-    }
-
-    /// Sends as many requests as the connection's depth allows, in one send.
-    fn send(&mut self, number: usize, now_ns: u64) {
-        let slot = &mut self.slots[number];
-        let Some(connection) = &mut slot.connection else {
-            return;
-        };
-        if connection.is_blocked() {
-            return;
-        }
-        let first_new = connection.in_flight.len();
-        self.batch.clear();
-        while connection.in_flight.len() < self.options.depth && !self.batch.is_full() {
-            let due = match &mut self.source {
-                RequestSource::Open(_) => self.waiting.pop(&mut slot.queue),
-                RequestSource::Closed(_) if now_ns >= self.timeline.end_ns => None,
-                RequestSource::Closed(requests) => requests.next().map(|(record, op)| Due {
-                    intended_ns: 0,
-                    record,
-                    op,
-                }),
-            };
-            let Some(Due {
-                intended_ns,
-                record,
-                op,
-            }) = due
-            else {
-                break;
-            };
-            let opaque = self.next_opaque;
-            self.next_opaque += 1;
-            self.batch.push(op, record, opaque);
-            connection.in_flight.push_back(InFlight {
-                intended_ns,
-                sent_ns: 0,
-                opaque,
-                late_ns: 0,
-                op,
-                measured: false,
-                interrupted: self.interruption_ns.contains(&intended_ns),
-            });
-        }
-        if connection.in_flight.len() == first_new {
-            return;
-        }
-        let sent_ns = monotonic_ns();
-        self.totals
-            .outstanding_count
-            .advance(self.in_flight, sent_ns);
-        let open = matches!(self.source, RequestSource::Open(_));
-        for request in connection.in_flight.range_mut(first_new..) {
-            request.sent_ns = sent_ns;
-            if !open {
-                request.intended_ns = sent_ns;
-            }
-            request.measured = self.timeline.measures(request.intended_ns);
-            let late_ns = sent_ns.saturating_sub(request.intended_ns.max(slot.unblocked_ns));
-            request.late_ns = u32::try_from(late_ns).unwrap_or(u32::MAX);
-            let measured = u64::from(request.measured);
-            self.totals.sent += measured;
-            if !open {
-                self.totals.intended += measured;
-                self.unanswered += measured;
-            }
-            self.totals.outstanding.sent(self.timeline.clamped(sent_ns));
-            self.in_flight += 1;
-        }
-        let outcome = connection.send(&self.batch);
-        if self.options.recorded_max > 0 && monotonic_ns() - sent_ns > INTERRUPTED_NS {
-            let sent = connection.in_flight.range_mut(first_new..);
-            sent.for_each(|request| request.interrupted = true);
-        }
-        let blocked = connection.is_blocked();
-        let more = connection.in_flight.len() < self.options.depth && !slot.queue.is_empty();
-        self.count_sent(number, outcome, sent_ns);
-        if blocked {
-            self.watch(number, Interest::ReadWrite);
-        } else if more || (!open && self.batch.is_full()) {
-            self.schedule_flush(number);
-        }
-    }
-
-    /// Sends the bytes that a full socket had not accepted, then the queued requests.
-    fn unblock(&mut self, number: usize) {
-        let slot = &mut self.slots[number];
-        let Some(connection) = &mut slot.connection else {
-            return;
-        };
-        if !connection.is_blocked() {
-            return;
-        }
-        let outcome = connection.send_unsent();
-        let is_unblocked = !connection.is_blocked();
-        let now_ns = monotonic_ns();
-        self.count_sent(number, outcome, now_ns);
-        if is_unblocked {
-            self.slots[number].unblocked_ns = now_ns;
-            self.watch(number, Interest::Read);
-            self.send(number, now_ns);
-        }
-    }
-
-    fn count_sent(&mut self, number: usize, outcome: Result<usize, ConnectionError>, now_ns: u64) {
-        match outcome {
-            Ok(len) if self.timeline.measures(now_ns) => self.totals.bytes_sent += len as u64,
-            Ok(_) => {}
-            Err(error) => self.lose(number, &error),
-        }
-    }
-
-    fn watch(&mut self, number: usize, interest: Interest) {
-        let Some(connection) = &self.slots[number].connection else {
-            return;
-        };
-        if let Err(error) = self
-            .poll
-            .change(&connection.stream, number as u64, interest)
-        {
-            self.lose(number, &error.into());
-        }
+        all_lost || done || now_ns >= self.timeline.grace_end_ns || self.is_script_done()
     }
 
     /// The timeout of the next wait. 0: the thread polls.
@@ -459,10 +293,12 @@ impl Engine {
         let next_ns = match &self.source {
             RequestSource::Open(source) => source.next_ns().map(|ns| self.timeline.start_ns + ns),
             RequestSource::Closed(_) => None,
+            RequestSource::Script(_) => Some(now_ns.saturating_add(self.script_poll_ns())),
         };
         let next_ns = next_ns
             .unwrap_or(u64::MAX)
-            .min(self.timeline.next_event_ns(self.window_number));
+            .min(self.timeline.next_event_ns(self.window_number))
+            .min(self.deadlines.front().map_or(u64::MAX, |it| it.at_ns));
         let until_ns = next_ns.saturating_sub(now_ns);
         match self.options.spin {
             true if self.in_flight > 0 => 0,
@@ -486,22 +322,18 @@ impl Engine {
 
     /// Counts as censored the requests that are in flight or still queued at the end.
     fn censor_outstanding(&mut self, now_ns: u64) {
-        let mut unanswered: Vec<u64> = Vec::new();
+        let mut unanswered: Vec<(Op, u64)> = Vec::new();
         for slot in &mut self.slots {
             if let Some(connection) = &slot.connection {
-                unanswered.extend(
-                    connection
-                        .in_flight
-                        .iter()
-                        .map(|request| request.intended_ns),
-                );
+                let requests = connection.in_flight().iter();
+                unanswered.extend(requests.map(|it| (it.request.op, it.intended_ns)));
             }
             while let Some(due) = self.waiting.pop(&mut slot.queue) {
-                unanswered.push(due.intended_ns);
+                unanswered.push((due.request.op, due.intended_ns));
             }
         }
-        for intended_ns in unanswered {
-            self.censor(intended_ns, now_ns);
+        for (op, intended_ns) in unanswered {
+            self.censor(op, intended_ns, now_ns);
         }
     }
 
@@ -522,13 +354,32 @@ impl Engine {
             while let Some(planned) = source.pop() {
                 let intended_ns = self.timeline.start_ns + planned.intended_ns;
                 self.totals.intended += u64::from(self.timeline.measures(intended_ns));
-                never_sent.push(intended_ns);
+                never_sent.push((planned.request.op, intended_ns));
             }
-            for intended_ns in never_sent {
-                self.censor(intended_ns, now_ns);
+            for (op, intended_ns) in never_sent {
+                self.censor(op, intended_ns, now_ns);
+            }
+        }
+        if let RequestSource::Script(source) = &mut self.source
+            && source.open
+            && !all_lost
+        {
+            let mut never_sent = Vec::new();
+            while let Some(scripted) = source.pop() {
+                let intended_ns = self.timeline.start_ns + scripted.intended_ns;
+                self.totals.intended += u64::from(self.timeline.measures(intended_ns));
+                never_sent.push((scripted.op, intended_ns));
+            }
+            for (op, intended_ns) in never_sent {
+                self.censor(op, intended_ns, now_ns);
             }
         }
         self.censor_outstanding(now_ns);
+        let connections = self
+            .slots
+            .iter()
+            .filter_map(|slot| slot.connection.as_ref());
+        connections.for_each(|connection| connection.count(&mut self.totals.carriers));
         // If the run ends early, the remaining windows are sent too: the main thread expects every
         // window of every thread.
         while self.window_number <= self.timeline.boundaries() {
@@ -538,6 +389,7 @@ impl Engine {
             totals: self.totals,
             recorded: self.recorded,
             last_loss: self.last_loss,
+            ended_ns: now_ns,
         }
     }
 }

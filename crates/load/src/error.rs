@@ -65,6 +65,17 @@ pub enum Error {
         /// How long the generator waited for an answer.
         waited_s: u64,
     },
+    /// A server does not answer over UDP.
+    #[error(
+        "reach {target} over UDP: no answer to `version` within {waited_ms} ms; does the server \
+         listen on UDP (memcached: `-U PORT`)?"
+    )]
+    SilentUdp {
+        /// The server.
+        target: Target,
+        /// How long the generator waited for an answer.
+        waited_ms: u64,
+    },
     /// A server answers `version` with something else.
     #[error("open connections to {target}: it answered `version` with `{answer}`")]
     UnexpectedVersion {
@@ -119,6 +130,14 @@ pub enum Error {
     Pin {
         /// The processor.
         cpu: usize,
+        /// The system's error.
+        source: io::Error,
+    },
+    /// A script cannot be opened.
+    #[error("read --script {path}: {source}; name a file with one operation a line, or `-`")]
+    Script {
+        /// The file.
+        path: String,
         /// The system's error.
         source: io::Error,
     },

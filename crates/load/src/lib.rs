@@ -6,17 +6,31 @@
 //! time). The generator's own lateness is recorded separately. Requests never answered count as
 //! censored.
 //!
+//! What is requested and when ([`workload`], or a script), what is recorded (the engine and its
+//! metrics), how requests travel (a carrier) and how they are written (a wire) are apart:
+//!
+//! ```text
+//! schedule ─┐            ┌─ carrier: persistent, udp, one_shot ─┐
+//! requests ─┼─► engine ──┤                                      ├─► server
+//! script ───┘     │      └─ wire: text, meta ───────────────────┘
+//!                 └─► windows ─► summary: by operation, and together
+//! ```
+//!
+//! The engine is compiled once for each carrier and wire: no request pays for the choice.
+//!
 //! The generator shares only the protocol and the kernel with the servers it measures, so that a
 //! fault of the server cannot hide in the instrument.
 
 #![forbid(unsafe_code)]
 
 mod aggregate;
+mod batch;
+mod carrier;
 mod config;
-mod connection;
 mod engine;
 mod error;
 mod schedule_source;
+mod script;
 
 pub mod limits;
 mod metrics;
@@ -32,7 +46,7 @@ pub mod units;
 mod waiting;
 mod wire;
 
-pub use config::{Config, ConfigError, Protocol, Rate, Target};
+pub use config::{CarrierKind, Config, ConfigError, Protocol, Rate, Target};
 pub use error::Error;
 pub use metrics::Recorded;
 pub use prefill::{Prefill, Progress, prefill};

@@ -22,7 +22,7 @@ pub const PREGENERATED_MAX: usize = 1 << 22;
 /// which is short enough not to delay a request.
 pub const GENERATE_BATCH: usize = 16;
 /// Maximum number of due requests that a thread queues because their connections have reached their
-/// depth or their sockets are full (24 bytes each). Further requests count as censored.
+/// depth or their sockets are full (40 bytes each). Further requests count as censored.
 pub const WAITING_MAX: usize = 1 << 20;
 /// Maximum number of requests a thread sends before it polls for answers again.
 pub const SENDS_PER_ITERATION_MAX: usize = 32;
@@ -66,6 +66,8 @@ pub const SPIN_NS: u64 = 20_000_000;
 /// Duration above which a wait with a zero timeout (about 1 µs) or a send (about 5 µs) counts as
 /// interrupted: by the kernel's own work, another process or the host of a virtual machine.
 pub const INTERRUPTED_NS: u64 = 15_000;
+/// The same for a send that opens a connection first (about 25 µs).
+pub const INTERRUPTED_CONNECT_NS: u64 = 100_000;
 /// The longest time from an event to the wake-up of the thread that sleeps for it, on a machine
 /// that is not busy otherwise.
 pub const WAKE_UP_LATENCY_NS: u64 = 100_000;
@@ -81,3 +83,31 @@ pub const STATS_TIMEOUT: Duration = Duration::from_millis(500);
 pub const STALL_DETECTOR_PERIOD_NS: u64 = 250_000;
 /// Maximum number of requests whose times are recorded one by one.
 pub const RECORDED_MAX: usize = 1 << 24;
+/// Maximum bytes of a value that `append` and `prepend` add, so that records grow slowly.
+pub const APPEND_LEN_MAX: usize = 16;
+/// Longest value over UDP: a request is one datagram, of at most 65 507 bytes with its line.
+pub const UDP_VALUE_LEN_MAX: u32 = 60_000;
+/// Maximum number of datagrams of one answer: more than a value of 1 MiB takes.
+pub const ANSWER_DATAGRAMS_MAX: u16 = 1024;
+/// Bytes of the receive buffer of each UDP socket; the kernel may give less (net.core.rmem_max).
+pub const UDP_RECEIVE_BUFFER: usize = 1 << 20;
+/// Shortest and longest time-out of a request.
+pub const TIMEOUT_NS: std::ops::RangeInclusive<u64> = 100_000..=10_000_000_000;
+/// Seconds for which Linux keeps a closed socket in TIME_WAIT.
+pub const TIME_WAIT_S: usize = 60;
+/// Maximum number of sockets that connections for single requests leave in TIME_WAIT, over all
+/// threads: some 60 % of the usual 28 232 local ports. Connections beyond it end in a reset.
+pub const TIME_WAIT_MAX: u32 = 16_384;
+/// Maximum bytes of one line of a script.
+pub const SCRIPT_LINE_LEN_MAX: usize = 1 << 15;
+/// Lines that the reader of a script passes to a thread together.
+pub const SCRIPT_BATCH: usize = 64;
+/// Maximum number of such batches that wait for one thread.
+pub const SCRIPT_BATCHES_MAX: usize = 64;
+/// Maximum number of malformed lines that are located; all are counted.
+pub const SCRIPT_FAULTS_MAX: usize = 10;
+/// Requests of a script that a thread of a closed loop has in its queues, for each that its
+/// connections may have outstanding.
+pub const SCRIPT_AHEAD: usize = 4;
+/// How often a thread that sleeps looks for further lines of a script.
+pub const SCRIPT_POLL_NS: u64 = 1_000_000;

@@ -1,6 +1,9 @@
 //! The measurements of one thread: windows, totals and recorded requests.
 
 use measure::{Histogram, Outstanding, OutstandingCount};
+use workload::Op;
+
+use crate::carrier::{CarrierCounts, Failure};
 
 /// The latencies and counts of one window of a run, which is at most a second long. A thread sends
 /// each window to the main thread when it ends. The main thread merges the windows of the measured
@@ -16,9 +19,12 @@ pub(crate) struct Window {
 pub(crate) struct Counts {
     /// Answers received, whatever their intended time.
     pub(crate) answered: u64,
+    /// Keys read by them, and keys found.
     pub(crate) gets: u64,
     pub(crate) hits: u64,
     pub(crate) errors: u64,
+    /// Requests that failed without an answer, whatever their intended time.
+    pub(crate) failed: u64,
     pub(crate) lost_connections: u64,
     /// Requests outstanding at the end of the window.
     pub(crate) outstanding: u64,
@@ -32,6 +38,7 @@ impl Counts {
         self.gets += other.gets;
         self.hits += other.hits;
         self.errors += other.errors;
+        self.failed += other.failed;
         self.lost_connections += other.lost_connections;
         self.outstanding += other.outstanding;
         self.waiting += other.waiting;
@@ -44,15 +51,19 @@ impl Window {
         self.counts.merge(&other.counts);
     }
 
-    /// An empty window whose pages are already mapped: recording in it or merging into it causes no
-    /// page fault.
-    pub(crate) fn preallocated() -> Self {
+    /// An empty window for some operations, whose pages are already mapped: recording in it or
+    /// merging into it causes no page fault. Another operation's histograms are allocated when it
+    /// occurs.
+    pub(crate) fn preallocated(operations: &[Op]) -> Self {
         let mut window = Self::default();
-        for histogram in window.latencies.each() {
+        for &op in operations {
+            window.latencies.of(op);
+        }
+        window.latencies.each(|histogram| {
             // `clear` writes only to a histogram that is not empty.
             histogram.record(1);
-        }
-        window.clear();
+            histogram.clear();
+        });
         window
     }
 
@@ -63,50 +74,136 @@ impl Window {
     }
 }
 
-/// The latencies of answered requests, and the lower bounds of the censored ones.
+/// The latencies of answered requests, and the lower bounds of the others.
 #[derive(Debug, Default)]
 pub(crate) struct Latencies {
-    pub(crate) response: Histogram,
-    pub(crate) service: Histogram,
+    operations: [Option<Box<OperationLatencies>>; Op::COUNT],
     pub(crate) slip: Histogram,
     pub(crate) lateness: Histogram,
-    /// Lower bounds of the response times of requests given up. No other histogram contains these
-    /// requests.
+}
+
+/// The latencies of one operation.
+#[derive(Debug, Default)]
+pub(crate) struct OperationLatencies {
+    pub(crate) response: Histogram,
+    pub(crate) service: Histogram,
+    /// Lower bounds of the response times (closed loop: service times) of requests that were given
+    /// up or failed. No other histogram contains these requests.
     pub(crate) censored: Histogram,
 }
 
+impl OperationLatencies {
+    fn each(&mut self) -> [&mut Histogram; 3] {
+        [&mut self.response, &mut self.service, &mut self.censored]
+    }
+
+    fn merge(&mut self, other: &Self) {
+        let added = [&other.response, &other.service, &other.censored];
+        self.each().into_iter().zip(added).for_each(merge);
+    }
+}
+
+/// Adds a histogram to another. Merging an empty one would cost as much as merging a full one.
+fn merge((own, added): (&mut Histogram, &Histogram)) {
+    if !added.is_empty() {
+        own.merge(added);
+    }
+}
+
 impl Latencies {
-    pub(crate) fn merge(&mut self, other: &Self) {
-        for (own, added) in self.each().into_iter().zip([
-            &other.response,
-            &other.service,
-            &other.slip,
-            &other.lateness,
-            &other.censored,
-        ]) {
-            // Merging an empty histogram costs as much as merging a full one.
-            if !added.is_empty() {
-                own.merge(added);
-            }
+    /// The latencies of one operation.
+    #[inline]
+    pub(crate) fn of(&mut self, op: Op) -> &mut OperationLatencies {
+        match &mut self.operations[op as usize] {
+            Some(latencies) => latencies,
+            empty => empty.insert(Box::default()),
         }
+    }
+
+    /// The operations that have latencies.
+    pub(crate) fn operations(&self) -> impl Iterator<Item = (Op, &OperationLatencies)> {
+        let named = Op::ALL.into_iter().zip(&self.operations);
+        named.filter_map(|(op, latencies)| Some((op, latencies.as_deref()?)))
+    }
+
+    /// The latencies of all operations together.
+    pub(crate) fn all(&self) -> OperationLatencies {
+        let mut all = OperationLatencies::default();
+        self.operations()
+            .for_each(|(_, latencies)| all.merge(latencies));
+        all
+    }
+
+    pub(crate) fn merge(&mut self, other: &Self) {
+        for (op, latencies) in other.operations() {
+            self.of(op).merge(latencies);
+        }
+        merge((&mut self.slip, &other.slip));
+        merge((&mut self.lateness, &other.lateness));
     }
 
     fn clear(&mut self) {
-        for histogram in self.each() {
+        self.each(|histogram| {
             if !histogram.is_empty() {
                 histogram.clear();
             }
-        }
+        });
     }
 
-    fn each(&mut self) -> [&mut Histogram; 5] {
-        [
-            &mut self.response,
-            &mut self.service,
-            &mut self.slip,
-            &mut self.lateness,
-            &mut self.censored,
-        ]
+    fn each(&mut self, mut each: impl FnMut(&mut Histogram)) {
+        for latencies in self.operations.iter_mut().flatten() {
+            latencies.each().into_iter().for_each(&mut each);
+        }
+        each(&mut self.slip);
+        each(&mut self.lateness);
+    }
+}
+
+/// The counts of one operation over a whole run, of measured requests.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct OperationCounts {
+    pub(crate) answered: u64,
+    /// Keys of the answered requests beyond the first of each.
+    pub(crate) further_keys: u64,
+    /// Items found, or values stored.
+    pub(crate) hits: u64,
+    /// Items not found.
+    pub(crate) misses: u64,
+    /// Answers that an item was there or had changed.
+    pub(crate) conflicts: u64,
+    /// Error replies, and sets not stored.
+    pub(crate) errors: u64,
+    /// Failed requests by [`Failure`].
+    pub(crate) failures: [u64; Failure::COUNT],
+    /// Bytes of the answered requests.
+    pub(crate) bytes_sent: u64,
+    /// Bytes of their answers.
+    pub(crate) bytes_received: u64,
+}
+
+impl OperationCounts {
+    /// Keys of the answered requests.
+    pub(crate) fn keys(&self) -> u64 {
+        self.answered + self.further_keys
+    }
+
+    /// Requests that failed without an answer.
+    pub(crate) fn failed(&self) -> u64 {
+        self.failures.iter().sum()
+    }
+
+    pub(crate) fn merge(&mut self, other: &Self) {
+        self.answered += other.answered;
+        self.further_keys += other.further_keys;
+        self.hits += other.hits;
+        self.misses += other.misses;
+        self.conflicts += other.conflicts;
+        self.errors += other.errors;
+        for (own, added) in self.failures.iter_mut().zip(other.failures) {
+            *own += added;
+        }
+        self.bytes_sent += other.bytes_sent;
+        self.bytes_received += other.bytes_received;
     }
 }
 
@@ -116,11 +213,10 @@ impl Latencies {
 pub(crate) struct Totals {
     pub(crate) intended: u64,
     pub(crate) sent: u64,
-    pub(crate) answered: u64,
-    pub(crate) errors: u64,
-    pub(crate) gets: u64,
-    pub(crate) hits: u64,
-    pub(crate) sets: u64,
+    /// Intended requests that follow an answer: they are no part of the schedule.
+    pub(crate) follow_ups: u64,
+    /// The counts of each operation.
+    pub(crate) operations: [OperationCounts; Op::COUNT],
     /// Answers received in the interval, whatever their intended time.
     pub(crate) achieved: u64,
     /// Answers without a time stamp of the kernel.
@@ -136,6 +232,8 @@ pub(crate) struct Totals {
     pub(crate) idle_ns: u64,
     /// Processor time in the interval.
     pub(crate) cpu_ns: u64,
+    /// What the carriers counted, over the whole run.
+    pub(crate) carriers: CarrierCounts,
     /// Requests outstanding in the interval, by their time stamps and by count.
     pub(crate) outstanding: Outstanding,
     pub(crate) outstanding_count: OutstandingCount,
@@ -147,11 +245,8 @@ impl Totals {
         Self {
             intended: 0,
             sent: 0,
-            answered: 0,
-            errors: 0,
-            gets: 0,
-            hits: 0,
-            sets: 0,
+            follow_ups: 0,
+            operations: [OperationCounts::default(); Op::COUNT],
             achieved: 0,
             unstamped: 0,
             saturating: 0,
@@ -160,19 +255,28 @@ impl Totals {
             lost_connections: 0,
             idle_ns: 0,
             cpu_ns: 0,
+            carriers: CarrierCounts::default(),
             outstanding: Outstanding::new(start_ns),
             outstanding_count: OutstandingCount::new(start_ns, end_ns),
         }
     }
 
+    /// The counts of all operations that `counts` accepts, together.
+    pub(crate) fn of(&self, counts: impl Fn(Op) -> bool) -> OperationCounts {
+        let mut all = OperationCounts::default();
+        for op in Op::ALL.into_iter().filter(|&op| counts(op)) {
+            all.merge(&self.operations[op as usize]);
+        }
+        all
+    }
+
     pub(crate) fn merge(&mut self, other: &Self) {
         self.intended += other.intended;
         self.sent += other.sent;
-        self.answered += other.answered;
-        self.errors += other.errors;
-        self.gets += other.gets;
-        self.hits += other.hits;
-        self.sets += other.sets;
+        self.follow_ups += other.follow_ups;
+        for (own, added) in self.operations.iter_mut().zip(&other.operations) {
+            own.merge(added);
+        }
         self.achieved += other.achieved;
         self.unstamped += other.unstamped;
         self.saturating += other.saturating;
@@ -181,6 +285,7 @@ impl Totals {
         self.lost_connections += other.lost_connections;
         self.idle_ns += other.idle_ns;
         self.cpu_ns += other.cpu_ns;
+        self.carriers.merge(&other.carriers);
         self.outstanding.merge(&other.outstanding);
         self.outstanding_count.merge(&other.outstanding_count);
     }
@@ -210,32 +315,37 @@ mod tests {
 
     #[test]
     fn a_cleared_or_preallocated_window_is_empty() {
-        let mut window = Window::preallocated();
-        assert!(window.latencies.each().iter().all(|it| it.is_empty()));
-        for histogram in window.latencies.each() {
-            histogram.record(1_000);
-        }
-        (
-            window.counts.answered,
-            window.counts.gets,
-            window.counts.hits,
-        ) = (4, 3, 2);
-        (window.counts.errors, window.counts.lost_connections) = (1, 1);
-        (window.counts.outstanding, window.counts.waiting) = (5, 6);
+        let is_empty = |window: &mut Window| {
+            let mut count = 0;
+            window.latencies.each(|it| {
+                assert!(it.is_empty());
+                count += 1;
+            });
+            count
+        };
+        let mut window = Window::preallocated(&[Op::Get, Op::Cas]);
+        assert_eq!(is_empty(&mut window), 2 * 3 + 2);
+        window.latencies.each(|histogram| histogram.record(1_000));
+        window.counts.answered = 4;
+        assert_eq!(window.latencies.all().response.len(), 2);
         window.clear();
-        assert!(window.latencies.each().iter().all(|it| it.is_empty()));
-        assert_eq!(
-            (
-                window.counts.answered,
-                window.counts.gets,
-                window.counts.hits
-            ),
-            (0, 0, 0)
-        );
-        assert_eq!(
-            (window.counts.errors, window.counts.lost_connections),
-            (0, 0)
-        );
-        assert_eq!((window.counts.outstanding, window.counts.waiting), (0, 0));
+        assert_eq!(is_empty(&mut window), 8);
+        assert_eq!(window.counts.answered, 0);
+    }
+
+    #[test]
+    fn windows_merge_by_operation() {
+        let mut one = Window::preallocated(&[Op::Get]);
+        let mut other = Window::default();
+        one.latencies.of(Op::Get).service.record(5);
+        other.latencies.of(Op::Get).service.record(5);
+        other.latencies.of(Op::Delete).service.record(7);
+        one.merge(&other);
+        let lens: Vec<(Op, u64)> = one
+            .latencies
+            .operations()
+            .map(|(op, it)| (op, it.service.len()))
+            .collect();
+        assert_eq!(lens, [(Op::Get, 2), (Op::Delete, 1)]);
     }
 }

@@ -2,23 +2,26 @@
 
 use sys::clock::monotonic_ns;
 use sys::poll::{Events, Interest, Poll};
-use workload::{Op, Popularity, Purpose, RandomStream, RecordSampler};
+use workload::{Op, Popularity, Purpose, RandomStream, RecordSampler, Request};
 
-use crate::config::{Config, Target};
-use crate::connection::{Connection, ConnectionError, InFlight};
+use crate::batch::{self, Batch, Keys};
+use crate::carrier::{Carrier, CarrierError, InFlight, Persistent};
+use crate::config::{Config, Protocol, Target};
 use crate::error::Error;
 use crate::limits::{
     EVENTS_MAX, PREFILL_CONNECTIONS, PREFILL_DEPTH, PREFILL_TIMEOUT_NS, RECEIVE_BYTES_MAX,
     RESIDENT_SAMPLE_MAX,
 };
 use crate::opening::{self, Share};
-use crate::wire::{self, Answer, Batch};
+use crate::wire::{Answer, Meta, Outcome, Text, Wire};
 
 /// The result of a prefill, over all targets.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Prefill {
     /// Records set: all records of the run, once for each target.
     pub records: u64,
+    /// Counters set: one for each record and target, if the load counts.
+    pub counters: u64,
     /// Sets answered with an error.
     pub refused: u64,
     /// Bytes of the sets as sent.
@@ -40,43 +43,75 @@ pub struct Progress {
     pub total: u64,
 }
 
-/// Sets every record of `config` on every target, then reads records back: all of them, or a seeded
-/// sample of [`RESIDENT_SAMPLE_MAX`]. Every answer is checked. `progress` is called about 200
-/// times.
+/// Sets every record of `config` on every target, and its counter to 0 if the load counts. Then
+/// reads records back: all of them, or a seeded sample of [`RESIDENT_SAMPLE_MAX`]. Every answer is
+/// checked. `progress` is called about 200 times. All this goes over persistent connections,
+/// whatever carries the load itself.
 ///
 /// # Errors
 /// A setting is invalid, a server cannot be reached, or it stops answering.
-pub fn prefill(config: &Config, mut progress: impl FnMut(Progress)) -> Result<Prefill, Error> {
+pub fn prefill(config: &Config, progress: impl FnMut(Progress)) -> Result<Prefill, Error> {
+    match config.protocol {
+        Protocol::Text => prefill_over::<Text>(config, progress),
+        Protocol::Meta => prefill_over::<Meta>(config, progress),
+    }
+}
+
+/// What a request of a prefill does with a record.
+#[derive(Clone, Copy)]
+enum Step {
+    Set,
+    SetCounter,
+    ReadBack,
+}
+
+fn prefill_over<W: Wire>(
+    config: &Config,
+    mut progress: impl FnMut(Progress),
+) -> Result<Prefill, Error> {
     config.validate()?;
     opening::allow_files(PREFILL_CONNECTIONS)?;
     let started_ns = monotonic_ns();
     let keyspace = config.keyspace()?;
+    let sampler = config.demand().record_sampler();
     let (records, sampled) = (config.records, config.records.min(RESIDENT_SAMPLE_MAX));
+    let counters = if config.mix().operations().any(Op::counts) {
+        records
+    } else {
+        0
+    };
     let targets = config.targets.len() as u64;
     let mut result = Prefill {
         records: records * targets,
+        counters: counters * targets,
         refused: 0,
         bytes: 0,
         sampled: sampled * targets,
         resident: 0.0,
         elapsed_ns: 0,
     };
-    let total = result.records + result.sampled;
+    let total = result.records + result.counters + result.sampled;
     let step = (total / 200).max(1);
     let (mut done, mut hits) = (0, 0);
-    let filler = wire::filler(config.value_len_max);
+    let filler = batch::filler(config.value_len_max);
     for target in &config.targets {
-        let batch = Batch::new(keyspace.clone(), config.protocol, filler.clone());
-        let mut prefiller = Prefiller::open(config, target, batch)?;
+        let keys = Keys::Records {
+            keyspace: keyspace.clone(),
+            sampler: sampler.clone(),
+        };
+        let batch = Batch::new(keys, filler.clone());
+        let mut prefiller = Prefiller::<W>::open(target, batch)?;
         let mut count = |answer: Answer| {
-            result.refused += u64::from(answer == Answer::Error);
-            hits += u64::from(answer == Answer::Hit);
+            result.refused += u64::from(answer.outcome == Outcome::Error);
+            hits += u64::from(answer.outcome == Outcome::Found);
             done += 1;
             if done % step == 0 {
                 progress(Progress { done, total });
             }
         };
-        prefiller.run((0..records).map(|record| (Op::Set, record)), &mut count)?;
+        let sets = (0..records).map(|record| (Step::Set, record));
+        let counter_sets = (0..counters).map(|record| (Step::SetCounter, record));
+        prefiller.run(sets.chain(counter_sets), &mut count)?;
         result.bytes += prefiller.bytes;
         let sampler = RecordSampler::new(Popularity::Uniform, records, config.seed);
         let mut stream = RandomStream::new(config.seed, Purpose::Other, 0);
@@ -87,10 +122,8 @@ pub fn prefill(config: &Config, mut progress: impl FnMut(Progress)) -> Result<Pr
                 sampler.draw(&mut stream)
             }
         };
-        prefiller.run(
-            (0..sampled).map(read_back).map(|record| (Op::Get, record)),
-            &mut count,
-        )?;
+        let reads = (0..sampled).map(read_back);
+        prefiller.run(reads.map(|record| (Step::ReadBack, record)), &mut count)?;
     }
     result.resident = hits as f64 / result.sampled as f64;
     result.elapsed_ns = monotonic_ns() - started_ns;
@@ -98,11 +131,10 @@ pub fn prefill(config: &Config, mut progress: impl FnMut(Progress)) -> Result<Pr
 }
 
 /// The connections of a prefill to one server, each kept at its full depth.
-struct Prefiller<'a> {
-    config: &'a Config,
+struct Prefiller<'a, W: Wire> {
     target: &'a Target,
     poll: Poll,
-    connections: Vec<Connection>,
+    connections: Vec<Persistent<W>>,
     batch: Batch,
     buffer: Vec<u8>,
     stored: u64,
@@ -111,8 +143,8 @@ struct Prefiller<'a> {
     in_flight: u64,
 }
 
-impl<'a> Prefiller<'a> {
-    fn open(config: &'a Config, target: &'a Target, batch: Batch) -> Result<Self, Error> {
+impl<'a, W: Wire> Prefiller<'a, W> {
+    fn open(target: &'a Target, batch: Batch) -> Result<Self, Error> {
         let poll = Poll::new().map_err(Error::system("open an epoll descriptor"))?;
         let share = Share {
             first: 0,
@@ -122,12 +154,11 @@ impl<'a> Prefiller<'a> {
         };
         let streams = opening::open(std::slice::from_ref(target), &poll, share)?;
         Ok(Self {
-            config,
             target,
             poll,
             connections: streams
                 .into_iter()
-                .map(|stream| Connection::new(stream, PREFILL_DEPTH))
+                .map(|stream| Persistent::new(stream, PREFILL_DEPTH))
                 .collect(),
             batch,
             buffer: vec![0; RECEIVE_BYTES_MAX],
@@ -140,7 +171,7 @@ impl<'a> Prefiller<'a> {
     /// Sends all requests and receives all answers.
     fn run(
         &mut self,
-        mut requests: impl Iterator<Item = (Op, u64)>,
+        mut requests: impl Iterator<Item = (Step, u64)>,
         count: &mut impl FnMut(Answer),
     ) -> Result<(), Error> {
         for number in 0..self.connections.len() {
@@ -169,9 +200,9 @@ impl<'a> Prefiller<'a> {
         &mut self,
         number: usize,
         readable: bool,
-        requests: &mut impl Iterator<Item = (Op, u64)>,
+        requests: &mut impl Iterator<Item = (Step, u64)>,
         count: &mut impl FnMut(Answer),
-    ) -> Result<(), ConnectionError> {
+    ) -> Result<(), CarrierError> {
         let connection = &mut self.connections[number];
         if connection.is_blocked() {
             connection.send_unsent()?;
@@ -183,12 +214,10 @@ impl<'a> Prefiller<'a> {
         if readable {
             let (len, _) = connection.receive(&mut self.buffer)?;
             let mut input = &self.buffer[..len];
-            while let Some((request, answer)) =
-                connection.answer(&mut input, self.config.protocol)?
-            {
+            while let Some(answered) = connection.next(&mut input)? {
                 self.in_flight -= 1;
-                self.stored += u64::from(request.op == Op::Set && answer == Answer::Stored);
-                count(answer);
+                self.stored += u64::from(answered.answer.outcome == Outcome::Stored);
+                count(answered.answer);
             }
         }
         self.fill(number, requests)
@@ -198,32 +227,33 @@ impl<'a> Prefiller<'a> {
     fn fill(
         &mut self,
         number: usize,
-        requests: &mut impl Iterator<Item = (Op, u64)>,
-    ) -> Result<(), ConnectionError> {
+        requests: &mut impl Iterator<Item = (Step, u64)>,
+    ) -> Result<(), CarrierError> {
         let connection = &mut self.connections[number];
         while !connection.is_blocked() {
             self.batch.clear();
-            while connection.in_flight.len() < PREFILL_DEPTH as usize && !self.batch.is_full() {
-                let Some((op, record)) = requests.next() else {
+            while connection.in_flight().len() < PREFILL_DEPTH as usize && !self.batch.is_full() {
+                let Some((step, record)) = requests.next() else {
                     break;
                 };
-                self.batch.push(op, record, record);
+                let op = match step {
+                    Step::Set | Step::SetCounter => Op::Set,
+                    Step::ReadBack => Op::Get,
+                };
+                let request = Request::new(op, record);
+                match step {
+                    Step::SetCounter => self.batch.push_counter::<W>(record, record),
+                    _ => self.batch.push::<W>(&request, 0, record),
+                }
                 self.in_flight += 1;
-                connection.in_flight.push_back(InFlight {
-                    intended_ns: 0,
-                    sent_ns: 0,
-                    opaque: record,
-                    late_ns: 0,
-                    op,
-                    measured: false,
-                    interrupted: false,
-                });
+                let in_flight = InFlight::unmeasured::<W>(request, record);
+                connection.in_flight_mut().push_back(in_flight);
             }
             if self.batch.len() == 0 {
                 break;
             }
             self.bytes += self.batch.len() as u64;
-            connection.send(&self.batch)?;
+            connection.send(&self.batch, &self.poll, number as u64)?;
             if connection.is_blocked() {
                 self.poll
                     .change(&connection.stream, number as u64, Interest::ReadWrite)?;

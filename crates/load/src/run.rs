@@ -10,24 +10,26 @@ use measure::{Bounded, WithCensored};
 use sys::clock::monotonic_ns;
 use sys::cost;
 use sys::poll::Poll;
-use sys::socket::Stream;
 
 use crate::aggregate::Aggregate;
-use crate::config::{Config, ConfigError, Rate};
-use crate::connection::Connection;
+use crate::batch::{self, Batch, Keys};
+use crate::carrier::{Carrier, OneShot, Persistent, Udp};
+use crate::config::{CarrierKind, Config, ConfigError, Protocol, Rate};
 use crate::engine::{
     Channels, EndedWindow, Engine, EngineOptions, Outcome, RequestSource, Saturating,
 };
 use crate::error::Error;
 use crate::limits::{OPENING_MAX, RECORDED_MAX};
-use crate::metrics::{Latencies, Recorded, Window};
+use crate::metrics::{Recorded, Window};
 use crate::opening::{self, Share};
 use crate::schedule_source::ScheduleSource;
+use crate::script::{Script, ScriptItems, ScriptReport, ScriptSource};
 use crate::server_watch::ServerWatch;
 use crate::stall_detector::StallDetector;
 use crate::summary::Summary;
 use crate::timeline::Timeline;
-use crate::wire::{self, Batch};
+use crate::wire::{Meta, Text};
+use workload::Op;
 
 /// The delay from the moment all threads are ready to the start, so that no thread starts late.
 const START_AHEAD_NS: u64 = 2_000_000;
@@ -62,6 +64,8 @@ pub struct Second {
     pub waiting: u64,
     /// Answers that were errors.
     pub errors: u64,
+    /// Requests that failed without an answer.
+    pub failed: u64,
     /// Connections lost.
     pub lost_connections: u64,
 }
@@ -93,15 +97,17 @@ pub fn run_recorded(
     threads.begin(&timeline);
     let watch = ServerWatch::start(config, &timeline)?;
     let stalls = StallDetector::start(config, &timeline)?;
-    let mut aggregate = Aggregate::new();
+    let mut aggregate = Aggregate::new(config);
     threads.collect(&timeline, &mut aggregate, &mut on_second);
+    let script = threads.script.clone();
     aggregate.add_outcomes(threads.join()?);
     if let Some(error) = aggregate.all_lost_error(config) {
         return Err(error);
     }
     let observed = watch.join()?;
     let stalls = stalls.join()?;
-    Ok(aggregate.into_summary(config, &timeline, observed, stalls.as_ref()))
+    let script = script.map(|report| report.summary());
+    Ok(aggregate.into_summary(config, &timeline, observed, stalls.as_ref(), script))
 }
 
 /// The threads of a run.
@@ -109,6 +115,11 @@ struct GeneratorThreads {
     threads: Vec<ThreadHandle>,
     windows: Receiver<EndedWindow>,
     spares: Vec<Sender<Window>>,
+    /// The operations that are expected.
+    operations: Vec<Op>,
+    /// The loop is open.
+    open: bool,
+    script: Option<ScriptReport>,
 }
 
 struct ThreadHandle {
@@ -120,7 +131,9 @@ impl GeneratorThreads {
     /// Starts the threads. Waits until each has opened its connections and generated its schedule.
     fn start(config: &Config, recorded_max: usize) -> Result<Self, Error> {
         let keyspace = config.keyspace()?;
-        let filler = wire::filler(config.value_len_max);
+        let sampler = config.demand().record_sampler();
+        let operations = config.operations();
+        let filler = batch::filler(config.value_len_max);
         let alive = Arc::new(AtomicU32::new(config.connections));
         let (windows_sender, windows) = mpsc::channel();
         let (ready_sender, ready) = mpsc::channel();
@@ -128,29 +141,48 @@ impl GeneratorThreads {
             threads: Vec::new(),
             windows,
             spares: Vec::new(),
+            operations: operations.clone(),
+            open: config.rate != Rate::Max,
+            script: None,
         };
+        let first_of = |number: u32| {
+            (u64::from(number) * u64::from(config.connections) / u64::from(config.threads)) as u32
+        };
+        let firsts: Vec<u32> = (0..config.threads).map(first_of).collect();
+        let script = Script::start(config, &firsts)?;
+        let mut sources = Vec::new();
+        if let Some(script) = script {
+            threads.script = Some(script.report);
+            sources = script.sources;
+            sources.reverse();
+        }
         for number in 0..config.threads {
             let (spare_sender, spare) = mpsc::channel();
             // The buffer for the second window: that of the first window comes back only after the
             // second window has begun.
-            let _ = spare_sender.send(Window::preallocated());
+            let _ = spare_sender.send(Window::preallocated(&operations));
             let (start_sender, start) = mpsc::channel();
-            let first_of = |number: u32| {
-                (u64::from(number) * u64::from(config.connections) / u64::from(config.threads))
-                    as u32
-            };
             let share = Share {
                 first: first_of(number),
                 count: first_of(number + 1) - first_of(number),
                 all: config.connections,
                 concurrent_max: (OPENING_MAX / config.threads as usize).max(1),
             };
+            let source = sources.pop();
+            let keys = match source {
+                Some(_) => Keys::Script(ScriptItems::default()),
+                None => Keys::Records {
+                    keyspace: keyspace.clone(),
+                    sampler: sampler.clone(),
+                },
+            };
             let setup = ThreadSetup {
                 config: config.clone(),
                 number,
                 share,
                 recorded_max: recorded_max / config.threads as usize,
-                batch: Batch::new(keyspace.clone(), config.protocol, Arc::clone(&filler)),
+                batch: Batch::new(keys, Arc::clone(&filler)),
+                script: source,
                 channels: Channels {
                     thread: number as usize,
                     windows: windows_sender.clone(),
@@ -197,7 +229,7 @@ impl GeneratorThreads {
         on_second: &mut impl FnMut(&Second),
     ) {
         let mut pending: Vec<(Window, usize)> = Vec::new();
-        let mut sums = vec![Window::preallocated()];
+        let mut sums = vec![Window::preallocated(&self.operations)];
         let mut next = 0;
         // Every thread sends every window, unless it ended in an error.
         while next <= timeline.boundaries() {
@@ -225,7 +257,11 @@ impl GeneratorThreads {
                 .is_some_and(|(_, received)| *received == self.threads.len())
             {
                 let (mut window, _) = pending.remove(0);
-                if let Some(second) = second(timeline, next, &window) {
+                // The seconds after the early end of a script are empty.
+                let has_begun = timeline
+                    .span(next)
+                    .is_some_and(|(from_ns, _)| from_ns <= monotonic_ns());
+                if has_begun && let Some(second) = second(timeline, next, &window, self.open) {
                     on_second(&second);
                 }
                 if timeline.is_measured(next) {
@@ -259,13 +295,30 @@ struct ThreadSetup {
     share: Share,
     recorded_max: usize,
     batch: Batch,
+    script: Option<ScriptSource>,
     channels: Channels,
 }
 
 impl ThreadSetup {
+    /// Chooses the carrier and the wire, for which the thread's loop is compiled.
+    fn run(self, ready: Sender<()>, start: &Receiver<Timeline>) -> Result<Outcome, Error> {
+        match (self.config.carrier, self.config.protocol) {
+            (CarrierKind::Stream, Protocol::Text) => self.run_on::<Persistent<Text>>(ready, start),
+            (CarrierKind::Stream, Protocol::Meta) => self.run_on::<Persistent<Meta>>(ready, start),
+            (CarrierKind::Udp, Protocol::Text) => self.run_on::<Udp<Text>>(ready, start),
+            (CarrierKind::Udp, Protocol::Meta) => self.run_on::<Udp<Meta>>(ready, start),
+            (CarrierKind::OneShot, Protocol::Text) => self.run_on::<OneShot<Text>>(ready, start),
+            (CarrierKind::OneShot, Protocol::Meta) => self.run_on::<OneShot<Meta>>(ready, start),
+        }
+    }
+
     /// Pins the thread, opens its connections, generates its schedule, reports that it is ready,
     /// and runs the engine when the timeline arrives.
-    fn run(self, ready: Sender<()>, start: &Receiver<Timeline>) -> Result<Outcome, Error> {
+    fn run_on<C: Carrier>(
+        self,
+        ready: Sender<()>,
+        start: &Receiver<Timeline>,
+    ) -> Result<Outcome, Error> {
         let config = &self.config;
         let pinned = (self.number as usize).checked_rem(config.cpus.len());
         if let Some(cpu) = pinned.map(|index| config.cpus[index]) {
@@ -277,14 +330,8 @@ impl ThreadSetup {
         if self.number == 0 {
             share.count += config.saturating_connections;
         }
-        let mut streams = opening::open(&config.targets, &poll, share)?;
-        let saturating = streams.split_off(self.share.count as usize);
-        let connections = |streams: Vec<Stream>, depth| {
-            let connections = streams
-                .into_iter()
-                .map(|stream| Connection::new(stream, depth));
-            connections.collect::<Vec<_>>()
-        };
+        let mut connections = C::open(config, &poll, share)?;
+        let saturating = connections.split_off(self.share.count as usize);
         let demand = config.demand();
         let requests = |stream| {
             let requests = demand.requests(stream);
@@ -293,26 +340,31 @@ impl ThreadSetup {
         let saturating = match saturating.is_empty() {
             true => None,
             false => Some(Saturating::new(
-                connections(saturating, config.saturating_depth),
+                saturating,
                 requests(config.connections)?,
                 config.saturating_depth,
             )),
         };
         let first = self.share.first;
         let source = match config.rate {
+            _ if self.script.is_some() => None,
             Rate::PerSecond(rate_rps) => {
                 let end_ns = config.warmup_ns + config.duration_ns;
                 let schedule = demand
                     .schedule_of(rate_rps, first..first + self.share.count)
                     .map_err(|error| ConfigError::demand(&error))?;
                 let share_rps = rate_rps / f64::from(config.threads);
-                RequestSource::Open(ScheduleSource::new(schedule, share_rps, end_ns))
+                let source = ScheduleSource::new(schedule, share_rps, end_ns);
+                Some(RequestSource::Open(source))
             }
-            Rate::Max => RequestSource::Closed(requests(first)?),
+            Rate::Max => Some(RequestSource::Closed(requests(first)?)),
         };
+        let script = self.script.map(RequestSource::Script);
+        let source = script.or(source).ok_or(Error::Panicked)?;
         let options = EngineOptions {
             depth: config.depth as usize,
-            protocol: config.protocol,
+            timeout_ns: config.timeout_ns,
+            operations: config.operations(),
             spin: config.spin,
             first,
             opaque: u64::from(self.number) << OPAQUE_BITS,
@@ -320,7 +372,7 @@ impl ThreadSetup {
         };
         let engine = Engine::new(
             poll,
-            connections(streams, config.depth),
+            connections,
             saturating,
             source,
             options,
@@ -338,18 +390,16 @@ impl ThreadSetup {
     }
 }
 
-fn second(timeline: &Timeline, number: usize, window: &Window) -> Option<Second> {
+fn second(timeline: &Timeline, number: usize, window: &Window, open: bool) -> Option<Second> {
     let (from_ns, to_ns) = timeline.span(number)?;
     let span_ns = to_ns - from_ns;
-    let Latencies {
-        response,
-        service,
-        slip,
-        censored,
-        ..
-    } = &window.latencies;
-    let open = !(response.is_empty() && censored.is_empty());
-    let latency = WithCensored::new(if open { response } else { service }, censored);
+    let latencies = window.latencies.all();
+    let answered = if open {
+        &latencies.response
+    } else {
+        &latencies.service
+    };
+    let latency = WithCensored::new(answered, &latencies.censored);
     Some(Second {
         at_ns: to_ns - timeline.start_ns,
         span_ns,
@@ -358,12 +408,13 @@ fn second(timeline: &Timeline, number: usize, window: &Window) -> Option<Second>
         p50: latency.percentile(50.0),
         p99: latency.percentile(99.0),
         p999: latency.percentile(99.9),
-        slip_p99_ns: open.then(|| slip.percentile(99.0)),
+        slip_p99_ns: open.then(|| window.latencies.slip.percentile(99.0)),
         hit_rate: (window.counts.gets > 0)
             .then(|| window.counts.hits as f64 / window.counts.gets as f64),
         outstanding: window.counts.outstanding,
         waiting: window.counts.waiting,
         errors: window.counts.errors,
+        failed: window.counts.failed,
         lost_connections: window.counts.lost_connections,
     })
 }

@@ -5,9 +5,12 @@
 use measure::{LITTLES_LAW_TOLERANCE, LittlesLaw};
 use serde::{Deserialize, Serialize};
 
-/// The version of the JSON schema. A field that had another name in version 1 is read under both
-/// names.
-pub const SCHEMA: &str = "curtail.load/2";
+/// The version of the JSON schema. Version 3 added `failures`, `follow_ups`, `operations`,
+/// `carrier` and `script`. A field that had another name in version 1 is read under both names.
+pub const SCHEMA: &str = "curtail.load/3";
+
+/// The versions that are read. Fields that an older one lacks are empty.
+pub const READABLE: [&str; 3] = [SCHEMA, "curtail.load/2", "curtail.load/1"];
 
 /// The kind of load.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -38,26 +41,34 @@ pub struct Summary {
     pub sent: u64,
     /// Intended requests that were answered.
     pub answered: u64,
-    /// Intended requests not answered by the end, whether sent or not.
+    /// Intended requests neither answered nor failed by the end, whether sent or not.
     pub censored: u64,
+    /// Intended requests that failed without an answer.
+    #[serde(default)]
+    pub failures: Failures,
+    /// Intended requests that follow an answer (a cas, the set after a miss). They come on top of
+    /// the offered rate.
+    #[serde(default)]
+    pub follow_ups: u64,
     /// Intended requests answered with an error.
     pub errors: u64,
     /// Answers that arrived within the interval, divided by its length.
     pub achieved_rps: f64,
-    /// Gets answered.
+    /// Keys of the answered requests that read.
     pub gets: u64,
-    /// Gets answered with a value (hits).
+    /// Values in their answers (hits).
     pub hits: u64,
-    /// Sets answered.
+    /// Answered requests that store a value.
     pub sets: u64,
     /// Connections lost while running.
     pub lost_connections: u64,
     /// Share of the records resident after the prefill. None without a prefill.
     pub resident: Option<f64>,
-    /// Response time: answer − intended time, with the lower bounds of censored requests. None in
-    /// closed loop.
+    /// Response time: answer − intended time, with the lower bounds of censored and failed
+    /// requests. None in closed loop.
     pub response: Option<LatencyDistribution>,
-    /// Service time: answer − actual send, of answered requests.
+    /// Service time: answer − actual send, of answered requests; in closed loop with the lower
+    /// bounds of failed ones. Of a connection for each request, connecting is part of it.
     pub service: LatencyDistribution,
     /// Slip: actual send − intended time, of answered requests. None in closed loop.
     pub slip: Option<LatencyDistribution>,
@@ -106,6 +117,99 @@ pub struct Summary {
     /// `--detect-stalls` named, sampled every 250 µs of the interval. Version 1: `witness`.
     #[serde(default, alias = "witness")]
     pub stalls: Option<LatencyDistribution>,
+    /// The operations that occurred, one by one.
+    #[serde(default)]
+    pub operations: Vec<OperationSummary>,
+    /// What carried the requests, if not persistent connections.
+    #[serde(default)]
+    pub carrier: Option<CarrierSummary>,
+    /// The script, if the load had one.
+    #[serde(default)]
+    pub script: Option<ScriptSummary>,
+}
+
+/// Requests that failed without an answer, by kind. Each counts in the latencies with a lower
+/// bound: the time until it failed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub struct Failures {
+    /// No answer came within the time-out.
+    pub timed_out: u64,
+    /// The server's host refused the connection or the datagram.
+    pub refused: u64,
+    /// The connection ended before the answer, or the answer was malformed.
+    pub closed: u64,
+    /// The generator's machine had no local port or descriptor left.
+    pub no_port: u64,
+}
+
+impl Failures {
+    /// All kinds together.
+    #[must_use]
+    pub fn total(&self) -> u64 {
+        self.timed_out + self.refused + self.closed + self.no_port
+    }
+}
+
+/// The measured requests of one operation.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct OperationSummary {
+    /// Its name in a mix; `gets` and `cas` are the two requests of a cas, `read-through` and `fill`
+    /// those of a read-through.
+    pub operation: String,
+    /// Requests answered.
+    pub count: u64,
+    /// Keys of these requests.
+    pub keys: u64,
+    /// Items found and read, deleted, touched or counted; or values stored.
+    pub hits: u64,
+    /// Items not found.
+    pub misses: u64,
+    /// An `add` of an item that is there; a `cas` of one that has changed.
+    pub conflicts: u64,
+    /// Error replies, and sets not stored.
+    pub errors: u64,
+    /// Requests that failed without an answer.
+    pub failures: Failures,
+    /// Bytes of the answered requests.
+    pub bytes_sent: u64,
+    /// Bytes of their answers.
+    pub bytes_received: u64,
+    /// As [`Summary::response`].
+    pub response: Option<LatencyDistribution>,
+    /// As [`Summary::service`].
+    pub service: LatencyDistribution,
+}
+
+/// What was read of a script.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub struct ScriptSummary {
+    /// Operations read.
+    pub operations: u64,
+    /// Lines that are no operation; they are skipped.
+    pub malformed: u64,
+    /// The first of these lines, each with its number and its fault.
+    pub faults: Vec<String>,
+    /// The script was read to its end. `duration_ns` is then the time to the last answer, if that
+    /// came before the end of the interval.
+    pub ended: bool,
+}
+
+/// What carried the requests, with the counts that no latency shows. They cover the whole run.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct CarrierSummary {
+    /// `udp` or `one-shot`.
+    pub name: String,
+    /// The time-out.
+    pub timeout_ns: u64,
+    /// Connections opened for single requests.
+    pub opened: u64,
+    /// Those of them that ended in a reset, to bound the sockets in TIME_WAIT
+    /// ([`crate::limits::TIME_WAIT_MAX`]).
+    pub resets: u64,
+    /// Answers that came after the time-out of their request, or again; they are ignored.
+    pub late_or_duplicate: u64,
+    /// Datagrams that are no part of an answer; they are ignored.
+    pub malformed: u64,
 }
 
 impl Summary {
@@ -145,8 +249,8 @@ pub struct LatencyDistribution {
     pub censored: Option<Censored>,
 }
 
-/// Requests given up unanswered: at the end of the grace period, with a lost connection, or before
-/// they could be sent.
+/// Requests given up unanswered: at the end of the grace period, with a lost connection, before
+/// they could be sent, or failed ([`Failures`]).
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Censored {
     /// Number of censored requests.

@@ -6,7 +6,7 @@ use measure::Bounded;
 
 use crate::prefill::Prefill;
 use crate::run::Second;
-use crate::summary::{LatencyDistribution, Loop, Summary};
+use crate::summary::{LatencyDistribution, Loop, OperationSummary, Summary};
 use crate::units::{show_duration, show_rate};
 
 /// The column headers of [`second_line`].
@@ -46,6 +46,9 @@ pub fn second_line(second: &Second) -> String {
     if second.errors > 0 {
         note(format!("  {} errors", second.errors));
     }
+    if second.failed > 0 {
+        note(format!("  {} failed", second.failed));
+    }
     if second.lost_connections > 0 {
         note(format!("  {} connections lost", second.lost_connections));
     }
@@ -63,6 +66,9 @@ pub fn prefill_line(prefill: &Prefill) -> String {
         show_share(prefill.resident),
         prefill.sampled,
     );
+    if prefill.counters > 0 {
+        let _ = write!(line, "; {} counters", prefill.counters);
+    }
     if prefill.refused > 0 {
         // Writing into a String cannot fail.
         let _ = write!(line, "; {} refused", prefill.refused);
@@ -76,6 +82,7 @@ pub fn table(summary: &Summary) -> String {
     let mut text = String::new();
     for line in latency_lines(summary)
         .into_iter()
+        .chain(operation_lines(summary))
         .chain(count_lines(summary))
     {
         text.push_str(line.trim_end());
@@ -151,13 +158,16 @@ fn count_lines(summary: &Summary) -> Vec<String> {
             summary.censored,
             summary.errors
         ),
-        format!(
-            "{:<10} {} gets ({} hits), {} sets",
-            "answers",
-            summary.gets,
-            show_share(hit_share),
-            summary.sets
-        ),
+    ];
+    lines.extend(failures_line(summary));
+    lines.push(format!(
+        "{:<10} {} gets ({} hits), {} sets",
+        "answers",
+        summary.gets,
+        show_share(hit_share),
+        summary.sets
+    ));
+    lines.extend([
         format!(
             "{:<10} {:.1} MB/s out, {:.1} MB/s in",
             "bytes",
@@ -178,7 +188,7 @@ fn count_lines(summary: &Summary) -> Vec<String> {
             show_share(summary.generator_cpu),
             show_share(summary.generator_busy)
         ),
-    ];
+    ]);
     lines.extend(summary.saturating_rps.map(|rate_rps| {
         let rate = show_rate(rate_rps);
         format!(
@@ -193,14 +203,127 @@ fn count_lines(summary: &Summary) -> Vec<String> {
     lines
 }
 
+/// The requests that failed without an answer, by kind, and those that follow an answer.
+fn failures_line(summary: &Summary) -> Vec<String> {
+    let mut lines = Vec::new();
+    let failures = &summary.failures;
+    let kinds = [
+        (failures.timed_out, "timed out"),
+        (failures.refused, "refused"),
+        (failures.closed, "closed before the answer"),
+        (failures.no_port, "without a local port"),
+    ];
+    let kinds: Vec<String> = kinds
+        .iter()
+        .filter(|(count, _)| *count > 0)
+        .map(|(count, kind)| format!("{count} {kind}"))
+        .collect();
+    if !kinds.is_empty() {
+        let total = failures.total();
+        lines.push(format!("{:<10} {total}: {}", "failed", kinds.join(", ")));
+    }
+    if let Some(carrier) = &summary.carrier {
+        let timeout = show_duration(carrier.timeout_ns);
+        let counts = [
+            (carrier.opened, "connections opened"),
+            (carrier.resets, "ended in a reset to bound TIME_WAIT"),
+            (
+                carrier.late_or_duplicate,
+                "late or repeated answers ignored",
+            ),
+            (carrier.malformed, "malformed datagrams ignored"),
+        ];
+        let mut line = format!("{:<10} {}, time-out {timeout}", "carrier", carrier.name);
+        for (count, what) in counts.iter().filter(|(count, _)| *count > 0) {
+            let _ = write!(line, ", {count} {what}");
+        }
+        lines.push(line);
+    }
+    if let Some(script) = &summary.script {
+        let whole = if script.ended { "whole" } else { "part of the" };
+        lines.push(format!(
+            "{:<10} {whole} script read: {} operations, {} malformed lines",
+            "script", script.operations, script.malformed
+        ));
+    }
+    if summary.follow_ups > 0 {
+        let count = summary.follow_ups;
+        lines.push(format!(
+            "{:<10} {count} requests caused by answers, on top of those offered",
+            "follow-ups"
+        ));
+    }
+    lines
+}
+
+/// The table of operations, if there are others than get and set.
+fn operation_lines(summary: &Summary) -> Vec<String> {
+    let is_plain = |it: &OperationSummary| it.operation == "get" || it.operation == "set";
+    if summary.operations.iter().all(is_plain) {
+        return Vec::new();
+    }
+    let time = match summary.demand {
+        Loop::Open => "response",
+        Loop::Closed => "service",
+    };
+    let head = format!(
+        "{:<12} {:>9} {:>9} {:>9} {:>9} {:>7} {:>7} {:>7} {:>7} {:>10} {:>10}",
+        "operation",
+        "answered",
+        "hits",
+        "misses",
+        "conflicts",
+        "errors",
+        "failed",
+        "B out",
+        "B in",
+        format!("{time} p50"),
+        "p99"
+    );
+    let row = |it: &OperationSummary| {
+        let each = |bytes: u64| format!("{:.0}", bytes as f64 / it.count.max(1) as f64);
+        let distribution = it.response.as_ref().unwrap_or(&it.service);
+        format!(
+            "{:<12} {:>9} {:>9} {:>9} {:>9} {:>7} {:>7} {:>7} {:>7} {:>w$} {:>10}",
+            it.operation,
+            it.count,
+            it.hits,
+            it.misses,
+            it.conflicts,
+            it.errors,
+            it.failures.total(),
+            each(it.bytes_sent),
+            each(it.bytes_received),
+            at_percentile(distribution, 50.0),
+            at_percentile(distribution, 99.0),
+            w = time.len() + 4
+        )
+    };
+    let rows = summary.operations.iter().map(row);
+    [String::new(), head].into_iter().chain(rows).collect()
+}
+
+/// A percentile of a distribution, if it has this one.
+fn at_percentile(distribution: &LatencyDistribution, wanted: f64) -> String {
+    let mut percentiles = distribution.percentiles.iter();
+    let found = percentiles.find(|(percentile, _)| (percentile - wanted).abs() < 1e-9);
+    found.map_or_else(
+        || "-".to_owned(),
+        |&(percentile, value_ns)| {
+            let censored = distribution.censored.as_ref();
+            show_bounded(Bounded {
+                value_ns,
+                is_lower_bound: censored.is_some_and(|it| it.lower_bounds.contains(&percentile)),
+            })
+        },
+    )
+}
+
 /// Warnings that limit the meaning of the figures.
 fn warnings(summary: &Summary) -> Vec<String> {
     let mut lines = Vec::new();
-    if summary
-        .response
-        .as_ref()
-        .is_some_and(|it| it.censored.is_some())
-    {
+    let shown = summary.response.as_ref().unwrap_or(&summary.service);
+    if shown.censored.is_some() {
         let why = "includes requests never answered, each at the least latency it can have had";
         lines.push(format!("{:<10} a lower bound: {why}", "≥"));
     }

@@ -1,13 +1,14 @@
 //! Requests that are due but cannot leave yet: one queue per connection, all in one bounded arena.
 
-use workload::Op;
+use workload::Request;
 
 /// A request whose intended time has come.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Due {
     pub(crate) intended_ns: u64,
-    pub(crate) record: u64,
-    pub(crate) op: Op,
+    pub(crate) request: Request,
+    /// The CAS of an [`workload::Op::Cas`].
+    pub(crate) cas: u64,
 }
 
 const NONE: u32 = u32::MAX;
@@ -106,12 +107,13 @@ impl Waiting {
 mod tests {
     use super::*;
     use std::collections::VecDeque;
+    use workload::Op;
 
     fn due(intended_ns: u64) -> Due {
         Due {
             intended_ns,
-            record: intended_ns,
-            op: Op::Get,
+            request: Request::new(Op::Get, intended_ns),
+            cas: 0,
         }
     }
 

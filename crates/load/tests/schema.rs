@@ -1,6 +1,9 @@
 //! Goldens of `curtail load --json` and of the table: a change here is visible to their readers.
 
-use load::summary::{Bursts, Censored, LatencyDistribution, Loop, SCHEMA, Summary, Watched};
+use load::summary::{
+    Bursts, CarrierSummary, Censored, Failures, LatencyDistribution, Loop, OperationSummary,
+    READABLE, SCHEMA, Summary, Watched,
+};
 use load::text;
 
 fn distribution() -> LatencyDistribution {
@@ -36,6 +39,8 @@ fn summary() -> Summary {
         sent: 2,
         answered: 2,
         censored: 1,
+        failures: Failures::default(),
+        follow_ups: 0,
         errors: 0,
         achieved_rps: 2.0,
         gets: 1,
@@ -69,10 +74,30 @@ fn summary() -> Summary {
             connections: 6,
         }),
         stalls: Some(distribution()),
+        operations: vec![operation("get"), operation("set")],
+        carrier: None,
+        script: None,
     }
 }
 
-const JSON: &str = r#"{"schema":"curtail.load/2","demand":"open","offered_rps":3.0,"duration_ns":1000000000,"intended":3,"sent":2,"answered":2,"censored":1,"errors":0,"achieved_rps":2.0,"gets":1,"hits":1,"sets":1,"lost_connections":0,"resident":1.0,"response":{"count":2,"mean":1500.0,"min":1000,"max":2000,"percentiles":[[50.0,1000],[99.9,2000]],"hdr":"HISTFAAA","censored":{"count":1,"lower_bounds":[99.9],"hdr":"HISTFBBB"}},"service":{"count":2,"mean":1500.0,"min":1000,"max":2000,"percentiles":[[50.0,1000],[99.9,2000]],"hdr":"HISTFAAA","censored":null},"slip":null,"lateness":null,"generator_limited":true,"generator_cpu":0.5,"generator_busy":0.25,"outstanding_mean":1.5,"outstanding_unread":0.25,"outstanding_expected":1.25,"bytes_sent":60,"bytes_received":4000000,"unstamped":3,"saturating_rps":2.5,"watched":{"user_ns":4000,"system_ns":6000,"resident_bytes":1000000,"voluntary_switches":3,"involuntary_switches":4},"bursts":{"counts":[3,0,1],"connections":6},"stalls":{"count":2,"mean":1500.0,"min":1000,"max":2000,"percentiles":[[50.0,1000],[99.9,2000]],"hdr":"HISTFAAA","censored":null}}"#;
+fn operation(name: &str) -> OperationSummary {
+    OperationSummary {
+        operation: name.to_owned(),
+        count: 1,
+        keys: 1,
+        hits: 1,
+        misses: 0,
+        conflicts: 0,
+        errors: 0,
+        failures: Failures::default(),
+        bytes_sent: 30,
+        bytes_received: 2_000_000,
+        response: None,
+        service: distribution(),
+    }
+}
+
+const JSON: &str = r#"{"schema":"curtail.load/3","demand":"open","offered_rps":3.0,"duration_ns":1000000000,"intended":3,"sent":2,"answered":2,"censored":1,"failures":{"timed_out":0,"refused":0,"closed":0,"no_port":0},"follow_ups":0,"errors":0,"achieved_rps":2.0,"gets":1,"hits":1,"sets":1,"lost_connections":0,"resident":1.0,"response":{"count":2,"mean":1500.0,"min":1000,"max":2000,"percentiles":[[50.0,1000],[99.9,2000]],"hdr":"HISTFAAA","censored":{"count":1,"lower_bounds":[99.9],"hdr":"HISTFBBB"}},"service":{"count":2,"mean":1500.0,"min":1000,"max":2000,"percentiles":[[50.0,1000],[99.9,2000]],"hdr":"HISTFAAA","censored":null},"slip":null,"lateness":null,"generator_limited":true,"generator_cpu":0.5,"generator_busy":0.25,"outstanding_mean":1.5,"outstanding_unread":0.25,"outstanding_expected":1.25,"bytes_sent":60,"bytes_received":4000000,"unstamped":3,"saturating_rps":2.5,"watched":{"user_ns":4000,"system_ns":6000,"resident_bytes":1000000,"voluntary_switches":3,"involuntary_switches":4},"bursts":{"counts":[3,0,1],"connections":6},"stalls":{"count":2,"mean":1500.0,"min":1000,"max":2000,"percentiles":[[50.0,1000],[99.9,2000]],"hdr":"HISTFAAA","censored":null},"operations":[{"operation":"get","count":1,"keys":1,"hits":1,"misses":0,"conflicts":0,"errors":0,"failures":{"timed_out":0,"refused":0,"closed":0,"no_port":0},"bytes_sent":30,"bytes_received":2000000,"response":null,"service":{"count":2,"mean":1500.0,"min":1000,"max":2000,"percentiles":[[50.0,1000],[99.9,2000]],"hdr":"HISTFAAA","censored":null}},{"operation":"set","count":1,"keys":1,"hits":1,"misses":0,"conflicts":0,"errors":0,"failures":{"timed_out":0,"refused":0,"closed":0,"no_port":0},"bytes_sent":30,"bytes_received":2000000,"response":null,"service":{"count":2,"mean":1500.0,"min":1000,"max":2000,"percentiles":[[50.0,1000],[99.9,2000]],"hdr":"HISTFAAA","censored":null}}],"carrier":null,"script":null}"#;
 
 const TABLE: &str = "\
 latency          mean       p50     p99.9       max
@@ -99,27 +124,54 @@ fn a_summary_round_trips_through_json() {
     assert_eq!(serde_json::from_str::<Summary>(JSON).unwrap(), summary());
 }
 
+/// The text without the fields of version 3.
+fn without_version_3(json: &str) -> String {
+    let failures = r#""failures":{"timed_out":0,"refused":0,"closed":0,"no_port":0},"#;
+    let json = json
+        .replacen(failures, "", 1)
+        .replace(r#""follow_ups":0,"#, "");
+    let end = json.find(r#","operations":"#).unwrap_or(json.len());
+    let before = &json[..end];
+    format!("{before}}}")
+}
+
+#[test]
+fn a_summary_of_version_2_is_read() {
+    let before = without_version_3(&JSON.replace("load/3", "load/2"));
+    let expected = Summary {
+        schema: "curtail.load/2".to_owned(),
+        operations: Vec::new(),
+        ..summary()
+    };
+    assert_eq!(serde_json::from_str::<Summary>(&before).unwrap(), expected);
+    assert!(READABLE.contains(&expected.schema.as_str()));
+}
+
 #[test]
 fn a_summary_without_separate_censored_requests_is_still_read() {
     let apart = r#","censored":{"count":1,"lower_bounds":[99.9],"hdr":"HISTFBBB"}"#;
     let before = JSON.replace(apart, "").replace(r#","censored":null"#, "");
     let before = before.replace(r#","outstanding_unread":0.25"#, "");
+    let before = without_version_3(&before);
     assert_eq!(before.matches("censored").count(), 1, "the count of all");
     let mut expected = summary();
     expected.response = Some(distribution());
     expected.outstanding_unread = 0.0;
+    expected.operations.clear();
     assert_eq!(serde_json::from_str::<Summary>(&before).unwrap(), expected);
 }
 
 #[test]
 fn a_summary_of_version_1_is_read_under_its_own_names() {
-    let before = JSON.replace("load/2", "load/1");
+    let before = without_version_3(&JSON.replace("load/3", "load/1"));
     let before = before.replace("saturating_rps", "greedy_rps");
     let before = before.replace("stalls", "witness");
     let expected = Summary {
         schema: "curtail.load/1".to_owned(),
+        operations: Vec::new(),
         ..summary()
     };
+    assert!(READABLE.contains(&expected.schema.as_str()));
     assert_eq!(serde_json::from_str::<Summary>(&before).unwrap(), expected);
 }
 
@@ -133,4 +185,45 @@ fn stamps_that_disagree_with_the_count_are_reported() {
 #[test]
 fn a_summary_prints_as_this_table() {
     assert_eq!(text::table(&summary()), TABLE);
+}
+
+#[test]
+fn operations_and_failures_are_shown() {
+    let mut mixed = summary();
+    mixed.operations.push(OperationSummary {
+        count: 2,
+        hits: 0,
+        misses: 1,
+        conflicts: 1,
+        failures: Failures {
+            timed_out: 3,
+            ..Failures::default()
+        },
+        bytes_sent: 300,
+        bytes_received: 50,
+        ..operation("cas")
+    });
+    mixed.failures.timed_out = 3;
+    mixed.failures.refused = 1;
+    mixed.follow_ups = 2;
+    mixed.carrier = Some(CarrierSummary {
+        name: "udp".to_owned(),
+        timeout_ns: 250_000_000,
+        opened: 0,
+        resets: 0,
+        late_or_duplicate: 7,
+        malformed: 0,
+    });
+    let table = text::table(&mixed);
+    for line in [
+        "operation     answered      hits    misses conflicts  errors  failed   B out    B in \
+         response p50        p99",
+        "cas                  2         0         1         1       0       3     150      25      \
+         1.00 µs          -",
+        "failed     4: 3 timed out, 1 refused",
+        "carrier    udp, time-out 250 ms, 7 late or repeated answers ignored",
+        "follow-ups 2 requests caused by answers, on top of those offered",
+    ] {
+        assert!(table.lines().any(|shown| shown == line), "{line}\n{table}");
+    }
 }

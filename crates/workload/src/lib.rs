@@ -10,7 +10,7 @@
 //! Distribution ──► SizeDistribution ─► Keyspace   key and value of each record: lengths, bytes
 //!  │ (fb_ia…)
 //!  └─────────────► Arrivals ──────┐
-//! Popularity ────► RecordSampler ─┴──► Schedule   time, connection, record, get or set
+//! Popularity ────► RecordSampler ─┴──► Schedule   time, connection, record, operation
 //! ```
 //!
 //! The crate opens no socket, reads no clock and keeps no table that grows with the records.
@@ -20,15 +20,19 @@ mod arrivals;
 mod distribution;
 mod keyspace;
 pub mod limits;
+mod op;
 mod popularity;
 mod random_stream;
 mod schedule;
+mod script;
 mod size;
 
 pub use arrivals::{Arrival, Arrivals, ArrivalsError, Superposition};
 pub use distribution::{Distribution, DistributionError};
 pub use keyspace::{KeyBuffer, Keyspace, KeyspaceError};
+pub use op::{Mix, MixError, Op};
 pub use popularity::{Permutation, Popularity, PopularityError, RecordSampler};
 pub use random_stream::{Purpose, RandomStream};
-pub use schedule::{Demand, DemandError, Digest, Op, PlannedRequest, Requests, Schedule};
+pub use schedule::{Demand, DemandError, Digest, PlannedRequest, Request, Requests, Schedule};
+pub use script::{LineError, ScriptLine, words};
 pub use size::SizeDistribution;

@@ -24,3 +24,9 @@ pub const DISTRIBUTION_TEXT_LEN_MAX: usize = 200;
 
 /// Maximum number of gaps that an arrival stream draws before time 0 to reach a random phase.
 pub const BURN_IN_GAPS_MAX: u32 = 4096;
+
+/// Maximum number of keys of one multiget.
+pub const MULTIGET_KEYS_MAX: u16 = 128;
+
+/// Greatest TTL in seconds: 30 days. memcached takes a greater number for a Unix time.
+pub const TTL_S_MAX: u32 = 60 * 60 * 24 * 30;

@@ -30,6 +30,8 @@ pub enum Purpose {
     Permutation = 6,
     /// For callers outside this crate.
     Other = 7,
+    /// The further records of a multiget.
+    MultiGet = 8,
 }
 
 /// A stream of random numbers: Xoshiro256++.

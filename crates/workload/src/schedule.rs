@@ -3,17 +3,81 @@
 use std::ops::Range;
 
 use crate::arrivals::{Arrivals, ArrivalsError, Superposition};
-use crate::limits::RECORDS_MAX;
+use crate::limits::{MULTIGET_KEYS_MAX, RECORDS_MAX, TTL_S_MAX};
 use crate::random_stream::splitmix_output;
-use crate::{Distribution, Popularity, Purpose, RandomStream, RecordSampler};
+use crate::{Distribution, Mix, Op, Popularity, Purpose, RandomStream, RecordSampler};
 
-/// The operation on a record.
+/// One request of a load.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum Op {
-    /// Read it.
-    Get,
-    /// Write it.
-    Set,
+pub struct Request {
+    /// The record; the first one of a multiget.
+    pub record: u64,
+    /// The TTL in seconds, or what a multiget's further records are drawn from.
+    detail: u32,
+    /// Number of keys; 1 but for multigets.
+    pub keys: u16,
+    /// The operation.
+    pub op: Op,
+}
+
+// A generator holds millions of planned requests.
+const _: () = assert!(size_of::<Request>() == 16 && size_of::<PlannedRequest>() == 32);
+
+impl Request {
+    /// A request of one key without a TTL.
+    #[inline]
+    #[must_use]
+    pub fn new(op: Op, record: u64) -> Self {
+        Self {
+            record,
+            detail: 0,
+            keys: 1,
+            op,
+        }
+    }
+
+    /// The same with a TTL in seconds; 0: the item does not expire.
+    #[must_use]
+    pub fn with_ttl(self, ttl_s: u32) -> Self {
+        Self {
+            detail: ttl_s.min(TTL_S_MAX),
+            ..self
+        }
+    }
+
+    /// A request for several keys.
+    #[must_use]
+    pub fn multiget(record: u64, keys: u16, seed: u32) -> Self {
+        Self {
+            record,
+            detail: seed,
+            keys,
+            op: Op::MultiGet,
+        }
+    }
+
+    /// The TTL in seconds; 0: the item does not expire.
+    #[inline]
+    #[must_use]
+    pub fn ttl_s(&self) -> u32 {
+        if self.op.has_ttl() { self.detail } else { 0 }
+    }
+
+    /// The request that follows the answer to this one, on the same record with the same TTL.
+    #[must_use]
+    pub fn follow_up(&self) -> Option<Self> {
+        let op = self.op.follow_up()?;
+        Some(Self { op, ..*self })
+    }
+
+    /// The records of a multiget: the first, then others as popular as the sampler makes them. A
+    /// pure function of the request.
+    pub fn records<'a>(&self, sampler: &'a RecordSampler) -> impl Iterator<Item = u64> + 'a {
+        let index = self.record ^ u64::from(self.detail) << 30;
+        let mut stream = RandomStream::new(index, Purpose::MultiGet, 0);
+        let further = (1..self.keys).map(move |_| sampler.draw(&mut stream));
+        std::iter::once(self.record).chain(further)
+    }
 }
 
 /// One planned request of a schedule.
@@ -21,12 +85,10 @@ pub enum Op {
 pub struct PlannedRequest {
     /// From the schedule's beginning.
     pub intended_ns: u64,
-    /// Which record.
-    pub record: u64,
+    /// What is requested.
+    pub request: Request,
     /// The connection, from 0.
     pub connection: u32,
-    /// Get or set.
-    pub op: Op,
 }
 
 /// The offered load of a run.
@@ -44,8 +106,15 @@ pub struct Demand {
     pub popularity: Popularity,
     /// Records in all.
     pub records: u64,
-    /// Share of sets, 0 to 1.
-    pub update: f64,
+    /// The shares of the operations.
+    pub mix: Mix,
+    /// Distribution of TTLs in seconds, rounded; `fixed:0`: no item expires. Of any other
+    /// distribution, samples below 1 s count as 1 s and those above 30 days as 30 days
+    /// ([`TTL_S_MAX`]): 0 would mean no expiry, and memcached takes larger numbers for Unix times.
+    pub ttl: Distribution,
+    /// Distribution of the number of keys of a multiget, rounded, from 1 to
+    /// [`MULTIGET_KEYS_MAX`].
+    pub multiget: Distribution,
 }
 
 /// Why a demand is invalid.
@@ -114,36 +183,61 @@ impl Demand {
     }
 
     fn request_sampler(&self) -> Result<RequestSampler, DemandError> {
-        if !(0.0..=1.0).contains(&self.update) {
-            return Err(DemandError::Update(self.update));
+        if let Some(share) = self.mix.invalid_share() {
+            return Err(DemandError::Update(share));
         }
         if !(1..=RECORDS_MAX).contains(&self.records) {
             return Err(DemandError::Records(self.records));
         }
-        let sampler = RecordSampler::new(self.popularity, self.records, self.seed);
         Ok(RequestSampler {
-            sampler,
-            update: self.update,
+            sampler: self.record_sampler(),
+            mix: self.mix.clone(),
+            ttl: (self.ttl != Distribution::Fixed(0.0)).then_some(self.ttl),
+            multiget: self.multiget,
         })
+    }
+
+    /// Draws records by their popularity.
+    #[must_use]
+    pub fn record_sampler(&self) -> RecordSampler {
+        RecordSampler::new(self.popularity, self.records, self.seed)
     }
 }
 
 /// Draws the requests of every connection.
+///
+/// The order of draws is fixed: the operation, the record, then what the operation needs beyond
+/// them. So a load of gets and sets without TTL is the same as before there were others.
 #[derive(Debug, Clone)]
 struct RequestSampler {
     sampler: RecordSampler,
-    update: f64,
+    mix: Mix,
+    ttl: Option<Distribution>,
+    multiget: Distribution,
 }
 
 impl RequestSampler {
     #[inline]
-    fn next(&self, stream: &mut RandomStream) -> (u64, Op) {
-        let op = if stream.unit() < self.update {
-            Op::Set
-        } else {
-            Op::Get
-        };
-        (self.sampler.draw(stream), op)
+    fn next(&self, stream: &mut RandomStream) -> Request {
+        let op = self.mix.of(stream.unit());
+        let request = Request::new(op, self.sampler.draw(stream));
+        if op == Op::MultiGet {
+            return self.multiget(request, stream);
+        }
+        match &self.ttl {
+            Some(ttl) if op.has_ttl() => {
+                // `as` saturates at the bounds of the type.
+                let ttl_s = libm::round(ttl.sample(stream)) as u32;
+                request.with_ttl(ttl_s.max(1))
+            }
+            _ => request,
+        }
+    }
+
+    fn multiget(&self, first: Request, stream: &mut RandomStream) -> Request {
+        let keys = libm::round(self.multiget.sample(stream)) as u16;
+        let seed = (stream.next_u64() >> 32) as u32;
+        Request::multiget(first.record, keys.clamp(1, MULTIGET_KEYS_MAX), seed)
     }
 }
 
@@ -155,10 +249,10 @@ pub struct Requests {
 }
 
 impl Iterator for Requests {
-    type Item = (u64, Op);
+    type Item = Request;
 
     #[inline]
-    fn next(&mut self) -> Option<(u64, Op)> {
+    fn next(&mut self) -> Option<Request> {
         Some(self.sampler.next(&mut self.stream))
     }
 }
@@ -179,12 +273,10 @@ impl Iterator for Schedule {
     fn next(&mut self) -> Option<PlannedRequest> {
         let arrival = self.arrivals.next()?;
         let stream = &mut self.streams[(arrival.connection - self.first) as usize];
-        let (record, op) = self.sampler.next(stream);
         Some(PlannedRequest {
             intended_ns: arrival.intended_ns,
-            record,
+            request: self.sampler.next(stream),
             connection: arrival.connection,
-            op,
         })
     }
 }
@@ -202,12 +294,23 @@ impl Digest {
     /// The digest with one more request.
     #[must_use]
     pub fn with(self, planned: PlannedRequest) -> Self {
-        let rest = u64::from(planned.connection) << 1 | u64::from(planned.op == Op::Set);
-        [planned.intended_ns, planned.record, rest]
-            .into_iter()
-            .fold(self, |digest, word| {
-                Self(splitmix_output(digest.0.rotate_left(5) ^ word))
-            })
+        let Request {
+            record,
+            detail,
+            keys,
+            op,
+        } = planned.request;
+        let connection = u64::from(planned.connection) << 1;
+        // Gets and sets keep the digests they had when there was nothing else.
+        let rest = match op {
+            Op::Get | Op::Set => connection | op as u64,
+            _ => connection | (op as u64) << 40 | u64::from(keys) << 48,
+        };
+        let words = [planned.intended_ns, record, rest, detail.into()];
+        let count = if detail == 0 { 3 } else { 4 };
+        words[..count].iter().fold(self, |digest, word| {
+            Self(splitmix_output(digest.0.rotate_left(5) ^ word))
+        })
     }
 
     /// The digest as a number.

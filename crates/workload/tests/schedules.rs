@@ -3,8 +3,8 @@
 
 use proptest::prelude::*;
 use workload::{
-    Arrivals, ArrivalsError, Demand, Digest, Distribution, Op, PlannedRequest, Popularity,
-    Superposition,
+    Arrivals, ArrivalsError, Demand, Digest, Distribution, Mix, Op, PlannedRequest, Popularity,
+    Request, Superposition,
 };
 
 fn demand(seed: u64) -> Demand {
@@ -15,7 +15,9 @@ fn demand(seed: u64) -> Demand {
         superposition: Superposition::PerConnection,
         popularity: Popularity::Zipf(0.99),
         records: 1_000_000,
-        update: 0.03,
+        mix: Mix::sets(0.03),
+        ttl: Distribution::Fixed(0.0),
+        multiget: Distribution::Fixed(1.0),
     }
 }
 
@@ -39,7 +41,7 @@ fn the_same_seed_gives_the_same_schedule_on_every_machine() {
 fn the_first_requests_are_what_they_were_before() {
     let first: Vec<(u64, u32, u64, Op)> = planned(&demand(42), 4)
         .into_iter()
-        .map(|p| (p.intended_ns, p.connection, p.record, p.op))
+        .map(|p| (p.intended_ns, p.connection, p.request.record, p.request.op))
         .collect();
     assert_eq!(
         first,
@@ -142,31 +144,39 @@ fn a_connection_follows_its_distribution() {
 #[test]
 fn updates_and_records_follow_the_demand() {
     let all = planned(&demand(5), 200_000);
-    let sets = all.iter().filter(|p| p.op == Op::Set).count() as f64 / all.len() as f64;
+    let sets = all.iter().filter(|p| p.request.op == Op::Set).count() as f64 / all.len() as f64;
     assert!((sets - 0.03).abs() < 0.002, "{sets}");
     assert!(
         all.iter()
-            .all(|p| p.record < 1_000_000 && p.connection < 64)
+            .all(|p| p.request.record < 1_000_000 && p.connection < 64)
     );
     let never = Demand {
-        update: 0.0,
+        mix: Mix::sets(0.0),
         ..demand(5)
     };
-    assert!(planned(&never, 10_000).iter().all(|p| p.op == Op::Get));
+    assert!(
+        planned(&never, 10_000)
+            .iter()
+            .all(|p| p.request.op == Op::Get)
+    );
     let always = Demand {
-        update: 1.0,
+        mix: Mix::sets(1.0),
         ..demand(5)
     };
-    assert!(planned(&always, 10_000).iter().all(|p| p.op == Op::Set));
+    assert!(
+        planned(&always, 10_000)
+            .iter()
+            .all(|p| p.request.op == Op::Set)
+    );
 }
 
 #[test]
 fn a_closed_loop_sends_the_requests_of_the_schedule() {
     let demand = demand(5);
-    let open: Vec<(u64, Op)> = planned(&demand, 20_000)
+    let open: Vec<Request> = planned(&demand, 20_000)
         .iter()
         .filter(|p| p.connection == 9)
-        .map(|p| (p.record, p.op))
+        .map(|p| p.request)
         .collect();
     assert!(open.len() > 100);
     assert_eq!(
@@ -190,7 +200,7 @@ fn impossible_demands_are_named() {
     assert!(fault(demand(1), f64::NAN).starts_with("rate NaN"));
     let update = fault(
         Demand {
-            update: 1.5,
+            mix: Mix::sets(1.5),
             ..demand(1)
         },
         1e3,
@@ -278,5 +288,46 @@ proptest! {
             if single { Superposition::Single } else { Superposition::PerConnection };
         let all = planned(&Demand { superposition, ..demand(seed) }, 2000);
         prop_assert!(all.windows(2).all(|pair| pair[0].intended_ns <= pair[1].intended_ns));
+    }
+}
+
+#[test]
+fn multigets_have_keys_and_writes_have_ttls_by_distribution() {
+    let mixed = Demand {
+        mix: "get=50,multiget=20,set=20,delete=10".parse().unwrap(),
+        ttl: "uniform:0,20".parse().unwrap(),
+        multiget: "uniform:2,9".parse().unwrap(),
+        ..demand(5)
+    };
+    let sampler = mixed.record_sampler();
+    let mut requests = [0_u32; Op::COUNT];
+    let (mut ttls_s, mut lens) = (0, 0);
+    for request in mixed.requests(0).unwrap().take(100_000) {
+        requests[request.op as usize] += 1;
+        let records: Vec<u64> = request.records(&sampler).collect();
+        assert_eq!(records.len(), usize::from(request.keys));
+        assert_eq!(records[0], request.record);
+        assert!(records.iter().all(|&record| record < 1_000_000));
+        match request.op {
+            Op::Set => {
+                assert!(
+                    (1..=20).contains(&request.ttl_s()),
+                    "0 would mean no expiry"
+                );
+                ttls_s += request.ttl_s();
+            }
+            Op::MultiGet => {
+                assert!((2..=9).contains(&request.keys));
+                lens += u32::from(request.keys);
+            }
+            _ => assert_eq!((request.ttl_s(), request.keys), (0, 1)),
+        }
+    }
+    let mean = |sum: u32, op: Op| f64::from(sum) / f64::from(requests[op as usize]);
+    assert!((mean(ttls_s, Op::Set) - 10.0).abs() < 0.2);
+    assert!((mean(lens, Op::MultiGet) - 5.5).abs() < 0.1);
+    for (op, share) in [(Op::Get, 0.5), (Op::MultiGet, 0.2), (Op::Delete, 0.1)] {
+        let seen = f64::from(requests[op as usize]) / 100_000.0;
+        assert!((seen - share).abs() < 0.01, "{op}: {seen}");
     }
 }

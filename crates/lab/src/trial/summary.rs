@@ -1,6 +1,6 @@
 //! Converts the generator's summary into a trial's measurement.
 
-use load::summary::{Censored, LatencyDistribution, SCHEMA, Summary};
+use load::summary::{Censored, LatencyDistribution, READABLE, SCHEMA, Summary};
 use report::folder::{Bursts, Cost, LowerBounds, Measurement, Quantiles, TrialHistograms};
 
 /// A measurement for the record, and its histograms in full.
@@ -13,7 +13,7 @@ pub(super) type Measured = (Box<Measurement>, TrialHistograms);
 pub(super) fn read(id: &str, text: &str) -> Result<Measured, String> {
     let summary: Summary = serde_json::from_str(text)
         .map_err(|error| format!("the generator's summary cannot be read: {error}"))?;
-    if summary.schema != SCHEMA {
+    if !READABLE.contains(&summary.schema.as_str()) {
         return Err(format!(
             "the generator's summary is `{}`, not `{SCHEMA}`: it is of another build",
             summary.schema
@@ -163,6 +163,8 @@ mod tests {
             sent: 105,
             answered: 100,
             censored: 10,
+            failures: load::summary::Failures::default(),
+            follow_ups: 0,
             errors: 0,
             achieved_rps: 160.0,
             gets: 90,
@@ -204,6 +206,9 @@ mod tests {
                 counts: vec![3, 0, 1],
                 connections: 6,
             }),
+            operations: Vec::new(),
+            carrier: None,
+            script: None,
         }
     }
 

@@ -123,6 +123,8 @@ fn summary(offered_rps: Option<f64>, answered: u64) -> Summary {
         sent: 100,
         answered,
         censored: 0,
+        failures: load::summary::Failures::default(),
+        follow_ups: 0,
         errors: 0,
         achieved_rps: offered_rps.unwrap_or(1_000.0),
         gets: 90,
@@ -147,6 +149,9 @@ fn summary(offered_rps: Option<f64>, answered: u64) -> Summary {
         stalls: None,
         watched: None,
         bursts: None,
+        operations: Vec::new(),
+        carrier: None,
+        script: None,
     }
 }
 

@@ -1,14 +1,16 @@
-//! The receiving half of the loop: answers and lost connections.
+//! The receiving half of the loop: answers, failures and lost connections.
 
 use std::sync::atomic::Ordering;
 
 use sys::clock::monotonic_ns;
 
-use super::{Engine, RequestSource};
-use crate::connection::{ConnectionError, InFlight};
+use super::Engine;
+use crate::carrier::{Answered, Carrier, CarrierError, Failure, InFlight};
 use crate::metrics::Recorded;
-use crate::wire::Answer;
-use workload::Op;
+use crate::waiting::Due;
+use crate::wire::Outcome;
+use sys::poll::Interest;
+use workload::{Op, Request};
 
 /// The arrival of received bytes.
 #[derive(Clone, Copy)]
@@ -21,7 +23,7 @@ pub(super) struct Arrival {
     received_ns: u64,
 }
 
-impl Engine {
+impl<C: Carrier> Engine<C> {
     /// Receives once, counts the answers, and sends the requests that were waiting for them.
     /// Returns the time by the thread's clock.
     pub(super) fn receive(&mut self, number: usize, buffer: &mut [u8], before_ns: u64) -> u64 {
@@ -54,33 +56,46 @@ impl Engine {
         }
         let mut input = &buffer[..len];
         while let Some(connection) = &mut self.slots[number].connection {
-            match connection.answer(&mut input, self.options.protocol) {
-                Ok(Some((request, answer))) => {
+            let is_at_depth = connection.in_flight().len() >= self.options.depth;
+            // Matched by reference: an answer is too large to be moved for nothing.
+            match &connection.next(&mut input) {
+                Ok(Some(answered)) => {
                     // Only an answer at full depth unblocks the connection. Below its depth,
                     // requests waited for this thread and not for the connection.
-                    if connection.in_flight.len() + 1 >= self.options.depth {
+                    if is_at_depth {
                         self.slots[number].unblocked_ns = arrival.at_ns;
                     }
-                    self.complete(&request, answer, arrival);
+                    self.complete(number, answered, arrival);
                 }
                 Ok(None) => break,
                 Err(error) => {
-                    self.lose(number, &error);
+                    self.lose(number, error);
                     return now_ns;
                 }
             }
         }
-        if matches!(self.source, RequestSource::Closed(_)) || !self.slots[number].queue.is_empty() {
+        if !self.open || !self.slots[number].queue.is_empty() {
             self.send(number, now_ns);
         }
         now_ns
     }
 
-    fn complete(&mut self, request: &InFlight, answer: Answer, arrival: Arrival) {
+    fn complete(&mut self, number: usize, answered: &Answered, arrival: Arrival) {
+        let Answered {
+            request, answer, ..
+        } = answered;
         let answered_ns = arrival.at_ns.max(request.sent_ns);
-        let get = u64::from(request.op == Op::Get);
-        let hit = u64::from(answer == Answer::Hit);
-        let error = u64::from(answer == Answer::Error);
+        if C::TIMES_OUT && answered_ns - request.sent_ns > self.options.timeout_ns {
+            // It came after the time-out, and is received before the thread has noticed that.
+            self.totals.carriers.late_or_duplicate += 1;
+            let given_up_ns = request.sent_ns + self.options.timeout_ns;
+            self.fail(request, Failure::TimedOut, given_up_ns, arrival.received_ns);
+            return;
+        }
+        let op = request.request.op;
+        let keys = u64::from(request.request.keys);
+        let hits = u64::from(answer.hits);
+        let error = u64::from(answer.outcome == Outcome::Error);
         self.in_flight -= 1;
         self.totals
             .outstanding
@@ -89,20 +104,32 @@ impl Engine {
             .outstanding_count
             .unread(self.earliest_arrival_ns, arrival.received_ns);
         self.window.counts.answered += 1;
-        self.window.counts.gets += get;
-        self.window.counts.hits += hit;
         self.window.counts.errors += error;
+        if op.reads() {
+            self.window.counts.gets += keys;
+            self.window.counts.hits += hits;
+        }
         if self.timeline.measures(answered_ns) {
             self.totals.achieved += 1;
         }
         self.totals.unstamped += u64::from(!arrival.stamped);
+        if !(op.has_follow_up() && self.follow_up(number, answered, answered_ns)) {
+            self.release(&request.request);
+        }
         if request.measured {
             self.unanswered -= 1;
-            self.totals.answered += 1;
-            self.totals.errors += error;
-            self.totals.gets += get;
-            self.totals.hits += hit;
-            self.totals.sets += 1 - get;
+            let counts = &mut self.totals.operations[op as usize];
+            counts.answered += 1;
+            counts.further_keys += keys - 1;
+            counts.hits += hits;
+            match answer.outcome {
+                Outcome::Found | Outcome::Missed => counts.misses += keys - hits,
+                Outcome::Stored => {}
+                Outcome::Conflicted => counts.conflicts += 1,
+                Outcome::Error => counts.errors += 1,
+            }
+            counts.bytes_sent += u64::from(request.sent_len);
+            counts.bytes_received += u64::from(answered.len);
             if self.recorded.len() < self.options.recorded_max {
                 self.recorded.push(Recorded {
                     opaque: request.opaque,
@@ -116,10 +143,13 @@ impl Engine {
             // A warm-up request that was answered after the warm-up is recorded in no window.
             return;
         }
+        let open = self.open;
         let latencies = &mut self.window.latencies;
-        latencies.service.record(answered_ns - request.sent_ns);
-        if matches!(self.source, RequestSource::Open(_)) {
-            latencies.response.record(answered_ns - request.intended_ns);
+        let of_operation = latencies.of(op);
+        of_operation.service.record(answered_ns - request.sent_ns);
+        if open {
+            let response_ns = answered_ns - request.intended_ns;
+            of_operation.response.record(response_ns);
             latencies.slip.record(request.sent_ns - request.intended_ns);
             // With a kernel time stamp, a late receive does not change this latency. It can only
             // delay the connection's next request, and is part of that request's lateness.
@@ -134,39 +164,150 @@ impl Engine {
         }
     }
 
-    /// Counts a measured request as censored: it is given up, and only a lower bound of its
-    /// response time is known.
-    pub(super) fn censor(&mut self, intended_ns: u64, given_up_ns: u64) {
-        if matches!(self.source, RequestSource::Open(_)) && self.timeline.measures(intended_ns) {
-            let lower_bound_ns = self.timeline.lower_bound_ns(intended_ns, given_up_ns);
-            self.window.latencies.censored.record(lower_bound_ns);
+    /// Queues the request that an answer causes, if it does: a cas for a value that was found, a
+    /// set for one that was not. It is intended at the time of the answer. None follows after the
+    /// end of the interval. Returns whether one is queued.
+    fn follow_up(&mut self, number: usize, answered: &Answered, answered_ns: u64) -> bool {
+        let Some(request) = answered.request.request.follow_up() else {
+            return false;
+        };
+        let cas = match request.op {
+            Op::Cas => (answered.answer.hits > 0).then_some(answered.cas),
+            _ => (answered.answer.outcome == Outcome::Missed).then_some(0),
+        };
+        let Some(cas) = cas.filter(|_| answered_ns < self.timeline.end_ns) else {
+            return false;
+        };
+        let due = Due {
+            intended_ns: answered_ns,
+            request,
+            cas,
+        };
+        let measured = u64::from(self.timeline.measures(answered_ns));
+        self.totals.follow_ups += measured;
+        let is_queued = self.waiting.push(&mut self.slots[number].queue, due);
+        // In a closed loop, requests count when they are sent.
+        if self.open {
+            self.totals.intended += measured;
+            if is_queued {
+                self.unanswered += measured;
+            } else {
+                self.censor(request.op, answered_ns, answered_ns);
+            }
+        }
+        is_queued
+    }
+
+    /// Counts a request that failed without an answer, and the lower bound of its latency: the time
+    /// at which it was given up.
+    fn fail(&mut self, request: &InFlight, failure: Failure, given_up_ns: u64, now_ns: u64) {
+        self.totals
+            .outstanding_count
+            .advance(self.in_flight, now_ns);
+        self.in_flight -= 1;
+        self.totals
+            .outstanding
+            .answered(self.timeline.clamped(now_ns));
+        self.window.counts.failed += 1;
+        self.release(&request.request);
+        if !request.measured {
+            return;
+        }
+        self.unanswered -= 1;
+        let op = request.request.op;
+        self.totals.operations[op as usize].failures[failure as usize] += 1;
+        let lower_bound_ns = given_up_ns.saturating_sub(request.intended_ns);
+        self.window.latencies.of(op).censored.record(lower_bound_ns);
+    }
+
+    /// Gives up the requests whose time-out has passed. What their sockets have received is read
+    /// first: a late thread must not make an answer late.
+    pub(super) fn expire(&mut self, now_ns: u64, buffer: &mut [u8]) {
+        while self.deadlines.front().is_some_and(|it| it.at_ns <= now_ns) {
+            let Some(deadline) = self.deadlines.pop_front() else {
+                return;
+            };
+            let number = deadline.connection as usize;
+            let is_outstanding = |slots: &[super::ConnectionSlot<C>]| {
+                let connection = slots[number].connection.as_ref();
+                connection.is_some_and(|it| {
+                    let mut requests = it.in_flight().iter();
+                    requests.any(|request| request.opaque == deadline.opaque)
+                })
+            };
+            while is_outstanding(&self.slots) && self.receive(number, buffer, 0) > 0 {}
+            let Some(connection) = &mut self.slots[number].connection else {
+                continue;
+            };
+            if let Some(request) = connection.give_up(deadline.opaque) {
+                self.fail(&request, Failure::TimedOut, deadline.at_ns, monotonic_ns());
+                self.resume(number);
+            }
         }
     }
 
-    /// Drops a lost connection. Its outstanding and queued requests are censored.
-    pub(super) fn lose(&mut self, number: usize, error: &ConnectionError) {
+    /// Lets a connection send again after one of its requests has failed.
+    fn resume(&mut self, number: usize) {
         let slot = &mut self.slots[number];
+        slot.unblocked_ns = monotonic_ns();
+        if !self.open || !slot.queue.is_empty() {
+            self.schedule_flush(number);
+        }
+    }
+
+    /// Counts a measured request as censored: it is given up, and only a lower bound of its
+    /// response time is known.
+    pub(super) fn censor(&mut self, op: Op, intended_ns: u64, given_up_ns: u64) {
+        if self.open && self.timeline.measures(intended_ns) {
+            let lower_bound_ns = self.timeline.lower_bound_ns(intended_ns, given_up_ns);
+            self.window.latencies.of(op).censored.record(lower_bound_ns);
+        }
+    }
+
+    /// Handles an error of a connection. If it recovers, requests fail. If it is lost, its
+    /// outstanding and queued requests are censored.
+    pub(super) fn lose(&mut self, number: usize, error: &CarrierError) {
+        let slot = &mut self.slots[number];
+        let Some(connection) = &mut slot.connection else {
+            return;
+        };
+        let was_blocked = connection.is_blocked();
+        if let Some((failed, failure)) = connection.recover(error) {
+            if was_blocked {
+                // The registration of a socket that is still open; a closed one has none.
+                let _ = connection.watch(&self.poll, number as u64, Interest::Read);
+            }
+            let now_ns = monotonic_ns();
+            for request in &failed {
+                self.fail(request, failure, now_ns, now_ns);
+            }
+            self.resume(number);
+            return;
+        }
         let Some(connection) = slot.connection.take() else {
             return;
         };
+        connection.count(&mut self.totals.carriers);
         let lost_ns = monotonic_ns();
         self.totals
             .outstanding_count
             .advance(self.in_flight, lost_ns);
         let now_ns = self.timeline.clamped(lost_ns);
-        let mut given_up: Vec<u64> = Vec::new();
-        for request in &connection.in_flight {
+        let mut given_up: Vec<(Request, u64)> = Vec::new();
+        for request in connection.in_flight() {
             self.in_flight -= 1;
             self.unanswered -= u64::from(request.measured);
             self.totals.outstanding.answered(now_ns);
-            given_up.push(request.intended_ns);
+            given_up.push((request.request, request.intended_ns));
         }
+        let open = self.open;
         while let Some(due) = self.waiting.pop(&mut slot.queue) {
-            self.unanswered -= u64::from(self.timeline.measures(due.intended_ns));
-            given_up.push(due.intended_ns);
+            self.unanswered -= u64::from(open && self.timeline.measures(due.intended_ns));
+            given_up.push((due.request, due.intended_ns));
         }
-        for intended_ns in given_up {
-            self.censor(intended_ns, lost_ns);
+        for (request, intended_ns) in given_up {
+            self.censor(request.op, intended_ns, lost_ns);
+            self.release(&request);
         }
         self.alive -= 1;
         self.channels.alive.fetch_sub(1, Ordering::Relaxed);

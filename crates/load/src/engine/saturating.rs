@@ -6,20 +6,20 @@ use sys::poll::Interest;
 use workload::Requests;
 
 use super::Engine;
-use crate::connection::{Connection, ConnectionError, InFlight};
+use crate::carrier::{Carrier, CarrierError, InFlight};
 use crate::limits::SATURATING_RECEIVE_MAX;
 
 /// The saturating connections of a run. Each sends a new request for every answer; only their
 /// answers are counted, no latency is recorded.
-pub(crate) struct Saturating {
-    connections: Vec<Option<Connection>>,
+pub(crate) struct Saturating<C> {
+    connections: Vec<Option<C>>,
     requests: Requests,
     /// Requests each connection keeps outstanding.
     depth: usize,
 }
 
-impl Saturating {
-    pub(crate) fn new(connections: Vec<Connection>, requests: Requests, depth: u32) -> Self {
+impl<C: Carrier> Saturating<C> {
+    pub(crate) fn new(connections: Vec<C>, requests: Requests, depth: u32) -> Self {
         Self {
             connections: connections.into_iter().map(Some).collect(),
             requests,
@@ -28,7 +28,7 @@ impl Saturating {
     }
 }
 
-impl Engine {
+impl<C: Carrier> Engine<C> {
     /// Sends the first requests of all saturating connections.
     pub(super) fn start_saturating(&mut self) {
         let count = self
@@ -63,7 +63,7 @@ impl Engine {
         number: usize,
         is_writable: bool,
         buffer: &mut [u8],
-    ) -> Result<u64, ConnectionError> {
+    ) -> Result<u64, CarrierError> {
         let connection = self
             .saturating
             .as_mut()
@@ -75,25 +75,21 @@ impl Engine {
             connection.send_unsent()?;
             if !connection.is_blocked() {
                 let token = (self.slots.len() + number) as u64;
-                self.poll
-                    .change(&connection.stream, token, Interest::Read)?;
+                connection.watch(&self.poll, token, Interest::Read)?;
             }
         }
         let most = buffer.len().min(SATURATING_RECEIVE_MAX);
         let (len, _) = connection.receive(&mut buffer[..most])?;
         let mut input = &buffer[..len];
         let mut answered = 0;
-        while connection
-            .answer(&mut input, self.options.protocol)?
-            .is_some()
-        {
+        while connection.next(&mut input)?.is_some() {
             answered += 1;
         }
         Ok(answered)
     }
 
     /// Refills a saturating connection to its depth, by at most one batch.
-    fn refill(&mut self, number: usize, now_ns: u64) -> Result<(), ConnectionError> {
+    fn refill(&mut self, number: usize, now_ns: u64) -> Result<(), CarrierError> {
         let Some(saturating) = &mut self.saturating else {
             return Ok(());
         };
@@ -104,40 +100,28 @@ impl Engine {
             return Ok(());
         }
         self.batch.clear();
-        while connection.in_flight.len() < saturating.depth && !self.batch.is_full() {
-            let Some((record, op)) = saturating.requests.next() else {
+        while connection.in_flight().len() < saturating.depth && !self.batch.is_full() {
+            let Some(request) = saturating.requests.next() else {
                 break;
             };
             let opaque = self.next_opaque;
             self.next_opaque += 1;
-            self.batch.push(op, record, opaque);
-            connection.in_flight.push_back(InFlight {
-                intended_ns: now_ns,
-                sent_ns: now_ns,
-                opaque,
-                late_ns: 0,
-                op,
-                measured: false,
-                interrupted: false,
-            });
+            self.batch.push::<C::Wire>(&request, 0, opaque);
+            let in_flight = InFlight::unmeasured::<C::Wire>(request, opaque);
+            connection.in_flight_mut().push_back(in_flight);
         }
         if self.batch.len() > 0 {
-            connection.send(&self.batch)?;
+            let token = (self.slots.len() + number) as u64;
+            connection.send(&self.batch, &self.poll, token)?;
         }
         if connection.is_blocked() {
             let token = (self.slots.len() + number) as u64;
-            self.poll
-                .change(&connection.stream, token, Interest::ReadWrite)?;
+            connection.watch(&self.poll, token, Interest::ReadWrite)?;
         }
         Ok(())
     }
 
-    fn count_saturating(
-        &mut self,
-        number: usize,
-        outcome: Result<u64, ConnectionError>,
-        now_ns: u64,
-    ) {
+    fn count_saturating(&mut self, number: usize, outcome: Result<u64, CarrierError>, now_ns: u64) {
         match outcome {
             Ok(answered) if self.timeline.measures(now_ns) => {
                 self.totals.saturating += answered;

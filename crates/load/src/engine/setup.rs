@@ -4,11 +4,11 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicU32;
 use std::sync::mpsc::{Receiver, Sender};
 
-use workload::Requests;
+use workload::{Op, Requests};
 
-use crate::config::Protocol;
 use crate::metrics::{Recorded, Totals, Window};
 use crate::schedule_source::ScheduleSource;
+use crate::script::ScriptSource;
 
 /// Where a thread's requests come from.
 pub(crate) enum RequestSource {
@@ -16,13 +16,30 @@ pub(crate) enum RequestSource {
     Open(ScheduleSource),
     /// Closed loop: the next request replaces the last one answered.
     Closed(Requests),
+    /// Either: a script.
+    Script(ScriptSource),
+}
+
+impl RequestSource {
+    /// Whether requests have intended times of their own.
+    #[inline]
+    pub(crate) fn is_open(&self) -> bool {
+        match self {
+            Self::Open(_) => true,
+            Self::Closed(_) => false,
+            Self::Script(source) => source.open,
+        }
+    }
 }
 
 /// The settings of one thread.
 pub(crate) struct EngineOptions {
     /// Requests a measured connection may have outstanding.
     pub(crate) depth: usize,
-    pub(crate) protocol: Protocol,
+    /// Time after which a request without an answer has failed, of carriers that lose requests.
+    pub(crate) timeout_ns: u64,
+    /// The operations that are expected.
+    pub(crate) operations: Vec<Op>,
     /// The thread polls instead of sleeping ([`crate::Config::spin`]).
     pub(crate) spin: bool,
     /// The number of the thread's first connection.
@@ -58,6 +75,8 @@ pub(crate) struct Outcome {
     pub(crate) recorded: Vec<Recorded>,
     /// The error of the connection that was lost last.
     pub(crate) last_loss: Option<String>,
+    /// When the thread ended.
+    pub(crate) ended_ns: u64,
 }
 
 impl Outcome {
@@ -67,6 +86,7 @@ impl Outcome {
             totals: Totals::new(0, 0),
             recorded: Vec::new(),
             last_loss: None,
+            ended_ns: 0,
         }
     }
 }

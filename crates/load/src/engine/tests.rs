@@ -8,19 +8,25 @@ use std::sync::mpsc::{self, Receiver};
 use std::thread;
 use std::time::Duration;
 
+use sys::poll::Interest;
+
 use super::*;
-use crate::config::{Config, Protocol, Rate};
+use crate::batch::{self, Keys};
+use crate::carrier::Persistent;
+use crate::config::{Config, Rate};
 use crate::metrics::Window;
 use crate::schedule_source::ScheduleSource;
-use crate::wire;
+use crate::wire::Text;
+
+type TextEngine = Engine<Persistent<Text>>;
 
 /// An engine of one connection to a server that answers every get with a miss; not started yet.
-fn engine(config: &mut Config) -> (Engine, Receiver<EndedWindow>) {
+fn engine(config: &mut Config) -> (TextEngine, Receiver<EndedWindow>) {
     engine_to(config, Duration::ZERO)
 }
 
 /// As [`engine`]; the server answers each request after `service`.
-fn engine_to(config: &mut Config, service: Duration) -> (Engine, Receiver<EndedWindow>) {
+fn engine_to(config: &mut Config, service: Duration) -> (TextEngine, Receiver<EndedWindow>) {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = listener.local_addr().unwrap();
     thread::spawn(move || {
@@ -40,7 +46,8 @@ fn engine_to(config: &mut Config, service: Duration) -> (Engine, Receiver<EndedW
     let source = RequestSource::Open(ScheduleSource::new(schedule, rate_rps, config.duration_ns));
     let options = EngineOptions {
         depth: config.depth as usize,
-        protocol: Protocol::Text,
+        timeout_ns: config.timeout_ns,
+        operations: config.operations(),
         spin: config.spin,
         first: 0,
         opaque: 0,
@@ -54,9 +61,13 @@ fn engine_to(config: &mut Config, service: Duration) -> (Engine, Receiver<EndedW
         spare,
         alive: Arc::new(AtomicU32::new(1)),
     };
-    let filler = wire::filler(config.value_len_max);
-    let batch = Batch::new(config.keyspace().unwrap(), Protocol::Text, filler);
-    let connections = vec![Connection::new(stream, config.depth)];
+    let filler = batch::filler(config.value_len_max);
+    let keys = Keys::Records {
+        keyspace: config.keyspace().unwrap(),
+        sampler: config.demand().record_sampler(),
+    };
+    let batch = Batch::new(keys, filler);
+    let connections = vec![Persistent::new(stream, config.depth)];
     (
         Engine::new(poll, connections, None, source, options, channels, batch),
         ended,
@@ -96,9 +107,9 @@ fn a_thread_that_wakes_after_the_end_still_sends_and_counts_all_due_requests() {
     let expected = planned(&config);
     assert!(expected > 50, "{expected}");
     assert_eq!(outcome.totals.intended, expected);
-    assert_eq!(outcome.totals.answered, expected);
+    assert_eq!(outcome.totals.of(|_| true).answered, expected);
     let windows: Vec<EndedWindow> = ended.iter().collect();
-    let response = &windows[1].window.latencies.response;
+    let response = windows[1].window.latencies.all().response;
     assert_eq!(response.len(), expected);
     assert!(response.min() >= 500_000_000, "{}", response.min());
 }
@@ -111,7 +122,10 @@ fn requests_never_dispatched_count_as_intended() {
     let timeline = Timeline::new(&config, monotonic_ns() - 5_000_000_000);
     let outcome = engine.run(timeline).unwrap();
     assert_eq!(outcome.totals.intended, planned(&config));
-    assert_eq!((outcome.totals.sent, outcome.totals.answered), (0, 0));
+    assert_eq!(
+        (outcome.totals.sent, outcome.totals.of(|_| true).answered),
+        (0, 0)
+    );
 }
 
 /// Sends a first request. Stalls until 3 ms after its answer has arrived, which is at least 5 ms
@@ -128,7 +142,7 @@ fn second_after_a_stall(depth: u32) -> (u64, u64) {
     engine.timeline = Timeline::new(&config, start_ns);
     while !engine.dispatch(monotonic_ns(), 1) {}
     assert!(engine.flush(monotonic_ns(), 1));
-    let first = engine.slots[0].connection.as_ref().unwrap().in_flight[0];
+    let first = engine.slots[0].connection.as_ref().unwrap().in_flight()[0];
     let mut events = Events::with_capacity(1);
     engine.poll.wait(&mut events, None).unwrap();
     let answered_ns = monotonic_ns();
@@ -136,7 +150,7 @@ fn second_after_a_stall(depth: u32) -> (u64, u64) {
     engine.wait_end_ns = monotonic_ns();
     let now_ns = engine.receive(0, &mut [0; 64], monotonic_ns());
     assert!(engine.dispatch(now_ns, 1) && engine.flush(now_ns, 1));
-    let in_flight = &engine.slots[0].connection.as_ref().unwrap().in_flight;
+    let in_flight = engine.slots[0].connection.as_ref().unwrap().in_flight();
     assert_eq!(in_flight.len(), 1);
     let second = in_flight[0];
     assert_eq!(second.intended_ns, first.intended_ns + MS);
@@ -185,7 +199,7 @@ fn the_count_of_outstanding_requests_agrees_with_their_time_stamps() {
 /// Little's law over one request to a server that answers after 5 ms; `distort` changes the engine
 /// before the answer is received. The earliest arrival time is computed from the server's known
 /// delay and not from polling, so other programs cannot make it inexact.
-fn one_request(distort: impl FnOnce(&mut Engine)) -> measure::LittlesLaw {
+fn one_request(distort: impl FnOnce(&mut TextEngine)) -> measure::LittlesLaw {
     const SERVICE: Duration = Duration::from_millis(5);
     let mut config = config();
     config.duration_ns = 60_000_000_000;
@@ -195,14 +209,14 @@ fn one_request(distort: impl FnOnce(&mut Engine)) -> measure::LittlesLaw {
     engine.totals = Totals::new(measure_ns, end_ns);
     while !engine.dispatch(monotonic_ns(), 1) {}
     assert!(engine.flush(monotonic_ns(), 1));
-    let sent_ns = engine.slots[0].connection.as_ref().unwrap().in_flight[0].sent_ns;
+    let sent_ns = engine.slots[0].connection.as_ref().unwrap().in_flight()[0].sent_ns;
     let mut events = Events::with_capacity(1);
     engine.poll.wait(&mut events, None).unwrap();
     engine.earliest_arrival_ns = sent_ns + SERVICE.as_nanos() as u64;
     engine.wait_end_ns = monotonic_ns();
     distort(&mut engine);
     engine.receive(0, &mut [0; 64], monotonic_ns());
-    assert_eq!(engine.totals.answered, 1);
+    assert_eq!(engine.totals.of(|_| true).answered, 1);
     littles_law(&engine.totals, end_ns)
 }
 

@@ -1,0 +1,400 @@
+//! The requests of one send, encoded.
+
+use std::io::{self, IoSlice};
+use std::sync::Arc;
+
+use sys::socket::Stream;
+use workload::{KeyBuffer, Keyspace, Op, RecordSampler, Request};
+
+use crate::limits::{APPEND_LEN_MAX, COPIED_VALUE_LEN_MAX, SEND_BYTES_MAX, SPLICES_MAX};
+use crate::script::ScriptItems;
+use crate::wire::{Encoding, Wire};
+
+/// Requests of one connection that leave in one send.
+///
+/// Short values are copied after their request lines. Long values are sent from the shared filler;
+/// a splice records the position of such a value.
+pub(crate) struct Batch {
+    keys: Keys,
+    filler: Arc<[u8]>,
+    key: KeyBuffer,
+    bytes: Vec<u8>,
+    splices: Vec<Splice>,
+    spliced_len: usize,
+    /// The keys of a multiget, one after the other, and where each ends.
+    joined: (Vec<u8>, Vec<usize>),
+}
+
+/// Where the keys and the lengths of values come from.
+#[expect(
+    clippy::large_enum_variant,
+    reason = "there is one for each thread, and the large variant is the usual one"
+)]
+pub(crate) enum Keys {
+    /// From the records' numbers.
+    Records {
+        /// The records.
+        keyspace: Keyspace,
+        /// Draws the further records of a multiget.
+        sampler: RecordSampler,
+    },
+    /// From the lines of a script.
+    Script(ScriptItems),
+}
+
+impl Keys {
+    /// Writes the key of a get into `buffer` and returns it.
+    #[inline]
+    fn key<'a>(&'a self, request: &Request, buffer: &'a mut KeyBuffer) -> &'a [u8] {
+        match self {
+            Self::Records { keyspace, .. } => keyspace.key(request.record, buffer),
+            Self::Script(items) => items.keys_and_value_len(request).0,
+        }
+    }
+
+    /// Writes the key of a request into `buffer` and returns it with the length of its value.
+    fn key_and_value_len<'a>(
+        &'a self,
+        request: &Request,
+        buffer: &'a mut KeyBuffer,
+    ) -> (&'a [u8], usize) {
+        match self {
+            Self::Records { keyspace, .. } => {
+                let value_len = if request.op.stores() {
+                    value_len(request.op, keyspace.value_len(request.record))
+                } else {
+                    0
+                };
+                let key = if request.op.counts() {
+                    keyspace.counter_key(request.record, buffer)
+                } else {
+                    keyspace.key(request.record, buffer)
+                };
+                (key, value_len)
+            }
+            Self::Script(items) => items.keys_and_value_len(request),
+        }
+    }
+
+    /// Appends all keys of a multiget to `joined`.
+    fn join(&self, request: &Request, buffer: &mut KeyBuffer, joined: &mut (Vec<u8>, Vec<usize>)) {
+        match self {
+            Self::Records { keyspace, sampler } => {
+                for record in request.records(sampler) {
+                    joined.0.extend_from_slice(keyspace.key(record, buffer));
+                    joined.1.push(joined.0.len());
+                }
+            }
+            Self::Script(items) => {
+                for key in workload::words(items.keys_and_value_len(request).0) {
+                    joined.0.extend_from_slice(key);
+                    joined.1.push(joined.0.len());
+                }
+            }
+        }
+    }
+}
+
+/// The bytes that an operation stores of a value: appended pieces are short, so that records grow
+/// slowly.
+#[inline]
+fn value_len(op: Op, len: usize) -> usize {
+    match op {
+        Op::Append | Op::Prepend => len.min(APPEND_LEN_MAX),
+        _ => len,
+    }
+}
+
+#[derive(Debug, Clone, Copy)]
+struct Splice {
+    /// The position of the value in `bytes`.
+    at: usize,
+    len: usize,
+}
+
+/// The shared bytes: every value is a prefix of them.
+pub(crate) fn filler(len_max: u32) -> Arc<[u8]> {
+    (0..len_max as usize)
+        .map(|i| b'a' + (i % 26) as u8)
+        .collect()
+}
+
+impl Batch {
+    pub(crate) fn new(keys: Keys, filler: Arc<[u8]>) -> Self {
+        Self {
+            keys,
+            filler,
+            key: [0; workload::limits::KEY_LEN_MAX],
+            bytes: Vec::with_capacity(SEND_BYTES_MAX + COPIED_VALUE_LEN_MAX + 512),
+            splices: Vec::with_capacity(SPLICES_MAX),
+            spliced_len: 0,
+            joined: (Vec::new(), Vec::new()),
+        }
+    }
+
+    pub(crate) fn clear(&mut self) {
+        self.bytes.clear();
+        self.splices.clear();
+        self.spliced_len = 0;
+    }
+
+    /// Number of bytes of all requests.
+    pub(crate) fn len(&self) -> usize {
+        self.bytes.len() + self.spliced_len
+    }
+
+    /// Whether no further request should be added.
+    pub(crate) fn is_full(&self) -> bool {
+        self.len() >= SEND_BYTES_MAX || self.splices.len() == SPLICES_MAX
+    }
+
+    /// The items of a script, if there is one.
+    pub(crate) fn script_items(&mut self) -> Option<&mut ScriptItems> {
+        match &mut self.keys {
+            Keys::Script(items) => Some(items),
+            Keys::Records { .. } => None,
+        }
+    }
+
+    /// Adds one request; `cas` is that of an [`Op::Cas`].
+    #[inline]
+    pub(crate) fn push<W: Wire>(&mut self, request: &Request, cas: u64, opaque: u64) {
+        match request.op {
+            Op::Get => {
+                let key = self.keys.key(request, &mut self.key);
+                W::encode_get(&mut self.bytes, key, opaque);
+            }
+            Op::MultiGet => self.push_multiget::<W>(request, opaque),
+            _ => self.push_any::<W>(request, cas, opaque),
+        }
+    }
+
+    fn push_any<W: Wire>(&mut self, request: &Request, cas: u64, opaque: u64) {
+        let (key, value_len) = self.keys.key_and_value_len(request, &mut self.key);
+        let encoding = Encoding {
+            op: request.op,
+            key,
+            ttl_s: request.ttl_s(),
+            value_len,
+            cas,
+            opaque,
+        };
+        W::encode(&mut self.bytes, &encoding);
+        if request.op.stores() {
+            self.push_value(value_len);
+        }
+    }
+
+    /// Adds a set of a record's counter to 0.
+    pub(crate) fn push_counter<W: Wire>(&mut self, record: u64, opaque: u64) {
+        let Keys::Records { keyspace, .. } = &self.keys else {
+            return;
+        };
+        let encoding = Encoding {
+            op: Op::Set,
+            key: keyspace.counter_key(record, &mut self.key),
+            ttl_s: 0,
+            value_len: 1,
+            cas: 0,
+            opaque,
+        };
+        W::encode(&mut self.bytes, &encoding);
+        self.bytes.extend_from_slice(b"0\r\n");
+    }
+
+    #[inline]
+    fn push_value(&mut self, len: usize) {
+        if len <= COPIED_VALUE_LEN_MAX {
+            self.bytes.extend_from_slice(&self.filler[..len]);
+        } else {
+            self.splices.push(Splice {
+                at: self.bytes.len(),
+                len,
+            });
+            self.spliced_len += len;
+        }
+        self.bytes.extend_from_slice(b"\r\n");
+    }
+
+    fn push_multiget<W: Wire>(&mut self, request: &Request, opaque: u64) {
+        let (keys, ends) = &mut self.joined;
+        keys.clear();
+        ends.clear();
+        self.keys.join(request, &mut self.key, &mut self.joined);
+        let (keys, ends) = &self.joined;
+        let mut from = 0;
+        let each = ends.iter().map(|&end| {
+            let key = &keys[from..end];
+            from = end;
+            key
+        });
+        W::encode_multiget(&mut self.bytes, each, opaque);
+    }
+
+    /// Calls `send` with the pieces of all requests, after `head`.
+    pub(crate) fn send_after(
+        &self,
+        head: &[u8],
+        send: impl FnOnce(&[IoSlice<'_>]) -> io::Result<usize>,
+    ) -> io::Result<usize> {
+        let mut pieces = [IoSlice::new(&[]); 2 * SPLICES_MAX + 2];
+        pieces[0] = IoSlice::new(head);
+        let mut count = 1;
+        self.each_piece(|piece| {
+            pieces[count] = IoSlice::new(piece);
+            count += 1;
+        });
+        send(&pieces[..count])
+    }
+
+    /// Sends as many bytes as the socket accepts. Returns their number.
+    #[inline]
+    pub(crate) fn send(&self, stream: &Stream) -> io::Result<usize> {
+        if self.splices.is_empty() {
+            return stream.send(&self.bytes);
+        }
+        self.send_after(&[], |pieces| stream.send_vectored(pieces))
+    }
+
+    /// Appends the bytes after the first `sent` to `rest`.
+    pub(crate) fn append_from(&self, sent: usize, rest: &mut Vec<u8>) {
+        let mut skip = sent;
+        self.each_piece(|piece| {
+            let skipped = skip.min(piece.len());
+            skip -= skipped;
+            rest.extend_from_slice(&piece[skipped..]);
+        });
+    }
+
+    #[cfg(test)]
+    pub(crate) fn to_vec(&self) -> Vec<u8> {
+        let mut all = Vec::new();
+        self.append_from(0, &mut all);
+        all
+    }
+
+    fn each_piece<'a>(&'a self, mut each: impl FnMut(&'a [u8])) {
+        let mut from = 0;
+        for splice in &self.splices {
+            each(&self.bytes[from..splice.at]);
+            each(&self.filler[..splice.len]);
+            from = splice.at;
+        }
+        each(&self.bytes[from..]);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::wire::{Meta, Text};
+    use workload::{Distribution, Popularity};
+
+    fn batch(values: Distribution) -> Batch {
+        let keyspace = Keyspace::new(1000, Distribution::Fixed(8.0), values, 100_000, 1).unwrap();
+        let sampler = RecordSampler::new(Popularity::Uniform, 1000, 1);
+        Batch::new(Keys::Records { keyspace, sampler }, filler(100_000))
+    }
+
+    /// The bytes of a request, with `K` for its key.
+    fn encoded<W: Wire>(request: Request) -> String {
+        let mut batch = batch(Distribution::Fixed(3.0));
+        batch.push::<W>(&request, 99, 7);
+        let mut buffer = [0; workload::limits::KEY_LEN_MAX];
+        let Keys::Records { keyspace, .. } = &batch.keys else {
+            panic!("of records");
+        };
+        let key = String::from_utf8(keyspace.key(request.record, &mut buffer).to_vec()).unwrap();
+        let bytes = String::from_utf8(batch.to_vec()).unwrap();
+        assert_eq!(bytes.len(), batch.len());
+        bytes.replace(&key, "K")
+    }
+
+    #[test]
+    fn every_operation_is_a_request_of_both_protocols() {
+        for (op, text, meta) in [
+            (Op::Get, "get K\r\n", "mg K v O7\r\n"),
+            (Op::ReadThrough, "get K\r\n", "mg K v O7\r\n"),
+            (Op::Gets, "gets K\r\n", "mg K v c O7\r\n"),
+            (Op::GetAndTouch, "gat 60 K\r\n", "mg K v T60 O7\r\n"),
+            (Op::Touch, "touch K 60\r\n", "mg K T60 O7\r\n"),
+            (Op::Delete, "delete K\r\n", "md K O7\r\n"),
+            (Op::Increment, "incr #K 1\r\n", "ma #K O7\r\n"),
+            (Op::Decrement, "decr #K 1\r\n", "ma #K MD O7\r\n"),
+            (
+                Op::Set,
+                "set K 0 60 3\r\nabc\r\n",
+                "ms K 3 T60 O7\r\nabc\r\n",
+            ),
+            (
+                Op::Fill,
+                "set K 0 60 3\r\nabc\r\n",
+                "ms K 3 T60 O7\r\nabc\r\n",
+            ),
+            (
+                Op::Add,
+                "add K 0 60 3\r\nabc\r\n",
+                "ms K 3 ME T60 O7\r\nabc\r\n",
+            ),
+            (
+                Op::Replace,
+                "replace K 0 60 3\r\nabc\r\n",
+                "ms K 3 MR T60 O7\r\nabc\r\n",
+            ),
+            (
+                Op::Append,
+                "append K 0 0 3\r\nabc\r\n",
+                "ms K 3 MA O7\r\nabc\r\n",
+            ),
+            (
+                Op::Prepend,
+                "prepend K 0 0 3\r\nabc\r\n",
+                "ms K 3 MP O7\r\nabc\r\n",
+            ),
+            (
+                Op::Cas,
+                "cas K 0 60 3 99\r\nabc\r\n",
+                "ms K 3 C99 T60 O7\r\nabc\r\n",
+            ),
+        ] {
+            let request = Request::new(op, 1).with_ttl(60);
+            assert_eq!(encoded::<Text>(request), text, "{op}");
+            assert_eq!(encoded::<Meta>(request), meta, "{op}");
+        }
+        let without_ttl = Request::new(Op::Set, 1);
+        assert_eq!(encoded::<Text>(without_ttl), "set K 0 0 3\r\nabc\r\n");
+        assert_eq!(encoded::<Meta>(without_ttl), "ms K 3 O7\r\nabc\r\n");
+    }
+
+    #[test]
+    fn a_multiget_has_all_its_keys() {
+        let request = Request::multiget(1, 3, 5);
+        let text = encoded::<Text>(request);
+        assert!(
+            text.starts_with("get K ") && text.split(' ').count() == 4,
+            "{text}"
+        );
+        let meta = encoded::<Meta>(request);
+        assert!(meta.starts_with("mg K v O7\r\nmg "), "{meta}");
+        assert_eq!(
+            (meta.lines().count(), Meta::replies(Op::MultiGet, 3)),
+            (3, 3)
+        );
+    }
+
+    #[test]
+    fn long_values_are_spliced_at_their_positions() {
+        let mut batch = batch(Distribution::Fixed(70_000.0));
+        batch.push::<Text>(&Request::new(Op::Set, 5), 0, 0);
+        assert!(batch.is_full());
+        batch.push::<Text>(&Request::new(Op::Get, 6), 0, 0);
+        let all = batch.to_vec();
+        assert_eq!(all.len(), batch.len());
+        let line_len = all.iter().position(|&byte| byte == b'\n').unwrap() + 1;
+        assert_eq!(all[line_len..line_len + 70_000], filler(100_000)[..70_000]);
+        assert_eq!(all[line_len + 70_000..line_len + 70_006], *b"\r\nget ");
+        let mut rest = Vec::new();
+        batch.append_from(line_len + 10, &mut rest);
+        assert_eq!(rest, all[line_len + 10..]);
+    }
+}

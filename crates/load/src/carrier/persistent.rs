@@ -1,0 +1,155 @@
+//! A connection that carries many requests, one after the other or several at a time.
+
+use std::collections::VecDeque;
+use std::io;
+
+use sys::poll::{Interest, Poll};
+use sys::socket::Stream;
+
+use super::replies::Replies;
+use super::{Answered, Carrier, CarrierCounts, CarrierError, Failure, InFlight, zero_if_blocked};
+use crate::batch::Batch;
+use crate::config::Config;
+use crate::error::Error;
+use crate::opening::{self, Share};
+use crate::wire::Wire;
+
+/// A connection to a server. Its end is the end of all its requests: it is not opened again.
+#[derive(Debug)]
+pub(crate) struct Persistent<W: Wire> {
+    pub(crate) stream: Stream,
+    replies: Replies<W>,
+    unsent: Unsent,
+}
+
+/// Bytes that a full socket did not accept.
+#[derive(Debug, Default)]
+pub(super) struct Unsent {
+    bytes: Vec<u8>,
+    /// Number of these bytes that were sent since.
+    from: usize,
+}
+
+impl Unsent {
+    pub(super) fn is_empty(&self) -> bool {
+        self.bytes.is_empty()
+    }
+
+    pub(super) fn clear(&mut self) {
+        self.bytes.clear();
+        self.from = 0;
+    }
+
+    /// Sends a batch and keeps the bytes that the socket did not accept. Returns the number of
+    /// bytes sent.
+    #[inline]
+    pub(super) fn send_batch(
+        &mut self,
+        batch: &Batch,
+        stream: &Stream,
+    ) -> Result<usize, CarrierError> {
+        debug_assert!(self.is_empty());
+        let sent = zero_if_blocked(batch.send(stream))?;
+        if sent < batch.len() {
+            batch.append_from(sent, &mut self.bytes);
+        }
+        Ok(sent)
+    }
+
+    /// Sends kept bytes. Returns the number of bytes sent.
+    pub(super) fn send(&mut self, stream: &Stream) -> Result<usize, CarrierError> {
+        let sent = zero_if_blocked(stream.send(&self.bytes[self.from..]))?;
+        self.from += sent;
+        if self.from == self.bytes.len() {
+            self.clear();
+        }
+        Ok(sent)
+    }
+}
+
+impl<W: Wire> Persistent<W> {
+    pub(crate) fn new(stream: Stream, depth: u32) -> Self {
+        // Where there are no time stamps (Unix sockets), the thread's clock is used.
+        let _ = stream.stamp_receives();
+        Self {
+            stream,
+            replies: Replies::new(depth as usize),
+            unsent: Unsent::default(),
+        }
+    }
+}
+
+impl<W: Wire> Carrier for Persistent<W> {
+    type Wire = W;
+    const BATCH_MAX: usize = usize::MAX;
+    const TIMES_OUT: bool = false;
+
+    fn open(config: &Config, poll: &Poll, share: Share) -> Result<Vec<Self>, Error> {
+        let streams = opening::open(&config.targets, poll, share)?;
+        let connections = streams
+            .into_iter()
+            .map(|stream| Self::new(stream, config.depth));
+        Ok(connections.collect())
+    }
+
+    #[inline]
+    fn in_flight(&self) -> &VecDeque<InFlight> {
+        &self.replies.in_flight
+    }
+
+    #[inline]
+    fn in_flight_mut(&mut self) -> &mut VecDeque<InFlight> {
+        &mut self.replies.in_flight
+    }
+
+    #[inline]
+    fn is_blocked(&self) -> bool {
+        !self.unsent.is_empty()
+    }
+
+    #[inline]
+    fn send(&mut self, batch: &Batch, _: &Poll, _: u64) -> Result<usize, CarrierError> {
+        self.unsent.send_batch(batch, &self.stream)
+    }
+
+    fn send_unsent(&mut self) -> Result<usize, CarrierError> {
+        self.unsent.send(&self.stream)
+    }
+
+    fn watch(&self, poll: &Poll, token: u64, interest: Interest) -> io::Result<()> {
+        poll.change(&self.stream, token, interest)
+    }
+
+    #[inline]
+    fn receive(&mut self, buffer: &mut [u8]) -> Result<(usize, Option<u64>), CarrierError> {
+        receive(&self.stream, buffer)
+    }
+
+    #[inline]
+    fn next(&mut self, input: &mut &[u8]) -> Result<Option<Answered>, CarrierError> {
+        self.replies.next(input)
+    }
+
+    fn give_up(&mut self, _: u64) -> Option<InFlight> {
+        None
+    }
+
+    fn recover(&mut self, _: &CarrierError) -> Option<(Vec<InFlight>, Failure)> {
+        None
+    }
+
+    fn count(&self, _: &mut CarrierCounts) {}
+}
+
+/// Receives once from a stream; see [`Carrier::receive`].
+#[inline]
+pub(super) fn receive(
+    stream: &Stream,
+    buffer: &mut [u8],
+) -> Result<(usize, Option<u64>), CarrierError> {
+    match stream.recv_stamped(buffer) {
+        Ok((0, _)) => Err(CarrierError::Closed),
+        Ok(received) => Ok(received),
+        Err(error) => zero_if_blocked(Err(error)).map(|len| (len, None)),
+    }
+}

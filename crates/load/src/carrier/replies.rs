@@ -1,0 +1,97 @@
+//! The outstanding requests of a byte stream, and the matching of replies to them.
+
+use std::collections::VecDeque;
+
+use super::{Answered, CarrierError, InFlight};
+use crate::wire::{Answer, Outcome, Wire};
+
+/// The outstanding requests of one byte stream.
+#[derive(Debug)]
+pub(super) struct Replies<W: Wire> {
+    pub(super) in_flight: VecDeque<InFlight>,
+    reader: W::Reader,
+    /// Bytes of the answer that is being read.
+    len: u32,
+}
+
+impl<W: Wire> Replies<W> {
+    pub(super) fn new(depth: usize) -> Self {
+        Self {
+            in_flight: VecDeque::with_capacity(depth),
+            reader: W::Reader::default(),
+            len: 0,
+        }
+    }
+
+    /// Starts a new stream: nothing of a reply has been read.
+    pub(super) fn restart(&mut self) {
+        (self.reader, self.len) = (W::Reader::default(), 0);
+    }
+
+    /// Parses the next answer, removes it from `input`, and returns it with its request. None: the
+    /// input holds no complete answer.
+    #[inline]
+    pub(super) fn next(&mut self, input: &mut &[u8]) -> Result<Option<Answered>, CarrierError> {
+        loop {
+            let Some(oldest) = self.in_flight.front() else {
+                return if input.is_empty() {
+                    Ok(None)
+                } else {
+                    Err(CarrierError::Unsolicited)
+                };
+            };
+            let step = W::read(&mut self.reader, input, oldest.request.op)?;
+            *input = &input[step.consumed..];
+            self.len += step.consumed as u32;
+            let Some(reply) = step.reply else {
+                return Ok(None);
+            };
+            let index = match W::opaque(reply) {
+                None => 0,
+                Some(opaque) => {
+                    let has_token = |request: &InFlight| request.opaque == opaque;
+                    let found = self.in_flight.iter().position(has_token);
+                    found.ok_or(CarrierError::Unsolicited)?
+                }
+            };
+            let request = &mut self.in_flight[index];
+            let mut answer =
+                W::answer(reply, request.request.op).ok_or(CarrierError::Unsolicited)?;
+            if !W::ONE_REPLY && request.request.keys > 1 {
+                match request.add_reply(answer) {
+                    Some(whole) => answer = whole,
+                    None => continue,
+                }
+            }
+            let answered = Answered {
+                request: *request,
+                answer,
+                len: std::mem::take(&mut self.len),
+                cas: W::cas(&self.reader),
+            };
+            if index == 0 {
+                self.in_flight.pop_front();
+            } else {
+                self.in_flight.remove(index);
+            }
+            return Ok(Some(answered));
+        }
+    }
+}
+
+impl InFlight {
+    /// Counts one of several replies. Returns the answer if it was the last.
+    pub(super) fn add_reply(&mut self, answer: Answer) -> Option<Answer> {
+        self.hits += answer.hits;
+        self.has_error |= answer.outcome == Outcome::Error;
+        self.replies -= 1;
+        if self.replies > 0 {
+            return None;
+        }
+        Some(if self.has_error {
+            Answer::ERROR
+        } else {
+            Answer::found(self.hits)
+        })
+    }
+}

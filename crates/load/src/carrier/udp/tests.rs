@@ -1,0 +1,161 @@
+//! Datagrams in any order, lost and repeated.
+
+use proptest::prelude::*;
+use workload::{Op, Request};
+
+use super::*;
+use crate::wire::{Meta, Outcome, Text};
+
+/// Outstanding gets with the opaque tokens 100, 101, … and as many datagram numbers from 0.
+fn outstanding<W: Wire>(count: u16) -> Answers<W> {
+    let mut answers = Answers::new(usize::from(count));
+    for number in 0..count {
+        let get = Request::new(Op::Get, u64::from(number));
+        let mut request = InFlight::unmeasured::<W>(get, 100 + u64::from(number));
+        request.datagram = number;
+        answers.in_flight.push_back(request);
+    }
+    answers
+}
+
+fn datagram(request: u16, number: u16, total: u16, payload: &[u8]) -> Vec<u8> {
+    let words = [request, number, total, 0];
+    let header = words.into_iter().flat_map(u16::to_be_bytes);
+    header.chain(payload.iter().copied()).collect()
+}
+
+/// The datagrams of a hit whose answer is cut in `total` pieces.
+fn hit(request: u16, total: u16) -> Vec<Vec<u8>> {
+    let value = vec![b'x'; 40 + usize::from(request)];
+    let head = format!("VALUE key 0 {}\r\n", value.len());
+    let whole = [head.as_bytes(), &value, b"\r\nEND\r\n"].concat();
+    let piece_len = whole.len().div_ceil(usize::from(total));
+    let pieces: Vec<&[u8]> = whole.chunks(piece_len).collect();
+    let total = pieces.len() as u16;
+    let frame = |(number, piece): (u16, &&[u8])| datagram(request, number, total, piece);
+    (0..).zip(&pieces).map(frame).collect()
+}
+
+/// Some datagrams with their requests, in some order; any may be missing or repeated.
+fn arrivals() -> impl Strategy<Value = (Vec<usize>, Vec<(u16, Vec<u8>)>)> {
+    proptest::collection::vec(1_u16..6, 1..8).prop_flat_map(|totals| {
+        let answers: Vec<Vec<Vec<u8>>> = (0..)
+            .zip(&totals)
+            .map(|(number, &total)| hit(number, total))
+            .collect();
+        let lens: Vec<usize> = answers.iter().map(Vec::len).collect();
+        let sent: Vec<(u16, Vec<u8>)> = (0..)
+            .zip(answers)
+            .flat_map(|(number, parts)| parts.into_iter().map(move |part| (number, part)))
+            .collect();
+        let count = sent.len();
+        let arrived = proptest::collection::vec(0..count, 0..3 * count)
+            .prop_map(move |order| order.into_iter().map(|at| sent[at].clone()).collect());
+        (Just(lens), arrived)
+    })
+}
+
+proptest! {
+    #[test]
+    fn every_request_has_at_most_one_answer((lens, arrived) in arrivals()) {
+        let mut answers = outstanding::<Text>(lens.len() as u16);
+        let mut seen: Vec<Vec<Vec<u8>>> = vec![Vec::new(); lens.len()];
+        let mut answered = vec![0; lens.len()];
+        let mut ignored = 0;
+        for (number, datagram) in &arrived {
+            let number = usize::from(*number);
+            let is_new = !seen[number].contains(datagram);
+            if is_new {
+                seen[number].push(datagram.clone());
+            }
+            let before = answers.late_or_duplicate;
+            let answer = answers.accept(datagram);
+            // Exactly the last missing datagram completes the answer.
+            let completes = is_new && seen[number].len() == lens[number];
+            prop_assert_eq!(answer.is_some(), completes);
+            if let Some(answer) = answer {
+                answered[number] += 1;
+                prop_assert_eq!(answer.request.opaque, 100 + number as u64);
+                prop_assert_eq!(answer.answer.outcome, Outcome::Found);
+                let payload: usize = seen[number].iter().map(|it| it.len() - HEADER_LEN).sum();
+                prop_assert_eq!(answer.len as usize, payload);
+            }
+            ignored += u64::from(!is_new);
+            prop_assert_eq!(answers.late_or_duplicate - before, u64::from(!is_new));
+        }
+        prop_assert!(answered.iter().all(|&count| count <= 1));
+        let open = answered.iter().filter(|&&count| count == 0).count();
+        prop_assert_eq!(answers.in_flight.len(), open);
+        prop_assert_eq!(answers.late_or_duplicate, ignored);
+        prop_assert_eq!(answers.malformed, 0);
+    }
+
+    #[test]
+    fn any_bytes_are_ignored_or_answer_one_request(
+        datagrams in proptest::collection::vec(
+            (0_u16..4, 0_u16..4, 0_u16..4, proptest::collection::vec(any::<u8>(), 0..40)),
+            0..40,
+        )
+    ) {
+        let mut answers = outstanding::<Text>(4);
+        let mut open = 4;
+        for (request, number, total, payload) in datagrams {
+            open -= usize::from(answers.accept(&datagram(request, number, total, &payload)).is_some());
+            prop_assert_eq!(answers.in_flight.len(), open);
+        }
+    }
+}
+
+#[test]
+fn an_answer_after_the_time_out_is_ignored_and_counted() {
+    let mut answers = outstanding::<Text>(2);
+    let parts = hit(0, 3);
+    assert!(answers.accept(&parts[0]).is_none());
+    assert_eq!(answers.give_up(100).map(|it| it.datagram), Some(0));
+    assert!(answers.give_up(100).is_none());
+    for part in &parts {
+        assert!(answers.accept(part).is_none());
+    }
+    assert_eq!((answers.late_or_duplicate, answers.in_flight.len()), (3, 1));
+    assert!(answers.accept(&datagram(1, 0, 1, b"END\r\n")).is_some());
+}
+
+#[test]
+fn an_answer_with_the_token_of_another_request_is_none() {
+    let mut answers = outstanding::<Meta>(2);
+    assert!(answers.accept(&datagram(0, 0, 1, b"EN O101\r\n")).is_none());
+    assert_eq!(answers.malformed, 1);
+    let answer = answers.accept(&datagram(0, 0, 1, b"EN O100\r\n")).unwrap();
+    assert_eq!(answer.answer.outcome, Outcome::Missed);
+}
+
+#[test]
+fn datagrams_that_are_no_frames_are_counted() {
+    let mut answers = outstanding::<Text>(1);
+    for junk in [
+        b"END\r\n".to_vec(),
+        datagram(0, 0, 0, b"END\r\n"),
+        datagram(0, 1, 1, b"END\r\n"),
+        datagram(0, 0, u16::MAX, b"END\r\n"),
+    ] {
+        assert!(answers.accept(&junk).is_none());
+    }
+    assert_eq!((answers.malformed, answers.in_flight.len()), (4, 1));
+}
+
+/// As memcached 1.6.18 sends the answer to a multiget: several datagrams that each claim to be the
+/// only one.
+#[test]
+fn an_answer_that_cannot_be_read_is_an_error() {
+    for payload in [
+        b"VALUE a 0 1\r\nx\r\n".as_slice(),
+        b"END\r\nEND\r\n",
+        b"EN",
+        b"VA 1\r\n",
+    ] {
+        let mut answers = outstanding::<Text>(1);
+        let answer = answers.accept(&datagram(0, 0, 1, payload)).unwrap();
+        assert_eq!(answer.answer.outcome, Outcome::Error);
+        assert!(answers.in_flight.is_empty());
+    }
+}

@@ -1,0 +1,386 @@
+//! Requests from a script: lines read by a thread of their own, with bounded memory.
+//!
+//! ```text
+//! FILE ─► reader thread ─► one bounded channel per generator thread ─► ScriptSource ─► engine
+//! ```
+//!
+//! All requests of a key go over one connection, so they stay in order. The reader waits while a
+//! channel is full, so a script of any length takes the same memory.
+
+use std::collections::VecDeque;
+use std::fs::File;
+use std::io::{self, BufRead, BufReader, Read};
+use std::path::Path;
+use std::sync::mpsc::{Receiver, SyncSender, TryRecvError, sync_channel};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread;
+
+use workload::{Arrivals, LineError, Op, Request, ScriptLine, Superposition};
+
+use crate::config::{Config, ConfigError, Rate};
+use crate::error::Error;
+use crate::limits::{SCRIPT_BATCH, SCRIPT_BATCHES_MAX, SCRIPT_FAULTS_MAX, SCRIPT_LINE_LEN_MAX};
+use crate::summary::ScriptSummary;
+
+/// A request of a script.
+#[derive(Debug)]
+pub(crate) struct Scripted {
+    /// From the beginning of the load. In closed loop 0.
+    pub(crate) intended_ns: u64,
+    pub(crate) connection: u32,
+    pub(crate) op: Op,
+    pub(crate) item: ScriptItem,
+}
+
+/// What a request of a script is about.
+#[derive(Debug)]
+pub(crate) struct ScriptItem {
+    /// The key, or several with spaces between them.
+    pub(crate) keys: Box<[u8]>,
+    pub(crate) key_count: u16,
+    pub(crate) value_len: u32,
+    pub(crate) ttl_s: u32,
+}
+
+/// The items of requests that are in a queue or outstanding. A request's record is the number of
+/// its item.
+#[derive(Debug, Default)]
+pub(crate) struct ScriptItems {
+    items: Vec<Option<ScriptItem>>,
+    free: Vec<u32>,
+}
+
+impl ScriptItems {
+    /// Adds an item; returns the request for it.
+    pub(crate) fn insert(&mut self, op: Op, item: ScriptItem) -> Request {
+        let (ttl_s, keys) = (item.ttl_s, item.key_count);
+        let index = match self.free.pop() {
+            Some(index) => {
+                self.items[index as usize] = Some(item);
+                index
+            }
+            None => {
+                self.items.push(Some(item));
+                (self.items.len() - 1) as u32
+            }
+        };
+        match op {
+            Op::MultiGet => Request::multiget(index.into(), keys, 0),
+            _ => Request::new(op, index.into()).with_ttl(ttl_s),
+        }
+    }
+
+    /// The keys of a request, with spaces between them, and the length of its value.
+    pub(crate) fn keys_and_value_len(&self, request: &Request) -> (&[u8], usize) {
+        let item = self.items.get(request.record as usize);
+        match item.and_then(Option::as_ref) {
+            Some(item) => (&item.keys, item.value_len as usize),
+            None => (&[], 0),
+        }
+    }
+
+    /// Removes the item of a request that is over.
+    pub(crate) fn remove(&mut self, request: &Request) {
+        let item = self.items.get_mut(request.record as usize);
+        if item.and_then(Option::take).is_some() {
+            self.free.push(request.record as u32);
+        }
+    }
+}
+
+/// The requests of a script for one thread.
+pub(crate) struct ScriptSource {
+    batches: Receiver<Vec<Scripted>>,
+    received: VecDeque<Scripted>,
+    /// The script has ended, and all its requests are received.
+    ended: bool,
+    /// Requests have intended times.
+    pub(crate) open: bool,
+}
+
+impl ScriptSource {
+    /// Receives what the reader has ready, if everything before it is taken.
+    fn receive(&mut self) {
+        if !self.received.is_empty() || self.ended {
+            return;
+        }
+        match self.batches.try_recv() {
+            Ok(batch) => self.received.extend(batch),
+            Err(TryRecvError::Empty) => {}
+            Err(TryRecvError::Disconnected) => self.ended = true,
+        }
+    }
+
+    /// The intended time of the next request, from the beginning of the load. None: the reader has
+    /// none ready.
+    pub(crate) fn next_ns(&mut self) -> Option<u64> {
+        self.receive();
+        self.received.front().map(|it| it.intended_ns)
+    }
+
+    /// Takes the next request.
+    pub(crate) fn pop(&mut self) -> Option<Scripted> {
+        self.receive();
+        self.received.pop_front()
+    }
+
+    /// Whether all requests were taken.
+    pub(crate) fn is_exhausted(&self) -> bool {
+        self.ended && self.received.is_empty()
+    }
+}
+
+/// A script that is being read.
+pub(crate) struct Script {
+    /// The source of each thread.
+    pub(crate) sources: Vec<ScriptSource>,
+    pub(crate) report: ScriptReport,
+}
+
+/// The counts of a script, while it is read.
+#[derive(Clone, Default)]
+pub(crate) struct ScriptReport(Arc<Mutex<ScriptSummary>>);
+
+impl ScriptReport {
+    pub(crate) fn summary(&self) -> ScriptSummary {
+        self.with(|summary| summary.clone())
+    }
+
+    fn with<T>(&self, change: impl FnOnce(&mut ScriptSummary) -> T) -> T {
+        change(&mut self.0.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+}
+
+impl Script {
+    /// Opens the script of `config` and starts to read it. `first_of` is the first connection of
+    /// each thread. None: the load has no script.
+    pub(crate) fn start(config: &Config, first_of: &[u32]) -> Result<Option<Self>, Error> {
+        let Some(path) = &config.script else {
+            return Ok(None);
+        };
+        let fault = |source| Error::Script {
+            path: path.display().to_string(),
+            source,
+        };
+        let input: Box<dyn Read + Send> = if path == Path::new("-") {
+            Box::new(io::stdin())
+        } else {
+            Box::new(File::open(path).map_err(fault)?)
+        };
+        let report = ScriptReport::default();
+        let open = config.rate != Rate::Max;
+        let (mut senders, mut sources) = (Vec::new(), Vec::new());
+        for _ in first_of {
+            let (sender, batches) = sync_channel(SCRIPT_BATCHES_MAX);
+            senders.push(sender);
+            sources.push(ScriptSource {
+                batches,
+                received: VecDeque::new(),
+                ended: false,
+                open,
+            });
+        }
+        let reader = ScriptReader {
+            connections: config.connections,
+            value_len_max: config.value_len_max,
+            first_of: first_of.to_vec(),
+            pending: senders.iter().map(|_| Vec::new()).collect(),
+            senders,
+            pace: Pace::new(config)?,
+            end_ns: config.warmup_ns + config.duration_ns,
+            report: report.clone(),
+        };
+        // The thread is not joined: it may wait for input when the run is over.
+        thread::Builder::new()
+            .name("load-script".to_owned())
+            .spawn(move || reader.run(BufReader::new(input)))
+            .map_err(Error::system("start a thread"))?;
+        Ok(Some(Self { sources, report }))
+    }
+}
+
+/// The intended times of a script's lines.
+struct Pace {
+    /// None: closed loop.
+    arrivals: Option<Arrivals>,
+    /// The time of the first line that has one.
+    zero_ns: Option<u64>,
+    last_ns: u64,
+}
+
+impl Pace {
+    fn new(config: &Config) -> Result<Self, Error> {
+        let arrivals = match config.rate {
+            Rate::Max => None,
+            Rate::PerSecond(rate_rps) => {
+                let arrivals = Arrivals::new(
+                    config.arrivals,
+                    Superposition::Single,
+                    rate_rps,
+                    config.connections,
+                    0..config.connections,
+                    config.seed,
+                );
+                Some(arrivals.map_err(|error| ConfigError::demand(&error.into()))?)
+            }
+        };
+        Ok(Self {
+            arrivals,
+            zero_ns: None,
+            last_ns: 0,
+        })
+    }
+
+    /// The intended time of a line: its own, from the first line's, or the next of the arrival
+    /// process; never before that of the line above.
+    fn next_ns(&mut self, at_ns: Option<u64>) -> u64 {
+        let Some(arrivals) = &mut self.arrivals else {
+            return 0;
+        };
+        let ns = match at_ns {
+            Some(at_ns) => at_ns.saturating_sub(*self.zero_ns.get_or_insert(at_ns)),
+            None => arrivals.next().map_or(self.last_ns, |it| it.intended_ns),
+        };
+        self.last_ns = self.last_ns.max(ns);
+        self.last_ns
+    }
+}
+
+/// Reads the lines and divides them among the threads.
+struct ScriptReader {
+    connections: u32,
+    value_len_max: u32,
+    first_of: Vec<u32>,
+    senders: Vec<SyncSender<Vec<Scripted>>>,
+    /// The requests of each thread that are not yet sent to it.
+    pending: Vec<Vec<Scripted>>,
+    pace: Pace,
+    /// Requests intended later are no part of the run.
+    end_ns: u64,
+    report: ScriptReport,
+}
+
+impl ScriptReader {
+    fn run(mut self, mut input: BufReader<impl Read>) {
+        let mut line = Vec::new();
+        let mut number = 0;
+        let ended = loop {
+            number += 1;
+            match read_line(&mut input, &mut line) {
+                Ok(Line::End) => break true,
+                Ok(Line::Whole) => match self.add(&line) {
+                    Ok(true) => {}
+                    Ok(false) => break false,
+                    Err(fault) => self.count_fault(number, &fault),
+                },
+                Ok(Line::TooLong) => {
+                    let fault = format!("longer than {SCRIPT_LINE_LEN_MAX} bytes");
+                    self.count_fault(number, &fault);
+                }
+                Err(error) => {
+                    self.count_fault(number, &error.to_string());
+                    break false;
+                }
+            }
+            // A script that comes slowly from a pipe must not wait for a full batch.
+            if input.buffer().is_empty() && !self.send_all() {
+                break false;
+            }
+        };
+        let _ = self.send_all();
+        self.report.with(|report| report.ended = ended);
+    }
+
+    /// Adds the request of a line. False: no further line is needed.
+    fn add(&mut self, line: &[u8]) -> Result<bool, String> {
+        let parsed = ScriptLine::parse(line).map_err(|error: LineError| error.to_string())?;
+        let Some(parsed) = parsed else {
+            return Ok(true);
+        };
+        if parsed.value_len > self.value_len_max {
+            let (len, most) = (parsed.value_len, self.value_len_max);
+            return Err(format!(
+                "a value of {len} bytes is longer than --value-max {most}"
+            ));
+        }
+        let intended_ns = self.pace.next_ns(parsed.at_ns);
+        if intended_ns >= self.end_ns {
+            return Ok(false);
+        }
+        self.report.with(|report| report.operations += 1);
+        let first_key = parsed.each_key().next().unwrap_or_default();
+        let product = u64::from(hash(first_key)) * u64::from(self.connections);
+        let connection = (product >> 32) as u32;
+        let thread = self.first_of.partition_point(|&first| first <= connection) - 1;
+        let pending = &mut self.pending[thread];
+        pending.push(Scripted {
+            intended_ns,
+            connection,
+            op: parsed.op,
+            item: ScriptItem {
+                keys: parsed.keys.into(),
+                key_count: parsed.key_count,
+                value_len: parsed.value_len,
+                ttl_s: parsed.ttl_s,
+            },
+        });
+        if pending.len() < SCRIPT_BATCH {
+            return Ok(true);
+        }
+        let batch = std::mem::take(pending);
+        // The send fails when the thread has ended.
+        Ok(self.senders[thread].send(batch).is_ok())
+    }
+
+    /// Sends the incomplete batches. False: a thread has ended.
+    fn send_all(&mut self) -> bool {
+        let each = self.pending.iter_mut().zip(&self.senders);
+        let mut full = each.filter(|(pending, _)| !pending.is_empty());
+        full.all(|(pending, sender)| sender.send(std::mem::take(pending)).is_ok())
+    }
+
+    fn count_fault(&self, number: u64, fault: &str) {
+        self.report.with(|report| {
+            report.malformed += 1;
+            if report.faults.len() < SCRIPT_FAULTS_MAX {
+                report.faults.push(format!("line {number}: {fault}"));
+            }
+        });
+    }
+}
+
+enum Line {
+    Whole,
+    TooLong,
+    End,
+}
+
+/// Reads a line into `line`; of one that is too long, the rest is skipped.
+fn read_line(input: &mut impl BufRead, line: &mut Vec<u8>) -> io::Result<Line> {
+    line.clear();
+    let most = SCRIPT_LINE_LEN_MAX as u64 + 1;
+    if input.by_ref().take(most).read_until(b'\n', line)? == 0 {
+        return Ok(Line::End);
+    }
+    if line.ends_with(b"\n") || line.len() <= SCRIPT_LINE_LEN_MAX {
+        return Ok(Line::Whole);
+    }
+    loop {
+        let buffer = input.fill_buf()?;
+        let (used, is_end) = match buffer.iter().position(|&byte| byte == b'\n') {
+            Some(at) => (at + 1, true),
+            None => (buffer.len(), buffer.is_empty()),
+        };
+        input.consume(used);
+        if is_end {
+            return Ok(Line::TooLong);
+        }
+    }
+}
+
+/// FNV-1a (Fowler, Noll & Vo), with a final mix: its high bits choose the connection.
+fn hash(key: &[u8]) -> u32 {
+    let fnv = |hash: u32, &byte: &u8| (hash ^ u32::from(byte)).wrapping_mul(16_777_619);
+    let hash = key.iter().fold(2_166_136_261, fnv);
+    (hash ^ hash >> 15).wrapping_mul(0x9e37_79b1)
+}

@@ -1,0 +1,177 @@
+//! The meta protocol. Answers match requests by opaque token.
+
+use protocol::MetaKey;
+use protocol::client::{self, Malformed, MetaResult, Reply, ReplyKind, ReplyReader};
+use protocol::reply::MetaStatus;
+use workload::Op;
+
+use super::{Answer, Encoding, Outcome, Step, Wire, exists, not_found, not_stored};
+
+/// `mg`, `ms`, `md` and `ma`. A multiget is an `mg` for each key, all with one token.
+pub(crate) struct Meta;
+
+impl Wire for Meta {
+    type Reader = ReplyReader;
+    type Reply = Reply;
+
+    const ONE_REPLY: bool = false;
+
+    #[inline]
+    fn replies(op: Op, keys: u16) -> u16 {
+        if op == Op::MultiGet { keys } else { 1 }
+    }
+
+    #[inline]
+    fn encode_get(out: &mut Vec<u8>, key: &[u8], opaque: u64) {
+        let key = MetaKey {
+            raw: key,
+            base64: false,
+        };
+        client::meta_get(out, &key, b"v", Some(opaque));
+    }
+
+    fn encode(out: &mut Vec<u8>, request: &Encoding<'_>) {
+        let key = MetaKey {
+            raw: request.key,
+            base64: false,
+        };
+        let opaque = Some(request.opaque);
+        let mut flags = Flags::EMPTY;
+        match request.op {
+            Op::Get | Op::MultiGet | Op::ReadThrough => {
+                Self::encode_get(out, request.key, request.opaque);
+            }
+            Op::Gets => client::meta_get(out, &key, b"v c", opaque),
+            Op::GetAndTouch => {
+                flags.word(b"v").number(b'T', request.ttl_s.into());
+                client::meta_get(out, &key, flags.text(), opaque);
+            }
+            Op::Touch => {
+                flags.number(b'T', request.ttl_s.into());
+                client::meta_get(out, &key, flags.text(), opaque);
+            }
+            Op::Delete => client::meta_delete(out, &key, b"", opaque),
+            Op::Increment => client::meta_arith(out, &key, b"", opaque),
+            Op::Decrement => client::meta_arith(out, &key, b"MD", opaque),
+            Op::Set | Op::Fill | Op::Add | Op::Replace | Op::Append | Op::Prepend | Op::Cas => {
+                match request.op {
+                    Op::Add => _ = flags.word(b"ME"),
+                    Op::Replace => _ = flags.word(b"MR"),
+                    Op::Append => _ = flags.word(b"MA"),
+                    Op::Prepend => _ = flags.word(b"MP"),
+                    Op::Cas => _ = flags.number(b'C', request.cas),
+                    _ => {}
+                }
+                if request.ttl_s > 0 {
+                    flags.number(b'T', request.ttl_s.into());
+                }
+                let len = request.value_len as u64;
+                client::meta_set_line(out, &key, flags.text(), opaque, len);
+            }
+        }
+    }
+
+    fn encode_multiget<'k>(out: &mut Vec<u8>, keys: impl Iterator<Item = &'k [u8]>, opaque: u64) {
+        for key in keys {
+            Self::encode_get(out, key, opaque);
+        }
+    }
+
+    #[inline]
+    fn read(reader: &mut ReplyReader, input: &[u8], _: Op) -> Result<Step<Reply>, Malformed> {
+        let step = reader.advance(input, ReplyKind::Meta)?;
+        Ok(Step {
+            consumed: step.consumed,
+            reply: step.reply,
+        })
+    }
+
+    #[inline]
+    fn opaque(reply: Reply) -> Option<u64> {
+        match reply {
+            Reply::Meta { opaque, .. } => opaque,
+            _ => None,
+        }
+    }
+
+    #[inline]
+    fn answer(reply: Reply, op: Op) -> Option<Answer> {
+        match reply {
+            Reply::Meta { result, .. } => interpret(result, op),
+            _ => Some(Answer::ERROR),
+        }
+    }
+
+    #[inline]
+    fn cas(reader: &ReplyReader) -> u64 {
+        reader.cas().unwrap_or(0)
+    }
+}
+
+/// The outcome that a reply states. None: no reply to this operation is of this kind.
+#[inline]
+fn interpret(result: MetaResult, op: Op) -> Option<Answer> {
+    let answer = match result {
+        MetaResult::Value(_) if op.reads() => Answer::found(1),
+        MetaResult::Status(MetaStatus::Miss) if op.reads() || op == Op::Touch => {
+            Answer::without_hit(Outcome::Missed)
+        }
+        MetaResult::Status(MetaStatus::Done) if op.stores() => Answer::stored(),
+        MetaResult::Status(MetaStatus::Done) if !op.reads() => Answer::found(1),
+        MetaResult::Value(_) | MetaResult::Status(MetaStatus::Miss | MetaStatus::Done) => {
+            return None;
+        }
+        MetaResult::Status(MetaStatus::NotFound) => not_found(op),
+        MetaResult::Status(MetaStatus::NotStored) => not_stored(op),
+        MetaResult::Status(MetaStatus::Exists) => exists(op),
+        MetaResult::Noop => Answer::ERROR,
+    };
+    Some(answer)
+}
+
+/// The text of a few flags, built without allocation.
+struct Flags {
+    bytes: [u8; FLAGS_LEN_MAX],
+    len: usize,
+}
+
+/// The longest flags: `C` with 20 digits and `T` with 7.
+const FLAGS_LEN_MAX: usize = 32;
+
+impl Flags {
+    const EMPTY: Self = Self {
+        bytes: [0; FLAGS_LEN_MAX],
+        len: 0,
+    };
+
+    fn word(&mut self, word: &[u8]) -> &mut Self {
+        if self.len > 0 {
+            self.push(b" ");
+        }
+        self.push(word);
+        self
+    }
+
+    fn number(&mut self, letter: u8, number: u64) -> &mut Self {
+        let mut digits = [0; 20];
+        let mut from = digits.len();
+        let mut rest = number;
+        while rest > 0 || from == digits.len() {
+            from -= 1;
+            digits[from] = b'0' + (rest % 10) as u8;
+            rest /= 10;
+        }
+        self.word(&[letter]);
+        self.push(&digits[from..]);
+        self
+    }
+
+    fn push(&mut self, bytes: &[u8]) {
+        self.bytes[self.len..self.len + bytes.len()].copy_from_slice(bytes);
+        self.len += bytes.len();
+    }
+
+    fn text(&self) -> &[u8] {
+        &self.bytes[..self.len]
+    }
+}

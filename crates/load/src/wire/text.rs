@@ -1,0 +1,138 @@
+//! The classic text protocol. Answers match requests by order.
+
+use std::iter;
+
+use protocol::client::{self, Malformed, Reply, ReplyKind, ReplyReader, Status};
+use protocol::{Arith, ArithMode, Delete, Set, SetMode, Touch};
+use workload::Op;
+
+use super::{Answer, Encoding, Step, Wire, exists, not_found, not_stored};
+
+/// `get`, `set` and so on.
+pub(crate) struct Text;
+
+impl Wire for Text {
+    type Reader = ReplyReader;
+    type Reply = Reply;
+
+    const ONE_REPLY: bool = true;
+
+    #[inline]
+    fn replies(_: Op, _: u16) -> u16 {
+        1
+    }
+
+    #[inline]
+    fn encode_get(out: &mut Vec<u8>, key: &[u8], _: u64) {
+        client::get(out, iter::once(key), false);
+    }
+
+    fn encode(out: &mut Vec<u8>, request: &Encoding<'_>) {
+        let key = request.key;
+        let exptime = request.ttl_s.cast_signed();
+        match request.op {
+            // Not by way of `encode_get`: that is compiled into the loop of its one caller.
+            Op::Get | Op::MultiGet | Op::ReadThrough => client::get(out, Some(key), false),
+            Op::Gets => client::get(out, Some(key), true),
+            Op::GetAndTouch => client::get_and_touch(out, exptime, iter::once(key), false),
+            Op::Touch => client::touch(
+                out,
+                &Touch {
+                    key,
+                    exptime,
+                    noreply: false,
+                },
+            ),
+            Op::Delete => client::delete(
+                out,
+                &Delete {
+                    key,
+                    noreply: false,
+                },
+            ),
+            Op::Increment => arith(out, key, ArithMode::Increment),
+            Op::Decrement => arith(out, key, ArithMode::Decrement),
+            Op::Set | Op::Fill | Op::Cas => store(out, request, SetMode::Set),
+            Op::Add => store(out, request, SetMode::Add),
+            Op::Replace => store(out, request, SetMode::Replace),
+            Op::Append => store(out, request, SetMode::Append),
+            Op::Prepend => store(out, request, SetMode::Prepend),
+        }
+    }
+
+    fn encode_multiget<'k>(out: &mut Vec<u8>, keys: impl Iterator<Item = &'k [u8]>, _: u64) {
+        client::get(out, keys, false);
+    }
+
+    #[inline]
+    fn read(reader: &mut ReplyReader, input: &[u8], op: Op) -> Result<Step<Reply>, Malformed> {
+        let kind = if op.reads() {
+            ReplyKind::Values
+        } else {
+            ReplyKind::Line
+        };
+        let step = reader.advance(input, kind)?;
+        Ok(Step {
+            consumed: step.consumed,
+            reply: step.reply,
+        })
+    }
+
+    #[inline]
+    fn opaque(_: Reply) -> Option<u64> {
+        None
+    }
+
+    #[inline]
+    fn answer(reply: Reply, op: Op) -> Option<Answer> {
+        Some(interpret(reply, op))
+    }
+
+    #[inline]
+    fn cas(reader: &ReplyReader) -> u64 {
+        reader.cas().unwrap_or(0)
+    }
+}
+
+#[inline]
+fn store(out: &mut Vec<u8>, request: &Encoding<'_>, mode: SetMode) {
+    let set = Set {
+        key: request.key,
+        flags: 0,
+        exptime: request.ttl_s.cast_signed(),
+        value_len: request.value_len as u32,
+        mode,
+        cas: (request.op == Op::Cas).then_some(request.cas),
+        noreply: false,
+    };
+    client::set_line(out, &set);
+}
+
+fn arith(out: &mut Vec<u8>, key: &[u8], mode: ArithMode) {
+    let arith = Arith {
+        key,
+        delta: 1,
+        mode,
+        noreply: false,
+    };
+    client::arith(out, &arith);
+}
+
+/// The outcome that a reply states. A status that does not belong to the operation is an error.
+#[inline]
+fn interpret(reply: Reply, op: Op) -> Answer {
+    match reply {
+        Reply::Values { hits, .. } => Answer::found(hits.min(u16::MAX.into()) as u16),
+        Reply::Status(status) => match status {
+            Status::Stored if op.stores() => Answer::stored(),
+            Status::Deleted if op == Op::Delete => Answer::found(1),
+            Status::Touched if op == Op::Touch => Answer::found(1),
+            Status::NotFound => not_found(op),
+            Status::NotStored => not_stored(op),
+            Status::Exists => exists(op),
+            _ => Answer::ERROR,
+        },
+        Reply::Number(_) if op.counts() => Answer::found(1),
+        _ => Answer::ERROR,
+    }
+}
