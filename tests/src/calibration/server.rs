@@ -1,12 +1,14 @@
 //! The server whose latency law is known.
 //!
-//! It knows `version` and `mg`, and answers every `mg` with a miss that bears its opaque token.
+//! It knows `version` and `mg`, and answers every `mg` with a miss that bears its opaque token,
+//! over TCP and, on the same port, over UDP.
 //! Requests are served one at a time in the order of their arrival. A service time begins where
 //! the last one *should* have ended, or with the request's arrival, so that what the server itself
 //! takes to receive and send does not add up and the law is kept.
 
 use std::collections::VecDeque;
 use std::io::{self, BufWriter, Read, Write};
+use std::net::{SocketAddr, UdpSocket};
 
 use anyhow::Context;
 use sys::clock::{monotonic_ns, unix_less_monotonic_ns};
@@ -18,6 +20,9 @@ use super::law::Service;
 
 const LISTENER: u64 = u64::MAX;
 const INPUT: u64 = u64::MAX - 1;
+const DATAGRAMS: u64 = u64::MAX - 2;
+/// Bytes of a datagram's frame header.
+const HEADER_LEN: usize = 8;
 const BACKLOG: i32 = 1024;
 /// A turn sees so many events, so that a burst of them does not put off an answer for long.
 const EVENTS_MAX: usize = 8;
@@ -51,6 +56,9 @@ pub fn serve(law: Service, seed: u64, cpu: Option<usize>) -> anyhow::Result<()> 
     let poll = Poll::new()?;
     poll.add(&listener, LISTENER, Interest::Read)?;
     poll.add(io::stdin(), INPUT, Interest::Read)?;
+    let datagrams = UdpSocket::bind(("127.0.0.1", port))?;
+    datagrams.set_nonblocking(true)?;
+    poll.add(&datagrams, DATAGRAMS, Interest::Read)?;
     let mut out = io::stdout();
     writeln!(out, "{port}")?;
     out.flush()?;
@@ -58,6 +66,7 @@ pub fn serve(law: Service, seed: u64, cpu: Option<usize>) -> anyhow::Result<()> 
         law,
         stream: workload::RandomStream::new(seed, Purpose::Other, 1),
         listener,
+        datagrams,
         poll,
         clients: Vec::new(),
         queue: VecDeque::with_capacity(1 << 16),
@@ -85,8 +94,16 @@ struct Client {
     input: Vec<u8>,
 }
 
+/// Where an answer goes.
+enum Asker {
+    /// The connection of this number.
+    Client(usize),
+    /// The sender of a datagram, with the datagram's header.
+    Datagram(SocketAddr, [u8; HEADER_LEN]),
+}
+
 struct Job {
-    client: usize,
+    asker: Asker,
     opaque: u64,
     arrived_ns: u64,
     /// When it should be answered, once its service has begun.
@@ -97,6 +114,7 @@ struct Server {
     law: Service,
     stream: workload::RandomStream,
     listener: Listener,
+    datagrams: UdpSocket,
     poll: Poll,
     clients: Vec<Option<Client>>,
     queue: VecDeque<Job>,
@@ -125,6 +143,7 @@ impl Server {
                         // Nothing is ever said there: it is the end.
                         INPUT if io::stdin().read(&mut [0; 1])? == 0 => return Ok(()),
                         INPUT => {}
+                        DATAGRAMS => self.receive_datagrams(&mut buffer)?,
                         client => self.receive(client as usize, &mut buffer)?,
                     }
                 }
@@ -183,13 +202,39 @@ impl Server {
             let opaque = line.split(' ').find_map(|word| word.strip_prefix('O'));
             let opaque = opaque.with_context(|| format!("no opaque token in `{line}`"))?;
             self.queue.push_back(Job {
-                client: number,
+                asker: Asker::Client(number),
                 opaque: opaque.parse()?,
                 arrived_ns: now_ns,
                 end_ns: None,
             });
         }
         client.input.drain(..from);
+        Ok(())
+    }
+
+    /// The kernel's note of an arrival is not read here: a datagram counts as arrived when it is
+    /// received, up to a glance of the loop later.
+    fn receive_datagrams(&mut self, buffer: &mut [u8]) -> anyhow::Result<()> {
+        while let Ok((len, from)) = self.datagrams.recv_from(buffer) {
+            let arrived_ns = monotonic_ns();
+            let (header, request) = buffer[..len]
+                .split_first_chunk::<HEADER_LEN>()
+                .context("a datagram without a header")?;
+            let line = std::str::from_utf8(request)?.trim_end();
+            if line == "version" {
+                let answer = [&header[..], b"VERSION known-law\r\n"].concat();
+                self.datagrams.send_to(&answer, from)?;
+                continue;
+            }
+            let opaque = line.split(' ').find_map(|word| word.strip_prefix('O'));
+            let opaque = opaque.with_context(|| format!("no opaque token in `{line}`"))?;
+            self.queue.push_back(Job {
+                asker: Asker::Datagram(from, *header),
+                opaque: opaque.parse()?,
+                arrived_ns,
+                end_ns: None,
+            });
+        }
         Ok(())
     }
 
@@ -212,12 +257,20 @@ impl Server {
         let Some(job) = self.queue.pop_front() else {
             return Ok(());
         };
-        let Some(client) = &self.clients[job.client] else {
-            return Ok(());
-        };
         let answer = format!("EN O{}\r\n", job.opaque);
         let left_ns = monotonic_ns();
-        client.stream.send(answer.as_bytes())?;
+        match job.asker {
+            Asker::Client(number) => {
+                let Some(client) = &self.clients[number] else {
+                    return Ok(());
+                };
+                client.stream.send(answer.as_bytes())?;
+            }
+            Asker::Datagram(to, header) => {
+                let answer = [&header[..], answer.as_bytes()].concat();
+                self.datagrams.send_to(&answer, to)?;
+            }
+        }
         if self.log.len() < LOG_MAX {
             self.log.push(Truth {
                 opaque: job.opaque,
