@@ -13,11 +13,13 @@
 #![forbid(unsafe_code)]
 
 pub mod admin;
+pub mod agents;
 pub mod background_client;
 pub mod calibration;
 pub mod client;
 pub mod echo;
 pub mod in_process;
+pub mod namespace;
 pub mod pair;
 pub mod pattern;
 pub mod peer;

@@ -14,7 +14,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
 
 use curtail_tests::calibration::Setting;
-use curtail_tests::calibration::bench::{Trial, load_of, trial};
+use curtail_tests::calibration::bench::{Trial, load_of, percentile, trial, trial_by_agents};
 use curtail_tests::calibration::law::Service;
 use load::{Config, Rate};
 use workload::{Distribution, Superposition};
@@ -29,6 +29,10 @@ const STALL_NS: u64 = 100_000_000;
 /// Makes one trial at a time: each keeps two processors busy. Where there are two, server and
 /// generator take one each: on one they would wait for each other's time slices.
 fn alone(law: Service, config: &Config) -> Trial {
+    alone_with(|setting| trial(setting, law, config))
+}
+
+fn alone_with<T>(make: impl FnOnce(&Setting) -> anyhow::Result<T>) -> T {
     static ONE: Mutex<()> = Mutex::new(());
     let _one = ONE.lock().unwrap_or_else(PoisonError::into_inner);
     let program = env!("CARGO_BIN_EXE_calibrate").into();
@@ -39,7 +43,7 @@ fn alone(law: Service, config: &Config) -> Trial {
         server_cpu: cpus.first().copied().filter(|_| cpus.len() > 1),
         load_cpu: cpus.get(1).copied(),
     };
-    trial(&setting, law, config).unwrap()
+    make(&setting).unwrap()
 }
 
 #[test]
@@ -51,6 +55,20 @@ fn no_request_is_reported_faster_than_it_was() {
     // At the least what lies between the two: four ways through the kernel's sockets.
     let least = differences_ns[0];
     assert!(least > 0 && least < 200_000, "{least}");
+}
+
+#[test]
+fn no_percentile_by_agents_is_reported_faster_than_it_was() {
+    let mut config = load_of(Rate::PerSecond(500.0), 1.0);
+    config.spin = false;
+    let law = Service::Exponential(100_000.0);
+    let trial = alone_with(|setting| trial_by_agents(setting, law, &config, 2));
+    let response = trial.summary.response.as_ref().unwrap();
+    assert!(response.count > 400, "{}", response.count);
+    for &(at, reported_ns) in &response.percentiles {
+        let true_ns = percentile(&trial.residences_ns, at);
+        assert!(reported_ns > true_ns, "p{at}: {reported_ns} {true_ns}");
+    }
 }
 
 /// A thread that wants the generator's processor gets it for milliseconds at a time; of most that

@@ -5,7 +5,10 @@ use std::io::{self, IsTerminal, Write};
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-use ::load::{CarrierKind, Config, Protocol, Rate, Second, Summary, Target, text, units};
+use ::load::agents::{self, AgentAddress, Coordinator, Progress};
+use ::load::{
+    CarrierKind, Config, MeasuringClient, Protocol, Rate, Second, Summary, Target, text, units,
+};
 use anyhow::{Context, bail};
 use clap::Args;
 use workload::{Distribution, Mix, Popularity, Superposition};
@@ -42,7 +45,8 @@ pub(crate) struct Flags {
     #[arg(long, short = 'T', value_name = "N", default_value_t = 1)]
     threads: u32,
 
-    /// Processors to pin the threads to, round-robin, such as 1 or 2,3
+    /// Processors to pin the threads to, round-robin, such as 1 or 2,3; those of the agents are
+    /// given to the agents
     #[arg(long, value_name = "LIST", value_delimiter = ',')]
     cpus: Vec<usize>,
 
@@ -119,7 +123,7 @@ pub(crate) struct Flags {
 
     /// Send the operations of a file, one a line such as `get KEY` or `0.25 set KEY LEN [TTL]`, at
     /// the times of the lines or at --rate; `-` is standard input. The run ends with the script
-    #[arg(long, value_name = "FILE", conflicts_with_all = ["prefill", "mix", "update", "ttl"])]
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["prefill", "mix", "update", "ttl", "agents", "measure_connections"])]
     script: Option<PathBuf>,
 
     /// Protocol: text or meta
@@ -154,6 +158,34 @@ pub(crate) struct Flags {
     #[arg(long)]
     no_spin: bool,
 
+    /// Agent that offers a part of the load instead of this process: HOST:PORT of a `curtail
+    /// agent`. Give one for each host; --threads is then the number for each agent
+    #[arg(long = "agent", value_name = "HOST:PORT", value_parser = parse::<AgentAddress>)]
+    agents: Vec<AgentAddress>,
+
+    /// File with the agents' token
+    #[arg(long, value_name = "FILE", requires = "agents")]
+    token_file: Option<PathBuf>,
+
+    /// Connections of a measuring client: a separate open-loop run in this process beside the load,
+    /// with a table of its own
+    #[arg(long, value_name = "N")]
+    measure_connections: Option<u32>,
+
+    /// Requests per second of the measuring client
+    #[arg(long, value_name = "RATE", default_value = "1k", value_parser = units::rate_rps,
+          requires = "measure_connections")]
+    measure_rate: f64,
+
+    /// Requests one connection of the measuring client may have outstanding
+    #[arg(
+        long,
+        value_name = "N",
+        default_value_t = 1,
+        requires = "measure_connections"
+    )]
+    measure_depth: u32,
+
     /// Percentiles of the summary table
     #[arg(long, value_name = "LIST", value_delimiter = ',',
           default_values_t = [50.0, 90.0, 95.0, 99.0, 99.9, 99.99])]
@@ -176,6 +208,8 @@ fn parse<T: std::str::FromStr>(text: &str) -> Result<T, T::Err> {
 
 pub(crate) fn run(flags: &Flags) -> anyhow::Result<ExitCode> {
     let config = flags.config()?;
+    let client = flags.measuring_client();
+    let coordinator = flags.coordinator(&config, client.as_ref())?;
     let json_to_stdout = flags
         .json
         .as_deref()
@@ -188,14 +222,20 @@ pub(crate) fn run(flags: &Flags) -> anyhow::Result<ExitCode> {
     };
     if is_verbose {
         println!("{}", demand_line(&config));
-        println!("{}", text::second_header());
+        if coordinator.is_none() {
+            println!("{}", text::second_header());
+        }
     }
     let each_second = |second: &Second| {
         if is_verbose {
             println!("{}", text::second_line(second));
         }
     };
-    let mut summary = ::load::run(&config, each_second)?;
+    let mut summary = match (&coordinator, &client) {
+        (Some(coordinator), _) => run_agents(coordinator, &config, is_verbose)?,
+        (None, Some(client)) => ::load::run_measured(&config, client, each_second)?,
+        (None, None) => ::load::run(&config, each_second)?,
+    };
     summary.resident = resident;
     for fault in summary.script.iter().flat_map(|script| &script.faults) {
         eprintln!("script, {fault}");
@@ -206,10 +246,59 @@ pub(crate) fn run(flags: &Flags) -> anyhow::Result<ExitCode> {
     if let Some(path) = &flags.json {
         write_json(&summary, path)?;
     }
-    Ok(ExitCode::SUCCESS)
+    Ok(exit_code(&summary))
+}
+
+/// A run of which a share is missing has not succeeded.
+fn exit_code(summary: &Summary) -> ExitCode {
+    match agents::covered(&summary.agents) {
+        Some((present, all)) if present < all => {
+            eprintln!("curtail: the run covers {present} of {all} connections");
+            ExitCode::FAILURE
+        }
+        _ => ExitCode::SUCCESS,
+    }
 }
 
 impl Flags {
+    fn measuring_client(&self) -> Option<MeasuringClient> {
+        let connections = self.measure_connections?;
+        // Its thread follows those of the load, if those are here.
+        let threads = match self.agents.is_empty() {
+            true => self.threads as usize,
+            false => 0,
+        };
+        let next = threads.checked_rem(self.cpus.len());
+        Some(MeasuringClient {
+            connections,
+            rate_rps: self.measure_rate,
+            depth: self.measure_depth,
+            cpus: next.map(|next| self.cpus[next]).into_iter().collect(),
+        })
+    }
+
+    /// The coordinator of `--agent`, its settings checked. None: the load is offered here.
+    fn coordinator(
+        &self,
+        config: &Config,
+        client: Option<&MeasuringClient>,
+    ) -> anyhow::Result<Option<Coordinator>> {
+        if self.agents.is_empty() {
+            client.map_or(Ok(()), |client| client.validate(config))?;
+            return Ok(None);
+        }
+        if client.is_none() && !self.cpus.is_empty() {
+            bail!("--cpus: with --agent no thread runs here; give the flag to `curtail agent`");
+        }
+        let coordinator = Coordinator {
+            agents: self.agents.clone(),
+            token: crate::agent::token(self.token_file.as_ref())?,
+            client: client.cloned(),
+        };
+        coordinator.validate(config)?;
+        Ok(Some(coordinator))
+    }
+
     fn config(&self) -> anyhow::Result<Config> {
         let Some(first) = self.servers.first() else {
             bail!("no server given")
@@ -261,6 +350,32 @@ impl Flags {
         config.validate()?;
         Ok(config)
     }
+}
+
+/// Makes a run whose load agents offer, and shows its progress.
+fn run_agents(
+    coordinator: &Coordinator,
+    config: &Config,
+    is_verbose: bool,
+) -> Result<Summary, ::load::Error> {
+    let show = |progress: Progress<'_>| match progress {
+        Progress::Ready(agents) if is_verbose => {
+            for agent in agents {
+                let clock = agents::clock_text(agent).unwrap_or_default();
+                let count = agent.part.count;
+                println!("agent {}: {count} connections; {clock}", agent.agent);
+            }
+            println!("{}", text::second_header());
+        }
+        Progress::Second(second) if is_verbose => println!("{}", text::second_line(second)),
+        Progress::Missing(agent) => {
+            let reason = agent.missing.as_deref().unwrap_or_default();
+            let (name, count) = (&agent.agent, agent.part.count);
+            eprintln!("curtail: agent {name} and its {count} connections are missing: {reason}");
+        }
+        _ => {}
+    };
+    coordinator.run(config, show)
 }
 
 fn demand_line(config: &Config) -> String {

@@ -1,6 +1,6 @@
-//! The program: `serve`, `load`, `lab`, `doctor`. Each command is a module that turns flags into
-//! the configuration of a crate and prints its output; nothing is decided here. `doctor` is
-//! a module, not a crate, because only the program uses it.
+//! The program: `serve`, `load`, `agent`, `lab`, `doctor`. Each command is a module that turns
+//! flags into the configuration of a crate and prints its output; nothing is decided here. `doctor`
+//! is a module, not a crate, because only the program uses it.
 //!
 //! Exit codes: 0 done; 1 failed, and standard error says why, or the doctor found something wrong;
 //! 2 the command line was wrong; 130 interrupted.
@@ -12,6 +12,8 @@
     reason = "a program prints"
 )]
 
+#[cfg(feature = "load")]
+mod agent;
 #[cfg(feature = "serve")]
 mod doctor;
 #[cfg(feature = "lab")]
@@ -47,6 +49,9 @@ enum Command {
     /// Offer a load to a memcached-compatible server and measure its latency.
     #[cfg(feature = "load")]
     Load(Box<load::Flags>),
+    /// Offer a part of a load for `curtail load --agent` on another host.
+    #[cfg(feature = "load")]
+    Agent(agent::Flags),
     /// Run experiments that compare servers, and draw a report.
     #[cfg(feature = "lab")]
     Lab(lab::Flags),
@@ -70,6 +75,8 @@ fn main() -> ExitCode {
         Command::Serve(flags) => serve::run(&flags),
         #[cfg(feature = "load")]
         Command::Load(flags) => load::run(&flags),
+        #[cfg(feature = "load")]
+        Command::Agent(flags) => agent::run(&flags),
         #[cfg(feature = "lab")]
         Command::Lab(flags) => lab::run(&flags),
         #[cfg(feature = "serve")]

@@ -8,7 +8,7 @@ use crate::config::{CarrierKind, Config, Rate};
 use crate::engine::Outcome;
 use crate::error::Error;
 use crate::metrics::{OperationCounts, OperationLatencies, Recorded, Totals, Window};
-use crate::server_watch::Observed;
+use crate::part::Part;
 use crate::summary::{
     CarrierSummary, Censored, Failures, LatencyDistribution, Loop, OperationSummary, SCHEMA,
     ScriptSummary, Summary,
@@ -56,24 +56,23 @@ impl Aggregate {
     }
 
     /// The error of a run that lost all its connections; none if one is left.
-    pub(crate) fn all_lost_error(&self, config: &Config) -> Option<Error> {
+    pub(crate) fn all_lost_error(&self, config: &Config, part: Part) -> Option<Error> {
         let lost = self
             .totals
             .as_ref()
             .map_or(0, |totals| totals.lost_connections);
         let last = self.last_loss.clone()?;
-        let connections = config.connections;
-        let all = u64::from(connections) + u64::from(config.saturating_connections);
+        let connections = part.count;
+        let all = u64::from(part.all_connections(config));
         (lost >= all).then_some(Error::AllLost { connections, last })
     }
 
-    /// The summary, and the requests whose times were recorded one by one.
+    /// The summary of a part of a run, and the requests whose times were recorded one by one.
     pub(crate) fn into_summary(
         self,
         config: &Config,
+        part: Part,
         timeline: &Timeline,
-        seen: Observed,
-        stalls: Option<&Histogram>,
         script: Option<ScriptSummary>,
     ) -> (Summary, Vec<Recorded>) {
         let totals = self
@@ -97,7 +96,7 @@ impl Aggregate {
             Rate::PerSecond(_) if script.is_some() => {
                 Some(totals.intended as f64 * 1e9 / duration_ns as f64)
             }
-            Rate::PerSecond(rate_rps) => Some(rate_rps),
+            Rate::PerSecond(rate_rps) => Some(part.rate_rps(config, rate_rps)),
             Rate::Max => None,
         };
         let open = offered_rps.is_some();
@@ -141,11 +140,13 @@ impl Aggregate {
             bytes_sent: totals.bytes_sent,
             bytes_received: totals.bytes_received,
             unstamped: totals.unstamped,
-            saturating_rps: (config.saturating_connections > 0)
+            saturating_rps: part
+                .is_saturating(config)
                 .then(|| totals.saturating as f64 * 1e9 / duration_ns as f64),
-            watched: seen.watched,
-            bursts: seen.bursts,
-            stalls: stalls.map(distribution),
+            // The caller sets these after a run that was observed.
+            watched: None,
+            bursts: None,
+            stalls: None,
             operations: latencies
                 .operations()
                 .map(|(op, latencies)| operation(op, latencies, &totals, config))
@@ -153,6 +154,8 @@ impl Aggregate {
                 .collect(),
             carrier: carrier(config, &totals),
             script,
+            agents: Vec::new(),
+            measuring_client: None,
         };
         (summary, self.recorded)
     }

@@ -17,6 +17,7 @@ mod udp;
 
 use std::collections::VecDeque;
 use std::io;
+use std::sync::atomic::AtomicBool;
 
 pub(crate) use one_shot::OneShot;
 pub(crate) use persistent::Persistent;
@@ -48,7 +49,12 @@ pub(crate) trait Carrier: Sized {
 
     /// Opens a share of the run's connections, each registered with `poll` for reading as soon as
     /// it has a socket; the token of a connection is its index.
-    fn open(config: &Config, poll: &Poll, share: Share) -> Result<Vec<Self>, Error>;
+    fn open(
+        config: &Config,
+        poll: &Poll,
+        share: Share,
+        stop: &AtomicBool,
+    ) -> Result<Vec<Self>, Error>;
 
     /// The requests outstanding, in the order in which they were sent.
     fn in_flight(&self) -> &VecDeque<InFlight>;

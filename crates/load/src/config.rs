@@ -5,6 +5,7 @@ use std::net::{SocketAddr, ToSocketAddrs};
 use std::path::PathBuf;
 use std::str::FromStr;
 
+use serde::{Deserialize, Serialize};
 use workload::{Demand, DemandError, Distribution, Keyspace, Mix, Op, Popularity, Superposition};
 
 use crate::limits::{
@@ -14,7 +15,7 @@ use crate::limits::{
 use crate::units;
 
 /// A server's address: `HOST:PORT`, `HOST` (port 11211), or the path of a Unix socket.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Target {
     /// Over TCP.
     Tcp(SocketAddr),
@@ -23,7 +24,7 @@ pub enum Target {
 }
 
 /// The offered rate.
-#[derive(Debug, Clone, Copy, PartialEq)]
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub enum Rate {
     /// Open loop: requests per second, over all connections.
     PerSecond(f64),
@@ -32,7 +33,7 @@ pub enum Rate {
 }
 
 /// The protocol of requests and answers.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub enum Protocol {
     /// `get` and `set`; answers match requests by order.
     #[default]
@@ -42,7 +43,7 @@ pub enum Protocol {
 }
 
 /// How requests are carried to the servers and answers back.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub enum CarrierKind {
     /// Over persistent connections.
     #[default]
@@ -54,8 +55,10 @@ pub enum CarrierKind {
 }
 
 /// The settings of one run. [`Config::new`] gives every field a valid default. Every field can be
-/// set from text (`FromStr`, or [`units`]).
-#[derive(Debug, Clone, PartialEq)]
+/// set from text (`FromStr`, or [`units`]). The serialised form is what agents receive
+/// ([`crate::agents`]): both ends are of one version, and an unknown field is an error.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct Config {
     /// The servers. Connections are assigned round-robin; every server holds every record.
     pub targets: Vec<Target>,
@@ -141,6 +144,10 @@ pub struct ConfigError {
 }
 
 impl ConfigError {
+    pub(crate) fn new(setting: &'static str, fault: String) -> Self {
+        Self { setting, fault }
+    }
+
     pub(crate) fn demand(error: &DemandError) -> Self {
         Self {
             setting: "load",
@@ -287,6 +294,18 @@ impl Config {
                 0,
                 UDP_VALUE_LEN_MAX.into(),
             ),
+        }
+    }
+
+    /// Checks that there is no script, which one process reads and sends: it has no parts, and its
+    /// records are not those of another load.
+    pub(crate) fn validate_without_script(&self, flag: &str) -> Result<(), ConfigError> {
+        match self.script {
+            None => Ok(()),
+            Some(_) => {
+                let fault = format!("one process reads a script and sends it; leave out {flag}");
+                Err(ConfigError::new("--script", fault))
+            }
         }
     }
 

@@ -282,7 +282,15 @@ impl<C: Carrier> Engine<C> {
             RequestSource::Closed(_) | RequestSource::Script(_) => true,
         };
         let done = now_ns >= self.timeline.end_ns && dispatched && self.unanswered == 0;
-        all_lost || done || now_ns >= self.timeline.grace_end_ns || self.is_script_done()
+        all_lost
+            || done
+            || now_ns >= self.timeline.grace_end_ns
+            || self.is_script_done()
+            || self.is_stopped()
+    }
+
+    fn is_stopped(&self) -> bool {
+        self.channels.stop.load(Ordering::Relaxed)
     }
 
     /// The timeout of the next wait. 0: the thread polls.
@@ -349,6 +357,7 @@ impl<C: Carrier> Engine<C> {
         let all_lost = self.channels.alive.load(Ordering::Relaxed) == 0;
         if let RequestSource::Open(source) = &mut self.source
             && !all_lost
+            && !self.channels.stop.load(Ordering::Relaxed)
         {
             let mut never_sent = Vec::new();
             while let Some(planned) = source.pop() {
@@ -382,7 +391,7 @@ impl<C: Carrier> Engine<C> {
         connections.for_each(|connection| connection.count(&mut self.totals.carriers));
         // If the run ends early, the remaining windows are sent too: the main thread expects every
         // window of every thread.
-        while self.window_number <= self.timeline.boundaries() {
+        while self.window_number <= self.timeline.boundaries() && !self.is_stopped() {
             self.end_window();
         }
         Outcome {

@@ -2,7 +2,10 @@
 
 use std::io;
 
+use crate::agents::AgentError;
 use crate::config::{ConfigError, Target};
+use crate::merge::MergeError;
+use crate::units::show_duration;
 
 /// Why a run or a prefill failed. Messages read after "failed to …".
 #[derive(Debug, thiserror::Error)]
@@ -149,6 +152,36 @@ pub enum Error {
         /// The system's error.
         source: io::Error,
     },
+    /// An agent does not take part in the run.
+    #[error("run agent {agent}: {source}")]
+    Agent {
+        /// Its address.
+        agent: String,
+        /// Why not.
+        source: AgentError,
+    },
+    /// Every agent has failed or lagged.
+    #[error("run any of {agents} agents: all are missing, the first, {agent}, because {reason}")]
+    AgentsMissing {
+        /// How many there were.
+        agents: usize,
+        /// The first one.
+        agent: String,
+        /// Why it is missing.
+        reason: String,
+    },
+    /// The agreed start had passed when it came.
+    #[error("start at the agreed time: it was {} late", show_duration(*.late_ns))]
+    LateStart {
+        /// How late the start came, with the time that a start needs.
+        late_ns: u64,
+    },
+    /// The agents' summaries do not fit together.
+    #[error("merge the agents' parts: {0}")]
+    Merge(#[from] MergeError),
+    /// The run was ended before its time, as its coordinator wanted.
+    #[error("end the run: it was stopped")]
+    Stopped,
     /// A thread of the generator ended in a panic: a defect of the generator.
     #[error("run a generator thread: it panicked; this is a defect of curtail")]
     Panicked,

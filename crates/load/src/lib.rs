@@ -23,6 +23,7 @@
 
 #![forbid(unsafe_code)]
 
+pub mod agents;
 mod aggregate;
 mod batch;
 mod carrier;
@@ -31,10 +32,14 @@ mod engine;
 mod error;
 mod schedule_source;
 mod script;
+mod second;
 
 pub mod limits;
+mod measuring;
+mod merge;
 mod metrics;
 mod opening;
+mod part;
 mod prefill;
 mod run;
 mod server_watch;
@@ -48,7 +53,11 @@ mod wire;
 
 pub use config::{CarrierKind, Config, ConfigError, Protocol, Rate, Target};
 pub use error::Error;
+pub use measuring::{MeasuringClient, MeasuringReport};
+pub use merge::MergeError;
 pub use metrics::Recorded;
+pub use part::Part;
 pub use prefill::{Prefill, Progress, prefill};
-pub use run::{Second, run, run_recorded};
+pub use run::{run, run_measured, run_recorded};
+pub use second::Second;
 pub use summary::Summary;

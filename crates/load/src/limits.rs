@@ -10,6 +10,8 @@ pub const DEPTH_MAX: u32 = 1024;
 pub const OUTSTANDING_MAX: u64 = 1 << 24;
 /// Maximum number of threads.
 pub const THREADS_MAX: u32 = 256;
+/// Maximum number of parts of a run: processes that generate load together.
+pub const PARTS_MAX: u32 = 64;
 /// Maximum number of targets.
 pub const TARGETS_MAX: usize = 256;
 /// Longest measured interval and longest warm-up: a day.
@@ -111,3 +113,43 @@ pub const SCRIPT_FAULTS_MAX: usize = 10;
 pub const SCRIPT_AHEAD: usize = 4;
 /// How often a thread that sleeps looks for further lines of a script.
 pub const SCRIPT_POLL_NS: u64 = 1_000_000;
+/// Maximum number of agents of one run. The last part's number is the measuring client's.
+pub const AGENTS_MAX: usize = PARTS_MAX as usize - 1;
+/// Longest message between a coordinator and an agent. The longest is a summary: at most six
+/// histograms, and three for each of 16 operations, of some 28 000 buckets, which nearly always
+/// take a byte each.
+pub const FRAME_LEN_MAX: usize = 4 << 20;
+/// Longest message before the other end has proved that it has the token.
+pub const HELLO_LEN_MAX: usize = 1 << 10;
+/// Least length of a token: shorter ones can be guessed from a recorded proof.
+pub const TOKEN_LEN_MIN: usize = 16;
+/// Greatest length of a token.
+pub const TOKEN_LEN_MAX: usize = 1024;
+/// Maximum number of connections that an agent serves at once. One of them may be a run; the others
+/// prove their token, are told that the agent is busy, and end.
+pub const SESSIONS_MAX: usize = 16;
+/// How long either end waits for the next message of a handshake, and for a connection.
+pub const HANDSHAKE_TIMEOUT: Duration = Duration::from_secs(5);
+/// How long a coordinator waits for the end of another's run before it is told that the agent is
+/// busy.
+pub const RUN_SLOT_TIMEOUT: Duration = Duration::from_secs(1);
+/// How long an agent waits for the next message of a coordinator while no run is prepared.
+pub const IDLE_TIMEOUT: Duration = Duration::from_secs(10);
+/// How long a coordinator waits for an agent to open its connections and to generate its schedule,
+/// and an agent that has done so for the start.
+pub const PREPARE_TIMEOUT: Duration = Duration::from_secs(120);
+/// How long one message may take to be sent.
+pub const SEND_TIMEOUT: Duration = Duration::from_secs(3);
+/// How long a connection that has ended with a refusal is read from.
+pub const LINGER: Duration = Duration::from_secs(1);
+/// How far an agent may lag: its share is missing if a second has not come so long after its end.
+pub const LAG_MAX_NS: u64 = 3_000_000_000;
+/// How long an agent's message may still come after its share is found to be overdue. A coordinator
+/// that was itself kept from running finds the messages that came meanwhile.
+pub const OVERDUE_GRACE_NS: u64 = 200_000_000;
+/// How long one end of a connection is silent before the other gives it up.
+pub const SILENCE_MAX_NS: u64 = 3_000_000_000;
+/// Probes of each agent's clock, before a run and after it.
+pub const PROBES: u32 = 16;
+/// The delay from the last probe to the start of a run, beside the messages' time on the way.
+pub const AGREED_START_AHEAD_NS: u64 = 250_000_000;

@@ -1,6 +1,7 @@
 //! The measurements of one thread: windows, totals and recorded requests.
 
 use measure::{Histogram, Outstanding, OutstandingCount};
+use serde::{Deserialize, Serialize};
 use workload::Op;
 
 use crate::carrier::{CarrierCounts, Failure};
@@ -15,7 +16,8 @@ pub(crate) struct Window {
 }
 
 /// The counts of one window.
-#[derive(Debug, Default)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub(crate) struct Counts {
     /// Answers received, whatever their intended time.
     pub(crate) answered: u64,

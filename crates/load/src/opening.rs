@@ -6,6 +6,7 @@
 
 use std::collections::VecDeque;
 use std::io;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use protocol::client::{self, Reply, ReplyKind, ReplyReader, Status};
 use protocol::reply::TOO_MANY_CONNECTIONS;
@@ -54,8 +55,14 @@ pub(crate) struct Share {
 }
 
 /// Opens a share of the connections and registers each with `poll` for reading. The token of a
-/// connection is its index in the share and in the result.
-pub(crate) fn open(targets: &[Target], poll: &Poll, share: Share) -> Result<Vec<Stream>, Error> {
+/// connection is its index in the share and in the result. Fails within a second once `stop` is
+/// set.
+pub(crate) fn open(
+    targets: &[Target],
+    poll: &Poll,
+    share: Share,
+    stop: &AtomicBool,
+) -> Result<Vec<Stream>, Error> {
     let Share {
         first,
         count,
@@ -75,6 +82,9 @@ pub(crate) fn open(targets: &[Target], poll: &Poll, share: Share) -> Result<Vec<
     let mut events = Events::with_capacity(EVENTS_MAX);
     let mut ready = Vec::with_capacity(EVENTS_MAX);
     while opening.open < count {
+        if stop.load(Ordering::Relaxed) {
+            return Err(Error::Stopped);
+        }
         let pause_ns = opening.start_due(concurrent_max)?;
         poll.wait(&mut events, Some(pause_ns))
             .map_err(Error::system("wait for connections"))?;

@@ -1,5 +1,7 @@
 //! Stores the records on the servers before a run and measures how many stay resident.
 
+use std::sync::atomic::AtomicBool;
+
 use sys::clock::monotonic_ns;
 use sys::poll::{Events, Interest, Poll};
 use workload::{Op, Popularity, Purpose, RandomStream, RecordSampler, Request};
@@ -152,7 +154,12 @@ impl<'a, W: Wire> Prefiller<'a, W> {
             all: PREFILL_CONNECTIONS,
             concurrent_max: PREFILL_CONNECTIONS as usize,
         };
-        let streams = opening::open(std::slice::from_ref(target), &poll, share)?;
+        let streams = opening::open(
+            std::slice::from_ref(target),
+            &poll,
+            share,
+            &AtomicBool::new(false),
+        )?;
         Ok(Self {
             target,
             poll,

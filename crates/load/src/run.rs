@@ -1,12 +1,11 @@
-//! One run: starts the threads together, collects their windows every second, and merges their
-//! results.
+//! One run, or a part of one: starts the threads together, collects their windows every second, and
+//! merges their results.
 
 use std::sync::Arc;
-use std::sync::atomic::AtomicU32;
+use std::sync::atomic::{AtomicBool, AtomicU32};
 use std::sync::mpsc::{self, Receiver, Sender};
 use std::thread::{self, JoinHandle};
 
-use measure::{Bounded, WithCensored};
 use sys::clock::monotonic_ns;
 use sys::cost;
 use sys::poll::Poll;
@@ -19,56 +18,27 @@ use crate::engine::{
     Channels, EndedWindow, Engine, EngineOptions, Outcome, RequestSource, Saturating,
 };
 use crate::error::Error;
-use crate::limits::{OPENING_MAX, RECORDED_MAX};
+use crate::limits::{OPENING_MAX, PARTS_MAX, RECORDED_MAX, THREADS_MAX};
+use crate::measuring::{MeasuringClient, MeasuringRun, MeasuringThreads};
 use crate::metrics::{Recorded, Window};
 use crate::opening::{self, Share};
+use crate::part::Part;
 use crate::schedule_source::ScheduleSource;
 use crate::script::{Script, ScriptItems, ScriptReport, ScriptSource};
-use crate::server_watch::ServerWatch;
+use crate::second::{Second, second};
+use crate::server_watch::{Observed, ServerWatch};
 use crate::stall_detector::StallDetector;
-use crate::summary::Summary;
+use crate::summary::{LatencyDistribution, Summary};
 use crate::timeline::Timeline;
 use crate::wire::{Meta, Text};
 use workload::Op;
 
 /// The delay from the moment all threads are ready to the start, so that no thread starts late.
-const START_AHEAD_NS: u64 = 2_000_000;
-/// An opaque token holds the request's number in this many low bits and the thread's number above.
+pub(crate) const START_AHEAD_NS: u64 = 2_000_000;
+/// An opaque token holds the request's number in this many low bits. Above are the numbers of the
+/// thread and of the part.
 const OPAQUE_BITS: u32 = 44;
-
-/// The measurements of one second of a run.
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Second {
-    /// The end of the second, from the start of the load.
-    pub at_ns: u64,
-    /// Its length: one second, or less at an end of a warm-up or interval that is not a whole
-    /// number of seconds.
-    pub span_ns: u64,
-    /// The second belongs to the warm-up, which the summary does not include.
-    pub warmup: bool,
-    /// Answers per second.
-    pub rate_rps: f64,
-    /// Median of the response time (closed loop: service time).
-    pub p50: Bounded,
-    /// Its 99th percentile.
-    pub p99: Bounded,
-    /// Its 99.9th percentile.
-    pub p999: Bounded,
-    /// Slip at its 99th percentile. None in closed loop.
-    pub slip_p99_ns: Option<u64>,
-    /// Share of the answered gets that were hits. None without gets.
-    pub hit_rate: Option<f64>,
-    /// Requests outstanding at its end.
-    pub outstanding: u64,
-    /// Requests due but not sent at its end: their connections are at their depth or blocked.
-    pub waiting: u64,
-    /// Answers that were errors.
-    pub errors: u64,
-    /// Requests that failed without an answer.
-    pub failed: u64,
-    /// Connections lost.
-    pub lost_connections: u64,
-}
+const _: () = assert!(PARTS_MAX * THREADS_MAX <= 1 << (64 - OPAQUE_BITS));
 
 /// Makes one run. `on_second` is called with each second as it ends.
 ///
@@ -87,38 +57,96 @@ pub fn run_recorded(
     recorded_max: usize,
     mut on_second: impl FnMut(&Second),
 ) -> Result<(Summary, Vec<Recorded>), Error> {
-    config.validate()?;
-    opening::allow_files(config.connections + config.saturating_connections)?;
-    if let Some(pid) = config.watch_pid {
-        cost::of_process(pid).map_err(|source| Error::Watch { pid, source })?;
-    }
-    let threads = GeneratorThreads::start(config, recorded_max.min(RECORDED_MAX))?;
-    let timeline = Timeline::new(config, monotonic_ns() + START_AHEAD_NS);
-    threads.begin(&timeline);
-    let watch = ServerWatch::start(config, &timeline)?;
-    let stalls = StallDetector::start(config, &timeline)?;
-    let mut aggregate = Aggregate::new(config);
-    threads.collect(&timeline, &mut aggregate, &mut on_second);
-    let script = threads.script.clone();
-    aggregate.add_outcomes(threads.join()?);
-    if let Some(error) = aggregate.all_lost_error(config) {
-        return Err(error);
-    }
-    let observed = watch.join()?;
-    let stalls = stalls.join()?;
-    let script = script.map(|report| report.summary());
-    Ok(aggregate.into_summary(config, &timeline, observed, stalls.as_ref(), script))
+    run_local(config, None, recorded_max, &mut on_second)
 }
 
-/// The threads of a run.
-struct GeneratorThreads {
+/// Makes one run with a measuring client beside it, whose summary is
+/// [`Summary::measuring_client`].
+///
+/// # Errors
+/// As [`run`], for the load or for the measuring client.
+pub fn run_measured(
+    config: &Config,
+    client: &MeasuringClient,
+    mut on_second: impl FnMut(&Second),
+) -> Result<Summary, Error> {
+    let run = run_local(config, Some(client), 0, &mut on_second);
+    run.map(|(summary, _)| summary)
+}
+
+fn run_local(
+    config: &Config,
+    client: Option<&MeasuringClient>,
+    recorded_max: usize,
+    on_second: &mut dyn FnMut(&Second),
+) -> Result<(Summary, Vec<Recorded>), Error> {
+    config.validate()?;
+    let part = Part::whole(config);
+    let beside = client.map_or(0, |client| client.connections);
+    opening::allow_files(part.all_connections(config).saturating_add(beside))?;
+    Observers::check(config)?;
+    let recorded_max = recorded_max.min(RECORDED_MAX);
+    let threads = GeneratorThreads::start(config, part, recorded_max, &Arc::default())?;
+    let client = client.map(|client| MeasuringThreads::open(config, client));
+    let client = client.transpose()?;
+    let timeline = Timeline::new(config, monotonic_ns() + START_AHEAD_NS);
+    threads.begin(&timeline);
+    let client = client.map(|client| client.begin(&timeline)).transpose()?;
+    let observers = Observers::start(config, &timeline)?;
+    let open = config.rate != Rate::Max;
+    let on_window = &mut |number, window: &Window| {
+        let span = timeline.span(number);
+        // The seconds after the early end of a script are empty.
+        let has_begun = span.is_some_and(|(from_ns, _)| from_ns <= monotonic_ns());
+        if has_begun && let Some(second) = second(&timeline, number, window, open) {
+            on_second(&second);
+        }
+    };
+    let (mut summary, recorded) = threads.finish(config, part, &timeline, on_window)?;
+    observers.join(config, &mut summary)?;
+    summary.measuring_client = client.map(MeasuringRun::join).transpose()?;
+    Ok((summary, recorded))
+}
+
+/// The threads that observe the server and the machine during the interval.
+pub(crate) struct Observers {
+    watch: ServerWatch,
+    stalls: StallDetector,
+}
+
+impl Observers {
+    /// Checks that the process to watch exists.
+    pub(crate) fn check(config: &Config) -> Result<(), Error> {
+        if let Some(pid) = config.watch_pid {
+            cost::of_process(pid).map_err(|source| Error::Watch { pid, source })?;
+        }
+        Ok(())
+    }
+
+    pub(crate) fn start(config: &Config, timeline: &Timeline) -> Result<Self, Error> {
+        Ok(Self {
+            watch: ServerWatch::start(config, timeline)?,
+            stalls: StallDetector::start(config, timeline)?,
+        })
+    }
+
+    /// Waits for the end of the interval and adds the observations to the summary.
+    pub(crate) fn join(self, config: &Config, summary: &mut Summary) -> Result<(), Error> {
+        let Observed { watched, bursts } = self.watch.join()?;
+        let stalls = self.stalls.join()?;
+        (summary.watched, summary.bursts) = (watched, bursts);
+        summary.stalls = stalls.map(|stalls| LatencyDistribution::of(&stalls, &config.percentiles));
+        Ok(())
+    }
+}
+
+/// The threads of a part of a run.
+pub(crate) struct GeneratorThreads {
     threads: Vec<ThreadHandle>,
     windows: Receiver<EndedWindow>,
     spares: Vec<Sender<Window>>,
     /// The operations that are expected.
     operations: Vec<Op>,
-    /// The loop is open.
-    open: bool,
     script: Option<ScriptReport>,
 }
 
@@ -129,12 +157,18 @@ struct ThreadHandle {
 
 impl GeneratorThreads {
     /// Starts the threads. Waits until each has opened its connections and generated its schedule.
-    fn start(config: &Config, recorded_max: usize) -> Result<Self, Error> {
+    /// They end without a result once `stop` is set.
+    pub(crate) fn start(
+        config: &Config,
+        part: Part,
+        recorded_max: usize,
+        stop: &Arc<AtomicBool>,
+    ) -> Result<Self, Error> {
         let keyspace = config.keyspace()?;
         let sampler = config.demand().record_sampler();
         let operations = config.operations();
         let filler = batch::filler(config.value_len_max);
-        let alive = Arc::new(AtomicU32::new(config.connections));
+        let alive = Arc::new(AtomicU32::new(part.count));
         let (windows_sender, windows) = mpsc::channel();
         let (ready_sender, ready) = mpsc::channel();
         let mut threads = Self {
@@ -142,12 +176,9 @@ impl GeneratorThreads {
             windows,
             spares: Vec::new(),
             operations: operations.clone(),
-            open: config.rate != Rate::Max,
             script: None,
         };
-        let first_of = |number: u32| {
-            (u64::from(number) * u64::from(config.connections) / u64::from(config.threads)) as u32
-        };
+        let first_of = |number: u32| part.of_thread(number, config.threads).start;
         let firsts: Vec<u32> = (0..config.threads).map(first_of).collect();
         let script = Script::start(config, &firsts)?;
         let mut sources = Vec::new();
@@ -162,9 +193,10 @@ impl GeneratorThreads {
             // second window has begun.
             let _ = spare_sender.send(Window::preallocated(&operations));
             let (start_sender, start) = mpsc::channel();
+            let connections = part.of_thread(number, config.threads);
             let share = Share {
-                first: first_of(number),
-                count: first_of(number + 1) - first_of(number),
+                first: connections.start,
+                count: connections.end - connections.start,
                 all: config.connections,
                 concurrent_max: (OPENING_MAX / config.threads as usize).max(1),
             };
@@ -178,6 +210,7 @@ impl GeneratorThreads {
             };
             let setup = ThreadSetup {
                 config: config.clone(),
+                part,
                 number,
                 share,
                 recorded_max: recorded_max / config.threads as usize,
@@ -188,6 +221,7 @@ impl GeneratorThreads {
                     windows: windows_sender.clone(),
                     spare,
                     alive: Arc::clone(&alive),
+                    stop: Arc::clone(stop),
                 },
             };
             let ready = ready_sender.clone();
@@ -214,19 +248,39 @@ impl GeneratorThreads {
         }
     }
 
-    fn begin(&self, timeline: &Timeline) {
+    pub(crate) fn begin(&self, timeline: &Timeline) {
         for handle in &self.threads {
             // The send fails only if the thread has ended in an error, which `join` returns.
             let _ = handle.start.send(timeline.clone());
         }
     }
 
-    /// Collects the windows of all threads until the run is over.
+    /// Waits for the end of the run and returns the summary of the part, with the requests whose
+    /// times were recorded one by one. `on_window` is called with each window as it ends.
+    pub(crate) fn finish(
+        self,
+        config: &Config,
+        part: Part,
+        timeline: &Timeline,
+        on_window: &mut dyn FnMut(usize, &Window),
+    ) -> Result<(Summary, Vec<Recorded>), Error> {
+        let mut aggregate = Aggregate::new(config);
+        self.collect(timeline, &mut aggregate, on_window);
+        let script = self.script.clone();
+        aggregate.add_outcomes(self.join()?);
+        if let Some(error) = aggregate.all_lost_error(config, part) {
+            return Err(error);
+        }
+        let script = script.map(|report| report.summary());
+        Ok(aggregate.into_summary(config, part, timeline, script))
+    }
+
+    /// Collects the windows of all threads until the run is over or stopped.
     fn collect(
         &self,
         timeline: &Timeline,
         aggregate: &mut Aggregate,
-        on_second: &mut impl FnMut(&Second),
+        on_window: &mut dyn FnMut(usize, &Window),
     ) {
         let mut pending: Vec<(Window, usize)> = Vec::new();
         let mut sums = vec![Window::preallocated(&self.operations)];
@@ -257,13 +311,7 @@ impl GeneratorThreads {
                 .is_some_and(|(_, received)| *received == self.threads.len())
             {
                 let (mut window, _) = pending.remove(0);
-                // The seconds after the early end of a script are empty.
-                let has_begun = timeline
-                    .span(next)
-                    .is_some_and(|(from_ns, _)| from_ns <= monotonic_ns());
-                if has_begun && let Some(second) = second(timeline, next, &window, self.open) {
-                    on_second(&second);
-                }
+                on_window(next, &window);
                 if timeline.is_measured(next) {
                     aggregate.add(&window);
                 }
@@ -291,6 +339,7 @@ impl GeneratorThreads {
 /// Everything one thread needs before it starts.
 struct ThreadSetup {
     config: Config,
+    part: Part,
     number: u32,
     share: Share,
     recorded_max: usize,
@@ -327,10 +376,10 @@ impl ThreadSetup {
         sys::thread::sleep_precisely();
         let poll = Poll::new().map_err(Error::system("open an epoll descriptor"))?;
         let mut share = self.share;
-        if self.number == 0 {
+        if self.number == 0 && self.part.is_saturating(config) {
             share.count += config.saturating_connections;
         }
-        let mut connections = C::open(config, &poll, share)?;
+        let mut connections = C::open(config, &poll, share, &self.channels.stop)?;
         let saturating = connections.split_off(self.share.count as usize);
         let demand = config.demand();
         let requests = |stream| {
@@ -353,7 +402,7 @@ impl ThreadSetup {
                 let schedule = demand
                     .schedule_of(rate_rps, first..first + self.share.count)
                     .map_err(|error| ConfigError::demand(&error))?;
-                let share_rps = rate_rps / f64::from(config.threads);
+                let share_rps = self.part.rate_rps(config, rate_rps) / f64::from(config.threads);
                 let source = ScheduleSource::new(schedule, share_rps, end_ns);
                 Some(RequestSource::Open(source))
             }
@@ -367,7 +416,7 @@ impl ThreadSetup {
             operations: config.operations(),
             spin: config.spin,
             first,
-            opaque: u64::from(self.number) << OPAQUE_BITS,
+            opaque: u64::from(self.part.number * THREADS_MAX + self.number) << OPAQUE_BITS,
             recorded_max: self.recorded_max,
         };
         let engine = Engine::new(
@@ -388,33 +437,4 @@ impl ThreadSetup {
             Err(_) => Ok(Outcome::empty()),
         }
     }
-}
-
-fn second(timeline: &Timeline, number: usize, window: &Window, open: bool) -> Option<Second> {
-    let (from_ns, to_ns) = timeline.span(number)?;
-    let span_ns = to_ns - from_ns;
-    let latencies = window.latencies.all();
-    let answered = if open {
-        &latencies.response
-    } else {
-        &latencies.service
-    };
-    let latency = WithCensored::new(answered, &latencies.censored);
-    Some(Second {
-        at_ns: to_ns - timeline.start_ns,
-        span_ns,
-        warmup: !timeline.is_measured(number),
-        rate_rps: window.counts.answered as f64 * 1e9 / span_ns as f64,
-        p50: latency.percentile(50.0),
-        p99: latency.percentile(99.0),
-        p999: latency.percentile(99.9),
-        slip_p99_ns: open.then(|| window.latencies.slip.percentile(99.0)),
-        hit_rate: (window.counts.gets > 0)
-            .then(|| window.counts.hits as f64 / window.counts.gets as f64),
-        outstanding: window.counts.outstanding,
-        waiting: window.counts.waiting,
-        errors: window.counts.errors,
-        failed: window.counts.failed,
-        lost_connections: window.counts.lost_connections,
-    })
 }

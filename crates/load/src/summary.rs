@@ -5,8 +5,12 @@
 use measure::{LITTLES_LAW_TOLERANCE, LittlesLaw};
 use serde::{Deserialize, Serialize};
 
+use crate::agents::AgentReport;
+use crate::measuring::MeasuringReport;
+
 /// The version of the JSON schema. Version 3 added `failures`, `follow_ups`, `operations`,
-/// `carrier` and `script`. A field that had another name in version 1 is read under both names.
+/// `carrier`, `script`, `agents` and `measuring_client`. A field that had another name in version 1
+/// is read under both names.
 pub const SCHEMA: &str = "curtail.load/3";
 
 /// The versions that are read. Fields that an older one lacks are empty.
@@ -126,6 +130,14 @@ pub struct Summary {
     /// The script, if the load had one.
     #[serde(default)]
     pub script: Option<ScriptSummary>,
+    /// The agents that offered the load, in the order of their connections. Every other field
+    /// covers the connections of those that are not missing. Empty: this process offered the load.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub agents: Vec<AgentReport>,
+    /// The measuring client that ran beside the load, and that no other field includes. None: there
+    /// was none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub measuring_client: Option<Box<MeasuringReport>>,
 }
 
 /// Requests that failed without an answer, by kind. Each counts in the latencies with a lower

@@ -4,8 +4,10 @@ use std::fmt::Write as _;
 
 use measure::Bounded;
 
+use crate::agents;
+use crate::measuring::MeasuringReport;
 use crate::prefill::Prefill;
-use crate::run::Second;
+use crate::second::Second;
 use crate::summary::{LatencyDistribution, Loop, OperationSummary, Summary};
 use crate::units::{show_duration, show_rate};
 
@@ -52,6 +54,12 @@ pub fn second_line(second: &Second) -> String {
     if second.lost_connections > 0 {
         note(format!("  {} connections lost", second.lost_connections));
     }
+    if second.missing_connections > 0 {
+        note(format!(
+            "  without {} connections",
+            second.missing_connections
+        ));
+    }
     line
 }
 
@@ -88,7 +96,26 @@ pub fn table(summary: &Summary) -> String {
         text.push_str(line.trim_end());
         text.push('\n');
     }
+    if let Some(client) = &summary.measuring_client {
+        // Writing into a String cannot fail.
+        let _ = write!(
+            text,
+            "\n{}\n{}",
+            client_line(summary, client),
+            table(&client.summary)
+        );
+    }
     text
+}
+
+/// The title of the measuring client's table.
+fn client_line(load: &Summary, client: &MeasuringReport) -> String {
+    format!(
+        "measuring client: {} connections, depth {}, beside a load of {}/s",
+        client.connections,
+        client.depth,
+        show_rate(load.achieved_rps)
+    )
 }
 
 fn latency_lines(summary: &Summary) -> Vec<String> {
@@ -141,13 +168,16 @@ fn count_lines(summary: &Summary) -> Vec<String> {
         _ => "closed loop: latency hides the cost of a stall".to_owned(),
     };
     let hit_share = summary.hits as f64 / summary.gets.max(1) as f64;
+    let covered = agents::covered(&summary.agents)
+        .map(|(present, all)| format!(", on {present} of {all} connections"));
     let mut lines = vec![
         String::new(),
         format!(
-            "{:<10} {}/s of {}",
+            "{:<10} {}/s of {}{}",
             "achieved",
             show_rate(summary.achieved_rps),
-            offered
+            offered,
+            covered.unwrap_or_default()
         ),
         format!(
             "{:<10} {} intended, {} sent, {} answered, {} censored, {} errors",
@@ -199,6 +229,7 @@ fn count_lines(summary: &Summary) -> Vec<String> {
     lines.extend(watched_line(summary));
     lines.extend(bursts_line(summary));
     lines.extend(stalls_line(summary));
+    lines.extend(agents::lines(&summary.agents));
     lines.extend(warnings(summary));
     lines
 }

@@ -1,10 +1,12 @@
 //! Goldens of `curtail load --json` and of the table: a change here is visible to their readers.
 
+use load::agents::clock::ClockOffset;
+use load::agents::{AgentLimits, AgentReport};
 use load::summary::{
     Bursts, CarrierSummary, Censored, Failures, LatencyDistribution, Loop, OperationSummary,
     READABLE, SCHEMA, Summary, Watched,
 };
-use load::text;
+use load::{MeasuringReport, Part, text};
 
 fn distribution() -> LatencyDistribution {
     LatencyDistribution {
@@ -77,6 +79,8 @@ fn summary() -> Summary {
         operations: vec![operation("get"), operation("set")],
         carrier: None,
         script: None,
+        agents: Vec::new(),
+        measuring_client: None,
     }
 }
 
@@ -226,4 +230,65 @@ fn operations_and_failures_are_shown() {
     ] {
         assert!(table.lines().any(|shown| shown == line), "{line}\n{table}");
     }
+}
+
+/// A run of two agents, one of which is missing, with a measuring client beside it.
+fn by_agents() -> Summary {
+    let report = |number, missing: Option<&str>| AgentReport {
+        agent: format!("192.0.2.1{number}:7700"),
+        part: Part {
+            number,
+            first: 8 * number,
+            count: 8,
+        },
+        missing: missing.map(str::to_owned),
+        clock: Some(ClockOffset {
+            offset_ns: -1_500,
+            error_ns: 200,
+        }),
+        clock_moved: None,
+        limits: missing.is_none().then_some(AgentLimits {
+            achieved_rps: 2.0,
+            lateness_p99_ns: Some(700),
+            generator_cpu: 0.5,
+            generator_busy: 0.25,
+            generator_limited: true,
+            littles_law_holds: true,
+        }),
+    };
+    Summary {
+        agents: vec![report(0, None), report(1, Some("it closed the connection"))],
+        measuring_client: Some(Box::new(MeasuringReport {
+            connections: 4,
+            depth: 1,
+            summary: summary(),
+        })),
+        ..summary()
+    }
+}
+
+#[test]
+fn a_summary_of_agents_round_trips_through_json() {
+    let text = serde_json::to_string(&by_agents()).unwrap();
+    let agents = r#""agents":[{"agent":"192.0.2.10:7700","part":{"number":0,"first":0,"count":8},"missing":null,"clock":{"offset_ns":-1500,"error_ns":200},"clock_moved":null,"limits":{"achieved_rps":2.0,"lateness_p99_ns":700,"generator_cpu":0.5,"generator_busy":0.25,"generator_limited":true,"littles_law_holds":true}},{"agent":"192.0.2.11:7700","part":{"number":1,"first":8,"count":8},"missing":"it closed the connection","clock":{"offset_ns":-1500,"error_ns":200},"clock_moved":null,"limits":null}],"measuring_client":{"connections":4,"depth":1,"summary":{"schema":"curtail.load/3","#;
+    assert!(text.contains(agents), "{text}");
+    assert_eq!(serde_json::from_str::<Summary>(&text).unwrap(), by_agents());
+}
+
+#[test]
+fn a_missing_share_and_a_measuring_client_are_in_the_table() {
+    let text = text::table(&by_agents());
+    for line in [
+        "achieved   2.00/s of offered 3.00/s, on 8 of 16 connections\n",
+        "agent      192.0.2.10:7700, connections 0 to 7: 2.00/s, lateness 700 ns at p99, 25.0% busy, \
+         GENERATOR-LIMITED; clock −1.50 µs ± 200 ns\n",
+        "agent      192.0.2.11:7700 MISSING, connections 8 to 15: it closed the connection\n",
+        "MISSING: 8 of 16 connections; every figure above is of the others\n",
+    ] {
+        assert!(text.contains(line), "{text}");
+    }
+    let (load, client) = text
+        .split_once("\nmeasuring client: 4 connections, depth 1, beside a load of 2.00/s\n")
+        .unwrap();
+    assert!(load.starts_with("latency ") && client == TABLE, "{text}");
 }

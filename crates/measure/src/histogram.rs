@@ -70,6 +70,13 @@ impl Histogram {
         let _ = self.0.add(&other.0);
     }
 
+    /// Removes the values of another histogram, which must be among those of this one: the reverse
+    /// of [`Histogram::merge`]. Returns whether they are; if not, the histogram is not to be used.
+    #[must_use]
+    pub fn subtract(&mut self, other: &Self) -> bool {
+        self.0.subtract(&other.0).is_ok()
+    }
+
     /// Removes all values and keeps the memory.
     pub fn clear(&mut self) {
         self.0.reset();
@@ -260,6 +267,20 @@ mod tests {
         );
         histogram.clear();
         assert!(histogram.is_empty());
+    }
+
+    #[test]
+    fn subtracting_reverses_a_merge() {
+        let of = |values: &[u64]| {
+            let mut histogram = Histogram::new();
+            values.iter().for_each(|&value| histogram.record(value));
+            histogram
+        };
+        let mut both = of(&[5, 700, 90_000_000_000]);
+        both.merge(&of(&[5, 80_000, u64::MAX]));
+        assert!(both.subtract(&of(&[5, 80_000, u64::MAX])));
+        assert_eq!(both, of(&[5, 700, 90_000_000_000]));
+        assert!(!both.subtract(&of(&[6])), "it has no such value");
     }
 
     #[test]

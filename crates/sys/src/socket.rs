@@ -213,6 +213,18 @@ impl Stream {
     }
 }
 
+/// Ends a TCP connection with an error once its peer has been silent for `timeout_ns`: data sent
+/// was not acknowledged, or idle probes were not answered. A host that lost power or its network
+/// sends no end of its own. Errors are ignored: the connection then ends later.
+pub fn end_with_silent_peer(stream: &impl AsFd, timeout_ns: u64) {
+    let timeout = Duration::from_nanos(timeout_ns);
+    let seconds = Duration::from_secs(timeout.as_secs().max(1));
+    let _ = sockopt::set_tcp_user_timeout(stream, u32::try_from(timeout.as_millis()).unwrap_or(0));
+    let _ = sockopt::set_socket_keepalive(stream, true);
+    let _ = sockopt::set_tcp_keepidle(stream, seconds);
+    let _ = sockopt::set_tcp_keepintvl(stream, Duration::from_secs(1));
+}
+
 impl From<OwnedFd> for Stream {
     /// Of a connected stream socket that does not block.
     fn from(fd: OwnedFd) -> Self {

@@ -3,9 +3,11 @@
 use std::fmt;
 use std::str::FromStr;
 
+use serde::{Deserialize, Serialize};
+
 /// What one request does. The first two are the operations of every cache; the list is open: a new
 /// operation is one variant here and one line in each wire of the load generator.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[repr(u8)]
 pub enum Op {
     /// Read a record.
@@ -191,8 +193,10 @@ impl Op {
 ///
 /// It parses from weights, `get=90,set=9,delete=1`; `cas` stands for a `gets` and the `cas` that
 /// follows it, `read-through` for a get and the set that follows a miss. The shares are those of
-/// planned requests; requests that follow answers come on top.
-#[derive(Debug, Clone, PartialEq)]
+/// planned requests; requests that follow answers come on top. The serialised form is exact, which
+/// weights are not.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct Mix {
     /// Each operation with the sum of the shares up to and including its own, ascending.
     thresholds: Vec<(f64, Op)>,

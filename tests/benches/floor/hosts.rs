@@ -17,13 +17,13 @@
 
 use std::env;
 use std::fs;
-use std::io::{BufRead, BufReader};
 use std::net::Ipv4Addr;
 use std::os::unix::process::CommandExt;
 use std::path::Path;
-use std::process::{Child, Command, Stdio};
+use std::process::Command;
 
 use anyhow::{Context, Result, bail};
+use curtail_tests::namespace::{Namespace, run};
 use curtail_tests::process;
 
 /// Addresses for documentation (RFC 5737): nobody has them.
@@ -47,7 +47,7 @@ pub(crate) enum Hosts {
 
 /// The generator's host. It ends with this.
 pub(crate) struct Second {
-    holder: Child,
+    namespace: Namespace,
 }
 
 impl Hosts {
@@ -103,20 +103,10 @@ impl Hosts {
 
 impl Second {
     fn open(server_cpu: usize, client_cpu: usize) -> Result<Self> {
-        let mut holder = Command::new("unshare")
-            .args(["--net", "--", "sh", "-c", "echo; exec cat"])
-            .stdin(Stdio::piped())
-            .stdout(Stdio::piped())
-            .spawn()
-            .context("start unshare")?;
-        let mut said = BufReader::new(holder.stdout.take().context("its output")?);
-        let second = Self { holder };
-        // It is in its namespace when it speaks, and holds it until its input ends.
-        let mut line = String::new();
-        if said.read_line(&mut line)? == 0 {
-            bail!("unshare --net ended before it was asked for anything");
-        }
-        let pid = second.holder.id().to_string();
+        let second = Self {
+            namespace: Namespace::open()?,
+        };
+        let pid = second.namespace.pid().to_string();
         run(ip(&["link", "set", "lo", "up"]))?;
         run(ip(&[
             "link", "add", HERE, "type", "veth", "peer", "name", THERE, "netns", &pid,
@@ -124,14 +114,9 @@ impl Second {
         let (here, there) = (address(SERVERS_IP), address(GENERATOR_IP));
         run(ip(&["address", "add", &here, "dev", HERE]))?;
         run(ip(&["link", "set", HERE, "up"]))?;
-        for words in [
-            ["address", "add", &there, "dev", THERE].as_slice(),
-            &["link", "set", THERE, "up"],
-        ] {
-            let mut command = second.command(Path::new("ip"));
-            command.args(words);
-            run(command)?;
-        }
+        let namespace = &second.namespace;
+        namespace.ip(&["address", "add", &there, "dev", THERE])?;
+        namespace.ip(&["link", "set", THERE, "up"])?;
         let folder = tempfile::tempdir()?;
         steer(Command::new("sh"), folder.path(), HERE, server_cpu)?;
         steer(
@@ -145,18 +130,7 @@ impl Second {
 
     /// To start a program there.
     fn command(&self, program: &Path) -> Command {
-        let mut command = Command::new("nsenter");
-        command.args(["--target", &self.holder.id().to_string(), "--net", "--"]);
-        command.arg(program);
-        command
-    }
-}
-
-impl Drop for Second {
-    fn drop(&mut self) {
-        // It may have ended by itself.
-        let _ = self.holder.kill();
-        let _ = self.holder.wait();
+        self.namespace.command(program)
     }
 }
 
@@ -190,14 +164,4 @@ fn ip(words: &[&str]) -> Command {
     let mut command = Command::new("ip");
     command.args(words);
     command
-}
-
-fn run(mut command: Command) -> Result<()> {
-    let output = command.stdin(Stdio::null()).output();
-    let output = output.with_context(|| format!("start {command:?}"))?;
-    if !output.status.success() {
-        let said = String::from_utf8_lossy(&output.stderr);
-        bail!("{command:?} ended with {}: {}", output.status, said.trim());
-    }
-    Ok(())
 }

@@ -1,10 +1,12 @@
 //! One trial: a known-law server, the generator, and both their views of the same requests.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::io::{BufRead, BufReader, Read};
 use std::process::{Child, Command, Stdio};
+use std::thread;
 
 use anyhow::{Context, ensure};
+use load::agents::{Agent, AgentAddress, Coordinator, Token};
 use load::{Config, Protocol, Rate, Recorded, Summary, Target};
 
 use super::Setting;
@@ -78,12 +80,8 @@ pub fn load_of(rate: Rate, seconds: f64) -> Config {
 /// The server or the generator fails, or a request that the generator saw answered is not in the
 /// server's log.
 pub fn trial(setting: &Setting, law: Service, config: &Config) -> anyhow::Result<Trial> {
-    let mut server = Server::start(setting, law, config.seed)?;
-    let mut config = config.clone();
-    config.targets = vec![Target::Tcp(([127, 0, 0, 1], server.port).into())];
-    config.cpus = setting.load_cpu.into_iter().collect();
-    let (summary, recorded) = load::run_recorded(&config, 1 << 22, |_| ())?;
-    let truths = server.stop()?;
+    let run = |config: &Config| load::run_recorded(config, 1 << 22, |_| ());
+    let ((summary, recorded), truths) = logged(setting, law, config, run)?;
     let requests: Vec<_> = recorded
         .into_iter()
         .filter_map(|seen| truths.get(&seen.opaque).map(|&truth| (seen, truth)))
@@ -95,6 +93,78 @@ pub fn trial(setting: &Setting, law: Service, config: &Config) -> anyhow::Result
         requests.len()
     );
     Ok(Trial { summary, requests })
+}
+
+/// What agents reported of one trial, and what the server logged of it.
+#[derive(Debug)]
+pub struct AgentsTrial {
+    /// What the coordinator reports.
+    pub summary: Summary,
+    /// True residences of all requests, nanoseconds, ascending.
+    pub residences_ns: Vec<u64>,
+}
+
+/// Makes one trial whose load agents offer, each on a thread of this process that is started here
+/// and waits for coordinators until the process ends. All requests are measured: there is no
+/// warm-up.
+///
+/// # Errors
+/// As [`trial`], or an agent sent no request.
+pub fn trial_by_agents(
+    setting: &Setting,
+    law: Service,
+    config: &Config,
+    agents: usize,
+) -> anyhow::Result<AgentsTrial> {
+    let addresses = (0..agents).map(|_| start_agent(setting.load_cpu));
+    let coordinator = Coordinator {
+        agents: addresses.collect::<anyhow::Result<_>>()?,
+        token: Token::default(),
+        client: None,
+    };
+    let mut config = config.clone();
+    config.warmup_ns = 0;
+    let run = |config: &Config| coordinator.run(config, |_| ());
+    let (summary, truths) = logged(setting, law, &config, run)?;
+    ensure!(
+        truths.len() as u64 == summary.answered,
+        "{} requests answered, but the server knows {}",
+        summary.answered,
+        truths.len()
+    );
+    // The upper bits of a token say whose request it is.
+    let senders: HashSet<u64> = truths.keys().map(|opaque| opaque >> 44).collect();
+    ensure!(senders.len() == agents, "{} agents sent", senders.len());
+    let residences = truths.values().map(|it| it.left_ns - it.arrived_ns);
+    let mut residences_ns: Vec<u64> = residences.collect();
+    residences_ns.sort_unstable();
+    Ok(AgentsTrial {
+        summary,
+        residences_ns,
+    })
+}
+
+fn start_agent(cpu: Option<usize>) -> anyhow::Result<AgentAddress> {
+    let cpus = cpu.into_iter().collect();
+    let agent = Agent::bind(([127, 0, 0, 1], 0).into(), Token::default(), cpus)?;
+    let address = agent.address()?.to_string().parse()?;
+    thread::spawn(move || agent.serve(|_, _| ()));
+    Ok(address)
+}
+
+/// Runs against a server of a known law; returns the result and the server's log, by opaque token.
+fn logged<T>(
+    setting: &Setting,
+    law: Service,
+    config: &Config,
+    run: impl FnOnce(&Config) -> Result<T, load::Error>,
+) -> anyhow::Result<(T, HashMap<u64, Truth>)> {
+    let mut server = Server::start(setting, law, config.seed)?;
+    let mut config = config.clone();
+    config.targets = vec![Target::Tcp(([127, 0, 0, 1], server.port).into())];
+    config.cpus = setting.load_cpu.into_iter().collect();
+    let result = run(&config)?;
+    Ok((result, server.stop()?))
 }
 
 struct Server {

@@ -195,6 +195,8 @@ mod tests {
             unstamped: 0,
             saturating_rps: None,
             stalls: None,
+            agents: Vec::new(),
+            measuring_client: None,
             watched: Some(Watched {
                 user_ns: 3_000,
                 system_ns: 5_000,

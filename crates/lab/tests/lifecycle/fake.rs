@@ -152,6 +152,8 @@ fn summary(offered_rps: Option<f64>, answered: u64) -> Summary {
         operations: Vec::new(),
         carrier: None,
         script: None,
+        agents: Vec::new(),
+        measuring_client: None,
     }
 }
 

@@ -8,6 +8,7 @@ use std::cell::RefCell;
 use std::collections::VecDeque;
 use std::io;
 use std::rc::Rc;
+use std::sync::atomic::AtomicBool;
 
 use sys::clock::monotonic_ns;
 use sys::poll::{Interest, Poll};
@@ -69,7 +70,12 @@ impl<W: Wire> Carrier for OneShot<W> {
     const INTERRUPTED_SEND_NS: u64 = INTERRUPTED_CONNECT_NS;
 
     /// Opens and closes one connection to each target, to see that it is there.
-    fn open(config: &Config, poll: &Poll, share: Share) -> Result<Vec<Self>, Error> {
+    fn open(
+        config: &Config,
+        poll: &Poll,
+        share: Share,
+        stop: &AtomicBool,
+    ) -> Result<Vec<Self>, Error> {
         let targets = config.targets.len() as u32;
         let probes = Share {
             first: 0,
@@ -77,7 +83,7 @@ impl<W: Wire> Carrier for OneShot<W> {
             all: targets,
             ..share
         };
-        drop(opening::open(&config.targets, poll, probes)?);
+        drop(opening::open(&config.targets, poll, probes, stop)?);
         let closed = Rc::new(RefCell::new(Closed::new(TIME_WAIT_MAX / config.threads)));
         let connection = |number: u32| Self {
             target: opening::target_of(&config.targets, share.first + number).clone(),

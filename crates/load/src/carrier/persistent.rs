@@ -2,6 +2,7 @@
 
 use std::collections::VecDeque;
 use std::io;
+use std::sync::atomic::AtomicBool;
 
 use sys::poll::{Interest, Poll};
 use sys::socket::Stream;
@@ -84,8 +85,13 @@ impl<W: Wire> Carrier for Persistent<W> {
     const BATCH_MAX: usize = usize::MAX;
     const TIMES_OUT: bool = false;
 
-    fn open(config: &Config, poll: &Poll, share: Share) -> Result<Vec<Self>, Error> {
-        let streams = opening::open(&config.targets, poll, share)?;
+    fn open(
+        config: &Config,
+        poll: &Poll,
+        share: Share,
+        stop: &AtomicBool,
+    ) -> Result<Vec<Self>, Error> {
+        let streams = opening::open(&config.targets, poll, share, stop)?;
         let connections = streams
             .into_iter()
             .map(|stream| Self::new(stream, config.depth));

@@ -10,6 +10,7 @@ mod reassembly;
 use std::collections::VecDeque;
 use std::io::{self, IoSlice};
 use std::marker::PhantomData;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use sys::clock::monotonic_ns;
 use sys::datagram::Datagram;
@@ -156,9 +157,17 @@ impl<W: Wire> Carrier for Udp<W> {
     const TIMES_OUT: bool = true;
 
     /// Opens a socket for each connection. Each target has to answer `version` first.
-    fn open(config: &Config, poll: &Poll, share: Share) -> Result<Vec<Self>, Error> {
+    fn open(
+        config: &Config,
+        poll: &Poll,
+        share: Share,
+        stop: &AtomicBool,
+    ) -> Result<Vec<Self>, Error> {
         let targets = config.targets.len().min(share.count as usize) as u32;
         for number in 0..targets {
+            if stop.load(Ordering::Relaxed) {
+                return Err(Error::Stopped);
+            }
             probe(target_of(&config.targets, share.first + number))?;
         }
         let mut connections = Vec::with_capacity(share.count as usize);

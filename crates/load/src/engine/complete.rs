@@ -66,6 +66,9 @@ impl<C: Carrier> Engine<C> {
                         self.slots[number].unblocked_ns = arrival.at_ns;
                     }
                     self.complete(number, answered, arrival);
+                    if input.is_empty() {
+                        break;
+                    }
                 }
                 Ok(None) => break,
                 Err(error) => {

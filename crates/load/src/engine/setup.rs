@@ -1,7 +1,7 @@
 //! The inputs and the result of a generator thread.
 
 use std::sync::Arc;
-use std::sync::atomic::AtomicU32;
+use std::sync::atomic::{AtomicBool, AtomicU32};
 use std::sync::mpsc::{Receiver, Sender};
 
 use workload::{Op, Requests};
@@ -67,6 +67,8 @@ pub(crate) struct Channels {
     pub(crate) spare: Receiver<Window>,
     /// Number of measured connections that are not lost, over all threads.
     pub(crate) alive: Arc<AtomicU32>,
+    /// The run is to end at once, without a result.
+    pub(crate) stop: Arc<AtomicBool>,
 }
 
 /// The result of one thread.

@@ -60,6 +60,7 @@ fn engine_to(config: &mut Config, service: Duration) -> (TextEngine, Receiver<En
         windows,
         spare,
         alive: Arc::new(AtomicU32::new(1)),
+        stop: Arc::default(),
     };
     let filler = batch::filler(config.value_len_max);
     let keys = Keys::Records {

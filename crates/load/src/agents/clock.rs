@@ -1,0 +1,147 @@
+//! The offset between the clocks of two hosts.
+//!
+//! ```text
+//! coordinator   sent ─────┐                ┌───► returned
+//! agent                   └► received … echoed
+//! ```
+//!
+//! As in NTP (RFC 5905, section 8), a probe gives the offset ((received − sent) + (echoed −
+//! returned)) / 2. Its error is at most half the round-trip delay, however that is divided between
+//! the two directions, so the probe with the least delay is the best one. Offsets serve to start a
+//! run on all hosts at once; a latency is aldelays the difference of two readings of one clock.
+
+use serde::{Deserialize, Serialize};
+
+/// The four readings of one probe, in nanoseconds of Unix time, each by the clock of its host.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Probe {
+    /// The coordinator sent the probe.
+    pub sent_ns: u64,
+    /// The agent received it.
+    pub received_ns: u64,
+    /// The agent echoed it.
+    pub echoed_ns: u64,
+    /// The echo returned to the coordinator.
+    pub returned_ns: u64,
+}
+
+/// An agent's clock less the coordinator's.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ClockOffset {
+    /// The difference.
+    pub offset_ns: i64,
+    /// The true difference is at most so far from it.
+    pub error_ns: u64,
+}
+
+impl ClockOffset {
+    /// The offset of the probe with the least round-trip delay. None: no probe is plausible.
+    #[must_use]
+    pub fn estimate(probes: &[Probe]) -> Option<Self> {
+        let offsets = probes.iter().filter_map(Self::of);
+        offsets.min_by_key(|offset| offset.error_ns)
+    }
+
+    /// None: a clock was set back during the probe.
+    fn of(probe: &Probe) -> Option<Self> {
+        let ns = |time: u64| i128::from(time);
+        let elapsed_ns = ns(probe.returned_ns) - ns(probe.sent_ns);
+        let held_ns = ns(probe.echoed_ns) - ns(probe.received_ns);
+        let delay_ns = u64::try_from(elapsed_ns - held_ns).ok()?;
+        let sum = (ns(probe.received_ns) - ns(probe.sent_ns))
+            + (ns(probe.echoed_ns) - ns(probe.returned_ns));
+        (held_ns >= 0).then_some(Self {
+            offset_ns: i64::try_from(sum / 2).ok()?,
+            error_ns: delay_ns.div_ceil(2),
+        })
+    }
+
+    /// A time of the coordinator's clock by the agent's clock.
+    #[must_use]
+    pub fn of_agent(&self, coordinator_ns: u64) -> u64 {
+        coordinator_ns.saturating_add_signed(self.offset_ns)
+    }
+
+    /// How far the clocks have moved against each other since `earlier`, with the error of that.
+    #[must_use]
+    pub fn since(&self, earlier: &Self) -> Self {
+        Self {
+            offset_ns: self.offset_ns.saturating_sub(earlier.offset_ns),
+            error_ns: self.error_ns.saturating_add(earlier.error_ns),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    /// A probe sent at `at` to a clock that is `offset` ahead.
+    fn probe(at: u64, offset: i64, there: u64, held: u64, back: u64) -> Probe {
+        let arrived = at + there;
+        Probe {
+            sent_ns: at,
+            received_ns: arrived.saturating_add_signed(offset),
+            echoed_ns: (arrived + held).saturating_add_signed(offset),
+            returned_ns: arrived + held + back,
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn the_true_offset_is_within_the_error(
+            offset in -1_000_000_000_000_i64..1_000_000_000_000,
+            delays in prop::collection::vec((0_u64..5_000_000, 0_u64..5_000_000), 1..20),
+        ) {
+            const AT: u64 = 1_700_000_000_000_000_000;
+            let probes: Vec<Probe> = delays
+                .iter()
+                .map(|&(there, back)| probe(AT, offset, there, 10_000, back))
+                .collect();
+            let found = ClockOffset::estimate(&probes).unwrap();
+            // Half a nanosecond is lost in each of the two divisions.
+            prop_assert!(found.offset_ns.abs_diff(offset) <= found.error_ns + 1);
+            let shortest = delays.iter().map(|(there, back)| there + back).min().unwrap();
+            prop_assert_eq!(found.error_ns, shortest.div_ceil(2));
+        }
+
+        #[test]
+        fn no_readings_overflow(
+            sent_ns in any::<u64>(), received_ns in any::<u64>(),
+            echoed_ns in any::<u64>(), returned_ns in any::<u64>(),
+        ) {
+            let probe = Probe { sent_ns, received_ns, echoed_ns, returned_ns };
+            if let Some(found) = ClockOffset::estimate(&[probe]) {
+                let _ = (found.of_agent(sent_ns), found.since(&found));
+            }
+        }
+    }
+
+    #[test]
+    fn times_are_translated_and_drift_is_a_difference() {
+        let before = ClockOffset {
+            offset_ns: -500,
+            error_ns: 20,
+        };
+        let after = ClockOffset {
+            offset_ns: -450,
+            error_ns: 30,
+        };
+        assert_eq!(before.of_agent(10_000), 9_500);
+        let moved = after.since(&before);
+        assert_eq!((moved.offset_ns, moved.error_ns), (50, 50));
+    }
+
+    #[test]
+    fn a_clock_that_was_set_back_gives_no_offset() {
+        let mut back = probe(1_000, 0, 10, 10, 10);
+        back.echoed_ns -= 100;
+        assert_eq!(ClockOffset::estimate(&[back]), None);
+        back = probe(1_000, 0, 10, 10, 10);
+        back.returned_ns -= 100;
+        assert_eq!(ClockOffset::estimate(&[back]), None);
+        assert_eq!(ClockOffset::estimate(&[]), None);
+    }
+}

@@ -1,0 +1,456 @@
+//! The coordinator of a run: prepares the agents, agrees on the start, and merges what they
+//! measure.
+
+use std::net::TcpStream;
+use std::sync::mpsc;
+use std::thread;
+use std::time::Duration;
+
+use sys::clock::{monotonic_ns, unix_less_monotonic_ns, unix_ns};
+
+use super::agent_states::AgentStates;
+use super::clock::{ClockOffset, Probe};
+use super::link::{self, LinkError, Received, Receiver, Sender};
+use super::message::Message;
+use super::report::{AgentLimits, AgentReport};
+use super::token::{Nonces, Role, Token, nonce};
+use super::{AgentAddress, AgentError};
+use crate::config::{Config, ConfigError, Rate};
+use crate::error::Error;
+use crate::limits::{
+    AGENTS_MAX, AGREED_START_AHEAD_NS, FRAME_LEN_MAX, HANDSHAKE_TIMEOUT, LAG_MAX_NS,
+    OVERDUE_GRACE_NS, PREPARE_TIMEOUT, PROBES,
+};
+use crate::measuring::{MeasuringClient, MeasuringRun, MeasuringThreads};
+use crate::opening;
+use crate::part::Part;
+use crate::run::Observers;
+use crate::second::{Second, second};
+use crate::summary::Summary;
+use crate::timeline::Timeline;
+
+/// A run whose load agents offer.
+#[derive(Debug, Clone)]
+pub struct Coordinator {
+    /// The agents, in the order of their connections.
+    pub agents: Vec<AgentAddress>,
+    /// The token of all of them.
+    pub token: Token,
+    /// The measuring client in this process, if any.
+    pub client: Option<MeasuringClient>,
+}
+
+/// The progress of a run.
+#[derive(Debug, Clone, Copy)]
+pub enum Progress<'a> {
+    /// All agents are ready, and their clocks are known.
+    Ready(&'a [AgentReport]),
+    /// A second has ended, at all agents that are not missing.
+    Second(&'a Second),
+    /// An agent has failed or lagged: its share is missing from now on.
+    Missing(&'a AgentReport),
+}
+
+impl Coordinator {
+    /// Checks the settings.
+    ///
+    /// # Errors
+    /// A setting is invalid, or does not allow so many agents.
+    pub fn validate(&self, config: &Config) -> Result<(), Error> {
+        config.validate()?;
+        config.validate_without_script("--agent")?;
+        let fault = |setting, fault: String| Err(ConfigError::new(setting, fault).into());
+        let agents = self.agents.len();
+        if !(1..=AGENTS_MAX).contains(&agents) {
+            let text = format!("{agents} is out of bounds; give 1 to {AGENTS_MAX}");
+            return fault("agents", text);
+        }
+        for (at, agent) in self.agents.iter().enumerate() {
+            let before = &self.agents[..at];
+            if before.iter().any(|other| other.address == agent.address) {
+                let text = format!("{agent} is given twice; an agent has one part of a run");
+                return fault("agents", text);
+            }
+        }
+        let needed = u64::from(config.threads) * agents as u64;
+        if u64::from(config.connections) < needed {
+            let text = format!(
+                "{} are too few for {agents} agents of {} threads; give {needed} or more",
+                config.connections, config.threads
+            );
+            return fault("connections", text);
+        }
+        match &self.client {
+            Some(client) => client.validate(config),
+            None => Ok(()),
+        }
+    }
+
+    /// Makes one run. `on_progress` is called as it proceeds.
+    ///
+    /// # Errors
+    /// A setting is invalid, an agent fails before the start, or all agents fail after it.
+    pub fn run(
+        &self,
+        config: &Config,
+        mut on_progress: impl FnMut(Progress<'_>),
+    ) -> Result<Summary, Error> {
+        self.validate(config)?;
+        Observers::check(config)?;
+        let mut links = self.connect(config)?;
+        for link in &mut links {
+            let (config, part) = (Box::new(config.clone()), link.report.part);
+            link.send(&Message::Prepare { config, part })?;
+        }
+        let client = self.client.as_ref().map(|client| {
+            opening::allow_files(client.connections)?;
+            MeasuringThreads::open(config, client)
+        });
+        let client = client.transpose()?;
+        for link in &mut links {
+            match link.receive(PREPARE_TIMEOUT)?.message {
+                Message::Ready => {}
+                Message::Failed { reason } => return Err(link.fault(AgentError::Failed(reason))),
+                _ => return Err(link.fault(AgentError::OutOfPlace)),
+            }
+        }
+        for link in &mut links {
+            link.report.clock = Some(link.probe()?);
+        }
+        let reports: Vec<AgentReport> = links.iter().map(|link| link.report.clone()).collect();
+        on_progress(Progress::Ready(&reports));
+        let timeline = start(config, &mut links)?;
+        let client = client.map(|client| client.begin(&timeline)).transpose()?;
+        let observers = Observers::start(config, &timeline)?;
+        let (links, results) = follow(config, &timeline, links, &mut on_progress)?;
+        let mut summary = merge(links, results)?;
+        observers.join(config, &mut summary)?;
+        summary.measuring_client = client.map(MeasuringRun::join).transpose()?;
+        Ok(summary)
+    }
+
+    /// Connects to all agents; each knows that this coordinator has the token, and the reverse.
+    fn connect(&self, config: &Config) -> Result<Vec<Link>, Error> {
+        let parts = Part::split(config.connections, self.agents.len() as u32);
+        let connect = |(agent, part): (&AgentAddress, Part)| {
+            let (receiver, sender) =
+                handshake(agent, &self.token).map_err(|source| Error::Agent {
+                    agent: agent.to_string(),
+                    source,
+                })?;
+            Ok(Link {
+                receiver,
+                sender,
+                report: AgentReport {
+                    agent: agent.to_string(),
+                    part,
+                    missing: None,
+                    clock: None,
+                    clock_moved: None,
+                    limits: None,
+                },
+            })
+        };
+        self.agents.iter().zip(parts).map(connect).collect()
+    }
+}
+
+fn handshake(agent: &AgentAddress, token: &Token) -> Result<(Receiver, Sender), AgentError> {
+    let stream = TcpStream::connect_timeout(&agent.address, HANDSHAKE_TIMEOUT);
+    let stream = stream.map_err(AgentError::Connect)?;
+    let (mut receiver, mut sender) = link::open(stream).map_err(LinkError::from)?;
+    let mut next = || receiver.receive(HANDSHAKE_TIMEOUT).map(|it| it.message);
+    let of_agent = match next()? {
+        Message::Challenge { nonce } => nonce,
+        _ => return Err(AgentError::OutOfPlace),
+    };
+    let nonces = Nonces {
+        agent: of_agent,
+        coordinator: nonce().map_err(LinkError::from)?,
+    };
+    sender.send(&Message::Hello {
+        nonce: nonces.coordinator,
+        proof: token.prove(Role::Coordinator, &nonces),
+    })?;
+    match next()? {
+        Message::Welcome { proof } if token.verify(Role::Agent, &nonces, &proof) => {}
+        Message::Welcome { .. } => return Err(AgentError::Unproved),
+        Message::Refused(refusal) => return Err(refusal.into()),
+        _ => return Err(AgentError::OutOfPlace),
+    }
+    receiver.accept_to(FRAME_LEN_MAX);
+    Ok((receiver, sender))
+}
+
+/// The connection to an agent, and what is known of it. Dropping it ends the connection, and so the
+/// agent's run.
+struct Link {
+    receiver: Receiver,
+    sender: Sender,
+    report: AgentReport,
+}
+
+impl Drop for Link {
+    fn drop(&mut self) {
+        self.sender.close();
+    }
+}
+
+impl Link {
+    fn fault(&self, source: AgentError) -> Error {
+        Error::Agent {
+            agent: self.report.agent.clone(),
+            source,
+        }
+    }
+
+    fn send(&mut self, message: &Message) -> Result<(), Error> {
+        let sent = self.sender.send(message);
+        sent.map_err(|error| self.fault(error.into()))
+    }
+
+    fn receive(&mut self, timeout: Duration) -> Result<Received, Error> {
+        let received = self.receiver.receive(timeout);
+        received.map_err(|error| self.fault(error.into()))
+    }
+
+    /// Probes the agent's clock.
+    fn probe(&mut self) -> Result<ClockOffset, Error> {
+        let mut probes = Vec::new();
+        for number in 0..PROBES {
+            let sent_ns = unix_ns();
+            self.send(&Message::Probe { number })?;
+            let received = self.receive(HANDSHAKE_TIMEOUT)?;
+            match received.message {
+                Message::Echo {
+                    number: echoed,
+                    received_ns,
+                    echoed_ns,
+                } if echoed == number => probes.push(Probe {
+                    sent_ns,
+                    received_ns,
+                    echoed_ns,
+                    returned_ns: received.at_ns,
+                }),
+                Message::Failed { reason } => return Err(self.fault(AgentError::Failed(reason))),
+                _ => return Err(self.fault(AgentError::OutOfPlace)),
+            }
+        }
+        ClockOffset::estimate(&probes).ok_or_else(|| self.fault(AgentError::Clock))
+    }
+}
+
+/// Agrees on a start with all agents; returns the run's times on the clock of this host.
+fn start(config: &Config, links: &mut [Link]) -> Result<Timeline, Error> {
+    let clocks = || links.iter().filter_map(|link| link.report.clock);
+    // The error is half of the least round-trip delay; a message may take many times longer.
+    let delay_ns = clocks().map(|clock| 2 * clock.error_ns).max();
+    let ahead_ns = AGREED_START_AHEAD_NS + 16 * delay_ns.unwrap_or(0);
+    let start_ns = monotonic_ns() + ahead_ns;
+    let start_unix_ns = start_ns + unix_less_monotonic_ns();
+    for link in links {
+        let clock = link.report.clock;
+        let at_ns = clock.map_or(start_unix_ns, |clock| clock.of_agent(start_unix_ns));
+        link.send(&Message::Start { at_ns })?;
+    }
+    Ok(Timeline::new(config, start_ns))
+}
+
+/// A message of an agent, or the end of its connection.
+struct FromAgent {
+    agent: usize,
+    received: Result<Received, LinkError>,
+}
+
+type Results = Vec<Result<Box<Summary>, String>>;
+
+/// Follows the run until each agent is done or missing. Returns the links of those that are done.
+fn follow(
+    config: &Config,
+    timeline: &Timeline,
+    links: Vec<Link>,
+    on_progress: &mut impl FnMut(Progress<'_>),
+) -> Result<(Vec<Link>, Results), Error> {
+    let mut states = AgentStates::new(timeline.clone(), links.len());
+    let (messages, from_agents) = mpsc::channel();
+    let end_ns = timeline.grace_end_ns + LAG_MAX_NS;
+    let longest = Duration::from_nanos(end_ns.saturating_sub(monotonic_ns()) + LAG_MAX_NS);
+    let mut reports: Vec<AgentReport> = links.iter().map(|link| link.report.clone()).collect();
+    let links = thread::scope(|scope| {
+        let closer = |link: &Link| {
+            link.sender
+                .closer()
+                .map_err(|error| link.fault(error.into()))
+        };
+        let closers = links.iter().map(closer).collect::<Result<Vec<_>, _>>()?;
+        let mut readers = Vec::new();
+        for (agent, link) in links.into_iter().enumerate() {
+            let messages = messages.clone();
+            let read = move || read(agent, link, &messages, longest);
+            let builder = thread::Builder::new().name(format!("agent-{agent}"));
+            match builder.spawn_scoped(scope, read) {
+                Ok(reader) => readers.push(reader),
+                Err(error) => {
+                    // This ends the other readers, for which the scope waits.
+                    closers.iter().for_each(Sender::close);
+                    return Err(Error::system("start a thread")(error));
+                }
+            }
+        }
+        drop(messages);
+        let mut follower = Follower {
+            timeline,
+            open: config.rate != Rate::Max,
+            states: &mut states,
+            reports: &mut reports,
+            closers: &closers,
+            on_progress,
+        };
+        follower.run(&from_agents);
+        let links = readers.into_iter().map(thread::ScopedJoinHandle::join);
+        let links: Result<Vec<Link>, _> = links.collect();
+        links.map_err(|_| Error::Panicked)
+    })?;
+    Ok((links, states.into_results()))
+}
+
+/// The coordinator's side of a run that has started.
+struct Follower<'a, F> {
+    timeline: &'a Timeline,
+    /// The load is an open loop.
+    open: bool,
+    states: &'a mut AgentStates,
+    reports: &'a mut [AgentReport],
+    /// Handles that end an agent's connection.
+    closers: &'a [Sender],
+    on_progress: &'a mut F,
+}
+
+impl<F: FnMut(Progress<'_>)> Follower<'_, F> {
+    /// Follows the agents until none runs any more.
+    fn run(&mut self, from_agents: &mpsc::Receiver<FromAgent>) {
+        // Agents that are found to be overdue are given up at this time, if they still are.
+        let mut give_up_ns = None;
+        while let Some(deadline_ns) = self.states.next_deadline_ns() {
+            let until_ns = give_up_ns.unwrap_or(deadline_ns);
+            let left_ns = until_ns.saturating_sub(monotonic_ns());
+            let first = from_agents.recv_timeout(Duration::from_nanos(left_ns));
+            for FromAgent { agent, received } in first.into_iter().chain(from_agents.try_iter()) {
+                if let Err(reason) = apply(self.states, agent, received, self.open) {
+                    self.give_up(agent, &reason);
+                }
+            }
+            self.show_seconds();
+            let now_ns = monotonic_ns();
+            let lagging = self.states.lagging(now_ns);
+            match give_up_ns {
+                _ if lagging.is_empty() => give_up_ns = None,
+                None => give_up_ns = Some(now_ns + OVERDUE_GRACE_NS),
+                Some(at_ns) if now_ns >= at_ns => {
+                    let lag_s = LAG_MAX_NS / 1_000_000_000;
+                    for agent in lagging {
+                        self.give_up(agent, &format!("it lagged by more than {lag_s} s"));
+                    }
+                    self.show_seconds();
+                    give_up_ns = None;
+                }
+                Some(_) => {}
+            }
+        }
+        self.show_seconds();
+    }
+
+    /// An agent has failed: its connection ends, and its share is missing.
+    fn give_up(&mut self, agent: usize, reason: &str) {
+        self.closers[agent].close();
+        let into_ns = monotonic_ns().saturating_sub(self.timeline.start_ns);
+        let reason = format!("{reason}, {:.1} s into the run", into_ns as f64 / 1e9);
+        if self.states.fail(agent, reason.clone()) {
+            let report = &mut self.reports[agent];
+            report.missing = Some(reason);
+            (self.on_progress)(Progress::Missing(report));
+        }
+    }
+
+    /// Shows the seconds that are complete.
+    fn show_seconds(&mut self) {
+        while let Some((number, window)) = self.states.take_complete() {
+            if let Some(mut second) = second(self.timeline, number, &window, self.open) {
+                let missing = self.reports.iter().filter(|it| it.missing.is_some());
+                second.missing_connections = missing.map(|it| it.part.count).sum();
+                (self.on_progress)(Progress::Second(&second));
+            }
+        }
+    }
+}
+
+/// Reads an agent's messages until its run or its connection ends; returns its link.
+fn read(
+    agent: usize,
+    mut link: Link,
+    messages: &mpsc::Sender<FromAgent>,
+    longest: Duration,
+) -> Link {
+    loop {
+        let received = link.receiver.receive(longest);
+        let goes_on = received
+            .as_ref()
+            .is_ok_and(|received| matches!(received.message, Message::Second(_)));
+        // The coordinator has stopped following when nobody receives.
+        if messages.send(FromAgent { agent, received }).is_err() || !goes_on {
+            return link;
+        }
+    }
+}
+
+/// Acts on a message of an agent. The error is the reason why its share is missing.
+fn apply(
+    states: &mut AgentStates,
+    agent: usize,
+    received: Result<Received, LinkError>,
+    open: bool,
+) -> Result<(), String> {
+    let message = received.map_err(|error| error.to_string())?.message;
+    let applied = match message {
+        Message::Second(second) => {
+            let window = second.window(open).map_err(|error| error.to_string())?;
+            states.second(agent, second.number as usize, &window, monotonic_ns())
+        }
+        Message::Done(summary) => states.done(agent, summary),
+        Message::Failed { reason } => return Err(reason),
+        _ => return Err(AgentError::OutOfPlace.to_string()),
+    };
+    applied.map_err(str::to_owned)
+}
+
+/// The summary of the run, with a report of each agent.
+fn merge(mut links: Vec<Link>, results: Results) -> Result<Summary, Error> {
+    let mut parts = Vec::new();
+    for (link, result) in links.iter_mut().zip(results) {
+        match result {
+            Ok(summary) => {
+                link.report.limits = Some(AgentLimits::of(&summary));
+                // An agent that has gone since has delivered its part; only its drift is unknown.
+                let after = link.probe().ok();
+                let before = link.report.clock;
+                link.report.clock_moved = after
+                    .zip(before)
+                    .map(|(after, before)| after.since(&before));
+                let _ = link.sender.send(&Message::Stop);
+                parts.push(*summary);
+            }
+            Err(reason) => link.report.missing = Some(reason),
+        }
+    }
+    let reports: Vec<AgentReport> = links.iter().map(|link| link.report.clone()).collect();
+    if let (true, Some(first)) = (parts.is_empty(), reports.first()) {
+        return Err(Error::AgentsMissing {
+            agents: reports.len(),
+            agent: first.agent.clone(),
+            reason: first.missing.clone().unwrap_or_default(),
+        });
+    }
+    let mut summary = Summary::merge(&parts)?;
+    summary.agents = reports;
+    Ok(summary)
+}

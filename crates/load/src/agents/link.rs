@@ -1,0 +1,241 @@
+//! A connection between coordinator and agent: frames over TCP, with bounds on every wait.
+
+use std::io::{self, Read, Write};
+use std::net::{Shutdown, TcpStream};
+use std::time::{Duration, Instant};
+
+use sys::clock::unix_ns;
+use sys::socket::end_with_silent_peer;
+
+use super::frame::{self, FrameError, Parsed};
+use super::message::{Message, MessageError};
+use crate::limits::{HELLO_LEN_MAX, LINGER, SEND_TIMEOUT, SILENCE_MAX_NS};
+
+/// Why nothing more can be received or sent.
+#[derive(Debug, thiserror::Error)]
+pub enum LinkError {
+    /// The other end has closed the connection.
+    #[error("it closed the connection")]
+    Closed,
+    /// No message came in time.
+    #[error("it sent nothing for {} s", .0.as_secs_f64())]
+    TimedOut(Duration),
+    /// The connection failed.
+    #[error("the connection failed: {0}")]
+    Io(#[from] io::Error),
+    /// Bytes that are not a frame.
+    #[error(transparent)]
+    Frame(#[from] FrameError),
+    /// A frame that is not a message.
+    #[error(transparent)]
+    Message(#[from] MessageError),
+}
+
+/// A received message.
+#[derive(Debug)]
+pub(crate) struct Received {
+    pub(crate) message: Message,
+    /// When its last bytes were read, in nanoseconds of Unix time.
+    pub(crate) at_ns: u64,
+}
+
+/// The receiving half of a connection.
+#[derive(Debug)]
+pub(crate) struct Receiver {
+    stream: TcpStream,
+    buffer: Vec<u8>,
+    /// The longest body accepted.
+    body_max: usize,
+    /// When the last bytes were read.
+    read_ns: u64,
+}
+
+/// The sending half of a connection. Dropping it does not end the connection; [`Sender::close`]
+/// does.
+#[derive(Debug)]
+pub(crate) struct Sender {
+    stream: TcpStream,
+    buffer: Vec<u8>,
+}
+
+/// Both halves of a connection. Until the other end has proved its token, messages are at most
+/// [`HELLO_LEN_MAX`] long.
+pub(crate) fn open(stream: TcpStream) -> io::Result<(Receiver, Sender)> {
+    stream.set_nodelay(true)?;
+    stream.set_write_timeout(Some(SEND_TIMEOUT))?;
+    end_with_silent_peer(&stream, SILENCE_MAX_NS);
+    let sender = Sender {
+        stream: stream.try_clone()?,
+        buffer: Vec::new(),
+    };
+    let receiver = Receiver {
+        stream,
+        buffer: Vec::new(),
+        body_max: HELLO_LEN_MAX,
+        read_ns: 0,
+    };
+    Ok((receiver, sender))
+}
+
+impl Receiver {
+    /// Accepts messages up to `body_max` from now on.
+    pub(crate) fn accept_to(&mut self, body_max: usize) {
+        self.body_max = body_max;
+    }
+
+    /// Waits for the next message. After [`LinkError::TimedOut`] it may be called again.
+    pub(crate) fn receive(&mut self, timeout: Duration) -> Result<Received, LinkError> {
+        let deadline = Instant::now() + timeout;
+        loop {
+            let needed = match frame::parse(&self.buffer, self.body_max)? {
+                Parsed::Frame { body, len } => {
+                    let message = Message::parse(body)?;
+                    self.buffer.drain(..len);
+                    let at_ns = self.read_ns;
+                    return Ok(Received { message, at_ns });
+                }
+                Parsed::Incomplete { needed } => needed,
+            };
+            let left = deadline.saturating_duration_since(Instant::now());
+            if left.is_zero() {
+                return Err(LinkError::TimedOut(timeout));
+            }
+            self.stream.set_read_timeout(Some(left))?;
+            let len = self.buffer.len();
+            self.buffer.resize(needed, 0);
+            let read = self.stream.read(&mut self.buffer[len..]);
+            self.read_ns = unix_ns();
+            self.buffer
+                .truncate(len + read.as_ref().copied().unwrap_or(0));
+            match read {
+                Ok(0) => return Err(LinkError::Closed),
+                Ok(_) => {}
+                Err(error) if is_timeout(&error) => {}
+                Err(error) if is_closed(&error) => return Err(LinkError::Closed),
+                Err(error) => return Err(error.into()),
+            }
+        }
+    }
+}
+
+/// Ends a connection so that the other end reads the last message: a connection that is closed with
+/// unread bytes is reset, and a reset discards what was sent. What still comes is read for at most
+/// [`LINGER`] and not looked at.
+pub(crate) fn end(receiver: &mut Receiver, sender: &Sender) {
+    // All of this fails if the connection has ended.
+    let _ = sender.stream.shutdown(Shutdown::Write);
+    let deadline = Instant::now() + LINGER;
+    let mut discarded = [0; 4096];
+    loop {
+        let left = deadline.saturating_duration_since(Instant::now());
+        if left.is_zero() || receiver.stream.set_read_timeout(Some(left)).is_err() {
+            break;
+        }
+        if !matches!(receiver.stream.read(&mut discarded), Ok(1..)) {
+            break;
+        }
+    }
+    sender.close();
+}
+
+impl Sender {
+    /// Sends a message.
+    pub(crate) fn send(&mut self, message: &Message) -> Result<(), LinkError> {
+        self.buffer.clear();
+        message.emit(&mut self.buffer)?;
+        match self.stream.write_all(&self.buffer) {
+            Ok(()) => Ok(()),
+            Err(error) if is_timeout(&error) => Err(LinkError::TimedOut(SEND_TIMEOUT)),
+            Err(error) if is_closed(&error) => Err(LinkError::Closed),
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    /// Another handle on the connection, to end it while it is received from.
+    pub(crate) fn closer(&self) -> Result<Self, LinkError> {
+        Ok(Self {
+            stream: self.stream.try_clone()?,
+            buffer: Vec::new(),
+        })
+    }
+
+    /// Ends the connection in both directions.
+    pub(crate) fn close(&self) {
+        // It may have ended already.
+        let _ = self.stream.shutdown(Shutdown::Both);
+    }
+}
+
+/// A read or write took too long. The kernel's own `TimedOut` is not meant: the peer is silent.
+fn is_timeout(error: &io::Error) -> bool {
+    use io::ErrorKind::{Interrupted, WouldBlock};
+    matches!(error.kind(), WouldBlock | Interrupted)
+}
+
+fn is_closed(error: &io::Error) -> bool {
+    use io::ErrorKind::{BrokenPipe, ConnectionAborted, ConnectionReset, UnexpectedEof};
+    matches!(
+        error.kind(),
+        BrokenPipe | ConnectionAborted | ConnectionReset | UnexpectedEof
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::net::TcpListener;
+
+    const SOON: Duration = Duration::from_millis(20);
+    const LONG: Duration = Duration::from_secs(20);
+
+    fn pair() -> (Receiver, TcpStream) {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let peer = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+        let (receiver, _) = open(listener.accept().unwrap().0).unwrap();
+        (receiver, peer)
+    }
+
+    #[test]
+    fn a_message_may_come_in_pieces_and_a_timeout_loses_none() {
+        let (mut receiver, mut peer) = pair();
+        let mut bytes = Vec::new();
+        Message::Probe { number: 3 }.emit(&mut bytes).unwrap();
+        Message::Stop.emit(&mut bytes).unwrap();
+        let (first, rest) = bytes.split_at(15);
+        peer.write_all(first).unwrap();
+        let early = receiver.receive(SOON).unwrap_err();
+        assert!(matches!(early, LinkError::TimedOut(_)), "{early}");
+        peer.write_all(rest).unwrap();
+        let next = |receiver: &mut Receiver| receiver.receive(LONG).unwrap().message;
+        assert_eq!(next(&mut receiver), Message::Probe { number: 3 });
+        assert_eq!(next(&mut receiver), Message::Stop);
+        drop(peer);
+        let end = receiver.receive(LONG).unwrap_err();
+        assert!(matches!(end, LinkError::Closed), "{end}");
+    }
+
+    #[test]
+    fn a_long_message_is_refused_before_the_token_is_proved() {
+        let (mut receiver, mut peer) = pair();
+        let reason = "x".repeat(2 * HELLO_LEN_MAX);
+        let mut bytes = Vec::new();
+        Message::Failed { reason }.emit(&mut bytes).unwrap();
+        peer.write_all(&bytes).unwrap();
+        let fault = receiver.receive(LONG).unwrap_err();
+        assert!(
+            matches!(fault, LinkError::Frame(FrameError::TooLong { .. })),
+            "{fault}"
+        );
+    }
+
+    #[test]
+    fn bytes_that_are_no_frame_are_a_fault() {
+        let (mut receiver, mut peer) = pair();
+        peer.write_all(b"GET / HTTP/1.1\r\n").unwrap();
+        let fault = receiver.receive(LONG).unwrap_err();
+        assert!(
+            matches!(fault, LinkError::Frame(FrameError::NotAFrame)),
+            "{fault}"
+        );
+    }
+}

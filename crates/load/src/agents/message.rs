@@ -1,0 +1,295 @@
+//! The messages between coordinator and agent, as JSON in a frame.
+//!
+//! ```text
+//! coordinator                        agent
+//!           ◄─────────── Challenge ──       the agent's nonce
+//!   Hello ──────────────────────────►       the coordinator's nonce and proof
+//!           ◄──── Welcome or Refused ──     the agent's proof
+//!   Prepare ────────────────────────►       settings and the agent's part of the connections
+//!           ◄─────── Ready or Failed ──     they are open and the schedule is generated
+//!   Probe… ─────────────────────────►
+//!           ◄───────────────── Echo… ──     clocks
+//!   Start ──────────────────────────►       the agreed time
+//!           ◄─────────────── Second… ──     each as it ends
+//!           ◄──────── Done or Failed ──
+//!   Probe… ─────────────────────────►
+//!           ◄───────────────── Echo… ──     drift of the clocks
+//! ```
+//!
+//! `Stop`, the end of the connection, or a message out of place ends the run at once.
+
+use measure::{Histogram, HistogramError};
+use serde::{Deserialize, Serialize};
+use workload::Op;
+
+use super::frame::{self, FrameError};
+use super::token::{Nonce, Proof};
+use crate::config::Config;
+use crate::metrics::{Counts, Window};
+use crate::part::Part;
+use crate::summary::Summary;
+
+/// A message of either end.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) enum Message {
+    /// The agent's first message.
+    Challenge { nonce: Nonce },
+    /// The coordinator's first message.
+    Hello { nonce: Nonce, proof: Proof },
+    /// The agent serves the coordinator.
+    Welcome { proof: Proof },
+    /// The agent does not serve the coordinator.
+    Refused(Refusal),
+    /// To be echoed at once.
+    Probe { number: u32 },
+    /// The answer to a probe: when it was received and when it is echoed, in nanoseconds of Unix
+    /// time by the agent's clock.
+    Echo {
+        number: u32,
+        received_ns: u64,
+        echoed_ns: u64,
+    },
+    /// The agent is to open the connections of a part of a run.
+    Prepare { config: Box<Config>, part: Part },
+    /// They are open.
+    Ready,
+    /// The run starts at this Unix time in nanoseconds, by the agent's clock.
+    Start { at_ns: u64 },
+    /// A second of the run has ended.
+    Second(Box<EndedSecond>),
+    /// The run has ended.
+    Done(Box<Summary>),
+    /// The run cannot be prepared, or has failed.
+    Failed { reason: String },
+    /// The run is to end at once.
+    Stop,
+}
+
+/// Why an agent does not serve a coordinator.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, thiserror::Error)]
+#[serde(deny_unknown_fields)]
+pub enum Refusal {
+    /// It serves another one.
+    #[error("it is busy with the run of another coordinator; wait until that has ended")]
+    Busy,
+    /// The proof is not that of the agent's token.
+    #[error("it has another token; give both ends the same file with --token-file")]
+    Token,
+    /// The coordinator speaks another version.
+    #[error(
+        "it speaks version {agent} of the agents' protocol, and this curtail version {coordinator}; \
+         run the same curtail on both hosts"
+    )]
+    Version {
+        /// The agent's version.
+        agent: u16,
+        /// The coordinator's version.
+        coordinator: u16,
+    },
+}
+
+/// A window of a run, as far as its figures need it: all operations together. Histograms are Base64 of the HDR V2
+/// serialisation.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct EndedSecond {
+    /// The number of the window.
+    pub(crate) number: u32,
+    counts: Counts,
+    /// The response time; in closed loop the service time.
+    latency: String,
+    slip: String,
+    censored: String,
+}
+
+/// Why a frame's body is not a message.
+#[derive(Debug, thiserror::Error)]
+#[error("a message that is not understood: {0}")]
+pub struct MessageError(#[from] serde_json::Error);
+
+impl Message {
+    /// Parses the body of a frame.
+    pub(crate) fn parse(body: &[u8]) -> Result<Self, MessageError> {
+        Ok(serde_json::from_slice(body)?)
+    }
+
+    /// Appends the message as a frame.
+    pub(crate) fn emit(&self, out: &mut Vec<u8>) -> Result<(), FrameError> {
+        // Only maps with keys that are not text, and failing writers, cannot be serialised.
+        let body = serde_json::to_vec(self).unwrap_or_default();
+        frame::emit(&body, out)
+    }
+}
+
+impl EndedSecond {
+    /// The message of a window of an open or closed loop.
+    pub(crate) fn of(number: usize, window: &Window, open: bool) -> Self {
+        let latencies = window.latencies.all();
+        let latency = match open {
+            true => &latencies.response,
+            false => &latencies.service,
+        };
+        Self {
+            number: u32::try_from(number).unwrap_or(u32::MAX),
+            counts: window.counts.clone(),
+            latency: latency.to_base64(),
+            slip: window.latencies.slip.to_base64(),
+            censored: latencies.censored.to_base64(),
+        }
+    }
+
+    /// The window of the message, with its latencies under one operation.
+    pub(crate) fn window(&self, open: bool) -> Result<Window, HistogramError> {
+        let mut window = Window {
+            counts: self.counts.clone(),
+            ..Window::default()
+        };
+        let latencies = window.latencies.of(Op::Get);
+        let latency = match open {
+            true => &mut latencies.response,
+            false => &mut latencies.service,
+        };
+        *latency = Histogram::from_base64(&self.latency)?;
+        latencies.censored = Histogram::from_base64(&self.censored)?;
+        window.latencies.slip = Histogram::from_base64(&self.slip)?;
+        Ok(window)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::limits::{FRAME_LEN_MAX, HELLO_LEN_MAX};
+    use frame::Parsed;
+    use proptest::prelude::*;
+
+    fn round_trip(message: &Message) -> Message {
+        let mut out = Vec::new();
+        message.emit(&mut out).unwrap();
+        let Ok(Parsed::Frame { body, len }) = frame::parse(&out, FRAME_LEN_MAX) else {
+            panic!("{message:?}")
+        };
+        assert_eq!(len, out.len());
+        Message::parse(body).unwrap()
+    }
+
+    fn messages() -> impl Strategy<Value = Message> {
+        let bytes = any::<[u8; 32]>;
+        let config = (1_u32..2_000_000, 0.001_f64..1e9, any::<u64>()).prop_map(|values| {
+            let mut config = Config::new("192.0.2.1:11211".parse().unwrap());
+            let rate_rps;
+            (config.connections, rate_rps, config.seed) = values;
+            config.rate = crate::Rate::PerSecond(rate_rps);
+            config
+        });
+        let part = any::<[u32; 3]>().prop_map(|[number, first, count]| Part {
+            number,
+            first,
+            count,
+        });
+        prop_oneof![
+            bytes().prop_map(|nonce| Message::Challenge { nonce }),
+            (bytes(), bytes()).prop_map(|(nonce, proof)| Message::Hello { nonce, proof }),
+            bytes().prop_map(|proof| Message::Welcome { proof }),
+            Just(Message::Refused(Refusal::Busy)),
+            any::<(u16, u16)>().prop_map(|(agent, coordinator)| {
+                Message::Refused(Refusal::Version { agent, coordinator })
+            }),
+            any::<(u32, u64, u64)>().prop_map(|(number, received_ns, echoed_ns)| Message::Echo {
+                number,
+                received_ns,
+                echoed_ns,
+            }),
+            (config, part).prop_map(|(config, part)| Message::Prepare {
+                config: Box::new(config),
+                part,
+            }),
+            any::<u64>().prop_map(|at_ns| Message::Start { at_ns }),
+            any::<String>().prop_map(|reason| Message::Failed { reason }),
+            Just(Message::Ready),
+            Just(Message::Stop),
+        ]
+    }
+
+    proptest! {
+        #[test]
+        fn what_is_emitted_is_parsed_again(message in messages()) {
+            prop_assert_eq!(round_trip(&message), message);
+        }
+
+    }
+
+    proptest! {
+        // A case serialises several histograms.
+        #![proptest_config(ProptestConfig::with_cases(24))]
+
+        #[test]
+        fn a_window_is_the_same_at_the_other_end(
+            values in prop::collection::vec(1_u64..200_000_000_000, 0..50),
+            answered in any::<u64>(),
+            open in any::<bool>(),
+        ) {
+            let mut window = Window::default();
+            window.counts.answered = answered;
+            for &value in &values {
+                let op = if value % 2 == 0 { Op::Get } else { Op::Cas };
+                let latencies = window.latencies.of(op);
+                let answered = match open {
+                    true => &mut latencies.response,
+                    false => &mut latencies.service,
+                };
+                answered.record(value);
+                latencies.censored.record(value / 3);
+                window.latencies.slip.record(value / 2);
+            }
+            let second = Message::Second(Box::new(EndedSecond::of(7, &window, open)));
+            let Message::Second(parsed) = round_trip(&second) else { panic!() };
+            prop_assert_eq!(parsed.number, 7);
+            let parsed = parsed.window(open).unwrap();
+            prop_assert_eq!(parsed.counts.answered, answered);
+            let (own, other) = (window.latencies.all(), parsed.latencies.all());
+            prop_assert_eq!(&other.response, &own.response);
+            prop_assert_eq!(&other.service, &own.service);
+            prop_assert_eq!(&other.censored, &own.censored);
+            prop_assert_eq!(&parsed.latencies.slip, &window.latencies.slip);
+        }
+    }
+
+    #[test]
+    fn a_handshake_is_below_its_bound() {
+        let mut out = Vec::new();
+        let (nonce, proof) = ([255; 32], [255; 32]);
+        Message::Hello { nonce, proof }.emit(&mut out).unwrap();
+        assert!(out.len() <= HELLO_LEN_MAX, "{}", out.len());
+    }
+
+    /// Else the corpus of the fuzz target has to be recorded again.
+    #[test]
+    fn messages_of_the_recorded_runs_are_understood() {
+        let coordinator =
+            include_bytes!("../../../../fuzz/corpus/agent_frames/run-of-a-coordinator");
+        let agent = include_bytes!("../../../../fuzz/corpus/agent_frames/run-of-an-agent");
+        for mut input in [&coordinator[..], &agent[..]] {
+            while let Ok(Parsed::Frame { body, len }) = frame::parse(input, FRAME_LEN_MAX) {
+                Message::parse(body).unwrap();
+                input = &input[len..];
+            }
+            assert!(input.is_empty());
+        }
+    }
+
+    #[test]
+    fn unknown_messages_and_settings_are_refused() {
+        for body in [
+            r#""Dance""#,
+            r#"{"Probe":{"number":1,"more":2}}"#,
+            r#"{"Probe":{"number":-1}}"#,
+            r#"{"Echo":{"number":1}}"#,
+            "",
+            "[[[[[[",
+        ] {
+            assert!(Message::parse(body.as_bytes()).is_err(), "{body}");
+        }
+    }
+}

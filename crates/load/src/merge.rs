@@ -1,0 +1,424 @@
+//! Merges the summaries of the parts of a run, without loss.
+//!
+//! Counts, rates and mean numbers outstanding add up, because the parts have the same interval. So
+//! do histograms, bucket by bucket: percentiles are read from the merged histogram, never averaged.
+
+use measure::{Histogram, HistogramError};
+
+use workload::Op;
+
+use crate::summary::{
+    CarrierSummary, Failures, LatencyDistribution, OperationSummary, SCHEMA, Summary,
+};
+
+/// Why summaries are not parts of one run.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum MergeError {
+    /// There are none.
+    #[error("there is no part")]
+    Empty,
+    /// Parts of different runs.
+    #[error("the parts have different schemas, intervals, percentiles, carriers or kinds of load")]
+    Different,
+    /// A part of a script.
+    #[error("a script has no parts")]
+    Script,
+    /// A histogram cannot be read.
+    #[error(transparent)]
+    Histogram(#[from] HistogramError),
+    /// The histogram of all requests does not include the censored ones.
+    #[error("the histogram of all requests does not include the censored ones")]
+    Censored,
+}
+
+impl Summary {
+    /// The summary of a run from those of its parts. What was observed of the server and the
+    /// machine, agents and measuring clients are not merged.
+    ///
+    /// # Errors
+    /// The summaries are not those of parts of one run.
+    pub fn merge(parts: &[Self]) -> Result<Self, MergeError> {
+        let first = parts.first().ok_or(MergeError::Empty)?;
+        let is_same = |part: &Self| {
+            part.schema == SCHEMA
+                && (part.demand, part.duration_ns) == (first.demand, first.duration_ns)
+        };
+        if !parts.iter().all(is_same) {
+            return Err(MergeError::Different);
+        }
+        if parts.iter().any(|part| part.script.is_some()) {
+            return Err(MergeError::Script);
+        }
+        let count = |of: fn(&Self) -> u64| parts.iter().map(of).sum();
+        let sum = |of: fn(&Self) -> f64| parts.iter().map(of).sum::<f64>();
+        let sum_of_some = |of: fn(&Self) -> Option<f64>| {
+            let some: Vec<f64> = parts.iter().filter_map(of).collect();
+            (!some.is_empty()).then(|| some.iter().sum())
+        };
+        // Every part has the same number of threads.
+        let mean = |of: fn(&Self) -> f64| sum(of) / parts.len() as f64;
+        let distributions = |of: fn(&Self) -> Option<&LatencyDistribution>| {
+            let some: Vec<_> = parts.iter().filter_map(of).collect();
+            let merged = || LatencyDistribution::merge(&some);
+            (!some.is_empty()).then(merged).transpose()
+        };
+        Ok(Self {
+            schema: SCHEMA.to_owned(),
+            demand: first.demand,
+            offered_rps: sum_of_some(|part| part.offered_rps),
+            duration_ns: first.duration_ns,
+            intended: count(|part| part.intended),
+            sent: count(|part| part.sent),
+            answered: count(|part| part.answered),
+            censored: count(|part| part.censored),
+            failures: Failures::sum(parts.iter().map(|part| &part.failures)),
+            follow_ups: count(|part| part.follow_ups),
+            errors: count(|part| part.errors),
+            achieved_rps: sum(|part| part.achieved_rps),
+            gets: count(|part| part.gets),
+            hits: count(|part| part.hits),
+            sets: count(|part| part.sets),
+            lost_connections: count(|part| part.lost_connections),
+            resident: None,
+            response: distributions(|part| part.response.as_ref())?,
+            service: distributions(|part| Some(&part.service))?.ok_or(MergeError::Empty)?,
+            slip: distributions(|part| part.slip.as_ref())?,
+            lateness: distributions(|part| part.lateness.as_ref())?,
+            generator_limited: parts.iter().any(|part| part.generator_limited),
+            generator_cpu: mean(|part| part.generator_cpu),
+            generator_busy: mean(|part| part.generator_busy),
+            outstanding_mean: sum(|part| part.outstanding_mean),
+            outstanding_unread: sum(|part| part.outstanding_unread),
+            outstanding_expected: sum(|part| part.outstanding_expected),
+            bytes_sent: count(|part| part.bytes_sent),
+            bytes_received: count(|part| part.bytes_received),
+            unstamped: count(|part| part.unstamped),
+            saturating_rps: sum_of_some(|part| part.saturating_rps),
+            watched: None,
+            bursts: None,
+            stalls: None,
+            operations: OperationSummary::merge_all(parts)?,
+            carrier: CarrierSummary::merge(parts)?,
+            script: None,
+            agents: Vec::new(),
+            measuring_client: None,
+        })
+    }
+}
+
+impl Failures {
+    fn sum<'a>(parts: impl Iterator<Item = &'a Self>) -> Self {
+        parts.fold(Self::default(), |sum, part| Self {
+            timed_out: sum.timed_out + part.timed_out,
+            refused: sum.refused + part.refused,
+            closed: sum.closed + part.closed,
+            no_port: sum.no_port + part.no_port,
+        })
+    }
+}
+
+impl OperationSummary {
+    /// The operations of all parts. Not every part has every one.
+    fn merge_all(parts: &[Summary]) -> Result<Vec<Self>, MergeError> {
+        let all = parts.iter().flat_map(|part| &part.operations);
+        let is_known = |it: &Self| Op::ALL.iter().any(|op| op.name() == it.operation);
+        if !all.clone().all(is_known) {
+            return Err(MergeError::Different);
+        }
+        let of = |op: Op| {
+            let same: Vec<&Self> = all.clone().filter(|it| it.operation == op.name()).collect();
+            (!same.is_empty()).then(|| Self::merge(op, &same))
+        };
+        Op::ALL.into_iter().filter_map(of).collect()
+    }
+
+    fn merge(op: Op, parts: &[&Self]) -> Result<Self, MergeError> {
+        let count = |of: fn(&Self) -> u64| parts.iter().map(|part| of(part)).sum();
+        let responses: Vec<_> = parts.iter().filter_map(|it| it.response.as_ref()).collect();
+        let services: Vec<_> = parts.iter().map(|part| &part.service).collect();
+        let response = || LatencyDistribution::merge(&responses);
+        Ok(Self {
+            operation: op.name().to_owned(),
+            count: count(|part| part.count),
+            keys: count(|part| part.keys),
+            hits: count(|part| part.hits),
+            misses: count(|part| part.misses),
+            conflicts: count(|part| part.conflicts),
+            errors: count(|part| part.errors),
+            failures: Failures::sum(parts.iter().map(|part| &part.failures)),
+            bytes_sent: count(|part| part.bytes_sent),
+            bytes_received: count(|part| part.bytes_received),
+            response: (!responses.is_empty()).then(response).transpose()?,
+            service: LatencyDistribution::merge(&services)?,
+        })
+    }
+}
+
+impl CarrierSummary {
+    /// The carrier of all parts, which is the same.
+    fn merge(parts: &[Summary]) -> Result<Option<Self>, MergeError> {
+        let mut carriers = parts.iter().map(|part| part.carrier.as_ref());
+        let mut merged = carriers.next().flatten().cloned();
+        for carrier in carriers {
+            match (&mut merged, carrier) {
+                (None, None) => {}
+                (Some(own), Some(other))
+                    if (&own.name, own.timeout_ns) == (&other.name, other.timeout_ns) =>
+                {
+                    own.opened += other.opened;
+                    own.resets += other.resets;
+                    own.late_or_duplicate += other.late_or_duplicate;
+                    own.malformed += other.malformed;
+                }
+                _ => return Err(MergeError::Different),
+            }
+        }
+        Ok(merged)
+    }
+}
+
+impl LatencyDistribution {
+    fn merge(parts: &[&Self]) -> Result<Self, MergeError> {
+        let mut all = Histogram::new();
+        let mut censored = Histogram::new();
+        for part in parts {
+            all.merge(&Histogram::from_base64(&part.hdr)?);
+            if let Some(part) = &part.censored {
+                censored.merge(&Histogram::from_base64(&part.hdr)?);
+            }
+        }
+        let percentiles = |part: &Self| -> Vec<f64> {
+            let percentiles = part.percentiles.iter().map(|&(percentile, _)| percentile);
+            percentiles.collect()
+        };
+        let wanted = parts.first().map(|part| percentiles(part));
+        let wanted = wanted.ok_or(MergeError::Empty)?;
+        if parts.iter().any(|part| percentiles(part) != wanted) {
+            return Err(MergeError::Different);
+        }
+        match all.subtract(&censored) {
+            true => Ok(Self::with_censored(&all, &censored, &wanted)),
+            false => Err(MergeError::Censored),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::summary::{Loop, ScriptSummary};
+    use proptest::prelude::*;
+
+    const PERCENTILES: [f64; 4] = [0.0, 50.0, 99.0, 100.0];
+
+    /// Samples of a part: answered response times, and lower bounds of censored ones.
+    type Samples = (Vec<u64>, Vec<u64>);
+
+    fn histogram(values: &[u64]) -> Histogram {
+        let mut histogram = Histogram::new();
+        values.iter().for_each(|&value| histogram.record(value));
+        histogram
+    }
+
+    /// An operation that has all samples.
+    fn operation(op: Op, (answered, censored): &Samples) -> OperationSummary {
+        let (answers, bounds) = (histogram(answered), histogram(censored));
+        let (answered, censored) = (answered.len() as u64, censored.len() as u64);
+        OperationSummary {
+            operation: op.name().to_owned(),
+            count: answered,
+            keys: 2 * answered,
+            hits: answered,
+            misses: answered,
+            conflicts: 3 * answered,
+            errors: 4 * answered,
+            failures: failures(censored),
+            bytes_sent: 5 * answered,
+            bytes_received: 6 * answered,
+            response: Some(LatencyDistribution::with_censored(
+                &answers,
+                &bounds,
+                &PERCENTILES,
+            )),
+            service: LatencyDistribution::of(&answers, &PERCENTILES),
+        }
+    }
+
+    fn failures(count: u64) -> Failures {
+        Failures {
+            timed_out: count,
+            refused: 2 * count,
+            closed: 3 * count,
+            no_port: 4 * count,
+        }
+    }
+
+    fn part(samples: &Samples) -> Summary {
+        let (answered, censored) = samples;
+        let (answers, bounds) = (histogram(answered), histogram(censored));
+        let of = LatencyDistribution::of(&answers, &PERCENTILES);
+        // Only some parts have the second operation.
+        let has_second = answered.first().is_some_and(|it| it % 2 == 0);
+        let second = has_second.then(|| operation(Op::Cas, samples));
+        let answered = answered.len() as u64;
+        let censored = censored.len() as u64;
+        // Sums of eighths are exact, so that they do not depend on the order.
+        let eighths = answered as f64 / 8.0;
+        Summary {
+            schema: SCHEMA.to_owned(),
+            demand: Loop::Open,
+            offered_rps: Some(eighths),
+            duration_ns: 1_000_000_000,
+            intended: answered + censored,
+            sent: answered + 1,
+            answered,
+            censored,
+            failures: failures(censored),
+            follow_ups: 7,
+            errors: 1,
+            achieved_rps: eighths,
+            gets: answered,
+            hits: answered,
+            sets: 2,
+            lost_connections: 3,
+            resident: None,
+            response: Some(LatencyDistribution::with_censored(
+                &answers,
+                &bounds,
+                &PERCENTILES,
+            )),
+            service: of.clone(),
+            slip: Some(of.clone()),
+            lateness: Some(of),
+            generator_limited: false,
+            generator_cpu: 0.5,
+            generator_busy: 0.25,
+            outstanding_mean: eighths,
+            outstanding_unread: 0.0,
+            outstanding_expected: eighths,
+            bytes_sent: 10,
+            bytes_received: 20,
+            unstamped: 0,
+            saturating_rps: None,
+            watched: None,
+            bursts: None,
+            stalls: None,
+            operations: [operation(Op::Get, samples)]
+                .into_iter()
+                .chain(second)
+                .collect(),
+            carrier: Some(CarrierSummary {
+                name: "udp".to_owned(),
+                timeout_ns: 1_000_000,
+                opened: answered,
+                resets: 1,
+                late_or_duplicate: censored,
+                malformed: 2,
+            }),
+            script: None,
+            agents: Vec::new(),
+            measuring_client: None,
+        }
+    }
+
+    fn samples() -> impl Strategy<Value = Samples> {
+        let values = || prop::collection::vec(1_u64..200_000_000_000, 0..40);
+        (values(), values())
+    }
+
+    proptest! {
+        // A case serialises some twenty histograms.
+        #![proptest_config(ProptestConfig::with_cases(24))]
+
+        /// The summary of all samples, however they are divided into parts.
+        #[test]
+        fn a_merged_summary_is_that_of_all_samples(
+            parts in prop::collection::vec(samples(), 1..6),
+        ) {
+            let of_parts: Vec<Summary> = parts.iter().map(part).collect();
+            let merged = Summary::merge(&of_parts).unwrap();
+            let together = |mut all: Samples, part: &Samples| {
+                all.0.extend(&part.0);
+                all.1.extend(&part.1);
+                all
+            };
+            let all: Samples = parts.iter().fold(Samples::default(), together);
+            let with_second: Vec<&Samples> = parts
+                .iter()
+                .zip(&of_parts)
+                .filter(|(_, part)| part.operations.len() == 2)
+                .map(|(samples, _)| samples)
+                .collect();
+            let of_second = with_second.iter().copied().fold(Samples::default(), together);
+            let second = (!with_second.is_empty()).then(|| operation(Op::Cas, &of_second));
+            let constant = of_parts.len() as u64;
+            let sum = part(&all);
+            let whole = Summary {
+                follow_ups: 7 * constant,
+                operations: [operation(Op::Get, &all)].into_iter().chain(second).collect(),
+                carrier: sum.carrier.clone().map(|carrier| CarrierSummary {
+                    resets: constant,
+                    malformed: 2 * constant,
+                    ..carrier
+                }),
+                sent: all.0.len() as u64 + constant,
+                errors: constant,
+                sets: 2 * constant,
+                lost_connections: 3 * constant,
+                bytes_sent: 10 * constant,
+                bytes_received: 20 * constant,
+                ..sum
+            };
+            prop_assert_eq!(merged, whole);
+        }
+    }
+
+    #[test]
+    fn one_limited_generator_limits_the_run() {
+        let fine = part(&(vec![5], vec![]));
+        let limited = Summary {
+            generator_limited: true,
+            ..fine.clone()
+        };
+        assert!(
+            Summary::merge(&[fine.clone(), limited])
+                .unwrap()
+                .generator_limited
+        );
+        assert!(
+            !Summary::merge(&[fine.clone(), fine])
+                .unwrap()
+                .generator_limited
+        );
+    }
+
+    #[test]
+    fn parts_of_different_runs_are_refused() {
+        let fine = part(&(vec![5], vec![7]));
+        let refused = |change: fn(&mut Summary)| {
+            let mut other = fine.clone();
+            change(&mut other);
+            Summary::merge(&[fine.clone(), other]).unwrap_err()
+        };
+        assert_eq!(refused(|part| part.duration_ns += 1), MergeError::Different);
+        assert_eq!(refused(|part| part.schema.clear()), MergeError::Different);
+        assert_eq!(refused(|part| part.carrier = None), MergeError::Different);
+        let timeout = refused(|part| part.carrier.iter_mut().for_each(|it| it.timeout_ns += 1));
+        assert_eq!(timeout, MergeError::Different);
+        let other = |part: &mut Summary| "dance".clone_into(&mut part.operations[0].operation);
+        assert_eq!(refused(other), MergeError::Different);
+        let script = refused(|part| part.script = Some(ScriptSummary::default()));
+        assert_eq!(script, MergeError::Script);
+        let fewer = refused(|part| part.service.percentiles.clear());
+        assert_eq!(fewer, MergeError::Different);
+        let unread = refused(|part| part.service.hdr.clear());
+        assert!(matches!(unread, MergeError::Histogram(_)));
+        let apart = refused(|part| {
+            if let Some(censored) = part.response.iter_mut().find_map(|it| it.censored.as_mut()) {
+                censored.hdr = histogram(&[123_456]).to_base64();
+            }
+        });
+        assert_eq!(apart, MergeError::Censored);
+        assert_eq!(Summary::merge(&[]).unwrap_err(), MergeError::Empty);
+    }
+}

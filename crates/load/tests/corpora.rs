@@ -1,0 +1,15 @@
+//! Replays the committed fuzz corpus.
+
+use std::fs;
+use std::path::Path;
+
+#[test]
+fn frames_of_the_corpus_pass_the_checks() {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fuzz/corpus/agent_frames");
+    let mut count = 0;
+    for entry in fs::read_dir(&folder).unwrap() {
+        load::agents::fuzzing::check_frames(&fs::read(entry.unwrap().path()).unwrap());
+        count += 1;
+    }
+    assert!(count > 0, "the corpus is empty");
+}
