@@ -16,6 +16,7 @@
 pub mod bench;
 pub mod law;
 pub mod lines;
+pub mod search;
 pub mod server;
 
 use std::path::PathBuf;

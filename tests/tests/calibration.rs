@@ -16,7 +16,10 @@ use std::thread;
 use curtail_tests::calibration::Setting;
 use curtail_tests::calibration::bench::{Trial, load_of, percentile, trial, trial_by_agents};
 use curtail_tests::calibration::law::Service;
+use curtail_tests::calibration::search::searched;
+use load::search::{SearchConfig, Searched};
 use load::{Config, Rate};
+use measure::Verdict;
 use workload::{Distribution, Superposition};
 
 const STALL: Service = Service::Stall {
@@ -141,4 +144,24 @@ fn a_closed_loop_shows_a_stall_once_a_connection() {
         "{slow} of {}",
         trial.requests.len()
     );
+}
+
+/// Whatever the machine does to the verdicts, the search ends, and every trial is in its result.
+#[test]
+fn a_search_ends_and_records_every_trial() {
+    let mut search = SearchConfig::new(vec!["p50=10s".parse().unwrap()]);
+    search.trials_max = 3;
+    let config = load_of(Rate::PerSecond(1000.0), 0.2);
+    let searched = alone_with(|setting| searched(setting, config, &search));
+    let count = searched.trials.len();
+    assert!((1..=3).contains(&count) && searched.sustained.trials == count);
+    for (number, trial) in (1..).zip(&searched.trials) {
+        assert_eq!(trial.number, number);
+        assert_eq!(trial.summary.is_some(), trial.error.is_none());
+        let judged = trial.judgement.as_ref().map(|judgement| judgement.verdict);
+        assert_eq!(judged.unwrap_or(Verdict::Failed), trial.verdict);
+    }
+    let text = serde_json::to_string(&searched).unwrap();
+    let read: Searched = serde_json::from_str(&text).unwrap();
+    assert_eq!(read, searched);
 }

@@ -1,8 +1,10 @@
 //! `curtail load`: the flags of the load generator and its output.
 
+mod search;
+
 use std::fs::File;
 use std::io::{self, IsTerminal, Write};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use ::load::agents::{self, AgentAddress, Coordinator, Progress};
@@ -11,6 +13,7 @@ use ::load::{
 };
 use anyhow::{Context, bail};
 use clap::Args;
+use search::SearchFlags;
 use workload::{Distribution, Mix, Popularity, Superposition};
 
 /// The flags of the load generator; the guide explains them on the page "measure a server".
@@ -191,14 +194,17 @@ pub(crate) struct Flags {
           default_values_t = [50.0, 90.0, 95.0, 99.0, 99.9, 99.99])]
     percentiles: Vec<f64>,
 
-    /// Write the summary as JSON (schema curtail.load/3) to a file; `-` is standard output, and
-    /// omits the table
+    /// Write the summary as JSON (schema curtail.load/3; of a search: curtail.search/1) to a file;
+    /// `-` is standard output, and omits the table
     #[arg(long, value_name = "FILE")]
     json: Option<PathBuf>,
 
     /// Do not print a line per second
     #[arg(long, short = 'q')]
     quiet: bool,
+
+    #[command(flatten)]
+    search: SearchFlags,
 }
 
 /// Parses a flag; the error of the type itself names the fault.
@@ -210,16 +216,24 @@ pub(crate) fn run(flags: &Flags) -> anyhow::Result<ExitCode> {
     let config = flags.config()?;
     let client = flags.measuring_client();
     let coordinator = flags.coordinator(&config, client.as_ref())?;
-    let json_to_stdout = flags
-        .json
-        .as_deref()
-        .is_some_and(|path| path.as_os_str() == "-");
-    let is_verbose = !flags.quiet && !json_to_stdout;
+    let is_verbose = flags.is_verbose();
+    let search = match flags.search.is_given() {
+        true if coordinator.is_some() || client.is_some() => {
+            bail!(
+                "--slo: a search runs here and alone; leave out --agent and --measure-connections"
+            )
+        }
+        true => Some(flags.search.config(&config)?),
+        false => None,
+    };
     let resident = if flags.prefill {
         Some(prefill(&config, is_verbose)?)
     } else {
         None
     };
+    if let Some(search) = &search {
+        return flags.search.run(&config, search, resident, flags);
+    }
     if is_verbose {
         println!("{}", demand_line(&config));
         if coordinator.is_none() {
@@ -240,11 +254,14 @@ pub(crate) fn run(flags: &Flags) -> anyhow::Result<ExitCode> {
     for fault in summary.script.iter().flat_map(|script| &script.faults) {
         eprintln!("script, {fault}");
     }
-    if !json_to_stdout {
+    if !flags.is_json_to_stdout() {
         print!("\n{}", text::table(&summary));
     }
     if let Some(path) = &flags.json {
-        write_json(&summary, path)?;
+        write_json(path, |is_pretty| match is_pretty {
+            true => serde_json::to_string_pretty(&summary),
+            false => serde_json::to_string(&summary),
+        })?;
     }
     Ok(exit_code(&summary))
 }
@@ -297,6 +314,15 @@ impl Flags {
         };
         coordinator.validate(config)?;
         Ok(Some(coordinator))
+    }
+
+    fn is_json_to_stdout(&self) -> bool {
+        let path = self.json.as_deref();
+        path.is_some_and(|path| path.as_os_str() == "-")
+    }
+
+    fn is_verbose(&self) -> bool {
+        !self.quiet && !self.is_json_to_stdout()
     }
 
     fn config(&self) -> anyhow::Result<Config> {
@@ -412,14 +438,17 @@ fn prefill(config: &Config, is_verbose: bool) -> anyhow::Result<f64> {
     Ok(done.resident)
 }
 
-fn write_json(summary: &Summary, path: &PathBuf) -> anyhow::Result<()> {
+/// Writes JSON: one line to standard output, indented to a file.
+fn write_json(
+    path: &Path,
+    to_text: impl Fn(bool) -> serde_json::Result<String>,
+) -> anyhow::Result<()> {
     if path.as_os_str() == "-" {
-        let mut out = io::stdout().lock();
-        serde_json::to_writer(&mut out, summary).context("--json -: standard output")?;
-        return writeln!(out).context("--json -: standard output");
+        let text = to_text(false).context("--json -: standard output")?;
+        return writeln!(io::stdout().lock(), "{text}").context("--json -: standard output");
     }
     let context = || format!("--json {}", path.display());
     let mut file = File::create(path).with_context(context)?;
-    serde_json::to_writer_pretty(&mut file, summary).with_context(context)?;
-    writeln!(file).with_context(context)
+    let text = to_text(true).with_context(context)?;
+    writeln!(file, "{text}").with_context(context)
 }

@@ -87,6 +87,9 @@ pub struct Config {
     pub grace_ns: u64,
     /// The seed of the records, the order of requests and their times.
     pub seed: u64,
+    /// Which of the seed's schedules: repeats have the same records, of the same popularity, and
+    /// other requests at other times.
+    pub repeat: u64,
     /// Distribution of key lengths.
     pub keys: Distribution,
     /// Distribution of value lengths.
@@ -154,6 +157,13 @@ impl ConfigError {
             fault: error.to_string(),
         }
     }
+
+    pub(crate) fn search(fault: String) -> Self {
+        Self {
+            setting: "search",
+            fault,
+        }
+    }
 }
 
 impl Config {
@@ -174,6 +184,7 @@ impl Config {
             warmup_ns: 1_000_000_000,
             grace_ns: 1_000_000_000,
             seed: 1,
+            repeat: 0,
             keys: Distribution::FacebookKey,
             values: Distribution::FacebookValue,
             value_len_max: workload::limits::VALUE_LEN_MAX,
@@ -348,6 +359,7 @@ impl Config {
     pub fn demand(&self) -> Demand {
         Demand {
             seed: self.seed,
+            repeat: self.repeat,
             connections: self.connections,
             arrivals: self.arrivals,
             superposition: self.superposition,

@@ -4,7 +4,7 @@
 //! The schedule is generated from a seed. Latency is recorded twice: from the time at which a
 //! request was *intended* to leave (response time) and from the time at which it left (service
 //! time). The generator's own lateness is recorded separately. Requests never answered count as
-//! censored.
+//! censored. [`search()`] repeats runs to find the highest rate that keeps a latency objective.
 //!
 //! What is requested and when ([`workload`], or a script), what is recorded (the engine and its
 //! metrics), how requests travel (a carrier) and how they are written (a wire) are apart:
@@ -42,6 +42,7 @@ mod opening;
 mod part;
 mod prefill;
 mod run;
+pub mod search;
 mod server_watch;
 mod stall_detector;
 pub mod summary;
@@ -59,5 +60,6 @@ pub use metrics::Recorded;
 pub use part::Part;
 pub use prefill::{Prefill, Progress, prefill};
 pub use run::{run, run_measured, run_recorded};
+pub use search::{Objective, Searched, search};
 pub use second::Second;
 pub use summary::Summary;

@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+pub use measure::limits::SEARCH_TRIALS_MAX;
+
 /// Maximum number of connections of one run, over all threads.
 pub const CONNECTIONS_MAX: u32 = 1 << 20;
 /// Maximum number of requests one connection may have outstanding.
@@ -153,3 +155,12 @@ pub const SILENCE_MAX_NS: u64 = 3_000_000_000;
 pub const PROBES: u32 = 16;
 /// The delay from the last probe to the start of a run, beside the messages' time on the way.
 pub const AGREED_START_AHEAD_NS: u64 = 250_000_000;
+/// Maximum number of latency objectives of a search.
+pub const OBJECTIVES_MAX: usize = 16;
+/// The highest rate that a search offers, requests per second: more than any generator can.
+pub const SEARCH_RATE_RPS_MAX: f64 = 1e8;
+/// Fewest requests of a trial that are slower than the percentile of an objective, on average. The
+/// percentile of fewer is mostly chance.
+pub const BEYOND_PERCENTILE_MIN: f64 = 10.0;
+/// Fewest requests of a trial whose mean is judged.
+pub const MEAN_REQUESTS_MIN: f64 = 100.0;

@@ -94,6 +94,23 @@ pub fn count(text: &str) -> Result<u64, UnitError> {
     whole(text, number, 9e15, what)
 }
 
+/// A share of `0.1%` or `0.001`, from 0 to 1.
+///
+/// # Errors
+/// The text is not of this form.
+pub fn share(text: &str) -> Result<f64, UnitError> {
+    let what = (
+        "share",
+        "a percentage or a number from 0 to 1, such as 0.1%",
+    );
+    let share = scaled(text, &[("", 1.0), ("%", 0.01)], what)?;
+    if share <= 1.0 {
+        Ok(share)
+    } else {
+        Err(error(text, what))
+    }
+}
+
 /// A duration with three digits, in the largest unit that is not longer: `412 ns`, `1.84 ms`.
 #[must_use]
 pub fn show_duration(ns: u64) -> String {
@@ -189,6 +206,16 @@ mod tests {
         assert_eq!(count("15_360").unwrap(), 15_360);
         assert_eq!(size_bytes("64MiB").unwrap(), 64 << 20);
         assert_eq!(size_bytes("100kB").unwrap(), 100_000);
+    }
+
+    #[test]
+    fn shares_take_percentages() {
+        assert_eq!(share("0.1%").unwrap(), 0.001);
+        assert_eq!(share("0.02").unwrap(), 0.02);
+        assert_eq!(share("0").unwrap(), 0.0);
+        for bad in ["101%", "2", "-1%", "%", "1 %%"] {
+            assert!(share(bad).is_err(), "{bad}");
+        }
     }
 
     #[test]

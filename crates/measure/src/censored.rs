@@ -69,6 +69,21 @@ impl<'a> WithCensored<'a> {
             is_lower_bound: !known,
         }
     }
+
+    /// Whether a percentile of all requests is at most a limit, to the histogram's three digits.
+    /// None: it depends on the latencies of the censored requests.
+    #[must_use]
+    pub fn is_at_most(&self, percentile: f64, limit_ns: u64) -> Option<bool> {
+        let rank = self.all.rank(percentile / 100.0);
+        // A limit has the greatest value of its bucket, as values read back have.
+        let is_kept = |histogram: &Histogram| histogram.count_to(limit_ns) >= rank;
+        match (is_kept(&self.all), is_kept(self.answered)) {
+            _ if self.all.is_empty() => None,
+            (_, true) => Some(true),
+            (false, _) => Some(false),
+            (true, false) => None,
+        }
+    }
 }
 
 #[cfg(test)]
@@ -129,6 +144,27 @@ mod tests {
         assert_eq!(seen(&[700; 999], &[1], 50.0), (700, false));
         assert_eq!(seen(&[700; 999], &[1], 99.9), (700, false));
         assert_eq!(seen(&[700; 999], &[1], 100.0), (700, true));
+    }
+
+    #[test]
+    fn a_limit_is_kept_only_if_no_censored_request_could_break_it() {
+        let answered: Vec<u64> = (1..=95).collect();
+        let is_at_most = |censored: &[u64], percentile, limit_ns| {
+            WithCensored::new(&of(&answered), &of(censored)).is_at_most(percentile, limit_ns)
+        };
+        assert_eq!(is_at_most(&[], 99.0, 95), Some(true));
+        assert_eq!(is_at_most(&[], 99.0, 94), Some(false));
+        // Given up late: the percentile is above the limit. Given up early: it may be.
+        assert_eq!(is_at_most(&[1_000; 5], 99.0, 500), Some(false));
+        assert_eq!(is_at_most(&[3; 5], 99.0, 500), None);
+        // Not one of the highest ranks: known, whatever the five became.
+        assert_eq!(is_at_most(&[3; 5], 95.0, 500), Some(true));
+        assert_eq!(is_at_most(&[3; 5], 95.0, 89), Some(false));
+        assert_eq!(is_at_most(&[3; 5], 95.0, 92), None);
+        assert_eq!(
+            WithCensored::new(&of(&[]), &of(&[])).is_at_most(99.0, 1),
+            None
+        );
     }
 
     #[test]

@@ -12,6 +12,7 @@
 //! [`median_of_trials`] |
 //! | is A faster than B, and by how much? | [`RankTest`], [`ratio_of_medians`], [`paired_ratio`] |
 //! | what is the server's capacity, and at which load does its tail latency rise? | [`Capacity`], [`Knee`] |
+//! | which rate keeps a latency objective? | [`Search`] |
 //! | is the target met? | [`verdict`] |
 //! | are the measurements consistent? | [`LittlesLaw`], [`generator_limited`] |
 #![forbid(unsafe_code)]
@@ -26,6 +27,7 @@ pub mod limits;
 mod littles_law;
 mod rank;
 mod ratio;
+mod search;
 mod target;
 
 pub use capacity::{Capacity, CapacityTrial};
@@ -42,4 +44,7 @@ pub use lateness::{
 pub use littles_law::{LITTLES_LAW_TOLERANCE, LittlesLaw, Outstanding, OutstandingCount};
 pub use rank::RankTest;
 pub use ratio::{paired_ratio, ratio_of_medians};
+pub use search::{
+    Search, SearchEnd, SearchError, SearchLimit, SearchOptions, SearchTrial, Sustained, Verdict,
+};
 pub use target::verdict;

@@ -14,3 +14,14 @@ pub const RANK_EXACT_PAIRS_MAX: usize = 2500;
 
 /// Fewest levels for a knee: with fewer, a plateau cannot be told from a slope.
 pub const KNEE_LEVELS_MIN: usize = 3;
+
+/// Maximum number of trials of a search.
+pub const SEARCH_TRIALS_MAX: usize = 1000;
+
+/// Trials at the median of the belief before the ends of the interval are certified. They prove
+/// little themselves; more of them cost more than they help.
+pub const SEARCH_BISECTIONS_MAX: usize = 3;
+
+/// Invalid trials in succession that end a search. Two make a limit, and the search may meet five
+/// on its way down to rates that the generator can offer.
+pub const SEARCH_INVALID_RUN_MAX: usize = 10;

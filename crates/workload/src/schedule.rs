@@ -96,6 +96,9 @@ pub struct PlannedRequest {
 pub struct Demand {
     /// Seeds every random choice.
     pub seed: u64,
+    /// Which of the seed's schedules. All of them have the same popular records; times and requests
+    /// are independent of each other.
+    pub repeat: u64,
     /// Connections in all.
     pub connections: u32,
     /// Distribution of gaps between requests; only its shape matters.
@@ -153,7 +156,7 @@ impl Demand {
             rate_rps,
             self.connections,
             part.clone(),
-            self.seed,
+            self.repeat_seed(),
         )?;
         let streams = part
             .map(|connection| self.request_stream(connection))
@@ -179,7 +182,15 @@ impl Demand {
     }
 
     fn request_stream(&self, connection: u32) -> RandomStream {
-        RandomStream::new(self.seed, Purpose::Requests, u64::from(connection))
+        RandomStream::new(self.repeat_seed(), Purpose::Requests, u64::from(connection))
+    }
+
+    /// The seed of times and requests; for the first repeat, the seed itself.
+    fn repeat_seed(&self) -> u64 {
+        match self.repeat {
+            0 => self.seed,
+            repeat => self.seed ^ splitmix_output(repeat),
+        }
     }
 
     fn request_sampler(&self) -> Result<RequestSampler, DemandError> {

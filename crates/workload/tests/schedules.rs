@@ -10,6 +10,7 @@ use workload::{
 fn demand(seed: u64) -> Demand {
     Demand {
         seed,
+        repeat: 0,
         connections: 64,
         arrivals: Distribution::FacebookArrival,
         superposition: Superposition::PerConnection,
@@ -35,6 +36,35 @@ fn the_same_seed_gives_the_same_schedule_on_every_machine() {
     assert_eq!(digest(&demand(42)), 17_674_431_082_186_797_164);
     assert_eq!(digest(&single), 5_174_232_547_580_481_276);
     assert_ne!(digest(&demand(42)), digest(&demand(43)));
+}
+
+/// With a hundred popular records of a million, two schedules share most requests only if the same
+/// records are popular.
+#[test]
+fn repeats_share_popular_records_and_nothing_else() {
+    let of = |repeat| {
+        let popularity = Popularity::Zipf(1.5);
+        let demand = Demand {
+            repeat,
+            popularity,
+            ..demand(42)
+        };
+        planned(&demand, 10_000)
+    };
+    let (first, second) = (of(0), of(1));
+    let records: std::collections::HashSet<u64> =
+        first.iter().map(|it| it.request.record).collect();
+    let shared = second
+        .iter()
+        .filter(|it| records.contains(&it.request.record))
+        .count();
+    assert!(shared > 7_000, "{shared}");
+    let same = first
+        .iter()
+        .zip(&second)
+        .filter(|(a, b)| a.intended_ns == b.intended_ns)
+        .count();
+    assert!(same < 10, "{same}");
 }
 
 #[test]

@@ -167,14 +167,16 @@ fn logged<T>(
     Ok((result, server.stop()?))
 }
 
-struct Server {
+/// A known-law server in a process of its own.
+pub(super) struct Server {
     child: Child,
     output: BufReader<std::process::ChildStdout>,
-    port: u16,
+    /// Where it listens, on the loopback interface.
+    pub(super) port: u16,
 }
 
 impl Server {
-    fn start(setting: &Setting, law: Service, seed: u64) -> anyhow::Result<Self> {
+    pub(super) fn start(setting: &Setting, law: Service, seed: u64) -> anyhow::Result<Self> {
         let cpu = setting
             .server_cpu
             .map_or_else(|| "-".to_owned(), |cpu| cpu.to_string());

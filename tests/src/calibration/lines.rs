@@ -8,10 +8,10 @@ use workload::{Distribution, Purpose, RandomStream, Superposition};
 use super::bench::{Trial, load_of, percentile, trial, trial_by_agents};
 use super::law::{Arrival, Service, p99_of_queue_ns};
 use super::server::Truth;
-use super::{Line, Setting};
+use super::{Line, Setting, search};
 
 /// The most that a reported response time may exceed the true one at the 99th percentile.
-const DIFFERENCE_NS_MAX: i64 = 30_000;
+pub(super) const DIFFERENCE_NS_MAX: i64 = 30_000;
 /// The same where each request has its own connection, which takes three more ways through the
 /// kernel and a turn of the server to establish.
 const CONNECTING_NS_MAX: i64 = 150_000;
@@ -25,7 +25,7 @@ const REPEATS: usize = 12;
 const TRIALS: u64 = 7;
 
 /// The questions, each with what it is called.
-pub const QUESTIONS: [(&str, Question); 7] = [
+pub const QUESTIONS: [(&str, Question); 8] = [
     ("requests", requests),
     ("carriers", carriers),
     ("agents", agents),
@@ -33,6 +33,7 @@ pub const QUESTIONS: [(&str, Question); 7] = [
     ("stall-open", stall_open),
     ("stall-closed", stall_closed),
     ("comparison", comparison),
+    ("search", search::question),
 ];
 
 /// Makes the trials of one question.

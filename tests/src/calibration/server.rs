@@ -166,6 +166,13 @@ impl Server {
         Ok(())
     }
 
+    /// Forgets a client and its requests: those of a trial must not delay the next one.
+    fn close(&mut self, number: usize) {
+        self.clients[number] = None;
+        let is_its = |asker: &Asker| matches!(asker, Asker::Client(asker) if *asker == number);
+        self.queue.retain(|job| !is_its(&job.asker));
+    }
+
     fn receive(&mut self, number: usize, buffer: &mut [u8]) -> anyhow::Result<()> {
         let Some(client) = &mut self.clients[number] else {
             return Ok(());
@@ -177,7 +184,7 @@ impl Server {
                 stamp_ns = stamp;
             }
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
-            _ => self.clients[number] = None,
+            _ => self.close(number),
         }
         // The wait in this server's socket is part of the residence: the kernel's note of the
         // arrival, which never is earlier than the request's own send. Without one, the time
@@ -264,7 +271,10 @@ impl Server {
                 let Some(client) = &self.clients[number] else {
                     return Ok(());
                 };
-                client.stream.send(answer.as_bytes())?;
+                if client.stream.send(answer.as_bytes()).is_err() {
+                    self.close(number);
+                    return Ok(());
+                }
             }
             Asker::Datagram(to, header) => {
                 let answer = [&header[..], answer.as_bytes()].concat();

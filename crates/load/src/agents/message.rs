@@ -89,8 +89,8 @@ pub enum Refusal {
     },
 }
 
-/// A window of a run, as far as its figures need it: all operations together. Histograms are Base64 of the HDR V2
-/// serialisation.
+/// A window of a run, as far as its figures need it: all operations together. Histograms are Base64
+/// of the HDR V2 serialisation.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct EndedSecond {

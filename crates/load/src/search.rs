@@ -1,0 +1,272 @@
+//! The search for the sustained throughput: the highest offered rate that keeps latency objectives.
+//!
+//! Each trial is a [`run()`] at a rate that [`measure::Search`] names, with a schedule of its own
+//! and the same records. [`judge()`] turns its summary into a verdict. This module makes the trials
+//! and collects the result.
+
+mod judge;
+mod objective;
+mod text;
+
+use measure::{Search, SearchEnd, SearchOptions, Sustained, Verdict};
+use serde::{Deserialize, Serialize};
+use sys::clock::monotonic_ns;
+
+pub use judge::{Criteria, JudgedLatency, Judgement, judge};
+pub use objective::{Figure, Objective, ObjectiveError};
+pub use text::{result, trial_line};
+
+use crate::config::{Config, ConfigError, Rate};
+use crate::error::Error;
+use crate::limits::{OBJECTIVES_MAX, SEARCH_RATE_RPS_MAX};
+use crate::run::run;
+use crate::second::Second;
+use crate::summary::Summary;
+
+/// The version of the JSON schema of [`Searched`].
+pub const SCHEMA: &str = "curtail.search/1";
+
+/// The settings of a search. Those of its trials are a [`Config`], whose rate is the first.
+#[derive(Debug, Clone, PartialEq)]
+pub struct SearchConfig {
+    /// What a trial must keep.
+    pub criteria: Criteria,
+    /// Trials at most.
+    pub trials_max: usize,
+    /// The wanted width of the interval, as a share of its lower end.
+    pub resolution: f64,
+    /// The confidence of the interval.
+    pub confidence: f64,
+}
+
+impl SearchConfig {
+    /// The defaults: at most 0.1 % failures, 40 trials, an interval of 10 % at 95 % confidence. A
+    /// search of a quiet server takes some 25 trials; with 40, nearly all noisy ones end with an
+    /// interval too (simulations in `crates/measure/src/search/tests.rs`).
+    #[must_use]
+    pub fn new(objectives: Vec<Objective>) -> Self {
+        Self {
+            criteria: Criteria {
+                objectives,
+                failures_max: 0.001,
+            },
+            trials_max: 40,
+            resolution: 0.1,
+            confidence: 0.95,
+        }
+    }
+}
+
+/// The result of a search.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Searched {
+    /// [`SCHEMA`].
+    pub schema: String,
+    /// The objectives, such as `p99 ≤ 500 µs`.
+    pub objectives: Vec<String>,
+    /// The greatest share of failures.
+    pub failures_max: f64,
+    /// The settings of the search.
+    pub options: SearchOptions,
+    /// The answer.
+    pub sustained: Sustained,
+    /// What breaks first: the criterion that is exceeded most in most of the broken trials near the
+    /// answer. None without a broken trial.
+    pub binding: Option<String>,
+    /// Share of the records resident after the prefill. None without a prefill.
+    pub resident: Option<f64>,
+    /// Every trial, in order.
+    pub trials: Vec<SearchedTrial>,
+}
+
+/// One trial of a search.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct SearchedTrial {
+    /// Its number, from 1; also the repeat of the schedule.
+    pub number: usize,
+    /// The offered rate.
+    pub rate_rps: f64,
+    /// How long it took, from opening connections to the end.
+    pub elapsed_ns: u64,
+    /// The verdict.
+    pub verdict: Verdict,
+    /// Its reasons. None for a run that failed.
+    pub judgement: Option<Judgement>,
+    /// Why the run failed.
+    pub error: Option<String>,
+    /// What was measured.
+    pub summary: Option<Summary>,
+}
+
+/// What happens during a search.
+#[derive(Debug, Clone, Copy)]
+pub enum SearchEvent<'a> {
+    /// A trial begins: its number and its rate.
+    Begin(usize, f64),
+    /// A second of the trial has passed.
+    Second(&'a Second),
+    /// A trial has ended. At most so much time is left.
+    Trial(&'a SearchedTrial, u64),
+}
+
+/// Searches for the sustained throughput.
+///
+/// # Errors
+/// A setting is invalid, or the first trial fails for a reason that no rate changes. Later failures
+/// are results: they are recorded as trials.
+pub fn search(
+    config: &Config,
+    search_config: &SearchConfig,
+    mut on_event: impl FnMut(SearchEvent<'_>),
+) -> Result<Searched, Error> {
+    config.validate()?;
+    let mut search = Search::new(options(config, search_config)?)
+        .map_err(|error| ConfigError::search(error.to_string()))?;
+    let criteria = &search_config.criteria;
+    let mut trials = Vec::new();
+    while let Some(rate_rps) = search.next_rps() {
+        let number = trials.len() + 1;
+        on_event(SearchEvent::Begin(number, rate_rps));
+        let mut config = config.clone();
+        config.rate = Rate::PerSecond(rate_rps);
+        config.repeat = number as u64;
+        let started_ns = monotonic_ns();
+        let ended = run(&config, |second| on_event(SearchEvent::Second(second)));
+        let elapsed_ns = monotonic_ns() - started_ns;
+        let trial = match ended {
+            Ok(summary) => SearchedTrial::measured(number, rate_rps, elapsed_ns, summary, criteria),
+            Err(error) if number == 1 && !matches!(error, Error::AllLost { .. }) => {
+                return Err(error);
+            }
+            Err(error) => SearchedTrial::failed(number, rate_rps, elapsed_ns, &error),
+        };
+        search.record(trial.verdict);
+        trials.push(trial);
+        if let Some(trial) = trials.last() {
+            on_event(SearchEvent::Trial(trial, time_left_ns(&search, &trials)));
+        }
+    }
+    let sustained = search.sustained();
+    Ok(Searched {
+        schema: SCHEMA.to_owned(),
+        objectives: criteria
+            .objectives
+            .iter()
+            .map(ToString::to_string)
+            .collect(),
+        failures_max: criteria.failures_max,
+        options: *search.options(),
+        binding: binding(&trials, &sustained),
+        sustained,
+        resident: None,
+        trials,
+    })
+}
+
+/// The longest time that the search still takes, by the mean duration of the trials so far.
+fn time_left_ns(search: &Search, trials: &[SearchedTrial]) -> u64 {
+    let left = match search.next_rps() {
+        Some(_) => search.options().trials_max.saturating_sub(trials.len()) as u64,
+        None => 0,
+    };
+    let elapsed_ns: u64 = trials.iter().map(|trial| trial.elapsed_ns).sum();
+    left * (elapsed_ns / trials.len().max(1) as u64)
+}
+
+fn options(config: &Config, search_config: &SearchConfig) -> Result<SearchOptions, ConfigError> {
+    let objectives = &search_config.criteria.objectives;
+    if objectives.is_empty() || objectives.len() > OBJECTIVES_MAX {
+        let count = objectives.len();
+        let fault = format!("{count} latency objectives; give 1 to {OBJECTIVES_MAX}");
+        return Err(ConfigError::search(fault));
+    }
+    let Rate::PerSecond(start_rps) = config.rate else {
+        let fault = "a closed loop has no offered rate to search for; give the first rate, such as \
+                     20k";
+        return Err(ConfigError::search(fault.to_owned()));
+    };
+    let requests_min = objectives
+        .iter()
+        .map(Objective::requests_min)
+        .fold(0.0, f64::max);
+    let floor_rps = requests_min * 1e9 / config.duration_ns as f64;
+    Ok(SearchOptions {
+        start_rps: start_rps.clamp(floor_rps, SEARCH_RATE_RPS_MAX.max(floor_rps)),
+        floor_rps,
+        ceiling_rps: SEARCH_RATE_RPS_MAX.max(floor_rps),
+        resolution: search_config.resolution,
+        confidence: search_config.confidence,
+        trials_max: search_config.trials_max,
+    })
+}
+
+impl SearchedTrial {
+    fn measured(
+        number: usize,
+        rate_rps: f64,
+        elapsed_ns: u64,
+        summary: Summary,
+        criteria: &Criteria,
+    ) -> Self {
+        let judgement = judge(&summary, criteria);
+        Self {
+            number,
+            rate_rps,
+            elapsed_ns,
+            verdict: judgement.verdict,
+            judgement: Some(judgement),
+            error: None,
+            summary: Some(summary),
+        }
+    }
+
+    fn failed(number: usize, rate_rps: f64, elapsed_ns: u64, error: &Error) -> Self {
+        Self {
+            number,
+            rate_rps,
+            elapsed_ns,
+            verdict: Verdict::Failed,
+            judgement: None,
+            error: Some(format!("failed to {error}")),
+            summary: None,
+        }
+    }
+}
+
+/// The criterion that is exceeded most in most of the broken trials near the answer. A trial far
+/// above it breaks everything.
+fn binding(trials: &[SearchedTrial], sustained: &Sustained) -> Option<String> {
+    let broken = || {
+        trials
+            .iter()
+            .filter(|trial| trial.verdict == Verdict::Broken)
+    };
+    let lowest_rps = broken().map(|trial| trial.rate_rps).reduce(f64::min)?;
+    let near_rps = sustained
+        .high_rps
+        .map_or(lowest_rps, |high| high.max(lowest_rps));
+    let near = broken().filter(|trial| trial.rate_rps <= near_rps);
+    let worst = near.filter_map(|trial| trial.judgement.as_ref()?.worst.as_deref());
+    let names: Vec<&str> = worst.collect();
+    let count = |name: &str| names.iter().filter(|other| **other == name).count();
+    names
+        .iter()
+        .max_by_key(|name| count(name))
+        .map(|name| (*name).to_owned())
+}
+
+impl Searched {
+    /// Whether anything is known about the server.
+    #[must_use]
+    pub fn has_answer(&self) -> bool {
+        self.sustained.low_rps.is_some() || self.sustained.high_rps.is_some()
+    }
+
+    /// Whether the server's throughput may be higher than any rate that was tried.
+    #[must_use]
+    pub fn is_lower_bound(&self) -> bool {
+        let end = self.sustained.end;
+        matches!(end, SearchEnd::Limit | SearchEnd::AlwaysKept)
+            || (self.sustained.low_rps.is_some() && self.sustained.high_rps.is_none())
+    }
+}

@@ -1,0 +1,351 @@
+//! Whether one trial keeps the objectives.
+
+use measure::{Histogram, Verdict, WithCensored, generator_limited_at_p999};
+use serde::{Deserialize, Serialize};
+
+use super::objective::{Figure, Objective};
+use crate::summary::{LatencyDistribution, Summary};
+
+/// The share of the intended requests that may be missing among the answers of the interval. A
+/// server whose backlog grows by less than this share of the offered rate delays the last request
+/// by less than this share of the interval: 50 ms in 5 s, so any objective below that sees it. The
+/// tolerance is not smaller because few requests, such as those in flight at both ends of a short
+/// trial, would decide.
+const ACHIEVED_TOLERANCE: f64 = 0.01;
+
+/// What a trial must keep.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Criteria {
+    /// The latency objectives.
+    pub objectives: Vec<Objective>,
+    /// The greatest share of requests that are answered with an error or not at all.
+    pub failures_max: f64,
+}
+
+/// A verdict and its reasons.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Judgement {
+    /// The verdict.
+    pub verdict: Verdict,
+    /// Why an invalid trial is invalid.
+    pub invalid_reason: Option<String>,
+    /// The figure of each objective, in the order of the objectives.
+    pub latencies: Vec<JudgedLatency>,
+    /// Answers in the interval, divided by the requests intended in it.
+    pub achieved_share: f64,
+    /// The least such share that passes.
+    pub achieved_share_min: f64,
+    /// Share of the intended requests that failed.
+    pub failures: f64,
+    /// The greatest that passes.
+    pub failures_max: f64,
+    /// Of the criteria that are broken, the one exceeded by the greatest factor.
+    pub worst: Option<String>,
+}
+
+/// The figure of one objective.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct JudgedLatency {
+    /// `mean` or `p99`.
+    pub figure: String,
+    /// What was measured.
+    pub value_ns: u64,
+    /// The true value is at least `value_ns`: requests were never answered.
+    pub is_lower_bound: bool,
+    /// What is allowed.
+    pub limit_ns: u64,
+    /// The figure is known to be at most the limit.
+    pub is_kept: bool,
+}
+
+/// Judges a trial.
+///
+/// - *Invalid*, so nothing is known about the server: the generator was late (at the 99.9th
+///   percentile too, if an objective is of a percentile above the 99th), or Little's law fails.
+/// - *Broken*: an objective, the achieved rate or the share of failures is out of its bound. An
+///   objective is kept only if that is known. A request that was never answered may have taken any
+///   time: a figure that would be above its limit if it took forever is not kept, even where its
+///   lower bound is below the limit.
+/// - *Kept* otherwise.
+#[must_use]
+pub fn judge(summary: &Summary, criteria: &Criteria) -> Judgement {
+    let mut judgement = Judgement {
+        verdict: Verdict::Failed,
+        invalid_reason: None,
+        latencies: Vec::new(),
+        achieved_share: achieved_share(summary),
+        achieved_share_min: achieved_share_min(summary, criteria),
+        failures: (summary.censored + summary.failures.total() + summary.errors) as f64
+            / summary.intended.max(1) as f64,
+        failures_max: criteria.failures_max,
+        worst: None,
+    };
+    let Some(responses) = Responses::of(summary) else {
+        judgement.invalid_reason = Some("the summary has no response times".to_owned());
+        return judgement;
+    };
+    let judged = criteria
+        .objectives
+        .iter()
+        .map(|objective| responses.judge(objective));
+    judgement.latencies = judged.collect();
+    judgement.worst = worst(&judgement);
+    (judgement.verdict, judgement.invalid_reason) = if is_late(summary, criteria) {
+        let reason = "the generator was the limit".to_owned();
+        (Verdict::GeneratorLimited, Some(reason))
+    } else if !summary.littles_law().holds {
+        let reason = "Little's law fails: the count and the time stamps disagree".to_owned();
+        (Verdict::Failed, Some(reason))
+    } else if judgement.worst.is_some() {
+        (Verdict::Broken, None)
+    } else {
+        (Verdict::Kept, None)
+    };
+    judgement
+}
+
+fn achieved_share(summary: &Summary) -> f64 {
+    let answered = summary.achieved_rps * summary.duration_ns as f64 / 1e9;
+    answered / summary.intended.max(1) as f64
+}
+
+/// Also less by the objectives: a server that answers each request within its limit has at most the
+/// requests of that time outstanding at the end of the interval (Little's law).
+fn achieved_share_min(summary: &Summary, criteria: &Criteria) -> f64 {
+    let limits = criteria
+        .objectives
+        .iter()
+        .map(|objective| objective.limit_ns);
+    let longest_ns = limits.max().unwrap_or_default() as f64;
+    (1.0 - ACHIEVED_TOLERANCE - longest_ns / summary.duration_ns.max(1) as f64).max(0.0)
+}
+
+/// Whether the generator's lateness makes an objective's figure invalid.
+fn is_late(summary: &Summary, criteria: &Criteria) -> bool {
+    let is_rare = |objective: &Objective| match objective.figure {
+        Figure::Mean => false,
+        Figure::Percentile(at) => at > 99.0,
+    };
+    let lateness = summary.lateness.as_ref().and_then(histogram);
+    let is_late_at_p999 =
+        || lateness.is_none_or(|it| generator_limited_at_p999(it.percentile(99.9)));
+    summary.generator_limited || (criteria.objectives.iter().any(is_rare) && is_late_at_p999())
+}
+
+fn histogram(distribution: &LatencyDistribution) -> Option<Histogram> {
+    Histogram::from_base64(&distribution.hdr).ok()
+}
+
+/// The name of the broken criterion that is exceeded by the greatest factor.
+fn worst(judgement: &Judgement) -> Option<String> {
+    let latencies = judgement
+        .latencies
+        .iter()
+        .filter(|it| !it.is_kept)
+        .map(|it| {
+            let excess = it.value_ns as f64 / it.limit_ns as f64;
+            (it.figure.clone(), excess)
+        });
+    let achieved = judgement.achieved_share_min / judgement.achieved_share.max(1e-9);
+    let failures = judgement.failures / judgement.failures_max.max(1e-9);
+    let others = [("achieved rate", achieved), ("failures", failures)];
+    let others = others.into_iter().filter(|&(_, excess)| excess > 1.0);
+    let all = latencies.chain(others.map(|(name, excess)| (name.to_owned(), excess)));
+    all.max_by(|a, b| a.1.total_cmp(&b.1)).map(|(name, _)| name)
+}
+
+/// The response times of a trial.
+struct Responses {
+    answered: Histogram,
+    censored: Histogram,
+}
+
+impl Responses {
+    /// None in closed loop, or where the text of a histogram is damaged.
+    fn of(summary: &Summary) -> Option<Self> {
+        let response = summary.response.as_ref()?;
+        let mut answered = histogram(response)?;
+        let censored = match &response.censored {
+            Some(censored) => Histogram::from_base64(&censored.hdr).ok()?,
+            None => Histogram::new(),
+        };
+        // The censored ones were merged into all, so they are among them.
+        let _ = answered.subtract(&censored);
+        Some(Self { answered, censored })
+    }
+
+    fn judge(&self, objective: &Objective) -> JudgedLatency {
+        let all = WithCensored::new(&self.answered, &self.censored);
+        let limit_ns = objective.limit_ns;
+        let (value_ns, is_lower_bound, is_kept) = match objective.figure {
+            Figure::Mean => {
+                let mean_ns = all.all().mean();
+                let is_known = self.censored.is_empty() && !self.answered.is_empty();
+                let is_kept = is_known && mean_ns <= limit_ns as f64;
+                (mean_ns.round() as u64, !self.censored.is_empty(), is_kept)
+            }
+            Figure::Percentile(at) => {
+                let value = all.percentile(at);
+                let is_kept = all.is_at_most(at, limit_ns) == Some(true);
+                (value.value_ns, value.is_lower_bound, is_kept)
+            }
+        };
+        JudgedLatency {
+            figure: objective.figure.to_string(),
+            value_ns,
+            is_lower_bound,
+            limit_ns,
+            is_kept,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::summary::{Failures, Loop, SCHEMA};
+
+    fn of(values: impl IntoIterator<Item = u64>) -> Histogram {
+        let mut histogram = Histogram::new();
+        values.into_iter().for_each(|value| histogram.record(value));
+        histogram
+    }
+
+    /// A second at 1000 requests/s with response times of 1 to 1000 µs, the last ones censored.
+    fn summary(censored: impl IntoIterator<Item = u64>) -> Summary {
+        let censored = of(censored);
+        let answered = of((1..=1000 - censored.len()).map(|us| us * 1000));
+        let distribution = |histogram| LatencyDistribution::of(histogram, &[99.0]);
+        Summary {
+            schema: SCHEMA.to_owned(),
+            demand: Loop::Open,
+            offered_rps: Some(1000.0),
+            duration_ns: 1_000_000_000,
+            intended: 1000,
+            sent: 1000,
+            answered: answered.len(),
+            censored: censored.len(),
+            errors: 0,
+            achieved_rps: answered.len() as f64,
+            gets: 0,
+            hits: 0,
+            sets: 0,
+            lost_connections: 0,
+            resident: None,
+            response: Some(LatencyDistribution::with_censored(
+                &answered,
+                &censored,
+                &[99.0],
+            )),
+            service: distribution(&answered),
+            slip: Some(distribution(&of([1000]))),
+            lateness: Some(distribution(&of([1000]))),
+            generator_limited: false,
+            generator_cpu: 0.5,
+            generator_busy: 0.5,
+            outstanding_mean: 0.5,
+            outstanding_unread: 0.0,
+            outstanding_expected: 0.5,
+            bytes_sent: 0,
+            bytes_received: 0,
+            unstamped: 0,
+            saturating_rps: None,
+            watched: None,
+            bursts: None,
+            stalls: None,
+            failures: Failures::default(),
+            follow_ups: 0,
+            operations: Vec::new(),
+            carrier: None,
+            script: None,
+            agents: Vec::new(),
+            measuring_client: None,
+        }
+    }
+
+    fn judged(summary: &Summary, objectives: &str) -> Judgement {
+        let objectives = objectives.split(',').map(|text| text.parse().unwrap());
+        let criteria = Criteria {
+            objectives: objectives.collect(),
+            failures_max: 0.001,
+        };
+        judge(summary, &criteria)
+    }
+
+    #[test]
+    fn each_objective_is_judged_and_the_worst_is_named() {
+        let kept = judged(&summary([]), "p99=1ms,mean=600us");
+        assert_eq!((kept.verdict, kept.worst.clone()), (Verdict::Kept, None));
+        assert!((989_000..=991_000).contains(&kept.latencies[0].value_ns));
+        let broken = judged(&summary([]), "p99=900us,mean=400us,p50=1ms");
+        assert_eq!(broken.verdict, Verdict::Broken);
+        assert_eq!(broken.worst.as_deref(), Some("mean"));
+        let is_kept: Vec<bool> = broken.latencies.iter().map(|it| it.is_kept).collect();
+        assert_eq!(is_kept, [false, false, true]);
+    }
+
+    #[test]
+    fn a_lower_bound_above_the_limit_is_broken_and_one_below_it_is_not_kept() {
+        let late = judged(&summary([2_000_000_000; 20]), "p99=10ms");
+        assert!(late.latencies[0].is_lower_bound && !late.latencies[0].is_kept);
+        // A connection was lost: its requests were given up at once.
+        let mut early = summary([2_000; 20]);
+        (early.censored, early.achieved_rps) = (0, 1000.0);
+        let early = judged(&early, "p99=10ms");
+        let latency = &early.latencies[0];
+        assert!(latency.is_lower_bound && latency.value_ns < latency.limit_ns);
+        assert_eq!((early.verdict, latency.is_kept), (Verdict::Broken, false));
+        // Percentiles that those requests cannot change are known.
+        let mut early = summary([2_000; 20]);
+        (early.censored, early.achieved_rps) = (0, 1000.0);
+        assert_eq!(judged(&early, "p90=1ms").verdict, Verdict::Kept);
+        assert_eq!(judged(&early, "mean=1ms").verdict, Verdict::Broken);
+    }
+
+    #[test]
+    fn failures_and_missing_answers_break() {
+        let mut failing = summary([]);
+        failing.errors = 2;
+        let failing = judged(&failing, "p99=1ms");
+        assert_eq!(failing.verdict, Verdict::Broken);
+        assert_eq!(failing.worst.as_deref(), Some("failures"));
+        let mut slow = summary([]);
+        slow.achieved_rps = 970.0;
+        let slow = judged(&slow, "p99=1ms");
+        assert_eq!(slow.verdict, Verdict::Broken);
+        assert_eq!(slow.worst.as_deref(), Some("achieved rate"));
+        assert!((slow.achieved_share_min - 0.989).abs() < 1e-9);
+        let mut at_the_bounds = summary([]);
+        (at_the_bounds.errors, at_the_bounds.achieved_rps) = (1, 992.0);
+        assert_eq!(judged(&at_the_bounds, "p99=1ms").verdict, Verdict::Kept);
+    }
+
+    #[test]
+    fn a_limited_generator_proves_nothing() {
+        let mut limited = summary([]);
+        limited.generator_limited = true;
+        let limited = judged(&limited, "p99=1us");
+        assert_eq!(limited.verdict, Verdict::GeneratorLimited);
+        // Late at the 99.9th percentile only: that matters to that percentile only.
+        let mut late = summary([]);
+        let lateness = of((0..1000).map(|number| if number < 995 { 1_000 } else { 200_000 }));
+        late.lateness = Some(LatencyDistribution::of(&lateness, &[99.0]));
+        assert_eq!(judged(&late, "p99=1ms").verdict, Verdict::Kept);
+        assert_eq!(
+            judged(&late, "p99.9=2ms").verdict,
+            Verdict::GeneratorLimited
+        );
+    }
+
+    #[test]
+    fn a_trial_that_contradicts_itself_proves_nothing() {
+        let mut wrong = summary([]);
+        wrong.outstanding_expected = 50.0;
+        let wrong = judged(&wrong, "p99=1ms");
+        assert_eq!(wrong.verdict, Verdict::Failed);
+        assert!(wrong.invalid_reason.unwrap().contains("Little"));
+        let mut closed = summary([]);
+        closed.response = None;
+        assert_eq!(judged(&closed, "p99=1ms").verdict, Verdict::Failed);
+    }
+}

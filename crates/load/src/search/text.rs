@@ -1,0 +1,361 @@
+//! The text output of a search: a line per trial and the result.
+
+use std::fmt::Write as _;
+
+use measure::{SearchEnd, Verdict};
+
+use super::{JudgedLatency, Judgement, Searched, SearchedTrial};
+use crate::units::{show_duration, show_rate};
+
+/// The line of one trial.
+#[must_use]
+pub fn trial_line(trial: &SearchedTrial, trials_max: usize, left_ns: u64) -> String {
+    let mut line = format!(
+        "{:>3} of ≤ {trials_max} {:>8}/s  {:<9}",
+        trial.number,
+        show_rate(trial.rate_rps),
+        verdict(trial.verdict),
+    );
+    let reasons = match (&trial.judgement, &trial.error) {
+        (Some(judgement), _) => reasons(judgement),
+        (None, Some(error)) => error.clone(),
+        (None, None) => String::new(),
+    };
+    let left = match left_ns {
+        0 => String::new(),
+        _ => format!("  (≤ {} left)", show_time(left_ns)),
+    };
+    // Writing into a String cannot fail.
+    let _ = write!(line, " {reasons}{left}");
+    line
+}
+
+fn verdict(verdict: Verdict) -> &'static str {
+    match verdict {
+        Verdict::Kept => "kept",
+        Verdict::Broken => "broken",
+        Verdict::GeneratorLimited | Verdict::Failed => "invalid",
+    }
+}
+
+fn reasons(judgement: &Judgement) -> String {
+    let mut parts: Vec<String> = Vec::new();
+    parts.extend(judgement.invalid_reason.clone());
+    parts.extend(judgement.latencies.iter().map(latency));
+    if judgement.achieved_share < judgement.achieved_share_min {
+        let share = show_percent(judgement.achieved_share);
+        parts.push(format!("achieved {share} of the offered rate"));
+    }
+    if judgement.failures > judgement.failures_max {
+        parts.push(format!("{} failures", show_percent(judgement.failures)));
+    }
+    parts.join(", ")
+}
+
+fn latency(latency: &JudgedLatency) -> String {
+    let JudgedLatency {
+        figure,
+        value_ns,
+        limit_ns,
+        is_lower_bound,
+        is_kept,
+    } = latency;
+    let sign = if *is_lower_bound { "≥" } else { "" };
+    let relation = match (is_kept, value_ns > limit_ns) {
+        (true, _) => "≤",
+        (false, true) => ">",
+        (false, false) => "not known ≤",
+    };
+    let (value, limit) = (show_duration(*value_ns), show_duration(*limit_ns));
+    format!("{figure} {sign}{value} {relation} {limit}")
+}
+
+/// The result.
+#[must_use]
+pub fn result(searched: &Searched) -> String {
+    let sustained = &searched.sustained;
+    let mut text = String::new();
+    let mut line = |name: &str, content: String| {
+        let _ = writeln!(text, "{name:<10} {content}");
+    };
+    line("sustained", answer(searched));
+    line("objective", objective(searched));
+    let confidence = sustained.confidence;
+    match (sustained.low_rps, sustained.high_rps) {
+        (Some(low), Some(high)) if low < high => line(
+            "interval",
+            format!(
+                "{}/s kept, {}/s broken, with {} confidence",
+                show_rate(low),
+                show_rate(high),
+                show_percent(confidence)
+            ),
+        ),
+        (Some(_), None) | (None, Some(_)) => {
+            let one_sided = f64::midpoint(1.0, confidence);
+            line("confidence", show_percent(one_sided));
+        }
+        _ => {}
+    }
+    if let Some(binding) = &searched.binding {
+        line("binding", format!("{binding} breaks first"));
+    }
+    line("trials", trials(searched));
+    line("ended", ended(searched));
+    text
+}
+
+fn answer(searched: &Searched) -> String {
+    let sustained = &searched.sustained;
+    let rate = |rps: f64| format!("{}/s", show_rate(rps));
+    match (
+        sustained.low_rps,
+        sustained.high_rps,
+        sustained.estimate_rps,
+    ) {
+        _ if sustained.end == SearchEnd::Contradiction => "not one rate".to_owned(),
+        (Some(_), Some(_), Some(estimate)) => rate(estimate),
+        (Some(low), None, _) => format!("at least {}", rate(low)),
+        (None, Some(high), _) => format!("less than {}", rate(high)),
+        (_, _, Some(estimate)) => format!("not decided; near {}", rate(estimate)),
+        (_, _, None) => "not known".to_owned(),
+    }
+}
+
+fn objective(searched: &Searched) -> String {
+    format!(
+        "{}, failures ≤ {}, achieved = offered",
+        searched.objectives.join(", "),
+        show_percent(searched.failures_max)
+    )
+}
+
+fn trials(searched: &Searched) -> String {
+    let of = |verdict| {
+        let trials = searched.trials.iter();
+        trials.filter(|trial| trial.verdict == verdict).count()
+    };
+    let mut text = format!(
+        "{} of at most {}: {} kept, {} broken, {} generator-limited, {} failed",
+        searched.trials.len(),
+        searched.options.trials_max,
+        of(Verdict::Kept),
+        of(Verdict::Broken),
+        of(Verdict::GeneratorLimited),
+        of(Verdict::Failed),
+    );
+    let contradicting = searched.sustained.contradicting;
+    if contradicting > 0 {
+        let _ = write!(text, "; {contradicting} contradict any single threshold");
+    }
+    text
+}
+
+fn ended(searched: &Searched) -> String {
+    let SearchEndText { why, remedy } = end_text(searched);
+    match remedy {
+        "" => why,
+        _ => format!("{why}; {remedy}"),
+    }
+}
+
+struct SearchEndText {
+    why: String,
+    remedy: &'static str,
+}
+
+fn end_text(searched: &Searched) -> SearchEndText {
+    let limit = searched.sustained.limit;
+    let limit_text = || {
+        limit.map_or_else(String::new, |limit| {
+            let rate = show_rate(limit.rate_rps);
+            match limit.verdict {
+                Verdict::GeneratorLimited => format!("the generator was the limit from {rate}/s"),
+                _ => format!("trials failed from {rate}/s"),
+            }
+        })
+    };
+    let floor = show_rate(searched.options.floor_rps);
+    let (why, remedy) = match searched.sustained.end {
+        SearchEnd::Running => ("not ended".to_owned(), ""),
+        SearchEnd::Resolved => ("the interval is as narrow as wanted".to_owned(), ""),
+        SearchEnd::Budget if limit.is_some() => (
+            format!("the trials are used up; {}", limit_text()),
+            "give more with --search-trials",
+        ),
+        SearchEnd::Budget => (
+            "the trials are used up".to_owned(),
+            "a longer --duration makes verdicts steadier, more --search-trials the interval narrower",
+        ),
+        SearchEnd::Limit => (
+            limit_text(),
+            "the server may sustain more; give the generator processors (--cpus) and threads (-T)",
+        ),
+        SearchEnd::AlwaysKept => ("kept at the highest rate there is".to_owned(), ""),
+        SearchEnd::NeverKept => (
+            format!("broken at {floor}/s, the lowest rate that trials of this length can judge"),
+            "allow more time with --slo, or judge lower rates with a longer --duration",
+        ),
+        SearchEnd::Invalid => (
+            "too many invalid trials in succession".to_owned(),
+            "the lines above have their reasons",
+        ),
+        SearchEnd::Contradiction => (
+            "a rate is kept and a lower one is broken, both with confidence".to_owned(),
+            "latency does not rise with the rate, or the server changed during the search",
+        ),
+    };
+    SearchEndText { why, remedy }
+}
+
+/// A share as a percentage with the digits that it has: `95%`, `0.1%`, `97.53%`.
+fn show_percent(share: f64) -> String {
+    format!("{}%", (share * 1e4).round() / 100.0)
+}
+
+/// Minutes or seconds.
+fn show_time(ns: u64) -> String {
+    match ns.div_ceil(1_000_000_000) {
+        s @ 0..=90 => format!("{s} s"),
+        s => format!("{} min", s.div_ceil(60)),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use measure::{Search, SearchOptions};
+
+    use super::*;
+    use crate::search::{SCHEMA, binding};
+
+    /// A search of a server whose 99th percentile is 20 s ÷ (60 000 − rate): 500 µs at 20 000/s.
+    /// From 100 000/s, and above another limit, the generator is the limit.
+    fn searched(limit_rps: f64, trials_max: usize) -> Searched {
+        let options = SearchOptions {
+            start_rps: 5_000.0,
+            floor_rps: 1_000.0,
+            ceiling_rps: 1e6,
+            resolution: 0.1,
+            confidence: 0.95,
+            trials_max,
+        };
+        let mut search = Search::new(options).unwrap();
+        let mut trials = Vec::new();
+        while let Some(rate_rps) = search.next_rps() {
+            let trial = trial(trials.len() + 1, rate_rps, rate_rps > limit_rps);
+            search.record(trial.verdict);
+            trials.push(trial);
+        }
+        let sustained = search.sustained();
+        Searched {
+            schema: SCHEMA.to_owned(),
+            objectives: vec!["p99 ≤ 500 µs".to_owned()],
+            failures_max: 0.001,
+            options,
+            binding: binding(&trials, &sustained),
+            sustained,
+            resident: None,
+            trials,
+        }
+    }
+
+    fn trial(number: usize, rate_rps: f64, is_limited: bool) -> SearchedTrial {
+        let value_ns = (20e9 / (60_000.0 - rate_rps).max(1.0)) as u64;
+        let is_kept = value_ns <= 500_000;
+        let verdict = match (is_limited, is_kept) {
+            (true, _) => Verdict::GeneratorLimited,
+            (false, true) => Verdict::Kept,
+            (false, false) => Verdict::Broken,
+        };
+        let judgement = Judgement {
+            verdict,
+            invalid_reason: is_limited.then(|| "the generator was the limit".to_owned()),
+            latencies: vec![JudgedLatency {
+                figure: "p99".to_owned(),
+                value_ns,
+                is_lower_bound: value_ns > 1_000_000,
+                limit_ns: 500_000,
+                is_kept,
+            }],
+            achieved_share: 1.0,
+            achieved_share_min: 0.99,
+            failures: 0.0,
+            failures_max: 0.001,
+            worst: (!is_kept).then(|| "p99".to_owned()),
+        };
+        SearchedTrial {
+            number,
+            rate_rps,
+            elapsed_ns: 6_000_000_000,
+            verdict,
+            judgement: Some(judgement),
+            error: None,
+            summary: None,
+        }
+    }
+
+    #[test]
+    fn a_trial_has_its_reasons_and_the_time_left() {
+        let line = |rate_rps, is_limited, left_s: u64| {
+            trial_line(&trial(7, rate_rps, is_limited), 40, left_s * 1_000_000_000)
+        };
+        assert_eq!(
+            line(10_000.0, false, 198),
+            "  7 of ≤ 40   10.0 k/s  kept      p99 400 µs ≤ 500 µs  (≤ 4 min left)"
+        );
+        assert_eq!(
+            line(50_000.0, false, 66),
+            "  7 of ≤ 40   50.0 k/s  broken    p99 ≥2.00 ms > 500 µs  (≤ 66 s left)"
+        );
+        assert_eq!(
+            line(10_000.0, true, 0),
+            "  7 of ≤ 40   10.0 k/s  invalid   the generator was the limit, p99 400 µs ≤ 500 µs"
+        );
+        let mut not_known = trial(7, 10_000.0, false);
+        if let Some(judgement) = &mut not_known.judgement {
+            let latency = &mut judgement.latencies[0];
+            (latency.is_lower_bound, latency.is_kept) = (true, false);
+            (judgement.achieved_share, judgement.failures) = (0.97, 0.02);
+        }
+        assert_eq!(
+            trial_line(&not_known, 40, 0),
+            "  7 of ≤ 40   10.0 k/s  kept      p99 ≥400 µs not known ≤ 500 µs, achieved 97% of the \
+             offered rate, 2% failures"
+        );
+    }
+
+    /// The guide shows this text.
+    #[test]
+    fn an_interval_is_shown_with_what_it_rests_on() {
+        assert_eq!(
+            result(&searched(1e6, 40)),
+            "sustained  20.9 k/s\n\
+             objective  p99 ≤ 500 µs, failures ≤ 0.1%, achieved = offered\n\
+             interval   19.9 k/s kept, 21.6 k/s broken, with 95% confidence\n\
+             binding    p99 breaks first\n\
+             trials     24 of at most 40: 13 kept, 11 broken, 0 generator-limited, 0 failed\n\
+             ended      the interval is as narrow as wanted\n"
+        );
+    }
+
+    #[test]
+    fn a_limited_generator_shows_a_lower_bound() {
+        let text = result(&searched(15_000.0, 40));
+        assert!(text.starts_with("sustained  at least 14."), "{text}");
+        assert!(text.contains("\nconfidence 97.5%\n"), "{text}");
+        assert!(
+            text.contains("ended      the generator was the limit from 1"),
+            "{text}"
+        );
+    }
+
+    #[test]
+    fn a_small_budget_shows_that_nothing_is_decided() {
+        let text = result(&searched(1e6, 5));
+        assert!(text.starts_with("sustained  not decided; near "), "{text}");
+        assert!(
+            text.contains("ended      the trials are used up; a longer --duration"),
+            "{text}"
+        );
+    }
+}
