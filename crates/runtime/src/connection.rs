@@ -2,7 +2,7 @@
 
 use std::io;
 
-use service::{OpenTickets, Output, Pin, Session, Worker};
+use service::{Next, OpenTickets, Output, Pin, Session, Worker};
 
 use crate::buffered::is_inactive;
 use crate::transport::Sent;
@@ -104,6 +104,23 @@ impl<S: Worker, I> Connection<S, I> {
 }
 
 impl<S: Worker, I: ConnectionIo> Connection<S, I> {
+    /// Records what the session needs next; `has_ended`: the peer has shut down its sending side.
+    /// Returns whether the connection is to be closed once its output has been sent.
+    #[inline]
+    pub(crate) fn record_next(&mut self, next: Next, has_ended: bool) -> bool {
+        self.needs_turn = !matches!(next, Next::Input | Next::Upload | Next::Close);
+        self.waits_for_ticket = next == Next::Completion;
+        let has_tickets = self.tickets.count() > 0;
+        // Replies may still be due after the peer has closed its side.
+        let nothing_left = has_ended && !self.needs_turn && !has_tickets;
+        // A session that waits for the result of a ticket without having one would wait forever.
+        let is_stuck = next == Next::Completion && !has_tickets;
+        debug_assert!(!is_stuck, "the session waits for a result without a ticket");
+        let is_over = next == Next::Close || nothing_left || is_stuck;
+        self.is_closing |= is_over;
+        is_over
+    }
+
     /// Bytes of memory outside the service that the connection occupies until the next burst.
     #[inline]
     pub(crate) fn buffered(&self) -> usize {

@@ -188,24 +188,13 @@ impl<S: Worker, T: Transport, R: Registry<T>> ReadinessLoop<S, T, R> {
             return;
         };
         let is_blocked = connection.unsent.is_some();
-        connection.needs_turn = !matches!(next, Next::Input | Next::Upload | Next::Close);
-        connection.waits_for_ticket = next == Next::Completion;
+        let is_over = connection.record_next(next, has_ended);
         let waits_for_memory = next == Next::Memory;
         let waited_for_memory =
             std::mem::replace(&mut connection.io.waits_for_memory, waits_for_memory);
-        connection.is_closing |= next == Next::Close;
-        // Replies may still be due after the peer has closed its side.
-        let nothing_left = has_ended && !connection.needs_turn && connection.tickets.count() == 0;
-        // A session that waits for the result of a ticket without having one would wait forever.
-        let is_stuck = next == Next::Completion && connection.tickets.count() == 0;
-        debug_assert!(!is_stuck, "the session waits for a result without a ticket");
         match (is_blocked, next) {
-            (false, Next::Close) => self.close(slot),
-            (false, _) if nothing_left || is_stuck => self.close(slot),
-            (true, _) => {
-                connection.is_closing |= nothing_left;
-                self.wait_for(slot, Interest::Write);
-            }
+            (true, _) => self.wait_for(slot, Interest::Write),
+            (false, _) if is_over => self.close(slot),
             (false, Next::Yield | Next::OutputSpace) => {
                 connection.is_queued = true;
                 self.context.runnable.push(slot);
@@ -223,7 +212,9 @@ impl<S: Worker, T: Transport, R: Registry<T>> ReadinessLoop<S, T, R> {
             (false, Next::Completion) => self.wait_for(slot, Interest::None),
             // After its end, a stream stays readable: every wait would report it.
             (false, _) if has_ended => self.wait_for(slot, Interest::None),
-            (false, Next::Input | Next::Upload) => self.wait_for(slot, Interest::Read),
+            (false, Next::Input | Next::Upload | Next::Close) => {
+                self.wait_for(slot, Interest::Read);
+            }
         }
     }
 }

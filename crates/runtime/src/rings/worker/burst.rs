@@ -134,16 +134,7 @@ impl<S: service::Worker> Worker<S> {
             return;
         }
         let is_blocked = connection.unsent.is_some() || connection.io.is_sending;
-        connection.needs_turn = !matches!(next, Next::Input | Next::Upload | Next::Close);
-        connection.waits_for_ticket = next == Next::Completion;
-        // Replies may still be due after the peer has closed its side.
-        let has_tickets = connection.tickets.count() > 0;
-        let nothing_left = has_ended && !connection.needs_turn && !has_tickets;
-        // A session that waits for the result of a ticket without having one would wait forever.
-        let is_stuck = next == Next::Completion && !has_tickets;
-        debug_assert!(!is_stuck, "the session waits for a result without a ticket");
-        let is_over = next == Next::Close || nothing_left || is_stuck;
-        connection.is_closing |= is_over;
+        let is_over = connection.record_next(next, has_ended);
         connection.io.waits_for_memory &= next == Next::Memory;
         match (is_blocked, next) {
             // The connection continues when its replies have been sent.
