@@ -5,13 +5,10 @@ use std::net::SocketAddr;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
 use rustix::net::{
-    AddressFamily, SendAncillaryBuffer, SendFlags, SocketFlags, SocketType, connect, getsockname,
-    sendmsg, socket_with, sockopt,
+    SendAncillaryBuffer, SendFlags, SocketType, connect, getsockname, sendmsg, socket_with, sockopt,
 };
 
-use crate::socket::{recv_stamped, stamp_receives};
-
-const FLAGS: SocketFlags = SocketFlags::NONBLOCK.union(SocketFlags::CLOEXEC);
+use crate::socket::{FLAGS, family_of, recv_stamped, stamp_receives};
 
 /// A UDP socket with a peer: it receives only what that peer sends.
 #[derive(Debug)]
@@ -25,12 +22,7 @@ impl Datagram {
     /// # Errors
     /// No descriptor or port left, or no route to the peer.
     pub fn connect(address: SocketAddr) -> io::Result<Self> {
-        let family = if address.is_ipv4() {
-            AddressFamily::INET
-        } else {
-            AddressFamily::INET6
-        };
-        let fd = socket_with(family, SocketType::DGRAM, FLAGS, None)?;
+        let fd = socket_with(family_of(address), SocketType::DGRAM, FLAGS, None)?;
         connect(&fd, &address)?;
         Ok(Self { fd })
     }

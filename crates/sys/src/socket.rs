@@ -17,7 +17,14 @@ use rustix::net::{
     shutdown, socket_with, socketpair, sockopt,
 };
 
-const FLAGS: SocketFlags = SocketFlags::NONBLOCK.union(SocketFlags::CLOEXEC);
+pub(crate) const FLAGS: SocketFlags = SocketFlags::NONBLOCK.union(SocketFlags::CLOEXEC);
+
+pub(crate) const fn family_of(address: SocketAddr) -> AddressFamily {
+    match address {
+        SocketAddr::V4(_) => AddressFamily::INET,
+        SocketAddr::V6(_) => AddressFamily::INET6,
+    }
+}
 
 /// A connected stream.
 #[derive(Debug)]
@@ -32,12 +39,7 @@ impl Stream {
     /// # Errors
     /// No descriptor or port left, or the peer refuses at once.
     pub fn connect(address: SocketAddr) -> io::Result<Self> {
-        let family = if address.is_ipv4() {
-            AddressFamily::INET
-        } else {
-            AddressFamily::INET6
-        };
-        let fd = socket_with(family, SocketType::STREAM, FLAGS, None)?;
+        let fd = socket_with(family_of(address), SocketType::STREAM, FLAGS, None)?;
         match connect(&fd, &address) {
             Ok(()) | Err(Errno::INPROGRESS) => Ok(Self { fd }),
             Err(error) => Err(error.into()),
@@ -255,12 +257,7 @@ impl Bound {
     /// # Errors
     /// The address is in use, not this machine's, or not allowed.
     pub fn tcp(address: SocketAddr) -> io::Result<Self> {
-        let family = if address.is_ipv4() {
-            AddressFamily::INET
-        } else {
-            AddressFamily::INET6
-        };
-        let fd = socket_with(family, SocketType::STREAM, FLAGS, None)?;
+        let fd = socket_with(family_of(address), SocketType::STREAM, FLAGS, None)?;
         sockopt::set_socket_reuseaddr(&fd, true)?;
         // Accepted sockets inherit it, so that a connection costs no further system call. Without
         // it a peer whose machine is gone would keep its connection for ever.
