@@ -1,7 +1,7 @@
 //! A small blocking client for tests that talk to a server.
 
 use std::collections::BTreeMap;
-use std::io::{self, Read, Write};
+use std::io::{self, ErrorKind, Read, Write};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -42,6 +42,25 @@ impl Client {
     /// The connection is gone or takes nothing.
     pub fn send(&mut self, bytes: &[u8]) -> Result<()> {
         self.socket.write_all(bytes).context("send")
+    }
+
+    /// Sends until all is sent, the server has closed the connection, or nothing can be sent for
+    /// 300 ms. Returns the number of bytes sent.
+    ///
+    /// # Errors
+    /// The time limit of the socket cannot be set.
+    pub fn send_some(&mut self, bytes: &[u8]) -> Result<usize> {
+        self.socket.set_patience(Duration::from_millis(300))?;
+        let mut sent = 0;
+        while sent < bytes.len() {
+            match self.socket.write(&bytes[sent..]) {
+                Ok(len) => sent += len,
+                Err(error) if error.kind() == ErrorKind::Interrupted => {}
+                Err(_) => break,
+            }
+        }
+        self.socket.set_patience(PATIENCE)?;
+        Ok(sent)
     }
 
     /// Sends one line and returns the first line of the answer.
@@ -172,7 +191,7 @@ impl Client {
                 Ok(0) => return Ok(std::mem::take(&mut self.heard)),
                 Ok(len) => self.heard.extend_from_slice(&buffer[..len]),
                 // A server that closes with input unread resets the connection.
-                Err(error) if error.kind() == io::ErrorKind::ConnectionReset => {
+                Err(error) if error.kind() == ErrorKind::ConnectionReset => {
                     return Ok(std::mem::take(&mut self.heard));
                 }
                 Err(error) => return Err(error).context("wait for the end"),
@@ -184,7 +203,7 @@ impl Client {
     fn receive(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         loop {
             match self.socket.read(buffer) {
-                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(error) if error.kind() == ErrorKind::Interrupted => {}
                 received => return received,
             }
         }

@@ -3,7 +3,6 @@
 // The helpers of tests may panic and print, as tests may.
 #![allow(clippy::unwrap_used, clippy::print_stderr)]
 
-use std::io::{ErrorKind, Write};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
@@ -17,25 +16,6 @@ const MIB: u64 = 1 << 20;
 
 fn client(server: &Server) -> Client {
     Client::connect(&server.address).unwrap()
-}
-
-/// Writes until all is sent, the server has closed the connection, or nothing can be sent for
-/// 300 ms. Returns the number of bytes sent.
-fn push(client: &mut Client, bytes: &[u8]) -> usize {
-    client
-        .socket
-        .set_patience(Duration::from_millis(300))
-        .unwrap();
-    let mut taken = 0;
-    while taken < bytes.len() {
-        match client.socket.write(&bytes[taken..]) {
-            Ok(len) => taken += len,
-            Err(error) if error.kind() == ErrorKind::Interrupted => {}
-            Err(_) => break,
-        }
-    }
-    client.socket.set_patience(Duration::from_secs(10)).unwrap();
-    taken
 }
 
 #[test]
@@ -108,7 +88,7 @@ fn a_client_that_never_reads_delays_no_other_and_holds_no_memory() {
     // Each of eight clients requests two gigabytes of answers and reads none.
     let mut deaf: Vec<Client> = (0..8).map(|_| client(&server)).collect();
     for one in &mut deaf {
-        push(one, &b"get big\r\n".repeat(4000));
+        one.send_some(&b"get big\r\n".repeat(4000)).unwrap();
     }
     background.wait_rounds(200).unwrap();
     let grown = server.resident_bytes().unwrap().saturating_sub(before);
@@ -280,7 +260,7 @@ fn a_value_of_two_gibibytes_is_refused_and_its_bytes_are_discarded() {
     let mut greedy = client(&server);
     let answer = greedy.ask("set a 0 0 2147483645").unwrap();
     assert_eq!(answer, "SERVER_ERROR object too large for cache");
-    let sent = push(&mut greedy, &vec![b'x'; 64 << 20]);
+    let sent = greedy.send_some(&vec![b'x'; 64 << 20]).unwrap();
     assert_eq!(sent, 64 << 20, "the announced bytes are consumed");
     background.wait_rounds(50).unwrap();
     assert_eq!(observer.stat("store_too_large").unwrap(), 1);
@@ -346,7 +326,7 @@ fn a_line_without_an_end_closes_the_connection() {
         let mut endless = client(&server);
         // More than the buffers of both sockets hold, so that the server must read.
         let bytes = [start.as_bytes(), &vec![b'a'; 32 << 20]].concat();
-        let sent = push(&mut endless, &bytes);
+        let sent = endless.send_some(&bytes).unwrap();
         assert_eq!(endless.rest().unwrap(), b"", "'{start}'");
         assert!(sent < bytes.len(), "'{start}': all bytes were sent");
     }
@@ -375,7 +355,7 @@ fn random_bytes_do_no_harm() {
             rubbish.extend(state.to_le_bytes());
         }
         let mut noisy = client(&server);
-        push(&mut noisy, &rubbish);
+        noisy.send_some(&rubbish).unwrap();
         // The server may have closed the connection; if not, it is closed here.
         let _ = noisy.socket.shutdown_send();
         noisy.rest().unwrap();
@@ -409,10 +389,9 @@ fn names_of_hot_keys_are_escaped() {
     // One client per worker; the workers' counts are added up.
     for _ in 0..2 {
         let mut client = client(&server);
-        push(
-            &mut client,
-            b"ms aG90IGtleQ== 1 b\r\nx\r\nset cold 0 0 1\r\nx\r\n",
-        );
+        client
+            .send_some(b"ms aG90IGtleQ== 1 b\r\nx\r\nset cold 0 0 1\r\nx\r\n")
+            .unwrap();
         for _ in 0..2 {
             assert!(["HD", "STORED"].contains(&client.line().unwrap().as_str()));
         }
@@ -448,11 +427,11 @@ fn many_clients_that_do_not_read_leave_receive_buffers_for_others() {
     // requests.
     let mut deaf: Vec<Client> = (0..40).map(|_| client(&server)).collect();
     for one in &mut deaf {
-        push(one, &b"get big\r\n".repeat(1_000));
+        one.send_some(&b"get big\r\n".repeat(1_000)).unwrap();
     }
     for _ in 0..20 {
         for one in &mut deaf {
-            push(one, b"get big\r\n");
+            one.send_some(b"get big\r\n").unwrap();
         }
         // Other connections receive in between.
         observer.set("other", &[b'y'; 3_000]).unwrap();
@@ -482,9 +461,9 @@ fn incomplete_lines_and_unread_answers_share_one_bound() {
         let mut one = client(&server);
         // The server may close any of these connections at any time.
         if number % 3 == 2 {
-            push(&mut one, &b"get big\r\n".repeat(1_000));
+            one.send_some(&b"get big\r\n".repeat(1_000)).unwrap();
         } else {
-            push(&mut one, &line);
+            one.send_some(&line).unwrap();
         }
         all.push(one);
         let bytes = observer.stat("conn_buffer_bytes").unwrap();
