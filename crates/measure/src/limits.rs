@@ -22,6 +22,9 @@ pub const SEARCH_TRIALS_MAX: usize = 1000;
 /// little themselves; more of them cost more than they help.
 pub const SEARCH_BISECTIONS_MAX: usize = 3;
 
-/// Invalid trials in succession that end a search. Two make a limit, and the search may meet five
-/// on its way down to rates that the generator can offer.
-pub const SEARCH_INVALID_RUN_MAX: usize = 10;
+/// Invalid trials at one rate that make it a limit. Fewer could be a passing disturbance.
+pub const SEARCH_LIMIT_TRIALS: usize = 3;
+
+/// Invalid trials in succession that end a search: six limits, on its way down to rates that the
+/// generator can offer, or a disturbance that lasts for half of the usual trials.
+pub const SEARCH_INVALID_RUN_MAX: usize = 20;

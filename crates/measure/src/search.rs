@@ -42,7 +42,7 @@
 //! width was 9 to 32 %, the median error of the estimate 1 to 3 %, and 92 to 100 % had both ends.
 //!
 //! An invalid trial is recorded, counts against the budget, and says nothing about the server. A
-//! rate at which two trials were invalid, with no valid one at it or above it, is a *limit*: the
+//! rate at which three trials were invalid, with no valid one at it or above it, is a *limit*: the
 //! search goes on below it, and its answer may be "at least".
 
 mod belief;
@@ -55,7 +55,9 @@ use std::cmp::Ordering;
 
 use serde::{Deserialize, Serialize};
 
-use crate::limits::{SEARCH_BISECTIONS_MAX, SEARCH_INVALID_RUN_MAX, SEARCH_TRIALS_MAX};
+use crate::limits::{
+    SEARCH_BISECTIONS_MAX, SEARCH_INVALID_RUN_MAX, SEARCH_LIMIT_TRIALS, SEARCH_TRIALS_MAX,
+};
 use belief::Belief;
 use evidence::{Ends, Evidence, growth_ln};
 pub use outcome::{SearchEnd, SearchLimit, Sustained};
@@ -309,14 +311,16 @@ impl Search {
         }
     }
 
-    /// The lowest rate with two invalid trials and no valid one at it or above it.
+    /// The lowest rate with several invalid trials and no valid one at it or above it.
     fn limit(&self) -> Option<SearchLimit> {
         let highest_valid = self.highest_valid_rps();
         let above = |it: &&SearchTrial| !it.verdict.is_valid() && it.rate_rps > highest_valid;
         let invalid = || self.trials.iter().filter(above);
-        let is_twice = |rate_rps: f64| invalid().filter(|it| it.rate_rps == rate_rps).count() >= 2;
+        let is_enough = |rate_rps: f64| {
+            invalid().filter(|it| it.rate_rps == rate_rps).count() >= SEARCH_LIMIT_TRIALS
+        };
         let lowest = invalid()
-            .filter(|it| is_twice(it.rate_rps))
+            .filter(|it| is_enough(it.rate_rps))
             .min_by(|a, b| a.rate_rps.total_cmp(&b.rate_rps))?;
         Some(SearchLimit {
             rate_rps: lowest.rate_rps,

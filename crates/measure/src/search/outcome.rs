@@ -30,7 +30,7 @@ pub enum SearchEnd {
 /// A rate from which trials are invalid.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct SearchLimit {
-    /// The lowest rate with two invalid trials, with no valid one at it or above it.
+    /// The lowest rate with three invalid trials, with no valid one at it or above it.
     pub rate_rps: f64,
     /// What they were.
     pub verdict: Verdict,
