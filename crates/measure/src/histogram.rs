@@ -5,6 +5,11 @@ use base64::engine::general_purpose::STANDARD;
 use hdrhistogram::Histogram as Hdr;
 use hdrhistogram::serialization::{Deserializer, Serializer, V2Serializer};
 
+/// The first four bytes of an uncompressed HDR V2 serialisation, big-endian, and the length of its
+/// header (`HdrHistogram`'s `AbstractHistogram.encodeIntoByteBuffer`).
+const V2_COOKIE: u32 = 0x1c84_9313;
+const V2_HEADER_LEN: usize = 40;
+
 /// A histogram of latencies: HDR, three significant digits, 1 ns to 100 s, some 220 KiB.
 ///
 /// Values above 100 s are recorded as 100 s and counted ([`Histogram::saturated`]); none is
@@ -30,7 +35,7 @@ pub enum HistogramError {
         /// The greatest value it holds.
         high: u64,
         /// Its significant digits.
-        digits: u8,
+        digits: u32,
     },
 }
 
@@ -182,15 +187,44 @@ impl Histogram {
         let bytes = STANDARD
             .decode(text.trim())
             .map_err(|error| HistogramError::Base64(error.to_string()))?;
-        let hdr: Hdr<u64> = Deserializer::new()
+        check_header(&bytes)?;
+        let hdr = Deserializer::new()
             .deserialize(&mut bytes.as_slice())
             .map_err(|error| HistogramError::Format(error.to_string()))?;
-        let (low, high, digits) = (hdr.low(), hdr.high(), hdr.sigfig());
-        if (low, high, digits) != (Self::LOW_NS, Self::HIGH_NS, Self::DIGITS) {
-            return Err(HistogramError::Shape { low, high, digits });
-        }
         Ok(Self(hdr))
     }
+}
+
+/// Checks the header of a serialised histogram: format, payload length and bounds.
+///
+/// The deserialiser allocates the payload length and the bounds that the header states before it
+/// reads the payload. The text may come from another machine, so 40 bytes must not claim gigabytes.
+fn check_header(bytes: &[u8]) -> Result<(), HistogramError> {
+    let format = |fault: &str| HistogramError::Format(fault.to_owned());
+    let Some((header, payload)) = bytes.split_first_chunk::<V2_HEADER_LEN>() else {
+        return Err(format("it is shorter than the header"));
+    };
+    let word = |at: usize| u64::from_be_bytes(std::array::from_fn(|byte| header[at + byte]));
+    let half = |at: usize| u32::from_be_bytes(std::array::from_fn(|byte| header[at + byte]));
+    if half(0) != V2_COOKIE {
+        return Err(format(
+            "the first four bytes are not those of uncompressed V2",
+        ));
+    }
+    if usize::try_from(half(4)).ok() != Some(payload.len()) {
+        return Err(format("the payload is not as long as the header states"));
+    }
+    let (low, high, digits) = (word(16), word(24), half(12));
+    if (low, high, digits)
+        != (
+            Histogram::LOW_NS,
+            Histogram::HIGH_NS,
+            Histogram::DIGITS.into(),
+        )
+    {
+        return Err(HistogramError::Shape { low, high, digits });
+    }
+    Ok(())
 }
 
 impl Default for Histogram {
@@ -213,6 +247,29 @@ mod tests {
         );
         assert_eq!((empty.mean(), empty.saturated()), (0.0, 0));
         assert_eq!(Histogram::from_base64(&empty.to_base64()), Ok(empty));
+    }
+
+    #[test]
+    fn a_header_that_claims_more_than_the_text_holds_is_refused() {
+        let with = |at: usize, word: [u8; 4]| {
+            let mut bytes = STANDARD.decode(Histogram::new().to_base64()).unwrap();
+            bytes[at..at + 4].copy_from_slice(&word);
+            Histogram::from_base64(&STANDARD.encode(bytes)).unwrap_err()
+        };
+        let payload = with(4, [0xff; 4]);
+        assert!(matches!(payload, HistogramError::Format(_)), "{payload}");
+        let digits = with(12, [0, 0, 0, 5]);
+        assert!(
+            matches!(digits, HistogramError::Shape { digits: 5, .. }),
+            "{digits}"
+        );
+        let compressed = with(0, [0x1c, 0x84, 0x93, 0x14]);
+        assert!(
+            matches!(compressed, HistogramError::Format(_)),
+            "{compressed}"
+        );
+        let short = Histogram::from_base64("HISTFAAA").unwrap_err();
+        assert!(matches!(short, HistogramError::Format(_)), "{short}");
     }
 
     #[test]

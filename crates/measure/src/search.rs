@@ -191,10 +191,18 @@ impl Search {
         if !(1..=SEARCH_TRIALS_MAX).contains(&options.trials_max) {
             return Err(SearchError::Trials(options.trials_max));
         }
+        // Rates that are tried are rounded. An end that is not would never compare equal to them.
+        let floor_rps = rounded_up(floor_rps);
+        let options = SearchOptions {
+            floor_rps,
+            start_rps: start_rps.max(floor_rps),
+            ceiling_rps: ceiling_rps.max(floor_rps),
+            ..options
+        };
         Ok(Self {
             options,
             trials: Vec::new(),
-            next: Ok(start_rps),
+            next: Ok(options.start_rps),
             refinement: None,
         })
     }
@@ -462,6 +470,17 @@ impl Refinement {
 
 /// A rate to four digits, so that repeats share a rate that reads well.
 fn rounded(rate_rps: f64) -> f64 {
-    let scale = 10_f64.powf(rate_rps.log10().floor() - 3.0);
+    let scale = scale(rate_rps);
     (rate_rps / scale).round() * scale
+}
+
+/// A rate of four digits that is at least `rate_rps`.
+fn rounded_up(rate_rps: f64) -> f64 {
+    let scale = scale(rate_rps);
+    (rate_rps / scale).ceil() * scale
+}
+
+/// The value of the fourth digit of a rate.
+fn scale(rate_rps: f64) -> f64 {
+    10_f64.powf(rate_rps.log10().floor() - 3.0)
 }

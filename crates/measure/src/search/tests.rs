@@ -308,6 +308,30 @@ fn trials_that_all_fail_end_the_search() {
 }
 
 #[test]
+fn a_floor_that_is_no_round_number_is_reached_and_ends_the_search() {
+    // 1000 requests in 5 s and in 7 s, 10 000 in 7 s, and a rate below 1. The grid's steps are 1.7 %.
+    for floor_rps in [
+        199.999_999_999_999_83,
+        1000.0 / 7.0,
+        10_000.0 / 7.0,
+        0.123_456,
+    ] {
+        let options = SearchOptions {
+            floor_rps,
+            start_rps: floor_rps * 100.0,
+            ..OPTIONS
+        };
+        let (search, found) = searched(options, |_| Verdict::Broken);
+        assert_eq!(found.end, SearchEnd::NeverKept, "{floor_rps}");
+        let lowest_rps = search.trials().last().unwrap().rate_rps;
+        assert!(
+            (floor_rps..floor_rps * 1.02).contains(&lowest_rps),
+            "{lowest_rps}"
+        );
+    }
+}
+
+#[test]
 fn a_small_budget_gives_an_estimate_and_claims_nothing() {
     let options = SearchOptions {
         trials_max: 6,
