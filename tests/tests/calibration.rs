@@ -152,7 +152,7 @@ fn a_search_ends_and_records_every_trial() {
     let mut search = SearchConfig::new(vec!["p50=10s".parse().unwrap()]);
     search.trials_max = 3;
     let config = load_of(Rate::PerSecond(1000.0), 0.2);
-    let searched = alone_with(|setting| searched(setting, config, &search));
+    let (searched, _) = alone_with(|setting| searched(setting, config, &search));
     let count = searched.trials.len();
     assert!((1..=3).contains(&count) && searched.sustained.trials == count);
     for (number, trial) in (1..).zip(&searched.trials) {

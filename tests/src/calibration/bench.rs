@@ -164,7 +164,8 @@ fn logged<T>(
     config.targets = vec![Target::Tcp(([127, 0, 0, 1], server.port).into())];
     config.cpus = setting.load_cpu.into_iter().collect();
     let result = run(&config)?;
-    Ok((result, server.stop()?))
+    let log = server.stop()?.into_iter();
+    Ok((result, log.map(|truth| (truth.opaque, truth)).collect()))
 }
 
 /// A known-law server in a process of its own.
@@ -203,29 +204,26 @@ impl Server {
         })
     }
 
-    /// Ends the server and reads its log.
-    fn stop(&mut self) -> anyhow::Result<HashMap<u64, Truth>> {
+    /// Ends the server and reads its log, in the order of the replies.
+    pub(super) fn stop(&mut self) -> anyhow::Result<Vec<Truth>> {
         drop(self.child.stdin.take());
-        let mut truths = HashMap::new();
+        let mut log = Vec::new();
         for line in self.output.by_ref().lines() {
             let line = line?;
             let numbers: Result<Vec<u64>, _> = line.split(' ').map(str::parse).collect();
             let [opaque, arrived_ns, due_ns, left_ns] = numbers?[..] else {
                 anyhow::bail!("log line `{line}`");
             };
-            truths.insert(
+            log.push(Truth {
                 opaque,
-                Truth {
-                    opaque,
-                    arrived_ns,
-                    due_ns,
-                    left_ns,
-                },
-            );
+                arrived_ns,
+                due_ns,
+                left_ns,
+            });
         }
         let status = self.child.wait()?;
         ensure!(status.success(), "the server ended with {status}");
-        Ok(truths)
+        Ok(log)
     }
 }
 
