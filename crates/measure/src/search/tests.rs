@@ -309,7 +309,7 @@ fn trials_that_all_fail_end_the_search() {
 
 #[test]
 fn a_floor_that_is_no_round_number_is_reached_and_ends_the_search() {
-    // 1000 requests in 5 s and in 7 s, 10 000 in 7 s, and a rate below 1. The grid's steps are 1.7 %.
+    // 1000 requests in 5 s and in 7 s, 10 000 in 7 s, and a rate below 1. Grid steps are 1.7 %.
     for floor_rps in [
         199.999_999_999_999_83,
         1000.0 / 7.0,
