@@ -113,7 +113,19 @@ fn switches(pid: u32) -> io::Result<(u64, u64)> {
 /// Processor time the calling process has used: user, system, in nanoseconds.
 #[must_use]
 pub fn own_times_ns() -> (u64, u64) {
-    let usage = usage(libc::RUSAGE_SELF);
+    times_ns(&usage(libc::RUSAGE_SELF))
+}
+
+/// Processor time, user and system, of the child processes that have ended and were waited for, in
+/// nanoseconds.
+#[must_use]
+pub fn ended_children_ns() -> u64 {
+    let (user_ns, system_ns) = times_ns(&usage(libc::RUSAGE_CHILDREN));
+    user_ns + system_ns
+}
+
+/// Processor time: user, system.
+fn times_ns(usage: &libc::rusage) -> (u64, u64) {
     let ns = |time: libc::timeval| {
         time.tv_sec.unsigned_abs() * 1_000_000_000 + time.tv_usec.unsigned_abs() * 1_000
     };
@@ -126,10 +138,11 @@ pub fn thread_faults() -> u64 {
     usage(libc::RUSAGE_THREAD).ru_minflt.unsigned_abs()
 }
 
-/// What the calling process (`RUSAGE_SELF`) or thread (`RUSAGE_THREAD`) has used.
+/// What the calling process (`RUSAGE_SELF`), its ended children (`RUSAGE_CHILDREN`) or the calling
+/// thread (`RUSAGE_THREAD`) has used.
 fn usage(whose: libc::c_int) -> libc::rusage {
     let mut usage = MaybeUninit::<libc::rusage>::zeroed();
-    // SAFETY: the structure is writable; for the process or the thread that calls it cannot fail.
+    // SAFETY: the structure is writable; with these three arguments the call cannot fail.
     unsafe { libc::getrusage(whose, usage.as_mut_ptr()) };
     // SAFETY: zeroed, then filled by the kernel; every bit pattern is valid.
     unsafe { usage.assume_init() }
